@@ -1,0 +1,43 @@
+/* Counter-based random numbers: every draw is a pure function of (seed, what it is for, index), so
+ * that results never depend on the number of workers or on timing. */
+#ifndef SS_CORE_RNG_H
+#define SS_CORE_RNG_H
+
+#include <stdint.h>
+
+/* What a draw is for; keeps streams of one seed apart. */
+enum ss_rng_domain {
+    SS_RNG_INIT = 1, /* parameter initialisation */
+    SS_RNG_SHUFFLE,  /* the sampler's permutation */
+    SS_RNG_AUGMENT,  /* data augmentation */
+    SS_RNG_DROPOUT,
+    SS_RNG_SYNTHETIC, /* generated data sets */
+};
+
+/* A stream: draws from one (seed, domain, a, b) in order. */
+struct ss_rng {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t buffer[4];
+    int used; /* words of buffer already handed out */
+};
+
+/* Philox4x32-10: 4 output words for (key, counter). Salmon, Moraes, Dror, Shaw, "Parallel random
+ * numbers: as easy as 1, 2, 3", SC 2011, section 3.3 and table 2. */
+void ss_philox4x32(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
+
+/* Open the stream (seed, domain, a, b): for example a = epoch, b = sample index. */
+void ss_rng_open(struct ss_rng *rng, uint64_t seed, enum ss_rng_domain domain, uint32_t a,
+                 uint32_t b);
+
+uint32_t ss_rng_u32(struct ss_rng *rng);
+/* Uniform in [0, 1), 24 bits. */
+float ss_rng_uniform(struct ss_rng *rng);
+/* Uniform in 0 .. n-1 without bias; n >= 1. */
+uint32_t ss_rng_below(struct ss_rng *rng, uint32_t n);
+
+/* A 64-bit mix of two words (splitmix64's finaliser), to derive keys. Steele, Lea, Flood, "Fast
+ * splittable pseudorandom number generators", OOPSLA 2014. */
+uint64_t ss_mix64(uint64_t a, uint64_t b);
+
+#endif
