@@ -1,0 +1,25 @@
+/* From bytes to normalised tensors: crop, flip, normalise.
+ *
+ * Training transform of the guides: RandomHorizontalFlip, RandomCrop(32, padding=4), ToTensor,
+ * Normalize(mean, std). Which crop and flip a sample gets depends on (seed, epoch, sample index)
+ * alone. */
+#ifndef SS_DATA_AUGMENT_H
+#define SS_DATA_AUGMENT_H
+
+#include <stdint.h>
+#include "data/dataset.h"
+
+struct ss_crop_flip {
+    int dy, dx; /* top-left corner of the crop inside the padded image, 0 .. 2*padding */
+    int flip;   /* mirror left-right before the crop */
+};
+
+/* The draw for one sample: dy, dx uniform in 0..2*padding, flip with probability 1/2. */
+struct ss_crop_flip ss_augment_draw(uint64_t seed, uint32_t epoch, uint32_t sample, int padding);
+
+/* out (C,H,W) fp32 = (crop(pad(flip(image))) / 255 - mean) / std; padding pixels are black before
+ * normalisation, as torchvision's. dy = dx = padding, flip = 0 is the identity. */
+void ss_augment_apply(const struct ss_dataset *d, const uint8_t *image, struct ss_crop_flip how,
+                      int padding, float *out);
+
+#endif
