@@ -2,4 +2,5 @@ libstarstep_la_SOURCES += \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h \
 	src/core/options.c src/core/options.h \
-	src/core/rng.c src/core/rng.h
+	src/core/rng.c src/core/rng.h \
+	src/core/atomic_file.c src/core/atomic_file.h

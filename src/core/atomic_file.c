@@ -1,0 +1,134 @@
+#include "core/atomic_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+struct ss_atomic_file {
+    FILE *stream;
+    char *path, *temp;
+    enum ss_status status; /* of the first write that failed */
+};
+
+static void release(struct ss_atomic_file *f)
+{
+    free(f->path);
+    free(f->temp);
+    free(f);
+}
+
+enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out)
+{
+    struct ss_atomic_file *f = calloc(1, sizeof *f);
+    if (!f)
+        return ss_fail_memory("a file being written", sizeof *f);
+    size_t room = strlen(path) + 32;
+    f->path = strdup(path);
+    f->temp = malloc(room);
+    if (!f->path || !f->temp) {
+        release(f);
+        return ss_fail_memory("a file name", room);
+    }
+    snprintf(f->temp, room, "%s.tmp.%ld", path, (long)getpid());
+
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int fd = open(f->temp, flags, 0666);
+    if (fd < 0 && errno == EEXIST) {
+        /* Left by a killed run that had the same process number. */
+        unlink(f->temp);
+        fd = open(f->temp, flags, 0666);
+    }
+    if (fd >= 0) {
+        f->stream = fdopen(fd, "wb");
+        if (f->stream) {
+            *out = f;
+            return SS_OK;
+        }
+    }
+    enum ss_status status =
+        ss_fail(SS_ERR_IO, "%s: cannot create the file: %s", f->temp, strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(f->temp);
+    }
+    release(f);
+    return status;
+}
+
+static enum ss_status fail_write(struct ss_atomic_file *f, const char *what)
+{
+    f->status = ss_fail(SS_ERR_IO, "%s: %s: %s; %s is unchanged", f->temp, what, strerror(errno),
+                        f->path);
+    return f->status;
+}
+
+enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n)
+{
+    if (f->status != SS_OK)
+        return f->status;
+    if (n > 0 && fwrite(bytes, 1, n, f->stream) != n)
+        return fail_write(f, "cannot write");
+    return SS_OK;
+}
+
+enum ss_status ss_atomic_sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return ss_fail(SS_ERR_IO, "%s: cannot open the folder: %s", folder, strerror(errno));
+    int rc = fsync(fd);
+    /* Some network file systems have no fsync for folders; their rename is durable by itself. */
+    if (rc != 0 && (errno == EINVAL || errno == ENOTSUP || errno == EROFS))
+        rc = 0;
+    enum ss_status status = SS_OK;
+    if (rc != 0)
+        status = ss_fail(SS_ERR_IO, "%s: cannot sync the folder: %s", folder, strerror(errno));
+    close(fd);
+    return status;
+}
+
+/* path is cut at its last '/'; the caller owns it and needs it no more. */
+static const char *folder_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    if (slash == path)
+        return "/";
+    *slash = '\0';
+    return path;
+}
+
+enum ss_status ss_atomic_commit(struct ss_atomic_file *f)
+{
+    if (f->status == SS_OK && fflush(f->stream) != 0)
+        fail_write(f, "cannot write");
+    if (f->status == SS_OK && fsync(fileno(f->stream)) != 0)
+        fail_write(f, "cannot sync");
+    if (fclose(f->stream) != 0 && f->status == SS_OK)
+        fail_write(f, "cannot close");
+    if (f->status == SS_OK && rename(f->temp, f->path) != 0)
+        f->status = ss_fail(SS_ERR_IO, "%s: cannot rename %s to it: %s", f->path, f->temp,
+                            strerror(errno));
+    enum ss_status status = f->status;
+    if (status == SS_OK)
+        status = ss_atomic_sync_folder(folder_of(f->path));
+    else
+        unlink(f->temp);
+    release(f);
+    return status;
+}
+
+void ss_atomic_abort(struct ss_atomic_file *f)
+{
+    if (!f)
+        return;
+    fclose(f->stream);
+    unlink(f->temp);
+    release(f);
+}
