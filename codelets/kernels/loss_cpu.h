@@ -1,0 +1,24 @@
+/* Softmax cross-entropy with the mean over the batch, as PyTorch's CrossEntropyLoss.
+ *   loss = - sum over valid n of log softmax(logits(n))[label(n)] / N
+ *
+ * logits (N,K) row-major; label (N): 0 .. K-1, or -1 for a row that does not count (the short last
+ * batch of an evaluation). Sums in double precision in row order. */
+#ifndef SS_KERNELS_LOSS_CPU_H
+#define SS_KERNELS_LOSS_CPU_H
+
+#include "codelets/kernels/cpu.h"
+
+/* What steps are judged by; sums, so that ranks and batches add up. */
+struct ss_metrics {
+    double loss;    /* sum of per-sample losses */
+    double correct; /* samples whose largest logit (the first of equals) is the label's */
+    double count;   /* valid samples */
+    double bad;     /* samples whose loss is not finite */
+};
+
+/* metrics += this batch. dlogits (may be logits; NULL: none) = (softmax - onehot) / N, 0 for rows with
+ * label -1. Errors: SS_ERR_INVALID for a label outside -1 .. K-1. */
+enum ss_status ss_loss_cpu(struct ss_cpu *cpu, int n, int k, const float *logits,
+                           const int32_t *labels, struct ss_metrics *metrics, float *dlogits);
+
+#endif
