@@ -1,0 +1,3 @@
+libstarstep_la_SOURCES += \
+	graphs/models.c graphs/models.h \
+	graphs/wideresnet.c
