@@ -1,0 +1,70 @@
+# Helpers that every dependency's macro file shares.
+
+# SS_ARG_WITH(NAME, WHAT)
+# The switch --with-NAME=guess|yes|no|DIR. Afterwards $with_NAME is guess, yes, no or an absolute
+# folder, and $ss_dir is that folder or empty. yes and DIR fail when the dependency is missing,
+# guess goes on without it where it is optional.
+AC_DEFUN([SS_ARG_WITH], [
+    AC_ARG_WITH([$1],
+        [AS_HELP_STRING([--with-$1=guess|yes|no|DIR], [$2 @<:@guess@:>@])],
+        [], [with_$1=guess])
+    ss_dir=
+    AS_CASE([$with_$1],
+        [yes|no|guess], [],
+        [ss_dir=`cd "$with_$1" 2>/dev/null && pwd`
+         AS_IF([test -z "$ss_dir"],
+             [AC_MSG_ERROR([--with-$1=$with_$1: not a folder (say guess, yes, no or a folder)])])
+         with_$1=$ss_dir])
+    AC_SUBST([with_$1])
+])
+
+# SS_MISSING(NAME, REQUIRED, MESSAGE)
+# What to do when NAME was not found: always an error if REQUIRED is "required", or if the switch
+# says yes or names a folder; a warning otherwise.
+AC_DEFUN([SS_MISSING], [
+    AS_IF([test "$2" = required || test "$with_$1" != guess],
+        [AC_MSG_ERROR([$3])],
+        [AC_MSG_WARN([$3])])
+])
+
+# SS_ADD_RPATH(VARIABLE, LIBDIR)
+# A library outside the system's folders is found at run time without LD_LIBRARY_PATH.
+AC_DEFUN([SS_ADD_RPATH], [
+    AS_CASE([$2],
+        [''|/lib|/lib/*|/lib64|/usr/lib|/usr/lib/*|/usr/lib64], [],
+        [$1="$$1 -Wl,-rpath,$2"])
+])
+
+# SS_PKG(NAME, VARIABLE, MODULES, VERSION, REQUIRED, MESSAGE)
+# Find the first of the pkg-config MODULES that is at least VERSION, below --with-NAME=DIR when a
+# folder was given. Sets VARIABLE_CFLAGS, VARIABLE_LIBS, ss_NAME_module, ss_NAME_version (for the
+# summary) and have_NAME (yes or no).
+AC_DEFUN([SS_PKG], [
+    AC_REQUIRE([PKG_PROG_PKG_CONFIG])
+    AS_IF([test -z "$PKG_CONFIG"],
+        [AC_MSG_ERROR([pkg-config is missing (Debian package pkg-config)])])
+    ss_pkg_config_path=$PKG_CONFIG_PATH
+    AS_IF([test -n "$ss_dir"], [
+        for ss_lib in "$ss_dir"/lib "$ss_dir"/lib64 "$ss_dir"/lib/*-linux-gnu* "$ss_dir"/share; do
+            AS_IF([test -d "$ss_lib/pkgconfig"],
+                [PKG_CONFIG_PATH=$ss_lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}])
+        done])
+    export PKG_CONFIG_PATH
+    have_$1=no
+    AS_IF([test "$with_$1" != no], [
+        ss_$1_module=
+        for ss_module in $3; do
+            AS_IF([test -z "$ss_$1_module" && $PKG_CONFIG --exists "$ss_module >= $4"],
+                [ss_$1_module=$ss_module])
+        done
+        # With VARIABLE_CFLAGS and VARIABLE_LIBS set by hand, no module file is needed.
+        AS_IF([test -z "$ss_$1_module"], [for ss_$1_module in $3; do break; done])
+        PKG_CHECK_MODULES([$2], [$ss_$1_module >= $4],
+            [have_$1=yes
+             ss_$1_version=`$PKG_CONFIG --modversion $ss_$1_module 2>/dev/null || echo unknown`
+             SS_ADD_RPATH([$2_LIBS], [`$PKG_CONFIG --variable=libdir $ss_$1_module 2>/dev/null`])],
+            [have_$1=no])
+    ])
+    PKG_CONFIG_PATH=$ss_pkg_config_path
+    AS_IF([test $have_$1 = no], [SS_MISSING([$1], [$5], [$6])])
+])

@@ -1,0 +1,22 @@
+# SS_SANITIZE: --enable-sanitizers=address,undefined. Sets SANITIZE_CFLAGS, for compiling and linking.
+AC_DEFUN([SS_SANITIZE], [
+    AC_ARG_ENABLE([sanitizers],
+        [AS_HELP_STRING([--enable-sanitizers=LIST],
+            [build with the compiler's sanitizers, for example address,undefined @<:@no@:>@])],
+        [AS_IF([test "$enableval" = yes], [enable_sanitizers=address,undefined])],
+        [enable_sanitizers=no])
+    SANITIZE_CFLAGS=
+    AS_IF([test "$enable_sanitizers" != no], [
+        SANITIZE_CFLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer"
+        ss_cflags=$CFLAGS
+        CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
+        AC_MSG_CHECKING([whether $CC has the sanitizers $enable_sanitizers])
+        AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+            [AC_MSG_RESULT([yes])],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([$CC does not link with -fsanitize=$enable_sanitizers])])
+        CFLAGS=$ss_cflags
+        AC_DEFINE([SS_SANITIZED], [1], [built with sanitizers])])
+    AC_SUBST([SANITIZE_CFLAGS])
+    AM_CONDITIONAL([SANITIZED], [test "$enable_sanitizers" != no])
+])

@@ -1,0 +1,23 @@
+# SS_SUMMARY: what configure found, in a table.
+AC_DEFUN([SS_SUMMARY], [
+    AS_IF([test $have_mpi = yes],
+        [ss_ranks="yes ($ss_mpi_source, launcher ${MPIEXEC:-not found})"],
+        [ss_ranks="no, one rank only"])
+    AS_IF([test $have_check = yes], [ss_tests=yes], [ss_tests="no (Check is missing)"])
+    AS_IF([test $ss_starpu_blocking = yes], [ss_idle=sleep], [ss_idle=poll])
+    cat <<SS_END
+
+$PACKAGE_NAME $PACKAGE_VERSION
+  compiler         $CC $CFLAGS
+  warnings         errors: $enable_werror
+  sanitizers       $enable_sanitizers
+  StarPU           $ss_starpu_version (FxT traces: $ss_starpu_fxt, idle workers: $ss_idle, buffers a task: $ss_starpu_nmaxbufs)
+  oneDNN           $ss_dnnl_version
+  hwloc            $ss_hwloc_version
+  MPI              $ss_ranks
+  tests            $ss_tests
+  installs below   $prefix
+
+Next: make && make check && make install
+SS_END
+])

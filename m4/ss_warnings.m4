@@ -1,0 +1,27 @@
+# SS_WARNINGS: the warnings this project compiles with, as far as the compiler knows them, and
+# --enable-werror. Sets WARN_CFLAGS. Headers of libraries are included with -isystem, see
+# SS_SYSTEM_INCLUDES, so that the warnings are about this project's code.
+AC_DEFUN([SS_WARNINGS], [
+    AC_ARG_ENABLE([werror],
+        [AS_HELP_STRING([--enable-werror], [a warning of the compiler is an error @<:@no@:>@])],
+        [], [enable_werror=no])
+    WARN_CFLAGS=
+    ss_cflags=$CFLAGS
+    for ss_flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith; do
+        CFLAGS="$ss_cflags -Werror $ss_flag"
+        AC_MSG_CHECKING([whether $CC knows $ss_flag])
+        AC_COMPILE_IFELSE([AC_LANG_SOURCE([[extern int known;]])],
+            [AC_MSG_RESULT([yes]); WARN_CFLAGS="$WARN_CFLAGS $ss_flag"],
+            [AC_MSG_RESULT([no])])
+    done
+    CFLAGS=$ss_cflags
+    AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+    AC_SUBST([WARN_CFLAGS])
+])
+
+# SS_SYSTEM_INCLUDES(VARIABLES): turn -IDIR into -isystem DIR in each.
+AC_DEFUN([SS_SYSTEM_INCLUDES], [
+    m4_foreach_w([ss_variable], [$1],
+        [ss_variable[]=`AS_ECHO(["$ss_variable"]) | sed -e 's,^-I,-isystem ,' -e 's, -I, -isystem ,g'`
+    ])
+])
