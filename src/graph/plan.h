@@ -1,0 +1,181 @@
+/* The step plan: one training step of a graph, lowered to tasks. Device-independent; the runtime
+ * (src/runtime) binds it to kernels, memory and StarPU handles.
+ *
+ * Lowering happens once. It
+ *   - fuses layers into blocks: [conv] [BN] [ReLU] [dropout] [add [ReLU]], pooling, linear, loss;
+ *   - lists forward and backward tasks in an order that respects data flow, and for each task which
+ *     data it reads and writes, from which StarPU infers all dependencies;
+ *   - assigns parameters to buckets in the order in which backward finishes their gradients;
+ *   - decides tensor lifetimes and lets tensors share buffers. One buffer is one handle, so sharing
+ *     can never become a race: StarPU orders the tasks that touch it.
+ *
+ * The gradient of a value with several readers is a list of contributions; the task that consumes it
+ * adds them up on the fly, and no separate addition task or buffer exists. */
+#ifndef SS_GRAPH_PLAN_H
+#define SS_GRAPH_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "graph/graph.h"
+
+enum { SS_PLAN_MAX_DY = 4, SS_PLAN_MAX_SLICES = 8, SS_PLAN_MAX_ACCESSES = 24 };
+
+struct ss_plan_options {
+    int batch;              /* images per rank and step, >= 1 */
+    int channel_block;      /* activation layout, see codelets/kernels/cpu.h; 0: NHWC */
+    double bucket_mb;       /* cap of a bucket in MiB; a larger single block gets its own */
+    double first_bucket_mb; /* cap of the first bucket */
+    int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
+};
+
+/* A fused group of layers: one forward task and one backward task. */
+enum ss_block_kind { SS_BLOCK_CONV, SS_BLOCK_ACT, SS_BLOCK_MAXPOOL, SS_BLOCK_AVGPOOL, SS_BLOCK_LINEAR, SS_BLOCK_LOSS };
+
+struct ss_block {
+    enum ss_block_kind kind;
+    char name[SS_NAME_BYTES]; /* of its first named layer, or "maxpool.1" */
+    int conv, bn;             /* layer indices; -1: none. Linear: conv is the linear layer. */
+    int act;                  /* something follows the convolution: BN, ReLU, dropout or add */
+    int relu, relu_out;
+    float dropout;
+    ss_value x, residual, y; /* residual -1: none; y -1: loss */
+    int bucket;              /* of its parameters; -1: none */
+    /* Tensors of the training step (indices into tensors, -1: none). */
+    int z;         /* what the activation reads: the convolution's output */
+    int saved;     /* batch mean and invstd, (2,C) */
+    int workspace; /* max pooling's argmax */
+    int nparams;
+    int param[8]; /* indices into the plan's params */
+};
+
+/* A tensor of one step, or a gradient. */
+struct ss_plan_tensor {
+    char name[SS_NAME_BYTES];
+    int n, c, h, w, block; /* fp32 activation (cpu.h); n = 0: `bytes` of something else */
+    size_t bytes;
+    int first, last; /* index of the first and last task that touches it, in its task list */
+    int buffer;      /* -1: an input slot, which has its own memory */
+};
+
+struct ss_plan_param {
+    int graph_param;
+    int block;
+    int bucket;   /* -1 for BatchNorm's buffers */
+    int64_t elements;
+};
+
+struct ss_bucket {
+    int first_param, nparams; /* a slice of the plan's trainable params, in bucket order */
+    size_t bytes;             /* of its gradients, unpadded fp32 */
+    int ready_task;           /* train task after which all its gradients are there */
+};
+
+/* What a task touches. */
+enum ss_space {
+    SS_SPACE_BUFFER,   /* index: buffer */
+    SS_SPACE_IMAGES,   /* index: slice of the step's input slot */
+    SS_SPACE_LABELS,   /* likewise */
+    SS_SPACE_PARAMS,   /* index: bucket */
+    SS_SPACE_GRADS,    /* index: bucket */
+    SS_SPACE_MOMENTUM, /* index: bucket */
+    SS_SPACE_RUNNING,  /* index: block; BatchNorm's running statistics */
+    SS_SPACE_METRICS,  /* of the step */
+    SS_SPACE_TOKEN,    /* orders the collectives, the same on every rank */
+};
+enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
+
+/* What the accessed data means to the task. */
+enum ss_role {
+    SS_ROLE_X,
+    SS_ROLE_RESIDUAL,
+    SS_ROLE_Y,
+    SS_ROLE_Z,
+    SS_ROLE_SAVED,
+    SS_ROLE_WORKSPACE,
+    SS_ROLE_DY, /* .. SS_ROLE_DY + SS_PLAN_MAX_DY - 1: contributions to the gradient of y */
+    SS_ROLE_DS = SS_ROLE_DY + SS_PLAN_MAX_DY, /* their sum */
+    SS_ROLE_DX,
+    SS_ROLE_PARAMS,
+    SS_ROLE_GRADS,
+    SS_ROLE_MOMENTUM,
+    SS_ROLE_RUNNING,
+    SS_ROLE_METRICS,
+    SS_ROLE_LABELS,
+    SS_ROLE_TOKEN,
+    SS_ROLE_COUNT
+};
+
+struct ss_access {
+    enum ss_space space;
+    int index;
+    enum ss_mode mode;
+};
+
+enum ss_task_kind {
+    SS_TASK_LOAD,
+    SS_TASK_FORWARD,
+    SS_TASK_BACKWARD,
+    SS_TASK_ALLREDUCE,
+    SS_TASK_UPDATE,
+    SS_TASK_REDUCE_METRICS,
+    SS_TASK_REPORT,
+};
+
+struct ss_plan_task {
+    enum ss_task_kind kind;
+    char name[SS_NAME_BYTES];
+    int block;    /* forward, backward; else -1 */
+    int bucket;   /* all-reduce, update; else -1 */
+    int slice;    /* load; else -1 */
+    int priority; /* larger runs first */
+    int ndy;
+    int naccess;
+    struct ss_access access[SS_PLAN_MAX_ACCESSES];
+    int role[SS_ROLE_COUNT];   /* role -> index into access, -1: none */
+    int tensor[SS_ROLE_COUNT]; /* role -> tensor, -1: none or not a tensor */
+};
+
+struct ss_task_list {
+    int count, capacity;
+    struct ss_plan_task *task;
+};
+
+struct ss_plan {
+    const struct ss_graph *graph;
+    struct ss_plan_options options;
+    int nblocks;
+    struct ss_block *block;
+    int nparams; /* trainable ones first, bucket by bucket; then BatchNorm's buffers */
+    struct ss_plan_param *param;
+    int nbuckets;
+    struct ss_bucket *bucket;
+    int ntensors;
+    struct ss_plan_tensor *tensor;
+    int nbuffers;
+    size_t *buffer_bytes;
+    struct ss_task_list train; /* one training step */
+    struct ss_task_list eval;  /* forward only, with running statistics; shares the buffers */
+    int slice_begin[SS_PLAN_MAX_SLICES + 1]; /* images of slice s: [begin[s], begin[s+1]) */
+};
+
+/* graph outlives the plan. Errors: SS_ERR_INVALID (options), SS_ERR_UNSUPPORTED (a layer order that
+ * no block covers), SS_ERR_MEMORY. The caller destroys *out. */
+enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_options *options,
+                             struct ss_plan **out);
+void ss_plan_destroy(struct ss_plan *plan);
+
+/* Bytes of all buffers, and of all tensors if none shared. */
+size_t ss_plan_buffer_bytes(const struct ss_plan *plan);
+size_t ss_plan_tensor_bytes(const struct ss_plan *plan);
+
+/* Print as a table, or as a DOT graph (edges: dependencies that StarPU will infer inside one step). */
+enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out);
+enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
+
+const char *ss_task_kind_name(enum ss_task_kind kind);
+
+/* Assign tensors to buffers from their lifetimes (memory.c, called by ss_plan_lower). */
+enum ss_status ss_plan_assign_buffers(struct ss_plan *plan);
+
+#endif
