@@ -62,8 +62,8 @@ enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out)
 
 static enum ss_status fail_write(struct ss_atomic_file *f, const char *what)
 {
-    f->status = ss_fail(SS_ERR_IO, "%s: %s: %s; %s is unchanged", f->temp, what, strerror(errno),
-                        f->path);
+    f->status =
+        ss_fail(SS_ERR_IO, "%s: %s: %s; %s is unchanged", f->temp, what, strerror(errno), f->path);
     return f->status;
 }
 
@@ -113,8 +113,8 @@ enum ss_status ss_atomic_commit(struct ss_atomic_file *f)
     if (fclose(f->stream) != 0 && f->status == SS_OK)
         fail_write(f, "cannot close");
     if (f->status == SS_OK && rename(f->temp, f->path) != 0)
-        f->status = ss_fail(SS_ERR_IO, "%s: cannot rename %s to it: %s", f->path, f->temp,
-                            strerror(errno));
+        f->status =
+            ss_fail(SS_ERR_IO, "%s: cannot rename %s to it: %s", f->path, f->temp, strerror(errno));
     enum ss_status status = f->status;
     if (status == SS_OK)
         status = ss_atomic_sync_folder(folder_of(f->path));

@@ -1,8 +1,8 @@
 /* Files that appear whole or not at all.
  *
- * The content goes to "PATH.tmp.PID" beside PATH; commit makes it durable (fsync of the file, rename,
- * fsync of the folder). Until then an older PATH stays as it is, also when the process is killed:
- * then only the temporary file is left, and it is never read. */
+ * The content goes to "PATH.tmp.PID" beside PATH; commit makes it durable (fsync of the file,
+ * rename, fsync of the folder). Until then an older PATH stays as it is, also when the process is
+ * killed: then only the temporary file is left, and it is never read. */
 #ifndef SS_CORE_ATOMIC_FILE_H
 #define SS_CORE_ATOMIC_FILE_H
 
@@ -11,16 +11,16 @@
 
 struct ss_atomic_file;
 
-/* Begin writing PATH. Errors: SS_ERR_IO (names the temporary file and the reason), SS_ERR_MEMORY. The
- * caller ends it with exactly one of commit and abort. */
+/* Begin writing PATH. Errors: SS_ERR_IO (names the temporary file and the reason), SS_ERR_MEMORY.
+ * The caller ends it with exactly one of commit and abort. */
 enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out);
 
 /* Append n bytes. After an error (reported once: disk full, quota, file size limit) every further
  * write and the commit return the same status silently, so a caller may check only the commit. */
 enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n);
 
-/* Make the file durable under its name. Frees f in every case; on an error the temporary file is gone
- * and an older PATH is untouched. */
+/* Make the file durable under its name. Frees f in every case; on an error the temporary file is
+ * gone and an older PATH is untouched. */
 enum ss_status ss_atomic_commit(struct ss_atomic_file *f);
 
 /* Give up: remove the temporary file, free f. NULL is fine, so that it fits a cleanup label. */

@@ -18,8 +18,8 @@ struct ss_sampler {
     size_t batch; /* samples per rank and step */
     int shuffle, drop_last;
     uint64_t seed;
-    size_t shard;   /* samples of this rank that are read in an epoch */
-    size_t steps;   /* batches per epoch; equal on all ranks, also with drop_last 0 */
+    size_t shard;    /* samples of this rank that are read in an epoch */
+    size_t steps;    /* batches per epoch; equal on all ranks, also with drop_last 0 */
     uint32_t *order; /* the epoch's permutation; NULL without shuffling */
 };
 
@@ -29,12 +29,12 @@ enum ss_status ss_sampler_open(struct ss_sampler *s, size_t count, int rank, int
                                size_t batch, int shuffle, int drop_last, uint64_t seed);
 void ss_sampler_close(struct ss_sampler *s);
 
-/* Begin epoch 0, 1, ...: a new permutation (Fisher-Yates from SS_RNG_SHUFFLE, epoch). Must be called
- * before the first ss_sampler_index. */
+/* Begin epoch 0, 1, ...: a new permutation (Fisher-Yates from SS_RNG_SHUFFLE, epoch). Must be
+ * called before the first ss_sampler_index. */
 void ss_sampler_set_epoch(struct ss_sampler *s, uint32_t epoch);
 
-/* Sample k (0 <= k < batch) of this rank's batch `step` (0 <= step < steps), or SIZE_MAX past the end of
- * the shard (drop_last 0 only). */
+/* Sample k (0 <= k < batch) of this rank's batch `step` (0 <= step < steps), or SIZE_MAX past the
+ * end of the shard (drop_last 0 only). */
 size_t ss_sampler_index(const struct ss_sampler *s, size_t step, size_t k);
 
 #endif

@@ -1,0 +1,53 @@
+#include "data/folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+enum { PATH_ROOM = 4096 };
+
+enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const char *name)
+{
+    int n = snprintf(out, room, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= room)
+        return ss_fail(SS_ERR_INVALID, "%.80s...: the folder's name is too long (%zu bytes)", dir,
+                       strlen(dir));
+    return SS_OK;
+}
+
+int ss_folder_has(const char *dir, const char *name)
+{
+    char path[PATH_ROOM];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+}
+
+enum ss_status ss_folder_make(const char *path)
+{
+    char part[PATH_ROOM];
+    size_t len = strlen(path);
+    if (len == 0)
+        return ss_fail(SS_ERR_INVALID, "the folder's name is empty");
+    if (len >= sizeof part)
+        return ss_fail(SS_ERR_INVALID, "%.80s...: the folder's name is too long (%zu bytes)", path,
+                       len);
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (part[i] != '/' && part[i] != '\0')
+            continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return ss_fail(SS_ERR_IO, "%s: cannot create the folder: %s", part, strerror(errno));
+        part[i] = i < len ? '/' : '\0';
+    }
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return ss_fail(SS_ERR_IO, "%s: is not a folder", path);
+    return SS_OK;
+}

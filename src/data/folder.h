@@ -1,0 +1,17 @@
+/* Names of files inside a data folder. */
+#ifndef SS_DATA_FOLDER_H
+#define SS_DATA_FOLDER_H
+
+#include <stddef.h>
+#include "core/status.h"
+
+/* out = "DIR/NAME". Errors: SS_ERR_INVALID when it does not fit into `room` bytes. */
+enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const char *name);
+
+/* 1 if DIR/NAME exists, whatever it is. */
+int ss_folder_has(const char *dir, const char *name);
+
+/* Create a folder and its parents where they are missing. Errors: SS_ERR_IO, SS_ERR_INVALID. */
+enum ss_status ss_folder_make(const char *path);
+
+#endif

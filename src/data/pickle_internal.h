@@ -1,0 +1,86 @@
+/* Shared by the files that make up the pickle reader; not for others. */
+#ifndef SS_DATA_PICKLE_INTERNAL_H
+#define SS_DATA_PICKLE_INTERNAL_H
+
+#include "core/log.h"
+#include "data/pickle.h"
+
+/* Names a pickle may use (struct ss_pickle_value's integer where type is SS_PICKLE_GLOBAL). */
+enum pickle_global {
+    GLOBAL_RECONSTRUCT, /* numpy.core.multiarray._reconstruct */
+    GLOBAL_NDARRAY,
+    GLOBAL_DTYPE,
+    GLOBAL_ENCODE, /* _codecs.encode */
+    GLOBAL_BYTES,
+};
+
+struct pickle_chunk; /* block of memory that values are cut from */
+
+struct ss_pickle {
+    const char *name; /* used while parsing only */
+    const uint8_t *bytes;
+    size_t size, at; /* at: next byte to read */
+    size_t opcode_at;
+    uint8_t opcode;
+
+    struct ss_pickle_value **stack;
+    size_t depth, stack_room;
+    size_t *marks; /* depths of the stack at each MARK */
+    size_t mark_count, mark_room;
+    struct ss_pickle_value **memo;
+    size_t memo_room, memo_count; /* room counts slots, count those in use */
+
+    struct pickle_chunk *chunks;
+    size_t memory_used, memory_limit;
+
+    struct ss_pickle_value *root;
+    uint8_t *owned; /* the bytes, where ss_pickle_open read them */
+};
+
+/* Report "NAME: byte N: opcode X: ...". */
+enum ss_status pickle_fail(const struct ss_pickle *p, enum ss_status status, const char *fmt, ...)
+    SS_PRINTF(3, 4);
+
+/* Memory that lives as long as the pickle, zeroed. */
+enum ss_status pickle_alloc(struct ss_pickle *p, size_t bytes, void **out);
+void pickle_free_chunks(struct ss_pickle *p);
+
+enum ss_status pickle_new(struct ss_pickle *p, enum ss_pickle_type type,
+                          struct ss_pickle_value **out);
+/* Append n values to a list, tuple or dict. */
+enum ss_status pickle_extend(struct ss_pickle *p, struct ss_pickle_value *sequence,
+                             struct ss_pickle_value **items, size_t n);
+
+/* "list", "bytes", ... */
+const char *pickle_type_name(enum ss_pickle_type type);
+int pickle_string_is(const struct ss_pickle_value *v, const char *text);
+
+/* pickle_ops.c: run the opcode just read (p->opcode; every one but STOP); NULL for an unknown one's
+ * name. */
+enum ss_status pickle_step(struct ss_pickle *p);
+const char *pickle_opcode_name(uint8_t opcode);
+
+/* pickle_stack.c */
+enum ss_status pickle_push(struct ss_pickle *p, struct ss_pickle_value *v);
+/* Fail unless n values lie above the last mark; below it they belong to an unfinished list. */
+enum ss_status pickle_need(const struct ss_pickle *p, size_t n);
+enum ss_status pickle_push_mark(struct ss_pickle *p);
+/* Remove the last mark; *begin is where the values above it start. */
+enum ss_status pickle_pop_mark(struct ss_pickle *p, size_t *begin);
+/* Replace the values from `begin` up by one tuple of them. */
+enum ss_status pickle_make_tuple(struct ss_pickle *p, size_t begin);
+/* Move the values from `begin` up into the list or dict just below them. */
+enum ss_status pickle_add_items(struct ss_pickle *p, size_t begin, enum ss_pickle_type type);
+enum ss_status pickle_memo_put(struct ss_pickle *p, uint64_t index);
+enum ss_status pickle_memo_get(struct ss_pickle *p, uint64_t index);
+
+/* pickle_numpy.c: the few names a pickle may call. */
+enum ss_status pickle_find_global(struct ss_pickle *p, const uint8_t *module, size_t module_size,
+                                  const uint8_t *name, size_t name_size,
+                                  struct ss_pickle_value **out);
+enum ss_status pickle_reduce(struct ss_pickle *p, const struct ss_pickle_value *function,
+                             const struct ss_pickle_value *args, struct ss_pickle_value **out);
+enum ss_status pickle_build(struct ss_pickle *p, struct ss_pickle_value *object,
+                            const struct ss_pickle_value *state);
+
+#endif
