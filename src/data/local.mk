@@ -5,4 +5,8 @@ libstarstep_la_SOURCES += \
 	src/data/augment.c src/data/augment.h \
 	src/data/pickle.c src/data/pickle.h src/data/pickle_internal.h \
 	src/data/pickle_ops.c src/data/pickle_opcodes.h src/data/pickle_stack.c \
-	src/data/pickle_value.c src/data/pickle_numpy.c
+	src/data/pickle_value.c src/data/pickle_numpy.c \
+	src/data/convert.c src/data/convert.h \
+	src/data/synthetic.c src/data/synthetic.h \
+	src/data/fetch.c src/data/fetch.h \
+	src/data/process.c src/data/process.h

@@ -1,0 +1,155 @@
+#include "data/synthetic.h"
+
+#include <stdlib.h>
+
+#include "core/atomic_file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/cifar100.h"
+#include "data/folder.h"
+
+enum {
+    SIDE = SS_CIFAR100_SIDE,
+    GRID = 4, /* knots of a pattern per side; one wave is at least two of them */
+    CELL = SIDE / GRID,
+    MAX_SHIFT = 5,      /* pixels, either way */
+    OWN_PERCENT = 60,   /* weight of the sample's own pattern against the class's 100 */
+    NOISE_QUARTER = 36, /* noise is the sum of four uniform draws of +-this: sigma about 42 */
+};
+
+/* What a stream of draws is for: the rng's `a`. */
+enum { STREAM_CLASS, STREAM_TRAIN, STREAM_TEST, STREAM_TRAIN_LABELS, STREAM_TEST_LABELS };
+
+/* A smooth periodic pattern around 0, within +-127: random knots, interpolated. */
+struct pattern {
+    int8_t value[3][SIDE][SIDE];
+};
+
+static int draw_between(struct ss_rng *rng, int low, int high)
+{
+    return low + (int)ss_rng_below(rng, (uint32_t)(high - low + 1));
+}
+
+static void draw_pattern(struct ss_rng *rng, struct pattern *p)
+{
+    /* Smoothstep 3t^2 - 2t^3 at t = i / CELL, scaled to 256. */
+    int weight[CELL];
+    for (int i = 0; i < CELL; i++)
+        weight[i] = 256 * i * i * (3 * CELL - 2 * i) / (CELL * CELL * CELL);
+    for (int c = 0; c < 3; c++) {
+        int knot[GRID][GRID];
+        for (int y = 0; y < GRID; y++)
+            for (int x = 0; x < GRID; x++)
+                knot[y][x] = draw_between(rng, -127, 127);
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                int y0 = y / CELL, x0 = x / CELL, y1 = (y0 + 1) % GRID, x1 = (x0 + 1) % GRID;
+                int wy = weight[y % CELL], wx = weight[x % CELL];
+                int top = knot[y0][x0] * (256 - wx) + knot[y0][x1] * wx;
+                int bottom = knot[y1][x0] * (256 - wx) + knot[y1][x1] * wx;
+                p->value[c][y][x] = (int8_t)((top * (256 - wy) + bottom * wy) / 65536);
+            }
+    }
+}
+
+static void draw_image(struct ss_rng *rng, const struct pattern *class_pattern, uint8_t *image)
+{
+    struct pattern own;
+    draw_pattern(rng, &own);
+    int dy = draw_between(rng, -MAX_SHIFT, MAX_SHIFT) + SIDE;
+    int dx = draw_between(rng, -MAX_SHIFT, MAX_SHIFT) + SIDE;
+    int contrast = draw_between(rng, 40, 100); /* percent */
+    int brightness = draw_between(rng, 98, 158);
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                int v = class_pattern->value[c][(y + dy) % SIDE][(x + dx) % SIDE];
+                v = (v * 100 + own.value[c][y][x] * OWN_PERCENT) * contrast / 10000;
+                uint32_t bits = ss_rng_u32(rng);
+                for (int i = 0; i < 4; i++, bits >>= 8)
+                    v += ((int)(bits & 0xFF) * (2 * NOISE_QUARTER + 1) >> 8) - NOISE_QUARTER;
+                v += brightness;
+                *image++ = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+            }
+}
+
+/* 0, 1, ..., classes-1, 0, 1, ... shuffled. */
+static void draw_labels(uint64_t seed, uint32_t stream, uint32_t classes, uint8_t *labels,
+                        uint32_t count)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, stream, 0);
+    for (uint32_t i = 0; i < count; i++)
+        labels[i] = (uint8_t)(i % classes);
+    for (uint32_t i = count - 1; i > 0; i--) {
+        uint32_t j = ss_rng_below(&rng, i + 1);
+        uint8_t t = labels[i];
+        labels[i] = labels[j];
+        labels[j] = t;
+    }
+}
+
+static enum ss_status write_split(const char *dir, const char *file, uint64_t seed, int test,
+                                  const struct pattern *patterns, uint32_t classes, uint32_t count,
+                                  struct ss_atomic_file **out)
+{
+    char path[4096];
+    SS_TRY(ss_folder_join(path, sizeof path, dir, file));
+    uint8_t *labels = malloc(count);
+    if (!labels)
+        return ss_fail_memory("labels", count);
+    draw_labels(seed, test ? STREAM_TEST_LABELS : STREAM_TRAIN_LABELS, classes, labels, count);
+    struct ss_atomic_file *f = NULL;
+    enum ss_status status = ss_atomic_open(path, &f);
+    for (uint32_t i = 0; i < count && status == SS_OK; i++) {
+        uint8_t record[SS_CIFAR100_RECORD] = {labels[i] / 5, labels[i]};
+        struct ss_rng rng;
+        ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, test ? STREAM_TEST : STREAM_TRAIN, i);
+        draw_image(&rng, &patterns[labels[i]], record + 2);
+        status = ss_atomic_write(f, record, sizeof record);
+    }
+    free(labels);
+    if (status != SS_OK) {
+        ss_atomic_abort(f);
+        return status;
+    }
+    *out = f;
+    return SS_OK;
+}
+
+enum ss_status ss_synthetic_cifar100(const char *dir, const struct ss_synthetic *what)
+{
+    if (what->classes < 1 || what->classes > SS_CIFAR100_CLASSES)
+        return ss_fail(SS_ERR_INVALID, "%u classes; give 1 to %d", what->classes,
+                       SS_CIFAR100_CLASSES);
+    if (what->train < 1 || what->train > SS_SYNTHETIC_MAX || what->test < 1 ||
+        what->test > SS_SYNTHETIC_MAX)
+        return ss_fail(SS_ERR_INVALID, "%u training and %u test samples; give 1 to %d of each",
+                       what->train, what->test, SS_SYNTHETIC_MAX);
+    struct pattern *patterns = malloc(what->classes * sizeof *patterns);
+    if (!patterns)
+        return ss_fail_memory("class patterns", what->classes * sizeof *patterns);
+    for (uint32_t k = 0; k < what->classes; k++) {
+        struct ss_rng rng;
+        ss_rng_open(&rng, what->seed, SS_RNG_SYNTHETIC, STREAM_CLASS, k);
+        draw_pattern(&rng, &patterns[k]);
+    }
+    struct ss_atomic_file *train = NULL, *test = NULL;
+    enum ss_status status = ss_folder_make(dir);
+    if (status == SS_OK)
+        status = write_split(dir, "train.bin", what->seed, 0, patterns, what->classes, what->train,
+                             &train);
+    if (status == SS_OK)
+        status =
+            write_split(dir, "test.bin", what->seed, 1, patterns, what->classes, what->test, &test);
+    free(patterns);
+    if (status == SS_OK) {
+        status = ss_atomic_commit(train);
+        train = NULL;
+    }
+    if (status == SS_OK)
+        return ss_atomic_commit(test);
+    ss_atomic_abort(train);
+    ss_atomic_abort(test);
+    return status;
+}
