@@ -1,0 +1,273 @@
+/* comm.c: choice of a backend, argument checks, blocking calls and accounting (contract in comm.h).
+ */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "comm/comm.h"
+
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/comm_ops.h"
+#include "core/log.h"
+
+uint64_t ss_comm_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The launcher that started this process as one of several, or NULL. */
+static const char *launcher(void)
+{
+    static const char *const marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
+                                        "MPI_LOCALNRANKS"};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (getenv(marks[i]))
+            return marks[i];
+    /* srun without a PMI plugin: trying MPI gives the error that says so; running each task as a
+     * world of its own would train N models by mistake. */
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (tasks && atoi(tasks) > 1 && getenv("SLURM_PROCID"))
+        return "SLURM_STEP_NUM_TASKS";
+    return NULL;
+}
+
+static enum ss_status open_mpi(struct ss_comm *comm, const char *why)
+{
+#ifdef HAVE_MPI
+    (void)why;
+    return ss_comm_mpi_open(comm);
+#else
+    (void)comm;
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "this build has no MPI, but %s; configure it with --with-mpi, or start one "
+                   "process with the backend \"self\"",
+                   why);
+#endif
+}
+
+static enum ss_status open_backend(const char *backend, struct ss_comm *comm)
+{
+    const char *mark = launcher();
+    char why[96];
+    if (strcmp(backend, "self") == 0 || (strcmp(backend, "auto") == 0 && !mark))
+        return ss_comm_self_open(comm);
+    if (strcmp(backend, "mpi") == 0)
+        return open_mpi(comm, "the backend \"mpi\" was asked for");
+    if (strcmp(backend, "auto") != 0)
+        return ss_fail(SS_ERR_INVALID, "communication backend \"%s\" is not auto, self or mpi",
+                       backend);
+    snprintf(why, sizeof(why), "an MPI launcher started it (%s is set)", mark);
+    return open_mpi(comm, why);
+}
+
+enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out)
+{
+    if (!(config->timeout_s > 0) || isinf(config->timeout_s))
+        return ss_fail(SS_ERR_INVALID, "communication timeout %g s is not a number > 0",
+                       config->timeout_s);
+    struct ss_comm *comm = calloc(1, sizeof(*comm));
+    if (!comm)
+        return ss_fail_memory("the communicator", sizeof(*comm));
+    comm->timeout_s = config->timeout_s;
+    pthread_mutex_init(&comm->totals_lock, NULL);
+    enum ss_status status = open_backend(config->backend, comm);
+    if (status != SS_OK) {
+        pthread_mutex_destroy(&comm->totals_lock);
+        free(comm);
+        return status;
+    }
+    ss_log_set_rank(comm->rank, comm->size);
+    *out = comm;
+    return SS_OK;
+}
+
+void ss_comm_close(struct ss_comm *comm)
+{
+    if (!comm)
+        return;
+    ss_comm_barrier(comm, "end of the run");
+    comm->ops->close(comm);
+    pthread_mutex_destroy(&comm->totals_lock);
+    free(comm);
+}
+
+int ss_comm_rank(const struct ss_comm *comm)
+{
+    return comm->rank;
+}
+
+int ss_comm_size(const struct ss_comm *comm)
+{
+    return comm->size;
+}
+
+int ss_comm_local_rank(const struct ss_comm *comm)
+{
+    return comm->local_rank;
+}
+
+int ss_comm_local_size(const struct ss_comm *comm)
+{
+    return comm->local_size;
+}
+
+int ss_comm_nodes(const struct ss_comm *comm)
+{
+    return comm->nodes;
+}
+
+const char *ss_comm_backend(const struct ss_comm *comm)
+{
+    return comm->ops->name;
+}
+
+const char *ss_comm_library(void)
+{
+#ifdef HAVE_MPI
+    return ss_comm_mpi_library();
+#else
+    return "none";
+#endif
+}
+
+size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
+{
+    switch (kind) {
+    case SS_COMM_SUM_F32:
+        return 4;
+    case SS_COMM_SUM_F64:
+    case SS_COMM_MAX_U64:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(request->count, ss_comm_kind_bytes(request->kind), &bytes) ||
+        (request->count > 0 && !request->data))
+        return ss_fail(SS_ERR_INVALID, "a collective of %zu elements has no data or is too large",
+                       request->count);
+    pthread_mutex_lock(&comm->totals_lock);
+    if (comm->under_way++ == 0)
+        comm->busy_since_ns = ss_comm_now_ns();
+    comm->totals.collectives++;
+    comm->totals.bytes += bytes;
+    pthread_mutex_unlock(&comm->totals_lock);
+    return comm->ops->start(comm, request);
+}
+
+void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    pthread_mutex_lock(&comm->totals_lock);
+    if (--comm->under_way == 0)
+        comm->totals.busy_ns += ss_comm_now_ns() - comm->busy_since_ns;
+    pthread_mutex_unlock(&comm->totals_lock);
+    if (request->done)
+        request->done(request->arg);
+}
+
+void ss_comm_get_totals(const struct ss_comm *comm, struct ss_comm_totals *out)
+{
+    struct ss_comm *c = (struct ss_comm *)comm; /* for the lock */
+    pthread_mutex_lock(&c->totals_lock);
+    *out = c->totals;
+    if (c->under_way > 0)
+        out->busy_ns += ss_comm_now_ns() - c->busy_since_ns;
+    pthread_mutex_unlock(&c->totals_lock);
+}
+
+enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
+                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_SUM_F32,
+                                      .data = data,
+                                      .count = count,
+                                      .tag = tag,
+                                      .done = done,
+                                      .arg = arg};
+    return start(comm, &request);
+}
+
+enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
+                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_SUM_F64,
+                                      .data = data,
+                                      .count = count,
+                                      .tag = tag,
+                                      .done = done,
+                                      .arg = arg};
+    return start(comm, &request);
+}
+
+static void post(void *semaphore)
+{
+    sem_post(semaphore);
+}
+
+enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    struct ss_comm_request waited = *request;
+    sem_t ended;
+    sem_init(&ended, 0, 0);
+    waited.done = post;
+    waited.arg = &ended;
+    enum ss_status status = start(comm, &waited);
+    /* The backend's watchdog has the deadline: it ends the process, so this wait needs none. */
+    while (status == SS_OK && sem_wait(&ended) != 0)
+        ; /* a signal handler ran */
+    sem_destroy(&ended);
+    return status;
+}
+
+enum ss_status ss_comm_bcast(struct ss_comm *comm, void *data, size_t bytes, int root,
+                             const char *what)
+{
+    struct ss_comm_request request = {
+        .kind = SS_COMM_BCAST, .data = data, .count = bytes, .root = root, .what = what};
+    if (root < 0 || root >= comm->size)
+        return ss_fail(SS_ERR_INVALID, "%s: root %d is not one of %d ranks", what, root,
+                       comm->size);
+    return ss_comm_run(comm, &request);
+}
+
+enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t count,
+                                     const char *what)
+{
+    struct ss_comm_request request = {
+        .kind = SS_COMM_SUM_F64, .data = data, .count = count, .what = what};
+    return ss_comm_run(comm, &request);
+}
+
+enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_BARRIER, .what = what};
+    return ss_comm_run(comm, &request);
+}
+
+enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what)
+{
+    uint64_t value = flag != 0;
+    struct ss_comm_request request = {
+        .kind = SS_COMM_MAX_U64, .data = &value, .count = 1, .what = what};
+    SS_TRY(ss_comm_run(comm, &request));
+    *any = (int)value;
+    return SS_OK;
+}
+
+void ss_comm_abort(struct ss_comm *comm, enum ss_status status)
+{
+    (void)status; /* every failure has exit code 1 */
+    if (comm->size > 1)
+        comm->ops->abort(comm);
+}

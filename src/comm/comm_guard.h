@@ -1,0 +1,17 @@
+/* A dead-man's switch for calls that may never return (MPI_Init waiting for a rank that never
+ * comes, MPI_Abort, a transport that hangs): unless the switch is set again in time, the process
+ * reports what it was waiting for and ends with exit code 1. One per process. */
+#ifndef SS_COMM_COMM_GUARD_H
+#define SS_COMM_COMM_GUARD_H
+
+#include "core/status.h"
+
+/* Start its thread; once per process is enough, more calls do nothing. Errors: SS_ERR_LIBRARY. */
+enum ss_status ss_guard_start(void);
+
+/* End the process in `seconds` unless set again or cleared. `message` (a constant string) is
+ * reported. Time in which the whole process is stopped (a debugger, SIGSTOP) does not count. */
+void ss_guard_set(double seconds, const char *message);
+void ss_guard_clear(void);
+
+#endif

@@ -1,0 +1,202 @@
+/* comm_mpi.c: start-up and end of the MPI backend, and its queue.
+ *
+ * After the start-up one thread makes all MPI calls (comm_mpi_thread.c). Callers put collectives
+ * into a queue; the thread starts them in that order. Only ss_mpi_abort() may come from any thread,
+ * which is why MPI_THREAD_MULTIPLE is needed. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "comm/comm_mpi.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm_guard.h"
+#include "comm/comm_mpi_thread.h"
+#include "core/log.h"
+
+#define ABORT_SECONDS 5
+
+#define MPI_TRY(call, where)                                                                       \
+    do {                                                                                           \
+        int mpi_try_rc_ = (call);                                                                  \
+        if (mpi_try_rc_ != MPI_SUCCESS)                                                            \
+            return ss_mpi_fail(#call, mpi_try_rc_, where);                                         \
+    } while (0)
+
+enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0, name = (int)strcspn(call, "(");
+    MPI_Error_string(rc, text, &n);
+    return ss_fail(SS_ERR_COMM, "%s: %.*s failed: %s", where, name, call, text);
+}
+
+const char *ss_comm_mpi_library(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n = 0;
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = '\0'; /* "Open MPI v4.1.4, package: ..." */
+    char *v = strstr(text, " v");
+    if (v && v[2] >= '0' && v[2] <= '9')
+        memmove(v + 1, v + 2, strlen(v + 2) + 1);
+    return text;
+}
+
+void ss_mpi_abort(struct ss_comm *comm)
+{
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    if (comm->size == 1)
+        return;
+    while (atomic_flag_test_and_set(&begun))
+        pause(); /* another thread is ending the process */
+    ss_guard_set(ABORT_SECONDS, "MPI_Abort did not return; ending this rank alone");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    struct ss_mpi *mpi = comm->state;
+    size_t part = ss_mpi_part_elements();
+    size_t nparts = request->count / part + (request->count % part != 0);
+    /* A barrier, and a sum of nothing, keep their turn; a gather is small and cannot be cut. */
+    if (nparts == 0 || request->kind == SS_COMM_GATHER)
+        nparts = 1;
+    size_t bytes = sizeof(struct ss_mpi_op) + nparts * sizeof(MPI_Request);
+    struct ss_mpi_op *op = calloc(1, bytes);
+    if (!op)
+        return ss_fail_memory("a collective", bytes);
+    op->request = *request;
+    op->nparts = (int)nparts;
+    pthread_mutex_lock(&mpi->lock);
+    *mpi->queue.end = op;
+    mpi->queue.end = &op->next;
+    pthread_cond_signal(&mpi->wake);
+    pthread_mutex_unlock(&mpi->lock);
+    return SS_OK;
+}
+
+static void mpi_close(struct ss_comm *comm)
+{
+    struct ss_mpi *mpi = comm->state;
+    pthread_mutex_lock(&mpi->lock);
+    mpi->stop = 1;
+    pthread_cond_signal(&mpi->wake);
+    pthread_mutex_unlock(&mpi->lock);
+    pthread_join(mpi->thread, NULL);
+    ss_guard_set(comm->timeout_s, "the end of the run: MPI_Finalize did not return in time");
+    ss_mpi_beats_close(mpi);
+    MPI_Comm_free(&mpi->world);
+    MPI_Comm_free(&mpi->control);
+    MPI_Finalize();
+    ss_guard_clear();
+    pthread_mutex_destroy(&mpi->lock);
+    pthread_cond_destroy(&mpi->wake);
+    free(mpi);
+}
+
+static const struct ss_comm_ops mpi_ops = {"mpi", mpi_start, ss_mpi_abort, mpi_close};
+
+/* Slurm started several tasks, but MPI found no PMI to learn about them: each would be a world. */
+static enum ss_status check_world(int size)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (size > 1 || !tasks || atoi(tasks) <= 1 || getenv("OMPI_COMM_WORLD_SIZE"))
+        return SS_OK;
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "Slurm started %s tasks, but MPI sees this one alone; start them with "
+                   "srun --mpi=pmix (srun --mpi=list shows what there is)",
+                   tasks);
+}
+
+/* Rank and size, in the world and on this node. */
+static enum ss_status find_place(struct ss_comm *comm)
+{
+    MPI_Comm node;
+    int leader, nodes;
+    MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "start-up");
+    MPI_TRY(MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank), "start-up");
+    MPI_TRY(MPI_Comm_size(MPI_COMM_WORLD, &comm->size), "start-up");
+    ss_log_set_rank(comm->rank, comm->size);
+    SS_TRY(check_world(comm->size));
+    MPI_TRY(
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &node),
+        "start-up");
+    MPI_TRY(MPI_Comm_rank(node, &comm->local_rank), "start-up");
+    MPI_TRY(MPI_Comm_size(node, &comm->local_size), "start-up");
+    MPI_TRY(MPI_Comm_free(&node), "start-up");
+    leader = comm->local_rank == 0;
+    MPI_TRY(MPI_Allreduce(&leader, &nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "start-up");
+    comm->nodes = nodes;
+    return SS_OK;
+}
+
+static enum ss_status start_mpi(struct ss_comm *comm, struct ss_mpi *mpi)
+{
+    int provided, initialized;
+    MPI_TRY(MPI_Initialized(&initialized), "start-up");
+    if (initialized)
+        return ss_fail(SS_ERR_INVALID, "MPI is initialized already; open one communicator, once");
+    MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "start-up");
+    if (provided < MPI_THREAD_MULTIPLE)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
+                       ss_comm_mpi_library());
+    SS_TRY(find_place(comm));
+    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
+    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
+    return ss_mpi_beats_open(mpi);
+}
+
+static enum ss_status start_thread(struct ss_mpi *mpi)
+{
+    pthread_condattr_t monotonic;
+    sigset_t all, before;
+    pthread_mutex_init(&mpi->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&mpi->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    mpi->queue.end = &mpi->queue.first;
+    mpi->under_way.end = &mpi->under_way.first;
+    sigfillset(&all); /* signals belong to the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&mpi->thread, NULL, ss_mpi_thread, mpi);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return ss_fail(SS_ERR_LIBRARY, "cannot start the communication thread: %s", strerror(rc));
+    return SS_OK;
+}
+
+enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
+{
+    struct ss_mpi *mpi = calloc(1, sizeof(*mpi));
+    if (!mpi)
+        return ss_fail_memory("the MPI communicator", sizeof(*mpi));
+    mpi->comm = comm;
+    enum ss_status status = ss_guard_start();
+    if (status == SS_OK) {
+        ss_guard_set(comm->timeout_s,
+                     "start-up: MPI_Init did not return before the timeout; is every "
+                     "rank started, and can the nodes reach each other?");
+        status = start_mpi(comm, mpi);
+    }
+    if (status == SS_OK)
+        status = start_thread(mpi);
+    if (status != SS_OK) {
+        /* Half-started MPI cannot be taken back: the caller ends the process, and the launcher then
+         * ends the other ranks. */
+        ss_guard_clear();
+        free(mpi);
+        return status;
+    }
+    comm->ops = &mpi_ops;
+    comm->state = mpi;
+    return SS_OK;
+}

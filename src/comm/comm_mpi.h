@@ -1,0 +1,63 @@
+/* The MPI backend's own parts; only for src/comm/comm_mpi*.c. */
+#ifndef SS_COMM_COMM_MPI_H
+#define SS_COMM_COMM_MPI_H
+
+#include <mpi.h>
+#include <pthread.h>
+
+#include "comm/comm_ops.h"
+#include "comm/comm_watch.h"
+
+/* A collective in the queue or under way. */
+struct ss_mpi_op {
+    struct ss_mpi_op *next;
+    struct ss_comm_request request;
+    uint64_t seq;     /* from 1, in the order of starting */
+    double started_s; /* on the watch clock */
+    int nparts;       /* MPI counts are ints: large ones go in parts */
+    MPI_Request parts[];
+};
+
+struct ss_mpi_list {
+    struct ss_mpi_op *first, **end; /* end: where the next one is linked */
+};
+
+struct ss_mpi {
+    struct ss_comm *comm;
+    MPI_Comm world;   /* for collectives */
+    MPI_Comm control; /* for beats */
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* of queue and stop */
+    pthread_cond_t wake;
+    struct ss_mpi_list queue; /* posted, not yet started */
+    int stop;
+
+    /* The rest belongs to the communication thread. */
+    struct ss_mpi_list under_way;
+    uint64_t started;
+    struct ss_comm_tag last_tag;
+    /* Seconds in which this thread ran or slept by its own will. Time in which the whole process
+     * was stopped counts as at most one second, so that a rank that was stopped does not blame
+     * others. */
+    double watch_s;
+    uint64_t watch_ns;
+    double beat_every_s, next_beat_s;
+    struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
+    struct ss_beat own;          /* the buffer of the beats being sent */
+    MPI_Request *sends;          /* rank 0: one for each rank; others: [0] */
+};
+
+/* Host names and buffers for beats. Collective; called before the thread starts. */
+enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
+void ss_mpi_beats_close(struct ss_mpi *mpi);
+/* Exchange beats and look at the deadline; ends the run when it has passed. */
+void ss_mpi_beats_tick(struct ss_mpi *mpi);
+
+/* Report a failed MPI call. `where` says what it was for. */
+enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);
+
+/* End every rank. Does not return when there are more than one. */
+void ss_mpi_abort(struct ss_comm *comm);
+
+#endif

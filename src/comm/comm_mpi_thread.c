@@ -1,0 +1,192 @@
+/* comm_mpi_thread.c: the thread that makes all MPI calls: starts what is queued, tests what is
+ * under way, exchanges beats, and sleeps in between.
+ *
+ * Open MPI progresses only inside MPI calls, so the thread must keep calling MPI_Test. While data
+ * moves (a test that took long did work) it tests again at once; while it waits for a late rank it
+ * sleeps between tests, longer and longer, and leaves the core to the compute workers. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "comm/comm_mpi_thread.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "comm/comm_guard.h"
+#include "comm/comm_mpi.h"
+#include "core/log.h"
+
+enum {
+    WORKED_NS = 5000, /* a test that took longer has moved data */
+    EAGER_TESTS = 20, /* tests without sleeping after data has moved */
+    SLEEP_MIN_NS = 20000,
+    SLEEP_MAX_NS = 200000,
+};
+
+size_t ss_mpi_part_elements(void)
+{
+    /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable lets tests
+     * reach the code for several parts; it must be equal on all ranks. */
+    static size_t elements;
+    if (elements == 0) {
+        const char *env = getenv("STARSTEP_COMM_PART");
+        long asked = env ? atol(env) : 0;
+        elements = asked > 0 && asked < 1 << 27 ? (size_t)asked : (size_t)1 << 27;
+    }
+    return elements;
+}
+
+static void fail(struct ss_mpi *mpi, const char *call, int rc,
+                 const struct ss_comm_request *request)
+{
+    char where[96];
+    if (request->what)
+        snprintf(where, sizeof(where), "%s", request->what);
+    else
+        snprintf(where, sizeof(where), "step %llu, bucket %d",
+                 (unsigned long long)request->tag.step, request->tag.bucket);
+    ss_mpi_fail(call, rc, where);
+    ss_mpi_abort(mpi->comm);
+}
+
+/* The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
+ * nonblocking all-reduce fixes the order of additions by rank and count alone (it either reduces to
+ * one place and sends that result to all, or adds pairs, and a + b == b + a). Arrival order plays
+ * no part. tests/test_comm_mpi.sh checks it. */
+static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
+                      MPI_Request *request)
+{
+    const struct ss_comm_request *r = &op->request;
+    char *data = r->data ? (char *)r->data + first * ss_comm_kind_bytes(r->kind) : NULL;
+    switch (r->kind) {
+    case SS_COMM_SUM_F32:
+        return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
+    case SS_COMM_SUM_F64:
+        return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_DOUBLE, MPI_SUM, mpi->world, request);
+    case SS_COMM_MAX_U64:
+        return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_UINT64_T, MPI_MAX, mpi->world, request);
+    case SS_COMM_BCAST:
+        return MPI_Ibcast(data, n, MPI_BYTE, r->root, mpi->world, request);
+    case SS_COMM_GATHER: /* always one part */
+        return MPI_Igather(data, n, MPI_BYTE, r->gathered, n, MPI_BYTE, 0, mpi->world, request);
+    case SS_COMM_BARRIER:
+        break;
+    }
+    return MPI_Ibarrier(mpi->world, request);
+}
+
+static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    size_t part = ss_mpi_part_elements();
+    op->seq = ++mpi->started;
+    op->started_s = mpi->watch_s;
+    op->next = NULL;
+    mpi->last_tag = op->request.tag;
+    for (int i = 0; i < op->nparts; i++) {
+        size_t first = (size_t)i * part, left = op->request.count - first;
+        size_t n = left < part || op->nparts == 1 ? left : part;
+        int rc = start_part(mpi, op, first, (int)n, &op->parts[i]);
+        if (rc != MPI_SUCCESS)
+            fail(mpi, "MPI_I...", rc, &op->request);
+    }
+    *mpi->under_way.end = op;
+    mpi->under_way.end = &op->next;
+}
+
+/* Take what is queued and start it; 1 if there was something. */
+static int start_queued(struct ss_mpi *mpi)
+{
+    pthread_mutex_lock(&mpi->lock);
+    struct ss_mpi_op *op = mpi->queue.first;
+    mpi->queue.first = NULL;
+    mpi->queue.end = &mpi->queue.first;
+    pthread_mutex_unlock(&mpi->lock);
+    int any = op != NULL;
+    while (op) {
+        struct ss_mpi_op *next = op->next;
+        start_op(mpi, op);
+        op = next;
+    }
+    return any;
+}
+
+/* Test everything under way and finish what has ended; 1 if something ended or moved. */
+static int test_all(struct ss_mpi *mpi)
+{
+    uint64_t begin = ss_comm_now_ns();
+    int any = 0;
+    for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
+        struct ss_mpi_op *op = *link;
+        int ended = 0;
+        int rc = MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE);
+        if (rc != MPI_SUCCESS)
+            fail(mpi, "MPI_Testall", rc, &op->request);
+        if (!ended) {
+            link = &op->next;
+            continue;
+        }
+        *link = op->next;
+        if (!*link)
+            mpi->under_way.end = link;
+        ss_comm_finish(mpi->comm, &op->request);
+        free(op);
+        any = 1;
+    }
+    return any || ss_comm_now_ns() - begin > WORKED_NS;
+}
+
+static void advance_clock(struct ss_mpi *mpi)
+{
+    uint64_t now = ss_comm_now_ns();
+    double passed = 1e-9 * (double)(now - mpi->watch_ns);
+    mpi->watch_s += passed < 1 ? passed : 1;
+    mpi->watch_ns = now;
+}
+
+/* Sleep for ns, or until something is queued. Returns 1 when the thread should end. */
+static int nap(struct ss_mpi *mpi, uint64_t ns)
+{
+    uint64_t end = ss_comm_now_ns() + ns;
+    struct timespec date = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    pthread_mutex_lock(&mpi->lock);
+    while (!mpi->queue.first && !mpi->stop)
+        if (pthread_cond_timedwait(&mpi->wake, &mpi->lock, &date) == ETIMEDOUT)
+            break;
+    int stop = mpi->stop && !mpi->queue.first && !mpi->under_way.first;
+    pthread_mutex_unlock(&mpi->lock);
+    return stop;
+}
+
+void *ss_mpi_thread(void *arg)
+{
+    struct ss_mpi *mpi = arg;
+    int tests = 0, stop = 0;
+    uint64_t sleep_ns = SLEEP_MIN_NS;
+    prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
+    mpi->watch_ns = ss_comm_now_ns();
+    while (!stop) {
+        /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
+        ss_guard_set(mpi->comm->timeout_s + 5, "an MPI call of the communication thread has hung");
+        int moved = start_queued(mpi);
+        moved |= test_all(mpi);
+        advance_clock(mpi);
+        if (mpi->watch_s >= mpi->next_beat_s) {
+            ss_mpi_beats_tick(mpi);
+            mpi->next_beat_s = mpi->watch_s + mpi->beat_every_s;
+        }
+        if (moved) {
+            tests = 0;
+            sleep_ns = SLEEP_MIN_NS;
+        }
+        if (!mpi->under_way.first) {
+            stop = nap(mpi, (uint64_t)(1e9 * mpi->beat_every_s));
+        } else if (++tests > EAGER_TESTS) {
+            nap(mpi, sleep_ns);
+            sleep_ns = 2 * sleep_ns < SLEEP_MAX_NS ? 2 * sleep_ns : SLEEP_MAX_NS;
+        }
+    }
+    return NULL;
+}

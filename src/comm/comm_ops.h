@@ -1,0 +1,72 @@
+/* What a backend of src/comm provides, and what it may use; not for other rooms.
+ *
+ * A backend has one way to run a collective: `start`. Blocking calls, checks and accounting are
+ * made from it in comm.c and comm_check.c. */
+#ifndef SS_COMM_COMM_OPS_H
+#define SS_COMM_COMM_OPS_H
+
+#include <pthread.h>
+#include "comm/comm.h"
+
+enum ss_comm_kind {
+    SS_COMM_SUM_F32, /* in place, every rank has the sum */
+    SS_COMM_SUM_F64,
+    SS_COMM_MAX_U64,
+    SS_COMM_BCAST,  /* count bytes from root */
+    SS_COMM_GATHER, /* count bytes of each rank to `gathered` on rank 0, by rank */
+    SS_COMM_BARRIER,
+};
+
+struct ss_comm_request {
+    enum ss_comm_kind kind;
+    void *data;
+    size_t count;     /* elements of the kind's type; bytes for BCAST and GATHER */
+    void *gathered;   /* GATHER on rank 0 only: world size x count bytes */
+    int root;         /* BCAST only */
+    const char *what; /* names it in messages; NULL: named by the tag */
+    struct ss_comm_tag tag;
+    ss_comm_done_fn done;
+    void *arg;
+};
+
+struct ss_comm_ops {
+    const char *name;
+    /* Start `request` (copied) and return. The backend calls ss_comm_finish() when it has ended. */
+    enum ss_status (*start)(struct ss_comm *comm, const struct ss_comm_request *request);
+    /* End every rank; returns only with one rank. */
+    void (*abort)(struct ss_comm *comm);
+    /* All ranks have agreed to end. Frees the backend's state. */
+    void (*close)(struct ss_comm *comm);
+};
+
+struct ss_comm {
+    const struct ss_comm_ops *ops;
+    int rank, size, local_rank, local_size, nodes;
+    double timeout_s;
+    void *state; /* the backend's */
+
+    pthread_mutex_t totals_lock;
+    struct ss_comm_totals totals;
+    unsigned under_way;
+    uint64_t busy_since_ns;
+};
+
+/* A backend fills ops, state, rank, size, local_rank, local_size and nodes of a zeroed comm whose
+ * timeout_s is set. */
+enum ss_status ss_comm_self_open(struct ss_comm *comm);
+enum ss_status ss_comm_mpi_open(struct ss_comm *comm);
+const char *ss_comm_mpi_library(void);
+
+/* For backends: the collective has ended well. Does the accounting, then calls `done`. */
+void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request);
+
+/* Start a collective and wait for its end. */
+enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
+
+/* Bytes of one element. */
+size_t ss_comm_kind_bytes(enum ss_comm_kind kind);
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t ss_comm_now_ns(void);
+
+#endif
