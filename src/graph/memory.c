@@ -1,8 +1,8 @@
-/* Which tensors may share memory. The tasks of a list run in an order that respects data flow, so two
- * tensors whose spans of tasks [first, last] do not touch can use one buffer.
+/* Which tensors may share memory. The tasks of a list run in an order that respects data flow, so
+ * two tensors whose spans of tasks [first, last] do not touch can use one buffer.
  *
- * First come, best fit: in order of first use, take the free buffer that wastes least; when all free
- * ones are too small, enlarge the largest. Sizes are only fixed at the end, so enlarging costs
+ * First come, best fit: in order of first use, take the free buffer that wastes least; when all
+ * free ones are too small, enlarge the largest. Sizes are only fixed at the end, so enlarging costs
  * nothing but the difference. */
 #include "graph/plan.h"
 #include "core/log.h"
@@ -25,7 +25,8 @@ static int choose(const struct buffer_state *b, int n, int first, size_t bytes)
         if (largest < 0 || b[i].bytes > b[largest].bytes)
             largest = i;
     }
-    /* A buffer more than 8 times too large is left for the large tensors, small ones share others. */
+    /* A buffer more than 8 times too large is left for the large tensors, small ones share others.
+     */
     if (fit >= 0 && b[fit].bytes / 8 <= bytes)
         return fit;
     if (fit < 0)

@@ -9,8 +9,8 @@
  *   - decides tensor lifetimes and lets tensors share buffers. One buffer is one handle, so sharing
  *     can never become a race: StarPU orders the tasks that touch it.
  *
- * The gradient of a value with several readers is a list of contributions; the task that consumes it
- * adds them up on the fly, and no separate addition task or buffer exists. */
+ * The gradient of a value with several readers is a list of contributions; the task that consumes
+ * it adds them up on the fly, and no separate addition task or buffer exists. */
 #ifndef SS_GRAPH_PLAN_H
 #define SS_GRAPH_PLAN_H
 
@@ -30,7 +30,14 @@ struct ss_plan_options {
 };
 
 /* A fused group of layers: one forward task and one backward task. */
-enum ss_block_kind { SS_BLOCK_CONV, SS_BLOCK_ACT, SS_BLOCK_MAXPOOL, SS_BLOCK_AVGPOOL, SS_BLOCK_LINEAR, SS_BLOCK_LOSS };
+enum ss_block_kind {
+    SS_BLOCK_CONV,
+    SS_BLOCK_ACT,
+    SS_BLOCK_MAXPOOL,
+    SS_BLOCK_AVGPOOL,
+    SS_BLOCK_LINEAR,
+    SS_BLOCK_LOSS
+};
 
 struct ss_block {
     enum ss_block_kind kind;
@@ -61,7 +68,7 @@ struct ss_plan_tensor {
 struct ss_plan_param {
     int graph_param;
     int block;
-    int bucket;   /* -1 for BatchNorm's buffers */
+    int bucket; /* -1 for BatchNorm's buffers */
     int64_t elements;
 };
 
@@ -169,7 +176,8 @@ void ss_plan_destroy(struct ss_plan *plan);
 size_t ss_plan_buffer_bytes(const struct ss_plan *plan);
 size_t ss_plan_tensor_bytes(const struct ss_plan *plan);
 
-/* Print as a table, or as a DOT graph (edges: dependencies that StarPU will infer inside one step). */
+/* Print as a table, or as a DOT graph (edges: dependencies that StarPU will infer inside one step).
+ */
 enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out);
 enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 

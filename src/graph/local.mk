@@ -1,0 +1,5 @@
+libstarstep_la_SOURCES += \
+	src/graph/graph.c src/graph/graph.h \
+	src/graph/plan.h src/graph/lower_internal.h \
+	src/graph/fuse.c src/graph/bucket.c src/graph/lower.c \
+	src/graph/memory.c src/graph/plan_print.c

@@ -1,0 +1,427 @@
+/* From blocks to tasks: the training step and the evaluation step. */
+#include "graph/lower_internal.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Priorities: a collective that can start must start; then the backward pass from its end, updates
+ * (those the next forward needs first), forward, loading. */
+enum {
+    PRIORITY_COMM = 100000,
+    PRIORITY_REPORT = 90000,
+    PRIORITY_BACKWARD = 50000,
+    PRIORITY_UPDATE = 30000,
+    PRIORITY_FORWARD = 20000,
+    PRIORITY_LOAD = 0
+};
+
+struct lowerer {
+    struct ss_plan *plan;
+    struct ss_task_list *list;
+    int capacity;      /* of plan->tensor */
+    int *value_tensor; /* per value: its tensor in the list being built; -1: the input slot */
+    int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
+    int *ngrad;
+    int input; /* the input value */
+    enum ss_status status;
+};
+
+static int add_tensor(struct lowerer *lo, const char *block, const char *what,
+                      struct ss_plan_tensor t)
+{
+    struct ss_plan *plan = lo->plan;
+    if (plan->ntensors == lo->capacity) {
+        int capacity = lo->capacity ? 2 * lo->capacity : 64;
+        struct ss_plan_tensor *p = realloc(plan->tensor, (size_t)capacity * sizeof *p);
+        if (!p) {
+            lo->status = ss_fail_memory("tensors of the plan", (size_t)capacity * sizeof *p);
+            return -1;
+        }
+        plan->tensor = p;
+        lo->capacity = capacity;
+    }
+    struct ss_plan_tensor *p = &plan->tensor[plan->ntensors];
+    *p = t;
+    snprintf(p->name, sizeof p->name, "%.70s.%s", block, what);
+    p->first = p->last = p->buffer = -1;
+    return plan->ntensors++;
+}
+
+/* Linear outputs are plain (N,K), and so is what elementwise layers make of them. */
+static int is_plain(const struct ss_graph *g, ss_value v)
+{
+    const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, v)->producer);
+    switch (l->kind) {
+    case SS_LAYER_LINEAR:
+        return 1;
+    case SS_LAYER_BATCHNORM2D:
+    case SS_LAYER_RELU:
+    case SS_LAYER_DROPOUT:
+    case SS_LAYER_ADD:
+        return is_plain(g, l->input[0]);
+    default:
+        return 0;
+    }
+}
+
+/* An activation of value v's shape. */
+static int add_activation(struct lowerer *lo, const char *block, const char *what, ss_value v)
+{
+    const struct ss_graph *g = lo->plan->graph;
+    const struct ss_value_info *info = ss_graph_value(g, v);
+    struct ss_plan_tensor t = {
+        .n = lo->plan->options.batch, .c = info->c, .h = info->h, .w = info->w};
+    int plain = is_plain(g, v);
+    int block_c = lo->plan->options.channel_block;
+    t.block = plain || block_c == 0 ? info->c : block_c;
+    size_t blocks = (size_t)(t.c + t.block - 1) / (size_t)t.block;
+    t.bytes = sizeof(float) * (size_t)t.n * blocks * (size_t)t.block * (size_t)t.h * (size_t)t.w;
+    return add_tensor(lo, block, what, t);
+}
+
+static struct ss_plan_task *add_task(struct lowerer *lo, enum ss_task_kind kind, const char *name,
+                                     int priority)
+{
+    struct ss_task_list *list = lo->list;
+    if (list->count == list->capacity) {
+        int capacity = list->capacity ? 2 * list->capacity : 64;
+        struct ss_plan_task *p = realloc(list->task, (size_t)capacity * sizeof *p);
+        if (!p) {
+            lo->status = ss_fail_memory("tasks of the plan", (size_t)capacity * sizeof *p);
+            return NULL;
+        }
+        list->task = p;
+        list->capacity = capacity;
+    }
+    struct ss_plan_task *t = &list->task[list->count++];
+    *t = (struct ss_plan_task){
+        .kind = kind, .block = -1, .bucket = -1, .slice = -1, .priority = priority};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    for (int r = 0; r < SS_ROLE_COUNT; r++)
+        t->role[r] = t->tensor[r] = -1;
+    return t;
+}
+
+/* Record that t touches (space, index) as `role`; a second role on the same data shares the access.
+ */
+static void touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space, int index,
+                  enum ss_mode mode)
+{
+    for (int i = 0; i < t->naccess; i++)
+        if (t->access[i].space == space && t->access[i].index == index) {
+            t->access[i].mode |= mode;
+            t->role[role] = i;
+            return;
+        }
+    t->access[t->naccess] = (struct ss_access){space, index, mode};
+    t->role[role] = t->naccess++;
+}
+
+/* The same for a tensor. Until buffers are assigned, the index is the tensor's, made negative. */
+static void touch_tensor(struct lowerer *lo, struct ss_plan_task *t, enum ss_role role, int tensor,
+                         enum ss_mode mode)
+{
+    if (tensor < 0)
+        return;
+    int at = (int)(t - lo->list->task);
+    struct ss_plan_tensor *p = &lo->plan->tensor[tensor];
+    if (p->first < 0)
+        p->first = at;
+    p->last = at;
+    t->tensor[role] = tensor;
+    touch(t, role, SS_SPACE_BUFFER, -1 - tensor, mode);
+}
+
+/* x of a block: a tensor, or all slices of the input slot. */
+static void touch_input(struct lowerer *lo, struct ss_plan_task *t, ss_value x)
+{
+    if (x != lo->input) {
+        touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[x], SS_READ);
+        return;
+    }
+    for (int s = lo->plan->options.slices - 1; s >= 0; s--)
+        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
+}
+
+static void touch_labels(struct lowerer *lo, struct ss_plan_task *t)
+{
+    for (int s = lo->plan->options.slices - 1; s >= 0; s--)
+        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
+}
+
+static void lower_loads(struct lowerer *lo)
+{
+    for (int s = 0; s < lo->plan->options.slices && lo->status == SS_OK; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "load.%d", s);
+        struct ss_plan_task *t = add_task(lo, SS_TASK_LOAD, name, PRIORITY_LOAD);
+        if (!t)
+            return;
+        t->slice = s;
+        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_WRITE);
+        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_WRITE);
+    }
+}
+
+/* Tensors that the forward task of block b makes beside y. */
+static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int training)
+{
+    const struct ss_graph *g = lo->plan->graph;
+    b->z = b->saved = b->workspace = -1;
+    if (b->kind == SS_BLOCK_CONV && b->act)
+        b->z = training ? add_activation(lo, b->name, "z", ss_graph_layer(g, b->conv)->output)
+                        : lo->value_tensor[b->y];
+    if (b->bn >= 0)
+        b->saved = add_tensor(lo, b->name, "saved",
+                              (struct ss_plan_tensor){.bytes = 2 * sizeof(float) *
+                                                               (size_t)ss_graph_value(g, b->y)->c});
+    if (b->kind == SS_BLOCK_MAXPOOL) {
+        /* One argmax an output: a byte while the window has at most 256 places. */
+        const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, b->y)->producer);
+        size_t outputs = lo->plan->tensor[lo->value_tensor[b->y]].bytes / sizeof(float);
+        b->workspace =
+            add_tensor(lo, b->name, "argmax",
+                       (struct ss_plan_tensor){.bytes = outputs * (l->kernel <= 16 ? 1 : 4)});
+    }
+}
+
+static void lower_forward(struct lowerer *lo, int i, int training)
+{
+    struct ss_block *b = &lo->plan->block[i];
+    if (b->y >= 0)
+        lo->value_tensor[b->y] = add_activation(lo, b->name, "y", b->y);
+    if (lo->status == SS_OK)
+        add_block_tensors(lo, b, training);
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "fwd %.80s", b->name);
+    struct ss_plan_task *t = add_task(lo, SS_TASK_FORWARD, name, PRIORITY_FORWARD - i);
+    if (!t || lo->status != SS_OK)
+        return;
+    t->block = i;
+    if (b->kind == SS_BLOCK_LOSS) {
+        /* In training the logits become their own gradient. */
+        touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x], training ? SS_READ_WRITE : SS_READ);
+        touch_labels(lo, t);
+        touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, training ? SS_WRITE : SS_READ_WRITE);
+        return;
+    }
+    touch_input(lo, t, b->x);
+    if (b->bucket >= 0)
+        touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Z, b->z, SS_WRITE);
+    touch_tensor(lo, t, SS_ROLE_SAVED, b->saved, SS_WRITE);
+    if (b->bn >= 0)
+        touch(t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i, training ? SS_READ_WRITE : SS_READ);
+    touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_WRITE);
+    if (b->residual >= 0)
+        touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
+}
+
+static void contribute(struct lowerer *lo, ss_value v, int tensor)
+{
+    if (lo->ngrad[v] == SS_PLAN_MAX_DY) {
+        lo->status = ss_fail(SS_ERR_UNSUPPORTED, "model %s: more than %d layers read one value",
+                             ss_graph_name(lo->plan->graph), SS_PLAN_MAX_DY);
+        return;
+    }
+    lo->grad[v][lo->ngrad[v]++] = tensor;
+}
+
+static void lower_backward(struct lowerer *lo, int i)
+{
+    struct ss_block *b = &lo->plan->block[i];
+    int dx = b->x == lo->input ? -1 : add_activation(lo, b->name, "dx", b->x);
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "bwd %.80s", b->name);
+    struct ss_plan_task *t = add_task(lo, SS_TASK_BACKWARD, name, PRIORITY_BACKWARD + i);
+    if (!t || lo->status != SS_OK)
+        return;
+    t->block = i;
+    t->ndy = lo->ngrad[b->y];
+    /* The sum of the contributions goes where the first one is; nobody else reads it. */
+    int writes_sum = t->ndy > 1 || b->relu_out;
+    for (int k = 0; k < t->ndy; k++)
+        touch_tensor(lo, t, (enum ss_role)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
+    touch_tensor(lo, t, SS_ROLE_DS, lo->grad[b->y][0], writes_sum ? SS_READ_WRITE : SS_READ);
+    if (b->kind == SS_BLOCK_CONV || b->kind == SS_BLOCK_LINEAR || b->kind == SS_BLOCK_ACT)
+        touch_input(lo, t, b->x);
+    if (b->bucket >= 0) {
+        touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+        touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
+    }
+    if (b->relu_out)
+        touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Z, b->z, SS_READ_WRITE); /* becomes its gradient in place */
+    touch_tensor(lo, t, SS_ROLE_SAVED, b->saved, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    if (dx >= 0)
+        contribute(lo, b->x, dx);
+    if (b->residual >= 0 && b->residual != lo->input)
+        contribute(lo, b->residual, lo->grad[b->y][0]);
+}
+
+/* The bucket is full once the earliest of its blocks has run backward. */
+static void lower_bucket(struct lowerer *lo, int k)
+{
+    lo->plan->bucket[k].ready_task = lo->list->count - 1;
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "all-reduce %d", k);
+    struct ss_plan_task *t = add_task(lo, SS_TASK_ALLREDUCE, name, PRIORITY_COMM - k);
+    if (!t)
+        return;
+    t->bucket = k;
+    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
+    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    snprintf(name, sizeof name, "update %d", k);
+    t = add_task(lo, SS_TASK_UPDATE, name, PRIORITY_UPDATE + k);
+    if (!t)
+        return;
+    t->bucket = k;
+    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
+    touch(t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
+}
+
+static int bucket_ends_at(const struct ss_plan *plan, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (plan->block[j].bucket == plan->block[i].bucket)
+            return 0;
+    return plan->block[i].bucket >= 0;
+}
+
+static void lower_training(struct lowerer *lo)
+{
+    struct ss_plan *plan = lo->plan;
+    lo->list = &plan->train;
+    lower_loads(lo);
+    for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
+        lower_forward(lo, i, 1);
+    struct ss_plan_task *t =
+        add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
+    if (!t)
+        return;
+    touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ_WRITE);
+    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    t = add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT);
+    if (!t)
+        return;
+    touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
+
+    ss_value logits = plan->block[plan->nblocks - 1].x;
+    contribute(lo, logits, lo->value_tensor[logits]);
+    for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
+        lower_backward(lo, i);
+        if (lo->status == SS_OK && bucket_ends_at(plan, i))
+            lower_bucket(lo, plan->block[i].bucket);
+    }
+}
+
+static void lower_evaluation(struct lowerer *lo)
+{
+    struct ss_plan *plan = lo->plan;
+    lo->list = &plan->eval;
+    for (int v = 0; v < ss_graph_values(plan->graph); v++)
+        lo->value_tensor[v] = -1;
+    lower_loads(lo);
+    struct ss_block *saved = malloc((size_t)plan->nblocks * sizeof *saved);
+    if (!saved) {
+        lo->status = ss_fail_memory("evaluation plan", (size_t)plan->nblocks * sizeof *saved);
+        return;
+    }
+    memcpy(saved, plan->block, (size_t)plan->nblocks * sizeof *saved);
+    for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
+        lower_forward(lo, i, 0);
+    memcpy(plan->block, saved, (size_t)plan->nblocks * sizeof *saved);
+    free(saved);
+}
+
+static enum ss_status check_options(const struct ss_plan_options *o)
+{
+    if (o->batch < 1)
+        return ss_fail(SS_ERR_INVALID, "batch size per rank is %d; it must be at least 1",
+                       o->batch);
+    if (!(o->bucket_mb > 0) || !(o->first_bucket_mb > 0))
+        return ss_fail(SS_ERR_INVALID,
+                       "bucket sizes must be above 0 MB (--bucket-mb %g, --first-bucket-mb %g)",
+                       o->bucket_mb, o->first_bucket_mb);
+    if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
+        return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
+                       o->slices);
+    return SS_OK;
+}
+
+enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_options *options,
+                             struct ss_plan **out)
+{
+    SS_TRY(check_options(options));
+    struct ss_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return ss_fail_memory("step plan", sizeof *plan);
+    plan->graph = graph;
+    plan->options = *options;
+    for (int s = 0; s <= options->slices; s++)
+        plan->slice_begin[s] = (int)((long)options->batch * s / options->slices);
+
+    size_t values = (size_t)ss_graph_values(graph);
+    struct lowerer lo = {.plan = plan, .input = ss_graph_layer(graph, 0)->output, .status = SS_OK};
+    lo.value_tensor = malloc(values * sizeof *lo.value_tensor);
+    lo.grad = malloc(values * sizeof *lo.grad);
+    lo.ngrad = calloc(values, sizeof *lo.ngrad);
+    if (!lo.value_tensor || !lo.grad || !lo.ngrad)
+        lo.status = ss_fail_memory("step plan", values * sizeof *lo.grad);
+    if (lo.status == SS_OK)
+        lo.status = ss_plan_fuse(plan);
+    if (lo.status == SS_OK)
+        lo.status = ss_plan_make_buckets(plan);
+    if (lo.status == SS_OK) {
+        memset(lo.value_tensor, -1, values * sizeof *lo.value_tensor);
+        lower_training(&lo);
+    }
+    if (lo.status == SS_OK)
+        lower_evaluation(&lo);
+    if (lo.status == SS_OK)
+        lo.status = ss_plan_assign_buffers(plan);
+    free(lo.value_tensor);
+    free(lo.grad);
+    free(lo.ngrad);
+    if (lo.status != SS_OK) {
+        ss_plan_destroy(plan);
+        return lo.status;
+    }
+    *out = plan;
+    return SS_OK;
+}
+
+void ss_plan_destroy(struct ss_plan *plan)
+{
+    if (!plan)
+        return;
+    free(plan->block);
+    free(plan->param);
+    free(plan->bucket);
+    free(plan->tensor);
+    free(plan->buffer_bytes);
+    free(plan->train.task);
+    free(plan->eval.task);
+    free(plan);
+}
+
+size_t ss_plan_buffer_bytes(const struct ss_plan *plan)
+{
+    size_t sum = 0;
+    for (int i = 0; i < plan->nbuffers; i++)
+        sum += plan->buffer_bytes[i];
+    return sum;
+}
+
+size_t ss_plan_tensor_bytes(const struct ss_plan *plan)
+{
+    size_t sum = 0;
+    for (int i = 0; i < plan->ntensors; i++)
+        sum += plan->tensor[i].bytes;
+    return sum;
+}

@@ -1,0 +1,14 @@
+/* Shared by the files that lower a graph: fusion into blocks (fuse.c), buckets and tasks (lower.c).
+ */
+#ifndef SS_GRAPH_LOWER_INTERNAL_H
+#define SS_GRAPH_LOWER_INTERNAL_H
+
+#include "graph/plan.h"
+
+/* Fill plan->block from plan->graph. Blocks come in an order that respects data flow. */
+enum ss_status ss_plan_fuse(struct ss_plan *plan);
+
+/* Group parameters into buckets; fills plan->param, plan->bucket and the blocks' bucket. */
+enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
+
+#endif

@@ -1,0 +1,166 @@
+/* The plan for people: `starstep plan`, as a table or as a DOT graph. */
+#include "graph/plan.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ss_task_kind_name(enum ss_task_kind kind)
+{
+    static const char *const names[] = {"load",   "forward",        "backward", "all-reduce",
+                                        "update", "reduce-metrics", "report"};
+    return names[kind];
+}
+
+static const char *const space_names[] = {"buf",      "images",  "labels",  "params", "grads",
+                                          "momentum", "running", "metrics", "token"};
+
+static enum ss_status finish(FILE *out)
+{
+    if (fflush(out) || ferror(out))
+        return ss_fail(SS_ERR_IO, "writing the plan: %s", strerror(errno));
+    return SS_OK;
+}
+
+/* "buf3 params0": the data of a task in the given mode; slices of one space are drawn together. */
+static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE *out)
+{
+    const char *gap = "";
+    for (int i = 0; i < t->naccess; i++) {
+        const struct ss_access *a = &t->access[i];
+        if (!(a->mode & mode))
+            continue;
+        int sliced = a->space == SS_SPACE_IMAGES || a->space == SS_SPACE_LABELS;
+        if (sliced && i && t->access[i - 1].space == a->space)
+            continue;
+        fprintf(out, "%s%s", gap, space_names[a->space]);
+        if (a->space != SS_SPACE_METRICS && a->space != SS_SPACE_TOKEN &&
+            !(sliced && t->kind != SS_TASK_LOAD))
+            fprintf(out, "%d", a->index);
+        gap = " ";
+    }
+}
+
+static void print_tasks(const struct ss_plan *plan, const struct ss_task_list *list, FILE *out)
+{
+    fprintf(out, "%5s %-15s %8s  %-32s %s\n", "task", "kind", "priority", "name",
+            "reads -> writes");
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        fprintf(out, "%5d %-15s %8d  %-32s ", i, ss_task_kind_name(t->kind), t->priority, t->name);
+        print_accesses(t, SS_READ, out);
+        fprintf(out, " -> ");
+        print_accesses(t, SS_WRITE, out);
+        fputc('\n', out);
+    }
+    (void)plan;
+}
+
+static int count_kind(const struct ss_task_list *list, enum ss_task_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < list->count; i++)
+        n += list->task[i].kind == kind;
+    return n;
+}
+
+enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
+{
+    const double mib = 1048576.0;
+    const struct ss_plan_options *o = &plan->options;
+    size_t params = 0;
+    for (int k = 0; k < plan->nbuckets; k++)
+        params += plan->bucket[k].bytes / sizeof(float);
+    fprintf(out, "model %s, batch %d per rank, %d layers in %d blocks, %zu parameters\n",
+            ss_graph_name(plan->graph), o->batch, ss_graph_layers(plan->graph), plan->nblocks,
+            params);
+    fprintf(out, "training step: %d tasks (", plan->train.count);
+    for (int k = 0; k <= SS_TASK_REPORT; k++)
+        fprintf(out, "%s%d %s", k ? ", " : "", count_kind(&plan->train, (enum ss_task_kind)k),
+                ss_task_kind_name((enum ss_task_kind)k));
+    fprintf(out, ")\n\n");
+    print_tasks(plan, &plan->train, out);
+
+    fprintf(out, "\n%6s %10s %7s %12s  %s\n", "bucket", "MB", "params", "after task", "parameters");
+    for (int k = 0; k < plan->nbuckets; k++) {
+        const struct ss_bucket *b = &plan->bucket[k];
+        const struct ss_plan_param *p = &plan->param[b->first_param];
+        fprintf(out, "%6d %10.3f %7d %12d  %s ... %s\n", k, (double)b->bytes / mib, b->nparams,
+                b->ready_task, ss_graph_param(plan->graph, p[0].graph_param)->name,
+                ss_graph_param(plan->graph, p[b->nparams - 1].graph_param)->name);
+    }
+    fprintf(out, "\n%6s %10s  %s\n", "buffer", "MB", "tensors (tasks)");
+    for (int i = 0; i < plan->nbuffers; i++) {
+        fprintf(out, "%6d %10.3f ", i, (double)plan->buffer_bytes[i] / mib);
+        for (int t = 0; t < plan->ntensors; t++)
+            if (plan->tensor[t].buffer == i && plan->tensor[t].first >= 0)
+                fprintf(out, " %s(%d-%d)", plan->tensor[t].name, plan->tensor[t].first,
+                        plan->tensor[t].last);
+        fputc('\n', out);
+    }
+    fprintf(out, "activations: %.1f MB in %d buffers; %.1f MB if no tensor shared memory\n",
+            (double)ss_plan_buffer_bytes(plan) / mib, plan->nbuffers,
+            (double)ss_plan_tensor_bytes(plan) / mib);
+    return finish(out);
+}
+
+/* Edges as StarPU infers them from one submission in order: a reader waits for the last writer, a
+ * writer for the last writer and all readers since. */
+struct dot_data {
+    enum ss_space space;
+    int index, writer;
+    int readers[1024], nreaders;
+};
+
+static struct dot_data *find_data(struct dot_data *d, int *n, const struct ss_access *a)
+{
+    for (int i = 0; i < *n; i++)
+        if (d[i].space == a->space && d[i].index == a->index)
+            return &d[i];
+    d[*n] = (struct dot_data){.space = a->space, .index = a->index, .writer = -1};
+    return &d[(*n)++];
+}
+
+static void dot_edge(FILE *out, int from, int to)
+{
+    if (from >= 0 && from != to)
+        fprintf(out, "  t%d -> t%d;\n", from, to);
+}
+
+enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
+{
+    static const char *const colour[] = {"lightyellow", "lightblue", "lightsalmon", "palegreen",
+                                         "plum",        "palegreen", "white"};
+    size_t most = 0;
+    for (int i = 0; i < plan->train.count; i++)
+        most += (size_t)plan->train.task[i].naccess;
+    struct dot_data *data = calloc(most + 1, sizeof *data);
+    if (!data)
+        return ss_fail_memory("DOT edges", most * sizeof *data);
+    int ndata = 0;
+    fprintf(out, "digraph \"%s\" {\n  node [shape=box, style=filled];\n",
+            ss_graph_name(plan->graph));
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        fprintf(out, "  t%d [label=\"%d %s\", fillcolor=%s];\n", i, i, t->name, colour[t->kind]);
+        for (int a = 0; a < t->naccess; a++) {
+            struct dot_data *d = find_data(data, &ndata, &t->access[a]);
+            if (t->access[a].mode == SS_READ) {
+                dot_edge(out, d->writer, i);
+                if (d->nreaders < (int)(sizeof d->readers / sizeof *d->readers))
+                    d->readers[d->nreaders++] = i;
+                continue;
+            }
+            if (!d->nreaders)
+                dot_edge(out, d->writer, i);
+            for (int r = 0; r < d->nreaders; r++)
+                dot_edge(out, d->readers[r], i);
+            d->writer = i;
+            d->nreaders = 0;
+        }
+    }
+    fprintf(out, "}\n");
+    free(data);
+    return finish(out);
+}
