@@ -1,7 +1,7 @@
 /* comm_ranks.c: what every rank does in tests/test_comm_mpi.sh, and a small benchmark.
  *
- *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, mismatch)
- * Exit code 0 when everything held. */
+ *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort), or
+ * at the start (mismatch, late) Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -248,6 +248,18 @@ static int bench(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
+/* For the script, which must end ranks that nobody can wait for. */
+static void write_pid(const char *folder)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/pid.%ld", folder, (long)getpid());
+    FILE *file = fopen(path, "w");
+    if (file) {
+        fprintf(file, "%ld\n", (long)getpid());
+        fclose(file);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
@@ -258,6 +270,11 @@ int main(int argc, char **argv)
     int bad = argc > 3 ? atoi(argv[3]) : -1, rc = 2;
     struct ss_comm_config config = {"auto", atof(argv[2])};
     struct ss_comm *comm;
+    const char *pids = getenv("COMM_RANKS_PIDS"), *me = getenv("OMPI_COMM_WORLD_RANK");
+    if (pids)
+        write_pid(pids);
+    if (strcmp(mode, "late") == 0 && me && atoi(me) == bad)
+        sleep(20); /* the others wait in MPI_Init */
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "sums") == 0)

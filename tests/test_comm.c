@@ -1,0 +1,230 @@
+/* test_comm.c: one rank without MPI, and the watchdog's decisions on made-up beats. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "comm/comm_watch.h"
+#include "core/log.h"
+
+static const char *const launcher_marks[] = {
+    "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",   "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS",
+    "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"};
+
+static void quiet(void)
+{
+    ss_log_set_quiet(1);
+    for (size_t i = 0; i < sizeof(launcher_marks) / sizeof(launcher_marks[0]); i++)
+        unsetenv(launcher_marks[i]);
+}
+
+static void count(void *arg)
+{
+    ++*(int *)arg;
+}
+
+START_TEST(one_rank)
+{
+    struct ss_comm_config config = {_i == 0 ? "auto" : "self", 10};
+    struct ss_comm *comm;
+    float f[3] = {1, 2, 3};
+    double d[2] = {4, 5};
+    int ended = 0, any = -1;
+    size_t counts[] = {0, 1, 1000};
+    struct ss_comm_tag tag = {1, 0};
+    struct ss_comm_totals totals;
+    ck_assert_int_eq(ss_comm_open(&config, &comm), SS_OK);
+    ck_assert_str_eq(ss_comm_backend(comm), "self");
+    ck_assert_int_eq(ss_comm_rank(comm), 0);
+    ck_assert_int_eq(ss_comm_size(comm), 1);
+    ck_assert_int_eq(ss_comm_local_rank(comm), 0);
+    ck_assert_int_eq(ss_comm_local_size(comm), 1);
+    ck_assert_int_eq(ss_comm_nodes(comm), 1);
+    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, f, 3, tag, count, &ended), SS_OK);
+    ck_assert_int_eq(ended, 1);
+    ck_assert_int_eq(ss_comm_allreduce_start_f64(comm, d, 2, tag, count, &ended), SS_OK);
+    ck_assert_int_eq(ended, 2);
+    ss_comm_get_totals(comm, &totals);
+    ck_assert_uint_eq(totals.collectives, 2);
+    ck_assert_uint_eq(totals.bytes, 28);
+    ck_assert_int_eq(ss_comm_bcast(comm, f, sizeof(f), 0, "weights"), SS_OK);
+    ck_assert_int_eq(ss_comm_allreduce_f64(comm, d, 2, "metrics"), SS_OK);
+    ck_assert(f[0] == 1 && f[2] == 3 && d[0] == 4 && d[1] == 5);
+    ck_assert_int_eq(ss_comm_barrier(comm, "barrier"), SS_OK);
+    ck_assert_int_eq(ss_comm_any(comm, 7, &any, "any"), SS_OK);
+    ck_assert_int_eq(any, 1);
+    ck_assert_int_eq(ss_comm_any(comm, 0, &any, "any"), SS_OK);
+    ck_assert_int_eq(any, 0);
+    ck_assert_int_eq(ss_comm_check_equal(comm, "--epochs", "3"), SS_OK);
+    ck_assert_int_eq(ss_comm_verify(comm, counts, 3), SS_OK);
+    ss_comm_abort(comm, SS_ERR_IO); /* returns: there is nobody to end */
+    ss_comm_close(comm);
+    ss_comm_close(NULL);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct ss_comm_config backend = {"nccl", 10}, timeout = {"self", 0}, nan = {"self", NAN};
+    struct ss_comm_config self = {"self", 10};
+    struct ss_comm *comm;
+    struct ss_comm_tag tag = {1, 0};
+    float f;
+    ck_assert_int_eq(ss_comm_open(&backend, &comm), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "\"nccl\" is not auto, self or mpi"));
+    ck_assert_int_eq(ss_comm_open(&timeout, &comm), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_comm_open(&nan, &comm), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_comm_open(&self, &comm), SS_OK);
+    ck_assert_int_eq(ss_comm_bcast(comm, &f, 4, 1, "weights"), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, &f, SIZE_MAX / 2, tag, NULL, NULL),
+                     SS_ERR_INVALID);
+    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, NULL, 1, tag, NULL, NULL), SS_ERR_INVALID);
+    ss_comm_close(comm);
+}
+END_TEST
+
+START_TEST(launcher_without_mpi)
+{
+    struct ss_comm_config config = {"auto", 10};
+    struct ss_comm *comm;
+    setenv("PMIX_RANK", "0", 1);
+#ifndef HAVE_MPI
+    ck_assert_int_eq(ss_comm_open(&config, &comm), SS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "this build has no MPI"));
+    ck_assert_str_eq(ss_comm_library(), "none");
+#else
+    (void)config;
+    (void)comm;
+    ck_assert_str_ne(ss_comm_library(), "none");
+#endif
+}
+END_TEST
+
+/* Four ranks in step 12: all heard just now, all have started collective 8. */
+static struct ss_watch_rank ranks[4];
+static char text[512];
+
+static void healthy(void)
+{
+    for (int r = 0; r < 4; r++) {
+        ranks[r] =
+            (struct ss_watch_rank){.beat = {.started = 8, .step = 12, .bucket = 2}, .heard_s = 100};
+        ranks[r].host[0] = (char)('a' + r);
+    }
+}
+
+static int verdict(double now)
+{
+    ranks[0].heard_s = now;
+    return ss_watch_verdict(ranks, 4, now, 30, text, sizeof(text));
+}
+
+START_TEST(watch_nothing)
+{
+    healthy();
+    ck_assert_int_eq(verdict(100.4), 0);
+    ranks[1].beat.waiting_seq = 8;
+    ranks[1].beat.waited_s = 29;
+    ck_assert_int_eq(verdict(100.4), 0);
+    ck_assert_int_eq(verdict(129), 0); /* silent, but not for 30 s */
+}
+END_TEST
+
+START_TEST(watch_silent)
+{
+    healthy();
+    ranks[0].beat.waiting_seq = 8;
+    ranks[0].beat.waited_s = 30.1;
+    ranks[1].heard_s = ranks[2].heard_s = 130;
+    ck_assert_int_eq(verdict(130.4), 1);
+    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.1 s for rank 3 (d), whose last sign of "
+                           "life was 30.4 s ago; ending all ranks");
+    /* Nobody waits in a collective. */
+    ranks[0].beat.waiting_seq = 0;
+    ck_assert_int_eq(verdict(130.4), 1);
+    ck_assert_str_eq(text, "waited for rank 3 (d), whose last sign of life was 30.4 s ago; ending "
+                           "all ranks");
+}
+END_TEST
+
+START_TEST(watch_behind)
+{
+    healthy();
+    ranks[1].beat.waiting_seq = 8;
+    ranks[1].beat.waited_s = 30.2;
+    ranks[2].beat.started = 7;
+    ranks[2].beat.bucket = 1;
+    ck_assert_int_eq(verdict(100.4), 1);
+    ck_assert_str_eq(text, "step 12, bucket 2: rank 1 waited 30.2 s for rank 2 (c), which answers "
+                           "but has not started it (it is at step 12, bucket 1); ending all ranks");
+    /* A blocking call is named by what it is; the rank waited for may be rank 0 itself. */
+    strcpy(ranks[1].beat.what, "metrics");
+    ranks[2].beat.started = 8;
+    ranks[0].beat.started = 0;
+    ck_assert_int_eq(verdict(100.4), 1);
+    ck_assert_str_eq(text,
+                     "metrics: rank 1 waited 30.2 s for rank 0 (a), which answers but has not "
+                     "started it; ending all ranks");
+    healthy();
+    ranks[0].beat.waiting_seq = 8;
+    ranks[0].beat.waited_s = 31;
+    ck_assert_int_eq(verdict(100.4), 1);
+    ck_assert_ptr_nonnull(strstr(text, "every rank has started; the network or the MPI library"));
+}
+END_TEST
+
+START_TEST(watch_short_buffer)
+{
+    healthy();
+    ranks[0].beat.waiting_seq = 8;
+    ranks[0].beat.waited_s = 31;
+    for (size_t room = 1; room < 64; room++) {
+        memset(text, '#', sizeof(text));
+        ck_assert_int_eq(ss_watch_verdict(ranks, 4, 100.4, 30, text, room), 1);
+        ck_assert_uint_lt(strlen(text), room);
+        ck_assert_int_eq(text[room], '#');
+    }
+}
+END_TEST
+
+START_TEST(watch_root)
+{
+    struct ss_watch_rank root = {.beat = {.started = 8}, .heard_s = 100, .host = "a"};
+    struct ss_beat own = {
+        .started = 8, .waiting_seq = 8, .waited_s = 30.5, .step = 12, .bucket = 2};
+    /* Rank 0 lives and should speak first. */
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 0);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 130.5, 30, text, sizeof(text)), 0);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 131.5, 30, text, sizeof(text)), 1);
+    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.5 s for rank 0 (a), whose last sign of "
+                           "life was 31.5 s ago; ending all ranks");
+    own.waited_s = 40;
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 1);
+    ck_assert_ptr_nonnull(strstr(text, "which still answers, has not named"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, quiet, NULL);
+    tcase_add_loop_test(tc, one_rank, 0, 2);
+    tcase_add_test(tc, refused);
+    tcase_add_test(tc, launcher_without_mpi);
+    tcase_add_test(tc, watch_nothing);
+    tcase_add_test(tc, watch_silent);
+    tcase_add_test(tc, watch_behind);
+    tcase_add_test(tc, watch_short_buffer);
+    tcase_add_test(tc, watch_root);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
