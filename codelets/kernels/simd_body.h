@@ -1,0 +1,385 @@
+/* The row functions of simd.h, for one instruction set. Included several times by simd.c, which
+ * sets SS_TARGET      the function attribute SS_NAME(name)  the name with this set's suffix
+ *
+ * Bodies are inlined with `width` constant for the blocks 16 and 8. `omp simd` vectorises at -O2
+ * too, where the compiler's own cost model would leave most of these loops scalar. */
+
+#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
+
+/* Four pixels at a time: one chain of additions per channel would be bound by its latency. */
+SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width,
+                                  const float *shift, double *sums)
+{
+    float c[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH], s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH],
+        q1[SS_FIXED_WIDTH], s2[SS_FIXED_WIDTH], s3[SS_FIXED_WIDTH], q2[SS_FIXED_WIDTH],
+        q3[SS_FIXED_WIDTH];
+#pragma omp simd
+    for (int j = 0; j < width; j++) {
+        c[j] = shift[j];
+        s0[j] = s1[j] = s2[j] = s3[j] = q0[j] = q1[j] = q2[j] = q3[j] = 0;
+    }
+    size_t p = 0;
+    for (; p + 4 <= pixels; p += 4) {
+        const float *row = z + p * (size_t)width;
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float d0 = row[j] - c[j], d1 = row[j + width] - c[j], d2 = row[j + 2 * width] - c[j],
+                  d3 = row[j + 3 * width] - c[j];
+            s0[j] += d0;
+            s1[j] += d1;
+            s2[j] += d2;
+            s3[j] += d3;
+            q0[j] += d0 * d0;
+            q1[j] += d1 * d1;
+            q2[j] += d2 * d2;
+            q3[j] += d3 * d3;
+        }
+    }
+    for (; p < pixels; p++) {
+        const float *row = z + p * (size_t)width;
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float d = row[j] - c[j];
+            s0[j] += d;
+            q0[j] += d * d;
+        }
+    }
+#pragma omp simd
+    for (int j = 0; j < width; j++) {
+        sums[j] += (double)((s0[j] + s1[j]) + (s2[j] + s3[j]));
+        sums[j + width] += (double)((q0[j] + q1[j]) + (q2[j] + q3[j]));
+    }
+}
+
+SS_TARGET static void SS_NAME(stats)(const float *z, size_t pixels, int block, const float *shift,
+                                     double *sums)
+{
+    if (block == 16) {
+        SS_NAME(stats_fixed)(z, pixels, 16, shift, sums);
+        return;
+    }
+    if (block == 8) {
+        SS_NAME(stats_fixed)(z, pixels, 8, shift, sums);
+        return;
+    }
+    float s[SS_CHUNK], q[SS_CHUNK];
+    for (int c0 = 0; c0 < block; c0 += SS_CHUNK) {
+        const int width = block - c0 < SS_CHUNK ? block - c0 : SS_CHUNK;
+        for (int j = 0; j < width; j++)
+            s[j] = q[j] = 0;
+        for (size_t p = 0; p < pixels; p++) {
+            const float *row = z + p * (size_t)block + c0;
+#pragma omp simd
+            for (int j = 0; j < width; j++) {
+                float d = row[j] - shift[c0 + j];
+                s[j] += d;
+                q[j] += d * d;
+            }
+        }
+        for (int j = 0; j < width; j++) {
+            sums[c0 + j] += (double)s[j];
+            sums[block + c0 + j] += (double)q[j];
+        }
+    }
+}
+
+/* Comparisons are written so that NaN passes through, as it does in PyTorch: a run that diverged
+ * must show it in its loss. */
+SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const int width, const float *a,
+                                   const float *b, const int drop, const int residual)
+{
+    const float low = f->low, low_out = f->low_out, scale = f->dropout.scale;
+    const uint32_t key0 = f->dropout.key[0], key1 = f->dropout.key[1],
+                   threshold = f->dropout.threshold;
+    const float *z = f->z, *r = f->r;
+    float *y = f->y;
+    uint32_t index = f->index;
+    const size_t pixels = f->pixels;
+    for (size_t p = 0; p < pixels; p++) {
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float u = a[j] * z[j] + b[j];
+            u = u < low ? low : u;
+            if (drop)
+                u = ss_dropout_hash(index + (uint32_t)j, key0, key1) >= threshold ? u * scale : 0;
+            if (residual)
+                u += r[j];
+            y[j] = u < low_out ? low_out : u;
+        }
+        z += width;
+        y += width;
+        if (residual)
+            r += width;
+        index += (uint32_t)width;
+    }
+}
+
+SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const int width,
+                                    const float *a, const float *b)
+{
+    if (f->dropout.on && f->r)
+        SS_NAME(forward_body)(f, width, a, b, 1, 1);
+    else if (f->dropout.on)
+        SS_NAME(forward_body)(f, width, a, b, 1, 0);
+    else if (f->r)
+        SS_NAME(forward_body)(f, width, a, b, 0, 1);
+    else
+        SS_NAME(forward_body)(f, width, a, b, 0, 0);
+}
+
+SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
+{
+    /* Copies, so that the compiler knows that stores to y leave them alone. */
+    float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH];
+    if (f->block == 16) {
+        memcpy(a, f->a, 16 * sizeof(float));
+        memcpy(b, f->b, 16 * sizeof(float));
+        SS_NAME(forward_width)(f, 16, a, b);
+    } else if (f->block == 8) {
+        memcpy(a, f->a, 8 * sizeof(float));
+        memcpy(b, f->b, 8 * sizeof(float));
+        SS_NAME(forward_width)(f, 8, a, b);
+    } else {
+        SS_NAME(forward_width)(f, f->block, f->a, f->b);
+    }
+}
+
+/* The gradient of u from that of s. */
+#define SS_GRADIENT_OF_U(g, u, i)                                                                  \
+    do {                                                                                           \
+        if (drop)                                                                                  \
+            g = ss_dropout_hash((i), key0, key1) >= threshold ? g * scale : 0;                     \
+        g = (u) <= low ? 0 : g;                                                                    \
+    } while (0)
+
+#define SS_BACKWARD_LOCALS(f)                                                                      \
+    const float low = (f)->low, scale = (f)->dropout.scale;                                        \
+    const uint32_t key0 = (f)->dropout.key[0], key1 = (f)->dropout.key[1],                         \
+                   threshold = (f)->dropout.threshold;                                             \
+    const float *gp = (f)->g;                                                                      \
+    uint32_t index = (f)->index;                                                                   \
+    const size_t pixels = (f)->pixels;                                                             \
+    (void)scale, (void)key0, (void)key1, (void)threshold, (void)index
+
+SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const int width,
+                                          const int drop, double *sums)
+{
+    SS_BACKWARD_LOCALS(f);
+    const float *z = f->z;
+    float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH],
+        s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH], q1[SS_FIXED_WIDTH];
+#pragma omp simd
+    for (int j = 0; j < width; j++) {
+        a[j] = f->a[j];
+        b[j] = f->b[j];
+        mean[j] = f->mean[j];
+        s0[j] = s1[j] = q0[j] = q1[j] = 0;
+    }
+    size_t p = 0;
+    for (; p + 2 <= pixels; p += 2) {
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
+            SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + (uint32_t)j);
+            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + (uint32_t)(j + width));
+            s0[j] += g0;
+            s1[j] += g1;
+            q0[j] += g0 * (z0 - mean[j]);
+            q1[j] += g1 * (z1 - mean[j]);
+        }
+        z += 2 * width;
+        gp += 2 * width;
+        index += 2 * (uint32_t)width;
+    }
+    if (p < pixels) {
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float g = gp[j];
+            SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + (uint32_t)j);
+            s0[j] += g;
+            q0[j] += g * (z[j] - mean[j]);
+        }
+    }
+#pragma omp simd
+    for (int j = 0; j < width; j++) {
+        sums[j] += (double)(s0[j] + s1[j]);
+        sums[j + width] += (double)(q0[j] + q1[j]);
+    }
+}
+
+SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const int drop,
+                                        double *sums)
+{
+    SS_BACKWARD_LOCALS(f);
+    const int block = f->block;
+    float s[SS_CHUNK], q[SS_CHUNK];
+    for (int c0 = 0; c0 < block; c0 += SS_CHUNK) {
+        const int width = block - c0 < SS_CHUNK ? block - c0 : SS_CHUNK;
+        const float *a = f->a + c0, *b = f->b + c0, *mean = f->mean + c0;
+        for (int j = 0; j < width; j++)
+            s[j] = q[j] = 0;
+        for (size_t p = 0; p < pixels; p++) {
+            const float *z = f->z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
+            const uint32_t i = index + (uint32_t)(p * (size_t)block) + (uint32_t)c0;
+            (void)i;
+#pragma omp simd
+            for (int j = 0; j < width; j++) {
+                float g = row[j];
+                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], i + (uint32_t)j);
+                s[j] += g;
+                q[j] += g * (z[j] - mean[j]);
+            }
+        }
+        for (int j = 0; j < width; j++) {
+            sums[c0 + j] += (double)s[j];
+            sums[block + c0 + j] += (double)q[j];
+        }
+    }
+}
+
+SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, double *sums)
+{
+    if (f->block == 16 && f->dropout.on)
+        SS_NAME(backward_sums_fixed)(f, 16, 1, sums);
+    else if (f->block == 16)
+        SS_NAME(backward_sums_fixed)(f, 16, 0, sums);
+    else if (f->block == 8 && f->dropout.on)
+        SS_NAME(backward_sums_fixed)(f, 8, 1, sums);
+    else if (f->block == 8)
+        SS_NAME(backward_sums_fixed)(f, 8, 0, sums);
+    else if (f->dropout.on)
+        SS_NAME(backward_sums_any)(f, 1, sums);
+    else
+        SS_NAME(backward_sums_any)(f, 0, sums);
+}
+
+SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const int width,
+                                          const int drop, const float *a, const float *b,
+                                          const float *mean, const float *cg, const float *cz,
+                                          const float *c1)
+{
+    SS_BACKWARD_LOCALS(f);
+    float *z = f->z;
+    for (size_t p = 0; p < pixels; p++) {
+#pragma omp simd
+        for (int j = 0; j < width; j++) {
+            float g = gp[j], zj = z[j];
+            SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + (uint32_t)j);
+            z[j] = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
+        }
+        z += width;
+        gp += width;
+        index += (uint32_t)width;
+    }
+}
+
+SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const int width,
+                                           const int drop)
+{
+    float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], cg[SS_FIXED_WIDTH],
+        cz[SS_FIXED_WIDTH], c1[SS_FIXED_WIDTH];
+#pragma omp simd
+    for (int j = 0; j < width; j++) {
+        a[j] = f->a[j];
+        b[j] = f->b[j];
+        mean[j] = f->mean[j];
+        cg[j] = f->cg[j];
+        cz[j] = f->cz[j];
+        c1[j] = f->c1[j];
+    }
+    SS_NAME(backward_apply_body)(f, width, drop, a, b, mean, cg, cz, c1);
+}
+
+SS_TARGET static void SS_NAME(backward_apply)(const struct ss_rows_backward *f)
+{
+    if (f->block == 16 && f->dropout.on)
+        SS_NAME(backward_apply_fixed)(f, 16, 1);
+    else if (f->block == 16)
+        SS_NAME(backward_apply_fixed)(f, 16, 0);
+    else if (f->block == 8 && f->dropout.on)
+        SS_NAME(backward_apply_fixed)(f, 8, 1);
+    else if (f->block == 8)
+        SS_NAME(backward_apply_fixed)(f, 8, 0);
+    else if (f->dropout.on)
+        SS_NAME(backward_apply_body)(f, f->block, 1, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+    else
+        SS_NAME(backward_apply_body)(f, f->block, 0, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+}
+
+SS_BODY void SS_NAME(combine_body)(const float *const *src, const int n, const int mask,
+                                   const float *y, float *dst, size_t count)
+{
+    const float *s0 = src[0], *s1 = n > 1 ? src[1] : NULL, *s2 = n > 2 ? src[2] : NULL,
+                *s3 = n > 3 ? src[3] : NULL;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float g = s0[i];
+        if (n > 1)
+            g += s1[i];
+        if (n > 2)
+            g += s2[i];
+        if (n > 3)
+            g += s3[i];
+        if (mask)
+            g = y[i] <= 0 ? 0 : g;
+        dst[i] = g;
+    }
+}
+
+SS_TARGET static void SS_NAME(combine)(const float *const *src, int n, const float *y, float *dst,
+                                       size_t count)
+{
+    switch (2 * n + (y != NULL)) {
+    case 2:
+        SS_NAME(combine_body)(src, 1, 0, y, dst, count);
+        break;
+    case 3:
+        SS_NAME(combine_body)(src, 1, 1, y, dst, count);
+        break;
+    case 4:
+        SS_NAME(combine_body)(src, 2, 0, y, dst, count);
+        break;
+    case 5:
+        SS_NAME(combine_body)(src, 2, 1, y, dst, count);
+        break;
+    case 6:
+        SS_NAME(combine_body)(src, 3, 0, y, dst, count);
+        break;
+    case 7:
+        SS_NAME(combine_body)(src, 3, 1, y, dst, count);
+        break;
+    case 8:
+        SS_NAME(combine_body)(src, 4, 0, y, dst, count);
+        break;
+    default:
+        SS_NAME(combine_body)(src, 4, 1, y, dst, count);
+        break;
+    }
+}
+
+SS_TARGET static void SS_NAME(sgd)(size_t count, float *w, float *v, const float *g, float lr,
+                                   float momentum, float weight_decay, float scale)
+{
+    if (!v) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            w[i] -= lr * (scale * g[i] + weight_decay * w[i]);
+        return;
+    }
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        float d = scale * g[i] + weight_decay * w[i];
+        float m = momentum * v[i] + d;
+        v[i] = m;
+        w[i] -= lr * m;
+    }
+}
+
+static const struct ss_simd_table SS_NAME(table) = {
+    SS_NAME(stats),          SS_NAME(forward), SS_NAME(backward_sums),
+    SS_NAME(backward_apply), SS_NAME(combine), SS_NAME(sgd),
+};
+
+#undef SS_BODY
+#undef SS_GRADIENT_OF_U
+#undef SS_BACKWARD_LOCALS
