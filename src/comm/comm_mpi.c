@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "comm/comm_guard.h"
+#include "comm/comm_mpi_sum.h"
 #include "comm/comm_mpi_thread.h"
 #include "core/log.h"
 
@@ -68,6 +69,8 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     /* A barrier, and a sum of nothing, keep their turn; a gather is small and cannot be cut. */
     if (nparts == 0 || request->kind == SS_COMM_GATHER)
         nparts = 1;
+    if (ss_mpi_sum_fits(comm, request))
+        nparts = (size_t)ss_mpi_sum_parts(comm);
     size_t bytes = sizeof(struct ss_mpi_op) + nparts * sizeof(MPI_Request);
     struct ss_mpi_op *op = calloc(1, bytes);
     if (!op)
@@ -91,8 +94,10 @@ static void mpi_close(struct ss_comm *comm)
     pthread_mutex_unlock(&mpi->lock);
     pthread_join(mpi->thread, NULL);
     ss_guard_set(comm->timeout_s, "the end of the run: MPI_Finalize did not return in time");
+    ss_mpi_sum_close(mpi);
     ss_mpi_beats_close(mpi);
     MPI_Comm_free(&mpi->world);
+    MPI_Comm_free(&mpi->sums);
     MPI_Comm_free(&mpi->control);
     MPI_Finalize();
     ss_guard_clear();
@@ -150,6 +155,7 @@ static enum ss_status start_mpi(struct ss_comm *comm, struct ss_mpi *mpi)
                        ss_comm_mpi_library());
     SS_TRY(find_place(comm));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
+    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
     return ss_mpi_beats_open(mpi);
 }

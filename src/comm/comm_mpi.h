@@ -8,13 +8,17 @@
 #include "comm/comm_ops.h"
 #include "comm/comm_watch.h"
 
+struct ss_mpi_scratch;
+
 /* A collective in the queue or under way. */
 struct ss_mpi_op {
     struct ss_mpi_op *next;
     struct ss_comm_request request;
     uint64_t seq;     /* from 1, in the order of starting */
     double started_s; /* on the watch clock */
-    int nparts;       /* MPI counts are ints: large ones go in parts */
+    int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
+    struct ss_mpi_scratch *scratch; /* of the reduce-scatter */
+    int nparts;                     /* MPI counts are ints: large ones go in parts */
     MPI_Request parts[];
 };
 
@@ -25,6 +29,7 @@ struct ss_mpi_list {
 struct ss_mpi {
     struct ss_comm *comm;
     MPI_Comm world;   /* for collectives */
+    MPI_Comm sums;    /* for the messages of comm_mpi_sum.c */
     MPI_Comm control; /* for beats */
     pthread_t thread;
 
@@ -37,6 +42,7 @@ struct ss_mpi {
     struct ss_mpi_list under_way;
     uint64_t started;
     struct ss_comm_tag last_tag;
+    struct ss_mpi_scratch *scratch; /* free blocks */
     /* Seconds in which this thread ran or slept by its own will. Time in which the whole process
      * was stopped counts as at most one second, so that a rank that was stopped does not blame
      * others. */

@@ -17,11 +17,12 @@
 
 #include "comm/comm_guard.h"
 #include "comm/comm_mpi.h"
+#include "comm/comm_mpi_sum.h"
 #include "core/log.h"
 
 enum {
     WORKED_NS = 5000, /* a test that took longer has moved data */
-    EAGER_TESTS = 20, /* tests without sleeping after data has moved */
+    EAGER_NS = 60000, /* after data has moved, test for so long without sleeping */
     SLEEP_MIN_NS = 20000,
     SLEEP_MAX_NS = 200000,
 };
@@ -39,10 +40,12 @@ size_t ss_mpi_part_elements(void)
     return elements;
 }
 
-static void fail(struct ss_mpi *mpi, const char *call, int rc,
-                 const struct ss_comm_request *request)
+static void check(struct ss_mpi *mpi, const char *call, int rc,
+                  const struct ss_comm_request *request)
 {
     char where[96];
+    if (rc == MPI_SUCCESS)
+        return;
     if (request->what)
         snprintf(where, sizeof(where), "%s", request->what);
     else
@@ -52,7 +55,9 @@ static void fail(struct ss_mpi *mpi, const char *call, int rc,
     ss_mpi_abort(mpi->comm);
 }
 
-/* The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
+/* MPI's own collectives, for what comm_mpi_sum.c does not take.
+ *
+ * The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
  * nonblocking all-reduce fixes the order of additions by rank and count alone (it either reduces to
  * one place and sends that result to all, or adds pairs, and a + b == b + a). Arrival order plays
  * no part. tests/test_comm_mpi.sh checks it. */
@@ -78,20 +83,29 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     return MPI_Ibarrier(mpi->world, request);
 }
 
-static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
+static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     size_t part = ss_mpi_part_elements();
-    op->seq = ++mpi->started;
-    op->started_s = mpi->watch_s;
-    op->next = NULL;
-    mpi->last_tag = op->request.tag;
     for (int i = 0; i < op->nparts; i++) {
         size_t first = (size_t)i * part, left = op->request.count - first;
         size_t n = left < part || op->nparts == 1 ? left : part;
         int rc = start_part(mpi, op, first, (int)n, &op->parts[i]);
         if (rc != MPI_SUCCESS)
-            fail(mpi, "MPI_I...", rc, &op->request);
+            return rc;
     }
+    return MPI_SUCCESS;
+}
+
+static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    op->seq = ++mpi->started;
+    op->started_s = mpi->watch_s;
+    op->next = NULL;
+    mpi->last_tag = op->request.tag;
+    if (ss_mpi_sum_fits(mpi->comm, &op->request))
+        check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
+    else
+        check(mpi, "collective", start_parts(mpi, op), &op->request);
     *mpi->under_way.end = op;
     mpi->under_way.end = &op->next;
 }
@@ -121,9 +135,13 @@ static int test_all(struct ss_mpi *mpi)
     for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
         struct ss_mpi_op *op = *link;
         int ended = 0;
-        int rc = MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE);
-        if (rc != MPI_SUCCESS)
-            fail(mpi, "MPI_Testall", rc, &op->request);
+        check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),
+              &op->request);
+        if (ended && op->half == 1) {
+            check(mpi, "all-reduce", ss_mpi_sum_gather(mpi, op), &op->request);
+            any = 1;
+            ended = 0;
+        }
         if (!ended) {
             link = &op->next;
             continue;
@@ -163,8 +181,8 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
 void *ss_mpi_thread(void *arg)
 {
     struct ss_mpi *mpi = arg;
-    int tests = 0, stop = 0;
-    uint64_t sleep_ns = SLEEP_MIN_NS;
+    int stop = 0;
+    uint64_t sleep_ns = SLEEP_MIN_NS, moved_ns = 0;
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     mpi->watch_ns = ss_comm_now_ns();
     while (!stop) {
@@ -178,12 +196,12 @@ void *ss_mpi_thread(void *arg)
             mpi->next_beat_s = mpi->watch_s + mpi->beat_every_s;
         }
         if (moved) {
-            tests = 0;
+            moved_ns = ss_comm_now_ns();
             sleep_ns = SLEEP_MIN_NS;
         }
         if (!mpi->under_way.first) {
             stop = nap(mpi, (uint64_t)(1e9 * mpi->beat_every_s));
-        } else if (++tests > EAGER_TESTS) {
+        } else if (ss_comm_now_ns() - moved_ns > EAGER_NS) {
             nap(mpi, sleep_ns);
             sleep_ns = 2 * sleep_ns < SLEEP_MAX_NS ? 2 * sleep_ns : SLEEP_MAX_NS;
         }

@@ -9,5 +9,6 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_mpi.c src/comm/comm_mpi.h \
 	src/comm/comm_mpi_beats.c \
+	src/comm/comm_mpi_sum.c src/comm/comm_mpi_sum.h \
 	src/comm/comm_mpi_thread.c src/comm/comm_mpi_thread.h
 endif
