@@ -13,8 +13,8 @@ enum {
     GRID = 4, /* knots of a pattern per side; one wave is at least two of them */
     CELL = SIDE / GRID,
     MAX_SHIFT = 5,      /* pixels, either way */
-    OWN_PERCENT = 60,   /* weight of the sample's own pattern against the class's 100 */
-    NOISE_QUARTER = 36, /* noise is the sum of four uniform draws of +-this: sigma about 42 */
+    OWN_PERCENT = 45,   /* weight of the sample's own pattern against the class's 100 */
+    NOISE_QUARTER = 30, /* noise is the sum of four uniform draws of +-this: sigma about 35 */
 };
 
 /* What a stream of draws is for: the rng's `a`. */

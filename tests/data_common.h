@@ -1,0 +1,111 @@
+/* What the tests of src/data share: a temporary folder, files, and expected errors. */
+#ifndef SS_TESTS_DATA_COMMON_H
+#define SS_TESTS_DATA_COMMON_H
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* nftw */
+#endif
+#include <check.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+static char folder[64];
+
+static inline void make_folder(void)
+{
+    strcpy(folder, "/tmp/test_data.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ss_log_set_quiet(1);
+}
+
+static inline int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static inline void remove_folder(void)
+{
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* "FOLDER/NAME"; valid until the fourth next call. */
+static inline const char *in_folder(const char *name)
+{
+    static char paths[4][512];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static inline void write_file(const char *name, const void *bytes, size_t size)
+{
+    FILE *f = fopen(in_folder(name), "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* The whole file; the caller frees it. */
+static inline uint8_t *read_file(const char *name, size_t *size)
+{
+    FILE *f = fopen(in_folder(name), "rb");
+    ck_assert_msg(f != NULL, "%s is missing", name);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *bytes = malloc(*size + 1);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static inline int has_file(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
+}
+
+/* Entries of a folder inside the temporary one (NULL: of itself). */
+static inline int count_files(const char *name)
+{
+    DIR *d = opendir(name ? in_folder(name) : folder);
+    if (!d)
+        return 0;
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* The call fails with this status, in one line that holds `text`. */
+#define expect_error(call, status, text)                                                           \
+    do {                                                                                           \
+        ck_assert_int_eq((call), (status));                                                        \
+        ck_assert_msg(strstr(ss_log_last_error(), (text)) != NULL, "\"%s\" lacks \"%s\"",          \
+                      ss_log_last_error(), (text));                                                \
+        ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));                                     \
+    } while (0)
+
+static inline int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif
