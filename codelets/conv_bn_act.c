@@ -1,0 +1,166 @@
+/* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), forward and
+ * backward; every part but the convolution may be absent.
+ *
+ * x  (N,Ci,H,W) read       w (native), bias, gamma, beta: in the block's bucket, read
+ * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
+ * saved (2,Co)  batch mean and invstd            running (2,Co) updated in training
+ * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
+ * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
+#include "codelets/op.h"
+#include "codelets/kernels/norm_act_cpu.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+
+struct conv_bn_act {
+    struct ss_op head;
+    struct ss_conv_cpu *conv;
+    struct ss_norm_act norm; /* used when block->act */
+};
+
+static enum ss_status forward(struct conv_bn_act *op, const struct ss_task_data *d)
+{
+    const struct ss_block *b = op->head.block;
+    float *params = ss_role(d, SS_ROLE_PARAMS);
+    float *z = ss_role(d, b->act ? SS_ROLE_Z : SS_ROLE_Y), *saved = ss_role(d, SS_ROLE_SAVED);
+    SS_TRY(ss_conv_cpu_forward(op->conv, ss_role(d, SS_ROLE_X),
+                               ss_op_param(&op->head, params, SS_PARAM_WEIGHT),
+                               ss_op_param(&op->head, params, SS_PARAM_BIAS), z));
+    if (!b->act)
+        return SS_OK;
+    if (b->bn >= 0 && d->task->training)
+        SS_TRY(ss_norm_act_stats(op->head.cpu, &op->norm, z, saved, ss_role(d, SS_ROLE_RUNNING)));
+    else if (b->bn >= 0)
+        SS_TRY(ss_norm_act_stats_eval(&op->norm, ss_role(d, SS_ROLE_RUNNING), saved));
+    return ss_norm_act_forward(
+        op->head.cpu, &op->norm, z, ss_op_param(&op->head, params, SS_PARAM_GAMMA),
+        ss_op_param(&op->head, params, SS_PARAM_BETA), saved, ss_role(d, SS_ROLE_RESIDUAL),
+        ss_role(d, SS_ROLE_Y), d->task->training, d->args->dropout_key);
+}
+
+/* Through the activation: turns z into its gradient; the sum of dy is left in ds. */
+static enum ss_status backward_act(struct conv_bn_act *op, const struct ss_task_data *d, float *z,
+                                   float *params, float *grads)
+{
+    struct ss_norm_act_grad g = {
+        .ndy = d->task->plan->ndy,
+        .ds = ss_role(d, SS_ROLE_DS),
+        .y = ss_role(d, SS_ROLE_Y),
+        .z = z,
+        .gamma = ss_op_param(&op->head, params, SS_PARAM_GAMMA),
+        .beta = ss_op_param(&op->head, params, SS_PARAM_BETA),
+        .saved = ss_role(d, SS_ROLE_SAVED),
+        .dgamma = ss_op_param(&op->head, grads, SS_PARAM_GAMMA),
+        .dbeta = ss_op_param(&op->head, grads, SS_PARAM_BETA),
+        .dropout_key = d->args->dropout_key,
+    };
+    for (int i = 0; i < g.ndy; i++)
+        g.dy[i] = ss_role(d, SS_ROLE_DY + i);
+    return ss_norm_act_backward(op->head.cpu, &op->norm, &g);
+}
+
+static enum ss_status backward(struct conv_bn_act *op, const struct ss_task_data *d)
+{
+    float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
+    float *dz;
+    if (op->head.block->act) {
+        dz = ss_role(d, SS_ROLE_Z);
+        SS_TRY(backward_act(op, d, dz, params, grads));
+    } else {
+        dz = ss_role(d, SS_ROLE_DS);
+        SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->norm.shape)));
+    }
+    /* Weights first: their all-reduce can start while dx is on its way through earlier layers. */
+    SS_TRY(ss_conv_cpu_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
+                                        ss_op_param(&op->head, grads, SS_PARAM_WEIGHT),
+                                        ss_op_param(&op->head, grads, SS_PARAM_BIAS)));
+    float *dx = ss_role(d, SS_ROLE_DX);
+    return dx ? ss_conv_cpu_backward_data(op->conv, dz,
+                                          ss_op_param(&op->head, params, SS_PARAM_WEIGHT), dx)
+              : SS_OK;
+}
+
+static void cpu_forward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, forward((struct conv_bn_act *)d.task->op, &d));
+}
+
+static void cpu_backward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, backward((struct conv_bn_act *)d.task->op, &d));
+}
+
+static struct starpu_codelet forward_codelet =
+    SS_COMPUTE_CODELET("conv_bn_act_forward", cpu_forward);
+static struct starpu_codelet backward_codelet =
+    SS_COMPUTE_CODELET("conv_bn_act_backward", cpu_backward);
+
+static void destroy(struct ss_op *head)
+{
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
+    ss_conv_cpu_destroy(op->conv);
+    free(op);
+}
+
+static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
+{
+    struct conv_bn_act *op = ss_op_alloc(&ss_conv_bn_act_class, context, block, sizeof *op);
+    if (!op)
+        return SS_ERR_MEMORY;
+    const struct ss_plan *plan = context->plan;
+    const struct ss_layer *conv = ss_graph_layer(plan->graph, op->head.block->conv);
+    struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
+                                  .y = ss_block_output(plan, block),
+                                  .kh = conv->kernel,
+                                  .kw = conv->kernel,
+                                  .stride = conv->stride,
+                                  .pad = conv->padding,
+                                  .bias = conv->bias};
+    op->norm = ss_op_norm_act(plan, block);
+    enum ss_status status =
+        ss_conv_cpu_create(context->cpu, &shape, context->conv_algo, context->training, &op->conv);
+    if (status == SS_OK && op->head.block->act)
+        status = ss_cpu_reserve(context->cpu, ss_norm_act_scratch_bytes(&op->norm));
+    if (status != SS_OK) {
+        destroy(&op->head);
+        return status;
+    }
+    *out = &op->head;
+    return SS_OK;
+}
+
+static size_t weight_bytes(const struct ss_op *op)
+{
+    return ss_conv_cpu_weight_bytes(((const struct conv_bn_act *)op)->conv);
+}
+
+static enum ss_status weight_import(struct ss_op *op, const float *plain, float *native)
+{
+    return ss_conv_cpu_import(((struct conv_bn_act *)op)->conv, plain, native);
+}
+
+static enum ss_status weight_export(struct ss_op *op, const float *native, float *plain)
+{
+    return ss_conv_cpu_export(((struct conv_bn_act *)op)->conv, native, plain);
+}
+
+static const char *describe(const struct ss_op *op)
+{
+    return ss_conv_cpu_info(((const struct conv_bn_act *)op)->conv);
+}
+
+const struct ss_op_class ss_conv_bn_act_class = {
+    .name = "conv_bn_act",
+    .create = create,
+    .destroy = destroy,
+    .forward = &forward_codelet,
+    .backward = &backward_codelet,
+    .weight_bytes = weight_bytes,
+    .weight_import = weight_import,
+    .weight_export = weight_export,
+    .describe = describe,
+};

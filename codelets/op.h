@@ -1,0 +1,86 @@
+/* Operations: what runs a block of the plan. One file per operation (conv_bn_act.c, pool.c, ...),
+ * each with a class; ops.c lists the classes. To add a layer: a constructor in src/graph/graph.h
+ * and a block kind, a kernel in codelets/kernels/, and a class here. */
+#ifndef SS_CODELETS_OP_H
+#define SS_CODELETS_OP_H
+
+#include "codelets/task.h"
+#include "codelets/kernels/conv_cpu.h"
+#include "codelets/kernels/cpu.h"
+#include "codelets/kernels/norm_act_cpu.h"
+
+/* What an operation is made for. */
+struct ss_op_context {
+    const struct ss_plan *plan;
+    struct ss_cpu *cpu;
+    enum ss_conv_algo conv_algo;
+    int training; /* 0: only forward will run */
+};
+
+struct ss_op_class {
+    const char *name;
+    enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
+    void (*destroy)(struct ss_op *op);
+    struct starpu_codelet *forward, *backward; /* backward NULL: none */
+    /* The weight's native layout; NULL for operations without one. All other parameters are plain
+     * vectors. */
+    size_t (*weight_bytes)(const struct ss_op *op);
+    enum ss_status (*weight_import)(struct ss_op *op, const float *plain, float *native);
+    enum ss_status (*weight_export)(struct ss_op *op, const float *native, float *plain);
+    /* One line on how it runs, for `starstep info`; may be NULL. */
+    const char *(*describe)(const struct ss_op *op);
+};
+
+/* The head of every operation. */
+struct ss_op {
+    const struct ss_op_class *cls;
+    struct ss_cpu *cpu;
+    const struct ss_block *block;
+    /* Where each trainable parameter begins in its bucket, in floats. Set by the runtime. */
+    size_t offset[SS_PARAM_BETA + 1];
+};
+
+/* Make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
+enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out);
+void ss_op_destroy(struct ss_op *op);
+
+/* Allocate an operation of `bytes` bytes, head filled in. NULL when out of memory (reported). */
+void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *context, int block,
+                  size_t bytes);
+
+/* The activation shape of a value or tensor as the plan has laid it out. */
+struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
+/* Shape and layout of a block's input: its tensor, or the plain input slot. */
+struct ss_act ss_block_input(const struct ss_plan *plan, int block);
+struct ss_act ss_block_output(const struct ss_plan *plan, int block);
+
+/* The activation part of a block. */
+struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
+/* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */
+static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_param_role role)
+{
+    return op->offset[role] == SIZE_MAX ? NULL : base + op->offset[role];
+}
+/* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
+enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
+
+/* The fixed part of a codelet that runs on the compute worker. */
+#define SS_COMPUTE_CODELET(codelet_name, cpu_func)                                                 \
+    {                                                                                              \
+        .cpu_funcs = {cpu_func}, .cpu_funcs_name = {#cpu_func}, .can_execute = ss_can_compute,     \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
+    }
+/* The same for service workers. */
+#define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
+    {                                                                                              \
+        .cpu_funcs = {cpu_func}, .cpu_funcs_name = {#cpu_func}, .can_execute = ss_can_serve,       \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
+    }
+
+/* Submit the forward or backward task of a block. */
+enum ss_status ss_op_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args);
+
+extern const struct ss_op_class ss_conv_bn_act_class, ss_act_class, ss_maxpool_class,
+    ss_avgpool_class, ss_linear_class, ss_loss_class;
+
+#endif

@@ -1,0 +1,101 @@
+#include "codelets/op.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+
+/* Indexed by enum ss_block_kind. */
+static const struct ss_op_class *const classes[] = {
+    [SS_BLOCK_CONV] = &ss_conv_bn_act_class, [SS_BLOCK_ACT] = &ss_act_class,
+    [SS_BLOCK_MAXPOOL] = &ss_maxpool_class,  [SS_BLOCK_AVGPOOL] = &ss_avgpool_class,
+    [SS_BLOCK_LINEAR] = &ss_linear_class,    [SS_BLOCK_LOSS] = &ss_loss_class,
+};
+
+enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out)
+{
+    return classes[context->plan->block[block].kind]->create(context, block, out);
+}
+
+void ss_op_destroy(struct ss_op *op)
+{
+    if (op)
+        op->cls->destroy(op);
+}
+
+void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *context, int block,
+                  size_t bytes)
+{
+    struct ss_op *op = calloc(1, bytes);
+    if (!op) {
+        ss_fail_memory("an operation", bytes);
+        return NULL;
+    }
+    op->cls = cls;
+    op->cpu = context->cpu;
+    op->block = &context->plan->block[block];
+    for (int role = 0; role <= SS_PARAM_BETA; role++)
+        op->offset[role] = SIZE_MAX;
+    return op;
+}
+
+struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor)
+{
+    const struct ss_plan_tensor *t = &plan->tensor[tensor];
+    return (struct ss_act){t->n, t->c, t->h, t->w, t->block};
+}
+
+/* The forward task of a block in the training list. */
+static const struct ss_plan_task *forward_task(const struct ss_plan *plan, int block)
+{
+    for (int i = 0; i < plan->train.count; i++)
+        if (plan->train.task[i].kind == SS_TASK_FORWARD && plan->train.task[i].block == block)
+            return &plan->train.task[i];
+    return NULL;
+}
+
+struct ss_act ss_block_input(const struct ss_plan *plan, int block)
+{
+    int tensor = forward_task(plan, block)->tensor[SS_ROLE_X];
+    if (tensor >= 0)
+        return ss_tensor_act(plan, tensor);
+    const struct ss_value_info *v = ss_graph_value(plan->graph, plan->block[block].x);
+    return (struct ss_act){plan->options.batch, v->c, v->h, v->w, 1};
+}
+
+struct ss_act ss_block_output(const struct ss_plan *plan, int block)
+{
+    return ss_tensor_act(plan, forward_task(plan, block)->tensor[SS_ROLE_Y]);
+}
+
+enum ss_status ss_op_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args)
+{
+    const struct ss_op_class *cls = args->task->op->cls;
+    int forward = args->task->plan->kind == SS_TASK_FORWARD;
+    return ss_task_submit(forward ? cls->forward : cls->backward, handles, args, sizeof *args);
+}
+
+struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
+{
+    const struct ss_block *b = &plan->block[block];
+    struct ss_norm_act norm = {.shape = ss_block_output(plan, block),
+                               .has_bn = b->bn >= 0,
+                               .relu = b->relu,
+                               .residual = b->residual >= 0,
+                               .relu_out = b->relu_out,
+                               .dropout = b->dropout};
+    if (b->bn >= 0) {
+        norm.eps = ss_graph_layer(plan->graph, b->bn)->eps;
+        norm.momentum = ss_graph_layer(plan->graph, b->bn)->momentum;
+    }
+    return norm;
+}
+
+enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements)
+{
+    int n = d->task->plan->ndy;
+    if (n == 1)
+        return SS_OK;
+    const float *dy[SS_PLAN_MAX_DY];
+    for (int i = 0; i < n; i++)
+        dy[i] = ss_role(d, SS_ROLE_DY + i);
+    return ss_sum_cpu(op->cpu, dy, n, ss_role(d, SS_ROLE_DS), elements);
+}

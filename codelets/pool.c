@@ -1,0 +1,108 @@
+/* codelets/pool.c: max and average pooling, forward and backward.
+ *
+ * x (N,C,H,W) read   y (N,C,P,Q) written   workspace: max pooling's argmax, written, read in
+ * backward dx (N,C,H,W) written */
+#include "codelets/op.h"
+#include "codelets/kernels/pool_cpu.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+
+struct pool {
+    struct ss_op head;
+    struct ss_pool_cpu *pool;
+    struct ss_act y;
+};
+
+static enum ss_status backward(struct pool *op, const struct ss_task_data *d)
+{
+    SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->y)));
+    float *dx = ss_role(d, SS_ROLE_DX);
+    return dx ? ss_pool_cpu_backward(op->pool, ss_role(d, SS_ROLE_DS),
+                                     ss_role(d, SS_ROLE_WORKSPACE), dx)
+              : SS_OK;
+}
+
+static void cpu_forward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    struct pool *op = (struct pool *)d.task->op;
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run,
+                    ss_pool_cpu_forward(op->pool, ss_role(&d, SS_ROLE_X), ss_role(&d, SS_ROLE_Y),
+                                        ss_role(&d, SS_ROLE_WORKSPACE)));
+}
+
+static void cpu_backward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, backward((struct pool *)d.task->op, &d));
+}
+
+static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("pool_forward", cpu_forward);
+static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("pool_backward", cpu_backward);
+
+static void destroy(struct ss_op *head)
+{
+    ss_pool_cpu_destroy(((struct pool *)head)->pool);
+    free(head);
+}
+
+static enum ss_status check_workspace(const struct ss_plan *plan, const struct pool *op)
+{
+    for (int i = 0; i < plan->ntensors; i++) {
+        const struct ss_plan_tensor *t = &plan->tensor[i];
+        if (op->head.block->workspace == i && t->bytes < ss_pool_cpu_workspace_bytes(op->pool))
+            return ss_fail(SS_ERR_LIBRARY,
+                           "%s: the plan keeps %zu bytes for argmax, the library wants %zu",
+                           op->head.block->name, t->bytes, ss_pool_cpu_workspace_bytes(op->pool));
+    }
+    return SS_OK;
+}
+
+static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_kind kind,
+                                  const struct ss_op_context *context, int block,
+                                  struct ss_op **out)
+{
+    struct pool *op = ss_op_alloc(cls, context, block, sizeof *op);
+    if (!op)
+        return SS_ERR_MEMORY;
+    const struct ss_plan *plan = context->plan;
+    const struct ss_layer *l =
+        ss_graph_layer(plan->graph, ss_graph_value(plan->graph, op->head.block->y)->producer);
+    struct ss_act x = ss_block_input(plan, block);
+    op->y = ss_block_output(plan, block);
+    /* With an argmax to fill, evaluation runs the same primitive as training. */
+    enum ss_status status =
+        ss_pool_cpu_create(context->cpu, kind, &x, l->kernel, l->stride, l->padding, 1, &op->pool);
+    if (status == SS_OK)
+        status = check_workspace(plan, op);
+    if (status != SS_OK) {
+        destroy(&op->head);
+        return status;
+    }
+    *out = &op->head;
+    return SS_OK;
+}
+
+static enum ss_status create_max(const struct ss_op_context *context, int block, struct ss_op **out)
+{
+    return create_kind(&ss_maxpool_class, SS_POOL_MAX, context, block, out);
+}
+
+static enum ss_status create_avg(const struct ss_op_context *context, int block, struct ss_op **out)
+{
+    return create_kind(&ss_avgpool_class, SS_POOL_AVG, context, block, out);
+}
+
+const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
+                                             .create = create_max,
+                                             .destroy = destroy,
+                                             .forward = &forward_codelet,
+                                             .backward = &backward_codelet};
+const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
+                                             .create = create_avg,
+                                             .destroy = destroy,
+                                             .forward = &forward_codelet,
+                                             .backward = &backward_codelet};

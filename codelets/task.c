@@ -1,0 +1,86 @@
+#include "codelets/task.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned compute_worker;
+
+void ss_run_fail(struct ss_run *run, enum ss_status status)
+{
+    int expected = SS_OK;
+    if (status != SS_OK)
+        atomic_compare_exchange_strong(&run->status, &expected, (int)status);
+}
+
+void ss_set_compute_worker(unsigned worker)
+{
+    compute_worker = worker;
+}
+
+int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl)
+{
+    (void)task;
+    (void)nimpl;
+    return worker == compute_worker;
+}
+
+int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl)
+{
+    (void)task;
+    (void)nimpl;
+    return worker != compute_worker;
+}
+
+static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
+{
+    switch (mode) {
+    case SS_READ:
+        return STARPU_R;
+    case SS_WRITE:
+        return STARPU_W;
+    default:
+        return STARPU_RW;
+    }
+}
+
+enum ss_status ss_task_submit(struct starpu_codelet *codelet, const starpu_data_handle_t *handles,
+                              const struct ss_step_args *args, size_t args_bytes)
+{
+    const struct ss_plan_task *plan = args->task->plan;
+    struct starpu_task *task = starpu_task_create();
+    void *copy = malloc(args_bytes);
+    if (!task || !copy) {
+        free(copy);
+        return ss_fail_memory("a StarPU task", args_bytes);
+    }
+    memcpy(copy, args, args_bytes);
+    task->cl = codelet;
+    task->cl_arg = copy;
+    task->cl_arg_size = args_bytes;
+    task->cl_arg_free = 1;
+    task->name = plan->name;
+    task->priority = plan->priority;
+    task->nbuffers = plan->naccess;
+    if (plan->naccess > STARPU_NMAXBUFS) {
+        /* A StarPU built for fewer buffers a task takes larger tables from the heap, and frees
+         * them. */
+        task->dyn_handles = malloc((size_t)plan->naccess * sizeof *task->dyn_handles);
+        task->dyn_modes = malloc((size_t)plan->naccess * sizeof *task->dyn_modes);
+        if (!task->dyn_handles || !task->dyn_modes)
+            return ss_fail_memory("a StarPU task's handles",
+                                  (size_t)plan->naccess * sizeof(void *));
+    }
+    for (int i = 0; i < plan->naccess; i++) {
+        STARPU_TASK_SET_HANDLE(task, handles[i], i);
+        STARPU_TASK_SET_MODE(task, starpu_mode(plan->access[i].mode), i);
+    }
+    int ret = starpu_task_submit(task);
+    if (ret != 0) {
+        task->destroy = 0;
+        starpu_task_destroy(task);
+        return ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", plan->name,
+                       strerror(-ret));
+    }
+    return SS_OK;
+}
