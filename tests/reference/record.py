@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Record what PyTorch computes, for tests/test_parity.sh to compare starstep with.
+
+    record.py [--output DIR]                         write data, initial weights and references
+    record.py --check-strict FILE --width W,W,W,W    load a checkpoint with strict=True
+
+Each case trains 20 steps without shuffling, augmentation and dropout: on 1 rank plainly, on 2 and 4
+ranks with DistributedDataParallel over Gloo, the same 32 samples a step in all. Every case is run in
+fp32 (the reference) and in fp64 (to know how far PyTorch's own fp32 is from the exact result).
+
+The initial weights come out of a short training. From a fresh initialisation the first steps are
+chaotic: at lr 0.05 PyTorch's fp32 and fp64 losses differ by 1e-2 after 20 steps, and no bound could
+tell an error from rounding. A training at a large lr ends where the loss is flat enough for smaller
+steps to be stable. It also leaves no tensor at its default (weights 1, biases 0, variances 1), which
+would hide a tensor that is not read, and give relative norms of nothing but noise.
+
+Written: data/{train,test}.bin, versions.json, and per width wW-W-W-W/init.safetensors,
+ranksN.safetensors (rank 0's state after the last step) and ranksN.json (losses, evaluation).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+import cifar100
+import safetensors_io
+from wideresnet import WideResNet
+
+WIDTHS = [(8, 16, 24, 32), (12, 20, 24, 40)]  # the second: not multiples of 8 or 16
+RANKS = [1, 2, 4]
+BATCH, STEPS = 32, 20  # BATCH is global
+# 10 steps an epoch and a remainder that drop_last drops; neither count divides by all rank counts.
+TRAIN_SAMPLES, TEST_SAMPLES = 330, 70
+# Weight decay is far above the guides' 5e-4: a run that forgets it must be out of bounds after 20
+# steps of this small lr, and tensors shrink by 6e-3.
+SGD = {"lr": 0.005, "momentum": 0.9, "weight_decay": 0.01}
+WARM_UP = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
+WARM_UP_STEPS, WARM_UP_SAMPLES = 240, 1600
+SEED = 1
+
+
+def tensors_of(path, dtype):
+    """A data file as normalised images and labels; ToTensor and Normalize in fp32, as torchvision."""
+    images, labels = cifar100.read(path)
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (cifar100.MEAN, cifar100.STD))
+    images = torch.from_numpy(images).float().div(255).sub(mean).div(std)
+    return TensorDataset(images.to(dtype), torch.from_numpy(labels))
+
+
+def state_arrays(model):
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+
+
+def load_state(model, path):
+    arrays = safetensors_io.load(path)
+    model.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()}, strict=True)
+
+
+def evaluate(model, test_set):
+    """Mean loss over all samples, and how many are classified rightly."""
+    model.eval()
+    images, labels = test_set.tensors
+    with torch.no_grad():
+        outputs = model(images)
+        loss = nn.functional.cross_entropy(outputs, labels).item()
+    return loss, int((outputs.argmax(1) == labels).sum())
+
+
+def train_steps(model, loader, steps, sgd):
+    """Train over as many epochs as needed. Returns the loss of every step."""
+    optimizer = torch.optim.SGD(model.parameters(), **sgd)
+    model.train()
+    losses = []
+    while True:
+        for images, labels in loader:
+            if len(losses) == steps:
+                return losses
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+
+def make_initial_state(widths):
+    """A model some way into training, on samples of its own."""
+    torch.manual_seed(SEED)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "warm-up.bin")
+        cifar100.write_synthetic(path, WARM_UP_SAMPLES, seed=11)
+        samples = tensors_of(path, torch.float32)
+    loader = DataLoader(samples, BATCH, shuffle=True, drop_last=True)
+    model = WideResNet(widths=widths, dropout=0.0)
+    train_steps(model, loader, WARM_UP_STEPS, WARM_UP)
+    return state_arrays(model)
+
+
+def train(rank, ranks, widths, dtype, directory):
+    """One rank's run. Returns the losses of this rank and its module."""
+    train_set = tensors_of(os.path.join(directory, "data", "train.bin"), dtype)
+    sampler = DistributedSampler(train_set, ranks, rank, shuffle=False)
+    loader = DataLoader(train_set, BATCH // ranks, sampler=sampler, drop_last=True)
+    module = WideResNet(widths=widths, dropout=0.0)
+    load_state(module, os.path.join(directory, name_of(widths), "init.safetensors"))
+    module.to(dtype)
+    model = DistributedDataParallel(module) if ranks > 1 else module
+    return train_steps(model, loader, STEPS, SGD), module
+
+
+def rank_main(rank, ranks, widths, dtype, directory, rendezvous, result):
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks)
+    losses, module = train(rank, ranks, widths, dtype, directory)
+    mean = torch.tensor(losses, dtype=torch.float64)
+    dist.all_reduce(mean)
+    if rank == 0:
+        torch.save(((mean / ranks).tolist(), module.state_dict()), result)
+    dist.destroy_process_group()
+
+
+def run_case(widths, ranks, dtype, directory):
+    """The global loss of each step and rank 0's module after the last."""
+    if ranks == 1:
+        return train(0, 1, widths, dtype, directory)
+    with tempfile.TemporaryDirectory() as scratch:
+        result = os.path.join(scratch, "result.pt")
+        torch.multiprocessing.spawn(
+            rank_main, nprocs=ranks,
+            args=(ranks, widths, dtype, directory, os.path.join(scratch, "rendezvous"), result))
+        losses, state = torch.load(result)
+    module = WideResNet(widths=widths, dropout=0.0).to(dtype)
+    module.load_state_dict(state)
+    return losses, module
+
+
+def relative_norms(a, b):
+    """||a-b||/||b|| of every floating-point tensor, largest first, with its name."""
+    norms = [(float(np.linalg.norm(a[name].astype(np.float64) - b[name]) / np.linalg.norm(b[name])), name)
+             for name in b if b[name].dtype.kind == "f"]
+    return sorted(norms, reverse=True)
+
+
+def name_of(widths):
+    return "w" + "-".join(map(str, widths))
+
+
+def record_case(widths, ranks, directory):
+    losses, module = run_case(widths, ranks, torch.float32, directory)
+    losses64, module64 = run_case(widths, ranks, torch.float64, directory)
+    stem = os.path.join(directory, name_of(widths), f"ranks{ranks}")
+    arrays = state_arrays(module)
+    safetensors_io.save(stem + ".safetensors", arrays)
+    test_path = os.path.join(directory, "data", "test.bin")
+    loss, correct = evaluate(module, tensors_of(test_path, torch.float32))
+    loss64, correct64 = evaluate(module64, tensors_of(test_path, torch.float64))
+    loss_error = max(abs(a - b) / abs(b) for a, b in zip(losses, losses64))
+    tensor_error, tensor_name = relative_norms(arrays, state_arrays(module64))[0]
+    # How far training moved the tensor that moved least: what the bound on tensors is worth.
+    init = safetensors_io.load(os.path.join(directory, name_of(widths), "init.safetensors"))
+    moved, moved_name = relative_norms(arrays, init)[-1]
+    with open(stem + ".json", "w") as f:
+        json.dump({
+            "widths": list(widths), "ranks": ranks, "batch": BATCH, "steps": STEPS, **SGD,
+            "losses": losses,
+            "eval": {"samples": TEST_SAMPLES, "loss": loss, "correct": correct},
+            "float64": {"losses": losses64, "eval": {"loss": loss64, "correct": correct64}},
+            "float32_error": {"loss": loss_error, "tensor": tensor_error, "tensor_name": tensor_name},
+            "least_moved": {"tensor": moved, "tensor_name": moved_name},
+        }, f, indent=1)
+        f.write("\n")
+    print(f"{stem}: loss {losses[0]:.4f} .. {losses[-1]:.4f}, test loss {loss:.4f} "
+          f"({correct}/{TEST_SAMPLES}); fp32 against fp64: loss {loss_error:.1e} relative, "
+          f"tensors {tensor_error:.1e} ({tensor_name}); least moved {moved:.1e} ({moved_name})")
+
+
+def versions():
+    found = {"python": platform.python_version(), "numpy": np.__version__,
+             "torch": torch.__version__, "machine": platform.machine()}
+    try:  # a distribution's build may name its version less exactly than its package
+        found["torch_package"] = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${Version}", "python3-torch"],
+            capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return found
+
+
+def record(directory):
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    cifar100.write_synthetic_dir(os.path.join(directory, "data"), TRAIN_SAMPLES, TEST_SAMPLES)
+    for widths in WIDTHS:
+        os.makedirs(os.path.join(directory, name_of(widths)), exist_ok=True)
+        safetensors_io.save(os.path.join(directory, name_of(widths), "init.safetensors"),
+                            make_initial_state(widths))
+        for ranks in RANKS:
+            record_case(widths, ranks, directory)
+    with open(os.path.join(directory, "versions.json"), "w") as f:
+        json.dump(versions(), f, indent=1)
+        f.write("\n")
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--output", default=here, help="folder to write to (default: beside this file)")
+    parser.add_argument("--check-strict", metavar="FILE", help="only load this checkpoint")
+    parser.add_argument("--width", help="channel widths of the checkpoint, such as 16,160,320,640")
+    args = parser.parse_args()
+    if not args.check_strict:
+        record(args.output)
+        return 0
+    if not args.width:
+        parser.error("--check-strict needs --width")
+    try:
+        load_state(WideResNet(widths=[int(w) for w in args.width.split(",")]), args.check_strict)
+    except (RuntimeError, KeyError, ValueError, OSError) as error:
+        print(f"{args.check_strict}: {error}", file=sys.stderr)
+        return 1
+    print(f"{args.check_strict}: ok, loads with strict=True")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
