@@ -1,0 +1,262 @@
+/* Compare a run with a recorded reference, or two checkpoints with each other.
+ *
+ *   parity_compare REFERENCE.json REFERENCE.safetensors LOG.json CHECKPOINT.safetensors
+ *       every step's loss within LOSS_BOUND relative, every tensor within TENSOR_BOUND of relative
+ *       norm ||a-b||/||b||, integers equal, the same names and shapes; validation loss and accuracy
+ *       where the log's last epoch has them
+ *   parity_compare --bit-equal A.safetensors B.safetensors
+ *       the same names, types and shapes, and every byte of every tensor
+ *
+ * Prints the worst figures. Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/safetensors.h"
+
+static const double LOSS_BOUND = 1e-4;
+static const double TENSOR_BOUND = 1e-3;
+/* Evaluation comes after all updates, so it inherits the tensors' differences. */
+static const double EVAL_BOUND = 1e-3;
+
+/* What a run's log says. */
+struct run_log {
+    size_t steps; /* expected */
+    double *loss; /* of step i+1; NaN where the log has none */
+    int has_eval; /* the last epoch event carries validation figures */
+    double val_loss, val_accuracy;
+};
+
+/* Worst figure so far and what it belongs to. A NaN is worse than everything. */
+struct worst {
+    double value;
+    char what[256];
+};
+
+static void worst_update(struct worst *w, double value, const char *what)
+{
+    if (isnan(w->value) || (!isnan(value) && value <= w->value))
+        return;
+    w->value = value;
+    snprintf(w->what, sizeof w->what, "%s", what);
+}
+
+/* Print one verdict line; 0 if within the bound. Written so that a NaN is out of bounds. */
+static int verdict(const char *what, const struct worst *w, double bound)
+{
+    int good = w->value <= bound;
+    printf("  %-18s worst %.2e (bound %.0e)%s%s%s\n", what, w->value, bound,
+           w->what[0] ? " at " : "", w->what, good ? "" : "  OUT OF BOUNDS");
+    return !good;
+}
+
+static void read_event(const json_t *event, struct run_log *log)
+{
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && strcmp(kind, "step") == 0) {
+        json_int_t step = json_integer_value(json_object_get(event, "step"));
+        const json_t *loss = json_object_get(event, "loss");
+        if (step >= 1 && (size_t)step <= log->steps && json_is_number(loss))
+            log->loss[step - 1] = json_number_value(loss);
+        else
+            fprintf(stderr, "  step event %lld: not a step of the reference, or no loss\n",
+                    (long long)step);
+    } else if (kind && strcmp(kind, "epoch") == 0) {
+        const json_t *loss = json_object_get(event, "val_loss");
+        const json_t *accuracy = json_object_get(event, "val_accuracy");
+        log->has_eval = json_is_number(loss) && json_is_number(accuracy);
+        log->val_loss = json_number_value(loss);
+        log->val_accuracy = json_number_value(accuracy);
+    }
+}
+
+/* Read a --log-json file. 0, or 2 after a message. */
+static int read_log(const char *path, struct run_log *log)
+{
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        perror(path);
+        return 2;
+    }
+    char *line = NULL;
+    size_t capacity = 0, number = 0;
+    int rc = 0;
+    while (rc == 0 && getline(&line, &capacity, f) >= 0) {
+        json_error_t error;
+        json_t *event = json_loads(line, 0, &error);
+        number++;
+        if (event) {
+            read_event(event, log);
+        } else {
+            fprintf(stderr, "%s:%zu: %s\n", path, number, error.text);
+            rc = 2;
+        }
+        json_decref(event);
+    }
+    free(line);
+    fclose(f);
+    return rc;
+}
+
+static int compare_losses(const json_t *expected, const struct run_log *log)
+{
+    struct worst worst = {0};
+    for (size_t i = 0; i < log->steps; i++) {
+        double want = json_number_value(json_array_get(expected, i));
+        char what[32];
+        snprintf(what, sizeof what, "step %zu", i + 1);
+        worst_update(&worst, fabs(log->loss[i] - want) / fabs(want), what);
+    }
+    return verdict("loss", &worst, LOSS_BOUND);
+}
+
+static int compare_eval(const json_t *expected, const struct run_log *log)
+{
+    if (!log->has_eval)
+        return 0;
+    double samples = json_number_value(json_object_get(expected, "samples"));
+    double want = json_number_value(json_object_get(expected, "loss"));
+    double correct = json_number_value(json_object_get(expected, "correct"));
+    struct worst loss = {.value = fabs(log->val_loss - want) / fabs(want)};
+    /* A near tie may go either way: one sample may differ. */
+    struct worst accuracy = {.value = fabs(log->val_accuracy * samples - correct)};
+    int bad = verdict("validation loss", &loss, EVAL_BOUND);
+    return verdict("validation correct", &accuracy, 1.001) | bad;
+}
+
+static int same_kind(const struct ss_st_tensor *a, const struct ss_st_tensor *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim && a->bytes == b->bytes &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof a->shape[0]) == 0;
+}
+
+/* ||a-b|| / ||b|| of two fp32 tensors of the same shape; the data may be unaligned. */
+static double relative_norm(const struct ss_st_tensor *a, const struct ss_st_tensor *b)
+{
+    double difference = 0, norm = 0;
+    for (size_t at = 0; at < b->bytes; at += sizeof(float)) {
+        float x, y;
+        memcpy(&x, (const char *)a->data + at, sizeof x);
+        memcpy(&y, (const char *)b->data + at, sizeof y);
+        difference += ((double)x - y) * ((double)x - y);
+        norm += (double)y * y;
+    }
+    return difference == 0 ? 0 : sqrt(difference / norm);
+}
+
+/* Walk over the tensors of both files. compare(a, b) sees each pair of the same type and shape;
+ * names that only one file has, or other shapes, are told and counted here. */
+static int for_each_pair(const struct ss_safetensors *fa, const struct ss_safetensors *fb,
+                         int (*compare)(const struct ss_st_tensor *, const struct ss_st_tensor *,
+                                        void *),
+                         void *arg)
+{
+    int bad = 0;
+    for (size_t i = 0; i < ss_safetensors_count(fb); i++) {
+        const struct ss_st_tensor *b = ss_safetensors_get(fb, i);
+        const struct ss_st_tensor *a = ss_safetensors_find(fa, b->name);
+        if (!a || !same_kind(a, b)) {
+            printf("  %s: %s\n", b->name, a ? "another type or shape" : "missing");
+            bad = 1;
+        } else {
+            bad |= compare(a, b, arg);
+        }
+    }
+    for (size_t i = 0; i < ss_safetensors_count(fa); i++) {
+        const char *name = ss_safetensors_get(fa, i)->name;
+        if (!ss_safetensors_find(fb, name)) {
+            printf("  %s: not in the reference\n", name);
+            bad = 1;
+        }
+    }
+    return bad;
+}
+
+static int compare_close(const struct ss_st_tensor *a, const struct ss_st_tensor *b, void *arg)
+{
+    if (b->dtype == SS_ST_F32) {
+        worst_update(arg, relative_norm(a, b), b->name);
+        return 0;
+    }
+    int equal = memcmp(a->data, b->data, b->bytes) == 0;
+    if (!equal)
+        printf("  %s: differs\n", b->name);
+    return !equal;
+}
+
+static int compare_bits(const struct ss_st_tensor *a, const struct ss_st_tensor *b, void *arg)
+{
+    (void)arg;
+    const unsigned char *x = a->data, *y = b->data;
+    for (size_t i = 0; i < b->bytes; i++) {
+        if (x[i] != y[i]) {
+            printf("  %s: first differs in byte %zu of %zu (relative norm %.2e)\n", b->name, i,
+                   b->bytes, b->dtype == SS_ST_F32 ? relative_norm(a, b) : NAN);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int compare_files(const char *path_a, const char *path_b, int bits)
+{
+    struct ss_safetensors *a = NULL, *b = NULL;
+    int rc = 2;
+    if (ss_safetensors_open(path_a, &a) != SS_OK || ss_safetensors_open(path_b, &b) != SS_OK)
+        goto out;
+    struct worst worst = {0};
+    rc = for_each_pair(a, b, bits ? compare_bits : compare_close, &worst);
+    if (bits)
+        printf("  %zu tensors %s\n", ss_safetensors_count(b), rc ? "DIFFER" : "bit-equal");
+    else
+        rc |= verdict("tensors", &worst, TENSOR_BOUND);
+out:
+    ss_safetensors_close(a);
+    ss_safetensors_close(b);
+    return rc;
+}
+
+static int compare_run(const char *reference, const char *tensors, const char *log_path,
+                       const char *checkpoint)
+{
+    json_error_t error;
+    json_t *expected = json_load_file(reference, 0, &error);
+    const json_t *losses = json_object_get(expected, "losses");
+    struct run_log log = {.steps = json_array_size(losses)};
+    int rc = 2;
+    if (log.steps == 0) {
+        fprintf(stderr, "%s: no losses: %s\n", reference, expected ? "wrong file?" : error.text);
+        goto out;
+    }
+    log.loss = malloc(log.steps * sizeof *log.loss);
+    if (!log.loss)
+        goto out;
+    for (size_t i = 0; i < log.steps; i++)
+        log.loss[i] = NAN;
+    rc = read_log(log_path, &log);
+    if (rc == 0) {
+        rc = compare_losses(losses, &log);
+        rc |= compare_eval(json_object_get(expected, "eval"), &log);
+        int files = compare_files(checkpoint, tensors, 0);
+        rc = files == 2 ? 2 : rc | files;
+    }
+out:
+    free(log.loss);
+    json_decref(expected);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "--bit-equal") == 0)
+        return compare_files(argv[2], argv[3], 1);
+    if (argc == 5)
+        return compare_run(argv[1], argv[2], argv[3], argv[4]);
+    fprintf(stderr,
+            "usage: %s REFERENCE.json REFERENCE.safetensors LOG.json CHECKPOINT.safetensors\n"
+            "       %s --bit-equal A.safetensors B.safetensors\n",
+            argv[0], argv[0]);
+    return 2;
+}
