@@ -1,0 +1,26 @@
+/* codelets/load.c: read, augment and normalise one slice of a batch.
+ *
+ * images (n,C,H,W) fp32 NCHW written   labels (n) int32 written
+ * Which samples: the submitter's list, so that neither workers nor timing decide. */
+#ifndef SS_CODELETS_LOAD_H
+#define SS_CODELETS_LOAD_H
+
+#include "codelets/task.h"
+#include "data/dataset.h"
+
+enum { SS_CROP_PADDING = 4 };
+
+struct ss_load_args {
+    struct ss_step_args head;
+    const struct ss_dataset *dataset;
+    uint64_t seed;
+    uint32_t epoch;
+    int augment;
+    int count;
+    uint32_t sample[]; /* UINT32_MAX: no sample; the label becomes -1 and the image 0 */
+};
+
+/* args was allocated with room for args->count samples; it is copied. */
+enum ss_status ss_load_submit(const starpu_data_handle_t *handles, const struct ss_load_args *args);
+
+#endif

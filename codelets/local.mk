@@ -1,0 +1,8 @@
+libstarstep_la_SOURCES += \
+	codelets/task.c codelets/task.h \
+	codelets/ops.c codelets/op.h \
+	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
+	codelets/load.c codelets/load.h \
+	codelets/allreduce.c codelets/allreduce.h \
+	codelets/sgd.c codelets/sgd.h \
+	codelets/report.c codelets/report.h

@@ -1,0 +1,20 @@
+/* codelets/report.c: hand a step's reduced metrics to the training loop.
+ *
+ * metrics read. The task's context is a struct ss_report; its function runs on a service worker, in
+ * step order, also after a failure of the run (metrics then NULL), so that nobody waits for ever.
+ */
+#ifndef SS_CODELETS_REPORT_H
+#define SS_CODELETS_REPORT_H
+
+#include "codelets/kernels/loss_cpu.h"
+#include "codelets/task.h"
+
+struct ss_report {
+    void (*report)(void *arg, uint64_t step, float lr, const struct ss_metrics *metrics);
+    void *arg;
+};
+
+enum ss_status ss_report_submit(const starpu_data_handle_t *handles,
+                                const struct ss_step_args *args);
+
+#endif

@@ -1,0 +1,19 @@
+/* codelets/sgd.c: one SGD update of a bucket's parameters.
+ *
+ * grads read, params and momentum read and written; all in the bucket's layout. The task's context
+ * is a struct ss_sgd; the learning rate comes with each step. */
+#ifndef SS_CODELETS_SGD_H
+#define SS_CODELETS_SGD_H
+
+#include "codelets/kernels/cpu.h"
+#include "codelets/task.h"
+
+struct ss_sgd {
+    struct ss_cpu *cpu;
+    float momentum, weight_decay;
+    float scale; /* of the summed gradient: 1 / world size */
+};
+
+enum ss_status ss_sgd_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args);
+
+#endif
