@@ -20,7 +20,8 @@ enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out);
 enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n);
 
 /* Make the file durable under its name. Frees f in every case; on an error the temporary file is
- * gone and an older PATH is untouched. */
+ * gone and PATH is the older file (or, if only the last fsync of the folder failed, the new one),
+ * whole in both cases. */
 enum ss_status ss_atomic_commit(struct ss_atomic_file *f);
 
 /* Give up: remove the temporary file, free f. NULL is fine, so that it fits a cleanup label. */

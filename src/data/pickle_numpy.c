@@ -71,7 +71,7 @@ static enum ss_status encode(struct ss_pickle *p, const struct ss_pickle_value *
     }
     const uint8_t *from = text->string.bytes;
     size_t size = text->string.size, n = 0;
-    void *memory;
+    void *memory = NULL;
     SS_TRY(pickle_alloc(p, size, &memory));
     uint8_t *to = memory;
     for (size_t i = 0; i < size; i++) {
@@ -87,7 +87,7 @@ static enum ss_status encode(struct ss_pickle *p, const struct ss_pickle_value *
         }
         to[n++] = b;
     }
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_new(p, SS_PICKLE_BYTES, &v));
     v->string.bytes = to;
     v->string.size = n;

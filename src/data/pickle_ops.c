@@ -49,7 +49,7 @@ static enum ss_status push_new(struct ss_pickle *p, enum ss_pickle_type type,
 
 static enum ss_status push_integer(struct ss_pickle *p, enum ss_pickle_type type, int64_t integer)
 {
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(push_new(p, type, &v));
     v->integer = integer;
     return SS_OK;
@@ -59,7 +59,7 @@ static enum ss_status push_string(struct ss_pickle *p, enum ss_pickle_type type,
 {
     uint64_t n;
     const uint8_t *bytes = NULL;
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(take_number(p, length_bytes, &n));
     SS_TRY(take(p, n, &bytes));
     SS_TRY(push_new(p, type, &v));
@@ -73,7 +73,7 @@ static enum ss_status push_float(struct ss_pickle *p)
     uint64_t bits;
     SS_TRY(take_number(p, 8, &bits));
     bits = __builtin_bswap64(bits); /* the one big-endian number of the format */
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(push_new(p, SS_PICKLE_FLOAT, &v));
     memcpy(&v->number, &bits, sizeof bits);
     return SS_OK;
@@ -107,7 +107,7 @@ static enum ss_status push_global(struct ss_pickle *p)
         size[i] = (size_t)(end - line);
         p->at += size[i] + 1;
     }
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_find_global(p, part[0], size[0], part[1], size[1], &v));
     return pickle_push(p, v);
 }
@@ -118,7 +118,7 @@ static enum ss_status push_stack_global(struct ss_pickle *p)
     const struct ss_pickle_value *module = p->stack[p->depth - 2], *name = p->stack[p->depth - 1];
     if (module->type != SS_PICKLE_TEXT || name->type != SS_PICKLE_TEXT)
         return pickle_fail(p, SS_ERR_FORMAT, "a name that is not two str");
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_find_global(p, module->string.bytes, module->string.size, name->string.bytes,
                               name->string.size, &v));
     p->depth -= 2;
@@ -128,7 +128,7 @@ static enum ss_status push_stack_global(struct ss_pickle *p)
 static enum ss_status reduce(struct ss_pickle *p)
 {
     SS_TRY(pickle_need(p, 2));
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_reduce(p, p->stack[p->depth - 2], p->stack[p->depth - 1], &v));
     p->depth -= 2;
     return pickle_push(p, v);
@@ -220,7 +220,7 @@ static enum ss_status top_opcode(struct ss_pickle *p, size_t n)
 
 enum ss_status pickle_step(struct ss_pickle *p)
 {
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     switch (p->opcode) {
     case OP_PROTO:
         return check_protocol(p);

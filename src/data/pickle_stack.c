@@ -57,7 +57,7 @@ enum ss_status pickle_pop_mark(struct ss_pickle *p, size_t *begin)
 
 enum ss_status pickle_make_tuple(struct ss_pickle *p, size_t begin)
 {
-    struct ss_pickle_value *v;
+    struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_new(p, SS_PICKLE_TUPLE, &v));
     SS_TRY(pickle_extend(p, v, p->stack + begin, p->depth - begin));
     p->depth = begin;

@@ -48,7 +48,7 @@ void pickle_free_chunks(struct ss_pickle *p)
 enum ss_status pickle_new(struct ss_pickle *p, enum ss_pickle_type type,
                           struct ss_pickle_value **out)
 {
-    void *v;
+    void *v = NULL;
     SS_TRY(pickle_alloc(p, sizeof **out, &v));
     *out = v;
     (*out)->type = type;
@@ -62,7 +62,7 @@ enum ss_status pickle_extend(struct ss_pickle *p, struct ss_pickle_value *sequen
     if (n > sequence->sequence.room - count) {
         /* Doubling: the outgrown blocks stay until the end, together no more than the last. */
         size_t room = count + n > 2 * count ? count + n : 2 * count;
-        void *grown;
+        void *grown = NULL;
         SS_TRY(pickle_alloc(p, room * sizeof *items, &grown));
         if (count)
             memcpy(grown, sequence->sequence.items, count * sizeof *items);
