@@ -1,0 +1,82 @@
+/* A plan bound to this process: operations, memory, StarPU handles (registered once), and
+ * submission of whole steps. The main thread calls these; nothing but wait, get and set blocks. */
+#ifndef SS_RUNTIME_EXEC_H
+#define SS_RUNTIME_EXEC_H
+
+#include "codelets/kernels/conv_cpu.h"
+#include "codelets/report.h"
+#include "comm/comm.h"
+#include "data/dataset.h"
+#include "graph/plan.h"
+#include "runtime/runtime.h"
+
+struct ss_exec;
+
+struct ss_exec_options {
+    struct ss_runtime *runtime;
+    struct ss_comm *comm;
+    const struct ss_plan *plan;
+    enum ss_conv_algo conv_algo;
+    int training; /* 0: only evaluation steps will be submitted */
+    int slots;    /* input slots, that is steps in flight, >= 1 */
+    uint64_t seed;
+    float momentum, weight_decay;
+    struct ss_report report; /* called for every training step */
+};
+
+/* Everything in options outlives the executor. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY, SS_ERR_SHAPE.
+ * The caller destroys it. */
+enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_exec **out);
+/* Waits for submitted tasks. NULL is fine. */
+void ss_exec_destroy(struct ss_exec *exec);
+
+struct ss_exec_step {
+    uint64_t step; /* training step, from 1 */
+    float lr;
+    const struct ss_dataset *dataset;
+    uint32_t epoch;
+    int augment;
+    const uint32_t *sample; /* plan batch entries, UINT32_MAX: none; copied */
+};
+/* Submit one training step and return. At most `slots` steps should be in flight: the caller
+ * throttles by the reports. */
+enum ss_status ss_exec_submit_train(struct ss_exec *exec, const struct ss_exec_step *step);
+/* Submit forward and loss of one batch in evaluation mode; metrics accumulate in the executor. */
+enum ss_status ss_exec_submit_eval(struct ss_exec *exec, const struct ss_exec_step *step);
+
+/* Wait for all submitted tasks. Returns the run's first failure, already reported. */
+enum ss_status ss_exec_wait(struct ss_exec *exec);
+
+/* Metrics of the evaluation steps since the last reset, of this rank. Call after ss_exec_wait. */
+void ss_exec_reset_eval(struct ss_exec *exec);
+struct ss_metrics ss_exec_eval_metrics(const struct ss_exec *exec);
+
+/* Parameter i of the plan, in PyTorch's layout (elements floats); not for num_batches_tracked.
+ * Between ss_exec_wait and the next submission only. */
+enum ss_status ss_exec_set_param(struct ss_exec *exec, int i, const float *plain);
+enum ss_status ss_exec_get_param(struct ss_exec *exec, int i, float *plain);
+
+/* Rank 0's parameters (or only BatchNorm's running statistics) to all ranks. Collective. */
+enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
+enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
+
+/* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. */
+uint64_t ss_exec_hash_params(const struct ss_exec *exec);
+
+/* Bytes held: activations, parameters with gradients and momentum, input slots, scratch. */
+struct ss_exec_memory {
+    size_t activations, parameters, input, scratch;
+};
+struct ss_exec_memory ss_exec_memory(const struct ss_exec *exec);
+
+/* Native bytes of each bucket, for the start-up check of collectives. counts has plan->nbuckets
+ * entries, in floats. */
+void ss_exec_bucket_counts(const struct ss_exec *exec, size_t *counts);
+
+/* Hash of the bound layouts: ranks must agree before gradients can be added. */
+uint64_t ss_exec_layout_hash(const struct ss_exec *exec);
+
+/* How block i runs ("fwd jit_wino..., ..."), NULL when there is nothing to say. */
+const char *ss_exec_describe(const struct ss_exec *exec, int block);
+
+#endif

@@ -1,0 +1,120 @@
+#include "runtime/placement.h"
+#include "core/log.h"
+
+#include <hwloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One processing unit of every core in `set`, by OS index. */
+static int list_cores(hwloc_topology_t topology, hwloc_const_cpuset_t set, int *core)
+{
+    int n = 0;
+    hwloc_obj_t obj = NULL;
+    while (n < SS_MAX_CORES &&
+           (obj = hwloc_get_next_obj_covering_cpuset_by_type(topology, set, HWLOC_OBJ_CORE, obj))) {
+        hwloc_bitmap_t mine = hwloc_bitmap_dup(obj->cpuset);
+        hwloc_bitmap_and(mine, mine, set);
+        if (hwloc_bitmap_first(mine) >= 0)
+            core[n++] = hwloc_bitmap_first(mine);
+        hwloc_bitmap_free(mine);
+    }
+    return n;
+}
+
+/* Keep this rank's share of cores that all ranks of the node see. */
+static void take_share(struct ss_placement *p, int local_rank, int local_size)
+{
+    if (p->ncores < local_size) {
+        p->core[0] = p->core[local_rank % p->ncores];
+        p->ncores = 1;
+        return;
+    }
+    int begin = (int)((long)p->ncores * local_rank / local_size);
+    int end = (int)((long)p->ncores * (local_rank + 1) / local_size);
+    memmove(p->core, p->core + begin, (size_t)(end - begin) * sizeof *p->core);
+    p->ncores = end - begin;
+}
+
+static int threads_from_environment(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    int n = text ? atoi(text) : 0;
+    return n > 0 && n <= SS_MAX_CORES ? n : 0;
+}
+
+enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int local_size,
+                                   struct ss_placement *out)
+{
+    struct ss_placement p = {0};
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) || hwloc_topology_load(topology))
+        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot read this machine's topology");
+    hwloc_const_cpuset_t machine = hwloc_topology_get_allowed_cpuset(topology);
+    hwloc_bitmap_t bound = hwloc_bitmap_alloc();
+    p.machine_cores = list_cores(topology, machine, p.core);
+    int shared = 1;
+    if (bound && !hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) &&
+        !hwloc_bitmap_iszero(bound)) {
+        shared = hwloc_bitmap_isincluded(machine, bound);
+        p.ncores = list_cores(topology, bound, p.core);
+    }
+    hwloc_bitmap_free(bound);
+    hwloc_topology_destroy(topology);
+    if (!p.ncores) { /* no core objects (some virtual machines): count on the scheduler */
+        p.ncores = p.machine_cores = 1;
+        p.core[0] = sched_getcpu();
+    }
+    if (shared && local_size > 1)
+        take_share(&p, local_rank, local_size);
+
+    p.threads = threads ? threads : threads_from_environment();
+    if (!p.threads)
+        p.threads = p.ncores;
+    p.dedicated = p.ncores > p.threads ? p.ncores - p.threads : 0;
+    p.workers = workers ? workers : p.dedicated > 8 ? 8 : p.dedicated > 1 ? p.dedicated : 1;
+    *out = p;
+    return SS_OK;
+}
+
+static void bind_to(const struct ss_placement *p, int first, int count)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = first; i < first + count; i++)
+        CPU_SET((size_t)p->core[i], &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+void ss_placement_bind_compute(const struct ss_placement *p, int i)
+{
+    if (p->threads <= p->ncores)
+        bind_to(p, i, 1);
+    else
+        bind_to(p, 0, p->ncores);
+}
+
+void ss_placement_bind_service(const struct ss_placement *p)
+{
+    if (p->dedicated)
+        bind_to(p, p->ncores - p->dedicated, p->dedicated);
+    else
+        bind_to(p, 0, p->ncores);
+}
+
+void ss_placement_format(const struct ss_placement *p, int first, int count, char *text, int bytes)
+{
+    int used = 0;
+    text[0] = '\0';
+    for (int i = first; i < first + count && used < bytes; i++) {
+        int run = i;
+        while (run + 1 < first + count && p->core[run + 1] == p->core[run] + 1)
+            run++;
+        const char *comma = i > first ? "," : "";
+        used += run > i ? snprintf(text + used, (size_t)(bytes - used), "%s%d-%d", comma,
+                                   p->core[i], p->core[run])
+                        : snprintf(text + used, (size_t)(bytes - used), "%s%d", comma, p->core[i]);
+        i = run;
+    }
+}
