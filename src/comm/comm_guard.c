@@ -61,7 +61,7 @@ void ss_guard_set(double seconds, const char *message)
 {
     atomic_store(&message_now, message);
     /* One more: the first tick comes early. */
-    atomic_store(&ticks_left, lround(ceil(seconds * 1e9 / (double)TICK_NS)) + 1);
+    atomic_store(&ticks_left, lround(ceil(fmin(seconds, 1e8) * 1e9 / (double)TICK_NS)) + 1);
 }
 
 void ss_guard_clear(void)
