@@ -1,6 +1,6 @@
 check_PROGRAMS += tests/parity_compare
 tests_parity_compare_SOURCES = tests/parity_compare.c
-tests_parity_compare_LDADD = libstarstep.la
+tests_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
 
 TESTS += tests/test_parity.sh
 

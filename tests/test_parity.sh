@@ -37,6 +37,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 failures=0
 passed=0
+threads=1
 
 # Count the result $1 of check $2.
 result()
@@ -61,7 +62,7 @@ train()
         --data-dir "$REFERENCE/data" --batch-size 32 --epochs 2 --max-steps 20 \
         --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 --seed 1 \
         --no-shuffle --no-augment --dropout 0 --init "$REFERENCE/$(name_of "$widths")/init.safetensors" \
-        --checkpoint-dir "$out" --log-json "$out/log.json" --threads 1 "$@"
+        --checkpoint-dir "$out" --log-json "$out/log.json" --threads "$threads" "$@"
     if [ "$ranks" -gt 1 ]; then
         # shellcheck disable=SC2086 # options are words
         set -- "$MPIEXEC" $MPI_OPTIONS -n "$ranks" "$@"
@@ -87,13 +88,20 @@ same_bits()
     "$COMPARE" --bit-equal "$(checkpoint_of "$1")" "$(checkpoint_of "$2")"
 }
 
+# as_pytorch RANKS NAME: a run of widths $w within the bounds of its reference.
+as_pytorch()
+{
+    reference=$REFERENCE/$(name_of "$w")/ranks$1
+    "$COMPARE" "$reference.json" "$reference.safetensors" "$scratch/$2/log.json" "$(checkpoint_of "$2")"
+}
+
 # repeat WHAT RANKS [OPTION...]: the same bits as the plain run of those ranks.
 repeat()
 {
     what=$1 n=$2
     shift 2
     train "$w" "$n" again "$@" && same_bits again "ranks$n"
-    result $? "widths $w, $n rank(s): $what gives the same bits"
+    result $? "widths $w, $n rank(s): $what - the same bits"
     rm -rf "$scratch/again"
 }
 
@@ -101,13 +109,14 @@ for w in 8,16,24,32 12,20,24,40; do
     for n in 1 2 4; do
         [ "$n" -le "$ranks_available" ] || continue
         # With several ranks the program itself compares the replicas at the end.
-        reference=$REFERENCE/$(name_of "$w")/ranks$n
-        train "$w" "$n" "ranks$n" &&
-            "$COMPARE" "$reference.json" "$reference.safetensors" \
-                "$scratch/ranks$n/log.json" "$(checkpoint_of "ranks$n")"
+        train "$w" "$n" "ranks$n" && as_pytorch "$n" "ranks$n"
         result $? "widths $w, $n rank(s): as PyTorch"
         repeat "a second run" "$n"
     done
+    threads=2 # these may add in another order: within the bounds, not the same bits
+    train "$w" 1 ranks1-threads2 && as_pytorch 1 ranks1-threads2
+    result $? "widths $w, 2 threads: as PyTorch"
+    threads=1
     repeat "1 load worker" 1 --workers 1
     repeat "4 load workers" 1 --workers 4
     repeat "small buckets" 1 --bucket-mb 0.05 --first-bucket-mb 0.01
