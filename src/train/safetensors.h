@@ -47,7 +47,9 @@ const char *ss_safetensors_metadata(const struct ss_safetensors *st, const char 
 /* Write a whole file atomically: to a temporary name in the same folder, flushed to disk, renamed
  * over `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and the
  * old file at `path` stays as it was. metadata: key, value, key, value, ..., NULL; may be NULL.
- * Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice). */
+ * Tensors are laid out by decreasing element size, else in the order given, so that each is aligned
+ * in the file. Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice, not UTF-8 or reserved;
+ * bytes that do not fit the shape). */
 enum ss_status ss_safetensors_write(const char *path, const struct ss_st_tensor *tensors,
                                     size_t count, const char *const *metadata);
 
