@@ -19,12 +19,14 @@ AC_DEFUN([SS_ARG_WITH], [
 ])
 
 # SS_MISSING(NAME, REQUIRED, MESSAGE)
-# What to do when NAME was not found: always an error if REQUIRED is "required", or if the switch
-# says yes or names a folder; a warning otherwise.
+# What to do when NAME was not found: an error if REQUIRED is "required", or if the switch says yes or
+# names a folder; nothing if it says no; a warning otherwise.
 AC_DEFUN([SS_MISSING], [
-    AS_IF([test "$2" = required || test "$with_$1" != guess],
-        [AC_MSG_ERROR([$3])],
-        [AC_MSG_WARN([$3])])
+    AS_CASE([$2:$with_$1],
+        [required:*], [AC_MSG_ERROR([$3])],
+        [*:no], [],
+        [*:guess], [AC_MSG_WARN([$3])],
+        [AC_MSG_ERROR([$3])])
 ])
 
 # SS_ADD_RPATH(VARIABLE, LIBDIR)
@@ -57,6 +59,11 @@ AC_DEFUN([SS_PKG], [
             AS_IF([test -z "$ss_$1_module" && $PKG_CONFIG --exists "$ss_module >= $4"],
                 [ss_$1_module=$ss_module])
         done
+        # A folder that was named is meant: no other installation will do.
+        AS_CASE([$ss_dir:`$PKG_CONFIG --variable=pcfiledir $ss_$1_module 2>/dev/null`],
+            [:*], [],
+            ["$ss_dir:$ss_dir"/*], [],
+            [ss_$1_module=missing-below-$ss_dir])
         # With VARIABLE_CFLAGS and VARIABLE_LIBS set by hand, no module file is needed.
         AS_IF([test -z "$ss_$1_module"], [for ss_$1_module in $3; do break; done])
         PKG_CHECK_MODULES([$2], [$ss_$1_module >= $4],

@@ -18,7 +18,8 @@ AC_DEFUN([SS_DNNL], [
     ss_dnnl_version=none
     ss_cppflags=$CPPFLAGS; ss_libs=$LIBS
     CPPFLAGS="$CPPFLAGS $DNNL_CFLAGS"; LIBS="$DNNL_LIBS $LIBS"
-    AS_IF([test "$with_onednn" != no], [
+    # A folder that was named is meant: no other installation will do.
+    AS_IF([test "$with_onednn" != no && { test -z "$ss_dir" || test -e "$ss_dir/include/dnnl.h"; }], [
         AC_CHECK_HEADER([dnnl.h],
             [AC_CHECK_FUNC([dnnl_version], [have_onednn=yes])])])
     AS_IF([test $have_onednn = yes], [

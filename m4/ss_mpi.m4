@@ -11,7 +11,7 @@ AC_DEFUN([SS_MPI], [
     have_mpi=no
     ss_mpi_source=none
     AS_IF([test "$with_mpi" != no], [
-        ss_path=${ss_dir:+$ss_dir/bin$PATH_SEPARATOR}$PATH
+        AS_IF([test -n "$ss_dir"], [ss_path=$ss_dir/bin], [ss_path=$PATH])
         AC_PATH_PROGS([MPICC], [mpicc], [], [$ss_path])
         AS_IF([test -n "$MPI_LIBS"],
                 [ss_mpi_source="MPI_LIBS"],
@@ -24,6 +24,7 @@ AC_DEFUN([SS_MPI], [
                          [-pthread], [MPI_CFLAGS="$MPI_CFLAGS $ss_flag"; MPI_LIBS="$MPI_LIBS $ss_flag"],
                          [-L*|-l*|-Wl,*], [MPI_LIBS="$MPI_LIBS $ss_flag"])
                  done],
+            [test -z "$ss_dir"],
             [for ss_module in ompi-c mpich mpi-c; do
                  AS_IF([test -z "$MPI_LIBS" && $PKG_CONFIG --exists $ss_module],
                      [MPI_CFLAGS=`$PKG_CONFIG --cflags $ss_module`
@@ -38,7 +39,7 @@ AC_DEFUN([SS_MPI], [
                 [[int given; MPI_Request request;
                   MPI_Init_thread(0, 0, MPI_THREAD_MULTIPLE, &given);
                   MPI_Iallreduce(MPI_IN_PLACE, &given, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);]])],
-            [have_mpi=yes])
+            [AS_IF([test "$ss_mpi_source" != none], [have_mpi=yes])])
         AC_MSG_RESULT([$have_mpi])
         CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
         AS_IF([test -n "$MPICC"],
