@@ -22,7 +22,7 @@ static void cpu_forward(void *buffers[], void *cl_arg)
     if (!ss_run_ok(d.task->run))
         return;
     if (d.task->training)
-        *metrics = (struct ss_metrics){0};
+        *metrics = (struct ss_metrics){.stop = atomic_load(&d.task->run->stop)};
     ss_run_fail(d.task->run,
                 ss_loss_cpu(op->head.cpu, op->x.n, op->x.c, x, ss_role(&d, SS_ROLE_LABELS), metrics,
                             d.task->training ? x : NULL));

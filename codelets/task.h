@@ -19,6 +19,7 @@
  */
 struct ss_run {
     _Atomic int status; /* enum ss_status */
+    _Atomic int stop;   /* a signal asked this rank to end; told to all with the next step's metrics */
 };
 static inline int ss_run_ok(const struct ss_run *run)
 {

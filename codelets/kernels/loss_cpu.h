@@ -14,6 +14,7 @@ struct ss_metrics {
     double correct; /* samples whose largest logit (the first of equals) is the label's */
     double count;   /* valid samples */
     double bad;     /* samples whose loss is not finite */
+    double stop;    /* ranks that were asked to end the run (not the kernel's business) */
 };
 
 /* metrics += this batch. dlogits (may be logits; NULL: none) = (softmax - onehot) / N, 0 for rows with

@@ -310,6 +310,7 @@ static void lower_training(struct lowerer *lo)
     if (!t)
         return;
     touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
+    touch(t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
 
     ss_value logits = plan->block[plan->nblocks - 1].x;
     contribute(lo, logits, lo->value_tensor[logits]);

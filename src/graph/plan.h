@@ -88,6 +88,7 @@ enum ss_space {
     SS_SPACE_MOMENTUM, /* index: bucket */
     SS_SPACE_RUNNING,  /* index: block; BatchNorm's running statistics */
     SS_SPACE_METRICS,  /* of the step */
+    SS_SPACE_LOG,     /* orders the reports */
     SS_SPACE_TOKEN,    /* orders the collectives, the same on every rank */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
@@ -109,6 +110,7 @@ enum ss_role {
     SS_ROLE_RUNNING,
     SS_ROLE_METRICS,
     SS_ROLE_LABELS,
+    SS_ROLE_LOG,
     SS_ROLE_TOKEN,
     SS_ROLE_COUNT
 };

@@ -14,7 +14,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
 }
 
 static const char *const space_names[] = {"buf",      "images",  "labels",  "params", "grads",
-                                          "momentum", "running", "metrics", "token"};
+                                          "momentum", "running", "metrics", "log", "token"};
 
 static enum ss_status finish(FILE *out)
 {
@@ -35,7 +35,7 @@ static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE
         if (sliced && i && t->access[i - 1].space == a->space)
             continue;
         fprintf(out, "%s%s", gap, space_names[a->space]);
-        if (a->space != SS_SPACE_METRICS && a->space != SS_SPACE_TOKEN &&
+        if (a->space < SS_SPACE_METRICS &&
             !(sliced && t->kind != SS_TASK_LOAD))
             fprintf(out, "%d", a->index);
         gap = " ";

@@ -33,7 +33,7 @@ struct ss_exec {
     struct region *images;   /* per slot and slice */
     struct region *labels;   /* per slot and slice */
     struct region *metrics;  /* per slot, then one of evaluation */
-    struct region token;
+    struct region log, token;
     float *image_memory; /* of all slots */
     int32_t *label_memory;
     struct bound_list train, eval;
@@ -144,7 +144,8 @@ static enum ss_status create_slots(struct ss_exec *e)
         }
     for (size_t slot = 0; slot <= slots; slot++)
         SS_TRY(new_region(&e->metrics[slot], sizeof(struct ss_metrics), "metrics"));
-    return new_region(&e->token, 1, "collective token");
+    SS_TRY(new_region(&e->log, 1, "report order"));
+    return new_region(&e->token, 1, "collective order");
 }
 
 static starpu_data_handle_t find_handle(const struct ss_exec *e, const struct ss_access *a,
@@ -167,6 +168,8 @@ static starpu_data_handle_t find_handle(const struct ss_exec *e, const struct ss
         return e->running[a->index].handle;
     case SS_SPACE_METRICS:
         return e->metrics[training ? slot : e->options.slots].handle;
+    case SS_SPACE_LOG:
+        return e->log.handle;
     case SS_SPACE_TOKEN:
         return e->token.handle;
     }
@@ -295,6 +298,7 @@ void ss_exec_destroy(struct ss_exec *e)
     drop_regions(e->images, slices, 0);
     drop_regions(e->labels, slices, 0);
     drop_regions(e->metrics, (size_t)e->options.slots + 1, 1);
+    drop_region(&e->log, 1);
     drop_region(&e->token, 1);
     free(e->image_memory);
     free(e->label_memory);

@@ -1,0 +1,233 @@
+#include "train/options.h"
+#include "core/log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct ss_train_options ss_train_defaults(void)
+{
+    return (struct ss_train_options){
+        .model = "wideresnet",
+        .device = "auto",
+        .precision = "fp32",
+        .conv_algo = "auto",
+        .epochs = 100,
+        .patience = 2,
+        .slots = 4,
+        .base_lr = 0.01,
+        .momentum = 0.9,
+        .weight_decay = 5e-4,
+        .lr_gamma = 0.1,
+        .target_accuracy = 0.95,
+        .bucket_mb = 25,
+        .first_bucket_mb = 1,
+        .dropout = -1,
+        .timeout = 60,
+    };
+}
+
+static int add(struct ss_option *table, int n, struct ss_option option)
+{
+    table[n] = option;
+    memset(&table[n + 1], 0, sizeof table[n + 1]);
+    return n + 1;
+}
+
+int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int n)
+{
+    n = add(
+        t, n,
+        (struct ss_option){"model", SS_OPT_STRING, &o->model, 0, 0, "NAME", "network to train"});
+    n = add(t, n,
+            (struct ss_option){"width", SS_OPT_STRING, &o->width, 0, 0, "A,B,C,D",
+                               "channel widths of the stages"});
+    n = add(t, n,
+            (struct ss_option){
+                "batch-size", SS_OPT_INT, &o->batch_size, 1, 1 << 24, "N",
+                "images a step over all ranks; 0: 256 unless --per-rank-batch-size is given"});
+    n = add(t, n,
+            (struct ss_option){"per-rank-batch-size", SS_OPT_INT, &o->per_rank_batch_size, 1,
+                               1 << 24, "N", "images a step on each rank, instead; 0: not given"});
+    n = add(t, n,
+            (struct ss_option){"bucket-mb", SS_OPT_FLOAT, &o->bucket_mb, 1e-6, 1e6, "F",
+                               "cap of a gradient bucket in MiB"});
+    n = add(t, n,
+            (struct ss_option){"first-bucket-mb", SS_OPT_FLOAT, &o->first_bucket_mb, 1e-6, 1e6, "F",
+                               "cap of the first one"});
+    n = add(t, n,
+            (struct ss_option){"dropout", SS_OPT_FLOAT, &o->dropout, -1, 0.999, "F",
+                               "dropout probability; below 0: the model's own"});
+    return n;
+}
+
+int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
+{
+    n = add(t, n,
+            (struct ss_option){"data-dir", SS_OPT_STRING, &o->data_dir, 0, 0, "DIR",
+                               "folder with train.bin and test.bin"});
+    n = add(t, n,
+            (struct ss_option){"init", SS_OPT_STRING, &o->init, 0, 0, "FILE",
+                               "start from these weights (safetensors, PyTorch's names)"});
+    n = add(t, n,
+            (struct ss_option){"log-json", SS_OPT_STRING, &o->log_json, 0, 0, "FILE",
+                               "one JSON object per step and epoch"});
+    n = add(t, n,
+            (struct ss_option){"workers", SS_OPT_INT, &o->workers, 0, 256, "N",
+                               "load workers; 0: by the cores left"});
+    n = add(t, n,
+            (struct ss_option){"threads", SS_OPT_INT, &o->threads, 0, 1024, "N",
+                               "compute threads; 0: OMP_NUM_THREADS, else this rank's cores"});
+    n = add(
+        t, n,
+        (struct ss_option){"device", SS_OPT_STRING, &o->device, 0, 0, "NAME", "auto, cpu or cuda"});
+    n = add(t, n,
+            (struct ss_option){"precision", SS_OPT_STRING, &o->precision, 0, 0, "NAME",
+                               "fp32, bf16 or fp16"});
+    n = add(t, n,
+            (struct ss_option){"conv-algo", SS_OPT_STRING, &o->conv_algo, 0, 0, "NAME",
+                               "auto (Winograd where it pays) or direct"});
+    n = add(t, n,
+            (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
+                               "longest wait for another rank, seconds"});
+    return n;
+}
+
+int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n)
+{
+    n = add(t, n,
+            (struct ss_option){"epochs", SS_OPT_INT, &o->epochs, 1, 1 << 24, "N",
+                               "passes over the training set"});
+    n = add(t, n,
+            (struct ss_option){"max-steps", SS_OPT_INT, &o->max_steps, 0, 1L << 40, "N",
+                               "stop after so many optimizer steps in all; 0: no limit"});
+    n = add(t, n,
+            (struct ss_option){"base-lr", SS_OPT_FLOAT, &o->base_lr, 0, 1e6, "F", "learning rate"});
+    n = add(t, n,
+            (struct ss_option){"momentum", SS_OPT_FLOAT, &o->momentum, 0, 1, "F", "SGD momentum"});
+    n = add(t, n,
+            (struct ss_option){"weight-decay", SS_OPT_FLOAT, &o->weight_decay, 0, 1e6, "F",
+                               "L2 penalty on all parameters"});
+    n = add(t, n,
+            (struct ss_option){"lr-step", SS_OPT_INT, &o->lr_step, 0, 1 << 24, "N",
+                               "epochs between decays of the learning rate; 0: none"});
+    n = add(t, n,
+            (struct ss_option){"lr-gamma", SS_OPT_FLOAT, &o->lr_gamma, 0, 1e6, "F",
+                               "its factor at each decay"});
+    n = add(t, n,
+            (struct ss_option){"target-accuracy", SS_OPT_FLOAT, &o->target_accuracy, 0, 2, "F",
+                               "stop early at this validation accuracy (above 1: never)"});
+    n = add(t, n,
+            (struct ss_option){"patience", SS_OPT_INT, &o->patience, 1, 1 << 24, "N",
+                               "epochs in a row that must reach it"});
+    n = add(t, n,
+            (struct ss_option){"seed", SS_OPT_INT, &o->seed, 0, 1L << 53, "N",
+                               "of initial weights, order, augmentation, dropout"});
+    n = add(t, n,
+            (struct ss_option){"no-shuffle", SS_OPT_FLAG, &o->no_shuffle, 0, 0, NULL,
+                               "read samples in file order"});
+    n = add(t, n,
+            (struct ss_option){"no-augment", SS_OPT_FLAG, &o->no_augment, 0, 0, NULL,
+                               "no random crop and flip"});
+    n = add(t, n,
+            (struct ss_option){"checkpoint-dir", SS_OPT_STRING, &o->checkpoint_dir, 0, 0, "DIR",
+                               "write model.safetensors here each epoch"});
+    n = add(t, n,
+            (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
+                               "epochs' checkpoints kept beside latest; 0: all"});
+    n = add(t, n,
+            (struct ss_option){"slots", SS_OPT_INT, &o->slots, 1, 64, "N",
+                               "steps in flight, each with an input slot"});
+    return n;
+}
+
+enum ss_status ss_train_check(const struct ss_train_options *o)
+{
+    if (strcmp(o->device, "auto") && strcmp(o->device, "cpu") && strcmp(o->device, "cuda"))
+        return ss_fail(SS_ERR_INVALID, "--device: \"%s\" is not auto, cpu or cuda", o->device);
+    if (!strcmp(o->device, "cuda"))
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--device cuda: this build has no CUDA codelets; use --device cpu");
+    if (strcmp(o->precision, "fp32") && strcmp(o->precision, "bf16") &&
+        strcmp(o->precision, "fp16"))
+        return ss_fail(SS_ERR_INVALID, "--precision: \"%s\" is not fp32, bf16 or fp16",
+                       o->precision);
+    if (strcmp(o->precision, "fp32"))
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--precision %s: the CPU codelets of this build compute in fp32 only; use "
+                       "--precision fp32",
+                       o->precision);
+    if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
+        return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
+    return SS_OK;
+}
+
+enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out)
+{
+    long total = o->batch_size;
+    if (o->per_rank_batch_size) {
+        if (total && total != o->per_rank_batch_size * world)
+            return ss_fail(SS_ERR_INVALID,
+                           "--batch-size %ld and --per-rank-batch-size %ld on %d ranks disagree; "
+                           "give one of them",
+                           total, o->per_rank_batch_size, world);
+        *out = (int)o->per_rank_batch_size;
+        return SS_OK;
+    }
+    if (!total)
+        total = 256;
+    if (total % world)
+        return ss_fail(SS_ERR_INVALID,
+                       "--batch-size %ld does not divide by %d ranks; give a multiple of %d, or "
+                       "--per-rank-batch-size",
+                       total, world, world);
+    *out = (int)(total / world);
+    return SS_OK;
+}
+
+static void format_option(const struct ss_option *o, char *text, size_t bytes)
+{
+    switch (o->type) {
+    case SS_OPT_FLAG:
+        snprintf(text, bytes, "%d", *(int *)o->value);
+        break;
+    case SS_OPT_INT:
+        snprintf(text, bytes, "%ld", *(long *)o->value);
+        break;
+    case SS_OPT_FLOAT:
+        snprintf(text, bytes, "%.17g", *(double *)o->value);
+        break;
+    case SS_OPT_STRING:
+        snprintf(text, bytes, "%s", *(const char **)o->value ? *(const char **)o->value : "(none)");
+        break;
+    }
+}
+
+enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm)
+{
+    /* What each rank may decide for itself: where files lie, and how many cores it has. */
+    static const char *const own[] = {"data-dir",       "init",    "log-json",
+                                      "checkpoint-dir", "workers", "threads"};
+    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
+    int n = ss_train_model_options(o, table, 0);
+    n = ss_train_run_options(o, table, n);
+    n = ss_train_loop_options(o, table, n);
+    for (int i = 0; i < n; i++) {
+        int skip = 0;
+        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+            skip |= !strcmp(table[i].name, own[k]);
+        char name[80], text[512];
+        if (skip)
+            continue;
+        snprintf(name, sizeof name, "option --%s", table[i].name);
+        format_option(&table[i], text, sizeof text);
+        SS_TRY(ss_comm_check_equal(comm, name, text));
+    }
+    return SS_OK;
+}
+
+float ss_train_lr(const struct ss_train_options *o, long epoch)
+{
+    long decays = o->lr_step ? epoch / o->lr_step : 0;
+    return (float)(o->base_lr * pow(o->lr_gamma, (double)decays));
+}

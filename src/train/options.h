@@ -1,0 +1,44 @@
+/* Everything a run is told, with its defaults, and what follows from it. */
+#ifndef SS_TRAIN_OPTIONS_H
+#define SS_TRAIN_OPTIONS_H
+
+#include "comm/comm.h"
+#include "core/options.h"
+#include "graphs/models.h"
+
+struct ss_train_options {
+    const char *model, *width, *data_dir;
+    const char *init, *checkpoint_dir, *log_json;
+    const char *device, *precision, *conv_algo;
+    long batch_size, per_rank_batch_size; /* 0: not given */
+    long epochs, max_steps, lr_step, patience, keep;
+    long workers, threads, slots, seed;
+    double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
+    double bucket_mb, first_bucket_mb, dropout, timeout;
+    int no_shuffle, no_augment;
+};
+
+/* The guides' values where the guides have them. */
+struct ss_train_options ss_train_defaults(void);
+
+/* Append the options of one group to a table; returns its new length. Tables have room for
+ * SS_TRAIN_MAX_OPTIONS and end with a zeroed entry. */
+enum { SS_TRAIN_MAX_OPTIONS = 48 };
+int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, int n);
+int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
+int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);
+
+/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
+enum ss_status ss_train_check(const struct ss_train_options *o);
+
+/* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
+enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);
+
+/* Every option that changes results must be the same on all ranks. Collective. */
+enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm);
+
+/* Learning rate of an epoch (from 0): base_lr * lr_gamma^floor(epoch / lr_step), as PyTorch's
+ * StepLR. */
+float ss_train_lr(const struct ss_train_options *o, long epoch);
+
+#endif
