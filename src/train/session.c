@@ -1,0 +1,171 @@
+#include "train/session.h"
+#include "core/log.h"
+#include "train/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what)
+{
+    int any;
+    SS_TRY(ss_comm_any(s->comm, status != SS_OK, &any, what));
+    if (status == SS_OK && any)
+        return SS_ERR_COMM; /* the rank that failed has said why */
+    return status;
+}
+
+static enum ss_status open_data(struct ss_session *s, int training)
+{
+    const struct ss_train_options *o = s->options;
+    if (!o->data_dir)
+        return ss_fail(SS_ERR_INVALID,
+                       "--data-dir is missing; name the folder with train.bin and test.bin");
+    if (training)
+        SS_TRY(ss_dataset_open_cifar100(o->data_dir, SS_SPLIT_TRAIN, &s->train));
+    return ss_dataset_open_cifar100(o->data_dir, SS_SPLIT_TEST, &s->test);
+}
+
+static enum ss_status check_data(struct ss_session *s)
+{
+    char text[32];
+    const struct ss_dataset *sets[2] = {s->train, s->test};
+    static const char *const names[2] = {"content of the training set", "content of the test set"};
+    for (int i = 0; i < 2; i++)
+        if (sets[i]) {
+            snprintf(text, sizeof text, "%016llx", (unsigned long long)sets[i]->fingerprint);
+            SS_TRY(ss_comm_check_equal(s->comm, names[i], text));
+        }
+    return SS_OK;
+}
+
+static enum ss_status build_plan(struct ss_session *s)
+{
+    const struct ss_train_options *o = s->options;
+    const struct ss_dataset *d = s->test;
+    struct ss_model_options model = {o->width,    (float)o->dropout, d->classes,
+                                     d->channels, d->height,         d->width};
+    SS_TRY(ss_model_build(o->model, &model, &s->graph));
+    struct ss_plan_options plan = {.batch = s->batch,
+                                   .channel_block = ss_cpu_preferred_block(),
+                                   .bucket_mb = o->bucket_mb,
+                                   .first_bucket_mb = o->first_bucket_mb,
+                                   .slices = s->batch < SS_PLAN_MAX_SLICES ? s->batch
+                                                                           : SS_PLAN_MAX_SLICES};
+    return ss_plan_lower(s->graph, &plan, &s->plan);
+}
+
+static enum ss_status start(struct ss_session *s, int training, struct ss_report report)
+{
+    const struct ss_train_options *o = s->options;
+    struct ss_placement placement;
+    SS_TRY(build_plan(s));
+    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, ss_comm_local_rank(s->comm),
+                               ss_comm_local_size(s->comm), &placement));
+    SS_TRY(ss_runtime_start(&s->runtime, &placement));
+    s->runtime_started = 1;
+    struct ss_exec_options options = {.runtime = &s->runtime,
+                                      .comm = s->comm,
+                                      .plan = s->plan,
+                                      .conv_algo = strcmp(o->conv_algo, "direct") ? SS_CONV_AUTO
+                                                                                  : SS_CONV_DIRECT,
+                                      .training = training,
+                                      .slots = (int)o->slots,
+                                      .seed = (uint64_t)o->seed,
+                                      .momentum = (float)o->momentum,
+                                      .weight_decay = (float)o->weight_decay,
+                                      .report = report};
+    SS_TRY(ss_exec_create(&options, &s->exec));
+    s->sample = malloc((size_t)s->batch * sizeof *s->sample);
+    if (!s->sample)
+        return ss_fail_memory("sample indices", (size_t)s->batch * sizeof *s->sample);
+    /* Rank 0's state is everybody's, so only rank 0 reads the file. */
+    if (ss_comm_rank(s->comm) != 0)
+        return SS_OK;
+    if (o->init)
+        return ss_state_load(s->exec, s->plan, o->init, &s->batches);
+    return ss_state_init(s->exec, s->plan, (uint64_t)o->seed);
+}
+
+/* Layouts agree, the collective adds correctly at every size used, and all start from one state. */
+static enum ss_status check_collectives(struct ss_session *s)
+{
+    if (ss_comm_size(s->comm) == 1)
+        return SS_OK;
+    char text[32];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)ss_exec_layout_hash(s->exec));
+    SS_TRY(ss_comm_check_equal(s->comm, "parameter layout (processor kind, oneDNN version)", text));
+    size_t *counts = calloc((size_t)s->plan->nbuckets, sizeof *counts);
+    if (!counts)
+        return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
+    ss_exec_bucket_counts(s->exec, counts);
+    enum ss_status status = ss_comm_verify(s->comm, counts, (size_t)s->plan->nbuckets);
+    free(counts);
+    SS_TRY(status);
+    SS_TRY(ss_exec_broadcast_params(s->exec));
+    return ss_comm_bcast(s->comm, &s->batches, sizeof s->batches, 0,
+                         "broadcast of the batch count");
+}
+
+enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,
+                               struct ss_report report)
+{
+    memset(s, 0, sizeof *s);
+    s->options = options;
+    struct ss_comm_config config = {.backend = "auto", .timeout_s = options->timeout};
+    SS_TRY(ss_train_check(options));
+    SS_TRY(ss_comm_open(&config, &s->comm));
+    SS_TRY(ss_train_check_ranks(options, s->comm));
+    SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
+    SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
+    SS_TRY(check_data(s));
+    SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
+    return check_collectives(s);
+}
+
+void ss_session_close(struct ss_session *s)
+{
+    if (s->exec)
+        ss_exec_destroy(s->exec);
+    if (s->runtime_started)
+        ss_runtime_stop(&s->runtime);
+    free(s->sample);
+    ss_plan_destroy(s->plan);
+    ss_graph_destroy(s->graph);
+    ss_dataset_close(s->train);
+    ss_dataset_close(s->test);
+    if (s->comm)
+        ss_comm_close(s->comm);
+    memset(s, 0, sizeof *s);
+}
+
+enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics)
+{
+    struct ss_sampler sampler;
+    /* BatchNorm's running statistics are rank 0's, as in DistributedDataParallel. */
+    SS_TRY(ss_exec_broadcast_running(s->exec));
+    SS_TRY(ss_sampler_open(&sampler, s->test->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
+                           (size_t)s->batch, 0, 0, 0));
+    ss_sampler_set_epoch(&sampler, 0);
+    ss_exec_reset_eval(s->exec);
+    struct ss_exec_step step = {.dataset = s->test, .sample = s->sample};
+    enum ss_status status = SS_OK;
+    for (size_t k = 0; status == SS_OK && k < sampler.steps; k++) {
+        for (int i = 0; i < s->batch; i++) {
+            size_t index = ss_sampler_index(&sampler, k, (size_t)i);
+            s->sample[i] = index == SIZE_MAX ? UINT32_MAX : (uint32_t)index;
+        }
+        status = ss_exec_submit_eval(s->exec, &step);
+        starpu_task_wait_for_n_submitted((unsigned)(s->plan->eval.count * (int)s->options->slots));
+    }
+    ss_sampler_close(&sampler);
+    if (status == SS_OK)
+        status = ss_exec_wait(s->exec);
+    SS_TRY(ss_session_agree(s, status, "evaluation"));
+    *metrics = ss_exec_eval_metrics(s->exec);
+    SS_TRY(ss_comm_allreduce_f64(s->comm, (double *)metrics, sizeof *metrics / sizeof(double),
+                                 "metrics of the evaluation"));
+    if (metrics->count < 1)
+        return ss_fail(SS_ERR_INVALID, "%s: no sample was evaluated", s->test->path);
+    return SS_OK;
+}

@@ -1,0 +1,38 @@
+/* What training and evaluation have in common: ranks, data, plan, runtime, weights, set up in one
+ * order and with the same checks on every rank. */
+#ifndef SS_TRAIN_SESSION_H
+#define SS_TRAIN_SESSION_H
+
+#include "data/sampler.h"
+#include "runtime/exec.h"
+#include "train/options.h"
+
+struct ss_session {
+    struct ss_train_options *options;
+    struct ss_comm *comm;
+    struct ss_dataset *train, *test;
+    struct ss_graph *graph;
+    struct ss_plan *plan;
+    struct ss_runtime runtime;
+    int runtime_started;
+    struct ss_exec *exec;
+    int batch;        /* per rank */
+    int64_t batches;  /* num_batches_tracked so far */
+    uint32_t *sample; /* room for one batch's sample indices */
+};
+
+/* Build everything; training 0 leaves out the training set and gradients. After an error the
+ * session may be closed all the same. When one rank fails, all fail. report: see ss_exec_options.
+ */
+enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,
+                               struct ss_report report);
+void ss_session_close(struct ss_session *s);
+
+/* Evaluate the test set: every sample once, over all ranks, without augmentation. metrics: the sums
+ * over all ranks. Collective. */
+enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics);
+
+/* Turn one rank's status into all ranks' status. Collective. */
+enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what);
+
+#endif
