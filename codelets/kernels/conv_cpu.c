@@ -3,6 +3,7 @@
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/kernels.md);
  * the rule knows shapes only, since timing would make results differ from run to run. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,12 @@ struct pass {
     struct ss_dnnl_op op;
     struct ss_dnnl_op reorder; /* not made: the pass reads the native layout */
     size_t weight_bytes;       /* of the reordered weight */
-    int warned;
 };
 
 struct ss_conv_cpu {
     struct ss_cpu *cpu;
     struct ss_conv_shape shape;
+    int inputs; /* Ci, or the whole block where Ci is less: see make_layouts */
     int training;
     ss_md x, y, bias, any, plain, native;
     struct pass forward, backward_data;
@@ -99,6 +100,17 @@ static dnnl_status_t create_free(const struct ss_conv_cpu *c, int which, int win
     return create_pd(c, which, *alg, c->any, fwd, pd);
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Scratch of a pass: [the primitive's or the reorder's own | reordered weight] */
+static size_t weight_offset(const struct pass *pass)
+{
+    return ss_align_up(larger(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
+}
+
 /* A pass that reads weights, given its descriptor in the layout that it likes best: if the same
  * implementation also takes the native layout, use that; else reorder the weight at each call. */
 static enum ss_status make_pass(struct ss_conv_cpu *c, int which, dnnl_alg_kind_t alg,
@@ -132,23 +144,34 @@ static enum ss_status make_pass(struct ss_conv_cpu *c, int which, dnnl_alg_kind_
             {DNNL_ARG_DIFF_DST, c->y}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DIFF_SRC, c->x}};
         SS_TRY(ss_dnnl_op_make(c->cpu, &pass->op, operands, 3));
     }
-    /* Scratch: [the primitive's or the reorder's own | reordered weight] */
-    size_t own = pass->op.scratch_bytes > pass->reorder.scratch_bytes ? pass->op.scratch_bytes
-                                                                      : pass->reorder.scratch_bytes;
-    return ss_cpu_reserve(c->cpu, ss_align_up(own) + pass->weight_bytes);
+    return ss_cpu_reserve(c->cpu, weight_offset(pass) + pass->weight_bytes);
 }
 
+/* oneDNN has only reference code for 3x3 kernels on fewer channels than a block. The padding
+ * channels hold zeros, so they may as well be called channels, with zeros for their weights. */
 static enum ss_status make_layouts(struct ss_conv_cpu *c)
 {
-    const struct ss_conv_shape *s = &c->shape;
-    const dnnl_dims_t w = {s->y.c, s->x.c, s->kh, s->kw}, b = {s->y.c};
-    SS_TRY(ss_act_md(&s->x, &c->x));
-    SS_TRY(ss_act_md(&s->y, &c->y));
+    struct ss_act x = c->shape.x;
+    const struct ss_act *y = &c->shape.y;
+    if (x.c < x.block)
+        x.c = x.block;
+    c->inputs = x.c;
+    const dnnl_dims_t w = {y->c, x.c, c->shape.kh, c->shape.kw}, b = {y->c};
+    /* A tensor of 8 or 16 channels in one block is NHWC as well: then call both sides the same. */
+    const int nhwc = x.block == x.c && y->block == y->c && x.block != y->block;
+    SS_TRY(ss_act_md(&x, nhwc, &c->x));
+    SS_TRY(ss_act_md(y, nhwc, &c->y));
     SS_DNNL_TRY(ss_md_create(&c->any, 4, w, dnnl_format_tag_any));
     SS_DNNL_TRY(ss_md_create(&c->plain, 4, w, dnnl_oihw));
-    if (s->bias)
+    if (c->shape.bias)
         SS_DNNL_TRY(ss_md_create(&c->bias, 1, b, dnnl_x));
     return SS_OK;
+}
+
+/* Scratch of import and export: [the reorder's own | plain weight with c->inputs channels] */
+static size_t plain_offset(const struct ss_conv_cpu *c)
+{
+    return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
 static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
@@ -168,8 +191,7 @@ static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
     c->weight_bytes = dnnl_memory_desc_get_size(c->native);
     SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, c->native));
     SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, c->native, c->plain));
-    SS_TRY(ss_cpu_reserve(c->cpu, c->import.scratch_bytes));
-    SS_TRY(ss_cpu_reserve(c->cpu, c->export.scratch_bytes));
+    SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
 
     if (c->training) {
         const struct ss_dnnl_operand operands[] = {{DNNL_ARG_SRC, c->x},
@@ -240,26 +262,44 @@ size_t ss_conv_cpu_weight_bytes(const struct ss_conv_cpu *c)
 
 enum ss_status ss_conv_cpu_import(struct ss_conv_cpu *c, const float *plain, float *native)
 {
+    char *scratch = ss_cpu_scratch(c->cpu);
+    const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
+                 row = (size_t)c->shape.x.c * taps, padded = (size_t)c->inputs * taps;
+    if (padded != row) {
+        float *wide = (float *)(scratch + plain_offset(c));
+        memset(wide, 0, co * padded * sizeof(float));
+        for (size_t k = 0; k < co; k++)
+            memcpy(wide + k * padded, plain + k * row, row * sizeof(float));
+        plain = wide;
+    }
     const void *const pointers[] = {plain, native};
-    return ss_dnnl_op_run(c->cpu, &c->import, pointers, ss_cpu_scratch(c->cpu));
+    return ss_dnnl_op_run(c->cpu, &c->import, pointers, scratch);
 }
 
 enum ss_status ss_conv_cpu_export(struct ss_conv_cpu *c, const float *native, float *plain)
 {
-    const void *const pointers[] = {native, plain};
-    return ss_dnnl_op_run(c->cpu, &c->export, pointers, ss_cpu_scratch(c->cpu));
+    char *scratch = ss_cpu_scratch(c->cpu);
+    const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
+                 row = (size_t)c->shape.x.c * taps, padded = (size_t)c->inputs * taps;
+    float *wide = padded == row ? plain : (float *)(scratch + plain_offset(c));
+    const void *const pointers[] = {native, wide};
+    SS_TRY(ss_dnnl_op_run(c->cpu, &c->export, pointers, scratch));
+    if (padded != row)
+        for (size_t k = 0; k < co; k++)
+            memcpy(plain + k * row, wide + k * padded, row * sizeof(float));
+    return SS_OK;
 }
 
-static void warn_slow(const struct ss_conv_cpu *c, const char *pass, const_dnnl_primitive_desc_t pd,
-                      int *warned)
+/* Once: a network has many layers of a kind. */
+static void warn_slow(const struct ss_conv_cpu *c, const char *pass, const_dnnl_primitive_desc_t pd)
 {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
     const struct ss_conv_shape *s = &c->shape;
-    if (*warned || !ss_dnnl_is_ref(pd))
+    if (!ss_dnnl_is_ref(pd) || atomic_flag_test_and_set(&warned))
         return;
-    *warned = 1;
     ss_warn(
-        "convolution (%d,%d,%d,%d) to %d channels, kernel %dx%d, blocks %d and %d: oneDNN has only "
-        "its slow reference code for the %s pass",
+        "convolution (%d,%d,%d,%d) to %d channels, kernel %dx%d, channel blocks %d and %d: oneDNN "
+        "has only its slow reference code for the %s pass",
         s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->kw, s->x.block, s->y.block, pass);
 }
 
@@ -268,10 +308,7 @@ static enum ss_status run_pass(struct ss_conv_cpu *c, struct pass *pass, const f
 {
     char *scratch = ss_cpu_scratch(c->cpu);
     if (pass->reorder.primitive) {
-        size_t own = pass->op.scratch_bytes > pass->reorder.scratch_bytes
-                         ? pass->op.scratch_bytes
-                         : pass->reorder.scratch_bytes;
-        char *reordered = scratch + ss_align_up(own);
+        char *reordered = scratch + weight_offset(pass);
         const void *const pointers[] = {weight, reordered};
         SS_TRY(ss_dnnl_op_run(c->cpu, &pass->reorder, pointers, scratch));
         weight = (const float *)reordered;
@@ -286,7 +323,7 @@ enum ss_status ss_conv_cpu_forward(struct ss_conv_cpu *c, const float *x, const 
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", c->shape.bias ? "one" : "none");
-    warn_slow(c, "forward", c->forward.op.pd, &c->forward.warned);
+    warn_slow(c, "forward", c->forward.op.pd);
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
 
@@ -302,7 +339,7 @@ enum ss_status ss_conv_cpu_backward_data(struct ss_conv_cpu *c, const float *dy,
                                          const float *weight, float *dx)
 {
     SS_TRY(check_training(c, "backward data"));
-    warn_slow(c, "backward data", c->backward_data.op.pd, &c->backward_data.warned);
+    warn_slow(c, "backward data", c->backward_data.op.pd);
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
 
@@ -314,6 +351,7 @@ enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *c, const float *
         return ss_fail(SS_ERR_INVALID,
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    warn_slow(c, "backward weights", c->backward_weights.pd);
     const void *const pointers[] = {x, dy, dweight, dbias};
     return ss_dnnl_op_run(c->cpu, &c->backward_weights, pointers, ss_cpu_scratch(c->cpu));
 }

@@ -78,13 +78,14 @@ int ss_dnnl_is_ref(const_dnnl_primitive_desc_t pd)
     return strncmp(ss_dnnl_impl(pd), "ref", 3) == 0;
 }
 
-enum ss_status ss_act_md(const struct ss_act *a, ss_md *md)
+enum ss_status ss_act_md(const struct ss_act *a, int nhwc, ss_md *md)
 {
     const dnnl_dims_t dims = {a->n, a->c, a->h, a->w};
-    dnnl_format_tag_t tag = a->block == 16  ? dnnl_nChw16c
-                            : a->block == 8 ? dnnl_nChw8c
-                            : a->block == 1 ? dnnl_nchw
-                                            : dnnl_nhwc;
+    dnnl_format_tag_t tag = nhwc             ? dnnl_nhwc
+                            : a->block == 16 ? dnnl_nChw16c
+                            : a->block == 8  ? dnnl_nChw8c
+                            : a->block == 1  ? dnnl_nchw
+                                             : dnnl_nhwc;
     SS_DNNL_TRY(ss_md_create(md, 4, dims, tag));
     return SS_OK;
 }

@@ -40,7 +40,7 @@ const char *ss_dnnl_impl(const_dnnl_primitive_desc_t pd);
 /* 1 for oneDNN's reference loops, slower by two orders of magnitude. */
 int ss_dnnl_is_ref(const_dnnl_primitive_desc_t pd);
 
-/* The layout of an activation. */
-enum ss_status ss_act_md(const struct ss_act *a, ss_md *md);
+/* The layout of an activation. nhwc: call it NHWC, also where one block of 8 or 16 is the same. */
+enum ss_status ss_act_md(const struct ss_act *a, int nhwc, ss_md *md);
 
 #endif

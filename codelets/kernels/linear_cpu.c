@@ -35,7 +35,7 @@ static enum ss_status make_layouts(struct ss_linear_cpu *l, const struct ss_act 
                       bd = {outputs}, ad = {x->n, x->c, x->h, x->w};
     int is_plain = x->block == 1 || (x->h * x->w == 1 && x->c % x->block == 0);
     if (!is_plain) {
-        SS_TRY(ss_act_md(x, &l->act));
+        SS_TRY(ss_act_md(x, 0, &l->act));
         SS_DNNL_TRY(ss_md_create(&l->act_plain, 4, ad, dnnl_nchw));
         l->x_bytes = ss_align_up((size_t)features * (size_t)x->n * sizeof(float));
     }

@@ -78,9 +78,9 @@ enum ss_status ss_pool_cpu_create(struct ss_cpu *cpu, enum ss_pool_kind kind,
     p->training = training;
     ss_cpu_enter(cpu);
     const struct ss_dnnl_window win = {kernel, kernel, stride, pad};
-    enum ss_status status = ss_act_md(x, &p->x);
+    enum ss_status status = ss_act_md(x, 0, &p->x);
     if (status == SS_OK)
-        status = ss_act_md(&y, &p->y);
+        status = ss_act_md(&y, 0, &p->y);
     if (status == SS_OK)
         status = make(p, kind == SS_POOL_MAX ? dnnl_pooling_max : dnnl_pooling_avg_include_padding,
                       &win);

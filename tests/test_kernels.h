@@ -1,0 +1,65 @@
+/* What the kernel tests share: tensors in double precision as plain (N,C,H,W), their conversion to
+ * and from the layouts under test, and error measures. */
+#ifndef SS_TESTS_TEST_KERNELS_H
+#define SS_TESTS_TEST_KERNELS_H
+
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/kernels/cpu.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+Suite *conv_suite(void);
+Suite *norm_act_suite(void);
+Suite *norm_act_bits_suite(void);
+Suite *pool_suite(void);
+Suite *linear_suite(void);
+Suite *loss_suite(void);
+
+/* Opened before and closed after each test that adds test_open and test_close as fixture. */
+extern struct ss_cpu *cpu;
+void test_open(void);
+void test_close(void);
+
+#define OK(call) ck_assert_int_eq((call), SS_OK)
+
+/* Blocks to test for a tensor of c channels: 16, 8, C, 1. */
+int test_block(int which, int c);
+enum { NBLOCKS = 4 };
+
+size_t plain_count(const struct ss_act *a);
+/* Uniform in [-1, 1), rounded to fp32; a new draw for each value of `stream`. Free with free(). */
+double *random_doubles(size_t count, uint32_t stream);
+double *zero_doubles(size_t count);
+/* Plain doubles to fp32 in a's layout, padding zero; NaN everywhere for NULL (an output that must
+ * be overwritten). Free with free(). */
+float *act_pack(const struct ss_act *a, const double *plain);
+/* The other way; fails the test if padding is not zero. */
+double *act_unpack(const struct ss_act *a, const float *packed);
+float *to_floats(const double *x, size_t count);
+double *to_doubles(const float *x, size_t count);
+/* Where plain element i of a is stored. */
+size_t storage_index(const struct ss_act *a, size_t i);
+
+double dot(const double *x, const double *y, size_t count);
+/* max |got - want| / max |want| */
+double error_of(const double *got, const double *want, size_t count);
+void check_error(const char *what, const double *got, const double *want, size_t count,
+                 double bound);
+/* As above, and frees got. */
+void check_act(const char *what, const struct ss_act *a, const float *got, const double *want,
+               double bound);
+
+/* Central difference of `loss` along direction v at x against the inner product of gradient and v.
+ * The loss reads x through ctx. `size` is what an absolute error is measured against besides. */
+void check_slope(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
+                 const double *gradient, size_t count, double step, double bound);
+
+#endif
