@@ -23,8 +23,8 @@ struct ss_option {
 
 /* Parse "--name value" and "--name=value". argv[0] is the command's name, used in messages.
  * "--help" or "-h" anywhere sets *help and returns SS_OK without looking further.
- * Errors: SS_ERR_INVALID, one line naming option and value: unknown option (the nearest known one is
- * suggested), missing value, not a number, out of range, an argument that is no option. */
+ * Errors: SS_ERR_INVALID, one line naming option and value: unknown option (the nearest known one
+ * is suggested), missing value, not a number, out of range, an argument that is no option. */
 enum ss_status ss_options_parse(const struct ss_option *options, int argc, char **argv, int *help);
 
 /* One line per option, with defaults; call before parsing (values then are the defaults). */

@@ -1,0 +1,18 @@
+/* The program's commands. argv[0] is the command's name; each returns the process's exit code:
+ * 0 done, 1 failed, 2 wrong usage. Failures have been reported. */
+#ifndef SS_CLI_COMMANDS_H
+#define SS_CLI_COMMANDS_H
+
+#include "core/status.h"
+
+int ss_cmd_train(int argc, char **argv);
+int ss_cmd_eval(int argc, char **argv);
+int ss_cmd_plan(int argc, char **argv);
+int ss_cmd_info(int argc, char **argv);
+
+static inline int ss_exit_code(enum ss_status status)
+{
+    return status == SS_OK ? 0 : 1;
+}
+
+#endif

@@ -1,0 +1,4 @@
+starstep_SOURCES += \
+	src/cli/commands.h \
+	src/cli/cmd_train.c src/cli/cmd_plan.c src/cli/cmd_info.c \
+	src/cli/cmd_data.c src/cli/cmd_data.h

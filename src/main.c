@@ -1,0 +1,52 @@
+/* starstep: the command line. Each command is a file in src/cli/. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+
+#include "cli/cmd_data.h"
+#include "cli/commands.h"
+#include "core/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"train", ss_cmd_train, "train a network"},
+    {"eval", ss_cmd_eval, "loss and accuracy of saved weights"},
+    {"plan", ss_cmd_plan, "print the task graph of a step"},
+    {"info", ss_cmd_info, "what this build has, which cores get which work"},
+    {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
+};
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "usage: starstep COMMAND [OPTION...]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fprintf(out, "\nstarstep COMMAND --help lists its options; `man starstep` explains them.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("starstep %s\n", PACKAGE_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(commands[i].name, argv[1]))
+            return commands[i].run(argc - 1, argv + 1);
+    ss_fail(SS_ERR_INVALID, "unknown command \"%s\"; see starstep --help", argv[1]);
+    return 2;
+}

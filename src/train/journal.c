@@ -1,0 +1,120 @@
+#include "train/journal.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double ss_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled)
+{
+    memset(j, 0, sizeof *j);
+    if (!enabled)
+        return SS_OK;
+    const char *wish = getenv("STARSTEP_PROGRESS");
+    j->bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
+    if (!path)
+        return SS_OK;
+    j->path = path;
+    j->json = fopen(path, "w");
+    if (!j->json)
+        return ss_fail(SS_ERR_IO, "--log-json %s: cannot write: %s", path, strerror(errno));
+    return SS_OK;
+}
+
+static void check_written(struct ss_journal *j, int bad)
+{
+    if (bad && !j->failed) {
+        j->failed = 1;
+        ss_fail(SS_ERR_IO, "--log-json %s: cannot write: %s", j->path, strerror(errno));
+    }
+}
+
+enum ss_status ss_journal_close(struct ss_journal *j)
+{
+    ss_journal_clear_bar(j);
+    if (!j->json)
+        return SS_OK;
+    int bad = ferror(j->json);
+    bad |= fclose(j->json) != 0;
+    j->json = NULL;
+    check_written(j, bad);
+    return j->failed ? SS_ERR_IO : SS_OK;
+}
+
+static void put_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(f, "\\u%04x", c);
+        else
+            fputc(c, f);
+    }
+    fputc('"', f);
+}
+
+void ss_journal_event(struct ss_journal *j, const char *event, ...)
+{
+    if (!j->json)
+        return;
+    va_list ap;
+    va_start(ap, event);
+    fprintf(j->json, "{\"event\":\"%s\"", event);
+    for (const char *key; (key = va_arg(ap, const char *));) {
+        int type = va_arg(ap, int);
+        fprintf(j->json, ",\"%s\":", key);
+        if (type == 'i') {
+            fprintf(j->json, "%lld", (long long)va_arg(ap, int64_t));
+        } else if (type == 'f') {
+            double v = va_arg(ap, double);
+            if (isfinite(v))
+                fprintf(j->json, "%.17g", v);
+            else
+                fputs("null", j->json);
+        } else {
+            put_string(j->json, va_arg(ap, const char *));
+        }
+    }
+    va_end(ap);
+    fputs("}\n", j->json);
+    check_written(j, fflush(j->json) != 0);
+}
+
+void ss_journal_bar(struct ss_journal *j, long epoch, long epochs, long step, long steps,
+                    double loss, double images_per_s)
+{
+    enum { WIDTH = 30 };
+    char fill[WIDTH + 1];
+    double now = j->bar ? ss_seconds() : 0;
+    if (!j->bar || (j->bar_drawn && step < steps && now - j->bar_time < 0.1))
+        return;
+    for (int i = 0; i < WIDTH; i++)
+        fill[i] = i * steps < step * WIDTH ? '#' : '.';
+    fill[WIDTH] = '\0';
+    fprintf(stderr, "\rEpoch %ld/%ld [%s] %ld/%ld  loss %.4f  %.0f img/s   ", epoch, epochs, fill,
+            step, steps, loss, images_per_s);
+    fflush(stderr);
+    j->bar_time = now;
+    j->bar_drawn = 1;
+}
+
+void ss_journal_clear_bar(struct ss_journal *j)
+{
+    if (j->bar_drawn)
+        fprintf(stderr, "\r%100s\r", "");
+    j->bar_drawn = 0;
+}

@@ -1,0 +1,324 @@
+#include "train/train.h"
+#include "core/log.h"
+#include "train/journal.h"
+#include "train/session.h"
+#include "train/state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct loop {
+    struct ss_session session;
+    struct ss_journal journal;
+    struct ss_train_options *options;
+    sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
+    double start;
+    /* Written by reports, which run one after the other; the main thread reads after taking from
+     * in_flight, or after all tasks have ended. */
+    double epoch_loss;
+    long epoch_steps;           /* of it, reported */
+    _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
+    _Atomic float last_loss;
+    long epoch;
+    int warned;
+    /* Main thread */
+    uint64_t step; /* submitted so far */
+    double total_time;
+    double total_images;
+    long reached; /* epochs in a row at the target */
+    struct ss_metrics validation;
+};
+
+static struct ss_run *signalled_run;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (signalled_run)
+        atomic_store(&signalled_run->stop, 1);
+}
+
+static void catch_signals(struct ss_run *run)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction action = {.sa_handler = run ? on_signal : SIG_DFL};
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART | (run ? (int)SA_RESETHAND : 0); /* a second one ends at once */
+    signalled_run = run;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+/* A step's metrics, summed over all ranks; on a service worker, in step order. */
+static void report_step(void *arg, uint64_t step, float lr, const struct ss_metrics *m)
+{
+    struct loop *l = arg;
+    if (m) {
+        double loss = m->bad > 0 ? NAN : m->loss / m->count;
+        l->epoch_loss += loss;
+        l->epoch_steps++;
+        atomic_store(&l->last_loss, (float)loss);
+        if (m->stop > 0 && !atomic_load(&l->stop_step))
+            atomic_store(&l->stop_step, step);
+        if (m->bad > 0 && !l->warned && ss_comm_rank(l->session.comm) == 0) {
+            l->warned = 1;
+            ss_warn("step %llu: the loss is not finite; try a smaller --base-lr",
+                    (unsigned long long)step);
+        }
+        ss_journal_event(&l->journal, "step", "step", 'i', (int64_t)step, "epoch", 'i',
+                         (int64_t)l->epoch + 1, "loss", 'f', loss, "lr", 'f', (double)lr, "time",
+                         'f', ss_seconds() - l->start, NULL);
+    }
+    sem_post(&l->in_flight);
+}
+
+/* Wait until another step may be submitted. Returns 0 when the run must end instead. A step s is
+ * submitted only after the report of step s - slots, so all ranks see a stop request that came with
+ * step t before they decide on step t + slots + 1, and all end after step t + slots. */
+static int may_submit(struct loop *l)
+{
+    while (sem_wait(&l->in_flight) && errno == EINTR)
+        ;
+    uint64_t stop = atomic_load(&l->stop_step);
+    int end = (stop && l->step >= stop + (uint64_t)l->options->slots) ||
+              !ss_run_ok(&l->session.runtime.run);
+    if (end)
+        sem_post(&l->in_flight);
+    return !end;
+}
+
+static enum ss_status train_epoch(struct loop *l, struct ss_sampler *sampler, long epoch,
+                                  double *seconds, size_t *steps)
+{
+    struct ss_session *s = &l->session;
+    const struct ss_train_options *o = l->options;
+    ss_sampler_set_epoch(sampler, (uint32_t)epoch);
+    size_t todo = sampler->steps;
+    if (o->max_steps && (uint64_t)o->max_steps - l->step < todo)
+        todo = (size_t)((uint64_t)o->max_steps - l->step);
+    l->epoch = epoch;
+    l->epoch_loss = 0;
+    l->epoch_steps = 0;
+    double begin = ss_seconds(), images = (double)s->batch * ss_comm_size(s->comm);
+    struct ss_exec_step step = {.lr = ss_train_lr(o, epoch),
+                                .dataset = s->train,
+                                .epoch = (uint32_t)epoch,
+                                .augment = !o->no_augment,
+                                .sample = s->sample};
+    size_t k = 0;
+    for (; k < todo && may_submit(l); k++) {
+        for (int i = 0; i < s->batch; i++)
+            s->sample[i] = (uint32_t)ss_sampler_index(sampler, k, (size_t)i);
+        step.step = ++l->step;
+        SS_TRY(ss_exec_submit_train(s->exec, &step));
+        size_t done = k > (size_t)o->slots ? k - (size_t)o->slots : 0;
+        ss_journal_bar(&l->journal, epoch + 1, o->epochs, (long)done, (long)todo,
+                       (double)atomic_load(&l->last_loss),
+                       (double)done * images / (ss_seconds() - begin));
+    }
+    SS_TRY(ss_exec_wait(s->exec));
+    *seconds = ss_seconds() - begin;
+    *steps = k;
+    s->batches += (int64_t)k;
+    ss_journal_clear_bar(&l->journal);
+    return SS_OK;
+}
+
+static void print_epoch(struct loop *l, long epoch, double seconds, size_t steps)
+{
+    const struct ss_metrics *v = &l->validation;
+    double images = (double)steps * l->session.batch * ss_comm_size(l->session.comm);
+    double train_loss = l->epoch_loss / (double)l->epoch_steps;
+    double loss = v->bad > 0 ? NAN : v->loss / v->count, accuracy = v->correct / v->count;
+    l->total_time += seconds;
+    l->total_images += images;
+    if (ss_comm_rank(l->session.comm) != 0)
+        return;
+    printf("Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%.4f, Accuracy=%.4f, "
+           "Throughput=%.1f img/s\n",
+           epoch + 1, l->options->epochs, seconds, train_loss, loss, accuracy, images / seconds);
+    fflush(stdout);
+    ss_journal_event(&l->journal, "epoch", "epoch", 'i', (int64_t)epoch + 1, "step", 'i',
+                     (int64_t)l->step, "time", 'f', seconds, "train_loss", 'f', train_loss,
+                     "val_loss", 'f', loss, "val_accuracy", 'f', accuracy, "images_per_s", 'f',
+                     images / seconds, "lr", 'f', (double)ss_train_lr(l->options, epoch), NULL);
+}
+
+static enum ss_status checkpoint(struct loop *l, long epoch)
+{
+    const struct ss_train_options *o = l->options;
+    enum ss_status status = SS_OK;
+    if (!o->checkpoint_dir)
+        return SS_OK;
+    if (ss_comm_rank(l->session.comm) == 0)
+        status = ss_checkpoint_write(l->session.exec, l->session.plan, o->checkpoint_dir, epoch + 1,
+                                     l->session.batches, o->keep);
+    return ss_session_agree(&l->session, status, "checkpoint");
+}
+
+/* The guides' early stop: the last `patience` epochs all reached the target. */
+static int reached_target(struct loop *l)
+{
+    double accuracy = l->validation.correct / l->validation.count;
+    l->reached = accuracy >= l->options->target_accuracy ? l->reached + 1 : 0;
+    return l->reached >= l->options->patience;
+}
+
+static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
+{
+    const struct ss_train_options *o = l->options;
+    for (long epoch = 0; epoch < o->epochs; epoch++) {
+        double seconds;
+        size_t steps;
+        SS_TRY(train_epoch(l, sampler, epoch, &seconds, &steps));
+        if (steps) {
+            SS_TRY(ss_session_evaluate(&l->session, &l->validation));
+            print_epoch(l, epoch, seconds, steps);
+            SS_TRY(checkpoint(l, epoch));
+        }
+        if (atomic_load(&l->stop_step))
+            return SS_ERR_INTERRUPTED;
+        if (o->max_steps && l->step >= (uint64_t)o->max_steps)
+            return SS_OK;
+        if (reached_target(l)) {
+            if (ss_comm_rank(l->session.comm) == 0)
+                printf("Target accuracy reached. Early stopping after epoch %ld.\n", epoch + 1);
+            return SS_OK;
+        }
+    }
+    return SS_OK;
+}
+
+static enum ss_status check_replicas(struct loop *l, char *hash, size_t bytes)
+{
+    snprintf(hash, bytes, "%016llx", (unsigned long long)ss_exec_hash_params(l->session.exec));
+    return ss_comm_check_equal(l->session.comm, "hash of the trained weights", hash);
+}
+
+static void print_summary(struct loop *l, const char *hash)
+{
+    const struct ss_comm *comm = l->session.comm;
+    struct rusage usage;
+    struct ss_comm_totals totals;
+    getrusage(RUSAGE_SELF, &usage);
+    ss_comm_get_totals(comm, &totals);
+    double accuracy = l->validation.correct / l->validation.count;
+    double throughput = l->total_images / l->total_time, peak_mb = (double)usage.ru_maxrss / 1024;
+    if (ss_comm_rank(comm) != 0)
+        return;
+    printf("\nTraining Summary:\n");
+    printf("Final accuracy: %.4f\n", accuracy);
+    printf("Total training time: %.3f seconds\n", l->total_time);
+    printf("Throughput: %.3f images/second\n", throughput);
+    printf("Number of nodes: %d\n", ss_comm_nodes(comm));
+    printf("Number of ranks per node: %d\n", ss_comm_local_size(comm));
+    printf("Total ranks used: %d\n", ss_comm_size(comm));
+    printf("Peak memory of rank 0: %.0f MB\n", peak_mb);
+    ss_journal_event(&l->journal, "end", "step", 'i', (int64_t)l->step, "time", 'f', l->total_time,
+                     "images_per_s", 'f', throughput, "val_accuracy", 'f', accuracy, "nodes", 'i',
+                     (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
+                     "peak_mb", 'f', peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
+                     "comm_bytes", 'i', (int64_t)totals.bytes, "weights_hash", 's', hash, NULL);
+}
+
+static void print_start(struct loop *l)
+{
+    struct ss_session *s = &l->session;
+    const struct ss_placement *p = &s->runtime.placement;
+    struct ss_exec_memory m = ss_exec_memory(s->exec);
+    if (ss_comm_rank(s->comm) != 0)
+        return;
+    printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, %d "
+           "compute threads and %d load workers each\n",
+           l->options->model, s->train->count, s->batch * ss_comm_size(s->comm),
+           ss_comm_size(s->comm), ss_comm_nodes(s->comm), p->threads, p->workers);
+    fflush(stdout);
+    ss_journal_event(&l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
+                     (int64_t)ss_comm_size(s->comm), "batch", 'i',
+                     (int64_t)s->batch * ss_comm_size(s->comm), "threads", 'i', (int64_t)p->threads,
+                     "workers", 'i', (int64_t)p->workers, "buckets", 'i',
+                     (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
+                     "parameter_bytes", 'i', (int64_t)m.parameters, NULL);
+}
+
+static enum ss_status run(struct loop *l)
+{
+    struct ss_session *s = &l->session;
+    struct ss_sampler sampler;
+    char hash[32];
+    SS_TRY(ss_session_agree(
+        s, ss_journal_open(&l->journal, l->options->log_json, ss_comm_rank(s->comm) == 0),
+        "opening the log"));
+    /* Sizes are equal on all ranks, so this fails on all or none. */
+    SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
+                           (size_t)s->batch, !l->options->no_shuffle, 1,
+                           (uint64_t)l->options->seed));
+    print_start(l);
+    catch_signals(&s->runtime.run);
+    l->start = ss_seconds();
+    enum ss_status status = train_epochs(l, &sampler);
+    catch_signals(NULL);
+    ss_sampler_close(&sampler);
+    if (status != SS_OK && status != SS_ERR_INTERRUPTED)
+        return status;
+    SS_TRY(check_replicas(l, hash, sizeof hash));
+    if (l->validation.count > 0)
+        print_summary(l, hash);
+    if (ss_comm_rank(s->comm) == 0 && status == SS_ERR_INTERRUPTED)
+        ss_fail(status, "interrupted by a signal after step %llu", (unsigned long long)l->step);
+    return status;
+}
+
+enum ss_status ss_train_run(struct ss_train_options *options)
+{
+    struct loop *l = calloc(1, sizeof *l);
+    if (!l)
+        return ss_fail_memory("training loop", sizeof *l);
+    l->options = options;
+    if (sem_init(&l->in_flight, 0, (unsigned)options->slots)) {
+        free(l);
+        return ss_fail(SS_ERR_LIBRARY, "sem_init: %s", strerror(errno));
+    }
+    struct ss_report report = {report_step, l};
+    enum ss_status status = ss_session_open(&l->session, options, 1, report);
+    if (status == SS_OK)
+        status = run(l);
+    if (l->session.comm && status == SS_OK)
+        status = ss_session_agree(&l->session, ss_journal_close(&l->journal), "closing the log");
+    else
+        ss_journal_close(&l->journal);
+    /* A failure inside the step is this rank's alone: the others wait in a collective. */
+    if (l->session.runtime_started && !ss_run_ok(&l->session.runtime.run))
+        ss_comm_abort(l->session.comm, status);
+    ss_session_close(&l->session);
+    sem_destroy(&l->in_flight);
+    free(l);
+    return status;
+}
+
+enum ss_status ss_eval_run(struct ss_train_options *options)
+{
+    struct ss_session s;
+    struct ss_metrics m;
+    struct ss_report none = {0};
+    double begin = ss_seconds();
+    if (!options->init)
+        return ss_fail(SS_ERR_INVALID,
+                       "eval: --init is missing; name the model.safetensors to evaluate");
+    enum ss_status status = ss_session_open(&s, options, 0, none);
+    if (status == SS_OK)
+        status = ss_session_evaluate(&s, &m);
+    if (status == SS_OK && ss_comm_rank(s.comm) == 0)
+        printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs\n",
+               m.loss / m.count, m.correct / m.count, m.correct, m.count, ss_seconds() - begin);
+    if (s.runtime_started && !ss_run_ok(&s.runtime.run))
+        ss_comm_abort(s.comm, status);
+    ss_session_close(&s);
+    return status;
+}
