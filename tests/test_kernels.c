@@ -9,6 +9,11 @@ void test_open(void)
     OK(ss_cpu_open(2, &cpu));
 }
 
+void test_open_one(void)
+{
+    OK(ss_cpu_open(1, &cpu));
+}
+
 void test_close(void)
 {
     ss_cpu_close(cpu);

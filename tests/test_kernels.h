@@ -23,9 +23,12 @@ Suite *pool_suite(void);
 Suite *linear_suite(void);
 Suite *loss_suite(void);
 
-/* Opened before and closed after each test that adds test_open and test_close as fixture. */
+/* Opened before and closed after each test that adds test_open and test_close as fixture, with two
+ * threads; test_open_one: with one, for tests of very many short calls, since two threads on a core
+ * that is shared wait for each other all the time. */
 extern struct ss_cpu *cpu;
 void test_open(void);
+void test_open_one(void);
 void test_close(void);
 
 #define OK(call) ck_assert_int_eq((call), SS_OK)
