@@ -144,8 +144,8 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
     }
 }
 
-/* The gradient of u from that of s: times 0 or 1 (or dropout's scale). Not "masked ? 0 : g": of that the
- * compiler makes masked loads of g, at which Zen 5 runs at half its memory bandwidth. */
+/* The gradient of u from that of s: times 0 or 1 (or dropout's scale). Not "masked ? 0 : g": of
+ * that the compiler makes masked loads of g, at which Zen 5 runs at half its memory bandwidth. */
 #define SS_GRADIENT_OF_U(g, u, i)                                                                  \
     do {                                                                                           \
         float factor_ = (u) <= low ? 0.0f : 1.0f;                                                  \
