@@ -23,12 +23,12 @@ class ConvBnRelu(nn.Module):
 
 
 class Block(nn.Module):
-    """Two ConvBnRelu plus the input, which a 1x1 convolution widens where the widths differ.
-    Nothing follows the addition."""
+    """Two ConvBnRelu plus the input, which passes a 1x1 convolution in the first block of a stage (also
+    where the widths are equal). Nothing follows the addition."""
 
-    def __init__(self, channels_in, channels_out, dropout):
+    def __init__(self, channels_in, channels_out, dropout, scale_input):
         super().__init__()
-        if channels_in != channels_out:
+        if scale_input:
             self.scale = nn.Conv2d(channels_in, channels_out, 1)
         else:
             self.scale = None
@@ -46,14 +46,14 @@ class WideResNet(nn.Module):
         super().__init__()
         w0, w1, w2, w3 = widths
         self.input_block = ConvBnRelu(3, w0)
-        self.block1 = Block(w0, w1, dropout)
-        self.block2 = Block(w1, w1, dropout)
+        self.block1 = Block(w0, w1, dropout, scale_input=True)
+        self.block2 = Block(w1, w1, dropout, scale_input=False)
         self.pool1 = nn.MaxPool2d(2)
-        self.block3 = Block(w1, w2, dropout)
-        self.block4 = Block(w2, w2, dropout)
+        self.block3 = Block(w1, w2, dropout, scale_input=True)
+        self.block4 = Block(w2, w2, dropout, scale_input=False)
         self.pool2 = nn.MaxPool2d(2)
-        self.block5 = Block(w2, w3, dropout)
-        self.block6 = Block(w3, w3, dropout)
+        self.block5 = Block(w2, w3, dropout, scale_input=True)
+        self.block6 = Block(w3, w3, dropout, scale_input=False)
         self.pool = nn.AvgPool2d(7)
         self.flat = nn.Flatten()
         self.fc = nn.Linear(w3, classes)
