@@ -1,7 +1,7 @@
 /* conv_cpu.c: convolutions are oneDNN's; here is which of its algorithms, in which weight layout.
  *
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
- * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/kernels.md);
+ * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
  * the rule knows shapes only, since timing would make results differ from run to run. */
 #include <stdatomic.h>
 #include <stdio.h>

@@ -371,15 +371,18 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
     for (int i = 0; status == SS_OK && i < e->plan->train.count; i++)
         status = submit_task(e, &e->train, i, slot, step);
     starpu_iteration_pop();
+    ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
     return status;
 }
 
 enum ss_status ss_exec_submit_eval(struct ss_exec *e, const struct ss_exec_step *step)
 {
     int slot = (int)(e->eval_steps++ % (uint64_t)e->options.slots);
-    for (int i = 0; i < e->plan->eval.count; i++)
-        SS_TRY(submit_task(e, &e->eval, i, slot, step));
-    return SS_OK;
+    enum ss_status status = SS_OK;
+    for (int i = 0; status == SS_OK && i < e->plan->eval.count; i++)
+        status = submit_task(e, &e->eval, i, slot, step);
+    ss_run_fail(&e->options.runtime->run, status);
+    return status;
 }
 
 enum ss_status ss_exec_wait(struct ss_exec *e)
