@@ -30,7 +30,7 @@ struct bench {
     double submit; /* seconds inside submission, of the last run */
 };
 
-static void report(void *arg, uint64_t step, float lr, const struct ss_metrics *metrics)
+static void report(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics)
 {
     (void)step;
     (void)lr;
@@ -45,7 +45,7 @@ static double run_steps(struct bench *b, long steps)
     for (int i = 0; i < s->batch; i++)
         s->sample[i] = (uint32_t)i % (uint32_t)s->train->count;
     struct ss_exec_step step = {
-        .lr = 1e-4f, .dataset = s->train, .augment = 1, .sample = s->sample};
+        .lr = 1e-4, .dataset = s->train, .augment = 1, .sample = s->sample};
     double begin = ss_seconds();
     b->submit = 0;
     for (long k = 0; k < steps; k++) {

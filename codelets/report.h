@@ -10,7 +10,7 @@
 #include "codelets/task.h"
 
 struct ss_report {
-    void (*report)(void *arg, uint64_t step, float lr, const struct ss_metrics *metrics);
+    void (*report)(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics);
     void *arg;
 };
 

@@ -12,8 +12,8 @@ static void cpu_update(void *buffers[], void *cl_arg)
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run,
                     ss_sgd_cpu(sgd->cpu, bytes / sizeof(float), ss_role(&d, SS_ROLE_PARAMS),
-                               momentum, ss_role(&d, SS_ROLE_GRADS), d.args->lr, sgd->momentum,
-                               sgd->weight_decay, sgd->scale));
+                               momentum, ss_role(&d, SS_ROLE_GRADS), (float)d.args->lr,
+                               sgd->momentum, sgd->weight_decay, sgd->scale));
 }
 
 static struct starpu_codelet codelet = SS_COMPUTE_CODELET("sgd", cpu_update);

@@ -43,7 +43,7 @@ struct ss_step_args {
     const struct ss_bound_task *task;
     uint64_t step;        /* from 1; of training */
     uint64_t dropout_key; /* forward, backward */
-    float lr;             /* update */
+    double lr;            /* update */
     int slot;
 };
 

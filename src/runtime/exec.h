@@ -32,7 +32,7 @@ void ss_exec_destroy(struct ss_exec *exec);
 
 struct ss_exec_step {
     uint64_t step; /* training step, from 1 */
-    float lr;
+    double lr;
     const struct ss_dataset *dataset;
     uint32_t epoch;
     int augment;

@@ -226,8 +226,8 @@ enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *
     return SS_OK;
 }
 
-float ss_train_lr(const struct ss_train_options *o, long epoch)
+double ss_train_lr(const struct ss_train_options *o, long epoch)
 {
     long decays = o->lr_step ? epoch / o->lr_step : 0;
-    return (float)(o->base_lr * pow(o->lr_gamma, (double)decays));
+    return o->base_lr * pow(o->lr_gamma, (double)decays);
 }

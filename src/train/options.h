@@ -39,6 +39,6 @@ enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *
 
 /* Learning rate of an epoch (from 0): base_lr * lr_gamma^floor(epoch / lr_step), as PyTorch's
  * StepLR. */
-float ss_train_lr(const struct ss_train_options *o, long epoch);
+double ss_train_lr(const struct ss_train_options *o, long epoch);
 
 #endif

@@ -56,7 +56,7 @@ static void catch_signals(struct ss_run *run)
 }
 
 /* A step's metrics, summed over all ranks; on a service worker, in step order. */
-static void report_step(void *arg, uint64_t step, float lr, const struct ss_metrics *m)
+static void report_step(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
 {
     struct loop *l = arg;
     if (m) {
@@ -72,8 +72,8 @@ static void report_step(void *arg, uint64_t step, float lr, const struct ss_metr
                     (unsigned long long)step);
         }
         ss_journal_event(&l->journal, "step", "step", 'i', (int64_t)step, "epoch", 'i',
-                         (int64_t)l->epoch + 1, "loss", 'f', loss, "lr", 'f', (double)lr, "time",
-                         'f', ss_seconds() - l->start, NULL);
+                         (int64_t)l->epoch + 1, "loss", 'f', loss, "lr", 'f', lr, "time", 'f',
+                         ss_seconds() - l->start, NULL);
     }
     sem_post(&l->in_flight);
 }
@@ -147,7 +147,7 @@ static void print_epoch(struct loop *l, long epoch, double seconds, size_t steps
     ss_journal_event(&l->journal, "epoch", "epoch", 'i', (int64_t)epoch + 1, "step", 'i',
                      (int64_t)l->step, "time", 'f', seconds, "train_loss", 'f', train_loss,
                      "val_loss", 'f', loss, "val_accuracy", 'f', accuracy, "images_per_s", 'f',
-                     images / seconds, "lr", 'f', (double)ss_train_lr(l->options, epoch), NULL);
+                     images / seconds, "lr", 'f', ss_train_lr(l->options, epoch), NULL);
 }
 
 static enum ss_status checkpoint(struct loop *l, long epoch)
