@@ -13,59 +13,57 @@ struct act {
     struct ss_norm_act norm;
 };
 
-static enum ss_status forward(struct act *op, const struct ss_task_data *d)
+enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                 const struct ss_task_data *d, const float *z)
 {
-    const float *x = ss_role(d, SS_ROLE_X);
     float *params = ss_role(d, SS_ROLE_PARAMS), *saved = ss_role(d, SS_ROLE_SAVED);
-    if (op->norm.has_bn && d->task->training)
-        SS_TRY(ss_norm_act_stats(op->head.cpu, &op->norm, x, saved, ss_role(d, SS_ROLE_RUNNING)));
-    else if (op->norm.has_bn)
-        SS_TRY(ss_norm_act_stats_eval(&op->norm, ss_role(d, SS_ROLE_RUNNING), saved));
-    return ss_norm_act_forward(
-        op->head.cpu, &op->norm, x, ss_op_param(&op->head, params, SS_PARAM_GAMMA),
-        ss_op_param(&op->head, params, SS_PARAM_BETA), saved, ss_role(d, SS_ROLE_RESIDUAL),
-        ss_role(d, SS_ROLE_Y), d->task->training, d->args->dropout_key);
+    float *running = ss_role(d, SS_ROLE_RUNNING);
+    if (norm->has_bn && d->task->training)
+        SS_TRY(ss_norm_act_stats(op->cpu, norm, z, saved, running));
+    else if (norm->has_bn)
+        SS_TRY(ss_norm_act_stats_eval(norm, running, saved));
+    return ss_norm_act_forward(op->cpu, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
+                               ss_op_param(op, params, SS_PARAM_BETA), saved,
+                               ss_role(d, SS_ROLE_RESIDUAL), ss_role(d, SS_ROLE_Y),
+                               d->task->training, d->args->dropout_key);
 }
 
-static enum ss_status backward(struct act *op, const struct ss_task_data *d)
+enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                  const struct ss_task_data *d, float *z)
 {
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
-    float *dx = ss_role(d, SS_ROLE_DX);
-    if (dx)
-        memcpy(dx, ss_role(d, SS_ROLE_X), ss_act_elements(&op->norm.shape) * sizeof(float));
     struct ss_norm_act_grad g = {
         .ndy = d->task->plan->ndy,
         .ds = ss_role(d, SS_ROLE_DS),
         .y = ss_role(d, SS_ROLE_Y),
-        .z = dx,
-        .gamma = ss_op_param(&op->head, params, SS_PARAM_GAMMA),
-        .beta = ss_op_param(&op->head, params, SS_PARAM_BETA),
+        .z = z,
+        .gamma = ss_op_param(op, params, SS_PARAM_GAMMA),
+        .beta = ss_op_param(op, params, SS_PARAM_BETA),
         .saved = ss_role(d, SS_ROLE_SAVED),
-        .dgamma = ss_op_param(&op->head, grads, SS_PARAM_GAMMA),
-        .dbeta = ss_op_param(&op->head, grads, SS_PARAM_BETA),
+        .dgamma = ss_op_param(op, grads, SS_PARAM_GAMMA),
+        .dbeta = ss_op_param(op, grads, SS_PARAM_BETA),
         .dropout_key = d->args->dropout_key,
     };
     for (int i = 0; i < g.ndy; i++)
         g.dy[i] = ss_role(d, SS_ROLE_DY + i);
-    return ss_norm_act_backward(op->head.cpu, &op->norm, &g);
+    return ss_norm_act_backward(op->cpu, norm, &g);
 }
 
-static void cpu_forward(void *buffers[], void *cl_arg)
+static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, forward((struct act *)d.task->op, &d));
+    return ss_op_act_forward(head, &((struct act *)head)->norm, d, ss_role(d, SS_ROLE_X));
 }
 
-static void cpu_backward(void *buffers[], void *cl_arg)
+static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, backward((struct act *)d.task->op, &d));
+    const struct ss_norm_act *norm = &((struct act *)head)->norm;
+    float *dx = ss_role(d, SS_ROLE_DX);
+    memcpy(dx, ss_role(d, SS_ROLE_X), ss_act_elements(&norm->shape) * sizeof(float));
+    return ss_op_act_backward(head, norm, d, dx);
 }
 
-static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("act_forward", cpu_forward);
-static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("act_backward", cpu_backward);
+static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("act_forward", ss_op_forward);
+static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("act_backward", ss_op_backward);
 
 static void destroy(struct ss_op *op)
 {
@@ -90,5 +88,7 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
 const struct ss_op_class ss_act_class = {.name = "act",
                                          .create = create,
                                          .destroy = destroy,
+                                         .forward_cpu = forward_cpu,
+                                         .backward_cpu = backward_cpu,
                                          .forward = &forward_codelet,
                                          .backward = &backward_codelet};

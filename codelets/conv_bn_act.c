@@ -18,86 +18,39 @@ struct conv_bn_act {
     struct ss_norm_act norm; /* used when block->act */
 };
 
-static enum ss_status forward(struct conv_bn_act *op, const struct ss_task_data *d)
+static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
-    const struct ss_block *b = op->head.block;
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS);
-    float *z = ss_role(d, b->act ? SS_ROLE_Z : SS_ROLE_Y), *saved = ss_role(d, SS_ROLE_SAVED);
+    float *z = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_Y);
     SS_TRY(ss_conv_cpu_forward(op->conv, ss_role(d, SS_ROLE_X),
-                               ss_op_param(&op->head, params, SS_PARAM_WEIGHT),
-                               ss_op_param(&op->head, params, SS_PARAM_BIAS), z));
-    if (!b->act)
-        return SS_OK;
-    if (b->bn >= 0 && d->task->training)
-        SS_TRY(ss_norm_act_stats(op->head.cpu, &op->norm, z, saved, ss_role(d, SS_ROLE_RUNNING)));
-    else if (b->bn >= 0)
-        SS_TRY(ss_norm_act_stats_eval(&op->norm, ss_role(d, SS_ROLE_RUNNING), saved));
-    return ss_norm_act_forward(
-        op->head.cpu, &op->norm, z, ss_op_param(&op->head, params, SS_PARAM_GAMMA),
-        ss_op_param(&op->head, params, SS_PARAM_BETA), saved, ss_role(d, SS_ROLE_RESIDUAL),
-        ss_role(d, SS_ROLE_Y), d->task->training, d->args->dropout_key);
+                               ss_op_param(head, params, SS_PARAM_WEIGHT),
+                               ss_op_param(head, params, SS_PARAM_BIAS), z));
+    return head->block->act ? ss_op_act_forward(head, &op->norm, d, z) : SS_OK;
 }
 
-/* Through the activation: turns z into its gradient; the sum of dy is left in ds. */
-static enum ss_status backward_act(struct conv_bn_act *op, const struct ss_task_data *d, float *z,
-                                   float *params, float *grads)
+static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct ss_norm_act_grad g = {
-        .ndy = d->task->plan->ndy,
-        .ds = ss_role(d, SS_ROLE_DS),
-        .y = ss_role(d, SS_ROLE_Y),
-        .z = z,
-        .gamma = ss_op_param(&op->head, params, SS_PARAM_GAMMA),
-        .beta = ss_op_param(&op->head, params, SS_PARAM_BETA),
-        .saved = ss_role(d, SS_ROLE_SAVED),
-        .dgamma = ss_op_param(&op->head, grads, SS_PARAM_GAMMA),
-        .dbeta = ss_op_param(&op->head, grads, SS_PARAM_BETA),
-        .dropout_key = d->args->dropout_key,
-    };
-    for (int i = 0; i < g.ndy; i++)
-        g.dy[i] = ss_role(d, SS_ROLE_DY + i);
-    return ss_norm_act_backward(op->head.cpu, &op->norm, &g);
-}
-
-static enum ss_status backward(struct conv_bn_act *op, const struct ss_task_data *d)
-{
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
-    float *dz;
-    if (op->head.block->act) {
-        dz = ss_role(d, SS_ROLE_Z);
-        SS_TRY(backward_act(op, d, dz, params, grads));
-    } else {
-        dz = ss_role(d, SS_ROLE_DS);
-        SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->norm.shape)));
-    }
-    /* Weights first: their all-reduce can start while dx is on its way through earlier layers. */
+    float *dz = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_DS);
+    if (head->block->act)
+        SS_TRY(ss_op_act_backward(head, &op->norm, d, dz));
+    else
+        SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
     SS_TRY(ss_conv_cpu_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
-                                        ss_op_param(&op->head, grads, SS_PARAM_WEIGHT),
-                                        ss_op_param(&op->head, grads, SS_PARAM_BIAS)));
+                                        ss_op_param(head, grads, SS_PARAM_WEIGHT),
+                                        ss_op_param(head, grads, SS_PARAM_BIAS)));
     float *dx = ss_role(d, SS_ROLE_DX);
-    return dx ? ss_conv_cpu_backward_data(op->conv, dz,
-                                          ss_op_param(&op->head, params, SS_PARAM_WEIGHT), dx)
+    return dx ? ss_conv_cpu_backward_data(op->conv, dz, ss_op_param(head, params, SS_PARAM_WEIGHT),
+                                          dx)
               : SS_OK;
 }
 
-static void cpu_forward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, forward((struct conv_bn_act *)d.task->op, &d));
-}
-
-static void cpu_backward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, backward((struct conv_bn_act *)d.task->op, &d));
-}
-
 static struct starpu_codelet forward_codelet =
-    SS_COMPUTE_CODELET("conv_bn_act_forward", cpu_forward);
+    SS_COMPUTE_CODELET("conv_bn_act_forward", ss_op_forward);
 static struct starpu_codelet backward_codelet =
-    SS_COMPUTE_CODELET("conv_bn_act_backward", cpu_backward);
+    SS_COMPUTE_CODELET("conv_bn_act_backward", ss_op_backward);
 
 static void destroy(struct ss_op *head)
 {
@@ -157,6 +110,8 @@ const struct ss_op_class ss_conv_bn_act_class = {
     .name = "conv_bn_act",
     .create = create,
     .destroy = destroy,
+    .forward_cpu = forward_cpu,
+    .backward_cpu = backward_cpu,
     .forward = &forward_codelet,
     .backward = &backward_codelet,
     .weight_bytes = weight_bytes,

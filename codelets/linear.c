@@ -13,16 +13,18 @@ struct linear {
     struct ss_act y;
 };
 
-static enum ss_status forward(struct linear *op, const struct ss_task_data *d)
+static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
+    struct linear *op = (struct linear *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS);
     return ss_linear_cpu_forward(
         op->linear, ss_role(d, SS_ROLE_X), ss_op_param(&op->head, params, SS_PARAM_WEIGHT),
         ss_op_param(&op->head, params, SS_PARAM_BIAS), ss_role(d, SS_ROLE_Y));
 }
 
-static enum ss_status backward(struct linear *op, const struct ss_task_data *d)
+static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
+    struct linear *op = (struct linear *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
     SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->y)));
     const float *dy = ss_role(d, SS_ROLE_DS);
@@ -35,22 +37,9 @@ static enum ss_status backward(struct linear *op, const struct ss_task_data *d)
               : SS_OK;
 }
 
-static void cpu_forward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, forward((struct linear *)d.task->op, &d));
-}
-
-static void cpu_backward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, backward((struct linear *)d.task->op, &d));
-}
-
-static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("linear_forward", cpu_forward);
-static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("linear_backward", cpu_backward);
+static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("linear_forward", ss_op_forward);
+static struct starpu_codelet backward_codelet =
+    SS_COMPUTE_CODELET("linear_backward", ss_op_backward);
 
 static void destroy(struct ss_op *head)
 {
@@ -94,6 +83,8 @@ const struct ss_op_class ss_linear_class = {
     .name = "linear",
     .create = create,
     .destroy = destroy,
+    .forward_cpu = forward_cpu,
+    .backward_cpu = backward_cpu,
     .forward = &forward_codelet,
     .backward = &backward_codelet,
     .weight_bytes = weight_bytes,

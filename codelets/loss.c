@@ -13,22 +13,18 @@ struct loss {
     struct ss_act x;
 };
 
-static void cpu_forward(void *buffers[], void *cl_arg)
+static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    struct loss *op = (struct loss *)d.task->op;
-    struct ss_metrics *metrics = ss_role(&d, SS_ROLE_METRICS);
-    float *x = ss_role(&d, SS_ROLE_X);
-    if (!ss_run_ok(d.task->run))
-        return;
-    if (d.task->training)
-        *metrics = (struct ss_metrics){.stop = atomic_load(&d.task->run->stop)};
-    ss_run_fail(d.task->run,
-                ss_loss_cpu(op->head.cpu, op->x.n, op->x.c, x, ss_role(&d, SS_ROLE_LABELS), metrics,
-                            d.task->training ? x : NULL));
+    const struct ss_act *shape = &((struct loss *)head)->x;
+    struct ss_metrics *metrics = ss_role(d, SS_ROLE_METRICS);
+    float *x = ss_role(d, SS_ROLE_X);
+    if (d->task->training)
+        *metrics = (struct ss_metrics){.stop = atomic_load(&d->task->run->stop)};
+    return ss_loss_cpu(head->cpu, shape->n, shape->c, x, ss_role(d, SS_ROLE_LABELS), metrics,
+                       d->task->training ? x : NULL);
 }
 
-static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("loss", cpu_forward);
+static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("loss", ss_op_forward);
 
 static void destroy(struct ss_op *op)
 {
@@ -45,5 +41,8 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
     return SS_OK;
 }
 
-const struct ss_op_class ss_loss_class = {
-    .name = "loss", .create = create, .destroy = destroy, .forward = &forward_codelet};
+const struct ss_op_class ss_loss_class = {.name = "loss",
+                                          .create = create,
+                                          .destroy = destroy,
+                                          .forward_cpu = forward_cpu,
+                                          .forward = &forward_codelet};

@@ -21,7 +21,10 @@ struct ss_op_class {
     const char *name;
     enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
     void (*destroy)(struct ss_op *op);
-    struct starpu_codelet *forward, *backward; /* backward NULL: none */
+    /* What the tasks do on the compute worker; backward_cpu NULL: there is none. */
+    enum ss_status (*forward_cpu)(struct ss_op *op, const struct ss_task_data *data);
+    enum ss_status (*backward_cpu)(struct ss_op *op, const struct ss_task_data *data);
+    struct starpu_codelet *forward, *backward;
     /* The weight's native layout; NULL for operations without one. All other parameters are plain
      * vectors. */
     size_t (*weight_bytes)(const struct ss_op *op);
@@ -56,6 +59,12 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
 /* The activation part of a block. */
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
+/* Run it forward on z, which is the task's z, y or x (act.c). */
+enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                 const struct ss_task_data *d, const float *z);
+/* Run it backward: z becomes its gradient, the sum of dy is left in ds. */
+enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                  const struct ss_task_data *d, float *z);
 /* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */
 static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_param_role role)
 {
@@ -64,7 +73,12 @@ static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_pa
 /* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
 enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
 
-/* The fixed part of a codelet that runs on the compute worker. */
+/* StarPU's side of forward_cpu and backward_cpu, the same for all operations: run it unless the run
+ * has failed, and record its failure. */
+void ss_op_forward(void *buffers[], void *cl_arg);
+void ss_op_backward(void *buffers[], void *cl_arg);
+
+/* The codelets of an operation. */
 #define SS_COMPUTE_CODELET(codelet_name, cpu_func)                                                 \
     {                                                                                              \
         .cpu_funcs = {cpu_func}, .cpu_funcs_name = {#cpu_func}, .can_execute = ss_can_compute,     \

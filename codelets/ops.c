@@ -66,6 +66,22 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block)
     return ss_tensor_act(plan, forward_task(plan, block)->tensor[SS_ROLE_Y]);
 }
 
+void ss_op_forward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    struct ss_op *op = d.task->op;
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, op->cls->forward_cpu(op, &d));
+}
+
+void ss_op_backward(void *buffers[], void *cl_arg)
+{
+    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    struct ss_op *op = d.task->op;
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, op->cls->backward_cpu(op, &d));
+}
+
 enum ss_status ss_op_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args)
 {
     const struct ss_op_class *cls = args->task->op->cls;

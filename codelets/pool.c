@@ -14,8 +14,16 @@ struct pool {
     struct ss_act y;
 };
 
-static enum ss_status backward(struct pool *op, const struct ss_task_data *d)
+static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
+    struct pool *op = (struct pool *)head;
+    return ss_pool_cpu_forward(op->pool, ss_role(d, SS_ROLE_X), ss_role(d, SS_ROLE_Y),
+                               ss_role(d, SS_ROLE_WORKSPACE));
+}
+
+static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
+{
+    struct pool *op = (struct pool *)head;
     SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->y)));
     float *dx = ss_role(d, SS_ROLE_DX);
     return dx ? ss_pool_cpu_backward(op->pool, ss_role(d, SS_ROLE_DS),
@@ -23,25 +31,8 @@ static enum ss_status backward(struct pool *op, const struct ss_task_data *d)
               : SS_OK;
 }
 
-static void cpu_forward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    struct pool *op = (struct pool *)d.task->op;
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run,
-                    ss_pool_cpu_forward(op->pool, ss_role(&d, SS_ROLE_X), ss_role(&d, SS_ROLE_Y),
-                                        ss_role(&d, SS_ROLE_WORKSPACE)));
-}
-
-static void cpu_backward(void *buffers[], void *cl_arg)
-{
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, backward((struct pool *)d.task->op, &d));
-}
-
-static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("pool_forward", cpu_forward);
-static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("pool_backward", cpu_backward);
+static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("pool_forward", ss_op_forward);
+static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("pool_backward", ss_op_backward);
 
 static void destroy(struct ss_op *head)
 {
@@ -99,10 +90,14 @@ static enum ss_status create_avg(const struct ss_op_context *context, int block,
 const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
                                              .create = create_max,
                                              .destroy = destroy,
+                                             .forward_cpu = forward_cpu,
+                                             .backward_cpu = backward_cpu,
                                              .forward = &forward_codelet,
                                              .backward = &backward_codelet};
 const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
                                              .create = create_avg,
                                              .destroy = destroy,
+                                             .forward_cpu = forward_cpu,
+                                             .backward_cpu = backward_cpu,
                                              .forward = &forward_codelet,
                                              .backward = &backward_codelet};

@@ -48,20 +48,21 @@ static int add_tensor(struct lowerer *lo, const char *block, const char *what,
     return plan->ntensors++;
 }
 
-/* Linear outputs are plain (N,K), and so is what elementwise layers make of them. */
-static int is_plain(const struct ss_graph *g, ss_value v)
+/* The channel block of a value's layout: convolutions choose, linear outputs are plain (N,K), the
+ * input is NCHW, and the other layers keep what they read. */
+static int layout_block(const struct ss_plan *plan, ss_value v)
 {
-    const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, v)->producer);
+    const struct ss_value_info *info = ss_graph_value(plan->graph, v);
+    const struct ss_layer *l = ss_graph_layer(plan->graph, info->producer);
     switch (l->kind) {
-    case SS_LAYER_LINEAR:
+    case SS_LAYER_INPUT:
         return 1;
-    case SS_LAYER_BATCHNORM2D:
-    case SS_LAYER_RELU:
-    case SS_LAYER_DROPOUT:
-    case SS_LAYER_ADD:
-        return is_plain(g, l->input[0]);
+    case SS_LAYER_LINEAR:
+        return info->c;
+    case SS_LAYER_CONV2D:
+        return plan->options.channel_block ? plan->options.channel_block : info->c;
     default:
-        return 0;
+        return layout_block(plan, l->input[0]);
     }
 }
 
@@ -72,9 +73,7 @@ static int add_activation(struct lowerer *lo, const char *block, const char *wha
     const struct ss_value_info *info = ss_graph_value(g, v);
     struct ss_plan_tensor t = {
         .n = lo->plan->options.batch, .c = info->c, .h = info->h, .w = info->w};
-    int plain = is_plain(g, v);
-    int block_c = lo->plan->options.channel_block;
-    t.block = plain || block_c == 0 ? info->c : block_c;
+    t.block = layout_block(lo->plan, v);
     size_t blocks = (size_t)(t.c + t.block - 1) / (size_t)t.block;
     t.bytes = sizeof(float) * (size_t)t.n * blocks * (size_t)t.block * (size_t)t.h * (size_t)t.w;
     return add_tensor(lo, block, what, t);
@@ -186,6 +185,19 @@ static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int traini
     }
 }
 
+static void touch_residual(struct lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    if (b->residual == lo->input ||
+        layout_block(lo->plan, b->residual) != layout_block(lo->plan, b->y)) {
+        lo->status = ss_fail(SS_ERR_UNSUPPORTED,
+                             "model %s: %s adds values of different layouts (the input or a linear "
+                             "layer's output to a convolution's); put a 1x1 convolution between",
+                             ss_graph_name(lo->plan->graph), b->name);
+        return;
+    }
+    touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
+}
+
 static void lower_forward(struct lowerer *lo, int i, int training)
 {
     struct ss_block *b = &lo->plan->block[i];
@@ -215,7 +227,7 @@ static void lower_forward(struct lowerer *lo, int i, int training)
         touch(t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i, training ? SS_READ_WRITE : SS_READ);
     touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_WRITE);
     if (b->residual >= 0)
-        touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
+        touch_residual(lo, t, b);
     touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
@@ -232,7 +244,9 @@ static void contribute(struct lowerer *lo, ss_value v, int tensor)
 static void lower_backward(struct lowerer *lo, int i)
 {
     struct ss_block *b = &lo->plan->block[i];
-    int dx = b->x == lo->input ? -1 : add_activation(lo, b->name, "dx", b->x);
+    /* A bare activation works in place in dx, also where nobody reads it. */
+    int last = b->x == lo->input && b->kind != SS_BLOCK_ACT;
+    int dx = last ? -1 : add_activation(lo, b->name, "dx", b->x);
     char name[SS_NAME_BYTES];
     snprintf(name, sizeof name, "bwd %.80s", b->name);
     struct ss_plan_task *t = add_task(lo, SS_TASK_BACKWARD, name, PRIORITY_BACKWARD + i);
@@ -257,7 +271,7 @@ static void lower_backward(struct lowerer *lo, int i)
     touch_tensor(lo, t, SS_ROLE_SAVED, b->saved, SS_READ);
     touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_READ);
     touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
-    if (dx >= 0)
+    if (b->x != lo->input)
         contribute(lo, b->x, dx);
     if (b->residual >= 0 && b->residual != lo->input)
         contribute(lo, b->residual, lo->grad[b->y][0]);
