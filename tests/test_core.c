@@ -1,0 +1,352 @@
+/* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "core/atomic_file.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "tests/data_common.h"
+
+static long epochs;
+static double rate;
+static int flag;
+static const char *text;
+static const struct ss_option table[] = {
+    {"epochs", SS_OPT_INT, &epochs, 1, 100, "N", "passes"},
+    {"base-lr", SS_OPT_FLOAT, &rate, 0, 10, "F", "learning rate"},
+    {"no-shuffle", SS_OPT_FLAG, &flag, 0, 0, NULL, "file order"},
+    {"data-dir", SS_OPT_STRING, &text, 0, 0, "DIR", "folder"},
+    {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+};
+
+static void reset(void)
+{
+    ss_log_set_quiet(1);
+    epochs = 7;
+    rate = 0.5;
+    flag = 0;
+    text = "here";
+}
+
+/* Parse up to four arguments behind the command's name. */
+static enum ss_status parse(const char *a, const char *b, const char *c, const char *d, int *help)
+{
+    static char words[5][128]; /* text options point into it */
+    char *argv[6] = {NULL};
+    const char *given[5] = {"train", a, b, c, d};
+    int argc = 0;
+    for (; argc < 5 && given[argc]; argc++) {
+        snprintf(words[argc], sizeof words[argc], "%s", given[argc]);
+        argv[argc] = words[argc];
+    }
+    return ss_options_parse(table, argc, argv, help);
+}
+
+START_TEST(options_accepted)
+{
+    int help = 9;
+    ck_assert_int_eq(parse(NULL, NULL, NULL, NULL, &help), SS_OK);
+    ck_assert(help == 0 && epochs == 7 && flag == 0);
+    ck_assert_int_eq(parse("--epochs", "100", "--no-shuffle", NULL, &help), SS_OK);
+    ck_assert(epochs == 100 && flag == 1);
+    ck_assert_int_eq(parse("--epochs=1", "--base-lr=1e-3", NULL, NULL, &help), SS_OK);
+    ck_assert(epochs == 1 && rate == 1e-3);
+    ck_assert_int_eq(parse("--base-lr", "10", "--epochs", "3", &help), SS_OK);
+    ck_assert(rate == 10 && epochs == 3);
+    ck_assert_int_eq(parse("--data-dir=a=b", NULL, NULL, NULL, &help), SS_OK);
+    ck_assert_str_eq(text, "a=b");
+    ck_assert_int_eq(parse("--data-dir", "--epochs", NULL, NULL, &help), SS_OK);
+    ck_assert_str_eq(text, "--epochs");
+    ck_assert_int_eq(epochs, 3);
+    /* Help wins over everything, also over mistakes before it. */
+    ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL, &help), SS_OK);
+    ck_assert_int_eq(help, 1);
+    ck_assert_int_eq(parse("-h", NULL, NULL, NULL, &help), SS_OK);
+    ck_assert_int_eq(help, 1);
+}
+END_TEST
+
+static const struct {
+    const char *argument[2], *message;
+} refused[] = {
+    {{"--epoch", "3"}, "train: unknown option --epoch; did you mean --epochs?"},
+    {{"--base-rl=3", NULL}, "did you mean --base-lr?"},
+    {{"--nothing-like-it", NULL},
+     "train: unknown option --nothing-like-it; see starstep train --help"},
+    {{"--a-name-that-is-longer-than-any-option-could-ever-be-and-then-some-more=1", NULL},
+     "unknown option --a-name-that"},
+    {{"--epochs", NULL}, "train: --epochs needs a value (N)"},
+    {{"--data-dir", NULL}, "--data-dir needs a value (DIR)"},
+    {{"--epochs=", NULL}, "--epochs: \"\" is not an integer"},
+    {{"--epochs", "3x"}, "--epochs: \"3x\" is not an integer"},
+    {{"--epochs", "1.5"}, "is not an integer"},
+    {{"--epochs", "0"}, "--epochs: 0 is out of range; give 1 to 100"},
+    {{"--epochs", "101"}, "out of range"},
+    {{"--epochs", "-1"}, "out of range"},
+    {{"--epochs", "99999999999999999999"}, "out of range"},
+    {{"--base-lr", "10.01"}, "--base-lr: 10.01 is out of range; give 0 to 10"},
+    {{"--base-lr", "nan"}, "out of range"},
+    {{"--base-lr", "inf"}, "out of range"},
+    {{"--base-lr", "fast"}, "--base-lr: \"fast\" is not a number"},
+    {{"--no-shuffle=1", NULL}, "train: --no-shuffle takes no value"},
+    {{"epochs", "3"}, "train: unexpected argument \"epochs\""},
+    {{"--", NULL}, "unexpected argument \"--\""},
+    {{"-e", "3"}, "unexpected argument \"-e\""},
+    {{"", NULL}, "unexpected argument \"\""},
+};
+
+START_TEST(options_refused)
+{
+    int help;
+    expect_error(parse(refused[_i].argument[0], refused[_i].argument[1], NULL, NULL, &help),
+                 SS_ERR_INVALID, refused[_i].message);
+    ck_assert(epochs == 7 && rate == 0.5 && flag == 0);
+    ck_assert_str_eq(text, "here");
+}
+END_TEST
+
+START_TEST(options_help)
+{
+    char *out = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&out, &bytes);
+    ck_assert_ptr_nonnull(f);
+    ss_options_print(f, table);
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(out, "--epochs N "));
+    ck_assert_ptr_nonnull(strstr(out, "passes (default 7)"));
+    ck_assert_ptr_nonnull(strstr(out, "learning rate (default 0.5)"));
+    ck_assert_ptr_nonnull(strstr(out, "folder (default here)"));
+    ck_assert_ptr_nonnull(strstr(out, "file order\n"));
+    free(out);
+}
+END_TEST
+
+START_TEST(int_lists)
+{
+    static const char *const bad[] = {"",      "1,2",   "1,2,3,4", "1,2,3,", "1,,3",   ",1,2",
+                                      "1;2;3", "a,b,c", "1,2,x",   "1,2,3x", "1.5,2,3"};
+    int out[3] = {-7, -7, -7};
+    ck_assert_int_eq(ss_parse_int_list("width", "1,65536,3", 3, 1, 65536, out), SS_OK);
+    ck_assert(out[0] == 1 && out[1] == 65536 && out[2] == 3);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        expect_error(ss_parse_int_list("width", bad[i], 3, 1, 65536, out), SS_ERR_INVALID,
+                     "--width: \"");
+        ck_assert_msg(strstr(ss_log_last_error(), "is not a list of 3 integers") != NULL, "%s",
+                      bad[i]);
+    }
+    expect_error(ss_parse_int_list("width", "1,0,3", 3, 1, 65536, out), SS_ERR_INVALID,
+                 "--width: 0 is out of range; give 1 to 65536");
+    expect_error(ss_parse_int_list("width", "1,2,-3", 3, 1, 65536, out), SS_ERR_INVALID, "-3");
+    expect_error(ss_parse_int_list("width", "1,2,65537", 3, 1, 65536, out), SS_ERR_INVALID,
+                 "65537");
+    expect_error(ss_parse_int_list("width", "1,2,99999999999999999999", 3, 1, 65536, out),
+                 SS_ERR_INVALID, "out of range");
+    ck_assert(out[0] == 1 && out[1] == 65536 && out[2] == 3); /* untouched by failures */
+}
+END_TEST
+
+/* The published known-answer vectors of Philox4x32-10 (Random123, kat_vectors). */
+START_TEST(philox_vectors)
+{
+    static const struct {
+        uint32_t counter[4], key[2], out[4];
+    } known[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+         {UINT32_MAX, UINT32_MAX},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t out[4];
+        ss_philox4x32(known[i].key, known[i].counter, out);
+        for (int k = 0; k < 4; k++)
+            ck_assert_uint_eq(out[k], known[i].out[k]);
+    }
+}
+END_TEST
+
+START_TEST(rng_streams)
+{
+    /* A stream is a function of its four numbers, and all of them count. */
+    static const uint32_t with[5][4] = {{5, SS_RNG_INIT, 1, 2},
+                                        {6, SS_RNG_INIT, 1, 2},
+                                        {5, SS_RNG_SHUFFLE, 1, 2},
+                                        {5, SS_RNG_INIT, 2, 2},
+                                        {5, SS_RNG_INIT, 1, 3}};
+    uint32_t first[5];
+    for (int i = 0; i < 5; i++) {
+        struct ss_rng a, b;
+        ss_rng_open(&a, with[i][0], (enum ss_rng_domain)with[i][1], with[i][2], with[i][3]);
+        b = a;
+        first[i] = ss_rng_u32(&a);
+        for (int k = 0; k < 1000; k++) {
+            ck_assert_uint_eq(k ? ss_rng_u32(&a) : first[i], ss_rng_u32(&b));
+        }
+        for (int j = 0; j < i; j++)
+            ck_assert_uint_ne(first[i], first[j]);
+    }
+    /* The seed's upper half counts as well. */
+    struct ss_rng a, b;
+    ss_rng_open(&a, 1, SS_RNG_INIT, 0, 0);
+    ss_rng_open(&b, 1 | 1ull << 40, SS_RNG_INIT, 0, 0);
+    ck_assert_uint_ne(ss_rng_u32(&a), ss_rng_u32(&b));
+}
+END_TEST
+
+START_TEST(rng_ranges)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, 3, SS_RNG_AUGMENT, 0, 0);
+    double sum = 0;
+    for (int i = 0; i < 100000; i++) {
+        float u = ss_rng_uniform(&rng);
+        ck_assert(u >= 0 && u < 1);
+        sum += (double)u;
+    }
+    ck_assert_double_eq_tol(sum / 100000, 0.5, 0.005); /* 5 standard deviations */
+
+    /* Counts of each of n values: chi-square below its mean + 6 sigma. */
+    static const uint32_t ns[] = {1, 2, 3, 7, 9, 64, 100};
+    for (size_t k = 0; k < sizeof ns / sizeof *ns; k++) {
+        int count[100] = {0}, draws = 100000;
+        for (int i = 0; i < draws; i++) {
+            uint32_t x = ss_rng_below(&rng, ns[k]);
+            ck_assert_uint_lt(x, ns[k]);
+            count[x]++;
+        }
+        double expected = draws / (double)ns[k], chi2 = 0;
+        for (uint32_t i = 0; i < ns[k]; i++)
+            chi2 += (count[i] - expected) * (count[i] - expected) / expected;
+        ck_assert_double_le(chi2, ns[k] - 1 + 6 * sqrt(2.0 * (ns[k] - 1)));
+    }
+    /* Plain modulo would draw the lowest third of these values in half of all cases. */
+    uint32_t n = 3u << 30;
+    int low = 0;
+    for (int i = 0; i < 10000; i++) {
+        uint32_t x = ss_rng_below(&rng, n);
+        ck_assert_uint_lt(x, n);
+        low += x < 1u << 30;
+    }
+    ck_assert_int_le(abs(low - 3333), 283); /* 6 standard deviations; modulo: 5000 */
+}
+END_TEST
+
+START_TEST(status_names)
+{
+    for (int i = SS_OK; i <= SS_ERR_INTERRUPTED; i++) {
+        const char *name = ss_status_name((enum ss_status)i);
+        ck_assert_str_ne(name, "unknown");
+        for (int j = SS_OK; j < i; j++)
+            ck_assert_str_ne(name, ss_status_name((enum ss_status)j));
+    }
+    ck_assert_str_eq(ss_status_name(SS_OK), "ok");
+    ck_assert_str_eq(ss_status_name(SS_ERR_FORMAT), "format");
+    ck_assert_str_eq(ss_status_name((enum ss_status)999), "unknown");
+}
+END_TEST
+
+static int holds(const char *name, const char *content)
+{
+    size_t size;
+    uint8_t *bytes = read_file(name, &size);
+    int same = size == strlen(content) && !memcmp(bytes, content, size);
+    free(bytes);
+    return same;
+}
+
+START_TEST(atomic_file)
+{
+    struct ss_atomic_file *f;
+    make_folder();
+    ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
+    ck_assert_int_eq(ss_atomic_write(f, "old", 3), SS_OK);
+    ck_assert(!has_file("a"));
+    ck_assert_int_eq(ss_atomic_commit(f), SS_OK);
+    ck_assert(holds("a", "old"));
+    ck_assert_int_eq(count_files(NULL), 1);
+
+    /* Given up: nothing changes. */
+    ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
+    ck_assert_int_eq(ss_atomic_write(f, "new", 3), SS_OK);
+    ss_atomic_abort(f);
+    ss_atomic_abort(NULL);
+    ck_assert(holds("a", "old"));
+    ck_assert_int_eq(count_files(NULL), 1);
+
+    /* Left by a killed run of the same process number: no obstacle. */
+    char left[64];
+    snprintf(left, sizeof left, "a.tmp.%ld", (long)getpid());
+    write_file(left, "half", 4);
+    ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
+    ck_assert_int_eq(ss_atomic_write(f, "new", 3), SS_OK);
+    ck_assert_int_eq(ss_atomic_write(f, NULL, 0), SS_OK);
+    ck_assert_int_eq(ss_atomic_commit(f), SS_OK);
+    ck_assert(holds("a", "new"));
+    ck_assert_int_eq(count_files(NULL), 1);
+
+    expect_error(ss_atomic_open(in_folder("missing/a"), &f), SS_ERR_IO, "missing/a.tmp.");
+    expect_error(ss_atomic_open(in_folder("a/b"), &f), SS_ERR_IO, "cannot create the file");
+    expect_error(ss_atomic_sync_folder(in_folder("missing")), SS_ERR_IO, "cannot open the folder");
+    remove_folder();
+}
+END_TEST
+
+/* A file size limit stands for a full disk: the write fails in the middle. */
+START_TEST(atomic_file_full)
+{
+    static char page[4096];
+    struct ss_atomic_file *f;
+    struct rlimit limit = {16384, 16384};
+    make_folder();
+    write_file("a", "old", 3);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
+    enum ss_status status = SS_OK;
+    int reported = 0;
+    for (int i = 0; i < 100; i++) {
+        enum ss_status was = status;
+        status = ss_atomic_write(f, page, sizeof page);
+        ck_assert(was == SS_OK || status == was);
+        reported += was == SS_OK && status != SS_OK;
+    }
+    ck_assert_int_eq(reported, 1);
+    ck_assert_int_eq(status, SS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "is unchanged"));
+    ck_assert_int_eq(ss_atomic_commit(f), SS_ERR_IO);
+    ck_assert(holds("a", "old"));
+    ck_assert_int_eq(count_files(NULL), 1);
+    remove_folder();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core");
+    TCase *t = tcase_create("options");
+    tcase_add_checked_fixture(t, reset, NULL);
+    tcase_add_test(t, options_accepted);
+    tcase_add_loop_test(t, options_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_test(t, options_help);
+    tcase_add_test(t, int_lists);
+    suite_add_tcase(suite, t);
+    t = tcase_create("rng");
+    tcase_add_test(t, philox_vectors);
+    tcase_add_test(t, rng_streams);
+    tcase_add_test(t, rng_ranges);
+    suite_add_tcase(suite, t);
+    t = tcase_create("status and files");
+    tcase_add_test(t, status_names);
+    tcase_add_test(t, atomic_file);
+    tcase_add_test(t, atomic_file_full);
+    suite_add_tcase(suite, t);
+    return run_suite(suite);
+}

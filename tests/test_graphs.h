@@ -1,0 +1,115 @@
+/* test_graphs.h: small models built by hand, for the tests of plans and executors. Between them
+ * they use every layer kind, every way in which layers fuse, and values with several readers. */
+#ifndef SS_TESTS_TEST_GRAPHS_H
+#define SS_TESTS_TEST_GRAPHS_H
+
+#include "graph/graph.h"
+
+enum { TEST_CLASSES = 5, TEST_SIDE = 8 };
+
+static inline ss_value conv_bn(struct ss_graph *g, ss_value x, const char *conv, const char *bn,
+                               int channels, int kernel, int stride)
+{
+    x = ss_conv2d(g, x, conv, channels, kernel, stride, kernel / 2, 0);
+    return ss_batchnorm2d(g, x, bn);
+}
+
+/* A ResNet's block: addition, then ReLU, and a strided 1x1 shortcut. */
+static inline void build_resnet(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 6, 3, 1));
+    ss_value y = ss_relu(g, conv_bn(g, x, "conv1", "bn1", 18, 3, 2));
+    y = conv_bn(g, y, "conv2", "bn2", 18, 3, 1);
+    ss_value shortcut = conv_bn(g, x, "down", "down_bn", 18, 1, 2);
+    x = ss_relu(g, ss_add(g, y, shortcut));
+    /* An identity block behind it: the shortcut is the block's own input. */
+    y = ss_relu(g, conv_bn(g, x, "conv3", "bn3", 18, 3, 1));
+    y = conv_bn(g, y, "conv4", "bn4", 18, 3, 1);
+    x = ss_relu(g, ss_add(g, y, x));
+    x = ss_avgpool2d(g, x, 4, 4);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
+/* VGG and a multi-layer perceptron: no normalisation, biases, linear layers in a row. */
+static inline void build_chain(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_relu(g, ss_conv2d(g, x, "conv1", 7, 3, 1, 1, 1));
+    x = ss_maxpool2d(g, x, 2, 2, 0);
+    x = ss_dropout(g, ss_relu(g, ss_conv2d(g, x, "conv2", 17, 3, 1, 0, 1)), 0.25f);
+    x = ss_relu(g, ss_linear(g, x, "fc1", 19));
+    x = ss_dropout(g, x, 0.5f);
+    x = ss_relu(g, ss_linear(g, x, "fc2", 11));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc3", TEST_CLASSES));
+}
+
+/* Layers that nothing fuses with: additions of bare convolutions, BatchNorm and dropout behind a
+ * pool, ReLU in front of a convolution. */
+static inline void build_bare(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    ss_value a = ss_conv2d(g, x, "a", 9, 3, 1, 1, 1), b = ss_conv2d(g, x, "b", 9, 1, 1, 0, 0);
+    x = ss_add(g, a, b);
+    x = ss_maxpool2d(g, x, 3, 2, 1);
+    x = ss_batchnorm2d(g, x, "bn");
+    ss_value pre = ss_relu(g, x);
+    ss_value y = ss_conv2d(g, pre, "c", 9, 3, 1, 1, 0);
+    x = ss_add(g, x, y); /* pre-activation shortcut: around the ReLU */
+    x = ss_relu(g, ss_add(g, x, x));
+    x = ss_avgpool2d(g, x, 2, 2);
+    x = ss_dropout(g, x, 0.25f);
+    x = ss_relu(g, ss_batchnorm2d(g, x, "bn2"));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
+/* A value with four readers, one of them an addition. */
+static inline void build_fan(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 8, 3, 1));
+    ss_value a = ss_relu(g, conv_bn(g, x, "a", "a_bn", 8, 3, 1));
+    ss_value b = ss_conv2d(g, x, "b", 8, 1, 1, 0, 1);
+    ss_value c = ss_dropout(g, ss_conv2d(g, x, "c", 8, 3, 1, 1, 0), 0.1f);
+    x = ss_add(g, ss_add(g, a, b), ss_add(g, c, x));
+    x = ss_avgpool2d(g, x, 7, 7); /* leaves the last row and column out */
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
+/* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
+static inline void build_front(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    ss_value a = ss_batchnorm2d(g, x, "bn");
+    a = ss_relu(g, ss_conv2d(g, a, "a", 7, 3, 2, 1, 1));
+    ss_value b = ss_conv2d(g, ss_avgpool2d(g, x, 2, 2), "b", 7, 3, 1, 1, 1);
+    ss_value c = ss_conv2d(g, ss_maxpool2d(g, x, 2, 2, 0), "c", 7, 1, 1, 0, 0);
+    ss_value d = ss_relu(g, ss_linear(g, x, "d", 13));
+    ss_value y = ss_linear(g, ss_add(g, ss_add(g, a, b), c), "e", 13);
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_add(g, d, y), "fc", TEST_CLASSES));
+}
+
+static const struct test_graph {
+    const char *name;
+    void (*build)(struct ss_graph *g);
+} test_graphs[] = {{"resnet", build_resnet},
+                   {"chain", build_chain},
+                   {"bare", build_bare},
+                   {"fan", build_fan},
+                   {"front", build_front}};
+enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
+
+/* NULL after a mistake, which was reported. */
+static inline struct ss_graph *make_test_graph(int which)
+{
+    struct ss_graph *g = ss_graph_create(test_graphs[which].name);
+    if (!g)
+        return NULL;
+    test_graphs[which].build(g);
+    if (ss_graph_finish(g) == SS_OK)
+        return g;
+    ss_graph_destroy(g);
+    return NULL;
+}
+
+#endif
