@@ -48,9 +48,9 @@ static enum ss_status start_starpu(struct ss_runtime *rt)
         unsigned have = starpu_cpu_worker_get_count();
         starpu_shutdown();
         return ss_fail(SS_ERR_LIBRARY,
-                       "StarPU started %u CPU workers, %d are needed; was it built with a small "
-                       "--enable-maxcpus?",
-                       have, workers);
+                       "StarPU started %u CPU workers, %d are needed; give --workers %u, or build "
+                       "StarPU with a larger --enable-maxcpus",
+                       have, workers, have > 2 ? have - 1 : 1);
     }
     return SS_OK;
 }
