@@ -26,6 +26,19 @@ static enum ss_status open_data(struct ss_session *s, int training)
     return ss_dataset_open_cifar100(o->data_dir, SS_SPLIT_TEST, &s->test);
 }
 
+/* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
+static enum ss_status check_batch(const struct ss_session *s)
+{
+    size_t most = s->train ? s->train->count / (size_t)ss_comm_size(s->comm) : 0;
+    if (s->train && (size_t)s->batch > most)
+        return ss_fail(SS_ERR_INVALID,
+                       "%s: %zu images do not fill one batch of %d on each of %d ranks; give a "
+                       "--batch-size of at most %zu",
+                       s->train->path, s->train->count, s->batch, ss_comm_size(s->comm),
+                       most * (size_t)ss_comm_size(s->comm));
+    return SS_OK;
+}
+
 static enum ss_status check_data(struct ss_session *s)
 {
     char text[32];
@@ -119,6 +132,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
     SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
     SS_TRY(check_data(s));
+    SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
     return check_collectives(s);
 }
