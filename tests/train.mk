@@ -2,3 +2,7 @@ check_PROGRAMS += tests/test_exec
 tests_test_exec_SOURCES = tests/test_exec.c tests/test_graphs.h
 tests_test_exec_LDADD = $(TEST_LIBS) -lm
 TESTS += tests/test_exec
+
+CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_ranks.sh tests/test_soak.sh
+TESTS += $(CLI_TESTS)
+EXTRA_DIST += $(CLI_TESTS) tests/common.sh

@@ -1,0 +1,597 @@
+/* test_exec.c: plans bound to kernels and StarPU, on the models of test_graphs.h: gradients of
+ * whole steps by finite differences, and what may not change a result: slots, load workers, the
+ * batch size of an evaluation, bucket sizes, a second executor, saving and loading. */
+#include <check.h>
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/rng.h"
+#include "runtime/exec.h"
+#include "tests/test_graphs.h"
+#include "train/state.h"
+
+enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1 };
+
+#define OK(call) ck_assert_msg((call) == SS_OK, #call ": %s", ss_log_last_error())
+
+/* What all tests share. */
+static struct ss_dataset data;
+static uint8_t records[IMAGES * RECORD];
+static struct ss_comm *comm;
+
+/* Images of smooth random patterns, whose mean colour hints at the label. */
+static void make_data(void)
+{
+    struct ss_rng rng;
+    data = (struct ss_dataset){.name = "test",
+                               .path = "test",
+                               .count = IMAGES,
+                               .channels = 3,
+                               .height = TEST_SIDE,
+                               .width = TEST_SIDE,
+                               .classes = TEST_CLASSES,
+                               .mean = {0.5f, 0.5f, 0.5f},
+                               .std = {0.25f, 0.25f, 0.25f},
+                               .records = records,
+                               .record_bytes = RECORD,
+                               .image_offset = 1,
+                               .label_offset = 0};
+    ss_dataset_fill_table(&data);
+    ss_rng_open(&rng, 7, SS_RNG_SYNTHETIC, 0, 0);
+    for (int i = 0; i < IMAGES; i++) {
+        uint8_t *r = records + (size_t)i * RECORD;
+        r[0] = (uint8_t)ss_rng_below(&rng, TEST_CLASSES);
+        for (int k = 1; k < RECORD; k++)
+            r[k] = (uint8_t)(20 * r[0] + ss_rng_below(&rng, 170));
+    }
+}
+
+/* One model, bound. */
+struct bound {
+    struct ss_graph *graph;
+    struct ss_plan *plan;
+    struct ss_runtime *runtime;
+    struct ss_exec *exec;
+    sem_t in_flight;
+    double loss; /* mean, of the last step reported */
+    uint64_t reported;
+    int in_order;
+    double lr;
+    int augment;
+};
+
+static void on_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+{
+    struct bound *b = arg;
+    (void)lr;
+    b->in_order &= step > b->reported || step == 1;
+    b->reported = step;
+    b->loss = m ? m->loss / m->count : NAN;
+    sem_post(&b->in_flight);
+}
+
+struct setting {
+    int which, batch, slots, slices, block;
+    double bucket_mb;
+    float momentum, weight_decay;
+    enum ss_conv_algo algo;
+};
+static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT};
+
+static struct ss_runtime *start_runtime(int threads, int workers)
+{
+    static struct ss_runtime runtime;
+    struct ss_placement placement;
+    OK(ss_placement_decide(threads, workers, 0, 1, &placement));
+    OK(ss_runtime_start(&runtime, &placement));
+    return &runtime;
+}
+
+static void bind_plan(struct bound *b, const struct setting *s, struct ss_runtime *runtime)
+{
+    memset(b, 0, sizeof *b);
+    b->in_order = b->augment = 1;
+    b->lr = 0.05;
+    b->runtime = runtime;
+    b->graph = make_test_graph(s->which);
+    ck_assert_msg(b->graph != NULL, "%s", ss_log_last_error());
+    struct ss_plan_options options = {.batch = s->batch,
+                                      .channel_block =
+                                          s->block == NONE ? ss_cpu_preferred_block() : s->block,
+                                      .bucket_mb = s->bucket_mb,
+                                      .first_bucket_mb = s->bucket_mb,
+                                      .slices = s->slices};
+    OK(ss_plan_lower(b->graph, &options, &b->plan));
+    sem_init(&b->in_flight, 0, (unsigned)s->slots);
+    struct ss_exec_options exec = {.runtime = runtime,
+                                   .comm = comm,
+                                   .plan = b->plan,
+                                   .conv_algo = s->algo,
+                                   .training = 1,
+                                   .slots = s->slots,
+                                   .seed = 11,
+                                   .momentum = s->momentum,
+                                   .weight_decay = s->weight_decay,
+                                   .report = {on_report, b}};
+    OK(ss_exec_create(&exec, &b->exec));
+    OK(ss_state_init(b->exec, b->plan, 3));
+}
+
+static void unbind(struct bound *b)
+{
+    ss_exec_destroy(b->exec);
+    ss_plan_destroy(b->plan);
+    ss_graph_destroy(b->graph);
+    sem_destroy(&b->in_flight);
+}
+
+/* Submit training step `number` on the images from `first` on, and do not wait for it. */
+static void submit(struct bound *b, uint64_t number, double lr, int first)
+{
+    uint32_t sample[64];
+    for (int i = 0; i < b->plan->options.batch; i++)
+        sample[i] = (uint32_t)((first + i) % IMAGES);
+    struct ss_exec_step step = {.step = number,
+                                .lr = lr,
+                                .dataset = &data,
+                                .epoch = 0,
+                                .augment = b->augment,
+                                .sample = sample};
+    sem_wait(&b->in_flight);
+    OK(ss_exec_submit_train(b->exec, &step));
+}
+
+/* One step alone; returns the loss before the update. Always step 1, so that dropout is the same.
+ */
+static double one_step(struct bound *b, double lr)
+{
+    submit(b, 1, lr, 0);
+    OK(ss_exec_wait(b->exec));
+    return b->loss;
+}
+
+static uint64_t train(struct bound *b, int steps)
+{
+    for (int k = 1; k <= steps; k++)
+        submit(b, (uint64_t)k, b->lr, k * b->plan->options.batch);
+    OK(ss_exec_wait(b->exec));
+    ck_assert(b->in_order);
+    ck_assert_uint_eq(b->reported, (uint64_t)steps);
+    return ss_exec_hash_params(b->exec);
+}
+
+static const struct ss_param *param_of(const struct bound *b, int i)
+{
+    return ss_graph_param(b->graph, b->plan->param[i].graph_param);
+}
+
+/* Finite differences. */
+
+static float **get_params(const struct bound *b)
+{
+    float **all = calloc((size_t)b->plan->nparams, sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (int i = 0; i < b->plan->nparams; i++) {
+        if (param_of(b, i)->role == SS_PARAM_NUM_BATCHES)
+            continue;
+        all[i] = malloc((size_t)b->plan->param[i].elements * sizeof **all);
+        ck_assert_ptr_nonnull(all[i]);
+        OK(ss_exec_get_param(b->exec, i, all[i]));
+    }
+    return all;
+}
+
+static void set_params(const struct bound *b, float *const *all)
+{
+    for (int i = 0; i < b->plan->nparams; i++)
+        if (all[i])
+            OK(ss_exec_set_param(b->exec, i, all[i]));
+}
+
+static void free_params(const struct bound *b, float **all)
+{
+    for (int i = 0; i < b->plan->nparams; i++)
+        free(all[i]);
+    free(all);
+}
+
+/* BatchNorm starts as the identity, where mistakes hide; move gamma and beta away from it. */
+static void shake(const struct bound *b)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, 5, SS_RNG_SYNTHETIC, 1, 0);
+    float **all = get_params(b);
+    for (int i = 0; i < b->plan->nparams; i++)
+        if (param_of(b, i)->role == SS_PARAM_GAMMA || param_of(b, i)->role == SS_PARAM_BETA)
+            for (int64_t k = 0; k < b->plan->param[i].elements; k++)
+                all[i][k] += ss_rng_uniform(&rng) - 0.5f;
+    set_params(b, all);
+    free_params(b, all);
+}
+
+/* Central difference in element k of parameter i, with step h. */
+static double difference(struct bound *b, float *const *all, int i, int64_t k, float h)
+{
+    float keep = all[i][k], up = keep + h, down = keep - h;
+    all[i][k] = up;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    double above = one_step(b, 0);
+    all[i][k] = down;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    double below = one_step(b, 0);
+    all[i][k] = keep;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    return (above - below) / ((double)up - (double)down);
+}
+
+static float largest(const float *a, const float *b, int64_t n)
+{
+    float most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = fmaxf(most, fabsf(a[k] - b[k]));
+    return most;
+}
+
+/* A step of learning rate 1 without momentum is the gradient. Compared at the element with the
+ * largest gradient and at random ones. ReLU and max pooling have kinks: of two widths of the
+ * difference, one must agree. */
+static void check_gradients(struct bound *b)
+{
+    enum { SAMPLES = 4 };
+    struct ss_rng rng;
+    ss_rng_open(&rng, 9, SS_RNG_SYNTHETIC, 2, 0);
+    shake(b);
+    float **before = get_params(b);
+    double loss = one_step(b, 1);
+    ck_assert(isfinite(loss) && loss > 0.1);
+    float **after = get_params(b);
+    set_params(b, before);
+    ck_assert_double_eq(one_step(b, 0), loss); /* nothing else remembers the step */
+    for (int i = 0; i < b->plan->nparams; i++) {
+        int64_t n = b->plan->param[i].elements, at = 0;
+        if (b->plan->param[i].bucket < 0)
+            continue;
+        float scale = largest(before[i], after[i], n);
+        ck_assert_msg(scale > 0, "%s: %s has no gradient", ss_graph_name(b->graph),
+                      param_of(b, i)->name);
+        while (fabsf(before[i][at] - after[i][at]) < scale)
+            at++;
+        for (int s = 0; s < SAMPLES; s++) {
+            int64_t k = s ? (int64_t)ss_rng_below(&rng, (uint32_t)n) : at;
+            double gradient = (double)before[i][k] - (double)after[i][k], found = 0, error = 1;
+            static const float width[] = {1e-2f, 2e-3f, 5e-4f};
+            double bound = 2e-2 * (fabs(gradient) + 0.2 * (double)scale) + 1e-4;
+            for (int w = 0; w < 3 && error > bound; w++) {
+                found = difference(b, before, i, k, width[w]);
+                error = fabs(found - gradient);
+            }
+            ck_assert_msg(error <= bound,
+                          "%s: d loss / d %s[%lld]: the step says %.6g, differences say %.6g "
+                          "(largest of the parameter: %.3g)",
+                          ss_graph_name(b->graph), param_of(b, i)->name, (long long)k, gradient,
+                          found, (double)scale);
+        }
+    }
+    free_params(b, before);
+    free_params(b, after);
+}
+
+START_TEST(gradients)
+{
+    struct bound b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    check_gradients(&b);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Other layouts than this processor's own: NHWC, and blocks of 8; the convolutions' fast choice. */
+START_TEST(gradients_elsewhere)
+{
+    struct ss_runtime *runtime = start_runtime(2, 1);
+    static const int blocks[] = {0, 8, 16};
+    for (int i = 0; i < 3; i++) {
+        struct bound b;
+        struct setting s = usual;
+        if (blocks[i] > ss_cpu_preferred_block())
+            continue; /* reference code only, slow */
+        s.block = blocks[i];
+        s.bucket_mb = 1e-6;
+        s.algo = SS_CONV_AUTO;
+        bind_plan(&b, &s, runtime);
+        check_gradients(&b);
+        unbind(&b);
+    }
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* SGD over several steps against its definition, with the gradients of single steps:
+ *     v = momentum * v + g + weight_decay * p,   p = p - lr * v */
+START_TEST(momentum)
+{
+    enum { STEPS = 3 };
+    struct bound probe, b;
+    struct setting s = usual, plain = usual;
+    const float lr = 0.1f;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = plain.which = 1;
+    s.momentum = 0.9f;
+    s.weight_decay = 0.02f;
+    bind_plan(&b, &s, runtime);
+    bind_plan(&probe, &plain, runtime);
+    float **p = get_params(&b), **v = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++)
+        memset(v[i], 0, (size_t)b.plan->param[i].elements * sizeof(float));
+    for (int k = 1; k <= STEPS; k++) {
+        set_params(&probe, p);
+        submit(&probe, (uint64_t)k, 1, k);
+        OK(ss_exec_wait(probe.exec));
+        submit(&b, (uint64_t)k, (double)lr, k);
+        OK(ss_exec_wait(b.exec));
+        float **stepped = get_params(&probe), **now = get_params(&b);
+        for (int i = 0; i < b.plan->nparams; i++)
+            for (int64_t j = 0; j < b.plan->param[i].elements; j++) {
+                float g = p[i][j] - stepped[i][j];
+                v[i][j] = s.momentum * v[i][j] + g + s.weight_decay * p[i][j];
+                float want = p[i][j] - lr * v[i][j];
+                ck_assert_msg(fabsf(want - now[i][j]) <= 1e-6f + 1e-5f * fabsf(want),
+                              "step %d: %s[%lld] is %.9g instead of %.9g", k, param_of(&b, i)->name,
+                              (long long)j, (double)now[i][j], (double)want);
+                p[i][j] = now[i][j];
+            }
+        free_params(&b, stepped);
+        free_params(&b, now);
+    }
+    free_params(&b, p);
+    free_params(&b, v);
+    unbind(&probe);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* What may not change a result. */
+
+static uint64_t train_with(const struct setting *s, int threads, int workers)
+{
+    struct bound b;
+    struct ss_runtime *runtime = start_runtime(threads, workers);
+    bind_plan(&b, s, runtime);
+    uint64_t hash = train(&b, 9);
+    ck_assert(isfinite(b.loss));
+    unbind(&b);
+    ss_runtime_stop(runtime);
+    return hash;
+}
+
+START_TEST(same_bits)
+{
+    struct setting s = usual;
+    s.which = _i;
+    s.momentum = 0.9f;
+    s.weight_decay = 1e-3f;
+    uint64_t want = train_with(&s, 1, 1);
+    ck_assert_uint_eq(train_with(&s, 1, 1), want);
+    ck_assert_uint_eq(train_with(&s, 1, 3), want);
+    s.slots = 1;
+    ck_assert_uint_eq(train_with(&s, 1, 3), want);
+    s.slots = 7;
+    s.slices = 1;
+    ck_assert_uint_eq(train_with(&s, 1, 2), want);
+    s.slices = BATCH;
+    ck_assert_uint_eq(train_with(&s, 1, 2), want);
+}
+END_TEST
+
+/* Bucket sizes change where parameters lie, not their values. */
+START_TEST(same_values_in_other_buckets)
+{
+    struct bound a, b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    s.momentum = 0.9f;
+    bind_plan(&a, &s, runtime);
+    s.bucket_mb = 1e-6;
+    bind_plan(&b, &s, runtime);
+    ck_assert_int_gt(b.plan->nbuckets, a.plan->nbuckets);
+    train(&a, 5);
+    train(&b, 5);
+    float **x = get_params(&a), **y = get_params(&b);
+    for (int i = 0; i < a.plan->nparams; i++)
+        if (x[i])
+            ck_assert_mem_eq(x[i], y[i], (size_t)a.plan->param[i].elements * sizeof(float));
+    free_params(&a, x);
+    free_params(&b, y);
+    unbind(&a);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+static struct ss_metrics evaluate(struct bound *b)
+{
+    uint32_t sample[64];
+    int batch = b->plan->options.batch;
+    struct ss_exec_step step = {.dataset = &data, .sample = sample};
+    ss_exec_reset_eval(b->exec);
+    for (int first = 0; first < IMAGES; first += batch) {
+        for (int i = 0; i < batch; i++)
+            sample[i] = first + i < IMAGES ? (uint32_t)(first + i) : UINT32_MAX;
+        OK(ss_exec_submit_eval(b->exec, &step));
+    }
+    OK(ss_exec_wait(b->exec));
+    return ss_exec_eval_metrics(b->exec);
+}
+
+/* Every image once, whatever the batch; evaluation leaves the model alone. */
+START_TEST(evaluation)
+{
+    static const int batches[] = {BATCH, 1, 7, IMAGES, 32};
+    struct ss_metrics want = {0};
+    struct bound b, other;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    train(&b, 3);
+    float **all = get_params(&b);
+    for (int i = 0; i < 5; i++) {
+        s.batch = batches[i];
+        s.slots = 1 + i;
+        s.slices = s.batch < 3 ? 1 : 3;
+        bind_plan(&other, &s, runtime);
+        set_params(&other, all);
+        uint64_t hash = ss_exec_hash_params(other.exec);
+        struct ss_metrics m = evaluate(&other);
+        if (i == 0)
+            want = m;
+        ck_assert_double_eq(m.count, IMAGES);
+        ck_assert_double_eq(m.bad, 0);
+        ck_assert_double_eq(m.correct, want.correct);
+        ck_assert_double_eq_tol(m.loss, want.loss, 1e-5 * want.loss);
+        /* Again: the same bits, and nothing has moved. */
+        struct ss_metrics again = evaluate(&other);
+        ck_assert_mem_eq(&again, &m, sizeof m);
+        ck_assert_uint_eq(ss_exec_hash_params(other.exec), hash);
+        float **now = get_params(&other);
+        for (int k = 0; k < b.plan->nparams; k++)
+            if (all[k])
+                ck_assert_mem_eq(now[k], all[k], (size_t)b.plan->param[k].elements * sizeof(float));
+        free_params(&other, now);
+        unbind(&other);
+    }
+    free_params(&b, all);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Training learns: the loss over the few images falls. */
+START_TEST(learns)
+{
+    struct bound b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(2, 1);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    b.augment = 0;
+    b.lr = _i == 1 ? 0.2 : 0.02; /* without BatchNorm, and with much dropout, it takes more */
+    struct ss_metrics before = evaluate(&b);
+    train(&b, 200);
+    struct ss_metrics after = evaluate(&b);
+    ck_assert_msg(after.loss < 0.9 * before.loss, "%s: the loss went from %g to %g",
+                  ss_graph_name(b.graph), before.loss / IMAGES, after.loss / IMAGES);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Saved and loaded into another executor, all is there to the bit, and training goes on alike. */
+START_TEST(save_and_load)
+{
+    struct bound a, b;
+    struct setting s = usual;
+    char path[64] = "/tmp/test_exec.XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = _i;
+    bind_plan(&a, &s, runtime);
+    train(&a, 4);
+    OK(ss_state_save(a.exec, a.plan, path, 4711));
+    s.bucket_mb = 1e-6; /* the file does not know of buckets */
+    bind_plan(&b, &s, runtime);
+    OK(ss_state_init(b.exec, b.plan, 99));
+    int64_t batches = -1;
+    OK(ss_state_load(b.exec, b.plan, path, &batches));
+    int normalised = 0;
+    for (int i = 0; i < a.plan->nparams; i++)
+        normalised |= param_of(&a, i)->role == SS_PARAM_NUM_BATCHES;
+    ck_assert_int_eq(batches, normalised ? 4711 : 0);
+    for (int round = 0; round < 2; round++) {
+        float **x = get_params(&a), **y = get_params(&b);
+        for (int i = 0; i < a.plan->nparams; i++)
+            if (x[i])
+                ck_assert_mem_eq(x[i], y[i], (size_t)a.plan->param[i].elements * sizeof(float));
+        free_params(&a, x);
+        free_params(&b, y);
+        train(&a, 2);
+        train(&b, 2);
+    }
+    ck_assert_double_eq(a.loss, b.loss);
+
+    /* A file of another model changes nothing. */
+    struct bound c;
+    s.which = (_i + 1) % TEST_GRAPHS;
+    bind_plan(&c, &s, runtime);
+    uint64_t hash = ss_exec_hash_params(c.exec);
+    ck_assert_int_eq(ss_state_load(c.exec, c.plan, path, &batches), SS_ERR_MISMATCH);
+    ck_assert_uint_eq(ss_exec_hash_params(c.exec), hash);
+    unbind(&a);
+    unbind(&b);
+    unbind(&c);
+    ss_runtime_stop(runtime);
+    remove(path);
+}
+END_TEST
+
+/* A label that the model has no output for: the run fails, nobody waits for ever, and reports come
+ * without metrics. */
+START_TEST(failure_inside_a_step)
+{
+    struct bound b;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    bind_plan(&b, &usual, runtime);
+    uint8_t keep = records[0];
+    records[0] = TEST_CLASSES;
+    submit(&b, 1, 0.1, 0);
+    submit(&b, 2, 0.1, 0);
+    ck_assert_int_eq(ss_exec_wait(b.exec), SS_ERR_INVALID);
+    ck_assert(isnan(b.loss));
+    ck_assert_uint_eq(b.reported, 2);
+    records[0] = keep;
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    struct ss_comm_config config = {"self", 10};
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    ss_log_set_quiet(1);
+    make_data();
+    if (ss_comm_open(&config, &comm) != SS_OK)
+        return 99;
+    Suite *suite = suite_create("exec");
+    TCase *t = tcase_create("exec");
+    tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
+    tcase_add_test(t, gradients_elsewhere);
+    tcase_add_test(t, momentum);
+    tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
+    tcase_add_test(t, same_values_in_other_buckets);
+    tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
+    tcase_add_test(t, failure_inside_a_step);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    /* StarPU does not survive a fork. */
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ss_comm_close(comm);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Runs of several ranks that go wrong: each must end on all ranks, by itself and in time, with a code
+# that is not 0 and a message that says what happened.
+. "${srcdir:-.}/tests/common.sh"
+
+if ! have_ranks; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+
+# Epochs of 80 steps, so that most of a run is steps.
+make_data 640 16
+options=(--data-dir "$work/data" --width 2,2,2,2 --batch-size 8 --target-accuracy 2 --timeout 60)
+forever=("${options[@]}" --epochs 100000 --log-json "$work/log")
+
+# As a rank: leave the process number for the test, and become starstep.
+cat >"$work/rank" <<'END'
+echo $$ >"$0.tmp.$$"
+mv "$0.tmp.$$" "${0%/*}/pid.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-0}}}"
+exec "$@"
+END
+
+# start RANKS ARGUMENT...: training in the background, until 8 steps are done
+start() {
+    local ranks=$1
+    shift
+    rm -f "$work"/pid.* "$work/log"
+    "$MPIEXEC" -n "$ranks" bash "$work/rank" "$STARSTEP" train "$@" >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    wait_until 90 has_steps "$work/log" 8 && return
+    fail "no 8 steps on $ranks ranks: $*"
+    kill -KILL $launcher
+    return 1
+}
+
+# ended SECONDS: launcher and ranks are gone within that time, and the code is not 0
+ended() {
+    local file gone=1
+    SECONDS=0
+    if ! wait_until "$1" eval "! alive $launcher"; then
+        kill -KILL $launcher
+        fail "$what: mpiexec still runs after $1 s"
+        gone=0
+    fi
+    wait $launcher 2>/dev/null
+    code=$?
+    for file in "$work"/pid.*; do
+        if ! wait_until 5 eval "! alive $(cat "$file")"; then
+            fail "$what: rank ${file##*.} still runs"
+            kill -KILL "$(cat "$file")"
+            gone=0
+        fi
+    done
+    [ $gone -eq 1 ] || return
+    if [ $code -eq 0 ]; then
+        fail "$what: exit code 0"
+    else
+        ok "$what: all ranks gone after $SECONDS s, exit code $code"
+    fi
+}
+
+# says PATTERN: the last run printed it
+says() {
+    if grep -q -e "$1" "$work/err" "$work/out"; then
+        ok "$what: $(grep -h -m 1 -e "$1" "$work/err" "$work/out" | cut -c 1-150)"
+    else
+        fail "$what: no message like \"$1\""
+    fi
+}
+
+# disagree WHAT PATTERN A B: rank 0 with option A, rank 1 with option B
+disagree() {
+    what=$1
+    # shellcheck disable=SC2086 # options are words
+    run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 $3 : \
+        -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 $4
+    if [ $code -eq 0 ] || [ $code -eq 124 ] || [ $code -eq 137 ]; then
+        fail "$what: exit code $code"
+    else
+        says "$2"
+    fi
+}
+disagree "seeds differ" ' option --seed differs: rank 0 has 1, rank 1 has 2; start all ranks' "--seed 1" "--seed 2"
+disagree "widths differ" '--width differs: rank 0 has 2,2,2,2, rank 1 has 2,2,2,3' "" "--width 2,2,2,3"
+disagree "an option given and not given" '--no-augment differs: rank 0 has 0, rank 1 has 1' "" "--no-augment"
+disagree "learning rates differ in the last digit" '--base-lr differs: rank 0 has 0.1.*, rank 1 has 0.1' \
+    "--base-lr 0.1" "--base-lr 0.10000000000000001942890293094023946" # the next double
+# What each rank may decide for itself does not count.
+cp -r "$work/data" "$work/copy"
+what="own folders and workers"
+run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 1 : \
+    -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 2 --data-dir "$work/copy"
+check "$what" test $code -eq 0
+# Same size, another content.
+timeout 60 "$STARSTEP" data make cifar100 --out "$work/other" --train 640 --test 16 --seed 1 >/dev/null
+disagree "data differ" 'content of the training set differs: rank 0 has [0-9a-f]*, rank 1 has' "" "--data-dir $work/other"
+disagree "data missing on one rank" "\[rank 1\] $work/nowhere: No such file" "" "--data-dir $work/nowhere"
+what="batch does not divide"
+run "$MPIEXEC" -n 3 "$STARSTEP" train "${options[@]}" --epochs 1
+check "$what: exit code $code" test $code -ne 0 -a $code -ne 124
+says '--batch-size 8 does not divide by 3 ranks'
+
+what="rank 1 of 2 dies"
+if start 2 "${forever[@]}"; then
+    kill -KILL "$(cat "$work/pid.1")"
+    ended 30
+    # mpiexec reports the signal, or the other rank the silence.
+    says '\(rank 1 .*\(signal\|[Kk]illed\)\|for rank 1 \|[Kk]illed\|KILLED\|signal 9\)'
+fi
+what="rank 0 of 2 dies"
+if start 2 "${forever[@]}"; then
+    kill -KILL "$(cat "$work/pid.0")"
+    ended 30
+fi
+
+for rank in 0 1; do
+    what="rank $rank of 2 is stopped"
+    if start 2 "${forever[@]}" --timeout 3; then
+        kill -STOP "$(cat "$work/pid.$rank")"
+        ended 30
+        says "starstep: error: .*waited [0-9.]* s for rank $rank "
+        says '\(step [0-9]*\(, bucket [0-9]*\)\?\|evaluation\|running statistics\|metrics of the evaluation\): waited'
+    fi
+done
+
+# The checkpoint of a run on 2 ranks that a signal to one of them ended.
+what="SIGTERM to rank 1 of 2"
+if start 2 "${forever[@]}" --checkpoint-dir "$work/ck" --keep 1; then
+    kill -TERM "$(cat "$work/pid.1")"
+    ended 30
+    says 'starstep: error: .*interrupted by a signal after step'
+    check "$what: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 2,2,2,2 --batch-size 8 \
+        --init "$work/ck/latest/model.safetensors" >/dev/null
+fi
+what="SIGTERM to both ranks"
+if start 2 "${forever[@]}" --checkpoint-dir "$work/both" --keep 1; then
+    kill -TERM "$(cat "$work/pid.0")" "$(cat "$work/pid.1")"
+    ended 30
+    says 'starstep: error: .*interrupted by a signal after step'
+    check "$what: a checkpoint" test -s "$work/both/latest/model.safetensors"
+    check "$what: nothing half-written" test -z "$(find "$work/both" -name '*tmp*')"
+fi
+
+# Rank 0 cannot save: the other rank ends as well, without a message of its own.
+what="checkpoint that cannot be written, 2 ranks"
+: >"$work/file"
+run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-dir "$work/file"
+check "$what: exit code $code" test $code -ne 0 -a $code -ne 124 -a $code -ne 137
+says "starstep: error: \[rank 0\] $work/file"
+check "$what: said once" test "$(grep -c 'starstep: error' "$work/err")" -eq 1
+
+what="full disk, 2 ranks"
+mkdir "$work/small"
+if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
+    head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
+    run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-dir "$work/small/ck"
+    check "$what: exit code $code" test $code -ne 0 -a $code -ne 124 -a $code -ne 137
+    says "starstep: error: \[rank 0\] $work/small/ck.*No space left"
+    umount "$work/small"
+else
+    echo "skipped: $what (needs root)"
+fi
+
+finish

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# The command line on one rank: what a run prints, logs and leaves behind, and what it does with
+# --max-steps, --target-accuracy, --lr-step, --keep, --init and a signal.
+. "${srcdir:-.}/tests/common.sh"
+
+make_data 80 24
+train=("$STARSTEP" train --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --seed 1)
+
+# events FILE KIND KEY: the values of a key, one a line
+events() {
+    sed -n "/\"event\":\"$2\"/s/.*\"$3\":\([^,}]*\).*/\1/p" "$1"
+}
+
+json_parses() {
+    if [ -n "$PYTHON" ]; then
+        "$PYTHON" -c 'import json, sys; [json.loads(l) for l in open(sys.argv[1])]' "$1"
+    else
+        ! grep -qv '^{"event":"[a-z]*"[^{}]*}$' "$1"
+    fi
+}
+
+# same A B: equal text, with a word about it if not
+same() {
+    [ "$1" = "$2" ] || { echo "    \"$1\" is not \"$2\""; false; }
+}
+
+number='[0-9][0-9]*\.[0-9]*'
+epoch_line="^Epoch [0-9]*/2: Time=${number}s, Train loss=$number, Validation loss=$number, Accuracy=$number, Throughput=$number img/s\$"
+
+# Two epochs of five steps.
+starts "two epochs" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 \
+    --checkpoint-dir "$work/ck" --log-json "$work/log" && ok "two epochs"
+check "an epoch line for each epoch" same "$(grep -c "$epoch_line" "$work/out")" 2
+for line in 'Final accuracy: ' 'Total training time: ' 'Throughput: ' 'Number of nodes: 1$' \
+    'Number of ranks per node: 1$' 'Total ranks used: 1$'; do
+    check "summary: $line" grep -q "^$line" "$work/out"
+done
+check "the log is JSON" json_parses "$work/log"
+check "one event a step, numbered" same "$(events "$work/log" step step | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 "
+check "epochs of steps" same "$(events "$work/log" step epoch | tr '\n' ' ')" "1 1 1 1 1 2 2 2 2 2 "
+check "learning rates" same "$(events "$work/log" step lr | sort -u | awk '{printf "%.6g ", $1}')" "0.01 0.02 "
+check "the rate falls with the epoch" same "$(events "$work/log" epoch lr | awk '{printf "%.6g ", $1}')" "0.02 0.01 "
+check "an event for each epoch" same "$(events "$work/log" epoch step | tr '\n' ' ')" "5 10 "
+check "start and end" same "$(grep -c '"event":"start"\|"event":"end"' "$work/log")" 2
+mean=$(events "$work/log" step loss | tail -n 5 | awk '{s += $1} END {printf "%.6f", s / 5}')
+check "training loss: the mean of the steps'" same "$mean" "$(events "$work/log" epoch train_loss | tail -n 1 | awk '{printf "%.6f", $1}')"
+for folder in latest epoch-0001 epoch-0002; do
+    check "checkpoint $folder" test -s "$work/ck/$folder/model.safetensors"
+done
+check "latest is the last epoch" cmp -s "$work/ck/latest/model.safetensors" "$work/ck/epoch-0002/model.safetensors"
+check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" != "$(cksum <"$work/ck/epoch-0002/model.safetensors")"
+check "nothing else is left" same "$(find "$work/ck" -type f | wc -l)" 3
+val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
+accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
+
+# The same run again gives the same weights, progress bar or not.
+starts "repeated" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 --checkpoint-dir "$work/ck2"
+check "two runs are bit-equal" cmp -s "$work/ck/latest/model.safetensors" "$work/ck2/latest/model.safetensors"
+run env STARSTEP_PROGRESS=1 "${train[@]}" --epochs 1 --lr-step 1
+check "progress bar" grep -q 'Epoch 1/1 \[' "$work/err"
+
+latest=$work/ck/latest/model.safetensors
+starts "eval" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --init "$latest"
+check "eval gives the last epoch's loss and accuracy" \
+    grep -q "^Validation loss=$val_loss, Accuracy=$accuracy (" "$work/out"
+starts "eval, another batch" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 7 --init "$latest"
+check "eval does not depend on the batch" grep -q "^Validation loss=${val_loss%??}.*, Accuracy=$accuracy (.* of 24 images)" "$work/out"
+
+# Going on from a checkpoint: its weights, and its count of batches.
+tracked() {
+    "$PYTHON" - "$1" <<'END'
+import json, struct, sys
+b = open(sys.argv[1], 'rb').read()
+n = struct.unpack('<Q', b[:8])[0]
+h = json.loads(b[8:8 + n])
+v = {struct.unpack_from('<q', b, 8 + n + t['data_offsets'][0])[0]
+     for k, t in h.items() if k.endswith('num_batches_tracked')}
+print(*v)
+END
+}
+starts "--init" "${train[@]}" --epochs 1 --max-steps 3 --init "$latest" --checkpoint-dir "$work/ck3" --base-lr 0 --weight-decay 0 --log-json "$work/log3" && ok "--init"
+if [ -n "$PYTHON" ]; then
+    check "10 batches after 10 steps" same "$(tracked "$latest")" 10
+    check "13 after 3 more" same "$(tracked "$work/ck3/latest/model.safetensors")" 13
+else
+    echo "skipped: no python3 to read the count of batches"
+fi
+
+# Ends.
+starts "--max-steps 7" "${train[@]}" --epochs 9 --max-steps 7 --target-accuracy 2 --log-json "$work/log" --checkpoint-dir "$work/max"
+check "--max-steps 7: 7 steps" same "$(events "$work/log" step step | tail -n 1)" 7
+check "--max-steps 7: evaluated and saved" test -s "$work/max/epoch-0002/model.safetensors"
+starts "--max-steps 5" "${train[@]}" --epochs 9 --max-steps 5 --target-accuracy 2 --log-json "$work/log"
+check "--max-steps at the end of an epoch" same "$(events "$work/log" epoch step | tr '\n' ' ')" "5 "
+starts "early stop" "${train[@]}" --epochs 9 --target-accuracy 0.0 --patience 2 --log-json "$work/log"
+check "the target holds for 2 epochs: stop" same "$(events "$work/log" epoch epoch | tail -n 1)" 2
+check "and says so" grep -q '^Target accuracy reached. Early stopping after epoch 2' "$work/out"
+starts "--keep" "${train[@]}" --epochs 3 --target-accuracy 2 --keep 1 --checkpoint-dir "$work/keep"
+check "--keep 1 keeps one epoch" same "$(ls "$work/keep" | tr '\n' ' ')" "epoch-0003 latest "
+starts "--momentum 0" "${train[@]}" --epochs 1 --momentum 0 --dropout 0 --no-augment --no-shuffle && ok "--momentum 0"
+starts "one image a step" "${train[@]}" --batch-size 1 --max-steps 3 && ok "one image a step"
+starts "--per-rank-batch-size" "${train[@]}" --batch-size 16 --per-rank-batch-size 16 --max-steps 1 && ok "both batch sizes, equal"
+starts "--data-dir=DIR" "$STARSTEP" train --data-dir="$work/data" --width=2,2,2,2 --batch-size=80 --epochs=1 --slots=1 --workers=3 --conv-algo=direct && ok "options written with ="
+
+# signalled NAME: a run that gets this signal ends soon, at a step, with code 1 and a checkpoint.
+signalled() {
+    rm -f "$work/log"
+    "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
+        >"$work/out" 2>"$work/err" </dev/null &
+    local pid=$! steps
+    if ! wait_until 60 has_steps "$work/log" 8; then
+        kill -KILL $pid
+        fail "SIG$1: no 8 steps"
+        return
+    fi
+    kill -"$1" $pid
+    wait_until 20 eval "! alive $pid" || { kill -KILL $pid; fail "SIG$1: no end within 20 s"; return; }
+    wait $pid
+    check "SIG$1: exit code 1" same $? 1
+    steps=$(events "$work/log" step step | tail -n 1)
+    check "SIG$1: message" grep -qx "starstep: error: interrupted by a signal after step $steps" "$work/err"
+    check "SIG$1: all steps submitted are in the log" same "$(events "$work/log" step step | wc -l)" "$steps"
+    check "SIG$1: nothing half-written" same "$(find "$work/ck-$1" -name '*tmp*' | wc -l)" 0
+    starts "SIG$1: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 \
+        --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is whole"
+}
+# A shell without job control starts background commands deaf to SIGINT; TERM and USR1 stand for all.
+signalled TERM
+signalled USR1
+
+# The other commands.
+starts "plan" "$STARSTEP" plan --width 8,8,16,16 --batch-size 16
+check "plan: a table" grep -q '^training step: [0-9]* tasks' "$work/out"
+starts "plan --format dot" "$STARSTEP" plan --width 8,8,16,16 --batch-size 16 --format dot --out "$work/plan.dot"
+check "plan: DOT to a file" grep -q '^digraph "wideresnet"' "$work/plan.dot"
+if command -v dot >/dev/null; then
+    check "graphviz reads it" dot -Tsvg -o "$work/plan.svg" "$work/plan.dot"
+fi
+starts "info" "$STARSTEP" info
+for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu' \
+    'precisions: *fp32' 'models: *wideresnet' 'rank 0 of 1 on' '  compute: ' '  service: '; do
+    check "info: $line" grep -q "^$line" "$work/out"
+done
+starts "--version" "$STARSTEP" --version
+check "--version" grep -qx 'starstep [0-9][0-9.]*' "$work/out"
+for command in "" train eval plan info data "data make" "data convert" "data fetch" "data check"; do
+    # shellcheck disable=SC2086 # words
+    starts "$command --help" "$STARSTEP" $command --help
+    check "${command:-starstep} --help" grep -q '^usage: ' "$work/out"
+done
+# Every option of the issue is in train's help.
+"$STARSTEP" train --help >"$work/out"
+for option in model width data-dir batch-size per-rank-batch-size epochs max-steps base-lr momentum \
+    weight-decay lr-step lr-gamma target-accuracy patience bucket-mb first-bucket-mb workers seed \
+    no-shuffle no-augment dropout init checkpoint-dir log-json device precision; do
+    grep -q "^  --$option " "$work/out" || fail "train --help lacks --$option"
+done
+
+# usage WHAT PATTERN ARGUMENT...: exit code 2
+usage() {
+    refused "$1" "$2" "$STARSTEP" "${@:3}"
+    [ $code -eq 2 ] || fail "$1: exit code $code instead of 2"
+}
+usage "unknown command" 'unknown command "trian"' trian
+usage "unknown option" 'unknown option --epoch; did you mean --epochs' train --epoch 3
+usage "missing value" '--epochs needs a value' train --epochs
+usage "value out of range" '--momentum: 1.5 is out of range' train --momentum 1.5
+usage "plan --format" '--format: "svg" is not table or dot' plan --format svg
+usage "unknown verb" 'unknown verb "delete"' data delete
+run "$STARSTEP"
+check "no command: exit code 2 and usage" test $code -eq 2 -a -s "$work/err"
+
+# unable WHAT PATTERN ARGUMENT...: exit code 1
+unable() {
+    refused "$1" "$2" "${train[@]}" "${@:3}"
+    [ $code -eq 1 ] || fail "$1: exit code $code instead of 1"
+}
+if grep -q '^devices:.*CUDA: not in this build' <("$STARSTEP" info); then
+    unable "--device cuda" '--device cuda: this build has no CUDA' --device cuda
+    unable "--precision fp16" '--precision fp16: .*fp32' --precision fp16
+    unable "--precision bf16" '--precision bf16: .*fp32' --precision bf16
+fi
+unable "--device tpu" '--device: "tpu" is not auto, cpu or cuda' --device tpu
+unable "--precision fp8" '--precision: "fp8"' --precision fp8
+unable "--conv-algo magic" '--conv-algo: "magic"' --conv-algo magic
+unable "--model unknown" 'unknown model "resnet"; known: wideresnet' --model resnet
+
+finish
