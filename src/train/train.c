@@ -177,13 +177,17 @@ static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
         double seconds;
         size_t steps;
         SS_TRY(train_epoch(l, sampler, epoch, &seconds, &steps));
+        if (atomic_load(&l->stop_step)) {
+            /* Batch systems kill half a minute after their signal, and an evaluation may take
+             * longer. The epoch is not complete, so only `latest` is written. */
+            SS_TRY(checkpoint(l, -1));
+            return SS_ERR_INTERRUPTED;
+        }
         if (steps) {
             SS_TRY(ss_session_evaluate(&l->session, &l->validation));
             print_epoch(l, epoch, seconds, steps);
             SS_TRY(checkpoint(l, epoch));
         }
-        if (atomic_load(&l->stop_step))
-            return SS_ERR_INTERRUPTED;
         if (o->max_steps && l->step >= (uint64_t)o->max_steps)
             return SS_OK;
         if (reached_target(l)) {
