@@ -83,7 +83,7 @@ static int sums(struct ss_comm *comm)
     }
     REQUIRE(ss_comm_any(comm, 0, &any, "any") == SS_OK && any == 0);
     REQUIRE(ss_comm_any(comm, rank == size - 1, &any, "any") == SS_OK && any == 1);
-    REQUIRE(ss_comm_check_equal(comm, "--base-lr", "0.1") == SS_OK);
+    REQUIRE(ss_comm_check_equal(comm, "option --base-lr", "0.1") == SS_OK);
     REQUIRE(ss_comm_verify(comm, sizes, NSIZES) == SS_OK);
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
@@ -196,7 +196,7 @@ static int mismatch(struct ss_comm *comm, int bad)
 {
     REQUIRE(ss_comm_check_equal(comm, "--epochs", "90") == SS_OK);
     const char *value = ss_comm_rank(comm) == bad ? "0.01" : "0.1";
-    enum ss_status status = ss_comm_check_equal(comm, "--base-lr", value);
+    enum ss_status status = ss_comm_check_equal(comm, "option --base-lr", value);
     return status == SS_ERR_MISMATCH ? 3 : EXIT_FAILURE;
 }
 

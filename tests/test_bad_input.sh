@@ -234,6 +234,8 @@ if [ -c /dev/full ]; then
         "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --log-json /dev/full
     refused "plan on a full disk" 'No space left' "$STARSTEP" plan "${width[@]}" --out /dev/full
 fi
+refused "plan of a bad width" '--width: "1,2" is not a list' "$STARSTEP" plan --width 1,2 --out "$work/plan"
+check "plan of a bad width leaves no file" test ! -e "$work/plan"
 refused "plan --out in a missing folder" "--out $work/nowhere/plan: cannot write" "$STARSTEP" plan --out "$work/nowhere/plan"
 refused "data made under a file" "$work/data/train.bin" "$STARSTEP" data make cifar100 --out "$work/data/train.bin/x"
 

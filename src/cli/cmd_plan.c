@@ -13,8 +13,19 @@ struct plan_arguments {
     long classes, ranks, channel_block;
 };
 
-static enum ss_status print_plan(const struct ss_train_options *o, const struct plan_arguments *a,
-                                 FILE *out)
+static enum ss_status print_plan(const struct ss_plan *plan, const struct plan_arguments *a)
+{
+    FILE *out = a->out ? fopen(a->out, "w") : stdout;
+    if (!out)
+        return ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
+    enum ss_status status =
+        strcmp(a->format, "dot") ? ss_plan_print_table(plan, out) : ss_plan_print_dot(plan, out);
+    if (a->out && fclose(out) && status == SS_OK)
+        status = ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
+    return status;
+}
+
+static enum ss_status make_plan(const struct ss_train_options *o, const struct plan_arguments *a)
 {
     struct ss_graph *graph;
     struct ss_plan *plan;
@@ -30,8 +41,7 @@ static enum ss_status print_plan(const struct ss_train_options *o, const struct 
         .slices = batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
     enum ss_status status = ss_plan_lower(graph, &options, &plan);
     if (status == SS_OK) {
-        status = strcmp(a->format, "dot") ? ss_plan_print_table(plan, out)
-                                          : ss_plan_print_dot(plan, out);
+        status = print_plan(plan, a);
         ss_plan_destroy(plan);
     }
     ss_graph_destroy(graph);
@@ -75,12 +85,5 @@ int ss_cmd_plan(int argc, char **argv)
         ss_fail(SS_ERR_INVALID, "plan: --format: \"%s\" is not table or dot", a.format);
         return 2;
     }
-    FILE *out = a.out ? fopen(a.out, "w") : stdout;
-    if (!out)
-        return ss_exit_code(
-            ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a.out, strerror(errno)));
-    enum ss_status status = print_plan(&o, &a, out);
-    if (a.out && fclose(out) && status == SS_OK)
-        status = ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a.out, strerror(errno));
-    return ss_exit_code(status);
+    return ss_exit_code(make_plan(&o, &a));
 }

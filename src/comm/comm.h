@@ -65,7 +65,7 @@ enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what);
 enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what);
 
 /* Check that `value` is the same text on all ranks. Collective: every rank calls it with the same
- * `name` in the same order. On a difference rank 0 reports name, both values and the rank, and all
+ * `name` ("option --seed") in the same order. On a difference rank 0 reports name, both values and the rank, and all
  * ranks return SS_ERR_MISMATCH. */
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 

@@ -31,12 +31,11 @@ static enum ss_status report_difference(const struct ss_comm *comm, const char *
                 all, r, other);
         if (strcmp(value, other_value) != 0)
             return ss_fail(SS_ERR_MISMATCH,
-                           "option %s differs: rank 0 has %s, rank %d has %s; start all ranks with "
-                           "the same options",
+                           "%s differs: rank 0 has %s, rank %d has %s; give all ranks the same",
                            all, value, r, other_value);
     }
-    return ss_fail(SS_ERR_MISMATCH, "option %s differs between ranks after its first %d characters",
-                   all, MAX_TEXT);
+    return ss_fail(SS_ERR_MISMATCH, "%s differs between ranks after its first %d characters", all,
+                   MAX_TEXT);
 }
 
 /* Collective, after a difference was found: all texts to rank 0, which reports. */

@@ -34,7 +34,7 @@ static void add_place(struct text *text, const struct ss_beat *beat)
     else if (beat->bucket >= 0)
         add(text, "step %llu, bucket %d", (unsigned long long)beat->step, beat->bucket);
     else
-        add(text, "step %llu", (unsigned long long)beat->step);
+        add(text, "step %llu, metrics", (unsigned long long)beat->step);
 }
 
 /* A rank counts as silent, and not just late with a beat, after this. */

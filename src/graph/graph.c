@@ -106,6 +106,11 @@ static void add_param(struct ss_graph *g, struct ss_layer *l, const char *suffix
 ss_value ss_input(struct ss_graph *g, int channels, int height, int width)
 {
     struct ss_layer *l = add_layer(g, SS_LAYER_INPUT, "", -1, -1, 0);
+    if (l && (channels < 1 || height < 1 || width < 1)) {
+        g->status = ss_fail(SS_ERR_SHAPE, "model %s: an input of (%d,%d,%d) is empty", g->name,
+                            channels, height, width);
+        return -1;
+    }
     return l ? add_value(g, l, channels, height, width) : -1;
 }
 

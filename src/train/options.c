@@ -219,7 +219,7 @@ enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *
         char name[80], text[512];
         if (skip)
             continue;
-        snprintf(name, sizeof name, "--%s", table[i].name); /* the message says "option" */
+        snprintf(name, sizeof name, "option --%s", table[i].name);
         format_option(&table[i], text, sizeof text);
         SS_TRY(ss_comm_check_equal(comm, name, text));
     }
