@@ -31,19 +31,12 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
     struct ss_plan *plan;
     int batch;
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
-    struct ss_model_options model = {o->width, (float)o->dropout, (int)a->classes, 3, 32, 32};
-    SS_TRY(ss_model_build(o->model, &model, &graph));
-    struct ss_plan_options options = {
-        .batch = batch,
-        .channel_block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block,
-        .bucket_mb = o->bucket_mb,
-        .first_bucket_mb = o->first_bucket_mb,
-        .slices = batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
-    enum ss_status status = ss_plan_lower(graph, &options, &plan);
-    if (status == SS_OK) {
-        status = print_plan(plan, a);
-        ss_plan_destroy(plan);
-    }
+    struct ss_model_options images = {
+        .classes = (int)a->classes, .channels = 3, .height = 32, .width_px = 32};
+    int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;
+    SS_TRY(ss_train_make_plan(o, &images, batch, block, &graph, &plan));
+    enum ss_status status = print_plan(plan, a);
+    ss_plan_destroy(plan);
     ss_graph_destroy(graph);
     return status;
 }

@@ -185,6 +185,29 @@ enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, 
     return SS_OK;
 }
 
+enum ss_status ss_train_make_plan(const struct ss_train_options *o,
+                                  const struct ss_model_options *images, int batch,
+                                  int channel_block, struct ss_graph **graph, struct ss_plan **plan)
+{
+    struct ss_model_options model = *images;
+    struct ss_plan_options options = {.batch = batch,
+                                      .channel_block = channel_block,
+                                      .bucket_mb = o->bucket_mb,
+                                      .first_bucket_mb = o->first_bucket_mb,
+                                      .slices =
+                                          batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
+    struct ss_graph *built;
+    model.width = o->width;
+    model.dropout = (float)o->dropout;
+    SS_TRY(ss_model_build(o->model, &model, &built));
+    enum ss_status status = ss_plan_lower(built, &options, plan);
+    if (status != SS_OK)
+        ss_graph_destroy(built);
+    else
+        *graph = built;
+    return status;
+}
+
 static void format_option(const struct ss_option *o, char *text, size_t bytes)
 {
     switch (o->type) {

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "core/options.h"
+#include "graph/plan.h"
 #include "graphs/models.h"
 
 struct ss_train_options {
@@ -33,6 +34,13 @@ enum ss_status ss_train_check(const struct ss_train_options *o);
 
 /* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);
+
+/* Build the model for images of this kind, and its step plan for `batch` images per rank.
+ * channel_block: see struct ss_plan_options. The caller destroys *plan, then *graph. */
+enum ss_status ss_train_make_plan(const struct ss_train_options *o,
+                                  const struct ss_model_options *images, int batch,
+                                  int channel_block, struct ss_graph **graph,
+                                  struct ss_plan **plan);
 
 /* Every option that changes results must be the same on all ranks. Collective. */
 enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm);

@@ -52,27 +52,14 @@ static enum ss_status check_data(struct ss_session *s)
     return SS_OK;
 }
 
-static enum ss_status build_plan(struct ss_session *s)
-{
-    const struct ss_train_options *o = s->options;
-    const struct ss_dataset *d = s->test;
-    struct ss_model_options model = {o->width,    (float)o->dropout, d->classes,
-                                     d->channels, d->height,         d->width};
-    SS_TRY(ss_model_build(o->model, &model, &s->graph));
-    struct ss_plan_options plan = {.batch = s->batch,
-                                   .channel_block = ss_cpu_preferred_block(),
-                                   .bucket_mb = o->bucket_mb,
-                                   .first_bucket_mb = o->first_bucket_mb,
-                                   .slices = s->batch < SS_PLAN_MAX_SLICES ? s->batch
-                                                                           : SS_PLAN_MAX_SLICES};
-    return ss_plan_lower(s->graph, &plan, &s->plan);
-}
-
 static enum ss_status start(struct ss_session *s, int training, struct ss_report report)
 {
     const struct ss_train_options *o = s->options;
     struct ss_placement placement;
-    SS_TRY(build_plan(s));
+    const struct ss_dataset *d = s->test;
+    struct ss_model_options images = {
+        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+    SS_TRY(ss_train_make_plan(o, &images, s->batch, ss_cpu_preferred_block(), &s->graph, &s->plan));
     SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, ss_comm_local_rank(s->comm),
                                ss_comm_local_size(s->comm), &placement));
     SS_TRY(ss_runtime_start(&s->runtime, &placement));
