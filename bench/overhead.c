@@ -9,10 +9,9 @@
  * real step. The target is under 2 % at full width. Under idle, loading that a step waits for
  * counts too; with few cores it is the loader, not the runtime. */
 #include "codelets/kernels/cpu.h"
-#include "core/log.h"
+#include "core/clock.h"
 #include "data/sampler.h"
 #include "data/synthetic.h"
-#include "train/journal.h"
 #include "train/session.h"
 
 #include <semaphore.h>

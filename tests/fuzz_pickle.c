@@ -9,12 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/pickle.h"
 #include "data_pickle.h"
+#include "fuzz_bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -95,24 +96,12 @@ static struct pickle_bytes make_seed(int which)
     return p;
 }
 
-/* Replace `removed` bytes at `at` by `n` others; returns the new size. */
-static size_t splice(uint8_t *b, size_t size, size_t at, size_t removed, const void *with, size_t n)
-{
-    if (removed > size - at)
-        removed = size - at;
-    if (size - removed + n > ROOM)
-        return size;
-    memmove(b + at + n, b + at + removed, size - at - removed);
-    memcpy(b + at, with, n);
-    return size - removed + n;
-}
-
 static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
 {
     static const char opcodes[] = "(.012BCGJKMNRTUX]abcehjqrstu})\x80\x85\x86\x87\x88\x89\x8a\x8b"
                                   "\x8c\x8d\x8e\x93\x94\x95";
     uint8_t piece[64];
-    size_t at = ss_rng_below(rng, (uint32_t)size + 1), n, from;
+    size_t at = ss_rng_below(rng, (uint32_t)size + 1);
     switch (ss_rng_below(rng, 6)) {
     case 0: /* a bit */
         if (at < size)
@@ -124,18 +113,13 @@ static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
         return size;
     case 2: /* an opcode put in, or in place of a byte */
         piece[0] = (uint8_t)opcodes[ss_rng_below(rng, sizeof opcodes - 1)];
-        return splice(b, size, at, ss_rng_below(rng, 2), piece, 1);
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 2), piece, 1);
     case 3: /* remove */
-        return splice(b, size, at, ss_rng_below(rng, 16), "", 0);
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 16), "", 0);
     case 4: /* cut */
         return ss_rng_below(rng, 8) ? size : at;
-    default: /* copy a piece from elsewhere */
-        n = ss_rng_below(rng, sizeof piece);
-        from = ss_rng_below(rng, (uint32_t)size + 1);
-        if (n > size - from)
-            n = size - from;
-        memcpy(piece, b + from, n);
-        return splice(b, size, at, 0, piece, n);
+    default:
+        return fuzz_copy_piece(rng, b, size, ROOM, at);
     }
 }
 
@@ -143,12 +127,11 @@ int main(void)
 {
     const char *env = getenv("SS_FUZZ_SECONDS");
     double seconds = env ? atof(env) : 5;
-    struct timespec start, now;
     uint32_t runs = 0, accepted = 0;
     struct pickle_bytes seeds[SEEDS];
     for (int i = 0; i < SEEDS; i++)
         seeds[i] = make_seed(i);
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    double start = ss_seconds();
     do {
         struct ss_rng rng;
         static uint8_t b[ROOM];
@@ -166,9 +149,7 @@ int main(void)
         accepted += (uint32_t)parse(exact, size);
         free(exact);
         runs++;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec) <
-             seconds);
+    } while (ss_seconds() - start < seconds);
     for (int i = 0; i < SEEDS; i++)
         free(seeds[i].bytes);
     printf("%u inputs, %u accepted\n", runs, accepted);

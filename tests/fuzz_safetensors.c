@@ -9,11 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "train/safetensors.h"
+#include "fuzz_bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -55,22 +56,9 @@ static const char *const words[] = {
 enum { NSEEDS = sizeof(seeds) / sizeof(seeds[0]), NWORDS = sizeof(words) / sizeof(words[0]) };
 enum { ROOM = 4096 };
 
-/* Replace `cut` bytes at `at` by n others, if they fit. */
-static size_t splice(uint8_t *b, size_t size, size_t at, size_t cut, const void *with, size_t n)
-{
-    if (cut > size - at)
-        cut = size - at;
-    if (size - cut + n > ROOM)
-        return size;
-    memmove(b + at + n, b + at + cut, size - at - cut);
-    memcpy(b + at, with, n);
-    return size - cut + n;
-}
-
 static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
 {
-    uint8_t piece[64];
-    size_t at = ss_rng_below(rng, (uint32_t)size + 1), n;
+    size_t at = ss_rng_below(rng, (uint32_t)size + 1);
     const char *word = words[ss_rng_below(rng, NWORDS)];
     switch (ss_rng_below(rng, 5)) {
     case 0:
@@ -82,16 +70,11 @@ static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
             b[at] = (uint8_t)('0' + ss_rng_below(rng, 10));
         return size;
     case 2:
-        return splice(b, size, at, ss_rng_below(rng, 4), word, strlen(word));
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 4), word, strlen(word));
     case 3: /* remove */
-        return splice(b, size, at, ss_rng_below(rng, 16), "", 0);
-    default: /* copy a piece from elsewhere */
-        n = ss_rng_below(rng, sizeof(piece));
-        size_t from = ss_rng_below(rng, (uint32_t)size + 1);
-        if (n > size - from)
-            n = size - from;
-        memcpy(piece, b + from, n);
-        return splice(b, size, at, 0, piece, n);
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 16), "", 0);
+    default:
+        return fuzz_copy_piece(rng, b, size, ROOM, at);
     }
 }
 
@@ -99,9 +82,8 @@ int main(void)
 {
     const char *env = getenv("SS_FUZZ_SECONDS");
     double seconds = env ? atof(env) : 5;
-    struct timespec start, now;
     uint32_t runs = 0;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    double start = ss_seconds();
     do {
         struct ss_rng rng;
         static uint8_t b[ROOM];
@@ -127,8 +109,7 @@ int main(void)
         LLVMFuzzerTestOneInput(exact, size);
         free(exact);
         runs++;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (now.tv_sec - start.tv_sec + 1e-9 * (now.tv_nsec - start.tv_nsec) < seconds);
+    } while (ss_seconds() - start < seconds);
     printf("%u inputs\n", runs);
     return EXIT_SUCCESS;
 }

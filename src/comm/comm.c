@@ -13,14 +13,8 @@
 #include <time.h>
 
 #include "comm/comm_ops.h"
+#include "core/clock.h"
 #include "core/log.h"
-
-uint64_t ss_comm_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* The launcher that started this process as one of several, or NULL. */
 static const char *launcher(void)
@@ -159,7 +153,7 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
                        request->count);
     pthread_mutex_lock(&comm->totals_lock);
     if (comm->under_way++ == 0)
-        comm->busy_since_ns = ss_comm_now_ns();
+        comm->busy_since_ns = ss_now_ns();
     comm->totals.collectives++;
     comm->totals.bytes += bytes;
     pthread_mutex_unlock(&comm->totals_lock);
@@ -170,7 +164,7 @@ void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     pthread_mutex_lock(&comm->totals_lock);
     if (--comm->under_way == 0)
-        comm->totals.busy_ns += ss_comm_now_ns() - comm->busy_since_ns;
+        comm->totals.busy_ns += ss_now_ns() - comm->busy_since_ns;
     pthread_mutex_unlock(&comm->totals_lock);
     if (request->done)
         request->done(request->arg);
@@ -182,32 +176,29 @@ void ss_comm_get_totals(const struct ss_comm *comm, struct ss_comm_totals *out)
     pthread_mutex_lock(&c->totals_lock);
     *out = c->totals;
     if (c->under_way > 0)
-        out->busy_ns += ss_comm_now_ns() - c->busy_since_ns;
+        out->busy_ns += ss_now_ns() - c->busy_since_ns;
     pthread_mutex_unlock(&c->totals_lock);
+}
+
+static enum ss_status start_sum(struct ss_comm *comm, enum ss_comm_kind kind, void *data,
+                                size_t count, struct ss_comm_tag tag, ss_comm_done_fn done,
+                                void *arg)
+{
+    struct ss_comm_request request = {
+        .kind = kind, .data = data, .count = count, .tag = tag, .done = done, .arg = arg};
+    return start(comm, &request);
 }
 
 enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
 {
-    struct ss_comm_request request = {.kind = SS_COMM_SUM_F32,
-                                      .data = data,
-                                      .count = count,
-                                      .tag = tag,
-                                      .done = done,
-                                      .arg = arg};
-    return start(comm, &request);
+    return start_sum(comm, SS_COMM_SUM_F32, data, count, tag, done, arg);
 }
 
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
 {
-    struct ss_comm_request request = {.kind = SS_COMM_SUM_F64,
-                                      .data = data,
-                                      .count = count,
-                                      .tag = tag,
-                                      .done = done,
-                                      .arg = arg};
-    return start(comm, &request);
+    return start_sum(comm, SS_COMM_SUM_F64, data, count, tag, done, arg);
 }
 
 static void post(void *semaphore)

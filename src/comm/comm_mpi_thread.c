@@ -18,6 +18,7 @@
 #include "comm/comm_guard.h"
 #include "comm/comm_mpi.h"
 #include "comm/comm_mpi_sum.h"
+#include "core/clock.h"
 #include "core/log.h"
 
 enum {
@@ -130,7 +131,7 @@ static int start_queued(struct ss_mpi *mpi)
 /* Test everything under way and finish what has ended; 1 if something ended or moved. */
 static int test_all(struct ss_mpi *mpi)
 {
-    uint64_t begin = ss_comm_now_ns();
+    uint64_t begin = ss_now_ns();
     int any = 0;
     for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
         struct ss_mpi_op *op = *link;
@@ -153,12 +154,12 @@ static int test_all(struct ss_mpi *mpi)
         free(op);
         any = 1;
     }
-    return any || ss_comm_now_ns() - begin > WORKED_NS;
+    return any || ss_now_ns() - begin > WORKED_NS;
 }
 
 static void advance_clock(struct ss_mpi *mpi)
 {
-    uint64_t now = ss_comm_now_ns();
+    uint64_t now = ss_now_ns();
     double passed = 1e-9 * (double)(now - mpi->watch_ns);
     mpi->watch_s += passed < 1 ? passed : 1;
     mpi->watch_ns = now;
@@ -167,7 +168,7 @@ static void advance_clock(struct ss_mpi *mpi)
 /* Sleep for ns, or until something is queued. Returns 1 when the thread should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
 {
-    uint64_t end = ss_comm_now_ns() + ns;
+    uint64_t end = ss_now_ns() + ns;
     struct timespec date = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
     pthread_mutex_lock(&mpi->lock);
     while (!mpi->queue.first && !mpi->stop)
@@ -184,7 +185,7 @@ void *ss_mpi_thread(void *arg)
     int stop = 0;
     uint64_t sleep_ns = SLEEP_MIN_NS, moved_ns = 0;
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
-    mpi->watch_ns = ss_comm_now_ns();
+    mpi->watch_ns = ss_now_ns();
     while (!stop) {
         /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
         ss_guard_set(mpi->comm->timeout_s + 5, "an MPI call of the communication thread has hung");
@@ -196,12 +197,12 @@ void *ss_mpi_thread(void *arg)
             mpi->next_beat_s = mpi->watch_s + mpi->beat_every_s;
         }
         if (moved) {
-            moved_ns = ss_comm_now_ns();
+            moved_ns = ss_now_ns();
             sleep_ns = SLEEP_MIN_NS;
         }
         if (!mpi->under_way.first) {
             stop = nap(mpi, (uint64_t)(1e9 * mpi->beat_every_s));
-        } else if (ss_comm_now_ns() - moved_ns > EAGER_NS) {
+        } else if (ss_now_ns() - moved_ns > EAGER_NS) {
             nap(mpi, sleep_ns);
             sleep_ns = 2 * sleep_ns < SLEEP_MAX_NS ? 2 * sleep_ns : SLEEP_MAX_NS;
         }

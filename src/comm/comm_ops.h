@@ -66,7 +66,4 @@ enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *r
 /* Bytes of one element. */
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind);
 
-/* CLOCK_MONOTONIC in nanoseconds. */
-uint64_t ss_comm_now_ns(void);
-
 #endif

@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/dataset.h"
-#include "data/folder.h"
+#include "core/folder.h"
 
 void ss_dataset_fill_table(struct ss_dataset *d)
 {

@@ -7,7 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/log.h"
 #include "data/cifar100.h"
-#include "data/folder.h"
+#include "core/folder.h"
 #include "data/pickle.h"
 
 enum { PATH_ROOM = 4096 };

@@ -13,7 +13,7 @@
 #include "core/atomic_file.h"
 #include "core/log.h"
 #include "data/dataset.h"
-#include "data/folder.h"
+#include "core/folder.h"
 #include "data/process.h"
 
 /* Room for a folder's name leaves some for the names inside it. */

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/cifar100.h"
-#include "data/folder.h"
+#include "core/folder.h"
 
 enum {
     SIDE = SS_CIFAR100_SIDE,

@@ -1,42 +1,14 @@
 /* The folder of a run's checkpoints: latest/ and one folder per epoch, each with model.safetensors.
  */
 #include "core/atomic_file.h"
-#include "core/log.h"
+#include "core/folder.h"
 #include "train/state.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static enum ss_status make_folder(const char *path)
-{
-    char part[PATH_MAX];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
-        return ss_fail(SS_ERR_IO, "%s: the path is too long", path);
-    for (char *p = part + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char end = *p;
-        *p = '\0';
-        if (mkdir(part, 0777) && errno != EEXIST)
-            return ss_fail(SS_ERR_IO, "%s: cannot make this folder: %s", part, strerror(errno));
-        if (!end)
-            return SS_OK;
-        *p = end;
-    }
-}
-
-static enum ss_status join(char *out, const char *dir, const char *name)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
-        return ss_fail(SS_ERR_IO, "%s: the path is too long", dir);
-    return SS_OK;
-}
 
 /* Give `file` the second name `path`, replacing what is there: no second copy of a large file. Not
  * every file system can; then the caller writes it again. */
@@ -85,16 +57,16 @@ enum ss_status ss_checkpoint_write(struct ss_exec *exec, const struct ss_plan *p
                                    const char *dir, long epoch, int64_t batches, long keep)
 {
     char folder[PATH_MAX], latest[PATH_MAX], path[PATH_MAX], name[32];
-    SS_TRY(join(folder, dir, "latest"));
-    SS_TRY(make_folder(folder));
-    SS_TRY(join(latest, folder, "model.safetensors"));
+    SS_TRY(ss_folder_join(folder, sizeof folder, dir, "latest"));
+    SS_TRY(ss_folder_make(folder));
+    SS_TRY(ss_folder_join(latest, sizeof latest, folder, "model.safetensors"));
     SS_TRY(ss_state_save(exec, plan, latest, batches));
     if (epoch <= 0)
         return SS_OK;
     snprintf(name, sizeof name, "epoch-%04ld", epoch);
-    SS_TRY(join(folder, dir, name));
-    SS_TRY(make_folder(folder));
-    SS_TRY(join(path, folder, "model.safetensors"));
+    SS_TRY(ss_folder_join(folder, sizeof folder, dir, name));
+    SS_TRY(ss_folder_make(folder));
+    SS_TRY(ss_folder_join(path, sizeof path, folder, "model.safetensors"));
     if (!link_as(latest, path))
         SS_TRY(ss_state_save(exec, plan, path, batches));
     if (keep)

@@ -1,4 +1,5 @@
 #include "train/journal.h"
+#include "core/clock.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -6,15 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-double ss_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled)
 {

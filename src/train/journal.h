@@ -32,7 +32,4 @@ void ss_journal_bar(struct ss_journal *j, long epoch, long epochs, long step, lo
 /* Remove it, before other output. */
 void ss_journal_clear_bar(struct ss_journal *j);
 
-/* Seconds on a clock that only goes forward. */
-double ss_seconds(void);
-
 #endif

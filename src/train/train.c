@@ -1,4 +1,5 @@
 #include "train/train.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "train/journal.h"
 #include "train/session.h"

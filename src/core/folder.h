@@ -1,6 +1,6 @@
-/* Names of files inside a data folder. */
-#ifndef SS_DATA_FOLDER_H
-#define SS_DATA_FOLDER_H
+/* Folders, and names of files inside them. */
+#ifndef SS_CORE_FOLDER_H
+#define SS_CORE_FOLDER_H
 
 #include <stddef.h>
 #include "core/status.h"

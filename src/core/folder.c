@@ -1,4 +1,4 @@
-#include "data/folder.h"
+#include "core/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ enum ss_status ss_folder_make(const char *path)
             continue;
         part[i] = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return ss_fail(SS_ERR_IO, "%s: cannot create the folder: %s", part, strerror(errno));
+            return ss_fail(SS_ERR_IO, "%s: cannot make this folder: %s", part, strerror(errno));
         part[i] = i < len ? '/' : '\0';
     }
     struct stat st;
