@@ -101,11 +101,6 @@ static enum ss_status weight_export(struct ss_op *op, const float *native, float
     return ss_conv_cpu_export(((struct conv_bn_act *)op)->conv, native, plain);
 }
 
-static const char *describe(const struct ss_op *op)
-{
-    return ss_conv_cpu_info(((const struct conv_bn_act *)op)->conv);
-}
-
 const struct ss_op_class ss_conv_bn_act_class = {
     .name = "conv_bn_act",
     .create = create,
@@ -117,5 +112,4 @@ const struct ss_op_class ss_conv_bn_act_class = {
     .weight_bytes = weight_bytes,
     .weight_import = weight_import,
     .weight_export = weight_export,
-    .describe = describe,
 };

@@ -30,8 +30,6 @@ struct ss_op_class {
     size_t (*weight_bytes)(const struct ss_op *op);
     enum ss_status (*weight_import)(struct ss_op *op, const float *plain, float *native);
     enum ss_status (*weight_export)(struct ss_op *op, const float *native, float *plain);
-    /* One line on how it runs, for `starstep info`; may be NULL. */
-    const char *(*describe)(const struct ss_op *op);
 };
 
 /* The head of every operation. */

@@ -42,13 +42,13 @@ static void destroy(struct ss_op *head)
 
 static enum ss_status check_workspace(const struct ss_plan *plan, const struct pool *op)
 {
-    for (int i = 0; i < plan->ntensors; i++) {
-        const struct ss_plan_tensor *t = &plan->tensor[i];
-        if (op->head.block->workspace == i && t->bytes < ss_pool_cpu_workspace_bytes(op->pool))
-            return ss_fail(SS_ERR_LIBRARY,
-                           "%s: the plan keeps %zu bytes for argmax, the library wants %zu",
-                           op->head.block->name, t->bytes, ss_pool_cpu_workspace_bytes(op->pool));
-    }
+    const struct ss_block *b = op->head.block;
+    size_t need = ss_pool_cpu_workspace_bytes(op->pool);
+    size_t have = b->workspace < 0 ? 0 : plan->tensor[b->workspace].bytes;
+    if (need > have)
+        return ss_fail(SS_ERR_LIBRARY,
+                       "%s: the plan keeps %zu bytes for argmax, the library wants %zu", b->name,
+                       have, need);
     return SS_OK;
 }
 

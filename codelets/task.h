@@ -44,7 +44,6 @@ struct ss_step_args {
     uint64_t step;        /* from 1; of training */
     uint64_t dropout_key; /* forward, backward */
     double lr;            /* update */
-    int slot;
 };
 
 /* A task's view of its data inside a wrapper. */

@@ -42,7 +42,7 @@ static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE
     }
 }
 
-static void print_tasks(const struct ss_plan *plan, const struct ss_task_list *list, FILE *out)
+static void print_tasks(const struct ss_task_list *list, FILE *out)
 {
     fprintf(out, "%5s %-15s %8s  %-32s %s\n", "task", "kind", "priority", "name",
             "reads -> writes");
@@ -54,7 +54,6 @@ static void print_tasks(const struct ss_plan *plan, const struct ss_task_list *l
         print_accesses(t, SS_WRITE, out);
         fputc('\n', out);
     }
-    (void)plan;
 }
 
 static int count_kind(const struct ss_task_list *list, enum ss_task_kind kind)
@@ -80,7 +79,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
         fprintf(out, "%s%d %s", k ? ", " : "", count_kind(&plan->train, (enum ss_task_kind)k),
                 ss_task_kind_name((enum ss_task_kind)k));
     fprintf(out, ")\n\n");
-    print_tasks(plan, &plan->train, out);
+    print_tasks(&plan->train, out);
 
     fprintf(out, "\n%6s %10s %7s %12s  %s\n", "bucket", "MB", "params", "after task", "parameters");
     for (int k = 0; k < plan->nbuckets; k++) {

@@ -344,7 +344,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
 {
     const struct ss_bound_task *task = &list->task[i];
     const starpu_data_handle_t *handles = list->handles[i * e->options.slots + slot];
-    struct ss_step_args args = {.task = task, .step = step->step, .lr = step->lr, .slot = slot};
+    struct ss_step_args args = {.task = task, .step = step->step, .lr = step->lr};
     switch (task->plan->kind) {
     case SS_TASK_LOAD:
         return submit_load(e, handles, &args, step);
@@ -495,10 +495,4 @@ uint64_t ss_exec_layout_hash(const struct ss_exec *e)
         for (int r = 0; r <= SS_PARAM_BETA; r++)
             h = ss_mix64(h, e->op[i]->offset[r]);
     return h;
-}
-
-const char *ss_exec_describe(const struct ss_exec *e, int block)
-{
-    const struct ss_op *op = e->op[block];
-    return op->cls->describe ? op->cls->describe(op) : NULL;
 }

@@ -76,7 +76,4 @@ void ss_exec_bucket_counts(const struct ss_exec *exec, size_t *counts);
 /* Hash of the bound layouts: ranks must agree before gradients can be added. */
 uint64_t ss_exec_layout_hash(const struct ss_exec *exec);
 
-/* How block i runs ("fwd jit_wino..., ..."), NULL when there is nothing to say. */
-const char *ss_exec_describe(const struct ss_exec *exec, int block);
-
 #endif
