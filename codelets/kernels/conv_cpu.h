@@ -1,7 +1,5 @@
-/* 2-D convolution (cross-correlation, as PyTorch's Conv2d), groups 1, dilation 1:
- *   y(n,k,p,q) = bias(k) + sum over c,i,j of w(k,c,i,j) * x(n, c, p*stride - pad + i, q*stride - pad + j)
+/* 2-D convolution on the CPU; what it computes: struct ss_conv_shape.
  *
- * x (N,Ci,H,W) and y (N,Co,P,Q) activations, P = (H + 2 pad - kh)/stride + 1, likewise Q.
  * The weight is kept in a layout that the library likes ("native", the layout of its gradient);
  * import and export convert from and to PyTorch's (Co,Ci,kh,kw). Padding inside native is zero and
  * stays zero under any elementwise update. */
@@ -10,14 +8,9 @@
 
 #include "codelets/kernels/cpu.h"
 
-struct ss_conv_shape {
-    struct ss_act x, y;
-    int kh, kw, stride, pad;
-    int bias; /* 0 or 1 */
-};
-
 enum ss_conv_algo {
-    SS_CONV_AUTO,   /* Winograd F(4x4,3x3) where it is faster (a fixed rule of shapes: never timing), else direct */
+    SS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster (a fixed rule of shapes: never timing),
+                     else direct */
     SS_CONV_DIRECT, /* always direct */
 };
 
@@ -45,7 +38,8 @@ enum ss_status ss_conv_cpu_backward_data(struct ss_conv_cpu *conv, const float *
 enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *conv, const float *x,
                                             const float *dy, float *dweight, float *dbias);
 
-/* Which implementation each pass uses, "fwd jit_wino_4x3:avx512_core, ..."; lives as long as conv. */
+/* Which implementation each pass uses, "fwd jit_wino_4x3:avx512_core, ..."; lives as long as conv.
+ */
 const char *ss_conv_cpu_info(const struct ss_conv_cpu *conv);
 
 #endif

@@ -8,17 +8,8 @@
 
 #include "codelets/kernels/cpu.h"
 
-/* What steps are judged by; sums, so that ranks and batches add up. */
-struct ss_metrics {
-    double loss;    /* sum of per-sample losses */
-    double correct; /* samples whose largest logit (the first of equals) is the label's */
-    double count;   /* valid samples */
-    double bad;     /* samples whose loss is not finite */
-    double stop;    /* ranks that were asked to end the run (not the kernel's business) */
-};
-
-/* metrics += this batch. dlogits (may be logits; NULL: none) = (softmax - onehot) / N, 0 for rows with
- * label -1. Errors: SS_ERR_INVALID for a label outside -1 .. K-1. */
+/* metrics += this batch. dlogits (may be logits; NULL: none) = (softmax - onehot) / N, 0 for rows
+ * with label -1. Errors: SS_ERR_INVALID for a label outside -1 .. K-1. */
 enum ss_status ss_loss_cpu(struct ss_cpu *cpu, int n, int k, const float *logits,
                            const int32_t *labels, struct ss_metrics *metrics, float *dlogits);
 

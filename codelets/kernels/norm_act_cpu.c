@@ -79,20 +79,9 @@ static enum ss_status prepare(struct ss_cpu *cpu, const struct ss_norm_act *op, 
     return SS_OK;
 }
 
-static struct ss_dropout dropout_of(const struct ss_norm_act *op, uint64_t key)
-{
-    const uint64_t mixed = ss_mix64(key, 0);
-    struct ss_dropout d = {.on = op->dropout > 0,
-                           .threshold = (uint32_t)((double)op->dropout * 4294967296.0),
-                           .key = {(uint32_t)mixed, (uint32_t)(mixed >> 32)},
-                           .scale = (float)(1 / (1 - (double)op->dropout))};
-    return d;
-}
-
 int ss_dropout_keep(uint64_t key, uint32_t i, float p)
 {
-    const struct ss_norm_act op = {.dropout = p};
-    const struct ss_dropout d = dropout_of(&op, key);
+    const struct ss_dropout d = ss_dropout_make(p, key);
     return ss_dropout_hash(i, d.key[0], d.key[1]) >= d.threshold;
 }
 
@@ -214,7 +203,7 @@ enum ss_status ss_norm_act_forward(struct ss_cpu *cpu, const struct ss_norm_act 
     const int block = op->shape.block;
     float *a = room.coefficient[0], *b = room.coefficient[1];
     scale_and_shift(op, &room, gamma, beta, saved, a, b);
-    struct ss_dropout dropout = dropout_of(op, dropout_key);
+    struct ss_dropout dropout = ss_dropout_make(op->dropout, dropout_key);
     dropout.on = dropout.on && training;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -293,7 +282,7 @@ enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act
     const struct ss_rows_backward common = {
         .block = block,
         .low = op->relu ? 0 : -INFINITY,
-        .dropout = dropout_of(op, g.dropout_key),
+        .dropout = ss_dropout_make(op->dropout, g.dropout_key),
     };
 
     /* ds tile by tile, so that the sums find it in the cache. */

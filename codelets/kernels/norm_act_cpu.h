@@ -1,15 +1,6 @@
 /* BatchNorm, ReLU, dropout, residual add and a second ReLU in one pass over memory, and their
  * gradient in two. Ours: a library call each would read and write every activation five times.
- *
- *   u = gamma * (z - mean) * invstd + beta        (has_bn; else u = z)
- *   v = relu ? max(u, 0) : u
- *   d = dropout ? v * keep / (1 - p) : v          keep = 0 with probability p, from (key, element)
- *   s = residual ? d + r : d
- *   y = relu_out ? max(s, 0) : s
- *
- * Training statistics are over N,H,W per channel, biased variance; running statistics take the
- * unbiased one, as PyTorch's BatchNorm2d: running = (1 - momentum) * running + momentum * batch.
- * Source: Ioffe and Szegedy 2015, eq. 1-4 and section 3; PyTorch BatchNorm2d's documentation.
+ * What they compute: struct ss_norm_act.
  *
  * All tensors (N,C,H,W) in one layout (cpu.h). Sums are made per (n, channel block) slice and added
  * in slice order in double precision: bits do not depend on the number of threads. Padding channels
@@ -19,20 +10,11 @@
 
 #include "codelets/kernels/cpu.h"
 
-enum { SS_NORM_MAX_DY = 4 };
-
-struct ss_norm_act {
-    struct ss_act shape;
-    int has_bn, relu, residual, relu_out;
-    float dropout; /* p in [0, 1); 0: none */
-    float eps, momentum;
-};
-
 /* Scratch that the functions below take from cpu. Call ss_cpu_reserve with it once. */
 size_t ss_norm_act_scratch_bytes(const struct ss_norm_act *op);
 
-/* Batch statistics of z. saved (2*C): mean, then invstd = 1/sqrt(var + eps). running (2*C): mean, then
- * variance, updated in place; NULL: left alone. */
+/* Batch statistics of z. saved (2*C): mean, then invstd = 1/sqrt(var + eps). running (2*C): mean,
+ * then variance, updated in place; NULL: left alone. */
 enum ss_status ss_norm_act_stats(struct ss_cpu *cpu, const struct ss_norm_act *op, const float *z,
                                  float *saved, float *running);
 /* saved (2*C) from running statistics, for evaluation. */
@@ -49,7 +31,8 @@ struct ss_norm_act_grad {
     const float *dy[SS_NORM_MAX_DY]; /* contributions to the gradient of y; their sum is meant */
     int ndy;                         /* 1 .. SS_NORM_MAX_DY */
     /* The gradient of s = sum of dy, through the second ReLU: what the residual input gets.
-     * Written when ndy > 1 or relu_out; may be dy[0]. With ndy 1 and no relu_out it must be dy[0], which then is only read. */
+     * Written when ndy > 1 or relu_out; may be dy[0]. With ndy 1 and no relu_out it must be dy[0],
+     * which then is only read. */
     float *ds;
     const float *y; /* needed with relu_out only */
     float *z;       /* in: what forward read; out: its gradient dz (in place) */

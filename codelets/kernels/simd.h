@@ -10,29 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-/* Dropout as a function of the element's index, so that backward needs no stored mask. */
-struct ss_dropout {
-    int on;
-    uint32_t threshold; /* p * 2^32: dropped when the hash is below */
-    uint32_t key[2];
-    float scale; /* 1 / (1 - p) */
-};
-
-/* 32 random bits for an element. Shifts and multipliers of lowbias32 (Wellons, "Prospecting for
- * hash functions", 2018), which passes avalanche tests with a bias of 0.17 / 1000; the key enters
- * at two places, so that two keys do not give permutations of one mask. */
-static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, uint32_t key1)
-{
-    uint32_t x = i ^ key0;
-    x ^= x >> 16;
-    x *= 0x7feb352dU;
-    x ^= key1;
-    x ^= x >> 15;
-    x *= 0x846ca68bU;
-    x ^= x >> 16;
-    return x;
-}
+#include "codelets/kernels/dropout.h"
 
 /* Per-channel coefficients; arrays of `block`. */
 struct ss_rows_forward {

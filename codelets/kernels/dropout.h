@@ -1,0 +1,51 @@
+/* Dropout's decisions, the same on every device: a function of a key and the element's index in
+ * memory (NHWC on CUDA devices and on CPUs with block 0). */
+#ifndef SS_KERNELS_DROPOUT_H
+#define SS_KERNELS_DROPOUT_H
+
+#include <stdint.h>
+#include "core/rng.h"
+
+#ifdef __CUDACC__
+#    define SS_ANY_DEVICE __host__ __device__
+#else
+#    define SS_ANY_DEVICE
+#endif
+
+/* Dropout as a function of the element's index, so that backward needs no stored mask. */
+struct ss_dropout {
+    int on;
+    uint32_t threshold; /* p * 2^32: dropped when the hash is below */
+    uint32_t key[2];
+    float scale; /* 1 / (1 - p) */
+};
+
+/* 32 random bits for an element. Shifts and multipliers of lowbias32 (Wellons, "Prospecting for
+ * hash functions", 2018), which passes avalanche tests with a bias of 0.17 / 1000; the key enters
+ * at two places, so that two keys do not give permutations of one mask. */
+SS_ANY_DEVICE static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, uint32_t key1)
+{
+    uint32_t x = i ^ key0;
+    x ^= x >> 16;
+    x *= 0x7feb352dU;
+    x ^= key1;
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    x ^= x >> 16;
+    return x;
+}
+
+/* p in [0, 1); key: one per (seed, step, block, rank). */
+static inline struct ss_dropout ss_dropout_make(float p, uint64_t key)
+{
+    const uint64_t mixed = ss_mix64(key, 0);
+    struct ss_dropout d;
+    d.on = p > 0;
+    d.threshold = (uint32_t)((double)p * 4294967296.0);
+    d.key[0] = (uint32_t)mixed;
+    d.key[1] = (uint32_t)(mixed >> 32);
+    d.scale = (float)(1 / (1 - (double)p));
+    return d;
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* What kernels of every device are told: shapes, layouts and the parameters of an operation.
+ *
+ * Letters: N images, C channels, H and W height and width, B channel block, CB = ceil(C/B) blocks.
+ *
+ * Activation layout. A tensor (N,C,H,W) is stored as (N,CB,H,W,B): NHWC when B = C (CUDA devices,
+ * and CPUs without wide vectors), oneDNN's nChw16c and nChw8c with B = 16 and 8, plain NCHW when B
+ * = 1. Channels C .. CB*B-1 are padding and always zero. One formula serves all: index(n,c,h,w) =
+ * (((n*CB + c/B)*H + h)*W + w)*B + c%B */
+#ifndef SS_KERNELS_SHAPES_H
+#define SS_KERNELS_SHAPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "core/dtype.h"
+#include "core/status.h"
+
+/* Shape and layout of an activation. */
+struct ss_act {
+    int n, c, h, w;
+    int block; /* B */
+};
+static inline int ss_act_blocks(const struct ss_act *a)
+{
+    return (a->c + a->block - 1) / a->block;
+}
+/* Padding included. */
+static inline size_t ss_act_elements(const struct ss_act *a)
+{
+    return (size_t)a->n * (size_t)ss_act_blocks(a) * (size_t)a->block * (size_t)a->h * (size_t)a->w;
+}
+
+/* 2-D convolution (cross-correlation, as PyTorch's Conv2d), groups 1, dilation 1:
+ *   y(n,k,p,q) = bias(k) + sum over c,i,j of w(k,c,i,j) * x(n, c, p*stride - pad + i, q*stride -
+ * pad + j) x (N,Ci,H,W), y (N,Co,P,Q), P = (H + 2 pad - kh)/stride + 1, likewise Q. */
+struct ss_conv_shape {
+    struct ss_act x, y;
+    int kh, kw, stride, pad;
+    int bias; /* 0 or 1 */
+};
+
+/* BatchNorm, ReLU, dropout, residual add and a second ReLU:
+ *   u = gamma * (z - mean) * invstd + beta        (has_bn; else u = z)
+ *   v = relu ? max(u, 0) : u
+ *   d = dropout ? v * keep / (1 - p) : v          keep = 0 with probability p, see dropout.h
+ *   s = residual ? d + r : d
+ *   y = relu_out ? max(s, 0) : s
+ * Training statistics are over N,H,W per channel, biased variance; running statistics take the
+ * unbiased one, as PyTorch's BatchNorm2d: running = (1 - momentum) * running + momentum * batch.
+ * Source: Ioffe and Szegedy 2015, eq. 1-4 and section 3; PyTorch BatchNorm2d's documentation. */
+struct ss_norm_act {
+    struct ss_act shape;
+    int has_bn, relu, residual, relu_out;
+    float dropout; /* p in [0, 1); 0: none */
+    float eps, momentum;
+};
+enum { SS_NORM_MAX_DY = 4 }; /* contributions to one gradient */
+
+/* Max and average pooling, as PyTorch's MaxPool2d and AvgPool2d (floor mode; average over kernel^2
+ * with count_include_pad; the padding of max pooling is minus infinity).
+ * x (N,C,H,W), y (N,C,P,Q) of equal block; P = floor((H + 2 pad - kernel)/stride) + 1. Rows and
+ * columns of x that no window covers (7x7 over 8x8) take no part and get gradient 0. Max pooling
+ * backward gives the whole gradient to the first maximum of the window in row-major order. */
+enum ss_pool_kind { SS_POOL_MAX, SS_POOL_AVG };
+
+/* What steps are judged by; sums, so that ranks and batches add up. */
+struct ss_metrics {
+    double loss;    /* sum of per-sample losses */
+    double correct; /* samples whose largest logit (the first of equals) is the label's */
+    double count;   /* valid samples */
+    double bad;     /* samples whose loss is not finite */
+    double stop;    /* ranks that were asked to end the run (not the kernel's business) */
+    double scale;   /* the step's loss scale; 1 where none is used (summed over ranks too) */
+};
+
+#endif
