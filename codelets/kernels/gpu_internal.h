@@ -2,7 +2,14 @@
 #ifndef SS_KERNELS_GPU_INTERNAL_H
 #define SS_KERNELS_GPU_INTERNAL_H
 
+#ifndef __cplusplus
+#    pragma GCC diagnostic push /* the header declares a function without a prototype */
+#    pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#endif
 #include <cublasLt.h>
+#ifndef __cplusplus
+#    pragma GCC diagnostic pop
+#endif
 #include <cuda_runtime.h>
 #include <cudnn.h>
 #include "codelets/kernels/gpu.h"
@@ -11,6 +18,7 @@
 struct ss_gpu {
     struct ss_gpu_options options;
     cudaStream_t stream;
+    cudaStream_t own_stream; /* until ss_gpu_set_stream gives another */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     int sms;        /* multiprocessors */
