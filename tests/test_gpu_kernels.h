@@ -1,0 +1,77 @@
+/* What the tests of CUDA kernels share: one open device per number format, arrays on the device
+ * made from host floats and back, and error measures. References are plain C in double precision on
+ * inputs that are rounded to the format first.
+ *
+ * All memory that functions below return, host and device, is freed after the test. Tests run in
+ * one process (CUDA does not survive fork), so a test leaves nothing behind. */
+#ifndef SS_TESTS_TEST_GPU_KERNELS_H
+#define SS_TESTS_TEST_GPU_KERNELS_H
+
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/kernels/gpu.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+TCase *gpu_norm_act_tests(void);
+TCase *gpu_small_tests(void);
+TCase *gpu_conv_tests(void);
+TCase *gpu_linear_tests(void);
+
+#define OK(call) ck_assert_int_eq((call), SS_OK)
+
+/* Loop tests run over enum ss_dtype: tcase_add_loop_test(t, f, 0, GPU_DTYPES), gpu_for(_i). */
+enum { GPU_DTYPES = 3 };
+
+/* The device in this format, opened once, without autotuning and TF32, on a stream of its own.
+ * Tests that need other options open their own. */
+struct ss_gpu *gpu_for(enum ss_dtype dtype);
+
+/* Host memory, zeroed. */
+void *host_alloc(size_t bytes);
+float *host_floats(size_t count);
+double *host_doubles(size_t count);
+/* The value in this format that is nearest to x, ties to even; what device code gets and stores. */
+float gpu_round(float x, enum ss_dtype dtype);
+/* Uniform in [-1, 1), rounded to the format; a new draw for each value of `stream`. */
+float *host_random(size_t count, uint32_t stream, enum ss_dtype dtype);
+
+/* Arrays on the device, each followed by guard bytes. gpu_put converts to the gpu's format. */
+void *gpu_put(struct ss_gpu *gpu, const float *values, size_t count);
+float *gpu_put_f32(struct ss_gpu *gpu, const float *values, size_t count);
+void *gpu_put_bytes(struct ss_gpu *gpu, const void *bytes, size_t count);
+/* For outputs: all bits set, which is a NaN that no kernel makes. */
+void *gpu_out(struct ss_gpu *gpu, size_t count);
+float *gpu_out_f32(struct ss_gpu *gpu, size_t count);
+void *gpu_out_bytes(struct ss_gpu *gpu, size_t bytes);
+
+/* Wait for the device, then copy. All fail the test when the array's guard bytes have changed (of
+ * arrays that begin at `device`). gpu_get converts from the gpu's format; the returning forms too.
+ */
+void gpu_get(struct ss_gpu *gpu, const void *device, float *values, size_t count);
+void gpu_get_f32(struct ss_gpu *gpu, const float *device, float *values, size_t count);
+void gpu_get_bytes(struct ss_gpu *gpu, const void *device, void *bytes, size_t count);
+float *gpu_fetch(struct ss_gpu *gpu, const void *device, size_t count);
+float *gpu_fetch_f32(struct ss_gpu *gpu, const float *device, size_t count);
+
+/* Fails unless every element was written since gpu_out. */
+void gpu_check_written(const char *what, struct ss_gpu *gpu, const void *device, size_t count);
+void gpu_check_written_f32(const char *what, struct ss_gpu *gpu, const float *device, size_t count);
+
+/* The bound of the relative error of outputs in this format: fp32 1e-5, fp16 2e-3, bf16 1e-2. */
+double gpu_tolerance(enum ss_dtype dtype);
+/* Fails unless |got - want| <= bound * |want| in the Euclidean norm, and max |got - want| <= 4 *
+ * bound * max |want|. NaN never passes; where want is zero everywhere, so must got be. */
+void gpu_compare_bound(const char *what, const float *got, const double *want, size_t count,
+                       double bound);
+void gpu_compare(const char *what, const float *got, const double *want, size_t count,
+                 enum ss_dtype dtype);
+
+#endif
