@@ -13,6 +13,7 @@ enum {
     PRIORITY_BACKWARD = 50000,
     PRIORITY_UPDATE = 30000,
     PRIORITY_FORWARD = 20000,
+    PRIORITY_UPLOAD = 1,
     PRIORITY_LOAD = 0
 };
 
@@ -49,14 +50,14 @@ static int add_tensor(struct lowerer *lo, const char *block, const char *what,
 }
 
 /* The channel block of a value's layout: convolutions choose, linear outputs are plain (N,K), the
- * input is NCHW, and the other layers keep what they read. */
+ * input is NCHW (on a device: padded NHWC), and the other layers keep what they read. */
 static int layout_block(const struct ss_plan *plan, ss_value v)
 {
     const struct ss_value_info *info = ss_graph_value(plan->graph, v);
     const struct ss_layer *l = ss_graph_layer(plan->graph, info->producer);
     switch (l->kind) {
     case SS_LAYER_INPUT:
-        return 1;
+        return plan->options.device ? plan->options.input_block : 1;
     case SS_LAYER_LINEAR:
         return info->c;
     case SS_LAYER_CONV2D:
@@ -75,7 +76,7 @@ static int add_activation(struct lowerer *lo, const char *block, const char *wha
         .n = lo->plan->options.batch, .c = info->c, .h = info->h, .w = info->w};
     t.block = layout_block(lo->plan, v);
     size_t blocks = (size_t)(t.c + t.block - 1) / (size_t)t.block;
-    t.bytes = sizeof(float) * (size_t)t.n * blocks * (size_t)t.block * (size_t)t.h * (size_t)t.w;
+    t.bytes = ss_dtype_bytes(lo->plan->options.dtype) * (size_t)t.n * blocks * (size_t)t.block * (size_t)t.h * (size_t)t.w;
     return add_tensor(lo, block, what, t);
 }
 
@@ -135,7 +136,7 @@ static void touch_tensor(struct lowerer *lo, struct ss_plan_task *t, enum ss_rol
 /* x of a block: a tensor, or all slices of the input slot. */
 static void touch_input(struct lowerer *lo, struct ss_plan_task *t, ss_value x)
 {
-    if (x != lo->input) {
+    if (lo->value_tensor[x] >= 0) {
         touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[x], SS_READ);
         return;
     }
@@ -145,6 +146,10 @@ static void touch_input(struct lowerer *lo, struct ss_plan_task *t, ss_value x)
 
 static void touch_labels(struct lowerer *lo, struct ss_plan_task *t)
 {
+    if (lo->plan->options.device) {
+        touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+        return;
+    }
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
         touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
 }
@@ -163,6 +168,29 @@ static void lower_loads(struct lowerer *lo)
     }
 }
 
+/* To the device, and there to activations. The upload is a task of its own so that it can run steps
+ * ahead; the conversion writes a buffer of the step. */
+static void lower_input(struct lowerer *lo)
+{
+    lower_loads(lo);
+    if (!lo->plan->options.device || lo->status != SS_OK)
+        return;
+    struct ss_plan_task *t = add_task(lo, SS_TASK_UPLOAD, "upload", PRIORITY_UPLOAD);
+    if (!t)
+        return;
+    for (int s = lo->plan->options.slices - 1; s >= 0; s--)
+        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
+    for (int s = lo->plan->options.slices - 1; s >= 0; s--)
+        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
+    touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_WRITE);
+    lo->value_tensor[lo->input] = add_activation(lo, "convert", "y", lo->input);
+    t = add_task(lo, SS_TASK_CONVERT, "convert", PRIORITY_FORWARD + 1);
+    if (!t || lo->status != SS_OK)
+        return;
+    touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[lo->input], SS_WRITE);
+}
+
 /* Tensors that the forward task of block b makes beside y. */
 static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int training)
 {
@@ -178,7 +206,8 @@ static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int traini
     if (b->kind == SS_BLOCK_MAXPOOL) {
         /* One argmax an output: a byte while the window has at most 256 places. */
         const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, b->y)->producer);
-        size_t outputs = lo->plan->tensor[lo->value_tensor[b->y]].bytes / sizeof(float);
+        size_t outputs = lo->plan->tensor[lo->value_tensor[b->y]].bytes /
+                         ss_dtype_bytes(lo->plan->options.dtype);
         b->workspace =
             add_tensor(lo, b->name, "argmax",
                        (struct ss_plan_tensor){.bytes = outputs * (l->kernel <= 16 ? 1 : 4)});
@@ -216,6 +245,8 @@ static void lower_forward(struct lowerer *lo, int i, int training)
         touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x], training ? SS_READ_WRITE : SS_READ);
         touch_labels(lo, t);
         touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, training ? SS_WRITE : SS_READ_WRITE);
+        if (training && lo->plan->options.loss_scaling)
+            touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
         return;
     }
     touch_input(lo, t, b->x);
@@ -277,6 +308,21 @@ static void lower_backward(struct lowerer *lo, int i)
         contribute(lo, b->residual, lo->grad[b->y][0]);
 }
 
+static void lower_update(struct lowerer *lo, int k)
+{
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "update %d", k);
+    struct ss_plan_task *t = add_task(lo, SS_TASK_UPDATE, name, PRIORITY_UPDATE + k);
+    if (!t)
+        return;
+    t->bucket = k;
+    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
+    touch(t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
+    if (lo->plan->options.loss_scaling)
+        touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+}
+
 /* The bucket is full once the earliest of its blocks has run backward. */
 static void lower_bucket(struct lowerer *lo, int k)
 {
@@ -289,14 +335,55 @@ static void lower_bucket(struct lowerer *lo, int k)
     t->bucket = k;
     touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
     touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
-    snprintf(name, sizeof name, "update %d", k);
-    t = add_task(lo, SS_TASK_UPDATE, name, PRIORITY_UPDATE + k);
+    if (!lo->plan->options.loss_scaling) {
+        lower_update(lo, k);
+        return;
+    }
+    snprintf(name, sizeof name, "check %d", k);
+    t = add_task(lo, SS_TASK_CHECK, name, PRIORITY_UPDATE + k);
     if (!t)
         return;
     t->bucket = k;
     touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
-    touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
-    touch(t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
+    touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+}
+
+/* Whether the step counts is known once all its gradients are: with loss scaling all updates come
+ * last, those that the next forward needs first in front. */
+static void lower_scaled_updates(struct lowerer *lo)
+{
+    for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
+        lower_update(lo, k);
+    struct ss_plan_task *t = add_task(lo, SS_TASK_SCALE, "loss scale", PRIORITY_UPDATE - 1);
+    if (t)
+        touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+}
+
+/* The step's metrics to all ranks' sum and the report. */
+static void lower_metrics(struct lowerer *lo)
+{
+    enum ss_space host = SS_SPACE_METRICS;
+    enum ss_role role = SS_ROLE_METRICS;
+    struct ss_plan_task *t;
+    if (lo->plan->options.device) {
+        t = add_task(lo, SS_TASK_FETCH, "fetch metrics", PRIORITY_COMM);
+        if (!t)
+            return;
+        touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
+        touch(t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
+        host = SS_SPACE_FETCHED;
+        role = SS_ROLE_FETCHED;
+    }
+    t = add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
+    if (!t)
+        return;
+    touch(t, role, host, 0, SS_READ_WRITE);
+    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    t = add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT);
+    if (!t)
+        return;
+    touch(t, role, host, 0, SS_READ);
+    touch(t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
 }
 
 static int bucket_ends_at(const struct ss_plan *plan, int i)
@@ -311,20 +398,12 @@ static void lower_training(struct lowerer *lo)
 {
     struct ss_plan *plan = lo->plan;
     lo->list = &plan->train;
-    lower_loads(lo);
+    lower_input(lo);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         lower_forward(lo, i, 1);
-    struct ss_plan_task *t =
-        add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
-    if (!t)
+    lower_metrics(lo);
+    if (lo->status != SS_OK)
         return;
-    touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ_WRITE);
-    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
-    t = add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT);
-    if (!t)
-        return;
-    touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
-    touch(t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
 
     ss_value logits = plan->block[plan->nblocks - 1].x;
     contribute(lo, logits, lo->value_tensor[logits]);
@@ -333,6 +412,8 @@ static void lower_training(struct lowerer *lo)
         if (lo->status == SS_OK && bucket_ends_at(plan, i))
             lower_bucket(lo, plan->block[i].bucket);
     }
+    if (plan->options.loss_scaling && lo->status == SS_OK)
+        lower_scaled_updates(lo);
 }
 
 static void lower_evaluation(struct lowerer *lo)
@@ -341,7 +422,7 @@ static void lower_evaluation(struct lowerer *lo)
     lo->list = &plan->eval;
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
-    lower_loads(lo);
+    lower_input(lo);
     struct ss_block *saved = malloc((size_t)plan->nblocks * sizeof *saved);
     if (!saved) {
         lo->status = ss_fail_memory("evaluation plan", (size_t)plan->nblocks * sizeof *saved);

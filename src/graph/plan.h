@@ -17,16 +17,23 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "core/dtype.h"
 #include "graph/graph.h"
 
 enum { SS_PLAN_MAX_DY = 4, SS_PLAN_MAX_SLICES = 8, SS_PLAN_MAX_ACCESSES = 24 };
 
 struct ss_plan_options {
     int batch;              /* images per rank and step, >= 1 */
-    int channel_block;      /* activation layout, see codelets/kernels/cpu.h; 0: NHWC */
+    int channel_block;      /* activation layout, see codelets/kernels/shapes.h; 0: NHWC */
     double bucket_mb;       /* cap of a bucket in MiB; a larger single block gets its own */
     double first_bucket_mb; /* cap of the first bucket */
     int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
+    enum ss_dtype dtype;    /* of activations */
+    /* On a device that does not compute in the host's memory: load tasks make bytes, which are uploaded and
+     * converted to activations there, with channels padded to input_block; metrics are fetched. */
+    int device;
+    int input_block;  /* device only */
+    int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -59,7 +66,7 @@ struct ss_block {
 /* A tensor of one step, or a gradient. */
 struct ss_plan_tensor {
     char name[SS_NAME_BYTES];
-    int n, c, h, w, block; /* fp32 activation (cpu.h); n = 0: `bytes` of something else */
+    int n, c, h, w, block; /* activation (kernels/shapes.h); n = 0: `bytes` of something else */
     size_t bytes;
     int first, last; /* index of the first and last task that touches it, in its task list */
     int buffer;      /* -1: an input slot, which has its own memory */
@@ -90,6 +97,9 @@ enum ss_space {
     SS_SPACE_METRICS,  /* of the step */
     SS_SPACE_LOG,     /* orders the reports */
     SS_SPACE_TOKEN,    /* orders the collectives, the same on every rank */
+    SS_SPACE_STAGED,   /* images and labels of the step's input slot, on the device */
+    SS_SPACE_FETCHED,  /* metrics of the step, on the host */
+    SS_SPACE_SCALER,   /* state of the loss scaling */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
@@ -112,6 +122,9 @@ enum ss_role {
     SS_ROLE_LABELS,
     SS_ROLE_LOG,
     SS_ROLE_TOKEN,
+    SS_ROLE_STAGED,
+    SS_ROLE_FETCHED,
+    SS_ROLE_SCALER,
     SS_ROLE_COUNT
 };
 
@@ -123,10 +136,15 @@ struct ss_access {
 
 enum ss_task_kind {
     SS_TASK_LOAD,
+    SS_TASK_UPLOAD,  /* input slot: host to device */
+    SS_TASK_CONVERT, /* bytes to activations */
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
     SS_TASK_ALLREDUCE,
+    SS_TASK_CHECK, /* a bucket's gradients for infinities */
     SS_TASK_UPDATE,
+    SS_TASK_SCALE, /* end of a step: the new loss scale */
+    SS_TASK_FETCH, /* metrics: device to host */
     SS_TASK_REDUCE_METRICS,
     SS_TASK_REPORT,
 };

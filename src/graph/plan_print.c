@@ -8,13 +8,26 @@
 
 const char *ss_task_kind_name(enum ss_task_kind kind)
 {
-    static const char *const names[] = {"load",   "forward",        "backward", "all-reduce",
-                                        "update", "reduce-metrics", "report"};
+    static const char *const names[] = {
+        [SS_TASK_LOAD] = "load",
+        [SS_TASK_UPLOAD] = "upload",
+        [SS_TASK_CONVERT] = "convert",
+        [SS_TASK_FORWARD] = "forward",
+        [SS_TASK_BACKWARD] = "backward",
+        [SS_TASK_ALLREDUCE] = "all-reduce",
+        [SS_TASK_CHECK] = "check",
+        [SS_TASK_UPDATE] = "update",
+        [SS_TASK_SCALE] = "scale",
+        [SS_TASK_FETCH] = "fetch",
+        [SS_TASK_REDUCE_METRICS] = "reduce-metrics",
+        [SS_TASK_REPORT] = "report",
+    };
     return names[kind];
 }
 
 static const char *const space_names[] = {"buf",      "images",  "labels",  "params", "grads",
-                                          "momentum", "running", "metrics", "log", "token"};
+                                          "momentum", "running", "metrics", "log",    "token",
+                                          "staged",   "fetched", "scaler"};
 
 static enum ss_status finish(FILE *out)
 {
@@ -75,9 +88,13 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
             ss_graph_name(plan->graph), o->batch, ss_graph_layers(plan->graph), plan->nblocks,
             params);
     fprintf(out, "training step: %d tasks (", plan->train.count);
-    for (int k = 0; k <= SS_TASK_REPORT; k++)
-        fprintf(out, "%s%d %s", k ? ", " : "", count_kind(&plan->train, (enum ss_task_kind)k),
-                ss_task_kind_name((enum ss_task_kind)k));
+    const char *gap = "";
+    for (int k = 0; k <= SS_TASK_REPORT; k++) {
+        int n = count_kind(&plan->train, (enum ss_task_kind)k);
+        if (n)
+            fprintf(out, "%s%d %s", gap, n, ss_task_kind_name((enum ss_task_kind)k));
+        gap = ", ";
+    }
     fprintf(out, ")\n\n");
     print_tasks(&plan->train, out);
 
