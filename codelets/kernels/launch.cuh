@@ -12,9 +12,12 @@
 #ifndef SS_KERNELS_LAUNCH_CUH
 #define SS_KERNELS_LAUNCH_CUH
 
+/* Before gpu_internal.h: its C++ overloads must not get C linkage. */
+#include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <cudnn.h>
 
 #ifdef SS_HOSTGPU
 #    include "tests/hostgpu/device.h"
