@@ -306,6 +306,13 @@ void gpu_compare(const char *what, const float *got, const double *want, size_t 
     gpu_compare_bound(what, got, want, count, gpu_tolerance(dtype));
 }
 
+void gpu_check_failure(enum ss_status got, enum ss_status want, const char *part)
+{
+    ck_assert_int_eq(got, want);
+    ck_assert_msg(strstr(ss_log_last_error(), part), "message \"%s\" lacks \"%s\"",
+                  ss_log_last_error(), part);
+}
+
 /* Half-way cases, subnormals and the ends of the ranges; the rest of the tests builds on these. */
 START_TEST(conversions)
 {
@@ -345,8 +352,8 @@ int main(void)
         printf("no CUDA device: the tests of CUDA kernels are skipped\n");
         return 77;
     }
-    TCase *(*const cases[])(void) = {frame_tests, gpu_small_tests, gpu_norm_act_tests,
-                                     gpu_conv_tests, gpu_linear_tests};
+    TCase *(*const cases[])(void) = {frame_tests,        gpu_device_tests, gpu_small_tests,
+                                     gpu_norm_act_tests, gpu_conv_tests,   gpu_linear_tests};
     Suite *suite = suite_create("CUDA kernels");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         TCase *t = cases[i]();

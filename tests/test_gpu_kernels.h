@@ -20,6 +20,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 
+TCase *gpu_device_tests(void);
 TCase *gpu_norm_act_tests(void);
 TCase *gpu_small_tests(void);
 TCase *gpu_conv_tests(void);
@@ -73,5 +74,7 @@ void gpu_compare_bound(const char *what, const float *got, const double *want, s
                        double bound);
 void gpu_compare(const char *what, const float *got, const double *want, size_t count,
                  enum ss_dtype dtype);
+/* A call that must fail: its status, and what its message must contain. */
+void gpu_check_failure(enum ss_status got, enum ss_status want, const char *part);
 
 #endif
