@@ -1,4 +1,5 @@
-/* Inside of the host emulation: what cudart.cpp offers to device.cpp, cudnn.cpp and cublaslt.cpp.
+/* Inside of the host emulation: what its parts offer to each other, to cudnn.cpp and to
+ * cublaslt.cpp.
  *
  * A stream is a thread with a queue. Whatever a library call promises to do "on a stream" is one
  * function, handed to hostgpu::enqueue; it runs on the stream's thread after all that was enqueued
@@ -18,13 +19,27 @@ namespace hostgpu
  * outlive the process (a string literal). An unknown or destroyed stream ends the process. */
 void enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
+/* Block until the stream, or all streams of a device, are done with what was enqueued so far. */
+void wait_stream(cudaStream_t stream);
+void wait_device(int device);
+
 /* Does [p, p + bytes) lie inside one allocation of device memory? Also true for 0 bytes at any p.
  * Libraries check the pointers they get with it when they are called. */
 bool is_device_memory(const void *p, size_t bytes);
 
 /* The calling thread's current device; the device of a stream. */
 int current_device();
+int device_count();
+/* Bytes of memory of each device. */
+size_t memory_limit();
 int stream_device(cudaStream_t stream);
+
+/* Give back all memory, and forget all streams, of a device: cudaDeviceReset. */
+void reset_memory(int device);
+void reset_streams(int device);
+
+/* An environment variable that is a number, within limits; anything else ends the process. */
+long environment(const char *name, long unset, long min, long max);
 
 /* Remember an error for cudaGetLastError of this thread, and return it. */
 cudaError_t set_last_error(cudaError_t error);
