@@ -136,10 +136,10 @@ END_TEST
  * a GPU this repeats products). */
 START_TEST(bias_by_a_kernel)
 {
-    setenv("HOSTGPU_NO_BIAS_EPILOGUE", "1", 1);
+    setenv("SS_HOSTGPU_NO_BIAS_EPILOGUE", "1", 1);
     for (int i = 0; i < NSHAPES; i++)
         check_layer(gpu_for((enum ss_dtype)_i), &shapes[i], gpu_tolerance((enum ss_dtype)_i), 1e-5);
-    unsetenv("HOSTGPU_NO_BIAS_EPILOGUE");
+    unsetenv("SS_HOSTGPU_NO_BIAS_EPILOGUE");
 }
 END_TEST
 

@@ -6,7 +6,7 @@
  * and D overlaps nothing that is read. An algorithm asks for a workspace where a GPU would split a
  * long sum; it is overwritten before the product begins.
  *
- * HOSTGPU_NO_BIAS_EPILOGUE=1 in the environment: no algorithm adds a bias. */
+ * SS_HOSTGPU_NO_BIAS_EPILOGUE=1 in the environment: no algorithm adds a bias. */
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -162,7 +162,7 @@ cublasStatus_t make_product(const description &desc, const layout &a, const layo
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS &&
         ((desc.bias_type != -1 && desc.bias_type != static_cast<int32_t>(d.type)) ||
-         getenv("HOSTGPU_NO_BIAS_EPILOGUE")))
+         getenv("SS_HOSTGPU_NO_BIAS_EPILOGUE")))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     *out = {desc, a, b, c, d, m, n, k};
     return CUBLAS_STATUS_SUCCESS;
