@@ -127,8 +127,9 @@ static void check_layer(struct ss_gpu *gpu, const struct shape *s, double bound,
 
 START_TEST(products)
 {
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
     for (int i = 0; i < NSHAPES; i++)
-        check_layer(gpu_for((enum ss_dtype)_i), &shapes[i], gpu_tolerance((enum ss_dtype)_i), 1e-5);
+        check_layer(gpu_for(dtype), &shapes[i], gpu_tolerance(dtype), 1e-5);
 }
 END_TEST
 
@@ -136,10 +137,16 @@ END_TEST
  * a GPU this repeats products). */
 START_TEST(bias_by_a_kernel)
 {
-    setenv("SS_HOSTGPU_NO_BIAS_EPILOGUE", "1", 1);
-    for (int i = 0; i < NSHAPES; i++)
-        check_layer(gpu_for((enum ss_dtype)_i), &shapes[i], gpu_tolerance((enum ss_dtype)_i), 1e-5);
-    unsetenv("SS_HOSTGPU_NO_BIAS_EPILOGUE");
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    for (int i = 0; i < NSHAPES; i++) {
+        const struct data d = make_data(&shapes[i], dtype);
+        setenv("SS_HOSTGPU_NO_BIAS_EPILOGUE", "1", 1);
+        struct layer l = make_layer(gpu_for(dtype), &shapes[i], &d);
+        unsetenv("SS_HOSTGPU_NO_BIAS_EPILOGUE");
+        run_layer(&l);
+        compare_layer(&l, &d, gpu_tolerance(dtype), 1e-5);
+        ss_linear_cuda_destroy(l.op);
+    }
 }
 END_TEST
 
