@@ -5,4 +5,10 @@ libstarstep_la_SOURCES += \
 	codelets/load.c codelets/load.h \
 	codelets/allreduce.c codelets/allreduce.h \
 	codelets/sgd.c codelets/sgd.h \
-	codelets/report.c codelets/report.h
+	codelets/report.c codelets/report.h \
+	codelets/input.c codelets/input.h \
+	codelets/scaler.c codelets/scaler.h
+
+if HAVE_CUDA
+libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h
+endif

@@ -1,0 +1,82 @@
+#include "codelets/input.h"
+#include "codelets/kernels/elementwise_cuda.h"
+#include "codelets/lane.h"
+#include "codelets/op.h"
+
+static size_t round256(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+struct ss_input_layout ss_input_layout(const struct ss_plan *plan)
+{
+    const struct ss_value_info *x =
+        ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
+    size_t n = (size_t)plan->options.batch, pixels = (size_t)x->c * (size_t)x->h * (size_t)x->w;
+    struct ss_input_layout l = {.image = pixels * (plan->options.device ? 1 : sizeof(float))};
+    l.labels = round256(n * l.image);
+    l.bytes = l.labels + round256(n * sizeof(int32_t));
+    return l;
+}
+
+#ifdef HAVE_CUDA
+/* The first slice's images begin the slot. */
+static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream stream)
+{
+    const struct ss_region *staged = ss_role_region(d, SS_ROLE_STAGED);
+    return ss_gpu_copy_async(staged->data, ss_role(d, SS_ROLE_X), staged->bytes, stream);
+}
+
+static enum ss_status enqueue_convert(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream;
+    const struct ss_normalise *n = d->task->context;
+    const struct ss_act *x = &n->x;
+    return ss_convert_cuda(d->task->lanes->gpu, x, ss_role(d, SS_ROLE_STAGED), n->mean, n->std,
+                           ss_role(d, SS_ROLE_Y));
+}
+
+static enum ss_status enqueue_fetch(const struct ss_task_data *d, ss_stream stream)
+{
+    return ss_gpu_copy_async(ss_role(d, SS_ROLE_FETCHED), ss_role(d, SS_ROLE_METRICS),
+                             sizeof(struct ss_metrics), stream);
+}
+
+static void cuda_upload(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_upload);
+}
+
+static void cuda_convert(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_convert);
+}
+
+static void cuda_fetch(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_fetch);
+}
+#endif
+
+static struct starpu_codelet upload_codelet = SS_COPY_CODELET("upload", SS_IF_CUDA(cuda_upload));
+static struct starpu_codelet convert_codelet =
+    SS_COMPUTE_CODELET("convert", NULL, SS_IF_CUDA(cuda_convert));
+static struct starpu_codelet fetch_codelet = SS_COPY_CODELET("fetch", SS_IF_CUDA(cuda_fetch));
+
+enum ss_status ss_upload_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&upload_codelet, args, sizeof *args);
+}
+
+enum ss_status ss_convert_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&convert_codelet, args, sizeof *args);
+}
+
+enum ss_status ss_fetch_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&fetch_codelet, args, sizeof *args);
+}

@@ -1,0 +1,36 @@
+/* codelets/input.c: a batch's way to a GPU. Upload: from pinned host memory to the device, several
+ * steps ahead. Convert: bytes to normalised activations, the first task of a step. Fetch, the way
+ * back: the step's metrics.
+ *
+ * A slot is one piece of memory, the same on both sides: images (N,C,H,W) uint8, then, from
+ * `labels` on, labels (N) int32. The upload is one copy of it.
+ *
+ * upload   images, labels (host) read    staged (device) written
+ * convert  staged read                   y (N,H,W,B) of the gpu's dtype written
+ * fetch    metrics (device) read         fetched (host) written */
+#ifndef SS_CODELETS_INPUT_H
+#define SS_CODELETS_INPUT_H
+
+#include "codelets/kernels/shapes.h"
+#include "codelets/task.h"
+
+/* Offsets and size of a slot in bytes; with a CPU plan of its host memory, whose images are fp32.
+ */
+struct ss_input_layout {
+    size_t image;  /* bytes of one */
+    size_t labels; /* where they begin */
+    size_t bytes;  /* of the whole slot */
+};
+struct ss_input_layout ss_input_layout(const struct ss_plan *plan);
+
+/* Context of the convert task: the data set's normalisation. */
+struct ss_normalise {
+    struct ss_act x; /* what is written */
+    float mean[4], std[4];
+};
+
+enum ss_status ss_upload_submit(const struct ss_step_args *args);
+enum ss_status ss_convert_submit(const struct ss_step_args *args);
+enum ss_status ss_fetch_submit(const struct ss_step_args *args);
+
+#endif

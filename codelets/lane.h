@@ -1,0 +1,56 @@
+/* Lanes: the streams of work on a GPU, each fed by one StarPU worker.
+ *
+ * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream and
+ * ends for StarPU at once, so that its dependents are enqueued right behind it. Inside a lane the
+ * stream keeps the order; between lanes, regions that several lanes touch carry events: a task
+ * waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy lane end only
+ * when the GPU has done them; they are the fences behind which the host reads a result or fills a
+ * slot again.
+ *
+ * Asynchronous execution: every task enqueues on its worker's own stream and ends when the GPU has
+ * run it; StarPU keeps all order, and dependent tasks are never enqueued back to back. */
+#ifndef SS_CODELETS_LANE_H
+#define SS_CODELETS_LANE_H
+
+#include <stdio.h>
+#include "codelets/kernels/gpu.h"
+#include "codelets/task.h"
+
+enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
+
+struct ss_lane_times;
+
+struct ss_lanes {
+    struct ss_gpu *gpu;
+    int ordered;
+    ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
+    struct ss_lane_times *times;     /* NULL: tasks are not timed */
+};
+
+/* What lanes did last to a region. */
+struct ss_order {
+    int writer;       /* lane, -1: none since the events were last waited for by StarPU */
+    unsigned readers; /* bit per lane, since the last write */
+    ss_event written, read[SS_LANE_COUNT];
+};
+
+/* Make and drop the order of a region that several lanes touch. */
+enum ss_status ss_order_create(struct ss_gpu *gpu, struct ss_order **out);
+void ss_order_destroy(struct ss_order *order); /* NULL is fine */
+
+/* Run body, which enqueues the task's work on the stream that it is given, in order with the other
+ * lanes. Does nothing when the run has failed, and records a failure. */
+typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
+void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
+
+/* Times of tasks on the GPU, from events around each, for training steps first .. first+count-1.
+ * Written after the run as one JSON object a line:
+ *   {"step": 11, "task": "fwd block1", "lane": "compute", "begin_ms": 0.012, "end_ms": 0.345}
+ * with times since the first task of the first timed step began. */
+enum ss_status ss_lane_times_create(struct ss_lanes *lanes, uint64_t first, uint64_t count,
+                                    size_t tasks_per_step);
+/* All work is done. */
+enum ss_status ss_lane_times_write(struct ss_lanes *lanes, const char *path);
+void ss_lane_times_destroy(struct ss_lanes *lanes);
+
+#endif
