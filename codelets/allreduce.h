@@ -11,7 +11,6 @@
 
 #include "codelets/task.h"
 
-enum ss_status ss_allreduce_submit(const starpu_data_handle_t *handles,
-                                   const struct ss_step_args *args);
+enum ss_status ss_allreduce_submit(const struct ss_step_args *args);
 
 #endif

@@ -7,14 +7,15 @@
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
-#include "codelets/kernels/norm_act_cpu.h"
+#include "codelets/kernels/conv_cuda.h"
 #include "core/log.h"
 
 #include <stdlib.h>
 
 struct conv_bn_act {
     struct ss_op head;
-    struct ss_conv_cpu *conv;
+    struct ss_conv_cpu *conv; /* one of the two */
+    struct ss_conv_cuda *conv_cuda;
     struct ss_norm_act norm; /* used when block->act */
 };
 
@@ -47,16 +48,57 @@ static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data
               : SS_OK;
 }
 
-static struct starpu_codelet forward_codelet =
-    SS_COMPUTE_CODELET("conv_bn_act_forward", ss_op_forward);
-static struct starpu_codelet backward_codelet =
-    SS_COMPUTE_CODELET("conv_bn_act_backward", ss_op_backward);
+#ifdef HAVE_CUDA
+static enum ss_status forward_cuda(struct ss_op *head, const struct ss_task_data *d)
+{
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
+    void *z = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_Y);
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    SS_TRY(ss_conv_cuda_forward(op->conv_cuda, ss_role(d, SS_ROLE_X), ss_op_weight(head, params),
+                                ss_op_param(head, params->data, SS_PARAM_BIAS), z));
+    return head->block->act ? ss_op_act_forward_cuda(head, &op->norm, d, z) : SS_OK;
+}
+
+static enum ss_status backward_cuda(struct ss_op *head, const struct ss_task_data *d)
+{
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
+    float *grads = ss_role(d, SS_ROLE_GRADS);
+    void *dz = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
+    if (head->block->act)
+        SS_TRY(ss_op_act_backward_cuda(head, &op->norm, d, dz));
+    else
+        SS_TRY(ss_op_sum_dy_cuda(head, d, ss_act_elements(&op->norm.shape)));
+    SS_TRY(ss_conv_cuda_backward_weights(op->conv_cuda, ss_role(d, SS_ROLE_X), dz,
+                                         ss_op_param(head, grads, SS_PARAM_WEIGHT),
+                                         ss_op_param(head, grads, SS_PARAM_BIAS)));
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    return dx ? ss_conv_cuda_backward_data(op->conv_cuda, dz, ss_op_weight(head, params), dx)
+              : SS_OK;
+}
+#endif
+
+static struct starpu_codelet forward_codelet = SS_OP_FORWARD("conv_bn_act_forward");
+static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("conv_bn_act_backward");
 
 static void destroy(struct ss_op *head)
 {
     struct conv_bn_act *op = (struct conv_bn_act *)head;
+#ifdef HAVE_CUDA
+    ss_conv_cuda_destroy(op->conv_cuda);
+#endif
     ss_conv_cpu_destroy(op->conv);
     free(op);
+}
+
+static enum ss_status create_conv(const struct ss_op_context *context,
+                                  const struct ss_conv_shape *shape, struct conv_bn_act *op)
+{
+#ifdef HAVE_CUDA
+    if (context->gpu)
+        return ss_conv_cuda_create(context->gpu, shape, context->training, &op->conv_cuda);
+#endif
+    return ss_conv_cpu_create(context->cpu, shape, context->conv_algo, context->training,
+                              &op->conv);
 }
 
 static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
@@ -74,10 +116,9 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
                                   .pad = conv->padding,
                                   .bias = conv->bias};
     op->norm = ss_op_norm_act(plan, block);
-    enum ss_status status =
-        ss_conv_cpu_create(context->cpu, &shape, context->conv_algo, context->training, &op->conv);
+    enum ss_status status = create_conv(context, &shape, op);
     if (status == SS_OK && op->head.block->act)
-        status = ss_cpu_reserve(context->cpu, ss_norm_act_scratch_bytes(&op->norm));
+        status = ss_op_act_reserve(&op->head, &op->norm);
     if (status != SS_OK) {
         destroy(&op->head);
         return status;
@@ -86,19 +127,38 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
     return SS_OK;
 }
 
-static size_t weight_bytes(const struct ss_op *op)
+static size_t weight_bytes(const struct ss_op *head)
 {
-    return ss_conv_cpu_weight_bytes(((const struct conv_bn_act *)op)->conv);
+    const struct conv_bn_act *op = (const struct conv_bn_act *)head;
+#ifdef HAVE_CUDA
+    if (head->gpu)
+        return ss_conv_cuda_weight_elements(op->conv_cuda) * sizeof(float);
+#endif
+    return ss_conv_cpu_weight_bytes(op->conv);
 }
 
-static enum ss_status weight_import(struct ss_op *op, const float *plain, float *native)
+static enum ss_status weight_import(struct ss_op *head, const float *plain, float *native)
 {
-    return ss_conv_cpu_import(((struct conv_bn_act *)op)->conv, plain, native);
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
+#ifdef HAVE_CUDA
+    if (head->gpu) {
+        ss_conv_cuda_import(op->conv_cuda, plain, native);
+        return SS_OK;
+    }
+#endif
+    return ss_conv_cpu_import(op->conv, plain, native);
 }
 
-static enum ss_status weight_export(struct ss_op *op, const float *native, float *plain)
+static enum ss_status weight_export(struct ss_op *head, const float *native, float *plain)
 {
-    return ss_conv_cpu_export(((struct conv_bn_act *)op)->conv, native, plain);
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
+#ifdef HAVE_CUDA
+    if (head->gpu) {
+        ss_conv_cuda_export(op->conv_cuda, native, plain);
+        return SS_OK;
+    }
+#endif
+    return ss_conv_cpu_export(op->conv, native, plain);
 }
 
 const struct ss_op_class ss_conv_bn_act_class = {
@@ -107,6 +167,8 @@ const struct ss_op_class ss_conv_bn_act_class = {
     .destroy = destroy,
     .forward_cpu = forward_cpu,
     .backward_cpu = backward_cpu,
+    .forward_cuda = SS_IF_CUDA(forward_cuda),
+    .backward_cuda = SS_IF_CUDA(backward_cuda),
     .forward = &forward_codelet,
     .backward = &backward_codelet,
     .weight_bytes = weight_bytes,

@@ -1,6 +1,7 @@
-/* codelets/load.c: read, augment and normalise one slice of a batch.
+/* codelets/load.c: read and augment one slice of a batch, and normalise it for the CPU.
  *
- * images (n,C,H,W) fp32 NCHW written   labels (n) int32 written
+ * images (n,C,H,W) written: normalised fp32, or bytes for a GPU, which normalises them itself
+ * labels (n) int32 written
  * Which samples: the submitter's list, so that neither workers nor timing decide. */
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H
@@ -16,11 +17,12 @@ struct ss_load_args {
     uint64_t seed;
     uint32_t epoch;
     int augment;
+    int bytes; /* for a GPU */
     int count;
     uint32_t sample[]; /* UINT32_MAX: no sample; the label becomes -1 and the image 0 */
 };
 
 /* args was allocated with room for args->count samples; it is copied. */
-enum ss_status ss_load_submit(const starpu_data_handle_t *handles, const struct ss_load_args *args);
+enum ss_status ss_load_submit(const struct ss_load_args *args);
 
 #endif

@@ -7,26 +7,30 @@
 #include "codelets/task.h"
 #include "codelets/kernels/conv_cpu.h"
 #include "codelets/kernels/cpu.h"
+#include "codelets/kernels/gpu.h"
 #include "codelets/kernels/norm_act_cpu.h"
 
 /* What an operation is made for. */
 struct ss_op_context {
     const struct ss_plan *plan;
-    struct ss_cpu *cpu;
-    enum ss_conv_algo conv_algo;
-    int training; /* 0: only forward will run */
+    struct ss_cpu *cpu; /* one of cpu and gpu is NULL */
+    struct ss_gpu *gpu;
+    enum ss_conv_algo conv_algo; /* on the CPU */
+    int training;                /* 0: only forward will run */
 };
 
 struct ss_op_class {
     const char *name;
     enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
     void (*destroy)(struct ss_op *op);
-    /* What the tasks do on the compute worker; backward_cpu NULL: there is none. */
+    /* What the tasks do on the compute worker; backward NULL: there is none. */
     enum ss_status (*forward_cpu)(struct ss_op *op, const struct ss_task_data *data);
     enum ss_status (*backward_cpu)(struct ss_op *op, const struct ss_task_data *data);
+    enum ss_status (*forward_cuda)(struct ss_op *op, const struct ss_task_data *data);
+    enum ss_status (*backward_cuda)(struct ss_op *op, const struct ss_task_data *data);
     struct starpu_codelet *forward, *backward;
-    /* The weight's native layout; NULL for operations without one. All other parameters are plain
-     * vectors. */
+    /* The weight's native layout, fp32 in host memory; NULL for operations without one. All other
+     * parameters are plain vectors. */
     size_t (*weight_bytes)(const struct ss_op *op);
     enum ss_status (*weight_import)(struct ss_op *op, const float *plain, float *native);
     enum ss_status (*weight_export)(struct ss_op *op, const float *native, float *plain);
@@ -36,6 +40,7 @@ struct ss_op_class {
 struct ss_op {
     const struct ss_op_class *cls;
     struct ss_cpu *cpu;
+    struct ss_gpu *gpu;
     const struct ss_block *block;
     /* Where each trainable parameter begins in its bucket, in floats. Set by the runtime. */
     size_t offset[SS_PARAM_BETA + 1];
@@ -57,40 +62,45 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
 /* The activation part of a block. */
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
+/* Before step 1: the room that the functions below need. */
+enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm);
 /* Run it forward on z, which is the task's z, y or x (act.c). */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
                                  const struct ss_task_data *d, const float *z);
+enum ss_status ss_op_act_forward_cuda(const struct ss_op *op, const struct ss_norm_act *norm,
+                                      const struct ss_task_data *d, const void *z);
 /* Run it backward: z becomes its gradient, the sum of dy is left in ds. */
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
                                   const struct ss_task_data *d, float *z);
+enum ss_status ss_op_act_backward_cuda(const struct ss_op *op, const struct ss_norm_act *norm,
+                                       const struct ss_task_data *d, void *z);
 /* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */
 static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_param_role role)
 {
     return op->offset[role] == SIZE_MAX ? NULL : base + op->offset[role];
 }
+/* The weight that computes on a device: at the same place in the region's copy, or the master
+ * itself when both are fp32. */
+void *ss_op_weight(const struct ss_op *op, const struct ss_region *params);
 /* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
 enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
+enum ss_status ss_op_sum_dy_cuda(const struct ss_op *op, const struct ss_task_data *d,
+                                 size_t elements);
 
-/* StarPU's side of forward_cpu and backward_cpu, the same for all operations: run it unless the run
- * has failed, and record its failure. */
-void ss_op_forward(void *buffers[], void *cl_arg);
-void ss_op_backward(void *buffers[], void *cl_arg);
-
+/* StarPU's side of forward and backward, the same for all operations: run it unless the run has
+ * failed, and record its failure. */
+void ss_op_forward_cpu(void *buffers[], void *cl_arg);
+void ss_op_backward_cpu(void *buffers[], void *cl_arg);
+void ss_op_forward_cuda(void *buffers[], void *cl_arg);
+void ss_op_backward_cuda(void *buffers[], void *cl_arg);
 /* The codelets of an operation. */
-#define SS_COMPUTE_CODELET(codelet_name, cpu_func)                                                 \
-    {                                                                                              \
-        .cpu_funcs = {cpu_func}, .cpu_funcs_name = {#cpu_func}, .can_execute = ss_can_compute,     \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
-    }
-/* The same for service workers. */
-#define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
-    {                                                                                              \
-        .cpu_funcs = {cpu_func}, .cpu_funcs_name = {#cpu_func}, .can_execute = ss_can_serve,       \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
-    }
+#define SS_OP_FORWARD(codelet_name)                                                                \
+    SS_COMPUTE_CODELET(codelet_name, ss_op_forward_cpu, SS_IF_CUDA(ss_op_forward_cuda))
+#define SS_OP_BACKWARD(codelet_name)                                                               \
+    SS_COMPUTE_CODELET(codelet_name, ss_op_backward_cpu, SS_IF_CUDA(ss_op_backward_cuda))
 
 /* Submit the forward or backward task of a block. */
-enum ss_status ss_op_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args);
+enum ss_status ss_op_submit(const struct ss_step_args *args);
 
 extern const struct ss_op_class ss_conv_bn_act_class, ss_act_class, ss_maxpool_class,
     ss_avgpool_class, ss_linear_class, ss_loss_class;

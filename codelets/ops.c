@@ -1,4 +1,6 @@
 #include "codelets/op.h"
+#include "codelets/kernels/elementwise_cuda.h"
+#include "codelets/lane.h"
 #include "core/log.h"
 
 #include <stdlib.h>
@@ -31,6 +33,7 @@ void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *con
     }
     op->cls = cls;
     op->cpu = context->cpu;
+    op->gpu = context->gpu;
     op->block = &context->plan->block[block];
     for (int role = 0; role <= SS_PARAM_BETA; role++)
         op->offset[role] = SIZE_MAX;
@@ -58,7 +61,7 @@ struct ss_act ss_block_input(const struct ss_plan *plan, int block)
     if (tensor >= 0)
         return ss_tensor_act(plan, tensor);
     const struct ss_value_info *v = ss_graph_value(plan->graph, plan->block[block].x);
-    return (struct ss_act){plan->options.batch, v->c, v->h, v->w, 1};
+    return (struct ss_act){plan->options.batch, v->c, v->h, v->w, 1}; /* the plain input slot */
 }
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)
@@ -66,28 +69,79 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block)
     return ss_tensor_act(plan, forward_task(plan, block)->tensor[SS_ROLE_Y]);
 }
 
-void ss_op_forward(void *buffers[], void *cl_arg)
+void ss_op_forward_cpu(void *buffers[], void *cl_arg)
 {
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    (void)buffers;
+    struct ss_task_data d = ss_task_data(cl_arg);
     struct ss_op *op = d.task->op;
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, op->cls->forward_cpu(op, &d));
 }
 
-void ss_op_backward(void *buffers[], void *cl_arg)
+void ss_op_backward_cpu(void *buffers[], void *cl_arg)
 {
-    struct ss_task_data d = ss_task_data(buffers, cl_arg);
+    (void)buffers;
+    struct ss_task_data d = ss_task_data(cl_arg);
     struct ss_op *op = d.task->op;
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, op->cls->backward_cpu(op, &d));
 }
 
-enum ss_status ss_op_submit(const starpu_data_handle_t *handles, const struct ss_step_args *args)
+#ifdef HAVE_CUDA
+/* Kernels enqueue on the stream that the lane has set on the op's gpu. */
+static enum ss_status enqueue_forward(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream;
+    return d->task->op->cls->forward_cuda(d->task->op, d);
+}
+
+static enum ss_status enqueue_backward(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream;
+    return d->task->op->cls->backward_cuda(d->task->op, d);
+}
+
+void ss_op_forward_cuda(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_forward);
+}
+
+void ss_op_backward_cuda(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_backward);
+}
+
+enum ss_status ss_op_sum_dy_cuda(const struct ss_op *op, const struct ss_task_data *d,
+                                 size_t elements)
+{
+    int n = d->task->plan->ndy;
+    if (n == 1)
+        return SS_OK;
+    const void *dy[SS_PLAN_MAX_DY];
+    for (int i = 0; i < n; i++)
+        dy[i] = ss_role(d, SS_ROLE_DY + i);
+    return ss_sum_cuda(op->gpu, dy, n, ss_role(d, SS_ROLE_DS), elements);
+}
+#endif
+
+enum ss_status ss_op_submit(const struct ss_step_args *args)
 {
     const struct ss_op_class *cls = args->task->op->cls;
     int forward = args->task->plan->kind == SS_TASK_FORWARD;
-    return ss_task_submit(forward ? cls->forward : cls->backward, handles, args, sizeof *args);
+    return ss_task_submit(forward ? cls->forward : cls->backward, args, sizeof *args);
 }
+
+#ifdef HAVE_CUDA
+void *ss_op_weight(const struct ss_op *op, const struct ss_region *params)
+{
+    size_t at = op->offset[SS_PARAM_WEIGHT];
+    if (!params->copy)
+        return (float *)params->data + at;
+    return (char *)params->copy + at * ss_dtype_bytes(ss_gpu_dtype(op->gpu));
+}
+#endif
 
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
 {

@@ -4,13 +4,15 @@
  * backward dx (N,C,H,W) written */
 #include "codelets/op.h"
 #include "codelets/kernels/pool_cpu.h"
+#include "codelets/kernels/pool_cuda.h"
 #include "core/log.h"
 
 #include <stdlib.h>
 
 struct pool {
     struct ss_op head;
-    struct ss_pool_cpu *pool;
+    struct ss_pool_cpu *pool; /* CPU only */
+    struct ss_pool_shape shape;
     struct ss_act y;
 };
 
@@ -31,8 +33,27 @@ static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data
               : SS_OK;
 }
 
-static struct starpu_codelet forward_codelet = SS_COMPUTE_CODELET("pool_forward", ss_op_forward);
-static struct starpu_codelet backward_codelet = SS_COMPUTE_CODELET("pool_backward", ss_op_backward);
+#ifdef HAVE_CUDA
+static enum ss_status forward_cuda(struct ss_op *head, const struct ss_task_data *d)
+{
+    struct pool *op = (struct pool *)head;
+    return ss_pool_cuda_forward(head->gpu, &op->shape, ss_role(d, SS_ROLE_X), ss_role(d, SS_ROLE_Y),
+                                ss_role(d, SS_ROLE_WORKSPACE));
+}
+
+static enum ss_status backward_cuda(struct ss_op *head, const struct ss_task_data *d)
+{
+    struct pool *op = (struct pool *)head;
+    SS_TRY(ss_op_sum_dy_cuda(head, d, ss_act_elements(&op->y)));
+    void *dx = ss_role(d, SS_ROLE_DX);
+    return dx ? ss_pool_cuda_backward(head->gpu, &op->shape, ss_role(d, SS_ROLE_DS),
+                                      ss_role(d, SS_ROLE_WORKSPACE), dx)
+              : SS_OK;
+}
+#endif
+
+static struct starpu_codelet forward_codelet = SS_OP_FORWARD("pool_forward");
+static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("pool_backward");
 
 static void destroy(struct ss_op *head)
 {
@@ -52,6 +73,19 @@ static enum ss_status check_workspace(const struct ss_plan *plan, const struct p
     return SS_OK;
 }
 
+/* With an argmax to fill, evaluation runs the same primitive as training. */
+static enum ss_status create_pool(const struct ss_op_context *context, struct pool *op)
+{
+    const struct ss_pool_shape *s = &op->shape;
+#ifdef HAVE_CUDA
+    if (context->gpu)
+        return ss_pool_cuda_check(s);
+#endif
+    SS_TRY(ss_pool_cpu_create(context->cpu, s->kind, &s->x, s->kernel, s->stride, s->pad, 1,
+                              &op->pool));
+    return check_workspace(context->plan, op);
+}
+
 static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_kind kind,
                                   const struct ss_op_context *context, int block,
                                   struct ss_op **out)
@@ -62,13 +96,14 @@ static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_ki
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *l =
         ss_graph_layer(plan->graph, ss_graph_value(plan->graph, op->head.block->y)->producer);
-    struct ss_act x = ss_block_input(plan, block);
     op->y = ss_block_output(plan, block);
-    /* With an argmax to fill, evaluation runs the same primitive as training. */
-    enum ss_status status =
-        ss_pool_cpu_create(context->cpu, kind, &x, l->kernel, l->stride, l->padding, 1, &op->pool);
-    if (status == SS_OK)
-        status = check_workspace(plan, op);
+    op->shape = (struct ss_pool_shape){.kind = kind,
+                                       .x = ss_block_input(plan, block),
+                                       .y = op->y,
+                                       .kernel = l->kernel,
+                                       .stride = l->stride,
+                                       .pad = l->padding};
+    enum ss_status status = create_pool(context, op);
     if (status != SS_OK) {
         destroy(&op->head);
         return status;
@@ -92,6 +127,8 @@ const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
                                              .destroy = destroy,
                                              .forward_cpu = forward_cpu,
                                              .backward_cpu = backward_cpu,
+                                             .forward_cuda = SS_IF_CUDA(forward_cuda),
+                                             .backward_cuda = SS_IF_CUDA(backward_cuda),
                                              .forward = &forward_codelet,
                                              .backward = &backward_codelet};
 const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
@@ -99,5 +136,7 @@ const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
                                              .destroy = destroy,
                                              .forward_cpu = forward_cpu,
                                              .backward_cpu = backward_cpu,
+                                             .forward_cuda = SS_IF_CUDA(forward_cuda),
+                                             .backward_cuda = SS_IF_CUDA(backward_cuda),
                                              .forward = &forward_codelet,
                                              .backward = &backward_codelet};

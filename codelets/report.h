@@ -6,7 +6,7 @@
 #ifndef SS_CODELETS_REPORT_H
 #define SS_CODELETS_REPORT_H
 
-#include "codelets/kernels/loss_cpu.h"
+#include "codelets/kernels/shapes.h"
 #include "codelets/task.h"
 
 struct ss_report {
@@ -14,7 +14,13 @@ struct ss_report {
     void *arg;
 };
 
-enum ss_status ss_report_submit(const starpu_data_handle_t *handles,
-                                const struct ss_step_args *args);
+enum ss_status ss_report_submit(const struct ss_step_args *args);
+
+/* The step's metrics in host memory: fetched ones on a GPU. For the reducing and reporting tasks.
+ */
+static inline struct ss_metrics *ss_step_metrics(const struct ss_task_data *d)
+{
+    return ss_role(d, d->task->lanes ? SS_ROLE_FETCHED : SS_ROLE_METRICS);
+}
 
 #endif

@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned compute_worker;
+static struct ss_worker_classes classes = {.compute = -1, .copy = -1};
+
+int ss_no_nodes[SS_PLAN_MAX_ACCESSES] = {
+    [0 ... SS_PLAN_MAX_ACCESSES - 1] = STARPU_SPECIFIC_NODE_NONE,
+};
 
 void ss_run_fail(struct ss_run *run, enum ss_status status)
 {
@@ -13,23 +17,30 @@ void ss_run_fail(struct ss_run *run, enum ss_status status)
         atomic_compare_exchange_strong(&run->status, &expected, (int)status);
 }
 
-void ss_set_compute_worker(unsigned worker)
+void ss_set_worker_classes(struct ss_worker_classes now)
 {
-    compute_worker = worker;
+    classes = now;
 }
 
 int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl)
 {
     (void)task;
     (void)nimpl;
-    return worker == compute_worker;
+    return (int)worker == classes.compute;
+}
+
+int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl)
+{
+    (void)task;
+    (void)nimpl;
+    return (int)worker == classes.copy;
 }
 
 int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl)
 {
     (void)task;
     (void)nimpl;
-    return worker != compute_worker;
+    return (int)worker != classes.compute;
 }
 
 static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
@@ -44,8 +55,8 @@ static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
     }
 }
 
-enum ss_status ss_task_submit(struct starpu_codelet *codelet, const starpu_data_handle_t *handles,
-                              const struct ss_step_args *args, size_t args_bytes)
+enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
+                              size_t args_bytes)
 {
     const struct ss_plan_task *plan = args->task->plan;
     struct starpu_task *task = starpu_task_create();
@@ -54,6 +65,8 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const starpu_data_
         free(copy);
         return ss_fail_memory("a StarPU task", args_bytes);
     }
+    if (codelet->can_execute == ss_can_compute && classes.asynchronous)
+        codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
     memcpy(copy, args, args_bytes);
     task->cl = codelet;
     task->cl_arg = copy;
@@ -72,7 +85,7 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const starpu_data_
                                   (size_t)plan->naccess * sizeof(void *));
     }
     for (int i = 0; i < plan->naccess; i++) {
-        STARPU_TASK_SET_HANDLE(task, handles[i], i);
+        STARPU_TASK_SET_HANDLE(task, args->region[i]->handle, i);
         STARPU_TASK_SET_MODE(task, starpu_mode(plan->access[i].mode), i);
     }
     int ret = starpu_task_submit(task);

@@ -4,12 +4,19 @@
  * submission adds the few values that change from step to step (struct ss_step_args), copied into
  * StarPU's cl_arg. Wrappers ask for data by role and never count buffers.
  *
- * Workers come in two classes. The compute worker runs forward, backward and update, one task at a
- * time with all compute threads. Service workers run everything short or independent: loading,
- * starting collectives, reporting. */
+ * StarPU orders tasks by the data that they touch and never moves those data: every region of
+ * memory stays where it was made, and codelets ask for no memory node.
+ *
+ * Workers come in classes. The compute worker runs forward, backward and update, one task at a
+ * time: a CPU worker with all compute threads, or the CUDA worker of the compute lane (lane.h). The
+ * copy worker, on a GPU only, moves input and metrics. Service workers, always CPU, run everything
+ * short or independent: loading, starting collectives, reporting. */
 #ifndef SS_CODELETS_TASK_H
 #define SS_CODELETS_TASK_H
 
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include <stdatomic.h>
 #include <starpu.h>
 #include "core/status.h"
@@ -19,7 +26,8 @@
  */
 struct ss_run {
     _Atomic int status; /* enum ss_status */
-    _Atomic int stop;   /* a signal asked this rank to end; told to all with the next step's metrics */
+    _Atomic int
+        stop; /* a signal asked this rank to end; told to all with the next step's metrics */
 };
 static inline int ss_run_ok(const struct ss_run *run)
 {
@@ -29,53 +37,106 @@ static inline int ss_run_ok(const struct ss_run *run)
 void ss_run_fail(struct ss_run *run, enum ss_status status);
 
 struct ss_op;
+struct ss_lanes;
+struct ss_order;
+
+/* Memory that StarPU knows under one handle. */
+struct ss_region {
+    void *data;
+    size_t bytes;
+    void *copy; /* parameters on a device: their values in the format that computes; else NULL */
+    starpu_data_handle_t handle;
+    struct ss_order *order; /* touched by several lanes of a GPU (lane.h); else NULL */
+};
 
 struct ss_bound_task {
     const struct ss_plan_task *plan;
     struct ss_run *run;
-    struct ss_op *op; /* of its block; NULL for tasks without one */
-    void *context;    /* of its codelet, for tasks without a block */
-    int training;     /* 0: evaluation */
+    struct ss_op *op;       /* of its block; NULL for tasks without one */
+    void *context;          /* of its codelet, for tasks without a block */
+    struct ss_lanes *lanes; /* NULL: no GPU */
+    int training;           /* 0: evaluation */
 };
 
 /* What differs between two submissions of one bound task. */
 struct ss_step_args {
     const struct ss_bound_task *task;
-    uint64_t step;        /* from 1; of training */
-    uint64_t dropout_key; /* forward, backward */
-    double lr;            /* update */
+    struct ss_region *const *region; /* per access of the plan task, for this step's slot */
+    uint64_t step;                   /* from 1; of training */
+    uint64_t dropout_key;            /* forward, backward */
+    double lr;                       /* update */
 };
 
 /* A task's view of its data inside a wrapper. */
 struct ss_task_data {
     const struct ss_bound_task *task;
     const struct ss_step_args *args;
-    void **buffers;
 };
-static inline struct ss_task_data ss_task_data(void **buffers, void *cl_arg)
+static inline struct ss_task_data ss_task_data(void *cl_arg)
 {
     const struct ss_step_args *args = cl_arg;
-    return (struct ss_task_data){args->task, args, buffers};
+    return (struct ss_task_data){args->task, args};
 }
-/* The data of a role, NULL when the task has none. */
-static inline void *ss_role(const struct ss_task_data *d, int role)
+/* The region of a role, NULL when the task has none. */
+static inline struct ss_region *ss_role_region(const struct ss_task_data *d, int role)
 {
     int i = d->task->plan->role[role];
-    return i < 0 ? NULL : (void *)STARPU_VECTOR_GET_PTR(d->buffers[i]);
+    return i < 0 ? NULL : d->args->region[i];
+}
+static inline void *ss_role(const struct ss_task_data *d, int role)
+{
+    const struct ss_region *r = ss_role_region(d, role);
+    return r ? r->data : NULL;
 }
 
-/* The StarPU worker that computes; all other CPU workers are service workers. Set once by the
- * runtime before the first task. */
-void ss_set_compute_worker(unsigned worker);
+/* Which StarPU worker computes and which copies (-1: none); all other CPU workers are service
+ * workers. asynchronous: the compute worker is a GPU's and its tasks end when the GPU has run them
+ * (else: when they are enqueued). Set once by the runtime before the first task. */
+struct ss_worker_classes {
+    int compute, copy;
+    int asynchronous;
+};
+void ss_set_worker_classes(struct ss_worker_classes classes);
 /* For starpu_codelet.can_execute. */
 int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl);
+int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl);
 
-/* Submit bound task `args->task` on `codelet`; handles[i] is the handle of its i-th access. A copy
- * of extra_bytes bytes at `args` (which begins with a struct ss_step_args) travels with the task.
- * Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. */
-enum ss_status ss_task_submit(struct starpu_codelet *codelet, const starpu_data_handle_t *handles,
-                              const struct ss_step_args *args, size_t args_bytes);
+/* Submit bound task `args->task` on `codelet`. A copy of args_bytes bytes at `args` (which begins
+ * with a struct ss_step_args) travels with the task. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. */
+enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
+                              size_t args_bytes);
+
+/* StarPU leaves data where they are: STARPU_SPECIFIC_NODE_NONE for every access. */
+extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
+
+/* Initialisers of codelets: for the compute worker (cuda_func NULL: CPU only), ... */
+#define SS_COMPUTE_CODELET(codelet_name, cpu_func, cuda_func)                                      \
+    {                                                                                              \
+        .cpu_funcs = {cpu_func}, .cuda_funcs = {cuda_func}, .can_execute = ss_can_compute,         \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
+        .name = codelet_name,                                                                      \
+    }
+/* ... for service workers, ... */
+#define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
+    {                                                                                              \
+        .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve,                                      \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
+        .name = codelet_name,                                                                      \
+    }
+/* ... and for the copy worker, whose tasks end when the copy is done. */
+#define SS_COPY_CODELET(codelet_name, cuda_func)                                                   \
+    {                                                                                              \
+        .cuda_funcs = {cuda_func}, .cuda_flags = {STARPU_CUDA_ASYNC}, .can_execute = ss_can_copy,  \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
+        .name = codelet_name,                                                                      \
+    }
+/* A function that is only there in builds with CUDA. */
+#ifdef HAVE_CUDA
+#    define SS_IF_CUDA(func) func
+#else
+#    define SS_IF_CUDA(func) NULL
+#endif
 
 /* Report a failing StarPU call. */
 #define SS_STARPU_TRY(call)                                                                        \

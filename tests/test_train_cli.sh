@@ -138,8 +138,8 @@ if command -v dot >/dev/null; then
     check "graphviz reads it" dot -Tsvg -o "$work/plan.svg" "$work/plan.dot"
 fi
 starts "info" "$STARSTEP" info
-for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu' \
-    'precisions: *fp32' 'models: *wideresnet' 'rank 0 of 1 on' '  compute: ' '  service: '; do
+for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu (fp32)' \
+    'models: *wideresnet' 'rank 0 of 1 on' '  compute: ' '  service: '; do
     check "info: $line" grep -q "^$line" "$work/out"
 done
 starts "--version" "$STARSTEP" --version

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "codelets/kernels/cpu.h"
+#include "codelets/kernels/gpu.h"
 #include "comm/comm.h"
 #include "core/options.h"
 #include "graphs/models.h"
@@ -21,8 +22,11 @@ static void print_build(void)
     printf("runtime:      %s\n", ss_runtime_library());
     printf("kernels:      %s\n", ss_cpu_library());
     printf("mpi:          %s\n", ss_comm_library());
-    printf("devices:      cpu (CUDA: not in this build)\n");
-    printf("precisions:   fp32\n");
+#ifdef HAVE_CUDA
+    printf("devices:      cpu (fp32), cuda (fp32, bf16, fp16); GPUs seen: %d\n", ss_gpu_count());
+#else
+    printf("devices:      cpu (fp32); CUDA: not in this build\n");
+#endif
     printf("models:       %s\n", ss_model_names());
 }
 

@@ -33,8 +33,10 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
     struct ss_model_options images = {
         .classes = (int)a->classes, .channels = 3, .height = 32, .width_px = 32};
+    struct ss_train_device device;
+    SS_TRY(ss_train_device(o, &device));
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;
-    SS_TRY(ss_train_make_plan(o, &images, batch, block, &graph, &plan));
+    SS_TRY(ss_train_make_plan(o, &device, &images, batch, block, &graph, &plan));
     enum ss_status status = print_plan(plan, a);
     ss_plan_destroy(plan);
     ss_graph_destroy(graph);
@@ -62,7 +64,7 @@ int ss_cmd_plan(int argc, char **argv)
         -1,
         64,
         "N",
-        "channels stored together; 0: all (NHWC), -1: as this processor likes it"};
+        "CPU: channels stored together; 0: all (NHWC), -1: as this processor likes it"};
     table[n] = (struct ss_option){0};
     if (ss_options_parse(table, argc, argv, &help) != SS_OK)
         return 2;

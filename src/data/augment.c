@@ -2,6 +2,8 @@
 
 #include "core/rng.h"
 
+#include <string.h>
+
 struct ss_crop_flip ss_augment_draw(uint64_t seed, uint32_t epoch, uint32_t sample, int padding)
 {
     struct ss_rng rng;
@@ -18,35 +20,81 @@ static int clamp(int v, int low, int high)
     return v < low ? low : v > high ? high : v;
 }
 
+/* One row of the output: columns begin .. end-1 come from the image, the others from the padding.
+ */
+struct window {
+    int width, left, begin, end, flip;
+};
+
+static struct window make_window(const struct ss_dataset *d, struct ss_crop_flip how, int padding)
+{
+    struct window w = {.width = d->width, .left = how.dx - padding, .flip = how.flip};
+    w.begin = clamp(-w.left, 0, w.width);
+    w.end = clamp(w.width - w.left, w.begin, w.width);
+    return w;
+}
+
+/* The image's row behind row y of the output, NULL for padding. */
+static const uint8_t *source_row(const struct ss_dataset *d, const uint8_t *image, int c, int y,
+                                 int top)
+{
+    int from = y + top;
+    if (from < 0 || from >= d->height)
+        return NULL;
+    return image + ((size_t)c * (size_t)d->height + (size_t)from) * (size_t)d->width;
+}
+
+static void normalise_row(const struct window *w, const uint8_t *row, const float *table,
+                          float *out)
+{
+    float black = table[0];
+    for (int x = 0; x < w->begin; x++)
+        out[x] = black;
+    if (w->flip)
+        for (int x = w->begin; x < w->end; x++)
+            out[x] = table[row[w->width - 1 - w->left - x]];
+    else
+        for (int x = w->begin; x < w->end; x++)
+            out[x] = table[row[w->left + x]];
+    for (int x = w->end; x < w->width; x++)
+        out[x] = black;
+}
+
 void ss_augment_apply(const struct ss_dataset *d, const uint8_t *image, struct ss_crop_flip how,
                       int padding, float *out)
 {
-    int height = d->height, width = d->width;
-    int top = how.dy - padding, left = how.dx - padding;
-    /* Columns begin .. end-1 of the output come from the image, the others from the padding. */
-    int begin = clamp(-left, 0, width), end = clamp(width - left, begin, width);
-    for (int c = 0; c < d->channels; c++) {
-        const float *table = d->normalised[c];
-        float black = table[0];
-        for (int y = 0; y < height; y++, out += width) {
-            int from = y + top;
-            if (from < 0 || from >= height) {
-                for (int x = 0; x < width; x++)
-                    out[x] = black;
-                continue;
-            }
-            const uint8_t *row =
-                image + ((size_t)c * (size_t)height + (size_t)from) * (size_t)width;
-            for (int x = 0; x < begin; x++)
-                out[x] = black;
-            if (how.flip)
-                for (int x = begin; x < end; x++)
-                    out[x] = table[row[width - 1 - left - x]];
+    const struct window w = make_window(d, how, padding);
+    for (int c = 0; c < d->channels; c++)
+        for (int y = 0; y < d->height; y++, out += d->width) {
+            const uint8_t *row = source_row(d, image, c, y, how.dy - padding);
+            if (row)
+                normalise_row(&w, row, d->normalised[c], out);
             else
-                for (int x = begin; x < end; x++)
-                    out[x] = table[row[left + x]];
-            for (int x = end; x < width; x++)
-                out[x] = black;
+                for (int x = 0; x < d->width; x++)
+                    out[x] = d->normalised[c][0];
         }
-    }
+}
+
+static void copy_row(const struct window *w, const uint8_t *row, uint8_t *out)
+{
+    memset(out, 0, (size_t)w->width);
+    if (w->flip)
+        for (int x = w->begin; x < w->end; x++)
+            out[x] = row[w->width - 1 - w->left - x];
+    else
+        memcpy(out + w->begin, row + w->left + w->begin, (size_t)(w->end - w->begin));
+}
+
+void ss_augment_apply_bytes(const struct ss_dataset *d, const uint8_t *image,
+                            struct ss_crop_flip how, int padding, uint8_t *out)
+{
+    const struct window w = make_window(d, how, padding);
+    for (int c = 0; c < d->channels; c++)
+        for (int y = 0; y < d->height; y++, out += d->width) {
+            const uint8_t *row = source_row(d, image, c, y, how.dy - padding);
+            if (row)
+                copy_row(&w, row, out);
+            else
+                memset(out, 0, (size_t)d->width);
+        }
 }

@@ -22,4 +22,9 @@ struct ss_crop_flip ss_augment_draw(uint64_t seed, uint32_t epoch, uint32_t samp
 void ss_augment_apply(const struct ss_dataset *d, const uint8_t *image, struct ss_crop_flip how,
                       int padding, float *out);
 
+/* out (C,H,W) bytes = crop(pad(flip(image))): the same before normalisation, for devices that
+ * normalise themselves. */
+void ss_augment_apply_bytes(const struct ss_dataset *d, const uint8_t *image,
+                            struct ss_crop_flip how, int padding, uint8_t *out);
+
 #endif

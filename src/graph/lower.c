@@ -76,7 +76,8 @@ static int add_activation(struct lowerer *lo, const char *block, const char *wha
         .n = lo->plan->options.batch, .c = info->c, .h = info->h, .w = info->w};
     t.block = layout_block(lo->plan, v);
     size_t blocks = (size_t)(t.c + t.block - 1) / (size_t)t.block;
-    t.bytes = ss_dtype_bytes(lo->plan->options.dtype) * (size_t)t.n * blocks * (size_t)t.block * (size_t)t.h * (size_t)t.w;
+    t.bytes = ss_dtype_bytes(lo->plan->options.dtype) * (size_t)t.n * blocks * (size_t)t.block *
+              (size_t)t.h * (size_t)t.w;
     return add_tensor(lo, block, what, t);
 }
 

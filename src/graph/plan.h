@@ -29,11 +29,13 @@ struct ss_plan_options {
     double first_bucket_mb; /* cap of the first bucket */
     int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
     enum ss_dtype dtype;    /* of activations */
-    /* On a device that does not compute in the host's memory: load tasks make bytes, which are uploaded and
-     * converted to activations there, with channels padded to input_block; metrics are fetched. */
+    /* On a device that does not compute in the host's memory: load tasks make bytes, which are
+     * uploaded and converted to activations there, with channels padded to input_block; metrics are
+     * fetched. */
     int device;
     int input_block;  /* device only */
-    int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out */
+    int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out
+                       */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -95,7 +97,7 @@ enum ss_space {
     SS_SPACE_MOMENTUM, /* index: bucket */
     SS_SPACE_RUNNING,  /* index: block; BatchNorm's running statistics */
     SS_SPACE_METRICS,  /* of the step */
-    SS_SPACE_LOG,     /* orders the reports */
+    SS_SPACE_LOG,      /* orders the reports */
     SS_SPACE_TOKEN,    /* orders the collectives, the same on every rank */
     SS_SPACE_STAGED,   /* images and labels of the step's input slot, on the device */
     SS_SPACE_FETCHED,  /* metrics of the step, on the host */

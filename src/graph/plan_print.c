@@ -48,8 +48,7 @@ static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE
         if (sliced && i && t->access[i - 1].space == a->space)
             continue;
         fprintf(out, "%s%s", gap, space_names[a->space]);
-        if (a->space < SS_SPACE_METRICS &&
-            !(sliced && t->kind != SS_TASK_LOAD))
+        if (a->space < SS_SPACE_METRICS && !(sliced && t->kind != SS_TASK_LOAD))
             fprintf(out, "%d", a->index);
         gap = " ";
     }

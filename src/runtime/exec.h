@@ -21,6 +21,10 @@ struct ss_exec_options {
     int slots;    /* input slots, that is steps in flight, >= 1 */
     uint64_t seed;
     float momentum, weight_decay;
+    /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
+    float mean[4], std[4];
+    float init_scale;
+    int scale_interval;
     struct ss_report report; /* called for every training step */
 };
 
@@ -48,8 +52,8 @@ enum ss_status ss_exec_submit_eval(struct ss_exec *exec, const struct ss_exec_st
 enum ss_status ss_exec_wait(struct ss_exec *exec);
 
 /* Metrics of the evaluation steps since the last reset, of this rank. Call after ss_exec_wait. */
-void ss_exec_reset_eval(struct ss_exec *exec);
-struct ss_metrics ss_exec_eval_metrics(const struct ss_exec *exec);
+enum ss_status ss_exec_reset_eval(struct ss_exec *exec);
+enum ss_status ss_exec_eval_metrics(const struct ss_exec *exec, struct ss_metrics *out);
 
 /* Parameter i of the plan, in PyTorch's layout (elements floats); not for num_batches_tracked.
  * Between ss_exec_wait and the next submission only. */
@@ -61,11 +65,13 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
 
 /* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. */
-uint64_t ss_exec_hash_params(const struct ss_exec *exec);
+enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out);
 
-/* Bytes held: activations, parameters with gradients and momentum, input slots, scratch. */
+/* Bytes held: activations, parameters with gradients and momentum, input slots, scratch. With a GPU
+ * also what it holds of ours in all, and its own size (else 0). */
 struct ss_exec_memory {
     size_t activations, parameters, input, scratch;
+    size_t device_used, device;
 };
 struct ss_exec_memory ss_exec_memory(const struct ss_exec *exec);
 

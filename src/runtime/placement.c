@@ -70,7 +70,9 @@ enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int
         take_share(&p, local_rank, local_size);
 
     p.threads = threads ? threads : threads_from_environment();
-    if (!p.threads)
+    if (threads == SS_PLACEMENT_NO_COMPUTE)
+        p.threads = 0;
+    else if (!p.threads)
         p.threads = p.ncores;
     p.dedicated = p.ncores > p.threads ? p.ncores - p.threads : 0;
     p.workers = workers ? workers : p.dedicated > 8 ? 8 : p.dedicated > 1 ? p.dedicated : 1;

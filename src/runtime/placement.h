@@ -12,10 +12,14 @@ struct ss_placement {
     int machine_cores;
     int ncores;             /* of this rank */
     int core[SS_MAX_CORES]; /* OS index of one processing unit of each, in topology order */
-    int threads;            /* compute threads; thread i runs on core[i] when there are enough */
-    int dedicated;          /* cores left for service workers; 0: they share the compute cores */
-    int workers;            /* service workers */
+    int threads; /* compute threads, 0 where a GPU computes; thread i runs on core[i] when there are
+                    enough */
+    int dedicated; /* cores left for service workers; 0: they share the compute cores */
+    int workers;   /* service workers */
 };
+
+/* For threads: no core computes, all serve (a GPU computes). */
+enum { SS_PLACEMENT_NO_COMPUTE = -1 };
 
 /* threads, workers: 0 decides by the cores (all but none for compute, at least one service worker);
  * OMP_NUM_THREADS counts as threads. local_rank of local_size ranks on this node.

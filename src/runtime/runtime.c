@@ -1,5 +1,6 @@
 #include "runtime/runtime.h"
 #include "codelets/kernels/cpu.h"
+#include "codelets/lane.h"
 #include "core/log.h"
 
 #include <omp.h>
@@ -25,42 +26,57 @@ static void place_service(void *arg)
     ss_placement_bind_service(&rt->placement);
 }
 
-static enum ss_status start_starpu(struct ss_runtime *rt)
+/* StarPU reads numbers of workers from the environment too; they are ours to decide. */
+static void fix_environment(const char *name, int value)
 {
-    int workers = 1 + rt->placement.workers;
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu *gpu)
+{
     /* Placement is ours; set only what the user has not. */
     setenv("STARPU_WORKERS_NOBIND", "1", 0);
     setenv("STARPU_SILENT", "1", 0);
     struct starpu_conf conf;
     SS_STARPU_TRY(starpu_conf_init(&conf));
-    conf.ncpus = workers;
+    conf.ncpus = cpu_workers;
     conf.reserve_ncpus = 0;
-    conf.ncuda = 0;
+    conf.ncuda = gpu ? 1 : 0;
     conf.nopencl = 0;
     conf.catch_signals = 0; /* a signal asks the training loop to end at a step boundary */
     conf.sched_policy_name = getenv("STARPU_SCHED") ? NULL : "prio";
-    /* A scheduler chosen in the environment is the user's, the number of workers is not. */
-    char text[16];
-    snprintf(text, sizeof text, "%d", workers);
-    setenv("STARPU_NCPU", text, 1);
-    SS_STARPU_TRY(starpu_init(&conf));
-    if (starpu_cpu_worker_get_count() != (unsigned)workers) {
+    fix_environment("STARPU_NCPU", cpu_workers);
+    fix_environment("STARPU_NCUDA", gpu ? 1 : 0);
+    if (gpu) {
+        conf.use_explicit_workers_cuda_gpuid = 1;
+        conf.workers_cuda_gpuid[0] = (unsigned)gpu->gpu.device;
+        unsetenv("STARPU_WORKERS_CUDAID");
+        /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order.
+         */
+        fix_environment("STARPU_NWORKER_PER_CUDA", SS_LANE_COUNT);
+        unsetenv("STARPU_CUDA_THREAD_PER_WORKER");
+        fix_environment("STARPU_CUDA_THREAD_PER_DEV", 1);
+    }
+    int ret = starpu_init(&conf);
+    if (ret != 0)
+        return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_init: %s", strerror(-ret));
+    if (starpu_cpu_worker_get_count() != (unsigned)cpu_workers) {
         unsigned have = starpu_cpu_worker_get_count();
         starpu_shutdown();
         return ss_fail(SS_ERR_LIBRARY,
                        "StarPU started %u CPU workers, %d are needed; give --workers %u, or build "
                        "StarPU with a larger --enable-maxcpus",
-                       have, workers, have > 2 ? have - 1 : 1);
+                       have, cpu_workers, have > 2 ? have - 1 : 1);
     }
     return SS_OK;
 }
 
-enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement)
+static enum ss_status start_cpu(struct ss_runtime *rt)
 {
-    memset(rt, 0, sizeof *rt);
-    rt->placement = *placement;
-    SS_TRY(ss_cpu_open(placement->threads, &rt->cpu));
-    enum ss_status status = start_starpu(rt);
+    SS_TRY(ss_cpu_open(rt->placement.threads, &rt->cpu));
+    enum ss_status status = start_starpu(1 + rt->placement.workers, NULL);
     if (status != SS_OK) {
         ss_cpu_close(rt->cpu);
         return status;
@@ -70,16 +86,98 @@ enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement
     unsigned compute = (unsigned)id[0], service[STARPU_NMAXWORKERS];
     for (unsigned i = 1; i < n; i++)
         service[i - 1] = (unsigned)id[i];
-    ss_set_compute_worker(compute);
+    ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .copy = -1});
     starpu_execute_on_specific_workers(place_compute, rt, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
     return SS_OK;
 }
 
+#ifdef HAVE_CUDA
+static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
+{
+    int id[STARPU_NMAXWORKERS];
+    unsigned n = starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, id, STARPU_NMAXWORKERS);
+    if (n != SS_LANE_COUNT)
+        return ss_fail(SS_ERR_LIBRARY,
+                       "StarPU started %u CUDA workers, %d are needed (STARPU_NWORKER_PER_CUDA); "
+                       "build StarPU with --with-cuda-dir and without --enable-blocking-drivers",
+                       n, (int)SS_LANE_COUNT);
+    SS_TRY(ss_gpu_open(&gpu->gpu, &rt->gpu));
+    rt->gpu_node = (int)starpu_worker_get_memory_node((unsigned)id[SS_LANE_COMPUTE]);
+    rt->lanes = calloc(1, sizeof *rt->lanes);
+    if (!rt->lanes)
+        return ss_fail_memory("lanes", sizeof *rt->lanes);
+    rt->lanes->gpu = rt->gpu;
+    rt->lanes->ordered = gpu->ordered;
+    ss_set_worker_classes((struct ss_worker_classes){
+        .compute = id[SS_LANE_COMPUTE], .copy = id[SS_LANE_COPY], .asynchronous = !gpu->ordered});
+    SS_TRY(ss_gpu_stream_create(rt->gpu, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
+    return ss_gpu_stream_create(rt->gpu, 1, &rt->lanes->stream[SS_LANE_COMM]);
+}
+
+/* Before starpu_init, which would abort over a device that is not there. */
+static enum ss_status check_gpu(const struct ss_runtime_gpu *gpu)
+{
+    int have = ss_gpu_count();
+    if (have == 0)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "no usable GPU: no NVIDIA driver, or CUDA_VISIBLE_DEVICES hides all; use "
+                       "--device cpu");
+    if (gpu->gpu.device >= have)
+        return ss_fail(SS_ERR_UNSUPPORTED, "GPU %d is not there; this process may use %d GPU%s",
+                       gpu->gpu.device, have, have > 1 ? "s" : "");
+    return SS_OK;
+}
+
+static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
+{
+    SS_TRY(check_gpu(gpu));
+    SS_TRY(start_starpu(rt->placement.workers, gpu));
+    enum ss_status status = start_lanes(rt, gpu);
+    if (status != SS_OK) {
+        ss_runtime_stop(rt);
+        return status;
+    }
+    int id[STARPU_NMAXWORKERS];
+    unsigned service[STARPU_NMAXWORKERS],
+        n = starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, id, STARPU_NMAXWORKERS);
+    for (unsigned i = 0; i < n; i++)
+        service[i] = (unsigned)id[i];
+    starpu_execute_on_specific_workers(place_service, rt, n, service, "place_service");
+    return SS_OK;
+}
+#endif
+
+enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
+                                const struct ss_runtime_gpu *gpu)
+{
+    memset(rt, 0, sizeof *rt);
+    rt->placement = *placement;
+    if (!gpu)
+        return start_cpu(rt);
+#ifdef HAVE_CUDA
+    return start_gpu(rt, gpu);
+#else
+    return ss_fail(SS_ERR_UNSUPPORTED, "this build has no CUDA codelets; use --device cpu");
+#endif
+}
+
 void ss_runtime_stop(struct ss_runtime *rt)
 {
+#ifdef HAVE_CUDA
+    if (rt->lanes) {
+        ss_lane_times_destroy(rt->lanes);
+        for (int l = 0; l < SS_LANE_COUNT; l++)
+            ss_gpu_stream_destroy(rt->lanes->stream[l]);
+    }
+    free(rt->lanes);
+    rt->lanes = NULL;
+    ss_gpu_close(rt->gpu);
+    rt->gpu = NULL;
+#endif
     starpu_shutdown();
-    ss_cpu_close(rt->cpu);
+    if (rt->cpu)
+        ss_cpu_close(rt->cpu);
     rt->cpu = NULL;
 }
 
@@ -88,7 +186,12 @@ const char *ss_runtime_library(void)
     static char text[96];
     int major, minor, release;
     starpu_get_version(&major, &minor, &release);
-    snprintf(text, sizeof text, "StarPU %d.%d.%d (%s, %s)", major, minor, release,
+    snprintf(text, sizeof text, "StarPU %d.%d.%d (%s%s, %s)", major, minor, release,
+#ifdef STARPU_USE_CUDA
+             "CUDA, ",
+#else
+             "",
+#endif
 #ifdef STARPU_USE_FXT
              "FxT",
 #else

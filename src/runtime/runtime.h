@@ -1,26 +1,40 @@
-/* The process's StarPU: one compute worker that runs block tasks with all compute threads, and
- * service workers for loading, starting collectives and reporting.
+/* The process's StarPU: one compute worker that runs block tasks (with all compute threads, or on
+ * the GPU), and service workers for loading, starting collectives and reporting.
  *
  * StarPU would bind every worker to a core of its own, and OpenMP threads started inside a task
  * would inherit that single core; the placement here replaces StarPU's. */
 #ifndef SS_RUNTIME_RUNTIME_H
 #define SS_RUNTIME_RUNTIME_H
 
+#include "codelets/kernels/gpu.h"
 #include "codelets/task.h"
 #include "core/status.h"
 #include "runtime/placement.h"
 
 struct ss_cpu;
+struct ss_gpu;
+struct ss_lanes;
 
 struct ss_runtime {
     struct ss_placement placement;
-    struct ss_cpu *cpu;
+    struct ss_cpu *cpu; /* one of cpu and gpu is NULL */
+    struct ss_gpu *gpu;
+    struct ss_lanes *lanes; /* of the GPU */
+    int gpu_node;           /* StarPU's memory node of the GPU */
     struct ss_run run;
 };
 
-/* Start StarPU with placement->workers service workers. One runtime per process at a time. Errors:
- * SS_ERR_LIBRARY, SS_ERR_MEMORY. The caller stops it; it does not move in memory meanwhile. */
-enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement);
+/* The GPU of a run. */
+struct ss_runtime_gpu {
+    struct ss_gpu_options gpu;
+    int ordered; /* see codelets/lane.h */
+};
+
+/* Start StarPU with placement->workers service workers; gpu NULL: and the CPU computes. One runtime
+ * per process at a time. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU).
+ * The caller stops it; it does not move in memory meanwhile. */
+enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
+                                const struct ss_runtime_gpu *gpu);
 void ss_runtime_stop(struct ss_runtime *rt);
 
 /* "StarPU 1.4.10 (FxT, blocking drivers)". A constant string. */

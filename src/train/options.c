@@ -1,4 +1,8 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "train/options.h"
+#include "codelets/kernels/gpu.h"
 #include "core/log.h"
 
 #include <math.h>
@@ -12,6 +16,10 @@ struct ss_train_options ss_train_defaults(void)
         .device = "auto",
         .precision = "fp32",
         .conv_algo = "auto",
+        .gpu_mode = "ordered",
+        .gpu = -1,
+        .init_scale = 65536,
+        .scale_interval = 2000,
         .epochs = 100,
         .patience = 2,
         .slots = 4,
@@ -58,6 +66,12 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int 
     n = add(t, n,
             (struct ss_option){"dropout", SS_OPT_FLOAT, &o->dropout, -1, 0.999, "F",
                                "dropout probability; below 0: the model's own"});
+    n = add(
+        t, n,
+        (struct ss_option){"device", SS_OPT_STRING, &o->device, 0, 0, "NAME", "auto, cpu or cuda"});
+    n = add(t, n,
+            (struct ss_option){"precision", SS_OPT_STRING, &o->precision, 0, 0, "NAME",
+                               "fp32, bf16 or fp16"});
     return n;
 }
 
@@ -78,15 +92,25 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
     n = add(t, n,
             (struct ss_option){"threads", SS_OPT_INT, &o->threads, 0, 1024, "N",
                                "compute threads; 0: OMP_NUM_THREADS, else this rank's cores"});
-    n = add(
-        t, n,
-        (struct ss_option){"device", SS_OPT_STRING, &o->device, 0, 0, "NAME", "auto, cpu or cuda"});
-    n = add(t, n,
-            (struct ss_option){"precision", SS_OPT_STRING, &o->precision, 0, 0, "NAME",
-                               "fp32, bf16 or fp16"});
     n = add(t, n,
             (struct ss_option){"conv-algo", SS_OPT_STRING, &o->conv_algo, 0, 0, "NAME",
                                "auto (Winograd where it pays) or direct"});
+    n = add(t, n,
+            (struct ss_option){"gpu", SS_OPT_INT, &o->gpu, -1, 1024, "N",
+                               "which GPU; -1: by the rank's number on its node"});
+    n = add(
+        t, n,
+        (struct ss_option){"gpu-mode", SS_OPT_STRING, &o->gpu_mode, 0, 0, "NAME",
+                           "ordered (tasks are enqueued ahead) or async (one after the other)"});
+    n = add(t, n,
+            (struct ss_option){"tf32", SS_OPT_FLAG, &o->tf32, 0, 0, NULL,
+                               "fp32 on a GPU: let tensor cores round inputs to TF32"});
+    n = add(t, n,
+            (struct ss_option){"gpu-cache", SS_OPT_STRING, &o->gpu_cache, 0, 0, "FILE",
+                               "tuned convolutions of this GPU; default: in $XDG_CACHE_HOME"});
+    n = add(t, n,
+            (struct ss_option){"no-autotune", SS_OPT_FLAG, &o->no_autotune, 0, 0, NULL,
+                               "take cuDNN's own ranking of convolutions"});
     n = add(t, n,
             (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
                                "longest wait for another rank, seconds"});
@@ -108,6 +132,12 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
     n = add(t, n,
             (struct ss_option){"weight-decay", SS_OPT_FLOAT, &o->weight_decay, 0, 1e6, "F",
                                "L2 penalty on all parameters"});
+    n = add(t, n,
+            (struct ss_option){"init-scale", SS_OPT_FLOAT, &o->init_scale, 1e-30, 1e38, "F",
+                               "fp16: first loss scale"});
+    n = add(t, n,
+            (struct ss_option){"scale-interval", SS_OPT_INT, &o->scale_interval, 1, 1 << 30, "N",
+                               "fp16: steps without overflow until it doubles"});
     n = add(t, n,
             (struct ss_option){"lr-step", SS_OPT_INT, &o->lr_step, 0, 1 << 24, "N",
                                "epochs between decays of the learning rate; 0: none"});
@@ -136,27 +166,63 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
                                "epochs' checkpoints kept beside latest; 0: all"});
     n = add(t, n,
+            (struct ss_option){"gpu-times", SS_OPT_STRING, &o->gpu_times, 0, 0, "FILE",
+                               "write when each task of steps 11 to 30 ran on the GPU"});
+    n = add(t, n,
             (struct ss_option){"slots", SS_OPT_INT, &o->slots, 1, 64, "N",
                                "steps in flight, each with an input slot"});
     return n;
 }
 
-enum ss_status ss_train_check(const struct ss_train_options *o)
+enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out)
 {
-    if (strcmp(o->device, "auto") && strcmp(o->device, "cpu") && strcmp(o->device, "cuda"))
-        return ss_fail(SS_ERR_INVALID, "--device: \"%s\" is not auto, cpu or cuda", o->device);
+    *out = (struct ss_train_device){.dtype = SS_DTYPE_F32};
     if (!strcmp(o->device, "cuda"))
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--device cuda: this build has no CUDA codelets; use --device cpu");
-    if (strcmp(o->precision, "fp32") && strcmp(o->precision, "bf16") &&
-        strcmp(o->precision, "fp16"))
+        out->gpu = 1;
+#ifdef HAVE_CUDA
+    else if (!strcmp(o->device, "auto"))
+        out->gpu = ss_gpu_count() > 0;
+#endif
+    else if (strcmp(o->device, "auto") && strcmp(o->device, "cpu"))
+        return ss_fail(SS_ERR_INVALID, "--device: \"%s\" is not auto, cpu or cuda", o->device);
+    if (!strcmp(o->precision, "bf16"))
+        out->dtype = SS_DTYPE_BF16;
+    else if (!strcmp(o->precision, "fp16"))
+        out->dtype = SS_DTYPE_F16;
+    else if (strcmp(o->precision, "fp32"))
         return ss_fail(SS_ERR_INVALID, "--precision: \"%s\" is not fp32, bf16 or fp16",
                        o->precision);
-    if (strcmp(o->precision, "fp32"))
+    return SS_OK;
+}
+
+static enum ss_status check_gpu_options(const struct ss_train_options *o,
+                                        const struct ss_train_device *d)
+{
+#ifndef HAVE_CUDA
+    if (d->gpu)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--precision %s: the CPU codelets of this build compute in fp32 only; use "
-                       "--precision fp32",
+                       "--device cuda: this build has no CUDA codelets; use --device cpu, or "
+                       "configure with CUDA, cuDNN and a StarPU built with CUDA");
+#endif
+    if (!d->gpu && d->dtype != SS_DTYPE_F32)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--precision %s: the CPU codelets compute in fp32 only; use --precision "
+                       "fp32, or --device cuda",
                        o->precision);
+    if (strcmp(o->gpu_mode, "ordered") && strcmp(o->gpu_mode, "async"))
+        return ss_fail(SS_ERR_INVALID, "--gpu-mode: \"%s\" is not ordered or async", o->gpu_mode);
+    if (o->tf32 && (!d->gpu || d->dtype != SS_DTYPE_F32))
+        return ss_fail(SS_ERR_INVALID, "--tf32 is a way of --precision fp32 on --device cuda");
+    if (o->gpu_times && !d->gpu)
+        return ss_fail(SS_ERR_INVALID, "--gpu-times needs --device cuda");
+    return SS_OK;
+}
+
+enum ss_status ss_train_check(const struct ss_train_options *o)
+{
+    struct ss_train_device device;
+    SS_TRY(ss_train_device(o, &device));
+    SS_TRY(check_gpu_options(o, &device));
     if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
         return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
     return SS_OK;
@@ -186,12 +252,17 @@ enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, 
 }
 
 enum ss_status ss_train_make_plan(const struct ss_train_options *o,
+                                  const struct ss_train_device *device,
                                   const struct ss_model_options *images, int batch,
                                   int channel_block, struct ss_graph **graph, struct ss_plan **plan)
 {
     struct ss_model_options model = *images;
     struct ss_plan_options options = {.batch = batch,
-                                      .channel_block = channel_block,
+                                      .channel_block = device->gpu ? 0 : channel_block,
+                                      .dtype = device->dtype,
+                                      .device = device->gpu,
+                                      .input_block = ss_gpu_input_block(device->dtype),
+                                      .loss_scaling = device->gpu && device->dtype == SS_DTYPE_F16,
                                       .bucket_mb = o->bucket_mb,
                                       .first_bucket_mb = o->first_bucket_mb,
                                       .slices =
@@ -229,8 +300,8 @@ static void format_option(const struct ss_option *o, char *text, size_t bytes)
 enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm)
 {
     /* What each rank may decide for itself: where files lie, and how many cores it has. */
-    static const char *const own[] = {"data-dir",       "init",    "log-json",
-                                      "checkpoint-dir", "workers", "threads"};
+    static const char *const own[] = {"data-dir", "init", "log-json",  "checkpoint-dir", "workers",
+                                      "threads",  "gpu",  "gpu-cache", "gpu-times"};
     struct ss_option table[SS_TRAIN_MAX_OPTIONS];
     int n = ss_train_model_options(o, table, 0);
     n = ss_train_run_options(o, table, n);

@@ -11,12 +11,15 @@ struct ss_train_options {
     const char *model, *width, *data_dir;
     const char *init, *checkpoint_dir, *log_json;
     const char *device, *precision, *conv_algo;
+    const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */
     long epochs, max_steps, lr_step, patience, keep;
     long workers, threads, slots, seed;
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
     double bucket_mb, first_bucket_mb, dropout, timeout;
-    int no_shuffle, no_augment;
+    double init_scale;
+    long scale_interval, gpu; /* -1: by the local rank */
+    int no_shuffle, no_augment, tf32, no_autotune;
 };
 
 /* The guides' values where the guides have them. */
@@ -29,15 +32,27 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, 
 int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);
 
-/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
+/* Where and in which format steps compute. */
+struct ss_train_device {
+    int gpu; /* 0: CPU */
+    enum ss_dtype dtype;
+};
+/* From --device and --precision; "auto" takes a GPU where this process may use one. Errors:
+ * SS_ERR_INVALID. */
+enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out);
+
+/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED,
+ * SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
 
 /* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);
 
-/* Build the model for images of this kind, and its step plan for `batch` images per rank.
- * channel_block: see struct ss_plan_options. The caller destroys *plan, then *graph. */
+/* Build the model for images of this kind, and its step plan for `batch` images per rank on this
+ * device. channel_block: of a CPU plan, see struct ss_plan_options. The caller destroys *plan, then
+ * *graph. */
 enum ss_status ss_train_make_plan(const struct ss_train_options *o,
+                                  const struct ss_train_device *device,
                                   const struct ss_model_options *images, int batch,
                                   int channel_block, struct ss_graph **graph,
                                   struct ss_plan **plan);

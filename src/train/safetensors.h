@@ -31,7 +31,8 @@ struct ss_safetensors; /* an opened file, mapped read-only */
  * Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY; the message names file, tensor, field and value.
  * The caller closes the file. */
 enum ss_status ss_safetensors_open(const char *path, struct ss_safetensors **out);
-/* The same from memory that outlives *out; `name` stands for the path in messages (tests, fuzzing). */
+/* The same from memory that outlives *out; `name` stands for the path in messages (tests, fuzzing).
+ */
 enum ss_status ss_safetensors_parse(const char *name, const void *bytes, size_t size,
                                     struct ss_safetensors **out);
 void ss_safetensors_close(struct ss_safetensors *st); /* NULL is fine */
@@ -45,11 +46,11 @@ const struct ss_st_tensor *ss_safetensors_find(const struct ss_safetensors *st, 
 const char *ss_safetensors_metadata(const struct ss_safetensors *st, const char *key);
 
 /* Write a whole file atomically: to a temporary name in the same folder, flushed to disk, renamed
- * over `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and the
- * old file at `path` stays as it was. metadata: key, value, key, value, ..., NULL; may be NULL.
+ * over `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and
+ * the old file at `path` stays as it was. metadata: key, value, key, value, ..., NULL; may be NULL.
  * Tensors are laid out by decreasing element size, else in the order given, so that each is aligned
- * in the file. Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice, not UTF-8 or reserved;
- * bytes that do not fit the shape). */
+ * in the file. Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice, not UTF-8 or
+ * reserved; bytes that do not fit the shape). */
 enum ss_status ss_safetensors_write(const char *path, const struct ss_st_tensor *tensors,
                                     size_t count, const char *const *metadata);
 

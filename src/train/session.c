@@ -1,10 +1,18 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "train/session.h"
+#include "codelets/lane.h"
+#include "core/folder.h"
 #include "core/log.h"
 #include "train/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Steps that --gpu-times writes: after the first ones, whose launches are still cold. */
+enum { TIMED_FIRST = 11, TIMED_STEPS = 20 };
 
 enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what)
 {
@@ -13,6 +21,22 @@ enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, con
     if (status == SS_OK && any)
         return SS_ERR_COMM; /* the rank that failed has said why */
     return status;
+}
+
+/* Ranks on GPUs need collectives on GPUs. */
+static enum ss_status check_device(struct ss_session *s)
+{
+    if (!s->device.gpu || ss_comm_size(s->comm) == 1)
+        return SS_OK;
+    if (strcmp(s->options->device, "auto"))
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--device cuda on %d ranks: this build has no collectives between GPUs; use "
+                       "one rank, or --device cpu",
+                       ss_comm_size(s->comm));
+    if (ss_comm_rank(s->comm) == 0)
+        ss_warn("computing on CPU cores: this build has no collectives between GPUs");
+    s->device.gpu = 0;
+    return SS_OK;
 }
 
 static enum ss_status open_data(struct ss_session *s, int training)
@@ -52,18 +76,57 @@ static enum ss_status check_data(struct ss_session *s)
     return SS_OK;
 }
 
-static enum ss_status start(struct ss_session *s, int training, struct ss_report report)
+/* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
+static const char *default_cache(char *path, size_t bytes)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = base && *base   ? snprintf(path, bytes, "%s/starstep", base)
+            : home && *home ? snprintf(path, bytes, "%s/.cache/starstep", home)
+                            : -1;
+    if (n < 0 || (size_t)n + 16 > bytes || ss_folder_make(path) != SS_OK)
+        return NULL;
+    snprintf(path + n, bytes - (size_t)n, "/convolutions");
+    return path;
+}
+
+/* Start StarPU with the device that computes. */
+static enum ss_status start_runtime(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
     struct ss_placement placement;
+    int local_rank = ss_comm_local_rank(s->comm);
+    char cache[4096];
+    SS_TRY(ss_placement_decide(s->device.gpu ? SS_PLACEMENT_NO_COMPUTE : (int)o->threads,
+                               (int)o->workers, local_rank, ss_comm_local_size(s->comm),
+                               &placement));
+    struct ss_runtime_gpu gpu = {
+        .gpu = {.device = o->gpu >= 0 ? (int)o->gpu : local_rank,
+                .dtype = s->device.dtype,
+                .tf32 = o->tf32,
+                .autotune = !o->no_autotune},
+        .ordered = !strcmp(o->gpu_mode, "ordered"),
+    };
+    if (s->device.gpu)
+        gpu.gpu.cache_file = o->gpu_cache ? o->gpu_cache : default_cache(cache, sizeof cache);
+    SS_TRY(ss_runtime_start(&s->runtime, &placement, s->device.gpu ? &gpu : NULL));
+    s->runtime_started = 1;
+#ifdef HAVE_CUDA
+    if (o->gpu_times)
+        SS_TRY(ss_lane_times_create(s->runtime.lanes, TIMED_FIRST, TIMED_STEPS,
+                                    (size_t)s->plan->train.count));
+#endif
+    return SS_OK;
+}
+
+static enum ss_status start(struct ss_session *s, int training, struct ss_report report)
+{
+    const struct ss_train_options *o = s->options;
     const struct ss_dataset *d = s->test;
     struct ss_model_options images = {
         .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
-    SS_TRY(ss_train_make_plan(o, &images, s->batch, ss_cpu_preferred_block(), &s->graph, &s->plan));
-    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, ss_comm_local_rank(s->comm),
-                               ss_comm_local_size(s->comm), &placement));
-    SS_TRY(ss_runtime_start(&s->runtime, &placement));
-    s->runtime_started = 1;
+    SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
+                              &s->plan));
+    SS_TRY(start_runtime(s));
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,
@@ -74,7 +137,11 @@ static enum ss_status start(struct ss_session *s, int training, struct ss_report
                                       .seed = (uint64_t)o->seed,
                                       .momentum = (float)o->momentum,
                                       .weight_decay = (float)o->weight_decay,
+                                      .init_scale = (float)o->init_scale,
+                                      .scale_interval = (int)o->scale_interval,
                                       .report = report};
+    memcpy(options.mean, d->mean, sizeof d->mean);
+    memcpy(options.std, d->std, sizeof d->std);
     SS_TRY(ss_exec_create(&options, &s->exec));
     s->sample = malloc((size_t)s->batch * sizeof *s->sample);
     if (!s->sample)
@@ -114,8 +181,10 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     s->options = options;
     struct ss_comm_config config = {.backend = "auto", .timeout_s = options->timeout};
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_train_device(options, &s->device));
     SS_TRY(ss_comm_open(&config, &s->comm));
     SS_TRY(ss_train_check_ranks(options, s->comm));
+    SS_TRY(check_device(s));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
     SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
     SS_TRY(check_data(s));
@@ -148,7 +217,7 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
     SS_TRY(ss_sampler_open(&sampler, s->test->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->batch, 0, 0, 0));
     ss_sampler_set_epoch(&sampler, 0);
-    ss_exec_reset_eval(s->exec);
+    SS_TRY(ss_exec_reset_eval(s->exec));
     struct ss_exec_step step = {.dataset = s->test, .sample = s->sample};
     enum ss_status status = SS_OK;
     for (size_t k = 0; status == SS_OK && k < sampler.steps; k++) {
@@ -163,7 +232,7 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
     if (status == SS_OK)
         status = ss_exec_wait(s->exec);
     SS_TRY(ss_session_agree(s, status, "evaluation"));
-    *metrics = ss_exec_eval_metrics(s->exec);
+    SS_TRY(ss_exec_eval_metrics(s->exec, metrics));
     SS_TRY(ss_comm_allreduce_f64(s->comm, (double *)metrics, sizeof *metrics / sizeof(double),
                                  "metrics of the evaluation"));
     if (metrics->count < 1)

@@ -1,4 +1,8 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "train/train.h"
+#include "codelets/lane.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "train/journal.h"
@@ -74,7 +78,8 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_met
         }
         ss_journal_event(&l->journal, "step", "step", 'i', (int64_t)step, "epoch", 'i',
                          (int64_t)l->epoch + 1, "loss", 'f', loss, "lr", 'f', lr, "time", 'f',
-                         ss_seconds() - l->start, NULL);
+                         ss_seconds() - l->start, "scale", 'f',
+                         m->scale / ss_comm_size(l->session.comm), NULL);
     }
     sem_post(&l->in_flight);
 }
@@ -202,7 +207,9 @@ static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
 
 static enum ss_status check_replicas(struct loop *l, char *hash, size_t bytes)
 {
-    snprintf(hash, bytes, "%016llx", (unsigned long long)ss_exec_hash_params(l->session.exec));
+    uint64_t h;
+    SS_TRY(ss_exec_hash_params(l->session.exec, &h));
+    snprintf(hash, bytes, "%016llx", (unsigned long long)h);
     return ss_comm_check_equal(l->session.comm, "hash of the trained weights", hash);
 }
 
@@ -232,6 +239,18 @@ static void print_summary(struct loop *l, const char *hash)
                      "comm_bytes", 'i', (int64_t)totals.bytes, "weights_hash", 's', hash, NULL);
 }
 
+/* What computes on each rank. */
+static void print_device(const struct ss_session *s)
+{
+#ifdef HAVE_CUDA
+    if (s->runtime.gpu) {
+        printf("%s in %s", ss_gpu_info(s->runtime.gpu), ss_dtype_name(s->device.dtype));
+        return;
+    }
+#endif
+    printf("%d compute threads", s->runtime.placement.threads);
+}
+
 static void print_start(struct loop *l)
 {
     struct ss_session *s = &l->session;
@@ -239,10 +258,11 @@ static void print_start(struct loop *l)
     struct ss_exec_memory m = ss_exec_memory(s->exec);
     if (ss_comm_rank(s->comm) != 0)
         return;
-    printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, %d "
-           "compute threads and %d load workers each\n",
+    printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, ",
            l->options->model, s->train->count, s->batch * ss_comm_size(s->comm),
-           ss_comm_size(s->comm), ss_comm_nodes(s->comm), p->threads, p->workers);
+           ss_comm_size(s->comm), ss_comm_nodes(s->comm));
+    print_device(s);
+    printf(" and %d load workers each\n", p->workers);
     fflush(stdout);
     ss_journal_event(&l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
                      (int64_t)ss_comm_size(s->comm), "batch", 'i',
@@ -273,6 +293,10 @@ static enum ss_status run(struct loop *l)
     if (status != SS_OK && status != SS_ERR_INTERRUPTED)
         return status;
     SS_TRY(check_replicas(l, hash, sizeof hash));
+#ifdef HAVE_CUDA
+    if (l->options->gpu_times && ss_comm_rank(s->comm) == 0)
+        SS_TRY(ss_lane_times_write(s->runtime.lanes, l->options->gpu_times));
+#endif
     if (l->validation.count > 0)
         print_summary(l, hash);
     if (ss_comm_rank(s->comm) == 0 && status == SS_ERR_INTERRUPTED)
