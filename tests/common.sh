@@ -17,6 +17,10 @@ export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 unset STARSTEP_PROGRESS
+# Without --device a run takes a GPU that it sees; most tests are about other things.
+if [ -z "${uses_gpu:-}" ]; then
+    export CUDA_VISIBLE_DEVICES='' SS_HOSTGPU_DEVICES=0
+fi
 # A test may itself run inside a job step, where a run alone would look like a rank.
 for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\|PMI[A-Za-z0-9_]*\|OMPI_COMM_WORLD_[A-Z_]*\)=.*/\1/p'); do
     unset "$name"
