@@ -1,4 +1,5 @@
 libstarstep_la_SOURCES += \
+	codelets/kernels/shapes.h codelets/kernels/dropout.h \
 	codelets/kernels/cpu.c codelets/kernels/cpu.h codelets/kernels/cpu_internal.h \
 	codelets/kernels/dnnl_shim.c codelets/kernels/dnnl_shim.h \
 	codelets/kernels/dnnl_op.c codelets/kernels/dnnl_op.h \
@@ -9,3 +10,16 @@ libstarstep_la_SOURCES += \
 	codelets/kernels/norm_act_cpu.c codelets/kernels/norm_act_cpu.h \
 	codelets/kernels/elementwise_cpu.c codelets/kernels/sgd_cpu.h \
 	codelets/kernels/loss_cpu.c codelets/kernels/loss_cpu.h
+
+if HAVE_CUDA
+CUDA_SOURCES += \
+	codelets/kernels/elementwise_cuda.cu codelets/kernels/pool_cuda.cu \
+	codelets/kernels/loss_cuda.cu codelets/kernels/optimizer_cuda.cu
+libstarstep_la_SOURCES += $(CUDA_SOURCES) \
+	codelets/kernels/launch.cuh codelets/kernels/grid.cuh \
+	codelets/kernels/gpu.c codelets/kernels/gpu.h codelets/kernels/gpu_internal.h \
+	codelets/kernels/conv_cuda.h codelets/kernels/norm_act_cuda.h \
+	codelets/kernels/linear_cuda.c codelets/kernels/linear_cuda.h \
+	codelets/kernels/elementwise_cuda.h codelets/kernels/pool_cuda.h \
+	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h
+endif

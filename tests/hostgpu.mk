@@ -1,0 +1,21 @@
+# The GPU that is emulated on the CPU (configure --enable-hostgpu). It becomes part of libstarstep, so that
+# its cuda* functions come before those of the libraries that StarPU brings in.
+if HOSTGPU
+noinst_LTLIBRARIES += libhostgpu.la
+libhostgpu_la_SOURCES = \
+	tests/hostgpu/hostgpu.h tests/hostgpu/device.h \
+	tests/hostgpu/device.cpp tests/hostgpu/streams.cpp tests/hostgpu/memory.cpp \
+	tests/hostgpu/cudart.cpp tests/hostgpu/cublaslt.cpp
+libstarstep_la_LIBADD += libhostgpu.la
+
+# It cannot compute in earnest, so it is not installed.
+NO_INSTALL = @echo "this build emulates its GPU (--enable-hostgpu), for tests: it is not installed" >&2; exit 1
+install-am:
+	$(NO_INSTALL)
+install-exec-am:
+	$(NO_INSTALL)
+install-data-am:
+	$(NO_INSTALL)
+endif
+
+EXTRA_DIST += tests/hostgpu/README.md
