@@ -2,18 +2,29 @@
 #ifndef SS_KERNELS_CPU_INTERNAL_H
 #define SS_KERNELS_CPU_INTERNAL_H
 
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include <stddef.h>
-#include <dnnl.h>
+#ifdef HAVE_DNNL
+#    include <dnnl.h>
+#endif
 #include "codelets/kernels/cpu.h"
 
 struct ss_cpu {
+#ifdef HAVE_DNNL
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
+#endif
     int threads;
     void *scratch;
     size_t scratch_bytes;
 };
+
+/* The library's part of opening and closing; close also after a failed open. */
+enum ss_status ss_cpu_library_open(struct ss_cpu *cpu);
+void ss_cpu_library_close(struct ss_cpu *cpu);
 
 /* Make OpenMP use cpu->threads in the calling thread. OpenMP keeps that number per thread, oneDNN
  * sizes scratchpads and splits work by it, and kernels are created on another thread than they run

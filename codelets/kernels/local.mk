@@ -23,3 +23,14 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	codelets/kernels/elementwise_cuda.h codelets/kernels/pool_cuda.h \
 	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h
 endif
+
+# Over oneDNN
+if HAVE_DNNL
+libstarstep_la_SOURCES += \
+	codelets/kernels/cpu_dnnl.c \
+	codelets/kernels/dnnl_shim.c codelets/kernels/dnnl_shim.h \
+	codelets/kernels/dnnl_op.c codelets/kernels/dnnl_op.h \
+	codelets/kernels/conv_cpu.c codelets/kernels/linear_cpu.c codelets/kernels/pool_cpu.c
+else
+libstarstep_la_SOURCES += codelets/kernels/cpu_none.c
+endif
