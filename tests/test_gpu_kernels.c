@@ -4,7 +4,6 @@
 enum { GUARD_BYTES = 256, POISON = 0xFF };
 
 static struct ss_gpu *gpus[GPU_DTYPES];
-static ss_stream streams[GPU_DTYPES];
 
 /* What a test holds, newest first. */
 struct held {
@@ -39,18 +38,14 @@ struct ss_gpu *gpu_for(enum ss_dtype dtype)
     if (!gpus[dtype]) {
         const struct ss_gpu_options options = {.dtype = dtype};
         OK(ss_gpu_open(&options, &gpus[dtype]));
-        OK(ss_gpu_stream_create(gpus[dtype], 0, &streams[dtype]));
-        OK(ss_gpu_set_stream(gpus[dtype], streams[dtype]));
     }
     return gpus[dtype];
 }
 
 static void close_all(void)
 {
-    for (int i = 0; i < GPU_DTYPES; i++) {
-        ss_gpu_stream_destroy(streams[i]);
+    for (int i = 0; i < GPU_DTYPES; i++)
         ss_gpu_close(gpus[i]);
-    }
 }
 
 void *host_alloc(size_t bytes)
