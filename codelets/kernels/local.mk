@@ -1,12 +1,8 @@
 libstarstep_la_SOURCES += \
 	codelets/kernels/shapes.h codelets/kernels/dropout.h \
 	codelets/kernels/cpu.c codelets/kernels/cpu.h codelets/kernels/cpu_internal.h \
-	codelets/kernels/dnnl_shim.c codelets/kernels/dnnl_shim.h \
-	codelets/kernels/dnnl_op.c codelets/kernels/dnnl_op.h \
 	codelets/kernels/simd.c codelets/kernels/simd.h codelets/kernels/simd_body.h \
-	codelets/kernels/conv_cpu.c codelets/kernels/conv_cpu.h \
-	codelets/kernels/linear_cpu.c codelets/kernels/linear_cpu.h \
-	codelets/kernels/pool_cpu.c codelets/kernels/pool_cpu.h \
+	codelets/kernels/conv_cpu.h codelets/kernels/linear_cpu.h codelets/kernels/pool_cpu.h \
 	codelets/kernels/norm_act_cpu.c codelets/kernels/norm_act_cpu.h \
 	codelets/kernels/elementwise_cpu.c codelets/kernels/sgd_cpu.h \
 	codelets/kernels/loss_cpu.c codelets/kernels/loss_cpu.h
