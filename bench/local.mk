@@ -5,4 +5,7 @@ bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 
 EXTRA_DIST += \
 	bench/cpu_vs_pytorch \
-	bench/pytorch_cpu.py
+	bench/compare.py \
+	bench/gpu_vs_pytorch \
+	bench/pytorch_cpu.py \
+	bench/pytorch_gpu.py

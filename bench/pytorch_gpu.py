@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""The guides' training loop in PyTorch on one GPU: the peer of gpu_vs_pytorch.
+
+    pytorch_gpu.py --peer eager|eager-cl|compile-cl --precision fp16|bf16|fp32|tf32
+                   --data synthetic|loader [--data-dir DIR] ...
+
+eager: as the guides write it, contiguous tensors. eager-cl: model and images in channels_last.
+compile-cl: that, and torch.compile with its default mode. fp16 is automatic mixed precision with a
+GradScaler, bf16 without. Data: `synthetic` is one batch that lies on the device (no loader, no copy:
+the loop's upper bound), `loader` a DataLoader with workers as in the guides, which reads DIR.
+
+Prints one line of JSON: images/s over the measured steps by the clock, the median step by CUDA
+events, peak memory of the caching allocator in MB, and the last loss.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/reference"))
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+import cifar100  # noqa: E402
+from wideresnet import WideResNet  # noqa: E402
+
+PEERS = ["eager", "eager-cl", "compile-cl"]
+AUTOCAST = {"fp16": torch.float16, "bf16": torch.bfloat16}
+PADDING = 4
+
+
+def pick_device(name):
+    """The only place that knows which device this is; cpu is there to try the script without GPU."""
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        sys.exit("pytorch_gpu.py: this PyTorch sees no GPU; check torch.version.cuda and nvidia-smi")
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    return device
+
+
+class Stopwatch:
+    """Marks between steps, without waiting for the device: CUDA events, on a CPU the clock."""
+
+    def __init__(self, device):
+        self.cuda = device.type == "cuda"
+        self.marks = []
+
+    def mark(self):
+        if self.cuda:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self.marks.append(event)
+        else:
+            self.marks.append(time.perf_counter())
+
+    def wait(self):
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def median_ms(self):
+        pairs = list(zip(self.marks, self.marks[1:]))
+        return statistics.median(a.elapsed_time(b) if self.cuda else 1000 * (b - a)
+                                 for a, b in pairs)
+
+
+class GuidesTransform:
+    """The guides' transforms of one image, by torchvision."""
+
+    name = "torchvision"
+
+    def __init__(self):
+        from PIL import Image
+        from torchvision import transforms
+        self.to_image = Image.fromarray
+        self.chain = transforms.Compose([
+            transforms.RandomHorizontalFlip(), transforms.RandomCrop(32, padding=PADDING),
+            transforms.ToTensor(), transforms.Normalize(cifar100.MEAN, cifar100.STD)])
+
+    def __call__(self, image):
+        return self.chain(self.to_image(image.transpose(1, 2, 0)))
+
+
+class PlainTransform:
+    """The same without torchvision, on tensors."""
+
+    name = "plain"
+
+    def __call__(self, image):
+        x = torch.from_numpy(image).float().div_(255)
+        if torch.rand(()) < 0.5:
+            x = x.flip(2)
+        mean, std = (torch.tensor(v).view(3, 1, 1) for v in (cifar100.MEAN, cifar100.STD))
+        dy, dx = torch.randint(0, 2 * PADDING + 1, (2,)).tolist()
+        padded = nn.functional.pad(x, (PADDING,) * 4)
+        return padded[:, dy:dy + 32, dx:dx + 32].sub(mean).div(std)
+
+
+def pick_transform():
+    try:
+        return GuidesTransform()
+    except ImportError:
+        return PlainTransform()
+
+
+class Cifar100(Dataset):
+    def __init__(self, path, transform):
+        self.images, self.labels = cifar100.read(path)
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, i):
+        return self.transform(self.images[i]), int(self.labels[i])
+
+
+def loaded_batches(args, device, memory_format):
+    transform = pick_transform()
+    data = Cifar100(os.path.join(args.data_dir, "train.bin"), transform)
+    if len(data) < args.batch_size:
+        sys.exit(f"pytorch_gpu.py: {len(data)} samples do not fill a batch of {args.batch_size}")
+    loader = DataLoader(data, args.batch_size, shuffle=True, drop_last=True,
+                        num_workers=args.workers, pin_memory=device.type == "cuda",
+                        persistent_workers=args.workers > 0)
+
+    def batches():
+        while True:
+            for images, labels in loader:
+                yield (images.to(device, non_blocking=True, memory_format=memory_format),
+                       labels.to(device, non_blocking=True))
+
+    return transform.name, batches()
+
+
+def synthetic_batches(args, device, memory_format):
+    images = torch.randn(args.batch_size, 3, 32, 32, device=device)
+    batch = (images.to(memory_format=memory_format),
+             torch.randint(0, 100, (args.batch_size,), device=device))
+
+    def batches():
+        while True:
+            yield batch
+
+    return "none", batches()
+
+
+def make_trainer(args, device, memory_format):
+    """A function that trains one step and returns its loss."""
+    model = WideResNet(widths=[int(w) for w in args.width.split(",")])
+    model = model.to(device=device, memory_format=memory_format)
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+    loss_fn = nn.CrossEntropyLoss()
+    if args.peer.startswith("compile"):
+        if not hasattr(torch, "compile"):
+            sys.exit(f"pytorch_gpu.py: PyTorch {torch.__version__} has no torch.compile")
+        model = torch.compile(model)
+    amp = AUTOCAST.get(args.precision)
+    make_scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    scaler = make_scaler() if args.precision == "fp16" else None
+
+    def step(images, labels):
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, dtype=amp) if amp else contextlib.nullcontext():
+            loss = loss_fn(model(images), labels)
+        if scaler:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def peak_memory(device):
+    """Of the caching allocator: in use, and taken from the device; then of the whole device now."""
+    if device.type != "cuda":
+        return {}
+    free, total = torch.cuda.mem_get_info()
+    return {"allocated_mb": torch.cuda.max_memory_allocated() / 2**20,
+            "reserved_mb": torch.cuda.max_memory_reserved() / 2**20,
+            "device_used_mb": (total - free) / 2**20}
+
+
+def measure(args, device):
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+    memory_format = (torch.channels_last if args.peer.endswith("-cl") else torch.contiguous_format)
+    make_batches = synthetic_batches if args.data == "synthetic" else loaded_batches
+    transforms, batches = make_batches(args, device, memory_format)
+    step = make_trainer(args, device, memory_format)
+    for _ in range(args.warmup):
+        loss = step(*next(batches))
+    watch = Stopwatch(device)
+    watch.wait()
+    begin = time.perf_counter()
+    watch.mark()
+    for _ in range(args.steps):
+        loss = step(*next(batches))
+        watch.mark()
+    watch.wait()
+    elapsed = time.perf_counter() - begin
+    return {"images_per_s": args.steps * args.batch_size / elapsed, "step_ms": watch.median_ms(),
+            **peak_memory(device), "loss": loss.item(), "transforms": transforms,
+            "torch": torch.__version__,
+            "gpu": torch.cuda.get_device_name() if device.type == "cuda" else None}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--peer", choices=PEERS, default="eager")
+    parser.add_argument("--precision", choices=["fp16", "bf16", "fp32", "tf32"], default="fp16")
+    parser.add_argument("--data", choices=["synthetic", "loader"], default="synthetic")
+    parser.add_argument("--data-dir", help="folder of train.bin, for --data loader")
+    parser.add_argument("--workers", type=int, default=8, help="of the loader (%(default)s)")
+    parser.add_argument("--width", default="16,160,320,640")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--warmup", type=int, default=20, help="steps before the measurement")
+    parser.add_argument("--steps", type=int, default=60, help="measured steps")
+    parser.add_argument("--device", default="cuda", help="cpu is there to try the script")
+    args = parser.parse_args()
+    if args.data == "loader" and not args.data_dir:
+        parser.error("--data loader needs --data-dir")
+    if args.warmup < 1 or args.steps < 1:
+        parser.error("warm-up and steps are at least 1")
+    if args.device == "cpu" and args.precision in ("fp16", "tf32"):
+        parser.error(f"--precision {args.precision} needs a GPU")
+    print(json.dumps(measure(args, pick_device(args.device))))
+
+
+if __name__ == "__main__":
+    main()
