@@ -13,4 +13,7 @@ EXTRA_DIST += \
 	tests/plan/narrow-buckets.table.golden \
 	tests/plan/narrow-buckets.dot.golden \
 	tests/plan/full.table.golden \
+	tests/plan/full-gpu-fp16.table.golden \
+	tests/plan/narrow-gpu-bf16.table.golden \
+	tests/plan/narrow-gpu-fp16.dot.golden \
 	tests/plan/full-buckets.table.golden

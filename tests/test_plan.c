@@ -34,14 +34,29 @@ static const struct {
     const char *name, *width;
     double bucket_mb, first_bucket_mb;
     enum ss_status (*print)(const struct ss_plan *plan, FILE *out);
+    int device;
+    enum ss_dtype dtype;
 } recorded[] = {
-    {"narrow.table", "8,16,24,32", 25, 1, ss_plan_print_table},
-    {"narrow.dot", "8,16,24,32", 25, 1, ss_plan_print_dot},
-    {"narrow-buckets.table", "8,16,24,32", 0.05, 0.01, ss_plan_print_table},
-    {"narrow-buckets.dot", "8,16,24,32", 0.05, 0.01, ss_plan_print_dot},
-    {"full.table", "16,160,320,640", 25, 1, ss_plan_print_table},
-    {"full-buckets.table", "16,160,320,640", 8, 0.25, ss_plan_print_table},
+    {"narrow.table", "8,16,24,32", 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"narrow.dot", "8,16,24,32", 25, 1, ss_plan_print_dot, 0, SS_DTYPE_F32},
+    {"narrow-buckets.table", "8,16,24,32", 0.05, 0.01, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"narrow-buckets.dot", "8,16,24,32", 0.05, 0.01, ss_plan_print_dot, 0, SS_DTYPE_F32},
+    {"full.table", "16,160,320,640", 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"full-buckets.table", "16,160,320,640", 8, 0.25, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"full-gpu-fp16.table", "16,160,320,640", 8, 0.25, ss_plan_print_table, 1, SS_DTYPE_F16},
+    {"narrow-gpu-bf16.table", "8,16,24,32", 0.05, 0.01, ss_plan_print_table, 1, SS_DTYPE_BF16},
+    {"narrow-gpu-fp16.dot", "8,16,24,32", 0.05, 0.01, ss_plan_print_dot, 1, SS_DTYPE_F16},
 };
+
+/* As a run on a GPU asks for. */
+static void on_device(struct ss_plan_options *o, enum ss_dtype dtype)
+{
+    o->device = 1;
+    o->dtype = dtype;
+    o->channel_block = 0;
+    o->input_block = dtype == SS_DTYPE_F32 ? 4 : 8;
+    o->loss_scaling = dtype == SS_DTYPE_F16;
+}
 
 static char *read_whole(const char *path)
 {
@@ -65,6 +80,8 @@ START_TEST(golden)
     struct ss_plan_options options = defaults;
     options.bucket_mb = recorded[_i].bucket_mb;
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
+    if (recorded[_i].device)
+        on_device(&options, recorded[_i].dtype);
     struct ss_graph *g = wideresnet(recorded[_i].width);
     struct ss_plan *plan;
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
@@ -288,9 +305,10 @@ static void check_bucket_order(const struct ss_plan *plan)
 static void check_priorities(const struct ss_plan *plan)
 {
     static const int rank[] = {
-        [SS_TASK_LOAD] = 0,           [SS_TASK_FORWARD] = 1, [SS_TASK_UPDATE] = 2,
-        [SS_TASK_BACKWARD] = 3,       [SS_TASK_REPORT] = 4,  [SS_TASK_ALLREDUCE] = 5,
-        [SS_TASK_REDUCE_METRICS] = 5,
+        [SS_TASK_LOAD] = 0,      [SS_TASK_UPLOAD] = 1,         [SS_TASK_FORWARD] = 2,
+        [SS_TASK_CONVERT] = 3,   [SS_TASK_SCALE] = 4,          [SS_TASK_UPDATE] = 5,
+        [SS_TASK_CHECK] = 5,     [SS_TASK_BACKWARD] = 6,       [SS_TASK_REPORT] = 7,
+        [SS_TASK_ALLREDUCE] = 8, [SS_TASK_REDUCE_METRICS] = 8, [SS_TASK_FETCH] = 8,
     };
     for (int i = 0; i < plan->train.count; i++)
         for (int j = 0; j < plan->train.count; j++) {
@@ -330,13 +348,14 @@ static void check_coverage(const struct ss_plan *plan)
     }
     for (int i = 0; i < plan->eval.count; i++) {
         const struct ss_plan_task *t = &plan->eval.task[i];
-        ck_assert(t->kind == SS_TASK_FORWARD || t->kind == SS_TASK_LOAD);
+        int input = t->kind == SS_TASK_LOAD || t->kind == SS_TASK_UPLOAD;
+        ck_assert(t->kind == SS_TASK_FORWARD || t->kind == SS_TASK_CONVERT || input);
         if (t->kind == SS_TASK_FORWARD)
             eval[t->block]++;
         /* Evaluation changes no parameters and no running statistics. */
         for (int a = 0; a < t->naccess; a++)
             ck_assert(t->access[a].mode == SS_READ || t->access[a].space == SS_SPACE_BUFFER ||
-                      t->access[a].space == SS_SPACE_METRICS || t->kind == SS_TASK_LOAD);
+                      t->access[a].space == SS_SPACE_METRICS || input);
     }
     for (int b = 0; b < plan->nblocks; b++) {
         ck_assert_int_eq(forward[b], 1);
@@ -347,6 +366,66 @@ static void check_coverage(const struct ss_plan *plan)
     free(forward);
     free(backward);
     free(eval);
+}
+
+static int find_task(const struct ss_task_list *list, enum ss_task_kind kind, int bucket)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->task[i].kind == kind && list->task[i].bucket == bucket)
+            return i;
+    return -1;
+}
+
+/* A GPU's step: the whole slot is uploaded once, the host sees fetched metrics only. */
+static void check_device(const struct ss_plan *plan)
+{
+    const struct ss_task_list *lists[] = {&plan->train, &plan->eval};
+    for (int l = 0; l < 2; l++) {
+        int upload = find_task(lists[l], SS_TASK_UPLOAD, -1);
+        int convert = find_task(lists[l], SS_TASK_CONVERT, -1);
+        ck_assert_int_eq(upload, plan->options.slices);
+        ck_assert_int_eq(convert, upload + 1);
+        for (int s = 0; s < plan->options.slices; s++) {
+            ck_assert_int_eq(mode_of(&lists[l]->task[upload], SS_SPACE_IMAGES, s), SS_READ);
+            ck_assert_int_eq(mode_of(&lists[l]->task[upload], SS_SPACE_LABELS, s), SS_READ);
+        }
+        for (int i = convert; i < lists[l]->count; i++)
+            for (int a = 0; a < lists[l]->task[i].naccess; a++)
+                ck_assert(lists[l]->task[i].access[a].space != SS_SPACE_IMAGES &&
+                          lists[l]->task[i].access[a].space != SS_SPACE_LABELS);
+    }
+    int fetch = find_task(&plan->train, SS_TASK_FETCH, -1);
+    ck_assert_int_gt(fetch, 0);
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        int host = t->kind == SS_TASK_REDUCE_METRICS || t->kind == SS_TASK_REPORT;
+        ck_assert(!host || (i > fetch && mode_of(t, SS_SPACE_FETCHED, 0) &&
+                            !mode_of(t, SS_SPACE_METRICS, 0)));
+    }
+}
+
+/* No update before every bucket was checked, none after the new scale; the loss reads the scale. */
+static void check_scaling(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    int scale = find_task(list, SS_TASK_SCALE, -1), last_check = -1;
+    ck_assert_int_eq(scale, list->count - 1);
+    ck_assert_int_eq(mode_of(&list->task[scale], SS_SPACE_SCALER, 0), SS_READ_WRITE);
+    for (int k = 0; k < plan->nbuckets; k++) {
+        int check = find_task(list, SS_TASK_CHECK, k);
+        ck_assert_int_eq(check, find_task(list, SS_TASK_ALLREDUCE, k) + 1);
+        ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_GRADS, k), SS_READ);
+        ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_SCALER, 0), SS_READ_WRITE);
+        last_check = check > last_check ? check : last_check;
+    }
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        int loss = t->kind == SS_TASK_FORWARD && plan->block[t->block].kind == SS_BLOCK_LOSS;
+        if (t->kind == SS_TASK_UPDATE)
+            ck_assert_int_gt(i, last_check);
+        if (t->kind == SS_TASK_UPDATE || loss)
+            ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), SS_READ);
+    }
 }
 
 /* Slices are the batch, without holes. */
@@ -379,6 +458,10 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_priorities(plan);
     check_coverage(plan);
     check_slices(plan);
+    if (options->device)
+        check_device(plan);
+    if (options->loss_scaling)
+        check_scaling(plan);
     ss_plan_destroy(plan);
 }
 
@@ -394,6 +477,8 @@ static void check_with_options(const struct ss_graph *g)
                                               .bucket_mb = caps[c][0],
                                               .first_bucket_mb = caps[c][1],
                                               .slices = batches[b] < 3 ? batches[b] : 3};
+            check_plan(g, &options);
+            on_device(&options, (enum ss_dtype)b); /* each format once */
             check_plan(g, &options);
         }
 }
@@ -471,13 +556,26 @@ START_TEST(options_refused)
         struct ss_plan_options options;
         const char *message;
     } bad[] = {
-        {{0, 16, 25, 1, 1}, "batch size per rank is 0"},
-        {{-1, 16, 25, 1, 1}, "batch size per rank is -1"},
-        {{32, 16, 0, 1, 1}, "--bucket-mb 0"},
-        {{32, 16, 25, -1, 1}, "--first-bucket-mb -1"},
-        {{32, 16, 25, 1, 0}, "0 slices"},
-        {{32, 16, 25, 1, SS_PLAN_MAX_SLICES + 1}, "slices"},
-        {{4, 16, 25, 1, 5}, "a batch of 4 cannot be loaded in 5 slices"},
+        {{.batch = 0, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1},
+         "batch size per rank is 0"},
+        {{.batch = -1, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1},
+         "batch size per rank is -1"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = 0, .first_bucket_mb = 1, .slices = 1},
+         "--bucket-mb 0"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = -1, .slices = 1},
+         "--first-bucket-mb -1"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 0},
+         "0 slices"},
+        {{.batch = 32,
+          .channel_block = 16,
+          .bucket_mb = 25,
+          .first_bucket_mb = 1,
+          .slices = SS_PLAN_MAX_SLICES + 1},
+         "slices"},
+        {{.batch = 4, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 5},
+         "a batch of 4 cannot be loaded in 5 slices"},
+        {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
+         "needs a channel block"},
     };
     struct ss_graph *g = make_test_graph(0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

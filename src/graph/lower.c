@@ -448,6 +448,8 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
+    if (o->device && o->input_block < 1)
+        return ss_fail(SS_ERR_INVALID, "a device's input needs a channel block of at least 1");
     return SS_OK;
 }
 

@@ -145,8 +145,14 @@ static void dot_edge(FILE *out, int from, int to)
 
 enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
 {
-    static const char *const colour[] = {"lightyellow", "lightblue", "lightsalmon", "palegreen",
-                                         "plum",        "palegreen", "white"};
+    static const char *const colour[] = {
+        [SS_TASK_LOAD] = "lightyellow",         [SS_TASK_UPLOAD] = "lightyellow",
+        [SS_TASK_CONVERT] = "lightyellow",      [SS_TASK_FORWARD] = "lightblue",
+        [SS_TASK_BACKWARD] = "lightsalmon",     [SS_TASK_ALLREDUCE] = "palegreen",
+        [SS_TASK_CHECK] = "lightgrey",          [SS_TASK_UPDATE] = "plum",
+        [SS_TASK_SCALE] = "lightgrey",          [SS_TASK_FETCH] = "white",
+        [SS_TASK_REDUCE_METRICS] = "palegreen", [SS_TASK_REPORT] = "white",
+    };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)
         most += (size_t)plan->train.task[i].naccess;
