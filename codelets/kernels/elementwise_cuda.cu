@@ -257,9 +257,9 @@ void convert_launch(const struct ss_gpu *gpu, const struct ss_act *x, const uint
 {
     static_assert(ss::format<T>::vector >= INPUT_CHANNELS, "a pixel is 16 bytes");
     const size_t plane = (size_t)x->h * (size_t)x->w;
-    const unsigned most = 32768; /* of 65535 in the grid's y */
-    const dim3 grid(ss::grid_for(gpu, plane, THREADS, THREADS),
-                    (unsigned)x->n < most ? (unsigned)x->n : most);
+    const unsigned most = ss::grid_for(gpu, (size_t)x->n * plane, THREADS, THREADS);
+    const unsigned across = min(ss::grid_for(gpu, plane, THREADS, THREADS), most);
+    const dim3 grid(across, min(min((unsigned)x->n, max(1U, most / across)), 65535U));
     const auto kernel = convert_kernel<T>;
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, images, out, x->n, x->c, plane, norm);
 }
