@@ -91,6 +91,13 @@ void wait_for(std::unique_lock<std::mutex> &lock, const struct point &p)
         p.stream->done.wait(lock, [&p] { return reached(p); });
 }
 
+/* CUDA forbids calls from host functions; work of the libraries here has no reason for any. */
+void not_on_stream(const char *what)
+{
+    if (on_stream_thread)
+        hostgpu::die("%s: a function that runs on a stream must not call CUDA", what);
+}
+
 /* Sleep for 0..SS_HOSTGPU_JITTER microseconds, by chance: work that nothing orders should not run
  * in the same order each time. */
 void jitter(struct CUstream_st *s)
@@ -204,8 +211,7 @@ std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
 void submit(const std::shared_ptr<CUstream_st> &s, const char *what, std::function<void()> work,
             const struct point &after = {})
 {
-    if (on_stream_thread)
-        hostgpu::die("%s: a function that runs on a stream must not call CUDA", what);
+    not_on_stream(what);
     struct item it = {what, std::move(work), implied(s)};
     if (!reached(after))
         it.after.push_back(after);
@@ -247,6 +253,7 @@ void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
 
 void wait_stream(cudaStream_t stream)
 {
+    not_on_stream("waiting for a stream");
     std::unique_lock<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
     /* An empty item of the default stream would wait for the others: so does who waits for it. */
@@ -258,6 +265,7 @@ void wait_stream(cudaStream_t stream)
 
 void wait_device(int device)
 {
+    not_on_stream("waiting for a device");
     std::unique_lock<std::mutex> lock(all().mutex);
     std::vector<struct point> points;
     for (const auto &e : all().streams)
