@@ -1,8 +1,8 @@
 # SS_DNNL: oneDNN's C library, version 2 or 3. Debian 12 ships no pkg-config file, so the header and
-# the library are looked for directly. Sets DNNL_CFLAGS, DNNL_LIBS and, for the summary,
-# ss_dnnl_version.
+# the library are looked for directly. Optional where there are GPUs (after SS_GPU). Sets DNNL_CFLAGS,
+# DNNL_LIBS and, for the summary, ss_dnnl_version.
 AC_DEFUN([SS_DNNL], [
-    SS_ARG_WITH([onednn], [oneDNN 2 or 3; required])
+    SS_ARG_WITH([onednn], [oneDNN 2 or 3, for training on CPUs; required without CUDA])
     AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
     AC_ARG_VAR([DNNL_LIBS], [linker flags for oneDNN @<:@-ldnnl@:>@])
     AS_IF([test -n "$ss_dir"], [
@@ -31,7 +31,9 @@ AC_DEFUN([SS_DNNL], [
     CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
     AS_IF([test $have_onednn = yes],
         [AC_DEFINE([HAVE_DNNL], [1], [oneDNN is there])],
-        [SS_MISSING([onednn], [required],
-            [oneDNN 2 or later is required and was not found (header dnnl.h, library dnnl; Debian package libdnnl-dev, Spack spec onednn, Guix package onednn, or module load onednn). Name its folder with --with-onednn=DIR.])])
+        [DNNL_CFLAGS= DNNL_LIBS=
+         AS_IF([test $have_gpu = yes], [ss_need=optional], [ss_need=required])
+         SS_MISSING([onednn], [$ss_need],
+            [oneDNN 2 or later was not found, without which nothing trains on CPUs (header dnnl.h, library dnnl; Debian package libdnnl-dev, Spack spec onednn, Guix package onednn, or module load onednn). Name its folder with --with-onednn=DIR.])])
     AM_CONDITIONAL([HAVE_DNNL], [test $have_onednn = yes])
 ])

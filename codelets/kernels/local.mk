@@ -9,12 +9,18 @@ libstarstep_la_SOURCES += \
 
 if HAVE_CUDA
 CUDA_SOURCES += \
+	codelets/kernels/norm_act_cuda.cu \
 	codelets/kernels/elementwise_cuda.cu codelets/kernels/pool_cuda.cu \
 	codelets/kernels/loss_cuda.cu codelets/kernels/optimizer_cuda.cu
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	codelets/kernels/launch.cuh codelets/kernels/grid.cuh \
 	codelets/kernels/gpu.c codelets/kernels/gpu.h codelets/kernels/gpu_internal.h \
-	codelets/kernels/conv_cuda.h codelets/kernels/norm_act_cuda.h \
+	codelets/kernels/conv_cuda.c codelets/kernels/conv_cuda.h \
+	codelets/kernels/conv_cuda_internal.h codelets/kernels/conv_cuda_legacy.c \
+	codelets/kernels/conv_cuda_graph.c codelets/kernels/conv_cuda_graph.h \
+	codelets/kernels/conv_cuda_heuristics.c codelets/kernels/conv_cuda_tune.c \
+	codelets/kernels/conv_cuda_cache.c \
+	codelets/kernels/norm_act_cuda.h \
 	codelets/kernels/linear_cuda.c codelets/kernels/linear_cuda.h \
 	codelets/kernels/elementwise_cuda.h codelets/kernels/pool_cuda.h \
 	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h
