@@ -250,6 +250,11 @@ static void lower_forward(struct lowerer *lo, int i, int training)
             touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
         return;
     }
+    if (lo->plan->options.device && b->x == lo->input && b->kind != SS_BLOCK_CONV)
+        /* The converted input has padded channels, which only convolutions know how to read. */
+        lo->status = ss_fail(SS_ERR_UNSUPPORTED,
+                             "model %s: %s reads the images; on a GPU only a convolution may",
+                             ss_graph_name(lo->plan->graph), b->name);
     touch_input(lo, t, b->x);
     if (b->bucket >= 0)
         touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
