@@ -25,7 +25,7 @@
 #    endif
 #endif
 #ifdef HOSTGPU_ASAN
-#    include <sanitizer/common_interface_defs.h>
+#    include <sanitizer/asan_interface.h>
 #endif
 #if !defined(__x86_64__) && !defined(__aarch64__) && !defined(HOSTGPU_UCONTEXT)
 #    define HOSTGPU_UCONTEXT 1
@@ -242,6 +242,7 @@ struct fibre *runner::new_fibre()
     /* Tops of stacks at the same place of a page would share few cache lines. */
     const size_t bytes = STACK_BYTES - fibres_.size() * 320 % page;
 #ifdef HOSTGPU_ASAN
+    __asan_unpoison_memory_region(bottom, STACK_BYTES); /* another stack may have been there */
     f->bottom = bottom;
     f->bytes = bytes;
 #endif
