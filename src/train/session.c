@@ -28,10 +28,10 @@ static enum ss_status check_device(struct ss_session *s)
 {
     if (!s->device.gpu || ss_comm_size(s->comm) == 1)
         return SS_OK;
-    if (strcmp(s->options->device, "auto"))
+    if (strcmp(s->options->device, "auto") || s->device.dtype != SS_DTYPE_F32)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--device cuda on %d ranks: this build has no collectives between GPUs; use "
-                       "one rank, or --device cpu",
+                       "GPUs on %d ranks: this build has no collectives between GPUs; use one rank, "
+                       "or --device cpu --precision fp32",
                        ss_comm_size(s->comm));
     if (ss_comm_rank(s->comm) == 0)
         ss_warn("computing on CPU cores: this build has no collectives between GPUs");
