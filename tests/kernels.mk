@@ -1,3 +1,5 @@
+# The CPU's kernels; without oneDNN there are none.
+if HAVE_DNNL
 check_PROGRAMS += tests/test_kernels
 tests_test_kernels_SOURCES = \
 	tests/test_kernels.c tests/test_kernels.h \
@@ -7,3 +9,4 @@ tests_test_kernels_SOURCES = \
 	tests/test_kernels_loss.c
 tests_test_kernels_LDADD = $(TEST_LIBS)
 TESTS += tests/test_kernels
+endif

@@ -2,7 +2,9 @@ check_PROGRAMS += tests/parity_compare
 tests_parity_compare_SOURCES = tests/parity_compare.c
 tests_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
 
+if HAVE_DNNL
 TESTS += tests/test_parity.sh
+endif
 
 EXTRA_DIST += \
 	tests/test_parity.sh \

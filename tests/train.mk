@@ -1,8 +1,10 @@
+# Training on CPUs, for which oneDNN is needed
+CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_ranks.sh tests/test_soak.sh
+if HAVE_DNNL
 check_PROGRAMS += tests/test_exec
 tests_test_exec_SOURCES = tests/test_exec.c tests/exec_common.h tests/test_graphs.h
 tests_test_exec_LDADD = $(TEST_LIBS) -lm
-TESTS += tests/test_exec
+TESTS += tests/test_exec $(CLI_TESTS)
+endif
 
-CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_ranks.sh tests/test_soak.sh
-TESTS += $(CLI_TESTS)
 EXTRA_DIST += $(CLI_TESTS) tests/common.sh
