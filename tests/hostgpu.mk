@@ -5,7 +5,9 @@ noinst_LTLIBRARIES += libhostgpu.la
 libhostgpu_la_SOURCES = \
 	tests/hostgpu/hostgpu.h tests/hostgpu/device.h \
 	tests/hostgpu/device.cpp tests/hostgpu/streams.cpp tests/hostgpu/memory.cpp \
-	tests/hostgpu/cudart.cpp tests/hostgpu/cublaslt.cpp
+	tests/hostgpu/cudart.cpp tests/hostgpu/cublaslt.cpp \
+	tests/hostgpu/cudnn.cpp tests/hostgpu/cudnn_backend.cpp tests/hostgpu/cudnn_conv.cpp \
+	tests/hostgpu/cudnn_internal.h
 libstarstep_la_LIBADD += libhostgpu.la
 
 # It cannot compute in earnest, so it is not installed.
