@@ -30,11 +30,12 @@ extern "C" {
 #include "codelets/kernels/gpu_internal.h"
 }
 
-/* After a launch: report a launch that was refused. Errors inside kernels come with a later call. */
+/* After a launch: report a launch that was refused. Errors inside kernels come with a later call.
+ * "Not ready" is what StarPU's last look at an event left behind, no failure. */
 #define SS_LAUNCHED(what)                                                                          \
     do {                                                                                           \
         cudaError_t ss_launch_ret_ = cudaGetLastError();                                           \
-        if (ss_launch_ret_ != cudaSuccess)                                                         \
+        if (ss_launch_ret_ != cudaSuccess && ss_launch_ret_ != cudaErrorNotReady)                  \
             return ss_fail(SS_ERR_LIBRARY, "CUDA: launching %s: %s", (what),                       \
                            cudaGetErrorString(ss_launch_ret_));                                    \
     } while (0)
@@ -46,18 +47,36 @@ namespace ss
 template <typename T> struct format;
 template <> struct format<float> {
     static constexpr int vector = 4; /* elements of 16 bytes */
-    static __host__ __device__ float load(float v) { return v; }
-    static __host__ __device__ float store(float v) { return v; }
+    static __host__ __device__ float load(float v)
+    {
+        return v;
+    }
+    static __host__ __device__ float store(float v)
+    {
+        return v;
+    }
 };
 template <> struct format<__half> {
     static constexpr int vector = 8;
-    static __host__ __device__ float load(__half v) { return __half2float(v); }
-    static __host__ __device__ __half store(float v) { return __float2half_rn(v); }
+    static __host__ __device__ float load(__half v)
+    {
+        return __half2float(v);
+    }
+    static __host__ __device__ __half store(float v)
+    {
+        return __float2half_rn(v);
+    }
 };
 template <> struct format<__nv_bfloat16> {
     static constexpr int vector = 8;
-    static __host__ __device__ float load(__nv_bfloat16 v) { return __bfloat162float(v); }
-    static __host__ __device__ __nv_bfloat16 store(float v) { return __float2bfloat16_rn(v); }
+    static __host__ __device__ float load(__nv_bfloat16 v)
+    {
+        return __bfloat162float(v);
+    }
+    static __host__ __device__ __nv_bfloat16 store(float v)
+    {
+        return __float2bfloat16_rn(v);
+    }
 };
 
 /* V elements, V*sizeof(T) a power of two up to 16 and the address a multiple of it. */
