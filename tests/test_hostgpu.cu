@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 #include <sys/wait.h>
@@ -233,6 +234,21 @@ int count_races(bool wait)
     return wrong;
 }
 
+/* 40 items that wait 0 to 300 microseconds each: 6 ms on average. */
+void test_jitter()
+{
+    cudaStream_t s = new_stream();
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < 40; i++)
+        CUDA(cudaLaunchHostFunc(
+            s, [](void *) {}, nullptr));
+    CUDA(cudaStreamSynchronize(s));
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    CHECK((double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6 > 3);
+    CUDA(cudaStreamDestroy(s));
+}
+
 /* An event stands for what was recorded when the wait was enqueued, not for a later record. */
 void test_event_is_captured()
 {
@@ -401,14 +417,44 @@ void test_device()
 {
     int n = 0, value = 0;
     CUDA(cudaGetDeviceCount(&n));
-    CHECK(n == 1);
-    CHECK(cudaSetDevice(1) == cudaErrorInvalidDevice);
+    CHECK(n == 2);
+    CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
     CHECK(std::string(cudaGetErrorString(cudaGetLastError())) == "invalid device ordinal");
     struct cudaDeviceProp p;
     CUDA(cudaGetDeviceProperties(&p, 0));
     CHECK(p.major == 9 && p.multiProcessorCount == 132);
     CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
     CHECK(value == 132);
+}
+
+/* Devices have their own memory, streams and events; copies reach both. */
+void test_two_devices()
+{
+    size_t free0 = 0, free1 = 0, total = 0;
+    device_array<int> x(32), z(32);
+    cudaEvent_t event;
+    CUDA(cudaEventCreate(&event));
+    CUDA(cudaMemGetInfo(&free0, &total));
+    CUDA(cudaSetDevice(1));
+    CUDA(cudaMemGetInfo(&free1, &total));
+    CHECK(free0 < total && free1 == total);
+    int *y = nullptr;
+    CUDA(cudaMalloc((void **)&y, 32 * sizeof(int)));
+    cudaStream_t s = new_stream();
+    CHECK(cudaEventRecord(event, s) == cudaErrorInvalidResourceHandle);
+    CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    SS_LAUNCH(fill_kernel, 1, 32, s, y, 32, 5);
+    CUDA(cudaMemcpyPeerAsync(z.p, 0, y, 1, 32 * sizeof(int), s));
+    CUDA(cudaStreamSynchronize(s));
+    CHECK(z.host()[31] == 5);
+    CUDA(cudaDeviceReset());
+    CHECK(cudaFree(y) == cudaErrorInvalidValue);
+    cudaGetLastError();
+    CUDA(cudaMemGetInfo(&free1, &total));
+    CHECK(free1 == total);
+    CUDA(cudaSetDevice(0));
+    CHECK(z.host()[0] == 5);
+    CUDA(cudaEventDestroy(event));
 }
 
 /* Misuse: each of these must end its process with a message that has these words. */
@@ -453,6 +499,12 @@ const struct misuse misuses[] = {
     {"a grid of (1,65536,1) blocks",
      [](int *p) { SS_LAUNCH(fill_kernel, dim3(1, 65536), 32, nullptr, p, 1, 0); }},
     {"a grid of (0,1,1) blocks", [](int *p) { SS_LAUNCH(fill_kernel, 0, 32, nullptr, p, 1, 0); }},
+    {"the stream is of device 0, the current device is 1",
+     [](int *p) {
+         cudaStream_t s = new_stream();
+         cudaSetDevice(1);
+         SS_LAUNCH(fill_kernel, 1, 32, s, p, 1, 0);
+     }},
     {"is not, or no longer, a stream",
      [](int *p) {
          cudaStream_t s = new_stream();
@@ -521,7 +573,7 @@ int main()
 {
     setenv("SS_HOSTGPU_MEMORY_MB", "64", 1);
     setenv("SS_HOSTGPU_JITTER", "300", 1);
-    setenv("SS_HOSTGPU_DEVICES", "1", 1);
+    setenv("SS_HOSTGPU_DEVICES", "2", 1);
     test_misuse(); /* forks: before there are threads */
     test_memory();
     test_copies();
@@ -533,10 +585,12 @@ int main()
     test_warp();
     test_grid();
     test_order_changes();
+    test_jitter();
     test_event_is_captured();
     test_event_time();
     test_default_stream();
     test_asynchronous_copies();
+    test_two_devices();
     CHECK(count_races(true) == 0);
     CHECK(count_races(false) > 0);
     if (failures)

@@ -134,8 +134,12 @@ struct fibre {
     fibre(const fibre &) = delete;
     ~fibre()
     {
-        if (memory)
-            munmap(memory, memory_bytes);
+        if (!memory)
+            return;
+#ifdef HOSTGPU_ASAN
+        __asan_unpoison_memory_region(memory, memory_bytes); /* fibre_main never returned */
+#endif
+        munmap(memory, memory_bytes);
     }
 };
 
@@ -242,7 +246,6 @@ struct fibre *runner::new_fibre()
     /* Tops of stacks at the same place of a page would share few cache lines. */
     const size_t bytes = STACK_BYTES - fibres_.size() * 320 % page;
 #ifdef HOSTGPU_ASAN
-    __asan_unpoison_memory_region(bottom, STACK_BYTES); /* another stack may have been there */
     f->bottom = bottom;
     f->bytes = bytes;
 #endif
