@@ -72,31 +72,46 @@ template <int V> struct place {
     }
 };
 
-/* The thread's u-th vector of a chunk. Past the end it is in the last pixel: loads need no branch.
- */
+/* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
 struct spot {
     unsigned at;
     bool live;
 };
 template <int V, int UNROLL>
-__device__ inline spot locate(const geometry &g, const place<V> &me, unsigned chunk, int u)
+__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
+                              spot (&at)[UNROLL])
 {
-    const unsigned pixel = chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
-    spot s;
-    s.live = pixel < g.pixels;
-    s.at = (s.live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
-    return s;
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        const unsigned pixel =
+            chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
+        at[u].live = pixel < g.pixels;
+        at[u].at = (at[u].live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
+    }
 }
 
-/* 16 bytes as they are: all loads of a step are under way before the first is converted. */
-template <typename T, int V> __device__ inline pack<T, V> fetch(const T *p, const spot &s)
+/* As they are: all loads of a chunk are under way before the first vector is converted. */
+template <typename T, int V, int UNROLL>
+__device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&x)[UNROLL])
 {
-    return reinterpret_cast<const pack<T, V> *>(p)[s.at];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        x[u] = reinterpret_cast<const pack<T, V> *>(p)[at[u].at];
 }
-template <typename T, int V> __device__ inline void put(T *p, const spot &s, const float (&x)[V])
+template <typename T, int V> __device__ inline void put(T *p, const spot &s, const pack<T, V> &x)
 {
     if (s.live)
-        store<T, V>(p + (size_t)s.at * V, x);
+        reinterpret_cast<pack<T, V> *>(p)[s.at] = x;
+}
+/* sum += x */
+template <typename T, int V, int UNROLL>
+__device__ inline void add(const pack<T, V> (&x)[UNROLL], float (&sum)[UNROLL][V])
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            sum[u][j] += format<T>::load(x[u].v[j]);
 }
 
 /* Forward and backward must agree to the bit on u: explicit fused operations. */
@@ -132,40 +147,39 @@ __device__ inline float gradient_of_u(float g, float u, float low, bool keep, fl
     return g * (keep && !(u <= low) ? scale : 0.0f);
 }
 
-/* The gradient of s at these places, as stored: what pass 2 and other kernels read. */
+/* The gradient of s at these places, as stored: what pass 2 and other kernels read. All that two
+ * gradients and the second ReLU need is loaded before it is used; more gradients are rare. */
 template <typename T, int V, int UNROLL>
 __device__ inline void gradient_of_s(const gradient<T> &in, const spot (&at)[UNROLL],
                                      pack<T, V> (&g)[UNROLL])
 {
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-        g[u] = fetch<T, V>(in.dy[0], at[u]);
+    fetch(in.dy[0], at, g);
     if (!in.ds)
         return;
+    pack<T, V> x[UNROLL], y[UNROLL];
+    if (in.n > 1)
+        fetch(in.dy[1], at, x);
+    if (in.y)
+        fetch(in.y, at, y);
+    float sum[UNROLL][V] = {};
+    add(g, sum);
+    if (in.n > 1)
+        add(x, sum);
+#pragma unroll
+    for (int k = 2; k < SS_NORM_MAX_DY; k++)
+        if (k < in.n) {
+            fetch(in.dy[k], at, x);
+            add(x, sum);
+        }
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
-        float sum[V];
 #pragma unroll
-        for (int j = 0; j < V; j++)
-            sum[j] = format<T>::load(g[u].v[j]);
-#pragma unroll
-        for (int k = 1; k < SS_NORM_MAX_DY; k++)
-            if (k < in.n) {
-                const pack<T, V> x = fetch<T, V>(in.dy[k], at[u]);
-#pragma unroll
-                for (int j = 0; j < V; j++)
-                    sum[j] += format<T>::load(x.v[j]);
-            }
-        if (in.y) {
-            const pack<T, V> y = fetch<T, V>(in.y, at[u]);
-#pragma unroll
-            for (int j = 0; j < V; j++)
-                sum[j] *= format<T>::load(y.v[j]) <= 0 ? 0.0f : 1.0f;
+        for (int j = 0; j < V; j++) {
+            if (in.y)
+                sum[u][j] *= format<T>::load(y[u].v[j]) <= 0 ? 0.0f : 1.0f;
+            g[u].v[j] = format<T>::store(sum[u][j]);
         }
-        put<T, V>(in.ds, at[u], sum);
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            g[u].v[j] = format<T>::store(sum[j]);
+        put(in.ds, at[u], g[u]);
     }
 }
 
@@ -223,11 +237,8 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
     for (unsigned k = me.idle ? g.chunks : blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[STATS_UNROLL];
         pack<T, V> x[STATS_UNROLL];
-#pragma unroll
-        for (int u = 0; u < STATS_UNROLL; u++) {
-            at[u] = locate<V, STATS_UNROLL>(g, me, g.chunks - 1 - k, u);
-            x[u] = fetch<T, V>(z, at[u]);
-        }
+        locate(g, me, g.chunks - 1 - k, at);
+        fetch(z, at, x);
 #pragma unroll
         for (int u = 0; u < STATS_UNROLL; u++)
             if (at[u].live)
@@ -238,7 +249,7 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
                     q[j] = fmaf(d, d, q[j]);
                 }
     }
-    write_partial<V>(g, me, s, q, partial);
+    write_partial(g, me, s, q, partial);
 }
 
 /* Comparisons are written so that NaN passes through. z, r and y may be one tensor: an element is
@@ -265,19 +276,14 @@ __global__ void __launch_bounds__(THREADS)
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[MAP_UNROLL];
         pack<T, V> x[MAP_UNROLL], other[MAP_UNROLL];
-#pragma unroll
-        for (int u = 0; u < MAP_UNROLL; u++) {
-            at[u] = locate<V, MAP_UNROLL>(g, me, k, u);
-            x[u] = fetch<T, V>(z, at[u]);
-        }
+        locate(g, me, k, at);
+        fetch(z, at, x);
         if (r)
-#pragma unroll
-            for (int u = 0; u < MAP_UNROLL; u++)
-                other[u] = fetch<T, V>(r, at[u]);
+            fetch(r, at, other);
 #pragma unroll
         for (int u = 0; u < MAP_UNROLL; u++) {
             const unsigned keep = kept<V>(drop, at[u]);
-            float out[V];
+            pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 float v = apply(a[j], format<T>::load(x[u].v[j]), b[j]);
@@ -285,9 +291,9 @@ __global__ void __launch_bounds__(THREADS)
                 v = keep >> j & 1 ? v * drop.scale : 0;
                 if (r)
                     v += format<T>::load(other[u].v[j]);
-                out[j] = v < low_out ? low_out : v;
+                out.v[j] = format<T>::store(v < low_out ? low_out : v);
             }
-            put<T, V>(y, at[u], out);
+            put(y, at[u], out);
         }
     }
 }
@@ -311,12 +317,9 @@ __global__ void __launch_bounds__(THREADS, 2)
     for (unsigned k = me.idle ? g.chunks : blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[MAP_UNROLL];
         pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
-#pragma unroll
-        for (int u = 0; u < MAP_UNROLL; u++) {
-            at[u] = locate<V, MAP_UNROLL>(g, me, g.chunks - 1 - k, u);
-            x[u] = fetch<T, V>(z, at[u]);
-        }
-        gradient_of_s<T, V, MAP_UNROLL>(in, at, ds);
+        locate(g, me, g.chunks - 1 - k, at);
+        fetch(z, at, x);
+        gradient_of_s(in, at, ds);
 #pragma unroll
         for (int u = 0; u < MAP_UNROLL; u++) {
             if (!at[u].live)
@@ -332,7 +335,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             }
         }
     }
-    write_partial<V>(g, me, s, q, partial);
+    write_partial(g, me, s, q, partial);
 }
 
 /* Backward, pass 2: dz over z. coefficient is [3][C]; NULL, without BN: dz = g. */
@@ -365,24 +368,21 @@ __global__ void __launch_bounds__(THREADS, 2)
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[MAP_UNROLL];
         pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
-#pragma unroll
-        for (int u = 0; u < MAP_UNROLL; u++) {
-            at[u] = locate<V, MAP_UNROLL>(g, me, k, u);
-            x[u] = fetch<T, V>(z, at[u]);
-        }
-        gradient_of_s<T, V, MAP_UNROLL>(in, at, ds);
+        locate(g, me, k, at);
+        fetch(z, at, x);
+        gradient_of_s(in, at, ds);
 #pragma unroll
         for (int u = 0; u < MAP_UNROLL; u++) {
             const unsigned keep = kept<V>(drop, at[u]);
-            float dz[V];
+            pack<T, V> dz;
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float zj = format<T>::load(x[u].v[j]);
                 const float du = gradient_of_u(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
                                                low, keep >> j & 1, drop.scale);
-                dz[j] = fmaf(cg[j], du, fmaf(cz[j], zj, c0[j]));
+                dz.v[j] = format<T>::store(fmaf(cg[j], du, fmaf(cz[j], zj, c0[j])));
             }
-            put<T, V>(z, at[u], dz);
+            put(z, at[u], dz);
         }
     }
 }
