@@ -146,8 +146,10 @@ static int acceptable(const struct ss_gpu *gpu, cudnnBackendNumericalNote_t note
 {
     const int fp32 = gpu->options.dtype == SS_DTYPE_F32;
     switch (note) {
+#if CUDNN_VERSION >= 90100
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
         return 1;
+#endif
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
         return !fp32 || gpu->options.tf32;
     case CUDNN_NUMERICAL_NOTE_FFT:

@@ -24,7 +24,8 @@ struct descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
     std::map<int, std::vector<char>> values;
-    const void *results; /* of heuristics: a struct list */
+    const void *results;                /* of heuristics: a list */
+    std::vector<descriptor *> children; /* that the library made, and destroys with this one */
 };
 
 std::mutex lock;
@@ -36,6 +37,33 @@ descriptor *check(const void *d)
     if (!alive.count(d))
         hostgpu::die("cuDNN: %p is no backend descriptor, or a destroyed one", d);
     return static_cast<descriptor *>(const_cast<void *>(d));
+}
+
+descriptor *create(cudnnBackendDescriptorType_t type)
+{
+    descriptor *d = new descriptor{type, false, {}, nullptr, {}};
+    std::lock_guard<std::mutex> guard(lock);
+    alive.insert(d);
+    return d;
+}
+
+void destroy(descriptor *d)
+{
+    for (descriptor *c : d->children)
+        destroy(c);
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        alive.erase(d);
+    }
+    delete d;
+}
+
+descriptor *child(descriptor *parent, cudnnBackendDescriptorType_t type)
+{
+    descriptor *d = create(type);
+    d->final = true;
+    parent->children.push_back(d);
+    return d;
 }
 
 enum access { MUST, MAY, READ }; /* set before finalize; may be set; only asked for */
@@ -439,38 +467,32 @@ cudnnStatus_t fill(void *target, cudnnBackendDescriptorType_t type,
                    const std::map<int, std::vector<char>> &from)
 {
     descriptor *d = check(target);
-    if (d->type != type)
-        return fail(CUDNN_STATUS_BAD_PARAM, "an output is a descriptor of another kind");
+    if (d->type != type || d->final)
+        return fail(CUDNN_STATUS_BAD_PARAM, "an output that is no fresh descriptor of the kind");
     d->values = from;
     d->final = true;
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Descriptors inside of descriptors that the library made live as long as the process. */
-descriptor *internal(cudnnBackendDescriptorType_t type)
-{
-    descriptor *d = new descriptor{type, true, {}, nullptr};
-    std::lock_guard<std::mutex> guard(lock);
-    alive.insert(d);
-    return d;
-}
-
 cudnnStatus_t fill_config(void *target, const descriptor *graph, const proposal &p)
 {
-    descriptor *e = internal(ENGINE);
+    descriptor *config = check(target);
+    if (config->type != CONFIG || config->final)
+        return fail(CUDNN_STATUS_BAD_PARAM, "a result that is no fresh configuration");
+    descriptor *e = child(config, ENGINE);
     put(e, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &graph, 1);
     put(e, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &p.engine, 1);
+    put(config, CUDNN_ATTR_ENGINECFG_ENGINE, &e, 1);
     std::vector<void *> knobs;
     for (const knob &k : p.knobs) {
-        descriptor *choice = internal(KNOB);
+        descriptor *choice = child(config, KNOB);
         put(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &k.type, 1);
         put(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &k.value, 1);
         knobs.push_back(choice);
     }
-    descriptor config = {CONFIG, true, {}, nullptr};
-    put(&config, CUDNN_ATTR_ENGINECFG_ENGINE, &e, 1);
-    put(&config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs.data(), knobs.size());
-    return fill(target, CONFIG, config.values);
+    put(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs.data(), knobs.size());
+    config->final = true;
+    return CUDNN_STATUS_SUCCESS;
 }
 
 /* How many of `available` values go to the caller. */
@@ -591,21 +613,13 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
         known = known || a.owner == type;
     if (!known)
         return fail(CUDNN_STATUS_NOT_SUPPORTED, "this kind of descriptor is not emulated");
-    descriptor *d = new descriptor{type, false, {}, nullptr};
-    std::lock_guard<std::mutex> guard(lock);
-    alive.insert(d);
-    *out = d;
+    *out = create(type);
     return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t p)
 {
-    descriptor *d = check(p);
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        alive.erase(d);
-    }
-    delete d;
+    destroy(check(p));
     return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,0 +1,209 @@
+/* test_cudnn_plans.c: the real cuDNN accepts what convolutions on a GPU ask of its graph API.
+ *
+ * No GPU is needed: since 9.8 the library makes execution plans for a GPU that it only gets
+ * described. So calls that name a handle are turned here into calls that name the description of an
+ * H200, between the code under test and the library; and nothing is executed.
+ *
+ * Skipped where the library is older or wants the description in another form. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <check.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/kernels/conv_cuda_graph.h"
+
+#if CUDNN_VERSION < 90800
+int main(void)
+{
+    printf("cuDNN before 9.8 needs a GPU to make plans: skipped\n");
+    return 77;
+}
+#else
+
+static const char H200[] =
+    "{\"deviceName\":\"NVIDIA H200\",\"deviceVer\":900,\"smVersion\":900,\"cudaDeviceId\":0,"
+    "\"pciDeviceId\":0,\"driverVer\":13000,\"totalGlobalMem\":150754820096,"
+    "\"multiProcessorCount\":132,\"warpSize\":32,\"maxThreadsPerBlock\":1024,"
+    "\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,\"regsPerBlock\":65536,"
+    "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
+    "\"maxSharedMemoryPerBlockOptin\":232448,\"reservedSharedMemoryPerBlock\":1024,"
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+    "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,"
+    "\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560}";
+static desc device;
+
+typedef cudnnStatus_t set_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
+                                   int64_t, const void *);
+
+static set_function *library_set(void)
+{
+    set_function *f;
+    void *symbol = dlsym(RTLD_NEXT, "cudnnBackendSetAttribute");
+    memcpy(&f, &symbol, sizeof(f)); /* ISO C has no cast between the two */
+    return f;
+}
+
+static cudnnStatus_t set_device(desc d, cudnnBackendAttributeName_t name)
+{
+    return library_set()(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
+}
+
+/* Instead of the library's. */
+cudnnStatus_t cudnnBackendSetAttribute(desc d, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *values)
+{
+    if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
+        return CUDNN_STATUS_SUCCESS;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
+        return set_device(d, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+        TRY(set_device(d, CUDNN_ATTR_ENGINE_DEVICEPROP));
+    if (name == CUDNN_ATTR_ENGINEHEUR_MODE)
+        TRY(set_device(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP));
+    return library_set()(d, name, type, count, values);
+}
+
+static int executed;
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, desc plan, desc pack)
+{
+    (void)handle;
+    executed += plan && pack;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static int describe_device(void)
+{
+    return cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device) ==
+               CUDNN_STATUS_SUCCESS &&
+           library_set()(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                         (int64_t)strlen(H200), H200) == CUDNN_STATUS_SUCCESS &&
+           cudnnBackendFinalize(device) == CUDNN_STATUS_SUCCESS;
+}
+
+/* Layers of WideResNet-28-10 and ResNet-50, and shapes that no kernel likes. */
+static const struct layer {
+    int n, ci, padded, co, size, kernel, stride, pad;
+} layers[] = {
+    {128, 3, 1, 16, 32, 3, 1, 1},    {128, 16, 0, 160, 32, 3, 1, 1},
+    {128, 160, 0, 320, 32, 3, 2, 1}, {128, 160, 0, 320, 32, 1, 2, 0},
+    {128, 640, 0, 640, 8, 3, 1, 1},  {64, 3, 1, 64, 224, 7, 2, 3},
+    {64, 64, 0, 256, 56, 1, 1, 0},   {8, 15, 0, 33, 17, 3, 2, 1},
+    {3, 5, 0, 7, 9, 3, 1, 0},        {1, 1, 0, 1, 1, 1, 1, 0},
+};
+enum { NLAYERS = sizeof(layers) / sizeof(layers[0]) };
+
+static struct ss_conv_shape shape_of(const struct layer *l, enum ss_dtype dtype)
+{
+    const int block = l->padded ? ss_gpu_input_block(dtype) : l->ci;
+    const int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
+    return (struct ss_conv_shape){.x = {l->n, l->ci, l->size, l->size, block},
+                                  .y = {l->n, l->co, out, out, l->co},
+                                  .kh = l->kernel,
+                                  .kw = l->kernel,
+                                  .stride = l->stride,
+                                  .pad = l->pad};
+}
+
+/* The plan of a text is the plan that had it; its variant pack is accepted, again with other
+ * arrays. */
+static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                            const struct ss_conv_candidate *c)
+{
+    struct ss_conv_candidate again;
+    ck_assert_msg(ss_conv_graph_parse(p, pass, c->choice, &again), "%s is not accepted again",
+                  c->choice);
+    ck_assert_str_eq(again.choice, c->choice);
+    ck_assert_uint_eq(again.workspace, c->workspace);
+    ck_assert_uint_le(c->workspace, SS_CONV_WORKSPACE);
+    /* Addresses that nobody looks at. */
+    static _Alignas(256) char memory[5 * 256];
+    struct ss_conv_arrays arrays = {memory, memory + 256, memory + 512};
+    executed = 0;
+    for (int i = 0; i < 3; i++) {
+        arrays.y = memory + (i < 2 ? 512 : 768);
+        ck_assert_int_eq(
+            ss_conv_plan_run(p->gpu, again.plan, &arrays, c->workspace ? memory + 1024 : NULL),
+            CUDNN_STATUS_SUCCESS);
+    }
+    ck_assert_int_eq(executed, 3);
+    ss_conv_plan_destroy(again.plan);
+}
+
+static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass)
+{
+    struct ss_conv_list *list = calloc(1, sizeof(*list));
+    ck_assert_ptr_nonnull(list);
+    ck_assert_int_eq(ss_conv_graph_open(p, pass, list), SS_OK);
+    ck_assert_ptr_nonnull(p->graph[pass]);
+    ss_conv_graph_list(p, pass, list);
+    ck_assert_msg(list->refused == 0, "pass %d: %d refused, the last: %s", pass, list->refused,
+                  list->message);
+    /* Acceptable ones are there; for fp32 and 2-byte formats alike. */
+    ck_assert_int_ge(list->count, 1);
+    for (int i = 0; i < list->count; i++) {
+        check_candidate(p, pass, &list->at[i]);
+        ss_conv_candidate_destroy(&list->at[i]);
+    }
+    free(list);
+}
+
+START_TEST(plans)
+{
+    const int tf32 = _i == 3;
+    struct ss_gpu gpu = {
+        .options = {.dtype = tf32 ? SS_DTYPE_F32 : (enum ss_dtype)_i, .tf32 = tf32}};
+    for (int i = 0; i < NLAYERS; i++) {
+        struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[i], gpu.options.dtype)};
+        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+            check_pass(&p, (enum ss_conv_pass)pass);
+        ss_conv_graph_close(&p);
+    }
+}
+END_TEST
+
+/* What is not a choice, or not one of this problem, is refused and not fatal. */
+START_TEST(refusals)
+{
+    struct ss_gpu gpu = {.options = {.dtype = SS_DTYPE_F16}};
+    struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[1], SS_DTYPE_F16)};
+    struct ss_conv_list list = {.count = 0};
+    struct ss_conv_candidate c;
+    ck_assert_int_eq(ss_conv_graph_open(&p, SS_CONV_FORWARD, &list), SS_OK);
+    static const char *const texts[] = {
+        "graph:-1:", "graph:99999:", "graph:0:999=1", "graph:62:2=100000", "graph:62", "legacy:1",
+        ""};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        ck_assert_msg(!ss_conv_graph_parse(&p, SS_CONV_FORWARD, texts[i], &c), "%s is accepted",
+                      texts[i]);
+    ss_conv_graph_close(&p);
+}
+END_TEST
+
+int main(void)
+{
+    if (!describe_device()) {
+        printf("cuDNN %zu takes no description of a GPU in this form: skipped\n",
+               cudnnGetVersion());
+        return 77;
+    }
+    Suite *suite = suite_create("cuDNN plans");
+    TCase *t = tcase_create("plans");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, plans, 0, 4);
+    tcase_add_test(t, refusals);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    cudnnBackendDestroyDescriptor(device);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif
