@@ -7,10 +7,10 @@ Both train from the same weights on the same samples in file order, without augm
 dropout; PyTorch with autocast, and in fp16 with a GradScaler. TF32 is off. Checked:
 
 fp32      20 losses agree to 1e-4, relative.
-fp16,bf16 smoothed losses of 160 steps differ by at most twice what PyTorch differs from itself: the
-          largest difference between any two of its runs in this precision whose initial weights
-          differ by one rounding, and its fp32 run. That spread must itself be small against the
-          progress that training makes, or the comparison would mean nothing.
+fp16,bf16 smoothed losses of 160 steps differ by at most three times what PyTorch differs from
+          itself: the largest difference between any two of its runs in this precision whose initial
+          weights differ by one rounding, and its fp32 run. That spread must itself be small against
+          the progress that training makes, or the comparison would mean nothing.
 fp16      an initial scale that overflows for sure: the scales are GradScaler's, and skipped steps
           leave the weights as they were; growth: GradScaler's too; from a scale that is merely too
           large, GradScaler's rules step by step, down to a scale like PyTorch's. (Not the very
@@ -50,6 +50,7 @@ EXACT_STEPS, EXACT_BOUND = 20, 1e-4
 CURVE_STEPS, SMOOTHED = 160, 16
 CURVE_SGD = {**record.SGD, "lr": 0.02, "weight_decay": 5e-4}
 PERTURBED = 4  # runs
+SPREADS = 3
 ROUNDING = {"fp16": 2.0**-11, "bf16": 2.0**-8}
 SPREAD_OF_PROGRESS = 0.25
 AUTOCAST = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -217,8 +218,8 @@ def check_curve(case, results, precision):
                   f"spread is {spread:.1e} (bound {SPREAD_OF_PROGRESS * progress:.1e})")
     losses, _ = case.starstep(precision, steps, sgd)
     off = distance(losses, reference)
-    results.check(off <= 2 * spread, f"{precision}: smoothed losses of {steps} steps differ by "
-                  f"{off:.1e} (bound {2 * spread:.1e})")
+    results.check(off <= SPREADS * spread, f"{precision}: smoothed losses of {steps} steps differ by "
+                  f"{off:.1e} (bound {SPREADS * spread:.1e})")
 
 
 def check_modes(case, results, precision):
