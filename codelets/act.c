@@ -72,7 +72,8 @@ enum ss_status ss_op_act_forward_cuda(const struct ss_op *op, const struct ss_no
     return ss_norm_act_cuda_forward(op->gpu, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
                                     ss_op_param(op, params, SS_PARAM_BETA), saved,
                                     ss_role(d, SS_ROLE_RESIDUAL), ss_role(d, SS_ROLE_Y),
-                                    d->task->training, d->args->dropout_key);
+                                    ss_role(d, SS_ROLE_WORKSPACE), d->task->training,
+                                    d->args->dropout_key);
 }
 
 enum ss_status ss_op_act_backward_cuda(const struct ss_op *op, const struct ss_norm_act *norm,
@@ -83,6 +84,7 @@ enum ss_status ss_op_act_backward_cuda(const struct ss_op *op, const struct ss_n
         .ndy = d->task->plan->ndy,
         .ds = ss_role(d, SS_ROLE_DS),
         .y = ss_role(d, SS_ROLE_Y),
+        .argmax = ss_role(d, SS_ROLE_WORKSPACE),
         .z = z,
         .gamma = ss_op_param(op, params, SS_PARAM_GAMMA),
         .beta = ss_op_param(op, params, SS_PARAM_BETA),
