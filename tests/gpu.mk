@@ -1,4 +1,5 @@
-# Tests that need a GPU; they skip where there is none.
+# Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
+GPU_TESTS = tests/test_gpu_train.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/test_gpu_kernels tests/test_gpu_exec
 tests_test_gpu_kernels_SOURCES = \
@@ -10,18 +11,28 @@ tests_test_gpu_kernels_SOURCES = \
 tests_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
 tests_test_gpu_exec_SOURCES = tests/test_gpu_exec.c tests/exec_common.h tests/test_graphs.h
 tests_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
-TESTS += tests/test_gpu_kernels tests/test_gpu_exec
+GPU_TESTS += tests/test_gpu_kernels tests/test_gpu_exec
 endif
 
-TESTS += tests/test_gpu_train.sh
-EXTRA_DIST += tests/test_gpu_train.sh tests/gpu_amp_curves.py
-
-# The emulated GPU itself
 if HOSTGPU
+# The emulated GPU itself
 check_PROGRAMS += tests/test_hostgpu
 tests_test_hostgpu_SOURCES = tests/test_hostgpu.cu
 tests_test_hostgpu_LDADD = libstarstep.la -lstdc++
-TESTS += tests/test_hostgpu tests/test_hostgpu_calls.sh
+GPU_TESTS += tests/test_hostgpu tests/test_hostgpu_calls.sh
 CUDA_DEPENDS += tests/test_hostgpu.Plo
+else
+if HAVE_CUDA
+# The real cuDNN, without a GPU
+check_PROGRAMS += tests/test_cudnn_plans
+tests_test_cudnn_plans_SOURCES = tests/test_cudnn_plans.c
+tests_test_cudnn_plans_LDADD = $(TEST_LIBS)
+GPU_TESTS += tests/test_cudnn_plans
 endif
-EXTRA_DIST += tests/test_hostgpu_calls.sh
+endif
+
+TESTS += $(GPU_TESTS)
+EXTRA_DIST += tests/test_gpu_train.sh tests/test_hostgpu_calls.sh tests/gpu_amp_curves.py
+
+check-gpu:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS)'
