@@ -170,7 +170,7 @@ static void run_forward(struct ss_gpu *gpu, const struct layer *l, const struct 
     if (l->op.has_bn)
         OK(ss_norm_act_cuda_stats(gpu, &l->op, d->z, d->saved, d->running));
     OK(ss_norm_act_cuda_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y,
-                                l->training, KEY));
+                                NULL, l->training, KEY));
 }
 
 static enum ss_status run_backward(struct ss_gpu *gpu, const struct layer *l,
@@ -319,10 +319,12 @@ START_TEST(in_place)
         const float *want = gpu_fetch(gpu, d.y, l->count);
         if (op.residual) {
             void *r = gpu_put(gpu, l->r, l->count);
-            OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, r, r, 1, KEY));
+            OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, r, r, NULL, 1,
+                                        KEY));
             ck_assert_mem_eq(gpu_fetch(gpu, r, l->count), want, l->count * sizeof(float));
         }
-        OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.z, 1, KEY));
+        OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.z, NULL, 1,
+                                    KEY));
         ck_assert_mem_eq(gpu_fetch(gpu, d.z, l->count), want, l->count * sizeof(float));
     }
 }
@@ -345,7 +347,7 @@ START_TEST(evaluation)
     l->training = 0;
     forward(l);
     OK(ss_norm_act_cuda_stats_eval(gpu, &op, gpu_put_f32(gpu, running, 2 * l->channels), d.saved));
-    OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, 0, KEY));
+    OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0, KEY));
     const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
     for (size_t c = 0; c < l->channels; c++) {
         ck_assert(saved[c] == running[c]);
@@ -424,7 +426,7 @@ START_TEST(dropout_mask)
         for (size_t i = 0; i < count; i++)
             ones[i] = 1;
         void *y = gpu_put(gpu, ones, count);
-        OK(ss_norm_act_cuda_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, 1, KEY));
+        OK(ss_norm_act_cuda_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
         const float *got = gpu_fetch(gpu, y, count), kept = gpu_round(1 / (1 - 0.3f), _i);
         for (size_t i = 0; i < count; i++)
             if (got[i] != (ss_dropout_keep(KEY, (uint32_t)i, 0.3f) ? kept : 0))
@@ -522,10 +524,10 @@ START_TEST(refusals)
     run_forward(gpu, l, &d);
     ss_log_set_quiet(1);
     ck_assert_int_eq(
-        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, 1, KEY),
+        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, NULL, 1, KEY),
         SS_ERR_INVALID); /* a residual that the layer does not have */
     ck_assert_int_eq(
-        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, 1, KEY),
+        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL, 1, KEY),
         SS_ERR_INVALID);
     d.ds = d.y;
     ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID); /* ds would not be written */

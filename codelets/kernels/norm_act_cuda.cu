@@ -728,9 +728,10 @@ extern "C" enum ss_status ss_norm_act_cuda_stats_eval(struct ss_gpu *gpu,
 extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const struct ss_norm_act *op,
                                                    const void *z, const float *gamma,
                                                    const float *beta, const float *saved,
-                                                   const void *r, void *y, int training,
-                                                   uint64_t dropout_key)
+                                                   const void *r, void *y, uint8_t *argmax,
+                                                   int training, uint64_t dropout_key)
 {
+    (void)argmax;
     SS_TRY(prepare(gpu, op));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
