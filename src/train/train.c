@@ -264,12 +264,13 @@ static void print_start(struct loop *l)
     print_device(s);
     printf(" and %d load workers each\n", p->workers);
     fflush(stdout);
-    ss_journal_event(&l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
-                     (int64_t)ss_comm_size(s->comm), "batch", 'i',
-                     (int64_t)s->batch * ss_comm_size(s->comm), "threads", 'i', (int64_t)p->threads,
-                     "workers", 'i', (int64_t)p->workers, "buckets", 'i',
-                     (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
-                     "parameter_bytes", 'i', (int64_t)m.parameters, NULL);
+    ss_journal_event(
+        &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
+        (int64_t)ss_comm_size(s->comm), "batch", 'i', (int64_t)s->batch * ss_comm_size(s->comm),
+        "threads", 'i', (int64_t)p->threads, "workers", 'i', (int64_t)p->workers, "buckets", 'i',
+        (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
+        "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
+        ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, NULL);
 }
 
 static enum ss_status run(struct loop *l)
