@@ -169,8 +169,8 @@ static void run_forward(struct ss_gpu *gpu, const struct layer *l, const struct 
 {
     if (l->op.has_bn)
         OK(ss_norm_act_cuda_stats(gpu, &l->op, d->z, d->saved, d->running));
-    OK(ss_norm_act_cuda_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y,
-                                NULL, l->training, KEY));
+    OK(ss_norm_act_cuda_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, NULL,
+                                l->training, KEY));
 }
 
 static enum ss_status run_backward(struct ss_gpu *gpu, const struct layer *l,
