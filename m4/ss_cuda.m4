@@ -43,6 +43,7 @@ AC_DEFUN([SS_CUDA], [
                  [SS_NVCC])])])
     AC_SUBST([CUDA_ARCH_FLAGS])
     AC_SUBST([NVCC_HOST])
+    AC_SUBST([with_cuda_arch])
 ])
 
 # SS_NVCC: have_cuda becomes no where nvcc cannot compile for the wanted GPUs with this C++ compiler.

@@ -1,7 +1,7 @@
 # Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
 GPU_TESTS = tests/test_gpu_train.sh
 if HAVE_CUDA
-check_PROGRAMS += tests/test_gpu_kernels tests/test_gpu_exec
+check_PROGRAMS += tests/test_gpu_kernels
 tests_test_gpu_kernels_SOURCES = \
 	tests/test_gpu_kernels.c tests/test_gpu_kernels.h \
 	tests/test_gpu_device.c tests/test_gpu_norm_act.c tests/test_gpu_linear.c \
@@ -9,9 +9,15 @@ tests_test_gpu_kernels_SOURCES = \
 	tests/test_gpu_small.c tests/test_gpu_small.h tests/test_gpu_small_pool.c \
 	tests/test_gpu_small_loss.c tests/test_gpu_small_optimizer.c
 tests_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
+GPU_TESTS += tests/test_gpu_kernels
+
+# Compares with the CPU
+if HAVE_DNNL
+check_PROGRAMS += tests/test_gpu_exec
 tests_test_gpu_exec_SOURCES = tests/test_gpu_exec.c tests/exec_common.h tests/test_graphs.h
 tests_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
-GPU_TESTS += tests/test_gpu_kernels tests/test_gpu_exec
+GPU_TESTS += tests/test_gpu_exec
+endif
 endif
 
 if HOSTGPU

@@ -1,0 +1,16 @@
+# A folder that runs the checks and benchmarks of GPUs on another machine, which needs NVIDIA's driver and
+# libraries and nothing else. It is built again, without what that machine may not have: MPI and oneDNN.
+# BUNDLE_FLAGS are further arguments of configure, such as --with-onednn=yes.
+EXTRA_DIST += tools/nvcc-pic tools/gpu-bundle tools/bundle-program tools/run-gpu-checks
+CLEAN_DIRS += gpu-bundle gpu-bundle.build
+
+gpu-bundle:
+	$(MKDIR_P) gpu-bundle.build
+	cd gpu-bundle.build && { test -e Makefile || $(SHELL) $(abs_top_srcdir)/configure --srcdir=$(abs_top_srcdir) \
+	  $(AM_DISTCHECK_CONFIGURE_FLAGS) --without-mpi --without-onednn $(BUNDLE_FLAGS); }
+	cd gpu-bundle.build && $(MAKE) $(AM_MAKEFLAGS) && $(MAKE) $(AM_MAKEFLAGS) check TESTS=
+	cd gpu-bundle.build && $(MAKE) $(AM_MAKEFLAGS) gpu-bundle-folder
+
+gpu-bundle-folder:
+	bash $(srcdir)/tools/gpu-bundle $(srcdir) . ../gpu-bundle $(GPU_TESTS)
+.PHONY: gpu-bundle gpu-bundle-folder
