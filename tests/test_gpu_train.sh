@@ -127,7 +127,7 @@ for now, after in zip(scales, scales[1:]):
 print(f"  scales {scales[0]:g} .. {scales[-1]:g}: {backoffs} halved, {growths} doubled")
 assert len(scales) == 20 and backoffs >= 3 and growths >= 2, scales
 END
-train scaled "$widths" --batch-size 8 --precision fp16 --init-scale 1e10 --scale-interval 2 &&
+train scaled "$widths" --batch-size 8 --precision fp16 --init-scale 1e7 --scale-interval 2 &&
     run "$PYTHON" "$work/scaler.py" "$work/scaled/log.json" 2
 cat "$work/out"
 check "fp16: loss scale by GradScaler's rule" [ $code -eq 0 ]
