@@ -29,10 +29,11 @@ static enum ss_status check_device(struct ss_session *s)
     if (!s->device.gpu || ss_comm_size(s->comm) == 1)
         return SS_OK;
     if (strcmp(s->options->device, "auto") || s->device.dtype != SS_DTYPE_F32)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "GPUs on %d ranks: this build has no collectives between GPUs; use one rank, "
-                       "or --device cpu --precision fp32",
-                       ss_comm_size(s->comm));
+        return ss_fail(
+            SS_ERR_UNSUPPORTED,
+            "GPUs on %d ranks: this build has no collectives between GPUs; use one rank, "
+            "or --device cpu --precision fp32",
+            ss_comm_size(s->comm));
     if (ss_comm_rank(s->comm) == 0)
         ss_warn("computing on CPU cores: this build has no collectives between GPUs");
     s->device.gpu = 0;
@@ -95,7 +96,6 @@ static enum ss_status start_runtime(struct ss_session *s)
     const struct ss_train_options *o = s->options;
     struct ss_placement placement;
     int local_rank = ss_comm_local_rank(s->comm);
-    char cache[4096];
     SS_TRY(ss_placement_decide(s->device.gpu ? SS_PLACEMENT_NO_COMPUTE : (int)o->threads,
                                (int)o->workers, local_rank, ss_comm_local_size(s->comm),
                                &placement));
@@ -107,7 +107,8 @@ static enum ss_status start_runtime(struct ss_session *s)
         .ordered = !strcmp(o->gpu_mode, "ordered"),
     };
     if (s->device.gpu)
-        gpu.gpu.cache_file = o->gpu_cache ? o->gpu_cache : default_cache(cache, sizeof cache);
+        gpu.gpu.cache_file =
+            o->gpu_cache ? o->gpu_cache : default_cache(s->gpu_cache, sizeof s->gpu_cache);
     SS_TRY(ss_runtime_start(&s->runtime, &placement, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
 #ifdef HAVE_CUDA
