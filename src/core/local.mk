@@ -1,4 +1,5 @@
 libstarstep_la_SOURCES += \
+	src/core/dtype.h \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h \
 	src/core/options.c src/core/options.h \
