@@ -4,7 +4,8 @@ if HAVE_CUDA
 check_PROGRAMS += tests/test_gpu_kernels
 tests_test_gpu_kernels_SOURCES = \
 	tests/test_gpu_kernels.c tests/test_gpu_kernels.h \
-	tests/test_gpu_device.c tests/test_gpu_norm_act.c tests/test_gpu_linear.c \
+	tests/test_gpu_device.c tests/test_gpu_norm_act.c tests/test_gpu_norm_pool.c \
+	tests/test_gpu_linear.c \
 	tests/test_gpu_conv.c tests/test_gpu_conv.h tests/test_gpu_conv_cache.c \
 	tests/test_gpu_small.c tests/test_gpu_small.h tests/test_gpu_small_pool.c \
 	tests/test_gpu_small_loss.c tests/test_gpu_small_optimizer.c

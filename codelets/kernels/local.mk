@@ -9,7 +9,7 @@ libstarstep_la_SOURCES += \
 
 if HAVE_CUDA
 CUDA_SOURCES += \
-	codelets/kernels/norm_act_cuda.cu \
+	codelets/kernels/norm_act_cuda.cu codelets/kernels/norm_act_pool_cuda.cu \
 	codelets/kernels/elementwise_cuda.cu codelets/kernels/pool_cuda.cu \
 	codelets/kernels/loss_cuda.cu codelets/kernels/optimizer_cuda.cu
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
@@ -20,7 +20,7 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	codelets/kernels/conv_cuda_graph.c codelets/kernels/conv_cuda_graph.h \
 	codelets/kernels/conv_cuda_heuristics.c codelets/kernels/conv_cuda_tune.c \
 	codelets/kernels/conv_cuda_cache.c \
-	codelets/kernels/norm_act_cuda.h \
+	codelets/kernels/norm_act_cuda.h codelets/kernels/norm_act_cuda.cuh \
 	codelets/kernels/linear_cuda.c codelets/kernels/linear_cuda.h \
 	codelets/kernels/elementwise_cuda.h codelets/kernels/pool_cuda.h \
 	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h

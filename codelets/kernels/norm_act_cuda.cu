@@ -1,52 +1,23 @@
 /* norm_act_cuda.cu: see norm_act_cuda.h; the formulas of backward are in norm_act_cpu.c.
  *
- * A tensor is [pixels][channels], pixels = N H W. A thread works on V neighbouring channels (16
- * bytes; one channel where C does not divide) and keeps these channels for all its pixels, so that
- * coefficients and sums stay in registers. A block is `rows` pixels times a tile of channels; it
- * takes every gridDim.x-th chunk of rows * UNROLL pixels. Kernels that sum walk from the last chunk
- * to the first, the others from first to last: each finds in the cache what was touched last.
- *
- * Sums of a block go to `partial`, [blocks][2][C] fp32, and a small kernel adds those in double in
- * a fixed order. The number of blocks follows from the shape alone: so do the bits. */
-#include <math.h>
-
-#include "codelets/kernels/launch.cuh"
-extern "C" {
-#include "codelets/kernels/dropout.h"
-#include "codelets/kernels/norm_act_cuda.h"
-}
+ * How threads lie over tensors: norm_act_cuda.cuh. A block takes every gridDim.x-th chunk of rows *
+ * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
+ * last: each finds in the cache what was touched last. */
+#include "codelets/kernels/norm_act_cuda.cuh"
 
 namespace
 {
 
 using namespace ss;
+using namespace ss::norm;
 
 enum {
-    THREADS = 256,
-    MAX_TILE = 32, /* vectors; whole lines of memory, and sums that fit in shared memory */
-    /* For each of an H200's 132 multiprocessors as many as its registers hold at once, so that all
-     * of a kernel that sums runs at once; more where the load balances itself. */
+    /* As many as run at once: see GRADIENT_BLOCKS. */
     STATS_BLOCKS = 4 * 132,
-    GRADIENT_BLOCKS = 2 * 132,
-    MAP_BLOCKS = 8 * 132,
     STATS_UNROLL = 4, /* vectors of a thread under way at once, in each tensor */
     MAP_UNROLL = 2,
     MERGE_CHANNELS = 8, /* of a block that adds partial sums: one sector of memory */
-    MERGE_LANES = 64,
-    COEFFICIENTS = 3 /* cg, cz, c0: dz = cg g + cz z + c0 */
-};
-
-struct geometry {
-    unsigned pixels, chunks;
-    unsigned width; /* of a pixel, in vectors */
-    int channels, vector;
-    int tile, rows; /* of a block: vectors, pixels */
-    int tiles, blocks;
-};
-
-/* u = a z + b; saved NULL: u = z */
-struct affine {
-    const float *gamma, *beta, *saved;
+    MERGE_LANES = 64
 };
 
 /* Where the gradient of s comes from: the sum of n tensors, zero where y <= 0 (y NULL: nowhere),
@@ -60,23 +31,7 @@ template <typename T> struct gradient {
 
 /* ---- what kernels share ---- */
 
-template <int V> struct place {
-    int row, vector, channel; /* pixel within a chunk's step, vector within the tile */
-    bool idle;
-    __device__ explicit place(const geometry &g)
-    {
-        row = (int)threadIdx.x / g.tile;
-        vector = (int)threadIdx.x % g.tile;
-        channel = ((int)blockIdx.y * g.tile + vector) * V;
-        idle = row >= g.rows || channel >= g.channels;
-    }
-};
-
 /* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
-struct spot {
-    unsigned at;
-    bool live;
-};
 template <int V, int UNROLL>
 __device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
                               spot (&at)[UNROLL])
@@ -90,19 +45,6 @@ __device__ inline void locate(const geometry &g, const place<V> &me, unsigned ch
     }
 }
 
-/* As they are: all loads of a chunk are under way before the first vector is converted. */
-template <typename T, int V, int UNROLL>
-__device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&x)[UNROLL])
-{
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-        x[u] = reinterpret_cast<const pack<T, V> *>(p)[at[u].at];
-}
-template <typename T, int V> __device__ inline void put(T *p, const spot &s, const pack<T, V> &x)
-{
-    if (s.live)
-        reinterpret_cast<pack<T, V> *>(p)[s.at] = x;
-}
 /* sum += x */
 template <typename T, int V, int UNROLL>
 __device__ inline void add(const pack<T, V> (&x)[UNROLL], float (&sum)[UNROLL][V])
@@ -112,39 +54,6 @@ __device__ inline void add(const pack<T, V> (&x)[UNROLL], float (&sum)[UNROLL][V
 #pragma unroll
         for (int j = 0; j < V; j++)
             sum[u][j] += format<T>::load(x[u].v[j]);
-}
-
-/* Forward and backward must agree to the bit on u: explicit fused operations. */
-__device__ inline void scale_and_shift(const affine &f, int channels, int c, float *a, float *b)
-{
-    *a = f.saved ? f.gamma[c] * f.saved[channels + c] : 1;
-    *b = f.saved ? fmaf(-f.saved[c], *a, f.beta[c]) : 0;
-}
-__device__ inline float apply(float a, float z, float b)
-{
-    return fmaf(a, z, b);
-}
-
-/* Bit j: dropout keeps the vector's j-th element. Without dropout all, and the scale is 1. */
-template <int V> __device__ inline unsigned kept(const ss_dropout &drop, const spot &s)
-{
-    unsigned bits = ~0u;
-    if (drop.on) {
-        bits = 0;
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            const uint32_t i = s.at * V + (unsigned)j;
-            if (ss_dropout_hash(i, drop.key[0], drop.key[1]) >= drop.threshold)
-                bits |= 1u << j;
-        }
-    }
-    return bits;
-}
-
-/* The gradient of u from that of s, as in simd_body.h. */
-__device__ inline float gradient_of_u(float g, float u, float low, bool keep, float scale)
-{
-    return g * (keep && !(u <= low) ? scale : 0.0f);
 }
 
 /* The gradient of s at these places, as stored: what pass 2 and other kernels read. All that two
@@ -183,43 +92,6 @@ __device__ inline void gradient_of_s(const gradient<T> &in, const spot (&at)[UNR
     }
 }
 
-/* Add s and q over the rows of the block, pairwise, and write them as this block's partial sums.
- * All threads of the block call it, idle ones with zeros. */
-template <int V>
-__device__ inline void write_partial(const geometry &g, const place<V> &me, float (&s)[V],
-                                     float (&q)[V], float *partial)
-{
-    __shared__ float upper[2][THREADS / 2 * V];
-    for (int n = g.rows; n > 1;) {
-        const int half = (n + 1) / 2;
-        if (me.row >= half && me.row < n)
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                const int i = ((me.row - half) * g.tile + me.vector) * V + j;
-                upper[0][i] = s[j];
-                upper[1][i] = q[j];
-            }
-        __syncthreads();
-        if (me.row + half < n)
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                const int i = (me.row * g.tile + me.vector) * V + j;
-                s[j] += upper[0][i];
-                q[j] += upper[1][i];
-            }
-        __syncthreads();
-        n = half;
-    }
-    if (me.row == 0 && !me.idle) {
-        float *out = partial + (size_t)blockIdx.x * 2 * (size_t)g.channels + me.channel;
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            out[j] = s[j];
-            out[g.channels + j] = q[j];
-        }
-    }
-}
-
 /* ---- kernels over pixels ---- */
 
 /* Sums of z - shift and its square, shift being the first pixel: the variance does not cancel where
@@ -252,27 +124,17 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
     write_partial(g, me, s, q, partial);
 }
 
-/* Comparisons are written so that NaN passes through. z, r and y may be one tensor: an element is
- * read and written by one thread. */
+/* z, r and y may be one tensor: an element is read and written by one thread. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(geometry g, affine f, float low, float low_out, ss_dropout drop, const T *z,
                    const T *r, T *y)
 {
-    __shared__ float as[MAX_TILE * V], bs[MAX_TILE * V];
     const place<V> me(g);
-    const int first = (int)blockIdx.y * g.tile * V;
-    for (int i = (int)threadIdx.x; i < g.tile * V && first + i < g.channels; i += THREADS)
-        scale_and_shift(f, g.channels, first + i, &as[i], &bs[i]);
-    __syncthreads();
+    float a[V], b[V];
+    affine_of_tile(g, me, f, a, b);
     if (me.idle)
         return;
-    float a[V], b[V];
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-        a[j] = as[me.vector * V + j];
-        b[j] = bs[me.vector * V + j];
-    }
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[MAP_UNROLL];
         pack<T, V> x[MAP_UNROLL], other[MAP_UNROLL];
@@ -286,11 +148,8 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float v = apply(a[j], format<T>::load(x[u].v[j]), b[j]);
-                v = v < low ? low : v;
-                v = keep >> j & 1 ? v * drop.scale : 0;
-                if (r)
-                    v += format<T>::load(other[u].v[j]);
+                float v = kept_part(a[j], x[u].v[j], b[j], low, keep >> j & 1);
+                v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
             }
             put(y, at[u], out);
@@ -338,33 +197,18 @@ __global__ void __launch_bounds__(THREADS, 2)
     write_partial(g, me, s, q, partial);
 }
 
-/* Backward, pass 2: dz over z. coefficient is [3][C]; NULL, without BN: dz = g. */
+/* Backward, pass 2: dz over z. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS, 2)
     gradient_kernel(geometry g, affine f, float low, ss_dropout drop, gradient<T> in,
                     const float *coefficient, T *z)
 {
-    __shared__ float as[MAX_TILE * V], bs[MAX_TILE * V], cs[COEFFICIENTS][MAX_TILE * V];
     const place<V> me(g);
-    const int first = (int)blockIdx.y * g.tile * V;
-    for (int i = (int)threadIdx.x; i < g.tile * V && first + i < g.channels; i += THREADS) {
-        scale_and_shift(f, g.channels, first + i, &as[i], &bs[i]);
-        for (int k = 0; k < COEFFICIENTS; k++)
-            cs[k][i] = coefficient ? coefficient[k * g.channels + first + i] : k == 0;
-    }
-    __syncthreads();
+    float a[V], b[V], cg[V], cz[V], c0[V];
+    affine_of_tile(g, me, f, a, b);
+    coefficients_of_tile(g, me, coefficient, cg, cz, c0);
     if (me.idle)
         return;
-    float a[V], b[V], cg[V], cz[V], c0[V];
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-        const int i = me.vector * V + j;
-        a[j] = as[i];
-        b[j] = bs[i];
-        cg[j] = cs[0][i];
-        cz[j] = cs[1][i];
-        c0[j] = cs[2][i];
-    }
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
         spot at[MAP_UNROLL];
         pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
@@ -474,41 +318,14 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- launching ---- */
 
-/* Tiles of equal width where there are any. */
-int tile_of(int vectors)
-{
-    if (vectors <= MAX_TILE)
-        return vectors;
-    for (int tile = MAX_TILE; tile >= MAX_TILE / 2; tile--)
-        if (vectors % tile == 0)
-            return tile;
-    return MAX_TILE;
-}
-
 geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most_blocks)
 {
-    const ss_act *s = &op->shape;
-    const size_t elements = ss_act_elements(s);
-    const int vector = dtype == SS_DTYPE_F32 ? format<float>::vector : format<__half>::vector;
-    geometry g;
+    const size_t elements = ss_act_elements(&op->shape);
+    const int vector = vector_of(dtype);
     /* Without BN all channels are alike: C need not divide, the whole tensor must. */
-    g.channels = op->has_bn || elements % (size_t)vector ? s->c : vector;
-    g.pixels = (unsigned)(elements / (size_t)g.channels);
-    g.vector = g.channels % vector ? 1 : vector;
-    g.width = (unsigned)(g.channels / g.vector);
-    g.tile = tile_of(g.channels / g.vector);
-    g.rows = THREADS / g.tile;
-    g.tiles = (g.channels / g.vector + g.tile - 1) / g.tile;
-    const unsigned chunk = (unsigned)(g.rows * unroll);
-    g.chunks = (g.pixels + chunk - 1) / chunk;
-    const int blocks = most_blocks > g.tiles ? most_blocks / g.tiles : 1;
-    g.blocks = g.chunks < (unsigned)blocks ? (int)g.chunks : blocks;
-    return g;
-}
-
-dim3 grid_of(const geometry &g)
-{
-    return dim3((unsigned)g.blocks, (unsigned)g.tiles);
+    const int channels = op->has_bn || elements % (size_t)vector ? op->shape.c : vector;
+    return geometry_make(dtype, channels, (unsigned)(elements / (size_t)channels), unroll,
+                         most_blocks);
 }
 
 dim3 merge_grid(int channels)
@@ -516,11 +333,17 @@ dim3 merge_grid(int channels)
     return dim3((unsigned)((channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS));
 }
 
-/* Of the two kernels that sum, which differ in UNROLL. */
+int gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
+{
+    return op->pool ? pool_gradient_blocks(op, dtype)
+                    : geometry_of(op, dtype, MAP_UNROLL, GRADIENT_BLOCKS).blocks;
+}
+
+/* Of both kernels that sum. */
 size_t partial_floats(const ss_norm_act *op, ss_dtype dtype)
 {
     const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
-    const int gradient = geometry_of(op, dtype, MAP_UNROLL, GRADIENT_BLOCKS).blocks;
+    const int gradient = gradient_blocks(op, dtype);
     return (size_t)(stats > gradient ? stats : gradient) * 2 * (size_t)op->shape.c;
 }
 
@@ -542,6 +365,11 @@ ss_status check(const ss_norm_act *op)
     if (ss_act_elements(s) >> 31)
         return ss_fail(SS_ERR_SHAPE, "normalisation: shape (%d,%d,%d,%d) has 2^31 elements or more",
                        s->n, s->c, s->h, s->w);
+    if (op->pool < 0 || op->pool > MOST_POOL || op->pool > s->h || op->pool > s->w)
+        return ss_fail(SS_ERR_SHAPE,
+                       "normalisation: pooling of %dx%d pixels in windows of %dx%d; they must fit, "
+                       "and be at most %dx%d",
+                       s->h, s->w, op->pool, op->pool, (int)MOST_POOL, (int)MOST_POOL);
     if (!(op->dropout >= 0 && op->dropout < 1))
         return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
                        (double)op->dropout);
@@ -561,11 +389,6 @@ ss_status prepare(const ss_gpu *gpu, const ss_norm_act *op)
                        "ss_norm_act_cuda_reserve() first",
                        gpu->scratch_bytes, bytes);
     return SS_OK;
-}
-
-float low_of(int relu)
-{
-    return relu ? 0 : -INFINITY;
 }
 
 ss_dropout dropout_of(const ss_norm_act *op, int training, uint64_t key)
@@ -621,19 +444,28 @@ ss_status forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, con
     return SS_OK;
 }
 
+/* What pass 1 has summed, to dgamma, dbeta and the coefficients of pass 2. */
+ss_status merge_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                         const ss_norm_act_cuda_grad *grad, float **coefficient)
+{
+    const ss_act *s = &op->shape;
+    const ss_dtype dtype = gpu->options.dtype;
+    float *partial = (float *)gpu->scratch;
+    *coefficient = partial + partial_floats(op, dtype);
+    SS_LAUNCH(merge_gradient_kernel, merge_grid(s->c), MERGE_CHANNELS * MERGE_LANES, gpu->stream,
+              partial, gradient_blocks(op, dtype), s->c, (double)s->n * s->h * s->w, f,
+              grad->dgamma, grad->dbeta, *coefficient);
+    SS_LAUNCHED("BatchNorm backward");
+    return SS_OK;
+}
+
 template <typename T, int V>
 ss_status backward_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout &drop, const gradient<T> &in, const T *z, float *dgamma,
-                        float *dbeta, float *coefficient)
+                        const ss_dropout &drop, const gradient<T> &in, const T *z)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
-    float *partial = (float *)gpu->scratch;
     SS_LAUNCH((gradient_sums_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f,
-              low_of(op->relu), drop, in, z, partial);
-    SS_LAUNCHED("BatchNorm backward");
-    SS_LAUNCH(merge_gradient_kernel, merge_grid(g.channels), MERGE_CHANNELS * MERGE_LANES,
-              gpu->stream, partial, g.blocks, g.channels, (double)g.pixels, f, dgamma, dbeta,
-              coefficient);
+              low_of(op->relu), drop, in, z, (float *)gpu->scratch);
     SS_LAUNCHED("BatchNorm backward");
     return SS_OK;
 }
@@ -653,9 +485,8 @@ ss_status backward_vector(const ss_gpu *gpu, const ss_norm_act *op,
     T *z = (T *)grad->z;
     float *coefficient = nullptr;
     if (op->has_bn) {
-        coefficient = (float *)gpu->scratch + partial_floats(op, gpu->options.dtype);
-        SS_TRY(
-            (backward_sums<T, V>(gpu, op, f, drop, in, z, grad->dgamma, grad->dbeta, coefficient)));
+        SS_TRY((backward_sums<T, V>(gpu, op, f, drop, in, z)));
+        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
         /* Pass 1 has made ds. */
         gradient<T> made = {};
         made.dy[0] = in.ds ? in.ds : in.dy[0];
@@ -677,14 +508,46 @@ ss_status backward(const ss_gpu *gpu, const ss_norm_act *op, const ss_norm_act_c
     return backward_vector<T, format<T>::vector>(gpu, op, grad);
 }
 
+ss_status backward_pooled(const ss_gpu *gpu, const ss_norm_act *op,
+                          const ss_norm_act_cuda_grad *grad)
+{
+    const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
+    const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
+    float *coefficient = nullptr;
+    if (op->has_bn) {
+        SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, (float *)gpu->scratch));
+        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
+    }
+    return pool_gradient(gpu, op, f, drop, grad, coefficient);
+}
+
+/* ds, which only some layers need or have. */
+ss_status check_ds(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
+{
+    if (op->pool) {
+        for (int k = 0; k < g->ndy; k++)
+            if (g->ds && g->ds == g->dy[k])
+                return ss_fail(SS_ERR_INVALID,
+                               "normalisation backward: ds is larger than dy[%d], "
+                               "which is pooled; they must differ",
+                               k);
+        return SS_OK;
+    }
+    if (g->ndy == 1 && !op->relu_out ? g->ds != g->dy[0] : !g->ds)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: ds must be %s here",
+                       g->ds ? "dy[0]" : "given");
+    return SS_OK;
+}
+
 ss_status check_backward(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
 {
     if (g->ndy < 1 || g->ndy > SS_NORM_MAX_DY)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
                        g->ndy, (int)SS_NORM_MAX_DY);
-    if (g->ndy == 1 && !op->relu_out ? g->ds != g->dy[0] : !g->ds)
-        return ss_fail(SS_ERR_INVALID, "normalisation backward: ds must be %s here",
-                       g->ds ? "dy[0]" : "given");
+    SS_TRY(check_ds(op, g));
+    if (op->pool && !g->argmax)
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation backward: pooling needs the places of maxima");
     if (op->relu_out && !g->y)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs y");
     if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
@@ -731,8 +594,10 @@ extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const str
                                                    const void *r, void *y, uint8_t *argmax,
                                                    int training, uint64_t dropout_key)
 {
-    (void)argmax;
     SS_TRY(prepare(gpu, op));
+    if (op->pool && (y == z || y == r))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation forward: with pooling, y must be a tensor of its own");
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation forward: residual input %s, but the layer has %s",
@@ -742,6 +607,8 @@ extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const str
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const affine f = {gamma, beta, op->has_bn ? saved : nullptr};
     const ss_dropout drop = dropout_of(op, training, dropout_key);
+    if (op->pool)
+        return pool_forward(gpu, op, f, drop, z, r, y, argmax);
     ss_status status;
     SS_DISPATCH(gpu->options.dtype,
                 status = forward<T>(gpu, op, f, drop, (const T *)z, (const T *)r, (T *)y));
@@ -754,6 +621,8 @@ extern "C" enum ss_status ss_norm_act_cuda_backward(struct ss_gpu *gpu,
 {
     SS_TRY(prepare(gpu, op));
     SS_TRY(check_backward(op, g));
+    if (op->pool)
+        return backward_pooled(gpu, op, g);
     ss_status status;
     SS_DISPATCH(gpu->options.dtype, status = backward<T>(gpu, op, g));
     return status;
