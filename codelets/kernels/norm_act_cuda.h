@@ -18,9 +18,9 @@ enum ss_status ss_norm_act_cuda_stats(struct ss_gpu *gpu, const struct ss_norm_a
 enum ss_status ss_norm_act_cuda_stats_eval(struct ss_gpu *gpu, const struct ss_norm_act *op,
                                            const float *running, float *saved);
 
-/* y may be z or r where nothing is pooled. gamma, beta (C), saved (2,C): NULL without BN. r NULL iff
- * !residual. training 0: no dropout. With pooling y is (N, H/pool, W/pool, C), and argmax (one byte
- * an element of it: the place in the window, row-major) is written; NULL: not wanted, or no
+/* y may be z or r where nothing is pooled. gamma, beta (C), saved (2,C): NULL without BN. r NULL
+ * iff !residual. training 0: no dropout. With pooling y is (N, H/pool, W/pool, C), and argmax (one
+ * byte an element of it: the place in the window, row-major) is written; NULL: not wanted, or no
  * pooling. What is compared are the values as an unpooled y would hold them, rounded to the dtype;
  * the first of equals wins. */
 enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const struct ss_norm_act *op,
@@ -39,7 +39,7 @@ struct ss_norm_act_cuda_grad {
      * each window's argmax, the rest of the window and uncovered rows and columns get 0. ds is of
      * z's shape then, never one of dy, and always written unless NULL. */
     const uint8_t *argmax;
-    void *z;       /* in: what forward read; out: its gradient dz */
+    void *z; /* in: what forward read; out: its gradient dz */
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
     uint64_t dropout_key;
