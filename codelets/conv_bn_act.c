@@ -1,5 +1,5 @@
-/* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), forward and
- * backward; every part but the convolution may be absent.
+/* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), on a GPU max
+ * pooled too, forward and backward; every part but the convolution may be absent.
  *
  * x  (N,Ci,H,W) read       w (native), bias, gamma, beta: in the block's bucket, read
  * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
@@ -108,14 +108,14 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
         return SS_ERR_MEMORY;
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *conv = ss_graph_layer(plan->graph, op->head.block->conv);
+    op->norm = ss_op_norm_act(plan, block);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
-                                  .y = ss_block_output(plan, block),
+                                  .y = op->norm.shape,
                                   .kh = conv->kernel,
                                   .kw = conv->kernel,
                                   .stride = conv->stride,
                                   .pad = conv->padding,
                                   .bias = conv->bias};
-    op->norm = ss_op_norm_act(plan, block);
     enum ss_status status = create_conv(context, &shape, op);
     if (status == SS_OK && op->head.block->act)
         status = ss_op_act_reserve(&op->head, &op->norm);

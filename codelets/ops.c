@@ -151,7 +151,14 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
                                .relu = b->relu,
                                .residual = b->residual >= 0,
                                .relu_out = b->relu_out,
+                               .pool = b->pool,
                                .dropout = b->dropout};
+    if (b->pool) { /* what is normalised is larger than the output */
+        const struct ss_value_info *z =
+            ss_graph_value(plan->graph, ss_graph_layer(plan->graph, b->conv)->output);
+        norm.shape.h = z->h;
+        norm.shape.w = z->w;
+    }
     if (b->bn >= 0) {
         norm.eps = ss_graph_layer(plan->graph, b->bn)->eps;
         norm.momentum = ss_graph_layer(plan->graph, b->bn)->momentum;

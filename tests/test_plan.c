@@ -394,6 +394,23 @@ static void check_device(const struct ss_plan *plan)
                 ck_assert(lists[l]->task[i].access[a].space != SS_SPACE_IMAGES &&
                           lists[l]->task[i].access[a].space != SS_SPACE_LABELS);
     }
+    /* Pools without overlap are fused into convolutions; what a residual gets then is its own. */
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
+        if (!b || !b->pool)
+            continue;
+        const struct ss_plan_tensor *z = &plan->tensor[t->tensor[SS_ROLE_Z]];
+        ck_assert_int_ge(t->role[SS_ROLE_WORKSPACE], 0);
+        if (t->kind == SS_TASK_FORWARD) {
+            const struct ss_plan_tensor *y = &plan->tensor[t->tensor[SS_ROLE_Y]];
+            ck_assert_int_eq(y->h, z->h / b->pool);
+            ck_assert_int_eq(y->w, z->w / b->pool);
+        } else {
+            ck_assert_int_eq(t->role[SS_ROLE_DS] >= 0, b->residual >= 0);
+            ck_assert(b->residual < 0 || plan->tensor[t->tensor[SS_ROLE_DS]].h == z->h);
+        }
+    }
     int fetch = find_task(&plan->train, SS_TASK_FETCH, -1);
     ck_assert_int_gt(fetch, 0);
     for (int i = 0; i < plan->train.count; i++) {
@@ -649,6 +666,24 @@ START_TEST(model_refused)
 }
 END_TEST
 
+START_TEST(pools_on_device)
+{
+    struct ss_plan *plan;
+    struct ss_plan_options options = defaults;
+    struct ss_graph *g = wideresnet("8,16,24,32");
+    on_device(&options, SS_DTYPE_F16);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    int fused = 0;
+    for (int b = 0; b < plan->nblocks; b++) {
+        ck_assert_int_ne(plan->block[b].kind, SS_BLOCK_MAXPOOL);
+        fused += plan->block[b].pool == 2;
+    }
+    ck_assert_int_eq(fused, 2);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(images_on_device)
 {
     struct ss_plan *plan = NULL;
@@ -675,6 +710,7 @@ int main(void)
     tcase_add_test(t, fusion);
     tcase_add_test(t, options_refused);
     tcase_add_test(t, images_on_device);
+    tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -61,6 +61,8 @@ static enum ss_status check(const struct ss_norm_act *op)
     if (!(op->dropout >= 0 && op->dropout < 1))
         return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
                        (double)op->dropout);
+    if (op->pool)
+        return ss_fail(SS_ERR_INVALID, "normalisation: pooling is fused on GPUs only");
     if (op->has_bn && !(op->eps >= 0))
         return ss_fail(SS_ERR_INVALID, "BatchNorm: eps %g; it must not be negative",
                        (double)op->eps);

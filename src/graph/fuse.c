@@ -1,6 +1,7 @@
 /* Fusion: which layers run in one task. A block is the longest chain
- *     [conv] [BN] [ReLU] [dropout] [add [ReLU]]
- * whose inner values nobody else reads. */
+ *     [conv] [BN] [ReLU] [dropout] [add [ReLU]] [max pool]
+ * whose inner values nobody else reads. Pools without overlap only, and only for devices: oneDNN's
+ * pooling reads what the activation wrote. */
 #include "graph/lower_internal.h"
 #include "core/log.h"
 
@@ -9,6 +10,7 @@
 
 struct fuser {
     const struct ss_graph *g;
+    int device;
     char *claimed;   /* per layer: belongs to a block */
     int *last_layer; /* per block: orders the blocks */
 };
@@ -73,6 +75,17 @@ static void claim_activation(struct fuser *f, struct ss_block *b, int block, ss_
     }
 }
 
+/* A max pool whose windows are the values' only readers and do not overlap. */
+static void claim_pool(struct fuser *f, struct ss_block *b, int block)
+{
+    int i = b->act ? next_of(f, b->y, SS_LAYER_MAXPOOL2D) : -1;
+    const struct ss_layer *l = i >= 0 ? ss_graph_layer(f->g, i) : NULL;
+    if (l && l->kernel == l->stride && !l->padding && l->kernel > 1 && l->kernel <= 16) {
+        b->pool = l->kernel;
+        claim(f, b, block, i);
+    }
+}
+
 /* An activation block that no convolution begins. */
 static void claim_bare_activation(struct fuser *f, struct ss_block *b, int block, int layer)
 {
@@ -111,7 +124,8 @@ static void claim_bare_activation(struct fuser *f, struct ss_block *b, int block
 static void start_block(struct fuser *f, struct ss_block *b, int block, int layer)
 {
     const struct ss_layer *l = ss_graph_layer(f->g, layer);
-    *b = (struct ss_block){.conv = -1,
+    *b = (struct ss_block){.first_layer = layer,
+                           .conv = -1,
                            .bn = -1,
                            .x = l->input[0],
                            .residual = -1,
@@ -125,6 +139,8 @@ static void start_block(struct fuser *f, struct ss_block *b, int block, int laye
         b->kind = SS_BLOCK_CONV;
         b->conv = layer;
         claim_activation(f, b, block, claim(f, b, block, layer));
+        if (f->device)
+            claim_pool(f, b, block);
         break;
     case SS_LAYER_MAXPOOL2D:
     case SS_LAYER_AVGPOOL2D:
@@ -165,7 +181,8 @@ static void sort_blocks(struct ss_plan *plan, int *last_layer)
 enum ss_status ss_plan_fuse(struct ss_plan *plan)
 {
     int layers = ss_graph_layers(plan->graph);
-    struct fuser f = {plan->graph, calloc((size_t)layers, 1), calloc((size_t)layers, sizeof(int))};
+    struct fuser f = {plan->graph, plan->options.device, calloc((size_t)layers, 1),
+                      calloc((size_t)layers, sizeof(int))};
     plan->block = calloc((size_t)layers, sizeof *plan->block);
     if (!f.claimed || !f.last_layer || !plan->block) {
         free(f.claimed);

@@ -198,13 +198,14 @@ static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int traini
     const struct ss_graph *g = lo->plan->graph;
     b->z = b->saved = b->workspace = -1;
     if (b->kind == SS_BLOCK_CONV && b->act)
-        b->z = training ? add_activation(lo, b->name, "z", ss_graph_layer(g, b->conv)->output)
-                        : lo->value_tensor[b->y];
+        b->z = training || b->pool
+                   ? add_activation(lo, b->name, "z", ss_graph_layer(g, b->conv)->output)
+                   : lo->value_tensor[b->y];
     if (b->bn >= 0)
         b->saved = add_tensor(lo, b->name, "saved",
                               (struct ss_plan_tensor){.bytes = 2 * sizeof(float) *
                                                                (size_t)ss_graph_value(g, b->y)->c});
-    if (b->kind == SS_BLOCK_MAXPOOL) {
+    if (b->kind == SS_BLOCK_MAXPOOL || (b->pool && training)) {
         /* One argmax an output: a byte while the window has at most 256 places. */
         const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, b->y)->producer);
         size_t outputs = lo->plan->tensor[lo->value_tensor[b->y]].bytes /
@@ -295,7 +296,11 @@ static void lower_backward(struct lowerer *lo, int i)
     int writes_sum = t->ndy > 1 || b->relu_out;
     for (int k = 0; k < t->ndy; k++)
         touch_tensor(lo, t, (enum ss_role)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
-    touch_tensor(lo, t, SS_ROLE_DS, lo->grad[b->y][0], writes_sum ? SS_READ_WRITE : SS_READ);
+    /* Behind a pool the sum is smaller than what the residual gets, which has its own place. */
+    int ds = lo->grad[b->y][0];
+    if (b->pool)
+        ds = b->residual >= 0 ? add_activation(lo, b->name, "ds", b->residual) : -1;
+    touch_tensor(lo, t, SS_ROLE_DS, ds, b->pool ? SS_WRITE : writes_sum ? SS_READ_WRITE : SS_READ);
     if (b->kind == SS_BLOCK_CONV || b->kind == SS_BLOCK_LINEAR || b->kind == SS_BLOCK_ACT)
         touch_input(lo, t, b->x);
     if (b->bucket >= 0) {
@@ -311,7 +316,7 @@ static void lower_backward(struct lowerer *lo, int i)
     if (b->x != lo->input)
         contribute(lo, b->x, dx);
     if (b->residual >= 0 && b->residual != lo->input)
-        contribute(lo, b->residual, lo->grad[b->y][0]);
+        contribute(lo, b->residual, ds);
 }
 
 static void lower_update(struct lowerer *lo, int k)

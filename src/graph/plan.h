@@ -2,7 +2,8 @@
  * (src/runtime) binds it to kernels, memory and StarPU handles.
  *
  * Lowering happens once. It
- *   - fuses layers into blocks: [conv] [BN] [ReLU] [dropout] [add [ReLU]], pooling, linear, loss;
+ *   - fuses layers into blocks: [conv] [BN] [ReLU] [dropout] [add [ReLU]], on devices [max pool]
+ * behind these, pooling, linear, loss;
  *   - lists forward and backward tasks in an order that respects data flow, and for each task which
  *     data it reads and writes, from which StarPU infers all dependencies;
  *   - assigns parameters to buckets in the order in which backward finishes their gradients;
@@ -51,10 +52,12 @@ enum ss_block_kind {
 struct ss_block {
     enum ss_block_kind kind;
     char name[SS_NAME_BYTES]; /* of its first named layer, or "maxpool.1" */
+    int first_layer;          /* index: the same whatever else is fused */
     int conv, bn;             /* layer indices; -1: none. Linear: conv is the linear layer. */
     int act;                  /* something follows the convolution: BN, ReLU, dropout or add */
     int relu, relu_out;
     float dropout;
+    int pool;                /* devices: max pooling behind all that, kernel = stride; 0: none */
     ss_value x, residual, y; /* residual -1: none; y -1: loss */
     int bucket;              /* of its parameters; -1: none */
     /* Tensors of the training step (indices into tensors, -1: none). */

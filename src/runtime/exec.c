@@ -182,11 +182,13 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
     return status;
 }
 
-/* One dropout key per (seed, step, block, rank). */
+/* One dropout key per (seed, step, block, rank). A block goes by its first layer, which does not
+ * depend on what a device fuses. */
 static uint64_t dropout_key(const struct ss_exec *e, uint64_t step, int block)
 {
+    uint32_t layer = (uint32_t)e->plan->block[block].first_layer;
     uint64_t stream = ss_mix64(e->options.seed, SS_RNG_DROPOUT);
-    uint64_t where = ((uint64_t)ss_comm_rank(e->options.comm) << 32) | (uint32_t)block;
+    uint64_t where = ((uint64_t)ss_comm_rank(e->options.comm) << 32) | layer;
     return ss_mix64(ss_mix64(stream, step), where);
 }
 
