@@ -28,6 +28,12 @@ tests_test_hostgpu_SOURCES = tests/test_hostgpu.cu
 tests_test_hostgpu_LDADD = libstarstep.la -lstdc++
 GPU_TESTS += tests/test_hostgpu tests/test_hostgpu_calls.sh
 CUDA_DEPENDS += tests/test_hostgpu.Plo
+if HAVE_NCCL
+check_PROGRAMS += tests/test_hostgpu_nccl
+tests_test_hostgpu_nccl_SOURCES = tests/test_hostgpu_nccl.cpp
+tests_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
+GPU_TESTS += tests/test_hostgpu_nccl
+endif
 else
 if HAVE_CUDA
 # The real cuDNN, without a GPU

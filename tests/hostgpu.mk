@@ -8,6 +8,11 @@ libhostgpu_la_SOURCES = \
 	tests/hostgpu/cudart.cpp tests/hostgpu/cublaslt.cpp \
 	tests/hostgpu/cudnn.cpp tests/hostgpu/cudnn_backend.cpp tests/hostgpu/cudnn_conv.cpp \
 	tests/hostgpu/cudnn_internal.h
+if HAVE_NCCL
+libhostgpu_la_SOURCES += \
+	tests/hostgpu/nccl_internal.h tests/hostgpu/nccl.cpp tests/hostgpu/nccl_board.cpp \
+	tests/hostgpu/nccl_collective.cpp tests/hostgpu/nccl_fault.cpp tests/hostgpu/nccl_sum.cpp
+endif
 libstarstep_la_LIBADD += libhostgpu.la
 
 # It cannot compute in earnest, so it is not installed.
