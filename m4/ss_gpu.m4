@@ -20,8 +20,8 @@ AC_DEFUN([SS_GPU], [
     AS_IF([test "$enable_hostgpu" = yes && test $have_gpu = no],
         [AC_MSG_ERROR([--enable-hostgpu needs CUDA's and cuDNN's headers and a StarPU with CUDA. Missing is $ss_lack])])
 
-    # The emulation has one device, and serves instead of NVIDIA's libraries.
-    AS_IF([test "$enable_hostgpu" = yes], [have_nccl=no CUDA_LIBS= CUDNN_LIBS=])
+    # The emulation serves instead of NVIDIA's libraries.
+    AS_IF([test "$enable_hostgpu" = yes], [CUDA_LIBS= CUDNN_LIBS= NCCL_LIBS=])
     AS_IF([test $have_gpu = no], [have_nccl=no])
     AS_IF([test $have_nccl = no], [
         AS_CASE([$have_gpu:$enable_hostgpu:$with_nccl],
