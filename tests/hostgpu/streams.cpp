@@ -23,6 +23,7 @@
 #include <vector>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 struct CUstream_st;
 
@@ -135,9 +136,17 @@ void run_item(struct item *it)
     }
 }
 
+/* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread that
+ * works. Where that may not be changed (only root may go up), everything is just slower. */
+void prefer_this_thread()
+{
+    (void)setpriority(PRIO_PROCESS, 0, -15);
+}
+
 void stream_main(std::shared_ptr<CUstream_st> s)
 {
     prepare_thread();
+    prefer_this_thread();
     std::unique_lock<std::mutex> lock(all().mutex);
     for (;;) {
         s->arrived.wait(lock, [&s] { return !s->queue.empty() || s->closing; });
