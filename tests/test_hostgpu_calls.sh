@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# With the emulated GPU: does every call of the CUDA runtime, cuDNN and cuBLASLt, of starstep and of
+# With the emulated GPU: does every call of the CUDA runtime, cuDNN, cuBLASLt and NCCL, of starstep and of
 # StarPU, reach the emulation and not NVIDIA's libraries, which StarPU brings along?
 set -u
 STARSTEP=${STARSTEP:-./starstep}
 
 # One line for each symbol: "binding file WHO [0] to WHOSE [0]: normal symbol `NAME' [VERSION]"
 bindings=$(LD_DEBUG=bindings LD_BIND_NOW=1 "$STARSTEP" --version 2>&1 >/dev/null |
-    sed -n "s/.*binding file \([^ ]*\) .* to \([^ ]*\) .*symbol .\(\(cuda\|cudnn\|cublasLt\)[A-Z][A-Za-z0-9_]*\)'.*/\1 \2 \3/p" |
+    sed -n "s/.*binding file \([^ ]*\) .* to \([^ ]*\) .*symbol .\(\(cuda\|cudnn\|cublasLt\|nccl\)[A-Z][A-Za-z0-9_]*\)'.*/\1 \2 \3/p" |
     sed 's,[^ ]*/,,g')
 
 awk '
