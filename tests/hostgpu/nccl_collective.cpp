@@ -93,10 +93,12 @@ bool transfer(const operation &o)
     size_t first = 0;
     do {
         const size_t n = std::min(most, o.call.count - first);
-        hand_in(o, first, n);
+        if (n > 0)
+            hand_in(o, first, n);
         if (!o.comm->board.meet(STREAMS, o.call))
             return false;
-        take_out(o, first, n);
+        if (n > 0)
+            take_out(o, first, n);
         first += n;
     } while (first < o.call.count);
     return true;
