@@ -25,6 +25,7 @@ fi
 for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\|PMI[A-Za-z0-9_]*\|OMPI_COMM_WORLD_[A-Z_]*\)=.*/\1/p'); do
     unset "$name"
 done
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 work=$(mktemp -d) || exit 99
 # Runs started at the same time by other tests would race for one session folder.

@@ -12,23 +12,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "comm/comm_env.h"
 #include "comm/comm_ops.h"
 #include "core/clock.h"
 #include "core/log.h"
 
-/* The launcher that started this process as one of several, or NULL. */
-static const char *launcher(void)
+/* The variable by which an MPI launcher shows, or NULL. */
+static const char *mpi_launcher(void)
 {
     static const char *const marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
                                         "MPI_LOCALNRANKS"};
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
         if (getenv(marks[i]))
             return marks[i];
-    /* srun without a PMI plugin: trying MPI gives the error that says so; running each task as a
-     * world of its own would train N models by mistake. */
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    if (tasks && atoi(tasks) > 1 && getenv("SLURM_PROCID"))
-        return "SLURM_STEP_NUM_TASKS";
     return NULL;
 }
 
@@ -46,19 +42,38 @@ static enum ss_status open_mpi(struct ss_comm *comm, const char *why)
 #endif
 }
 
+static enum ss_status open_auto(struct ss_comm *comm)
+{
+    const char *mark = mpi_launcher();
+    struct ss_comm_env env;
+    char why[96];
+#ifdef HAVE_MPI
+    if (mark)
+        return ss_comm_mpi_open(comm);
+#endif
+    /* Slurm's and torchrun's tasks without MPI are ranks too: each as a world of its own would
+     * train N models by mistake. */
+    SS_TRY(ss_comm_env_read(&env));
+    if (env.size > 1)
+        return ss_comm_tcp_open(comm);
+    if (!mark)
+        return ss_comm_self_open(comm);
+    snprintf(why, sizeof(why), "an MPI launcher started it (%s is set)", mark);
+    return open_mpi(comm, why);
+}
+
 static enum ss_status open_backend(const char *backend, struct ss_comm *comm)
 {
-    const char *mark = launcher();
-    char why[96];
-    if (strcmp(backend, "self") == 0 || (strcmp(backend, "auto") == 0 && !mark))
+    if (strcmp(backend, "auto") == 0)
+        return open_auto(comm);
+    if (strcmp(backend, "self") == 0)
         return ss_comm_self_open(comm);
     if (strcmp(backend, "mpi") == 0)
         return open_mpi(comm, "the backend \"mpi\" was asked for");
-    if (strcmp(backend, "auto") != 0)
-        return ss_fail(SS_ERR_INVALID, "communication backend \"%s\" is not auto, self or mpi",
-                       backend);
-    snprintf(why, sizeof(why), "an MPI launcher started it (%s is set)", mark);
-    return open_mpi(comm, why);
+    if (strcmp(backend, "tcp") == 0)
+        return ss_comm_tcp_open(comm);
+    return ss_fail(SS_ERR_INVALID, "communication backend \"%s\" is not auto, self, mpi or tcp",
+                   backend);
 }
 
 enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out)
@@ -144,6 +159,14 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
     }
 }
 
+static void account_end(struct ss_comm *comm)
+{
+    pthread_mutex_lock(&comm->totals_lock);
+    if (--comm->under_way == 0)
+        comm->totals.busy_ns += ss_now_ns() - comm->busy_since_ns;
+    pthread_mutex_unlock(&comm->totals_lock);
+}
+
 static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     size_t bytes;
@@ -157,15 +180,15 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
     comm->totals.collectives++;
     comm->totals.bytes += bytes;
     pthread_mutex_unlock(&comm->totals_lock);
-    return comm->ops->start(comm, request);
+    enum ss_status status = comm->ops->start(comm, request);
+    if (status != SS_OK)
+        account_end(comm);
+    return status;
 }
 
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 {
-    pthread_mutex_lock(&comm->totals_lock);
-    if (--comm->under_way == 0)
-        comm->totals.busy_ns += ss_now_ns() - comm->busy_since_ns;
-    pthread_mutex_unlock(&comm->totals_lock);
+    account_end(comm);
     if (request->done)
         request->done(request->arg);
 }

@@ -1,9 +1,10 @@
-/* Collectives between ranks, behind one table of operations: `self` (one rank, no library) and
- * `mpi`. Only this room knows who the other ranks are.
+/* Collectives between ranks, behind one table of operations: `self` (one rank, no library), `mpi`,
+ * and `tcp` (ranks without MPI; all but sums of floats, and only for what is small or seldom). Only
+ * this room knows who the other ranks are.
  *
- * Every wait has a deadline. A wait that reaches it, a peer that stops answering, or an MPI call
- * that fails ends every rank: the message names the rank waited for, step, bucket and age, then all
- * ranks are aborted with a non-zero exit code. */
+ * Every wait has a deadline. A wait that reaches it, a peer that stops answering, a connection that
+ * breaks or an MPI call that fails ends every rank: the message names the rank waited for, step,
+ * bucket and age, then all ranks are aborted with a non-zero exit code. */
 #ifndef SS_COMM_COMM_H
 #define SS_COMM_COMM_H
 
@@ -14,14 +15,17 @@
 struct ss_comm;
 
 struct ss_comm_config {
-    const char *backend; /* "auto" (mpi when started by an MPI launcher, else self), "self", "mpi" */
-    double timeout_s;    /* deadline of any wait on another rank; > 0 */
+    /* "self", "mpi", "tcp"; "auto": mpi in a build with it when an MPI launcher started this
+     * process, else tcp when Slurm or torchrun did, as one of several (comm_env.h), else self */
+    const char *backend;
+    double timeout_s; /* deadline of any wait on another rank; > 0 */
 };
 
-/* Start up. argc/argv may be NULL. Errors: SS_ERR_UNSUPPORTED (backend not in this build, or MPI
- * without MPI_THREAD_MULTIPLE; "auto" under an MPI launcher in a build without MPI), SS_ERR_INVALID,
- * SS_ERR_COMM. The caller closes it; the close of a healthy communicator waits for all ranks, with
- * the deadline. Also calls ss_log_set_rank(). */
+/* Start up; the ranks of `tcp` must have the same STARSTEP_SECRET. Errors: SS_ERR_UNSUPPORTED
+ * (backend not in this build, or MPI without MPI_THREAD_MULTIPLE; "auto" under an MPI launcher in a
+ * build without MPI), SS_ERR_INVALID, SS_ERR_COMM, SS_ERR_TIMEOUT. The caller closes it; the close
+ * of a healthy communicator waits for all ranks, with the deadline. Also calls ss_log_set_rank().
+ */
 enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out);
 void ss_comm_close(struct ss_comm *comm);
 
@@ -30,7 +34,7 @@ int ss_comm_size(const struct ss_comm *comm);
 int ss_comm_local_rank(const struct ss_comm *comm); /* among the ranks of this node */
 int ss_comm_local_size(const struct ss_comm *comm);
 int ss_comm_nodes(const struct ss_comm *comm);
-const char *ss_comm_backend(const struct ss_comm *comm); /* "self", "mpi" */
+const char *ss_comm_backend(const struct ss_comm *comm); /* "self", "mpi", "tcp" */
 /* Library and version, for `starstep info`: "Open MPI 4.1.4", "none". A constant string. */
 const char *ss_comm_library(void);
 
@@ -48,7 +52,7 @@ typedef void (*ss_comm_done_fn)(void *arg);
 /* Start an in-place sum over all ranks of `count` floats (or doubles) and return at once. All ranks
  * start the same collectives in the same order. `data` must stay valid until `done`. The sum's bits
  * are the same on every rank and in every run of the same rank count.
- * Errors: SS_ERR_COMM; then `done` is not called. */
+ * Errors: SS_ERR_COMM; SS_ERR_UNSUPPORTED for floats with `tcp`; then `done` is not called. */
 enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
@@ -65,12 +69,12 @@ enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what);
 enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what);
 
 /* Check that `value` is the same text on all ranks. Collective: every rank calls it with the same
- * `name` ("option --seed") in the same order. On a difference rank 0 reports name, both values and the rank, and all
- * ranks return SS_ERR_MISMATCH. */
+ * `name` ("option --seed") in the same order. On a difference rank 0 reports name, both values and
+ * the rank, and all ranks return SS_ERR_MISMATCH. */
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 
-/* Collective start-up check: all-reduce of known values at the given element counts, result compared
- * exactly. Errors: SS_ERR_COMM with the first wrong element. */
+/* Collective start-up check: all-reduce of known values at the given element counts, result
+ * compared exactly. Errors: SS_ERR_COMM with the first wrong element. */
 enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t ncounts);
 
 /* End every rank now: this rank's last error has been reported already. Does not return when there

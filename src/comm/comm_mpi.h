@@ -43,11 +43,7 @@ struct ss_mpi {
     uint64_t started;
     struct ss_comm_tag last_tag;
     struct ss_mpi_scratch *scratch; /* free blocks */
-    /* Seconds in which this thread ran or slept by its own will. Time in which the whole process
-     * was stopped counts as at most one second, so that a rank that was stopped does not blame
-     * others. */
-    double watch_s;
-    uint64_t watch_ns;
+    struct ss_watch_clock clock;
     double beat_every_s, next_beat_s;
     struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
     struct ss_beat own;          /* the buffer of the beats being sent */

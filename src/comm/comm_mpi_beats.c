@@ -41,7 +41,7 @@ enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi)
         memcpy(mpi->ranks[0].host, host, SS_WATCH_HOST);
     }
     free(hosts);
-    mpi->beat_every_s = comm->timeout_s < 5 ? comm->timeout_s / 10 : 0.5;
+    mpi->beat_every_s = ss_watch_period(comm->timeout_s);
     return rc == MPI_SUCCESS ? SS_OK : ss_mpi_fail("MPI_Gather", rc, "start-up");
 }
 
@@ -58,18 +58,11 @@ void ss_mpi_beats_close(struct ss_mpi *mpi)
 /* Describe this rank now. */
 static struct ss_beat make_beat(const struct ss_mpi *mpi)
 {
-    struct ss_beat beat = {
-        .started = mpi->started, .step = mpi->last_tag.step, .bucket = mpi->last_tag.bucket};
     const struct ss_mpi_op *oldest = mpi->under_way.first;
-    if (oldest) {
-        beat.waiting_seq = oldest->seq;
-        beat.waited_s = mpi->watch_s - oldest->started_s;
-        beat.step = oldest->request.tag.step;
-        beat.bucket = oldest->request.tag.bucket;
-        if (oldest->request.what)
-            snprintf(beat.what, sizeof(beat.what), "%s", oldest->request.what);
-    }
-    return beat;
+    if (!oldest)
+        return ss_watch_describe(mpi->started, mpi->last_tag, NULL, 0, 0);
+    return ss_watch_describe(mpi->started, mpi->last_tag, &oldest->request, oldest->seq,
+                             mpi->clock.now_s - oldest->started_s);
 }
 
 static void check(struct ss_mpi *mpi, const char *call, int rc)
@@ -115,7 +108,7 @@ static void receive_beats(struct ss_mpi *mpi)
         check(mpi, "MPI_Recv",
               MPI_Recv(&from->beat, sizeof(from->beat), MPI_BYTE, status.MPI_SOURCE, TAG_BEAT,
                        mpi->control, MPI_STATUS_IGNORE));
-        from->heard_s = mpi->watch_s;
+        from->heard_s = mpi->clock.now_s;
     }
 }
 
@@ -123,22 +116,12 @@ void ss_mpi_beats_tick(struct ss_mpi *mpi)
 {
     const struct ss_comm *comm = mpi->comm;
     char text[1024];
-    int end;
     if (comm->size == 1)
         return;
     send_beat(mpi);
     receive_beats(mpi);
     struct ss_beat now = make_beat(mpi);
-    if (comm->rank == 0) {
-        mpi->ranks[0].beat = now;
-        mpi->ranks[0].heard_s = mpi->watch_s;
-        end = ss_watch_verdict(mpi->ranks, comm->size, mpi->watch_s, comm->timeout_s, text,
-                               sizeof(text));
-    } else {
-        end = ss_watch_root_verdict(&mpi->ranks[0], &now, comm->rank, mpi->watch_s, comm->timeout_s,
-                                    text, sizeof(text));
-    }
-    if (end) {
+    if (ss_watch_look(comm, mpi->ranks, &now, mpi->clock.now_s, text, sizeof(text))) {
         ss_fail(SS_ERR_TIMEOUT, "%s", text);
         ss_mpi_abort(mpi->comm);
     }

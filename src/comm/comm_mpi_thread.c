@@ -100,7 +100,7 @@ static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
 static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     op->seq = ++mpi->started;
-    op->started_s = mpi->watch_s;
+    op->started_s = mpi->clock.now_s;
     op->next = NULL;
     mpi->last_tag = op->request.tag;
     if (ss_mpi_sum_fits(mpi->comm, &op->request))
@@ -157,14 +157,6 @@ static int test_all(struct ss_mpi *mpi)
     return any || ss_now_ns() - begin > WORKED_NS;
 }
 
-static void advance_clock(struct ss_mpi *mpi)
-{
-    uint64_t now = ss_now_ns();
-    double passed = 1e-9 * (double)(now - mpi->watch_ns);
-    mpi->watch_s += passed < 1 ? passed : 1;
-    mpi->watch_ns = now;
-}
-
 /* Sleep for ns, or until something is queued. Returns 1 when the thread should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
 {
@@ -185,16 +177,16 @@ void *ss_mpi_thread(void *arg)
     int stop = 0;
     uint64_t sleep_ns = SLEEP_MIN_NS, moved_ns = 0;
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
-    mpi->watch_ns = ss_now_ns();
+    mpi->clock.ns = ss_now_ns();
     while (!stop) {
         /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
         ss_guard_set(mpi->comm->timeout_s + 5, "an MPI call of the communication thread has hung");
         int moved = start_queued(mpi);
         moved |= test_all(mpi);
-        advance_clock(mpi);
-        if (mpi->watch_s >= mpi->next_beat_s) {
+        ss_watch_clock_advance(&mpi->clock);
+        if (mpi->clock.now_s >= mpi->next_beat_s) {
             ss_mpi_beats_tick(mpi);
-            mpi->next_beat_s = mpi->watch_s + mpi->beat_every_s;
+            mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
         }
         if (moved) {
             moved_ns = ss_now_ns();

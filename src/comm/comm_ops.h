@@ -31,7 +31,8 @@ struct ss_comm_request {
 
 struct ss_comm_ops {
     const char *name;
-    /* Start `request` (copied) and return. The backend calls ss_comm_finish() when it has ended. */
+    /* Start `request` (copied) and return. The backend calls ss_comm_finish() when it has ended.
+     * SS_ERR_UNSUPPORTED: not a kind for this backend, on all ranks alike; nothing was started. */
     enum ss_status (*start)(struct ss_comm *comm, const struct ss_comm_request *request);
     /* End every rank; returns only with one rank. */
     void (*abort)(struct ss_comm *comm);
@@ -55,6 +56,7 @@ struct ss_comm {
  * timeout_s is set. */
 enum ss_status ss_comm_self_open(struct ss_comm *comm);
 enum ss_status ss_comm_mpi_open(struct ss_comm *comm);
+enum ss_status ss_comm_tcp_open(struct ss_comm *comm);
 const char *ss_comm_mpi_library(void);
 
 /* For backends: the collective has ended well. Does the accounting, then calls `done`. */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/clock.h"
+
 enum { MAX_NAMED = 4 }; /* ranks named in one message */
 
 struct text {
@@ -112,8 +114,7 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
         add(&text, "waited for ");
     }
     if (add_suspects(&text, ranks, size, now_s, timeout_s, seq) == 0)
-        add(&text,
-            "a collective that every rank has started; the network or the MPI library is stuck");
+        add(&text, "a collective that every rank has started; the network or its library is stuck");
     add(&text, "; ending all ranks");
     return 1;
 }
@@ -140,4 +141,61 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
         add(&text, "a rank that rank 0 (%s), which still answers, has not named", root->host);
     add(&text, "; ending all ranks");
     return 1;
+}
+
+void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
+                   double now_s, const char *why, char *buffer, size_t room)
+{
+    struct text text = {buffer, room};
+    if (own->waiting_seq) {
+        add_place(&text, own);
+        add(&text, ": waited %.1f s for ", own->waited_s);
+    } else {
+        add(&text, "lost ");
+    }
+    add_silent(&text, rank, lost, now_s - lost->heard_s);
+    add(&text, ": %s; ending all ranks", why);
+}
+
+void ss_watch_clock_advance(struct ss_watch_clock *clock)
+{
+    uint64_t now = ss_now_ns();
+    double passed = 1e-9 * (double)(now - clock->ns);
+    clock->now_s += passed < 1 ? passed : 1;
+    clock->ns = now;
+}
+
+double ss_watch_period(double timeout_s)
+{
+    return timeout_s < 5 ? timeout_s / 10 : 0.5;
+}
+
+struct ss_beat ss_watch_describe(uint64_t started, struct ss_comm_tag last,
+                                 const struct ss_comm_request *oldest, uint64_t seq,
+                                 double waited_s)
+{
+    struct ss_beat beat = {.started = started, .step = last.step, .bucket = last.bucket};
+    if (oldest) {
+        beat.waiting_seq = seq;
+        beat.waited_s = waited_s;
+        beat.step = oldest->tag.step;
+        beat.bucket = oldest->tag.bucket;
+        beat.kind = (int32_t)oldest->kind;
+        beat.root = oldest->root;
+        beat.count = oldest->count;
+        if (oldest->what)
+            snprintf(beat.what, sizeof(beat.what), "%s", oldest->what);
+    }
+    return beat;
+}
+
+int ss_watch_look(const struct ss_comm *comm, struct ss_watch_rank *ranks,
+                  const struct ss_beat *own, double now_s, char *text, size_t room)
+{
+    if (comm->rank != 0)
+        return ss_watch_root_verdict(&ranks[0], own, comm->rank, now_s, comm->timeout_s, text,
+                                     room);
+    ranks[0].beat = *own;
+    ranks[0].heard_s = now_s;
+    return ss_watch_verdict(ranks, comm->size, now_s, comm->timeout_s, text, room);
 }

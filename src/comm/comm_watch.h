@@ -1,4 +1,4 @@
-/* Which rank is waited for: the watchdog's decisions, without any MPI.
+/* Which rank is waited for: the watchdog's decisions, for any backend with other ranks.
  *
  * Every rank sends a beat to rank 0 about twice a second, and rank 0 sends its own to every rank.
  * Rank 0 decides for all, because only it can tell who has not started a collective; the others
@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "comm/comm_ops.h"
 
 enum { SS_WATCH_HOST = 64, SS_WATCH_WHAT = 48 };
 
@@ -18,6 +19,8 @@ struct ss_beat {
     double waited_s;      /* since it was started here */
     uint64_t step;        /* of the oldest under way, else of the last one */
     int32_t bucket;
+    int32_t kind, root; /* of the oldest under way: what all ranks must agree on */
+    uint64_t count;
     char what[SS_WATCH_WHAT]; /* names a blocking call, else "" */
 };
 
@@ -26,6 +29,28 @@ struct ss_watch_rank {
     double heard_s;      /* when, on the clock of `now_s` below */
     char host[SS_WATCH_HOST];
 };
+
+/* A communication thread's clock. Time in which the whole process was stopped counts as at most one
+ * second, so that a rank that was stopped does not blame others. */
+struct ss_watch_clock {
+    double now_s; /* begins at 0 */
+    uint64_t ns;  /* CLOCK_MONOTONIC at that moment; set it to ss_now_ns() at the start */
+};
+void ss_watch_clock_advance(struct ss_watch_clock *clock);
+
+/* Seconds between two beats. */
+double ss_watch_period(double timeout_s);
+
+/* This rank's beat. `oldest`, NULL if nothing is under way, has number seq and waited waited_s;
+ * `last` is the tag of the last one started. */
+struct ss_beat ss_watch_describe(uint64_t started, struct ss_comm_tag last,
+                                 const struct ss_comm_request *oldest, uint64_t seq,
+                                 double waited_s);
+
+/* Look at the deadline with this rank's own beat and the clock's time: 1 when the run must end,
+ * with the message in text. On rank 0 `ranks` has all ranks, elsewhere what is known of rank 0. */
+int ss_watch_look(const struct ss_comm *comm, struct ss_watch_rank *ranks,
+                  const struct ss_beat *own, double now_s, char *text, size_t room);
 
 /* Rank 0: 1 when the run must end, with the message in text. ranks[0] is itself, up to date. */
 int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, double timeout_s,
@@ -36,5 +61,10 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
  * thousand. */
 int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat *own, int rank,
                           double now_s, double timeout_s, char *text, size_t room);
+
+/* The message when a rank's connection is lost, which is news before any deadline. `why` says how
+ * ("it closed the connection"). */
+void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
+                   double now_s, const char *why, char *text, size_t room);
 
 #endif

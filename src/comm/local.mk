@@ -1,12 +1,22 @@
 libstarstep_la_SOURCES += \
 	src/comm/comm.c src/comm/comm.h src/comm/comm_ops.h \
 	src/comm/comm_check.c \
+	src/comm/comm_env.c src/comm/comm_env.h \
+	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_self.c \
+	src/comm/comm_tcp.c src/comm/comm_tcp.h \
+	src/comm/comm_tcp_accept.c \
+	src/comm/comm_tcp_collect.c \
+	src/comm/comm_tcp_door.c src/comm/comm_tcp_door.h \
+	src/comm/comm_tcp_frame.c \
+	src/comm/comm_tcp_hello.c src/comm/comm_tcp_hello.h \
+	src/comm/comm_tcp_join.c \
+	src/comm/comm_tcp_socket.c src/comm/comm_tcp_socket.h \
+	src/comm/comm_tcp_thread.c \
 	src/comm/comm_watch.c src/comm/comm_watch.h
 
 if HAVE_MPI
 libstarstep_la_SOURCES += \
-	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_mpi.c src/comm/comm_mpi.h \
 	src/comm/comm_mpi_beats.c \
 	src/comm/comm_mpi_sum.c src/comm/comm_mpi_sum.h \

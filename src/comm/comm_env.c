@@ -1,0 +1,298 @@
+/* comm_env.c: rank and size from the environment (contract in comm_env.h). */
+#include "comm/comm_env.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+
+#define TORCHRUN_HINT                                                                              \
+    "set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every "    \
+    "rank, as torchrun does, or none of the first four"
+#define SLURM_HINT "srun sets it in a job step; do not change it there"
+
+enum {
+    MAX_ID = 0x7fffffff,
+    /* Slurm's numbers of the batch script, an interactive shell and others that are no job step are
+     * above. */
+    FIRST_SPECIAL_STEP = 0x7ffffff0,
+    /* Below the ports that Linux gives to outgoing connections (32768 and up). */
+    FIRST_PORT = 15000,
+    PORT_BLOCKS = 1000
+};
+
+/* A variable's value; NULL when it is not set, or empty. */
+static const char *get(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+static enum ss_status missing(const char *name, const char *given, const char *hint)
+{
+    return ss_fail(SS_ERR_INVALID, "%s is not set, but %s is (%s); %s", name, given, get(given),
+                   hint);
+}
+
+static enum ss_status wrong_number(const char *name, long least, long most, const char *hint)
+{
+    return ss_fail(SS_ERR_INVALID, "%s is \"%s\", not a whole number from %ld to %ld; %s", name,
+                   getenv(name), least, most, hint);
+}
+
+/* Digits only: strtol() alone would also take " 1" and "+1". Returns -1 for anything else. */
+static long whole_number(const char *text, size_t length)
+{
+    long value = 0;
+    if (length == 0 || length > 10)
+        return -1;
+    for (size_t i = 0; i < length; i++) {
+        if (!isdigit((unsigned char)text[i]))
+            return -1;
+        value = 10 * value + (text[i] - '0');
+    }
+    return value;
+}
+
+static enum ss_status number(const char *name, const char *given, long least, long most,
+                             const char *hint, int *out)
+{
+    const char *text = get(name);
+    if (!text)
+        return missing(name, given, hint);
+    long value = whole_number(text, strlen(text));
+    if (value < least || value > most)
+        return wrong_number(name, least, most, hint);
+    *out = (int)value;
+    return SS_OK;
+}
+
+static enum ss_status copy_host(const char *name, const char *value, char *host)
+{
+    size_t length = strlen(value);
+    /* "[::1]", as in an address with a port. */
+    if (length > 2 && value[0] == '[' && value[length - 1] == ']') {
+        value++;
+        length -= 2;
+    }
+    if (length >= SS_ENV_HOST)
+        return ss_fail(SS_ERR_INVALID,
+                       "%s is %zu characters long; a host's name or address has at "
+                       "most %d",
+                       name, length, SS_ENV_HOST - 1);
+    memcpy(host, value, length);
+    host[length] = '\0';
+    return SS_OK;
+}
+
+static enum ss_status bad_list(const char *name, const char *list)
+{
+    return ss_fail(SS_ERR_INVALID,
+                   "%s is \"%s\", not a list of hosts like gpu[003-017,021],login1; give rank 0's "
+                   "host in MASTER_ADDR instead",
+                   name, list);
+}
+
+/* The numbers in brackets that `at` begins with: the first one's digits go to *digits and *length.
+ * Returns what follows the brackets, or NULL if there is no such thing. */
+static const char *first_number(const char *at, const char **digits, size_t *length)
+{
+    *length = 0;
+    do {
+        at++; /* the bracket, or a comma */
+        size_t n = strspn(at, "0123456789"), m = 0;
+        if (at[n] == '-')
+            m = strspn(at + n + 1, "0123456789");
+        long low = whole_number(at, n), high = m > 0 ? whole_number(at + n + 1, m) : low;
+        if (low < 0 || high < low || (at[n] == '-' && m == 0))
+            return NULL;
+        if (*length == 0) {
+            *digits = at;
+            *length = n;
+        }
+        at += n + (at[n] == '-' ? 1 + m : 0);
+    } while (*at == ',');
+    return *at == ']' ? at + 1 : NULL;
+}
+
+enum ss_status ss_hostlist_first(const char *name, const char *list, char *host, size_t room)
+{
+    const char *at = list;
+    size_t used = 0;
+    while (*at && *at != ',') {
+        const char *from = at;
+        size_t n = 1;
+        if (*at == '[') {
+            at = first_number(at, &from, &n);
+        } else if (isalnum((unsigned char)*at) || strchr("-._", *at)) {
+            at++;
+        } else {
+            at = NULL;
+        }
+        if (!at || used + n >= room)
+            return bad_list(name, list);
+        memcpy(host + used, from, n);
+        used += n;
+    }
+    if (used == 0)
+        return bad_list(name, list);
+    host[used] = '\0';
+    return SS_OK;
+}
+
+/* Ports that Slurm keeps free for this step: "12000-12003,12010". More than there is room for are
+ * not needed. */
+static enum ss_status read_reserved_ports(struct ss_comm_env *env, const char *text)
+{
+    for (const char *at = text; *at;) {
+        size_t n = strspn(at, "0123456789"), m = 0;
+        if (at[n] == '-')
+            m = strspn(at + n + 1, "0123456789");
+        long low = whole_number(at, n), high = m > 0 ? whole_number(at + n + 1, m) : low;
+        const char *end = at + n + (at[n] == '-' ? 1 + m : 0);
+        if (low < 1 || high < low || high > 65535 || (*end && *end != ',') ||
+            (at[n] == '-' && m == 0))
+            return ss_fail(SS_ERR_INVALID,
+                           "SLURM_STEP_RESV_PORTS is \"%s\", not a list of ports like "
+                           "12000-12003; %s",
+                           text, SLURM_HINT);
+        for (long port = low; port <= high && env->nports < SS_ENV_PORTS; port++)
+            env->ports[env->nports++] = (int)port;
+        at = *end ? end + 1 : end;
+    }
+    return SS_OK;
+}
+
+static enum ss_status read_slurm_ports(struct ss_comm_env *env, int job, int step)
+{
+    const char *reserved = get("SLURM_STEP_RESV_PORTS");
+    env->nports = 0;
+    if (get("MASTER_PORT")) {
+        env->nports = 1;
+        return number("MASTER_PORT", "SLURM_PROCID", 1, 65535, "give a free port, or unset it",
+                      &env->ports[0]);
+    }
+    if (reserved)
+        return read_reserved_ports(env, reserved);
+    /* Steps that run at the same time on a node should seldom meet; when they do, the secret tells
+     * them apart. */
+    int block = (int)((job + 61 * (long)step) % PORT_BLOCKS);
+    for (; env->nports < SS_ENV_PORTS; env->nports++)
+        env->ports[env->nports] = FIRST_PORT + SS_ENV_PORTS * block + env->nports;
+    return SS_OK;
+}
+
+static enum ss_status read_slurm_host(struct ss_comm_env *env)
+{
+    const char *master = get("MASTER_ADDR"), *list = get("SLURM_STEP_NODELIST");
+    const char *launcher = get("SLURM_LAUNCH_NODE_IPADDR");
+    if (master)
+        return copy_host("MASTER_ADDR", master, env->host);
+    if (!list)
+        return missing("SLURM_STEP_NODELIST", "SLURM_PROCID", SLURM_HINT);
+    /* Where srun runs: with a batch script that is the first node, elsewhere it need not be. */
+    if (launcher)
+        SS_TRY(copy_host("SLURM_LAUNCH_NODE_IPADDR", launcher, env->fallback));
+    return ss_hostlist_first("SLURM_STEP_NODELIST", list, env->host, sizeof(env->host));
+}
+
+/* A number of the other set, where it is set at all, must be equal. */
+static enum ss_status agrees(const char *name, const char *slurm_name, int value)
+{
+    const char *text = get(name);
+    if (text && whole_number(text, strlen(text)) != value)
+        return ss_fail(SS_ERR_INVALID, "%s is \"%s\", but %s is %d; unset %s, or %s", name, text,
+                       slurm_name, value, name, TORCHRUN_HINT);
+    return SS_OK;
+}
+
+static enum ss_status read_slurm(struct ss_comm_env *env, const char *size_name)
+{
+    int job, step;
+    const char *procid = "SLURM_PROCID";
+    SS_TRY(number(procid, size_name, 0, env->size - 1, SLURM_HINT, &env->rank));
+    SS_TRY(number("SLURM_LOCALID", procid, 0, env->size - 1, SLURM_HINT, &env->local_rank));
+    SS_TRY(number("SLURM_NODEID", procid, 0, env->size - 1, SLURM_HINT, &env->node));
+    SS_TRY(number("SLURM_JOB_ID", procid, 0, MAX_ID, SLURM_HINT, &job));
+    SS_TRY(number("SLURM_STEP_ID", procid, 0, MAX_ID, SLURM_HINT, &step));
+    SS_TRY(agrees("RANK", procid, env->rank));
+    SS_TRY(agrees("WORLD_SIZE", size_name, env->size));
+    SS_TRY(agrees("LOCAL_RANK", "SLURM_LOCALID", env->local_rank));
+    SS_TRY(read_slurm_host(env));
+    SS_TRY(read_slurm_ports(env, job, step));
+    snprintf(env->job, sizeof(env->job), "slurm %d.%d", job, step);
+    return SS_OK;
+}
+
+static enum ss_status read_torchrun(struct ss_comm_env *env)
+{
+    const char *agent = get("TORCHELASTIC_USE_AGENT_STORE");
+    int port;
+    env->kind = SS_ENV_TORCHRUN;
+    SS_TRY(number("WORLD_SIZE", "RANK", 1, SS_ENV_RANKS, TORCHRUN_HINT, &env->size));
+    SS_TRY(number("RANK", "WORLD_SIZE", 0, env->size - 1, TORCHRUN_HINT, &env->rank));
+    SS_TRY(number("LOCAL_WORLD_SIZE", "RANK", 1, env->size, TORCHRUN_HINT, &env->local_size));
+    SS_TRY(number("LOCAL_RANK", "RANK", 0, env->local_size - 1, TORCHRUN_HINT, &env->local_rank));
+    SS_TRY(number("MASTER_PORT", "RANK", 1, 65535, TORCHRUN_HINT, &port));
+    /* Nodes have consecutive ranks. */
+    env->node = env->rank - env->local_rank;
+    if (env->node < 0 || env->node + env->local_size > env->size)
+        return ss_fail(
+            SS_ERR_INVALID,
+            "RANK %d of WORLD_SIZE %d cannot be LOCAL_RANK %d of LOCAL_WORLD_SIZE %d; %s",
+            env->rank, env->size, env->local_rank, env->local_size, TORCHRUN_HINT);
+    SS_TRY(copy_host("MASTER_ADDR", get("MASTER_ADDR"), env->host));
+    env->ports[0] = port;
+    env->nports = 1;
+    /* torchrun itself then listens on MASTER_PORT. */
+    if (agent && strcmp(agent, "True") == 0)
+        for (env->nports = 0; env->nports < SS_ENV_PORTS && port < 65535; env->nports++)
+            env->ports[env->nports] = ++port;
+    if (env->nports == 0)
+        return wrong_number("MASTER_PORT", 1, 65534, TORCHRUN_HINT);
+    return SS_OK;
+}
+
+/* The variable with the number of tasks of the job step that this process belongs to, or NULL. */
+static const char *slurm_size_name(void)
+{
+    const char *step = get("SLURM_STEP_ID");
+    long id = step ? whole_number(step, strlen(step)) : -1;
+    if (id >= FIRST_SPECIAL_STEP)
+        return NULL;
+    if (get("SLURM_STEP_NUM_TASKS"))
+        return "SLURM_STEP_NUM_TASKS";
+    return step && get("SLURM_PROCID") && get("SLURM_NTASKS") ? "SLURM_NTASKS" : NULL;
+}
+
+enum ss_status ss_comm_env_read(struct ss_comm_env *out)
+{
+    static const char *const names[] = {
+        "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+    struct ss_comm_env env = {.kind = SS_ENV_ALONE, .size = 1};
+    const char *given = NULL, *absent = NULL, *size_name = slurm_size_name();
+    for (int i = 0; i < 6; i++) {
+        if (!get(names[i]))
+            absent = absent ? absent : names[i];
+        else if (i < 4 && !given)
+            given = names[i];
+    }
+    if (given && !absent) {
+        SS_TRY(read_torchrun(&env));
+        *out = env;
+        return SS_OK;
+    }
+    if (size_name) {
+        env.kind = SS_ENV_SLURM;
+        SS_TRY(number(size_name, size_name, 1, SS_ENV_RANKS, SLURM_HINT, &env.size));
+    }
+    if (env.size > 1)
+        SS_TRY(read_slurm(&env, size_name));
+    else if (given)
+        return missing(absent, given, TORCHRUN_HINT);
+    *out = env;
+    return SS_OK;
+}

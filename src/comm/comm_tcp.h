@@ -1,0 +1,161 @@
+/* The TCP backend's own parts; only for src/comm/comm_tcp*.c.
+ *
+ * A star: rank 0 has a connection to every other rank, and they to rank 0 alone. On a connection go
+ * frames: a header and its payload. A rank's beat (comm_watch.h) tells the other side also which
+ * collective is at the head of its line; data of a collective is sent only when it is at the
+ * receiver's head too, whose memory is then ready. So whoever receives can always read, beats never
+ * queue behind data that nobody takes, and a rank that is busy elsewhere is not taken for a dead
+ * one.
+ *
+ * Collectives run one after the other, in the order of starting. */
+#ifndef SS_COMM_COMM_TCP_H
+#define SS_COMM_COMM_TCP_H
+
+#include <pthread.h>
+
+#include "comm/comm_env.h"
+#include "comm/comm_ops.h"
+#include "comm/comm_tcp_hello.h"
+#include "comm/comm_watch.h"
+
+enum {
+    SS_TCP_CHUNK = 1 << 18, /* bytes of data in one frame: beats go between frames */
+    SS_TCP_TEXT = 1024
+};
+
+#define SS_TCP_SAME_PROGRAM "start all ranks with the same program and options"
+
+enum ss_tcp_type {
+    SS_TCP_WORLD = 1, /* rank 0: all ranks are here; struct ss_tcp_world */
+    SS_TCP_BEAT,      /* struct ss_beat */
+    SS_TCP_DATA,
+    SS_TCP_ABORT, /* end now; the message */
+    SS_TCP_BYE    /* nothing follows: this rank closes its end */
+};
+
+struct ss_tcp_header {
+    uint32_t type, kind;        /* kind: of the collective, for DATA; both sides must agree */
+    uint64_t seq, total, bytes; /* DATA: bytes of `total` for each rank; bytes: of the payload */
+};
+
+struct ss_tcp_world {
+    int32_t nodes, local_size;
+};
+
+/* One connection. */
+struct ss_tcp_peer {
+    int fd, rank;
+    int gone;      /* it said BYE: nothing more comes from it */
+    int closed;    /* and has closed the connection: nothing more goes to it */
+    int wants_out; /* the kernel's buffer is full: to be told when it is not */
+
+    /* The frame being received. */
+    struct ss_tcp_header in;
+    size_t in_have; /* bytes of its header */
+    char *in_to;
+    size_t in_left;
+    union {
+        struct ss_beat beat;
+        char text[SS_TCP_TEXT];
+    } small;
+
+    /* The frame being sent; out_left 0: none. */
+    struct ss_tcp_header out;
+    size_t out_have; /* bytes of its header that are sent */
+    const char *out_from;
+    size_t out_left; /* header and payload */
+    struct ss_beat out_beat;
+    int beat_due, abort_due, bye_due;
+
+    /* Of the collective at the head: bytes that went to rank 0 and from it. */
+    size_t up, down;
+    int up_ended, down_ended;
+};
+
+struct ss_tcp_op {
+    struct ss_tcp_op *next;
+    struct ss_comm_request request;
+    uint64_t seq; /* from 1, in the order of starting */
+};
+
+struct ss_tcp_list {
+    struct ss_tcp_op *first, **end;
+};
+
+struct ss_tcp {
+    struct ss_comm *comm;
+    int epoll, wake; /* wake: an event for the thread */
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* of these */
+    struct ss_tcp_list queue;
+    int stop, abort;
+    char abort_text[SS_TCP_TEXT];
+
+    /* The rest belongs to the communication thread. */
+    struct ss_tcp_list under_way;
+    uint64_t started;
+    struct ss_comm_tag last_tag;
+    struct ss_watch_clock clock;
+    double beat_every_s, next_beat_s;
+    struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
+    struct ss_tcp_peer *peers;   /* rank 0: of ranks 1, 2, ...; others: [0], rank 0's */
+    int npeers;
+
+    /* The collective at the head. */
+    double moved_s;  /* when it got there, or data of it last moved */
+    char *values;    /* rank 0: what the other ranks sent for a sum or maximum, by rank */
+    int away;        /* rank 0: ranks at whose head it is not yet */
+    int ups, downs;  /* transfers to and from rank 0 that have not ended */
+    int may_go_down; /* rank 0: the result is there */
+    int push_all;    /* something new can be sent to every peer */
+    uint64_t head;   /* its number; 0 before the first */
+    int ending;      /* nothing but the message is sent any more */
+};
+
+/* comm_tcp_accept.c, comm_tcp_join.c: the start-up, until `deadline` (of ss_seconds()). Fill in the
+ * peers' sockets, the ranks' hosts, comm->nodes and local_size. After an error rank 0 has told the
+ * ranks that were there already. */
+enum ss_status ss_tcp_accept_all(struct ss_tcp *tcp, const struct ss_comm_env *env,
+                                 const unsigned char *key, double deadline);
+enum ss_status ss_tcp_join(struct ss_tcp *tcp, const struct ss_comm_env *env,
+                           const unsigned char *key, double deadline);
+/* "port 4711", "ports 15040 to 15055" */
+void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64]);
+
+/* comm_tcp_thread.c: the thread's function; arg is a struct ss_tcp. */
+void *ss_tcp_thread(void *arg);
+/* Within the thread: tell every rank `text`, which has been reported here, and end the process. */
+void ss_tcp_end(struct ss_tcp *tcp, const char *text) __attribute__((noreturn));
+/* The same for a failure of this rank: tells the others also whose it is. */
+void ss_tcp_end_own(struct ss_tcp *tcp, const char *text) __attribute__((noreturn));
+/* Within the thread: the same after a connection has failed; reports it. */
+void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
+    __attribute__((noreturn));
+struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp);
+
+/* comm_tcp_frame.c: frames of one connection, without waiting. */
+/* Send what is due: the frame begun, then beats, then data of the collective. */
+void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
+/* The same, but a failure is returned: 1 when nothing is due, 0 when the kernel takes no more, -1
+ * and errno. */
+int ss_tcp_try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
+/* Receive and act on what is there. */
+void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
+
+/* comm_tcp_collect.c: the collective at the head. */
+/* Begin the first of under_way, unless it has begun. */
+void ss_tcp_begin(struct ss_tcp *tcp);
+/* The next data for this peer: 1 and its place, 0 if there is none now. */
+int ss_tcp_next_data(struct ss_tcp *tcp, struct ss_tcp_peer *peer, struct ss_tcp_header *header,
+                     const char **data);
+/* A frame of data has been sent. */
+void ss_tcp_data_sent(struct ss_tcp *tcp, struct ss_tcp_peer *peer, size_t bytes);
+/* A header of data has come: where its payload goes, or NULL if it cannot belong here. */
+char *ss_tcp_data_place(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
+                        const struct ss_tcp_header *header);
+void ss_tcp_data_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer, size_t bytes);
+/* A beat of this peer has been noted. */
+void ss_tcp_beat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const struct ss_beat *old);
+
+#endif

@@ -1,0 +1,280 @@
+/* comm_tcp_accept.c: rank 0's start-up: listen, let the other ranks in, and keep everybody else
+ * out.
+ *
+ * Nobody is waited for alone: each connection has a slot with its own state and its own deadline,
+ * so strangers that say nothing, or a byte a second, hold a slot for a few seconds and nothing
+ * else. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "comm/comm_tcp_door.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+enum {
+    MOST_STRANGERS = 64, /* slots beyond those of the ranks */
+    EVENTS = 64
+};
+
+void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64])
+{
+    if (env->nports == 1)
+        snprintf(text, 64, "port %d", env->ports[0]);
+    else
+        snprintf(text, 64, "ports %d to %d", env->ports[0], env->ports[env->nports - 1]);
+}
+
+static enum ss_status open_listener(struct ss_door *door)
+{
+    const struct ss_comm_env *env = door->env;
+    char ports[64];
+    for (int i = 0; i < env->nports; i++) {
+        door->listener = ss_tcp_listen(env->host, env->ports[i]);
+        if (door->listener >= 0)
+            return SS_OK;
+    }
+    ss_tcp_ports_text(env, ports);
+    return ss_fail(SS_ERR_COMM, "rank 0 cannot listen on %s: %s; %s", ports, strerror(errno),
+                   errno == EADDRINUSE ? "is another run using it? Give a free port in MASTER_PORT"
+                                       : "give another port in MASTER_PORT");
+}
+
+/* One open file for every rank, on top of what is open already. */
+static enum ss_status check_open_files(struct ss_door *door)
+{
+    struct rlimit limit;
+    rlim_t open_now = (rlim_t)door->listener + 8, size = (rlim_t)door->env->size;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return ss_fail(SS_ERR_LIBRARY, "cannot read the limit of open files: %s", strerror(errno));
+    rlim_t want = open_now + size + MOST_STRANGERS;
+    if (limit.rlim_cur < want && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* what is there is looked at below */
+        (void)getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < open_now + size)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "rank 0 needs %llu open files for %d ranks, and its limit is %llu; raise it "
+                       "(ulimit -n), or start the ranks through MPI",
+                       (unsigned long long)(open_now + size), door->env->size,
+                       (unsigned long long)limit.rlim_cur);
+    rlim_t room = limit.rlim_cur - open_now;
+    door->nslots = (int)(room < size + MOST_STRANGERS ? room : size + MOST_STRANGERS);
+    return SS_OK;
+}
+
+/* data: the slot's number, or -1 for the listener */
+static enum ss_status watch(struct ss_door *door, int fd, int number)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.u64 = (uint64_t)number};
+    if (epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_ctl: %s", strerror(errno));
+    return SS_OK;
+}
+
+static enum ss_status open_door(struct ss_door *door)
+{
+    SS_TRY(open_listener(door));
+    SS_TRY(check_open_files(door));
+    door->slots = calloc((size_t)door->nslots, sizeof(*door->slots));
+    door->of_rank = calloc((size_t)door->env->size, sizeof(struct ss_slot *));
+    door->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (!door->slots || !door->of_rank)
+        return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof(*door->slots));
+    if (door->epoll < 0)
+        return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_create1: %s", strerror(errno));
+    door->nfree = door->nslots;
+    door->missing = door->env->size - 1;
+    door->listening = 1;
+    return watch(door, door->listener, -1);
+}
+
+static void close_door(struct ss_door *door)
+{
+    for (int i = 0; door->slots && i < door->nslots; i++)
+        if (door->slots[i].state == SS_SLOT_HELLO || door->slots[i].state == SS_SLOT_PROOF)
+            ss_door_close_slot(door, &door->slots[i]);
+    if (door->epoll >= 0)
+        close(door->epoll);
+    if (door->listener >= 0)
+        close(door->listener);
+    free(door->slots);
+    free(door->of_rank);
+}
+
+static enum ss_status take_connection(struct ss_door *door, int fd, const struct sockaddr *address,
+                                      socklen_t length)
+{
+    int i = 0;
+    while (door->slots[i].state != SS_SLOT_FREE)
+        i++;
+    struct ss_slot *slot = &door->slots[i];
+    ss_tcp_socket_options(fd);
+    memset(slot, 0, sizeof(*slot));
+    slot->state = SS_SLOT_HELLO;
+    slot->fd = fd;
+    slot->since = ss_seconds();
+    ss_tcp_address_text(address, length, slot->from);
+    door->nfree--;
+    return watch(door, fd, i);
+}
+
+static enum ss_status take_connections(struct ss_door *door)
+{
+    while (door->nfree > 0) {
+        struct sockaddr_storage from;
+        socklen_t length = sizeof(from);
+        int fd = accept4(door->listener, (struct sockaddr *)&from, &length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return SS_OK;
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+            return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot take more connections: %s",
+                           strerror(errno));
+        /* Other errors are the connection's: it ended before it was taken. */
+        if (fd >= 0)
+            SS_TRY(take_connection(door, fd, (struct sockaddr *)&from, length));
+    }
+    return SS_OK;
+}
+
+/* While all slots are taken, connections wait in the kernel. */
+static enum ss_status listen_if_room(struct ss_door *door)
+{
+    int listening = door->nfree > 0;
+    if (listening == door->listening)
+        return SS_OK;
+    door->listening = listening;
+    if (listening)
+        return watch(door, door->listener, -1);
+    if (epoll_ctl(door->epoll, EPOLL_CTL_DEL, door->listener, NULL) != 0)
+        return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_ctl: %s", strerror(errno));
+    return SS_OK;
+}
+
+/* "3, 7 to 9" */
+static enum ss_status report_missing(const struct ss_door *door)
+{
+    char list[512] = "";
+    int size = door->env->size;
+    size_t used = 0;
+    for (int r = 1; r < size && used + 40 < sizeof(list); r++) {
+        int first = r;
+        if (door->of_rank[r])
+            continue;
+        while (r + 1 < size && !door->of_rank[r + 1])
+            r++;
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d", used ? ", " : "", first);
+        if (r > first)
+            used += (size_t)snprintf(list + used, sizeof(list) - used, " to %d", r);
+    }
+    if (used + 40 >= sizeof(list))
+        snprintf(list + used, sizeof(list) - used, " and more");
+    return ss_fail(SS_ERR_TIMEOUT,
+                   "start-up: waited %.1f s for %d of %d ranks that did not come: %s %s; is each "
+                   "started, and can its node reach this one? Ending all ranks",
+                   door->tcp->comm->timeout_s, door->missing, size,
+                   door->missing > 1 ? "ranks" : "rank", list);
+}
+
+static enum ss_status wait_for_all(struct ss_door *door)
+{
+    struct epoll_event events[EVENTS];
+    while (door->missing > 0) {
+        double now = ss_seconds(), next = ss_door_refuse_slow(door, now);
+        if (now >= door->deadline)
+            return report_missing(door);
+        SS_TRY(listen_if_room(door));
+        int n = epoll_wait(door->epoll, events, EVENTS, (int)ceil(1e3 * fmin(next - now, 1e5)));
+        if (n < 0 && errno != EINTR)
+            return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_wait: %s", strerror(errno));
+        for (int i = 0; i < n; i++) {
+            uint64_t number = events[i].data.u64;
+            if (number == (uint64_t)-1)
+                SS_TRY(take_connections(door));
+            else if (door->slots[number].state != SS_SLOT_FREE)
+                SS_TRY(ss_door_readable(door, &door->slots[number]));
+        }
+    }
+    return SS_OK;
+}
+
+/* Frames to fresh sockets fit into their buffers; a rank that has just died is found out soon. */
+static void send_frame(int fd, enum ss_tcp_type type, const void *payload, size_t bytes)
+{
+    struct ss_tcp_header header = {.type = type, .bytes = bytes};
+    struct iovec parts[2] = {{&header, sizeof(header)}, {(void *)payload, bytes}};
+    ss_tcp_send_some(fd, parts, 2);
+}
+
+static enum ss_status hand_over(struct ss_door *door)
+{
+    struct ss_tcp *tcp = door->tcp;
+    struct ss_comm *comm = tcp->comm;
+    int *per_node = calloc((size_t)comm->size, sizeof(int));
+    if (!per_node)
+        return ss_fail_memory("the start-up of ranks", (size_t)comm->size * sizeof(int));
+    per_node[door->env->node]++;
+    for (int r = 1; r < comm->size; r++)
+        per_node[door->of_rank[r]->hello.node]++;
+    comm->local_size = per_node[door->env->node];
+    comm->nodes = 0;
+    for (int r = 0; r < comm->size; r++)
+        comm->nodes += per_node[r] > 0;
+    for (int r = 1; r < comm->size; r++) {
+        struct ss_slot *slot = door->of_rank[r];
+        struct ss_tcp_world world = {comm->nodes, per_node[slot->hello.node]};
+        send_frame(slot->fd, SS_TCP_WORLD, &world, sizeof(world));
+        tcp->peers[r - 1].fd = slot->fd;
+        memcpy(tcp->ranks[r].host, slot->hello.host, SS_WATCH_HOST);
+    }
+    gethostname(tcp->ranks[0].host, SS_WATCH_HOST - 1);
+    free(per_node);
+    return SS_OK;
+}
+
+/* Tell the ranks that are in why the run ends. */
+static void dismiss(struct ss_door *door)
+{
+    char text[SS_TCP_TEXT];
+    snprintf(text, sizeof(text), "%s", ss_log_last_error());
+    for (int r = 1; door->of_rank && r < door->env->size; r++) {
+        if (!door->of_rank[r])
+            continue;
+        send_frame(door->of_rank[r]->fd, SS_TCP_ABORT, text, strlen(text));
+        ss_door_close_slot(door, door->of_rank[r]);
+    }
+}
+
+enum ss_status ss_tcp_accept_all(struct ss_tcp *tcp, const struct ss_comm_env *env,
+                                 const unsigned char *key, double deadline)
+{
+    double patience = tcp->comm->timeout_s / 2;
+    struct ss_door door = {.tcp = tcp,
+                           .env = env,
+                           .key = key,
+                           .deadline = deadline,
+                           .patience = patience < 5 ? patience : 5,
+                           .listener = -1,
+                           .epoll = -1};
+    enum ss_status status = open_door(&door);
+    if (status == SS_OK)
+        status = wait_for_all(&door);
+    if (status == SS_OK)
+        status = hand_over(&door);
+    if (status != SS_OK)
+        dismiss(&door);
+    close_door(&door);
+    return status;
+}

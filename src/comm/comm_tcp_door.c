@@ -1,0 +1,206 @@
+/* comm_tcp_door.c: rank 0's side of the handshake (contract in comm_tcp_door.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "comm/comm_tcp_door.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+enum { REFUSALS_SHOWN = 32 }; /* lines about refused connections */
+
+void ss_door_close_slot(struct ss_door *door, struct ss_slot *slot)
+{
+    close(slot->fd);
+    slot->state = SS_SLOT_FREE;
+    door->nfree++;
+}
+
+/* One line, of the first ones: a scanner that comes again and again must not fill the disk. */
+static void report(struct ss_door *door, const struct ss_slot *slot, const char *reason)
+{
+    if (door->refused < REFUSALS_SHOWN)
+        ss_warn("refused a connection from %s: %s", slot->from, reason);
+    else if (door->refused == REFUSALS_SHOWN)
+        ss_warn("refused a connection from %s: %s; further ones are not reported", slot->from,
+                reason);
+    door->refused++;
+}
+
+static void refuse(struct ss_door *door, struct ss_slot *slot, const char *reason)
+{
+    report(door, slot, reason);
+    ss_door_close_slot(door, slot);
+}
+
+/* The same with an answer; a few hundred bytes always fit into a fresh socket's buffer. */
+static void answer_and_refuse(struct ss_door *door, struct ss_slot *slot, enum ss_tcp_code code,
+                              const char *reason)
+{
+    struct ss_tcp_answer answer;
+    struct iovec part = {&answer, sizeof(answer)};
+    ss_tcp_answer_fill(&answer, code);
+    snprintf(answer.reason, sizeof(answer.reason), "%s", reason);
+    if (code == SS_TCP_REFUSED)
+        ss_tcp_root_proof(door->key, &slot->hello, &slot->challenge, &answer, answer.bytes);
+    ss_tcp_send_some(slot->fd, &part, 1);
+    refuse(door, slot, reason);
+}
+
+/* What a peer that has proved itself got wrong; 1 if it got nothing wrong. */
+static int acceptable(const struct ss_door *door, const struct ss_slot *slot, char *reason,
+                      size_t room)
+{
+    const struct ss_tcp_hello *hello = &slot->hello;
+    int size = door->env->size;
+    if (strcmp(hello->version, slot->challenge.version) != 0)
+        snprintf(reason, room,
+                 "rank %d on %s is starstep %s, rank 0 on %s is %s; start the same program",
+                 hello->rank, hello->host, hello->version, slot->challenge.host,
+                 slot->challenge.version);
+    else if (hello->size != size)
+        snprintf(reason, room,
+                 "rank %d on %s was told of %d ranks, rank 0 of %d; give all the same WORLD_SIZE",
+                 hello->rank, hello->host, hello->size, size);
+    else if (hello->rank < 1 || hello->rank >= size)
+        snprintf(reason, room,
+                 "rank %d on %s has no place in a world of %d ranks besides rank 0; give each "
+                 "process its own RANK from 0 to %d",
+                 hello->rank, hello->host, size, size - 1);
+    else if (door->of_rank[hello->rank])
+        snprintf(reason, room,
+                 "a second rank %d came, from %s; the first is on %s; give each process its own "
+                 "RANK",
+                 hello->rank, hello->host, door->of_rank[hello->rank]->hello.host);
+    else if (hello->node < 0 || hello->node >= size)
+        snprintf(reason, room, "rank %d on %s has node number %d of %d ranks", hello->rank,
+                 hello->host, hello->node, size);
+    else
+        return 1;
+    return 0;
+}
+
+static void admit(struct ss_door *door, struct ss_slot *slot)
+{
+    char reason[SS_TCP_REASON];
+    struct ss_tcp_answer answer;
+    struct iovec part = {&answer, sizeof(answer)};
+    slot->hello.version[SS_TCP_NAME - 1] = slot->hello.host[SS_TCP_NAME - 1] = '\0';
+    if (!acceptable(door, slot, reason, sizeof(reason))) {
+        answer_and_refuse(door, slot, SS_TCP_REFUSED, reason);
+        return;
+    }
+    ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
+    ss_tcp_root_proof(door->key, &slot->hello, &slot->challenge, &answer, answer.bytes);
+    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof(answer)) {
+        refuse(door, slot, "it ended in the middle of the handshake");
+        return;
+    }
+    slot->state = SS_SLOT_IN;
+    door->of_rank[slot->hello.rank] = slot;
+    door->missing--;
+}
+
+static enum ss_status hello_came(struct ss_door *door, struct ss_slot *slot)
+{
+    struct iovec part = {&slot->challenge, sizeof(slot->challenge)};
+    SS_TRY(ss_tcp_challenge_fill(&slot->challenge));
+    slot->state = SS_SLOT_PROOF;
+    slot->have = 0;
+    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof(slot->challenge))
+        refuse(door, slot, "it ended in the middle of the handshake");
+    return SS_OK;
+}
+
+static void proof_came(struct ss_door *door, struct ss_slot *slot)
+{
+    unsigned char proof[SS_SHA256_BYTES];
+    /* The proof is of the bytes as they came; names get their ends after it. */
+    ss_tcp_rank_proof(door->key, &slot->hello, &slot->challenge, proof);
+    if (ss_digest_equal(proof, slot->proof))
+        admit(door, slot);
+    else
+        answer_and_refuse(door, slot, SS_TCP_UNPROVED,
+                          "its secret is another one; give all ranks of one run the same "
+                          "STARSTEP_SECRET");
+}
+
+/* The part of a hello that has come: 0 if it cannot become one, and then the slot is free. */
+static int hello_so_far(struct ss_door *door, struct ss_slot *slot)
+{
+    const struct ss_tcp_hello *hello = &slot->hello;
+    size_t n = slot->have < sizeof(hello->magic) ? slot->have : sizeof(hello->magic);
+    char reason[SS_TCP_REASON];
+    if (memcmp(hello->magic, SS_TCP_MAGIC, n) != 0) {
+        refuse(door, slot, "it is no rank: what it sent is not starstep's");
+        return 0;
+    }
+    if (slot->have < offsetof(struct ss_tcp_hello, rank) ||
+        (hello->protocol == SS_TCP_PROTOCOL && hello->bytes == sizeof(*hello)))
+        return 1;
+    snprintf(reason, sizeof(reason),
+             "it speaks protocol %u, rank 0 speaks %d; start the same program on all ranks of one "
+             "kind of processor",
+             hello->protocol, SS_TCP_PROTOCOL);
+    answer_and_refuse(door, slot, SS_TCP_UNPROVED, reason);
+    return 0;
+}
+
+/* A rank that is in has nothing to say before rank 0 says that all are here. */
+static enum ss_status rank_stirred(const struct ss_slot *slot)
+{
+    return ss_fail(SS_ERR_COMM,
+                   "start-up: rank %d (%s) ended before all ranks were here; its own message says "
+                   "why; ending all ranks",
+                   slot->hello.rank, slot->hello.host);
+}
+
+enum ss_status ss_door_readable(struct ss_door *door, struct ss_slot *slot)
+{
+    char *to = slot->state == SS_SLOT_HELLO ? (char *)&slot->hello : (char *)slot->proof;
+    size_t whole = slot->state == SS_SLOT_HELLO ? sizeof(slot->hello) : sizeof(slot->proof);
+    if (slot->state == SS_SLOT_IN)
+        return rank_stirred(slot);
+    ssize_t n = ss_tcp_receive_some(slot->fd, to + slot->have, whole - slot->have);
+    if (n < 0) {
+        refuse(door, slot,
+               slot->state == SS_SLOT_HELLO && slot->have == 0
+                   ? "it closed without a word"
+                   : "it ended in the middle of the handshake");
+        return SS_OK;
+    }
+    slot->have += (size_t)n;
+    if (slot->state == SS_SLOT_HELLO && !hello_so_far(door, slot))
+        return SS_OK;
+    if (slot->have < whole)
+        return SS_OK;
+    if (slot->state == SS_SLOT_HELLO)
+        return hello_came(door, slot);
+    proof_came(door, slot);
+    return SS_OK;
+}
+
+double ss_door_refuse_slow(struct ss_door *door, double now)
+{
+    double next = door->deadline;
+    char reason[SS_TCP_REASON];
+    for (int i = 0; i < door->nslots; i++) {
+        struct ss_slot *slot = &door->slots[i];
+        if (slot->state != SS_SLOT_HELLO && slot->state != SS_SLOT_PROOF)
+            continue;
+        if (now < slot->since + door->patience) {
+            next = fmin(next, slot->since + door->patience);
+            continue;
+        }
+        snprintf(reason, sizeof(reason), "it sent %zu of %zu bytes of the handshake in %.1f s",
+                 slot->have + (slot->state == SS_SLOT_PROOF ? sizeof(slot->hello) : 0),
+                 sizeof(slot->hello) + sizeof(slot->proof), now - slot->since);
+        refuse(door, slot, reason);
+    }
+    return next;
+}

@@ -1,0 +1,209 @@
+/* comm_tcp_frame.c: frames of one connection (contract in comm_tcp.h). Nothing here waits: what the
+ * kernel does not take or have now is gone on with when epoll says so. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "comm/comm_tcp.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/log.h"
+
+/* Bytes received from one peer before the others have their turn. */
+#define TURN_BYTES (4u << 20)
+
+static void begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *header,
+                        const void *payload)
+{
+    peer->out = *header;
+    peer->out_have = 0;
+    peer->out_from = payload;
+    peer->out_left = sizeof(*header) + header->bytes;
+}
+
+/* The most urgent thing to send; 0 if there is none. */
+static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    struct ss_tcp_header header = {0};
+    const char *data = NULL;
+    if (peer->abort_due) {
+        peer->abort_due = 0;
+        header.type = SS_TCP_ABORT;
+        header.bytes = strlen(tcp->abort_text);
+        data = tcp->abort_text;
+    } else if (tcp->ending) {
+        return 0;
+    } else if (peer->beat_due) {
+        peer->beat_due = 0;
+        peer->out_beat = ss_tcp_own_beat(tcp);
+        header.type = SS_TCP_BEAT;
+        header.bytes = sizeof(peer->out_beat);
+        data = (const char *)&peer->out_beat;
+    } else if (ss_tcp_next_data(tcp, peer, &header, &data)) {
+        header.type = SS_TCP_DATA;
+    } else if (peer->bye_due) {
+        peer->bye_due = 0;
+        header.type = SS_TCP_BYE;
+    } else {
+        return 0;
+    }
+    begin_frame(peer, &header, data);
+    return 1;
+}
+
+/* 1 when the frame is out, 0 when the kernel takes no more, -1 and errno. */
+static int send_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    while (peer->out_left > 0) {
+        size_t header_left = sizeof(peer->out) - peer->out_have;
+        struct iovec parts[2] = {{(char *)&peer->out + peer->out_have, header_left},
+                                 {(void *)peer->out_from, peer->out_left - header_left}};
+        ssize_t n = ss_tcp_send_some(peer->fd, parts, 2);
+        if (n <= 0)
+            return (int)n;
+        size_t of_header = (size_t)n < header_left ? (size_t)n : header_left;
+        peer->out_have += of_header;
+        peer->out_from += (size_t)n - of_header;
+        peer->out_left -= (size_t)n;
+    }
+    if (peer->out.type == SS_TCP_DATA && !tcp->ending)
+        ss_tcp_data_sent(tcp, peer, peer->out.bytes);
+    return 1;
+}
+
+int ss_tcp_try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    while (peer->out_left > 0 || next_frame(tcp, peer)) {
+        int sent = send_frame(tcp, peer);
+        if (sent <= 0)
+            return sent;
+    }
+    return 1;
+}
+
+static void watch_out(struct ss_tcp *tcp, struct ss_tcp_peer *peer, int wants)
+{
+    struct epoll_event event = {.events = EPOLLIN | (wants ? EPOLLOUT : 0u), .data.ptr = peer};
+    if (peer->wants_out == wants)
+        return;
+    peer->wants_out = wants;
+    if (epoll_ctl(tcp->epoll, EPOLL_CTL_MOD, peer->fd, &event) != 0)
+        ss_tcp_lost(tcp, peer, strerror(errno));
+}
+
+/* It has closed the connection after its BYE, as it should. */
+static void stop_watching(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    if (!peer->closed)
+        epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+    peer->closed = 1;
+    peer->bye_due = 0;
+    peer->out_left = 0;
+}
+
+void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    if (peer->closed)
+        return;
+    int sent = ss_tcp_try_push(tcp, peer);
+    if (sent >= 0) {
+        watch_out(tcp, peer, sent == 0);
+        return;
+    }
+    /* What the peer said before it went is the better reason. */
+    const char *why = strerror(errno);
+    ss_tcp_pull(tcp, peer);
+    if (!peer->gone)
+        ss_tcp_lost(tcp, peer, why);
+    stop_watching(tcp, peer);
+}
+
+/* A header is complete: where its payload goes. */
+static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    const struct ss_tcp_header *in = &peer->in;
+    char *to = NULL;
+    if (in->type == SS_TCP_BEAT && in->bytes == sizeof(peer->small.beat))
+        to = (char *)&peer->small.beat;
+    else if (in->type == SS_TCP_ABORT && in->bytes < sizeof(peer->small.text))
+        to = peer->small.text;
+    else if (in->type == SS_TCP_BYE && in->bytes == 0)
+        to = peer->small.text;
+    else if (in->type == SS_TCP_DATA)
+        to = ss_tcp_data_place(tcp, peer, in);
+    if (!to && in->type == SS_TCP_DATA)
+        ss_tcp_lost(tcp, peer, "it is in another collective; " SS_TCP_SAME_PROGRAM);
+    if (!to)
+        ss_tcp_lost(tcp, peer, "it sent what makes no sense");
+    peer->in_to = to;
+    peer->in_left = in->bytes;
+}
+
+static void take_beat(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    struct ss_watch_rank *of = &tcp->ranks[peer->rank];
+    struct ss_beat old = of->beat;
+    of->beat = peer->small.beat;
+    of->beat.what[SS_WATCH_WHAT - 1] = '\0';
+    ss_tcp_beat_received(tcp, peer, &old);
+}
+
+static void take_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    peer->in_have = 0;
+    switch (peer->in.type) {
+    case SS_TCP_BEAT:
+        take_beat(tcp, peer);
+        break;
+    case SS_TCP_DATA:
+        ss_tcp_data_received(tcp, peer, peer->in.bytes);
+        break;
+    case SS_TCP_BYE:
+        peer->gone = 1;
+        break;
+    default: /* abort */
+        peer->small.text[peer->in.bytes] = '\0';
+        peer->gone = 1; /* it needs not be told */
+        ss_fail(SS_ERR_COMM, "%s", peer->small.text);
+        ss_tcp_end(tcp, peer->small.text);
+    }
+}
+
+/* The next bytes of the frame: their number, 0 if none are there now. */
+static size_t receive(struct ss_tcp *tcp, struct ss_tcp_peer *peer, char *to, size_t bytes)
+{
+    ssize_t n = ss_tcp_receive_some(peer->fd, to, bytes);
+    if (n < 0 && !peer->gone)
+        ss_tcp_lost(tcp, peer, errno == ECONNRESET ? "its connection was closed" : strerror(errno));
+    if (n < 0) {
+        stop_watching(tcp, peer);
+        return 0;
+    }
+    if (n > 0)
+        tcp->ranks[peer->rank].heard_s = tcp->clock.now_s;
+    return (size_t)n;
+}
+
+void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+{
+    for (size_t taken = 0, n; taken < TURN_BYTES && !peer->closed; taken += n) {
+        if (peer->in_have < sizeof(peer->in)) {
+            n = receive(tcp, peer, (char *)&peer->in + peer->in_have,
+                        sizeof(peer->in) - peer->in_have);
+            peer->in_have += n;
+            if (peer->in_have == sizeof(peer->in))
+                take_header(tcp, peer);
+        } else {
+            n = receive(tcp, peer, peer->in_to, peer->in_left);
+            peer->in_to += n;
+            peer->in_left -= n;
+        }
+        if (n == 0)
+            return;
+        if (peer->in_have == sizeof(peer->in) && peer->in_left == 0)
+            take_frame(tcp, peer);
+    }
+}

@@ -1,0 +1,215 @@
+/* comm_tcp_thread.c: the thread that owns all connections: starts what is queued, moves frames,
+ * exchanges beats, and sleeps in epoll in between; and the two ways in which it ends. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/comm_tcp.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#define END_SECONDS 2.0 /* for telling the other ranks why the run ends */
+
+enum { EVENTS = 64 };
+
+struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp)
+{
+    const struct ss_tcp_op *oldest = tcp->under_way.first;
+    if (!oldest)
+        return ss_watch_describe(tcp->started, tcp->last_tag, NULL, 0, 0);
+    return ss_watch_describe(tcp->started, tcp->last_tag, &oldest->request, oldest->seq,
+                             tcp->clock.now_s - tcp->moved_s);
+}
+
+void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
+{
+    char text[SS_TCP_TEXT];
+    struct ss_beat own = ss_tcp_own_beat(tcp);
+    ss_watch_lost(&tcp->ranks[peer->rank], peer->rank, &own, tcp->clock.now_s, why, text,
+                  sizeof(text));
+    ss_fail(SS_ERR_COMM, "%s", text);
+    if (tcp->comm->rank == 0)
+        ss_tcp_end(tcp, text);
+    ss_tcp_end_own(tcp, text);
+}
+
+/* Read and drop what the peer still sends; closing a socket with unread data would take back what
+ * was sent to it. */
+static void drain(struct ss_tcp_peer *peer)
+{
+    char dropped[4096];
+    ssize_t n;
+    do
+        n = ss_tcp_receive_some(peer->fd, dropped, sizeof(dropped));
+    while (n > 0);
+    if (n < 0)
+        peer->gone = 1;
+}
+
+/* One round of telling the peers; returns how many have not ended yet. */
+static int tell_peers(struct ss_tcp *tcp, struct pollfd *fds)
+{
+    int left = 0;
+    for (int i = 0; i < tcp->npeers; i++) {
+        struct ss_tcp_peer *peer = &tcp->peers[i];
+        fds[i].fd = -1;
+        if (peer->gone)
+            continue;
+        int sent = ss_tcp_try_push(tcp, peer);
+        if (sent > 0)
+            shutdown(peer->fd, SHUT_WR);
+        if (sent >= 0)
+            drain(peer);
+        else
+            peer->gone = 1;
+        if (peer->gone)
+            continue;
+        fds[i] = (struct pollfd){.fd = peer->fd, .events = (short)(sent ? POLLIN : POLLOUT)};
+        left++;
+    }
+    return left;
+}
+
+void ss_tcp_end(struct ss_tcp *tcp, const char *text)
+{
+    double deadline = ss_seconds() + END_SECONDS, left;
+    struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof(*fds));
+    snprintf(tcp->abort_text, sizeof(tcp->abort_text), "%s", text);
+    tcp->ending = 1;
+    for (int i = 0; i < tcp->npeers; i++)
+        tcp->peers[i].abort_due = 1;
+    while (fds && tell_peers(tcp, fds) > 0 && (left = deadline - ss_seconds()) > 0)
+        poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
+    _exit(1);
+}
+
+void ss_tcp_end_own(struct ss_tcp *tcp, const char *text)
+{
+    char told[SS_TCP_TEXT], host[SS_WATCH_HOST] = "";
+    gethostname(host, sizeof(host) - 1);
+    snprintf(told, sizeof(told), "rank %d (%s) ended the run: %.800s", tcp->comm->rank, host, text);
+    ss_tcp_end(tcp, told);
+}
+
+static void push_all(struct ss_tcp *tcp)
+{
+    while (tcp->push_all) {
+        tcp->push_all = 0;
+        for (int i = 0; i < tcp->npeers; i++)
+            ss_tcp_push(tcp, &tcp->peers[i]);
+    }
+}
+
+/* Start what is queued. Returns 1 when the thread should end. */
+static int take_queue(struct ss_tcp *tcp)
+{
+    pthread_mutex_lock(&tcp->lock);
+    struct ss_tcp_op *op = tcp->queue.first;
+    int stop = tcp->stop, end = tcp->abort;
+    tcp->queue.first = NULL;
+    tcp->queue.end = &tcp->queue.first;
+    pthread_mutex_unlock(&tcp->lock);
+    if (end) {
+        char text[SS_TCP_TEXT];
+        memcpy(text, tcp->abort_text, sizeof(text));
+        ss_tcp_end_own(tcp, text);
+    }
+    if (op)
+        *tcp->under_way.end = op;
+    for (; op; op = op->next) {
+        op->seq = ++tcp->started;
+        tcp->last_tag = op->request.tag;
+        tcp->under_way.end = &op->next;
+    }
+    ss_tcp_begin(tcp);
+    return stop && !tcp->under_way.first;
+}
+
+static void send_beats(struct ss_tcp *tcp)
+{
+    for (int i = 0; i < tcp->npeers; i++)
+        tcp->peers[i].beat_due = 1;
+    tcp->push_all = 1;
+    push_all(tcp);
+}
+
+static void look_at_deadline(struct ss_tcp *tcp)
+{
+    char text[SS_TCP_TEXT];
+    struct ss_beat own = ss_tcp_own_beat(tcp);
+    if (!ss_watch_look(tcp->comm, tcp->ranks, &own, tcp->clock.now_s, text, sizeof(text)))
+        return;
+    ss_fail(SS_ERR_TIMEOUT, "%s", text);
+    if (tcp->comm->rank == 0)
+        ss_tcp_end(tcp, text);
+    ss_tcp_end_own(tcp, text);
+}
+
+/* Sleep until something happens, or for so long, and act on it. */
+static void handle_events(struct ss_tcp *tcp, double seconds)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(tcp->epoll, events, EVENTS, seconds > 0 ? (int)ceil(1e3 * seconds) : 0);
+    if (n < 0 && errno != EINTR) {
+        ss_fail(SS_ERR_LIBRARY, "epoll_wait: %s", strerror(errno));
+        ss_tcp_end_own(tcp, ss_log_last_error());
+    }
+    ss_watch_clock_advance(&tcp->clock);
+    for (int i = 0; i < n; i++) {
+        struct ss_tcp_peer *peer = events[i].data.ptr;
+        uint64_t times;
+        if (!peer) {
+            (void)!read(tcp->wake, &times, sizeof(times)); /* only to make it quiet */
+            continue;
+        }
+        ss_tcp_pull(tcp, peer);
+        ss_tcp_push(tcp, peer);
+    }
+}
+
+/* All ranks have passed the last barrier. Each says so and waits for the others' word: a connection
+ * closed too early would take back what is still on its way. */
+static void say_goodbye(struct ss_tcp *tcp)
+{
+    double deadline = ss_seconds() + tcp->comm->timeout_s;
+    for (int i = 0; i < tcp->npeers; i++)
+        tcp->peers[i].bye_due = 1;
+    tcp->push_all = 1;
+    for (;;) {
+        int here = 0;
+        push_all(tcp);
+        for (int i = 0; i < tcp->npeers; i++)
+            here += !tcp->peers[i].gone || tcp->peers[i].bye_due || tcp->peers[i].out_left > 0;
+        double left = deadline - ss_seconds();
+        if (here == 0 || left <= 0)
+            return;
+        handle_events(tcp, left);
+    }
+}
+
+void *ss_tcp_thread(void *arg)
+{
+    struct ss_tcp *tcp = arg;
+    tcp->clock.ns = ss_now_ns();
+    while (!take_queue(tcp)) {
+        push_all(tcp);
+        if (tcp->clock.now_s >= tcp->next_beat_s) {
+            tcp->next_beat_s = tcp->clock.now_s + tcp->beat_every_s;
+            send_beats(tcp);
+            look_at_deadline(tcp);
+        }
+        handle_events(tcp, tcp->next_beat_s - tcp->clock.now_s);
+    }
+    say_goodbye(tcp);
+    return NULL;
+}
