@@ -11,7 +11,7 @@ static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int worker
     static struct ss_runtime runtime;
     struct ss_placement placement;
     struct ss_runtime_gpu gpu = {.gpu = {.dtype = dtype}, .ordered = ordered};
-    OK(ss_placement_decide(SS_PLACEMENT_NO_COMPUTE, workers, 0, 1, &placement));
+    OK(ss_placement_decide_gpu(comm, workers, "", &placement));
     OK(ss_runtime_start(&runtime, &placement, &gpu));
     return &runtime;
 }

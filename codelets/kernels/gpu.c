@@ -4,6 +4,7 @@
  * makes it current first. Copies and zeroing run on the gpu's stream and wait for that stream only:
  * all streams of this program are non-blocking ones, which CUDA's own default stream does not order
  * with. */
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,22 @@ int ss_gpu_count(void)
         return 0;
     }
     return count;
+}
+
+enum ss_status ss_gpu_bus_id(int device, char *text, size_t bytes)
+{
+    SS_CUDA_TRY(cudaDeviceGetPCIBusId(text, (int)bytes, device));
+    for (char *c = text; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_name(int device, char *text, size_t bytes)
+{
+    struct cudaDeviceProp prop;
+    SS_CUDA_TRY(cudaGetDeviceProperties(&prop, device));
+    snprintf(text, bytes, "%s", prop.name);
+    return SS_OK;
 }
 
 /* Why cudaGetDeviceCount or cudaSetDevice failed, in words that help. */

@@ -40,6 +40,9 @@ enum ss_status ss_gpu_open(const struct ss_gpu_options *options, struct ss_gpu *
 void ss_gpu_close(struct ss_gpu *gpu); /* NULL is fine */
 /* Devices that this process may use; 0 also where there is no driver. Never fails. */
 int ss_gpu_count(void);
+/* Of one of these devices: where it is, "0000:1b:00.0" in lower case, and its name. */
+enum ss_status ss_gpu_bus_id(int device, char *text, size_t bytes);
+enum ss_status ss_gpu_name(int device, char *text, size_t bytes);
 
 enum ss_dtype ss_gpu_dtype(const struct ss_gpu *gpu);
 /* Channels of the input after padding: 8 for 2-byte formats, 4 for fp32. */

@@ -1,11 +1,13 @@
+/* placement.c: the cores of a rank whose CPU computes, and binding threads. */
 #include "runtime/placement.h"
 #include "core/log.h"
+#include "runtime/placement_gpu.h"
 
-#include <hwloc.h>
-#include <sched.h>
-#include <stdio.h>
+#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* One processing unit of every core in `set`, by OS index. */
 static int list_cores(hwloc_topology_t topology, hwloc_const_cpuset_t set, int *core)
@@ -70,9 +72,7 @@ enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int
         take_share(&p, local_rank, local_size);
 
     p.threads = threads ? threads : threads_from_environment();
-    if (threads == SS_PLACEMENT_NO_COMPUTE)
-        p.threads = 0;
-    else if (!p.threads)
+    if (!p.threads)
         p.threads = p.ncores;
     p.dedicated = p.ncores > p.threads ? p.ncores - p.threads : 0;
     p.workers = workers ? workers : p.dedicated > 8 ? 8 : p.dedicated > 1 ? p.dedicated : 1;
@@ -80,7 +80,7 @@ enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int
     return SS_OK;
 }
 
-static void bind_to(const struct ss_placement *p, int first, int count)
+void ss_placement_bind_cores(const struct ss_placement *p, int first, int count)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -92,17 +92,53 @@ static void bind_to(const struct ss_placement *p, int first, int count)
 void ss_placement_bind_compute(const struct ss_placement *p, int i)
 {
     if (p->threads <= p->ncores)
-        bind_to(p, i, 1);
+        ss_placement_bind_cores(p, i, 1);
     else
-        bind_to(p, 0, p->ncores);
+        ss_placement_bind_cores(p, 0, p->ncores);
 }
 
 void ss_placement_bind_service(const struct ss_placement *p)
 {
     if (p->dedicated)
-        bind_to(p, p->ncores - p->dedicated, p->dedicated);
+        ss_placement_bind_cores(p, p->ncores - p->dedicated, p->dedicated);
     else
-        bind_to(p, 0, p->ncores);
+        ss_placement_bind_cores(p, 0, p->ncores);
+}
+
+void ss_placement_bind_driver(const struct ss_placement *p)
+{
+    ss_placement_bind_cores(p, 0, 1);
+}
+
+/* Prefer memory of one NUMA node; another's is taken when that is full. Returns 1 if it does. */
+static int prefer_node(int node)
+{
+    unsigned long nodes[16] = {0};
+    const int bits = 8 * (int)sizeof *nodes;
+    int mode;
+    if (node < 0 || node >= 16 * bits)
+        return 0;
+    if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) != 0 || mode != MPOL_DEFAULT)
+        return 0;
+    nodes[node / bits] = 1UL << node % bits;
+    return syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes, sizeof nodes * 8) == 0;
+}
+
+void ss_placement_bind_main(const struct ss_placement *p, struct ss_thread_place *old)
+{
+    memset(old, 0, sizeof *old);
+    old->bound = sched_getaffinity(0, sizeof old->cores, &old->cores) == 0;
+    if (old->bound)
+        ss_placement_bind_cores(p, p->communication, 1);
+    old->policy = prefer_node(p->numa_node);
+}
+
+void ss_placement_restore(const struct ss_thread_place *old)
+{
+    if (old->bound)
+        (void)sched_setaffinity(0, sizeof old->cores, &old->cores);
+    if (old->policy)
+        (void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
 }
 
 void ss_placement_format(const struct ss_placement *p, int first, int count, char *text, int bytes)

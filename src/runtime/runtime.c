@@ -26,6 +26,14 @@ static void place_service(void *arg)
     ss_placement_bind_service(&rt->placement);
 }
 
+#ifdef HAVE_CUDA
+static void place_driver(void *arg)
+{
+    const struct ss_runtime *rt = arg;
+    ss_placement_bind_driver(&rt->placement);
+}
+#endif
+
 /* StarPU reads numbers of workers from the environment too; they are ours to decide. */
 static void fix_environment(const char *name, int value)
 {
@@ -144,9 +152,32 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
     for (unsigned i = 0; i < n; i++)
         service[i] = (unsigned)id[i];
     starpu_execute_on_specific_workers(place_service, rt, n, service, "place_service");
+    /* All lanes are workers of one thread. */
+    unsigned driver = (unsigned)starpu_worker_get_by_type(STARPU_CUDA_WORKER, SS_LANE_COMPUTE);
+    starpu_execute_on_specific_workers(place_driver, rt, 1, &driver, "place_driver");
+    ss_placement_bind_main(&rt->placement, &rt->main_thread);
     return SS_OK;
 }
 #endif
+
+enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,
+                                    struct ss_placement *out)
+{
+    char bus_id[SS_BUS_ID_BYTES] = "";
+    int count = 0;
+#ifdef HAVE_CUDA
+    count = ss_gpu_count();
+#endif
+    int chosen = ss_placement_pick_gpu(asked, ss_comm_local_rank(comm), count);
+#ifdef HAVE_CUDA
+    /* Without its place the GPU works all the same, only that its cores may be far. */
+    if (chosen < count && ss_gpu_bus_id(chosen, bus_id, sizeof bus_id) != SS_OK)
+        bus_id[0] = '\0';
+#endif
+    SS_TRY(ss_placement_decide_gpu(comm, workers, bus_id, out));
+    *device = chosen;
+    return SS_OK;
+}
 
 enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
                                 const struct ss_runtime_gpu *gpu)
@@ -176,6 +207,7 @@ void ss_runtime_stop(struct ss_runtime *rt)
     rt->gpu = NULL;
 #endif
     starpu_shutdown();
+    ss_placement_restore(&rt->main_thread);
     if (rt->cpu)
         ss_cpu_close(rt->cpu);
     rt->cpu = NULL;

@@ -22,6 +22,8 @@ struct ss_runtime {
     struct ss_lanes *lanes; /* of the GPU */
     int gpu_node;           /* StarPU's memory node of the GPU */
     struct ss_run run;
+    /* GPU: the thread that started this runtime, as it was before */
+    struct ss_thread_place main_thread;
 };
 
 /* The GPU of a run. */
@@ -29,6 +31,11 @@ struct ss_runtime_gpu {
     struct ss_gpu_options gpu;
     int ordered; /* see codelets/lane.h */
 };
+
+/* Choose this rank's GPU, asked for as by ss_placement_pick_gpu, and its cores. Collective. Errors:
+ * see ss_placement_decide_gpu. A GPU that is not there is left to ss_runtime_start to report. */
+enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,
+                                    struct ss_placement *out);
 
 /* Start StarPU with placement->workers service workers; gpu NULL: and the CPU computes. One runtime
  * per process at a time. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU).

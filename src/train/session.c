@@ -90,17 +90,24 @@ static const char *default_cache(char *path, size_t bytes)
     return path;
 }
 
+/* Who gets which cores, and which GPU. Collective. */
+static enum ss_status place(struct ss_session *s)
+{
+    const struct ss_train_options *o = s->options;
+    SS_TRY(ss_comm_check_equal(s->comm, "device that computes", s->device.gpu ? "GPU" : "CPU"));
+    if (!s->device.gpu)
+        return ss_placement_decide((int)o->threads, (int)o->workers, ss_comm_local_rank(s->comm),
+                                   ss_comm_local_size(s->comm), &s->placement);
+    SS_TRY(ss_runtime_place_gpu(s->comm, (int)o->workers, o->gpu, &s->gpu_device, &s->placement));
+    return ss_placement_bind_communication(&s->placement, s->comm);
+}
+
 /* Start StarPU with the device that computes. */
 static enum ss_status start_runtime(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
-    struct ss_placement placement;
-    int local_rank = ss_comm_local_rank(s->comm);
-    SS_TRY(ss_placement_decide(s->device.gpu ? SS_PLACEMENT_NO_COMPUTE : (int)o->threads,
-                               (int)o->workers, local_rank, ss_comm_local_size(s->comm),
-                               &placement));
     struct ss_runtime_gpu gpu = {
-        .gpu = {.device = o->gpu >= 0 ? (int)o->gpu : local_rank,
+        .gpu = {.device = s->gpu_device,
                 .dtype = s->device.dtype,
                 .tf32 = o->tf32,
                 .autotune = !o->no_autotune},
@@ -109,7 +116,7 @@ static enum ss_status start_runtime(struct ss_session *s)
     if (s->device.gpu)
         gpu.gpu.cache_file =
             o->gpu_cache ? o->gpu_cache : default_cache(s->gpu_cache, sizeof s->gpu_cache);
-    SS_TRY(ss_runtime_start(&s->runtime, &placement, s->device.gpu ? &gpu : NULL));
+    SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
 #ifdef HAVE_CUDA
     if (o->gpu_times)
@@ -190,6 +197,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
     SS_TRY(check_data(s));
     SS_TRY(check_batch(s));
+    SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
     return check_collectives(s);
 }

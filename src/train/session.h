@@ -15,6 +15,8 @@ struct ss_session {
     struct ss_graph *graph;
     struct ss_plan *plan;
     char gpu_cache[4096]; /* the runtime's GPU keeps a pointer to it */
+    struct ss_placement placement;
+    int gpu_device;
     struct ss_runtime runtime;
     int runtime_started;
     struct ss_exec *exec;

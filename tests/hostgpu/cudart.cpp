@@ -218,6 +218,18 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+    struct cudaDeviceProp p;
+    const cudaError_t error = cudaGetDeviceProperties(&p, device);
+    if (error != cudaSuccess)
+        return error;
+    if (!text || bytes < 13)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    snprintf(text, (size_t)bytes, "%04X:%02X:%02X.0", p.pciDomainID, p.pciBusID, p.pciDeviceID);
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     struct cudaDeviceProp p;
@@ -260,6 +272,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         return cudaSuccess;
     case cudaDevAttrCanMapHostMemory:
         *value = p.canMapHostMemory;
+        return cudaSuccess;
+    case cudaDevAttrComputeMode:
+        *value = cudaComputeModeDefault;
         return cudaSuccess;
     case cudaDevAttrManagedMemory:
     case cudaDevAttrConcurrentManagedAccess:
