@@ -408,6 +408,47 @@ START_TEST(unknown_gpu)
 }
 END_TEST
 
+/* The GPU is there, but attached to the whole machine. */
+START_TEST(gpu_without_a_place)
+{
+    struct node n;
+    load(&n, find("workstation"));
+    decide(&n, 1, UNBOUND);
+    snprintf(n.seat[0].bus_id, sizeof n.seat[0].bus_id, "0000:04:00.0");
+    ck_assert_ptr_nonnull(hwloc_get_pcidev_by_busidstring(n.topology, n.seat[0].bus_id));
+    ck_assert_int_eq(ss_placement_divide(n.topology, n.seat, 1, 0, 0, &n.placement[0]), SS_OK);
+    ck_assert_int_eq(n.placement[0].distance, SS_GPU_UNKNOWN);
+    ck_assert_int_eq(n.placement[0].ncores, 16);
+    hwloc_topology_destroy(n.topology);
+}
+END_TEST
+
+/* Memory that hwloc calls a GPU's is not the cores', whatever its number. */
+START_TEST(named_gpu_memory)
+{
+    struct node n;
+    hwloc_obj_t named = NULL;
+    load(&n, find("gh200"));
+    while ((named = hwloc_get_next_obj_by_type(n.topology, HWLOC_OBJ_NUMANODE, named)))
+        if (named->subtype && named->os_index == 12)
+            break;
+    ck_assert_ptr_nonnull(named);
+    hwloc_obj_t own = hwloc_get_numanode_obj_by_os_index(n.topology, 1);
+    ck_assert(hwloc_bitmap_isequal(own->cpuset, named->cpuset));
+    own->os_index = 12;
+    named->os_index = 1;
+    decide(&n, 4, UNBOUND);
+    ck_assert_int_eq(n.placement[1].numa_node, 12);
+    ck_assert_int_eq(n.placement[1].gpu_numa_node, 12);
+    own->subtype = named->subtype; /* as if the cores had no memory */
+    decide(&n, 4, UNBOUND);
+    own->subtype = NULL;
+    ck_assert_int_eq(n.placement[1].numa_node, -1);
+    ck_assert_int_eq(n.placement[0].numa_node, 0);
+    hwloc_topology_destroy(n.topology);
+}
+END_TEST
+
 START_TEST(choice_of_gpu)
 {
     ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 4), 3);
@@ -527,6 +568,8 @@ int main(void)
     tcase_add_test(t, narrow_before_wide);
     tcase_add_test(t, no_core_at_all);
     tcase_add_test(t, unknown_gpu);
+    tcase_add_test(t, gpu_without_a_place);
+    tcase_add_test(t, named_gpu_memory);
     tcase_add_test(t, choice_of_gpu);
     tcase_add_loop_test(t, lines, 0, sizeof printed / sizeof *printed);
     tcase_add_test(t, binding_threads);

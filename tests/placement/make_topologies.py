@@ -152,8 +152,9 @@ def laptop():
     t.write("laptop")
 
 
-def two_packages(name, gpus):
-    """Two packages of eight cores. gpus: the buses of those near each package."""
+def two_packages(name, gpus, lost=()):
+    """Two packages of eight cores. gpus: the buses of those near each package; lost: of those whose
+    place the firmware does not tell, which hwloc attaches to the whole machine."""
     t = Topology()
     t.open("Machine", list(range(16)), [0, 1], os_index=0)
     for package in range(2):
@@ -169,6 +170,10 @@ def two_packages(name, gpus):
             t.close()
             t.close()
         t.close()
+    for bus in lost:
+        t.host_bridge(0, bus - 1, bus)
+        t.device(f"0000:{bus:02x}:00.0", H100)
+        t.close()
     t.close()
     t.write(name)
 
@@ -177,4 +182,4 @@ gh200_node()
 h100_node()
 laptop()
 two_packages("nopci", [[], []])  # a container or virtual machine that hides its PCI bus
-two_packages("workstation", [[0x02], [0x01]])  # GPU 0 is on the second package
+two_packages("workstation", [[0x02], [0x01]], [0x04])  # GPU 0 is on the second package
