@@ -260,6 +260,8 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     static double data[2][5000];
     sem_t ended;
     sem_init(&ended, 0, 0);
+    printf("started\n");
+    fflush(stdout);
     for (uint64_t step = 1; step <= 300; step++) {
         if (step == 5 && ss_comm_rank(comm) == bad)
             return misbehave(comm, mode);

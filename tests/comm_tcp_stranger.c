@@ -61,8 +61,10 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
         strcpy(hello->version, "0.0.0");
     if (strcmp(mode, "outside") == 0)
         hello->rank = env->size;
-    if (strcmp(mode, "node") == 0)
+    if (strcmp(mode, "node") == 0) {
+        hello->rank = 2;
         hello->node = -1;
+    }
     if (ss_tcp_key(env, key) != SS_OK ||
         ss_tcp_send_all(fd, hello, sizeof(*hello), ss_seconds() + 20) != 0)
         return fail("cannot send");

@@ -14,6 +14,10 @@
  * strangers out who can connect; who can change packets on their way is not kept out, as with MPI
  * and NCCL.
  *
+ * The secret is STARSTEP_SECRET, in the environment of every rank. There is nothing to derive it
+ * from: what Slurm or torchrun gives to the ranks (numbers of job and step, hosts, ports) every
+ * other user of the cluster can ask for or guess.
+ *
  * All structs are sent as bytes; programs of another byte order see another protocol number. */
 #ifndef SS_COMM_COMM_TCP_HELLO_H
 #define SS_COMM_COMM_TCP_HELLO_H
