@@ -74,7 +74,8 @@ enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char 
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 
 /* Collective start-up check: all-reduce of known values at the given element counts, result
- * compared exactly. Errors: SS_ERR_COMM with the first wrong element. */
+ * compared exactly. Errors: SS_ERR_COMM with the first wrong element, or after the report that this
+ * backend has no sums of floats. */
 enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t ncounts);
 
 /* End every rank now: this rank's last error has been reported already. Does not return when there

@@ -123,7 +123,7 @@ enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t
     enum ss_status status = SS_OK;
     int any = 0;
     /* A rank that sees no error must still take part for those that do. */
-    for (size_t i = 0; i < ncounts; i++) {
+    for (size_t i = 0; i < ncounts && status != SS_ERR_UNSUPPORTED; i++) {
         enum ss_status one = verify_count(comm, counts[i]);
         status = status == SS_OK ? one : status;
     }
