@@ -1,6 +1,8 @@
 #include "codelets/allreduce.h"
 #include "codelets/report.h"
+#include "codelets/lane.h"
 #include "comm/comm.h"
+#include "comm/nccl.h"
 
 static void release(void *arg)
 {
@@ -40,9 +42,39 @@ static void cpu_start(void *buffers[], void *cl_arg)
     }
 }
 
+#ifdef HAVE_NCCL
+static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)
+{
+    const struct ss_plan_task *plan = d->task->plan;
+    struct ss_lanes *lanes = d->task->lanes;
+    struct ss_comm_tag tag = {d->args->step, plan->bucket};
+    if (plan->kind == SS_TASK_ALLREDUCE) {
+        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+        return ss_nccl_sum(lanes->nccl, grads->data, grads->bytes / sizeof(float), SS_DTYPE_F32,
+                           tag, stream);
+    }
+    struct ss_metrics *m = ss_role(d, SS_ROLE_METRICS);
+    if (atomic_load(&d->task->run->stop))
+        SS_TRY(ss_gpu_copy_async(&m->stop, lanes->one, sizeof m->stop, stream));
+    return ss_nccl_sum_f64(lanes->nccl, (double *)m, sizeof *m / sizeof(double), tag, stream);
+}
+
+static void cuda_sum(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMM, enqueue_sum);
+}
+
+static struct starpu_codelet gpu_codelet = SS_COMM_CODELET("allreduce_gpu", cuda_sum);
+#endif
+
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start);
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args)
 {
+#ifdef HAVE_NCCL
+    if (args->task->lanes && args->task->lanes->nccl)
+        return ss_task_submit(&gpu_codelet, args, sizeof *args);
+#endif
     return ss_task_submit(&codelet, args, sizeof *args);
 }

@@ -4,6 +4,9 @@
  * thread says so, and no worker waits meanwhile. The token, written by every collective, gives all
  * ranks the same order.
  *
+ * Over GPUs it is enqueued on the communication lane's stream (lane.h) and watched by the
+ * communication thread; the task ends as any other of a lane does.
+ *
  * grads (floats of the bucket, padding included) in place; metrics (struct ss_metrics) in place.
  * The task's context is the struct ss_comm. */
 #ifndef SS_CODELETS_ALLREDUCE_H

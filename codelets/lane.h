@@ -24,6 +24,8 @@ struct ss_lanes {
     struct ss_gpu *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
+    struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
+    double *one;                     /* pinned; with nccl */
     struct ss_lane_times *times;     /* NULL: tasks are not timed */
 };
 

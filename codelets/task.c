@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ss_worker_classes classes = {.compute = -1, .copy = -1};
+static struct ss_worker_classes classes = {.compute = -1, .comm = -1, .copy = -1};
 
 int ss_no_nodes[SS_PLAN_MAX_ACCESSES] = {
     [0 ... SS_PLAN_MAX_ACCESSES - 1] = STARPU_SPECIFIC_NODE_NONE,
@@ -27,6 +27,13 @@ int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl)
     (void)task;
     (void)nimpl;
     return (int)worker == classes.compute;
+}
+
+int ss_can_communicate(unsigned worker, struct starpu_task *task, unsigned nimpl)
+{
+    (void)task;
+    (void)nimpl;
+    return (int)worker == classes.comm;
 }
 
 int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl)
@@ -65,7 +72,7 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
         free(copy);
         return ss_fail_memory("a StarPU task", args_bytes);
     }
-    if (codelet->can_execute == ss_can_compute && classes.asynchronous)
+    if (codelet->can_execute != ss_can_serve && classes.asynchronous)
         codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
     memcpy(copy, args, args_bytes);
     task->cl = codelet;

@@ -89,16 +89,18 @@ static inline void *ss_role(const struct ss_task_data *d, int role)
     return r ? r->data : NULL;
 }
 
-/* Which StarPU worker computes and which copies (-1: none); all other CPU workers are service
- * workers. asynchronous: the compute worker is a GPU's and its tasks end when the GPU has run them
- * (else: when they are enqueued). Set once by the runtime before the first task. */
+/* Which StarPU worker computes, which sums over GPUs and which copies (-1: none); all other CPU
+ * workers are service workers. asynchronous: the compute worker is a GPU's and its tasks end when
+ * the GPU has run them (else: when they are enqueued). Set once by the runtime before the first
+ * task. */
 struct ss_worker_classes {
-    int compute, copy;
+    int compute, comm, copy;
     int asynchronous;
 };
 void ss_set_worker_classes(struct ss_worker_classes classes);
 /* For starpu_codelet.can_execute. */
 int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl);
+int ss_can_communicate(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl);
 
@@ -121,6 +123,13 @@ extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
 #define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
     {                                                                                              \
         .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve,                                      \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
+        .name = codelet_name,                                                                      \
+    }
+/* ... for the communication worker of a GPU, ... */
+#define SS_COMM_CODELET(codelet_name, cuda_func)                                                   \
+    {                                                                                              \
+        .cuda_funcs = {cuda_func}, .can_execute = ss_can_communicate,                              \
         .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
         .name = codelet_name,                                                                      \
     }

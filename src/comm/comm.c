@@ -224,6 +224,24 @@ enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, s
     return start_sum(comm, SS_COMM_SUM_F64, data, count, tag, done, arg);
 }
 
+enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
+                             ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_WATCHED,
+                                      .what = what,
+                                      .tag = tag,
+                                      .poll = poll,
+                                      .poll_arg = poll_arg,
+                                      .done = done,
+                                      .arg = arg};
+    if (strcmp(comm->ops->name, "tcp") == 0)
+        return ss_fail(
+            SS_ERR_UNSUPPORTED,
+            "sums over GPUs need MPI: the backend \"tcp\" does not watch them yet; start "
+            "the ranks with mpiexec or srun --mpi=pmix");
+    return start(comm, &request);
+}
+
 static void post(void *semaphore)
 {
     sem_post(semaphore);

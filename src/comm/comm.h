@@ -58,6 +58,15 @@ enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, si
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
 
+/* Something else that every rank begins in the same order and that ends by itself, such as a sum on
+ * GPUs: watched like a collective, with the same deadline and messages. poll is called from the
+ * communication thread until it returns 1 (ended well: `done` is called) or below 0 (failed, and
+ * reported: all ranks are ended). Of a single rank, poll is called from here until it has ended.
+ * what NULL: named by the tag. */
+typedef int (*ss_comm_poll_fn)(void *arg);
+enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
+                             ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg);
+
 /* Blocking, with the deadline; only while no started collective is under way. `what` names it in
  * messages ("broadcast of the initial weights"). */
 enum ss_status ss_comm_bcast(struct ss_comm *comm, void *data, size_t bytes, int root,

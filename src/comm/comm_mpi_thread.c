@@ -78,6 +78,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
         return MPI_Ibcast(data, n, MPI_BYTE, r->root, mpi->world, request);
     case SS_COMM_GATHER: /* always one part */
         return MPI_Igather(data, n, MPI_BYTE, r->gathered, n, MPI_BYTE, 0, mpi->world, request);
+    case SS_COMM_WATCHED: /* never comes here */
     case SS_COMM_BARRIER:
         break;
     }
@@ -103,7 +104,9 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     op->started_s = mpi->clock.now_s;
     op->next = NULL;
     mpi->last_tag = op->request.tag;
-    if (ss_mpi_sum_fits(mpi->comm, &op->request))
+    if (op->request.kind == SS_COMM_WATCHED)
+        op->nparts = 0;
+    else if (ss_mpi_sum_fits(mpi->comm, &op->request))
         check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
     else
         check(mpi, "collective", start_parts(mpi, op), &op->request);
@@ -128,6 +131,22 @@ static int start_queued(struct ss_mpi *mpi)
     return any;
 }
 
+/* 1 when op has ended (or its first half has). */
+static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    const struct ss_comm_request *r = &op->request;
+    int ended = 0;
+    if (r->kind == SS_COMM_WATCHED) {
+        ended = r->poll(r->poll_arg);
+        if (ended < 0)
+            ss_mpi_abort(mpi->comm);
+    } else {
+        check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),
+              r);
+    }
+    return ended;
+}
+
 /* Test everything under way and finish what has ended; 1 if something ended or moved. */
 static int test_all(struct ss_mpi *mpi)
 {
@@ -135,9 +154,7 @@ static int test_all(struct ss_mpi *mpi)
     int any = 0;
     for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
         struct ss_mpi_op *op = *link;
-        int ended = 0;
-        check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),
-              &op->request);
+        int ended = test(mpi, op);
         if (ended && op->half == 1) {
             check(mpi, "all-reduce", ss_mpi_sum_gather(mpi, op), &op->request);
             any = 1;

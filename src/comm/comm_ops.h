@@ -15,6 +15,7 @@ enum ss_comm_kind {
     SS_COMM_BCAST,  /* count bytes from root */
     SS_COMM_GATHER, /* count bytes of each rank to `gathered` on rank 0, by rank */
     SS_COMM_BARRIER,
+    SS_COMM_WATCHED, /* no data: poll says when it has ended */
 };
 
 struct ss_comm_request {
@@ -25,6 +26,8 @@ struct ss_comm_request {
     int root;         /* BCAST only */
     const char *what; /* names it in messages; NULL: named by the tag */
     struct ss_comm_tag tag;
+    ss_comm_poll_fn poll; /* WATCHED only */
+    void *poll_arg;
     ss_comm_done_fn done;
     void *arg;
 };

@@ -22,3 +22,8 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_mpi_sum.c src/comm/comm_mpi_sum.h \
 	src/comm/comm_mpi_thread.c src/comm/comm_mpi_thread.h
 endif
+
+if HAVE_NCCL
+libstarstep_la_SOURCES += src/comm/nccl.c
+endif
+libstarstep_la_SOURCES += src/comm/nccl.h

@@ -370,30 +370,41 @@ static void lower_scaled_updates(struct lowerer *lo)
         touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
-/* The step's metrics to all ranks' sum and the report. */
+static void lower_reduce_metrics(struct lowerer *lo, enum ss_role role, enum ss_space space)
+{
+    struct ss_plan_task *t =
+        add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
+    if (!t)
+        return;
+    touch(t, role, space, 0, SS_READ_WRITE);
+    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+}
+
+/* The step's metrics to all ranks' sum and the report. Summed where gradients are: one order of
+ * collectives, and none of it waits for the host. */
 static void lower_metrics(struct lowerer *lo)
 {
-    enum ss_space host = SS_SPACE_METRICS;
+    enum ss_space space = SS_SPACE_METRICS;
     enum ss_role role = SS_ROLE_METRICS;
-    struct ss_plan_task *t;
-    if (lo->plan->options.device) {
-        t = add_task(lo, SS_TASK_FETCH, "fetch metrics", PRIORITY_COMM);
+    int on_device = lo->plan->options.device && lo->plan->options.device_sums;
+    if (on_device)
+        lower_reduce_metrics(lo, role, space);
+    if (lo->plan->options.device && lo->status == SS_OK) {
+        struct ss_plan_task *t = add_task(lo, SS_TASK_FETCH, "fetch metrics", PRIORITY_COMM);
         if (!t)
             return;
         touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
         touch(t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
-        host = SS_SPACE_FETCHED;
+        space = SS_SPACE_FETCHED;
         role = SS_ROLE_FETCHED;
     }
-    t = add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
+    if (!on_device && lo->status == SS_OK)
+        lower_reduce_metrics(lo, role, space);
+    struct ss_plan_task *t =
+        lo->status == SS_OK ? add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT) : NULL;
     if (!t)
         return;
-    touch(t, role, host, 0, SS_READ_WRITE);
-    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
-    t = add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT);
-    if (!t)
-        return;
-    touch(t, role, host, 0, SS_READ);
+    touch(t, role, space, 0, SS_READ);
     touch(t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
 }
 

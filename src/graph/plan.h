@@ -35,6 +35,7 @@ struct ss_plan_options {
      * fetched. */
     int device;
     int input_block;  /* device only */
+    int device_sums;  /* device only: metrics are summed over ranks there, before they are fetched */
     int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out
                        */
 };

@@ -64,6 +64,12 @@ enum ss_status ss_exec_get_param(struct ss_exec *exec, int i, float *plain);
 enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
 
+struct ss_nccl;
+/* Sum gradients and metrics over GPUs from now on, after a check that sums come out right at every
+ * bucket's size. Before the first step; of plans with device_sums. nccl is closed before the
+ * executor is destroyed. Collective. */
+enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
+
 /* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. */
 enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out);
 

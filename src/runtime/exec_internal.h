@@ -41,6 +41,7 @@ struct ss_exec {
     struct region *staged;   /* per slot; GPU */
     struct region *fetched;  /* per slot; GPU */
     struct region log, token, scaler;
+    struct region one; /* with several GPUs: the number, for a copy */
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
     struct ss_sgd sgd;

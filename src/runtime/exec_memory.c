@@ -3,6 +3,7 @@
 #include "codelets/kernels/elementwise_cuda.h"
 #include "codelets/kernels/scaler_cuda.h"
 #include "codelets/lane.h"
+#include "comm/nccl.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/exec_internal.h"
@@ -161,7 +162,10 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
 #endif
     if (!e->options.training)
         return SS_OK;
-    SS_TRY(new_region(e, &e->grads[k], bytes, "gradients"));
+    if (plan->options.device_sums)
+        SS_TRY(new_shared_region(e, &e->grads[k], bytes, "gradients"));
+    else
+        SS_TRY(new_region(e, &e->grads[k], bytes, "gradients"));
     /* Without momentum the handle still orders updates, over an empty region. */
     return new_region(e, &e->momentum[k], e->options.momentum > 0 ? bytes : 1, "momentum");
 }
@@ -260,6 +264,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     drop_region(e, &e->log);
     drop_region(e, &e->token);
     drop_region(e, &e->scaler);
+    drop_region(e, &e->one);
     if (e->slot_memory)
         free_host(e, e->slot_memory);
 }
@@ -381,6 +386,39 @@ enum ss_status ss_exec_broadcast_running(struct ss_exec *e)
             SS_TRY(broadcast(e, &e->running[i].r, "broadcast of running statistics"));
     return SS_OK;
 }
+
+#ifdef HAVE_NCCL
+enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
+{
+    const struct region *largest = &e->grads[0];
+    size_t *counts = calloc((size_t)e->plan->nbuckets, sizeof *counts);
+    if (!counts)
+        return ss_fail_memory("bucket sizes", (size_t)e->plan->nbuckets * sizeof *counts);
+    ss_exec_bucket_counts(e, counts);
+    enum ss_status status = SS_OK;
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        if (e->grads[k].r.bytes > largest->r.bytes)
+            largest = &e->grads[k];
+        if (status == SS_OK && e->options.training)
+            status = ss_nccl_register(nccl, e->grads[k].r.data, e->grads[k].r.bytes);
+    }
+    if (status == SS_OK && e->options.training)
+        status = ss_nccl_verify(nccl, e->gpu, largest->r.data, counts, (size_t)e->plan->nbuckets);
+    free(counts);
+    /* Between parameters nobody writes; what lies there is summed again each step. */
+    if (status == SS_OK && e->options.training)
+        status = ss_gpu_zero_async(largest->r.data, largest->r.bytes, ss_gpu_stream(e->gpu));
+    if (status == SS_OK)
+        status = ss_gpu_synchronize(e->gpu);
+    SS_TRY(status);
+    const double one = 1;
+    SS_TRY(new_host_region(e, &e->one, sizeof one, "a number"));
+    memcpy(e->one.r.data, &one, sizeof one);
+    e->options.runtime->lanes->one = e->one.r.data;
+    e->options.runtime->lanes->nccl = nccl;
+    return SS_OK;
+}
+#endif
 
 static uint64_t hash_words(uint64_t h, const void *data, size_t bytes)
 {

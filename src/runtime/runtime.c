@@ -94,7 +94,7 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     unsigned compute = (unsigned)id[0], service[STARPU_NMAXWORKERS];
     for (unsigned i = 1; i < n; i++)
         service[i - 1] = (unsigned)id[i];
-    ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .copy = -1});
+    ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .comm = -1, .copy = -1});
     starpu_execute_on_specific_workers(place_compute, rt, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
     return SS_OK;
@@ -111,14 +111,17 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                        "build StarPU with --with-cuda-dir and without --enable-blocking-drivers",
                        n, (int)SS_LANE_COUNT);
     SS_TRY(ss_gpu_open(&gpu->gpu, &rt->gpu));
+    rt->device = gpu->gpu.device;
     rt->gpu_node = (int)starpu_worker_get_memory_node((unsigned)id[SS_LANE_COMPUTE]);
     rt->lanes = calloc(1, sizeof *rt->lanes);
     if (!rt->lanes)
         return ss_fail_memory("lanes", sizeof *rt->lanes);
     rt->lanes->gpu = rt->gpu;
     rt->lanes->ordered = gpu->ordered;
-    ss_set_worker_classes((struct ss_worker_classes){
-        .compute = id[SS_LANE_COMPUTE], .copy = id[SS_LANE_COPY], .asynchronous = !gpu->ordered});
+    ss_set_worker_classes((struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
+                                                     .comm = id[SS_LANE_COMM],
+                                                     .copy = id[SS_LANE_COPY],
+                                                     .asynchronous = !gpu->ordered});
     SS_TRY(ss_gpu_stream_create(rt->gpu, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
     return ss_gpu_stream_create(rt->gpu, 1, &rt->lanes->stream[SS_LANE_COMM]);
 }

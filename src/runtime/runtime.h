@@ -21,6 +21,7 @@ struct ss_runtime {
     struct ss_gpu *gpu;
     struct ss_lanes *lanes; /* of the GPU */
     int gpu_node;           /* StarPU's memory node of the GPU */
+    int device;             /* CUDA's index of it */
     struct ss_run run;
     /* GPU: the thread that started this runtime, as it was before */
     struct ss_thread_place main_thread;

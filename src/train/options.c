@@ -98,6 +98,10 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
     n = add(t, n,
             (struct ss_option){"gpu", SS_OPT_INT, &o->gpu, -1, 1024, "N",
                                "which GPU; -1: by the rank's number on its node"});
+    n = add(t, n,
+            (struct ss_option){
+                "nccl-ctas", SS_OPT_INT, &o->nccl_ctas, 0, 64, "N",
+                "several GPUs: blocks that a sum may take from compute; 0: NCCL's choice"});
     n = add(
         t, n,
         (struct ss_option){"gpu-mode", SS_OPT_STRING, &o->gpu_mode, 0, 0, "NAME",
@@ -261,6 +265,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .channel_block = device->gpu ? 0 : channel_block,
                                       .dtype = device->dtype,
                                       .device = device->gpu,
+                                      .device_sums = device->gpu && device->sums,
                                       .input_block = ss_gpu_input_block(device->dtype),
                                       .loss_scaling = device->gpu && device->dtype == SS_DTYPE_F16,
                                       .bucket_mb = o->bucket_mb,

@@ -18,7 +18,7 @@ struct ss_train_options {
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
     double bucket_mb, first_bucket_mb, dropout, timeout;
     double init_scale;
-    long scale_interval, gpu; /* -1: by the local rank */
+    long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune;
 };
 
@@ -34,7 +34,8 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, i
 
 /* Where and in which format steps compute. */
 struct ss_train_device {
-    int gpu; /* 0: CPU */
+    int gpu;  /* 0: CPU */
+    int sums; /* over several GPUs; the session's to set */
     enum ss_dtype dtype;
 };
 /* From --device and --precision; "auto" takes a GPU where this process may use one. Errors:

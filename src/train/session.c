@@ -26,17 +26,20 @@ enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, con
 /* Ranks on GPUs need collectives on GPUs. */
 static enum ss_status check_device(struct ss_session *s)
 {
-    if (!s->device.gpu || ss_comm_size(s->comm) == 1)
+    s->device.sums = s->device.gpu && ss_comm_size(s->comm) > 1;
+#ifndef HAVE_NCCL
+    if (!s->device.sums)
         return SS_OK;
     if (strcmp(s->options->device, "auto") || s->device.dtype != SS_DTYPE_F32)
         return ss_fail(
             SS_ERR_UNSUPPORTED,
-            "GPUs on %d ranks: this build has no collectives between GPUs; use one rank, "
-            "or --device cpu --precision fp32",
+            "GPUs on %d ranks: this build has no NCCL; configure it with --with-nccl, use "
+            "one rank, or --device cpu --precision fp32",
             ss_comm_size(s->comm));
     if (ss_comm_rank(s->comm) == 0)
-        ss_warn("computing on CPU cores: this build has no collectives between GPUs");
-    s->device.gpu = 0;
+        ss_warn("computing on CPU cores: this build has no NCCL to sum over GPUs");
+    s->device.gpu = s->device.sums = 0;
+#endif
     return SS_OK;
 }
 
@@ -162,6 +165,13 @@ static enum ss_status start(struct ss_session *s, int training, struct ss_report
     return ss_state_init(s->exec, s->plan, (uint64_t)o->seed);
 }
 
+static enum ss_status start_from_rank_0(struct ss_session *s)
+{
+    SS_TRY(ss_exec_broadcast_params(s->exec));
+    return ss_comm_bcast(s->comm, &s->batches, sizeof s->batches, 0,
+                         "broadcast of the batch count");
+}
+
 /* Layouts agree, the collective adds correctly at every size used, and all start from one state. */
 static enum ss_status check_collectives(struct ss_session *s)
 {
@@ -170,6 +180,15 @@ static enum ss_status check_collectives(struct ss_session *s)
     char text[32];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)ss_exec_layout_hash(s->exec));
     SS_TRY(ss_comm_check_equal(s->comm, "parameter layout (processor kind, oneDNN version)", text));
+#ifdef HAVE_NCCL
+    if (s->device.sums) {
+        const struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
+                                                .device = s->runtime.device};
+        SS_TRY(ss_nccl_open(s->comm, &options, &s->nccl));
+        SS_TRY(ss_exec_use_nccl(s->exec, s->nccl));
+        return start_from_rank_0(s);
+    }
+#endif
     size_t *counts = calloc((size_t)s->plan->nbuckets, sizeof *counts);
     if (!counts)
         return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
@@ -177,9 +196,7 @@ static enum ss_status check_collectives(struct ss_session *s)
     enum ss_status status = ss_comm_verify(s->comm, counts, (size_t)s->plan->nbuckets);
     free(counts);
     SS_TRY(status);
-    SS_TRY(ss_exec_broadcast_params(s->exec));
-    return ss_comm_bcast(s->comm, &s->batches, sizeof s->batches, 0,
-                         "broadcast of the batch count");
+    return start_from_rank_0(s);
 }
 
 enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,
@@ -204,6 +221,9 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
 
 void ss_session_close(struct ss_session *s)
 {
+#ifdef HAVE_NCCL
+    ss_nccl_close(s->nccl); /* knows the executor's memory */
+#endif
     if (s->exec)
         ss_exec_destroy(s->exec);
     if (s->runtime_started)

@@ -3,6 +3,7 @@
 #ifndef SS_TRAIN_SESSION_H
 #define SS_TRAIN_SESSION_H
 
+#include "comm/nccl.h"
 #include "data/sampler.h"
 #include "runtime/exec.h"
 #include "train/options.h"
@@ -20,9 +21,10 @@ struct ss_session {
     struct ss_runtime runtime;
     int runtime_started;
     struct ss_exec *exec;
-    int batch;        /* per rank */
-    int64_t batches;  /* num_batches_tracked so far */
-    uint32_t *sample; /* room for one batch's sample indices */
+    struct ss_nccl *nccl; /* NULL: one rank, or CPUs */
+    int batch;            /* per rank */
+    int64_t batches;      /* num_batches_tracked so far */
+    uint32_t *sample;     /* room for one batch's sample indices */
 };
 
 /* Build everything; training 0 leaves out the training set and gradients. After an error the

@@ -1,0 +1,46 @@
+/* Sums over GPUs with NCCL: one communicator per job, one GPU per rank. The ranks find each other,
+ * are watched and are ended by a struct ss_comm (comm.h), the control side; gradients go over NCCL.
+ *
+ * Every sum is enqueued on the caller's stream and watched until the GPU has done it: a sum that is
+ * late ends every rank with the message of comm.h (rank, host, step, bucket, age). */
+#ifndef SS_COMM_NCCL_H
+#define SS_COMM_NCCL_H
+
+#include "codelets/kernels/gpu.h"
+#include "comm/comm.h"
+
+struct ss_nccl;
+
+struct ss_nccl_options {
+    int ctas;   /* thread blocks that NCCL may use at most; 0: its own choice */
+    int device; /* CUDA's index of this rank's GPU, which is current */
+};
+
+/* Collective. Refuses two ranks on one GPU. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
+ * NCCL before 2.14), SS_ERR_COMM, SS_ERR_INVALID. `control` outlives it; the caller closes it. */
+enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_options *options,
+                            struct ss_nccl **out);
+/* Collective, while no sum is under way. NULL is fine. */
+void ss_nccl_close(struct ss_nccl *nccl);
+/* "NCCL 2.28.9"; "none". A constant string. */
+const char *ss_nccl_library(void);
+
+/* Enqueue the in-place sum over all ranks of `count` elements of device memory. All ranks enqueue
+ * the same sums in the same order. One thread at a time. Errors: SS_ERR_COMM. */
+enum ss_status ss_nccl_sum(struct ss_nccl *nccl, void *data, size_t count, enum ss_dtype dtype,
+                           struct ss_comm_tag tag, ss_stream stream);
+
+/* The same for doubles: a step's metrics. */
+enum ss_status ss_nccl_sum_f64(struct ss_nccl *nccl, double *data, size_t count,
+                               struct ss_comm_tag tag, ss_stream stream);
+
+/* Tell NCCL of memory that will be summed again and again; faster where it supports that, else
+ * nothing. Until ss_nccl_close. Collective. */
+enum ss_status ss_nccl_register(struct ss_nccl *nccl, void *data, size_t bytes);
+
+/* Collective start-up check, as ss_comm_verify: known values at the given element counts, on data,
+ * device memory of the largest count, whose content is lost. */
+enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_gpu *gpu, float *data,
+                              const size_t *counts, size_t ncounts);
+
+#endif
