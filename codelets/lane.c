@@ -114,6 +114,7 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
     if (lane == SS_LANE_COMPUTE)
         SS_TRY(ss_gpu_set_stream(lanes->gpu, stream));
     struct timed *timed = next_timed(d, lane);
+    ss_gpu_forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
     if (timed)

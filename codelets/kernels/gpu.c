@@ -238,6 +238,11 @@ enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms)
     return SS_OK;
 }
 
+void ss_gpu_forget_errors(void)
+{
+    cudaGetLastError();
+}
+
 enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));

@@ -66,6 +66,9 @@ enum ss_status ss_gpu_record(ss_event event, ss_stream stream);
 enum ss_status ss_gpu_wait(ss_stream stream, ss_event event);
 /* Milliseconds between two recorded and completed events. */
 enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms);
+/* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that may
+ * be refused), which the next launch would report as its own. */
+void ss_gpu_forget_errors(void);
 /* Block until all work of the device is done; reports errors of kernels. */
 enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu);
 
