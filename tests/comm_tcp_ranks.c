@@ -1,8 +1,8 @@
 /* comm_tcp_ranks.c: what every rank does in tests/test_comm_tcp.sh.
  *
  *     comm_tcp_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (kill, stop, absent, abort,
- *                                            leave, cut, other) or at the start (mismatch); steps:
- * nobody Exit code 0 when everything held. */
+ *                                            leave, cut, fails, endless, other) or at the start
+ * (mismatch); steps: nobody Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -198,6 +198,46 @@ static int many(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
+/* Something that ends by itself, on each rank at another time. */
+struct watched {
+    int asked, needed, ended;
+};
+
+static int ask(void *arg)
+{
+    struct watched *w = arg;
+    return w->needed >= 0 ? ++w->asked >= w->needed : -1;
+}
+
+static void note_end(void *arg)
+{
+    struct watched *w = arg;
+    w->ended = w->asked == w->needed;
+    atomic_fetch_add(&many_ended, 1);
+}
+
+/* Sums on GPUs, say, with collectives between them: in this order on all ranks. */
+static int watched(struct ss_comm *comm)
+{
+    static struct watched all[MANY];
+    int rank = ss_comm_rank(comm), size = ss_comm_size(comm);
+    for (int k = 0; k < MANY; k++) {
+        struct ss_comm_tag tag = {1, k};
+        all[k].needed = 1 + (k * 7 + rank * 13) % 40;
+        REQUIRE(ss_comm_watch(comm, tag, NULL, ask, &all[k], note_end, &all[k]) == SS_OK);
+        double one = rank;
+        if (k % 4 == 0)
+            REQUIRE(ss_comm_allreduce_f64(comm, &one, 1, "sum") == SS_OK);
+        REQUIRE(k % 4 != 0 || one == size * (size - 1) / 2);
+        REQUIRE(k % 4 != 0 || all[k].ended);
+    }
+    REQUIRE(ss_comm_barrier(comm, "barrier") == SS_OK);
+    REQUIRE(atomic_load(&many_ended) == MANY);
+    for (int k = 0; k < MANY; k++)
+        REQUIRE(all[k].ended);
+    return EXIT_SUCCESS;
+}
+
 /* Hundreds of megabytes; the last rank comes late to the second, by more than what fits into any
  * buffer between. */
 static int large(struct ss_comm *comm)
@@ -251,6 +291,13 @@ static int misbehave(struct ss_comm *comm, const char *mode)
         cut_connections();
         pause(); /* the communication thread ends the process */
     }
+    struct ss_comm_tag tag = {5, 0};
+    static struct watched fails = {0, -1, 0};
+    if (strcmp(mode, "fails") == 0) {
+        ss_fail(SS_ERR_COMM, "the GPU is gone");
+        ss_comm_watch(comm, tag, NULL, ask, &fails, note_end, &fails);
+        pause(); /* the communication thread ends the process */
+    }
     double other[3] = {0};
     return ss_comm_bcast(comm, other, sizeof(other), 0, "something else") == SS_OK;
 }
@@ -261,13 +308,19 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     static double data[2][5000];
     sem_t ended;
     sem_init(&ended, 0, 0);
+    static struct watched watch = {0, 1, 0};
     printf("started\n");
     fflush(stdout);
     for (uint64_t step = 1; step <= 300; step++) {
-        if (step == 5 && ss_comm_rank(comm) == bad)
+        struct ss_comm_tag tag = {step, 0};
+        if (step == 5 && strcmp(mode, "endless") == 0) {
+            watch.needed = ss_comm_rank(comm) == bad ? 1 << 30 : 3;
+            REQUIRE(ss_comm_watch(comm, tag, NULL, ask, &watch, post, &ended) == SS_OK);
+            sem_wait(&ended);
+        } else if (step == 5 && ss_comm_rank(comm) == bad)
             return misbehave(comm, mode);
         for (int b = 0; b < 2; b++) {
-            struct ss_comm_tag tag = {step, b};
+            tag.bucket = b;
             REQUIRE(ss_comm_allreduce_start_f64(comm, data[b], 5000, tag, post, &ended) == SS_OK);
         }
         sem_wait(&ended);
@@ -306,6 +359,8 @@ int main(int argc, char **argv)
         rc = bits(comm);
     } else if (strcmp(mode, "many") == 0) {
         rc = many(comm);
+    } else if (strcmp(mode, "watched") == 0) {
+        rc = watched(comm);
     } else if (strcmp(mode, "large") == 0) {
         rc = large(comm);
     } else if (strcmp(mode, "mismatch") == 0) {

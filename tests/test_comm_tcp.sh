@@ -208,6 +208,7 @@ for n in 2 4 16; do
     check "$n ranks: two runs differ in bits" cmp -s "$work/bits" "$work/0.out"
 done
 good "many at once" 4 many 10
+good "what is only watched" 3 watched 10
 good "large broadcasts" 3 large 20
 good "steps" 3 steps 2
 export RANKS_PER_NODE=2
@@ -430,6 +431,8 @@ bad 1 absent 2 "$place rank 1 ([^ ]*), which answers but has not started it (it 
 bad 0 absent 2 'step 5, bucket 0: rank [12] waited [0-9.]* s for rank 0 ([^ ]*), which answers but'
 bad 2 abort 20 'rank 2 ([^ ]*) ended the run: disk full'
 bad 0 abort 20 'rank 0 ([^ ]*) ended the run: disk full'
+bad 1 fails 20 'rank 1 ([^ ]*) ended the run: the GPU is gone'
+bad 1 endless 2 "$place rank 1 ([^ ]*), which answers but has not started it (it is at step 5, bucket 0)"
 bad 1 other 20 '.*rank 1 .*: it is in another collective\( (something else)\|\); start'
 
 begin

@@ -234,11 +234,6 @@ enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const
                                       .poll_arg = poll_arg,
                                       .done = done,
                                       .arg = arg};
-    if (strcmp(comm->ops->name, "tcp") == 0)
-        return ss_fail(
-            SS_ERR_UNSUPPORTED,
-            "sums over GPUs need MPI: the backend \"tcp\" does not watch them yet; start "
-            "the ranks with mpiexec or srun --mpi=pmix");
     return start(comm, &request);
 }
 

@@ -110,6 +110,7 @@ struct ss_tcp {
     int may_go_down; /* rank 0: the result is there */
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
+    long nap_ns;     /* between two looks at what is only watched */
     int ending;      /* nothing but the message is sent any more */
 };
 
@@ -146,6 +147,8 @@ void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
 /* comm_tcp_collect.c: the collective at the head. */
 /* Begin the first of under_way, unless it has begun. */
 void ss_tcp_begin(struct ss_tcp *tcp);
+/* Ask what is only watched whether it has ended: 1 while it has not. */
+int ss_tcp_poll_watched(struct ss_tcp *tcp);
 /* The next data for this peer: 1 and its place, 0 if there is none now. */
 int ss_tcp_next_data(struct ss_tcp *tcp, struct ss_tcp_peer *peer, struct ss_tcp_header *header,
                      const char **data);

@@ -85,7 +85,8 @@ void ss_tcp_begin(struct ss_tcp *tcp)
         struct ss_tcp_peer *peer = &tcp->peers[i];
         peer->up = peer->down = 0;
         peer->up_ended = peer->down_ended = 0;
-        peer->beat_due = 1;
+        /* Nobody sends anything for what is only watched; the next regular beat will do. */
+        peer->beat_due |= op->request.kind != SS_COMM_WATCHED;
         tcp->ups += goes_up(&op->request, leaf_of(tcp, peer));
         tcp->downs += goes_down(&op->request, leaf_of(tcp, peer));
     }
@@ -107,6 +108,21 @@ static void end_if_complete(struct ss_tcp *tcp)
     ss_comm_finish(tcp->comm, &op->request);
     free(op);
     ss_tcp_begin(tcp);
+}
+
+int ss_tcp_poll_watched(struct ss_tcp *tcp)
+{
+    const struct ss_tcp_op *op = head(tcp);
+    while (op && op->request.kind == SS_COMM_WATCHED) {
+        int ended = op->request.poll(op->request.poll_arg);
+        if (ended < 0)
+            ss_tcp_end_own(tcp, ss_log_last_error());
+        if (ended == 0)
+            return 1;
+        end_if_complete(tcp);
+        op = head(tcp);
+    }
+    return 0;
 }
 
 /* Own values first, then the other ranks' in the order of rank. */
