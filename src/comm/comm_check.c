@@ -83,15 +83,23 @@ enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const
     return find_difference(comm, name, value, 2 * ends[2] + 2);
 }
 
-/* Whole numbers whose sums over up to 4096 ranks are exact in a float (below 2^24). */
-static float known_value(int rank, size_t i)
+float ss_comm_known_value(int rank, size_t i)
 {
     return (float)((rank % 61 + 1) * (int)(i % 61 + 1));
 }
 
+float ss_comm_known_factor(const struct ss_comm *comm)
+{
+    float per_rank = 0;
+    for (int r = 0; r < comm->size; r++)
+        per_rank += ss_comm_known_value(r, 0);
+    return per_rank;
+}
+
 static enum ss_status verify_count(struct ss_comm *comm, size_t count)
 {
-    float *data = malloc((count ? count : 1) * sizeof(*data)), per_rank = 0;
+    const float per_rank = ss_comm_known_factor(comm);
+    float *data = malloc((count ? count : 1) * sizeof(*data));
     if (!data) {
         /* The others wait in the all-reduce. */
         enum ss_status memory = ss_fail_memory("the start-up check", count * sizeof(*data));
@@ -99,9 +107,7 @@ static enum ss_status verify_count(struct ss_comm *comm, size_t count)
         return memory;
     }
     for (size_t i = 0; i < count; i++)
-        data[i] = known_value(comm->rank, i);
-    for (int r = 0; r < comm->size; r++)
-        per_rank += known_value(r, 0);
+        data[i] = ss_comm_known_value(comm->rank, i);
     struct ss_comm_request request = {
         .kind = SS_COMM_SUM_F32, .data = data, .count = count, .what = "start-up check"};
     enum ss_status status = ss_comm_run(comm, &request);

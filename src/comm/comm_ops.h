@@ -68,6 +68,11 @@ void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 /* Start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
 
+/* What the start-up checks sum: whole numbers whose sums over up to 4096 ranks are exact in a float
+ * (below 2^24). The sum of element i over all ranks is the factor times i % 61 + 1. */
+float ss_comm_known_value(int rank, size_t i);
+float ss_comm_known_factor(const struct ss_comm *comm);
+
 /* Bytes of one element. */
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind);
 

@@ -317,20 +317,12 @@ enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)
     return SS_OK;
 }
 
-/* Whole numbers whose sums over up to 4096 ranks are exact in fp32. */
-static float known_value(int rank, size_t i)
-{
-    return (float)((rank % 61 + 1) * (int)(i % 61 + 1));
-}
-
 static enum ss_status verify_count(struct ss_nccl *n, struct ss_gpu *gpu, float *data, float *host,
                                    size_t count)
 {
-    float per_rank = 0;
+    const float per_rank = ss_comm_known_factor(n->control);
     for (size_t i = 0; i < count; i++)
-        host[i] = known_value(n->control->rank, i);
-    for (int r = 0; r < n->control->size; r++)
-        per_rank += known_value(r, 0);
+        host[i] = ss_comm_known_value(n->control->rank, i);
     SS_TRY(ss_gpu_copy(gpu, data, host, count * sizeof(*host)));
     SS_TRY(
         ss_nccl_sum(n, data, count, SS_DTYPE_F32, (struct ss_comm_tag){0, -1}, ss_gpu_stream(gpu)));
