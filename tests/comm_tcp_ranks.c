@@ -203,10 +203,12 @@ struct watched {
     int asked, needed, ended;
 };
 
-static int ask(void *arg)
+static enum ss_comm_poll ask(void *arg)
 {
     struct watched *w = arg;
-    return w->needed >= 0 ? ++w->asked >= w->needed : -1;
+    if (w->needed < 0)
+        return SS_POLL_FAILED;
+    return ++w->asked >= w->needed ? SS_POLL_ENDED : SS_POLL_UNDER_WAY;
 }
 
 static void note_end(void *arg)

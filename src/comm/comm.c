@@ -76,6 +76,12 @@ static enum ss_status open_backend(const char *backend, struct ss_comm *comm)
                    backend);
 }
 
+static void destroy_locks(struct ss_comm *comm)
+{
+    pthread_mutex_destroy(&comm->totals_lock);
+    pthread_mutex_destroy(&comm->abort_lock);
+}
+
 enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out)
 {
     if (!(config->timeout_s > 0) || isinf(config->timeout_s))
@@ -86,9 +92,10 @@ enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm 
         return ss_fail_memory("the communicator", sizeof(*comm));
     comm->timeout_s = config->timeout_s;
     pthread_mutex_init(&comm->totals_lock, NULL);
+    pthread_mutex_init(&comm->abort_lock, NULL);
     enum ss_status status = open_backend(config->backend, comm);
     if (status != SS_OK) {
-        pthread_mutex_destroy(&comm->totals_lock);
+        destroy_locks(comm);
         free(comm);
         return status;
     }
@@ -103,7 +110,7 @@ void ss_comm_close(struct ss_comm *comm)
         return;
     ss_comm_barrier(comm, "end of the run");
     comm->ops->close(comm);
-    pthread_mutex_destroy(&comm->totals_lock);
+    destroy_locks(comm);
     free(comm);
 }
 
@@ -290,6 +297,25 @@ enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char 
     SS_TRY(ss_comm_run(comm, &request));
     *any = (int)value;
     return SS_OK;
+}
+
+void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&comm->abort_lock);
+    comm->at_abort = fn;
+    comm->abort_arg = arg;
+    pthread_mutex_unlock(&comm->abort_lock);
+}
+
+void ss_comm_before_abort(struct ss_comm *comm)
+{
+    pthread_mutex_lock(&comm->abort_lock);
+    void (*fn)(void *arg) = comm->at_abort;
+    void *arg = comm->abort_arg;
+    comm->at_abort = NULL;
+    pthread_mutex_unlock(&comm->abort_lock);
+    if (fn)
+        fn(arg);
 }
 
 void ss_comm_abort(struct ss_comm *comm, enum ss_status status)

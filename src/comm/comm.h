@@ -60,10 +60,18 @@ enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, s
 
 /* Something else that every rank begins in the same order and that ends by itself, such as a sum on
  * GPUs: watched like a collective, with the same deadline and messages. poll is called from the
- * communication thread until it returns 1 (ended well: `done` is called) or below 0 (failed, and
- * reported: all ranks are ended). Of a single rank, poll is called from here until it has ended.
- * what NULL: named by the tag. */
-typedef int (*ss_comm_poll_fn)(void *arg);
+ * communication thread until it returns SS_POLL_ENDED (ended well: `done` is called) or
+ * SS_POLL_FAILED (reported: all ranks are ended). Of a single rank, poll is called from here until
+ * it has ended. what NULL: named by the tag. */
+enum ss_comm_poll {
+    SS_POLL_FAILED = -1,
+    SS_POLL_UNDER_WAY = 0,
+    SS_POLL_ENDED = 1,
+    /* Under way on other ranks perhaps, but work of this rank is still in front of it (its GPU has
+     * not reached the sum): a rank that says so past the deadline is the one waited for. */
+    SS_POLL_NOT_REACHED = 2,
+};
+typedef enum ss_comm_poll (*ss_comm_poll_fn)(void *arg);
 enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
                              ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg);
 
@@ -90,6 +98,11 @@ enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t
 /* End every rank now: this rank's last error has been reported already. Does not return when there
  * is more than one rank (exit code 1 everywhere); returns with one. */
 void ss_comm_abort(struct ss_comm *comm, enum ss_status status);
+
+/* Called once, with a few seconds to return, when this rank is ended before its time by a failure,
+ * a lost rank or ss_comm_abort: to stop what would keep other ranks' devices waiting. From any
+ * thread; fn NULL takes it back. One at a time. */
+void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg);
 
 /* Time in nanoseconds (CLOCK_MONOTONIC) and bytes of collectives so far: for the summary. */
 struct ss_comm_totals {

@@ -56,7 +56,8 @@ void ss_mpi_abort(struct ss_comm *comm)
         return;
     while (atomic_flag_test_and_set(&begun))
         pause(); /* another thread is ending the process */
-    ss_guard_set(ABORT_SECONDS, "MPI_Abort did not return; ending this rank alone");
+    ss_guard_set(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
+    ss_comm_before_abort(comm);
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
 }

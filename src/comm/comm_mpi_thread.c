@@ -137,9 +137,10 @@ static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
     const struct ss_comm_request *r = &op->request;
     int ended = 0;
     if (r->kind == SS_COMM_WATCHED) {
-        ended = r->poll(r->poll_arg);
-        if (ended < 0)
+        enum ss_comm_poll state = r->poll(r->poll_arg);
+        if (state == SS_POLL_FAILED)
             ss_mpi_abort(mpi->comm);
+        ended = state == SS_POLL_ENDED;
     } else {
         check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),
               r);

@@ -49,6 +49,10 @@ struct ss_comm {
     double timeout_s;
     void *state; /* the backend's */
 
+    pthread_mutex_t abort_lock;
+    void (*at_abort)(void *arg);
+    void *abort_arg;
+
     pthread_mutex_t totals_lock;
     struct ss_comm_totals totals;
     unsigned under_way;
@@ -64,6 +68,10 @@ const char *ss_comm_mpi_library(void);
 
 /* For backends: the collective has ended well. Does the accounting, then calls `done`. */
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request);
+
+/* For backends: this process ends before its time. Runs what ss_comm_at_abort was given, once; the
+ * guard (comm_guard.h) then has what time is left. */
+void ss_comm_before_abort(struct ss_comm *comm);
 
 /* Start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);

@@ -8,9 +8,10 @@ static enum ss_status self_start(struct ss_comm *comm, const struct ss_comm_requ
 {
     int ended = request->kind != SS_COMM_WATCHED;
     while (!ended) {
-        ended = request->poll(request->poll_arg);
-        if (ended < 0)
+        enum ss_comm_poll state = request->poll(request->poll_arg);
+        if (state == SS_POLL_FAILED)
             return SS_ERR_COMM;
+        ended = state == SS_POLL_ENDED;
         sched_yield();
     }
     if (request->kind == SS_COMM_GATHER)

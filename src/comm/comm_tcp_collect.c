@@ -114,10 +114,10 @@ int ss_tcp_poll_watched(struct ss_tcp *tcp)
 {
     const struct ss_tcp_op *op = head(tcp);
     while (op && op->request.kind == SS_COMM_WATCHED) {
-        int ended = op->request.poll(op->request.poll_arg);
-        if (ended < 0)
+        enum ss_comm_poll state = op->request.poll(op->request.poll_arg);
+        if (state == SS_POLL_FAILED)
             ss_tcp_end_own(tcp, ss_log_last_error());
-        if (ended == 0)
+        if (state != SS_POLL_ENDED)
             return 1;
         end_if_complete(tcp);
         op = head(tcp);

@@ -17,6 +17,7 @@
 
 #include "comm/comm_tcp.h"
 #include "comm/comm_tcp_socket.h"
+#include "comm/comm_guard.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -92,6 +93,8 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
         tcp->peers[i].abort_due = 1;
     while (fds && tell_peers(tcp, fds) > 0 && (left = deadline - ss_seconds()) > 0)
         poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
+    ss_guard_set(END_SECONDS, "the end of this rank hangs; ending it without");
+    ss_comm_before_abort(tcp->comm);
     _exit(1);
 }
 

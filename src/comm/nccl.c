@@ -61,18 +61,18 @@ static enum ss_status fail_nccl(const struct ss_nccl *n, const char *call, ncclR
                    ncclGetErrorString(result), more && *more ? ": " : "", more ? more : "");
 }
 
-/* What the communicator is at. 1: ready, 0: still under way, -1: failed, reported. */
-static int poll_state(void *arg)
+/* What the communicator is at; a failure is reported. */
+static enum ss_comm_poll poll_state(void *arg)
 {
     struct ss_nccl *n = arg;
     ncclResult_t state = ncclSuccess;
     ncclResult_t asked = ncclCommGetAsyncError(n->comm, &state);
     if (asked == ncclSuccess && state == ncclInProgress)
-        return 0;
+        return SS_POLL_UNDER_WAY;
     if (asked == ncclSuccess && state == ncclSuccess)
-        return 1;
+        return SS_POLL_ENDED;
     fail_nccl(n, "the communicator", asked == ncclSuccess ? state : asked);
-    return -1;
+    return SS_POLL_FAILED;
 }
 
 static void post(void *semaphore)
