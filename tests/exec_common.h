@@ -83,8 +83,10 @@ struct setting {
     float momentum, weight_decay;
     enum ss_conv_algo algo;
     enum ss_dtype dtype; /* GPU */
+    int no_overlap;
 };
-static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32};
+static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
+                                     0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -108,6 +110,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                           s->block == NONE ? ss_cpu_preferred_block() : s->block,
                                       .bucket_mb = s->bucket_mb,
                                       .first_bucket_mb = s->bucket_mb,
+                                      .no_overlap = s->no_overlap,
                                       .slices = s->slices};
     if (runtime->gpu) {
         options.device = 1;

@@ -280,7 +280,8 @@ static void check_bucket_order(const struct ss_plan *plan)
                       model, k, last_writer, last_reader, reduce, update);
         ck_assert_int_eq(plan->bucket[k].ready_task, last_writer);
         /* As soon as it is full, and in bucket order, which is that of all ranks. */
-        ck_assert_int_eq(reduce, last_writer + 1);
+        if (!plan->options.no_overlap)
+            ck_assert_int_eq(reduce, last_writer + 1);
         ck_assert_int_gt(reduce, before);
         before = reduce;
         int blocks = 0;
@@ -296,8 +297,52 @@ static void check_bucket_order(const struct ss_plan *plan)
         for (int i = 0; i < list->count; i++)
             ck_assert(!mode_of(&list->task[i], SS_SPACE_TOKEN, 0) ||
                       list->task[i].kind == SS_TASK_ALLREDUCE ||
-                      list->task[i].kind == SS_TASK_REDUCE_METRICS);
+                      list->task[i].kind == SS_TASK_REDUCE_METRICS ||
+                      (plan->options.no_overlap && list->task[i].kind == SS_TASK_BACKWARD));
     }
+}
+
+/* before[i * n + j]: task j has ended when task i begins, by what they touch. */
+static char *find_order(const struct ss_task_list *list)
+{
+    size_t n = (size_t)list->count;
+    char *before = calloc(n * n, 1);
+    ck_assert_ptr_nonnull(before);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j-- > 0;) {
+            const struct ss_plan_task *a = &list->task[i], *b = &list->task[j];
+            for (int k = 0; k < a->naccess && !before[i * n + j]; k++) {
+                int theirs = mode_of(b, a->access[k].space, a->access[k].index);
+                before[i * n + j] =
+                    (a->access[k].mode & SS_WRITE) ? theirs != 0 : theirs & SS_WRITE;
+            }
+            for (size_t k = 0; before[i * n + j] && k < j; k++)
+                before[i * n + k] |= before[j * n + k];
+        }
+    return before;
+}
+
+/* Without overlap, no collective begins before all of backward has ended; with it, the first one
+ * does wherever there are several buckets. */
+static void check_overlap(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    size_t n = (size_t)list->count;
+    char *before = find_order(list);
+    for (size_t i = 0; i < n; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        size_t early = 0;
+        if (t->kind != SS_TASK_ALLREDUCE && t->kind != SS_TASK_REDUCE_METRICS)
+            continue;
+        for (size_t j = 0; j < n; j++)
+            early += list->task[j].kind == SS_TASK_BACKWARD && !before[i * n + j];
+        ck_assert_msg(!plan->options.no_overlap || early == 0,
+                      "%s: %s may begin before %zu tasks of backward", model, t->name, early);
+        if (!plan->options.no_overlap && t->bucket == 0)
+            ck_assert_msg(early > 0 || plan->nbuckets == 1, "%s: %s waits for all of backward",
+                          model, t->name);
+    }
+    free(before);
 }
 
 /* Collectives first, then reports, backward, updates, forward, loads. Inside: buckets in order;
@@ -472,6 +517,7 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_accesses(&plan->eval);
     check_bucket_content(plan);
     check_bucket_order(plan);
+    check_overlap(plan);
     check_priorities(plan);
     check_coverage(plan);
     check_slices(plan);
@@ -495,8 +541,14 @@ static void check_with_options(const struct ss_graph *g)
                                               .first_bucket_mb = caps[c][1],
                                               .slices = batches[b] < 3 ? batches[b] : 3};
             check_plan(g, &options);
+            options.no_overlap = 1;
+            check_plan(g, &options);
+            options.no_overlap = 0;
             on_device(&options, (enum ss_dtype)b); /* each format once */
             if (strcmp(model, "front"))            /* whose layers read the images themselves */
+                check_plan(g, &options);
+            options.no_overlap = 1;
+            if (strcmp(model, "front"))
                 check_plan(g, &options);
         }
 }

@@ -307,6 +307,8 @@ static void lower_backward(struct lowerer *lo, int i)
         touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
         touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
     }
+    if (lo->plan->options.no_overlap)
+        touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
     if (b->relu_out)
         touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
     touch_tensor(lo, t, SS_ROLE_Z, b->z, SS_READ_WRITE); /* becomes its gradient in place */
@@ -334,10 +336,8 @@ static void lower_update(struct lowerer *lo, int k)
         touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
 
-/* The bucket is full once the earliest of its blocks has run backward. */
 static void lower_bucket(struct lowerer *lo, int k)
 {
-    lo->plan->bucket[k].ready_task = lo->list->count - 1;
     char name[SS_NAME_BYTES];
     snprintf(name, sizeof name, "all-reduce %d", k);
     struct ss_plan_task *t = add_task(lo, SS_TASK_ALLREDUCE, name, PRIORITY_COMM - k);
@@ -423,7 +423,8 @@ static void lower_training(struct lowerer *lo)
     lower_input(lo);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         lower_forward(lo, i, 1);
-    lower_metrics(lo);
+    if (!plan->options.no_overlap && lo->status == SS_OK)
+        lower_metrics(lo);
     if (lo->status != SS_OK)
         return;
 
@@ -431,9 +432,17 @@ static void lower_training(struct lowerer *lo)
     contribute(lo, logits, lo->value_tensor[logits]);
     for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
         lower_backward(lo, i);
-        if (lo->status == SS_OK && bucket_ends_at(plan, i))
+        if (lo->status != SS_OK || !bucket_ends_at(plan, i))
+            continue;
+        /* The bucket is full once the earliest of its blocks has run backward. */
+        plan->bucket[plan->block[i].bucket].ready_task = lo->list->count - 1;
+        if (!plan->options.no_overlap)
             lower_bucket(lo, plan->block[i].bucket);
     }
+    for (int k = 0; plan->options.no_overlap && k < plan->nbuckets && lo->status == SS_OK; k++)
+        lower_bucket(lo, k);
+    if (plan->options.no_overlap && lo->status == SS_OK)
+        lower_metrics(lo);
     if (plan->options.loss_scaling && lo->status == SS_OK)
         lower_scaled_updates(lo);
 }

@@ -28,14 +28,15 @@ struct ss_plan_options {
     int channel_block;      /* activation layout, see codelets/kernels/shapes.h; 0: NHWC */
     double bucket_mb;       /* cap of a bucket in MiB; a larger single block gets its own */
     double first_bucket_mb; /* cap of the first bucket */
+    int no_overlap;         /* all-reduces begin when backward has ended: for comparison */
     int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
     enum ss_dtype dtype;    /* of activations */
     /* On a device that does not compute in the host's memory: load tasks make bytes, which are
      * uploaded and converted to activations there, with channels padded to input_block; metrics are
      * fetched. */
     int device;
-    int input_block;  /* device only */
-    int device_sums;  /* device only: metrics are summed over ranks there, before they are fetched */
+    int input_block; /* device only */
+    int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
     int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out
                        */
 };
@@ -102,10 +103,11 @@ enum ss_space {
     SS_SPACE_RUNNING,  /* index: block; BatchNorm's running statistics */
     SS_SPACE_METRICS,  /* of the step */
     SS_SPACE_LOG,      /* orders the reports */
-    SS_SPACE_TOKEN,    /* orders the collectives, the same on every rank */
-    SS_SPACE_STAGED,   /* images and labels of the step's input slot, on the device */
-    SS_SPACE_FETCHED,  /* metrics of the step, on the host */
-    SS_SPACE_SCALER,   /* state of the loss scaling */
+    /* Orders the collectives, the same on every rank. With no_overlap backward reads it. */
+    SS_SPACE_TOKEN,
+    SS_SPACE_STAGED,  /* images and labels of the step's input slot, on the device */
+    SS_SPACE_FETCHED, /* metrics of the step, on the host */
+    SS_SPACE_SCALER,  /* state of the loss scaling */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 

@@ -211,7 +211,13 @@ static enum ss_status create_slots(struct ss_exec *e)
         SS_TRY(new_host_region(e, &e->fetched[slot], sizeof(struct ss_metrics), "metrics"));
     }
     SS_TRY(new_host_region(e, &e->log, 1, "report order"));
-    return new_host_region(e, &e->token, 1, "collective order");
+    SS_TRY(new_host_region(e, &e->token, 1, "collective order"));
+#ifdef HAVE_CUDA
+    /* Backward and sums are on different lanes. */
+    if (plan->options.device_sums && plan->options.no_overlap)
+        return ss_order_create(e->gpu, &e->token.r.order);
+#endif
+    return SS_OK;
 }
 
 static enum ss_status copy(const struct ss_exec *e, void *dst, const void *src, size_t bytes)

@@ -64,6 +64,9 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int 
             (struct ss_option){"first-bucket-mb", SS_OPT_FLOAT, &o->first_bucket_mb, 1e-6, 1e6, "F",
                                "cap of the first one"});
     n = add(t, n,
+            (struct ss_option){"no-overlap", SS_OPT_FLAG, &o->no_overlap, 0, 0, NULL,
+                               "sum gradients after backward, for comparison"});
+    n = add(t, n,
             (struct ss_option){"dropout", SS_OPT_FLOAT, &o->dropout, -1, 0.999, "F",
                                "dropout probability; below 0: the model's own"});
     n = add(
@@ -102,6 +105,9 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
             (struct ss_option){
                 "nccl-ctas", SS_OPT_INT, &o->nccl_ctas, 0, 64, "N",
                 "several GPUs: blocks that a sum may take from compute; 0: NCCL's choice"});
+    n = add(t, n,
+            (struct ss_option){"nccl-always", SS_OPT_FLAG, &o->nccl_always, 0, 0, NULL,
+                               "sum with NCCL on a single GPU too, to test or time it"});
     n = add(
         t, n,
         (struct ss_option){"gpu-mode", SS_OPT_STRING, &o->gpu_mode, 0, 0, "NAME",
@@ -217,6 +223,8 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
         return ss_fail(SS_ERR_INVALID, "--gpu-mode: \"%s\" is not ordered or async", o->gpu_mode);
     if (o->tf32 && (!d->gpu || d->dtype != SS_DTYPE_F32))
         return ss_fail(SS_ERR_INVALID, "--tf32 is a way of --precision fp32 on --device cuda");
+    if (o->nccl_always && !d->gpu)
+        return ss_fail(SS_ERR_INVALID, "--nccl-always needs --device cuda");
     if (o->gpu_times && !d->gpu)
         return ss_fail(SS_ERR_INVALID, "--gpu-times needs --device cuda");
     return SS_OK;
@@ -270,6 +278,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .loss_scaling = device->gpu && device->dtype == SS_DTYPE_F16,
                                       .bucket_mb = o->bucket_mb,
                                       .first_bucket_mb = o->first_bucket_mb,
+                                      .no_overlap = o->no_overlap,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
     struct ss_graph *built;

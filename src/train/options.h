@@ -19,7 +19,7 @@ struct ss_train_options {
     double bucket_mb, first_bucket_mb, dropout, timeout;
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
-    int no_shuffle, no_augment, tf32, no_autotune;
+    int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always;
 };
 
 /* The guides' values where the guides have them. */
@@ -27,7 +27,7 @@ struct ss_train_options ss_train_defaults(void);
 
 /* Append the options of one group to a table; returns its new length. Tables have room for
  * SS_TRAIN_MAX_OPTIONS and end with a zeroed entry. */
-enum { SS_TRAIN_MAX_OPTIONS = 48 };
+enum { SS_TRAIN_MAX_OPTIONS = 64 };
 int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);
