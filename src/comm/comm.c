@@ -283,6 +283,17 @@ enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t 
     return ss_comm_run(comm, &request);
 }
 
+enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t bytes, void *all,
+                              const char *what)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_GATHER,
+                                      .data = (void *)data, /* only read */
+                                      .count = bytes,
+                                      .gathered = all,
+                                      .what = what};
+    return ss_comm_run(comm, &request);
+}
+
 enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what)
 {
     struct ss_comm_request request = {.kind = SS_COMM_BARRIER, .what = what};

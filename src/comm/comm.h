@@ -85,9 +85,23 @@ enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what);
 /* *any = 1 on every rank if `flag` is non-zero on one of them. */
 enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what);
 
-/* Check that `value` is the same text on all ranks. Collective: every rank calls it with the same
- * `name` ("option --seed") in the same order. On a difference rank 0 reports name, both values and
- * the rank, and all ranks return SS_ERR_MISMATCH. */
+/* `bytes` of every rank to all on rank 0, by rank: room for world size x bytes; elsewhere NULL.
+ * Blocking, as above. */
+enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t bytes, void *all,
+                              const char *what);
+
+/* Something that must be the same on all ranks, as text. */
+struct ss_comm_fact {
+    const char *name;   /* "option --seed"; not "" */
+    const char *value;  /* compared */
+    const char *shown;  /* in the message, not compared; NULL: the value */
+    const char *advice; /* in the message; NULL: "give all ranks the same" */
+};
+/* Check that all facts are the same on all ranks; one exchange, however many they are. Collective:
+ * every rank calls it with the same names in the same order. On a difference rank 0 reports name,
+ * both values and the rank, and all ranks return SS_ERR_MISMATCH. */
+enum ss_status ss_comm_check_facts(struct ss_comm *comm, const struct ss_comm_fact *fact, size_t n);
+/* The same for one. */
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 
 /* Collective start-up check: all-reduce of known values at the given element counts, result
