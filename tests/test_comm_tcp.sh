@@ -427,7 +427,7 @@ bad 0 kill 20 "\($place\|lost\) ${gone/rank 1/rank 0}"
 bad 0 cut 20 "\($place\|lost\) ${gone/rank 1/rank [0-2]}"
 bad 1 stop 2 "$place rank 1 ([^ ]*), whose last sign of life was [2-4][0-9.]* s ago; ending all"
 bad 0 stop 2 "$place rank 0 ([^ ]*), whose last sign of life was [2-6][0-9.]* s ago; ending all"
-bad 1 absent 2 "$place rank 1 ([^ ]*), which answers but has not started it (it is at step 4"
+bad 1 absent 2 "$place rank 1 ([^ ]*), which answers but has not started it (it is past step 4"
 bad 0 absent 2 'step 5, bucket 0: rank [12] waited [0-9.]* s for rank 0 ([^ ]*), which answers but'
 bad 2 abort 20 'rank 2 ([^ ]*) ended the run: disk full'
 bad 0 abort 20 'rank 0 ([^ ]*) ended the run: disk full'

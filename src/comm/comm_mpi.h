@@ -15,6 +15,7 @@ struct ss_mpi_op {
     struct ss_mpi_op *next;
     struct ss_comm_request request;
     uint64_t seq;     /* from 1, in the order of starting */
+    int not_reached;  /* what is only watched: this rank's device has not reached it */
     double started_s; /* on the watch clock */
     int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
     struct ss_mpi_scratch *scratch; /* of the reduce-scatter */
@@ -41,7 +42,7 @@ struct ss_mpi {
     /* The rest belongs to the communication thread. */
     struct ss_mpi_list under_way;
     uint64_t started;
-    struct ss_comm_tag last_tag;
+    struct ss_watch_last last;
     struct ss_mpi_scratch *scratch; /* free blocks */
     struct ss_watch_clock clock;
     double beat_every_s, next_beat_s;

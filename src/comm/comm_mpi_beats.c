@@ -4,6 +4,7 @@
 #    include "config.h"
 #endif
 #include "comm/comm_mpi.h"
+#include "comm/comm_mpi_sum.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,15 @@ static struct ss_beat make_beat(const struct ss_mpi *mpi)
 {
     const struct ss_mpi_op *oldest = mpi->under_way.first;
     if (!oldest)
-        return ss_watch_describe(mpi->started, mpi->last_tag, NULL, 0, 0);
-    return ss_watch_describe(mpi->started, mpi->last_tag, &oldest->request, oldest->seq,
-                             mpi->clock.now_s - oldest->started_s);
+        return ss_watch_describe(mpi->started, &mpi->last, NULL, 0, 0);
+    struct ss_beat beat = ss_watch_describe(mpi->started, &mpi->last, &oldest->request, oldest->seq,
+                                            mpi->clock.now_s - oldest->started_s);
+    beat.not_reached = oldest->not_reached;
+    if (oldest->half) {
+        beat.missing = ss_mpi_sum_missing(mpi->comm, oldest);
+        beat.half = beat.missing >= 0 ? oldest->half : 0;
+    }
+    return beat;
 }
 
 static void check(struct ss_mpi *mpi, const char *call, int rc)

@@ -171,3 +171,17 @@ int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op)
     }
     return MPI_SUCCESS;
 }
+
+int ss_mpi_sum_missing(const struct ss_comm *comm, const struct ss_mpi_op *op)
+{
+    /* Both halves post the receives first, in the order of rank. */
+    const MPI_Request *part = op->parts;
+    for (int r = 0; r < comm->size; r++) {
+        int ended = 0;
+        if (r == comm->rank)
+            continue;
+        if (MPI_Request_get_status(*part++, &ended, MPI_STATUS_IGNORE) != MPI_SUCCESS || !ended)
+            return r;
+    }
+    return -1;
+}

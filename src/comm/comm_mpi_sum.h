@@ -22,6 +22,9 @@ int ss_mpi_sum_parts(const struct ss_comm *comm);
 int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
+/* The first rank whose data for the present half has not come; -1 if none is missing. */
+int ss_mpi_sum_missing(const struct ss_comm *comm, const struct ss_mpi_op *op);
+
 /* Free all scratch memory. */
 void ss_mpi_sum_close(struct ss_mpi *mpi);
 

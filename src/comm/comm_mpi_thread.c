@@ -103,7 +103,7 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     op->seq = ++mpi->started;
     op->started_s = mpi->clock.now_s;
     op->next = NULL;
-    mpi->last_tag = op->request.tag;
+    ss_watch_note(&mpi->last, &op->request);
     if (op->request.kind == SS_COMM_WATCHED)
         op->nparts = 0;
     else if (ss_mpi_sum_fits(mpi->comm, &op->request))
@@ -140,6 +140,7 @@ static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
         enum ss_comm_poll state = r->poll(r->poll_arg);
         if (state == SS_POLL_FAILED)
             ss_mpi_abort(mpi->comm);
+        op->not_reached = state == SS_POLL_NOT_REACHED;
         ended = state == SS_POLL_ENDED;
     } else {
         check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),

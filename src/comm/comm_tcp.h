@@ -95,7 +95,7 @@ struct ss_tcp {
     /* The rest belongs to the communication thread. */
     struct ss_tcp_list under_way;
     uint64_t started;
-    struct ss_comm_tag last_tag;
+    struct ss_watch_last last;
     struct ss_watch_clock clock;
     double beat_every_s, next_beat_s;
     struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
@@ -108,6 +108,7 @@ struct ss_tcp {
     int away;        /* rank 0: ranks at whose head it is not yet */
     int ups, downs;  /* transfers to and from rank 0 that have not ended */
     int may_go_down; /* rank 0: the result is there */
+    int not_reached; /* what is only watched: this rank's device has not reached it */
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
     long nap_ns;     /* between two looks at what is only watched */

@@ -79,6 +79,7 @@ void ss_tcp_begin(struct ss_tcp *tcp)
     if (!op || op->seq == tcp->head)
         return;
     tcp->head = op->seq;
+    tcp->not_reached = 0;
     tcp->moved_s = tcp->clock.now_s;
     tcp->ups = tcp->downs = 0;
     for (int i = 0; i < tcp->npeers; i++) {
@@ -117,6 +118,7 @@ int ss_tcp_poll_watched(struct ss_tcp *tcp)
         enum ss_comm_poll state = op->request.poll(op->request.poll_arg);
         if (state == SS_POLL_FAILED)
             ss_tcp_end_own(tcp, ss_log_last_error());
+        tcp->not_reached = state == SS_POLL_NOT_REACHED;
         if (state != SS_POLL_ENDED)
             return 1;
         end_if_complete(tcp);

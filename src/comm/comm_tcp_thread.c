@@ -29,9 +29,11 @@ struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp)
 {
     const struct ss_tcp_op *oldest = tcp->under_way.first;
     if (!oldest)
-        return ss_watch_describe(tcp->started, tcp->last_tag, NULL, 0, 0);
-    return ss_watch_describe(tcp->started, tcp->last_tag, &oldest->request, oldest->seq,
-                             tcp->clock.now_s - tcp->moved_s);
+        return ss_watch_describe(tcp->started, &tcp->last, NULL, 0, 0);
+    struct ss_beat beat = ss_watch_describe(tcp->started, &tcp->last, &oldest->request, oldest->seq,
+                                            tcp->clock.now_s - tcp->moved_s);
+    beat.not_reached = tcp->not_reached;
+    return beat;
 }
 
 void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
@@ -133,7 +135,7 @@ static int take_queue(struct ss_tcp *tcp)
         *tcp->under_way.end = op;
     for (; op; op = op->next) {
         op->seq = ++tcp->started;
-        tcp->last_tag = op->request.tag;
+        ss_watch_note(&tcp->last, &op->request);
         tcp->under_way.end = &op->next;
     }
     ss_tcp_begin(tcp);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/clock.h"
 
@@ -54,10 +55,20 @@ static void add_behind(struct text *text, int rank, const struct ss_watch_rank *
 {
     add(text, "rank %d (%s), which answers but has not started it", rank, r->host);
     if (r->beat.started > 0) {
-        add(text, " (it is at ");
+        add(text, r->beat.waiting_seq ? " (it is at " : " (it is past ");
         add_place(text, &r->beat);
         add(text, ")");
     }
+}
+
+static int not_reached(const struct ss_beat *beat, uint64_t seq)
+{
+    return beat->waiting_seq == seq && seq > 0 && beat->not_reached;
+}
+
+static void add_not_reached(struct text *text, int rank, const struct ss_watch_rank *r)
+{
+    add(text, "rank %d (%s), whose GPU has not reached it", rank, r->host);
 }
 
 /* Name every rank that keeps `seq` from ending; 0 if none does. */
@@ -68,39 +79,108 @@ static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, in
     for (int r = 0; r < size; r++) {
         double age = now_s - ranks[r].heard_s;
         int silent = age > silence(timeout_s), behind = ranks[r].beat.started < seq;
-        if (!silent && !behind)
+        if (!silent && !behind && !not_reached(&ranks[r].beat, seq))
             continue;
         if (++found > MAX_NAMED)
             continue;
         add(text, found > 1 ? "; " : "");
         if (silent)
             add_silent(text, r, &ranks[r], age);
-        else
+        else if (behind)
             add_behind(text, r, &ranks[r]);
+        else
+            add_not_reached(text, r, &ranks[r]);
     }
     if (found > MAX_NAMED)
         add(text, "; and %d more", found - MAX_NAMED);
     return found;
 }
 
+/* A rank that has started `seq` (all have) has ended it, unless it waits in it or before it. */
+static int has_ended(const struct ss_beat *beat, uint64_t seq)
+{
+    return beat->waiting_seq == 0 || beat->waiting_seq > seq;
+}
+
+/* List the ranks that have ended `seq`, or those that have not. */
+static void add_ended(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq,
+                      int ended)
+{
+    int found = 0;
+    for (int r = 0; r < size; r++) {
+        if (has_ended(&ranks[r].beat, seq) != ended || ++found > MAX_NAMED)
+            continue;
+        add(text, "%srank %d (%s)", found > 1 ? ", " : "", r, ranks[r].host);
+    }
+    if (found > MAX_NAMED)
+        add(text, " and %d more", found - MAX_NAMED);
+}
+
+/* Between which ranks data is missing. Those in the second half of a sum wait for those who are
+ * still in the first, so only the latter are named. */
+static void add_missing(struct text *text, const struct ss_watch_rank *ranks, int size,
+                        uint64_t seq)
+{
+    int half = 3, found = 0;
+    for (int r = 0; r < size; r++) {
+        const struct ss_beat *beat = &ranks[r].beat;
+        if (beat->waiting_seq == seq && beat->half > 0 && beat->half < half)
+            half = beat->half;
+    }
+    for (int r = 0; r < size; r++) {
+        const struct ss_beat *beat = &ranks[r].beat;
+        if (beat->waiting_seq != seq || beat->half != half || beat->missing < 0 ||
+            beat->missing >= size || ++found > MAX_NAMED)
+            continue;
+        add(text, "; rank %d (%s) has not received data of rank %d (%s)", r, ranks[r].host,
+            beat->missing, ranks[beat->missing].host);
+    }
+}
+
+/* Every rank answers and has started it: the network lies between them. */
+static void add_stuck(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq)
+{
+    int ended = 0;
+    for (int r = 0; r < size; r++)
+        ended += has_ended(&ranks[r].beat, seq);
+    add(text, "a collective that every rank has started");
+    if (ended > 0) {
+        add(text, " and ");
+        add_ended(text, ranks, size, seq, 1);
+        add(text, ended > 1 ? " have ended, but not " : " has ended, but not ");
+        add_ended(text, ranks, size, seq, 0);
+    }
+    add_missing(text, ranks, size, seq);
+    add(text, "; the network or its library is stuck");
+}
+
+/* Of the ranks that wait: the one in the oldest collective, which keeps others from going on. */
+static int find_waiter(const struct ss_watch_rank *ranks, int size, double now_s, double most_age_s,
+                       double least_wait_s)
+{
+    int waiter = -1;
+    for (int r = 0; r < size; r++) {
+        const struct ss_beat *beat = &ranks[r].beat;
+        if (beat->waiting_seq && beat->waited_s > least_wait_s &&
+            now_s - ranks[r].heard_s <= most_age_s &&
+            (waiter < 0 || beat->waiting_seq < ranks[waiter].beat.waiting_seq))
+            waiter = r;
+    }
+    return waiter;
+}
+
 int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, double timeout_s,
                      char *buffer, size_t room)
 {
     struct text text = {buffer, room};
-    int waiter = -1, silent = 0;
-    for (int r = 0; r < size; r++) {
-        const struct ss_beat *beat = &ranks[r].beat;
-        if (now_s - ranks[r].heard_s > timeout_s)
-            silent = 1;
-        else if (beat->waiting_seq && beat->waited_s > timeout_s && waiter < 0)
-            waiter = r;
-    }
+    int waiter = find_waiter(ranks, size, now_s, timeout_s, timeout_s), silent = 0;
+    for (int r = 0; r < size; r++)
+        silent |= now_s - ranks[r].heard_s > timeout_s;
     if (waiter < 0 && !silent)
         return 0;
     /* With a silent rank and nobody past the deadline: say who waits, if anybody does. */
-    for (int r = 0; r < size && waiter < 0; r++)
-        if (ranks[r].beat.waiting_seq && now_s - ranks[r].heard_s <= silence(timeout_s))
-            waiter = r;
+    if (waiter < 0)
+        waiter = find_waiter(ranks, size, now_s, silence(timeout_s), -1);
     uint64_t seq = 0;
     if (waiter >= 0) {
         const struct ss_beat *beat = &ranks[waiter].beat;
@@ -114,7 +194,7 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
         add(&text, "waited for ");
     }
     if (add_suspects(&text, ranks, size, now_s, timeout_s, seq) == 0)
-        add(&text, "a collective that every rank has started; the network or its library is stuck");
+        add_stuck(&text, ranks, size, seq);
     add(&text, "; ending all ranks");
     return 1;
 }
@@ -137,8 +217,12 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
         add_silent(&text, 0, root, age);
     else if (own->waiting_seq && root->beat.started < own->waiting_seq)
         add_behind(&text, 0, root);
+    else if (not_reached(&root->beat, own->waiting_seq))
+        add_not_reached(&text, 0, root);
     else
         add(&text, "a rank that rank 0 (%s), which still answers, has not named", root->host);
+    if (own->half > 0)
+        add(&text, "; data of rank %d has not come here", own->missing);
     add(&text, "; ending all ranks");
     return 1;
 }
@@ -157,6 +241,23 @@ void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_b
     add(&text, ": %s; ending all ranks", why);
 }
 
+void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *own, char *buffer,
+                   size_t room)
+{
+    struct text text = {buffer, room};
+    if (own->started > 0 && !own->waiting_seq)
+        add(&text, "after ");
+    if (own->started > 0) {
+        add_place(&text, own);
+        add(&text, ": ");
+    }
+    if (own->waiting_seq)
+        add(&text, "waited %.1f s for ", own->waited_s);
+    else
+        add(&text, "lost ");
+    add(&text, "rank %d (%s), which has died (process %ld); ending all ranks", rank, host, pid);
+}
+
 void ss_watch_clock_advance(struct ss_watch_clock *clock)
 {
     uint64_t now = ss_now_ns();
@@ -170,22 +271,29 @@ double ss_watch_period(double timeout_s)
     return timeout_s < 5 ? timeout_s / 10 : 0.5;
 }
 
-struct ss_beat ss_watch_describe(uint64_t started, struct ss_comm_tag last,
+void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *request)
+{
+    last->tag = request->tag;
+    snprintf(last->what, sizeof(last->what), "%s", request->what ? request->what : "");
+}
+
+struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
                                  const struct ss_comm_request *oldest, uint64_t seq,
                                  double waited_s)
 {
-    struct ss_beat beat = {.started = started, .step = last.step, .bucket = last.bucket};
+    struct ss_watch_last place = *last;
+    struct ss_beat beat = {.started = started};
     if (oldest) {
+        ss_watch_note(&place, oldest);
         beat.waiting_seq = seq;
         beat.waited_s = waited_s;
-        beat.step = oldest->tag.step;
-        beat.bucket = oldest->tag.bucket;
         beat.kind = (int32_t)oldest->kind;
         beat.root = oldest->root;
         beat.count = oldest->count;
-        if (oldest->what)
-            snprintf(beat.what, sizeof(beat.what), "%s", oldest->what);
     }
+    beat.step = place.tag.step;
+    beat.bucket = place.tag.bucket;
+    memcpy(beat.what, place.what, sizeof(beat.what));
     return beat;
 }
 

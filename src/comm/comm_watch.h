@@ -21,8 +21,19 @@ struct ss_beat {
     int32_t bucket;
     int32_t kind, root; /* of the oldest under way: what all ranks must agree on */
     uint64_t count;
-    char what[SS_WATCH_WHAT]; /* names a blocking call, else "" */
+    int32_t not_reached; /* work of this rank's device is still in front of the oldest under way */
+    /* 0 unless the oldest under way is a sum in messages between ranks: then its half, 1 or 2, and
+     * the first rank whose data has not come. */
+    int32_t half, missing;
+    char what[SS_WATCH_WHAT]; /* names what is no bucket and no metrics of a step, else "" */
 };
+
+/* The collective that was started last. */
+struct ss_watch_last {
+    struct ss_comm_tag tag;
+    char what[SS_WATCH_WHAT];
+};
+void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *request);
 
 struct ss_watch_rank {
     struct ss_beat beat; /* the last one heard */
@@ -41,9 +52,9 @@ void ss_watch_clock_advance(struct ss_watch_clock *clock);
 /* Seconds between two beats. */
 double ss_watch_period(double timeout_s);
 
-/* This rank's beat. `oldest`, NULL if nothing is under way, has number seq and waited waited_s;
- * `last` is the tag of the last one started. */
-struct ss_beat ss_watch_describe(uint64_t started, struct ss_comm_tag last,
+/* This rank's beat. `oldest`, NULL if nothing is under way, has number seq and waited waited_s. The
+ * caller sets not_reached, half and missing where it knows them. */
+struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
                                  const struct ss_comm_request *oldest, uint64_t seq,
                                  double waited_s);
 
@@ -66,5 +77,9 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
  * ("it closed the connection"). */
 void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
                    double now_s, const char *why, char *text, size_t room);
+
+/* The message when a process is known to be dead. */
+void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *own, char *text,
+                   size_t room);
 
 #endif
