@@ -22,10 +22,14 @@ EXTRA_DIST += \
 	tests/reference/w8-16-24-32/ranks2.safetensors \
 	tests/reference/w8-16-24-32/ranks4.json \
 	tests/reference/w8-16-24-32/ranks4.safetensors \
+	tests/reference/w8-16-24-32/ranks8.json \
+	tests/reference/w8-16-24-32/ranks8.safetensors \
 	tests/reference/w12-20-24-40/init.safetensors \
 	tests/reference/w12-20-24-40/ranks1.json \
 	tests/reference/w12-20-24-40/ranks1.safetensors \
 	tests/reference/w12-20-24-40/ranks2.json \
 	tests/reference/w12-20-24-40/ranks2.safetensors \
 	tests/reference/w12-20-24-40/ranks4.json \
-	tests/reference/w12-20-24-40/ranks4.safetensors
+	tests/reference/w12-20-24-40/ranks4.safetensors \
+	tests/reference/w12-20-24-40/ranks8.json \
+	tests/reference/w12-20-24-40/ranks8.safetensors
