@@ -8,11 +8,13 @@
 #endif
 #include "comm/comm_mpi.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "comm/comm_guard.h"
@@ -52,14 +54,22 @@ const char *ss_comm_mpi_library(void)
 void ss_mpi_abort(struct ss_comm *comm)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
+    struct ss_mpi *mpi = comm->state;
     if (comm->size == 1)
         return;
     while (atomic_flag_test_and_set(&begun))
         pause(); /* another thread is ending the process */
+    ss_neighbour_end(&mpi->neighbour);
     ss_guard_set(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
     ss_comm_before_abort(comm);
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
+}
+
+static void wake(struct ss_mpi *mpi)
+{
+    uint64_t one = 1;
+    (void)!write(mpi->wake, &one, sizeof(one)); /* fails only when it is awake 2^64 times over */
 }
 
 static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_request *request)
@@ -81,8 +91,8 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     pthread_mutex_lock(&mpi->lock);
     *mpi->queue.end = op;
     mpi->queue.end = &op->next;
-    pthread_cond_signal(&mpi->wake);
     pthread_mutex_unlock(&mpi->lock);
+    wake(mpi);
     return SS_OK;
 }
 
@@ -91,8 +101,9 @@ static void mpi_close(struct ss_comm *comm)
     struct ss_mpi *mpi = comm->state;
     pthread_mutex_lock(&mpi->lock);
     mpi->stop = 1;
-    pthread_cond_signal(&mpi->wake);
     pthread_mutex_unlock(&mpi->lock);
+    wake(mpi);
+    ss_neighbour_end(&mpi->neighbour); /* all ranks have passed the last barrier */
     pthread_join(mpi->thread, NULL);
     ss_guard_set(comm->timeout_s, "the end of the run: MPI_Finalize did not return in time");
     ss_mpi_sum_close(mpi);
@@ -102,8 +113,9 @@ static void mpi_close(struct ss_comm *comm)
     MPI_Comm_free(&mpi->control);
     MPI_Finalize();
     ss_guard_clear();
+    ss_neighbour_close(&mpi->neighbour);
+    close(mpi->wake);
     pthread_mutex_destroy(&mpi->lock);
-    pthread_cond_destroy(&mpi->wake);
     free(mpi);
 }
 
@@ -121,9 +133,27 @@ static enum ss_status check_world(int size)
                    tasks);
 }
 
-/* Rank and size, in the world and on this node. */
-static enum ss_status find_place(struct ss_comm *comm)
+/* The ranks of this node tell each other which processes they are. */
+static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
 {
+    struct ss_neighbour_card own, root, next;
+    int here = mpi->comm->local_rank, n = mpi->comm->local_size;
+    if (n == 1)
+        return SS_OK;
+    ss_neighbour_describe(&mpi->neighbour, mpi->comm->rank, here == 0, &own);
+    root = own;
+    MPI_TRY(MPI_Bcast(&root, sizeof(root), MPI_BYTE, 0, node), "start-up");
+    MPI_TRY(MPI_Sendrecv(&own, sizeof(own), MPI_BYTE, (here + n - 1) % n, 0, &next, sizeof(next),
+                         MPI_BYTE, (here + 1) % n, 0, node, MPI_STATUS_IGNORE),
+            "start-up");
+    ss_neighbour_open(&mpi->neighbour, &own, &root, &next);
+    return SS_OK;
+}
+
+/* Rank and size, in the world and on this node. */
+static enum ss_status find_place(struct ss_mpi *mpi)
+{
+    struct ss_comm *comm = mpi->comm;
     MPI_Comm node;
     int leader, nodes;
     MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "start-up");
@@ -136,6 +166,7 @@ static enum ss_status find_place(struct ss_comm *comm)
         "start-up");
     MPI_TRY(MPI_Comm_rank(node, &comm->local_rank), "start-up");
     MPI_TRY(MPI_Comm_size(node, &comm->local_size), "start-up");
+    SS_TRY(meet_neighbour(mpi, node));
     MPI_TRY(MPI_Comm_free(&node), "start-up");
     leader = comm->local_rank == 0;
     MPI_TRY(MPI_Allreduce(&leader, &nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "start-up");
@@ -143,7 +174,7 @@ static enum ss_status find_place(struct ss_comm *comm)
     return SS_OK;
 }
 
-static enum ss_status start_mpi(struct ss_comm *comm, struct ss_mpi *mpi)
+static enum ss_status start_mpi(struct ss_mpi *mpi)
 {
     int provided, initialized;
     MPI_TRY(MPI_Initialized(&initialized), "start-up");
@@ -154,7 +185,7 @@ static enum ss_status start_mpi(struct ss_comm *comm, struct ss_mpi *mpi)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
                        ss_comm_mpi_library());
-    SS_TRY(find_place(comm));
+    SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
@@ -163,13 +194,12 @@ static enum ss_status start_mpi(struct ss_comm *comm, struct ss_mpi *mpi)
 
 static enum ss_status start_thread(struct ss_mpi *mpi)
 {
-    pthread_condattr_t monotonic;
     sigset_t all, before;
+    mpi->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (mpi->wake < 0)
+        return ss_fail(SS_ERR_LIBRARY, "cannot make an event for the communication thread: %s",
+                       strerror(errno));
     pthread_mutex_init(&mpi->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&mpi->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     mpi->queue.end = &mpi->queue.first;
     mpi->under_way.end = &mpi->under_way.first;
     sigfillset(&all); /* signals belong to the program's own threads */
@@ -187,12 +217,14 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
     if (!mpi)
         return ss_fail_memory("the MPI communicator", sizeof(*mpi));
     mpi->comm = comm;
+    mpi->neighbour.fd = mpi->neighbour.own_board = -1;
+    comm->state = mpi;
     enum ss_status status = ss_guard_start();
     if (status == SS_OK) {
         ss_guard_set(comm->timeout_s,
                      "start-up: MPI_Init did not return before the timeout; is every "
                      "rank started, and can the nodes reach each other?");
-        status = start_mpi(comm, mpi);
+        status = start_mpi(mpi);
     }
     if (status == SS_OK)
         status = start_thread(mpi);
@@ -204,6 +236,5 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
         return status;
     }
     comm->ops = &mpi_ops;
-    comm->state = mpi;
     return SS_OK;
 }

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <pthread.h>
 
+#include "comm/comm_neighbour.h"
 #include "comm/comm_ops.h"
 #include "comm/comm_watch.h"
 
@@ -34,10 +35,13 @@ struct ss_mpi {
     MPI_Comm control; /* for beats */
     pthread_t thread;
 
-    pthread_mutex_t lock; /* of queue and stop */
-    pthread_cond_t wake;
+    int wake; /* an event for the thread: something is queued, or stop */
+
+    pthread_mutex_t lock;     /* of these */
     struct ss_mpi_list queue; /* posted, not yet started */
     int stop;
+
+    struct ss_neighbour neighbour;
 
     /* The rest belongs to the communication thread. */
     struct ss_mpi_list under_way;
@@ -54,13 +58,15 @@ struct ss_mpi {
 /* Host names and buffers for beats. Collective; called before the thread starts. */
 enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
 void ss_mpi_beats_close(struct ss_mpi *mpi);
+struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi);
 /* Exchange beats and look at the deadline; ends the run when it has passed. */
 void ss_mpi_beats_tick(struct ss_mpi *mpi);
 
 /* Report a failed MPI call. `where` says what it was for. */
 enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);
 
-/* End every rank. Does not return when there are more than one. */
+/* End every rank. Does not return when there are more than one. The reason has been reported, if
+ * not by this rank then by another one of this node (ss_neighbour_ended). */
 void ss_mpi_abort(struct ss_comm *comm);
 
 #endif

@@ -56,8 +56,7 @@ void ss_mpi_beats_close(struct ss_mpi *mpi)
     free(mpi->sends);
 }
 
-/* Describe this rank now. */
-static struct ss_beat make_beat(const struct ss_mpi *mpi)
+struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi)
 {
     const struct ss_mpi_op *oldest = mpi->under_way.first;
     if (!oldest)
@@ -76,7 +75,8 @@ static void check(struct ss_mpi *mpi, const char *call, int rc)
 {
     if (rc == MPI_SUCCESS)
         return;
-    ss_mpi_fail(call, rc, "heartbeat; ending all ranks");
+    if (!ss_neighbour_ended(&mpi->neighbour))
+        ss_mpi_fail(call, rc, "heartbeat; ending all ranks");
     ss_mpi_abort(mpi->comm);
 }
 
@@ -92,7 +92,7 @@ static void send_beat(struct ss_mpi *mpi)
      * Beats are small and sent eagerly: this happens only when a rank is in trouble already, and
      * resending the old one is as good a sign of life. */
     if (idle)
-        mpi->own = make_beat(mpi);
+        mpi->own = ss_mpi_own_beat(mpi);
     for (int r = 0; r < n; r++) {
         if (r == mpi->comm->rank || mpi->sends[r] != MPI_REQUEST_NULL)
             continue;
@@ -127,9 +127,10 @@ void ss_mpi_beats_tick(struct ss_mpi *mpi)
         return;
     send_beat(mpi);
     receive_beats(mpi);
-    struct ss_beat now = make_beat(mpi);
+    struct ss_beat now = ss_mpi_own_beat(mpi);
     if (ss_watch_look(comm, mpi->ranks, &now, mpi->clock.now_s, text, sizeof(text))) {
-        ss_fail(SS_ERR_TIMEOUT, "%s", text);
+        if (!ss_neighbour_ended(&mpi->neighbour))
+            ss_fail(SS_ERR_TIMEOUT, "%s", text);
         ss_mpi_abort(mpi->comm);
     }
 }

@@ -9,11 +9,12 @@
 #endif
 #include "comm/comm_mpi_thread.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm/comm_guard.h"
 #include "comm/comm_mpi.h"
@@ -47,6 +48,8 @@ static void check(struct ss_mpi *mpi, const char *call, int rc,
     char where[96];
     if (rc == MPI_SUCCESS)
         return;
+    if (ss_neighbour_ended(&mpi->neighbour))
+        ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
     if (request->what)
         snprintf(where, sizeof(where), "%s", request->what);
     else
@@ -176,15 +179,34 @@ static int test_all(struct ss_mpi *mpi)
     return any || ss_now_ns() - begin > WORKED_NS;
 }
 
-/* Sleep for ns, or until something is queued. Returns 1 when the thread should end. */
+static void look_at_neighbour(struct ss_mpi *mpi)
+{
+    char text[512], host[SS_WATCH_HOST] = "";
+    const struct ss_neighbour *n = &mpi->neighbour;
+    if (!ss_neighbour_died(&mpi->neighbour))
+        return;
+    ss_watch_clock_advance(&mpi->clock);
+    struct ss_beat own = ss_mpi_own_beat(mpi);
+    gethostname(host, sizeof(host) - 1);
+    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof(text));
+    ss_fail(SS_ERR_COMM, "%s", text);
+    ss_mpi_abort(mpi->comm);
+}
+
+/* Sleep for ns, or until something is queued or the neighbour dies. Returns 1 when the thread
+ * should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
 {
-    uint64_t end = ss_now_ns() + ns;
-    struct timespec date = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    struct pollfd events[2] = {{.fd = mpi->wake, .events = POLLIN},
+                               {.fd = mpi->neighbour.fd, .events = POLLIN}};
+    uint64_t times;
+    int n = ppoll(events, 2, &time, NULL);
+    if (n > 0 && events[0].revents)
+        (void)!read(mpi->wake, &times, sizeof(times)); /* only to make it quiet */
+    if (n > 0 && events[1].revents)
+        look_at_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);
-    while (!mpi->queue.first && !mpi->stop)
-        if (pthread_cond_timedwait(&mpi->wake, &mpi->lock, &date) == ETIMEDOUT)
-            break;
     int stop = mpi->stop && !mpi->queue.first && !mpi->under_way.first;
     pthread_mutex_unlock(&mpi->lock);
     return stop;
@@ -204,6 +226,7 @@ void *ss_mpi_thread(void *arg)
         moved |= test_all(mpi);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_beat_s) {
+            look_at_neighbour(mpi); /* it does not nap while data moves */
             ss_mpi_beats_tick(mpi);
             mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
         }

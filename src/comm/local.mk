@@ -3,6 +3,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_check.c src/comm/comm_equal.c \
 	src/comm/comm_env.c src/comm/comm_env.h \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
+	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \
 	src/comm/comm_self.c \
 	src/comm/comm_tcp.c src/comm/comm_tcp.h \
 	src/comm/comm_tcp_accept.c \
