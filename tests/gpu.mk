@@ -30,7 +30,8 @@ GPU_TESTS += tests/test_hostgpu tests/test_hostgpu_calls.sh
 CUDA_DEPENDS += tests/test_hostgpu.Plo
 if HAVE_NCCL
 check_PROGRAMS += tests/test_hostgpu_nccl
-tests_test_hostgpu_nccl_SOURCES = tests/test_hostgpu_nccl.cpp
+tests_test_hostgpu_nccl_SOURCES = \
+	tests/test_hostgpu_nccl.h tests/test_hostgpu_nccl.cpp tests/test_hostgpu_nccl_memory.cpp
 tests_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
 GPU_TESTS += tests/test_hostgpu_nccl
 endif

@@ -11,7 +11,8 @@ libhostgpu_la_SOURCES = \
 if HAVE_NCCL
 libhostgpu_la_SOURCES += \
 	tests/hostgpu/nccl_internal.h tests/hostgpu/nccl.cpp tests/hostgpu/nccl_board.cpp \
-	tests/hostgpu/nccl_collective.cpp tests/hostgpu/nccl_fault.cpp tests/hostgpu/nccl_sum.cpp
+	tests/hostgpu/nccl_collective.cpp tests/hostgpu/nccl_fault.cpp tests/hostgpu/nccl_memory.cpp \
+	tests/hostgpu/nccl_sum.cpp
 endif
 libstarstep_la_LIBADD += libhostgpu.la
 

@@ -1,246 +1,10 @@
 /* The emulated NCCL (tests/hostgpu) itself: ranks are child processes, which alone call CUDA. */
-#include <nccl.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <ctime>
-#include <fstream>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/test_hostgpu_nccl.h"
 
 extern "C" void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max);
 
 namespace
 {
-
-int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-#define CUDA(call) CHECK((call) == cudaSuccess)
-#define NCCL(call) CHECK((call) == ncclSuccess)
-
-/* --- ranks ---------------------------------------------------------------------------------- */
-
-constexpr unsigned TIMEOUT_S = 60;
-
-/* Seen by all ranks: how many have come to some point. */
-std::atomic<int> *arrived;
-
-/* What a child knows of its place. */
-struct place {
-    int rank, nranks;
-    ncclUniqueId id;
-};
-
-/* How a child ended: its exit status or minus its signal, and what it said. */
-struct ending {
-    int status;
-    std::string text;
-};
-
-std::string contents(int fd)
-{
-    std::string text;
-    char buffer[4096];
-    lseek(fd, 0, SEEK_SET);
-    for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;)
-        text.append(buffer, (size_t)n);
-    close(fd);
-    return text;
-}
-
-/* Rank 0 makes the id, and writes it for each of the others. */
-ncclUniqueId share_id(int rank, int nranks, const int pipe_ends[2])
-{
-    ncclUniqueId id = {};
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-        for (int r = 1; r < nranks; r++)
-            CHECK(write(pipe_ends[1], &id, sizeof(id)) == (ssize_t)sizeof(id));
-    } else {
-        CHECK(read(pipe_ends[0], &id, sizeof(id)) == (ssize_t)sizeof(id));
-    }
-    return id;
-}
-
-typedef std::vector<std::pair<const char *, const char *>> environment;
-
-[[noreturn]] void child(int rank, int nranks, const int pipe_ends[2], int out,
-                        const environment &env, void (*body)(const place &))
-{
-    dup2(out, 2);
-    alarm(TIMEOUT_S);
-    setenv("SS_HOSTGPU_NCCL_SHARE_GPU", "1", 1);
-    for (const auto &e : env)
-        setenv(e.first, e.second, 1);
-    failures = 0;
-    body({rank, nranks, share_id(rank, nranks, pipe_ends)});
-    _exit(failures != 0);
-}
-
-/* Run `body` as each of the ranks, and wait for them. */
-std::vector<ending> run(int nranks, const environment &env, void (*body)(const place &))
-{
-    int pipe_ends[2];
-    CHECK(pipe(pipe_ends) == 0);
-    std::vector<pid_t> pids;
-    std::vector<int> outs;
-    *arrived = 0;
-    for (int r = 0; r < nranks; r++) {
-        outs.push_back(memfd_create("output", 0));
-        pids.push_back(fork());
-        if (pids.back() == 0)
-            child(r, nranks, pipe_ends, outs.back(), env, body);
-    }
-    std::vector<ending> ends;
-    for (size_t r = 0; r < pids.size(); r++) {
-        int status = 0;
-        CHECK(waitpid(pids[r], &status, 0) == pids[r]);
-        ends.push_back(
-            {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), contents(outs[r])});
-    }
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
-    return ends;
-}
-
-void show(const char *name, size_t rank, const ending &e)
-{
-    fprintf(stderr, "%s: rank %zu ends with %d: %s\n", name, rank, e.status, e.text.c_str());
-    failures++;
-}
-
-/* All ranks end well. */
-void good(const char *name, int nranks, const environment &env, void (*body)(const place &))
-{
-    const std::vector<ending> ends = run(nranks, env, body);
-    for (size_t r = 0; r < ends.size(); r++)
-        if (ends[r].status != 0 || !ends[r].text.empty())
-            show(name, r, ends[r]);
-}
-
-/* Each rank ends with one line that has these words, or well where there are none. */
-void dies(const char *name, const environment &env, void (*body)(const place &),
-          const std::vector<const char *> &words)
-{
-    const std::vector<ending> ends = run((int)words.size(), env, body);
-    for (size_t r = 0; r < ends.size(); r++) {
-        const ending &e = ends[r];
-        const bool expected = words[r] ? e.status == -SIGABRT &&
-                                             e.text.find(words[r]) != std::string::npos &&
-                                             e.text.compare(0, 16, "host emulation: ") == 0 &&
-                                             std::count(e.text.begin(), e.text.end(), '\n') == 1
-                                       : e.status == 0 && e.text.empty();
-        if (!expected)
-            show(name, r, e);
-    }
-}
-
-void sleep_ms(long ms)
-{
-    const timespec t = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&t, nullptr);
-}
-
-void wait_for_arrived(int n)
-{
-    while (arrived->load() < n)
-        sleep_ms(1);
-}
-
-double now()
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* --- helpers of a rank ---------------------------------------------------------------------- */
-
-cudaStream_t new_stream()
-{
-    cudaStream_t s = nullptr;
-    CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    return s;
-}
-
-/* Device memory; test processes end soon, and free nothing. */
-template <typename T> T *device(const std::vector<T> &v)
-{
-    T *p = nullptr;
-    CUDA(cudaMalloc((void **)&p, v.size() * sizeof(T)));
-    CUDA(cudaMemcpy(p, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
-    return p;
-}
-
-template <typename T> std::vector<T> host(const T *p, size_t n)
-{
-    std::vector<T> v(n);
-    CUDA(cudaMemcpy(v.data(), p, n * sizeof(T), cudaMemcpyDeviceToHost));
-    return v;
-}
-
-ncclComm_t start(const place &p)
-{
-    ncclComm_t comm = nullptr;
-    NCCL(ncclCommInitRank(&comm, p.nranks, p.id, p.rank));
-    CHECK(comm);
-    return comm;
-}
-
-ncclResult_t state_of(ncclComm_t comm)
-{
-    ncclResult_t state = ncclInternalError;
-    NCCL(ncclCommGetAsyncError(comm, &state));
-    return state;
-}
-
-/* The state that follows ncclInProgress. */
-ncclResult_t poll(ncclComm_t comm)
-{
-    while (state_of(comm) == ncclInProgress)
-        sleep_ms(1);
-    return state_of(comm);
-}
-
-bool finished(cudaStream_t stream)
-{
-    const cudaError_t error = cudaStreamQuery(stream);
-    CHECK(error == cudaSuccess || error == cudaErrorNotReady);
-    cudaGetLastError();
-    return error == cudaSuccess;
-}
-
-/* One all-reduce of 1000 numbers, rank + 1 each. */
-constexpr size_t N = 1000;
-ncclResult_t small_sum(ncclComm_t comm, int rank, float **data, cudaStream_t stream)
-{
-    *data = device(std::vector<float>(N, (float)(rank + 1)));
-    return ncclAllReduce(*data, *data, N, ncclFloat32, ncclSum, comm, stream);
-}
-
-bool all_are(const float *p, size_t n, float value)
-{
-    const std::vector<float> v = host(p, n);
-    return std::all_of(v.begin(), v.end(), [value](float x) { return x == value; });
-}
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
@@ -678,6 +442,43 @@ void own_gpus(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
+/* Of three devices, the third and the first. */
+void visible_gpus(const place &)
+{
+    int n = 0;
+    char bus[32] = "";
+    CUDA(cudaGetDeviceCount(&n));
+    CHECK(n == 2);
+    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof(bus), 0));
+    CHECK(!strcmp(bus, "0000:03:00.0"));
+    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof(bus), 1));
+    CHECK(!strcmp(bus, "0000:01:00.0"));
+    CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+}
+
+void no_gpu(const place &)
+{
+    int n = 1;
+    CHECK(cudaGetDeviceCount(&n) == cudaErrorNoDevice && n == 0);
+}
+
+void check_visible()
+{
+    const char *name = "CUDA_VISIBLE_DEVICES", *devices = "SS_HOSTGPU_DEVICES";
+    for (const char *list : {"2,0", "2,0,3,1", "2,0,x,1", "2,0,-1,1"})
+        good("visible GPUs", 1, {{devices, "3"}, {name, list}}, visible_gpus);
+    for (const char *list : {"", "-1", "1", "0,0"})
+        good("no visible GPU", 1, {{devices, "1"}, {name, list}}, no_gpu);
+    dies("named GPU", {{name, "GPU-1234"}}, no_gpu, {"names are not emulated"});
+    /* Each rank sees one GPU, as its first. */
+    good("one GPU each", 2, {{"SS_HOSTGPU_NCCL_SHARE_GPU", "0"}, {devices, "2"}},
+         [](const place &p) {
+             setenv("CUDA_VISIBLE_DEVICES", p.rank ? "1" : "0", 1);
+             ncclComm_t comm = start(p);
+             NCCL(ncclCommDestroy(comm));
+         });
+}
+
 /* Rank 0's stream waits for ever until another thread aborts; the stream lives on. */
 void abort_unblocks(const place &p)
 {
@@ -911,7 +712,7 @@ void start_only(const place &p)
     start(p);
 }
 
-/* --- groups, memory, the meeting place -------------------------------------------------------- */
+/* --- groups, the meeting place -------------------------------------------------------- */
 
 void grouped(const place &p)
 {
@@ -961,36 +762,6 @@ void two_gpus(const place &p)
     std::thread other([&] { NCCL(ncclCommDestroy(comms[1])); });
     NCCL(ncclCommDestroy(comms[0]));
     other.join();
-}
-
-void registered_memory(const place &p)
-{
-    ncclComm_t comm = start(p);
-    void *a = nullptr, *handle = nullptr;
-    ncclWindow_t window = nullptr;
-    float on_stack = 0;
-    NCCL(ncclMemAlloc(&a, 5000));
-    CHECK(a && (uintptr_t)a % 4096 == 0);
-    CUDA(cudaMemset(a, 0, 5000));
-    NCCL(ncclCommRegister(comm, a, 5000, &handle));
-    NCCL(ncclCommWindowRegister(comm, a, 5000, &window, NCCL_WIN_COLL_SYMMETRIC));
-    CHECK(ncclCommRegister(comm, &on_stack, 4, &handle) == ncclInvalidArgument);
-    CHECK(ncclCommWindowRegister(comm, (char *)a + 256, 256, &window, 0) == ncclInvalidArgument);
-    NCCL(ncclCommWindowDeregister(comm, window));
-    CHECK(ncclCommWindowDeregister(comm, window) == ncclInvalidArgument);
-    NCCL(ncclCommDeregister(comm, handle));
-    NCCL(ncclMemFree(a));
-    CHECK(ncclMemFree(a) == ncclInvalidArgument);
-    NCCL(ncclCommDestroy(comm));
-}
-
-void differ_window(const place &p)
-{
-    ncclComm_t comm = start(p);
-    void *a = nullptr;
-    ncclWindow_t window = nullptr;
-    NCCL(ncclMemAlloc(&a, 8192));
-    ncclCommWindowRegister(comm, a, 4096 << p.rank, &window, 0);
 }
 
 bool is_listening(const ncclUniqueId &id)
@@ -1053,8 +824,9 @@ void check_faults()
     good("start", 4, {{name, "0:init:delay:100,1:init:fail,2:init:async,3:init:hang"}},
          fault_start);
     good("start's error", 2, {{name, "0:init:delay:200,1:init:async"}}, fault_start_error);
-    for (const char *bad :
-         {"1:0", "1:0:burn", "x:0:hang", "0:1:delay", "0:init:corrupt:1", "0:0:async:7"})
+    for (const char *bad : {"1:0", "1:0:burn", "x:0:hang", "0:1:delay", "0:init:corrupt:1",
+                            "0:0:async:7", "0:window:async", "0:memory:corrupt:1", "1:id:fail",
+                            "0:windows:fail", "0:window.x:fail", "0:init.1:fail"})
         dies("bad fault", {{name, bad}}, start_only, {"RANK:CALL:KIND[:VALUE] is wanted"});
 }
 
@@ -1069,7 +841,6 @@ void check_misuse()
          {"rank 0 calls ncclBroadcast(1000 fp32, from rank 0), rank 1 calls ncclAllReduce",
           "rank 0 calls ncclBroadcast(1000 fp32, from rank 0)"});
     dies("root", {}, differ_root, {"from rank 1", "from rank 0"});
-    dies("window", {}, differ_window, {"4096 bytes", "8192 bytes"});
     dies("host memory", {}, host_memory, {"not in one piece of device memory"});
     dies("overlap", {}, overlap, {"overlap"});
     dies("destroyed", {}, use_destroyed, {"no communicator"});
@@ -1108,6 +879,7 @@ int main()
     good("one GPU", 2, {{"SS_HOSTGPU_NCCL_SHARE_GPU", "0"}}, one_gpu);
     good("own GPUs", 2, {{"SS_HOSTGPU_NCCL_SHARE_GPU", "0"}, {"SS_HOSTGPU_DEVICES", "2"}},
          own_gpus);
+    check_visible();
     good("abort unblocks", 2, {}, abort_unblocks);
     check_killed();
     check_killed_before();
@@ -1117,8 +889,8 @@ int main()
     good("groups", 2, {}, grouped);
     good("two GPUs in one process", 1,
          {{"SS_HOSTGPU_NCCL_SHARE_GPU", "0"}, {"SS_HOSTGPU_DEVICES", "2"}}, two_gpus);
-    good("registered memory", 2, {}, registered_memory);
     good("nothing left", 3, {}, nothing_left);
+    check_memory();
     if (failures)
         fprintf(stderr, "%d failures\n", failures);
     return failures != 0;

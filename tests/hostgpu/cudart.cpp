@@ -2,11 +2,15 @@
  * events: streams.cpp; memory and copies: memory.cpp; kernels: device.cpp. */
 #include "tests/hostgpu/hostgpu.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace
 {
@@ -50,6 +54,37 @@ const struct error_text *find_error(cudaError_t error)
     return nullptr;
 }
 
+/* The devices that the process sees, by their number among all: CUDA_VISIBLE_DEVICES, read as CUDA
+ * reads it. What is no device ends the list; one named twice leaves none. */
+std::vector<int> find_visible()
+{
+    const int count = (int)hostgpu::environment("SS_HOSTGPU_DEVICES", 1, 0, 8);
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    std::vector<int> visible;
+    if (!list)
+        for (int d = 0; d < count; d++)
+            visible.push_back(d);
+    std::istringstream in(list ? list : "");
+    for (std::string name; std::getline(in, name, ',');) {
+        if (name.compare(0, 4, "GPU-") == 0 || name.compare(0, 4, "MIG-") == 0)
+            hostgpu::die("CUDA_VISIBLE_DEVICES=%s: names are not emulated, only numbers", list);
+        char *end = nullptr;
+        const long d = strtol(name.c_str(), &end, 10);
+        if (end == name.c_str() || *end || d < 0 || d >= count)
+            break;
+        if (std::find(visible.begin(), visible.end(), (int)d) != visible.end())
+            return {};
+        visible.push_back((int)d);
+    }
+    return visible;
+}
+
+const std::vector<int> &visible_devices()
+{
+    static const std::vector<int> visible = find_visible();
+    return visible;
+}
+
 } // namespace
 
 namespace hostgpu
@@ -81,8 +116,7 @@ long environment(const char *name, long unset, long min, long max)
 
 int device_count()
 {
-    static const int count = (int)environment("SS_HOSTGPU_DEVICES", 1, 0, 8);
-    return count;
+    return (int)visible_devices().size();
 }
 
 int current_device()
@@ -183,7 +217,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
         return hostgpu::set_last_error(cudaErrorInvalidDevice);
     *p = {};
     snprintf(p->name, sizeof(p->name), "host emulation");
-    p->uuid.bytes[15] = (char)device;
+    const int number = visible_devices()[(size_t)device];
+    p->uuid.bytes[15] = (char)number;
     p->totalGlobalMem = hostgpu::memory_limit();
     p->major = 9;
     p->multiProcessorCount = 132;
@@ -213,7 +248,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->canMapHostMemory = 1;
     p->hostRegisterSupported = 1;
     p->canUseHostPointerForRegisteredMem = 1;
-    p->pciBusID = device + 1;
+    p->pciBusID = number + 1;
     p->deviceNumaId = p->hostNumaId = -1;
     return cudaSuccess;
 }

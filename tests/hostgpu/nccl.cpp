@@ -1,4 +1,4 @@
-/* nccl.cpp: NCCL on the host emulation: communicators and memory.
+/* nccl.cpp: NCCL on the host emulation: communicators.
  *
  * Ranks are processes (or threads) of one machine. A collective is one item of the caller's stream:
  * the stream's thread meets the other ranks' (nccl_board.cpp) and computes the whole result itself,
@@ -28,7 +28,6 @@ namespace
 struct state {
     std::mutex mutex;
     std::map<ncclComm *, comm_ptr> comms;
-    std::map<void *, void *> memory; /* ncclMemAlloc's: from cudaMalloc */
     char last_error[512] = "";
 };
 struct state &all()
@@ -109,7 +108,7 @@ int64_t gpu_identity(int device)
 
 ncclResult_t start(ncclComm *c, const ncclUniqueId &id)
 {
-    const struct fault f = find_fault(c->faults, c->rank, AT_INIT);
+    const struct fault f = find_fault(c->faults, c->rank, at::init, 0);
     if (f.kind == fault_kind::fail)
         return fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: the start fails");
     if ((f.kind == fault_kind::hang && !c->board.pause(-1)) ||
@@ -165,6 +164,9 @@ ncclResult_t init(ncclComm_t *out, int nranks, const ncclUniqueId &id, int rank,
 /* Wait for this rank's collectives, then for the other ranks. */
 ncclResult_t finalize(ncclComm *c)
 {
+    const ncclResult_t s = misbehave(c, at::finalize);
+    if (s != ncclSuccess)
+        return s;
     {
         std::unique_lock<std::mutex> lock(c->mutex);
         c->changed.wait(lock, [c] { return c->ended == c->issued || c->board.aborted(); });
@@ -185,30 +187,6 @@ void abort_and_forget(const comm_ptr &c)
         c->changed.wait(lock, [&c] { return c->begun == c->ended && c->jobs == 0; });
     }
     forget(c);
-}
-
-/* A handle for memory that the caller registers. */
-ncclResult_t register_memory(ncclComm *c, const void *p, size_t size, void **handle)
-{
-    if (!handle || !p || !hostgpu::is_device_memory(p, size))
-        return fail(ncclInvalidArgument, "%zu bytes at %p are not device memory", size, p);
-    std::lock_guard<std::mutex> lock(c->mutex);
-    *handle = new char;
-    c->registered.insert(*handle);
-    return ncclSuccess;
-}
-
-ncclResult_t deregister_memory(ncclComm_t handle, void *registration)
-{
-    comm_ptr c;
-    const ncclResult_t s = ready(handle, &c);
-    if (s != ncclSuccess)
-        return s;
-    std::lock_guard<std::mutex> lock(c->mutex);
-    if (!c->registered.erase(registration))
-        return fail(ncclInvalidArgument, "%p is no registered memory", registration);
-    delete (char *)registration;
-    return ncclSuccess;
 }
 
 } // namespace
@@ -241,6 +219,29 @@ void set_error(ncclComm *c, ncclResult_t error)
 {
     for (int s : {ncclSuccess, ncclInProgress})
         c->state.compare_exchange_strong(s, error);
+}
+
+std::vector<comm_ptr> communicators()
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    std::vector<comm_ptr> v;
+    for (const auto &c : all().comms)
+        v.push_back(c.second);
+    return v;
+}
+
+int version()
+{
+    static const int v =
+        (int)hostgpu::environment("SS_HOSTGPU_NCCL_VERSION", NCCL_VERSION_CODE, 20000, 99999);
+    return v;
+}
+
+void need_version(int least, const char *call)
+{
+    if (version() < least)
+        hostgpu::die("NCCL %d.%d.%d has no %s", version() / 10000, version() / 100 % 100,
+                     version() % 100, call);
 }
 
 ncclResult_t ready(ncclComm_t handle, comm_ptr *out)
@@ -284,7 +285,7 @@ ncclResult_t ncclGetVersion(int *version)
 {
     if (!version)
         return fail(ncclInvalidArgument, "NULL for the version");
-    *version = NCCL_VERSION_CODE;
+    *version = hostgpu::nccl::version();
     return ncclSuccess;
 }
 
@@ -311,12 +312,17 @@ const char *ncclGetLastError(ncclComm_t)
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-    return id ? open_place(id) : fail(ncclInvalidArgument, "NULL for the id");
+    static std::atomic<long> calls{0};
+    if (!id)
+        return fail(ncclInvalidArgument, "NULL for the id");
+    const ncclResult_t s = misbehave(0, at::id, calls++);
+    return s == ncclSuccess ? open_place(id) : s;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config)
 {
+    need_version(21400, "ncclCommInitRankConfig");
     return note(init(comm, nranks, id, rank, config));
 }
 
@@ -333,6 +339,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
         return s;
     if (c->finalized)
         return fail(ncclInvalidArgument, "ncclCommFinalize for the second time");
+    need_no_windows(c.get(), "ncclCommFinalize");
     return perform({c}, [c] { return finalize(c.get()); });
 }
 
@@ -345,25 +352,36 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     const int s = c->state;
     if (s == ncclInProgress)
         return busy();
-    if (s == ncclSuccess && !c->finalized)
+    if (s == ncclSuccess)
+        need_no_windows(c.get(), "ncclCommDestroy");
+    const ncclResult_t fault = misbehave(c.get(), at::destroy);
+    if (s == ncclSuccess && !c->finalized && fault == ncclSuccess)
         finalize(c.get());
     abort_and_forget(c);
-    return ncclSuccess;
+    return fault;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    if (comm)
-        abort_and_forget(find(comm));
-    return ncclSuccess;
+    if (!comm)
+        return ncclSuccess;
+    const comm_ptr c = find(comm);
+    const ncclResult_t fault = misbehave(c.get(), at::abort);
+    c->board.tell_abort();
+    abort_and_forget(c);
+    return fault;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     if (!comm || !error)
         return fail(ncclInvalidArgument, "NULL for the communicator or the error");
-    *error = (ncclResult_t)find(comm)->state.load();
-    return ncclSuccess;
+    const comm_ptr c = find(comm);
+    const ncclResult_t fault = misbehave(c.get(), at::state);
+    if (c->board.told_of_abort())
+        set_error(c.get(), ncclRemoteError);
+    *error = (ncclResult_t)c->state.load();
+    return fault;
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
@@ -399,81 +417,6 @@ void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max)
     const comm_ptr c = find(comm);
     *min = c->min_ctas;
     *max = c->max_ctas;
-}
-
-/* Whole pages: windows begin on one. */
-ncclResult_t ncclMemAlloc(void **out, size_t size)
-{
-    if (!out)
-        return fail(ncclInvalidArgument, "NULL for the memory's address");
-    const size_t page = NCCL_WIN_REQUIRED_ALIGNMENT, bytes = (size + page - 1) / page * page;
-    char *base = nullptr;
-    *out = nullptr;
-    if (cudaMalloc((void **)&base, bytes) != cudaSuccess)
-        return fail(ncclUnhandledCudaError, "no memory for %zu bytes", bytes);
-    if ((uintptr_t)base % page) {
-        cudaFree(base);
-        if (cudaMalloc((void **)&base, bytes + page) != cudaSuccess)
-            return fail(ncclUnhandledCudaError, "no memory for %zu bytes", bytes);
-    }
-    if (!base)
-        return ncclSuccess;
-    *out = base + (page - (uintptr_t)base % page) % page;
-    std::lock_guard<std::mutex> lock(all().mutex);
-    all().memory[*out] = base;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclMemFree(void *p)
-{
-    void *base = nullptr;
-    {
-        std::lock_guard<std::mutex> lock(all().mutex);
-        auto it = all().memory.find(p);
-        if (it != all().memory.end()) {
-            base = it->second;
-            all().memory.erase(it);
-        }
-    }
-    if (p && !base)
-        return fail(ncclInvalidArgument, "%p is not from ncclMemAlloc", p);
-    return cudaFree(base) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *p, size_t size, void **handle)
-{
-    comm_ptr c;
-    const ncclResult_t s = ready(comm, &c);
-    return s == ncclSuccess ? register_memory(c.get(), p, size, handle) : s;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
-    return deregister_memory(comm, handle);
-}
-
-/* All ranks register windows of the same size in the same order. */
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t size, ncclWindow_t *window,
-                                    int)
-{
-    comm_ptr c;
-    const ncclResult_t s = ready(comm, &c);
-    if (s != ncclSuccess)
-        return s;
-    if ((uintptr_t)p % NCCL_WIN_REQUIRED_ALIGNMENT)
-        return fail(ncclInvalidArgument, "a window must begin on a page");
-    return perform({c}, [=] {
-        const ncclResult_t result = register_memory(c.get(), p, size, (void **)window);
-        const struct call call = {kind::window, ncclNumTypes, ncclSum, 0, size};
-        if (result == ncclSuccess && !c->board.meet(HOSTS, call))
-            return fail(ncclInternalError, "the communicator was aborted");
-        return result;
-    });
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
-{
-    return deregister_memory(comm, window);
 }
 
 } /* extern "C" */

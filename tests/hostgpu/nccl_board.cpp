@@ -33,6 +33,7 @@ struct slot {
 struct shared {
     std::atomic<uint32_t> changed; /* a futex: counts what anyone may wait for */
     std::atomic<int> nranks;
+    std::atomic<uint32_t> abort_told;
     slot slots[board::MAX_RANKS];
 };
 
@@ -169,10 +170,15 @@ void wake(struct shared *s)
     syscall(SYS_futex, &s->changed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+bool same(const spot &a, const spot &b)
+{
+    return a.window == b.window && a.offset == b.offset;
+}
+
 bool same(const call &a, const call &b)
 {
     return a.kind == b.kind && a.type == b.type && a.op == b.op && a.root == b.root &&
-           a.count == b.count;
+           a.count == b.count && same(a.send, b.send) && same(a.recv, b.recv);
 }
 
 } // namespace
@@ -340,6 +346,19 @@ void board::abort()
 bool board::aborted() const
 {
     return stopped;
+}
+
+void board::tell_abort()
+{
+    if (struct shared *s = shared)
+        s->abort_told = 1;
+}
+
+bool board::told_of_abort() const
+{
+    static const bool tells = environment("SS_HOSTGPU_NCCL_TELL_ABORT", 0, 0, 1) != 0;
+    const struct shared *s = shared;
+    return tells && s && s->abort_told;
 }
 
 } // namespace nccl

@@ -18,6 +18,7 @@ struct operation {
     cudaStream_t stream;
     struct fault fault;
     uint64_t number; /* among the communicator's collectives */
+    std::vector<memory_range> memory;
 };
 
 struct group {
@@ -45,6 +46,7 @@ void end(const operation &o)
 {
     std::lock_guard<std::mutex> lock(o.comm->mutex);
     o.comm->ended++;
+    o.comm->under_way.erase(o.number);
     o.comm->changed.notify_all();
 }
 
@@ -146,6 +148,8 @@ ncclResult_t launch(std::vector<operation> operations)
             comms.push_back(o.comm);
         std::lock_guard<std::mutex> lock(o.comm->mutex);
         o.number = o.comm->issued++;
+        for (const memory_range &m : o.memory)
+            o.comm->under_way.insert({o.number, m});
     }
     return perform(comms, [operations = std::move(operations)] {
         for (const operation &o : operations)
@@ -154,27 +158,29 @@ ncclResult_t launch(std::vector<operation> operations)
     });
 }
 
-void check_memory(const operation &o, const char *name, const char *p, size_t blocks)
+void check_memory(operation &o, const char *name, const char *p, size_t blocks, spot *spot)
 {
-    const size_t size = type_bytes(o.call.type);
-    if (!hostgpu::is_device_memory(p, blocks * o.call.count * size))
+    const size_t size = type_bytes(o.call.type), bytes = blocks * o.call.count * size;
+    if (!hostgpu::is_device_memory(p, bytes))
         hostgpu::die("NCCL: %s: %s is not in one piece of device memory", describe(o.call).c_str(),
                      name);
     if ((uintptr_t)p % size)
         hostgpu::die("NCCL: %s: %s is not aligned", describe(o.call).c_str(), name);
+    *spot = find_spot(o.comm.get(), o.call, p, bytes);
+    o.memory.push_back({p, bytes});
 }
 
 /* Send and receive buffers: in device memory, and apart, but where NCCL works in place. */
-void check_buffers(const operation &o)
+void check_buffers(operation &o)
 {
     const ncclComm *c = o.comm.get();
     const size_t all_ranks = (size_t)c->nranks, block = o.call.count * type_bytes(o.call.type);
     const size_t sent = o.call.kind == kind::reduce_scatter ? all_ranks : 1;
     const size_t received = o.call.kind == kind::all_gather ? all_ranks : 1;
-    check_memory(o, "the receive buffer", o.recv, received);
+    check_memory(o, "the receive buffer", o.recv, received, &o.call.recv);
     if (o.call.kind == kind::broadcast && c->rank != o.call.root)
         return;
-    check_memory(o, "the send buffer", o.send, sent);
+    check_memory(o, "the send buffer", o.send, sent, &o.call.send);
     const size_t own = (size_t)c->rank * block;
     const bool in_place = o.send + (sent > 1 ? own : 0) == o.recv + (received > 1 ? own : 0);
     if (!in_place && o.send < o.recv + received * block && o.recv < o.send + sent * block)
@@ -187,7 +193,8 @@ struct fault next_fault(ncclComm *c, const struct call &call)
     if (call.kind != kind::all_reduce)
         return {};
     std::lock_guard<std::mutex> lock(c->mutex);
-    const struct fault f = find_fault(c->faults, c->rank, c->all_reduces++);
+    const struct fault f =
+        find_fault(c->faults, c->rank, at::all_reduce, c->calls[at::all_reduce]++);
     if (f.kind == fault_kind::corrupt && (uint64_t)f.value >= call.count)
         hostgpu::die("SS_HOSTGPU_NCCL_FAULT: %s has no element %ld", describe(call).c_str(),
                      f.value);
@@ -220,7 +227,7 @@ ncclResult_t make_operation(ncclComm_t handle, operation *o)
 ncclResult_t collective(ncclComm_t handle, const struct call &call, const void *send, void *recv,
                         cudaStream_t stream)
 {
-    operation o = {nullptr, call, (const char *)send, (char *)recv, stream, {}, 0};
+    operation o = {nullptr, call, (const char *)send, (char *)recv, stream, {}, 0, {}};
     const ncclResult_t s = make_operation(handle, &o);
     if (s != ncclSuccess)
         return note(s);

@@ -1,5 +1,6 @@
 /* Inside of the emulated NCCL: the memory that the ranks share (nccl_board.cpp), the sums
- * (nccl_sum.cpp) and the faults on demand (nccl_fault.cpp), for nccl.cpp. */
+ * (nccl_sum.cpp), memory and windows (nccl_memory.cpp) and the faults on demand (nccl_fault.cpp),
+ * for nccl.cpp. */
 #ifndef HOSTGPU_NCCL_INTERNAL_H
 #define HOSTGPU_NCCL_INTERNAL_H
 
@@ -10,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,12 @@ void background(std::function<void()> work);
 
 enum class kind : int { all_reduce, broadcast, reduce_scatter, all_gather, window, finalize };
 
+/* Where a buffer lies in a symmetric window: on a GPU, ranks find their peers' buffers by it. */
+struct spot {
+    int window = -1; /* in the order of registration; -1: in none */
+    uint64_t offset = 0;
+};
+
 /* What must be the same on all ranks. */
 struct call {
     nccl::kind kind;
@@ -39,6 +46,7 @@ struct call {
     ncclRedOp_t op;
     int root;
     uint64_t count;
+    spot send = {}, recv = {};
 };
 /* "ncclAllReduce(1000 fp32, sum)" */
 std::string describe(const call &c);
@@ -54,16 +62,36 @@ void reduce(ncclDataType_t type, ncclRedOp_t op, void *out, const std::vector<co
 void flip_bit(ncclDataType_t type, void *element);
 
 /* SS_HOSTGPU_NCCL_FAULT */
+enum class at {
+    all_reduce,
+    id,
+    init,
+    memory,
+    window,
+    window_end,
+    registration,
+    registration_end,
+    finalize,
+    destroy,
+    abort,
+    state
+};
 enum class fault_kind { none, delay, fail, async, hang, corrupt };
 struct fault {
     int rank = 0;
-    long call = 0; /* the rank's all-reduces, from 0; AT_INIT */
+    nccl::at at = at::all_reduce;
+    long call = 0; /* of these calls of the rank, from 0 */
     fault_kind kind = fault_kind::none;
     long value = 0; /* milliseconds, element, or the error's number */
 };
-constexpr long AT_INIT = -1;
 std::vector<fault> parse_faults(); /* anything else in the environment ends the process */
-fault find_fault(const std::vector<fault> &faults, int rank, long call);
+fault find_fault(const std::vector<fault> &faults, int rank, at at, long call);
+/* As errors say it: "ncclMemAlloc". */
+const char *name_of(at at);
+/* The fault, if any, of a call that has no communicator: it comes late, never returns, or fails. */
+ncclResult_t misbehave(int rank, at at, long call);
+/* Of one that has: the next such call on it. Ended by ncclCommAbort, but ncclCommAbort itself. */
+ncclResult_t misbehave(ncclComm *c, at at);
 
 /* Meetings of the ranks for work on streams, and for calls that wait on the host. */
 enum channel { STREAMS, HOSTS, CHANNELS };
@@ -91,6 +119,9 @@ struct board {
     /* Let everything here return. */
     void abort();
     bool aborted() const;
+    /* Tell the other ranks of an abort, as a network does; did one tell it? */
+    void tell_abort();
+    bool told_of_abort() const;
 
   private:
     ncclResult_t map(int memory);
@@ -107,6 +138,17 @@ struct board {
 };
 ncclResult_t open_place(ncclUniqueId *id);
 
+struct memory_range {
+    const char *begin;
+    size_t bytes;
+};
+/* Memory that a communicator knows. */
+struct registration {
+    memory_range range;
+    bool window;
+    int number; /* of a symmetric window, else -1 */
+};
+
 } // namespace nccl
 } // namespace hostgpu
 
@@ -122,14 +164,16 @@ struct ncclComm {
     std::condition_variable changed;
     uint64_t issued = 0, begun = 0, ended = 0; /* collectives, in the order of the calls */
     int jobs = 0;                              /* threads in the background */
-    long all_reduces = 0;
+    std::map<hostgpu::nccl::at, long> calls;   /* those with faults, so far */
     bool finalized = false;
-    std::set<void *> registered; /* handles of memory */
+    int windows = 0;                                                /* ever registered */
+    std::map<void *, hostgpu::nccl::registration> registered;       /* by handle */
+    std::multimap<uint64_t, hostgpu::nccl::memory_range> under_way; /* by collective */
 
     ~ncclComm()
     {
-        for (void *handle : registered)
-            delete (char *)handle;
+        for (const auto &r : registered)
+            delete (char *)r.first;
     }
 };
 
@@ -147,6 +191,18 @@ ncclResult_t ready(ncclComm_t handle, comm_ptr *out);
 void set_error(ncclComm *c, ncclResult_t error);
 /* Do it now, or, where communicators do not block, a moment later in the background. */
 ncclResult_t perform(const std::vector<comm_ptr> &comms, const std::function<ncclResult_t()> &work);
+
+/* Those of this process. */
+std::vector<comm_ptr> communicators();
+/* SS_HOSTGPU_NCCL_VERSION; a call that this version has not got ends the process. */
+int version();
+void need_version(int least, const char *call);
+
+/* Where memory that a collective uses lies. Partly in a window, partly outside: ends the process.
+ */
+spot find_spot(ncclComm *c, const struct call &call, const char *p, size_t bytes);
+/* Ends the process if there are windows. */
+void need_no_windows(ncclComm *c, const char *call);
 
 /* In a group, keep the start of a communicator for its end. false: there is no group. */
 bool defer_start(std::function<ncclResult_t()> start);

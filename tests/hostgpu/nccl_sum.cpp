@@ -134,7 +134,10 @@ bool known_op(ncclRedOp_t op)
 std::string describe(const call &c)
 {
     const type_info *t = find_type(c.type);
-    const std::string what = std::to_string(c.count) + " " + (t ? t->name : "bytes");
+    std::string what = std::to_string(c.count) + " " + (t ? t->name : "bytes");
+    if (c.recv.window >= 0)
+        what += " at byte " + std::to_string(c.recv.offset) + " of window " +
+                std::to_string(c.recv.window);
     switch (c.kind) {
     case kind::all_reduce:
         return "ncclAllReduce(" + what + ", " + op_name(c.op) + ")";
