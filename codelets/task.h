@@ -44,7 +44,9 @@ struct ss_order;
 struct ss_region {
     void *data;
     size_t bytes;
-    void *copy; /* parameters on a device: their values in the format that computes; else NULL */
+    /* On a device: parameters in the format that computes, gradients in the one that travels; NULL
+     * where that is fp32. */
+    void *copy;
     starpu_data_handle_t handle;
     struct ss_order *order; /* touched by several lanes of a GPU (lane.h); else NULL */
 };

@@ -278,13 +278,14 @@ static enum ss_status zero(struct ss_gpu *gpu, void *data, size_t bytes)
     return SS_OK;
 }
 
-enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+/* Zero it and put it on the books. */
+static enum ss_status enter(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
 {
     struct allocation *a = malloc(sizeof(*a));
     if (!a)
         return ss_fail_memory(what, sizeof(*a));
-    *a = (struct allocation){.gpu = gpu, .bytes = bytes > 0 ? bytes : 1};
-    enum ss_status status = device_malloc(gpu, a->bytes, what, &a->data);
+    *a = (struct allocation){.gpu = gpu, .data = data, .bytes = bytes};
+    enum ss_status status = zero(gpu, data, bytes);
     if (status != SS_OK) {
         free(a);
         return status;
@@ -293,19 +294,31 @@ enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, 
     a->next = allocations;
     allocations = a;
     pthread_mutex_unlock(&allocations_lock);
-    status = zero(gpu, a->data, a->bytes);
-    if (status != SS_OK) {
-        ss_gpu_free(a->data);
-        return status;
-    }
-    *out = a->data;
     return SS_OK;
 }
 
-void ss_gpu_free(void *data)
+enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
 {
-    if (!data)
-        return;
+    void *data;
+    bytes = bytes > 0 ? bytes : 1;
+    SS_TRY(device_malloc(gpu, bytes, what, &data));
+    enum ss_status status = enter(gpu, data, bytes, what);
+    if (status != SS_OK)
+        cudaFree(data);
+    else
+        *out = data;
+    return status;
+}
+
+enum ss_status ss_gpu_adopt(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
+{
+    SS_TRY(enter(gpu, data, bytes, what));
+    gpu->used_bytes += bytes;
+    return SS_OK;
+}
+
+void ss_gpu_disown(void *data)
+{
     pthread_mutex_lock(&allocations_lock);
     struct allocation **at = &allocations;
     while (*at && (*at)->data != data)
@@ -318,6 +331,13 @@ void ss_gpu_free(void *data)
     }
     pthread_mutex_unlock(&allocations_lock);
     free(a);
+}
+
+void ss_gpu_free(void *data)
+{
+    if (!data)
+        return;
+    ss_gpu_disown(data);
     cudaFree(data);
 }
 

@@ -66,8 +66,8 @@ enum ss_status ss_gpu_record(ss_event event, ss_stream stream);
 enum ss_status ss_gpu_wait(ss_stream stream, ss_event event);
 /* Milliseconds between two recorded and completed events. */
 enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms);
-/* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that may
- * be refused), which the next launch would report as its own. */
+/* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that
+ * may be refused), which the next launch would report as its own. */
 void ss_gpu_forget_errors(void);
 /* Block until all work of the device is done; reports errors of kernels. */
 enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu);
@@ -76,6 +76,10 @@ enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu);
  * for the message. */
 enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out);
 void ss_gpu_free(void *data); /* NULL is fine */
+/* Zero device memory of another allocator and count it as given out; take it from the books again
+ * before it is freed there. */
+enum ss_status ss_gpu_adopt(struct ss_gpu *gpu, void *data, size_t bytes, const char *what);
+void ss_gpu_disown(void *data);
 enum ss_status ss_gpu_alloc_host(struct ss_gpu *gpu, size_t bytes, const char *what, void **out);
 void ss_gpu_free_host(void *data); /* NULL is fine */
 /* Bytes that ss_gpu_alloc has given out, scratch and workspaces included, and of the whole device.

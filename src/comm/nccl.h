@@ -2,7 +2,8 @@
  * are watched and are ended by a struct ss_comm (comm.h), the control side; gradients go over NCCL.
  *
  * Every sum is enqueued on the caller's stream and watched until the GPU has done it: a sum that is
- * late ends every rank with the message of comm.h (rank, host, step, bucket, age). */
+ * late ends every rank with the message of comm.h (rank, host, step, bucket, age). Ending a rank
+ * aborts its communicator, so that no kernel keeps spinning for ranks that are gone. */
 #ifndef SS_COMM_NCCL_H
 #define SS_COMM_NCCL_H
 
@@ -25,22 +26,32 @@ void ss_nccl_close(struct ss_nccl *nccl);
 /* "NCCL 2.28.9"; "none". A constant string. */
 const char *ss_nccl_library(void);
 
+/* Device memory for what will be summed, zeroed and 256-byte aligned, of the kind that NCCL can
+ * register (ss_nccl_register) where there is such a kind, else as ss_gpu_alloc's. Needs no
+ * communicator. Freed after ss_nccl_close. Errors: as ss_gpu_alloc. */
+enum ss_status ss_nccl_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out);
+void ss_nccl_free(void *data); /* NULL is fine */
+
+/* Tell NCCL of memory from ss_nccl_alloc that will be summed again and again: as a symmetric window
+ * (NCCL 2.27 and later), else as a registered buffer (2.19), else not; sums come out the same.
+ * Until ss_nccl_close. Collective, with the same size on all ranks. Errors: SS_ERR_COMM. */
+enum ss_status ss_nccl_register(struct ss_nccl *nccl, void *data, size_t bytes);
+/* What became of that: "windows", "buffers", "none". A constant string. */
+const char *ss_nccl_registered(const struct ss_nccl *nccl);
+
 /* Enqueue the in-place sum over all ranks of `count` elements of device memory. All ranks enqueue
- * the same sums in the same order. One thread at a time. Errors: SS_ERR_COMM. */
+ * the same sums in the same order. One thread at a time. what names it in messages; NULL: the tag
+ * does. Errors: SS_ERR_COMM. */
 enum ss_status ss_nccl_sum(struct ss_nccl *nccl, void *data, size_t count, enum ss_dtype dtype,
-                           struct ss_comm_tag tag, ss_stream stream);
+                           struct ss_comm_tag tag, const char *what, ss_stream stream);
 
 /* The same for doubles: a step's metrics. */
 enum ss_status ss_nccl_sum_f64(struct ss_nccl *nccl, double *data, size_t count,
                                struct ss_comm_tag tag, ss_stream stream);
 
-/* Tell NCCL of memory that will be summed again and again; faster where it supports that, else
- * nothing. Until ss_nccl_close. Collective. */
-enum ss_status ss_nccl_register(struct ss_nccl *nccl, void *data, size_t bytes);
-
-/* Collective start-up check, as ss_comm_verify: known values at the given element counts, on data,
- * device memory of the largest count, whose content is lost. */
-enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_gpu *gpu, float *data,
-                              const size_t *counts, size_t ncounts);
+/* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
+ * element counts, on data, device memory of the largest count, whose content is lost. */
+enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_gpu *gpu, enum ss_dtype wire,
+                              void *data, const size_t *counts, size_t ncounts);
 
 #endif

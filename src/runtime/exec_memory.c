@@ -18,7 +18,8 @@ static size_t round64(size_t bytes)
 
 static void register_region(const struct ss_exec *e, struct region *x, void *data, size_t bytes)
 {
-    int node = x->home == REGION_DEVICE ? e->options.runtime->gpu_node : STARPU_MAIN_RAM;
+    int device = x->home == REGION_DEVICE || x->home == REGION_SUMS;
+    int node = device ? e->options.runtime->gpu_node : STARPU_MAIN_RAM;
     x->r.data = data;
     x->r.bytes = bytes;
     starpu_vector_data_register(&x->r.handle, node, (uintptr_t)data, bytes, 1);
@@ -91,12 +92,36 @@ static enum ss_status new_shared_region(const struct ss_exec *e, struct region *
     return SS_OK;
 }
 
+#ifdef HAVE_NCCL
+/* Gradients that NCCL sums, and how they travel where that is another format. */
+static enum ss_status new_summed_region(const struct ss_exec *e, struct region *x, size_t bytes)
+{
+    void *data;
+    size_t element = ss_dtype_bytes(e->plan->options.grad_dtype);
+    bytes = round64(bytes ? bytes : 1);
+    SS_TRY(ss_nccl_alloc(e->gpu, bytes, "gradients", &data));
+    x->home = REGION_SUMS;
+    register_region(e, x, data, bytes);
+    if (element != sizeof(float))
+        SS_TRY(ss_nccl_alloc(e->gpu, bytes / sizeof(float) * element, "gradients that travel",
+                             &x->r.copy));
+    return ss_order_create(e->gpu, &x->r.order);
+}
+#endif
+
 static void drop_region(const struct ss_exec *e, struct region *x)
 {
     if (x->r.handle)
         starpu_data_unregister_no_coherency(x->r.handle);
     if (x->home == REGION_HOST)
         free_host(e, x->r.data);
+#ifdef HAVE_NCCL
+    if (x->home == REGION_SUMS) {
+        ss_nccl_free(x->r.data);
+        ss_nccl_free(x->r.copy);
+        x->r.copy = NULL;
+    }
+#endif
 #ifdef HAVE_CUDA
     if (x->home == REGION_DEVICE)
         ss_gpu_free(x->r.data);
@@ -162,9 +187,11 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
 #endif
     if (!e->options.training)
         return SS_OK;
+#ifdef HAVE_NCCL
     if (plan->options.device_sums)
-        SS_TRY(new_shared_region(e, &e->grads[k], bytes, "gradients"));
+        SS_TRY(new_summed_region(e, &e->grads[k], bytes));
     else
+#endif
         SS_TRY(new_region(e, &e->grads[k], bytes, "gradients"));
     /* Without momentum the handle still orders updates, over an empty region. */
     return new_region(e, &e->momentum[k], e->options.momentum > 0 ? bytes : 1, "momentum");
@@ -394,29 +421,42 @@ enum ss_status ss_exec_broadcast_running(struct ss_exec *e)
 }
 
 #ifdef HAVE_NCCL
+/* What NCCL sums of a bucket. */
+static void *summed(const struct ss_exec *e, int k, size_t *bytes)
+{
+    const struct ss_region *r = &e->grads[k].r;
+    *bytes = r->bytes / sizeof(float) * ss_dtype_bytes(e->plan->options.grad_dtype);
+    return r->copy ? r->copy : r->data;
+}
+
+/* Register the buckets, and check that they are summed well. */
+static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
+{
+    size_t most = 0, bytes, n = (size_t)e->plan->nbuckets;
+    void *largest = NULL;
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        void *data = summed(e, k, &bytes);
+        SS_TRY(ss_nccl_register(nccl, data, bytes));
+        largest = bytes > most ? data : largest;
+        most = bytes > most ? bytes : most;
+    }
+    size_t *counts = calloc(n, sizeof *counts);
+    if (!counts)
+        return ss_fail_memory("bucket sizes", n * sizeof *counts);
+    ss_exec_bucket_counts(e, counts);
+    enum ss_status status =
+        ss_nccl_verify(nccl, e->gpu, e->plan->options.grad_dtype, largest, counts, n);
+    free(counts);
+    SS_TRY(status);
+    /* Between parameters nobody writes; what lies there is summed again each step. */
+    SS_TRY(ss_gpu_zero_async(largest, most, ss_gpu_stream(e->gpu)));
+    return ss_gpu_synchronize(e->gpu);
+}
+
 enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
 {
-    const struct region *largest = &e->grads[0];
-    size_t *counts = calloc((size_t)e->plan->nbuckets, sizeof *counts);
-    if (!counts)
-        return ss_fail_memory("bucket sizes", (size_t)e->plan->nbuckets * sizeof *counts);
-    ss_exec_bucket_counts(e, counts);
-    enum ss_status status = SS_OK;
-    for (int k = 0; k < e->plan->nbuckets; k++) {
-        if (e->grads[k].r.bytes > largest->r.bytes)
-            largest = &e->grads[k];
-        if (status == SS_OK && e->options.training)
-            status = ss_nccl_register(nccl, e->grads[k].r.data, e->grads[k].r.bytes);
-    }
-    if (status == SS_OK && e->options.training)
-        status = ss_nccl_verify(nccl, e->gpu, largest->r.data, counts, (size_t)e->plan->nbuckets);
-    free(counts);
-    /* Between parameters nobody writes; what lies there is summed again each step. */
-    if (status == SS_OK && e->options.training)
-        status = ss_gpu_zero_async(largest->r.data, largest->r.bytes, ss_gpu_stream(e->gpu));
-    if (status == SS_OK)
-        status = ss_gpu_synchronize(e->gpu);
-    SS_TRY(status);
+    if (e->options.training)
+        SS_TRY(prepare_sums(e, nccl));
     const double one = 1;
     SS_TRY(new_host_region(e, &e->one, sizeof one, "a number"));
     memcpy(e->one.r.data, &one, sizeof one);

@@ -1,0 +1,50 @@
+/* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums.
+ */
+#ifndef SS_COMM_NCCL_INTERNAL_H
+#define SS_COMM_NCCL_INTERNAL_H
+
+#include "comm/nccl.h"
+
+#include <nccl.h>
+#include <pthread.h>
+
+#include "comm/comm_ops.h"
+
+enum { SS_NCCL_MAX_REGISTERED = 256 };
+
+struct ss_nccl_sum;
+
+struct ss_nccl {
+    struct ss_comm *control;
+    struct ss_nccl_options options;
+    ncclComm_t comm;
+    int version;
+    pthread_mutex_t lock;
+    struct ss_nccl_sum *free_sums;
+    /* Memory that NCCL was told of: windows, or what it knew before. */
+    void *handle[SS_NCCL_MAX_REGISTERED];
+    int nhandles;
+#if NCCL_VERSION_CODE >= 22700
+    ncclWindow_t window[SS_NCCL_MAX_REGISTERED];
+    int nwindows;
+#endif
+};
+
+/* Report a failed call. */
+enum ss_status ss_nccl_fail(const struct ss_nccl *n, const char *call, ncclResult_t result);
+
+/* What the communicator is at; arg is the struct ss_nccl. A failure is reported. */
+enum ss_comm_poll ss_nccl_poll_state(void *arg);
+
+/* Wait, watched by the control side, until what was begun on all ranks is done. Collective. */
+enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what);
+
+/* Make this rank's GPU the calling thread's, as every call of CUDA needs it: a thread that never
+ * chose one would start the first GPU too, and take memory there. */
+enum ss_status ss_nccl_use_device(const struct ss_nccl *n);
+
+/* End what nccl_memory.c and nccl_sum.c hold. */
+void ss_nccl_forget_memory(struct ss_nccl *n);
+void ss_nccl_free_sums(struct ss_nccl *n);
+
+#endif

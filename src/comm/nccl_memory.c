@@ -1,0 +1,198 @@
+/* nccl_memory.c: memory that NCCL can reach without copies of its own (contract in nccl.h). */
+#include "comm/nccl_internal.h"
+
+#include <cuda_runtime.h>
+#include <stdlib.h>
+
+#include "core/log.h"
+
+#define WHAT "registration of gradients"
+
+enum {
+    FIRST_WITH_MEMORY = 21900, /* ncclMemAlloc, ncclCommRegister */
+    FIRST_WITH_WINDOWS = 22700
+};
+
+/* What ncclMemAlloc gave; all else is of ss_gpu_alloc. */
+struct piece {
+    struct piece *next;
+    void *data;
+};
+static struct piece *pieces;
+static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL: NCCL has no such memory here. */
+static void *take(size_t bytes)
+{
+    int version = 0;
+    void *data = NULL;
+    struct piece *p;
+    if (ncclGetVersion(&version) != ncclSuccess || version < FIRST_WITH_MEMORY)
+        return NULL;
+    p = malloc(sizeof(*p));
+    if (!p)
+        return NULL;
+    if (ncclMemAlloc(&data, bytes) != ncclSuccess || !data) {
+        cudaGetLastError(); /* or the next launch would report it */
+        free(p);
+        return NULL;
+    }
+    p->data = data;
+    pthread_mutex_lock(&pieces_lock);
+    p->next = pieces;
+    pieces = p;
+    pthread_mutex_unlock(&pieces_lock);
+    return data;
+}
+
+enum ss_status ss_nccl_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+{
+    SS_TRY(ss_gpu_synchronize(gpu)); /* makes the GPU this thread's, too */
+    void *data = take(bytes > 0 ? bytes : 1);
+    if (!data)
+        return ss_gpu_alloc(gpu, bytes, what, out);
+    enum ss_status status = ss_gpu_adopt(gpu, data, bytes, what);
+    if (status != SS_OK)
+        ss_nccl_free(data);
+    else
+        *out = data;
+    return status;
+}
+
+void ss_nccl_free(void *data)
+{
+    if (!data)
+        return;
+    pthread_mutex_lock(&pieces_lock);
+    struct piece **at = &pieces;
+    while (*at && (*at)->data != data)
+        at = &(*at)->next;
+    struct piece *p = *at;
+    if (p)
+        *at = p->next;
+    pthread_mutex_unlock(&pieces_lock);
+    if (!p) {
+        ss_gpu_free(data);
+        return;
+    }
+    ss_gpu_disown(data);
+    ncclMemFree(data);
+    free(p);
+}
+
+static int from_nccl(const void *data)
+{
+    pthread_mutex_lock(&pieces_lock);
+    const struct piece *p = pieces;
+    while (p && p->data != data)
+        p = p->next;
+    pthread_mutex_unlock(&pieces_lock);
+    return p != NULL;
+}
+
+/* Every rank has tried; *all: it worked on every one. */
+static enum ss_status all_could(struct ss_nccl *n, int could, int *all)
+{
+    int any;
+    SS_TRY(ss_comm_any(n->control, !could, &any, WHAT));
+    *all = !any;
+    return SS_OK;
+}
+
+#if NCCL_VERSION_CODE >= 22700
+/* A refused window is no failure unless the communicator has been hurt by it. */
+static enum ss_status begin_window(struct ss_nccl *n, void *data, size_t bytes, int *could)
+{
+    ncclWindow_t *window = &n->window[n->nwindows];
+    ncclResult_t state = ncclSuccess;
+    *window = NULL;
+    ncclResult_t result =
+        ncclCommWindowRegister(n->comm, data, bytes, window, NCCL_WIN_COLL_SYMMETRIC);
+    *could = result == ncclSuccess || result == ncclInProgress;
+    if (*could || (ncclCommGetAsyncError(n->comm, &state) == ncclSuccess && state == ncclSuccess))
+        return SS_OK;
+    return ss_nccl_fail(n, "ncclCommWindowRegister (NCCL_WIN_ENABLE=0 goes without)", result);
+}
+
+static enum ss_status register_window(struct ss_nccl *n, void *data, size_t bytes, int *done)
+{
+    int could =
+        n->version >= FIRST_WITH_WINDOWS && n->nwindows < SS_NCCL_MAX_REGISTERED && from_nccl(data);
+    SS_TRY(all_could(n, could, done));
+    if (!*done)
+        return SS_OK;
+    enum ss_status status = begin_window(n, data, bytes, &could);
+    SS_TRY(all_could(n, status == SS_OK, done));
+    if (!*done)
+        return status != SS_OK ? status : SS_ERR_COMM;
+    SS_TRY(all_could(n, could, done));
+    SS_TRY(*done ? ss_nccl_wait_ready(n, WHAT) : SS_OK);
+    /* NCCL says yes and gives no window where it can do nothing with one. */
+    could = could && n->window[n->nwindows];
+    SS_TRY(all_could(n, could, done));
+    if (*done)
+        n->nwindows++;
+    else if (could)
+        ncclCommWindowDeregister(n->comm, n->window[n->nwindows]);
+    return *done ? SS_OK : ss_nccl_wait_ready(n, WHAT);
+}
+#else
+static enum ss_status register_window(struct ss_nccl *n, void *data, size_t bytes, int *done)
+{
+    (void)n;
+    (void)data;
+    (void)bytes;
+    *done = 0;
+    return SS_OK;
+}
+#endif
+
+/* Each rank by itself; a rank that cannot does no harm. */
+static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t bytes, void **handle)
+{
+    *handle = NULL;
+    ncclResult_t result = n->version >= FIRST_WITH_MEMORY
+                              ? ncclCommRegister(n->comm, data, bytes, handle)
+                              : ncclInvalidUsage;
+    if (result == ncclSuccess || result == ncclInProgress || result == ncclInvalidUsage ||
+        result == ncclInvalidArgument)
+        return SS_OK; /* the last two: not on this system */
+    return ss_nccl_fail(n, "ncclCommRegister", result);
+}
+
+enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)
+{
+    int done;
+    SS_TRY(register_window(n, data, bytes, &done));
+    if (done || n->nhandles == SS_NCCL_MAX_REGISTERED)
+        return SS_OK;
+    void **handle = &n->handle[n->nhandles];
+    enum ss_status status = register_buffer(n, data, bytes, handle);
+    SS_TRY(all_could(n, status == SS_OK, &done));
+    if (!done)
+        return status != SS_OK ? status : SS_ERR_COMM;
+    SS_TRY(ss_nccl_wait_ready(n, WHAT));
+    n->nhandles += *handle != NULL;
+    return SS_OK;
+}
+
+const char *ss_nccl_registered(const struct ss_nccl *n)
+{
+#if NCCL_VERSION_CODE >= 22700
+    if (n->nwindows > 0)
+        return "windows";
+#endif
+    return n->nhandles > 0 ? "buffers" : "none";
+}
+
+void ss_nccl_forget_memory(struct ss_nccl *n)
+{
+#if NCCL_VERSION_CODE >= 22700
+    while (n->nwindows > 0) {
+        ncclCommWindowDeregister(n->comm, n->window[--n->nwindows]);
+        ss_nccl_wait_ready(n, "end of NCCL");
+    }
+#endif
+    while (n->nhandles > 0)
+        ncclCommDeregister(n->comm, n->handle[--n->nhandles]);
+}

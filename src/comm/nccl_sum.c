@@ -1,0 +1,251 @@
+/* nccl_sum.c: sums, and the check that they come out right (contract in nccl.h).
+ *
+ * A sum is watched before NCCL is called: whatever then takes time, be it NCCL connecting its ranks
+ * or the GPU, has the control side's deadline, and its message names step and bucket. */
+#include "comm/nccl_internal.h"
+
+#include <cuda_runtime.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "codelets/kernels/wire_cpu.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+/* A sum that the GPU has not done yet. */
+struct ss_nccl_sum {
+    struct ss_nccl *nccl;
+    cudaEvent_t reached, done;
+    atomic_int enqueued;
+    struct ss_nccl_sum *next; /* free ones */
+};
+
+static enum ss_status make_event(cudaEvent_t *event)
+{
+    cudaError_t error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        return SS_OK;
+    *event = NULL;
+    return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaEventCreateWithFlags: %s", cudaGetErrorString(error));
+}
+
+static void free_sum(struct ss_nccl_sum *s)
+{
+    if (s->reached)
+        cudaEventDestroy(s->reached);
+    if (s->done)
+        cudaEventDestroy(s->done);
+    free(s);
+}
+
+void ss_nccl_free_sums(struct ss_nccl *n)
+{
+    while (n->free_sums) {
+        struct ss_nccl_sum *s = n->free_sums;
+        n->free_sums = s->next;
+        free_sum(s);
+    }
+}
+
+static enum ss_status take_sum(struct ss_nccl *n, struct ss_nccl_sum **out)
+{
+    pthread_mutex_lock(&n->lock);
+    struct ss_nccl_sum *s = n->free_sums;
+    if (s)
+        n->free_sums = s->next;
+    pthread_mutex_unlock(&n->lock);
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (!s)
+            return ss_fail_memory("a sum under way", sizeof(*s));
+        s->nccl = n;
+        enum ss_status status = make_event(&s->reached);
+        if (status == SS_OK)
+            status = make_event(&s->done);
+        if (status != SS_OK) {
+            free_sum(s);
+            return status;
+        }
+    }
+    atomic_store(&s->enqueued, 0);
+    *out = s;
+    return SS_OK;
+}
+
+static void give_back(void *arg)
+{
+    struct ss_nccl_sum *s = arg;
+    pthread_mutex_lock(&s->nccl->lock);
+    s->next = s->nccl->free_sums;
+    s->nccl->free_sums = s;
+    pthread_mutex_unlock(&s->nccl->lock);
+}
+
+/* 1: the GPU is past the event, 0: not yet, -1: failed, reported. */
+static int is_past(cudaEvent_t event)
+{
+    cudaError_t error = cudaEventQuery(event);
+    if (error == cudaSuccess || error == cudaErrorNotReady)
+        return error == cudaSuccess;
+    ss_fail(SS_ERR_LIBRARY, "CUDA: a sum over GPUs: %s", cudaGetErrorString(error));
+    return -1;
+}
+
+/* From the communication thread. */
+static enum ss_comm_poll poll_sum(void *arg)
+{
+    struct ss_nccl_sum *s = arg;
+    int reached = 0;
+    if (ss_nccl_use_device(s->nccl) != SS_OK)
+        return SS_POLL_FAILED;
+    if (atomic_load(&s->enqueued)) {
+        int done = is_past(s->done);
+        if (done != 0)
+            return done > 0 ? SS_POLL_ENDED : SS_POLL_FAILED;
+        reached = is_past(s->reached);
+    }
+    if (reached < 0 || ss_nccl_poll_state(s->nccl) == SS_POLL_FAILED)
+        return SS_POLL_FAILED;
+    return reached ? SS_POLL_UNDER_WAY : SS_POLL_NOT_REACHED;
+}
+
+static ncclDataType_t type_of(enum ss_dtype t)
+{
+    return t == SS_DTYPE_F32 ? ncclFloat32 : t == SS_DTYPE_F16 ? ncclFloat16 : ncclBfloat16;
+}
+
+/* A call of a non-blocking communicator may still be under way when it returns (the first ones
+ * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
+ * one is for a rank without others. */
+static enum ss_status settle(struct ss_nccl *n, const char *call, ncclResult_t result)
+{
+    const uint64_t begin = ss_now_ns();
+    const double most = 2 * n->control->timeout_s + 10;
+    while (result == ncclInProgress) {
+        if (1e-9 * (double)(ss_now_ns() - begin) > most)
+            return ss_fail(SS_ERR_TIMEOUT, "NCCL: %s has not returned for %.0f s", call, most);
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+        ncclResult_t asked = ncclCommGetAsyncError(n->comm, &result);
+        if (asked != ncclSuccess)
+            result = asked;
+    }
+    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, call, result);
+}
+
+static enum ss_status record(cudaEvent_t event, ss_stream stream)
+{
+    cudaError_t error = cudaEventRecord(event, stream);
+    if (error != cudaSuccess)
+        return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaEventRecord: %s", cudaGetErrorString(error));
+    return SS_OK;
+}
+
+static enum ss_status sum(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
+                          ss_stream stream)
+{
+    ncclResult_t result = ncclAllReduce(data, data, count, type, ncclSum, n->comm, stream);
+    return settle(n, "ncclAllReduce", result);
+}
+
+static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
+                              struct ss_comm_tag tag, const char *what, ss_stream stream)
+{
+    struct ss_nccl_sum *s = NULL;
+    if (n->control->size == 1) /* nobody to wait for */
+        return sum(n, data, count, type, stream);
+    SS_TRY(take_sum(n, &s));
+    enum ss_status status = ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);
+    if (status != SS_OK) {
+        give_back(s);
+        return status;
+    }
+    /* From here on the communication thread gives it back. */
+    SS_TRY(record(s->reached, stream));
+    SS_TRY(sum(n, data, count, type, stream));
+    SS_TRY(record(s->done, stream));
+    atomic_store(&s->enqueued, 1);
+    return SS_OK;
+}
+
+enum ss_status ss_nccl_sum(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
+                           struct ss_comm_tag tag, const char *what, ss_stream stream)
+{
+    return enqueue(n, data, count, type_of(dtype), tag, what, stream);
+}
+
+enum ss_status ss_nccl_sum_f64(struct ss_nccl *n, double *data, size_t count,
+                               struct ss_comm_tag tag, ss_stream stream)
+{
+    return enqueue(n, data, count, ncclFloat64, tag, NULL, stream);
+}
+
+/* Room for the start-up check on the host: numbers, and how they travel. */
+struct check {
+    enum ss_dtype wire;
+    void *data; /* on the device */
+    float *host;
+    uint16_t *packed; /* 2-byte formats */
+};
+
+static enum ss_status sum_known(struct ss_nccl *n, struct ss_gpu *gpu, const struct check *c,
+                                size_t count)
+{
+    const int packed = c->wire != SS_DTYPE_F32;
+    void *from = packed ? (void *)c->packed : (void *)c->host;
+    const size_t bytes = count * ss_dtype_bytes(c->wire);
+    if (packed)
+        ss_wire_pack(c->wire, c->host, 1, c->packed, count);
+    SS_TRY(ss_gpu_copy(gpu, c->data, from, bytes));
+    SS_TRY(ss_nccl_sum(n, c->data, count, c->wire, (struct ss_comm_tag){0, -1}, "start-up check",
+                       ss_gpu_stream(gpu)));
+    SS_TRY(ss_gpu_copy(gpu, from, c->data, bytes));
+    if (packed)
+        ss_wire_unpack(c->wire, c->packed, 1, c->host, count);
+    return SS_OK;
+}
+
+static enum ss_status verify_count(struct ss_nccl *n, struct ss_gpu *gpu, const struct check *c,
+                                   size_t count)
+{
+    const int size = n->control->size;
+    for (size_t i = 0; i < count; i++)
+        c->host[i] = ss_comm_check_value(c->wire, size, n->control->rank, i);
+    SS_TRY(sum_known(n, gpu, c, count));
+    for (size_t i = 0; i < count; i++) {
+        float want = ss_comm_check_sum(c->wire, size, i);
+        if (c->host[i] != want)
+            return ss_fail(SS_ERR_COMM,
+                           "start-up check: sum of %zu numbers in %s over %d GPUs: element %zu is "
+                           "%.9g, expected %.9g; the network or %s corrupts data",
+                           count, ss_dtype_name(c->wire), size, i, (double)c->host[i], (double)want,
+                           ss_nccl_library());
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_nccl_verify(struct ss_nccl *n, struct ss_gpu *gpu, enum ss_dtype wire, void *data,
+                              const size_t *counts, size_t ncounts)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < ncounts; i++)
+        most = counts[i] > most ? counts[i] : most;
+    struct check c = {.wire = wire,
+                      .data = data,
+                      .host = malloc(most * sizeof(float)),
+                      .packed = malloc(most * sizeof(uint16_t))};
+    enum ss_status status = SS_OK;
+    int any = 0;
+    if (!c.host || !c.packed)
+        status = ss_fail_memory("the start-up check", most * sizeof(float));
+    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, "start-up check"));
+    /* A rank that sees an error must still take part for those that do not. */
+    for (size_t i = 0; i < ncounts && !any; i++) {
+        enum ss_status one = verify_count(n, gpu, &c, counts[i]);
+        status = status == SS_OK ? one : status;
+    }
+    free(c.host);
+    free(c.packed);
+    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, "start-up check"));
+    return status == SS_OK && any ? SS_ERR_COMM : status;
+}
