@@ -19,6 +19,7 @@ static const struct {
     {"eval", ss_cmd_eval, "loss and accuracy of saved weights"},
     {"plan", ss_cmd_plan, "print the task graph of a step"},
     {"info", ss_cmd_info, "what this build has, which cores get which work"},
+    {"launch", ss_cmd_launch, "start ranks of train, eval or info on this node"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
 };
 

@@ -13,6 +13,8 @@
     "set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every "    \
     "rank, as torchrun does, or none of the first four"
 #define SLURM_HINT "srun sets it in a job step; do not change it there"
+#define LISTEN_HINT                                                                                \
+    "it is the number of a socket that rank 0 inherits from what starts it; unset it elsewhere"
 
 enum {
     MAX_ID = 0x7fffffff,
@@ -268,11 +270,19 @@ static const char *slurm_size_name(void)
     return step && get("SLURM_PROCID") && get("SLURM_NTASKS") ? "SLURM_NTASKS" : NULL;
 }
 
+static enum ss_status read_listener(struct ss_comm_env *env)
+{
+    if (env->rank != 0 || env->size == 1 || !get("STARSTEP_LISTEN_FD"))
+        return SS_OK;
+    /* 0 to 2 are standard input, output and error. */
+    return number("STARSTEP_LISTEN_FD", "WORLD_SIZE", 3, MAX_ID, LISTEN_HINT, &env->listener);
+}
+
 enum ss_status ss_comm_env_read(struct ss_comm_env *out)
 {
     static const char *const names[] = {
         "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
-    struct ss_comm_env env = {.kind = SS_ENV_ALONE, .size = 1};
+    struct ss_comm_env env = {.kind = SS_ENV_ALONE, .size = 1, .listener = -1};
     const char *given = NULL, *absent = NULL, *size_name = slurm_size_name();
     for (int i = 0; i < 6; i++) {
         if (!get(names[i]))
@@ -282,17 +292,17 @@ enum ss_status ss_comm_env_read(struct ss_comm_env *out)
     }
     if (given && !absent) {
         SS_TRY(read_torchrun(&env));
-        *out = env;
-        return SS_OK;
+    } else {
+        if (size_name) {
+            env.kind = SS_ENV_SLURM;
+            SS_TRY(number(size_name, size_name, 1, SS_ENV_RANKS, SLURM_HINT, &env.size));
+        }
+        if (env.size > 1)
+            SS_TRY(read_slurm(&env, size_name));
+        else if (given)
+            return missing(absent, given, TORCHRUN_HINT);
     }
-    if (size_name) {
-        env.kind = SS_ENV_SLURM;
-        SS_TRY(number(size_name, size_name, 1, SS_ENV_RANKS, SLURM_HINT, &env.size));
-    }
-    if (env.size > 1)
-        SS_TRY(read_slurm(&env, size_name));
-    else if (given)
-        return missing(absent, given, TORCHRUN_HINT);
+    SS_TRY(read_listener(&env));
     *out = env;
     return SS_OK;
 }

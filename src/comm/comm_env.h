@@ -8,7 +8,11 @@
  * SLURM_LAUNCH_NODE_IPADDR. A complete first set wins: torchrun may run inside a job step. Within a
  * job step MASTER_ADDR and MASTER_PORT may be set alone, and replace what Slurm's would give; other
  * variables of the first set must then agree with Slurm's. A batch script is no job step: programs
- * that it runs without srun are alone. An empty variable counts as not set. */
+ * that it runs without srun are alone. An empty variable counts as not set.
+ *
+ * Rank 0 may inherit the socket that it listens on: STARSTEP_LISTEN_FD is its number, and it
+ * listens on a port that the other ranks know. Whoever starts the ranks can so let the kernel
+ * choose a free port; other ranks do not look at it. */
 #ifndef SS_COMM_COMM_ENV_H
 #define SS_COMM_COMM_ENV_H
 
@@ -29,6 +33,7 @@ struct ss_comm_env {
     char fallback[SS_ENV_HOST]; /* an address to try when the name is unknown here, or "" */
     int ports[SS_ENV_PORTS];    /* where rank 0 listens: on the first that is free */
     int nports;
+    int listener; /* rank 0: the socket it inherited, not looked at yet; -1: none */
     char job[64]; /* tells jobs apart that have the same secret ("slurm 1234.0"), or "" */
 };
 

@@ -35,26 +35,11 @@ void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64])
         snprintf(text, 64, "ports %d to %d", env->ports[0], env->ports[env->nports - 1]);
 }
 
-static enum ss_status open_listener(struct ss_door *door)
-{
-    const struct ss_comm_env *env = door->env;
-    char ports[64];
-    for (int i = 0; i < env->nports; i++) {
-        door->listener = ss_tcp_listen(env->host, env->ports[i]);
-        if (door->listener >= 0)
-            return SS_OK;
-    }
-    ss_tcp_ports_text(env, ports);
-    return ss_fail(SS_ERR_COMM, "rank 0 cannot listen on %s: %s; %s", ports, strerror(errno),
-                   errno == EADDRINUSE ? "is another run using it? Give a free port in MASTER_PORT"
-                                       : "give another port in MASTER_PORT");
-}
-
 /* One open file for every rank, on top of what is open already. */
 static enum ss_status check_open_files(struct ss_door *door)
 {
     struct rlimit limit;
-    rlim_t open_now = (rlim_t)door->listener + 8, size = (rlim_t)door->env->size;
+    rlim_t open_now = (rlim_t)door->epoll + 8, size = (rlim_t)door->env->size;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return ss_fail(SS_ERR_LIBRARY, "cannot read the limit of open files: %s", strerror(errno));
     rlim_t want = open_now + size + MOST_STRANGERS;
@@ -85,15 +70,15 @@ static enum ss_status watch(struct ss_door *door, int fd, int number)
 
 static enum ss_status open_door(struct ss_door *door)
 {
-    SS_TRY(open_listener(door));
+    SS_TRY(ss_door_listen(door));
+    door->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (door->epoll < 0)
+        return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_create1: %s", strerror(errno));
     SS_TRY(check_open_files(door));
     door->slots = calloc((size_t)door->nslots, sizeof(*door->slots));
     door->of_rank = calloc((size_t)door->env->size, sizeof(struct ss_slot *));
-    door->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!door->slots || !door->of_rank)
         return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof(*door->slots));
-    if (door->epoll < 0)
-        return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_create1: %s", strerror(errno));
     door->nfree = door->nslots;
     door->missing = door->env->size - 1;
     door->listening = 1;

@@ -1,5 +1,5 @@
 /* Rank 0's door: connections that have not proved yet to be a rank of this run; only for
- * comm_tcp_accept.c and comm_tcp_door.c.
+ * comm_tcp_accept.c, comm_tcp_door.c and comm_tcp_listener.c.
  *
  * Nobody is waited for alone: each connection has a slot with its own state and its own deadline,
  * so a stranger that says nothing, or a byte a second, holds a slot for a few seconds and nothing
@@ -40,8 +40,12 @@ struct ss_door {
     struct ss_slot **of_rank; /* who is in */
 };
 
-/* Go on with a connection that has something to read, or has ended. Errors end the start-up: a rank
- * that was in has died (SS_ERR_COMM), or no random numbers. */
+/* comm_tcp_listener.c: listen, on the socket that this rank inherited or on one of its own; sets
+ * door->listener. Errors: SS_ERR_INVALID: what it inherited is something else; SS_ERR_COMM. */
+enum ss_status ss_door_listen(struct ss_door *door);
+
+/* comm_tcp_door.c: go on with a connection that has something to read, or has ended. Errors end the
+ * start-up: a rank that was in has died (SS_ERR_COMM), or no random numbers. */
 enum ss_status ss_door_readable(struct ss_door *door, struct ss_slot *slot);
 
 /* Refuse those that took too long; returns when the next one will have. */

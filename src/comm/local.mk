@@ -4,6 +4,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_env.c src/comm/comm_env.h \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \
+	src/comm/comm_local.c src/comm/comm_local.h \
 	src/comm/comm_self.c \
 	src/comm/comm_tcp.c src/comm/comm_tcp.h \
 	src/comm/comm_tcp_accept.c \
@@ -12,6 +13,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_tcp_frame.c \
 	src/comm/comm_tcp_hello.c src/comm/comm_tcp_hello.h \
 	src/comm/comm_tcp_join.c \
+	src/comm/comm_tcp_listener.c \
 	src/comm/comm_tcp_socket.c src/comm/comm_tcp_socket.h \
 	src/comm/comm_tcp_thread.c \
 	src/comm/comm_watch.c src/comm/comm_watch.h

@@ -1,0 +1,132 @@
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "codelets/kernels/gpu.h"
+#include "core/log.h"
+#include "core/options.h"
+
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What several ranks can do. */
+static const char *const commands[] = {"train", "eval", "info"};
+
+static const char usage[] =
+    "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+    "Start N ranks of COMMAND (train, eval, info) on this node, without MPI. Options:\n";
+
+/* Split at the command, which may have options of its own: *own arguments are launch's. Short -n
+ * becomes --ranks. */
+static char **split(const struct ss_option *table, int argc, char **argv, int *own)
+{
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "-n") == 0)
+            argv[i] = (char *)"--ranks";
+        const struct ss_option *o = table;
+        while (o->name && (strncmp(argv[i], "--", 2) != 0 || strcmp(argv[i] + 2, o->name) != 0))
+            o++;
+        i += o->name && i + 1 < argc; /* its value */
+    }
+    *own = i;
+    return argv + i + (i < argc && strcmp(argv[i], "--") == 0);
+}
+
+static enum ss_status check_command(char *const *command)
+{
+    if (!command[0])
+        return ss_fail(SS_ERR_INVALID,
+                       "launch: no command; give train, eval or info, and its options behind it");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(command[0], commands[i]) == 0)
+            return SS_OK;
+    return ss_fail(SS_ERR_INVALID,
+                   "launch: \"%s\" is no command for several ranks; give train, eval or info",
+                   command[0]);
+}
+
+static enum ss_status count_ranks(const struct ss_launch_options *o, int *out)
+{
+    int gpus = 0;
+    if (o->ranks) {
+        *out = (int)o->ranks;
+        return SS_OK;
+    }
+#ifdef HAVE_CUDA
+    gpus = ss_gpu_count();
+#endif
+    if (gpus == 0)
+        return ss_fail(SS_ERR_INVALID,
+                       "launch: this %s, so the number of ranks is not known; give it with -n N",
+#ifdef HAVE_CUDA
+                       "process may use no GPU"
+#else
+                       "build has no CUDA"
+#endif
+        );
+    if (gpus > SS_LOCAL_RANKS)
+        return ss_fail(SS_ERR_UNSUPPORTED, "launch: %d GPUs; give -n N, at most %d", gpus,
+                       SS_LOCAL_RANKS);
+    *out = gpus;
+    return SS_OK;
+}
+
+/* A shell that waits for this process sees how the ranks ended, and ends its loop or script too. */
+static int end_as(int number, int code)
+{
+    sigset_t one;
+    if (number == 0 || number == SIGQUIT) /* without a core file of the launcher */
+        return code;
+    fflush(stdout);
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    if (signal(number, SIG_DFL) != SIG_ERR && raise(number) == 0)
+        sigprocmask(SIG_UNBLOCK, &one, NULL);
+    return code;
+}
+
+static int launch(const struct ss_launch_options *o)
+{
+    struct ss_launch *l = calloc(1, sizeof *l);
+    if (!l)
+        return ss_exit_code(ss_fail_memory("the launcher", sizeof *l));
+    l->options = o;
+    int code = 1, ended_by = 0;
+    if (ss_local_check_alone() == SS_OK && count_ranks(o, &l->size) == SS_OK &&
+        ss_launch_take_signals(l) == SS_OK && ss_launch_start(l) == SS_OK) {
+        code = ss_launch_watch(l);
+        ended_by = l->ended_by;
+    }
+    free(l);
+    return end_as(ended_by, code);
+}
+
+int ss_cmd_launch(int argc, char **argv)
+{
+    struct ss_launch_options o = {.grace_s = 10};
+    int help, own;
+    const struct ss_option table[] = {
+        {"ranks", SS_OPT_INT, &o.ranks, 0, SS_LOCAL_RANKS, "N",
+         "how many ranks, also -n N; 0: one per GPU"},
+        {"grace", SS_OPT_FLOAT, &o.grace_s, 0, 1e6, "S",
+         "seconds for the others to end once a rank has failed"},
+        {"output-dir", SS_OPT_STRING, &o.output_dir, 0, 0, "DIR",
+         "write each rank's output to DIR/rank-R.log"},
+        {0},
+    };
+    o.command = split(table, argc, argv, &own);
+    if (ss_options_parse(table, own, argv, &help) != SS_OK)
+        return 2;
+    if (help) {
+        fputs(usage, stdout);
+        ss_options_print(stdout, table);
+        return 0;
+    }
+    if (check_command(o.command) != SS_OK)
+        return 2;
+    return launch(&o);
+}

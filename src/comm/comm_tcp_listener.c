@@ -1,0 +1,99 @@
+/* comm_tcp_listener.c: the socket that rank 0 listens on: inherited from what started it, or its
+ * own. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm_tcp_door.h"
+#include "core/log.h"
+
+static enum ss_status not_usable(int fd, const char *why)
+{
+    return ss_fail(SS_ERR_INVALID,
+                   "STARSTEP_LISTEN_FD is %d, which is not a listening TCP socket (%s); starstep "
+                   "launch sets it for rank 0; unset it elsewhere",
+                   fd, why);
+}
+
+/* Nothing about the file is changed before it has proved to be such a socket. */
+static enum ss_status check_kind(int fd)
+{
+    static const struct {
+        int option, value, other;
+        const char *why;
+    } wanted[] = {
+        {SO_DOMAIN, AF_INET, AF_INET6, "it is a socket of another kind"},
+        {SO_TYPE, SOCK_STREAM, SOCK_STREAM, "it is not for connections"},
+        {SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP, "it is of another protocol"},
+        {SO_ACCEPTCONN, 1, 1, "it does not listen"},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        int value;
+        socklen_t length = sizeof(value);
+        if (getsockopt(fd, SOL_SOCKET, wanted[i].option, &value, &length) != 0)
+            return not_usable(fd, strerror(errno));
+        if (value != wanted[i].value && value != wanted[i].other)
+            return not_usable(fd, wanted[i].why);
+    }
+    return SS_OK;
+}
+
+/* Ranks look for rank 0 at the ports that they were told. */
+static enum ss_status check_port(const struct ss_comm_env *env, int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    socklen_t length = sizeof(address);
+    char ports[64];
+    if (getsockname(fd, &address.any, &length) != 0)
+        return not_usable(fd, strerror(errno));
+    int port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+    for (int i = 0; i < env->nports; i++)
+        if (env->ports[i] == port)
+            return SS_OK;
+    ss_tcp_ports_text(env, ports);
+    return ss_fail(
+        SS_ERR_INVALID,
+        "STARSTEP_LISTEN_FD is %d, a socket that listens on port %d, but the other ranks "
+        "look for rank 0 at %s; give the same port in MASTER_PORT",
+        fd, port, ports);
+}
+
+static enum ss_status adopt(const struct ss_comm_env *env, int *listener)
+{
+    int fd = env->listener;
+    SS_TRY(check_kind(fd));
+    SS_TRY(check_port(env, fd));
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return not_usable(fd, strerror(errno));
+    *listener = fd;
+    return SS_OK;
+}
+
+enum ss_status ss_door_listen(struct ss_door *door)
+{
+    const struct ss_comm_env *env = door->env;
+    char ports[64];
+    if (env->listener >= 0)
+        return adopt(env, &door->listener);
+    for (int i = 0; i < env->nports; i++) {
+        door->listener = ss_tcp_listen(env->host, env->ports[i]);
+        if (door->listener >= 0)
+            return SS_OK;
+    }
+    ss_tcp_ports_text(env, ports);
+    return ss_fail(SS_ERR_COMM, "rank 0 cannot listen on %s: %s; %s", ports, strerror(errno),
+                   errno == EADDRINUSE ? "is another run using it? Give a free port in MASTER_PORT"
+                                       : "give another port in MASTER_PORT");
+}
