@@ -2,9 +2,11 @@
 #include "codelets/kernels/cpu.h"
 #include "codelets/kernels/gpu.h"
 #include "comm/comm.h"
+#include "core/program.h"
 #include "graphs/models.h"
 #include "runtime/runtime.h"
 #include "train/options.h"
+#include "train/ranks.h"
 
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -12,7 +14,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static void print_build(void)
 {
@@ -28,33 +29,19 @@ static void print_build(void)
     printf("models:       %s\n", ss_model_names());
 }
 
-/* The rank's GPU: its number, name and where it is. */
-static void print_gpu(int device)
+static void print_file(const char *what, const struct ss_program_file *file)
 {
-#ifdef HAVE_CUDA
-    char name[256], bus_id[SS_BUS_ID_BYTES];
-    int count = ss_gpu_count();
-    if (device >= count)
-        printf("  gpu:           %d is not there, this process may use %d\n", device, count);
-    else if (ss_gpu_name(device, name, sizeof name) == SS_OK &&
-             ss_gpu_bus_id(device, bus_id, sizeof bus_id) == SS_OK)
-        printf("  gpu:           %d, %s, %s\n", device, name, bus_id);
-#else
-    (void)device;
-#endif
+    if (file->path[0])
+        printf("%s %s, sha256 %s\n", what, file->path, file->sha256);
 }
 
-/* One block of lines per rank, in rank order. */
-static void print_placement(struct ss_comm *comm, const struct ss_placement *p, int device)
+/* For comparison with other nodes' and builds'. */
+static void print_files(void)
 {
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    printf("rank %d of %d on %s: %d of %d cores\n", ss_comm_rank(comm), ss_comm_size(comm), host,
-           p->ncores, p->machine_cores);
-    if (p->gpu)
-        print_gpu(device);
-    ss_placement_print(p, stdout);
-    fflush(stdout);
+    struct ss_program program;
+    ss_program_identify(&program);
+    print_file("program:     ", &program.program);
+    print_file("library:     ", &program.library);
 }
 
 /* As a run would decide; ranks that see no GPU leave the others on their cores too. */
@@ -71,23 +58,37 @@ static enum ss_status decide(const struct ss_train_options *o, struct ss_comm *c
                                ss_comm_local_size(comm), out);
 }
 
+/* Rank 0 prints all ranks. A rank that failed must not leave the others waiting. */
+static enum ss_status print_ranks(const struct ss_train_options *o, struct ss_comm *comm)
+{
+    struct ss_placement placement;
+    struct ss_rank *all;
+    int device = 0, any;
+    enum ss_status status = decide(o, comm, &device, &placement);
+    SS_TRY(ss_comm_any(comm, status != SS_OK, &any, "placement"));
+    SS_TRY(status);
+    if (any)
+        return SS_ERR_COMM; /* the rank that failed has said why */
+    SS_TRY(
+        ss_ranks_gather(comm, &placement, device, placement.gpu && ss_comm_size(comm) > 1, &all));
+    for (int r = 0; all && r < ss_comm_size(comm); r++)
+        ss_rank_print_block(&all[r], stdout);
+    free(all);
+    return SS_OK;
+}
+
 static enum ss_status info(const struct ss_train_options *o)
 {
     struct ss_comm_config config = {.backend = "auto", .timeout_s = 60};
     struct ss_comm *comm;
-    struct ss_placement placement;
-    int device = 0;
     SS_TRY(ss_train_check(o));
     SS_TRY(ss_comm_open(&config, &comm));
-    if (ss_comm_rank(comm) == 0)
+    if (ss_comm_rank(comm) == 0) {
         print_build();
-    fflush(stdout);
-    enum ss_status status = decide(o, comm, &device, &placement);
-    for (int r = 0; status == SS_OK && r < ss_comm_size(comm); r++) {
-        if (r == ss_comm_rank(comm))
-            print_placement(comm, &placement, device);
-        status = ss_comm_barrier(comm, "printing in rank order");
+        print_files();
     }
+    fflush(stdout);
+    enum ss_status status = print_ranks(o, comm);
     ss_comm_close(comm);
     return status;
 }

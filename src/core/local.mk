@@ -4,6 +4,7 @@ libstarstep_la_SOURCES += \
 	src/core/log.c src/core/log.h \
 	src/core/options.c src/core/options.h \
 	src/core/rng.c src/core/rng.h \
+	src/core/program.c src/core/program.h \
 	src/core/sha256.c src/core/sha256.h \
 	src/core/atomic_file.c src/core/atomic_file.h \
 	src/core/folder.c src/core/folder.h \

@@ -1,5 +1,7 @@
 libstarstep_la_SOURCES += \
 	src/train/options.c src/train/options.h \
+	src/train/check_ranks.c \
+	src/train/ranks.c src/train/ranks.h \
 	src/train/session.c src/train/session.h \
 	src/train/train.c src/train/train.h \
 	src/train/journal.c src/train/journal.h \

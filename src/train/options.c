@@ -125,6 +125,9 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
             (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
                                "longest wait for another rank, seconds"});
     return n;
+    n = add(t, n,
+            (struct ss_option){"show-ranks", SS_OPT_FLAG, &o->show_ranks, 0, 0, NULL,
+                               "print where each rank runs, and with what"});
 }
 
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n)
@@ -291,47 +294,6 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     else
         *graph = built;
     return status;
-}
-
-static void format_option(const struct ss_option *o, char *text, size_t bytes)
-{
-    switch (o->type) {
-    case SS_OPT_FLAG:
-        snprintf(text, bytes, "%d", *(int *)o->value);
-        break;
-    case SS_OPT_INT:
-        snprintf(text, bytes, "%ld", *(long *)o->value);
-        break;
-    case SS_OPT_FLOAT:
-        snprintf(text, bytes, "%.17g", *(double *)o->value);
-        break;
-    case SS_OPT_STRING:
-        snprintf(text, bytes, "%s", *(const char **)o->value ? *(const char **)o->value : "(none)");
-        break;
-    }
-}
-
-enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm)
-{
-    /* What each rank may decide for itself: where files lie, and how many cores it has. */
-    static const char *const own[] = {"data-dir", "init", "log-json",  "checkpoint-dir", "workers",
-                                      "threads",  "gpu",  "gpu-cache", "gpu-times"};
-    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
-    int n = ss_train_model_options(o, table, 0);
-    n = ss_train_run_options(o, table, n);
-    n = ss_train_loop_options(o, table, n);
-    for (int i = 0; i < n; i++) {
-        int skip = 0;
-        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-            skip |= !strcmp(table[i].name, own[k]);
-        char name[80], text[512];
-        if (skip)
-            continue;
-        snprintf(name, sizeof name, "option --%s", table[i].name);
-        format_option(&table[i], text, sizeof text);
-        SS_TRY(ss_comm_check_equal(comm, name, text));
-    }
-    return SS_OK;
 }
 
 double ss_train_lr(const struct ss_train_options *o, long epoch)

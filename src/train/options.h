@@ -19,7 +19,7 @@ struct ss_train_options {
     double bucket_mb, first_bucket_mb, dropout, timeout;
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
-    int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always;
+    int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
 };
 
 /* The guides' values where the guides have them. */
@@ -58,7 +58,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                   int channel_block, struct ss_graph **graph,
                                   struct ss_plan **plan);
 
-/* Every option that changes results must be the same on all ranks. Collective. */
+/* The program and every option that changes results must be the same on all ranks. Collective. */
 enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm);
 
 /* Learning rate of an epoch (from 0): base_lr * lr_gamma^floor(epoch / lr_step), as PyTorch's

@@ -67,17 +67,20 @@ static enum ss_status check_batch(const struct ss_session *s)
     return SS_OK;
 }
 
-static enum ss_status check_data(struct ss_session *s)
+/* What was opened and chosen, after it was agreed that every rank has. */
+static enum ss_status check_choices(struct ss_session *s)
 {
-    char text[32];
-    const struct ss_dataset *sets[2] = {s->train, s->test};
-    static const char *const names[2] = {"content of the training set", "content of the test set"};
-    for (int i = 0; i < 2; i++)
-        if (sets[i]) {
-            snprintf(text, sizeof text, "%016llx", (unsigned long long)sets[i]->fingerprint);
-            SS_TRY(ss_comm_check_equal(s->comm, names[i], text));
-        }
-    return SS_OK;
+    static const char advice[] = "copy the same data set to all nodes";
+    char train[32] = "", test[32];
+    if (s->train)
+        snprintf(train, sizeof train, "%016llx", (unsigned long long)s->train->fingerprint);
+    snprintf(test, sizeof test, "%016llx", (unsigned long long)s->test->fingerprint);
+    const struct ss_comm_fact facts[] = {
+        {.name = "content of the training set", .value = train, .advice = advice},
+        {.name = "content of the test set", .value = test, .advice = advice},
+        {.name = "device that computes", .value = s->device.gpu ? "GPU" : "CPU"},
+    };
+    return ss_comm_check_facts(s->comm, facts, sizeof facts / sizeof *facts);
 }
 
 /* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
@@ -97,7 +100,6 @@ static const char *default_cache(char *path, size_t bytes)
 static enum ss_status place(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
-    SS_TRY(ss_comm_check_equal(s->comm, "device that computes", s->device.gpu ? "GPU" : "CPU"));
     if (!s->device.gpu)
         return ss_placement_decide((int)o->threads, (int)o->workers, ss_comm_local_rank(s->comm),
                                    ss_comm_local_size(s->comm), &s->placement);
@@ -108,6 +110,17 @@ static enum ss_status place(struct ss_session *s)
 /* Start StarPU with the device that computes. */
 static enum ss_status start_runtime(struct ss_session *s)
 {
+static enum ss_status show_ranks(struct ss_session *s)
+{
+    if (!s->options->show_ranks)
+        return SS_OK;
+    SS_TRY(ss_ranks_gather(s->comm, &s->placement, s->gpu_device, s->device.sums, &s->ranks));
+    for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
+        ss_rank_print_line(&s->ranks[r], stdout);
+    fflush(stdout);
+    return SS_OK;
+}
+
     const struct ss_train_options *o = s->options;
     struct ss_runtime_gpu gpu = {
         .gpu = {.device = s->gpu_device,
@@ -212,13 +225,14 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_device(s));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
     SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
-    SS_TRY(check_data(s));
+    SS_TRY(check_choices(s));
     SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
     return check_collectives(s);
 }
 
+    SS_TRY(show_ranks(s));
 void ss_session_close(struct ss_session *s)
 {
 #ifdef HAVE_NCCL
@@ -233,6 +247,7 @@ void ss_session_close(struct ss_session *s)
     ss_graph_destroy(s->graph);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
+    free(s->ranks);
     if (s->comm)
         ss_comm_close(s->comm);
     memset(s, 0, sizeof *s);

@@ -7,6 +7,7 @@
 #include "data/sampler.h"
 #include "runtime/exec.h"
 #include "train/options.h"
+#include "train/ranks.h"
 
 struct ss_session {
     struct ss_train_options *options;
@@ -18,6 +19,7 @@ struct ss_session {
     char gpu_cache[4096]; /* the runtime's GPU keeps a pointer to it */
     struct ss_placement placement;
     int gpu_device;
+    struct ss_rank *ranks; /* --show-ranks: all of them, on rank 0 */
     struct ss_runtime runtime;
     int runtime_started;
     struct ss_exec *exec;

@@ -286,6 +286,8 @@ static enum ss_status run(struct loop *l)
                            (size_t)s->batch, !l->options->no_shuffle, 1,
                            (uint64_t)l->options->seed));
     print_start(l);
+    for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
+        ss_rank_log(&s->ranks[r], &l->journal);
     catch_signals(&s->runtime.run);
     l->start = ss_seconds();
     enum ss_status status = train_epochs(l, &sampler);

@@ -1,0 +1,64 @@
+/* program.c: which files this process was started from (contract in program.h). */
+#include "core/program.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/sha256.h"
+
+/* `open_as` may name the file better than its path does: /proc/self/exe stays the file that runs
+ * when its path has another one by now. */
+static void hash_file(const char *open_as, struct ss_program_file *out)
+{
+    unsigned char buffer[1 << 15], digest[SS_SHA256_BYTES];
+    struct ss_sha256 hash;
+    ssize_t n = -1;
+    int fd = open(open_as, O_RDONLY | O_CLOEXEC);
+    ss_sha256_begin(&hash);
+    while (fd >= 0 && (n = read(fd, buffer, sizeof buffer)) > 0)
+        ss_sha256_add(&hash, buffer, (size_t)n);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0) {
+        snprintf(out->sha256, sizeof out->sha256, "unreadable");
+        return;
+    }
+    ss_sha256_end(&hash, digest);
+    for (size_t i = 0; i < SS_SHA256_BYTES; i++)
+        snprintf(out->sha256 + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* The loaded object whose code this is. The program itself has no name there. */
+static int find_library(struct dl_phdr_info *object, size_t bytes, void *out)
+{
+    uintptr_t here = (uintptr_t)&find_library;
+    (void)bytes;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || here - object->dlpi_addr - part->p_vaddr >= part->p_memsz)
+            continue;
+        struct ss_program_file *library = out;
+        snprintf(library->path, sizeof library->path, "%s", object->dlpi_name);
+        return 1;
+    }
+    return 0;
+}
+
+void ss_program_identify(struct ss_program *out)
+{
+    static const char self[] = "/proc/self/exe";
+    memset(out, 0, sizeof *out);
+    ssize_t n = readlink(self, out->program.path, sizeof out->program.path - 1);
+    if (n < 0)
+        snprintf(out->program.path, sizeof out->program.path, "%s", self);
+    hash_file(self, &out->program);
+    dl_iterate_phdr(find_library, &out->library);
+    if (out->library.path[0])
+        hash_file(out->library.path, &out->library);
+    else
+        snprintf(out->library.sha256, sizeof out->library.sha256, "none");
+}

@@ -1,0 +1,113 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "train/ranks.h"
+#include "codelets/kernels/gpu.h"
+#include "comm/nccl.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CORES_TEXT = 512 };
+
+static void describe_gpu(int gpu, struct ss_rank *r)
+{
+    r->gpu = gpu;
+#ifdef HAVE_CUDA
+    r->gpus = ss_gpu_count();
+    if (gpu >= r->gpus || ss_gpu_name(gpu, r->gpu_name, sizeof r->gpu_name) != SS_OK ||
+        ss_gpu_bus_id(gpu, r->bus_id, sizeof r->bus_id) != SS_OK)
+        r->gpu_name[0] = '\0';
+#endif
+}
+
+static void describe_transport(const struct ss_comm *comm, int nccl, char *text, size_t bytes)
+{
+    const char *backend = ss_comm_backend(comm);
+#ifdef HAVE_NCCL
+    if (nccl) {
+        snprintf(text, bytes, "%s, started over %s", ss_nccl_library(), backend);
+        return;
+    }
+#endif
+    (void)nccl;
+    if (!strcmp(backend, "mpi"))
+        snprintf(text, bytes, "mpi, %s", ss_comm_library());
+    else
+        snprintf(text, bytes, "%s", backend);
+}
+
+enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *placement, int gpu,
+                               int nccl, struct ss_rank **all)
+{
+    struct ss_rank own;
+    memset(&own, 0, sizeof own); /* also what lies between the fields: it is sent */
+    gethostname(own.host, sizeof own.host - 1);
+    own.rank = ss_comm_rank(comm);
+    own.size = ss_comm_size(comm);
+    own.local_rank = ss_comm_local_rank(comm);
+    own.placement = *placement;
+    own.gpu = -1;
+    if (placement->gpu)
+        describe_gpu(gpu, &own);
+    describe_transport(comm, nccl, own.transport, sizeof own.transport);
+
+    struct ss_rank *ranks = NULL;
+    if (own.rank == 0 && !(ranks = calloc((size_t)own.size, sizeof *ranks))) {
+        /* The others wait in the gather. */
+        enum ss_status memory = ss_fail_memory("the ranks' descriptions", sizeof own);
+        ss_comm_abort(comm, memory);
+        return memory;
+    }
+    enum ss_status status = ss_comm_gather(comm, &own, sizeof own, ranks, "descriptions of ranks");
+    if (status != SS_OK) {
+        free(ranks);
+        return status;
+    }
+    *all = ranks;
+    return SS_OK;
+}
+
+void ss_rank_print_line(const struct ss_rank *r, FILE *out)
+{
+    const struct ss_placement *p = &r->placement;
+    char cores[CORES_TEXT];
+    ss_placement_format(p, 0, p->ncores, cores, sizeof cores);
+    fprintf(out, "rank %d: %s, local rank %d, ", r->rank, r->host, r->local_rank);
+    if (r->gpu < 0)
+        fprintf(out, "CPU, %d thread%s", p->threads, p->threads > 1 ? "s" : "");
+    else
+        fprintf(out, "GPU %d (%s%s%s)", r->gpu, r->bus_id, r->gpu_name[0] ? ", " : "",
+                r->gpu_name[0] ? r->gpu_name : "not there");
+    fprintf(out, ", core%s %s, %d load worker%s; %s\n", p->ncores > 1 ? "s" : "", cores, p->workers,
+            p->workers > 1 ? "s" : "", r->transport);
+}
+
+void ss_rank_print_block(const struct ss_rank *r, FILE *out)
+{
+    const struct ss_placement *p = &r->placement;
+    fprintf(out, "rank %d of %d on %s: %d of %d cores\n", r->rank, r->size, r->host, p->ncores,
+            p->machine_cores);
+    if (r->gpu >= 0 && r->gpu_name[0])
+        fprintf(out, "  gpu:           %d, %s, %s\n", r->gpu, r->gpu_name, r->bus_id);
+    else if (r->gpu >= 0)
+        fprintf(out, "  gpu:           %d is not there, this process may use %d\n", r->gpu,
+                r->gpus);
+    ss_placement_print(p, out);
+    if (r->size > 1)
+        fprintf(out, "  transport:  %s%s\n", r->gpu >= 0 ? "   " : "", r->transport);
+}
+
+void ss_rank_log(const struct ss_rank *r, struct ss_journal *journal)
+{
+    const struct ss_placement *p = &r->placement;
+    char cores[CORES_TEXT];
+    ss_placement_format(p, 0, p->ncores, cores, sizeof cores);
+    ss_journal_event(journal, "rank", "rank", 'i', (int64_t)r->rank, "host", 's', r->host,
+                     "local_rank", 'i', (int64_t)r->local_rank, "gpu", 'i', (int64_t)r->gpu,
+                     "gpu_name", 's', r->gpu_name, "bus_id", 's', r->bus_id, "threads", 'i',
+                     (int64_t)p->threads, "cores", 's', cores, "workers", 'i', (int64_t)p->workers,
+                     "transport", 's', r->transport, NULL);
+}
