@@ -12,6 +12,8 @@
 
 #include "core/log.h"
 
+#define START "start of NCCL"
+
 enum { GPU_NAME = 320 };
 
 static char library[32];
@@ -32,11 +34,17 @@ const char *ss_nccl_library(void)
     return library;
 }
 
-enum ss_status ss_nccl_fail(const struct ss_nccl *n, const char *call, ncclResult_t result)
+enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *call,
+                            ncclResult_t result)
 {
+    char host[256] = "";
+    if (atomic_exchange(&n->failed, 1))
+        return SS_ERR_COMM;
     const char *more = n->comm ? ncclGetLastError(n->comm) : ncclGetLastError(NULL);
-    return ss_fail(SS_ERR_COMM, "NCCL: %s: %s%s%s; NCCL_DEBUG=INFO tells more", call,
-                   ncclGetErrorString(result), more && *more ? ": " : "", more ? more : "");
+    gethostname(host, sizeof(host) - 1);
+    return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; NCCL_DEBUG=INFO tells more", during,
+                   host, call, ncclGetErrorString(result), more && *more ? ": " : "",
+                   more ? more : "");
 }
 
 enum ss_status ss_nccl_use_device(const struct ss_nccl *n)
@@ -52,16 +60,15 @@ enum ss_status ss_nccl_use_device(const struct ss_nccl *n)
     return SS_OK;
 }
 
-enum ss_comm_poll ss_nccl_poll_state(void *arg)
+enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during)
 {
-    struct ss_nccl *n = arg;
     ncclResult_t state = ncclSuccess;
     ncclResult_t asked = ncclCommGetAsyncError(n->comm, &state);
     if (asked == ncclSuccess && state == ncclInProgress)
         return SS_POLL_UNDER_WAY;
     if (asked == ncclSuccess && state == ncclSuccess)
         return SS_POLL_ENDED;
-    ss_nccl_fail(n, "the communicator", asked == ncclSuccess ? state : asked);
+    ss_nccl_fail(n, during, "the communicator", asked == ncclSuccess ? state : asked);
     return SS_POLL_FAILED;
 }
 
@@ -70,13 +77,25 @@ static void post(void *semaphore)
     sem_post(semaphore);
 }
 
+struct waiting {
+    struct ss_nccl *nccl;
+    const char *what;
+};
+
+static enum ss_comm_poll poll_ready(void *arg)
+{
+    const struct waiting *w = arg;
+    return ss_nccl_poll_state(w->nccl, w->what);
+}
+
 enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what)
 {
     sem_t ready;
     sem_init(&ready, 0, 0);
     const struct ss_comm_tag tag = {0, -1};
+    struct waiting waiting = {n, what};
     enum ss_status status =
-        ss_comm_watch(n->control, tag, what, ss_nccl_poll_state, n, post, &ready);
+        ss_comm_watch(n->control, tag, what, poll_ready, &waiting, post, &ready);
     while (status == SS_OK && sem_wait(&ready) != 0)
         ; /* a signal handler ran */
     sem_destroy(&ready);
@@ -137,7 +156,7 @@ static enum ss_status make_id(struct ss_nccl *n, ncclUniqueId *id)
         return ss_fail(SS_ERR_UNSUPPORTED, "%s is older than 2.14, which can first be watched",
                        ss_nccl_library());
     ncclResult_t result = n->control->rank == 0 ? ncclGetUniqueId(id) : ncclSuccess;
-    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, "ncclGetUniqueId", result);
+    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, START, "ncclGetUniqueId", result);
 }
 
 static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *id)
@@ -151,7 +170,7 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
     ncclResult_t result =
         ncclCommInitRankConfig(&n->comm, n->control->size, *id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
-        return ss_nccl_fail(n, "ncclCommInitRankConfig", result);
+        return ss_nccl_fail(n, START, "ncclCommInitRankConfig", result);
     ss_comm_at_abort(n->control, abort_communicator, n);
     return SS_OK;
 }
@@ -160,7 +179,7 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
 static enum ss_status agree(struct ss_nccl *n, enum ss_status status)
 {
     int any;
-    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, "start of NCCL"));
+    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, START));
     return status == SS_OK && any ? SS_ERR_COMM : status;
 }
 
@@ -168,9 +187,9 @@ static enum ss_status open_communicator(struct ss_nccl *n)
 {
     ncclUniqueId id = {{0}};
     SS_TRY(agree(n, make_id(n, &id)));
-    SS_TRY(ss_comm_bcast(n->control, &id, sizeof(id), 0, "start of NCCL"));
+    SS_TRY(ss_comm_bcast(n->control, &id, sizeof(id), 0, START));
     SS_TRY(agree(n, begin_communicator(n, &id)));
-    return ss_nccl_wait_ready(n, "start of NCCL");
+    return ss_nccl_wait_ready(n, START);
 }
 
 static void destroy(struct ss_nccl *n)
@@ -212,7 +231,7 @@ void ss_nccl_close(struct ss_nccl *n)
     if (result == ncclSuccess || result == ncclInProgress)
         ss_nccl_wait_ready(n, "end of NCCL");
     else
-        ss_nccl_fail(n, "ncclCommFinalize", result);
+        ss_nccl_fail(n, "end of NCCL", "ncclCommFinalize", result);
     ss_comm_at_abort(n->control, NULL, NULL);
     ncclCommDestroy(n->comm);
     destroy(n);

@@ -7,6 +7,7 @@
 
 #include <nccl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "comm/comm_ops.h"
 
@@ -19,6 +20,7 @@ struct ss_nccl {
     struct ss_nccl_options options;
     ncclComm_t comm;
     int version;
+    atomic_int failed; /* and reported */
     pthread_mutex_t lock;
     struct ss_nccl_sum *free_sums;
     /* Memory that NCCL was told of: windows, or what it knew before. */
@@ -30,11 +32,13 @@ struct ss_nccl {
 #endif
 };
 
-/* Report a failed call. */
-enum ss_status ss_nccl_fail(const struct ss_nccl *n, const char *call, ncclResult_t result);
+/* Report a failed call; `during` says in what ("step 3, bucket 1"). An error shows in every later
+ * call: only the first one is reported. */
+enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *call,
+                            ncclResult_t result);
 
-/* What the communicator is at; arg is the struct ss_nccl. A failure is reported. */
-enum ss_comm_poll ss_nccl_poll_state(void *arg);
+/* What the communicator is at. A failure is reported. */
+enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during);
 
 /* Wait, watched by the control side, until what was begun on all ranks is done. Collective. */
 enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what);

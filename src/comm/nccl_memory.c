@@ -6,7 +6,7 @@
 
 #include "core/log.h"
 
-#define WHAT "registration of gradients"
+#define WHAT "registration of gradients (NCCL_WIN_ENABLE=0 goes without windows)"
 
 enum {
     FIRST_WITH_MEMORY = 21900, /* ncclMemAlloc, ncclCommRegister */
@@ -111,7 +111,7 @@ static enum ss_status begin_window(struct ss_nccl *n, void *data, size_t bytes, 
     *could = result == ncclSuccess || result == ncclInProgress;
     if (*could || (ncclCommGetAsyncError(n->comm, &state) == ncclSuccess && state == ncclSuccess))
         return SS_OK;
-    return ss_nccl_fail(n, "ncclCommWindowRegister (NCCL_WIN_ENABLE=0 goes without)", result);
+    return ss_nccl_fail(n, WHAT, "ncclCommWindowRegister", result);
 }
 
 static enum ss_status register_window(struct ss_nccl *n, void *data, size_t bytes, int *done)
@@ -157,7 +157,7 @@ static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t byte
     if (result == ncclSuccess || result == ncclInProgress || result == ncclInvalidUsage ||
         result == ncclInvalidArgument)
         return SS_OK; /* the last two: not on this system */
-    return ss_nccl_fail(n, "ncclCommRegister", result);
+    return ss_nccl_fail(n, WHAT, "ncclCommRegister", result);
 }
 
 enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -18,6 +19,7 @@ struct ss_nccl_sum {
     struct ss_nccl *nccl;
     cudaEvent_t reached, done;
     atomic_int enqueued;
+    char name[64];            /* for messages */
     struct ss_nccl_sum *next; /* free ones */
 };
 
@@ -105,7 +107,7 @@ static enum ss_comm_poll poll_sum(void *arg)
             return done > 0 ? SS_POLL_ENDED : SS_POLL_FAILED;
         reached = is_past(s->reached);
     }
-    if (reached < 0 || ss_nccl_poll_state(s->nccl) == SS_POLL_FAILED)
+    if (reached < 0 || ss_nccl_poll_state(s->nccl, s->name) == SS_POLL_FAILED)
         return SS_POLL_FAILED;
     return reached ? SS_POLL_UNDER_WAY : SS_POLL_NOT_REACHED;
 }
@@ -118,19 +120,20 @@ static ncclDataType_t type_of(enum ss_dtype t)
 /* A call of a non-blocking communicator may still be under way when it returns (the first ones
  * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
  * one is for a rank without others. */
-static enum ss_status settle(struct ss_nccl *n, const char *call, ncclResult_t result)
+static enum ss_status settle(struct ss_nccl *n, const char *name, ncclResult_t result)
 {
     const uint64_t begin = ss_now_ns();
     const double most = 2 * n->control->timeout_s + 10;
     while (result == ncclInProgress) {
         if (1e-9 * (double)(ss_now_ns() - begin) > most)
-            return ss_fail(SS_ERR_TIMEOUT, "NCCL: %s has not returned for %.0f s", call, most);
+            return ss_fail(SS_ERR_TIMEOUT, "%s: NCCL: ncclAllReduce has not returned for %.0f s",
+                           name, most);
         nanosleep(&(struct timespec){0, 20000}, NULL);
         ncclResult_t asked = ncclCommGetAsyncError(n->comm, &result);
         if (asked != ncclSuccess)
             result = asked;
     }
-    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, call, result);
+    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, name, "ncclAllReduce", result);
 }
 
 static enum ss_status record(cudaEvent_t event, ss_stream stream)
@@ -142,27 +145,41 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
 }
 
 static enum ss_status sum(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
-                          ss_stream stream)
+                          const char *name, ss_stream stream)
 {
     ncclResult_t result = ncclAllReduce(data, data, count, type, ncclSum, n->comm, stream);
-    return settle(n, "ncclAllReduce", result);
+    return settle(n, name, result);
+}
+
+static void name_sum(struct ss_comm_tag tag, const char *what, char *name, size_t room)
+{
+    if (what)
+        snprintf(name, room, "%s", what);
+    else if (tag.bucket >= 0)
+        snprintf(name, room, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
+    else
+        snprintf(name, room, "step %llu, metrics", (unsigned long long)tag.step);
 }
 
 static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
                               struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
     struct ss_nccl_sum *s = NULL;
-    if (n->control->size == 1) /* nobody to wait for */
-        return sum(n, data, count, type, stream);
     SS_TRY(take_sum(n, &s));
+    name_sum(tag, what, s->name, sizeof(s->name));
+    if (n->control->size == 1) { /* nobody to wait for */
+        enum ss_status alone = sum(n, data, count, type, s->name, stream);
+        give_back(s);
+        return alone;
+    }
     enum ss_status status = ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);
     if (status != SS_OK) {
         give_back(s);
         return status;
     }
-    /* From here on the communication thread gives it back. */
+    /* From here on the communication thread gives it back, once it has ended. */
     SS_TRY(record(s->reached, stream));
-    SS_TRY(sum(n, data, count, type, stream));
+    SS_TRY(sum(n, data, count, type, s->name, stream));
     SS_TRY(record(s->done, stream));
     atomic_store(&s->enqueued, 1);
     return SS_OK;
