@@ -19,8 +19,8 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
                                            sizeof(struct ss_metrics) / sizeof(double), tag, release,
                                            task);
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-    return ss_comm_allreduce_start_f32(comm, grads->data, grads->bytes / sizeof(float), tag,
-                                       release, task);
+    return ss_comm_allreduce_start_f32(comm, grads->data, grads->bytes / sizeof(float),
+                                       SS_DTYPE_F32, tag, release, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)

@@ -14,7 +14,17 @@ TESTS += tests/test_comm tests/test_comm_tcp_env tests/test_sha256 tests/test_co
 	tests/test_comm_mpi.sh
 EXTRA_DIST += tests/test_comm_mpi.sh tests/test_comm_tcp.sh
 
+# Numbers in 2 bytes on their way between ranks
+check_PROGRAMS += tests/test_wire
+tests_test_wire_SOURCES = tests/test_wire.c
+tests_test_wire_LDADD = $(TEST_LIBS) -lm
+TESTS += tests/test_wire tests/test_comm_wire.sh
+EXTRA_DIST += tests/test_comm_wire.sh
+
 if HAVE_MPI
+check_PROGRAMS += tests/comm_wire_ranks
+tests_comm_wire_ranks_SOURCES = tests/comm_wire_ranks.c
+tests_comm_wire_ranks_LDADD = $(TEST_LIBS) -lm
 check_PROGRAMS += tests/comm_ranks
 tests_comm_ranks_SOURCES = tests/comm_ranks.c
 tests_comm_ranks_LDADD = $(TEST_LIBS) -lm

@@ -63,7 +63,7 @@ static int sums(struct ss_comm *comm)
             d[i] = (rank + 1) * 1e9 + (double)i;
         }
         struct ss_comm_tag tag = {1, s};
-        REQUIRE(ss_comm_allreduce_start_f32(comm, f, n, tag, post, &ended) == SS_OK);
+        REQUIRE(ss_comm_allreduce_start_f32(comm, f, n, SS_DTYPE_F32, tag, post, &ended) == SS_OK);
         REQUIRE(ss_comm_allreduce_start_f64(comm, d, n, tag, post, &ended) == SS_OK);
         sem_wait(&ended);
         sem_wait(&ended);
@@ -84,7 +84,7 @@ static int sums(struct ss_comm *comm)
     REQUIRE(ss_comm_any(comm, 0, &any, "any") == SS_OK && any == 0);
     REQUIRE(ss_comm_any(comm, rank == size - 1, &any, "any") == SS_OK && any == 1);
     REQUIRE(ss_comm_check_equal(comm, "option --base-lr", "0.1") == SS_OK);
-    REQUIRE(ss_comm_verify(comm, sizes, NSIZES) == SS_OK);
+    REQUIRE(ss_comm_verify(comm, SS_DTYPE_F32, sizes, NSIZES) == SS_OK);
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
     REQUIRE(two[0] == size && two[1] == size * (size - 1) / 2);
@@ -111,7 +111,7 @@ static int bits(struct ss_comm *comm)
         /* Ranks arrive in a different order for every size. */
         usleep(1000u * (unsigned)((ss_comm_rank(comm) * 7 + s * 5) % 11));
         struct ss_comm_tag tag = {1, s};
-        REQUIRE(ss_comm_allreduce_start_f32(comm, f, n, tag, post, &ended) == SS_OK);
+        REQUIRE(ss_comm_allreduce_start_f32(comm, f, n, SS_DTYPE_F32, tag, post, &ended) == SS_OK);
         sem_wait(&ended);
         uint64_t hash = 0;
         for (size_t i = 0; i < n; i++) {
@@ -149,7 +149,8 @@ static int many(struct ss_comm *comm)
         for (size_t i = 0; i < n; i++)
             many_data[k][i] = (float)((rank + 1) * (k + 1));
         struct ss_comm_tag tag = {(uint64_t)k, 0};
-        REQUIRE(ss_comm_allreduce_start_f32(comm, many_data[k], n, tag, count, NULL) == SS_OK);
+        REQUIRE(ss_comm_allreduce_start_f32(comm, many_data[k], n, SS_DTYPE_F32, tag, count,
+                                            NULL) == SS_OK);
         if (ss_rng_below(&rng, 3) == 0)
             usleep(ss_rng_below(&rng, 5000));
     }
@@ -182,7 +183,8 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
         }
         for (int b = 0; b < 2; b++) {
             struct ss_comm_tag tag = {step, b};
-            REQUIRE(ss_comm_allreduce_start_f32(comm, data[b], 5000, tag, post, &ended) == SS_OK);
+            REQUIRE(ss_comm_allreduce_start_f32(comm, data[b], 5000, SS_DTYPE_F32, tag, post,
+                                                &ended) == SS_OK);
         }
         sem_wait(&ended);
         sem_wait(&ended);
@@ -225,7 +227,8 @@ static int bench(struct ss_comm *comm)
             struct ss_comm_tag tag = {0, 0};
             REQUIRE(ss_comm_barrier(comm, "bench") == SS_OK);
             double begin = now_s();
-            REQUIRE(ss_comm_allreduce_start_f32(comm, f, counts[s], tag, post, &ended) == SS_OK);
+            REQUIRE(ss_comm_allreduce_start_f32(comm, f, counts[s], SS_DTYPE_F32, tag, post,
+                                                &ended) == SS_OK);
             sem_wait(&ended);
             times[k] = now_s() - begin;
         }

@@ -127,8 +127,9 @@ static int collectives(struct ss_comm *comm)
     ss_comm_get_totals(comm, &totals);
     REQUIRE(totals.collectives > 20 && totals.bytes > 1000000 && totals.busy_ns > 0);
     ss_log_set_quiet(1);
-    REQUIRE(ss_comm_allreduce_start_f32(comm, &f, 1, tag, NULL, NULL) == SS_ERR_UNSUPPORTED);
-    REQUIRE(ss_comm_verify(comm, sizes, NSIZES) == SS_ERR_COMM);
+    REQUIRE(ss_comm_allreduce_start_f32(comm, &f, 1, SS_DTYPE_F32, tag, NULL, NULL) ==
+            SS_ERR_UNSUPPORTED);
+    REQUIRE(ss_comm_verify(comm, SS_DTYPE_F32, sizes, NSIZES) == SS_ERR_COMM);
     ss_log_set_quiet(0);
     REQUIRE(strstr(ss_log_last_error(), "gradients of CPU ranks are reduced through MPI"));
     return EXIT_SUCCESS;

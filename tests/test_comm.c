@@ -45,7 +45,8 @@ START_TEST(one_rank)
     ck_assert_int_eq(ss_comm_local_rank(comm), 0);
     ck_assert_int_eq(ss_comm_local_size(comm), 1);
     ck_assert_int_eq(ss_comm_nodes(comm), 1);
-    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, f, 3, tag, count, &ended), SS_OK);
+    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, f, 3, SS_DTYPE_BF16, tag, count, &ended),
+                     SS_OK);
     ck_assert_int_eq(ended, 1);
     ck_assert_int_eq(ss_comm_allreduce_start_f64(comm, d, 2, tag, count, &ended), SS_OK);
     ck_assert_int_eq(ended, 2);
@@ -61,7 +62,7 @@ START_TEST(one_rank)
     ck_assert_int_eq(ss_comm_any(comm, 0, &any, "any"), SS_OK);
     ck_assert_int_eq(any, 0);
     ck_assert_int_eq(ss_comm_check_equal(comm, "--epochs", "3"), SS_OK);
-    ck_assert_int_eq(ss_comm_verify(comm, counts, 3), SS_OK);
+    ck_assert_int_eq(ss_comm_verify(comm, SS_DTYPE_F32, counts, 3), SS_OK);
     ss_comm_abort(comm, SS_ERR_IO); /* returns: there is nobody to end */
     ss_comm_close(comm);
     ss_comm_close(NULL);
@@ -81,9 +82,11 @@ START_TEST(refused)
     ck_assert_int_eq(ss_comm_open(&nan, &comm), SS_ERR_INVALID);
     ck_assert_int_eq(ss_comm_open(&self, &comm), SS_OK);
     ck_assert_int_eq(ss_comm_bcast(comm, &f, 4, 1, "weights"), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, &f, SIZE_MAX / 2, tag, NULL, NULL),
+    ck_assert_int_eq(
+        ss_comm_allreduce_start_f32(comm, &f, SIZE_MAX / 2, SS_DTYPE_F32, tag, NULL, NULL),
+        SS_ERR_INVALID);
+    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, NULL, 1, SS_DTYPE_F32, tag, NULL, NULL),
                      SS_ERR_INVALID);
-    ck_assert_int_eq(ss_comm_allreduce_start_f32(comm, NULL, 1, tag, NULL, NULL), SS_ERR_INVALID);
     ss_comm_close(comm);
 }
 END_TEST

@@ -2,6 +2,7 @@ libstarstep_la_SOURCES += \
 	codelets/kernels/shapes.h codelets/kernels/dropout.h \
 	codelets/kernels/cpu.c codelets/kernels/cpu.h codelets/kernels/cpu_internal.h \
 	codelets/kernels/simd.c codelets/kernels/simd.h codelets/kernels/simd_body.h \
+	codelets/kernels/simd_wire.h codelets/kernels/wire_cpu.c codelets/kernels/wire_cpu.h \
 	codelets/kernels/conv_cpu.h codelets/kernels/linear_cpu.h codelets/kernels/pool_cpu.h \
 	codelets/kernels/norm_act_cpu.c codelets/kernels/norm_act_cpu.h \
 	codelets/kernels/elementwise_cpu.c codelets/kernels/sgd_cpu.h \

@@ -11,6 +11,7 @@ enum {
 
 #define SS_TARGET
 #define SS_NAME(name) name##_plain
+#include "codelets/kernels/simd_wire.h"
 #include "codelets/kernels/simd_body.h"
 #undef SS_TARGET
 #undef SS_NAME
@@ -19,12 +20,14 @@ enum {
 
 #    define SS_TARGET __attribute__((target("avx2,fma")))
 #    define SS_NAME(name) name##_avx2
+#    include "codelets/kernels/simd_wire.h"
 #    include "codelets/kernels/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
 
 #    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #    define SS_NAME(name) name##_avx512
+#    include "codelets/kernels/simd_wire.h"
 #    include "codelets/kernels/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME

@@ -380,6 +380,7 @@ SS_TARGET static void SS_NAME(sgd)(size_t count, float *w, float *v, const float
 static const struct ss_simd_table SS_NAME(table) = {
     SS_NAME(stats),          SS_NAME(forward), SS_NAME(backward_sums),
     SS_NAME(backward_apply), SS_NAME(combine), SS_NAME(sgd),
+    SS_NAME(pack),           SS_NAME(unpack),  SS_NAME(sum_16),
 };
 
 #undef SS_BODY

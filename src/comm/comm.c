@@ -166,6 +166,13 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
     }
 }
 
+size_t ss_comm_wire_bytes(const struct ss_comm_request *request)
+{
+    if (request->kind == SS_COMM_SUM_F32)
+        return ss_dtype_bytes(request->wire);
+    return ss_comm_kind_bytes(request->kind);
+}
+
 static void account_end(struct ss_comm *comm)
 {
     pthread_mutex_lock(&comm->totals_lock);
@@ -185,7 +192,7 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
     if (comm->under_way++ == 0)
         comm->busy_since_ns = ss_now_ns();
     comm->totals.collectives++;
-    comm->totals.bytes += bytes;
+    comm->totals.bytes += request->count * ss_comm_wire_bytes(request);
     pthread_mutex_unlock(&comm->totals_lock);
     enum ss_status status = comm->ops->start(comm, request);
     if (status != SS_OK)
@@ -211,24 +218,30 @@ void ss_comm_get_totals(const struct ss_comm *comm, struct ss_comm_totals *out)
 }
 
 static enum ss_status start_sum(struct ss_comm *comm, enum ss_comm_kind kind, void *data,
-                                size_t count, struct ss_comm_tag tag, ss_comm_done_fn done,
-                                void *arg)
+                                size_t count, enum ss_dtype wire, struct ss_comm_tag tag,
+                                ss_comm_done_fn done, void *arg)
 {
-    struct ss_comm_request request = {
-        .kind = kind, .data = data, .count = count, .tag = tag, .done = done, .arg = arg};
+    struct ss_comm_request request = {.kind = kind,
+                                      .data = data,
+                                      .count = count,
+                                      .wire = comm->size > 1 ? wire : SS_DTYPE_F32,
+                                      .tag = tag,
+                                      .done = done,
+                                      .arg = arg};
     return start(comm, &request);
 }
 
 enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
-                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
+                                           enum ss_dtype wire, struct ss_comm_tag tag,
+                                           ss_comm_done_fn done, void *arg)
 {
-    return start_sum(comm, SS_COMM_SUM_F32, data, count, tag, done, arg);
+    return start_sum(comm, SS_COMM_SUM_F32, data, count, wire, tag, done, arg);
 }
 
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
 {
-    return start_sum(comm, SS_COMM_SUM_F64, data, count, tag, done, arg);
+    return start_sum(comm, SS_COMM_SUM_F64, data, count, SS_DTYPE_F32, tag, done, arg);
 }
 
 enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "core/dtype.h"
 #include "core/status.h"
 
 struct ss_comm;
@@ -52,9 +53,15 @@ typedef void (*ss_comm_done_fn)(void *arg);
 /* Start an in-place sum over all ranks of `count` floats (or doubles) and return at once. All ranks
  * start the same collectives in the same order. `data` must stay valid until `done`. The sum's bits
  * are the same on every rank and in every run of the same rank count.
+ *
+ * wire: the format in which floats travel. In 2 bytes each rank's numbers are multiplied by
+ * 1 / ranks and rounded, sums are made in fp32 and rounded for the way back, and what comes back is
+ * multiplied by the number of ranks: so a mean that the format holds does not overflow as a sum
+ * (the rounding is wire_cpu.h's). With one rank nothing is rounded.
  * Errors: SS_ERR_COMM; SS_ERR_UNSUPPORTED for floats with `tcp`; then `done` is not called. */
 enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
-                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
+                                           enum ss_dtype wire, struct ss_comm_tag tag,
+                                           ss_comm_done_fn done, void *arg);
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
 
@@ -104,10 +111,11 @@ enum ss_status ss_comm_check_facts(struct ss_comm *comm, const struct ss_comm_fa
 /* The same for one. */
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 
-/* Collective start-up check: all-reduce of known values at the given element counts, result
- * compared exactly. Errors: SS_ERR_COMM with the first wrong element, or after the report that this
- * backend has no sums of floats. */
-enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t ncounts);
+/* Collective start-up check: all-reduce of known values at the given element counts, in the format
+ * that will travel, result compared exactly. Errors: SS_ERR_COMM with the first wrong element, or
+ * after the report that this backend has no sums of floats. */
+enum ss_status ss_comm_verify(struct ss_comm *comm, enum ss_dtype wire, const size_t *counts,
+                              size_t ncounts);
 
 /* End every rank now: this rank's last error has been reported already. Does not return when there
  * is more than one rank (exit code 1 everywhere); returns with one. */
@@ -118,7 +126,8 @@ void ss_comm_abort(struct ss_comm *comm, enum ss_status status);
  * thread; fn NULL takes it back. One at a time. */
 void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg);
 
-/* Time in nanoseconds (CLOCK_MONOTONIC) and bytes of collectives so far: for the summary. */
+/* Time in nanoseconds (CLOCK_MONOTONIC) and bytes, as they travel, of collectives so far: for the
+ * summary. */
 struct ss_comm_totals {
     uint64_t collectives, bytes;
     uint64_t busy_ns; /* merged time in which at least one collective was under way */

@@ -4,22 +4,52 @@
 #include "comm/comm_ops.h"
 #include "core/log.h"
 
+/* Of every so many ranks one has something in an element that travels in 2 bytes. */
+static int rank_stride(int size)
+{
+    return (size + 7) / 8;
+}
+
+float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i)
+{
+    if (wire == SS_DTYPE_F32)
+        return (float)((rank % 61 + 1) * (int)(i % 61 + 1));
+    int stride = rank_stride(size);
+    if ((size_t)(rank % stride) != i % (size_t)stride)
+        return 0;
+    return (float)((rank / stride % 3 + 1) * (int)(i % 17 + 1));
+}
+
+/* 1 + ... + period + 1 + ..., n terms. */
+static int sum_of_weights(int n, int period)
+{
+    int rest = n % period;
+    return n / period * (period * (period + 1) / 2) + rest * (rest + 1) / 2;
+}
+
+float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i)
+{
+    if (wire == SS_DTYPE_F32)
+        return (float)sum_of_weights(size, 61) * (float)(i % 61 + 1);
+    int stride = rank_stride(size), first = (int)(i % (size_t)stride);
+    int ranks = (size - first + stride - 1) / stride; /* that have something here */
+    return (float)(sum_of_weights(ranks, 3) * (int)(i % 17 + 1));
+}
+
 float ss_comm_known_value(int rank, size_t i)
 {
-    return (float)((rank % 61 + 1) * (int)(i % 61 + 1));
+    return ss_comm_check_value(SS_DTYPE_F32, 1, rank, i);
 }
 
 float ss_comm_known_factor(const struct ss_comm *comm)
 {
-    float per_rank = 0;
-    for (int r = 0; r < comm->size; r++)
-        per_rank += ss_comm_known_value(r, 0);
-    return per_rank;
+    return ss_comm_check_sum(SS_DTYPE_F32, comm->size, 0);
 }
 
-static enum ss_status verify_count(struct ss_comm *comm, size_t count)
+static enum ss_status verify_count(struct ss_comm *comm, enum ss_dtype wire, size_t count)
 {
-    const float per_rank = ss_comm_known_factor(comm);
+    /* Divided on the way: exactly, as a value of the format is the nearest to its own quotient. */
+    const float scale = wire == SS_DTYPE_F32 ? 1 : (float)comm->size;
     float *data = malloc((count ? count : 1) * sizeof(*data));
     if (!data) {
         /* The others wait in the all-reduce. */
@@ -28,30 +58,35 @@ static enum ss_status verify_count(struct ss_comm *comm, size_t count)
         return memory;
     }
     for (size_t i = 0; i < count; i++)
-        data[i] = ss_comm_known_value(comm->rank, i);
-    struct ss_comm_request request = {
-        .kind = SS_COMM_SUM_F32, .data = data, .count = count, .what = "start-up check"};
+        data[i] = scale * ss_comm_check_value(wire, comm->size, comm->rank, i);
+    struct ss_comm_request request = {.kind = SS_COMM_SUM_F32,
+                                      .data = data,
+                                      .count = count,
+                                      .wire = wire,
+                                      .what = "start-up check"};
     enum ss_status status = ss_comm_run(comm, &request);
     for (size_t i = 0; status == SS_OK && i < count; i++) {
-        float want = per_rank * (float)(i % 61 + 1);
+        float want = scale * ss_comm_check_sum(wire, comm->size, i);
         if (data[i] != want)
             status =
                 ss_fail(SS_ERR_COMM,
-                        "start-up check: all-reduce of %zu floats over %d ranks: element %zu "
-                        "is %.9g, expected %.9g; the network or %s corrupts data",
-                        count, comm->size, i, (double)data[i], (double)want, ss_comm_library());
+                        "start-up check: all-reduce of %zu floats, %s on the way, over %d ranks: "
+                        "element %zu is %.9g, expected %.9g; the network or %s corrupts data",
+                        count, ss_dtype_name(wire), comm->size, i, (double)data[i], (double)want,
+                        ss_comm_library());
     }
     free(data);
     return status;
 }
 
-enum ss_status ss_comm_verify(struct ss_comm *comm, const size_t *counts, size_t ncounts)
+enum ss_status ss_comm_verify(struct ss_comm *comm, enum ss_dtype wire, const size_t *counts,
+                              size_t ncounts)
 {
     enum ss_status status = SS_OK;
     int any = 0;
     /* A rank that sees no error must still take part for those that do. */
     for (size_t i = 0; i < ncounts && status != SS_ERR_UNSUPPORTED; i++) {
-        enum ss_status one = verify_count(comm, counts[i]);
+        enum ss_status one = verify_count(comm, wire, counts[i]);
         status = status == SS_OK ? one : status;
     }
     SS_TRY(ss_comm_any(comm, status != SS_OK, &any, "start-up check"));

@@ -19,7 +19,7 @@ struct ss_mpi_op {
     int not_reached;  /* what is only watched: this rank's device has not reached it */
     double started_s; /* on the watch clock */
     int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
-    struct ss_mpi_scratch *scratch; /* of the reduce-scatter */
+    struct ss_mpi_scratch *scratch; /* of comm_mpi_sum.c */
     int nparts;                     /* MPI counts are ints: large ones go in parts */
     MPI_Request parts[];
 };
@@ -48,6 +48,8 @@ struct ss_mpi {
     uint64_t started;
     struct ss_watch_last last;
     struct ss_mpi_scratch *scratch; /* free blocks */
+    MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
+    int has_add[SS_DTYPE_BF16 + 1];
     struct ss_watch_clock clock;
     double beat_every_s, next_beat_s;
     struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */

@@ -1,4 +1,5 @@
-/* comm_mpi_sum.c: all-reduce as direct reduce-scatter and all-gather (contract in comm_mpi_sum.h).
+/* comm_mpi_sum.c: all-reduce as direct reduce-scatter and all-gather, and sums of 2-byte numbers
+ * (contract in comm_mpi_sum.h).
  *
  * Messages of several sums may be under way between two ranks, and the second halves begin in any
  * order: the tag holds the sum's number and the half. */
@@ -9,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "codelets/kernels/wire_cpu.h"
 #include "comm/comm_mpi_thread.h"
 
 enum {
@@ -17,6 +19,8 @@ enum {
     TAG_NUMBERS = 8192 /* MPI promises tags up to 32767 only */
 };
 
+/* Floats that travel in 2 bytes: all of them rounded, then the shares received; else the shares
+ * received. */
 struct ss_mpi_scratch {
     struct ss_mpi_scratch *next;
     size_t bytes;
@@ -62,6 +66,13 @@ static struct ss_mpi_scratch *take(struct ss_mpi *mpi, size_t bytes)
     return made;
 }
 
+static void give_back(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    op->scratch->next = mpi->scratch;
+    mpi->scratch = op->scratch;
+    op->scratch = NULL;
+}
+
 void ss_mpi_sum_close(struct ss_mpi *mpi)
 {
     while (mpi->scratch) {
@@ -69,11 +80,40 @@ void ss_mpi_sum_close(struct ss_mpi *mpi)
         free(mpi->scratch);
         mpi->scratch = next;
     }
+    for (int t = 0; t <= SS_DTYPE_BF16; t++)
+        if (mpi->has_add[t])
+            MPI_Op_free(&mpi->add[t]);
 }
 
-static MPI_Datatype type_of(const struct ss_mpi_op *op)
+static int rounded(const struct ss_mpi_op *op)
 {
+    return op->request.kind == SS_COMM_SUM_F32 && op->request.wire != SS_DTYPE_F32;
+}
+
+/* What travels: the data themselves, or their rounding. */
+static char *wire_data(const struct ss_mpi_op *op)
+{
+    return rounded(op) ? op->scratch->data : op->request.data;
+}
+
+static MPI_Datatype wire_type(const struct ss_mpi_op *op)
+{
+    if (rounded(op))
+        return MPI_UINT16_T;
     return op->request.kind == SS_COMM_SUM_F32 ? MPI_FLOAT : MPI_DOUBLE;
+}
+
+/* Round elements begin .. end for the way, and bring them back. */
+static void leave(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin, size_t end)
+{
+    ss_wire_pack(op->request.wire, (const float *)op->request.data + begin,
+                 1.0f / (float)comm->size, (uint16_t *)(void *)wire_data(op) + begin, end - begin);
+}
+
+static void arrive(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin, size_t end)
+{
+    ss_wire_unpack(op->request.wire, (const uint16_t *)(void *)wire_data(op) + begin,
+                   (float)comm->size, (float *)op->request.data + begin, end - begin);
 }
 
 static int tag_of(const struct ss_mpi_op *op, int half)
@@ -84,30 +124,32 @@ static int tag_of(const struct ss_mpi_op *op, int half)
 int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const struct ss_comm *comm = mpi->comm;
-    size_t unit = ss_comm_kind_bytes(op->request.kind), count = op->request.count;
+    size_t unit = ss_comm_wire_bytes(&op->request), count = op->request.count;
     size_t begin = share_begin(comm, count, comm->rank);
     size_t share = share_begin(comm, count, comm->rank + 1) - begin;
-    char *data = op->request.data;
+    size_t own = rounded(op) ? count * unit : 0;
     MPI_Request *part = op->parts;
-    op->scratch = take(mpi, share * unit * (size_t)(comm->size - 1));
+    op->scratch = take(mpi, own + share * unit * (size_t)(comm->size - 1));
     if (!op->scratch)
         return MPI_ERR_NO_MEM;
     op->half = 1;
-    char *slot = op->scratch->data;
+    char *slot = op->scratch->data + own;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank)
             continue;
-        int rc = MPI_Irecv(slot, (int)share, type_of(op), r, tag_of(op, 0), mpi->sums, part++);
+        int rc = MPI_Irecv(slot, (int)share, wire_type(op), r, tag_of(op, 0), mpi->sums, part++);
         if (rc != MPI_SUCCESS)
             return rc;
         slot += share * unit;
     }
     for (int r = 0; r < comm->size; r++) {
         size_t theirs = share_begin(comm, count, r), end = share_begin(comm, count, r + 1);
+        if (rounded(op))
+            leave(comm, op, theirs, end);
         if (r == comm->rank)
             continue;
-        int rc = MPI_Isend(data + theirs * unit, (int)(end - theirs), type_of(op), r, tag_of(op, 0),
-                           mpi->sums, part++);
+        int rc = MPI_Isend(wire_data(op) + theirs * unit, (int)(end - theirs), wire_type(op), r,
+                           tag_of(op, 0), mpi->sums, part++);
         if (rc != MPI_SUCCESS)
             return rc;
     }
@@ -139,32 +181,48 @@ static void add_shares(const struct ss_comm *comm, struct ss_mpi_op *op, size_t 
     }
 }
 
+/* All in order of rank, the own values in their place. */
+static void add_rounded(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin,
+                        size_t share)
+{
+    uint16_t *all = (uint16_t *)(void *)op->scratch->data, *slot = all + op->request.count;
+    const uint16_t *from[MAX_RANKS];
+    for (int r = 0; r < comm->size; r++) {
+        from[r] = r == comm->rank ? all + begin : slot;
+        if (r != comm->rank)
+            slot += share;
+    }
+    ss_wire_sum(op->request.wire, from, comm->size, all + begin, share);
+}
+
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const struct ss_comm *comm = mpi->comm;
-    size_t unit = ss_comm_kind_bytes(op->request.kind), count = op->request.count;
+    size_t unit = ss_comm_wire_bytes(&op->request), count = op->request.count;
     size_t begin = share_begin(comm, count, comm->rank);
     size_t share = share_begin(comm, count, comm->rank + 1) - begin;
-    char *data = op->request.data;
     MPI_Request *part = op->parts;
-    add_shares(comm, op, begin, share);
-    op->scratch->next = mpi->scratch;
-    mpi->scratch = op->scratch;
-    op->scratch = NULL;
+    if (rounded(op)) {
+        add_rounded(comm, op, begin, share);
+    } else {
+        add_shares(comm, op, begin, share);
+        give_back(mpi, op);
+    }
+    char *data = wire_data(op);
     op->half = 2;
     for (int r = 0; r < comm->size; r++) {
         size_t theirs = share_begin(comm, count, r), end = share_begin(comm, count, r + 1);
         if (r == comm->rank)
             continue;
-        int rc = MPI_Irecv(data + theirs * unit, (int)(end - theirs), type_of(op), r, tag_of(op, 1),
-                           mpi->sums, part++);
+        int rc = MPI_Irecv(data + theirs * unit, (int)(end - theirs), wire_type(op), r,
+                           tag_of(op, 1), mpi->sums, part++);
         if (rc != MPI_SUCCESS)
             return rc;
     }
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank)
             continue;
-        int rc = MPI_Isend(data + begin * unit, (int)share, type_of(op), r, tag_of(op, 1),
+        int rc = MPI_Isend(data + begin * unit, (int)share, wire_type(op), r, tag_of(op, 1),
                            mpi->sums, part++);
         if (rc != MPI_SUCCESS)
             return rc;
@@ -184,4 +242,56 @@ int ss_mpi_sum_missing(const struct ss_comm *comm, const struct ss_mpi_op *op)
             return r;
     }
     return -1;
+}
+
+int ss_mpi_sum_begin(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    if (!rounded(op))
+        return MPI_SUCCESS;
+    op->scratch = take(mpi, op->request.count * ss_comm_wire_bytes(&op->request));
+    if (!op->scratch)
+        return MPI_ERR_NO_MEM;
+    leave(mpi->comm, op, 0, op->request.count);
+    return MPI_SUCCESS;
+}
+
+static void add_pairs(enum ss_dtype dtype, const void *in, void *sum, int n)
+{
+    const uint16_t *const both[2] = {in, sum};
+    ss_wire_sum(dtype, both, 2, sum, (size_t)n);
+}
+
+static void add_f16(void *in, void *sum, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    add_pairs(SS_DTYPE_F16, in, sum, *n);
+}
+
+static void add_bf16(void *in, void *sum, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    add_pairs(SS_DTYPE_BF16, in, sum, *n);
+}
+
+int ss_mpi_sum_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
+                    MPI_Request *request)
+{
+    enum ss_dtype wire = op->request.wire;
+    if (!mpi->has_add[wire]) {
+        /* a + b and b + a are the same bits, those of NaN too: MPI may choose. */
+        int rc = MPI_Op_create(wire == SS_DTYPE_F16 ? add_f16 : add_bf16, 1, &mpi->add[wire]);
+        if (rc != MPI_SUCCESS)
+            return rc;
+        mpi->has_add[wire] = 1;
+    }
+    return MPI_Iallreduce(MPI_IN_PLACE, (uint16_t *)(void *)wire_data(op) + first, n, wire_type(op),
+                          mpi->add[wire], mpi->world, request);
+}
+
+void ss_mpi_sum_end(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    if (!rounded(op))
+        return;
+    arrive(mpi->comm, op, 0, op->request.count);
+    give_back(mpi, op);
 }

@@ -5,7 +5,12 @@
  * the whole data over rank 0's link 2 x log2(ranks) times. And the order of the additions is
  * written here, so that the bits do not depend on the MPI library. Source: Thakur, Rabenseifner,
  * Gropp, "Optimization of collective communication operations in MPICH", 2005, section 4.5, with
- * direct exchanges instead of halving. */
+ * direct exchanges instead of halving.
+ *
+ * Floats that travel in 2 bytes (request.wire): the reduce-scatter sends rounded shares, and a rank
+ * adds up all of them, its own rounded one too, in fp32 in the order of ranks; the sum is rounded
+ * once and sent to all, and the rank itself keeps the rounded one: equal bits on every rank. Where
+ * MPI makes the sum, its all-reduce adds pairs of 2-byte numbers in fp32 and rounds each result. */
 #ifndef SS_COMM_COMM_MPI_SUM_H
 #define SS_COMM_COMM_MPI_SUM_H
 
@@ -18,14 +23,23 @@ int ss_mpi_sum_fits(const struct ss_comm *comm, const struct ss_comm_request *re
 int ss_mpi_sum_parts(const struct ss_comm *comm);
 
 /* Begin the reduce-scatter; and, when all of op->parts have ended, the all-gather. Both return what
- * MPI returned. The first takes scratch memory, which the second gives back. */
+ * MPI returned. */
 int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
 /* The first rank whose data for the present half has not come; -1 if none is missing. */
 int ss_mpi_sum_missing(const struct ss_comm *comm, const struct ss_mpi_op *op);
 
-/* Free all scratch memory. */
+/* For sums that MPI makes but whose floats travel in 2 bytes: round them; and begin the all-reduce
+ * of n of them. */
+int ss_mpi_sum_begin(struct ss_mpi *mpi, struct ss_mpi_op *op);
+int ss_mpi_sum_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
+                    MPI_Request *request);
+
+/* All has arrived: bring it back to fp32 where it travelled in 2 bytes. For every op. */
+void ss_mpi_sum_end(struct ss_mpi *mpi, struct ss_mpi_op *op);
+
+/* Free all scratch memory and MPI's objects. */
 void ss_mpi_sum_close(struct ss_mpi *mpi);
 
 #endif

@@ -72,6 +72,8 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     char *data = r->data ? (char *)r->data + first * ss_comm_kind_bytes(r->kind) : NULL;
     switch (r->kind) {
     case SS_COMM_SUM_F32:
+        if (r->wire != SS_DTYPE_F32)
+            return ss_mpi_sum_part(mpi, op, first, n, request);
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
     case SS_COMM_SUM_F64:
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_DOUBLE, MPI_SUM, mpi->world, request);
@@ -91,6 +93,9 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
 static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     size_t part = ss_mpi_part_elements();
+    int begun = ss_mpi_sum_begin(mpi, op);
+    if (begun != MPI_SUCCESS)
+        return begun;
     for (int i = 0; i < op->nparts; i++) {
         size_t first = (size_t)i * part, left = op->request.count - first;
         size_t n = left < part || op->nparts == 1 ? left : part;
@@ -172,6 +177,7 @@ static int test_all(struct ss_mpi *mpi)
         *link = op->next;
         if (!*link)
             mpi->under_way.end = link;
+        ss_mpi_sum_end(mpi, op);
         ss_comm_finish(mpi->comm, &op->request);
         free(op);
         any = 1;

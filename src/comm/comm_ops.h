@@ -21,10 +21,11 @@ enum ss_comm_kind {
 struct ss_comm_request {
     enum ss_comm_kind kind;
     void *data;
-    size_t count;     /* elements of the kind's type; bytes for BCAST and GATHER */
-    void *gathered;   /* GATHER on rank 0 only: world size x count bytes */
-    int root;         /* BCAST only */
-    const char *what; /* names it in messages; NULL: named by the tag */
+    size_t count;       /* elements of the kind's type; bytes for BCAST and GATHER */
+    void *gathered;     /* GATHER on rank 0 only: world size x count bytes */
+    int root;           /* BCAST only */
+    enum ss_dtype wire; /* SUM_F32 only: the format in which it travels */
+    const char *what;   /* names it in messages; NULL: named by the tag */
     struct ss_comm_tag tag;
     ss_comm_poll_fn poll; /* WATCHED only */
     void *poll_arg;
@@ -76,12 +77,20 @@ void ss_comm_before_abort(struct ss_comm *comm);
 /* Start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
 
-/* What the start-up checks sum: whole numbers whose sums over up to 4096 ranks are exact in a float
- * (below 2^24). The sum of element i over all ranks is the factor times i % 61 + 1. */
+/* What the start-up checks sum, as it travels in `wire`: element i of a rank, and of the sum over
+ * `size` ranks. Whole numbers, and so are all partial sums, in any order over up to 4096 ranks:
+ * below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to 2^8, fp16 up
+ * to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has something in
+ * every (size + 7) / 8-th element then. */
+float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
+float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
+
+/* Of fp32. */
 float ss_comm_known_value(int rank, size_t i);
 float ss_comm_known_factor(const struct ss_comm *comm);
 
-/* Bytes of one element. */
+/* Bytes of one element in memory, and of one that travels. */
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind);
+size_t ss_comm_wire_bytes(const struct ss_comm_request *request);
 
 #endif

@@ -206,7 +206,7 @@ static enum ss_status check_collectives(struct ss_session *s)
     if (!counts)
         return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
     ss_exec_bucket_counts(s->exec, counts);
-    enum ss_status status = ss_comm_verify(s->comm, counts, (size_t)s->plan->nbuckets);
+    enum ss_status status = ss_comm_verify(s->comm, SS_DTYPE_F32, counts, (size_t)s->plan->nbuckets);
     free(counts);
     SS_TRY(status);
     return start_from_rank_0(s);
