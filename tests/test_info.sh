@@ -30,14 +30,17 @@ says "one rank on CPUs" \
     '  compute:    14 threads on cores 0-13' \
     '  service:    2 workers (loading, communication, reports) on cores of their own: 14-15'
 if have_ranks; then
+    library=$("$STARSTEP" info | sed -n 's/^mpi: *//p')
     on workstation 2 0
     says "two ranks on CPUs" \
         'rank 0 of 2: 8 of 16 cores' \
         '  compute:    1 thread on core 0' \
         '  service:    7 workers (loading, communication, reports) on cores of their own: 1-7' \
+        "  transport:  mpi, $library" \
         'rank 1 of 2: 8 of 16 cores' \
         '  compute:    1 thread on core 8' \
-        '  service:    7 workers (loading, communication, reports) on cores of their own: 9-15'
+        '  service:    7 workers (loading, communication, reports) on cores of their own: 9-15' \
+        "  transport:  mpi, $library"
 fi
 
 if SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
@@ -55,6 +58,9 @@ if SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
     check "--device cpu" grep -q '^  compute: ' "$work/out"
     if have_ranks; then
         on workstation 3 2
+        nccl=$(sed -n 's/^  transport: *\(NCCL [0-9.]*, started over mpi\)$/\1/p' "$work/out" | head -n 1)
+        # A build without NCCL would sum on the CPU.
+        nccl=${nccl:-mpi, $library}
         says "three ranks on two GPUs" \
             'rank 0 of 3: 4 of 16 cores' \
             '  gpu:           0, host emulation, 0000:01:00.0' \
@@ -63,19 +69,22 @@ if SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
             '  driver:        core 8' \
             '  communication: core 9, with the submission of tasks' \
             '  loading:       2 workers on cores 10-11' \
+            "  transport:     $nccl" \
             'rank 1 of 3: 8 of 16 cores' \
             '  gpu:           1, host emulation, 0000:02:00.0' \
             '  memory:        NUMA node 0, near the GPU' \
             '  driver:        core 0' \
             '  communication: core 1, with the submission of tasks' \
             '  loading:       6 workers on cores 2-7' \
+            "  transport:     $nccl" \
             'rank 2 of 3: 4 of 16 cores' \
             '  gpu:           0, host emulation, 0000:01:00.0' \
             '  shared:        2 ranks of this node use this GPU' \
             '  memory:        NUMA node 1, near the GPU' \
             '  driver:        core 12' \
             '  communication: core 13, with the submission of tasks' \
-            '  loading:       2 workers on cores 14-15'
+            '  loading:       2 workers on cores 14-15' \
+            "  transport:     $nccl"
         # One rank that sees no GPU
         run "$MPIEXEC" -n 1 env SS_HOSTGPU_DEVICES=1 "$STARSTEP" info : \
             -n 1 env SS_HOSTGPU_DEVICES=0 "$STARSTEP" info

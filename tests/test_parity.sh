@@ -26,7 +26,7 @@ fi
 ranks_available=1
 if ! command -v "$MPIEXEC" >/dev/null; then
     echo "note: no $MPIEXEC, cases of several ranks are skipped"
-elif ! echo "$info" | grep -i mpi | grep -qviE '(:|=| )(no|none|off|not built)\b'; then
+elif ! echo "$info" | grep '^mpi:' | grep -qviE '(:|=| )(no|none|off|not built)\b'; then
     echo "note: this build has no MPI, cases of several ranks are skipped"
 else
     ranks_available=8

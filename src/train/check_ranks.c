@@ -3,10 +3,9 @@
 #include "train/options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FACTS = SS_TRAIN_MAX_OPTIONS + 3, SHOWN_DIGITS = 12 };
+enum { MAX_FACTS = SS_TRAIN_MAX_OPTIONS + 2, SHOWN_DIGITS = 12 };
 
 struct facts {
     struct ss_comm_fact fact[MAX_FACTS];
@@ -80,7 +79,6 @@ static void add_options(struct facts *f, struct ss_train_options *o)
 enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm)
 {
     struct facts f;
-    const char *part = getenv("STARSTEP_COMM_PART");
     f.n = 0;
     if (ss_comm_size(comm) == 1)
         return SS_OK;
@@ -88,7 +86,5 @@ enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *
     add_file(&f, "program", &f.program.program, f.shown[0]);
     add_file(&f, "libstarstep", &f.program.library, f.shown[1]);
     add_options(&f, o);
-    add(&f, (struct ss_comm_fact){.name = "variable STARSTEP_COMM_PART",
-                                  .value = part ? part : "(none)"});
     return ss_comm_check_facts(comm, f.fact, f.n);
 }
