@@ -1,5 +1,5 @@
-/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Plain code: it hashes a few hundred
- * bytes per rank. */
+/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Plain code: a rank's start
+ * hashes some megabytes. */
 #include "core/sha256.h"
 
 #include <string.h>
@@ -36,25 +36,32 @@ static void write_big_endian(unsigned char *p, uint32_t x)
 /* Section 6.2.2. */
 static void take_block(uint32_t state[8], const unsigned char *block)
 {
-    uint32_t w[64], s[8];
+    uint32_t w[64];
     for (int t = 0; t < 16; t++)
         w[t] = read_big_endian(block + 4 * t);
     for (int t = 16; t < 64; t++) {
-        uint32_t a = w[t - 15], b = w[t - 2];
-        w[t] = w[t - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[t - 7] +
-               (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
+        uint32_t x = w[t - 15], y = w[t - 2];
+        w[t] = w[t - 16] + (rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3) + w[t - 7] +
+               (rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10);
     }
-    memcpy(s, state, sizeof(s));
+    /* In variables of their own, so that they stay in registers. */
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (int t = 0; t < 64; t++) {
-        uint32_t a = s[0], e = s[4];
-        uint32_t t1 = s[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
-                      ((e & s[5]) ^ (~e & s[6])) + k[t] + w[t];
+        uint32_t t1 = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                      ((e & f) ^ (~e & g)) + k[t] + w[t];
         uint32_t t2 = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
-                      ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof(s[0]));
-        s[4] += t1;
-        s[0] = t1 + t2;
+                      ((a & b) ^ (a & c) ^ (b & c));
+        h = g;
+        g = f;
+        f = e;
+        e = d + t1;
+        d = c;
+        c = b;
+        b = a;
+        a = t1 + t2;
     }
+    const uint32_t s[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
         state[i] += s[i];
 }
