@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -34,13 +35,28 @@ const char *ss_nccl_library(void)
     return library;
 }
 
+void ss_nccl_begin_call(struct ss_nccl *n)
+{
+    pthread_mutex_lock(&n->calls);
+    if (!atomic_load(&n->aborted))
+        return;
+    pthread_mutex_unlock(&n->calls);
+    for (;;)
+        pause();
+}
+
+void ss_nccl_end_call(struct ss_nccl *n)
+{
+    pthread_mutex_unlock(&n->calls);
+}
+
 enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *call,
                             ncclResult_t result)
 {
     char host[256] = "";
     if (atomic_exchange(&n->failed, 1))
         return SS_ERR_COMM;
-    const char *more = n->comm ? ncclGetLastError(n->comm) : ncclGetLastError(NULL);
+    const char *more = ncclGetLastError(NULL);
     gethostname(host, sizeof(host) - 1);
     return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; NCCL_DEBUG=INFO tells more", during,
                    host, call, ncclGetErrorString(result), more && *more ? ": " : "",
@@ -63,7 +79,9 @@ enum ss_status ss_nccl_use_device(const struct ss_nccl *n)
 enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during)
 {
     ncclResult_t state = ncclSuccess;
+    ss_nccl_begin_call(n);
     ncclResult_t asked = ncclCommGetAsyncError(n->comm, &state);
+    ss_nccl_end_call(n);
     if (asked == ncclSuccess && state == ncclInProgress)
         return SS_POLL_UNDER_WAY;
     if (asked == ncclSuccess && state == ncclSuccess)
@@ -143,9 +161,17 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
     return status == SS_OK && any ? SS_ERR_COMM : status;
 }
 
+/* A call that does not return for a second would wait for ever; ncclCommAbort may end it. */
 static void abort_communicator(void *arg)
 {
     struct ss_nccl *n = arg;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    int held = pthread_mutex_timedlock(&n->calls, &until) == 0;
+    atomic_store(&n->aborted, 1);
+    if (held)
+        pthread_mutex_unlock(&n->calls);
     if (ss_nccl_use_device(n) == SS_OK)
         ncclCommAbort(n->comm);
 }
@@ -195,6 +221,7 @@ static enum ss_status open_communicator(struct ss_nccl *n)
 static void destroy(struct ss_nccl *n)
 {
     ss_nccl_free_sums(n);
+    pthread_mutex_destroy(&n->calls);
     pthread_mutex_destroy(&n->lock);
     free(n);
 }
@@ -207,14 +234,17 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
         return ss_fail_memory("NCCL's state", sizeof(*n));
     n->control = control;
     n->options = *options;
+    pthread_mutex_init(&n->calls, NULL);
     pthread_mutex_init(&n->lock, NULL);
     enum ss_status status = check_own_gpu(n);
     if (status == SS_OK)
         status = open_communicator(n);
     if (status != SS_OK) {
+        ss_nccl_begin_call(n);
         ss_comm_at_abort(control, NULL, NULL);
         if (n->comm)
             ncclCommAbort(n->comm);
+        ss_nccl_end_call(n);
         destroy(n);
         return status;
     }
@@ -227,12 +257,16 @@ void ss_nccl_close(struct ss_nccl *n)
     if (!n)
         return;
     ss_nccl_forget_memory(n);
+    ss_nccl_begin_call(n);
     ncclResult_t result = ncclCommFinalize(n->comm);
+    ss_nccl_end_call(n);
     if (result == ncclSuccess || result == ncclInProgress)
         ss_nccl_wait_ready(n, "end of NCCL");
     else
         ss_nccl_fail(n, "end of NCCL", "ncclCommFinalize", result);
+    ss_nccl_begin_call(n);
     ss_comm_at_abort(n->control, NULL, NULL);
     ncclCommDestroy(n->comm);
+    ss_nccl_end_call(n);
     destroy(n);
 }

@@ -21,6 +21,8 @@ struct ss_nccl {
     ncclComm_t comm;
     int version;
     atomic_int failed; /* and reported */
+    pthread_mutex_t calls; /* ss_nccl_begin_call */
+    atomic_int aborted;
     pthread_mutex_t lock;
     struct ss_nccl_sum *free_sums;
     /* Memory that NCCL was told of: windows, or what it knew before. */
@@ -31,6 +33,12 @@ struct ss_nccl {
     int nwindows;
 #endif
 };
+
+/* Around every call that names the communicator, but ncclCommAbort: nobody may be in one when that
+ * frees it, or call it later. Once this rank is being ended (ss_comm_at_abort), a caller waits here
+ * for its end. */
+void ss_nccl_begin_call(struct ss_nccl *n);
+void ss_nccl_end_call(struct ss_nccl *n);
 
 /* Report a failed call; `during` says in what ("step 3, bucket 1"). An error shows in every later
  * call: only the first one is reported. */

@@ -6,7 +6,7 @@
 
 #include "core/log.h"
 
-#define WHAT "registration of gradients (NCCL_WIN_ENABLE=0 goes without windows)"
+#define WHAT "registration (NCCL_WIN_ENABLE=0: no windows)" /* watched names are short */
 
 enum {
     FIRST_WITH_MEMORY = 21900, /* ncclMemAlloc, ncclCommRegister */
@@ -106,12 +106,23 @@ static enum ss_status begin_window(struct ss_nccl *n, void *data, size_t bytes, 
     ncclWindow_t *window = &n->window[n->nwindows];
     ncclResult_t state = ncclSuccess;
     *window = NULL;
+    ss_nccl_begin_call(n);
     ncclResult_t result =
         ncclCommWindowRegister(n->comm, data, bytes, window, NCCL_WIN_COLL_SYMMETRIC);
     *could = result == ncclSuccess || result == ncclInProgress;
-    if (*could || (ncclCommGetAsyncError(n->comm, &state) == ncclSuccess && state == ncclSuccess))
+    int hurt =
+        !*could && (ncclCommGetAsyncError(n->comm, &state) != ncclSuccess || state != ncclSuccess);
+    ss_nccl_end_call(n);
+    if (!hurt)
         return SS_OK;
     return ss_nccl_fail(n, WHAT, "ncclCommWindowRegister", result);
+}
+
+static void end_window(struct ss_nccl *n, ncclWindow_t window)
+{
+    ss_nccl_begin_call(n);
+    ncclCommWindowDeregister(n->comm, window);
+    ss_nccl_end_call(n);
 }
 
 static enum ss_status register_window(struct ss_nccl *n, void *data, size_t bytes, int *done)
@@ -133,7 +144,7 @@ static enum ss_status register_window(struct ss_nccl *n, void *data, size_t byte
     if (*done)
         n->nwindows++;
     else if (could)
-        ncclCommWindowDeregister(n->comm, n->window[n->nwindows]);
+        end_window(n, n->window[n->nwindows]);
     return *done ? SS_OK : ss_nccl_wait_ready(n, WHAT);
 }
 #else
@@ -151,9 +162,11 @@ static enum ss_status register_window(struct ss_nccl *n, void *data, size_t byte
 static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t bytes, void **handle)
 {
     *handle = NULL;
+    ss_nccl_begin_call(n);
     ncclResult_t result = n->version >= FIRST_WITH_MEMORY
                               ? ncclCommRegister(n->comm, data, bytes, handle)
                               : ncclInvalidUsage;
+    ss_nccl_end_call(n);
     if (result == ncclSuccess || result == ncclInProgress || result == ncclInvalidUsage ||
         result == ncclInvalidArgument)
         return SS_OK; /* the last two: not on this system */
@@ -189,10 +202,12 @@ void ss_nccl_forget_memory(struct ss_nccl *n)
 {
 #if NCCL_VERSION_CODE >= 22700
     while (n->nwindows > 0) {
-        ncclCommWindowDeregister(n->comm, n->window[--n->nwindows]);
+        end_window(n, n->window[--n->nwindows]);
         ss_nccl_wait_ready(n, "end of NCCL");
     }
 #endif
+    ss_nccl_begin_call(n);
     while (n->nhandles > 0)
         ncclCommDeregister(n->comm, n->handle[--n->nhandles]);
+    ss_nccl_end_call(n);
 }

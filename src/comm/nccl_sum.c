@@ -129,7 +129,9 @@ static enum ss_status settle(struct ss_nccl *n, const char *name, ncclResult_t r
             return ss_fail(SS_ERR_TIMEOUT, "%s: NCCL: ncclAllReduce has not returned for %.0f s",
                            name, most);
         nanosleep(&(struct timespec){0, 20000}, NULL);
+        ss_nccl_begin_call(n);
         ncclResult_t asked = ncclCommGetAsyncError(n->comm, &result);
+        ss_nccl_end_call(n);
         if (asked != ncclSuccess)
             result = asked;
     }
@@ -147,7 +149,9 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
 static enum ss_status sum(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
                           const char *name, ss_stream stream)
 {
+    ss_nccl_begin_call(n);
     ncclResult_t result = ncclAllReduce(data, data, count, type, ncclSum, n->comm, stream);
+    ss_nccl_end_call(n);
     return settle(n, name, result);
 }
 
