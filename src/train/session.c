@@ -43,6 +43,27 @@ static enum ss_status check_device(struct ss_session *s)
     return SS_OK;
 }
 
+/* Gradients of CPU ranks need sums that ranks without MPI do not have. */
+static enum ss_status check_sums(struct ss_session *s, int training)
+{
+    int cpu;
+    if (!training || ss_comm_size(s->comm) == 1 || strcmp(ss_comm_backend(s->comm), "tcp"))
+        return SS_OK;
+    SS_TRY(ss_comm_any(s->comm, !s->device.gpu, &cpu, "choice of a device"));
+    if (!cpu)
+        return SS_OK;
+    if (ss_comm_rank(s->comm) == 0)
+        ss_fail(SS_ERR_UNSUPPORTED,
+                "gradients of CPU ranks are summed by MPI: "
+#ifndef HAVE_MPI
+                "configure with --with-mpi, and then "
+#endif
+                "start with mpiexec -n %d starstep train, or srun --mpi=pmix; ranks that start "
+                "without MPI train on GPUs, one each",
+                ss_comm_size(s->comm));
+    return SS_ERR_UNSUPPORTED;
+}
+
 static enum ss_status open_data(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
@@ -202,6 +223,8 @@ static enum ss_status check_collectives(struct ss_session *s)
         return start_from_rank_0(s);
     }
 #endif
+    if (!s->train)
+        return start_from_rank_0(s); /* an evaluation sums no gradients */
     size_t *counts = calloc((size_t)s->plan->nbuckets, sizeof *counts);
     if (!counts)
         return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
@@ -223,6 +246,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_comm_open(&config, &s->comm));
     SS_TRY(ss_train_check_ranks(options, s->comm));
     SS_TRY(check_device(s));
+    SS_TRY(check_sums(s, training));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
     SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
     SS_TRY(check_choices(s));
