@@ -29,3 +29,13 @@ check_PROGRAMS += tests/comm_ranks
 tests_comm_ranks_SOURCES = tests/comm_ranks.c
 tests_comm_ranks_LDADD = $(TEST_LIBS) -lm
 endif
+
+# Ranks of this node, started without MPI
+check_PROGRAMS += tests/test_comm_local tests/launch_ranks
+tests_test_comm_local_SOURCES = tests/test_comm_local.c
+tests_test_comm_local_LDADD = $(TEST_LIBS)
+tests_launch_ranks_SOURCES = tests/launch_ranks.c src/cli/launch.h \
+	src/cli/cmd_launch.c src/cli/launch_signals.c src/cli/launch_start.c src/cli/launch_watch.c
+tests_launch_ranks_LDADD = $(TEST_LIBS)
+TESTS += tests/test_comm_local tests/test_launch.sh
+EXTRA_DIST += tests/test_launch.sh

@@ -30,6 +30,7 @@ static const char *const names[] = {"RANK",
                                     "SLURM_STEP_RESV_PORTS",
                                     "SLURM_LAUNCH_NODE_IPADDR",
                                     "STARSTEP_SECRET",
+                                    "STARSTEP_LISTEN_FD",
                                     "OMPI_COMM_WORLD_SIZE",
                                     "PMIX_RANK",
                                     "PMI_SIZE",
@@ -89,6 +90,24 @@ START_TEST(torchrun)
     ck_assert(env.nports == 2 && env.ports[1] == 65535);
     expect(TORCH "TORCHELASTIC_USE_AGENT_STORE=False");
     ck_assert(env.nports == 1 && env.ports[0] == 29500);
+}
+END_TEST
+
+/* The socket that rank 0 inherits; the other ranks do not look. */
+START_TEST(listener)
+{
+    expect(TORCH "RANK=0 LOCAL_RANK=0");
+    ck_assert_int_eq(env.listener, -1);
+    expect(TORCH "RANK=0 LOCAL_RANK=0 STARSTEP_LISTEN_FD=");
+    ck_assert_int_eq(env.listener, -1);
+    expect(TORCH "RANK=0 LOCAL_RANK=0 STARSTEP_LISTEN_FD=17");
+    ck_assert_int_eq(env.listener, 17);
+    expect(SLURM "SLURM_PROCID=0 SLURM_LOCALID=0 STARSTEP_LISTEN_FD=3");
+    ck_assert_int_eq(env.listener, 3);
+    expect(TORCH "STARSTEP_LISTEN_FD=17");
+    ck_assert_int_eq(env.listener, -1);
+    expect(TORCH "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 STARSTEP_LISTEN_FD=nothing");
+    ck_assert_int_eq(env.listener, -1);
 }
 END_TEST
 
@@ -171,6 +190,10 @@ static const struct {
     {TORCH "RANK=7 LOCAL_RANK=0", "RANK 7 of WORLD_SIZE 8 cannot be LOCAL_RANK 0"},
     {TORCH "MASTER_PORT=0", "MASTER_PORT is \"0\", not a whole number from 1 to 65535"},
     {TORCH "MASTER_PORT=65536", "MASTER_PORT is \"65536\""},
+    {TORCH "RANK=0 LOCAL_RANK=0 STARSTEP_LISTEN_FD=2",
+     "STARSTEP_LISTEN_FD is \"2\", not a whole number from 3"},
+    {TORCH "RANK=0 LOCAL_RANK=0 STARSTEP_LISTEN_FD=3x", "STARSTEP_LISTEN_FD is \"3x\""},
+    {TORCH "RANK=0 LOCAL_RANK=0 STARSTEP_LISTEN_FD=9999999999", "STARSTEP_LISTEN_FD is"},
     {TORCH "MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True", "from 1 to 65534"},
     {SLURM "SLURM_PROCID=8", "SLURM_PROCID is \"8\", not a whole number from 0 to 7"},
     {SLURM "SLURM_PROCID=", "SLURM_PROCID is not set, but SLURM_STEP_NUM_TASKS is (8)"},
@@ -350,6 +373,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, forget, NULL);
     tcase_add_test(tc, torchrun);
+    tcase_add_test(tc, listener);
     tcase_add_test(tc, slurm);
     tcase_add_loop_test(tc, one, 0, sizeof(alone) / sizeof(alone[0]));
     tcase_add_loop_test(tc, refused, 0, sizeof(wrong) / sizeof(wrong[0]));

@@ -32,7 +32,7 @@ struct ss_launch {
 /* Written by a rank that cannot become the program, before it ends with SS_LAUNCH_NOT_STARTED. */
 struct ss_launch_report {
     int rank, error;
-    char what[32];
+    char what[256];
 };
 enum { SS_LAUNCH_NOT_STARTED = 127 };
 

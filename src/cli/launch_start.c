@@ -26,17 +26,18 @@ struct starter {
     int report;              /* written by ranks; launch->report is its other end */
 };
 
-/* The file that this process runs. By its name, so that process lists show it; by /proc where
- * another file has that name by now. */
+#define ITSELF "/proc/self/exe"
+
+/* The file that this process runs, by its name, so that process lists show it; by /proc if another
+ * file has that name by now. */
 static void find_program(char *path, size_t room)
 {
-    static const char *const itself = "/proc/self/exe";
     struct stat by_name, running;
-    ssize_t n = readlink(itself, path, room - 1);
+    ssize_t n = readlink(ITSELF, path, room - 1);
     path[n > 0 ? n : 0] = '\0';
-    if (stat(path, &by_name) != 0 || stat(itself, &running) != 0 ||
+    if (stat(path, &by_name) != 0 || stat(ITSELF, &running) != 0 ||
         by_name.st_dev != running.st_dev || by_name.st_ino != running.st_ino)
-        snprintf(path, room, "%s", itself);
+        snprintf(path, room, "%s", ITSELF);
 }
 
 /* A rank whose standard input were closed would get a file of its own there. */
@@ -97,7 +98,7 @@ static enum ss_status make_argv(struct starter *s)
 static void give_up(const struct starter *s, int rank, const char *what)
 {
     struct ss_launch_report report = {.rank = rank, .error = errno};
-    strncpy(report.what, what, sizeof report.what - 1);
+    memccpy(report.what, what, '\0', sizeof report.what - 1);
     (void)!write(s->report, &report, sizeof report); /* the exit code tells as well */
     _exit(SS_LAUNCH_NOT_STARTED);
 }
@@ -128,7 +129,8 @@ static void become_rank(const struct starter *s, int rank, char **environment)
     if (signal(SIGTTOU, SIG_IGN) == SIG_ERR || sigprocmask(SIG_SETMASK, &s->launch->before, NULL))
         give_up(s, rank, "sigprocmask");
     execve(s->program, s->argv, environment);
-    give_up(s, rank, "execve");
+    execve(ITSELF, s->argv, environment); /* it was replaced just now */
+    give_up(s, rank, s->program);
 }
 
 static enum ss_status start_rank(struct starter *s, int rank)

@@ -100,7 +100,7 @@ static void say_left(const struct watch *w, const char *did, double seconds, con
     while (launch->ranks[r].ended)
         r++;
     if (w->running > 1)
-        snprintf(more, sizeof more, " and %d more ranks", w->running - 1);
+        snprintf(more, sizeof more, " and %d more", w->running - 1);
     ss_warn("launch: rank %d (process %d)%s %s %g s; %s", r, (int)launch->ranks[r].pid, more, did,
             seconds, then);
 }
