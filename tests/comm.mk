@@ -39,3 +39,9 @@ tests_launch_ranks_SOURCES = tests/launch_ranks.c src/cli/launch.h \
 tests_launch_ranks_LDADD = $(TEST_LIBS)
 TESTS += tests/test_comm_local tests/test_launch.sh
 EXTRA_DIST += tests/test_launch.sh
+
+# Runs of training on CPUs, for which oneDNN is needed
+if HAVE_DNNL
+TESTS += tests/test_rank_loss.sh
+endif
+EXTRA_DIST += tests/test_rank_loss.sh

@@ -141,6 +141,56 @@ have_ranks() {
     command -v "$MPIEXEC" >/dev/null && ! "$STARSTEP" info | grep -q '^mpi: *none'
 }
 
+# Runs of several ranks in the background. Each process leaves its number in $work/pid.RANK:
+# "bash $work/rank COMMAND..." does so and becomes the command.
+make_rank_wrapper() {
+    cat >"$work/rank" <<'END'
+echo $$ >"$0.tmp.$$"
+mv "$0.tmp.$$" "${0%/*}/pid.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK:-${RANK:-0}}}}"
+exec "$@"
+END
+}
+
+# launch COMMAND...: in the background; $launcher is its number
+launch() {
+    rm -f "$work"/pid.*
+    [ -s "$work/rank" ] || make_rank_wrapper
+    "$@" >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+}
+
+# all_gone SECONDS: launcher and ranks have ended by then; $code is the launcher's, $SECONDS what it
+# took. What still runs is reported and killed.
+all_gone() {
+    local file gone=0
+    SECONDS=0
+    if ! wait_until "$1" eval "! alive $launcher"; then
+        kill -KILL $launcher
+        fail "$what: mpiexec still runs after $1 s"
+        gone=1
+    fi
+    wait $launcher 2>/dev/null
+    code=$?
+    for file in "$work"/pid.*; do
+        [ -s "$file" ] || continue
+        if ! wait_until 5 eval "! alive $(cat "$file")"; then
+            fail "$what: rank ${file##*.} still runs"
+            kill -KILL "$(cat "$file")"
+            gone=1
+        fi
+    done
+    return $gone
+}
+
+# says PATTERN: the last run printed it
+says() {
+    if grep -q -e "$1" "$work/err" "$work/out"; then
+        ok "$what: $(grep -h -m 1 -e "$1" "$work/err" "$work/out" | cut -c 1-150)"
+    else
+        fail "$what: no message like \"$1\""
+    fi
+}
+
 finish() {
     echo "$passed passed, $failures failed"
     [ $failures -eq 0 ]

@@ -419,12 +419,13 @@ bad() {
     done
 }
 place='step 5, bucket 0: waited [0-9.]* s for'
+lost='after step [45], bucket [01]: lost'
 gone="rank 1 ([^ ]*), whose last sign of life was 0[0-9.]* s ago: its connection was closed; ending all"
-bad 1 kill 20 "\($place\|lost\) $gone"
-bad 1 leave 20 "\($place\|lost\) $gone"
-bad 1 cut 20 "\($place\|lost\) $gone"
-bad 0 kill 20 "\($place\|lost\) ${gone/rank 1/rank 0}"
-bad 0 cut 20 "\($place\|lost\) ${gone/rank 1/rank [0-2]}"
+bad 1 kill 20 "\($place\|$lost\) $gone"
+bad 1 leave 20 "\($place\|$lost\) $gone"
+bad 1 cut 20 "\($place\|$lost\) $gone"
+bad 0 kill 20 "\($place\|$lost\) ${gone/rank 1/rank 0}"
+bad 0 cut 20 "\($place\|$lost\) ${gone/rank 1/rank [0-2]}"
 bad 1 stop 2 "$place rank 1 ([^ ]*), whose last sign of life was [2-4][0-9.]* s ago; ending all"
 bad 0 stop 2 "$place rank 0 ([^ ]*), whose last sign of life was [2-6][0-9.]* s ago; ending all"
 bad 1 absent 2 "$place rank 1 ([^ ]*), which answers but has not started it (it is past step 4"

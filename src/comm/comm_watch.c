@@ -221,22 +221,32 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
         add_not_reached(&text, 0, root);
     else
         add(&text, "a rank that rank 0 (%s), which still answers, has not named", root->host);
-    if (own->half > 0)
+    if (age <= silence(timeout_s) && own->half > 0)
         add(&text, "; data of rank %d has not come here", own->missing);
     add(&text, "; ending all ranks");
     return 1;
+}
+
+/* The news that a rank is gone may come while nothing is waited for. */
+static void add_when_lost(struct text *text, const struct ss_beat *own)
+{
+    if (own->started > 0 && !own->waiting_seq)
+        add(text, "after ");
+    if (own->started > 0) {
+        add_place(text, own);
+        add(text, ": ");
+    }
+    if (own->waiting_seq)
+        add(text, "waited %.1f s for ", own->waited_s);
+    else
+        add(text, "lost ");
 }
 
 void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
                    double now_s, const char *why, char *buffer, size_t room)
 {
     struct text text = {buffer, room};
-    if (own->waiting_seq) {
-        add_place(&text, own);
-        add(&text, ": waited %.1f s for ", own->waited_s);
-    } else {
-        add(&text, "lost ");
-    }
+    add_when_lost(&text, own);
     add_silent(&text, rank, lost, now_s - lost->heard_s);
     add(&text, ": %s; ending all ranks", why);
 }
@@ -245,16 +255,7 @@ void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *o
                    size_t room)
 {
     struct text text = {buffer, room};
-    if (own->started > 0 && !own->waiting_seq)
-        add(&text, "after ");
-    if (own->started > 0) {
-        add_place(&text, own);
-        add(&text, ": ");
-    }
-    if (own->waiting_seq)
-        add(&text, "waited %.1f s for ", own->waited_s);
-    else
-        add(&text, "lost ");
+    add_when_lost(&text, own);
     add(&text, "rank %d (%s), which has died (process %ld); ending all ranks", rank, host, pid);
 }
 
