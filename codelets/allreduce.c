@@ -1,4 +1,5 @@
 #include "codelets/allreduce.h"
+#include "codelets/kernels/wire_cuda.h"
 #include "codelets/report.h"
 #include "codelets/lane.h"
 #include "comm/comm.h"
@@ -12,15 +13,15 @@ static void release(void *arg)
 static enum ss_status start(const struct ss_task_data *d, struct starpu_task *task)
 {
     const struct ss_plan_task *plan = d->task->plan;
-    struct ss_comm *comm = d->task->context;
+    const struct ss_allreduce *a = d->task->context;
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
     if (plan->kind == SS_TASK_REDUCE_METRICS)
-        return ss_comm_allreduce_start_f64(comm, (double *)ss_step_metrics(d),
+        return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_metrics(d),
                                            sizeof(struct ss_metrics) / sizeof(double), tag, release,
                                            task);
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-    return ss_comm_allreduce_start_f32(comm, grads->data, grads->bytes / sizeof(float),
-                                       SS_DTYPE_F32, tag, release, task);
+    return ss_comm_allreduce_start_f32(a->comm, grads->data, grads->bytes / sizeof(float), a->wire,
+                                       tag, release, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)
@@ -31,7 +32,8 @@ static void cpu_start(void *buffers[], void *cl_arg)
         return;
     if (d.task->plan->kind == SS_TASK_REDUCE_METRICS)
         ss_step_metrics(&d)->stop = atomic_load(&d.task->run->stop);
-    if (ss_comm_size(d.task->context) == 1)
+    const struct ss_allreduce *a = d.task->context;
+    if (ss_comm_size(a->comm) == 1)
         return;
     struct starpu_task *task = starpu_task_get_current();
     starpu_task_end_dep_add(task, 1);
@@ -43,16 +45,29 @@ static void cpu_start(void *buffers[], void *cl_arg)
 }
 
 #ifdef HAVE_NCCL
+static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_comm_tag tag,
+                                     ss_stream stream)
+{
+    const struct ss_allreduce *a = d->task->context;
+    const struct ss_lanes *lanes = d->task->lanes;
+    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+    const size_t count = grads->bytes / sizeof(float);
+    const float ranks = (float)ss_comm_size(a->comm);
+    if (a->wire == SS_DTYPE_F32)
+        return ss_nccl_sum(lanes->nccl, grads->data, count, SS_DTYPE_F32, tag, NULL, stream);
+    SS_TRY(
+        ss_wire_cuda_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy, count, stream));
+    SS_TRY(ss_nccl_sum(lanes->nccl, grads->copy, count, a->wire, tag, NULL, stream));
+    return ss_wire_cuda_unpack(lanes->gpu, a->wire, grads->copy, ranks, grads->data, count, stream);
+}
+
 static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)
 {
     const struct ss_plan_task *plan = d->task->plan;
     struct ss_lanes *lanes = d->task->lanes;
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
-    if (plan->kind == SS_TASK_ALLREDUCE) {
-        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-        return ss_nccl_sum(lanes->nccl, grads->data, grads->bytes / sizeof(float), SS_DTYPE_F32,
-                           tag, stream);
-    }
+    if (plan->kind == SS_TASK_ALLREDUCE)
+        return enqueue_bucket(d, tag, stream);
     struct ss_metrics *m = ss_role(d, SS_ROLE_METRICS);
     if (atomic_load(&d->task->run->stop))
         SS_TRY(ss_gpu_copy_async(&m->stop, lanes->one, sizeof m->stop, stream));

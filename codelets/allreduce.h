@@ -8,11 +8,24 @@
  * communication thread; the task ends as any other of a lane does.
  *
  * grads (floats of the bucket, padding included) in place; metrics (struct ss_metrics) in place.
- * The task's context is the struct ss_comm. */
+ * The task's context is a struct ss_allreduce.
+ *
+ * Gradients may travel in 2 bytes: times 1 / ranks and rounded, summed, and back to fp32 times the
+ * number of ranks, so that the bucket holds the sum whatever the way (comm.h; over GPUs NCCL adds
+ * in that format, and with --nccl-always a single rank's are rounded too). An infinity or NaN that
+ * a rank has, or that rounding makes, arrives on every rank, where loss scaling leaves the step
+ * out. */
 #ifndef SS_CODELETS_ALLREDUCE_H
 #define SS_CODELETS_ALLREDUCE_H
 
 #include "codelets/task.h"
+
+struct ss_comm;
+
+struct ss_allreduce {
+    struct ss_comm *comm;
+    enum ss_dtype wire; /* the format in which gradients travel; on a GPU in the region's copy */
+};
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args);
 

@@ -8,7 +8,8 @@ tests_test_gpu_kernels_SOURCES = \
 	tests/test_gpu_linear.c \
 	tests/test_gpu_conv.c tests/test_gpu_conv.h tests/test_gpu_conv_cache.c \
 	tests/test_gpu_small.c tests/test_gpu_small.h tests/test_gpu_small_pool.c \
-	tests/test_gpu_small_loss.c tests/test_gpu_small_optimizer.c
+	tests/test_gpu_small_loss.c tests/test_gpu_small_optimizer.c \
+	tests/test_gpu_small_wire.c
 tests_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/test_gpu_kernels
 

@@ -12,7 +12,8 @@ if HAVE_CUDA
 CUDA_SOURCES += \
 	codelets/kernels/norm_act_cuda.cu codelets/kernels/norm_act_pool_cuda.cu \
 	codelets/kernels/elementwise_cuda.cu codelets/kernels/pool_cuda.cu \
-	codelets/kernels/loss_cuda.cu codelets/kernels/optimizer_cuda.cu
+	codelets/kernels/loss_cuda.cu codelets/kernels/optimizer_cuda.cu \
+	codelets/kernels/wire_cuda.cu
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	codelets/kernels/launch.cuh codelets/kernels/grid.cuh \
 	codelets/kernels/gpu.c codelets/kernels/gpu.h codelets/kernels/gpu_internal.h \
@@ -24,7 +25,8 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	codelets/kernels/norm_act_cuda.h codelets/kernels/norm_act_cuda.cuh \
 	codelets/kernels/linear_cuda.c codelets/kernels/linear_cuda.h \
 	codelets/kernels/elementwise_cuda.h codelets/kernels/pool_cuda.h \
-	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h
+	codelets/kernels/loss_cuda.h codelets/kernels/scaler_cuda.h codelets/kernels/sgd_cuda.h \
+	codelets/kernels/wire_cuda.h
 endif
 
 # Over oneDNN

@@ -36,16 +36,6 @@ float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i)
     return (float)(sum_of_weights(ranks, 3) * (int)(i % 17 + 1));
 }
 
-float ss_comm_known_value(int rank, size_t i)
-{
-    return ss_comm_check_value(SS_DTYPE_F32, 1, rank, i);
-}
-
-float ss_comm_known_factor(const struct ss_comm *comm)
-{
-    return ss_comm_check_sum(SS_DTYPE_F32, comm->size, 0);
-}
-
 static enum ss_status verify_count(struct ss_comm *comm, enum ss_dtype wire, size_t count)
 {
     /* Divided on the way: exactly, as a value of the format is the nearest to its own quotient. */

@@ -85,10 +85,6 @@ enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *r
 float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
 float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
 
-/* Of fp32. */
-float ss_comm_known_value(int rank, size_t i);
-float ss_comm_known_factor(const struct ss_comm *comm);
-
 /* Bytes of one element in memory, and of one that travels. */
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind);
 size_t ss_comm_wire_bytes(const struct ss_comm_request *request);

@@ -27,6 +27,9 @@ libstarstep_la_SOURCES += \
 endif
 
 if HAVE_NCCL
-libstarstep_la_SOURCES += src/comm/nccl.c
+libstarstep_la_SOURCES += \
+	src/comm/nccl.c src/comm/nccl_internal.h \
+	src/comm/nccl_memory.c \
+	src/comm/nccl_sum.c
 endif
 libstarstep_la_SOURCES += src/comm/nccl.h

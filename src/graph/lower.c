@@ -478,6 +478,10 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
+    if (o->grad_dtype != SS_DTYPE_F32 && o->grad_dtype != SS_DTYPE_F16 &&
+        o->grad_dtype != SS_DTYPE_BF16)
+        return ss_fail(SS_ERR_INVALID, "gradients cannot travel in number format %d",
+                       (int)o->grad_dtype);
     if (o->device && o->input_block < 1)
         return ss_fail(SS_ERR_INVALID, "a device's input needs a channel block of at least 1");
     return SS_OK;

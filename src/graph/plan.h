@@ -31,6 +31,8 @@ struct ss_plan_options {
     int no_overlap;         /* all-reduces begin when backward has ended: for comparison */
     int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
     enum ss_dtype dtype;    /* of activations */
+    /* In which gradients travel between ranks; in buckets they are fp32. */
+    enum ss_dtype grad_dtype;
     /* On a device that does not compute in the host's memory: load tasks make bytes, which are
      * uploaded and converted to activations there, with channels padded to input_block; metrics are
      * fetched. */

@@ -105,6 +105,11 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
                 b->ready_task, ss_graph_param(plan->graph, p[0].graph_param)->name,
                 ss_graph_param(plan->graph, p[b->nparams - 1].graph_param)->name);
     }
+    if (o->grad_dtype != SS_DTYPE_F32)
+        fprintf(out, "between ranks they travel in %s: %.3f MB a step instead of %.3f\n",
+                ss_dtype_name(o->grad_dtype),
+                (double)(params * ss_dtype_bytes(o->grad_dtype)) / mib,
+                (double)(params * sizeof(float)) / mib);
     fprintf(out, "\n%6s %10s  %s\n", "buffer", "MB", "tensors (tasks)");
     for (int i = 0; i < plan->nbuffers; i++) {
         fprintf(out, "%6d %10.3f ", i, (double)plan->buffer_bytes[i] / mib);

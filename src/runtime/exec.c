@@ -1,4 +1,3 @@
-#include "codelets/allreduce.h"
 #include "codelets/lane.h"
 #include "codelets/load.h"
 #include "codelets/scaler.h"
@@ -63,7 +62,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     switch (kind) {
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_METRICS:
-        return e->options.comm;
+        return &e->allreduce;
     case SS_TASK_UPDATE:
         return &e->sgd;
     case SS_TASK_CONVERT:
@@ -121,6 +120,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->gpu = options->runtime->gpu;
     e->sgd = (struct ss_sgd){options->runtime->cpu, options->momentum, options->weight_decay,
                              1.0f / (float)ss_comm_size(options->comm)};
+    e->allreduce.comm = options->comm;
+    e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =
         ss_graph_value(e->plan->graph, ss_graph_layer(e->plan->graph, 0)->output);
     e->normalise.x =

@@ -2,6 +2,7 @@
 #ifndef SS_RUNTIME_EXEC_INTERNAL_H
 #define SS_RUNTIME_EXEC_INTERNAL_H
 
+#include "codelets/allreduce.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
 #include "codelets/sgd.h"
@@ -13,6 +14,7 @@ enum region_home {
     REGION_PART,   /* of other host memory */
     REGION_HOST,   /* its own, pinned where there is a GPU */
     REGION_DEVICE, /* its own */
+    REGION_SUMS,   /* its own, of the kind that NCCL sums best */
 };
 
 struct region {
@@ -45,6 +47,7 @@ struct ss_exec {
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
     struct ss_sgd sgd;
+    struct ss_allreduce allreduce;
     struct ss_normalise normalise;
     uint64_t eval_steps;
 };

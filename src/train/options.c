@@ -15,6 +15,7 @@ struct ss_train_options ss_train_defaults(void)
         .model = "wideresnet",
         .device = "auto",
         .precision = "fp32",
+        .grad_dtype = "fp32",
         .conv_algo = "auto",
         .gpu_mode = "ordered",
         .gpu = -1,
@@ -75,6 +76,9 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int 
     n = add(t, n,
             (struct ss_option){"precision", SS_OPT_STRING, &o->precision, 0, 0, "NAME",
                                "fp32, bf16 or fp16"});
+    n = add(t, n,
+            (struct ss_option){"grad-dtype", SS_OPT_STRING, &o->grad_dtype, 0, 0, "NAME",
+                               "fp32, bf16 or fp16: gradients between ranks are rounded to it"});
     return n;
 }
 
@@ -122,12 +126,12 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
             (struct ss_option){"no-autotune", SS_OPT_FLAG, &o->no_autotune, 0, 0, NULL,
                                "take cuDNN's own ranking of convolutions"});
     n = add(t, n,
+            (struct ss_option){"show-ranks", SS_OPT_FLAG, &o->show_ranks, 0, 0, NULL,
+                               "print where each rank runs, and with what"});
+    n = add(t, n,
             (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
                                "longest wait for another rank, seconds"});
     return n;
-    n = add(t, n,
-            (struct ss_option){"show-ranks", SS_OPT_FLAG, &o->show_ranks, 0, 0, NULL,
-                               "print where each rank runs, and with what"});
 }
 
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n)
@@ -187,6 +191,17 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
     return n;
 }
 
+static enum ss_status parse_dtype(const char *option, const char *text, enum ss_dtype *out)
+{
+    static const enum ss_dtype all[] = {SS_DTYPE_F32, SS_DTYPE_BF16, SS_DTYPE_F16};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(text, ss_dtype_name(all[i]))) {
+            *out = all[i];
+            return SS_OK;
+        }
+    return ss_fail(SS_ERR_INVALID, "--%s: \"%s\" is not fp32, bf16 or fp16", option, text);
+}
+
 enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out)
 {
     *out = (struct ss_train_device){.dtype = SS_DTYPE_F32};
@@ -198,14 +213,8 @@ enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train
 #endif
     else if (strcmp(o->device, "auto") && strcmp(o->device, "cpu"))
         return ss_fail(SS_ERR_INVALID, "--device: \"%s\" is not auto, cpu or cuda", o->device);
-    if (!strcmp(o->precision, "bf16"))
-        out->dtype = SS_DTYPE_BF16;
-    else if (!strcmp(o->precision, "fp16"))
-        out->dtype = SS_DTYPE_F16;
-    else if (strcmp(o->precision, "fp32"))
-        return ss_fail(SS_ERR_INVALID, "--precision: \"%s\" is not fp32, bf16 or fp16",
-                       o->precision);
-    return SS_OK;
+    SS_TRY(parse_dtype("precision", o->precision, &out->dtype));
+    return parse_dtype("grad-dtype", o->grad_dtype, &out->grad_dtype);
 }
 
 static enum ss_status check_gpu_options(const struct ss_train_options *o,
@@ -275,6 +284,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     struct ss_plan_options options = {.batch = batch,
                                       .channel_block = device->gpu ? 0 : channel_block,
                                       .dtype = device->dtype,
+                                      .grad_dtype = device->grad_dtype,
                                       .device = device->gpu,
                                       .device_sums = device->gpu && device->sums,
                                       .input_block = ss_gpu_input_block(device->dtype),

@@ -10,7 +10,7 @@
 struct ss_train_options {
     const char *model, *width, *data_dir;
     const char *init, *checkpoint_dir, *log_json;
-    const char *device, *precision, *conv_algo;
+    const char *device, *precision, *grad_dtype, *conv_algo;
     const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */
     long epochs, max_steps, lr_step, patience, keep;
@@ -37,9 +37,10 @@ struct ss_train_device {
     int gpu;  /* 0: CPU */
     int sums; /* over several GPUs; the session's to set */
     enum ss_dtype dtype;
+    enum ss_dtype grad_dtype; /* in which gradients travel */
 };
-/* From --device and --precision; "auto" takes a GPU where this process may use one. Errors:
- * SS_ERR_INVALID. */
+/* From --device, --precision and --grad-dtype; "auto" takes a GPU where this process may use one.
+ * Errors: SS_ERR_INVALID. */
 enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out);
 
 /* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED,

@@ -26,10 +26,13 @@ enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, con
 /* Ranks on GPUs need collectives on GPUs. */
 static enum ss_status check_device(struct ss_session *s)
 {
-    s->device.sums = s->device.gpu && ss_comm_size(s->comm) > 1;
+    s->device.sums = s->device.gpu && (ss_comm_size(s->comm) > 1 || s->options->nccl_always);
 #ifndef HAVE_NCCL
     if (!s->device.sums)
         return SS_OK;
+    if (s->options->nccl_always)
+        return ss_fail(SS_ERR_UNSUPPORTED, "--nccl-always: this build has no NCCL; configure it "
+                                           "with --with-nccl");
     if (strcmp(s->options->device, "auto") || s->device.dtype != SS_DTYPE_F32)
         return ss_fail(
             SS_ERR_UNSUPPORTED,
@@ -128,9 +131,6 @@ static enum ss_status place(struct ss_session *s)
     return ss_placement_bind_communication(&s->placement, s->comm);
 }
 
-/* Start StarPU with the device that computes. */
-static enum ss_status start_runtime(struct ss_session *s)
-{
 static enum ss_status show_ranks(struct ss_session *s)
 {
     if (!s->options->show_ranks)
@@ -142,6 +142,9 @@ static enum ss_status show_ranks(struct ss_session *s)
     return SS_OK;
 }
 
+/* Start StarPU with the device that computes. */
+static enum ss_status start_runtime(struct ss_session *s)
+{
     const struct ss_train_options *o = s->options;
     struct ss_runtime_gpu gpu = {
         .gpu = {.device = s->gpu_device,
@@ -209,7 +212,7 @@ static enum ss_status start_from_rank_0(struct ss_session *s)
 /* Layouts agree, the collective adds correctly at every size used, and all start from one state. */
 static enum ss_status check_collectives(struct ss_session *s)
 {
-    if (ss_comm_size(s->comm) == 1)
+    if (ss_comm_size(s->comm) == 1 && !s->device.sums)
         return SS_OK;
     char text[32];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)ss_exec_layout_hash(s->exec));
@@ -229,7 +232,8 @@ static enum ss_status check_collectives(struct ss_session *s)
     if (!counts)
         return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
     ss_exec_bucket_counts(s->exec, counts);
-    enum ss_status status = ss_comm_verify(s->comm, SS_DTYPE_F32, counts, (size_t)s->plan->nbuckets);
+    enum ss_status status =
+        ss_comm_verify(s->comm, s->device.grad_dtype, counts, (size_t)s->plan->nbuckets);
     free(counts);
     SS_TRY(status);
     return start_from_rank_0(s);
@@ -252,11 +256,11 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_choices(s));
     SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
+    SS_TRY(show_ranks(s));
     SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
     return check_collectives(s);
 }
 
-    SS_TRY(show_ranks(s));
 void ss_session_close(struct ss_session *s)
 {
 #ifdef HAVE_NCCL
@@ -267,11 +271,11 @@ void ss_session_close(struct ss_session *s)
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
     free(s->sample);
+    free(s->ranks);
     ss_plan_destroy(s->plan);
     ss_graph_destroy(s->graph);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
-    free(s->ranks);
     if (s->comm)
         ss_comm_close(s->comm);
     memset(s, 0, sizeof *s);
