@@ -1,5 +1,6 @@
 # Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
-GPU_TESTS = tests/test_gpu_train.sh tests/test_gpu_ranks.sh
+GPU_TESTS = tests/test_gpu_train.sh \
+	tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/test_gpu_kernels
 tests_test_gpu_kernels_SOURCES = \
@@ -34,7 +35,7 @@ check_PROGRAMS += tests/test_hostgpu_nccl
 tests_test_hostgpu_nccl_SOURCES = \
 	tests/test_hostgpu_nccl.h tests/test_hostgpu_nccl.cpp tests/test_hostgpu_nccl_memory.cpp
 tests_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
-GPU_TESTS += tests/test_hostgpu_nccl
+GPU_TESTS += tests/test_hostgpu_nccl tests/test_gpu_faults.sh
 endif
 else
 if HAVE_CUDA
@@ -47,7 +48,8 @@ endif
 endif
 
 TESTS += $(GPU_TESTS)
-EXTRA_DIST += tests/test_gpu_train.sh tests/test_gpu_ranks.sh tests/test_hostgpu_calls.sh tests/gpu_amp_curves.py
+EXTRA_DIST += tests/test_gpu_train.sh tests/test_hostgpu_calls.sh tests/gpu_amp_curves.py \
+	tests/gpu_ranks.sh tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh tests/test_gpu_faults.sh
 
 check-gpu:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS)'

@@ -217,9 +217,9 @@ ncclResult_t make_operation(ncclComm_t handle, operation *o)
     check_buffers(*o);
     o->fault = next_fault(o->comm.get(), o->call);
     if (o->fault.kind == fault_kind::fail) {
-        set_error(o->comm.get(), ncclInternalError);
-        return fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: %s fails",
-                    describe(o->call).c_str());
+        fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: %s fails", describe(o->call).c_str());
+        set_error(o->comm.get(), ncclInternalError); /* who sees it finds the text */
+        return ncclInternalError;
     }
     return ncclSuccess;
 }

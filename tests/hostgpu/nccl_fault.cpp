@@ -187,8 +187,9 @@ ncclResult_t misbehave(ncclComm *c, at at)
         return fail(ncclInternalError, "the communicator was aborted");
     if (f.kind != fault_kind::fail)
         return ncclSuccess;
-    set_error(c, ncclInternalError);
-    return failed(at);
+    failed(at);
+    set_error(c, ncclInternalError); /* who sees it finds the text */
+    return ncclInternalError;
 }
 
 } // namespace nccl
