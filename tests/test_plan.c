@@ -646,6 +646,12 @@ START_TEST(options_refused)
          "a batch of 4 cannot be loaded in 5 slices"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
          "needs a channel block"},
+        {{.batch = 4,
+          .bucket_mb = 1,
+          .first_bucket_mb = 1,
+          .slices = 1,
+          .grad_dtype = (enum ss_dtype)(SS_DTYPE_BF16 + 1)},
+         "cannot travel in number format 3"},
     };
     struct ss_graph *g = make_test_graph(0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
