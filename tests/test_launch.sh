@@ -160,6 +160,9 @@ done
 stopped() {
     [ "$(grep -c 'stops over tcp' "$work/out")" -eq 3 ]
 }
+all_run() {
+    alive "$(cat "$work/pid.0")" && alive "$(cat "$work/pid.1")" && alive "$(cat "$work/pid.2")"
+}
 for signal in TERM INT; do
     what="SIG$signal twice"
     LINGER=1 start -n 3 --grace 60 info meet
@@ -171,6 +174,18 @@ for signal in TERM INT; do
         ended 30 $((128 + $(kill -l $signal)))
     fi
 done
+
+# As a batch system signals all processes of a job step.
+what="SIGTERM to launcher and ranks"
+LINGER=1 start -n 3 --grace 60 info meet
+if met 3; then
+    kill -TERM "$(cat "$work/pid.0")" $launcher "$(cat "$work/pid.1")" "$(cat "$work/pid.2")"
+    check "$what: the first" wait_until 30 stopped
+    sleep 1
+    check "$what: ranks have it once" all_run
+    kill -TERM $launcher
+    ended 30 143
+fi
 
 what="SIGHUP"
 start -n 2 --grace 60 info meet
@@ -290,11 +305,20 @@ check "$what: its ranks run" grep -q '^rank 0 of 2' "$work/late.out"
 
 # --- Sums over CPUs
 what="training on CPUs"
-if [ -s "${srcdir:-.}/tests/reference/data/train.bin" ]; then
+if "$STARSTEP" info | grep -q '^kernels: *oneDNN'; then
     run "$STARSTEP" launch -n 2 train --device cpu --data-dir "$work/nowhere"
     check "$what: exit code $code" test $code -eq 1
     says 1 'error: \[rank 0\] .*mpiexec'
     check "$what: before data are looked at" eval "! grep -q nowhere $work/err"
+fi
+
+# --- One rank for each GPU, where there is the emulated one
+export SS_HOSTGPU_DEVICES=3
+if "$STARSTEP" info | grep -q 'GPUs seen: 3'; then
+    what="GPUs"
+    starts "$what" "$STARSTEP" launch info
+    check "$what: three ranks" test "$(grep -c '^rank . of 3 on ' "$work/out")" -eq 3
+    check "$what: each has one" test "$(sed -n 's/^  gpu: *\([0-9]\),.*/\1/p' "$work/out" | tr -d '\n')" = 012
 fi
 
 finish

@@ -131,33 +131,38 @@ static void count_time(struct watch *w, double seconds)
     }
 }
 
-static void take(struct watch *w, int number)
+static void take(struct watch *w, const siginfo_t *signal)
 {
+    int number = signal->si_signo;
     if (number == SIGTSTP) {
         ss_launch_suspend(w->launch);
     } else if (number == SIGCONT) {
         ss_launch_signal(w->launch, number);
-    } else if (number > 0 && number != SIGCHLD) {
+    } else if (number != SIGCHLD) {
         w->passed = number;
-        ss_launch_signal(w->launch, number);
+        ss_launch_pass(w->launch, signal);
     }
 }
 
-/* The next signal; 0 after a tick. Without a failure nothing has to be done before one comes. */
-static int next_signal(const struct watch *w)
+/* Wait for the next signal: 1 and which, or 0 after a tick. Without a failure nothing has to be
+ * done before one comes. */
+static int next_signal(const struct watch *w, siginfo_t *signal)
 {
     const struct timespec tick = {0, (long)(1e9 * TICK_SECONDS)};
-    return w->failed < 0 ? sigwaitinfo(&w->launch->taken, NULL)
-                         : sigtimedwait(&w->launch->taken, NULL, &tick);
+    int number = w->failed < 0 ? sigwaitinfo(&w->launch->taken, signal)
+                               : sigtimedwait(&w->launch->taken, signal, &tick);
+    return number > 0;
 }
 
 int ss_launch_watch(struct ss_launch *launch)
 {
     struct watch w = {.launch = launch, .running = launch->size, .failed = -1};
     double before = ss_seconds();
+    siginfo_t signal;
     while (w.running > 0 && !w.given_up) {
         int counting = w.failed >= 0;
-        take(&w, next_signal(&w));
+        if (next_signal(&w, &signal))
+            take(&w, &signal);
         reap(&w);
         double now = ss_seconds();
         count_time(&w, counting ? now - before : 0);
