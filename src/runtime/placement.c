@@ -71,6 +71,7 @@ enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int
     if (shared && local_size > 1)
         take_share(&p, local_rank, local_size);
 
+    p.ranks = local_size;
     p.threads = threads ? threads : threads_from_environment();
     if (!p.threads)
         p.threads = p.ncores;

@@ -24,6 +24,7 @@ enum ss_gpu_distance {
 
 struct ss_placement {
     int machine_cores;
+    int ranks;              /* of this node, where the CPU computes */
     int ncores;             /* of this rank */
     int core[SS_MAX_CORES]; /* OS index of one processing unit of each, in topology order */
     int threads; /* compute threads, 0 where a GPU computes; thread i runs on core[i] when there are

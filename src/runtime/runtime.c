@@ -2,6 +2,7 @@
 #include "codelets/kernels/cpu.h"
 #include "codelets/lane.h"
 #include "core/log.h"
+#include "runtime/idle.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -97,7 +98,10 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .comm = -1, .copy = -1});
     starpu_execute_on_specific_workers(place_compute, rt, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
-    return SS_OK;
+    status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
+    if (status != SS_OK)
+        ss_runtime_stop(rt);
+    return status;
 }
 
 #ifdef HAVE_CUDA
@@ -209,6 +213,7 @@ void ss_runtime_stop(struct ss_runtime *rt)
     ss_gpu_close(rt->gpu);
     rt->gpu = NULL;
 #endif
+    ss_idle_stop();
     starpu_shutdown();
     ss_placement_restore(&rt->main_thread);
     if (rt->cpu)

@@ -1,0 +1,15 @@
+/* Idle workers of a CPU run sleep between two looks for work. StarPU keeps at least one worker
+ * awake, which looks without pause, and so takes the core from the communication thread, or from
+ * other ranks' threads, that it waits for. */
+#ifndef SS_RUNTIME_IDLE_H
+#define SS_RUNTIME_IDLE_H
+
+#include "core/status.h"
+
+/* Ranks of this node and its cores decide how long the sleep may be: where ranks share cores, the
+ * looks of all of them together take about as much time as those of one. After starpu_init.
+ * Errors: SS_ERR_LIBRARY. */
+enum ss_status ss_idle_start(int ranks, int cores);
+void ss_idle_stop(void);
+
+#endif
