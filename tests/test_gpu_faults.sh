@@ -107,7 +107,7 @@ each_fault() {
     late "late gradients" $gradients
     # An error shows in the oldest sum under way.
     broken "gradients fail" $gradients fail 'step [12], .*: NCCL on .*: ncclAllReduce(.*) fails'
-    broken "gradients fail later" $gradients async 'step 2, .*: NCCL on .*: the communicator: a remote'
+    broken "gradients fail later" $gradients async 'step 2, .*: NCCL on .*: a remote process ended'
     broken "gradients hang" $gradients hang "step 2, bucket 1: .*$waited"
     broken "gradients come out wrong" $gradients corrupt:3 'hash of the weights after step 4 differs: '
 
@@ -129,7 +129,21 @@ timeout=5
 ends "gradients hang, and so does ncclCommAbort" "step 2, bucket 1: .*$waited" \
     train broken "1:$gradients:hang,1:abort:hang,0:abort:hang"
 ends "start fails, and ncclCommAbort hangs" 'start of NCCL: NCCL on ' train broken 1:init:fail,1:abort:hang
-ends "gradients fail, other ranks are told" 'step [12], .*: NCCL on ' \
-    train broken "1:$gradients:fail" SS_HOSTGPU_NCCL_TELL_ABORT=1
+export SS_HOSTGPU_NCCL_TELL_ABORT=1
+ends "gradients fail, other ranks are told" 'step [12], .*: NCCL on ' train broken "1:$gradients:fail"
+unset SS_HOSTGPU_NCCL_TELL_ABORT
+
+# A GPU that is stuck before the sum: all other ranks can see is that it has not come.
+stuck() {
+    local helper
+    mkdir "$work/stuck"
+    { wait_until 60 has_steps "$work/stuck/log.json" 3 && : >"$work/stuck/now"; } &
+    helper=$!
+    ranks train "${tiny[@]}" --timeout 5 --epochs 100000 --max-steps 0 --log-json "$work/stuck/log.json"
+    wait $helper
+}
+way=torchrun
+variables_of=('' "SS_HOSTGPU_STALL=$work/stuck/now")
+ends "rank 1's GPU is stuck" "step [0-9]*, .*$waited.*rank 1 (.*), whose GPU has not reached it" stuck
 
 finish

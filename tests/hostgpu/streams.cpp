@@ -12,6 +12,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <exception>
@@ -24,6 +25,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 struct CUstream_st;
 
@@ -112,6 +114,15 @@ void jitter(struct CUstream_st *s)
     nanosleep(&t, nullptr);
 }
 
+/* While the file that SS_HOSTGPU_STALL names is there, no item begins: a GPU that is stuck. */
+void stall()
+{
+    static const char *file = getenv("SS_HOSTGPU_STALL");
+    const struct timespec t = {0, 10000000};
+    while (file && access(file, F_OK) == 0)
+        nanosleep(&t, nullptr);
+}
+
 /* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
 void prepare_thread()
 {
@@ -136,8 +147,8 @@ void run_item(struct item *it)
     }
 }
 
-/* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread that
- * works. Where that may not be changed (only root may go up), everything is just slower. */
+/* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread
+ * that works. Where that may not be changed (only root may go up), everything is just slower. */
 void prefer_this_thread()
 {
     (void)setpriority(PRIO_PROCESS, 0, -15);
@@ -159,6 +170,7 @@ void stream_main(std::shared_ptr<CUstream_st> s)
                 wait_for(lock, p);
             lock.unlock();
             jitter(s.get());
+            stall();
             run_item(&it);
         } /* what the item held is gone before it counts as done */
         lock.lock();
