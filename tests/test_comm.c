@@ -6,8 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "comm/comm.h"
+#include "comm/comm_guard.h"
 #include "comm/comm_watch.h"
 #include "core/log.h"
 
@@ -349,6 +351,40 @@ START_TEST(watch_root)
 }
 END_TEST
 
+static void nap_ms(int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* Ends with exit code 1. What is set again in time does not fire; the last word cannot be taken
+ * back, also not by a thread that is still at work. */
+START_TEST(guard)
+{
+    ck_assert_int_eq(ss_guard_start(), SS_OK);
+    ss_guard_set(0.5, "not this");
+    ss_guard_clear();
+    nap_ms(1500);
+    for (int i = 0; i < 15; i++) {
+        ss_guard_set(60, "not this");
+        nap_ms(10);
+    }
+    if (_i == 0)
+        ss_guard_set(0.5, "the end");
+    else
+        ss_guard_set_last(0.5, "the end");
+    for (int i = 0; i < 100; i++) {
+        if (_i == 1)
+            ss_guard_set(60, "not this");
+        if (_i == 2)
+            ss_guard_clear();
+        nap_ms(100);
+    }
+    ss_guard_clear();
+    exit(0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("comm");
@@ -367,6 +403,8 @@ int main(void)
     tcase_add_test(tc, watch_describe);
     tcase_add_test(tc, watch_short_buffer);
     tcase_add_test(tc, watch_root);
+    tcase_add_loop_exit_test(tc, guard, 1, 0, 3);
+    tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -26,7 +26,10 @@ static void *count_down(void *unused)
         long left = atomic_load(&ticks_left);
         /* A set or clear in between wins: the exchange then fails and this tick is not counted. */
         if (left > 0 && atomic_compare_exchange_strong(&ticks_left, &left, left - 1) && left == 1) {
-            ss_fail(SS_ERR_TIMEOUT, "%s", atomic_load(&message_now));
+            const char *message = atomic_load(&message_now);
+            if (!message)
+                continue; /* cleared at this very moment */
+            ss_fail(SS_ERR_TIMEOUT, "%s", message);
             _exit(1);
         }
     }
@@ -57,14 +60,32 @@ enum ss_status ss_guard_start(void)
     return SS_OK;
 }
 
+static void set(double seconds, const char *message, int last)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int is_last;
+    /* One more: the first tick comes early. */
+    long ticks = lround(ceil(fmin(seconds, 1e8) * 1e9 / (double)TICK_NS)) + 1;
+    pthread_mutex_lock(&lock);
+    if (!is_last) {
+        is_last = last;
+        atomic_store(&message_now, message);
+        atomic_store(&ticks_left, message ? ticks : 0);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void ss_guard_set(double seconds, const char *message)
 {
-    atomic_store(&message_now, message);
-    /* One more: the first tick comes early. */
-    atomic_store(&ticks_left, lround(ceil(fmin(seconds, 1e8) * 1e9 / (double)TICK_NS)) + 1);
+    set(seconds, message, 0);
+}
+
+void ss_guard_set_last(double seconds, const char *message)
+{
+    set(seconds, message, 1);
 }
 
 void ss_guard_clear(void)
 {
-    atomic_store(&ticks_left, 0);
+    set(0, NULL, 0);
 }

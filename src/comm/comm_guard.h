@@ -14,4 +14,8 @@ enum ss_status ss_guard_start(void);
 void ss_guard_set(double seconds, const char *message);
 void ss_guard_clear(void);
 
+/* The same, for the end of the process: it cannot be set again or cleared, so that a thread which
+ * is still at work does not put the end off. */
+void ss_guard_set_last(double seconds, const char *message);
+
 #endif

@@ -60,7 +60,7 @@ void ss_mpi_abort(struct ss_comm *comm)
     while (atomic_flag_test_and_set(&begun))
         pause(); /* another thread is ending the process */
     ss_neighbour_end(&mpi->neighbour);
-    ss_guard_set(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
+    ss_guard_set_last(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
     ss_comm_before_abort(comm);
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
@@ -185,6 +185,10 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
                        ss_comm_mpi_library());
+    ss_guard_set(
+        mpi->comm->timeout_s,
+        "start-up: the first messages between ranks did not come before the timeout; has a "
+        "rank ended, and can the nodes reach each other?");
     SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");

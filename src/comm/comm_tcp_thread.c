@@ -95,7 +95,7 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
         tcp->peers[i].abort_due = 1;
     while (fds && tell_peers(tcp, fds) > 0 && (left = deadline - ss_seconds()) > 0)
         poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
-    ss_guard_set(END_SECONDS, "the end of this rank hangs; ending it without");
+    ss_guard_set_last(END_SECONDS, "the end of this rank hangs; ending it without");
     ss_comm_before_abort(tcp->comm);
     _exit(1);
 }
@@ -222,7 +222,11 @@ void *ss_tcp_thread(void *arg)
     uint64_t watched = 0;
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     tcp->clock.ns = ss_now_ns();
-    while (!take_queue(tcp)) {
+    for (;;) {
+        /* Nothing here waits; but what is watched may call a GPU's driver, and that may hang. */
+        ss_guard_set(tcp->comm->timeout_s + 5, "a call of the communication thread has hung");
+        if (take_queue(tcp))
+            break;
         int watching = ss_tcp_poll_watched(tcp);
         push_all(tcp);
         if (tcp->clock.now_s >= tcp->next_beat_s) {
@@ -234,6 +238,7 @@ void *ss_tcp_thread(void *arg)
             nap(tcp, &watched);
         handle_events(tcp, watching ? 0 : tcp->next_beat_s - tcp->clock.now_s);
     }
-    say_goodbye(tcp);
+    say_goodbye(tcp); /* has a deadline of its own, which is sooner */
+    ss_guard_clear();
     return NULL;
 }
