@@ -32,7 +32,7 @@
     } while (0)
 
 static const size_t sizes[] = {1, 7, 64, 1000, 65537, 1000003};
-enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]), SPECIAL = 4 };
+enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]), SPECIAL = 4, MOST_DIRECT = 16 };
 
 /* The library's calls come here first, by MPI's profiling interface. */
 static int flip_half = -1, flip_mpi; /* which messages of this rank lose a bit */
@@ -96,9 +96,11 @@ static double smallest_half(enum ss_dtype t)
     return t == SS_DTYPE_F16 ? 0x1p-25 : 0x1p-134;
 }
 
+/* Which way comm_mpi_sum.c chooses. */
 static int by_mpi(const struct ss_comm *comm, size_t n)
 {
-    return n / (size_t)ss_comm_size(comm) < 1024 || getenv("STARSTEP_COMM_PART");
+    const int size = ss_comm_size(comm);
+    return size > MOST_DIRECT || n / (size_t)size < 1024 || getenv("STARSTEP_COMM_PART");
 }
 
 /* Every rank's number is rounded once, together something as large as the sum of magnitudes, and
@@ -142,12 +144,11 @@ static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which
 /* comm_mpi_sum.c's own all-reduce, to the bit: all numbers rounded, added in the order of ranks. */
 static int check_exact(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
-    enum { MOST = 16 };
     const int size = ss_comm_size(comm);
     float *x = malloc(n * sizeof(*x));
     uint16_t *packed = malloc(n * (size_t)size * sizeof(*packed));
-    const uint16_t *from[MOST];
-    REQUIRE(x && packed && size <= MOST);
+    const uint16_t *from[MOST_DIRECT];
+    REQUIRE(x && packed && size <= MOST_DIRECT);
     for (int r = 0; r < size; r++) {
         fill(x, n, r, which);
         ss_wire_pack(t, x, 1.0f / (float)size, packed + (size_t)r * n, n);

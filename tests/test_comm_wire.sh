@@ -30,6 +30,7 @@ for n in 2 3 4; do
         check "$n ranks: and reported" grep -q 'start-up check: .*bf16 on the way.* element' "$work/err"
     done
 done
+check "17 ranks, too many to speak with each other: the start-up check" ranks 17 checked
 # Several parts a collective, as for counts beyond an int: all by MPI's all-reduce.
 export STARSTEP_COMM_PART=1000
 check "3 ranks, in parts" ranks 3 sums
