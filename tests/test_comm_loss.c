@@ -1,0 +1,138 @@
+/* test_comm_loss.c: the death of a neighbour, and the guard over calls that never return. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <check.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/comm_guard.h"
+#include "comm/comm_neighbour.h"
+#include "core/log.h"
+
+static void quiet(void)
+{
+    ss_log_set_quiet(1);
+}
+
+/* A process that plays the next rank: sends its card and waits for its end. */
+static pid_t start_next_rank(struct ss_neighbour_card *card)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct ss_neighbour own;
+        ss_neighbour_describe(&own, 5, 0, card);
+        if (write(ends[1], card, sizeof(*card)) != sizeof(*card))
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    ck_assert_int_eq(read(ends[0], card, sizeof(*card)), sizeof(*card));
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+static int died_within(struct ss_neighbour *n, int ms)
+{
+    struct pollfd fd = {.fd = n->fd, .events = POLLIN};
+    ck_assert_int_ge(n->fd, 0);
+    return poll(&fd, 1, ms) == 1;
+}
+
+/* 0: it dies; 1: it dies after the end has begun; 2 to 5: it is not to be watched. */
+START_TEST(neighbour)
+{
+    struct ss_neighbour n;
+    struct ss_neighbour_card own, next;
+    ss_neighbour_describe(&n, 4, 1, &own);
+    pid_t pid = start_next_rank(&next);
+    ck_assert_int_eq(next.pid, pid);
+    ck_assert_uint_ne(next.since, 0);
+    next.boot[0] ^= _i == 2;
+    next.space_no += _i == 3;
+    next.since += _i == 4; /* the number is another process's by now */
+    own.board = _i == 5 ? -1 : own.board;
+    ss_neighbour_open(&n, &own, &own, &next);
+    ck_assert_int_eq(n.rank, 5);
+    int watched = n.fd >= 0;
+    if (_i == 0 && !watched)
+        puts("not tested: this kernel has no pidfd_open");
+    ck_assert(_i < 2 || !watched);
+    ck_assert_int_eq(ss_neighbour_died(&n), 0);
+    ck_assert_int_eq(ss_neighbour_ended(&n), 0);
+    if (watched)
+        ck_assert_int_eq(died_within(&n, 0), 0);
+    if (_i == 1)
+        ss_neighbour_end(&n);
+    kill(pid, SIGKILL); /* not waited for yet: a dead process that its parent has not noticed */
+    if (watched) {
+        ck_assert_int_eq(died_within(&n, 30000), 1);
+        ck_assert_int_eq(ss_neighbour_died(&n), _i == 0);
+        ck_assert_int_eq(ss_neighbour_ended(&n), 1);
+        ck_assert_int_eq(n.fd, -1); /* no second report */
+    }
+    ck_assert_int_eq(ss_neighbour_died(&n), 0);
+    waitpid(pid, NULL, 0);
+    ss_neighbour_close(&n);
+    ck_assert_int_eq(ss_neighbour_ended(&n), 0);
+}
+END_TEST
+
+static void nap_ms(int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/* Ends with exit code 1. What is set again in time does not fire; the last word cannot be taken
+ * back, also not by a thread that is still at work. */
+START_TEST(guard)
+{
+    ck_assert_int_eq(ss_guard_start(), SS_OK);
+    ss_guard_set(0.5, "not this");
+    ss_guard_clear();
+    nap_ms(1500);
+    for (int i = 0; i < 15; i++) {
+        ss_guard_set(60, "not this");
+        nap_ms(10);
+    }
+    if (_i == 0)
+        ss_guard_set(0.5, "the end");
+    else
+        ss_guard_set_last(0.5, "the end");
+    for (int i = 0; i < 100; i++) {
+        if (_i == 1)
+            ss_guard_set(60, "not this");
+        if (_i == 2)
+            ss_guard_clear();
+        nap_ms(100);
+    }
+    ss_guard_clear();
+    exit(0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm_loss");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, quiet, NULL);
+    tcase_add_loop_test(tc, neighbour, 0, 6);
+    tcase_add_loop_exit_test(tc, guard, 1, 0, 3);
+    tcase_set_timeout(tc, 60);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
