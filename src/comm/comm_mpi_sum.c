@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "codelets/kernels/cpu.h"
 #include "codelets/kernels/wire_cpu.h"
 #include "comm/comm_mpi_thread.h"
 
@@ -60,7 +61,7 @@ static struct ss_mpi_scratch *take(struct ss_mpi *mpi, size_t bytes)
         *best = found->next;
         return found;
     }
-    struct ss_mpi_scratch *made = malloc(sizeof(*made) + bytes);
+    struct ss_mpi_scratch *made = ss_aligned_alloc(sizeof(*made) + bytes);
     if (made)
         made->bytes = bytes;
     return made;
