@@ -3,16 +3,19 @@
 #    include "config.h"
 #endif
 #include <check.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "comm/comm_guard.h"
 #include "comm/comm_neighbour.h"
+#include "comm/comm_siblings.h"
 #include "core/log.h"
 
 static void quiet(void)
@@ -93,6 +96,55 @@ static void nap_ms(int ms)
     nanosleep(&t, NULL);
 }
 
+/* A process that looks like rank 7 of the job, stopped. */
+static pid_t start_stopped_rank(void)
+{
+    char *words[] = {"sleep", "60", NULL};
+    char job[64], *environment[] = {"A=1", job, "PMIX_RANK=7", NULL};
+    int state, ends[2];
+    snprintf(job, sizeof(job), "PMIX_NAMESPACE=%s", getenv("PMIX_NAMESPACE"));
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        execve("/bin/sleep", words, environment);
+        _exit(1);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], job, 1), 0); /* it has become sleep */
+    close(ends[0]);
+    kill(pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(pid, &state, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(state));
+    return pid;
+}
+
+START_TEST(siblings)
+{
+    char text[256], expected[64], job[32];
+    snprintf(job, sizeof(job), "job.%ld", (long)getpid());
+    setenv("PMIX_NAMESPACE", job, 1);
+    pid_t pid = start_stopped_rank();
+    snprintf(expected, sizeof(expected), "), which is stopped (process %ld)", (long)pid);
+    ss_siblings_describe(text, sizeof(text));
+    ck_assert_msg(strncmp(text, "; rank 7 (", 10) == 0 && strstr(text, expected), "%s", text);
+    for (size_t room = 1; room < 20; room++) {
+        memset(text, '#', sizeof(text));
+        ss_siblings_describe(text, room);
+        ck_assert_uint_lt(strlen(text), room);
+        ck_assert_int_eq(text[room], '#');
+    }
+    setenv("PMIX_NAMESPACE", "job.", 1);
+    ss_siblings_describe(text, sizeof(text));
+    ck_assert_str_eq(text, "");
+    setenv("PMIX_NAMESPACE", job, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ss_siblings_describe(text, sizeof(text));
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 /* Ends with exit code 1. What is set again in time does not fire; the last word cannot be taken
  * back, also not by a thread that is still at work. */
 START_TEST(guard)
@@ -127,6 +179,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, quiet, NULL);
     tcase_add_loop_test(tc, neighbour, 0, 6);
+    tcase_add_test(tc, siblings);
     tcase_add_loop_exit_test(tc, guard, 1, 0, 3);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);

@@ -16,6 +16,8 @@
 /* Ticks, not a date: after SIGSTOP and SIGCONT a date has passed, a count of ticks has not. */
 static atomic_long ticks_left; /* 0: not set */
 static _Atomic(const char *) message_now;
+typedef void explain_fn(char *text, size_t room);
+static _Atomic(explain_fn *) explain_now;
 
 static void *count_down(void *unused)
 {
@@ -29,7 +31,11 @@ static void *count_down(void *unused)
             const char *message = atomic_load(&message_now);
             if (!message)
                 continue; /* cleared at this very moment */
-            ss_fail(SS_ERR_TIMEOUT, "%s", message);
+            char more[512] = "";
+            explain_fn *describe = atomic_load(&explain_now);
+            if (describe)
+                describe(more, sizeof(more));
+            ss_fail(SS_ERR_TIMEOUT, "%s%s", message, more);
             _exit(1);
         }
     }
@@ -73,6 +79,11 @@ static void set(double seconds, const char *message, int last)
         atomic_store(&ticks_left, message ? ticks : 0);
     }
     pthread_mutex_unlock(&lock);
+}
+
+void ss_guard_explain(void (*describe)(char *text, size_t room))
+{
+    atomic_store(&explain_now, describe);
 }
 
 void ss_guard_set(double seconds, const char *message)

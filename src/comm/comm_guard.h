@@ -4,6 +4,7 @@
 #ifndef SS_COMM_COMM_GUARD_H
 #define SS_COMM_COMM_GUARD_H
 
+#include <stddef.h>
 #include "core/status.h"
 
 /* Start its thread; once per process is enough, more calls do nothing. Errors: SS_ERR_LIBRARY. */
@@ -13,6 +14,9 @@ enum ss_status ss_guard_start(void);
  * reported. Time in which the whole process is stopped (a debugger, SIGSTOP) does not count. */
 void ss_guard_set(double seconds, const char *message);
 void ss_guard_clear(void);
+
+/* What to add to the message; called when the guard fires. NULL: nothing. */
+void ss_guard_explain(void (*describe)(char *text, size_t room));
 
 /* The same, for the end of the process: it cannot be set again or cleared, so that a thread which
  * is still at work does not put the end off. */

@@ -20,6 +20,7 @@
 #include "comm/comm_guard.h"
 #include "comm/comm_mpi_sum.h"
 #include "comm/comm_mpi_thread.h"
+#include "comm/comm_siblings.h"
 #include "core/log.h"
 
 #define ABORT_SECONDS 5
@@ -105,6 +106,7 @@ static void mpi_close(struct ss_comm *comm)
     wake(mpi);
     ss_neighbour_end(&mpi->neighbour); /* all ranks have passed the last barrier */
     pthread_join(mpi->thread, NULL);
+    ss_guard_explain(ss_siblings_describe);
     ss_guard_set(comm->timeout_s, "the end of the run: MPI_Finalize did not return in time");
     ss_mpi_sum_close(mpi);
     ss_mpi_beats_close(mpi);
@@ -113,6 +115,7 @@ static void mpi_close(struct ss_comm *comm)
     MPI_Comm_free(&mpi->control);
     MPI_Finalize();
     ss_guard_clear();
+    ss_guard_explain(NULL);
     ss_neighbour_close(&mpi->neighbour);
     close(mpi->wake);
     pthread_mutex_destroy(&mpi->lock);
@@ -225,10 +228,12 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
     comm->state = mpi;
     enum ss_status status = ss_guard_start();
     if (status == SS_OK) {
+        ss_guard_explain(ss_siblings_describe);
         ss_guard_set(comm->timeout_s,
                      "start-up: MPI_Init did not return before the timeout; is every "
                      "rank started, and can the nodes reach each other?");
         status = start_mpi(mpi);
+        ss_guard_explain(NULL);
     }
     if (status == SS_OK)
         status = start_thread(mpi);

@@ -6,6 +6,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \
 	src/comm/comm_local.c src/comm/comm_local.h \
 	src/comm/comm_self.c \
+	src/comm/comm_siblings.c src/comm/comm_siblings.h \
 	src/comm/comm_tcp.c src/comm/comm_tcp.h \
 	src/comm/comm_tcp_accept.c \
 	src/comm/comm_tcp_collect.c \
