@@ -5,7 +5,7 @@ tests_comm_equal_ranks_SOURCES = tests/comm_equal_ranks.c
 tests_comm_equal_ranks_LDADD = $(TEST_LIBS)
 endif
 
-RANKS_TESTS = tests/test_consistency.sh tests/test_show_ranks.sh
+RANKS_TESTS = tests/test_consistency.sh tests/test_show_ranks.sh tests/test_many_ranks.sh
 if HAVE_DNNL
 TESTS += $(RANKS_TESTS)
 endif
