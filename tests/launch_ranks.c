@@ -76,7 +76,7 @@ static int leave_number(const char *rank)
 static int meet(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct ss_comm_config config = {"auto", 30};
+    struct ss_comm_config config = {"auto", 60};
     struct ss_comm *comm;
     int any = 0;
     while (strcmp(value("RANK"), "1") == 0 && ss_folder_has(value("WORK"), "hold"))

@@ -21,7 +21,7 @@ start() {
 met() {
     local r
     for ((r = 0; r < $1; r++)); do
-        if ! wait_until 30 test -s "$work/pid.$r"; then
+        if ! wait_until 90 test -s "$work/pid.$r"; then
             fail "$what: rank $r does not come"
             kill -KILL $launcher
             return 1
@@ -41,7 +41,7 @@ ended() {
     wait $launcher 2>/dev/null
     code=$?
     for file in "$work"/pid.*; do
-        if [ -s "$file" ] && ! wait_until 5 eval "! alive $(cat "$file")"; then
+        if [ -s "$file" ] && ! wait_until 30 eval "! alive $(cat "$file")"; then
             fail "$what: rank ${file##*.} still runs"
             gone=0
         fi
@@ -116,7 +116,7 @@ refused "inside a job step of several tasks" 'itself one of several ranks (SLURM
 # --- Ends
 what="a rank that fails"
 start -n 3 --grace 0.5 info exit 3 1
-ended 30 3
+ended 60 3
 says 1 'launch: rank 1 (process [0-9]*) ended with exit code 3; ending the others$'
 says 1 'launch: rank 0 (process [0-9]*) and 1 more did not end within 0.5 s; killing$'
 
@@ -124,7 +124,7 @@ what="a rank that is killed"
 start -n 3 --grace 60 info meet
 if met 3; then
     kill -KILL "$(cat "$work/pid.1")"
-    ended 30 137
+    ended 60 137
     says 1 "launch: rank 1 (process $(cat "$work/pid.1")) was ended by signal 9 (Killed)"
     says 2 '\[rank [02]\] .* rank 1 '
     says 0 'did not end within'
@@ -134,15 +134,29 @@ what="rank 0 is killed"
 start -n 3 --grace 60 info meet
 if met 3; then
     kill -SEGV "$(cat "$work/pid.0")"
-    ended 30 139
+    ended 60 139
     says 1 "launch: rank 0 (process $(cat "$work/pid.0")) was ended by signal 11 "
+fi
+
+# Ranks that fail over it are gone before the launcher looks, and one of them has a lower number.
+what="a rank that is killed, seen late"
+start -n 3 info meet
+if met 3; then
+    kill -STOP $launcher
+    kill -SEGV "$(cat "$work/pid.2")"
+    for r in 0 1 2; do
+        check "$what: rank $r ends" wait_until 60 eval "! alive $(cat "$work/pid.$r")"
+    done
+    kill -CONT $launcher
+    ended 60 139
+    says 1 "launch: rank 2 (process $(cat "$work/pid.2")) was ended by signal 11 "
 fi
 
 what="the launcher is killed"
 start -n 3 info meet
 if met 3; then
     kill -KILL $launcher
-    ended 10 137
+    ended 60 137
 fi
 
 for signal in TERM INT USR1; do
@@ -150,7 +164,7 @@ for signal in TERM INT USR1; do
     start -n 3 info meet
     if met 3; then
         kill -$signal $launcher
-        ended 30 1
+        ended 60 1
         check "$what: every rank stops by itself" test "$(grep -c 'stops over tcp' "$work/out")" -eq 3
         silent
     fi
@@ -168,10 +182,10 @@ for signal in TERM INT; do
     LINGER=1 start -n 3 --grace 60 info meet
     if met 3; then
         kill -$signal $launcher
-        check "$what: the first" wait_until 30 stopped
+        check "$what: the first" wait_until 60 stopped
         check "$what: the launcher waits" alive $launcher
         kill -$signal $launcher
-        ended 30 $((128 + $(kill -l $signal)))
+        ended 60 $((128 + $(kill -l $signal)))
     fi
 done
 
@@ -180,31 +194,31 @@ what="SIGTERM to launcher and ranks"
 LINGER=1 start -n 3 --grace 60 info meet
 if met 3; then
     kill -TERM "$(cat "$work/pid.0")" $launcher "$(cat "$work/pid.1")" "$(cat "$work/pid.2")"
-    check "$what: the first" wait_until 30 stopped
+    check "$what: the first" wait_until 60 stopped
     sleep 1
     check "$what: ranks have it once" all_run
     kill -TERM $launcher
-    ended 30 143
+    ended 60 143
 fi
 
 what="SIGHUP"
 start -n 2 --grace 60 info meet
 if met 2; then
     kill -HUP $launcher
-    ended 30 129
+    ended 60 129
 fi
 what="SIGHUP that is ignored"
+rm -f "$work"/pid.*
 (
     trap '' HUP
     exec "$ranks" launch -n 2 info meet
 ) >"$work/out" 2>"$work/err" </dev/null &
 launcher=$!
-rm -f "$work"/pid.*
 if met 2; then
     kill -HUP $launcher
     sleep 0.5
     kill -TERM $launcher
-    ended 30 1
+    ended 60 1
     silent
 fi
 
@@ -225,13 +239,28 @@ all_are() {
 }
 if met 2; then
     kill -TSTP $launcher
-    check "$what: all stop" wait_until 10 all_are T
+    check "$what: all stop" wait_until 30 all_are T
     kill -CONT $launcher
-    check "$what: all go on" wait_until 10 all_are R S D
+    check "$what: all go on" wait_until 30 all_are R S D
     kill -TERM $launcher
-    ended 30 1
+    ended 60 1
     silent
 fi 2>/dev/null
+
+# Where no shell would continue it, it does not stop.
+if command -v setsid >/dev/null; then
+    what="not suspended"
+    rm -f "$work"/pid.*
+    setsid "$ranks" launch -n 2 info meet >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    if met 2; then
+        kill -TSTP $launcher
+        sleep 0.5
+        kill -TERM $launcher
+        ended 60 1
+        silent
+    fi
+fi
 
 what="two at a time"
 mkdir "$work/a" "$work/b"
@@ -241,7 +270,7 @@ for name in a b; do
 done
 for name in a b; do
     for r in 0 1; do
-        check "$what: rank $r of $name" wait_until 30 test -s "$work/$name/pid.$r"
+        check "$what: rank $r of $name" wait_until 90 test -s "$work/$name/pid.$r"
     done
 done
 for name in a b; do
@@ -254,9 +283,9 @@ done
 what="strangers"
 touch "$work/hold"
 start -n 2 info meet
-wait_until 10 eval '[ "$(children $launcher | wc -l)" -eq 2 ]'
+wait_until 30 eval '[ "$(children $launcher | wc -l)" -eq 2 ]'
 one=$(children $launcher | head -n 1)
-wait_until 10 eval '[ -n "$(variable $one STARSTEP_SECRET)" ]'
+wait_until 30 eval '[ -n "$(variable $one STARSTEP_SECRET)" ]'
 secret=$(variable "$one" STARSTEP_SECRET)
 port=$(variable "$one" MASTER_PORT)
 check "$what: a secret" test ${#secret} -eq 64
@@ -273,7 +302,7 @@ done
 rm "$work/hold"
 if met 2; then
     kill -TERM $launcher
-    ended 30 1
+    ended 60 1
     says 2 'warning: \[rank 0\] refused a connection from 127.0.0.1 '
     says 1 'its secret is another one'
 fi
@@ -289,18 +318,18 @@ late() {
         >"$work/out" 2>"$work/err" </dev/null &
     launcher=$!
     rm -f "$work"/pid.*
-    check "$what: the launcher runs" wait_until 10 eval '[ "$(readlink /proc/$launcher/exe)" = "$work/copy" ]'
+    check "$what: the launcher runs" wait_until 30 eval '[ "$(readlink /proc/$launcher/exe)" = "$work/copy" ]'
     "$@"
     timeout 30 cat "$work/late/rank-0.log" >"$work/late.out"
 }
 what="a program that may not be started"
 late chmod a-x "$work/copy"
-ended 30 127
+ended 60 127
 says 1 "launch: cannot start rank [01] of 2: $work/copy: Permission denied"
 check "$what: one line" test "$(wc -l <"$work/err")" -eq 1
 what="a program that was removed"
 late rm "$work/copy"
-ended 30 0
+ended 60 0
 check "$what: its ranks run" grep -q '^rank 0 of 2' "$work/late.out"
 
 # --- Sums over CPUs

@@ -96,8 +96,9 @@ static int launch(const struct ss_launch_options *o)
         return ss_exit_code(ss_fail_memory("the launcher", sizeof *l));
     l->options = o;
     int code = 1, ended_by = 0;
-    if (ss_local_check_alone() == SS_OK && count_ranks(o, &l->size) == SS_OK &&
-        ss_launch_take_signals(l) == SS_OK && ss_launch_start(l) == SS_OK) {
+    /* Signals first: counting GPUs may start threads, which must not take them either. */
+    if (ss_local_check_alone() == SS_OK && ss_launch_take_signals(l) == SS_OK &&
+        count_ranks(o, &l->size) == SS_OK && ss_launch_start(l) == SS_OK) {
         code = ss_launch_watch(l);
         ended_by = l->ended_by;
     }

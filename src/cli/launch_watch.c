@@ -7,7 +7,6 @@
 #include "cli/launch.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -111,10 +110,12 @@ static void count_time(struct watch *w, double seconds)
     const struct ss_launch_options *options = w->launch->options;
     if (w->failed < 0)
         return;
+    if (seconds > 2 * TICK_SECONDS)
+        seconds = 2 * TICK_SECONDS;
     if (w->killed)
-        w->since_kill_s += fmin(seconds, 2 * TICK_SECONDS);
+        w->since_kill_s += seconds;
     else
-        w->since_failure_s += fmin(seconds, 2 * TICK_SECONDS);
+        w->since_failure_s += seconds;
     int signalled = WIFSIGNALED(w->launch->ranks[w->failed].status);
     if (!w->said && (signalled || w->running == 0 || w->since_failure_s >= DECIDE_SECONDS ||
                      w->since_failure_s >= options->grace_s))
