@@ -191,6 +191,18 @@ says() {
     fi
 }
 
+# only_emulated_gpus: a real GPU is hidden; the emulation shows as many as SS_HOSTGPU_DEVICES says, and
+# $emulation is not empty
+only_emulated_gpus() {
+    emulation=
+    if env -u CUDA_VISIBLE_DEVICES SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
+        emulation=yes
+        unset CUDA_VISIBLE_DEVICES
+    else
+        export CUDA_VISIBLE_DEVICES=''
+    fi
+}
+
 finish() {
     echo "$passed passed, $failures failed"
     [ $failures -eq 0 ]

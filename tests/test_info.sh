@@ -4,7 +4,7 @@
 uses_gpu=yes
 . "${srcdir:-.}/tests/common.sh"
 machines=${srcdir:-.}/tests/placement
-export CUDA_VISIBLE_DEVICES=
+only_emulated_gpus
 
 # on MACHINE RANKS GPUS ARGUMENT...: info as that machine would give it
 on() {
@@ -43,7 +43,7 @@ if have_ranks; then
         "  transport:  mpi, $library"
 fi
 
-if SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
+if [ -n "$emulation" ]; then
     on workstation 1 2 --gpu 1 --workers 2
     says "one rank on GPU 1" \
         'rank 0 of 1: 8 of 16 cores' \

@@ -3,7 +3,8 @@
 uses_gpu=yes
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
-export CUDA_VISIBLE_DEVICES='' SS_HOSTGPU_DEVICES=0 XDG_CACHE_HOME=$work/cache
+only_emulated_gpus
+export SS_HOSTGPU_DEVICES=0 XDG_CACHE_HOME=$work/cache
 host=$(uname -n)
 
 make_data 64 16
@@ -52,7 +53,7 @@ for r in 0 1 2 3; do
     check "event of rank $r" grep -q -F "$event" "$work/log"
 done
 
-if SS_HOSTGPU_DEVICES=2 "$STARSTEP" info | grep -q 'gpu: .*host emulation' && "$STARSTEP" train --help | grep -q nccl; then
+if [ -n "$emulation" ] && "$STARSTEP" train --help | grep -q nccl; then
     export SS_HOSTGPU_DEVICES=2
     run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --workers 2 --log-json "$work/log" --show-ranks
     [ $code -eq 0 ] || fail "2 GPUs: exit code $code"
