@@ -342,6 +342,7 @@ if "$STARSTEP" info | grep -q '^kernels: *oneDNN'; then
 fi
 
 # --- One rank for each GPU, where there is the emulated one
+unset CUDA_VISIBLE_DEVICES
 export SS_HOSTGPU_DEVICES=3
 if "$STARSTEP" info | grep -q 'GPUs seen: 3'; then
     what="GPUs"
