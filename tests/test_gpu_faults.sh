@@ -140,7 +140,7 @@ stuck() {
     { wait_until 60 has_steps "$work/stuck/log.json" 3 && : >"$work/stuck/now"; } &
     helper=$!
     ranks train "${tiny[@]}" --timeout 5 --epochs 100000 --max-steps 0 --log-json "$work/stuck/log.json"
-    wait $helper
+    wait "$helper"
 }
 way=torchrun
 variables_of=('' "SS_HOSTGPU_STALL=$work/stuck/now")

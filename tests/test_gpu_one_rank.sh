@@ -30,5 +30,9 @@ fi
 if [ -n "$emulated" ]; then
     export SS_HOSTGPU_NCCL_FAULT=0:0:corrupt:7
     ends "the sums are NCCL's" 'start-up check: .*element 7 ' tiny_alone broken --nccl-always
+    for call in init window; do
+        SS_HOSTGPU_NCCL_FAULT=0:$call:hang
+        ends "$call hangs" 'NCCL.*: waited [3-9].* s, ' tiny_alone broken --nccl-always --timeout 3
+    done
 fi
 finish

@@ -69,7 +69,7 @@ enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, s
  * GPUs: watched like a collective, with the same deadline and messages. poll is called from the
  * communication thread until it returns SS_POLL_ENDED (ended well: `done` is called) or
  * SS_POLL_FAILED (reported: all ranks are ended). Of a single rank, poll is called from here until
- * it has ended. what NULL: named by the tag. */
+ * it has ended; SS_ERR_TIMEOUT at the deadline. what NULL: named by the tag. */
 enum ss_comm_poll {
     SS_POLL_FAILED = -1,
     SS_POLL_UNDER_WAY = 0,

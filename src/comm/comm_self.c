@@ -3,17 +3,29 @@
 #include <string.h>
 
 #include "comm/comm_ops.h"
+#include "core/clock.h"
+#include "core/log.h"
 
-static enum ss_status self_start(struct ss_comm *comm, const struct ss_comm_request *request)
+static enum ss_status watch(const struct ss_comm *comm, const struct ss_comm_request *request)
 {
-    int ended = request->kind != SS_COMM_WATCHED;
-    while (!ended) {
+    const double begin = ss_seconds();
+    for (;;) {
         enum ss_comm_poll state = request->poll(request->poll_arg);
         if (state == SS_POLL_FAILED)
             return SS_ERR_COMM;
-        ended = state == SS_POLL_ENDED;
+        if (state == SS_POLL_ENDED)
+            return SS_OK;
+        if (ss_seconds() - begin > comm->timeout_s)
+            return ss_fail(SS_ERR_TIMEOUT, "%s: waited %.1f s, with no other rank to wait for",
+                           request->what ? request->what : "a collective", ss_seconds() - begin);
         sched_yield();
     }
+}
+
+static enum ss_status self_start(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    if (request->kind == SS_COMM_WATCHED)
+        SS_TRY(watch(comm, request));
     if (request->kind == SS_COMM_GATHER)
         memcpy(request->gathered, request->data, request->count);
     ss_comm_finish(comm, request);

@@ -117,6 +117,8 @@ enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what)
     while (status == SS_OK && sem_wait(&ready) != 0)
         ; /* a signal handler ran */
     sem_destroy(&ready);
+    if (status != SS_OK)
+        atomic_store(&n->failed, 1);
     return status;
 }
 
@@ -218,8 +220,14 @@ static enum ss_status open_communicator(struct ss_nccl *n)
     return ss_nccl_wait_ready(n, START);
 }
 
-static void destroy(struct ss_nccl *n)
+/* ncclCommDestroy, or ncclCommAbort for what has failed: that would not end otherwise. */
+static void destroy(struct ss_nccl *n, ncclResult_t (*end)(ncclComm_t comm))
 {
+    ss_nccl_begin_call(n);
+    ss_comm_at_abort(n->control, NULL, NULL);
+    if (n->comm)
+        end(n->comm);
+    ss_nccl_end_call(n);
     ss_nccl_free_sums(n);
     pthread_mutex_destroy(&n->calls);
     pthread_mutex_destroy(&n->lock);
@@ -239,23 +247,15 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
     enum ss_status status = check_own_gpu(n);
     if (status == SS_OK)
         status = open_communicator(n);
-    if (status != SS_OK) {
-        ss_nccl_begin_call(n);
-        ss_comm_at_abort(control, NULL, NULL);
-        if (n->comm)
-            ncclCommAbort(n->comm);
-        ss_nccl_end_call(n);
-        destroy(n);
-        return status;
-    }
-    *out = n;
-    return SS_OK;
+    if (status == SS_OK)
+        *out = n;
+    else
+        destroy(n, ncclCommAbort);
+    return status;
 }
 
-void ss_nccl_close(struct ss_nccl *n)
+static void finish(struct ss_nccl *n)
 {
-    if (!n)
-        return;
     ss_nccl_forget_memory(n);
     ss_nccl_begin_call(n);
     ncclResult_t result = ncclCommFinalize(n->comm);
@@ -264,9 +264,13 @@ void ss_nccl_close(struct ss_nccl *n)
         ss_nccl_wait_ready(n, "end of NCCL");
     else
         ss_nccl_fail(n, "end of NCCL", "ncclCommFinalize", result);
-    ss_nccl_begin_call(n);
-    ss_comm_at_abort(n->control, NULL, NULL);
-    ncclCommDestroy(n->comm);
-    ss_nccl_end_call(n);
-    destroy(n);
+}
+
+void ss_nccl_close(struct ss_nccl *n)
+{
+    if (!n)
+        return;
+    if (!atomic_load(&n->failed))
+        finish(n);
+    destroy(n, atomic_load(&n->failed) ? ncclCommAbort : ncclCommDestroy);
 }
