@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -455,6 +456,15 @@ const uint64_t *exchange(unsigned mask, uint64_t value, struct site site)
     return this_runner(site)->exchange(mask, value, site);
 }
 
+/* While the file that SS_HOSTGPU_STALL names is there, no kernel begins: a GPU that is stuck. */
+static void stall()
+{
+    static const char *file = getenv("SS_HOSTGPU_STALL");
+    const struct timespec t = {0, 10000000};
+    while (file && access(file, F_OK) == 0)
+        nanosleep(&t, nullptr);
+}
+
 void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
                  std::function<void()> thread)
 {
@@ -471,6 +481,7 @@ void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
             stream_device(stream), current_device());
     const unsigned order = next_order();
     enqueue(stream, name, [name, grid, block, thread = std::move(thread), order] {
+        stall();
         if (!the_runner)
             the_runner = std::make_unique<runner>();
         the_runner->run(name, grid, block.x, thread, order);

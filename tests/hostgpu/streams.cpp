@@ -12,7 +12,6 @@
 
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <exception>
@@ -25,7 +24,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 struct CUstream_st;
 
@@ -114,15 +112,6 @@ void jitter(struct CUstream_st *s)
     nanosleep(&t, nullptr);
 }
 
-/* While the file that SS_HOSTGPU_STALL names is there, no item begins: a GPU that is stuck. */
-void stall()
-{
-    static const char *file = getenv("SS_HOSTGPU_STALL");
-    const struct timespec t = {0, 10000000};
-    while (file && access(file, F_OK) == 0)
-        nanosleep(&t, nullptr);
-}
-
 /* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
 void prepare_thread()
 {
@@ -170,7 +159,6 @@ void stream_main(std::shared_ptr<CUstream_st> s)
                 wait_for(lock, p);
             lock.unlock();
             jitter(s.get());
-            stall();
             run_item(&it);
         } /* what the item held is gone before it counts as done */
         lock.lock();
