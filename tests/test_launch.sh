@@ -97,7 +97,8 @@ starts "help" "$STARSTEP" launch --help && check "help" grep -q -e --grace "$wor
 
 # --- The ranks' place
 what="places"
-starts "$what" env TORCHELASTIC_USE_AGENT_STORE=True SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=8 \
+# shellcheck disable=SC2016 # bash -c expands them
+starts "$what" bash -c 'exec "$@" <"$0"' "${BASH_SOURCE[0]}" env TORCHELASTIC_USE_AGENT_STORE=True SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=8 \
     SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_ID=4294967291 OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 \
     "$ranks" launch -n 3 --output-dir "$work/logs/deep" info env
 for r in 0 1 2; do
