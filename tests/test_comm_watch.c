@@ -87,7 +87,8 @@ START_TEST(watch_behind)
         ranks[r].beat.waiting_seq = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 31.0 s for a collective that every rank has "
-                           "started; the network or its library is stuck; ending all ranks");
+                           "started and none has ended: rank 0 (a), rank 1 (b), rank 2 (c), rank 3 "
+                           "(d); the network or its library is stuck; ending all ranks");
 }
 END_TEST
 

@@ -117,9 +117,8 @@ static void add_ended(struct text *text, const struct ss_watch_rank *ranks, int 
 }
 
 /* Between which ranks data is missing. Those in the second half of a sum wait for those who are
- * still in the first, so only the latter are named. */
-static void add_missing(struct text *text, const struct ss_watch_rank *ranks, int size,
-                        uint64_t seq)
+ * still in the first, so only the latter are named. Returns how many were. */
+static int add_missing(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq)
 {
     int half = 3, found = 0;
     for (int r = 0; r < size; r++) {
@@ -135,6 +134,7 @@ static void add_missing(struct text *text, const struct ss_watch_rank *ranks, in
         add(text, "; rank %d (%s) has not received data of rank %d (%s)", r, ranks[r].host,
             beat->missing, ranks[beat->missing].host);
     }
+    return found;
 }
 
 /* Every rank answers and has started it: the network lies between them. */
@@ -150,7 +150,10 @@ static void add_stuck(struct text *text, const struct ss_watch_rank *ranks, int 
         add(text, ended > 1 ? " have ended, but not " : " has ended, but not ");
         add_ended(text, ranks, size, seq, 0);
     }
-    add_missing(text, ranks, size, seq);
+    if (add_missing(text, ranks, size, seq) == 0 && ended == 0) {
+        add(text, " and none has ended: ");
+        add_ended(text, ranks, size, seq, 0);
+    }
     add(text, "; the network or its library is stuck");
 }
 
