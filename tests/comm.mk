@@ -48,4 +48,4 @@ EXTRA_DIST += tests/test_launch.sh
 if HAVE_DNNL
 TESTS += tests/test_rank_loss.sh
 endif
-EXTRA_DIST += tests/test_rank_loss.sh
+EXTRA_DIST += tests/test_rank_loss.sh tests/two_hosts.sh

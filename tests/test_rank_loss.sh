@@ -11,6 +11,7 @@
 # for many minutes, which ranks cannot help, so the test kills it. alive: the same with Open MPI's
 # keep-alive, which ends mpiexec too. tcp-kill, tcp-stop, tcp-link: ranks without MPI.
 . "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/two_hosts.sh"
 
 tcp_ranks=${COMM_TCP_RANKS:-./tests/comm_tcp_ranks}
 trials=${STARSTEP_LOSS_TRIALS:-6}
@@ -31,51 +32,9 @@ if ! have_ranks; then
 fi
 echo "seed $seed"
 
-# --- Two hosts on this machine
-id=ss$$
-near=${id}n far=${id}f # namespaces, and with "-e" their ends of the link
-near_address=10.231.7.1 far_address=10.231.7.2
-
-remove_hosts() {
-    ip netns del "$near"
-    ip netns del "$far"
-} 2>/dev/null
-
-make_hosts() {
-    [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null || return 1
-    trap 'remove_hosts; cleanup' EXIT
-    ip netns add "$near" && ip netns add "$far" &&
-        ip link add "$near-e" netns "$near" type veth peer name "$far-e" netns "$far" &&
-        ip -n "$near" addr add "$near_address/24" dev "$near-e" &&
-        ip -n "$far" addr add "$far_address/24" dev "$far-e" &&
-        ip -n "$near" link set lo up && ip -n "$far" link set lo up &&
-        link up && on_host "$near" true
-} 2>"$work/err"
-
-link() {
-    ip -n "$near" link set "$near-e" "$1" && ip -n "$far" link set "$far-e" "$1"
-}
-
-# on_host NAME COMMAND...: there, under a host name of its own
-on_host() {
-    local name=$1
-    shift
-    ip netns exec "$name" unshare --uts sh -c "hostname $name"'; exec "$@"' sh "$@"
-}
-
-# What mpiexec calls in place of ssh: HOST COMMAND
-cat >"$work/agent" <<END
-#!/bin/sh
-shift
-exec ip netns exec $far unshare --uts sh -c "hostname $far; \$*"
-END
-chmod +x "$work/agent"
-
-hosts=1
 if ! make_hosts; then
-    hosts=0
     echo "skipped: lost links (network namespaces need root and iproute2)"
-    kinds=($(printf '%s\n' "${kinds[@]}" | grep -v 'link\|alive'))
+    mapfile -t kinds < <(printf '%s\n' "${kinds[@]}" | grep -v 'link\|alive')
 fi
 [ ${#kinds[@]} -gt 0 ] || exit 77
 
@@ -328,22 +287,19 @@ judge_end() {
             ;;
         *)
             # A rank that was stopped after it had said goodbye keeps nobody but mpiexec waiting.
-            if [ $at_end -eq 1 ] && [ "$kind" = stop ]; then
-                wait_until $limit eval "! alive $launcher" || kill -CONT "${pids[$lost]}" 2>/dev/null
+            if [ "$kind" = stop ]; then
+                unset "others[$lost]"
+                wait_until $limit eval "! any_alive ${others[*]}"
+                if [ "$(place)" = end ] && ! wait_until 3 eval "! alive $launcher"; then
+                    at_end=1
+                    kill -CONT "${pids[$lost]}" 2>/dev/null
+                fi
             fi
             all_gone $limit || return
             [ "$kind" != alive ] || end_daemons
             ;;
     esac
     ended=1
-}
-
-# Open MPI's daemons in the other namespace end by themselves much later.
-end_daemons() {
-    local pid
-    for pid in $(ip netns pids "$far") $(ip netns pids "$near"); do
-        kill -KILL "$pid"
-    done 2>/dev/null
 }
 
 # A message names a lost rank and its host; $line is the message.
@@ -357,7 +313,7 @@ judge_message() {
         link) pattern="$names ($far), whose last sign of life was" ;;
         alive) pattern="\\(Remote daemon: .* on node $far_address\\|$names ($far), whose last\\)" ;;
         tcp-link) pattern="rank [0-9] (\\($far\\|$near\\)), whose last sign of life was" ;;
-        *) pattern="$names ($host), whose last sign of life was" ;;
+        *) pattern="$names ($host), \\(whose last sign of life was\\|which is stopped\\)" ;;
     esac
     if line=$(grep -m 1 -e "$pattern" "$work/said"); then
         named[$kind]=$((${named[$kind]:-0} + 1))

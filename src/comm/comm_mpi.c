@@ -188,10 +188,9 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
                        ss_comm_mpi_library());
-    ss_guard_set(
-        mpi->comm->timeout_s,
-        "start-up: the first messages between ranks did not come before the timeout; has a "
-        "rank ended, and can the nodes reach each other?");
+    ss_guard_set(mpi->comm->timeout_s,
+                 "start-up: the first messages between ranks did not come before the timeout; see "
+                 "that no rank has ended and that the nodes reach each other");
     SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
@@ -230,8 +229,8 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
     if (status == SS_OK) {
         ss_guard_explain(ss_siblings_describe);
         ss_guard_set(comm->timeout_s,
-                     "start-up: MPI_Init did not return before the timeout; is every "
-                     "rank started, and can the nodes reach each other?");
+                     "start-up: MPI_Init did not return before the timeout; see that every rank is "
+                     "started and that the nodes reach each other");
         status = start_mpi(mpi);
         ss_guard_explain(NULL);
     }
