@@ -80,6 +80,11 @@ START_TEST(watch_behind)
     ranks[0].beat.started = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "has not started it (it is at evaluation); ending"));
+    /* A rank that is behind because it waits itself is not to blame for what another one does. */
+    ranks[3].heard_s = 90;
+    ck_assert_int_eq(verdict(100.4), 1);
+    ck_assert_ptr_nonnull(strstr(text, "waited 30.2 s for rank 3 (d), whose last sign of life was "
+                                       "10.4 s ago; ending"));
     healthy();
     ranks[0].beat.waiting_seq = 8;
     ranks[0].beat.waited_s = 31;

@@ -71,15 +71,26 @@ static void add_not_reached(struct text *text, int rank, const struct ss_watch_r
     add(text, "rank %d (%s), whose GPU has not reached it", rank, r->host);
 }
 
-/* Name every rank that keeps `seq` from ending; 0 if none does. */
+/* Whether a rank keeps others from `seq` without waiting for anybody itself, as far as one can see.
+ */
+static int is_cause(const struct ss_watch_rank *r, double now_s, double timeout_s, uint64_t seq)
+{
+    return now_s - r->heard_s > silence(timeout_s) ||
+           (r->beat.started < seq && !r->beat.waiting_seq) || not_reached(&r->beat, seq);
+}
+
+/* Name every rank that keeps `seq` from ending; 0 if none does. Ranks that are behind because they
+ * wait in an earlier collective are named only when there is no better reason. */
 static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, int size,
                         double now_s, double timeout_s, uint64_t seq)
 {
-    int found = 0;
+    int found = 0, causes = 0;
+    for (int r = 0; r < size; r++)
+        causes += is_cause(&ranks[r], now_s, timeout_s, seq);
     for (int r = 0; r < size; r++) {
         double age = now_s - ranks[r].heard_s;
         int silent = age > silence(timeout_s), behind = ranks[r].beat.started < seq;
-        if (!silent && !behind && !not_reached(&ranks[r].beat, seq))
+        if (causes > 0 ? !is_cause(&ranks[r], now_s, timeout_s, seq) : !behind)
             continue;
         if (++found > MAX_NAMED)
             continue;
