@@ -1,11 +1,8 @@
-/* comm_watch.c: the watchdog's decisions (contract in comm_watch.h). */
+/* comm_watch.c: the watchdog's decisions and messages (contract in comm_watch.h). */
 #include "comm/comm_watch.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-#include "core/clock.h"
 
 enum { MAX_NAMED = 4 }; /* ranks named in one message */
 
@@ -271,45 +268,6 @@ void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *o
     struct text text = {buffer, room};
     add_when_lost(&text, own);
     add(&text, "rank %d (%s), which has died (process %ld); ending all ranks", rank, host, pid);
-}
-
-void ss_watch_clock_advance(struct ss_watch_clock *clock)
-{
-    uint64_t now = ss_now_ns();
-    double passed = 1e-9 * (double)(now - clock->ns);
-    clock->now_s += passed < 1 ? passed : 1;
-    clock->ns = now;
-}
-
-double ss_watch_period(double timeout_s)
-{
-    return timeout_s < 5 ? timeout_s / 10 : 0.5;
-}
-
-void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *request)
-{
-    last->tag = request->tag;
-    snprintf(last->what, sizeof(last->what), "%s", request->what ? request->what : "");
-}
-
-struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
-                                 const struct ss_comm_request *oldest, uint64_t seq,
-                                 double waited_s)
-{
-    struct ss_watch_last place = *last;
-    struct ss_beat beat = {.started = started};
-    if (oldest) {
-        ss_watch_note(&place, oldest);
-        beat.waiting_seq = seq;
-        beat.waited_s = waited_s;
-        beat.kind = (int32_t)oldest->kind;
-        beat.root = oldest->root;
-        beat.count = oldest->count;
-    }
-    beat.step = place.tag.step;
-    beat.bucket = place.tag.bucket;
-    memcpy(beat.what, place.what, sizeof(beat.what));
-    return beat;
 }
 
 int ss_watch_look(const struct ss_comm *comm, struct ss_watch_rank *ranks,

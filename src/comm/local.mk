@@ -17,7 +17,8 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_tcp_listener.c \
 	src/comm/comm_tcp_socket.c src/comm/comm_tcp_socket.h \
 	src/comm/comm_tcp_thread.c \
-	src/comm/comm_watch.c src/comm/comm_watch.h
+	src/comm/comm_watch.c src/comm/comm_watch.h \
+	src/comm/comm_watch_beat.c
 
 if HAVE_MPI
 libstarstep_la_SOURCES += \
