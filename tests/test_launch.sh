@@ -175,9 +175,6 @@ done
 stopped() {
     [ "$(grep -c 'stops over tcp' "$work/out")" -eq 3 ]
 }
-all_run() {
-    alive "$(cat "$work/pid.0")" && alive "$(cat "$work/pid.1")" && alive "$(cat "$work/pid.2")"
-}
 for signal in TERM INT; do
     what="SIG$signal twice"
     LINGER=1 start -n 3 --grace 60 info meet
@@ -189,18 +186,6 @@ for signal in TERM INT; do
         ended 60 $((128 + $(kill -l $signal)))
     fi
 done
-
-# As a batch system signals all processes of a job step.
-what="SIGTERM to launcher and ranks"
-LINGER=1 start -n 3 --grace 60 info meet
-if met 3; then
-    kill -TERM "$(cat "$work/pid.0")" $launcher "$(cat "$work/pid.1")" "$(cat "$work/pid.2")"
-    check "$what: the first" wait_until 60 stopped
-    sleep 1
-    check "$what: ranks have it once" all_run
-    kill -TERM $launcher
-    ended 60 143
-fi
 
 what="SIGHUP"
 start -n 2 --grace 60 info meet

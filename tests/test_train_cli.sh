@@ -102,7 +102,8 @@ starts "one image a step" "${train[@]}" --batch-size 1 --max-steps 3 && ok "one 
 starts "--per-rank-batch-size" "${train[@]}" --batch-size 16 --per-rank-batch-size 16 --max-steps 1 && ok "both batch sizes, equal"
 starts "--data-dir=DIR" "$STARSTEP" train --data-dir="$work/data" --width=2,2,2,2 --batch-size=80 --epochs=1 --slots=1 --workers=3 --conv-algo=direct && ok "options written with ="
 
-# signalled NAME: a run that gets this signal ends soon, at a step, with code 1 and a checkpoint.
+# signalled NAME THEN: a run that gets this signal, and at once another one as from a launcher and a
+# batch system, ends soon, at a step, with code 1 and a checkpoint.
 signalled() {
     rm -f "$work/log"
     "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
@@ -114,6 +115,8 @@ signalled() {
         return
     fi
     kill -"$1" $pid
+    sleep 0.02
+    kill -"$2" $pid 2>/dev/null
     wait_until 20 eval "! alive $pid" || { kill -KILL $pid; fail "SIG$1: no end within 20 s"; return; }
     wait $pid
     check "SIG$1: exit code 1" same $? 1
@@ -126,8 +129,8 @@ signalled() {
         --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is whole"
 }
 # A shell without job control starts background commands deaf to SIGINT; TERM and USR1 stand for all.
-signalled TERM
-signalled USR1
+signalled TERM TERM
+signalled USR1 TERM
 
 # The other commands.
 starts "plan" "$STARSTEP" plan --width 8,8,16,16 --batch-size 16

@@ -25,7 +25,6 @@ struct ss_launch {
     struct ss_launch_rank ranks[SS_LOCAL_RANKS];
     sigset_t taken;  /* signals that ss_launch_watch() waits for; blocked from before the start */
     sigset_t before; /* what was blocked before */
-    sigset_t passed; /* passed on so far */
     int report;      /* from ranks that could not become the program: struct ss_launch_report */
     int ended_by;    /* the signal that was passed on and ended the run at once; 0: none */
 };
@@ -41,9 +40,6 @@ enum { SS_LAUNCH_NOT_STARTED = 127 };
 enum ss_status ss_launch_take_signals(struct ss_launch *launch);
 /* Send a signal to every rank that still runs. */
 void ss_launch_signal(const struct ss_launch *launch, int number);
-/* The same with one that this process was sent, but the first time not to ranks that were sent it
- * too. */
-void ss_launch_pass(struct ss_launch *launch, const siginfo_t *signal);
 /* Stop the ranks and then this process, as the terminal asked; returns when it is continued. */
 void ss_launch_suspend(const struct ss_launch *launch);
 

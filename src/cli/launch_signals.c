@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -22,7 +21,6 @@ enum ss_status ss_launch_take_signals(struct ss_launch *launch)
 {
     struct sigaction action;
     sigemptyset(&launch->taken);
-    sigemptyset(&launch->passed);
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         sigaddset(&launch->taken, always[i]);
     for (size_t i = 0; i < sizeof unless_ignored / sizeof *unless_ignored; i++)
@@ -41,44 +39,6 @@ void ss_launch_signal(const struct ss_launch *launch, int number)
     for (int r = 0; r < launch->size; r++)
         if (launch->ranks[r].pid > 0 && !launch->ranks[r].ended)
             (void)kill(launch->ranks[r].pid, number);
-}
-
-/* Training takes each of these once, as a request to stop; a second one ends the process. A rank
- * that takes another of them, but not this one any more, has had it: batch systems signal every
- * process of a job step, the launcher and the ranks. SIGINT does not count as the other: libraries
- * take it too. */
-static int has_had(pid_t pid, int number)
-{
-    unsigned long long caught = 0, one = 1ULL << (number - 1);
-    unsigned long long stops = 1ULL << (SIGTERM - 1) | 1ULL << (SIGUSR1 - 1);
-    char path[32], line[128];
-    if (number != SIGINT && !(stops & one))
-        return 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "SigCgt: %llx", &caught) == 1)
-            break;
-    fclose(file);
-    return (caught & stops) && !(caught & one);
-}
-
-void ss_launch_pass(struct ss_launch *launch, const siginfo_t *signal)
-{
-    const struct timespec while_it_spreads = {0, 200000000};
-    int number = signal->si_signo;
-    int again = sigismember(&launch->passed, number) == 1;
-    /* The terminal's signals come from the kernel, and only to the launcher. */
-    if (signal->si_code != SI_KERNEL && !again)
-        nanosleep(&while_it_spreads, NULL);
-    for (int r = 0; r < launch->size; r++) {
-        const struct ss_launch_rank *rank = &launch->ranks[r];
-        if (!rank->ended && (again || !has_had(rank->pid, number)))
-            (void)kill(rank->pid, number);
-    }
-    sigaddset(&launch->passed, number);
 }
 
 void ss_launch_suspend(const struct ss_launch *launch)

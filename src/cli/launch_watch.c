@@ -141,7 +141,7 @@ static void take(struct watch *w, const siginfo_t *signal)
         ss_launch_signal(w->launch, number);
     } else if (number != SIGCHLD) {
         w->passed = number;
-        ss_launch_pass(w->launch, signal);
+        ss_launch_signal(w->launch, number);
     }
 }
 

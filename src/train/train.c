@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
+
 struct loop {
     struct ss_session session;
     struct ss_journal journal;
@@ -41,22 +43,34 @@ struct loop {
     char hash[32]; /* of the weights after the last epoch */
 };
 
-static struct ss_run *signalled_run;
+static struct ss_run *_Atomic signalled_run;
 
+static _Atomic uint64_t signalled_ns[SIGNALS]; /* by number: when the first one came */
+
+/* The first signal of a kind asks for a stop. Launchers and batch systems both send it, so one that
+ * follows at once is the same; a later one of its kind ends the process. */
 static void on_signal(int number)
 {
-    (void)number;
-    if (signalled_run)
-        atomic_store(&signalled_run->stop, 1);
+    uint64_t now = ss_now_ns(), never = 0;
+    if (atomic_compare_exchange_strong(&signalled_ns[number % SIGNALS], &never, now)) {
+        struct ss_run *run = atomic_load(&signalled_run);
+        if (run)
+            atomic_store(&run->stop, 1);
+    } else if (now - never > SECOND_SIGNAL_NS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 static void catch_signals(struct ss_run *run)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action = {.sa_handler = run ? on_signal : SIG_DFL};
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART | (run ? (int)SA_RESETHAND : 0); /* a second one ends at once */
-    signalled_run = run;
+    action.sa_flags = SA_RESTART;
+    for (int i = 0; i < SIGNALS; i++)
+        atomic_store(&signalled_ns[i], 0);
+    atomic_store(&signalled_run, run);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
 }
@@ -301,7 +315,7 @@ static enum ss_status run(struct loop *l)
     catch_signals(&s->runtime.run);
     l->start = ss_seconds();
     enum ss_status status = train_epochs(l, &sampler);
-    catch_signals(NULL);
+    atomic_store(&signalled_run, NULL); /* the handlers stay: the end is orderly, too */
     ss_sampler_close(&sampler);
     if (status != SS_OK && status != SS_ERR_INTERRUPTED)
         return status;
