@@ -188,11 +188,11 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     struct ss_comm_env env;
     SS_TRY(ss_comm_env_read(&env));
     if (env.kind == SS_ENV_ALONE)
-        return ss_fail(
-            SS_ERR_INVALID,
-            "the backend \"tcp\" was asked for, but nothing says which rank this is; "
-            "start the ranks with srun or torchrun, or set RANK, WORLD_SIZE, LOCAL_RANK, "
-            "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each");
+        return ss_fail(SS_ERR_INVALID,
+                       "the backend \"tcp\" was asked for, but nothing says which rank this is; "
+                       "start the ranks with srun, torchrun or starstep launch, or set RANK, "
+                       "WORLD_SIZE, LOCAL_RANK, "
+                       "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each");
     if (env.size == 1)
         return ss_comm_self_open(comm);
     comm->rank = env.rank;

@@ -20,7 +20,8 @@ enum ss_status ss_tcp_key(const struct ss_comm_env *env, unsigned char key[SS_SH
         return ss_fail(SS_ERR_INVALID,
                        "ranks that start without MPI need a secret, so that no stranger takes a "
                        "rank's place; before the ranks start: export "
-                       "STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' ')");
+                       "STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' ') "
+                       "(starstep launch makes its own)");
     if (strlen(secret) < SS_TCP_SECRET_MIN)
         return ss_fail(SS_ERR_INVALID,
                        "STARSTEP_SECRET has %zu characters; a secret that cannot be guessed has at "

@@ -136,6 +136,34 @@ static enum ss_status name_gpu(int device, char *text, size_t bytes)
     return SS_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    int order = strcmp(*x, *y);
+    return order ? order : *x < *y ? -1 : *x > *y; /* by rank */
+}
+
+/* names: GPU_NAME bytes for each rank. */
+static enum ss_status compare_gpus(const char *names, size_t size)
+{
+    const char **sorted = malloc(size * sizeof(*sorted));
+    if (!sorted)
+        return ss_fail_memory("the names of GPUs", size * sizeof(*sorted));
+    for (size_t r = 0; r < size; r++)
+        sorted[r] = names + r * GPU_NAME;
+    qsort(sorted, size, sizeof(*sorted), by_name);
+    enum ss_status status = SS_OK;
+    for (size_t i = 1; status == SS_OK && i < size; i++)
+        if (!strcmp(sorted[i - 1], sorted[i]))
+            status = ss_fail(SS_ERR_INVALID,
+                             "ranks %zu and %zu use the same GPU (%s); start one rank per GPU, or "
+                             "check --gpu and CUDA_VISIBLE_DEVICES",
+                             (size_t)(sorted[i - 1] - names) / GPU_NAME,
+                             (size_t)(sorted[i] - names) / GPU_NAME, sorted[i]);
+    free(sorted);
+    return status;
+}
+
 /* Rank 0 compares all names; the verdict goes to all. */
 static enum ss_status check_own_gpu(struct ss_nccl *n)
 {
@@ -150,13 +178,8 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
                                      .gathered = all,
                                      .what = "comparison of GPUs"};
     enum ss_status status = ss_comm_run(c, &gather);
-    for (int r = 1; status == SS_OK && c->rank == 0 && r < c->size; r++)
-        for (int q = 0; status == SS_OK && q < r; q++)
-            if (!strcmp(all + (size_t)r * sizeof(own), all + (size_t)q * sizeof(own)))
-                status = ss_fail(SS_ERR_INVALID,
-                                 "ranks %d and %d use the same GPU (%s); start one rank per GPU, "
-                                 "or check --gpu and CUDA_VISIBLE_DEVICES",
-                                 q, r, own);
+    if (status == SS_OK && c->rank == 0)
+        status = compare_gpus(all, (size_t)c->size);
     free(all);
     int any;
     SS_TRY(ss_comm_any(c, status != SS_OK, &any, "comparison of GPUs"));
