@@ -1,3 +1,4 @@
 libstarstep_la_SOURCES += \
 	graphs/models.c graphs/models.h \
+	graphs/resnet50.c \
 	graphs/wideresnet.c

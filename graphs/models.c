@@ -8,11 +8,12 @@ static const struct {
     enum ss_status (*build)(struct ss_graph *g, const struct ss_model_options *options);
 } models[] = {
     {"wideresnet", ss_wideresnet_build},
+    {"resnet50", ss_resnet50_build},
 };
 
 const char *ss_model_names(void)
 {
-    return "wideresnet";
+    return "wideresnet, resnet50";
 }
 
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,

@@ -1,5 +1,7 @@
 #include "core/rng.h"
 
+#include <math.h>
+
 void ss_philox4x32(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t k0 = key[0], k1 = key[1];
@@ -54,6 +56,12 @@ uint32_t ss_rng_u32(struct ss_rng *rng)
 float ss_rng_uniform(struct ss_rng *rng)
 {
     return (float)(ss_rng_u32(rng) >> 8) * 0x1p-24f;
+}
+
+float ss_rng_normal(struct ss_rng *rng)
+{
+    double u = 1 - (double)ss_rng_uniform(rng), v = (double)ss_rng_uniform(rng);
+    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 
 uint32_t ss_rng_below(struct ss_rng *rng, uint32_t n)

@@ -33,6 +33,8 @@ void ss_rng_open(struct ss_rng *rng, uint64_t seed, enum ss_rng_domain domain, u
 uint32_t ss_rng_u32(struct ss_rng *rng);
 /* Uniform in [0, 1), 24 bits. */
 float ss_rng_uniform(struct ss_rng *rng);
+/* Standard normal, from two uniform draws. Box, Muller 1958. */
+float ss_rng_normal(struct ss_rng *rng);
 /* Uniform in 0 .. n-1 without bias; n >= 1. */
 uint32_t ss_rng_below(struct ss_rng *rng, uint32_t n);
 

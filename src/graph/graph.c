@@ -12,6 +12,7 @@ enum { MAX_LAYERS = 4096, MAX_PARAMS = 8192 };
 struct ss_graph {
     char name[SS_NAME_BYTES];
     enum ss_status status; /* the first mistake */
+    enum ss_conv_init conv_init;
     int nlayers, nparams, nvalues;
     struct ss_layer layers[MAX_LAYERS];
     struct ss_param params[MAX_PARAMS];
@@ -150,11 +151,21 @@ ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_cha
     int in = g->values[x].c;
     float bound = 1.0f / sqrtf((float)in * kernel * kernel);
     l->bias = bias;
-    add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_UNIFORM, bound, 4, out_channels, in, kernel,
-              kernel);
+    if (g->conv_init == SS_CONV_INIT_FAN_OUT)
+        add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_NORMAL,
+                  sqrtf(2.0f / ((float)out_channels * (float)kernel * (float)kernel)), 4,
+                  out_channels, in, kernel, kernel);
+    else
+        add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_UNIFORM, bound, 4, out_channels, in,
+                  kernel, kernel);
     if (bias)
         add_param(g, l, "bias", SS_PARAM_BIAS, SS_INIT_UNIFORM, bound, 1, out_channels);
     return windowed(g, l, out_channels, kernel, stride, padding);
+}
+
+void ss_conv_init(struct ss_graph *g, enum ss_conv_init init)
+{
+    g->conv_init = init;
 }
 
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name)
@@ -227,6 +238,21 @@ ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride)
 {
     struct ss_layer *l = add_layer(g, SS_LAYER_AVGPOOL2D, "", x, -1, 1);
     return l ? windowed(g, l, g->values[x].c, kernel, stride, 0) : -1;
+}
+
+ss_value ss_global_avgpool2d(struct ss_graph *g, ss_value x)
+{
+    if (g->status != SS_OK || x < 0)
+        return -1;
+    const struct ss_value_info *v = &g->values[x];
+    if (v->h != v->w) {
+        g->status = ss_fail(SS_ERR_SHAPE,
+                            "model %s: the mean over a map of (%d,%d,%d), which is not square; use "
+                            "square images",
+                            g->name, v->c, v->h, v->w);
+        return -1;
+    }
+    return ss_avgpool2d(g, x, v->h, v->h);
 }
 
 ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs)

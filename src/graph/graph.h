@@ -34,6 +34,15 @@ enum ss_layer_kind {
 enum ss_init {
     SS_INIT_UNIFORM, /* uniform in [-bound, bound] */
     SS_INIT_CONSTANT,
+    SS_INIT_NORMAL, /* mean 0, standard deviation init_value */
+};
+
+/* Convolution weights that the model wants otherwise. */
+enum ss_conv_init {
+    SS_CONV_INIT_UNIFORM, /* Conv2d's default, see ss_conv2d */
+    /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)). He,
+     * Zhang, Ren, Sun 2015, eq. 14. */
+    SS_CONV_INIT_FAN_OUT,
 };
 
 enum ss_param_role {
@@ -54,7 +63,7 @@ struct ss_param {
     int ndim;
     int shape[SS_MAX_PARAM_DIMS];
     enum ss_init init;
-    float init_value; /* the bound, or the constant */
+    float init_value; /* the bound, the constant, or the standard deviation */
 };
 
 struct ss_layer {
@@ -85,6 +94,8 @@ ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
  * bound 1/sqrt(Ci*k*k) (PyTorch's reset_parameters: kaiming_uniform with a = sqrt 5). */
 ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
                    int stride, int padding, int bias);
+/* How the weights of the convolutions that are added from here on start. */
+void ss_conv_init(struct ss_graph *g, enum ss_conv_init init);
 /* BatchNorm2d with eps 1e-5 and momentum 0.1. */
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
 ss_value ss_relu(struct ss_graph *g, ss_value x);
@@ -93,6 +104,8 @@ ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);
 ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b);
 ss_value ss_maxpool2d(struct ss_graph *g, ss_value x, int kernel, int stride, int padding);
 ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
+/* AdaptiveAvgPool2d(1): the mean of each channel; square maps only. */
+ss_value ss_global_avgpool2d(struct ss_graph *g, ss_value x);
 /* Flatten, then Linear with bias; the value's shape is (outputs,1,1). */
 ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs);
 /* CrossEntropyLoss over a linear layer's output; ends the graph. */

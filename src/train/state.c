@@ -11,6 +11,19 @@ static const struct ss_param *graph_param(const struct ss_plan *plan, int i)
     return ss_graph_param(plan->graph, plan->param[i].graph_param);
 }
 
+static float draw(const struct ss_param *p, struct ss_rng *rng)
+{
+    switch (p->init) {
+    case SS_INIT_UNIFORM:
+        return (2 * ss_rng_uniform(rng) - 1) * p->init_value;
+    case SS_INIT_NORMAL:
+        return ss_rng_normal(rng) * p->init_value;
+    case SS_INIT_CONSTANT:
+        break;
+    }
+    return p->init_value;
+}
+
 enum ss_status ss_state_init(struct ss_exec *exec, const struct ss_plan *plan, uint64_t seed)
 {
     for (int i = 0; i < plan->nparams; i++) {
@@ -24,8 +37,7 @@ enum ss_status ss_state_init(struct ss_exec *exec, const struct ss_plan *plan, u
         struct ss_rng rng;
         ss_rng_open(&rng, seed, SS_RNG_INIT, (uint32_t)plan->param[i].graph_param, 0);
         for (size_t k = 0; k < n; k++)
-            plain[k] = p->init == SS_INIT_CONSTANT ? p->init_value
-                                                   : (2 * ss_rng_uniform(&rng) - 1) * p->init_value;
+            plain[k] = draw(p, &rng);
         enum ss_status status = ss_exec_set_param(exec, i, plain);
         free(plain);
         SS_TRY(status);
