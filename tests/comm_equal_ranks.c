@@ -43,7 +43,7 @@ static int compare(struct ss_comm *comm, const char *mode)
     struct ss_comm_totals before, after;
     size_t n = make_facts(mode, ss_comm_rank(comm) == ss_comm_size(comm) - 1);
     ss_comm_get_totals(comm, &before);
-    enum ss_status status = ss_comm_check_facts(comm, fact, n);
+    enum ss_status status = ss_comm_check_facts(comm, "comparison of options", fact, n);
     ss_comm_get_totals(comm, &after);
     if (status == SS_ERR_MISMATCH)
         return 3;

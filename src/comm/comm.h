@@ -104,10 +104,12 @@ struct ss_comm_fact {
     const char *shown;  /* in the message, not compared; NULL: the value */
     const char *advice; /* in the message; NULL: "give all ranks the same" */
 };
-/* Check that all facts are the same on all ranks; one exchange, however many they are. Collective:
- * every rank calls it with the same names in the same order. On a difference rank 0 reports name,
- * both values and the rank, and all ranks return SS_ERR_MISMATCH. */
-enum ss_status ss_comm_check_facts(struct ss_comm *comm, const struct ss_comm_fact *fact, size_t n);
+/* Check that all facts are the same on all ranks; one exchange, however many they are, which `what`
+ * names in messages ("comparison of options"). Collective: every rank calls it with the same names
+ * in the same order. On a difference rank 0 reports name, both values and the rank, and all ranks
+ * return SS_ERR_MISMATCH. */
+enum ss_status ss_comm_check_facts(struct ss_comm *comm, const char *what,
+                                   const struct ss_comm_fact *fact, size_t n);
 /* The same for one. */
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
 

@@ -8,8 +8,6 @@
 #include "comm/comm_ops.h"
 #include "core/log.h"
 
-static const char exchange[] = "comparison of options";
-
 /* What a rank tells rank 0 of the first fact that it has otherwise; cut where it is too long. */
 struct difference {
     int32_t fact; /* its number; -1: none */
@@ -93,34 +91,35 @@ static void report(const struct ss_comm *comm, const struct ss_comm_fact *fact, 
 }
 
 /* Collective, after a difference was found. `longest`: bytes of the longest text. */
-static enum ss_status find_difference(struct ss_comm *comm, const struct ss_comm_fact *fact,
-                                      size_t n, size_t longest)
+static enum ss_status find_difference(struct ss_comm *comm, const char *what,
+                                      const struct ss_comm_fact *fact, size_t n, size_t longest)
 {
     struct difference own, *all = NULL;
     char *text = calloc(1, longest);
     if (comm->rank == 0)
         all = calloc((size_t)comm->size, sizeof(*all));
     if (!text || (comm->rank == 0 && !all)) {
-        ss_fail_memory(exchange, longest + (size_t)comm->size * sizeof(*all));
+        ss_fail_memory(what, longest + (size_t)comm->size * sizeof(*all));
         ss_comm_abort(comm, SS_ERR_MEMORY);
     } else {
         if (comm->rank == 0)
             put_text(fact, n, text);
-        enum ss_status status = ss_comm_bcast(comm, text, longest, 0, exchange);
+        enum ss_status status = ss_comm_bcast(comm, text, longest, 0, what);
         find(fact, n, text, &own);
         if (status == SS_OK)
-            status = ss_comm_gather(comm, &own, sizeof(own), all, exchange);
+            status = ss_comm_gather(comm, &own, sizeof(own), all, what);
         if (status == SS_OK && comm->rank == 0)
             report(comm, fact, n, all);
     }
     free(text);
     free(all);
     /* A rank that ended now could take rank 0 down before its message is out. */
-    ss_comm_barrier(comm, exchange);
+    ss_comm_barrier(comm, what);
     return SS_ERR_MISMATCH;
 }
 
-enum ss_status ss_comm_check_facts(struct ss_comm *comm, const struct ss_comm_fact *fact, size_t n)
+enum ss_status ss_comm_check_facts(struct ss_comm *comm, const char *what,
+                                   const struct ss_comm_fact *fact, size_t n)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++)
@@ -128,15 +127,15 @@ enum ss_status ss_comm_check_facts(struct ss_comm *comm, const struct ss_comm_fa
     /* The maximum of ~hash is ~minimum, so one reduction gives both ends. */
     uint64_t ends[3] = {hash, ~hash, text_bytes(fact, n)};
     struct ss_comm_request request = {
-        .kind = SS_COMM_MAX_U64, .data = ends, .count = 3, .what = exchange};
+        .kind = SS_COMM_MAX_U64, .data = ends, .count = 3, .what = what};
     SS_TRY(ss_comm_run(comm, &request));
     if (ends[0] == ~ends[1])
         return SS_OK;
-    return find_difference(comm, fact, n, ends[2]);
+    return find_difference(comm, what, fact, n, ends[2]);
 }
 
 enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value)
 {
     const struct ss_comm_fact fact = {.name = name, .value = value};
-    return ss_comm_check_facts(comm, &fact, 1);
+    return ss_comm_check_facts(comm, name, &fact, 1);
 }

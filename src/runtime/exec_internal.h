@@ -1,4 +1,5 @@
-/* Inside of struct ss_exec: exec.c binds and submits, exec_memory.c holds the data. */
+/* Inside of struct ss_exec: exec.c binds and submits, exec_memory.c holds the data in regions
+ * (exec_region.c), exec_state.c reads and writes it between steps. */
 #ifndef SS_RUNTIME_EXEC_INTERNAL_H
 #define SS_RUNTIME_EXEC_INTERNAL_H
 
@@ -55,5 +56,36 @@ struct ss_exec {
 /* Everything the executor keeps data in; operations are there already. */
 enum ss_status ss_exec_create_memory(struct ss_exec *e);
 void ss_exec_destroy_memory(struct ss_exec *e);
+
+/* Bytes of a parameter in its native layout. */
+size_t ss_exec_param_bytes(const struct ss_exec *e, const struct ss_plan_param *p);
+
+/* Regions, empty before; what is for messages. Sizes are rounded up to cache lines. */
+static inline size_t ss_round64(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+/* Part of memory that is there already; x->home says where. */
+void ss_region_register(const struct ss_exec *e, struct region *x, void *data, size_t bytes);
+/* Host memory of its own. */
+enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, size_t bytes,
+                                  const char *what);
+/* Memory of the device that computes; the second one: that the copy or the comm lane touches, too.
+ */
+enum ss_status ss_region_new(const struct ss_exec *e, struct region *x, size_t bytes,
+                             const char *what);
+enum ss_status ss_region_new_shared(const struct ss_exec *e, struct region *x, size_t bytes,
+                                    const char *what);
+/* Gradients that NCCL sums, and how they travel where that is another format. */
+enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, size_t bytes);
+void ss_region_drop(const struct ss_exec *e, struct region *x);
+/* n of them, and their table. NULL is fine. */
+void ss_regions_drop(const struct ss_exec *e, struct region *x, size_t n);
+/* Between any two of the executor's memory and the host's; blocks. */
+enum ss_status ss_exec_copy(const struct ss_exec *e, void *dst, const void *src, size_t bytes);
+/* Pinned where there is a GPU. */
+enum ss_status ss_exec_alloc_host(const struct ss_exec *e, size_t bytes, const char *what,
+                                  void **out);
+void ss_exec_free_host(const struct ss_exec *e, void *data);
 
 #endif

@@ -86,5 +86,5 @@ enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *
     add_file(&f, "program", &f.program.program, f.shown[0]);
     add_file(&f, "libstarstep", &f.program.library, f.shown[1]);
     add_options(&f, o);
-    return ss_comm_check_facts(comm, f.fact, f.n);
+    return ss_comm_check_facts(comm, "comparison of options", f.fact, f.n);
 }

@@ -104,7 +104,8 @@ static enum ss_status check_choices(struct ss_session *s)
         {.name = "content of the test set", .value = test, .advice = advice},
         {.name = "device that computes", .value = s->device.gpu ? "GPU" : "CPU"},
     };
-    return ss_comm_check_facts(s->comm, facts, sizeof facts / sizeof *facts);
+    return ss_comm_check_facts(s->comm, "comparison of data sets", facts,
+                               sizeof facts / sizeof *facts);
 }
 
 /* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */

@@ -171,21 +171,27 @@ static void print_epoch(struct loop *l, long epoch, double seconds, size_t steps
                      images / seconds, "lr", 'f', ss_train_lr(l->options, epoch), NULL);
 }
 
-/* All ranks have the same weights, bit for bit. Before every checkpoint, so that what a rank with a
- * defect has computed does not replace a good one. */
+/* All ranks have the same weights, bit for bit, and have seen the same losses. Before every
+ * checkpoint, so that what a rank with a defect has computed does not replace a good one. */
 static enum ss_status check_replicas(struct loop *l)
 {
+    static const char advice[] =
+        "a network, a GPU or memory corrupts data; train on other nodes from the last checkpoint";
     uint64_t h;
-    char name[80];
+    char weights[80], losses[80], sum[32];
     SS_TRY(ss_exec_hash_params(l->session.exec, &h));
     snprintf(l->hash, sizeof l->hash, "%016llx", (unsigned long long)h);
-    snprintf(name, sizeof name, "hash of the weights after step %llu", (unsigned long long)l->step);
-    const struct ss_comm_fact fact = {
-        .name = name,
-        .value = l->hash,
-        .advice = "a network, a GPU or memory corrupts data; train on other nodes from the last "
-                  "checkpoint"};
-    return ss_comm_check_facts(l->session.comm, &fact, 1);
+    snprintf(weights, sizeof weights, "hash of the weights after step %llu",
+             (unsigned long long)l->step);
+    snprintf(losses, sizeof losses, "sum of the losses of %ld steps up to step %llu",
+             l->epoch_steps, (unsigned long long)l->step);
+    snprintf(sum, sizeof sum, "%.17g", l->epoch_loss);
+    const struct ss_comm_fact facts[] = {
+        {.name = weights, .value = l->hash, .advice = advice},
+        {.name = losses, .value = sum, .advice = advice},
+    };
+    return ss_comm_check_facts(l->session.comm, "comparison of weights", facts,
+                               sizeof facts / sizeof *facts);
 }
 
 static enum ss_status checkpoint(struct loop *l, long epoch)

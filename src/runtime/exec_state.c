@@ -1,0 +1,200 @@
+/* exec_state.c: what is read from and written to an executor between steps: parameters, metrics of
+ * evaluations, and the memory that NCCL is told of. */
+#include "codelets/kernels/elementwise_cuda.h"
+#include "codelets/lane.h"
+#include "comm/nccl.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "runtime/exec_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum ss_status ss_exec_reset_eval(struct ss_exec *e)
+{
+    const struct ss_metrics zero = {0};
+    return ss_exec_copy(e, e->metrics[e->options.slots].r.data, &zero, sizeof zero);
+}
+
+enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *out)
+{
+    return ss_exec_copy(e, out, e->metrics[e->options.slots].r.data, sizeof *out);
+}
+
+/* Where parameter i lives, in its native layout. */
+static float *param_data(const struct ss_exec *e, int i, enum ss_param_role *role)
+{
+    const struct ss_plan_param *p = &e->plan->param[i];
+    *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
+    if (*role == SS_PARAM_RUNNING_MEAN)
+        return e->running[p->block].r.data;
+    if (*role == SS_PARAM_RUNNING_VAR)
+        return (float *)e->running[p->block].r.data + p->elements;
+    return (float *)e->params[p->bucket].r.data + e->op[p->block]->offset[*role];
+}
+
+/* Bring the weights that compute up to date with their masters. */
+static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
+{
+#ifdef HAVE_CUDA
+    const struct ss_region *r = bucket < 0 ? NULL : &e->params[bucket].r;
+    if (r && r->copy) {
+        SS_TRY(ss_cast_to_cuda(e->gpu, r->data, r->copy, r->bytes / sizeof(float)));
+        return ss_gpu_synchronize(e->gpu);
+    }
+#else
+    (void)e;
+    (void)bucket;
+#endif
+    return SS_OK;
+}
+
+/* Host memory for parameter i in its native layout. */
+static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes, float **out)
+{
+    *bytes = ss_exec_param_bytes(e, &e->plan->param[i]);
+    *out = ss_aligned_alloc(ss_round64(*bytes));
+    return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
+}
+
+enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
+{
+    enum ss_param_role role;
+    float *data = param_data(e, i, &role), *native;
+    const struct ss_plan_param *p = &e->plan->param[i];
+    struct ss_op *op = e->op[p->block];
+    if (role != SS_PARAM_WEIGHT)
+        return ss_exec_copy(e, data, plain, (size_t)p->elements * sizeof *plain);
+    size_t bytes;
+    SS_TRY(native_room(e, i, &bytes, &native));
+    enum ss_status status = op->cls->weight_import(op, plain, native);
+    if (status == SS_OK)
+        status = ss_exec_copy(e, data, native, bytes);
+    free(native);
+    SS_TRY(status);
+    return refresh_copy(e, p->bucket);
+}
+
+enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
+{
+    enum ss_param_role role;
+    float *data = param_data(e, i, &role), *native;
+    const struct ss_plan_param *p = &e->plan->param[i];
+    struct ss_op *op = e->op[p->block];
+    if (role != SS_PARAM_WEIGHT)
+        return ss_exec_copy(e, plain, data, (size_t)p->elements * sizeof *plain);
+    size_t bytes;
+    SS_TRY(native_room(e, i, &bytes, &native));
+    enum ss_status status = ss_exec_copy(e, native, data, bytes);
+    if (status == SS_OK)
+        status = op->cls->weight_export(op, native, plain);
+    free(native);
+    return status;
+}
+
+/* Rank 0's content of a region to all ranks, through host memory. */
+static enum ss_status broadcast(struct ss_exec *e, const struct ss_region *r, const char *what)
+{
+    if (!e->gpu)
+        return ss_comm_bcast(e->options.comm, r->data, r->bytes, 0, what);
+    void *host = malloc(r->bytes);
+    if (!host)
+        return ss_fail_memory(what, r->bytes);
+    enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
+    if (status == SS_OK)
+        status = ss_comm_bcast(e->options.comm, host, r->bytes, 0, what);
+    if (status == SS_OK)
+        status = ss_exec_copy(e, r->data, host, r->bytes);
+    free(host);
+    return status;
+}
+
+enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
+{
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        SS_TRY(broadcast(e, &e->params[k].r, "broadcast of the initial parameters"));
+        SS_TRY(refresh_copy(e, k));
+    }
+    return ss_exec_broadcast_running(e);
+}
+
+enum ss_status ss_exec_broadcast_running(struct ss_exec *e)
+{
+    if (ss_comm_size(e->options.comm) == 1)
+        return SS_OK;
+    for (int i = 0; i < e->plan->nblocks; i++)
+        if (e->running[i].r.data)
+            SS_TRY(broadcast(e, &e->running[i].r, "broadcast of running statistics"));
+    return SS_OK;
+}
+
+#ifdef HAVE_NCCL
+/* What NCCL sums of a bucket. */
+static void *summed(const struct ss_exec *e, int k, size_t *bytes)
+{
+    const struct ss_region *r = &e->grads[k].r;
+    *bytes = r->bytes / sizeof(float) * ss_dtype_bytes(e->plan->options.grad_dtype);
+    return r->copy ? r->copy : r->data;
+}
+
+/* Register the buckets, and check that they are summed well. */
+static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
+{
+    size_t most = 0, bytes, n = (size_t)e->plan->nbuckets;
+    void *largest = NULL;
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        void *data = summed(e, k, &bytes);
+        SS_TRY(ss_nccl_register(nccl, data, bytes));
+        largest = bytes > most ? data : largest;
+        most = bytes > most ? bytes : most;
+    }
+    size_t *counts = calloc(n, sizeof *counts);
+    if (!counts)
+        return ss_fail_memory("bucket sizes", n * sizeof *counts);
+    ss_exec_bucket_counts(e, counts);
+    enum ss_status status =
+        ss_nccl_verify(nccl, e->gpu, e->plan->options.grad_dtype, largest, counts, n);
+    free(counts);
+    SS_TRY(status);
+    /* Between parameters nobody writes; what lies there is summed again each step. */
+    SS_TRY(ss_gpu_zero_async(largest, most, ss_gpu_stream(e->gpu)));
+    return ss_gpu_synchronize(e->gpu);
+}
+
+enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
+{
+    if (e->options.training)
+        SS_TRY(prepare_sums(e, nccl));
+    const double one = 1;
+    SS_TRY(ss_region_new_host(e, &e->one, sizeof one, "a number"));
+    memcpy(e->one.r.data, &one, sizeof one);
+    e->options.runtime->lanes->one = e->one.r.data;
+    e->options.runtime->lanes->nccl = nccl;
+    return SS_OK;
+}
+#endif
+
+static uint64_t hash_words(uint64_t h, const void *data, size_t bytes)
+{
+    const uint64_t *w = data;
+    for (size_t i = 0; i < bytes / sizeof *w; i++)
+        h = ss_mix64(h, w[i]);
+    return h;
+}
+
+enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out)
+{
+    uint64_t h = 0;
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        const struct ss_region *r = &e->params[k].r;
+        void *host = malloc(r->bytes);
+        if (!host)
+            return ss_fail_memory("a bucket", r->bytes);
+        enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
+        h = hash_words(h, host, r->bytes);
+        free(host);
+        SS_TRY(status);
+    }
+    *out = h;
+    return SS_OK;
+}
