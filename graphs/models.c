@@ -9,11 +9,12 @@ static const struct {
 } models[] = {
     {"wideresnet", ss_wideresnet_build},
     {"resnet50", ss_resnet50_build},
+    {"vgg11_bn", ss_vgg11_bn_build},
 };
 
 const char *ss_model_names(void)
 {
-    return "wideresnet, resnet50";
+    return "wideresnet, resnet50, vgg11_bn";
 }
 
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,

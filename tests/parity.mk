@@ -3,16 +3,32 @@ tests_parity_compare_SOURCES = tests/parity_compare.c
 tests_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
 
 if HAVE_DNNL
-TESTS += tests/test_parity.sh
+TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh
 endif
 
 EXTRA_DIST += \
 	tests/test_parity.sh \
+	tests/test_parity_torchvision.sh \
 	tests/reference/cifar100.py \
 	tests/reference/record.py \
+	tests/reference/record_torchvision.py \
 	tests/reference/safetensors_io.py \
+	tests/reference/torchvision_models.py \
 	tests/reference/wideresnet.py \
 	tests/reference/versions.json \
+	tests/reference/torchvision.json \
+	tests/reference/resnet50.txt \
+	tests/reference/vgg11_bn.txt \
+	tests/reference/resnet50-w8-12-20-24/init.safetensors \
+	tests/reference/resnet50-w8-12-20-24/ranks1.json \
+	tests/reference/resnet50-w8-12-20-24/ranks1.safetensors \
+	tests/reference/resnet50-w8-12-20-24/ranks2.json \
+	tests/reference/resnet50-w8-12-20-24/ranks2.safetensors \
+	tests/reference/vgg11_bn-w8-12-16-20-24-30/init.safetensors \
+	tests/reference/vgg11_bn-w8-12-16-20-24-30/ranks1.json \
+	tests/reference/vgg11_bn-w8-12-16-20-24-30/ranks1.safetensors \
+	tests/reference/vgg11_bn-w8-12-16-20-24-30/ranks2.json \
+	tests/reference/vgg11_bn-w8-12-16-20-24-30/ranks2.safetensors \
 	tests/reference/data/test.bin \
 	tests/reference/data/train.bin \
 	tests/reference/w8-16-24-32/init.safetensors \

@@ -239,6 +239,37 @@ START_TEST(rng_ranges)
 }
 END_TEST
 
+/* Within 6 standard deviations: the powers of a normal x have variances 1, 2, 15 and 96. */
+START_TEST(rng_normal)
+{
+    enum { N = 1000000 };
+    struct ss_rng rng, again;
+    double m[5] = {0}, step = 0, last = 0;
+    int beyond = 0, wild = 0, others = 0;
+    ss_rng_open(&rng, 3, SS_RNG_INIT, 4, 0);
+    again = rng;
+    for (int i = 0; i < N; i++) {
+        double x = (double)ss_rng_normal(&rng), power = 1;
+        wild += !(fabs(x) < 6); /* 2^-24 is the smallest number whose logarithm is taken */
+        others += x != (double)ss_rng_normal(&again);
+        for (int k = 1; k <= 4; k++)
+            m[k] += power *= x;
+        beyond += fabs(x) > 2;
+        step += x * last;
+        last = x;
+    }
+    ck_assert_int_eq(wild, 0);
+    ck_assert_int_eq(others, 0);
+    ck_assert_double_eq_tol(m[1] / N, 0, 6 / sqrt(N));
+    ck_assert_double_eq_tol(m[2] / N, 1, 6 * sqrt(2.0 / N));
+    ck_assert_double_eq_tol(m[3] / N, 0, 6 * sqrt(15.0 / N));
+    ck_assert_double_eq_tol(m[4] / N, 3, 6 * sqrt(96.0 / N));
+    ck_assert_double_eq_tol(step / N, 0, 6 / sqrt(N)); /* neighbours know nothing of each other */
+    /* erfc(sqrt 2) = 0.0455 of a normal distribution lies beyond 2 */
+    ck_assert_double_eq_tol(beyond / (double)N, erfc(sqrt(2)), 6 * sqrt(0.0455 * 0.9545 / N));
+}
+END_TEST
+
 START_TEST(status_names)
 {
     for (int i = SS_OK; i <= SS_ERR_INTERRUPTED; i++) {
@@ -339,9 +370,11 @@ int main(void)
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);
     t = tcase_create("rng");
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, philox_vectors);
     tcase_add_test(t, rng_streams);
     tcase_add_test(t, rng_ranges);
+    tcase_add_test(t, rng_normal);
     suite_add_tcase(suite, t);
     t = tcase_create("status and files");
     tcase_add_test(t, status_names);

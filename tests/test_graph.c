@@ -1,5 +1,6 @@
-/* test_graph.c: the layer graph: shapes, parameters, mistakes; WideResNet's names and shapes. */
+/* test_graph.c: the layer graph: shapes, parameters, mistakes; names and shapes of the models. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,42 @@ START_TEST(parameters)
     ck_assert_float_eq(ss_graph_param(g, 2)->init_value, 1);
     ck_assert_float_eq(ss_graph_param(g, 5)->init_value, 1);
     ck_assert_int_eq(ss_graph_value(g, 0)->uses, 1);
+}
+END_TEST
+
+/* What a model asks for holds for the layers behind it. */
+START_TEST(initial_values)
+{
+    ss_value x = ss_input(g, 4, 6, 6);
+    x = ss_conv2d(g, x, "default", 8, 3, 1, 1, 1);
+    ss_conv_init(g, SS_CONV_INIT_FAN_OUT);
+    x = ss_conv2d(g, x, "normal", 16, 3, 1, 1, 1);
+    x = ss_linear(g, x, "fc1", 10);
+    ss_linear_init(g, 0.25f);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc2", 5));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    const struct {
+        const char *name;
+        enum ss_init init;
+        double value;
+    } want[] = {
+        {"default.weight", SS_INIT_UNIFORM, 1.0 / 6},
+        {"default.bias", SS_INIT_UNIFORM, 1.0 / 6},
+        {"normal.weight", SS_INIT_NORMAL, sqrt(2.0 / (16 * 9))},
+        {"normal.bias", SS_INIT_CONSTANT, 0},
+        {"fc1.weight", SS_INIT_UNIFORM, 1.0 / 24},
+        {"fc1.bias", SS_INIT_UNIFORM, 1.0 / 24},
+        {"fc2.weight", SS_INIT_NORMAL, 0.25},
+        {"fc2.bias", SS_INIT_CONSTANT, 0},
+    };
+    ck_assert_int_eq(ss_graph_params(g), sizeof want / sizeof *want);
+    for (int i = 0; i < ss_graph_params(g); i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        ck_assert_str_eq(p->name, want[i].name);
+        ck_assert_msg(p->init == want[i].init, "%s", p->name);
+        ck_assert_msg(fabs((double)p->init_value - want[i].value) < 1e-6, "%s: %g", p->name,
+                      (double)p->init_value);
+    }
 }
 END_TEST
 
@@ -280,6 +317,127 @@ START_TEST(wideresnet_as_pytorch)
 }
 END_TEST
 
+/* torchvision's own models: the lists that tests/reference/record_torchvision.py wrote. */
+static const struct {
+    const char *model;
+    int64_t trainable; /* as the models' documentation counts */
+} torchvision[] = {{"resnet50", 25557032}, {"vgg11_bn", 132868840}};
+
+static const struct ss_param *find_param(const struct ss_graph *model, const char *name)
+{
+    for (int i = 0; i < ss_graph_params(model); i++)
+        if (!strcmp(ss_graph_param(model, i)->name, name))
+            return ss_graph_param(model, i);
+    ck_abort_msg("%s has no %s", ss_graph_name(model), name);
+    return NULL;
+}
+
+START_TEST(names_as_torchvision)
+{
+    struct ss_model_options options = {NULL, -1, 1000, 3, 224, 224};
+    struct ss_graph *model;
+    const char *srcdir = getenv("srcdir");
+    char path[1024], line[256];
+    snprintf(path, sizeof path, "%s/tests/reference/%s.txt", srcdir ? srcdir : ".",
+             torchvision[_i].model);
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s cannot be read", path);
+    ck_assert_int_eq(ss_model_build(torchvision[_i].model, &options, &model), SS_OK);
+    int lines = 0;
+    int64_t trainable = 0;
+    for (; fgets(line, sizeof line, f); lines++) {
+        char *rest, *name = strtok_r(line, " \n", &rest), *type = strtok_r(NULL, " \n", &rest);
+        ck_assert_msg(name && type, "%s: line %d", path, lines + 1);
+        const struct ss_param *p = find_param(model, name);
+        ck_assert_str_eq(type, p->role == SS_PARAM_NUM_BATCHES ? "int64" : "float32");
+        int ndim = 0;
+        for (char *word; (word = strtok_r(NULL, " \n", &rest)); ndim++)
+            ck_assert_msg(ndim < p->ndim && p->shape[ndim] == atoi(word),
+                          "%s: dimension %d is not torchvision's %s", name, ndim, word);
+        ck_assert_msg(ndim == p->ndim, "%s has %d dimensions, torchvision's %d", name, p->ndim,
+                      ndim);
+        trainable += p->trainable ? ss_param_elements(p) : 0;
+    }
+    fclose(f);
+    /* Names are unique in both, so that equal numbers leave none over. */
+    ck_assert_int_eq(ss_graph_params(model), lines);
+    ck_assert_int_eq(trainable, torchvision[_i].trainable);
+    ss_graph_destroy(model);
+}
+END_TEST
+
+static struct ss_graph *square_model(const char *name, int side)
+{
+    struct ss_model_options options = {NULL, -1, 200, 3, side, side};
+    struct ss_graph *model = NULL;
+    ck_assert_msg(ss_model_build(name, &options, &model) == SS_OK, "%s of %d: %s", name, side,
+                  ss_log_last_error());
+    return model;
+}
+
+/* The map that the mean reads, for images of CIFAR, TinyImageNet and ImageNet, and odd ones. */
+START_TEST(resnet50_maps)
+{
+    static const int sides[][2] = {{32, 1}, {33, 2}, {64, 2}, {97, 4}, {224, 7}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        struct ss_graph *model = square_model("resnet50", sides[i][0]);
+        const struct ss_layer *mean = ss_graph_layer(model, ss_graph_layers(model) - 3);
+        ck_assert_int_eq(mean->kind, SS_LAYER_AVGPOOL2D);
+        ck_assert_msg(mean->kernel == sides[i][1], "%dx%d: the last map is %dx%d", sides[i][0],
+                      sides[i][0], mean->kernel, mean->kernel);
+        ck_assert_int_eq(ss_graph_value(model, mean->input[0])->c, 2048);
+        ck_assert_int_eq(find_param(model, "fc.weight")->shape[0], 200);
+        ss_graph_destroy(model);
+    }
+    struct ss_model_options options = {NULL, -1, 200, 3, 64, 96};
+    struct ss_graph *model = NULL;
+    ck_assert_int_eq(ss_model_build("resnet50", &options, &model), SS_ERR_SHAPE);
+    ck_assert_ptr_null(model);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "not square"));
+}
+END_TEST
+
+START_TEST(vgg_maps)
+{
+    static const int sides[][2] = {{32, 1}, {63, 1}, {64, 2}, {224, 7}, {255, 7}, {448, 7}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        struct ss_graph *model = square_model("vgg11_bn", sides[i][0]);
+        ck_assert_int_eq(find_param(model, "classifier.0.weight")->shape[1],
+                         512 * sides[i][1] * sides[i][1]);
+        ss_graph_destroy(model);
+    }
+    static const int bad[] = {16, 256, 320};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ss_model_options options = {NULL, -1, 200, 3, bad[i], bad[i]};
+        struct ss_graph *model = NULL;
+        ck_assert_int_eq(ss_model_build("vgg11_bn", &options, &model), SS_ERR_SHAPE);
+        ck_assert_ptr_null(model);
+    }
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "the last map of 10x10"));
+}
+END_TEST
+
+/* Every model refuses what is no list of its widths, and has no dropout where none is asked for. */
+START_TEST(models_options)
+{
+    static const char *const names[] = {"wideresnet", "resnet50", "vgg11_bn"};
+    struct ss_model_options options = {NULL, 0, 100, 3, 32, 32};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct ss_graph *model = NULL;
+        options.width = "8,16";
+        ck_assert_int_eq(ss_model_build(names[i], &options, &model), SS_ERR_INVALID);
+        ck_assert_ptr_null(model);
+        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "--width: "));
+        ck_assert_ptr_nonnull(strstr(ss_model_names(), names[i]));
+        options.width = NULL;
+        ck_assert_int_eq(ss_model_build(names[i], &options, &model), SS_OK);
+        for (int l = 0; l < ss_graph_layers(model); l++)
+            ck_assert_int_ne(ss_graph_layer(model, l)->kind, SS_LAYER_DROPOUT);
+        ss_graph_destroy(model);
+    }
+}
+END_TEST
+
 START_TEST(wideresnet_options)
 {
     static const char *const bad[] = {"",
@@ -331,10 +489,15 @@ int main(void)
     tcase_add_test(t, shapes);
     tcase_add_test(t, pool_of_the_guides);
     tcase_add_test(t, parameters);
+    tcase_add_test(t, initial_values);
     tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
     tcase_add_test(t, incomplete);
     tcase_add_loop_test(t, hand_made, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, wideresnet_as_pytorch, 0, 2);
+    tcase_add_loop_test(t, names_as_torchvision, 0, sizeof torchvision / sizeof *torchvision);
+    tcase_add_test(t, resnet50_maps);
+    tcase_add_test(t, vgg_maps);
+    tcase_add_test(t, models_options);
     tcase_add_test(t, wideresnet_options);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -13,6 +13,7 @@ struct ss_graph {
     char name[SS_NAME_BYTES];
     enum ss_status status; /* the first mistake */
     enum ss_conv_init conv_init;
+    float linear_std; /* 0: Linear's default */
     int nlayers, nparams, nvalues;
     struct ss_layer layers[MAX_LAYERS];
     struct ss_param params[MAX_PARAMS];
@@ -104,6 +105,12 @@ static void add_param(struct ss_graph *g, struct ss_layer *l, const char *suffix
     l->nparams++;
 }
 
+static void add_bias(struct ss_graph *g, struct ss_layer *l, int zero, float bound, int n)
+{
+    add_param(g, l, "bias", SS_PARAM_BIAS, zero ? SS_INIT_CONSTANT : SS_INIT_UNIFORM,
+              zero ? 0 : bound, 1, n);
+}
+
 ss_value ss_input(struct ss_graph *g, int channels, int height, int width)
 {
     struct ss_layer *l = add_layer(g, SS_LAYER_INPUT, "", -1, -1, 0);
@@ -149,23 +156,25 @@ ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_cha
     if (!l)
         return -1;
     int in = g->values[x].c;
+    int normal = g->conv_init == SS_CONV_INIT_FAN_OUT;
     float bound = 1.0f / sqrtf((float)in * kernel * kernel);
+    float std = sqrtf(2.0f / ((float)out_channels * (float)kernel * (float)kernel));
     l->bias = bias;
-    if (g->conv_init == SS_CONV_INIT_FAN_OUT)
-        add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_NORMAL,
-                  sqrtf(2.0f / ((float)out_channels * (float)kernel * (float)kernel)), 4,
-                  out_channels, in, kernel, kernel);
-    else
-        add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_UNIFORM, bound, 4, out_channels, in,
-                  kernel, kernel);
+    add_param(g, l, "weight", SS_PARAM_WEIGHT, normal ? SS_INIT_NORMAL : SS_INIT_UNIFORM,
+              normal ? std : bound, 4, out_channels, in, kernel, kernel);
     if (bias)
-        add_param(g, l, "bias", SS_PARAM_BIAS, SS_INIT_UNIFORM, bound, 1, out_channels);
+        add_bias(g, l, normal, bound, out_channels);
     return windowed(g, l, out_channels, kernel, stride, padding);
 }
 
 void ss_conv_init(struct ss_graph *g, enum ss_conv_init init)
 {
     g->conv_init = init;
+}
+
+void ss_linear_init(struct ss_graph *g, float std)
+{
+    g->linear_std = std;
 }
 
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name)
@@ -264,8 +273,10 @@ ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs
     int inputs = v.c * v.h * v.w;
     float bound = 1.0f / sqrtf((float)inputs);
     l->bias = 1;
-    add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_UNIFORM, bound, 2, outputs, inputs);
-    add_param(g, l, "bias", SS_PARAM_BIAS, SS_INIT_UNIFORM, bound, 1, outputs);
+    int normal = g->linear_std > 0;
+    add_param(g, l, "weight", SS_PARAM_WEIGHT, normal ? SS_INIT_NORMAL : SS_INIT_UNIFORM,
+              normal ? g->linear_std : bound, 2, outputs, inputs);
+    add_bias(g, l, normal, bound, outputs);
     if (outputs < 1) {
         g->status =
             ss_fail(SS_ERR_SHAPE, "model %s: layer %s has %d outputs", g->name, name, outputs);

@@ -40,8 +40,8 @@ enum ss_init {
 /* Convolution weights that the model wants otherwise. */
 enum ss_conv_init {
     SS_CONV_INIT_UNIFORM, /* Conv2d's default, see ss_conv2d */
-    /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)). He,
-     * Zhang, Ren, Sun 2015, eq. 14. */
+    /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)), biases
+     * 0. He, Zhang, Ren, Sun 2015, eq. 14. */
     SS_CONV_INIT_FAN_OUT,
 };
 
@@ -94,7 +94,7 @@ ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
  * bound 1/sqrt(Ci*k*k) (PyTorch's reset_parameters: kaiming_uniform with a = sqrt 5). */
 ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
                    int stride, int padding, int bias);
-/* How the weights of the convolutions that are added from here on start. */
+/* How the convolutions that are added from here on start. */
 void ss_conv_init(struct ss_graph *g, enum ss_conv_init init);
 /* BatchNorm2d with eps 1e-5 and momentum 0.1. */
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
@@ -108,6 +108,9 @@ ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
 ss_value ss_global_avgpool2d(struct ss_graph *g, ss_value x);
 /* Flatten, then Linear with bias; the value's shape is (outputs,1,1). */
 ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs);
+/* Linear layers that are added from here on start with normal weights of this standard deviation
+ * and biases 0; 0: with Linear's default, both uniform with bound 1/sqrt(inputs). */
+void ss_linear_init(struct ss_graph *g, float std);
 /* CrossEntropyLoss over a linear layer's output; ends the graph. */
 void ss_softmax_cross_entropy(struct ss_graph *g, ss_value logits);
 

@@ -15,7 +15,8 @@ steps to be stable. It also leaves no tensor at its default (weights 1, biases 0
 would hide a tensor that is not read, and give relative norms of nothing but noise.
 
 Written: data/{train,test}.bin, versions.json, and per width wW-W-W-W/init.safetensors,
-ranksN.safetensors (rank 0's state after the last step) and ranksN.json (losses, evaluation).
+ranksN.safetensors (rank 0's state after the last step) and ranksN.json (losses, evaluation). Other
+models are recorded by scripts that import this one.
 """
 
 import argparse
@@ -25,6 +26,8 @@ import platform
 import subprocess
 import sys
 import tempfile
+from functools import partial
+from typing import Callable, NamedTuple
 
 import numpy as np
 import torch
@@ -49,6 +52,16 @@ SGD = {"lr": 0.005, "momentum": 0.9, "weight_decay": 0.01}
 WARM_UP = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 WARM_UP_STEPS, WARM_UP_SAMPLES = 240, 1600
 SEED = 1
+
+
+class Case(NamedTuple):
+    """A model to record, and how it is trained on every number of ranks."""
+    folder: str
+    build: Callable  # makes the module; picklable, for the ranks are processes
+    widths: tuple
+    ranks: list
+    steps: int
+    sgd: dict
 
 
 def tensors_of(path, dtype):
@@ -94,7 +107,7 @@ def train_steps(model, loader, steps, sgd):
             losses.append(loss.item())
 
 
-def make_initial_state(widths):
+def make_initial_state(build):
     """A model some way into training, on samples of its own."""
     torch.manual_seed(SEED)
     with tempfile.TemporaryDirectory() as scratch:
@@ -102,28 +115,28 @@ def make_initial_state(widths):
         cifar100.write_synthetic(path, WARM_UP_SAMPLES, seed=11)
         samples = tensors_of(path, torch.float32)
     loader = DataLoader(samples, BATCH, shuffle=True, drop_last=True)
-    model = WideResNet(widths=widths, dropout=0.0)
+    model = build()
     train_steps(model, loader, WARM_UP_STEPS, WARM_UP)
     return state_arrays(model)
 
 
-def train(rank, ranks, widths, dtype, directory):
+def train(rank, ranks, case, dtype, directory):
     """One rank's run. Returns the losses of this rank and its module."""
     train_set = tensors_of(os.path.join(directory, "data", "train.bin"), dtype)
     sampler = DistributedSampler(train_set, ranks, rank, shuffle=False)
     loader = DataLoader(train_set, BATCH // ranks, sampler=sampler, drop_last=True)
-    module = WideResNet(widths=widths, dropout=0.0)
-    load_state(module, os.path.join(directory, name_of(widths), "init.safetensors"))
+    module = case.build()
+    load_state(module, os.path.join(directory, case.folder, "init.safetensors"))
     module.to(dtype)
     model = DistributedDataParallel(module) if ranks > 1 else module
-    return train_steps(model, loader, STEPS, SGD), module
+    return train_steps(model, loader, case.steps, case.sgd), module
 
 
-def rank_main(rank, ranks, widths, dtype, directory, rendezvous, result):
+def rank_main(rank, ranks, case, dtype, directory, rendezvous, result):
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks)
-    losses, module = train(rank, ranks, widths, dtype, directory)
+    losses, module = train(rank, ranks, case, dtype, directory)
     mean = torch.tensor(losses, dtype=torch.float64)
     dist.all_reduce(mean)
     if rank == 0:
@@ -131,17 +144,17 @@ def rank_main(rank, ranks, widths, dtype, directory, rendezvous, result):
     dist.destroy_process_group()
 
 
-def run_case(widths, ranks, dtype, directory):
+def run_case(case, ranks, dtype, directory):
     """The global loss of each step and rank 0's module after the last."""
     if ranks == 1:
-        return train(0, 1, widths, dtype, directory)
+        return train(0, 1, case, dtype, directory)
     with tempfile.TemporaryDirectory() as scratch:
         result = os.path.join(scratch, "result.pt")
         torch.multiprocessing.spawn(
             rank_main, nprocs=ranks,
-            args=(ranks, widths, dtype, directory, os.path.join(scratch, "rendezvous"), result))
+            args=(ranks, case, dtype, directory, os.path.join(scratch, "rendezvous"), result))
         losses, state = torch.load(result)
-    module = WideResNet(widths=widths, dropout=0.0).to(dtype)
+    module = case.build().to(dtype)
     module.load_state_dict(state)
     return losses, module
 
@@ -157,10 +170,10 @@ def name_of(widths):
     return "w" + "-".join(map(str, widths))
 
 
-def record_case(widths, ranks, directory):
-    losses, module = run_case(widths, ranks, torch.float32, directory)
-    losses64, module64 = run_case(widths, ranks, torch.float64, directory)
-    stem = os.path.join(directory, name_of(widths), f"ranks{ranks}")
+def record_run(case, ranks, directory):
+    losses, module = run_case(case, ranks, torch.float32, directory)
+    losses64, module64 = run_case(case, ranks, torch.float64, directory)
+    stem = os.path.join(directory, case.folder, f"ranks{ranks}")
     arrays = state_arrays(module)
     safetensors_io.save(stem + ".safetensors", arrays)
     test_path = os.path.join(directory, "data", "test.bin")
@@ -169,11 +182,11 @@ def record_case(widths, ranks, directory):
     loss_error = max(abs(a - b) / abs(b) for a, b in zip(losses, losses64))
     tensor_error, tensor_name = relative_norms(arrays, state_arrays(module64))[0]
     # How far training moved the tensor that moved least: what the bound on tensors is worth.
-    init = safetensors_io.load(os.path.join(directory, name_of(widths), "init.safetensors"))
+    init = safetensors_io.load(os.path.join(directory, case.folder, "init.safetensors"))
     moved, moved_name = relative_norms(arrays, init)[-1]
     with open(stem + ".json", "w") as f:
         json.dump({
-            "widths": list(widths), "ranks": ranks, "batch": BATCH, "steps": STEPS, **SGD,
+            "widths": list(case.widths), "ranks": ranks, "batch": BATCH, "steps": case.steps, **case.sgd,
             "losses": losses,
             "eval": {"samples": TEST_SAMPLES, "loss": loss, "correct": correct},
             "float64": {"losses": losses64, "eval": {"loss": loss64, "correct": correct64}},
@@ -198,16 +211,21 @@ def versions():
     return found
 
 
-def record(directory):
+def record_case(case, directory):
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    os.makedirs(os.path.join(directory, case.folder), exist_ok=True)
+    safetensors_io.save(os.path.join(directory, case.folder, "init.safetensors"),
+                        make_initial_state(case.build))
+    for ranks in case.ranks:
+        record_run(case, ranks, directory)
+
+
+def record(directory):
     cifar100.write_synthetic_dir(os.path.join(directory, "data"), TRAIN_SAMPLES, TEST_SAMPLES)
     for widths in WIDTHS:
-        os.makedirs(os.path.join(directory, name_of(widths)), exist_ok=True)
-        safetensors_io.save(os.path.join(directory, name_of(widths), "init.safetensors"),
-                            make_initial_state(widths))
-        for ranks in RANKS:
-            record_case(widths, ranks, directory)
+        record_case(Case(name_of(widths), partial(WideResNet, widths=widths, dropout=0.0), widths, RANKS,
+                         STEPS, SGD), directory)
     with open(os.path.join(directory, "versions.json"), "w") as f:
         json.dump(versions(), f, indent=1)
         f.write("\n")
