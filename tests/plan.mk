@@ -16,4 +16,8 @@ EXTRA_DIST += \
 	tests/plan/full-gpu-fp16.table.golden \
 	tests/plan/narrow-gpu-bf16.table.golden \
 	tests/plan/narrow-gpu-fp16.dot.golden \
-	tests/plan/full-buckets.table.golden
+	tests/plan/full-buckets.table.golden \
+	tests/plan/resnet50.table.golden \
+	tests/plan/resnet50-gpu-fp16.table.golden \
+	tests/plan/vgg11_bn.table.golden \
+	tests/plan/vgg11_bn-gpu-bf16.table.golden

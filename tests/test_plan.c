@@ -20,32 +20,44 @@ static void quiet(void)
     ss_log_set_quiet(1);
 }
 
-static struct ss_graph *wideresnet(const char *width)
+static struct ss_graph *build_model(const char *name, const char *width, int side)
 {
-    struct ss_model_options options = {width, -1, 100, 3, 32, 32};
+    struct ss_model_options options = {width, -1, 100, 3, side, side};
     struct ss_graph *g;
-    ck_assert_int_eq(ss_model_build("wideresnet", &options, &g), SS_OK);
+    ck_assert_int_eq(ss_model_build(name, &options, &g), SS_OK);
     return g;
 }
 
 /* Recorded dumps. */
 
 static const struct {
-    const char *name, *width;
+    const char *name, *model, *width;
+    int side;
     double bucket_mb, first_bucket_mb;
     enum ss_status (*print)(const struct ss_plan *plan, FILE *out);
     int device;
     enum ss_dtype dtype;
 } recorded[] = {
-    {"narrow.table", "8,16,24,32", 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
-    {"narrow.dot", "8,16,24,32", 25, 1, ss_plan_print_dot, 0, SS_DTYPE_F32},
-    {"narrow-buckets.table", "8,16,24,32", 0.05, 0.01, ss_plan_print_table, 0, SS_DTYPE_F32},
-    {"narrow-buckets.dot", "8,16,24,32", 0.05, 0.01, ss_plan_print_dot, 0, SS_DTYPE_F32},
-    {"full.table", "16,160,320,640", 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
-    {"full-buckets.table", "16,160,320,640", 8, 0.25, ss_plan_print_table, 0, SS_DTYPE_F32},
-    {"full-gpu-fp16.table", "16,160,320,640", 8, 0.25, ss_plan_print_table, 1, SS_DTYPE_F16},
-    {"narrow-gpu-bf16.table", "8,16,24,32", 0.05, 0.01, ss_plan_print_table, 1, SS_DTYPE_BF16},
-    {"narrow-gpu-fp16.dot", "8,16,24,32", 0.05, 0.01, ss_plan_print_dot, 1, SS_DTYPE_F16},
+    {"narrow.table", "wideresnet", "8,16,24,32", 32, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"narrow.dot", "wideresnet", "8,16,24,32", 32, 25, 1, ss_plan_print_dot, 0, SS_DTYPE_F32},
+    {"narrow-buckets.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 0,
+     SS_DTYPE_F32},
+    {"narrow-buckets.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 0,
+     SS_DTYPE_F32},
+    {"full.table", "wideresnet", "16,160,320,640", 32, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"full-buckets.table", "wideresnet", "16,160,320,640", 32, 8, 0.25, ss_plan_print_table, 0,
+     SS_DTYPE_F32},
+    {"full-gpu-fp16.table", "wideresnet", "16,160,320,640", 32, 8, 0.25, ss_plan_print_table, 1,
+     SS_DTYPE_F16},
+    {"narrow-gpu-bf16.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 1,
+     SS_DTYPE_BF16},
+    {"narrow-gpu-fp16.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 1,
+     SS_DTYPE_F16},
+    {"resnet50.table", "resnet50", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"resnet50-gpu-fp16.table", "resnet50", NULL, 224, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
+    {"vgg11_bn.table", "vgg11_bn", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"vgg11_bn-gpu-bf16.table", "vgg11_bn", NULL, 224, 25, 1, ss_plan_print_table, 1,
+     SS_DTYPE_BF16},
 };
 
 /* As a run on a GPU asks for. */
@@ -82,7 +94,7 @@ START_TEST(golden)
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
     if (recorded[_i].device)
         on_device(&options, recorded[_i].dtype);
-    struct ss_graph *g = wideresnet(recorded[_i].width);
+    struct ss_graph *g = build_model(recorded[_i].model, recorded[_i].width, recorded[_i].side);
     struct ss_plan *plan;
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
     FILE *f = open_memstream(&text, &bytes);
@@ -562,9 +574,18 @@ START_TEST(invariants)
 }
 END_TEST
 
-START_TEST(invariants_wideresnet)
+static const struct {
+    const char *name, *width;
+    int side;
+} models[] = {
+    {"wideresnet", "8,16,24,32", 32}, {"resnet50", "8,12,20,24", 32},
+    {"resnet50", "8,8,16,16", 224},   {"vgg11_bn", "8,12,16,20,24,30", 32},
+    {"vgg11_bn", "8,8,8,8,8,8", 448},
+};
+
+START_TEST(invariants_models)
 {
-    struct ss_graph *g = wideresnet("8,16,24,32");
+    struct ss_graph *g = build_model(models[_i].name, models[_i].width, models[_i].side);
     check_with_options(g);
     ss_graph_destroy(g);
 }
@@ -616,6 +637,38 @@ START_TEST(fusion)
     ck_assert_int_eq(count_blocks(plan, SS_BLOCK_LINEAR), 3);
     ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
     ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* ResNet-50 is 53 convolutions with all that follows them, one pool with overlap, the mean, the
+ * classifier and the loss, on every device. */
+START_TEST(fusion_of_resnet50)
+{
+    struct ss_graph *g = build_model("resnet50", NULL, 224);
+    for (int device = 0; device < 2; device++) {
+        struct ss_plan_options options = defaults;
+        struct ss_plan *plan;
+        if (device)
+            on_device(&options, SS_DTYPE_F16);
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        ck_assert_int_eq(plan->nblocks, 57);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_CONV), 53);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_AVGPOOL), 1);
+        int added = 0;
+        for (int i = 0; i < plan->nblocks; i++) {
+            const struct ss_block *b = &plan->block[i];
+            if (b->kind != SS_BLOCK_CONV)
+                continue;
+            int last = b->residual >= 0, shortcut = strstr(b->name, "downsample") != NULL;
+            ck_assert_msg(b->bn >= 0 && b->relu == !(last || shortcut) && b->relu_out == last, "%s",
+                          b->name);
+            added += last;
+        }
+        ck_assert_int_eq(added, 16);
+        ss_plan_destroy(plan);
+    }
     ss_graph_destroy(g);
 }
 END_TEST
@@ -726,19 +779,25 @@ END_TEST
 
 START_TEST(pools_on_device)
 {
-    struct ss_plan *plan;
-    struct ss_plan_options options = defaults;
-    struct ss_graph *g = wideresnet("8,16,24,32");
-    on_device(&options, SS_DTYPE_F16);
-    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
-    int fused = 0;
-    for (int b = 0; b < plan->nblocks; b++) {
-        ck_assert_int_ne(plan->block[b].kind, SS_BLOCK_MAXPOOL);
-        fused += plan->block[b].pool == 2;
+    static const struct {
+        const char *name, *width;
+        int pools;
+    } with[] = {{"wideresnet", "8,16,24,32", 2}, {"vgg11_bn", "8,12,16,20,24,30", 5}};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        struct ss_plan *plan;
+        struct ss_plan_options options = defaults;
+        struct ss_graph *g = build_model(with[i].name, with[i].width, 32);
+        on_device(&options, SS_DTYPE_F16);
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        int fused = 0;
+        for (int b = 0; b < plan->nblocks; b++) {
+            ck_assert_int_ne(plan->block[b].kind, SS_BLOCK_MAXPOOL);
+            fused += plan->block[b].pool == 2;
+        }
+        ck_assert_int_eq(fused, with[i].pools);
+        ss_plan_destroy(plan);
+        ss_graph_destroy(g);
     }
-    ck_assert_int_eq(fused, 2);
-    ss_plan_destroy(plan);
-    ss_graph_destroy(g);
 }
 END_TEST
 
@@ -764,8 +823,9 @@ int main(void)
     tcase_add_loop_test(t, golden, 0, sizeof recorded / sizeof *recorded);
     tcase_add_test(t, print_fails);
     tcase_add_loop_test(t, invariants, 0, TEST_GRAPHS);
-    tcase_add_test(t, invariants_wideresnet);
+    tcase_add_loop_test(t, invariants_models, 0, sizeof models / sizeof *models);
     tcase_add_test(t, fusion);
+    tcase_add_test(t, fusion_of_resnet50);
     tcase_add_test(t, options_refused);
     tcase_add_test(t, images_on_device);
     tcase_add_test(t, pools_on_device);
