@@ -1,14 +1,17 @@
-check_PROGRAMS += tests/parity_compare
+check_PROGRAMS += tests/parity_compare tests/init_moments
 tests_parity_compare_SOURCES = tests/parity_compare.c
 tests_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
+tests_init_moments_SOURCES = tests/init_moments.c
+tests_init_moments_LDADD = libstarstep.la -lm
 
 if HAVE_DNNL
-TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh
+TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh tests/test_init.sh
 endif
 
 EXTRA_DIST += \
 	tests/test_parity.sh \
 	tests/test_parity_torchvision.sh \
+	tests/test_init.sh \
 	tests/reference/cifar100.py \
 	tests/reference/record.py \
 	tests/reference/record_torchvision.py \
