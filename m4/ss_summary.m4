@@ -22,6 +22,7 @@ $PACKAGE_NAME $PACKAGE_VERSION
   oneDNN           $ss_dnnl_version
   GPUs             $ss_gpus
   hwloc            $ss_hwloc_version
+  libjpeg-turbo    $ss_jpeg_version
   MPI              $ss_ranks
   tests            $ss_tests
   installs below   $prefix

@@ -8,8 +8,10 @@
 #include "data/cifar100.h"
 #include "core/folder.h"
 
+_Static_assert((int)SS_SYNTHETIC_SIDE == (int)SS_CIFAR100_SIDE, "samples are records of CIFAR-100");
+
 enum {
-    SIDE = SS_CIFAR100_SIDE,
+    SIDE = SS_SYNTHETIC_SIDE,
     GRID = 4, /* knots of a pattern per side; one wave is at least two of them */
     CELL = SIDE / GRID,
     MAX_SHIFT = 5,      /* pixels, either way */
@@ -73,6 +75,29 @@ static void draw_image(struct ss_rng *rng, const struct pattern *class_pattern, 
             }
 }
 
+static void draw_class(uint64_t seed, uint32_t class_index, struct pattern *p)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, STREAM_CLASS, class_index);
+    draw_pattern(&rng, p);
+}
+
+static void draw_sample(uint64_t seed, int test, uint32_t sample,
+                        const struct pattern *class_pattern, uint8_t *image)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, test ? STREAM_TEST : STREAM_TRAIN, sample);
+    draw_image(&rng, class_pattern, image);
+}
+
+void ss_synthetic_image(uint64_t seed, uint32_t class_index, int test, uint32_t sample,
+                        uint8_t *image)
+{
+    struct pattern p;
+    draw_class(seed, class_index, &p);
+    draw_sample(seed, test, sample, &p, image);
+}
+
 /* 0, 1, ..., classes-1, 0, 1, ... shuffled. */
 static void draw_labels(uint64_t seed, uint32_t stream, uint32_t classes, uint8_t *labels,
                         uint32_t count)
@@ -103,9 +128,7 @@ static enum ss_status write_split(const char *dir, const char *file, uint64_t se
     enum ss_status status = ss_atomic_open(path, &f);
     for (uint32_t i = 0; i < count && status == SS_OK; i++) {
         uint8_t record[SS_CIFAR100_RECORD] = {labels[i] / 5, labels[i]};
-        struct ss_rng rng;
-        ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, test ? STREAM_TEST : STREAM_TRAIN, i);
-        draw_image(&rng, &patterns[labels[i]], record + 2);
+        draw_sample(seed, test, i, &patterns[labels[i]], record + 2);
         status = ss_atomic_write(f, record, sizeof record);
     }
     free(labels);
@@ -129,11 +152,8 @@ enum ss_status ss_synthetic_cifar100(const char *dir, const struct ss_synthetic 
     struct pattern *patterns = malloc(what->classes * sizeof *patterns);
     if (!patterns)
         return ss_fail_memory("class patterns", what->classes * sizeof *patterns);
-    for (uint32_t k = 0; k < what->classes; k++) {
-        struct ss_rng rng;
-        ss_rng_open(&rng, what->seed, SS_RNG_SYNTHETIC, STREAM_CLASS, k);
-        draw_pattern(&rng, &patterns[k]);
-    }
+    for (uint32_t k = 0; k < what->classes; k++)
+        draw_class(what->seed, k, &patterns[k]);
     struct ss_atomic_file *train = NULL, *test = NULL;
     enum ss_status status = ss_folder_make(dir);
     if (status == SS_OK)

@@ -21,4 +21,11 @@ enum { SS_SYNTHETIC_MAX = 1000000 };
  * Errors: SS_ERR_INVALID, SS_ERR_IO. */
 enum ss_status ss_synthetic_cifar100(const char *dir, const struct ss_synthetic *what);
 
+enum { SS_SYNTHETIC_SIDE = 32 };
+
+/* One such sample of any class, as (3, SS_SYNTHETIC_SIDE, SS_SYNTHETIC_SIDE) bytes: a function of
+ * its arguments. */
+void ss_synthetic_image(uint64_t seed, uint32_t class_index, int test, uint32_t sample,
+                        uint8_t *image);
+
 #endif

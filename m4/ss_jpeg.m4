@@ -1,0 +1,14 @@
+# SS_JPEG: libjpeg-turbo, to read pictures. Sets JPEG_CFLAGS, JPEG_LIBS and, for the summary,
+# ss_jpeg_version. The IJG's own library has a module file of the same name, but no decoding of parts of
+# a picture.
+AC_DEFUN([SS_JPEG], [
+    SS_ARG_WITH([jpeg], [libjpeg-turbo 1.5 or later; required])
+    m4_define([ss_jpeg_message],
+        [libjpeg-turbo 1.5 or later is required and was not found (Debian package libjpeg62-turbo-dev, Spack spec libjpeg-turbo, Guix package libjpeg-turbo, or module load libjpeg-turbo).])
+    SS_PKG([jpeg], [JPEG], [libjpeg], [1.5], [required], [ss_jpeg_message])
+    ss_libs=$LIBS
+    LIBS="$JPEG_LIBS $LIBS"
+    AC_CHECK_FUNC([jpeg_crop_scanline], [], [AC_MSG_ERROR([ss_jpeg_message
+    A libjpeg $ss_jpeg_version is there, which is not libjpeg-turbo.])])
+    LIBS=$ss_libs
+])

@@ -1,0 +1,74 @@
+/* Pictures in folders: which files a data set has, in which order, and their labels.
+ *
+ * Two layouts are known, by what DIR holds:
+ *   plain         DIR/train/CLASS/.../FILE and DIR/val/CLASS/.../FILE, as torchvision's ImageFolder
+ *   TinyImageNet  DIR/wnids.txt (the classes), words.txt (what they mean), train/WNID/images/FILE,
+ *                 val/images/FILE with val/val_annotations.txt; a val folder that somebody has
+ * sorted into class folders is read as a plain one. In both, class k is the k-th folder of train in
+ * the order of bytes, so that labels are ImageFolder's. Files are in ImageFolder's order: by class,
+ * then by folder, then by name; those of TinyImageNet's val/images by name. Files are JPEG: .jpg or
+ * .jpeg in small or capital letters. */
+#ifndef SS_DATA_IMAGEFOLDER_H
+#define SS_DATA_IMAGEFOLDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+#include "data/dataset.h"
+
+enum { SS_IMAGEFOLDER_MAX_CLASSES = 65536 };
+
+struct ss_imagefolder {
+    char root[4096]; /* DIR/train or DIR/val */
+    size_t count;    /* files, at least 1 */
+    int classes;     /* labels are 0 .. classes-1 */
+    /* Hash of the class names and of every file's name, size and label; not of contents and dates.
+     * Two ranks whose fingerprints differ read different data. */
+    uint64_t fingerprint;
+    /* private */
+    struct ss_imagefolder_entry *entries;
+    size_t room;
+    char *text; /* all names, one after the other; entries and classes say where theirs begins */
+    size_t text_used, text_room;
+    size_t *class_names, *class_words; /* words: 0 where there are none */
+};
+
+struct ss_imagefolder_entry {
+    size_t name; /* below root; where it begins in `text` */
+    uint64_t size;
+    int label;
+};
+
+/* List a split: train, or val for SS_SPLIT_TEST. Every file is looked up (it must be a regular,
+ * readable file that is not empty), none is opened.
+ * Errors: SS_ERR_IO (a folder or file that is missing or not readable), SS_ERR_FORMAT (a class
+ * without files; classes of val that train lacks, or the other way round; an unknown wnid or a file
+ * named twice in val_annotations.txt; pictures that are not JPEG), SS_ERR_MEMORY. The caller closes
+ * it. */
+enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
+                                   struct ss_imagefolder **out);
+void ss_imagefolder_close(struct ss_imagefolder *folder); /* NULL is fine */
+
+/* File i: its name below root, and its label. They live as long as the folder. */
+const char *ss_imagefolder_name(const struct ss_imagefolder *folder, size_t i);
+static inline int ss_imagefolder_label(const struct ss_imagefolder *f, size_t i)
+{
+    return f->entries[i].label;
+}
+
+/* The name of a class's folder ("n01443537"), and what it means ("goldfish, ...") or NULL. */
+const char *ss_imagefolder_class(const struct ss_imagefolder *folder, int label);
+const char *ss_imagefolder_words(const struct ss_imagefolder *folder, int label);
+
+/* A file's bytes; one per thread, used again for the next file. Begins as {0}. */
+struct ss_image_file {
+    char path[4096 + 512];
+    uint8_t *bytes;
+    size_t size, room;
+};
+
+/* Read file i whole. Errors: SS_ERR_IO, SS_ERR_MEMORY. The caller frees file->bytes at the end. */
+enum ss_status ss_imagefolder_read(const struct ss_imagefolder *folder, size_t i,
+                                   struct ss_image_file *file);
+
+#endif

@@ -1,0 +1,182 @@
+#include "data/imagefolder_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "core/folder.h"
+#include "core/log.h"
+
+enum { MAX_DEPTH = 16 }; /* of folders in a class; links may go round in circles */
+
+static int is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int ends_with_any(const char *name, const char *const *endings)
+{
+    const char *dot = strrchr(name, '.');
+    for (; dot && *endings; endings++)
+        if (!strcasecmp(dot, *endings))
+            return 1;
+    return 0;
+}
+
+static int is_jpeg(const char *name)
+{
+    static const char *const endings[] = {".jpg", ".jpeg", NULL};
+    return ends_with_any(name, endings);
+}
+
+/* Read by torchvision and not here. */
+static int is_other_picture(const char *name)
+{
+    static const char *const endings[] = {".png", ".ppm",  ".bmp",  ".pgm",
+                                          ".tif", ".tiff", ".webp", NULL};
+    return ends_with_any(name, endings);
+}
+
+static enum ss_status open_folder(const char *path, DIR **out)
+{
+    *out = opendir(path);
+    if (!*out)
+        return ss_fail(SS_ERR_IO,
+                       "%s: cannot list this folder: %s; a data set of pictures has folders train/ "
+                       "and val/ with one folder for each class, or TinyImageNet's layout",
+                       path, strerror(errno));
+    return SS_OK;
+}
+
+/* The next entry but . and ..; NULL at the end, or with *status set. */
+static const char *next_entry(DIR *d, const char *path, enum ss_status *status)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *e = readdir(d);
+        if (!e) {
+            *status =
+                errno ? ss_fail(SS_ERR_IO, "%s: cannot list this folder: %s", path, strerror(errno))
+                      : SS_OK;
+            return NULL;
+        }
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            return e->d_name;
+    }
+}
+
+static int compare_names(const void *a, const void *b, void *text)
+{
+    return strcmp((char *)text + *(const size_t *)a, (char *)text + *(const size_t *)b);
+}
+
+static enum ss_status add_class(struct ss_imagefolder *f, const char *path, const char *name)
+{
+    char sub[sizeof f->root];
+    SS_TRY(ss_folder_join(sub, sizeof sub, path, name));
+    if (!is_folder(sub))
+        return SS_OK;
+    if (f->classes == SS_IMAGEFOLDER_MAX_CLASSES)
+        return ss_fail(SS_ERR_FORMAT, "%s: more than %d classes", path, SS_IMAGEFOLDER_MAX_CLASSES);
+    return imagefolder_keep(f, name, strlen(name), &f->class_names[f->classes++]);
+}
+
+enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *dir)
+{
+    char path[sizeof f->root];
+    SS_TRY(ss_folder_join(path, sizeof path, dir, "train"));
+    f->class_names = calloc(SS_IMAGEFOLDER_MAX_CLASSES, sizeof *f->class_names);
+    f->class_words = calloc(SS_IMAGEFOLDER_MAX_CLASSES, sizeof *f->class_words);
+    if (!f->class_names || !f->class_words)
+        return ss_fail_memory("class names", SS_IMAGEFOLDER_MAX_CLASSES * sizeof *f->class_names);
+    DIR *d;
+    SS_TRY(open_folder(path, &d));
+    enum ss_status status = SS_OK;
+    const char *name;
+    while (status == SS_OK && (name = next_entry(d, path, &status)) != NULL)
+        status = add_class(f, path, name);
+    closedir(d);
+    if (status == SS_OK && f->classes == 0)
+        status =
+            ss_fail(SS_ERR_FORMAT, "%s: holds no folder; there must be one for each class", path);
+    if (status == SS_OK)
+        qsort_r(f->class_names, (size_t)f->classes, sizeof *f->class_names, compare_names, f->text);
+    return status;
+}
+
+static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, int label,
+                                  int depth);
+
+/* `name` is below root. */
+static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int label, int depth)
+{
+    if (is_jpeg(name))
+        return imagefolder_add(f, name, label);
+    if (is_other_picture(name))
+        return ss_fail(SS_ERR_FORMAT, "%s/%s: only JPEG files can be read; convert or remove it",
+                       f->root, name);
+    char path[sizeof f->root];
+    SS_TRY(ss_folder_join(path, sizeof path, f->root, name));
+    return is_folder(path) ? scan_folder(f, name, label, depth + 1) : SS_OK;
+}
+
+static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, int label, int depth)
+{
+    char path[sizeof f->root];
+    SS_TRY(ss_folder_join(path, sizeof path, f->root, below));
+    if (depth > MAX_DEPTH)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: more than %d folders in one another; a link in a circle?", path,
+                       MAX_DEPTH);
+    DIR *d;
+    SS_TRY(open_folder(path, &d));
+    enum ss_status status = SS_OK;
+    const char *name;
+    while (status == SS_OK && (name = next_entry(d, path, &status)) != NULL) {
+        char sub[sizeof path];
+        status = ss_folder_join(sub, sizeof sub, below, name);
+        if (status == SS_OK)
+            status = scan_entry(f, sub, label, depth);
+    }
+    closedir(d);
+    return status;
+}
+
+/* Every folder of root is a class of train. */
+static enum ss_status check_folders(const struct ss_imagefolder *f)
+{
+    DIR *d;
+    SS_TRY(open_folder(f->root, &d));
+    enum ss_status status = SS_OK;
+    const char *name;
+    while (status == SS_OK && (name = next_entry(d, f->root, &status)) != NULL) {
+        char path[sizeof f->root];
+        status = ss_folder_join(path, sizeof path, f->root, name);
+        if (status == SS_OK && is_folder(path) && imagefolder_find_class(f, name) < 0)
+            status = ss_fail(SS_ERR_FORMAT,
+                             "%s: this class has no folder in train/, so it has no label", path);
+    }
+    closedir(d);
+    return status;
+}
+
+enum ss_status imagefolder_scan_files(struct ss_imagefolder *f)
+{
+    SS_TRY(check_folders(f));
+    for (int k = 0; k < f->classes; k++) {
+        char name[512];
+        int length = snprintf(name, sizeof name, "%s", ss_imagefolder_class(f, k));
+        if (length < 0 || (size_t)length >= sizeof name)
+            return ss_fail(SS_ERR_FORMAT, "%s: the name of a class is too long", f->root);
+        size_t before = f->count;
+        SS_TRY(scan_folder(f, name, k, 0));
+        if (f->count == before)
+            return ss_fail(SS_ERR_FORMAT, "%s/%s: the class has no JPEG file", f->root, name);
+    }
+    return SS_OK;
+}

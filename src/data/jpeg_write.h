@@ -1,0 +1,21 @@
+/* Write a picture as a JPEG file, for generated data sets and tests. */
+#ifndef SS_DATA_JPEG_WRITE_H
+#define SS_DATA_JPEG_WRITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+
+struct ss_jpeg_how {
+    int quality; /* 1 .. 100 */
+    int grey;    /* one channel: the mean of red, green and blue, as libjpeg weighs them */
+    int progressive;
+    int full_colour; /* 4:4:4; else the colour has half the resolution, 4:2:0 */
+};
+
+/* rgb is (height, width, 3). Errors: SS_ERR_INVALID (sizes, quality), SS_ERR_IO, SS_ERR_MEMORY,
+ * SS_ERR_LIBRARY. After an error there may be a part of the file. */
+enum ss_status ss_jpeg_write(const char *path, const uint8_t *rgb, int width, int height,
+                             const struct ss_jpeg_how *how);
+
+#endif
