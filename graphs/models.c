@@ -1,6 +1,7 @@
 #include "graphs/models.h"
 #include "core/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -14,7 +15,12 @@ static const struct {
 
 const char *ss_model_names(void)
 {
-    return "wideresnet, resnet50, vgg11_bn";
+    static char names[256];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 models[i].name);
+    return names;
 }
 
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,

@@ -1,5 +1,22 @@
-/* The models that `--model` names. A new model is one file here, one line in models.c and one in
- * local.mk. */
+/* The models that `--model` names.
+ *
+ * To add one whose layers graph.h has:
+ *   1. A file here: a function like those below that calls ss_input(), the layers, and at the
+ *      end ss_softmax_cross_entropy(). Names are those of the PyTorch model's state_dict; a
+ *      Sequential numbers layers without parameters too (vgg.c). ss_conv_init() and
+ *      ss_linear_init() say how the layers behind them start. The graph keeps the first
+ *      mistake: nothing needs a check.
+ *   2. Its declaration below, a line in the table of models.c and one in local.mk.
+ *   3. In tests/reference: the PyTorch model with its widths as arguments
+ *      (torchvision_models.py), and a line in record_torchvision.py, which then records the
+ *      full model's names and a few steps of a narrow one. Widths that are no multiples of 8
+ *      find more.
+ *   4. A line each in test_graph.c (names), test_plan.c (what every plan must hold, what is
+ *      fused), test_init.sh (initial values) and test_parity_torchvision.sh (the recorded
+ *      steps); the recorded files in tests/parity.mk.
+ *
+ * `starstep plan --model NAME` shows what became of the layers. Nothing else knows the model:
+ * not the lowering, not the kernels, not the training loop. */
 #ifndef SS_GRAPHS_MODELS_H
 #define SS_GRAPHS_MODELS_H
 
@@ -7,7 +24,7 @@
 
 struct ss_model_options {
     const char *width; /* --width as given; NULL: the model's own widths */
-    float dropout;     /* negative: the model's own */
+    float dropout;     /* negative: the model's own; models without dropout have none to change */
     int classes;
     int channels, height, width_px; /* of one image */
 };
