@@ -114,6 +114,7 @@ each_fault() {
     late "late metrics" $metrics
     broken "metrics fail" $metrics fail 'step [1-4], .*: NCCL on .*: ncclAllReduce(.*) fails'
     broken "metrics hang" $metrics hang "step 2, metrics: .*$waited"
+    broken "metrics come out wrong" $metrics corrupt:0 'sum of the losses of 4 steps up to step 4 differs: '
 
     late "late end" finalize
     broken "the end hangs" finalize hang "end of NCCL: .*$waited"

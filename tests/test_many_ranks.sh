@@ -104,7 +104,7 @@ cpu_ms() {
     awk -v hz="$(getconf CLK_TCK)" '{ print int(($12 + $13) * 1000 / hz) }' <<<"$fields"
 }
 
-# A rank that waits for another, which is stopped: not 1000 ms of every second.
+# A rank that waits for another, which is stopped: not 1000 ms of every second, as polling takes.
 rm -f "$work/log"
 "$MPIEXEC" -n 2 "$STARSTEP" train --data-dir "$work/data" --width 1,1,1,1 --per-rank-batch-size 1 --epochs 100000 \
     --target-accuracy 2 --threads 1 --workers 1 --timeout 60 --log-json "$work/log" >"$work/out" 2>"$work/err" </dev/null &
@@ -117,7 +117,7 @@ if wait_until 60 has_steps "$work/log" 8; then
     sleep 3
     used=$(($(cpu_ms "${ranks[0]}") - before)) passed_ms=$((($(now) - begin) / 1000000))
     kill -CONT "${ranks[1]}"
-    check "a rank that waits for another uses $used ms of $passed_ms" [ $((used * 4)) -lt $passed_ms ]
+    check "a rank that waits for another uses $used ms of $passed_ms" [ $((used * 2)) -lt $passed_ms ]
     kill -TERM "${ranks[1]}"
 else
     fail "two ranks: no steps"

@@ -137,10 +137,21 @@ void run_item(struct item *it)
 }
 
 /* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread
- * that works. Where that may not be changed (only root may go up), everything is just slower. */
+ * that works. So the process steps back when it begins, and streams, but no further, step up again:
+ * above other programs they would starve the kernel's own threads. Where that may not be done (only
+ * root may go up), everything is just slower. */
+const int STEP_BACK = 10;
+int own_priority;
+
+__attribute__((constructor)) void step_back()
+{
+    own_priority = getpriority(PRIO_PROCESS, 0);
+    (void)setpriority(PRIO_PROCESS, 0, own_priority + STEP_BACK);
+}
+
 void prefer_this_thread()
 {
-    (void)setpriority(PRIO_PROCESS, 0, -15);
+    (void)setpriority(PRIO_PROCESS, 0, own_priority);
 }
 
 void stream_main(std::shared_ptr<CUstream_st> s)
