@@ -14,9 +14,9 @@ tests_test_resize_SOURCES = tests/test_resize.c tests/data_common.h tests/data_i
 tests_test_resize_LDADD = $(TEST_LIBS) -lm
 tests_test_imagefolder_SOURCES = tests/test_imagefolder.c tests/data_common.h
 tests_test_imagefolder_LDADD = $(TEST_LIBS)
-TESTS += tests/test_jpeg tests/test_resize tests/test_imagefolder
+TESTS += tests/test_jpeg tests/test_resize tests/test_imagefolder tests/test_data_pictures.sh
 
-EXTRA_DIST += tests/reference/record_images.py \
+EXTRA_DIST += tests/test_data_pictures.sh tests/reference/record_images.py \
 	tests/reference/images/box0.ppm \
 	tests/reference/images/box1.ppm \
 	tests/reference/images/c420.jpg \

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/log.h"
@@ -10,12 +11,15 @@
 #include "data/convert.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
+#include "data/imagefolder.h"
+#include "data/jpeg.h"
+#include "data/make_tinyimagenet.h"
 #include "data/synthetic.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 struct verb {
-    const char *name, *command, *about;
+    const char *name, *command, *data_set, *about;
     int (*run)(int argc, char **argv);
 };
 
@@ -24,7 +28,8 @@ static int parse(const struct verb *verb, const struct ss_option *options, int a
 {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            printf("usage: starstep %s cifar100 [options]\n%s\n\n", verb->command, verb->about);
+            printf("usage: starstep %s %s [options]\n%s\n\n", verb->command, verb->data_set,
+                   verb->about);
             ss_options_print(stdout, options);
             return EXIT_OK;
         }
@@ -44,18 +49,28 @@ static int run_make(int argc, char **argv);
 static int run_convert(int argc, char **argv);
 static int run_fetch(int argc, char **argv);
 static int run_check(int argc, char **argv);
+static int run_make_tiny(int argc, char **argv);
+static int run_check_tiny(int argc, char **argv);
 
-enum { MAKE, CONVERT, FETCH, CHECK, VERBS };
+enum { MAKE, CONVERT, FETCH, CHECK, MAKE_TINY, CHECK_TINY, VERBS };
 static const struct verb verbs[VERBS] = {
-    [MAKE] = {"make", "data make", "Generate a small learnable data set in CIFAR-100's format.",
-              run_make},
-    [CONVERT] = {"convert", "data convert",
+    [MAKE] = {"make", "data make", "cifar100",
+              "Generate a small learnable data set in CIFAR-100's format.", run_make},
+    [CONVERT] = {"convert", "data convert", "cifar100",
                  "Convert CIFAR-100's Python version (as torchvision keeps it) to train.bin and "
                  "test.bin.",
                  run_convert},
-    [FETCH] = {"fetch", "data fetch", "Download CIFAR-100 with curl or wget and check it.",
-               run_fetch},
-    [CHECK] = {"check", "data check", "Check a data set and print what it holds.", run_check},
+    [FETCH] = {"fetch", "data fetch", "cifar100",
+               "Download CIFAR-100 with curl or wget and check it.", run_fetch},
+    [CHECK] = {"check", "data check", "cifar100", "Check a data set and print what it holds.",
+               run_check},
+    [MAKE_TINY] = {"make", "data make", "tinyimagenet",
+                   "Generate a small learnable data set of JPEG files in TinyImageNet's layout.",
+                   run_make_tiny},
+    [CHECK_TINY] = {"check", "data check", "tinyimagenet",
+                    "Check a data set of JPEG files (TinyImageNet's layout, or a folder for each "
+                    "class) and print what it holds.",
+                    run_check_tiny},
 };
 
 static int run_make(int argc, char **argv)
@@ -160,12 +175,99 @@ static int run_check(int argc, char **argv)
     return EXIT_OK;
 }
 
+static int run_make_tiny(int argc, char **argv)
+{
+    const char *out = NULL;
+    long train = 2000, val = 500, classes = 10, seed = 0;
+    const struct ss_option options[] = {
+        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where the folders train and val go"},
+        {"train", SS_OPT_INT, &train, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "training pictures"},
+        {"val", SS_OPT_INT, &val, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "validation pictures"},
+        {"classes", SS_OPT_INT, &classes, 1, SS_MAKE_TINYIMAGENET_CLASSES, "N",
+         "labels are 0 to N-1"},
+        {"seed", SS_OPT_INT, &seed, 0, INT_MAX, "N", "equal seeds give equal data"},
+        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+    };
+    int code = parse(&verbs[MAKE_TINY], options, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!need(argv[0], "out", out))
+        return EXIT_USAGE;
+    struct ss_make_tinyimagenet what = {.classes = (uint32_t)classes,
+                                        .train = (uint32_t)train,
+                                        .val = (uint32_t)val,
+                                        .seed = (uint64_t)seed};
+    if (ss_make_tinyimagenet(out, &what) != SS_OK)
+        return EXIT_FAILED;
+    printf("%s: %ld training and %ld validation pictures of %ld classes\n", out, train, val,
+           classes);
+    return EXIT_OK;
+}
+
+/* Each damaged file has its line; libjpeg's warnings are no damage. */
+static enum ss_status decode_all(const struct ss_imagefolder *f)
+{
+    struct ss_jpeg *jpeg;
+    struct ss_image_file file = {.bytes = NULL};
+    SS_TRY(ss_jpeg_open(&jpeg));
+    enum ss_status result = SS_OK;
+    for (size_t i = 0; i < f->count; i++) {
+        struct ss_jpeg_pixels pixels;
+        int width, height;
+        enum ss_status status = ss_imagefolder_read(f, i, &file);
+        if (status == SS_OK)
+            status = ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &width, &height);
+        if (status == SS_OK)
+            status = ss_jpeg_decode(jpeg, NULL, 1, &pixels);
+        if (status == SS_OK && ss_jpeg_warning(jpeg))
+            ss_warn("%s: %s", file.path, ss_jpeg_warning(jpeg));
+        if (status != SS_OK)
+            result = status;
+    }
+    free(file.bytes);
+    ss_jpeg_close(jpeg);
+    return result;
+}
+
+static enum ss_status print_folder(const char *dir, enum ss_split split, const char *name,
+                                   int decode)
+{
+    struct ss_imagefolder *f;
+    SS_TRY(ss_imagefolder_open(dir, split, &f));
+    printf("%s: %zu JPEG files of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
+           f->classes, f->fingerprint);
+    enum ss_status status = decode ? decode_all(f) : SS_OK;
+    ss_imagefolder_close(f);
+    return status;
+}
+
+static int run_check_tiny(int argc, char **argv)
+{
+    const char *dir = NULL;
+    int decode = 0;
+    const struct ss_option options[] = {
+        {"data-dir", SS_OPT_STRING, &dir, 0, 0, "DIR", "folder with train and val"},
+        {"decode", SS_OPT_FLAG, &decode, 0, 0, NULL, "decode every picture too"},
+        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+    };
+    int code = parse(&verbs[CHECK_TINY], options, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!need(argv[0], "data-dir", dir))
+        return EXIT_USAGE;
+    enum ss_status train = print_folder(dir, SS_SPLIT_TRAIN, "train", decode);
+    if (train != SS_OK && !decode)
+        return EXIT_FAILED;
+    enum ss_status val = print_folder(dir, SS_SPLIT_TEST, "val", decode);
+    return train == SS_OK && val == SS_OK ? EXIT_OK : EXIT_FAILED;
+}
+
 static void usage(FILE *out)
 {
-    fprintf(out, "usage: starstep data VERB cifar100 [options]\n\n");
+    fprintf(out, "usage: starstep data VERB DATA-SET [options]\n\n");
     for (int i = 0; i < VERBS; i++)
-        fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].about);
-    fprintf(out, "\nstarstep data VERB --help lists the options.\n");
+        fprintf(out, "  %-8s %-13s %s\n", verbs[i].name, verbs[i].data_set, verbs[i].about);
+    fprintf(out, "\nstarstep data VERB DATA-SET --help lists the options.\n");
 }
 
 int ss_cmd_data(int argc, char **argv)
@@ -180,18 +282,28 @@ int ss_cmd_data(int argc, char **argv)
     }
     const struct verb *verb = NULL;
     for (int i = 0; i < VERBS; i++)
-        if (!strcmp(argv[1], verbs[i].name))
+        if (!verb && !strcmp(argv[1], verbs[i].name))
             verb = &verbs[i];
     if (!verb) {
         ss_fail(SS_ERR_INVALID, "data: unknown verb \"%s\"; see starstep data --help", argv[1]);
         return EXIT_USAGE;
     }
     int named = argc >= 3 && argv[2][0] != '-';
-    if (named && strcmp(argv[2], "cifar100") != 0) {
-        ss_fail(SS_ERR_INVALID, "%s: unknown data set \"%s\"; only cifar100 is known",
-                verb->command, argv[2]);
+    const struct verb *chosen = named ? NULL : verb;
+    char known[64] = "";
+    for (int i = 0; named && i < VERBS; i++) {
+        if (strcmp(argv[1], verbs[i].name) != 0)
+            continue;
+        if (!strcmp(argv[2], verbs[i].data_set))
+            chosen = &verbs[i];
+        strcat(strcat(known, *known ? ", " : ""), verbs[i].data_set);
+    }
+    if (!chosen) {
+        ss_fail(SS_ERR_INVALID, "%s: unknown data set \"%s\"; known here: %s", verb->command,
+                argv[2], known);
         return EXIT_USAGE;
     }
+    verb = chosen;
     /* Hand on the options with the command's name in front, for messages. */
     char command[32];
     snprintf(command, sizeof command, "%s", verb->command);
