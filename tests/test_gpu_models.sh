@@ -30,7 +30,7 @@ train() {
         --momentum 0.9 --weight-decay 0.01 --seed 1 --no-shuffle --no-augment --dropout 0 \
         --init "$reference/init.safetensors" --checkpoint-dir "$out" --log-json "$out/log.json" \
         --workers 1 "$@"
-    return $code
+    return "$code"
 }
 
 as_pytorch() {
@@ -65,11 +65,12 @@ for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
     check "$model: a run in fp32" train fp32 --precision fp32
     check "$model, fp32: as PyTorch" as_pytorch fp32
     check "$model, fp32: evaluated" grep -q '"val_loss":' "$work/fp32/log.json"
-    train async --precision fp32 --gpu-mode async --bucket-mb 0.05 --first-bucket-mb 0.01
-    check "$model: asynchronous tasks and small buckets - the same bits" same_bits async fp32
-    train bf16 --precision bf16
+    check "$model: a run with asynchronous tasks and small buckets" \
+        train async --precision fp32 --gpu-mode async --bucket-mb 0.05 --first-bucket-mb 0.01
+    check "$model: the same bits" same_bits async fp32
+    check "$model: a run in bf16" train bf16 --precision bf16
     check "$model: bf16 follows fp32" near bf16 0.03
-    train fp16 --precision fp16 --init-scale 1024
+    check "$model: a run in fp16" train fp16 --precision fp16 --init-scale 1024
     check "$model: fp16 follows fp32" near fp16 0.005
 done
 

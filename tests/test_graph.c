@@ -92,6 +92,8 @@ START_TEST(parameters)
     ck_assert_float_eq(ss_graph_param(g, 2)->init_value, 1);
     ck_assert_float_eq(ss_graph_param(g, 5)->init_value, 1);
     ck_assert_int_eq(ss_graph_value(g, 0)->uses, 1);
+    ck_assert_float_eq(ss_graph_layer(g, 2)->eps, 1e-5f);
+    ck_assert_float_eq(ss_graph_layer(g, 2)->momentum, 0.1f);
 }
 END_TEST
 

@@ -15,7 +15,7 @@ initial() {
     run "$STARSTEP" train --model "$2" --device cpu --width "$3" --data-dir "$work/data" --batch-size 8 \
         --max-steps 1 --epochs 1 --base-lr 0 --momentum 0 --weight-decay 0 --seed "$4" --threads 1 \
         --checkpoint-dir "$work/$1"
-    return $code
+    return "$code"
 }
 
 while read -r model rule widths; do
@@ -27,10 +27,10 @@ vgg11_bn vgg 16,32,64,64,96,256
 wideresnet default 8,16,32,64
 CASES
 
-initial again resnet50 16,32,64,96 5
+check "a second run" initial again resnet50 16,32,64,96 5
 check "the same seed, the same bits" "$COMPARE" --bit-equal \
     "$work/again/latest/model.safetensors" "$work/resnet50/latest/model.safetensors"
-initial other resnet50 16,32,64,96 6
+check "a run of another seed" initial other resnet50 16,32,64,96 6
 check "another seed, other values of the same distribution" \
     "$MOMENTS" resnet "$work/other/latest/model.safetensors"
 # A convolution, and not only the running statistics

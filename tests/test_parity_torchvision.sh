@@ -24,7 +24,7 @@ train() {
         --threads 1 "$@"
     [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
     run "$@"
-    return $code
+    return "$code"
 }
 
 as_pytorch() {
@@ -34,6 +34,11 @@ as_pytorch() {
 
 same_bits() {
     "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+}
+
+# repeat RANKS [OPTION...]: the same bits as the first run on those ranks
+repeat() {
+    train "$1" again "${@:2}" && same_bits again "ranks$1"
 }
 
 # has_evaluation NAME: the comparison skips what the log does not have
@@ -47,14 +52,13 @@ for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
     check "$model: a run on 1 rank" train 1 ranks1
     check "$model, 1 rank: as PyTorch" as_pytorch 1 ranks1
     check "$model, 1 rank: evaluated" has_evaluation ranks1
-    train 1 again --workers 3 --bucket-mb 0.05 --first-bucket-mb 0.01
-    check "$model: 3 load workers and small buckets - the same bits" same_bits again ranks1
+    check "$model: 3 load workers and small buckets - the same bits" \
+        repeat 1 --workers 3 --bucket-mb 0.05 --first-bucket-mb 0.01
     if have_ranks; then
         check "$model: a run on 2 ranks" train 2 ranks2
         check "$model, 2 ranks: as DistributedDataParallel" as_pytorch 2 ranks2
         check "$model, 2 ranks: evaluated" has_evaluation ranks2
-        train 2 again
-        check "$model, 2 ranks: a second run - the same bits" same_bits again ranks2
+        check "$model, 2 ranks: a second run - the same bits" repeat 2
     else
         echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
     fi
