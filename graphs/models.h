@@ -11,7 +11,7 @@
  *      (torchvision_models.py), and a line in record_torchvision.py, which then records the
  *      full model's names and a few steps of a narrow one. Widths that are no multiples of 8
  *      find more.
- *   4. A line each in test_graph.c (names), test_plan.c (what every plan must hold, what is
+ *   4. A line each in test_models.c (names), test_plan.c (what every plan must hold, what is
  *      fused), test_init.sh (initial values) and test_parity_torchvision.sh (the recorded
  *      steps); the recorded files in tests/parity.mk.
  *
