@@ -11,6 +11,7 @@
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
 #include "data/make_tinyimagenet.h"
+#include "data/picture.h"
 
 /* A file with its folders; its content is its name. */
 static void put(const char *name)
@@ -314,6 +315,64 @@ START_TEST(generated)
 }
 END_TEST
 
+/* A file, its picture and its sample: read, decoded, cropped and resized by hand, and by the
+ * loader. */
+START_TEST(samples)
+{
+    enum { OUT = 24, BYTES = 3 * OUT * OUT };
+    struct ss_make_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    struct ss_picture_loader *loader;
+    struct ss_image_file file = {.bytes = NULL};
+    struct ss_jpeg *jpeg;
+    struct ss_resizer *resizer;
+    ck_assert_int_eq(ss_picture_open(&loader), SS_OK);
+    ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
+    ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
+    for (uint32_t k = 0; k < 8 * f->count; k++) {
+        uint32_t i = k / 8;
+        struct ss_picture_how how = {.side = OUT,
+                                     .shorter = k & 1 ? 30 : 0,
+                                     .range = SS_CROP_RANGE,
+                                     .seed = 2,
+                                     .epoch = 9,
+                                     .order = k & 2 ? SS_PIXELS_HWC : SS_PIXELS_CHW,
+                                     .reduced = (k & 4) != 0};
+        uint8_t got[BYTES], want[BYTES];
+        ck_assert_int_eq(ss_picture_load(loader, f, i, &how, got), SS_OK);
+        ck_assert_ptr_null(ss_picture_warning(loader));
+        struct ss_jpeg_pixels pixels;
+        struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, OUT);
+        if (how.shorter)
+            ck_assert_int_eq(ss_crop_centre(SIDE, SIDE, 30, OUT, &crop), SS_OK);
+        int w, h, fits = crop.area.width / 2 >= crop.width && crop.area.height / 2 >= crop.height;
+        ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
+        ck_assert_int_eq(ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &w, &h), SS_OK);
+        ck_assert_int_eq(ss_jpeg_decode(jpeg, &crop.area, how.reduced && fits ? 2 : 1, &pixels),
+                         SS_OK);
+        ck_assert_int_eq(ss_crop_apply(resizer, &crop, &pixels, how.order, want), SS_OK);
+        ck_assert_mem_eq(got, want, BYTES);
+    }
+    uint8_t out[BYTES];
+    struct ss_picture_how how = {.side = OUT, .shorter = 20};
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "shorter side of 20");
+    how.side = 0;
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 0");
+    how.side = 20;
+    char path[256];
+    snprintf(path, sizeof path, "train/%s", ss_imagefolder_name(f, 3));
+    write_file(path, "\xff\xd8\xff", 3);
+    expect_error(ss_picture_load(loader, f, 3, &how, out), SS_ERR_FORMAT, path);
+    ck_assert_int_eq(ss_picture_load(loader, f, 4, &how, out), SS_OK);
+    ss_picture_close(loader);
+    ss_resizer_close(resizer);
+    ss_jpeg_close(jpeg);
+    free(file.bytes);
+    ss_imagefolder_close(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("imagefolder");
@@ -326,6 +385,7 @@ int main(void)
     tcase_add_test(tc, refused_folders);
     tcase_add_test(tc, refused_lists);
     tcase_add_test(tc, generated);
+    tcase_add_test(tc, samples);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

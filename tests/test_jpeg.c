@@ -226,6 +226,8 @@ START_TEST(warning)
     ck_assert_int_eq(decode(b.at, b.size, NULL), SS_OK);
     ck_assert_ptr_nonnull(ss_jpeg_warning(decoder));
     ck_assert_ptr_nonnull(strstr(ss_jpeg_warning(decoder), "premature end"));
+    ck_assert_int_eq(decode(b.at, 1, NULL), SS_ERR_FORMAT);
+    ck_assert_ptr_null(ss_jpeg_warning(decoder));
     free(b.at);
     b = read_reference("c420.jpg");
     ck_assert_int_eq(decode(b.at, b.size, NULL), SS_OK);

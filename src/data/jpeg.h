@@ -64,10 +64,11 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *jpeg, const struct ss_area *need, 
 const char *ss_jpeg_warning(const struct ss_jpeg *jpeg);
 
 /* The reduction at which a crop may be decoded that is resized to out_width x out_height
- * afterwards: the largest of 1, 2, 4, 8 that leaves at least out_width x out_height pixels of it.
- * What is resized then still shrinks or stays, and never grows; libjpeg's reduction averages in the
- * DCT's domain, where the antialiased filter weighs with a triangle. The two results differ by some
- * units of 255. */
+ * afterwards: the largest of 1, 2, 4, 8 that leaves at least out_width x out_height pixels of it,
+ * so that resizing still shrinks it or keeps it. libjpeg's reduction averages in the DCT's domain,
+ * where the antialiased filter weighs with a triangle: on generated pictures of 500 x 375 the
+ * outputs of 64 x 64 differ from those of the whole decoding by less than 1 of 255 in the mean, by
+ * 13 at most. */
 int ss_jpeg_choose_scale(int crop_width, int crop_height, int out_width, int out_height);
 
 #endif

@@ -1,0 +1,39 @@
+/* From a file of an ss_imagefolder to the bytes of a sample: read, decode what the crop needs,
+ * resize.
+ *
+ * One context per thread; nothing is allocated in the steady state. The result depends on the file
+ * and the arguments alone. */
+#ifndef SS_DATA_PICTURE_H
+#define SS_DATA_PICTURE_H
+
+#include "core/status.h"
+#include "data/crop.h"
+#include "data/imagefolder.h"
+
+struct ss_picture_how {
+    int side;    /* the sample is (3, side, side), or (side, side, 3) */
+    int shorter; /* evaluation: Resize(shorter), CenterCrop(side); 0: training's random crop and
+                    flip */
+    struct ss_crop_range range; /* training: SS_CROP_RANGE */
+    uint64_t seed;
+    uint32_t epoch;
+    enum ss_pixel_order order;
+    int reduced; /* decode at ss_jpeg_choose_scale's reduction: faster, not PIL's bits */
+};
+
+struct ss_picture_loader;
+
+enum ss_status ss_picture_open(struct ss_picture_loader **out); /* SS_ERR_MEMORY */
+void ss_picture_close(struct ss_picture_loader *loader);        /* NULL is fine */
+
+/* Write sample i of the folder, 3 * side * side bytes. Errors name the file: SS_ERR_IO,
+ * SS_ERR_FORMAT, SS_ERR_MEMORY; SS_ERR_INVALID for how->side and shorter. */
+enum ss_status ss_picture_load(struct ss_picture_loader *loader,
+                               const struct ss_imagefolder *folder, size_t i,
+                               const struct ss_picture_how *how, uint8_t *out);
+
+/* The first warning of libjpeg's about the last picture, or NULL: PIL accepts such files silently.
+ */
+const char *ss_picture_warning(const struct ss_picture_loader *loader);
+
+#endif
