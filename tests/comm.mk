@@ -6,11 +6,11 @@ tests_test_comm_watch_SOURCES = tests/test_comm_watch.c
 tests_test_comm_watch_LDADD = $(TEST_LIBS)
 tests_test_comm_loss_SOURCES = tests/test_comm_loss.c
 tests_test_comm_loss_LDADD = $(TEST_LIBS)
-tests_test_comm_tcp_env_SOURCES = tests/test_comm_tcp_env.c
+tests_test_comm_tcp_env_SOURCES = tests/test_comm_tcp_env.c tests/environment.h
 tests_test_comm_tcp_env_LDADD = $(TEST_LIBS)
 tests_test_sha256_SOURCES = tests/test_sha256.c
 tests_test_sha256_LDADD = $(TEST_LIBS)
-tests_comm_tcp_ranks_SOURCES = tests/comm_tcp_ranks.c
+tests_comm_tcp_ranks_SOURCES = tests/comm_tcp_ranks.c tests/ranks_common.h
 tests_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_tcp_stranger_SOURCES = tests/comm_tcp_stranger.c
 tests_comm_tcp_stranger_LDADD = $(TEST_LIBS)
@@ -27,16 +27,16 @@ EXTRA_DIST += tests/test_comm_wire.sh
 
 if HAVE_MPI
 check_PROGRAMS += tests/comm_wire_ranks
-tests_comm_wire_ranks_SOURCES = tests/comm_wire_ranks.c
+tests_comm_wire_ranks_SOURCES = tests/comm_wire_ranks.c tests/ranks_common.h
 tests_comm_wire_ranks_LDADD = $(TEST_LIBS) -lm
 check_PROGRAMS += tests/comm_ranks
-tests_comm_ranks_SOURCES = tests/comm_ranks.c
+tests_comm_ranks_SOURCES = tests/comm_ranks.c tests/ranks_common.h
 tests_comm_ranks_LDADD = $(TEST_LIBS) -lm
 endif
 
 # Ranks of this node, started without MPI
 check_PROGRAMS += tests/test_comm_local tests/launch_ranks
-tests_test_comm_local_SOURCES = tests/test_comm_local.c
+tests_test_comm_local_SOURCES = tests/test_comm_local.c tests/environment.h
 tests_test_comm_local_LDADD = $(TEST_LIBS)
 tests_launch_ranks_SOURCES = tests/launch_ranks.c src/cli/launch.h \
 	src/cli/cmd_launch.c src/cli/launch_signals.c src/cli/launch_start.c src/cli/launch_watch.c

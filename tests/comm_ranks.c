@@ -19,22 +19,10 @@
 #include "comm/comm.h"
 #include "core/log.h"
 #include "core/rng.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            ss_fail(SS_ERR_COMM, "%s:%d: does not hold: %s", __FILE__, __LINE__, #condition);      \
-            return EXIT_FAILURE;                                                                   \
-        }                                                                                          \
-    } while (0)
+#include "tests/ranks_common.h"
 
 static const size_t sizes[] = {1, 7, 1000, 65537, 1000003};
 enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-static void post(void *semaphore)
-{
-    sem_post(semaphore);
-}
 
 static double now_s(void)
 {

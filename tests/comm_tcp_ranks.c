@@ -20,23 +20,11 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            ss_fail(SS_ERR_COMM, "%s:%d: does not hold: %s", __FILE__, __LINE__, #condition);      \
-            return EXIT_FAILURE;                                                                   \
-        }                                                                                          \
-    } while (0)
+#include "tests/ranks_common.h"
 
 /* Below, at and above the size of one frame. */
 static const size_t sizes[] = {0, 1, 7, 1000, 32768, 32769, 300001};
 enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-static void post(void *semaphore)
-{
-    sem_post(semaphore);
-}
 
 static int run_sums(struct ss_comm *comm, size_t n, double *d)
 {

@@ -22,14 +22,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            ss_fail(SS_ERR_COMM, "%s:%d: does not hold: %s", __FILE__, __LINE__, #condition);      \
-            return EXIT_FAILURE;                                                                   \
-        }                                                                                          \
-    } while (0)
+#include "tests/ranks_common.h"
 
 static const size_t sizes[] = {1, 7, 64, 1000, 65537, 1000003};
 enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]), SPECIAL = 4, MOST_DIRECT = 16 };
@@ -58,11 +51,6 @@ int MPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
     if (type == MPI_UINT16_T && flip_mpi)
         flip(out, count);
     return PMPI_Iallreduce(in, out, count, type, op, comm, request);
-}
-
-static void post(void *semaphore)
-{
-    sem_post(semaphore);
 }
 
 static enum ss_status sum(struct ss_comm *comm, float *x, size_t n, enum ss_dtype wire)

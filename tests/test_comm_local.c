@@ -15,32 +15,7 @@
 #include "comm/comm_local.h"
 #include "comm/comm_tcp_door.h"
 #include "core/log.h"
-
-/* Those that a surrounding run of the tests may have set. */
-static void forget(void)
-{
-    static const char *const names[] = {
-        "RANK",          "WORLD_SIZE",           "LOCAL_RANK",         "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",   "MASTER_PORT",          "STARSTEP_LISTEN_FD", "STARSTEP_SECRET",
-        "SLURM_PROCID",  "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",       "SLURM_LOCALID",
-        "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",          "PMI_SIZE",
-        "PMI_RANK",      "MPI_LOCALNRANKS"};
-    ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unsetenv(names[i]);
-}
-
-/* "RANK=3 WORLD_SIZE=8" */
-static void set(const char *variables)
-{
-    char copy[1024], *end = copy;
-    strcpy(copy, variables);
-    for (char *one = strtok_r(copy, " ", &end); one; one = strtok_r(NULL, " ", &end)) {
-        char *value = strchr(one, '=');
-        *value = '\0';
-        setenv(one, value + 1, 1);
-    }
-}
+#include "tests/environment.h"
 
 static const struct {
     const char *variables, *message; /* NULL: alone */

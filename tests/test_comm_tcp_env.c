@@ -11,50 +11,7 @@
 #include "comm/comm_env.h"
 #include "comm/comm_tcp_hello.h"
 #include "core/log.h"
-
-static const char *const names[] = {"RANK",
-                                    "WORLD_SIZE",
-                                    "LOCAL_RANK",
-                                    "LOCAL_WORLD_SIZE",
-                                    "MASTER_ADDR",
-                                    "MASTER_PORT",
-                                    "TORCHELASTIC_USE_AGENT_STORE",
-                                    "SLURM_PROCID",
-                                    "SLURM_NTASKS",
-                                    "SLURM_STEP_NUM_TASKS",
-                                    "SLURM_LOCALID",
-                                    "SLURM_NODEID",
-                                    "SLURM_JOB_ID",
-                                    "SLURM_STEP_ID",
-                                    "SLURM_STEP_NODELIST",
-                                    "SLURM_STEP_RESV_PORTS",
-                                    "SLURM_LAUNCH_NODE_IPADDR",
-                                    "STARSTEP_SECRET",
-                                    "STARSTEP_LISTEN_FD",
-                                    "OMPI_COMM_WORLD_SIZE",
-                                    "PMIX_RANK",
-                                    "PMI_SIZE",
-                                    "PMI_RANK",
-                                    "MPI_LOCALNRANKS"};
-
-static void forget(void)
-{
-    ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unsetenv(names[i]);
-}
-
-/* "RANK=3 WORLD_SIZE=8": set; "RANK=": to nothing. */
-static void set(const char *variables)
-{
-    char copy[1024], *end = copy;
-    strcpy(copy, variables);
-    for (char *one = strtok_r(copy, " ", &end); one; one = strtok_r(NULL, " ", &end)) {
-        char *value = strchr(one, '=');
-        *value = '\0';
-        setenv(one, value + 1, 1);
-    }
-}
+#include "tests/environment.h"
 
 #define TORCH                                                                                      \
     "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 "
