@@ -9,15 +9,10 @@
 #include "codelets/task.h"
 #include "data/dataset.h"
 
-enum { SS_CROP_PADDING = 4 };
-
 struct ss_load_args {
     struct ss_step_args head;
     const struct ss_dataset *dataset;
-    uint64_t seed;
-    uint32_t epoch;
-    int augment;
-    int bytes; /* for a GPU */
+    struct ss_load_how how;
     int count;
     uint32_t sample[]; /* UINT32_MAX: no sample; the label becomes -1 and the image 0 */
 };

@@ -30,7 +30,8 @@ static struct ss_comm *comm;
 static inline void make_data(void)
 {
     struct ss_rng rng;
-    data = (struct ss_dataset){.name = "test",
+    data = (struct ss_dataset){.ops = &ss_record_ops,
+                               .name = "test",
                                .path = "test",
                                .count = IMAGES,
                                .channels = 3,

@@ -29,10 +29,10 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
 {
     struct ss_graph *graph;
     struct ss_plan *plan;
-    int batch;
+    int batch, side = o->image_size ? (int)o->image_size : 32;
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
     struct ss_model_options images = {
-        .classes = (int)a->classes, .channels = 3, .height = 32, .width_px = 32};
+        .classes = (int)a->classes, .channels = 3, .height = side, .width_px = side};
     struct ss_train_device device;
     SS_TRY(ss_train_device(o, &device));
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;

@@ -14,15 +14,6 @@
 #include "data/dataset.h"
 #include "core/folder.h"
 
-void ss_dataset_fill_table(struct ss_dataset *d)
-{
-    /* Operation by operation as torchvision's ToTensor and Normalize, so that values are bit-equal
-     * to theirs. */
-    for (int c = 0; c < 3; c++)
-        for (int b = 0; b < 256; b++)
-            d->normalised[c][b] = ((float)b / 255.0f - d->mean[c]) / d->std[c];
-}
-
 /* FNV-1a (Fowler, Noll, Vo) taken over 8-byte words instead of bytes, with a fold of the high half
  * after each multiplication, which FNV's prime alone never carries down. Every step is a bijection
  * of the state, so a single changed word always changes the result. */
@@ -159,6 +150,7 @@ enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
     if (!d)
         return ss_fail_memory("a data set", sizeof *d);
     static const struct ss_dataset cifar100 = {
+        .ops = &ss_record_ops,
         .name = "cifar100",
         .channels = 3,
         .height = SS_CIFAR100_SIDE,
@@ -188,13 +180,4 @@ enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
     ss_dataset_fill_table(d);
     *out = d;
     return SS_OK;
-}
-
-void ss_dataset_close(struct ss_dataset *dataset)
-{
-    if (!dataset)
-        return;
-    if (dataset->mapping)
-        munmap(dataset->mapping, dataset->mapping_bytes);
-    free(dataset);
 }

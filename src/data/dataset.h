@@ -1,4 +1,5 @@
-/* Image classification data sets held in memory: 8-bit images and labels.
+/* Image classification data sets: 8-bit images and labels, as records in memory (CIFAR-100) or as
+ * JPEG files in folders.
  *
  * Source of the CIFAR-100 binary format: the data set's own page. A record of train.bin or test.bin
  * is <1 byte coarse label 0-19><1 byte fine label 0-99><3072 bytes: 1024 red, 1024 green, 1024
@@ -12,18 +13,40 @@
 
 enum ss_split { SS_SPLIT_TRAIN, SS_SPLIT_TEST };
 
+/* How a sample is wanted. What is drawn depends on (seed, epoch, sample) alone. */
+struct ss_load_how {
+    uint64_t seed;
+    uint32_t epoch;
+    int augment; /* the data set's own training transform; else its evaluation transform */
+    int bytes;   /* (C,H,W) bytes for devices that normalise themselves; else normalised fp32 */
+};
+
+struct ss_dataset;
+struct ss_imagefolder;
+
+struct ss_dataset_ops {
+    enum ss_status (*load)(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
+                           void *out);
+    int (*label)(const struct ss_dataset *d, size_t i);
+    void (*close)(struct ss_dataset *d); /* not d itself */
+};
+extern const struct ss_dataset_ops ss_record_ops; /* images in memory: pad by 4, crop, flip */
+
 struct ss_dataset {
+    const struct ss_dataset_ops *ops;
     char name[32];   /* "cifar100" */
     char path[4096]; /* the file read, for messages */
     size_t count;    /* samples */
     int channels, height, width;
     int classes;           /* labels are 0 .. classes-1 */
     float mean[3], std[3]; /* normalisation, of values scaled to 0..1 */
-    uint64_t fingerprint; /* hash of the whole content: equal on two ranks iff the data are equal */
+    uint64_t fingerprint;  /* of what is read: two ranks whose data differ have others. Of the whole
+                              content; of folders, of all names and sizes */
     /* private */
     const uint8_t *records;
     size_t record_bytes, image_offset, label_offset;
     void *mapping;
+    struct ss_imagefolder *folder;
     size_t mapping_bytes;
     float normalised[3][256]; /* (byte / 255 - mean) / std per channel, see ss_dataset_fill_table */
 };
@@ -35,20 +58,37 @@ struct ss_dataset {
  * The caller closes the data set. */
 enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
                                         struct ss_dataset **out);
+/* JPEG files in folders (imagefolder.h), as samples of (3,side,side): training is
+ * RandomResizedCrop(side) and a flip, evaluation Resize(side * 8 / 7) and CenterCrop(side);
+ * ImageNet's mean and std. Errors: those of ss_imagefolder_open. */
+enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split, int side,
+                                        struct ss_dataset **out);
+/* One of the two, by what the folder holds. side 0: the data set's own (32), or 224. Errors also:
+ * SS_ERR_INVALID for another side than CIFAR-100's. */
+enum ss_status ss_dataset_open(const char *dir, enum ss_split split, int side,
+                               struct ss_dataset **out);
 void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
+
+/* Sample i < count to out; threads may load at the same time. Errors name the file: SS_ERR_IO,
+ * SS_ERR_FORMAT, SS_ERR_MEMORY. */
+static inline enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i,
+                                             const struct ss_load_how *how, void *out)
+{
+    return d->ops->load(d, i, how, out);
+}
+static inline int ss_dataset_label(const struct ss_dataset *d, size_t i)
+{
+    return d->ops->label(d, i);
+}
 
 /* Fill the table of normalised values from mean and std. Opening a data set does it; needed again
  * only after changing them. */
 void ss_dataset_fill_table(struct ss_dataset *dataset);
 
-/* Image i as (C,H,W) bytes, and its label. i < count. The pointer lives as long as the data set. */
+/* Records: image i as (C,H,W) bytes. i < count. The pointer lives as long as the data set. */
 static inline const uint8_t *ss_dataset_image(const struct ss_dataset *d, size_t i)
 {
     return d->records + i * d->record_bytes + d->image_offset;
-}
-static inline int ss_dataset_label(const struct ss_dataset *d, size_t i)
-{
-    return d->records[i * d->record_bytes + d->label_offset];
 }
 
 #endif

@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	src/data/dataset.h src/data/cifar100.c src/data/cifar100.h \
+	src/data/dataset.c src/data/dataset.h src/data/pictures.c src/data/cifar100.c src/data/cifar100.h \
 	src/data/sampler.c src/data/sampler.h \
 	src/data/augment.c src/data/augment.h \
 	src/data/pickle.c src/data/pickle.h src/data/pickle_internal.h \

@@ -172,10 +172,10 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
         return ss_fail_memory("a load task", bytes);
     args->head = *head;
     args->dataset = step->dataset;
-    args->seed = e->options.seed;
-    args->epoch = step->epoch;
-    args->augment = step->augment;
-    args->bytes = e->gpu != NULL;
+    args->how = (struct ss_load_how){.seed = e->options.seed,
+                                     .epoch = step->epoch,
+                                     .augment = step->augment,
+                                     .bytes = e->gpu != NULL};
     args->count = n;
     memcpy(args->sample, step->sample + begin, (size_t)n * sizeof *args->sample);
     enum ss_status status = ss_load_submit(args);

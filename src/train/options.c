@@ -59,6 +59,9 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int 
             (struct ss_option){"per-rank-batch-size", SS_OPT_INT, &o->per_rank_batch_size, 1,
                                1 << 24, "N", "images a step on each rank, instead; 0: not given"});
     n = add(t, n,
+            (struct ss_option){"image-size", SS_OPT_INT, &o->image_size, 0, 4096, "N",
+                               "side of an image in pixels; 0: CIFAR's 32, or 224 of pictures"});
+    n = add(t, n,
             (struct ss_option){"bucket-mb", SS_OPT_FLOAT, &o->bucket_mb, 1e-6, 1e6, "F",
                                "cap of a gradient bucket in MiB"});
     n = add(t, n,
@@ -86,7 +89,7 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
 {
     n = add(t, n,
             (struct ss_option){"data-dir", SS_OPT_STRING, &o->data_dir, 0, 0, "DIR",
-                               "folder with train.bin and test.bin"});
+                               "folder with train.bin and test.bin, or train and val"});
     n = add(t, n,
             (struct ss_option){"init", SS_OPT_STRING, &o->init, 0, 0, "FILE",
                                "start from these weights (safetensors, PyTorch's names)"});

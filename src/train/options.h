@@ -14,6 +14,7 @@ struct ss_train_options {
     const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */
     long epochs, max_steps, lr_step, patience, keep;
+    long image_size; /* 0: the data set's */
     long workers, threads, slots, seed;
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
     double bucket_mb, first_bucket_mb, dropout, timeout;

@@ -71,11 +71,13 @@ static enum ss_status open_data(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
     if (!o->data_dir)
-        return ss_fail(SS_ERR_INVALID,
-                       "--data-dir is missing; name the folder with train.bin and test.bin");
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--data-dir is missing; name the folder with train.bin and test.bin, or with "
+            "train and val");
     if (training)
-        SS_TRY(ss_dataset_open_cifar100(o->data_dir, SS_SPLIT_TRAIN, &s->train));
-    return ss_dataset_open_cifar100(o->data_dir, SS_SPLIT_TEST, &s->test);
+        SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, (int)o->image_size, &s->train));
+    return ss_dataset_open(o->data_dir, SS_SPLIT_TEST, (int)o->image_size, &s->test);
 }
 
 /* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
