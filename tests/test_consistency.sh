@@ -77,6 +77,8 @@ check "a copy of the program elsewhere" [ $code -eq 0 ]
 mixed "$work/changed"
 says "another program" 1 "program differs: rank 0 has [0-9a-f]\{12\} ($program), rank 1 has [0-9a-f]\{12\} ($work/changed) (1 more rank differs from rank 0); install the same build on all nodes$"
 if [ -n "$library" ]; then
+    # A sanitizer wants to be the first library.
+    export ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
     cp "$library" "$work/${library##*/}"
     mixed env LD_PRELOAD="$work/${library##*/}" "$STARSTEP"
     check "a copy of the library elsewhere" [ $code -eq 0 ]

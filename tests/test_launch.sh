@@ -5,6 +5,8 @@
 # Uses tests/launch_ranks and tests/comm_tcp_stranger of the build folder it runs in.
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
+# A rank that is ended by SIGSEGV shall be, and not by a sanitizer's exit.
+export ASAN_OPTIONS="handle_segv=0:$ASAN_OPTIONS"
 ranks=${LAUNCH_RANKS:-./tests/launch_ranks}
 stranger=${COMM_TCP_STRANGER:-./tests/comm_tcp_stranger}
 unset MASTER_ADDR MASTER_PORT STARSTEP_SECRET STARSTEP_LISTEN_FD TORCHELASTIC_USE_AGENT_STORE MPI_LOCALNRANKS
