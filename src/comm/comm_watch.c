@@ -27,14 +27,22 @@ static void add(struct text *text, const char *fmt, ...)
     }
 }
 
+void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t room)
+{
+    if (what && what[0])
+        snprintf(text, room, "%s", what);
+    else if (tag.bucket >= 0)
+        snprintf(text, room, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
+    else
+        snprintf(text, room, "step %llu, metrics", (unsigned long long)tag.step);
+}
+
 static void add_place(struct text *text, const struct ss_beat *beat)
 {
-    if (beat->what[0])
-        add(text, "%s", beat->what);
-    else if (beat->bucket >= 0)
-        add(text, "step %llu, bucket %d", (unsigned long long)beat->step, beat->bucket);
-    else
-        add(text, "step %llu, metrics", (unsigned long long)beat->step);
+    char place[SS_WATCH_WHAT + 32];
+    ss_watch_place(beat->what, (struct ss_comm_tag){beat->step, beat->bucket}, place,
+                   sizeof(place));
+    add(text, "%s", place);
 }
 
 /* A rank counts as silent, and not just late with a beat, after this. */

@@ -4,7 +4,6 @@
 #include "comm/nccl_internal.h"
 
 #include <cuda_runtime.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,11 +89,6 @@ enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during)
     return SS_POLL_FAILED;
 }
 
-static void post(void *semaphore)
-{
-    sem_post(semaphore);
-}
-
 struct waiting {
     struct ss_nccl *nccl;
     const char *what;
@@ -108,15 +102,13 @@ static enum ss_comm_poll poll_ready(void *arg)
 
 enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what)
 {
-    sem_t ready;
-    sem_init(&ready, 0, 0);
-    const struct ss_comm_tag tag = {0, -1};
     struct waiting waiting = {n, what};
-    enum ss_status status =
-        ss_comm_watch(n->control, tag, what, poll_ready, &waiting, post, &ready);
-    while (status == SS_OK && sem_wait(&ready) != 0)
-        ; /* a signal handler ran */
-    sem_destroy(&ready);
+    const struct ss_comm_request request = {.kind = SS_COMM_WATCHED,
+                                            .what = what,
+                                            .tag = {0, -1},
+                                            .poll = poll_ready,
+                                            .poll_arg = &waiting};
+    enum ss_status status = ss_comm_run(n->control, &request);
     if (status != SS_OK)
         atomic_store(&n->failed, 1);
     return status;
@@ -172,12 +164,7 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
     SS_TRY(name_gpu(n->options.device, own, sizeof(own)));
     if (c->rank == 0 && !(all = calloc((size_t)c->size, sizeof(own))))
         return ss_fail_memory("the names of GPUs", (size_t)c->size * sizeof(own));
-    struct ss_comm_request gather = {.kind = SS_COMM_GATHER,
-                                     .data = own,
-                                     .count = sizeof(own),
-                                     .gathered = all,
-                                     .what = "comparison of GPUs"};
-    enum ss_status status = ss_comm_run(c, &gather);
+    enum ss_status status = ss_comm_gather(c, own, sizeof(own), all, "comparison of GPUs");
     if (status == SS_OK && c->rank == 0)
         status = compare_gpus(all, (size_t)c->size);
     free(all);

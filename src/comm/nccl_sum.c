@@ -6,11 +6,11 @@
 
 #include <cuda_runtime.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "codelets/kernels/wire_cpu.h"
+#include "comm/comm_watch.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -155,22 +155,12 @@ static enum ss_status sum(struct ss_nccl *n, void *data, size_t count, ncclDataT
     return settle(n, name, result);
 }
 
-static void name_sum(struct ss_comm_tag tag, const char *what, char *name, size_t room)
-{
-    if (what)
-        snprintf(name, room, "%s", what);
-    else if (tag.bucket >= 0)
-        snprintf(name, room, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
-    else
-        snprintf(name, room, "step %llu, metrics", (unsigned long long)tag.step);
-}
-
 static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
                               struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
     struct ss_nccl_sum *s = NULL;
     SS_TRY(take_sum(n, &s));
-    name_sum(tag, what, s->name, sizeof(s->name));
+    ss_watch_place(what, tag, s->name, sizeof(s->name));
     if (n->control->size == 1) { /* nobody to wait for */
         enum ss_status alone = sum(n, data, count, type, s->name, stream);
         give_back(s);

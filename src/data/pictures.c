@@ -33,7 +33,7 @@ static void make_key(void)
     key_error = pthread_key_create(&key, free_context);
 }
 
-/* The calling thread's, with room for a sample. */
+/* The calling thread's, with room for so many bytes. */
 static enum ss_status find_context(size_t bytes, struct context **out)
 {
     pthread_once(&key_once, make_key);
@@ -74,7 +74,7 @@ static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss
                                            .seed = how->seed,
                                            .epoch = how->epoch,
                                            .order = SS_PIXELS_CHW};
-    SS_TRY(find_context(3 * plane, &c));
+    SS_TRY(find_context(how->bytes ? 0 : 3 * plane, &c));
     uint8_t *pixels = how->bytes ? out : c->pixels;
     SS_TRY(ss_picture_load(c->loader, d->folder, i, &picture, pixels));
     if (how->bytes)
