@@ -1,13 +1,13 @@
 /* A packed cache: the pictures of one split, decoded once, in one file that is mapped.
  *
- * Reading JPEG costs a core more than cutting and resizing: pictures that are read in every epoch are
- * cheaper to keep as pixels. What is kept is what the decoder gives, byte for byte, so that training
- * from a pack and training from the files give the same bits.
+ * Reading JPEG costs a core more than cutting and resizing: pictures that are read in every epoch
+ * are cheaper to keep as pixels. What is kept is what the decoder gives, byte for byte, so that
+ * training from a pack and training from the files give the same bits.
  *
- * A pack belongs to the files that it was made of: their names, sizes, labels and times of change. It
- * is written beside its name and renamed when it is whole and durable, so that a pack is whole or not
- * there. Its index is checked when it is opened, each picture when it is first asked for in a process.
- * The file must not be shortened while it is mapped. */
+ * A pack belongs to the files that it was made of: their names, sizes, labels and times of change.
+ * It is written beside its name and renamed when it is whole and durable, so that a pack is whole
+ * or not there. Its index is checked when it is opened, each picture when it is first asked for in
+ * a process. The file must not be shortened while it is mapped. */
 #ifndef SS_DATA_PACK_H
 #define SS_DATA_PACK_H
 
@@ -18,17 +18,17 @@
 
 struct ss_pack;
 
-/* Map PATH for the files of `folder`, which must outlive it. SS_OK with *out NULL when there is no such
- * file, or when it is to be built again: why (room bytes) then says in a few words what it is ("made of
- * other files", "of another version", "damaged: ..."); "" when it is missing. Errors: SS_ERR_IO (cannot
- * be read), SS_ERR_MEMORY. The caller closes it. */
+/* Map PATH for the files of `folder`, which must outlive it. SS_OK with *out NULL when there is no
+ * such file, or when it is to be built again: why (room bytes) then says in a few words what it is
+ * ("made of other files", "of another version", "damaged: ..."); "" when it is missing. Errors:
+ * SS_ERR_IO (cannot be read), SS_ERR_MEMORY. The caller closes it. */
 enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folder, char *why,
                             size_t room, struct ss_pack **out);
 void ss_pack_close(struct ss_pack *pack); /* NULL is fine */
 
 /* Picture i: all its pixels at scale 1, which live as long as the pack. Threads may ask at the same
- * time. Errors: SS_ERR_FORMAT (names the file in the folder: it was corrupt when the pack was built; or
- * names the pack, the file and what to do: the pixels are damaged). */
+ * time. Errors: SS_ERR_FORMAT (names the file in the folder: it was corrupt when the pack was
+ * built; or names the pack, the file and what to do: the pixels are damaged). */
 enum ss_status ss_pack_pixels(struct ss_pack *pack, size_t i, struct ss_jpeg_pixels *out);
 
 /* How much it holds. */
@@ -38,14 +38,14 @@ size_t ss_pack_corrupt(const struct ss_pack *pack); /* files that could not be d
 /* Building, in portions, so that who builds can say how far it is. */
 struct ss_pack_builder;
 
-/* Begin PATH (its folder is made). threads >= 1 decode. skip_corrupt: files that cannot be decoded are
- * named, counted and marked, else they end the building. Errors: SS_ERR_IO, SS_ERR_MEMORY. The caller
- * ends it with exactly one of commit and abort. */
+/* Begin PATH (its folder is made). threads >= 1 decode. skip_corrupt: files that cannot be decoded
+ * are named, counted and marked, else they end the building. Errors: SS_ERR_IO, SS_ERR_MEMORY. The
+ * caller ends it with exactly one of commit and abort. */
 enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *folder, int threads,
                              int skip_corrupt, struct ss_pack_builder **out);
 /* Decode and write for about so many seconds, or to the end; *done: files so far. The file's bytes
- * depend on the folder alone, not on threads or portions. Errors: those of reading and decoding, which
- * name the file; SS_ERR_IO (disk full). */
+ * depend on the folder alone, not on threads or portions. Errors: those of reading and decoding,
+ * which name the file; SS_ERR_IO (disk full). */
 enum ss_status ss_pack_continue(struct ss_pack_builder *builder, double seconds, size_t *done);
 /* All files are done: make it durable under its name. Frees the builder in every case. */
 enum ss_status ss_pack_commit(struct ss_pack_builder *builder);

@@ -1,7 +1,8 @@
 /* Scalars as a TensorBoard event file.
  *
- * A file of records: length (8 bytes, little endian), masked CRC-32C of the length (4), an Event message
- * in protocol buffers' encoding, masked CRC-32C of the message (4). The first record names the version
+ * A file of records: length (8 bytes, little endian), masked CRC-32C of the length (4), an Event
+ * message in protocol buffers' encoding, masked CRC-32C of the message (4). The first record names
+ * the version
  * ("brain.Event:2"). Sources: TensorFlow's record_writer and event.proto, summary.proto; CRC-32C:
  * Castagnoli, Braeuer, Herrmann, IEEE Trans. Comm. 41(6), 1993. */
 #ifndef SS_TRAIN_TENSORBOARD_H
@@ -13,9 +14,9 @@
 
 struct ss_tensorboard;
 
-/* Begin DIR/events.out.tfevents.TIME.HOST.PID.0; DIR is made where it is missing. A new file at each
- * start, as TensorBoard expects. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long), SS_ERR_MEMORY. The
- * caller closes it. */
+/* Begin DIR/events.out.tfevents.TIME.HOST.PID.0; DIR is made where it is missing. A new file at
+ * each start, as TensorBoard expects. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long),
+ * SS_ERR_MEMORY. The caller closes it. */
 enum ss_status ss_tensorboard_open(const char *dir, struct ss_tensorboard **out);
 
 /* One scalar, "Loss/train" for example, at a step (here: the epoch). wall_time: seconds since 1970.
