@@ -11,6 +11,8 @@ enum { MESSAGE_BYTES = 2048 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_rank, log_world = 1, log_quiet;
 static char last_error[MESSAGE_BYTES];
+static _Thread_local char *captured; /* NULL: errors are printed */
+static _Thread_local size_t captured_room;
 
 /* One write() per message, so that lines of several ranks do not mix inside a line. */
 static void emit(const char *kind, const char *text)
@@ -37,11 +39,15 @@ enum ss_status ss_fail(enum ss_status status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    pthread_mutex_lock(&lock);
-    vsnprintf(last_error, sizeof last_error, fmt, ap);
-    if (!log_quiet)
-        emit("error: ", last_error);
-    pthread_mutex_unlock(&lock);
+    if (captured) {
+        vsnprintf(captured, captured_room, fmt, ap);
+    } else {
+        pthread_mutex_lock(&lock);
+        vsnprintf(last_error, sizeof last_error, fmt, ap);
+        if (!log_quiet)
+            emit("error: ", last_error);
+        pthread_mutex_unlock(&lock);
+    }
     va_end(ap);
     return status;
 }
@@ -86,6 +92,14 @@ void ss_log_set_rank(int rank, int world_size)
 const char *ss_log_last_error(void)
 {
     return last_error;
+}
+
+void ss_log_capture(char *text, size_t room)
+{
+    captured = text;
+    captured_room = room;
+    if (text && room)
+        text[0] = '\0';
 }
 
 void ss_log_set_quiet(int quiet)

@@ -28,6 +28,10 @@ void ss_log_set_rank(int rank, int world_size);
  * ranks. Valid until the next error. */
 const char *ss_log_last_error(void);
 
+/* From now on the calling thread's errors go to text (room bytes, "" at first) and nowhere else,
+ * for a caller that gets over them; NULL ends that. */
+void ss_log_capture(char *text, size_t room);
+
 /* Errors are kept for ss_log_last_error() but not printed while quiet != 0 (fuzzers, tests). */
 void ss_log_set_quiet(int quiet);
 
