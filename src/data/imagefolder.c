@@ -55,6 +55,7 @@ enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int l
     struct ss_imagefolder_entry *e = &f->entries[f->count];
     SS_TRY(imagefolder_keep(f, name, strlen(name), &e->name));
     e->size = (uint64_t)st.st_size;
+    e->changed = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
     e->label = label;
     f->count++;
     return SS_OK;
@@ -136,6 +137,14 @@ static uint64_t fingerprint(const struct ss_imagefolder *f)
     return hash;
 }
 
+static uint64_t hash_times(const struct ss_imagefolder *f)
+{
+    uint64_t hash = f->count;
+    for (size_t i = 0; i < f->count; i++)
+        hash = ss_mix64(hash, f->entries[i].changed);
+    return hash;
+}
+
 static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_split split)
 {
     SS_TRY(ss_folder_join(f->root, sizeof f->root, dir, split == SS_SPLIT_TRAIN ? "train" : "val"));
@@ -149,6 +158,7 @@ static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_sp
         SS_TRY(imagefolder_scan_files(f));
     SS_TRY(sort_files(f, !annotated));
     f->fingerprint = fingerprint(f);
+    f->times = hash_times(f);
     return SS_OK;
 }
 

@@ -25,6 +25,7 @@ struct ss_imagefolder {
     /* Hash of the class names and of every file's name, size and label; not of contents and dates.
      * Two ranks whose fingerprints differ read different data. */
     uint64_t fingerprint;
+    uint64_t times; /* hash of every file's time of change; copies of one data set may differ */
     /* private */
     struct ss_imagefolder_entry *entries;
     size_t room;
@@ -36,6 +37,7 @@ struct ss_imagefolder {
 struct ss_imagefolder_entry {
     size_t name; /* below root; where it begins in `text` */
     uint64_t size;
+    uint64_t changed; /* when its content did, in ns since 1970, modulo 2^64 */
     int label;
 };
 

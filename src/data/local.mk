@@ -15,4 +15,6 @@ libstarstep_la_SOURCES += \
 	src/data/resize.c src/data/resize.h src/data/resize_kernels.c src/data/resize_kernels.h \
 	src/data/crop.c src/data/crop.h src/data/picture.c src/data/picture.h \
 	src/data/imagefolder.c src/data/imagefolder.h src/data/imagefolder_internal.h \
-	src/data/imagefolder_scan.c src/data/imagefolder_tiny.c
+	src/data/imagefolder_scan.c src/data/imagefolder_tiny.c \
+	src/data/pack.c src/data/pack.h src/data/pack_format.c src/data/pack_format.h \
+	src/data/pack_build.c src/data/pack_decode.c src/data/pack_decode.h

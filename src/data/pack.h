@@ -18,9 +18,14 @@
 
 struct ss_pack;
 
+/* The pack of a split in a folder of packs: DIR/train.pack, DIR/val.pack. Errors: SS_ERR_INVALID
+ * when the name does not fit into `room` bytes. */
+enum ss_status ss_pack_path(char *out, size_t room, const char *cache_dir, enum ss_split split);
+
 /* Map PATH for the files of `folder`, which must outlive it. SS_OK with *out NULL when there is no
  * such file, or when it is to be built again: why (room bytes) then says in a few words what it is
- * ("made of other files", "of another version", "damaged: ..."); "" when it is missing. Errors:
+ * ("made of other files", "made before some file changed", "of another version (2, not 1)",
+ * "damaged: ..."); "" when it is missing. Errors:
  * SS_ERR_IO (cannot be read), SS_ERR_MEMORY. The caller closes it. */
 enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folder, char *why,
                             size_t room, struct ss_pack **out);
@@ -38,14 +43,18 @@ size_t ss_pack_corrupt(const struct ss_pack *pack); /* files that could not be d
 /* Building, in portions, so that who builds can say how far it is. */
 struct ss_pack_builder;
 
-/* Begin PATH (its folder is made). threads >= 1 decode. skip_corrupt: files that cannot be decoded
- * are named, counted and marked, else they end the building. Errors: SS_ERR_IO, SS_ERR_MEMORY. The
- * caller ends it with exactly one of commit and abort. */
+/* Begin PATH (its folder is made). So many threads decode, 0: one for each core that the caller may
+ * use; they run where the caller may. skip_corrupt: files that cannot be decoded are named in a
+ * warning, counted and marked, else the first one in the folder's order ends the building.
+ * Errors: SS_ERR_IO (also: much less room than the pack seems to need), SS_ERR_MEMORY,
+ * SS_ERR_LIBRARY (no thread can be started), SS_ERR_INVALID. The caller ends it with exactly one of
+ * commit and abort; the folder must outlive it. */
 enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *folder, int threads,
                              int skip_corrupt, struct ss_pack_builder **out);
-/* Decode and write for about so many seconds, or to the end; *done: files so far. The file's bytes
- * depend on the folder alone, not on threads or portions. Errors: those of reading and decoding,
- * which name the file; SS_ERR_IO (disk full). */
+/* Write for about so many seconds, at least one file, or to the end; *done: files so far. The
+ * file's bytes depend on the folder alone, not on threads or portions. Between calls the threads
+ * decode some pictures ahead. Errors: those of reading and decoding, which name the file; SS_ERR_IO
+ * (disk full). After an error only abort makes sense. */
 enum ss_status ss_pack_continue(struct ss_pack_builder *builder, double seconds, size_t *done);
 /* All files are done: make it durable under its name. Frees the builder in every case. */
 enum ss_status ss_pack_commit(struct ss_pack_builder *builder);
