@@ -1,3 +1,13 @@
+# TensorBoard's event files; read_events prints them for tests in shell
+check_PROGRAMS += tests/test_crc32c tests/test_tensorboard tests/read_events
+tests_test_crc32c_SOURCES = tests/test_crc32c.c tests/events_reader.h
+tests_test_crc32c_LDADD = $(TEST_LIBS)
+tests_test_tensorboard_SOURCES = tests/test_tensorboard.c tests/events_reader.h tests/data_common.h
+tests_test_tensorboard_LDADD = $(TEST_LIBS)
+tests_read_events_SOURCES = tests/read_events.c tests/events_reader.h
+tests_read_events_LDADD =
+TESTS += tests/test_crc32c tests/test_tensorboard
+
 # Training on CPUs, for which oneDNN is needed
 CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_ranks.sh tests/test_soak.sh \
 	tests/test_grad_dtype.sh tests/test_pictures_train.sh

@@ -41,13 +41,15 @@ enum ss_status ss_folder_make(const char *path)
             continue;
         part[i] = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return ss_fail(SS_ERR_IO, "%s: cannot make this folder: %s", part, strerror(errno));
+            return ss_fail(SS_ERR_IO,
+                           "%s: cannot make this folder: %s; name one that can be written", part,
+                           strerror(errno));
         part[i] = i < len ? '/' : '\0';
     }
     struct stat st;
     if (stat(path, &st) != 0)
         return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return ss_fail(SS_ERR_IO, "%s: is not a folder", path);
+        return ss_fail(SS_ERR_IO, "%s: is not a folder; remove it or name another", path);
     return SS_OK;
 }

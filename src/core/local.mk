@@ -6,6 +6,7 @@ libstarstep_la_SOURCES += \
 	src/core/rng.c src/core/rng.h \
 	src/core/program.c src/core/program.h \
 	src/core/sha256.c src/core/sha256.h \
+	src/core/crc32c.c src/core/crc32c.h \
 	src/core/atomic_file.c src/core/atomic_file.h \
 	src/core/folder.c src/core/folder.h \
 	src/core/clock.c src/core/clock.h

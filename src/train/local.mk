@@ -5,6 +5,7 @@ libstarstep_la_SOURCES += \
 	src/train/session.c src/train/session.h \
 	src/train/train.c src/train/train.h \
 	src/train/journal.c src/train/journal.h \
+	src/train/tensorboard.c src/train/tensorboard.h \
 	src/train/state.c src/train/state.h src/train/checkpoint.c \
 	src/train/safetensors.c src/train/safetensors.h \
 	src/train/safetensors_write.c src/train/safetensors_format.h
