@@ -5,16 +5,28 @@ tests_init_moments_SOURCES = tests/init_moments.c
 tests_init_moments_LDADD = libstarstep.la -lm
 
 if HAVE_DNNL
-TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh tests/test_init.sh
+TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh tests/test_parity_pictures.sh \
+	tests/test_init.sh
 endif
 
 EXTRA_DIST += \
 	tests/test_parity.sh \
 	tests/test_parity_torchvision.sh \
+	tests/test_parity_pictures.sh \
 	tests/test_init.sh \
 	tests/reference/cifar100.py \
+	tests/reference/folder_pictures.py \
 	tests/reference/record.py \
+	tests/reference/record_pictures.py \
 	tests/reference/record_torchvision.py \
+	tests/reference/pictures \
+	tests/reference/pictures-resnet50/init.safetensors \
+	tests/reference/pictures-resnet50/ranks1.json \
+	tests/reference/pictures-resnet50/ranks1.safetensors \
+	tests/reference/pictures-resnet50/ranks2.json \
+	tests/reference/pictures-resnet50/ranks2.safetensors \
+	tests/reference/pictures-resnet50/ranks3.json \
+	tests/reference/pictures-resnet50/ranks3.safetensors \
 	tests/reference/safetensors_io.py \
 	tests/reference/torchvision_models.py \
 	tests/reference/wideresnet.py \

@@ -54,6 +54,16 @@ WARM_UP_STEPS, WARM_UP_SAMPLES = 240, 1600
 SEED = 1
 
 
+def cifar_samples(directory, split, dtype):
+    """The data files that tests share; split: train, test or warm-up."""
+    if split != "warm-up":
+        return tensors_of(os.path.join(directory, "data", split + ".bin"), dtype)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "warm-up.bin")
+        cifar100.write_synthetic(path, WARM_UP_SAMPLES, seed=11)
+        return tensors_of(path, dtype)
+
+
 class Case(NamedTuple):
     """A model to record, and how it is trained on every number of ranks."""
     folder: str
@@ -62,6 +72,11 @@ class Case(NamedTuple):
     ranks: list
     steps: int
     sgd: dict
+    samples: Callable = cifar_samples  # (directory, split, dtype) to a TensorDataset; picklable
+    batch: int = BATCH  # global
+    warm_up_steps: int = WARM_UP_STEPS
+    warm_up_sgd: dict = WARM_UP
+    threads: int = 1  # of a run on 1 rank
 
 
 def tensors_of(path, dtype):
@@ -107,24 +122,21 @@ def train_steps(model, loader, steps, sgd):
             losses.append(loss.item())
 
 
-def make_initial_state(build):
+def make_initial_state(case, directory):
     """A model some way into training, on samples of its own."""
     torch.manual_seed(SEED)
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "warm-up.bin")
-        cifar100.write_synthetic(path, WARM_UP_SAMPLES, seed=11)
-        samples = tensors_of(path, torch.float32)
-    loader = DataLoader(samples, BATCH, shuffle=True, drop_last=True)
-    model = build()
-    train_steps(model, loader, WARM_UP_STEPS, WARM_UP)
+    samples = case.samples(directory, "warm-up", torch.float32)
+    loader = DataLoader(samples, case.batch, shuffle=True, drop_last=True)
+    model = case.build()
+    train_steps(model, loader, case.warm_up_steps, case.warm_up_sgd)
     return state_arrays(model)
 
 
 def train(rank, ranks, case, dtype, directory):
     """One rank's run. Returns the losses of this rank and its module."""
-    train_set = tensors_of(os.path.join(directory, "data", "train.bin"), dtype)
+    train_set = case.samples(directory, "train", dtype)
     sampler = DistributedSampler(train_set, ranks, rank, shuffle=False)
-    loader = DataLoader(train_set, BATCH // ranks, sampler=sampler, drop_last=True)
+    loader = DataLoader(train_set, case.batch // ranks, sampler=sampler, drop_last=True)
     module = case.build()
     load_state(module, os.path.join(directory, case.folder, "init.safetensors"))
     module.to(dtype)
@@ -176,9 +188,9 @@ def record_run(case, ranks, directory):
     stem = os.path.join(directory, case.folder, f"ranks{ranks}")
     arrays = state_arrays(module)
     safetensors_io.save(stem + ".safetensors", arrays)
-    test_path = os.path.join(directory, "data", "test.bin")
-    loss, correct = evaluate(module, tensors_of(test_path, torch.float32))
-    loss64, correct64 = evaluate(module64, tensors_of(test_path, torch.float64))
+    test_set = case.samples(directory, "test", torch.float32)
+    loss, correct = evaluate(module, test_set)
+    loss64, correct64 = evaluate(module64, case.samples(directory, "test", torch.float64))
     loss_error = max(abs(a - b) / abs(b) for a, b in zip(losses, losses64))
     tensor_error, tensor_name = relative_norms(arrays, state_arrays(module64))[0]
     # How far training moved the tensor that moved least: what the bound on tensors is worth.
@@ -186,16 +198,16 @@ def record_run(case, ranks, directory):
     moved, moved_name = relative_norms(arrays, init)[-1]
     with open(stem + ".json", "w") as f:
         json.dump({
-            "widths": list(case.widths), "ranks": ranks, "batch": BATCH, "steps": case.steps, **case.sgd,
+            "widths": list(case.widths), "ranks": ranks, "batch": case.batch, "steps": case.steps, **case.sgd,
             "losses": losses,
-            "eval": {"samples": TEST_SAMPLES, "loss": loss, "correct": correct},
+            "eval": {"samples": len(test_set), "loss": loss, "correct": correct},
             "float64": {"losses": losses64, "eval": {"loss": loss64, "correct": correct64}},
             "float32_error": {"loss": loss_error, "tensor": tensor_error, "tensor_name": tensor_name},
             "least_moved": {"tensor": moved, "tensor_name": moved_name},
         }, f, indent=1)
         f.write("\n")
     print(f"{stem}: loss {losses[0]:.4f} .. {losses[-1]:.4f}, test loss {loss:.4f} "
-          f"({correct}/{TEST_SAMPLES}); fp32 against fp64: loss {loss_error:.1e} relative, "
+          f"({correct}/{len(test_set)}); fp32 against fp64: loss {loss_error:.1e} relative, "
           f"tensors {tensor_error:.1e} ({tensor_name}); least moved {moved:.1e} ({moved_name})")
 
 
@@ -212,11 +224,11 @@ def versions():
 
 
 def record_case(case, directory):
-    torch.set_num_threads(1)
+    torch.set_num_threads(case.threads)
     torch.use_deterministic_algorithms(True)
     os.makedirs(os.path.join(directory, case.folder), exist_ok=True)
     safetensors_io.save(os.path.join(directory, case.folder, "init.safetensors"),
-                        make_initial_state(case.build))
+                        make_initial_state(case, directory))
     for ranks in case.ranks:
         record_run(case, ranks, directory)
 

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Record how torchvision's ResNet-50 trains from JPEG files, for tests/test_parity_pictures.sh.
+
+    record_pictures.py [--output DIR]    write pictures/ and the references of a narrow model
+    record_pictures.py --full DIR        the same for torchvision.models.resnet50 itself, with samples
+                                         of 64x64 and of 224x224, for tests/full_parity.sh
+    record_pictures.py --check-strict FILE --classes N
+                                         load a checkpoint of the full model with strict=True
+
+The files are read with PIL and go through torchvision's Resize, CenterCrop, ToTensor and Normalize.
+How a case is trained and why it begins after a warm-up is record.py's matter.
+"""
+
+import argparse
+import os
+import sys
+from functools import partial
+
+import torchvision
+
+import folder_pictures
+import record
+import torchvision_models
+
+# 51 files: 2 steps an epoch, and on no number of ranks a whole batch more. 25: shards of unequal size.
+NARROW = {"widths": (4, 5, 6, 7), "classes": 10, "train": 51, "val": 25, "side": 64, "batch": 24,
+          "size": (80, 72), "quality": 50, "ranks": [1, 2, 3], "steps": 10}
+SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}
+FULL = {
+    64: {"train": 330, "val": 70, "batch": 32, "size": (64, 64), "ranks": [1, 2], "steps": 10,
+         "warm_up_steps": 120, "warm_up": 640},
+    224: {"train": 50, "val": 20, "batch": 8, "size": (320, 240), "ranks": [1], "steps": 5,
+          "warm_up_steps": 60, "warm_up": 160},
+}
+FULL_CLASSES, FULL_QUALITY = 10, 75
+FULL_WARM_UP = {"lr": 0.02, "momentum": 0.9, "weight_decay": 5e-4}
+FULL_SGD = {"lr": 0.005, "momentum": 0.9, "weight_decay": 0.01}
+
+
+def record_narrow(directory):
+    c = NARROW
+    folder_pictures.write(os.path.join(directory, "pictures"), c["train"], c["val"], c["classes"],
+                          c["size"], c["quality"])
+    samples = partial(folder_pictures.samples, folder="pictures", side=c["side"],
+                      warm_up=(800, c["classes"], c["size"], c["quality"]))
+    record.record_case(
+        record.Case("pictures-resnet50", partial(torchvision_models.resnet50, c["widths"], c["classes"]),
+                    c["widths"], c["ranks"], c["steps"], SGD, samples, c["batch"]), directory)
+
+
+def record_full(directory, side):
+    c = FULL[side]
+    folder = f"pictures{side}"
+    folder_pictures.write(os.path.join(directory, folder), c["train"], c["val"], FULL_CLASSES, c["size"],
+                          FULL_QUALITY)
+    samples = partial(folder_pictures.samples, folder=folder, side=side,
+                      warm_up=(c["warm_up"], FULL_CLASSES, c["size"], FULL_QUALITY))
+    record.record_case(
+        record.Case(f"resnet50-{side}", partial(torchvision.models.resnet50, num_classes=FULL_CLASSES),
+                    (64, 128, 256, 512), c["ranks"], c["steps"], FULL_SGD, samples, c["batch"],
+                    c["warm_up_steps"], FULL_WARM_UP, threads=2), directory)
+
+
+def check_strict(path, classes):
+    try:
+        record.load_state(torchvision.models.resnet50(num_classes=classes), path)
+    except (RuntimeError, KeyError, ValueError, OSError) as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 1
+    print(f"{path}: ok, torchvision.models.resnet50 loads it with strict=True")
+    return 0
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--output", default=here, help="folder to write to (default: beside this file)")
+    parser.add_argument("--full", metavar="DIR", help="the full model instead, into this folder")
+    parser.add_argument("--side", type=int, choices=FULL, help="of --full's cases only this one")
+    parser.add_argument("--check-strict", metavar="FILE", help="only load this checkpoint")
+    parser.add_argument("--classes", type=int, default=FULL_CLASSES, help="of that checkpoint")
+    args = parser.parse_args()
+    if args.check_strict:
+        return check_strict(args.check_strict, args.classes)
+    if args.full:
+        for side in [args.side] if args.side else FULL:
+            record_full(args.full, side)
+    else:
+        record_narrow(args.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
