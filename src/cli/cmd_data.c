@@ -1,4 +1,5 @@
 #include "cli/cmd_data.h"
+#include "cli/cmd_data_verb.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -11,20 +12,10 @@
 #include "data/convert.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
-#include "data/imagefolder.h"
-#include "data/jpeg.h"
-#include "data/make_tinyimagenet.h"
 #include "data/synthetic.h"
 
-enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
-
-struct verb {
-    const char *name, *command, *data_set, *about;
-    int (*run)(int argc, char **argv);
-};
-
-/* Parse the options of `verb`; returns -1 to go on, else the exit status. */
-static int parse(const struct verb *verb, const struct ss_option *options, int argc, char **argv)
+int data_verb_parse(const struct data_verb *verb, const struct ss_option *options, int argc,
+                    char **argv)
 {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
@@ -37,7 +28,7 @@ static int parse(const struct verb *verb, const struct ss_option *options, int a
     return ss_options_parse(options, argc, argv, &help) == SS_OK ? -1 : EXIT_USAGE;
 }
 
-static int need(const char *command, const char *option, const char *value)
+int data_verb_need(const char *command, const char *option, const char *value)
 {
     if (value && *value)
         return 1;
@@ -45,35 +36,7 @@ static int need(const char *command, const char *option, const char *value)
     return 0;
 }
 
-static int run_make(int argc, char **argv);
-static int run_convert(int argc, char **argv);
-static int run_fetch(int argc, char **argv);
-static int run_check(int argc, char **argv);
-static int run_make_tiny(int argc, char **argv);
-static int run_check_tiny(int argc, char **argv);
-
-enum { MAKE, CONVERT, FETCH, CHECK, MAKE_TINY, CHECK_TINY, VERBS };
-static const struct verb verbs[VERBS] = {
-    [MAKE] = {"make", "data make", "cifar100",
-              "Generate a small learnable data set in CIFAR-100's format.", run_make},
-    [CONVERT] = {"convert", "data convert", "cifar100",
-                 "Convert CIFAR-100's Python version (as torchvision keeps it) to train.bin and "
-                 "test.bin.",
-                 run_convert},
-    [FETCH] = {"fetch", "data fetch", "cifar100",
-               "Download CIFAR-100 with curl or wget and check it.", run_fetch},
-    [CHECK] = {"check", "data check", "cifar100", "Check a data set and print what it holds.",
-               run_check},
-    [MAKE_TINY] = {"make", "data make", "tinyimagenet",
-                   "Generate a small learnable data set of JPEG files in TinyImageNet's layout.",
-                   run_make_tiny},
-    [CHECK_TINY] = {"check", "data check", "tinyimagenet",
-                    "Check a data set of JPEG files (TinyImageNet's layout, or a folder for each "
-                    "class) and print what it holds.",
-                    run_check_tiny},
-};
-
-static int run_make(int argc, char **argv)
+static int run_make(const struct data_verb *verb, int argc, char **argv)
 {
     const char *out = NULL;
     long train = 2000, test = 500, classes = 10, seed = 0;
@@ -85,10 +48,10 @@ static int run_make(int argc, char **argv)
         {"seed", SS_OPT_INT, &seed, 0, INT_MAX, "N", "equal seeds give equal data"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int code = parse(&verbs[MAKE], options, argc, argv);
+    int code = data_verb_parse(verb, options, argc, argv);
     if (code >= 0)
         return code;
-    if (!need(argv[0], "out", out))
+    if (!data_verb_need(argv[0], "out", out))
         return EXIT_USAGE;
     struct ss_synthetic what = {.train = (uint32_t)train,
                                 .test = (uint32_t)test,
@@ -100,7 +63,7 @@ static int run_make(int argc, char **argv)
     return EXIT_OK;
 }
 
-static int run_convert(int argc, char **argv)
+static int run_convert(const struct data_verb *verb, int argc, char **argv)
 {
     const char *from = NULL, *out = NULL;
     const struct ss_option options[] = {
@@ -108,10 +71,10 @@ static int run_convert(int argc, char **argv)
         {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where train.bin and test.bin go"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int code = parse(&verbs[CONVERT], options, argc, argv);
+    int code = data_verb_parse(verb, options, argc, argv);
     if (code >= 0)
         return code;
-    if (!need(argv[0], "from", from) || !need(argv[0], "out", out))
+    if (!data_verb_need(argv[0], "from", from) || !data_verb_need(argv[0], "out", out))
         return EXIT_USAGE;
     if (ss_convert_cifar100(from, out) != SS_OK)
         return EXIT_FAILED;
@@ -119,7 +82,7 @@ static int run_convert(int argc, char **argv)
     return EXIT_OK;
 }
 
-static int run_fetch(int argc, char **argv)
+static int run_fetch(const struct data_verb *verb, int argc, char **argv)
 {
     const char *out = NULL;
     struct ss_fetch what = {.url = SS_CIFAR100_URL};
@@ -131,10 +94,10 @@ static int run_fetch(int argc, char **argv)
         {"sha256", SS_OPT_STRING, &what.sha256, 0, 0, "HEX", "its SHA-256, instead or as well"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int code = parse(&verbs[FETCH], options, argc, argv);
+    int code = data_verb_parse(verb, options, argc, argv);
     if (code >= 0)
         return code;
-    if (!need(argv[0], "out", out))
+    if (!data_verb_need(argv[0], "out", out))
         return EXIT_USAGE;
     enum ss_status status = ss_fetch_cifar100(out, &what);
     if (status != SS_OK)
@@ -157,17 +120,17 @@ static enum ss_status print_split(const char *dir, enum ss_split split, const ch
     return SS_OK;
 }
 
-static int run_check(int argc, char **argv)
+static int run_check(const struct data_verb *verb, int argc, char **argv)
 {
     const char *dir = NULL;
     const struct ss_option options[] = {
         {"data-dir", SS_OPT_STRING, &dir, 0, 0, "DIR", "folder with train.bin and test.bin"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int code = parse(&verbs[CHECK], options, argc, argv);
+    int code = data_verb_parse(verb, options, argc, argv);
     if (code >= 0)
         return code;
-    if (!need(argv[0], "data-dir", dir))
+    if (!data_verb_need(argv[0], "data-dir", dir))
         return EXIT_USAGE;
     if (print_split(dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
         print_split(dir, SS_SPLIT_TEST, "test") != SS_OK)
@@ -175,92 +138,27 @@ static int run_check(int argc, char **argv)
     return EXIT_OK;
 }
 
-static int run_make_tiny(int argc, char **argv)
-{
-    const char *out = NULL;
-    long train = 2000, val = 500, classes = 10, seed = 0;
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where the folders train and val go"},
-        {"train", SS_OPT_INT, &train, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "training pictures"},
-        {"val", SS_OPT_INT, &val, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "validation pictures"},
-        {"classes", SS_OPT_INT, &classes, 1, SS_MAKE_TINYIMAGENET_CLASSES, "N",
-         "labels are 0 to N-1"},
-        {"seed", SS_OPT_INT, &seed, 0, INT_MAX, "N", "equal seeds give equal data"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = parse(&verbs[MAKE_TINY], options, argc, argv);
-    if (code >= 0)
-        return code;
-    if (!need(argv[0], "out", out))
-        return EXIT_USAGE;
-    struct ss_make_tinyimagenet what = {.classes = (uint32_t)classes,
-                                        .train = (uint32_t)train,
-                                        .val = (uint32_t)val,
-                                        .seed = (uint64_t)seed};
-    if (ss_make_tinyimagenet(out, &what) != SS_OK)
-        return EXIT_FAILED;
-    printf("%s: %ld training and %ld validation pictures of %ld classes\n", out, train, val,
-           classes);
-    return EXIT_OK;
-}
-
-/* Each damaged file has its line; libjpeg's warnings are no damage. */
-static enum ss_status decode_all(const struct ss_imagefolder *f)
-{
-    struct ss_jpeg *jpeg;
-    struct ss_image_file file = {.bytes = NULL};
-    SS_TRY(ss_jpeg_open(&jpeg));
-    enum ss_status result = SS_OK;
-    for (size_t i = 0; i < f->count; i++) {
-        struct ss_jpeg_pixels pixels;
-        int width, height;
-        enum ss_status status = ss_imagefolder_read(f, i, &file);
-        if (status == SS_OK)
-            status = ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &width, &height);
-        if (status == SS_OK)
-            status = ss_jpeg_decode(jpeg, NULL, 1, &pixels);
-        if (status == SS_OK && ss_jpeg_warning(jpeg))
-            ss_warn("%s: %s", file.path, ss_jpeg_warning(jpeg));
-        if (status != SS_OK)
-            result = status;
-    }
-    free(file.bytes);
-    ss_jpeg_close(jpeg);
-    return result;
-}
-
-static enum ss_status print_folder(const char *dir, enum ss_split split, const char *name,
-                                   int decode)
-{
-    struct ss_imagefolder *f;
-    SS_TRY(ss_imagefolder_open(dir, split, &f));
-    printf("%s: %zu JPEG files of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
-           f->classes, f->fingerprint);
-    enum ss_status status = decode ? decode_all(f) : SS_OK;
-    ss_imagefolder_close(f);
-    return status;
-}
-
-static int run_check_tiny(int argc, char **argv)
-{
-    const char *dir = NULL;
-    int decode = 0;
-    const struct ss_option options[] = {
-        {"data-dir", SS_OPT_STRING, &dir, 0, 0, "DIR", "folder with train and val"},
-        {"decode", SS_OPT_FLAG, &decode, 0, 0, NULL, "decode every picture too"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = parse(&verbs[CHECK_TINY], options, argc, argv);
-    if (code >= 0)
-        return code;
-    if (!need(argv[0], "data-dir", dir))
-        return EXIT_USAGE;
-    enum ss_status train = print_folder(dir, SS_SPLIT_TRAIN, "train", decode);
-    if (train != SS_OK && !decode)
-        return EXIT_FAILED;
-    enum ss_status val = print_folder(dir, SS_SPLIT_TEST, "val", decode);
-    return train == SS_OK && val == SS_OK ? EXIT_OK : EXIT_FAILED;
-}
+static const struct data_verb verbs[] = {
+    {"make", "data make", "cifar100", "Generate a small learnable data set in CIFAR-100's format.",
+     run_make},
+    {"convert", "data convert", "cifar100",
+     "Convert CIFAR-100's Python version (as torchvision keeps it) to train.bin and test.bin.",
+     run_convert},
+    {"fetch", "data fetch", "cifar100", "Download CIFAR-100 with curl or wget and check it.",
+     run_fetch},
+    {"check", "data check", "cifar100", "Check a data set and print what it holds.", run_check},
+    {"make", "data make", "tinyimagenet",
+     "Generate a small learnable data set of JPEG files in TinyImageNet's layout.",
+     data_run_make_pictures},
+    {"check", "data check", "tinyimagenet",
+     "Check a data set of JPEG files (TinyImageNet's layout, or a folder for each class) and print "
+     "what it holds.",
+     data_run_check_pictures},
+    {"pack", "data pack", "tinyimagenet",
+     "Decode a data set of JPEG files once, into files that training reads faster.",
+     data_run_pack_pictures},
+};
+enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void usage(FILE *out)
 {
@@ -277,10 +175,11 @@ int ss_cmd_data(int argc, char **argv)
         return EXIT_OK;
     }
     if (argc < 2) {
-        ss_fail(SS_ERR_INVALID, "data: make, convert, fetch or check? See starstep data --help");
+        ss_fail(SS_ERR_INVALID,
+                "data: make, convert, fetch, check or pack? See starstep data --help");
         return EXIT_USAGE;
     }
-    const struct verb *verb = NULL;
+    const struct data_verb *verb = NULL;
     for (int i = 0; i < VERBS; i++)
         if (!verb && !strcmp(argv[1], verbs[i].name))
             verb = &verbs[i];
@@ -289,7 +188,7 @@ int ss_cmd_data(int argc, char **argv)
         return EXIT_USAGE;
     }
     int named = argc >= 3 && argv[2][0] != '-';
-    const struct verb *chosen = named ? NULL : verb;
+    const struct data_verb *chosen = named ? NULL : verb;
     char known[64] = "";
     for (int i = 0; named && i < VERBS; i++) {
         if (strcmp(argv[1], verbs[i].name) != 0)
@@ -313,9 +212,9 @@ int ss_cmd_data(int argc, char **argv)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             named = 1;
     if (!named) {
-        ss_fail(SS_ERR_INVALID, "%s: name the data set: starstep %s cifar100 ...", command,
-                command);
+        ss_fail(SS_ERR_INVALID, "%s: name the data set: starstep %s %s ...", command, command,
+                verb->data_set);
         return EXIT_USAGE;
     }
-    return verb->run(argc - skip, argv + skip);
+    return verb->run(verb, argc - skip, argv + skip);
 }

@@ -1,4 +1,4 @@
-/* starstep data: make, convert, fetch and check data sets. */
+/* starstep data: make, convert, fetch, check and pack data sets. */
 #ifndef SS_CLI_CMD_DATA_H
 #define SS_CLI_CMD_DATA_H
 

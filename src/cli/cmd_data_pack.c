@@ -1,0 +1,162 @@
+#include "cli/cmd_data_verb.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "data/pack.h"
+
+/* What the command line says, for both splits. */
+struct job {
+    const char *dir, *cache;
+    long threads;
+    int skip_corrupt, force;
+    int bar;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* Ends the building between two portions, so that nothing is left behind. The second signal ends
+ * the process. */
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction old;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+}
+
+/* The cursor stays at the line's beginning, where a warning overwrites it. */
+static void draw_bar(const struct job *job, const char *name, size_t done, size_t count,
+                     double seconds)
+{
+    if (!job->bar)
+        return;
+    fprintf(stderr, "%s: %zu of %zu files, %.0f files/s    \r", name, done, count,
+            (double)done / seconds);
+    fflush(stderr);
+}
+
+static void clear_bar(const struct job *job)
+{
+    if (job->bar)
+        fprintf(stderr, "%60s\r", "");
+}
+
+static enum ss_status build(const struct job *job, const char *name, const char *path,
+                            const struct ss_imagefolder *folder)
+{
+    struct ss_pack_builder *builder;
+    const double start = ss_seconds();
+    SS_TRY(ss_pack_begin(path, folder, (int)job->threads, job->skip_corrupt, &builder));
+    enum ss_status status = SS_OK;
+    for (size_t done = 0; status == SS_OK && done < folder->count;) {
+        status = ss_pack_continue(builder, 0.2, &done);
+        if (status == SS_OK)
+            draw_bar(job, name, done, folder->count, ss_seconds() - start);
+        if (status == SS_OK && stopped)
+            status = ss_fail(SS_ERR_INTERRUPTED, "%s: stopped by a signal after %zu of %zu files",
+                             path, done, folder->count);
+    }
+    clear_bar(job);
+    if (status == SS_OK)
+        return ss_pack_commit(builder);
+    ss_pack_abort(builder);
+    return status;
+}
+
+/* Open what is there, unless it does not fit; says why. */
+static enum ss_status find(const struct job *job, const char *name, const char *path,
+                           const struct ss_imagefolder *folder, struct ss_pack **out)
+{
+    char why[300];
+    *out = NULL;
+    if (job->force)
+        return SS_OK;
+    SS_TRY(ss_pack_open(path, folder, why, sizeof why, out));
+    if (*out && ss_pack_corrupt(*out) > 0 && !job->skip_corrupt) {
+        snprintf(why, sizeof why, "it lacks %zu corrupt files", ss_pack_corrupt(*out));
+        ss_pack_close(*out);
+        *out = NULL;
+    }
+    if (!*out && *why)
+        printf("%s: %s is built again: %s\n", name, path, why);
+    return SS_OK;
+}
+
+static enum ss_status pack_folder(const struct job *job, const char *name, const char *path,
+                                  const struct ss_imagefolder *folder)
+{
+    struct ss_pack *pack;
+    char why[300] = "";
+    double seconds = 0;
+    SS_TRY(find(job, name, path, folder, &pack));
+    const int found = pack != NULL;
+    if (!found) {
+        seconds = -ss_seconds();
+        SS_TRY(build(job, name, path, folder));
+        seconds += ss_seconds();
+        SS_TRY(ss_pack_open(path, folder, why, sizeof why, &pack));
+    }
+    if (!pack)
+        return ss_fail(SS_ERR_FORMAT, "%s: was built and does not fit: %s", path, why);
+    printf("%s: %s %s %zu files, %zu corrupt, %.1f MiB", name, path, found ? "fits:" : "holds",
+           folder->count, ss_pack_corrupt(pack), (double)ss_pack_bytes(pack) / 0x1p20);
+    if (!found)
+        printf(", %.1f s, %.0f files/s", seconds, (double)folder->count / seconds);
+    printf("\n");
+    fflush(stdout);
+    ss_pack_close(pack);
+    return SS_OK;
+}
+
+static enum ss_status pack_split(const struct job *job, enum ss_split split, const char *name)
+{
+    char path[4096];
+    struct ss_imagefolder *folder;
+    SS_TRY(ss_pack_path(path, sizeof path, job->cache, split));
+    SS_TRY(ss_imagefolder_open(job->dir, split, &folder));
+    enum ss_status status = pack_folder(job, name, path, folder);
+    ss_imagefolder_close(folder);
+    return status;
+}
+
+int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
+{
+    struct job job = {.dir = NULL};
+    const struct ss_option options[] = {
+        {"data-dir", SS_OPT_STRING, &job.dir, 0, 0, "DIR", "folder with train and val"},
+        {"cache", SS_OPT_STRING, &job.cache, 0, 0, "DIR", "where train.pack and val.pack go"},
+        {"threads", SS_OPT_INT, &job.threads, 0, 1024, "N", "that decode; 0: one for each core"},
+        {"skip-corrupt", SS_OPT_FLAG, &job.skip_corrupt, 0, 0, NULL,
+         "leave out files that cannot be decoded, and name them"},
+        {"force", SS_OPT_FLAG, &job.force, 0, 0, NULL, "build also what fits already"},
+        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+    };
+    int code = data_verb_parse(verb, options, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!data_verb_need(argv[0], "data-dir", job.dir) ||
+        !data_verb_need(argv[0], "cache", job.cache))
+        return EXIT_USAGE;
+    const char *wish = getenv("STARSTEP_PROGRESS");
+    job.bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
+    catch_signals();
+    if (pack_split(&job, SS_SPLIT_TRAIN, "train") != SS_OK ||
+        pack_split(&job, SS_SPLIT_TEST, "val") != SS_OK)
+        return EXIT_FAILED;
+    return EXIT_OK;
+}

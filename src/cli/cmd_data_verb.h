@@ -1,0 +1,25 @@
+/* The verbs of starstep data, each with a data set; not for other commands. */
+#ifndef SS_CLI_CMD_DATA_VERB_H
+#define SS_CLI_CMD_DATA_VERB_H
+
+#include "core/options.h"
+
+enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
+
+struct data_verb {
+    const char *name, *command, *data_set, *about;
+    int (*run)(const struct data_verb *verb, int argc, char **argv);
+};
+
+/* Parse the options of `verb`; returns -1 to go on, else the exit status. */
+int data_verb_parse(const struct data_verb *verb, const struct ss_option *options, int argc,
+                    char **argv);
+/* 1 if the option that names a folder was given; else it says so. */
+int data_verb_need(const char *command, const char *option, const char *value);
+
+/* Those of data sets of pictures: cmd_data_pictures.c, cmd_data_pack.c. */
+int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv);
+int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv);
+int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv);
+
+#endif
