@@ -1,5 +1,7 @@
 #include "codelets/load.h"
 
+#include "core/clock.h"
+
 #include <string.h>
 
 /* Sample i of the slice: the image to where out points, and its label. */
@@ -12,8 +14,7 @@ static enum ss_status load_sample(const struct ss_load_args *args, int i, void *
         *label = -1;
         return SS_OK;
     }
-    *label = ss_dataset_label(args->dataset, sample);
-    return ss_dataset_load(args->dataset, sample, &args->how, out);
+    return ss_dataset_load(args->dataset, sample, &args->how, out, label);
 }
 
 static void cpu_load(void *buffers[], void *cl_arg)
@@ -26,9 +27,12 @@ static void cpu_load(void *buffers[], void *cl_arg)
     int32_t *labels = ss_role(&d, SS_ROLE_LABELS);
     size_t bytes = (size_t)set->channels * (size_t)set->height * (size_t)set->width *
                    (args->how.bytes ? 1 : sizeof(float));
+    uint64_t begin = ss_now_ns();
     for (int i = 0; i < args->count && ss_run_ok(d.task->run); i++)
         ss_run_fail(d.task->run,
                     load_sample(args, i, images + (size_t)i * bytes, bytes, &labels[i]));
+    if (args->feed)
+        ss_feed_loaded(args->feed, args->head.step, begin, args->count);
 }
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("load", cpu_load);

@@ -3,6 +3,7 @@ libstarstep_la_SOURCES += \
 	codelets/ops.c codelets/op.h \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
+	codelets/feed.c codelets/feed.h \
 	codelets/allreduce.c codelets/allreduce.h \
 	codelets/sgd.c codelets/sgd.h \
 	codelets/report.c codelets/report.h \

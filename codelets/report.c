@@ -4,9 +4,11 @@ static void cpu_report(void *buffers[], void *cl_arg)
 {
     (void)buffers;
     struct ss_task_data d = ss_task_data(cl_arg);
-    const struct ss_report *r = d.task->context;
-    r->report(r->arg, d.args->step, d.args->lr,
-              ss_run_ok(d.task->run) ? ss_step_metrics(&d) : NULL);
+    const struct ss_reporting *r = d.task->context;
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, ss_feed_reported(r->feed, d.args->step));
+    r->to.report(r->to.arg, d.args->step, d.args->lr,
+                 ss_run_ok(d.task->run) ? ss_step_metrics(&d) : NULL);
 }
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("report", cpu_report);

@@ -1,17 +1,23 @@
 /* codelets/report.c: hand a step's reduced metrics to the training loop.
  *
- * metrics read. The task's context is a struct ss_report; its function runs on a service worker, in
+ * metrics read. Its function runs on a service worker, in
  * step order, also after a failure of the run (metrics then NULL), so that nobody waits for ever.
  */
 #ifndef SS_CODELETS_REPORT_H
 #define SS_CODELETS_REPORT_H
 
+#include "codelets/feed.h"
 #include "codelets/kernels/shapes.h"
 #include "codelets/task.h"
 
 struct ss_report {
     void (*report)(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics);
     void *arg;
+};
+/* Context of the report task. */
+struct ss_reporting {
+    struct ss_report to;
+    struct ss_feed *feed; /* told first */
 };
 
 enum ss_status ss_report_submit(const struct ss_step_args *args);

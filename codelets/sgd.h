@@ -7,13 +7,15 @@
 #ifndef SS_CODELETS_SGD_H
 #define SS_CODELETS_SGD_H
 
+#include "codelets/feed.h"
 #include "codelets/kernels/cpu.h"
 #include "codelets/task.h"
 
 struct ss_sgd {
     struct ss_cpu *cpu; /* CPU runs */
     float momentum, weight_decay;
-    float scale; /* of the summed gradient: 1 / world size */
+    float scale;          /* of the summed gradient: 1 / world size */
+    struct ss_feed *feed; /* told when a step was computed */
 };
 
 enum ss_status ss_sgd_submit(const struct ss_step_args *args);

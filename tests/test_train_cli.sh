@@ -25,7 +25,7 @@ same() {
 }
 
 number='[0-9][0-9]*\.[0-9]*'
-epoch_line="^Epoch [0-9]*/2: Time=${number}s, Train loss=$number, Validation loss=$number, Accuracy=$number, Throughput=$number img/s\$"
+epoch_line="^Epoch [0-9]*/2: Time=${number}s, Train loss=$number, Validation loss=$number, Accuracy=$number, Throughput=$number img/s, Loader=$number img/s, Waited for input=${number}s\$"
 
 # Two epochs of five steps.
 starts "two epochs" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 \

@@ -8,9 +8,14 @@ tests_read_events_SOURCES = tests/read_events.c tests/events_reader.h
 tests_read_events_LDADD =
 TESTS += tests/test_crc32c tests/test_tensorboard
 
+check_PROGRAMS += tests/test_feed
+tests_test_feed_SOURCES = tests/test_feed.c tests/data_common.h
+tests_test_feed_LDADD = $(TEST_LIBS)
+TESTS += tests/test_feed
+
 # Training on CPUs, for which oneDNN is needed
 CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_ranks.sh tests/test_soak.sh \
-	tests/test_grad_dtype.sh tests/test_pictures_train.sh
+	tests/test_grad_dtype.sh tests/test_pictures_train.sh tests/test_guide_resnet.sh
 if HAVE_DNNL
 check_PROGRAMS += tests/test_exec
 tests_test_exec_SOURCES = tests/test_exec.c tests/exec_common.h tests/test_graphs.h

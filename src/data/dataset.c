@@ -9,7 +9,7 @@
 #include "data/augment.h"
 #include "data/cifar100.h"
 
-enum { PADDING = 4, PICTURE_SIDE = 224 };
+enum { PADDING = 4 };
 
 void ss_dataset_fill_table(struct ss_dataset *d)
 {
@@ -21,22 +21,18 @@ void ss_dataset_fill_table(struct ss_dataset *d)
 }
 
 static enum ss_status load_record(const struct ss_dataset *d, size_t i,
-                                  const struct ss_load_how *how, void *out)
+                                  const struct ss_load_how *how, void *out, int32_t *label)
 {
     struct ss_crop_flip crop = {PADDING, PADDING, 0};
     if (how->augment)
         crop = ss_augment_draw(how->seed, how->epoch, (uint32_t)i, PADDING);
     const uint8_t *image = ss_dataset_image(d, i);
+    *label = ss_dataset_label(d, i);
     if (how->bytes)
         ss_augment_apply_bytes(d, image, crop, PADDING, out);
     else
         ss_augment_apply(d, image, crop, PADDING, out);
     return SS_OK;
-}
-
-static int label_of_record(const struct ss_dataset *d, size_t i)
-{
-    return d->records[i * d->record_bytes + d->label_offset];
 }
 
 static void close_records(struct ss_dataset *d)
@@ -45,18 +41,18 @@ static void close_records(struct ss_dataset *d)
         munmap(d->mapping, d->mapping_bytes);
 }
 
-const struct ss_dataset_ops ss_record_ops = {load_record, label_of_record, close_records};
+const struct ss_dataset_ops ss_record_ops = {load_record, close_records};
 
-enum ss_status ss_dataset_open(const char *dir, enum ss_split split, int side,
-                               struct ss_dataset **out)
+enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
+                               const struct ss_dataset_options *options, struct ss_dataset **out)
 {
     if (ss_folder_has(dir, "train") && ss_folder_has(dir, "val"))
-        return ss_dataset_open_pictures(dir, split, side ? side : PICTURE_SIDE, out);
-    if (side && side != SS_CIFAR100_SIDE)
+        return ss_dataset_open_pictures(dir, split, options, out);
+    if (options->side && options->side != SS_CIFAR100_SIDE)
         return ss_fail(SS_ERR_INVALID,
                        "--image-size %d: CIFAR-100's images are %dx%d; leave the option out, or "
                        "give a --data-dir with folders of pictures",
-                       side, SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
+                       options->side, SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
     return ss_dataset_open_cifar100(dir, split, out);
 }
 

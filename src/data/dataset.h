@@ -19,15 +19,24 @@ struct ss_load_how {
     uint32_t epoch;
     int augment; /* the data set's own training transform; else its evaluation transform */
     int bytes;   /* (C,H,W) bytes for devices that normalise themselves; else normalised fp32 */
+    int replace; /* in place of a corrupt file that is skipped, the next good one */
+};
+
+struct ss_dataset_options {
+    int side;    /* of a sample in pixels; 0: the data set's own (32), or 224 */
+    int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
+                    faster, but not PIL's bits (jpeg.h) */
+    int skip_corrupt; /* pictures: go on without files that cannot be decoded */
 };
 
 struct ss_dataset;
+struct ss_pictures;
 struct ss_imagefolder;
+struct ss_pack;
 
 struct ss_dataset_ops {
     enum ss_status (*load)(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
-                           void *out);
-    int (*label)(const struct ss_dataset *d, size_t i);
+                           void *out, int32_t *label);
     void (*close)(struct ss_dataset *d); /* not d itself */
 };
 extern const struct ss_dataset_ops ss_record_ops; /* images in memory: pad by 4, crop, flip */
@@ -46,7 +55,7 @@ struct ss_dataset {
     const uint8_t *records;
     size_t record_bytes, image_offset, label_offset;
     void *mapping;
-    struct ss_imagefolder *folder;
+    struct ss_pictures *pictures; /* NULL: records */
     size_t mapping_bytes;
     float normalised[3][256]; /* (byte / 255 - mean) / std per channel, see ss_dataset_fill_table */
 };
@@ -61,31 +70,44 @@ enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
 /* JPEG files in folders (imagefolder.h), as samples of (3,side,side): training is
  * RandomResizedCrop(side) and a flip, evaluation Resize(side * 8 / 7) and CenterCrop(side);
  * ImageNet's mean and std. Errors: those of ss_imagefolder_open. */
-enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split, int side,
+enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
+                                        const struct ss_dataset_options *options,
                                         struct ss_dataset **out);
-/* One of the two, by what the folder holds. side 0: the data set's own (32), or 224. Errors also:
- * SS_ERR_INVALID for another side than CIFAR-100's. */
-enum ss_status ss_dataset_open(const char *dir, enum ss_split split, int side,
-                               struct ss_dataset **out);
+/* One of the two, by what the folder holds. Errors also: SS_ERR_INVALID for another side than
+ * CIFAR-100's. */
+enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
+                               const struct ss_dataset_options *options, struct ss_dataset **out);
 void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
 
-/* Sample i < count to out; threads may load at the same time. Errors name the file: SS_ERR_IO,
- * SS_ERR_FORMAT, SS_ERR_MEMORY. */
+/* Sample i < count to out, and its label; threads may load at the same time. A corrupt file that is
+ * skipped is named once; its place is taken by the next good one (how->replace), drawn as sample i
+ * is, or the image is 0 and the label -1. Errors name the file: SS_ERR_IO, SS_ERR_FORMAT,
+ * SS_ERR_MEMORY.
+ */
 static inline enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i,
-                                             const struct ss_load_how *how, void *out)
+                                             const struct ss_load_how *how, void *out,
+                                             int32_t *label)
 {
-    return d->ops->load(d, i, how, out);
+    return d->ops->load(d, i, how, out, label);
 }
-static inline int ss_dataset_label(const struct ss_dataset *d, size_t i)
-{
-    return d->ops->label(d, i);
-}
+
+/* Pictures: the list of files, which lives as long as the data set; NULL for records. */
+const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d);
+/* Pictures: read pixels from a pack of that folder from now on. The data set closes it. */
+void ss_dataset_use_pack(struct ss_dataset *d, struct ss_pack *pack);
+/* 1 if sample i is a corrupt file that was skipped. */
+int ss_dataset_skipped(const struct ss_dataset *d, size_t i);
 
 /* Fill the table of normalised values from mean and std. Opening a data set does it; needed again
  * only after changing them. */
 void ss_dataset_fill_table(struct ss_dataset *dataset);
 
-/* Records: image i as (C,H,W) bytes. i < count. The pointer lives as long as the data set. */
+/* Records: the label of sample i, and its image as (C,H,W) bytes. i < count. The pointer lives as
+ * long as the data set. */
+static inline int ss_dataset_label(const struct ss_dataset *d, size_t i)
+{
+    return d->records[i * d->record_bytes + d->label_offset];
+}
 static inline const uint8_t *ss_dataset_image(const struct ss_dataset *d, size_t i)
 {
     return d->records + i * d->record_bytes + d->image_offset;

@@ -36,25 +36,54 @@ void ss_picture_close(struct ss_picture_loader *l)
     free(l);
 }
 
+static enum ss_status choose_crop(const struct ss_picture_how *how, size_t i, int width, int height,
+                                  struct ss_crop *crop)
+{
+    if (how->shorter)
+        return ss_crop_centre(width, height, how->shorter, how->side, crop);
+    uint32_t sample = how->draw_as ? *how->draw_as : (uint32_t)i;
+    *crop = ss_crop_draw(how->seed, how->epoch, sample, width, height, &how->range, how->side);
+    return SS_OK;
+}
+
+/* The pixels that the crop needs, from the file. */
+static enum ss_status decode(struct ss_picture_loader *l, const struct ss_imagefolder *folder,
+                             size_t i, const struct ss_picture_how *how, struct ss_crop *crop,
+                             struct ss_jpeg_pixels *pixels)
+{
+    int width, height, scale = 1;
+    SS_TRY(ss_imagefolder_read(folder, i, &l->file));
+    SS_TRY(ss_jpeg_begin(l->jpeg, l->file.path, l->file.bytes, l->file.size, &width, &height));
+    SS_TRY(choose_crop(how, i, width, height, crop));
+    if (how->reduced)
+        scale =
+            ss_jpeg_choose_scale(crop->area.width, crop->area.height, crop->width, crop->height);
+    return ss_jpeg_decode(l->jpeg, &crop->area, scale, pixels);
+}
+
+/* The same from the whole picture: resizing must not see what lies around the crop. */
+static enum ss_status cut(const struct ss_picture_how *how, size_t i, struct ss_crop *crop,
+                          struct ss_jpeg_pixels *pixels)
+{
+    SS_TRY(ss_pack_pixels(how->pack, i, pixels));
+    SS_TRY(choose_crop(how, i, pixels->area.width, pixels->area.height, crop));
+    const struct ss_area *area = &crop->area;
+    pixels->rgb += (size_t)area->y * pixels->stride + 3 * (size_t)area->x;
+    pixels->area = *area;
+    return SS_OK;
+}
+
 enum ss_status ss_picture_load(struct ss_picture_loader *l, const struct ss_imagefolder *folder,
                                size_t i, const struct ss_picture_how *how, uint8_t *out)
 {
-    int width, height;
     struct ss_crop crop;
     struct ss_jpeg_pixels pixels;
     if (how->side < 1)
         return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels", how->side, how->side);
-    SS_TRY(ss_imagefolder_read(folder, i, &l->file));
-    SS_TRY(ss_jpeg_begin(l->jpeg, l->file.path, l->file.bytes, l->file.size, &width, &height));
-    if (how->shorter)
-        SS_TRY(ss_crop_centre(width, height, how->shorter, how->side, &crop));
+    if (how->pack)
+        SS_TRY(cut(how, i, &crop, &pixels));
     else
-        crop =
-            ss_crop_draw(how->seed, how->epoch, (uint32_t)i, width, height, &how->range, how->side);
-    int scale = 1;
-    if (how->reduced)
-        scale = ss_jpeg_choose_scale(crop.area.width, crop.area.height, crop.width, crop.height);
-    SS_TRY(ss_jpeg_decode(l->jpeg, &crop.area, scale, &pixels));
+        SS_TRY(decode(l, folder, i, how, &crop, &pixels));
     return ss_crop_apply(l->resizer, &crop, &pixels, how->order, out);
 }
 

@@ -9,6 +9,7 @@
 #include "core/status.h"
 #include "data/crop.h"
 #include "data/imagefolder.h"
+#include "data/pack.h"
 
 struct ss_picture_how {
     int side;    /* the sample is (3, side, side), or (side, side, 3) */
@@ -18,6 +19,8 @@ struct ss_picture_how {
     uint64_t seed;
     uint32_t epoch;
     enum ss_pixel_order order;
+    const uint32_t *draw_as; /* the sample whose random draw is taken; NULL: i */
+    struct ss_pack *pack;    /* pixels come from here; NULL: from the file */
     int reduced; /* decode at ss_jpeg_choose_scale's reduction: faster, not PIL's bits */
 };
 

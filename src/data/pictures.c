@@ -2,12 +2,23 @@
 #include "data/dataset.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "data/picture.h"
+
+enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024 };
+
+struct ss_pictures {
+    struct ss_imagefolder *folder;
+    struct ss_pack *pack; /* NULL: files are decoded */
+    struct ss_dataset_options options;
+    _Atomic unsigned char *corrupt; /* per file: was skipped, and named */
+};
 
 /* Of one loading thread. */
 struct context {
@@ -63,65 +74,165 @@ static enum ss_status find_context(size_t bytes, struct context **out)
     return SS_OK;
 }
 
-static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
-                           void *out)
+/* Sample i to `out`, from the pixels of `file`. */
+static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t i,
+                                const struct ss_load_how *how, struct context *c, uint8_t *out)
 {
-    struct context *c = NULL;
-    const size_t plane = (size_t)d->height * (size_t)d->width;
+    const uint32_t sample = (uint32_t)i;
     const struct ss_picture_how picture = {.side = d->width,
                                            .shorter = how->augment ? 0 : d->width * 8 / 7,
                                            .range = SS_CROP_RANGE,
                                            .seed = how->seed,
                                            .epoch = how->epoch,
-                                           .order = SS_PIXELS_CHW};
-    SS_TRY(find_context(how->bytes ? 0 : 3 * plane, &c));
-    uint8_t *pixels = how->bytes ? out : c->pixels;
-    SS_TRY(ss_picture_load(c->loader, d->folder, i, &picture, pixels));
-    if (how->bytes)
+                                           .order = SS_PIXELS_CHW,
+                                           .draw_as = &sample,
+                                           .pack = d->pictures->pack,
+                                           .reduced = d->pictures->options.reduced};
+    return ss_picture_load(c->loader, d->pictures->folder, file, &picture, out);
+}
+
+/* The same where a corrupt file is no error: *skipped then. */
+static enum ss_status try_file(const struct ss_dataset *d, size_t file, size_t i,
+                               const struct ss_load_how *how, struct context *c, uint8_t *out,
+                               int *skipped)
+{
+    struct ss_pictures *p = d->pictures;
+    char text[MESSAGE_BYTES];
+    *skipped = atomic_load_explicit(&p->corrupt[file], memory_order_relaxed);
+    if (*skipped)
         return SS_OK;
-    float *x = out;
+    ss_log_capture(text, sizeof text);
+    enum ss_status status = load_file(d, file, i, how, c, out);
+    ss_log_capture(NULL, 0);
+    if (status != SS_ERR_FORMAT)
+        return status == SS_OK ? SS_OK : ss_fail(status, "%s", text);
+    *skipped = 1;
+    if (!atomic_exchange(&p->corrupt[file], 1))
+        ss_warn("%s; skipped", text);
+    return SS_OK;
+}
+
+/* Sample i as bytes; *file: whose picture it is, SIZE_MAX: nobody's. */
+static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
+                                 const struct ss_load_how *how, struct context *c, uint8_t *out,
+                                 size_t *file)
+{
+    *file = i;
+    if (!d->pictures->options.skip_corrupt)
+        return load_file(d, i, i, how, c, out);
+    for (size_t tries = 0; tries < (how->replace ? d->count : 1); tries++) {
+        int skipped;
+        *file = (i + tries) % d->count;
+        SS_TRY(try_file(d, *file, i, how, c, out, &skipped));
+        if (!skipped)
+            return SS_OK;
+    }
+    if (how->replace)
+        return ss_fail(SS_ERR_FORMAT, "%s: none of %zu files is a usable JPEG file", d->path,
+                       d->count);
+    *file = SIZE_MAX;
+    return SS_OK;
+}
+
+static void normalise(const struct ss_dataset *d, const uint8_t *pixels, float *x)
+{
+    const size_t plane = (size_t)d->height * (size_t)d->width;
     for (int channel = 0; channel < 3; channel++) {
         const float *table = d->normalised[channel];
         for (size_t k = 0; k < plane; k++)
             *x++ = table[*pixels++];
     }
+}
+
+static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
+                           void *out, int32_t *label)
+{
+    struct context *c = NULL;
+    size_t bytes = 3 * (size_t)d->height * (size_t)d->width, file;
+    SS_TRY(find_context(how->bytes ? 0 : bytes, &c));
+    SS_TRY(load_bytes(d, i, how, c, how->bytes ? out : c->pixels, &file));
+    *label = file == SIZE_MAX ? -1 : ss_imagefolder_label(d->pictures->folder, file);
+    if (file == SIZE_MAX)
+        memset(out, 0, how->bytes ? bytes : bytes * sizeof(float));
+    else if (!how->bytes)
+        normalise(d, c->pixels, out);
     return SS_OK;
 }
 
-static int label(const struct ss_dataset *d, size_t i)
+static void free_pictures(struct ss_pictures *p)
 {
-    return ss_imagefolder_label(d->folder, i);
+    ss_pack_close(p->pack);
+    ss_imagefolder_close(p->folder);
+    free(p->corrupt);
+    free(p);
 }
 
-static void close_folder(struct ss_dataset *d)
+static void close_pictures(struct ss_dataset *d)
 {
-    ss_imagefolder_close(d->folder);
+    free_pictures(d->pictures);
 }
 
-static const struct ss_dataset_ops picture_ops = {load, label, close_folder};
+const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d)
+{
+    return d->pictures ? d->pictures->folder : NULL;
+}
 
-enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split, int side,
+void ss_dataset_use_pack(struct ss_dataset *d, struct ss_pack *pack)
+{
+    ss_pack_close(d->pictures->pack);
+    d->pictures->pack = pack;
+}
+
+int ss_dataset_skipped(const struct ss_dataset *d, size_t i)
+{
+    return d->pictures && atomic_load(&d->pictures->corrupt[i]);
+}
+
+static const struct ss_dataset_ops picture_ops = {load, close_pictures};
+
+static enum ss_status open_pictures(const char *dir, enum ss_split split,
+                                    const struct ss_dataset_options *options,
+                                    struct ss_pictures **out)
+{
+    struct ss_pictures *p = calloc(1, sizeof *p);
+    if (!p)
+        return ss_fail_memory("a data set", sizeof *p);
+    p->options = *options;
+    enum ss_status status = ss_imagefolder_open(dir, split, &p->folder);
+    if (status == SS_OK && !(p->corrupt = calloc(p->folder->count, 1)))
+        status = ss_fail_memory("a data set", p->folder->count);
+    if (status != SS_OK) {
+        free_pictures(p);
+        return status;
+    }
+    *out = p;
+    return SS_OK;
+}
+
+enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
+                                        const struct ss_dataset_options *options,
                                         struct ss_dataset **out)
 {
-    struct ss_imagefolder *folder;
-    SS_TRY(ss_imagefolder_open(dir, split, &folder));
+    struct ss_pictures *p = NULL;
+    SS_TRY(open_pictures(dir, split, options, &p));
     struct ss_dataset *d = malloc(sizeof *d);
     if (!d) {
-        ss_imagefolder_close(folder);
+        free_pictures(p);
         return ss_fail_memory("a data set", sizeof *d);
     }
+    int side = options->side ? options->side : DEFAULT_SIDE;
     *d = (struct ss_dataset){.ops = &picture_ops,
                              .name = "pictures",
-                             .count = folder->count,
+                             .count = p->folder->count,
                              .channels = 3,
                              .height = side,
                              .width = side,
-                             .classes = folder->classes,
+                             .classes = p->folder->classes,
                              .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
                              .std = {0.229f, 0.224f, 0.225f},
-                             .fingerprint = folder->fingerprint,
-                             .folder = folder};
-    snprintf(d->path, sizeof d->path, "%s", folder->root);
+                             .fingerprint = p->folder->fingerprint,
+                             .pictures = p};
+    snprintf(d->path, sizeof d->path, "%s", p->folder->root);
     ss_dataset_fill_table(d);
     *out = d;
     return SS_OK;

@@ -68,7 +68,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     case SS_TASK_CONVERT:
         return &e->normalise;
     case SS_TASK_REPORT:
-        return &e->options.report;
+        return &e->reporting;
     default:
         return NULL;
     }
@@ -119,7 +119,9 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->plan = options->plan;
     e->gpu = options->runtime->gpu;
     e->sgd = (struct ss_sgd){options->runtime->cpu, options->momentum, options->weight_decay,
-                             1.0f / (float)ss_comm_size(options->comm)};
+                             1.0f / (float)ss_comm_size(options->comm), &e->feed};
+    e->normalise.feed = &e->feed;
+    e->reporting = (struct ss_reporting){options->report, &e->feed};
     e->allreduce.comm = options->comm;
     e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =
@@ -128,7 +130,9 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         (struct ss_act){e->plan->options.batch, x->c, x->h, x->w, e->plan->options.input_block};
     memcpy(e->normalise.mean, options->mean, sizeof options->mean);
     memcpy(e->normalise.std, options->std, sizeof options->std);
-    enum ss_status status = create_ops(e);
+    enum ss_status status = ss_feed_open(&e->feed, options->slots, e->gpu);
+    if (status == SS_OK)
+        status = create_ops(e);
     if (status == SS_OK)
         status = ss_exec_create_memory(e);
     if (status == SS_OK && options->training)
@@ -158,6 +162,7 @@ void ss_exec_destroy(struct ss_exec *e)
     for (int i = 0; e->op && i < e->plan->nblocks; i++)
         ss_op_destroy(e->op[i]);
     free(e->op);
+    ss_feed_close(&e->feed);
     free(e);
 }
 
@@ -172,9 +177,11 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
         return ss_fail_memory("a load task", bytes);
     args->head = *head;
     args->dataset = step->dataset;
+    args->feed = head->task->training ? &e->feed : NULL;
     args->how = (struct ss_load_how){.seed = e->options.seed,
                                      .epoch = step->epoch,
                                      .augment = step->augment,
+                                     .replace = head->task->training,
                                      .bytes = e->gpu != NULL};
     args->count = n;
     memcpy(args->sample, step->sample + begin, (size_t)n * sizeof *args->sample);
@@ -232,6 +239,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
 enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step *step)
 {
     int slot = (int)(step->step % (uint64_t)e->options.slots);
+    ss_feed_submitted(&e->feed, step->step);
     starpu_iteration_push((unsigned long)step->step);
     enum ss_status status = SS_OK;
     for (int i = 0; status == SS_OK && i < e->plan->train.count; i++)
@@ -249,6 +257,11 @@ enum ss_status ss_exec_submit_eval(struct ss_exec *e, const struct ss_exec_step 
         status = submit_task(e, &e->eval, i, slot, step);
     ss_run_fail(&e->options.runtime->run, status);
     return status;
+}
+
+struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)
+{
+    return ss_feed_totals(&e->feed);
 }
 
 enum ss_status ss_exec_wait(struct ss_exec *e)

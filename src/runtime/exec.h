@@ -73,6 +73,9 @@ enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
 /* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. */
 enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out);
 
+/* How the loader keeps up, in the training steps reported so far. */
+struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);
+
 /* Bytes held: activations, parameters with gradients and momentum, input slots, scratch. With a GPU
  * also what it holds of ours in all, and its own size (else 0). */
 struct ss_exec_memory {

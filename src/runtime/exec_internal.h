@@ -50,6 +50,8 @@ struct ss_exec {
     struct ss_sgd sgd;
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
+    struct ss_feed feed;
+    struct ss_reporting reporting;
     uint64_t eval_steps;
 };
 

@@ -18,6 +18,7 @@ struct ss_train_options ss_train_defaults(void)
         .grad_dtype = "fp32",
         .conv_algo = "auto",
         .gpu_mode = "ordered",
+        .epoch_line = "auto",
         .gpu = -1,
         .init_scale = 65536,
         .scale_interval = 2000,
@@ -90,6 +91,15 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
     n = add(t, n,
             (struct ss_option){"data-dir", SS_OPT_STRING, &o->data_dir, 0, 0, "DIR",
                                "folder with train.bin and test.bin, or train and val"});
+    n = add(t, n,
+            (struct ss_option){"cache", SS_OPT_STRING, &o->cache, 0, 0, "DIR",
+                               "pictures: keep them decoded in packed files here"});
+    n = add(t, n,
+            (struct ss_option){"skip-corrupt", SS_OPT_FLAG, &o->skip_corrupt, 0, 0, NULL,
+                               "pictures: go on without files that cannot be decoded"});
+    n = add(t, n,
+            (struct ss_option){"reduced-decode", SS_OPT_FLAG, &o->reduced_decode, 0, 0, NULL,
+                               "pictures: decode large ones at a reduced scale; not PIL's bits"});
     n = add(t, n,
             (struct ss_option){"init", SS_OPT_STRING, &o->init, 0, 0, "FILE",
                                "start from these weights (safetensors, PyTorch's names)"});
@@ -183,6 +193,12 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"checkpoint-dir", SS_OPT_STRING, &o->checkpoint_dir, 0, 0, "DIR",
                                "write model.safetensors here each epoch"});
     n = add(t, n,
+            (struct ss_option){"tensorboard", SS_OPT_STRING, &o->tensorboard, 0, 0, "DIR",
+                               "write each epoch's figures as TensorBoard events here"});
+    n = add(t, n,
+            (struct ss_option){"epoch-line", SS_OPT_STRING, &o->epoch_line, 0, 0, "NAME",
+                               "form of it: cifar, imagenet or auto (by the data set)"});
+    n = add(t, n,
             (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
                                "epochs' checkpoints kept beside latest; 0: all"});
     n = add(t, n,
@@ -252,6 +268,10 @@ enum ss_status ss_train_check(const struct ss_train_options *o)
     SS_TRY(check_gpu_options(o, &device));
     if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
         return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
+    if (strcmp(o->epoch_line, "auto") && strcmp(o->epoch_line, "cifar") &&
+        strcmp(o->epoch_line, "imagenet"))
+        return ss_fail(SS_ERR_INVALID, "--epoch-line: \"%s\" is not auto, cifar or imagenet",
+                       o->epoch_line);
     return SS_OK;
 }
 

@@ -10,6 +10,7 @@
 struct ss_train_options {
     const char *model, *width, *data_dir;
     const char *init, *checkpoint_dir, *log_json;
+    const char *cache, *tensorboard, *epoch_line;
     const char *device, *precision, *grad_dtype, *conv_algo;
     const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */
@@ -21,6 +22,7 @@ struct ss_train_options {
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
+    int skip_corrupt, reduced_decode;
 };
 
 /* The guides' values where the guides have them. */

@@ -67,19 +67,6 @@ static enum ss_status check_sums(struct ss_session *s, int training)
     return SS_ERR_UNSUPPORTED;
 }
 
-static enum ss_status open_data(struct ss_session *s, int training)
-{
-    const struct ss_train_options *o = s->options;
-    if (!o->data_dir)
-        return ss_fail(
-            SS_ERR_INVALID,
-            "--data-dir is missing; name the folder with train.bin and test.bin, or with "
-            "train and val");
-    if (training)
-        SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, (int)o->image_size, &s->train));
-    return ss_dataset_open(o->data_dir, SS_SPLIT_TEST, (int)o->image_size, &s->test);
-}
-
 /* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
 static enum ss_status check_batch(const struct ss_session *s)
 {
@@ -91,23 +78,6 @@ static enum ss_status check_batch(const struct ss_session *s)
                        s->train->path, s->train->count, s->batch, ss_comm_size(s->comm),
                        most * (size_t)ss_comm_size(s->comm));
     return SS_OK;
-}
-
-/* What was opened and chosen, after it was agreed that every rank has. */
-static enum ss_status check_choices(struct ss_session *s)
-{
-    static const char advice[] = "copy the same data set to all nodes";
-    char train[32] = "", test[32];
-    if (s->train)
-        snprintf(train, sizeof train, "%016llx", (unsigned long long)s->train->fingerprint);
-    snprintf(test, sizeof test, "%016llx", (unsigned long long)s->test->fingerprint);
-    const struct ss_comm_fact facts[] = {
-        {.name = "content of the training set", .value = train, .advice = advice},
-        {.name = "content of the test set", .value = test, .advice = advice},
-        {.name = "device that computes", .value = s->device.gpu ? "GPU" : "CPU"},
-    };
-    return ss_comm_check_facts(s->comm, "comparison of data sets", facts,
-                               sizeof facts / sizeof *facts);
 }
 
 /* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
@@ -255,8 +225,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_device(s));
     SS_TRY(check_sums(s, training));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
-    SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
-    SS_TRY(check_choices(s));
+    SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(show_ranks(s));

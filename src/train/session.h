@@ -40,6 +40,15 @@ void ss_session_close(struct ss_session *s);
  * over all ranks. Collective. */
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics);
 
+/* session_data.c: open what --data-dir names and, with --cache, its packs, which are built where
+ * they are missing; check that all ranks have the same data and the same kind of device.
+ * Collective. */
+enum ss_status ss_session_open_data(struct ss_session *s, int training);
+
+/* Corrupt files that any rank has skipped so far, each counted once; right on rank 0, 0 elsewhere.
+ * Collective. */
+enum ss_status ss_session_count_skipped(struct ss_session *s, size_t *skipped);
+
 /* Turn one rank's status into all ranks' status. Collective. */
 enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what);
 

@@ -5,6 +5,7 @@
 #include "codelets/lane.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "train/epoch.h"
 #include "train/journal.h"
 #include "train/session.h"
 #include "train/state.h"
@@ -23,13 +24,15 @@ enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
 struct loop {
     struct ss_session session;
     struct ss_journal journal;
+    struct ss_tensorboard *tensorboard; /* rank 0, with --tensorboard */
     struct ss_train_options *options;
     sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
     double start;
     /* Written by reports, which run one after the other; the main thread reads after taking from
      * in_flight, or after all tasks have ended. */
     double epoch_loss;
-    long epoch_steps;           /* of it, reported */
+    long epoch_steps; /* of it, reported */
+    struct ss_metrics epoch_metrics;
     _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
     _Atomic float last_loss;
     long epoch;
@@ -83,6 +86,10 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_met
         double loss = m->bad > 0 ? NAN : m->loss / m->count;
         l->epoch_loss += loss;
         l->epoch_steps++;
+        l->epoch_metrics.loss += m->loss;
+        l->epoch_metrics.correct += m->correct;
+        l->epoch_metrics.count += m->count;
+        l->epoch_metrics.bad += m->bad;
         atomic_store(&l->last_loss, (float)loss);
         if (m->stop > 0 && !atomic_load(&l->stop_step))
             atomic_store(&l->stop_step, step);
@@ -114,8 +121,9 @@ static int may_submit(struct loop *l)
     return !end;
 }
 
+/* All steps of an epoch; *e: what this rank knows of it afterwards. */
 static enum ss_status train_epoch(struct loop *l, struct ss_sampler *sampler, long epoch,
-                                  double *seconds, size_t *steps)
+                                  struct ss_epoch *e)
 {
     struct ss_session *s = &l->session;
     const struct ss_train_options *o = l->options;
@@ -126,8 +134,13 @@ static enum ss_status train_epoch(struct loop *l, struct ss_sampler *sampler, lo
     l->epoch = epoch;
     l->epoch_loss = 0;
     l->epoch_steps = 0;
+    l->epoch_metrics = (struct ss_metrics){0};
+    *e = (struct ss_epoch){.epoch = epoch + 1,
+                           .epochs = o->epochs,
+                           .lr = ss_train_lr(o, epoch),
+                           .feed = {ss_exec_feed(s->exec)}};
     double begin = ss_seconds(), images = (double)s->batch * ss_comm_size(s->comm);
-    struct ss_exec_step step = {.lr = ss_train_lr(o, epoch),
+    struct ss_exec_step step = {.lr = e->lr,
                                 .dataset = s->train,
                                 .epoch = (uint32_t)epoch,
                                 .augment = !o->no_augment,
@@ -144,31 +157,44 @@ static enum ss_status train_epoch(struct loop *l, struct ss_sampler *sampler, lo
                        (double)done * images / (ss_seconds() - begin));
     }
     SS_TRY(ss_exec_wait(s->exec));
-    *seconds = ss_seconds() - begin;
-    *steps = k;
+    e->train_s = ss_seconds() - begin;
+    e->images = (double)k * images;
+    e->feed[1] = ss_exec_feed(s->exec);
     s->batches += (int64_t)k;
     ss_journal_clear_bar(&l->journal);
     return SS_OK;
 }
 
-static void print_epoch(struct loop *l, long epoch, double seconds, size_t steps)
+/* Pictures in folders are what the ImageNet guide trains on. */
+static enum ss_epoch_form epoch_form(const struct loop *l)
 {
-    const struct ss_metrics *v = &l->validation;
-    double images = (double)steps * l->session.batch * ss_comm_size(l->session.comm);
-    double train_loss = l->epoch_loss / (double)l->epoch_steps;
-    double loss = v->bad > 0 ? NAN : v->loss / v->count, accuracy = v->correct / v->count;
-    l->total_time += seconds;
-    l->total_images += images;
-    if (ss_comm_rank(l->session.comm) != 0)
-        return;
-    printf("Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%.4f, Accuracy=%.4f, "
-           "Throughput=%.1f img/s\n",
-           epoch + 1, l->options->epochs, seconds, train_loss, loss, accuracy, images / seconds);
-    fflush(stdout);
-    ss_journal_event(&l->journal, "epoch", "epoch", 'i', (int64_t)epoch + 1, "step", 'i',
-                     (int64_t)l->step, "time", 'f', seconds, "train_loss", 'f', train_loss,
-                     "val_loss", 'f', loss, "val_accuracy", 'f', accuracy, "images_per_s", 'f',
-                     images / seconds, "lr", 'f', ss_train_lr(l->options, epoch), NULL);
+    const char *form = l->options->epoch_line;
+    if (!strcmp(form, "auto"))
+        return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
+    return !strcmp(form, "imagenet") ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
+}
+
+/* Evaluate, and tell what the epoch came to. */
+static enum ss_status end_epoch(struct loop *l, struct ss_epoch *e)
+{
+    struct ss_session *s = &l->session;
+    double begin = ss_seconds();
+    SS_TRY(ss_session_evaluate(s, &l->validation));
+    e->validation_s = ss_seconds() - begin;
+    e->step = l->step;
+    e->train_loss = l->epoch_loss / (double)l->epoch_steps;
+    e->train = l->epoch_metrics;
+    e->validation = l->validation;
+    SS_TRY(ss_epoch_gather(s, e));
+    l->total_time += e->train_s;
+    l->total_images += e->images;
+    if (ss_comm_rank(s->comm) != 0)
+        return SS_OK;
+    ss_epoch_print(e, epoch_form(l), stdout);
+    ss_epoch_log(e, &l->journal);
+    if (l->tensorboard)
+        ss_epoch_write_scalars(e, l->tensorboard);
+    return SS_OK;
 }
 
 /* All ranks have the same weights, bit for bit, and have seen the same losses. Before every
@@ -218,9 +244,8 @@ static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
 {
     const struct ss_train_options *o = l->options;
     for (long epoch = 0; epoch < o->epochs; epoch++) {
-        double seconds;
-        size_t steps;
-        SS_TRY(train_epoch(l, sampler, epoch, &seconds, &steps));
+        struct ss_epoch e;
+        SS_TRY(train_epoch(l, sampler, epoch, &e));
         SS_TRY(check_replicas(l));
         if (atomic_load(&l->stop_step)) {
             /* Batch systems kill half a minute after their signal, and an evaluation may take
@@ -228,9 +253,8 @@ static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
             SS_TRY(checkpoint(l, -1));
             return SS_ERR_INTERRUPTED;
         }
-        if (steps) {
-            SS_TRY(ss_session_evaluate(&l->session, &l->validation));
-            print_epoch(l, epoch, seconds, steps);
+        if (e.images > 0) {
+            SS_TRY(end_epoch(l, &e));
             SS_TRY(checkpoint(l, epoch));
         }
         if (o->max_steps && l->step >= (uint64_t)o->max_steps)
@@ -244,7 +268,7 @@ static enum ss_status train_epochs(struct loop *l, struct ss_sampler *sampler)
     return SS_OK;
 }
 
-static void print_summary(struct loop *l)
+static void print_summary(struct loop *l, size_t skipped)
 {
     const struct ss_comm *comm = l->session.comm;
     struct rusage usage;
@@ -263,11 +287,14 @@ static void print_summary(struct loop *l)
     printf("Number of ranks per node: %d\n", ss_comm_local_size(comm));
     printf("Total ranks used: %d\n", ss_comm_size(comm));
     printf("Peak memory of rank 0: %.0f MB\n", peak_mb);
+    if (l->options->skip_corrupt)
+        printf("Corrupt files skipped: %zu\n", skipped);
     ss_journal_event(&l->journal, "end", "step", 'i', (int64_t)l->step, "time", 'f', l->total_time,
                      "images_per_s", 'f', throughput, "val_accuracy", 'f', accuracy, "nodes", 'i',
                      (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
                      "peak_mb", 'f', peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
-                     "comm_bytes", 'i', (int64_t)totals.bytes, "weights_hash", 's', l->hash, NULL);
+                     "comm_bytes", 'i', (int64_t)totals.bytes, "skipped_files", 'i',
+                     (int64_t)skipped, "weights_hash", 's', l->hash, NULL);
 }
 
 /* What computes on each rank. */
@@ -304,13 +331,21 @@ static void print_start(struct loop *l)
         ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, NULL);
 }
 
+/* Rank 0's. */
+static enum ss_status open_logs(struct loop *l)
+{
+    int first = ss_comm_rank(l->session.comm) == 0;
+    SS_TRY(ss_journal_open(&l->journal, l->options->log_json, first));
+    return first && l->options->tensorboard
+               ? ss_tensorboard_open(l->options->tensorboard, &l->tensorboard)
+               : SS_OK;
+}
+
 static enum ss_status run(struct loop *l)
 {
     struct ss_session *s = &l->session;
     struct ss_sampler sampler;
-    SS_TRY(ss_session_agree(
-        s, ss_journal_open(&l->journal, l->options->log_json, ss_comm_rank(s->comm) == 0),
-        "opening the log"));
+    SS_TRY(ss_session_agree(s, open_logs(l), "opening the logs"));
     /* Sizes are equal on all ranks, so this fails on all or none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->batch, !l->options->no_shuffle, 1,
@@ -329,8 +364,11 @@ static enum ss_status run(struct loop *l)
     if (l->options->gpu_times && ss_comm_rank(s->comm) == 0)
         SS_TRY(ss_lane_times_write(s->runtime.lanes, l->options->gpu_times));
 #endif
-    if (l->validation.count > 0)
-        print_summary(l);
+    if (l->validation.count > 0) {
+        size_t skipped = 0;
+        SS_TRY(ss_session_count_skipped(s, &skipped));
+        print_summary(l, skipped);
+    }
     if (ss_comm_rank(s->comm) == 0 && status == SS_ERR_INTERRUPTED)
         ss_fail(status, "interrupted by a signal after step %llu", (unsigned long long)l->step);
     return status;
@@ -350,36 +388,16 @@ enum ss_status ss_train_run(struct ss_train_options *options)
     enum ss_status status = ss_session_open(&l->session, options, 1, report);
     if (status == SS_OK)
         status = run(l);
+    enum ss_status closed = ss_journal_close(&l->journal);
+    enum ss_status scalars = ss_tensorboard_close(l->tensorboard);
     if (l->session.comm && status == SS_OK)
-        status = ss_session_agree(&l->session, ss_journal_close(&l->journal), "closing the log");
-    else
-        ss_journal_close(&l->journal);
+        status =
+            ss_session_agree(&l->session, closed != SS_OK ? closed : scalars, "closing the logs");
     /* A failure inside the step is this rank's alone: the others wait in a collective. */
     if (l->session.runtime_started && !ss_run_ok(&l->session.runtime.run))
         ss_comm_abort(l->session.comm, status);
     ss_session_close(&l->session);
     sem_destroy(&l->in_flight);
     free(l);
-    return status;
-}
-
-enum ss_status ss_eval_run(struct ss_train_options *options)
-{
-    struct ss_session s;
-    struct ss_metrics m;
-    struct ss_report none = {0};
-    double begin = ss_seconds();
-    if (!options->init)
-        return ss_fail(SS_ERR_INVALID,
-                       "eval: --init is missing; name the model.safetensors to evaluate");
-    enum ss_status status = ss_session_open(&s, options, 0, none);
-    if (status == SS_OK)
-        status = ss_session_evaluate(&s, &m);
-    if (status == SS_OK && ss_comm_rank(s.comm) == 0)
-        printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs\n",
-               m.loss / m.count, m.correct / m.count, m.correct, m.count, ss_seconds() - begin);
-    if (s.runtime_started && !ss_run_ok(&s.runtime.run))
-        ss_comm_abort(s.comm, status);
-    ss_session_close(&s);
     return status;
 }

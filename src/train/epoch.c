@@ -1,0 +1,125 @@
+#include "train/epoch.h"
+#include "core/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Sent as bytes between equal programs. */
+struct figures {
+    double loader_images_per_s, wait_s, host_mb, device_mb;
+};
+
+static struct figures own_figures(const struct ss_session *s, const struct ss_epoch *e)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double busy = e->feed[1].busy_s - e->feed[0].busy_s;
+    double images = e->feed[1].images - e->feed[0].images;
+    return (struct figures){.loader_images_per_s =
+                                busy > 0 ? images / busy * s->runtime.placement.workers : 0,
+                            .wait_s = e->feed[1].wait_s - e->feed[0].wait_s,
+                            .host_mb = (double)usage.ru_maxrss / 1024,
+                            .device_mb = (double)ss_exec_memory(s->exec).device_used / 1048576};
+}
+
+enum ss_status ss_epoch_gather(struct ss_session *s, struct ss_epoch *e)
+{
+    const struct figures own = own_figures(s, e);
+    size_t ranks = (size_t)ss_comm_size(s->comm);
+    struct figures *all = NULL;
+    if (ss_comm_rank(s->comm) == 0 && !(all = calloc(ranks, sizeof *all))) {
+        /* The others wait in the gather. */
+        enum ss_status memory = ss_fail_memory("figures of all ranks", ranks * sizeof *all);
+        ss_comm_abort(s->comm, memory);
+        return memory;
+    }
+    enum ss_status status = ss_comm_gather(s->comm, &own, sizeof own, all, "figures of the epoch");
+    for (size_t r = 0; status == SS_OK && all && r < ranks; r++) {
+        e->loader_images_per_s += all[r].loader_images_per_s;
+        e->wait_s = fmax(e->wait_s, all[r].wait_s);
+        e->host_mb = fmax(e->host_mb, all[r].host_mb);
+        e->device_mb = fmax(e->device_mb, all[r].device_mb);
+    }
+    free(all);
+    return status;
+}
+
+double ss_epoch_train_rate(const struct ss_epoch *e)
+{
+    return e->images / e->train_s;
+}
+
+double ss_epoch_rate(const struct ss_epoch *e)
+{
+    return e->images / (e->train_s + e->validation_s);
+}
+
+static double mean_loss(const struct ss_metrics *m)
+{
+    return m->bad > 0 ? NAN : m->loss / m->count;
+}
+
+static double accuracy(const struct ss_metrics *m)
+{
+    return m->correct / m->count;
+}
+
+void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out)
+{
+    const struct ss_metrics *t = &e->train, *v = &e->validation;
+    if (form == SS_EPOCH_CIFAR) {
+        fprintf(out,
+                "Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%.4f, Accuracy=%.4f, "
+                "Throughput=%.1f img/s, Loader=%.1f img/s, Waited for input=%.3fs\n",
+                e->epoch, e->epochs, e->train_s, e->train_loss, mean_loss(v), accuracy(v),
+                ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s);
+        fflush(out);
+        return;
+    }
+    fprintf(out,
+            "Epoch [%ld/%ld] LR: %.6f | Loss (train, val): %.3f, %.3f | Accuracy (train, val): "
+            "%.2f%%, %.2f%% | Throughput: %.1f img/s | Training only: %.1f img/s | Loader: %.1f "
+            "img/s, waited for input %.3f s of %.3f s | Peak memory: ",
+            e->epoch, e->epochs, e->lr, e->train_loss, mean_loss(v), 100 * accuracy(t),
+            100 * accuracy(v), ss_epoch_rate(e), ss_epoch_train_rate(e), e->loader_images_per_s,
+            e->wait_s, e->train_s);
+    if (e->device_mb > 0)
+        fprintf(out, "device %.0f MiB, ", e->device_mb);
+    fprintf(out, "host %.0f MiB\n", e->host_mb);
+    fflush(out);
+}
+
+void ss_epoch_log(const struct ss_epoch *e, struct ss_journal *journal)
+{
+    ss_journal_event(
+        journal, "epoch", "epoch", 'i', (int64_t)e->epoch, "step", 'i', (int64_t)e->step, "time",
+        'f', e->train_s, "validation_time", 'f', e->validation_s, "train_loss", 'f', e->train_loss,
+        "train_accuracy", 'f', accuracy(&e->train), "val_loss", 'f', mean_loss(&e->validation),
+        "val_accuracy", 'f', accuracy(&e->validation), "val_images", 'i',
+        (int64_t)e->validation.count, "images_per_s", 'f', ss_epoch_train_rate(e),
+        "images_per_s_with_validation", 'f', ss_epoch_rate(e), "lr", 'f', e->lr,
+        "loader_images_per_s", 'f', e->loader_images_per_s, "input_wait_s", 'f', e->wait_s,
+        "peak_host_mb", 'f', e->host_mb, "peak_device_mb", 'f', e->device_mb, NULL);
+}
+
+void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
+{
+    const struct {
+        const char *tag;
+        double value;
+    } scalars[] = {
+        {"Loss/train", e->train_loss},
+        {"Loss/val", mean_loss(&e->validation)},
+        {"Accuracy/train", 100 * accuracy(&e->train)},
+        {"Accuracy/val", 100 * accuracy(&e->validation)},
+        {"Throughput/images_per_sec", ss_epoch_rate(e)},
+        {"LR", e->lr},
+    };
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        (void)ss_tensorboard_scalar(t, scalars[i].tag, e->epoch, wall, scalars[i].value);
+}

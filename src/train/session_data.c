@@ -1,0 +1,207 @@
+/* session_data.c: the data sets of a session (contract in session.h). */
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "core/clock.h"
+#include "core/log.h"
+#include "data/pack.h"
+#include "train/session.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ranks that wait for a pack hear from its builder several times within the deadline. */
+enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5, MAX_CORES = 4096 };
+
+static enum ss_status open_data(struct ss_session *s, int training)
+{
+    const struct ss_train_options *o = s->options;
+    const struct ss_dataset_options how = {
+        .side = (int)o->image_size, .reduced = o->reduced_decode, .skip_corrupt = o->skip_corrupt};
+    if (!o->data_dir)
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--data-dir is missing; name the folder with train.bin and test.bin, or with "
+            "train and val");
+    if (training)
+        SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
+    SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));
+    if (o->cache && !ss_dataset_folder(s->test))
+        return ss_fail(SS_ERR_INVALID,
+                       "--cache %s: %s holds no folders of pictures; leave the option out",
+                       o->cache, o->data_dir);
+    return SS_OK;
+}
+
+/* What was opened and chosen, after it was agreed that every rank has. */
+static enum ss_status check_choices(struct ss_session *s)
+{
+    static const char advice[] = "copy the same data set to all nodes";
+    char train[32] = "", test[32];
+    if (s->train)
+        snprintf(train, sizeof train, "%016llx", (unsigned long long)s->train->fingerprint);
+    snprintf(test, sizeof test, "%016llx", (unsigned long long)s->test->fingerprint);
+    const struct ss_comm_fact facts[] = {
+        {.name = "content of the training set", .value = train, .advice = advice},
+        {.name = "content of the test set", .value = test, .advice = advice},
+        {.name = "device that computes", .value = s->device.gpu ? "GPU" : "CPU"},
+    };
+    return ss_comm_check_facts(s->comm, "comparison of data sets", facts,
+                               sizeof facts / sizeof *facts);
+}
+
+/* One split and its pack. */
+struct packing {
+    struct ss_session *s;
+    struct ss_dataset *d;
+    char path[4096], why[128];
+    int have;
+    struct ss_pack_builder *builder; /* NULL: this rank builds nothing */
+    double begin;
+};
+
+static enum ss_status open_pack(struct packing *p)
+{
+    struct ss_pack *pack;
+    SS_TRY(ss_pack_open(p->path, ss_dataset_folder(p->d), p->why, sizeof p->why, &pack));
+    p->have = pack != NULL;
+    if (pack)
+        ss_dataset_use_pack(p->d, pack);
+    return SS_OK;
+}
+
+/* Cores that this process may use. */
+static int count_cores(void)
+{
+    cpu_set_t *set = CPU_ALLOC(MAX_CORES);
+    size_t bytes = CPU_ALLOC_SIZE(MAX_CORES);
+    int n = set && sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 1;
+    CPU_FREE(set);
+    return n;
+}
+
+static enum ss_status begin_pack(struct packing *p)
+{
+    const struct ss_train_options *o = p->s->options;
+    p->begin = ss_seconds();
+    SS_TRY(ss_pack_begin(p->path, ss_dataset_folder(p->d), count_cores(), o->skip_corrupt,
+                         &p->builder));
+    printf("Packing %zu pictures of %s into %s%s%s\n", p->d->count, p->d->path, p->path,
+           *p->why ? ": the pack there is " : "", p->why);
+    fflush(stdout);
+    return SS_OK;
+}
+
+/* Go on for a while; the builder is gone afterwards when it has ended, well or not. */
+static enum ss_status build_portion(struct packing *p)
+{
+    double seconds = p->s->options->timeout / PORTIONS_PER_TIMEOUT;
+    size_t done;
+    enum ss_status status =
+        ss_pack_continue(p->builder, seconds < MAX_PORTION_S ? seconds : MAX_PORTION_S, &done);
+    if (status == SS_OK && done < p->d->count)
+        return SS_OK;
+    if (status == SS_OK)
+        status = ss_pack_commit(p->builder);
+    else
+        ss_pack_abort(p->builder);
+    p->builder = NULL;
+    if (status == SS_OK)
+        printf("Packed %zu pictures in %.1f s\n", p->d->count, ss_seconds() - p->begin);
+    return status;
+}
+
+/* Where it is missing and this rank is a builder, build it while the others wait; then look again.
+ */
+static enum ss_status build_missing(struct packing *p, int builder)
+{
+    int going = builder && !p->have, any;
+    enum ss_status status = going ? begin_pack(p) : SS_OK;
+    for (any = 1; any;) {
+        if (status == SS_OK && p->builder)
+            status = build_portion(p);
+        status = ss_session_agree(p->s, status, "building a packed cache");
+        if (status != SS_OK) {
+            ss_pack_abort(p->builder);
+            return status;
+        }
+        SS_TRY(ss_comm_any(p->s->comm, p->builder != NULL, &any, "building a packed cache"));
+    }
+    if (!p->have)
+        status = open_pack(p);
+    return ss_session_agree(p->s, status, "opening a packed cache");
+}
+
+/* Rank 0 first, for all that see its files; then one rank of each node that does not. */
+static enum ss_status use_pack(struct ss_session *s, struct ss_dataset *d, enum ss_split split)
+{
+    struct packing p = {.s = s, .d = d};
+    enum ss_status status = ss_pack_path(p.path, sizeof p.path, s->options->cache, split);
+    if (status == SS_OK)
+        status = open_pack(&p);
+    SS_TRY(ss_session_agree(s, status, "opening a packed cache"));
+    int missing;
+    for (int phase = 0; phase < 2; phase++) {
+        SS_TRY(ss_comm_any(s->comm, !p.have, &missing, "opening a packed cache"));
+        if (missing)
+            SS_TRY(build_missing(&p, phase ? ss_comm_local_rank(s->comm) == 0
+                                           : ss_comm_rank(s->comm) == 0));
+    }
+    if (!p.have)
+        status = ss_fail(SS_ERR_IO, "%s: was built, but is %s; try another folder", p.path,
+                         *p.why ? p.why : "not there");
+    return ss_session_agree(s, status, "opening a packed cache");
+}
+
+enum ss_status ss_session_open_data(struct ss_session *s, int training)
+{
+    SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
+    SS_TRY(check_choices(s));
+    int cache;
+    SS_TRY(ss_comm_any(s->comm, s->options->cache != NULL, &cache, "choice of a cache"));
+    if (!cache)
+        return SS_OK;
+    enum ss_status status = SS_OK;
+    if (!s->options->cache)
+        status = ss_fail(SS_ERR_INVALID, "--cache is given to other ranks; give it to all or none");
+    SS_TRY(ss_session_agree(s, status, "choice of a cache"));
+    if (s->train)
+        SS_TRY(use_pack(s, s->train, SS_SPLIT_TRAIN));
+    return use_pack(s, s->test, SS_SPLIT_TEST);
+}
+
+/* Which samples of d were skipped on any rank, one byte each; to rank 0. */
+static enum ss_status count_in(struct ss_session *s, const struct ss_dataset *d, size_t *skipped)
+{
+    size_t ranks = ss_comm_rank(s->comm) == 0 ? (size_t)ss_comm_size(s->comm) : 0;
+    char *own = calloc(ranks + 1, d->count), *all = ranks ? own + d->count : NULL;
+    if (!own) {
+        /* The others wait in the gather. */
+        enum ss_status memory = ss_fail_memory("skipped files", (ranks + 1) * d->count);
+        ss_comm_abort(s->comm, memory);
+        return memory;
+    }
+    for (size_t i = 0; i < d->count; i++)
+        own[i] = (char)ss_dataset_skipped(d, i);
+    enum ss_status status = ss_comm_gather(s->comm, own, d->count, all, "skipped files");
+    for (size_t i = 0; status == SS_OK && i < d->count; i++) {
+        int any = 0;
+        for (size_t r = 0; r < ranks; r++)
+            any |= all[r * d->count + i];
+        *skipped += (size_t)any;
+    }
+    free(own);
+    return status;
+}
+
+enum ss_status ss_session_count_skipped(struct ss_session *s, size_t *skipped)
+{
+    *skipped = 0;
+    if (!s->options->skip_corrupt)
+        return SS_OK;
+    if (s->train)
+        SS_TRY(count_in(s, s->train, skipped));
+    return count_in(s, s->test, skipped);
+}
