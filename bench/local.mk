@@ -1,11 +1,16 @@
 # Comparisons with peers, run by hand: see the head of each program.
-noinst_PROGRAMS += bench/overhead
+noinst_PROGRAMS += bench/overhead bench/loader
 bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_loader_SOURCES = bench/loader.c
+bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 
 EXTRA_DIST += \
-	bench/cpu_vs_pytorch \
 	bench/compare.py \
+	bench/cpu_vs_pytorch \
 	bench/gpu_vs_pytorch \
+	bench/loader_vs_pytorch \
+	bench/photos.py \
 	bench/pytorch_cpu.py \
-	bench/pytorch_gpu.py
+	bench/pytorch_gpu.py \
+	bench/pytorch_loader.py
