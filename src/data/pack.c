@@ -207,7 +207,7 @@ static enum ss_status check_picture(struct ss_pack *p, size_t i)
     if (atomic_load_explicit(&p->checked[i / 32], memory_order_relaxed) & bit)
         return SS_OK;
     if (pack_checksum(p->bytes + e->offset, picture_bytes(e)) != e->checksum)
-        return ss_fail(SS_ERR_FORMAT,
+        return ss_fail(SS_ERR_IO,
                        "%s: the pixels of %s are damaged; remove this file and build it again",
                        p->path, ss_imagefolder_name(p->folder, i));
     atomic_fetch_or_explicit(&p->checked[i / 32], bit, memory_order_relaxed);

@@ -32,8 +32,9 @@ enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folde
 void ss_pack_close(struct ss_pack *pack); /* NULL is fine */
 
 /* Picture i: all its pixels at scale 1, which live as long as the pack. Threads may ask at the same
- * time. Errors: SS_ERR_FORMAT (names the file in the folder: it was corrupt when the pack was
- * built; or names the pack, the file and what to do: the pixels are damaged). */
+ * time. Errors: SS_ERR_FORMAT (the file was corrupt when the pack was built; names it), SS_ERR_IO
+ * (the pack's pixels are damaged; names the pack, the file and what to do). Two codes, so that who
+ * skips corrupt files does not take a damaged pack for one. */
 enum ss_status ss_pack_pixels(struct ss_pack *pack, size_t i, struct ss_jpeg_pixels *out);
 
 /* How much it holds. */
@@ -44,9 +45,9 @@ size_t ss_pack_corrupt(const struct ss_pack *pack); /* files that could not be d
 struct ss_pack_builder;
 
 /* Begin PATH (its folder is made). So many threads decode, 0: one for each core that the caller may
- * use; they run where the caller may. skip_corrupt: files that cannot be decoded are named in a
- * warning, counted and marked, else the first one in the folder's order ends the building.
- * Errors: SS_ERR_IO (also: much less room than the pack seems to need), SS_ERR_MEMORY,
+ * use, at most 1024; they run where the caller may. skip_corrupt: files that cannot be decoded are
+ * named in a warning, counted and marked, else the first one in the folder's order ends the
+ * building. Errors: SS_ERR_IO (also: much less room than the pack seems to need), SS_ERR_MEMORY,
  * SS_ERR_LIBRARY (no thread can be started), SS_ERR_INVALID. The caller ends it with exactly one of
  * commit and abort; the folder must outlive it. */
 enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *folder, int threads,

@@ -111,7 +111,7 @@ static int usable_cores(void)
     CPU_FREE(set);
     if (n < 1)
         n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (int)n;
+    return n < 1 ? 1 : (int)n;
 }
 
 static enum ss_status prepare(struct ss_pack_builder *b, const char *path, int threads)
@@ -134,9 +134,10 @@ enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *fold
 {
     if (threads == 0)
         threads = usable_cores();
-    if (threads < 1 || threads > MAX_THREADS)
-        return ss_fail(SS_ERR_INVALID, "%s: %d threads are not 0 to %d", path, threads,
-                       MAX_THREADS);
+    if (threads < 1)
+        return ss_fail(SS_ERR_INVALID, "%s: %d threads cannot decode", path, threads);
+    if (threads > MAX_THREADS)
+        threads = MAX_THREADS;
     struct ss_pack_builder *b = calloc(1, sizeof *b);
     if (!b)
         return ss_fail_memory("a pack", sizeof *b);

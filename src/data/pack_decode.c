@@ -153,6 +153,8 @@ static enum ss_status start_threads(struct pack_decoders *d, int threads)
 enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int threads,
                                    struct pack_decoders **out)
 {
+    if ((size_t)threads > folder->count)
+        threads = (int)folder->count;
     const size_t bytes = sizeof(struct pack_decoders) + (size_t)threads * sizeof(pthread_t);
     struct pack_decoders *d = calloc(1, bytes);
     if (!d)

@@ -19,9 +19,10 @@ struct pack_picture {
     char text[2048];       /* what was to be said with another */
 };
 
-/* Start so many threads (>= 1; fewer if the system has no more) on the files of `folder`, which
- * must outlive them. They run where the caller may run, and stop ahead of the caller when they hold
- * enough. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY (not one thread). The caller stops them. */
+/* Start so many threads (>= 1; fewer for fewer files, or if the system has no more) on the files of
+ * `folder`, which must outlive them. They run where the caller may run, and stop ahead of the
+ * caller when they hold enough. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY (not one thread). The caller
+ * stops them. */
 enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int threads,
                                    struct pack_decoders **out);
 /* Wait for the next file, from 0 to count - 1. It is the caller's to read until the release, which
