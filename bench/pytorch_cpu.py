@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The guides' training loop in PyTorch on CPU cores: the peer of cpu_vs_pytorch.
 
-Prints one line of JSON: images/s between the end of step WARMUP and the end of the last step, and
-the peak memory. The data are held in memory and augmented by whole batches, so that the loader
-(about 1 % of a step) does not hold PyTorch back as the guides' per-image transforms would.
+Prints one line of JSON: images/s between the end of step WARMUP and the end of the last step, the
+processor time of a step, and the peak memory. The data, pictures of JPEG files too, are held decoded
+in memory and augmented by whole batches, so that the loader (about 1 % of a step) does not hold
+PyTorch back as the guides' per-image transforms would.
 """
 
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 
@@ -21,15 +23,48 @@ import cifar100  # noqa: E402
 from wideresnet import WideResNet  # noqa: E402
 
 PADDING = 4
+DEFAULT_WIDTH = {"wideresnet": "16,160,320,640", "resnet50": "", "vgg11_bn": ""}
+CLASSES = {"wideresnet": 100, "resnet50": 200, "vgg11_bn": 200}
+
+
+def read_pictures(folder, side):
+    """As cifar100.read, of the JPEG files below the folders of the classes."""
+    from PIL import Image  # here: CIFAR needs none
+    images, labels = [], []
+    for label, name in enumerate(sorted(os.listdir(folder))):
+        for where, _, files in sorted(os.walk(os.path.join(folder, name))):
+            for file in sorted(f for f in files if f.upper().endswith((".JPEG", ".JPG"))):
+                with Image.open(os.path.join(where, file)) as picture:
+                    pixels = picture.convert("RGB").resize((side, side), Image.BILINEAR)
+                    images.append(np.asarray(pixels).transpose(2, 0, 1))
+                labels.append(label)
+    return np.stack(images), np.array(labels, np.int64)
+
+
+def read(data_dir, part, image_size):
+    """Images (N,3,H,W) uint8 and labels (N,) int64."""
+    if image_size:
+        return read_pictures(os.path.join(data_dir, {"train": "train", "test": "val"}[part]), image_size)
+    return cifar100.read(os.path.join(data_dir, f"{part}.bin"))
+
+
+def build(name, widths, image_size):
+    if name == "wideresnet":
+        return WideResNet(widths=widths)
+    import torchvision_models  # here: WideResNet needs no torchvision
+    options = {"classes": CLASSES[name], **({"widths": widths} if widths else {})}
+    if name == "vgg11_bn":
+        options.update(side=image_size, dropout=0.5)
+    return getattr(torchvision_models, name)(**options)
 
 
 class Batches:
-    """Shuffled, randomly cropped and flipped batches without end; normalised fp32 (N,3,32,32)."""
+    """Shuffled, randomly cropped and flipped batches without end; normalised fp32 (N,3,H,W)."""
 
-    def __init__(self, path, batch, memory_format):
-        images, labels = cifar100.read(path)
+    def __init__(self, data, batch, memory_format):
+        images, labels = data
         if len(images) < batch:
-            raise ValueError(f"{path}: {len(images)} samples do not fill a batch of {batch}")
+            raise ValueError(f"{len(images)} samples do not fill a batch of {batch}")
         self.images, self.labels = images, torch.from_numpy(labels)
         self.batch, self.memory_format = batch, memory_format
         self.rng = np.random.RandomState(0)
@@ -41,10 +76,10 @@ class Batches:
         return x.contiguous(memory_format=self.memory_format)
 
     def augmented(self, index):
-        n, border = len(index), 2 * PADDING + 1
-        padded = np.zeros((n, 3, 32 + 2 * PADDING, 32 + 2 * PADDING), np.uint8)
+        n, border, side = len(index), 2 * PADDING + 1, self.images.shape[2]
+        padded = np.zeros((n, 3, side + 2 * PADDING, side + 2 * PADDING), np.uint8)
         padded[:, :, PADDING:-PADDING, PADDING:-PADDING] = self.images[index]
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (32, 32), axis=(2, 3))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), axis=(2, 3))
         dy, dx = self.rng.randint(0, border, size=(2, n))
         crops = windows[np.arange(n), :, dy, dx]
         flip = self.rng.rand(n) < 0.5
@@ -59,9 +94,9 @@ class Batches:
                 yield self.augmented(index), self.labels[index]
 
 
-def evaluate(model, path, batch, memory_format):
+def evaluate(model, data, batch, memory_format):
     """As after each epoch; here only for its share of the peak memory."""
-    data = Batches(path, 1, memory_format)
+    data = Batches(data, 1, memory_format)
     model.eval()
     correct = 0
     with torch.no_grad():
@@ -69,6 +104,11 @@ def evaluate(model, path, batch, memory_format):
             outputs = model(data.normalise(data.images[begin:begin + batch]))
             correct += int((outputs.argmax(1) == data.labels[begin:begin + batch]).sum())
     return correct / len(data.images)
+
+
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def peak_memory_mb():
@@ -81,8 +121,11 @@ def peak_memory_mb():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data-dir", required=True, help="folder of train.bin and test.bin")
-    parser.add_argument("--width", default="16,160,320,640")
+    parser.add_argument("--data-dir", required=True,
+                        help="folder of train.bin and test.bin, or of train and val")
+    parser.add_argument("--model", choices=sorted(CLASSES), default="wideresnet")
+    parser.add_argument("--width", default="", help="by default the model's own")
+    parser.add_argument("--image-size", type=int, default=0, help="0: CIFAR's files; else pictures")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--format", choices=["contiguous", "channels_last"], default="contiguous")
@@ -95,14 +138,15 @@ def main():
     torch.manual_seed(1)
     memory_format = (torch.channels_last if args.format == "channels_last"
                      else torch.contiguous_format)
-    widths = [int(w) for w in args.width.split(",")]
-    model = WideResNet(widths=widths).to(memory_format=memory_format)
+    widths = [int(w) for w in (args.width or DEFAULT_WIDTH[args.model]).split(",") if w]
+    model = build(args.model, widths, args.image_size).to(memory_format=memory_format)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     loss_fn = nn.CrossEntropyLoss()
-    batches = iter(Batches(os.path.join(args.data_dir, "train.bin"), args.batch_size, memory_format))
+    batches = iter(Batches(read(args.data_dir, "train", args.image_size), args.batch_size,
+                           memory_format))
 
     model.train()
-    done = []
+    done, used = [], []
     for _ in range(args.warmup + args.steps):
         images, labels = next(batches)
         loss = loss_fn(model(images), labels)
@@ -110,10 +154,12 @@ def main():
         loss.backward()
         optimizer.step()
         done.append(time.perf_counter())
+        used.append(processor_seconds())
     elapsed = done[-1] - done[args.warmup - 1]
-    evaluate(model, os.path.join(args.data_dir, "test.bin"), args.batch_size, memory_format)
+    cpu_ms = (used[-1] - used[args.warmup - 1]) * 1000 / args.steps
+    evaluate(model, read(args.data_dir, "test", args.image_size), args.batch_size, memory_format)
     print(json.dumps({"images_per_s": args.steps * args.batch_size / elapsed,
-                      "peak_mb": peak_memory_mb(), "loss": loss.item(),
+                      "cpu_ms_per_step": cpu_ms, "peak_mb": peak_memory_mb(), "loss": loss.item(),
                       "torch": torch.__version__}))
 
 
