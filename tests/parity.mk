@@ -4,6 +4,11 @@ tests_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
 tests_init_moments_SOURCES = tests/init_moments.c
 tests_init_moments_LDADD = libstarstep.la -lm
 
+check_PROGRAMS += tests/test_pictures_torchvision
+tests_test_pictures_torchvision_SOURCES = tests/test_pictures_torchvision.c tests/data_common.h
+tests_test_pictures_torchvision_LDADD = $(TEST_LIBS) -lm
+TESTS += tests/test_pictures_torchvision
+
 if HAVE_DNNL
 TESTS += tests/test_parity.sh tests/test_parity_torchvision.sh tests/test_parity_pictures.sh \
 	tests/test_init.sh
@@ -15,11 +20,14 @@ EXTRA_DIST += \
 	tests/test_parity_pictures.sh \
 	tests/test_init.sh \
 	tests/reference/cifar100.py \
+	tests/reference/draws.py \
 	tests/reference/folder_pictures.py \
 	tests/reference/record.py \
 	tests/reference/record_pictures.py \
+	tests/reference/record_samples.py \
 	tests/reference/record_torchvision.py \
 	tests/reference/pictures \
+	tests/reference/samples.txt \
 	tests/reference/pictures-resnet50/init.safetensors \
 	tests/reference/pictures-resnet50/ranks1.json \
 	tests/reference/pictures-resnet50/ranks1.safetensors \

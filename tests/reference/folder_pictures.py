@@ -96,12 +96,12 @@ def evaluation(side):
 
 
 def list_files(directory, split):
-    """(path, label) of every file; train in ImageFolder's order, val in the order of the list."""
+    """(path, label) of every file; train in ImageFolder's order, val by name."""
     train = ImageFolder(os.path.join(directory, "train"))
     if split == "train":
         return train.samples
     with open(os.path.join(directory, "val", "val_annotations.txt"), encoding="ascii") as f:
-        lines = [line.split("\t") for line in f]
+        lines = sorted(line.split("\t") for line in f)
     return [(os.path.join(directory, "val", "images", line[0]), train.class_to_idx[line[1]])
             for line in lines]
 

@@ -1,0 +1,67 @@
+"""What starstep draws for a sample of pictures, written again from its description: RandomResizedCrop
+and a flip from Philox4x32-10, keyed by seed and purpose, counted by epoch and sample."""
+
+import math
+
+MASK, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+AUGMENT = 3  # the purpose
+SCALE, RATIO, TRIES = (0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0), 10
+
+
+def mix(a, b):
+    """splitmix64's finaliser."""
+    z = (a + 0x9E3779B97F4A7C15 * (b + 1)) & MASK64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK64
+    return z ^ (z >> 31)
+
+
+def philox(key, counter):
+    (k0, k1), (c0, c1, c2, c3) = key, counter
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 & MASK, (p0 >> 32) ^ c3 ^ k1, p0 & MASK
+        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
+    return [c0, c1, c2, c3]
+
+
+def words(seed, epoch, sample):
+    key = mix(seed, AUGMENT)
+    block = 0
+    while True:
+        yield from philox((key & MASK, key >> 32), (block, AUGMENT, epoch, sample))
+        block += 1
+
+
+def between(stream, low, high):
+    """Uniform with 53 bits."""
+    bits = next(stream) << 21
+    bits |= next(stream) >> 11
+    return low + (high - low) * (bits * 2.0**-53)
+
+
+def below(stream, n):
+    """Uniform in 0 .. n-1: words of the short interval at the bottom are thrown away."""
+    while True:
+        word = next(stream)
+        if word >= 2**32 % n:
+            return word % n
+
+
+def draw(seed, epoch, sample, width, height):
+    """(x, y, width, height, flip). The steps after the flip are those of torchvision's get_params."""
+    stream = words(seed, epoch, sample)
+    flip = next(stream) >> 31
+    for _ in range(TRIES):
+        area = width * height * between(stream, *SCALE)
+        ratio = math.exp(between(stream, math.log(RATIO[0]), math.log(RATIO[1])))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            y = below(stream, height - h + 1)
+            return below(stream, width - w + 1), y, w, h, flip
+    w, h = width, height
+    if width / height < RATIO[0]:
+        h = round(width / RATIO[0])
+    elif width / height > RATIO[1]:
+        w = round(height * RATIO[1])
+    return (width - w) // 2, (height - h) // 2, w, h, flip

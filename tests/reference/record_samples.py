@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Record what torchvision makes of pictures/ (see record_pictures.py), for tests/test_pictures_torchvision.c.
+
+    record_samples.py [--output DIR]
+
+Written: samples.txt with a line for each expectation:
+
+    sample SPLIT INDEX SIDE SEED EPOCH AUGMENT LABEL BYTES VALUES
+        SHA-256 of the sample as bytes and as normalised fp32, both (3,SIDE,SIDE). With AUGMENT, crop
+        and flip are starstep's draws (draws.py), played to torchvision's resized_crop and hflip.
+    draw SEED EPOCH SAMPLE WIDTH HEIGHT x y w h flip
+        a draw for a picture of WIDTH x HEIGHT
+    share WIDTH HEIGHT WHAT VALUE PART
+        of what RandomResizedCrop.get_params draws, PART has WHAT (area, ratio, x, y) <= VALUE
+"""
+
+import argparse
+import hashlib
+import os
+
+import numpy as np
+import torch
+import torchvision
+from PIL import Image
+from torchvision.transforms import functional as F
+from torchvision.transforms import transforms
+
+import draws
+import folder_pictures
+
+SIDES, SEED = (64, 224), 7
+SIZES = [(64, 64), (500, 375), (300, 100), (40, 90)]  # of the third and fourth, many tries fail
+EXTREMES = [(2000, 30), (31, 3000), (1, 1), (7, 5), (1, 4)]
+DRAWS = 200000
+PARTS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+
+
+def digest(tensor):
+    return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
+
+
+def sample_line(files, split, index, side, epoch, augment):
+    path, label = files[index]
+    image = folder_pictures.open_picture(path)
+    if augment:
+        x, y, width, height, flip = draws.draw(SEED, epoch, index, *image.size)
+        image = F.resized_crop(image, y, x, height, width, [side, side])
+        image = F.hflip(image) if flip else image
+    else:
+        image = F.center_crop(F.resize(image, side * 8 // 7), [side, side])
+    values = F.normalize(F.to_tensor(image), folder_pictures.MEAN, folder_pictures.STD)
+    return ["sample", split, index, side, SEED, epoch, augment, label, digest(F.pil_to_tensor(image)),
+            digest(values)]
+
+
+def sample_lines(directory):
+    for split in ("train", "val"):
+        files = folder_pictures.list_files(directory, split)
+        for side in SIDES:
+            for index in range(0, len(files), 5):
+                yield sample_line(files, split, index, side, 0, 0)
+            for index in range(2, len(files) if split == "train" else 0, 3):
+                yield sample_line(files, split, index, side, index % 4, 1)
+
+
+def draw_lines():
+    for sample in range(12):
+        for size in SIZES:
+            yield ["draw", 2**40 + sample, 3 * sample, sample, *size, *draws.draw(2**40 + sample, 3 * sample, sample, *size)]
+    for size in EXTREMES:
+        yield ["draw", 0, 1, 2, *size, *draws.draw(0, 1, 2, *size)]
+
+
+def share_lines():
+    for width, height in SIZES:
+        image = Image.new("L", (width, height))
+        found = np.array([transforms.RandomResizedCrop.get_params(image, list(draws.SCALE), list(draws.RATIO))
+                          for _ in range(DRAWS)], np.float64)
+        y, x, h, w = found.T
+        for what, values in {"area": w * h, "ratio": w / h, "x": x, "y": y}.items():
+            # A value that many draws share would give the same line twice.
+            for value in sorted(set(np.quantile(values, PARTS, method="lower"))):
+                yield ["share", width, height, what, repr(float(value)), repr(float(np.mean(values <= value)))]
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--output", default=here, help="folder with pictures/ (default: beside this file)")
+    output = parser.parse_args().output
+    torch.manual_seed(1)
+    with open(os.path.join(output, "samples.txt"), "w", encoding="ascii") as f:
+        f.write(f"# PIL {Image.__version__}, torchvision {torchvision.__version__}\n")
+        for line in [*sample_lines(os.path.join(output, "pictures")), *draw_lines(), *share_lines()]:
+            f.write(" ".join(map(str, line)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
