@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "core/folder.h"
 #include "core/rng.h"
@@ -558,6 +559,30 @@ START_TEST(killed)
 }
 END_TEST
 
+/* What killed runs left goes when it is old and a pack's. */
+START_TEST(leftovers)
+{
+    static const char *const kept[] = {"cache/t.pack.tmp.12",  "cache/t.pack.tmp.1x",
+                                       "cache/t.pack.tmp.",    "cache/u.pack.tmp.11",
+                                       "cache/at.pack.tmp.11", "cache/t.pack.old"};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    const struct timespec old[2] = {{.tv_sec = time(NULL) - 3700}, {.tv_sec = time(NULL) - 3700}};
+    ck_assert_int_eq(ss_folder_make(in_folder("cache")), SS_OK);
+    for (size_t i = 0; i < KEPT; i++) {
+        write_file(kept[i], "x", 1);
+        if (i > 0)
+            ck_assert_int_eq(utimensat(AT_FDCWD, in_folder(kept[i]), old, 0), 0);
+    }
+    write_file("cache/t.pack.tmp.11", "x", 1);
+    ck_assert_int_eq(utimensat(AT_FDCWD, in_folder("cache/t.pack.tmp.11"), old, 0), 0);
+    must_build("cache/t.pack", SS_SPLIT_TRAIN);
+    ck_assert(!has_file("cache/t.pack.tmp.11"));
+    for (size_t i = 0; i < KEPT; i++)
+        ck_assert_msg(has_file(kept[i]), "%s is gone", kept[i]);
+    ck_assert_int_eq(count_files("cache"), KEPT + 1);
+}
+END_TEST
+
 struct reader {
     struct ss_pack *pack;
     size_t count;
@@ -630,6 +655,7 @@ int main(void)
     tcase_add_test(tc, corrupt);
     tcase_add_test(tc, given_up);
     tcase_add_test(tc, killed);
+    tcase_add_test(tc, leftovers);
     tcase_add_test(tc, many_readers);
     tcase_add_test(tc, checksums);
     suite_add_tcase(suite, tc);

@@ -44,12 +44,13 @@ size_t ss_pack_corrupt(const struct ss_pack *pack); /* files that could not be d
 /* Building, in portions, so that who builds can say how far it is. */
 struct ss_pack_builder;
 
-/* Begin PATH (its folder is made). So many threads decode, 0: one for each core that the caller may
- * use, at most 1024; they run where the caller may. skip_corrupt: files that cannot be decoded are
- * named in a warning, counted and marked, else the first one in the folder's order ends the
- * building. Errors: SS_ERR_IO (also: much less room than the pack seems to need), SS_ERR_MEMORY,
- * SS_ERR_LIBRARY (no thread can be started), SS_ERR_INVALID. The caller ends it with exactly one of
- * commit and abort; the folder must outlive it. */
+/* Begin PATH (its folder is made; what killed runs left there an hour ago is removed). So many
+ * threads decode, 0: one for each core that the caller may use, at most 1024; they run where the
+ * caller may. skip_corrupt: files that cannot be decoded are named in a warning, counted and
+ * marked, else the first one in the folder's order ends the building. Errors: SS_ERR_IO (also: much
+ * less room than the pack seems to need), SS_ERR_MEMORY, SS_ERR_LIBRARY (no thread can be started),
+ * SS_ERR_INVALID. The caller ends it with exactly one of commit and abort; the folder must outlive
+ * it. */
 enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *folder, int threads,
                              int skip_corrupt, struct ss_pack_builder **out);
 /* Write for about so many seconds, at least one file, or to the end; *done: files so far. The

@@ -1,11 +1,13 @@
 #include "data/pack.h"
 
-#include <errno.h>
+#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/atomic_file.h"
@@ -41,6 +43,31 @@ static enum ss_status find_folder(const char *path, char *out, size_t room)
     if (length == 0)
         strcpy(out, slash ? "/" : ".");
     return SS_OK;
+}
+
+/* What killed runs left of a building that was written to last more than an hour ago: packs are
+ * large. A run that is only slow and loses its file this way ends with an error. */
+static void remove_leftovers(const char *path, const char *dir)
+{
+    enum { HOUR = 3600 };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t length = strlen(name);
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        int end = 0;
+        char old[4096 + 256];
+        struct stat st;
+        if (strncmp(e->d_name, name, length) != 0 ||
+            sscanf(e->d_name + length, ".tmp.%*[0-9]%n", &end) != 0 || end == 0 ||
+            e->d_name[length + (size_t)end] != '\0')
+            continue;
+        snprintf(old, sizeof old, "%s/%s", dir, e->d_name);
+        if (stat(old, &st) == 0 && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > HOUR &&
+            unlink(old) == 0)
+            ss_note("%s: left by a run that was killed; removed", old);
+    }
+    if (d)
+        closedir(d);
 }
 
 /* The bytes of the pictures, from the sizes of some that are spread over the folder. What cannot be
@@ -119,6 +146,7 @@ static enum ss_status prepare(struct ss_pack_builder *b, const char *path, int t
     char dir[4096];
     SS_TRY(find_folder(path, dir, sizeof dir));
     SS_TRY(ss_folder_make(dir));
+    remove_leftovers(path, dir);
     SS_TRY(check_room(path, dir, b->folder));
     b->index_bytes = (size_t)pack_padded(b->folder->count * sizeof *b->index);
     b->index = calloc(1, b->index_bytes);
