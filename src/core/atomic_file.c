@@ -12,6 +12,7 @@
 struct ss_atomic_file {
     FILE *stream;
     char *path, *temp;
+    off_t waited, begun;   /* what ss_atomic_push has waited for, and begun */
     enum ss_status status; /* of the first write that failed */
 };
 
@@ -73,6 +74,28 @@ enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size
         return f->status;
     if (n > 0 && fwrite(bytes, 1, n, f->stream) != n)
         return fail_write(f, "cannot write");
+    return SS_OK;
+}
+
+enum ss_status ss_atomic_push(struct ss_atomic_file *f)
+{
+    if (f->status != SS_OK)
+        return f->status;
+    if (fflush(f->stream) != 0)
+        return fail_write(f, "cannot write");
+    const int fd = fileno(f->stream);
+    const off_t end = ftello(f->stream);
+    if (end < 0)
+        return SS_OK;
+    /* Only a matter of time: what fails here, or is not known to the file system, fsync does. */
+    if (f->begun > f->waited)
+        (void)sync_file_range(fd, f->waited, f->begun - f->waited,
+                              SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                                  SYNC_FILE_RANGE_WAIT_AFTER);
+    f->waited = f->begun;
+    if (end > f->begun)
+        (void)sync_file_range(fd, f->begun, end - f->begun, SYNC_FILE_RANGE_WRITE);
+    f->begun = end;
     return SS_OK;
 }
 

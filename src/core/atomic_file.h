@@ -19,6 +19,10 @@ enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out);
  * write and the commit return the same status silently, so a caller may check only the commit. */
 enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n);
 
+/* For large files, from time to time: begin to bring to the disk what was appended, and wait for
+ * what the call before had begun, so that little is left for the commit. Errors as of a write. */
+enum ss_status ss_atomic_push(struct ss_atomic_file *f);
+
 /* Make the file durable under its name. Frees f in every case; on an error the temporary file is
  * gone and PATH is the older file (or, if only the last fsync of the folder failed, the new one),
  * whole in both cases. */

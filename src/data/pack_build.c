@@ -17,7 +17,7 @@
 #include "data/pack_decode.h"
 #include "data/pack_format.h"
 
-enum { SAMPLES = 128, MAX_THREADS = 1024 };
+enum { SAMPLES = 128, MAX_THREADS = 1024, PUSH_BYTES = 64 << 20 };
 
 struct ss_pack_builder {
     const struct ss_imagefolder *folder;
@@ -28,6 +28,7 @@ struct ss_pack_builder {
     struct pack_entry *index;
     size_t index_bytes; /* with the zeros behind it */
     uint64_t offset;    /* bytes written */
+    uint64_t pushed;    /* of them, those that are on their way to the disk */
     size_t next, corrupt;
     enum ss_status status; /* of the first error */
 };
@@ -194,7 +195,11 @@ static enum ss_status put_picture(struct ss_pack_builder *b, const struct pack_p
                                             .height = (uint32_t)p->height,
                                             .checksum = p->checksum};
     b->offset += p->size;
-    return ss_atomic_write(b->file, p->bytes, p->size);
+    SS_TRY(ss_atomic_write(b->file, p->bytes, p->size));
+    if (b->offset - b->pushed < PUSH_BYTES)
+        return SS_OK;
+    b->pushed = b->offset;
+    return ss_atomic_push(b->file);
 }
 
 enum ss_status ss_pack_continue(struct ss_pack_builder *b, double seconds, size_t *done)
