@@ -9,7 +9,9 @@
 
 #include "core/rng.h"
 #include "data/crop.h"
+#include "data/normalise.h"
 #include "data/resize.h"
+#include "data/resize_kernels.h"
 
 static struct ss_jpeg *decoder;
 static struct ss_resizer *resizer;
@@ -21,8 +23,16 @@ static void setup(void)
     ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
 }
 
+/* As on a processor that has nothing but x86-64's oldest instructions, or another one's. */
+static void setup_plain(void)
+{
+    setup();
+    resize_plain_kernels = 1;
+}
+
 static void teardown(void)
 {
+    resize_plain_kernels = 0;
     ss_resizer_close(resizer);
     ss_jpeg_close(decoder);
 }
@@ -199,6 +209,67 @@ START_TEST(near_the_definition)
 }
 END_TEST
 
+/* The kernels of this processor and those of every processor, on all sorts of sizes, parts, orders
+ * and flips. */
+START_TEST(kernels_are_equal)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, 3, SS_RNG_SYNTHETIC, 0, 0);
+    enum { MOST = 150 };
+    uint8_t *in = malloc(3 * MOST * MOST), *out[2];
+    for (size_t k = 0; k < 3 * MOST * MOST; k++)
+        in[k] = (uint8_t)ss_rng_u32(&rng);
+    for (int i = 0; i < 200; i++) {
+        int side[4];
+        for (int k = 0; k < 4; k++)
+            side[k] = 1 + (int)ss_rng_below(&rng, MOST);
+        struct ss_resize how = ss_resize_whole(in, 3 * MOST, side[0], side[1], side[2], side[3]);
+        how.left = ss_rng_uniform(&rng) * (float)side[0] / 2;
+        how.top = ss_rng_uniform(&rng) * (float)side[1] / 2;
+        how.x = (int)ss_rng_below(&rng, (uint32_t)side[2]);
+        how.out_width = side[2] - how.x;
+        how.flip = i & 1;
+        how.order = i & 2 ? SS_PIXELS_HWC : SS_PIXELS_CHW;
+        size_t size = 3 * (size_t)how.out_width * (size_t)how.out_height;
+        for (int k = 0; k < 2; k++) {
+            resize_plain_kernels = k;
+            out[k] = malloc(size);
+            ck_assert_int_eq(ss_resize_run(resizer, &how, out[k]), SS_OK);
+        }
+        ck_assert_msg(!memcmp(out[0], out[1], size), "%d x %d to %d x %d", side[0], side[1],
+                      side[2], side[3]);
+        free(out[0]);
+        free(out[1]);
+    }
+    free(in);
+}
+END_TEST
+
+/* All bytes, and every number of them up to 300; nothing is written behind. */
+START_TEST(normalised_as_torchvision)
+{
+    static const float mean[] = {0.485f, 0.456f, 0.406f, 0.5071f, 0},
+                       std[] = {0.229f, 0.224f, 0.225f, 0.2673f, 1};
+    enum { MOST = 300 };
+    uint8_t in[MOST];
+    for (int i = 0; i < MOST; i++)
+        in[i] = (uint8_t)i;
+    for (size_t c = 0; c < sizeof mean / sizeof *mean; c++)
+        for (size_t n = 0; n < MOST; n++) {
+            float out[MOST];
+            out[n] = -7;
+            ss_pixels_normalise(in, n, mean[c], std[c], out);
+            for (size_t i = 0; i < n; i++) {
+                volatile float scaled = (float)in[i] / 255.0f, centred = scaled - mean[c];
+                float right = centred / std[c];
+                ck_assert_msg(!memcmp(&out[i], &right, sizeof right), "%d of %zu: %a, not %a",
+                              in[i], n, (double)out[i], (double)right);
+            }
+            ck_assert(out[n] == -7);
+        }
+}
+END_TEST
+
 START_TEST(refuses)
 {
     uint8_t in[12] = {0}, out[3];
@@ -316,17 +387,29 @@ START_TEST(draw_falls_back)
 }
 END_TEST
 
-int main(void)
+static void add_pictures(Suite *suite, const char *name, void (*set_up)(void))
 {
-    Suite *suite = suite_create("resize");
-    TCase *tc = tcase_create("resize");
+    TCase *tc = tcase_create(name);
     tcase_set_timeout(tc, 300);
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, set_up, teardown);
     tcase_add_test(tc, crops_equal_torchvision);
     tcase_add_test(tc, centres_equal_torchvision);
     tcase_add_test(tc, boxes_equal_pil);
-    tcase_add_test(tc, sizes_equal_torchvision);
     tcase_add_test(tc, near_the_definition);
+    suite_add_tcase(suite, tc);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("resize");
+    add_pictures(suite, "pictures", setup);
+    add_pictures(suite, "pictures, plain kernels", setup_plain);
+    TCase *tc = tcase_create("resize");
+    tcase_set_timeout(tc, 300);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, kernels_are_equal);
+    tcase_add_test(tc, normalised_as_torchvision);
+    tcase_add_test(tc, sizes_equal_torchvision);
     tcase_add_test(tc, refuses);
     tcase_add_test(tc, reduced_crop);
     tcase_add_test(tc, draw);

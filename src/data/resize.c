@@ -13,12 +13,8 @@ enum {
     MAX_SIDE = 1 << 20, /* of source and output, so that products stay in their types */
 };
 
-/* One direction: output i is the sum of weight[i * taps + t] * source[first[i] + t], t < count[i].
- */
 struct axis {
-    int *first, *count;
-    int32_t *weight;
-    int taps;
+    struct resize_axis plan;
     size_t outputs, weights; /* room */
 };
 
@@ -46,9 +42,9 @@ enum ss_status ss_resizer_open(struct ss_resizer **out)
 
 static void free_axis(struct axis *a)
 {
-    free(a->first);
-    free(a->count);
-    free(a->weight);
+    free(a->plan.first);
+    free(a->plan.count);
+    free(a->plan.weight);
 }
 
 void ss_resizer_close(struct ss_resizer *r)
@@ -96,16 +92,17 @@ static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size
 }
 
 /* Weights for the outputs from .. from+count-1 of `full`, of a box begin..end of `size` pixels. */
-static enum ss_status plan_axis(struct ss_resizer *r, struct axis *a, int size, double begin,
+static enum ss_status plan_axis(struct ss_resizer *r, struct axis *axis, int size, double begin,
                                 double end, int full, int from, int count)
 {
+    struct resize_axis *a = &axis->plan;
     double scale = (end - begin) / full;
     double filter_scale = scale < 1 ? 1 : scale;
     a->taps = (int)ceil(filter_scale) * 2 + 1;
-    size_t room = a->outputs;
+    size_t room = axis->outputs;
     SS_TRY(grow(&a->first, &room, (size_t)count, sizeof *a->first));
-    SS_TRY(grow(&a->count, &a->outputs, (size_t)count, sizeof *a->count));
-    SS_TRY(grow(&a->weight, &a->weights, (size_t)count * (size_t)a->taps, sizeof *a->weight));
+    SS_TRY(grow(&a->count, &axis->outputs, (size_t)count, sizeof *a->count));
+    SS_TRY(grow(&a->weight, &axis->weights, (size_t)count * (size_t)a->taps, sizeof *a->weight));
     SS_TRY(grow(&r->exact, &r->exact_room, (size_t)a->taps, sizeof *r->exact));
     for (int i = 0; i < count; i++) {
         double centre = begin + (from + i + 0.5) * scale;
@@ -160,17 +157,21 @@ static size_t round_up(size_t n, size_t unit)
 static void take_source(struct ss_resizer *r, const struct ss_resize *h, int y, int bottom,
                         size_t begin, size_t end)
 {
+    const struct resize_tiles line_as = {LANES, LANES}, source_as = {LANES, LANES * LANES};
     const uint8_t *rows = h->rgb + (size_t)y * h->stride;
     size_t last = (size_t)(bottom - 1 - y), x = begin;
-    if (last >= LANES - 1)
-        for (; x + LANES <= end; x += LANES)
-            resize_transpose(rows + x, h->stride, r->source + (x - begin) * LANES, LANES);
+    if (last >= LANES - 1) {
+        const struct resize_tiles rows_as = {h->stride, LANES};
+        size_t tiles = (end - begin) / LANES;
+        resize_transpose(rows + x, rows_as, r->source, source_as, tiles);
+        x += tiles * LANES;
+    }
     for (; x < end; x += LANES) {
         uint8_t *tile = r->line;
         size_t bytes = end - x < LANES ? end - x : LANES;
         for (size_t k = 0; k < LANES; k++)
             memcpy(tile + k * LANES, rows + (k < last ? k : last) * h->stride + x, bytes);
-        resize_transpose(tile, LANES, r->source + (x - begin) * LANES, LANES);
+        resize_transpose(tile, line_as, r->source + (x - begin) * LANES, source_as, 1);
     }
 }
 
@@ -179,37 +180,34 @@ static void take_source(struct ss_resizer *r, const struct ss_resize *h, int y, 
 static void resize_columns(struct ss_resizer *r, const struct ss_resize *h, int top, int bottom,
                            size_t stride)
 {
-    const struct axis *a = &r->columns;
-    int n = h->out_width, first = a->first[0];
-    size_t begin = 3 * (size_t)first, end = 3 * (size_t)(a->first[n - 1] + a->count[n - 1]);
-    int chw = h->order == SS_PIXELS_CHW, channel = chw ? n : 1, step = chw ? 1 : 3;
+    const struct resize_axis *a = &r->columns.plan;
+    const struct resize_tiles resized_as = {LANES, LANES * LANES}, rows_as = {stride, LANES};
+    int n = h->out_width, chw = h->order == SS_PIXELS_CHW;
+    size_t begin = 3 * (size_t)a->first[0], end = 3 * (size_t)(a->first[n - 1] + a->count[n - 1]);
+    struct resize_places to = {.step = (chw ? 1 : 3) * LANES,
+                               .channel = (size_t)(chw ? n : 1) * LANES};
+    uint8_t *first = r->resized;
+    if (h->flip) {
+        first += (n - 1) * to.step;
+        to.step = -to.step;
+    }
     for (int y = top; y < bottom; y += LANES) {
         take_source(r, h, y, bottom, begin, end);
-        for (int i = 0; i < n; i++) {
-            uint8_t mixed[MIX];
-            resize_mix(r->source + (size_t)(a->first[i] - first) * MIX, MIX,
-                       a->weight + (ptrdiff_t)i * a->taps, a->count[i], mixed);
-            int place = (h->flip ? n - 1 - i : i) * step;
-            for (int c = 0; c < 3; c++)
-                memcpy(r->resized + (size_t)(place + c * channel) * LANES, mixed + c * LANES,
-                       LANES);
-        }
+        resize_mix_columns(r->source, a, n, first, to);
         /* `middle` has room for LANES rows more than there are. */
-        uint8_t *row = r->middle + (size_t)(y - top) * stride;
-        for (size_t x = 0; x < stride; x += LANES)
-            resize_transpose(r->resized + x * LANES, LANES, row + x, stride);
+        resize_transpose(r->resized, resized_as, r->middle + (size_t)(y - top) * stride, rows_as,
+                         stride / LANES);
     }
 }
 
 static void resize_rows(struct ss_resizer *r, const struct ss_resize *h, int top, size_t stride,
                         uint8_t *out)
 {
+    const struct resize_axis *a = &r->rows.plan;
     size_t width = (size_t)h->out_width, plane = width * (size_t)h->out_height;
     for (int y = 0; y < h->out_height; y++) {
-        const uint8_t *rows = r->middle + stride * (size_t)(r->rows.first[y] - top);
-        const int32_t *weight = r->rows.weight + (ptrdiff_t)y * r->rows.taps;
-        for (size_t x = 0; x < stride; x += MIX)
-            resize_mix(rows + x, stride, weight, r->rows.count[y], r->line + x);
+        resize_mix_row(r->middle + stride * (size_t)(a->first[y] - top), stride, a, y, stride,
+                       r->line);
         if (h->order == SS_PIXELS_HWC)
             memcpy(out + 3 * width * (size_t)y, r->line, 3 * width);
         for (size_t c = 0; h->order == SS_PIXELS_CHW && c < 3; c++)
@@ -251,8 +249,9 @@ enum ss_status ss_resize_run(struct ss_resizer *r, const struct ss_resize *h, ui
         plan_axis(r, &r->columns, h->width, h->left, h->right, h->full_width, h->x, h->out_width));
     SS_TRY(
         plan_axis(r, &r->rows, h->height, h->top, h->bottom, h->full_height, h->y, h->out_height));
-    int last = h->out_height - 1, top = r->rows.first[0];
-    int bottom = r->rows.first[last] + r->rows.count[last];
+    const struct resize_axis *rows = &r->rows.plan;
+    int last = h->out_height - 1, top = rows->first[0];
+    int bottom = rows->first[last] + rows->count[last];
     size_t stride = round_up(3 * (size_t)h->out_width, MIX);
     size_t line = stride > LANES * LANES ? stride : LANES * LANES;
     SS_TRY(grow(&r->middle, &r->middle_room, stride * (size_t)(bottom - top + LANES), 1));
