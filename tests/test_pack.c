@@ -110,7 +110,10 @@ static void expect_picture(struct ss_pack *p, size_t i, struct ss_jpeg *j, const
     ck_assert_int_eq(got.scale, 1);
     ck_assert_uint_eq(got.stride, 3 * (size_t)want.width);
     ck_assert_uint_eq((uintptr_t)got.rgb % 64, 0);
-    ck_assert_mem_eq(got.rgb, want.rgb, got.stride * (size_t)want.height);
+    const size_t size = got.stride * (size_t)want.height;
+    ck_assert_mem_eq(got.rgb, want.rgb, size);
+    for (size_t k = size; k % 64 != 0; k++)
+        ck_assert_uint_eq(got.rgb[k], 0);
     free(want.rgb);
 }
 
@@ -316,6 +319,18 @@ START_TEST(hostile_index)
         expect_unfit("d.pack", f, "damaged: its index makes no sense");
     }
     e[4] = good;
+    for (int more = -32; more <= 32; more += 64) {
+        e[TRAIN - 1].height += (uint32_t)more;
+        sign(bytes, size);
+        write_file("d.pack", bytes, size);
+        expect_unfit("d.pack", f, "damaged: its index makes no sense");
+        e[TRAIN - 1].height -= (uint32_t)more;
+    }
+    t->file_bytes += 64;
+    sign(bytes, size);
+    write_file("d.pack", bytes, size);
+    expect_unfit("d.pack", f, "damaged: it has");
+    t->file_bytes -= 64;
     t->corrupt = 1;
     sign(bytes, size);
     write_file("d.pack", bytes, size);
