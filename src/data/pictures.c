@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "data/normalise.h"
 #include "data/picture.h"
 
 enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024 };
@@ -137,11 +138,8 @@ static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
 static void normalise(const struct ss_dataset *d, const uint8_t *pixels, float *x)
 {
     const size_t plane = (size_t)d->height * (size_t)d->width;
-    for (int channel = 0; channel < 3; channel++) {
-        const float *table = d->normalised[channel];
-        for (size_t k = 0; k < plane; k++)
-            *x++ = table[*pixels++];
-    }
+    for (size_t c = 0; c < 3; c++)
+        ss_pixels_normalise(pixels + c * plane, plane, d->mean[c], d->std[c], x + c * plane);
 }
 
 static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
