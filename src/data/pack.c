@@ -20,7 +20,8 @@ struct ss_pack {
     const struct ss_imagefolder *folder;
     char *path;
     const uint8_t *bytes; /* the mapped file */
-    size_t size, corrupt, page;
+    size_t size, corrupt;
+    size_t page; /* bytes, for advice on each picture; 0: none is given */
     const struct pack_entry *index;
     atomic_uint_fast32_t *checked; /* a bit for each picture whose checksum was right */
 };
@@ -133,15 +134,23 @@ static enum ss_status map_file(struct ss_pack *p, int fd)
     return SS_OK;
 }
 
+/* A pack that memory holds is read once, whatever is asked for first: there the system's reading
+ * ahead, also into other pictures, helps. Of a larger pack only what is asked for is to be read. */
+static void advise(struct ss_pack *p)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0 && p->size / (size_t)page > (size_t)pages / 2 &&
+        madvise((void *)(uintptr_t)p->bytes, p->size, MADV_RANDOM) == 0)
+        p->page = (size_t)page;
+}
+
 static enum ss_status prepare(struct ss_pack *p)
 {
     size_t words = p->folder->count / 32 + 1;
     p->checked = calloc(words, sizeof *p->checked);
     if (!p->checked)
         return ss_fail_memory("the marks of a pack", words * sizeof *p->checked);
-    /* From here on in any order: reading ahead would read what is not asked for. It is advice. */
-    (void)madvise((void *)(uintptr_t)p->bytes, p->size, MADV_RANDOM);
-    p->page = (size_t)sysconf(_SC_PAGESIZE);
+    advise(p);
     return SS_OK;
 }
 
@@ -194,7 +203,9 @@ void ss_pack_close(struct ss_pack *p)
 /* All pages at once instead of one after the other as they are touched. It is advice. */
 static void read_ahead(const struct ss_pack *p, const struct pack_entry *e)
 {
-    size_t from = (size_t)e->offset / p->page * p->page;
+    if (!p->page)
+        return;
+    const size_t from = (size_t)e->offset / p->page * p->page;
     (void)madvise((void *)(uintptr_t)(p->bytes + from),
                   (size_t)(e->offset + picture_bytes(e)) - from, MADV_WILLNEED);
 }
