@@ -8,6 +8,8 @@ bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 EXTRA_DIST += \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \
+	bench/gpu_memory.py \
+	bench/gpu_report.py \
 	bench/gpu_vs_pytorch \
 	bench/loader_vs_pytorch \
 	bench/photos.py \

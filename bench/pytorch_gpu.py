@@ -2,12 +2,13 @@
 """The guides' training loop in PyTorch on one GPU: the peer of gpu_vs_pytorch.
 
     pytorch_gpu.py --peer eager|eager-cl|compile-cl --precision fp16|bf16|fp32|tf32
-                   --data synthetic|loader [--data-dir DIR] ...
+                   --data synthetic|loader [--data-dir DIR] [--model resnet50] ...
 
 eager: as the guides write it, contiguous tensors. eager-cl: model and images in channels_last.
 compile-cl: that, and torch.compile with its default mode. fp16 is automatic mixed precision with a
 GradScaler, bf16 without. Data: `synthetic` is one batch that lies on the device (no loader, no copy:
-the loop's upper bound), `loader` a DataLoader with workers as in the guides, which reads DIR.
+the loop's upper bound), `loader` a DataLoader with workers as in the guides, which reads DIR. Of
+resnet50, torchvision's for 200 classes, that is ImageFolder with the ImageNet guide's transforms.
 
 Prints one line of JSON: images/s over the measured steps by the clock, the median step by CUDA
 events, peak memory of the caching allocator in MB, and the last loss.
@@ -33,6 +34,9 @@ from wideresnet import WideResNet  # noqa: E402
 PEERS = ["eager", "eager-cl", "compile-cl"]
 AUTOCAST = {"fp16": torch.float16, "bf16": torch.bfloat16}
 PADDING = 4
+CLASSES = {"wideresnet": 100, "resnet50": 200}
+WIDERESNET_WIDTH = "16,160,320,640"
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def pick_device(name):
@@ -121,9 +125,22 @@ class Cifar100(Dataset):
         return self.transform(self.images[i]), int(self.labels[i])
 
 
-def loaded_batches(args, device, memory_format):
+def pictures(args):
+    """The training files below DIR/train, and the name of what transforms them."""
+    from torchvision import datasets, transforms
+    chain = transforms.Compose([
+        transforms.RandomResizedCrop(args.image_size), transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(), transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD)])
+    return datasets.ImageFolder(os.path.join(args.data_dir, "train"), chain), "torchvision"
+
+
+def cifar(args):
     transform = pick_transform()
-    data = Cifar100(os.path.join(args.data_dir, "train.bin"), transform)
+    return Cifar100(os.path.join(args.data_dir, "train.bin"), transform), transform.name
+
+
+def loaded_batches(args, device, memory_format):
+    data, transforms = (pictures if args.image_size else cifar)(args)
     if len(data) < args.batch_size:
         sys.exit(f"pytorch_gpu.py: {len(data)} samples do not fill a batch of {args.batch_size}")
     loader = DataLoader(data, args.batch_size, shuffle=True, drop_last=True,
@@ -136,13 +153,14 @@ def loaded_batches(args, device, memory_format):
                 yield (images.to(device, non_blocking=True, memory_format=memory_format),
                        labels.to(device, non_blocking=True))
 
-    return transform.name, batches()
+    return transforms, batches()
 
 
 def synthetic_batches(args, device, memory_format):
-    images = torch.randn(args.batch_size, 3, 32, 32, device=device)
+    side = args.image_size or 32
+    images = torch.randn(args.batch_size, 3, side, side, device=device)
     batch = (images.to(memory_format=memory_format),
-             torch.randint(0, 100, (args.batch_size,), device=device))
+             torch.randint(0, CLASSES[args.model], (args.batch_size,), device=device))
 
     def batches():
         while True:
@@ -151,9 +169,19 @@ def synthetic_batches(args, device, memory_format):
     return "none", batches()
 
 
+def build(args):
+    if args.model == "wideresnet":
+        return WideResNet(widths=[int(w) for w in (args.width or WIDERESNET_WIDTH).split(",")])
+    import torchvision  # here: WideResNet needs no torchvision
+    if not args.width:
+        return torchvision.models.resnet50(num_classes=CLASSES[args.model])
+    import torchvision_models
+    return torchvision_models.resnet50([int(w) for w in args.width.split(",")], CLASSES[args.model])
+
+
 def make_trainer(args, device, memory_format):
     """A function that trains one step and returns its loss."""
-    model = WideResNet(widths=[int(w) for w in args.width.split(",")])
+    model = build(args)
     model = model.to(device=device, memory_format=memory_format)
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
@@ -222,14 +250,21 @@ def main():
     parser.add_argument("--peer", choices=PEERS, default="eager")
     parser.add_argument("--precision", choices=["fp16", "bf16", "fp32", "tf32"], default="fp16")
     parser.add_argument("--data", choices=["synthetic", "loader"], default="synthetic")
-    parser.add_argument("--data-dir", help="folder of train.bin, for --data loader")
+    parser.add_argument("--model", choices=CLASSES, default="wideresnet", help="(%(default)s)")
+    parser.add_argument("--image-size", type=int, help="of resnet50 (224)")
+    parser.add_argument("--data-dir", help="folder of train.bin, of pictures that of train; for "
+                                           "--data loader")
     parser.add_argument("--workers", type=int, default=8, help="of the loader (%(default)s)")
-    parser.add_argument("--width", default="16,160,320,640")
+    parser.add_argument("--width", default="", help="by default the model's own")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--warmup", type=int, default=20, help="steps before the measurement")
     parser.add_argument("--steps", type=int, default=60, help="measured steps")
     parser.add_argument("--device", default="cuda", help="cpu is there to try the script")
     args = parser.parse_args()
+    if args.model == "wideresnet" and args.image_size:
+        parser.error("--image-size is for --model resnet50")
+    if args.model == "resnet50":
+        args.image_size = args.image_size or 224
     if args.data == "loader" and not args.data_dir:
         parser.error("--data loader needs --data-dir")
     if args.warmup < 1 or args.steps < 1:

@@ -1,0 +1,118 @@
+"""What gpu_vs_pytorch reports: medians, ratios and floors of a case."""
+
+import statistics
+from collections import namedtuple
+
+# width "": the model's own; image_size 0: CIFAR's 32
+Model = namedtuple("Model", "width narrow_width image_size")
+MODELS = {
+    "wideresnet": Model("16,160,320,640", "16,32,64,128", 0),
+    "resnet50": Model("", "16,32,64,128", 224),
+}
+# A step of the full model in 2-byte formats on an H200: products at 790 TFLOP/s and memory at
+# 4.3 TB/s, both as measured there, BN fused into its neighbours. Reachable: with the statistics of BN
+# in passes of their own. A batch twice as large takes twice as long.
+Floor = namedtuple("Floor", "step_ms batch batches reachable_images_per_s")
+FLOORS = {
+    "wideresnet": Floor(6.2, 256, (256,), None),
+    "resnet50": Floor(23.2, 256, (256, 512), 8100),
+}
+FLOOR_GPU = "H200"
+LOADER_FIGURES = ["loader_images_per_s", "input_wait_s", "epoch_s"]  # of starstep's epoch
+
+
+def median_of(results, key):
+    values = [r[key] for r in results if r.get(key) is not None]
+    return statistics.median(values) if values else None
+
+
+def peak_of(results, key):
+    values = [r[key] for r in results if r.get(key) is not None]
+    return max(values) if values else None
+
+
+def ratio_of(ours, theirs):
+    """Of images/s, round by round; a round in which one of them failed does not count."""
+    ratios = [a["images_per_s"] / b["images_per_s"] for a, b in zip(ours, theirs)]
+    return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+
+
+def summarise(args, precision, results, profiles, failed):
+    rows = {}
+    for name, runs in results.items():
+        if runs:
+            rows[name] = {"images_per_s": median_of(runs, "images_per_s"),
+                          "step_ms": median_of(runs, "step_ms"), "own_mb": peak_of(runs, "own_mb"),
+                          "device_mb": peak_of(runs, "device_mb"),
+                          **{key: median_of(runs, key) for key in LOADER_FIGURES},
+                          **profiles.get(name, {})}
+    ours = [name for name in rows if name.startswith("starstep")]
+    best = max(ours, key=lambda name: rows[name]["images_per_s"]) if ours else None
+    for name in rows:
+        if best and not name.startswith("starstep"):
+            rows[name]["ratio"] = ratio_of(results[best], results[name])
+    return {"model": args.model, "precision": precision, "width": args.width,
+            "image_size": args.image_size, "batch": args.batch_size,
+            "warmup_steps": args.warmup, "steps": args.steps, "rounds": args.rounds, "best": best,
+            "programs": rows, "results": results, "failed": failed}
+
+
+def floor_of(case):
+    """None: there is none of this case."""
+    floor, model = FLOORS[case["model"]], MODELS[case["model"]]
+    if (case["precision"] in ("fp16", "bf16") and case["width"] == model.width
+            and case["image_size"] == model.image_size and case["batch"] in floor.batches):
+        return floor
+    return None
+
+
+def cell(value, width, digits):
+    return f"{value:>{width}.{digits}f}" if value is not None else f"{'-':>{width}}"
+
+
+def title(case):
+    words = [case["precision"], f"widths {case['width'] or 'its own'}", f"batch {case['batch']}"]
+    if case["image_size"]:
+        words = [case["model"], f"{case['image_size']}x{case['image_size']}", *words]
+    return ", ".join(words)
+
+
+def print_loader(case):
+    for name, row in case["programs"].items():
+        if row["input_wait_s"] is not None:
+            print(f"{name}: its loader can {row['loader_images_per_s']:.0f} img/s; waited for input "
+                  f"{row['input_wait_s']:.3f} s of {row['epoch_s']:.3f} s")
+
+
+def print_floor(case, floor, gpu):
+    where = "this GPU" if FLOOR_GPU in gpu else f"an {FLOOR_GPU}, not of this GPU"
+    fastest = min(case["programs"], key=lambda name: case["programs"][name]["step_ms"], default=None)
+    least = floor.step_ms * case["batch"] / floor.batch
+    for name in {case["best"]: 0, fastest: 0}:
+        if name:
+            rate = case["programs"][name]["images_per_s"]
+            step = case["batch"] * 1000 / rate
+            reachable = floor.reachable_images_per_s
+            print(f"{name}: {step:.2f} ms a step, {step / least:.2f} times the floor of {where} "
+                  f"({least:.1f} ms)" + (f"; {100 * rate / reachable:.0f} % of the {reachable} img/s "
+                                         "that are reachable there" if reachable else ""))
+
+
+def print_case(case, gpu):
+    print(f"\n{title(case)}")
+    print(f"{'program':<30} {'img/s':>8} {'step ms':>8} {'idle ms':>8} {'own MB':>8} {'GPU MB':>8}"
+          f"  {'starstep / it':<20}")
+    for name, row in case["programs"].items():
+        ratio = row.get("ratio")
+        print(f"{name:<30} {row['images_per_s']:>8.0f} {row['step_ms']:>8.2f} "
+              f"{cell(row.get('idle_ms'), 8, 3)} {cell(row['own_mb'], 8, 0)} "
+              f"{cell(row['device_mb'], 8, 0)}"
+              + (f"  {ratio['median']:.2f} ({ratio['min']:.2f}..{ratio['max']:.2f})" if ratio
+                 else ""))
+    if case["image_size"]:
+        print_loader(case)
+    floor = floor_of(case)
+    if floor:
+        print_floor(case, floor, gpu)
+    for name, why in case["failed"].items():
+        print(f"{name}: FAILED: {why.splitlines()[-1]}")
