@@ -7,16 +7,20 @@ tests_fuzz_pickle_SOURCES = tests/fuzz_pickle.c tests/fuzz_bytes.h tests/data_pi
 tests_fuzz_pickle_LDADD = $(TEST_LIBS)
 TESTS += tests/test_data tests/test_data_convert tests/fuzz_pickle
 
-check_PROGRAMS += tests/test_jpeg tests/test_resize tests/test_imagefolder tests/test_pack
-tests_test_pack_SOURCES = tests/test_pack.c tests/data_common.h tests/data_images.h
+check_PROGRAMS += tests/test_jpeg tests/test_resize tests/test_imagefolder
+check_PROGRAMS += tests/test_pack tests/test_pack_damage
+tests_test_pack_SOURCES = tests/test_pack.c tests/pack_common.h tests/data_common.h tests/data_images.h
 tests_test_pack_LDADD = $(TEST_LIBS)
+tests_test_pack_damage_SOURCES = tests/test_pack_damage.c tests/pack_common.h tests/data_common.h \
+	tests/data_images.h
+tests_test_pack_damage_LDADD = $(TEST_LIBS)
 tests_test_jpeg_SOURCES = tests/test_jpeg.c tests/data_common.h tests/data_images.h
 tests_test_jpeg_LDADD = $(TEST_LIBS)
 tests_test_resize_SOURCES = tests/test_resize.c tests/data_common.h tests/data_images.h
 tests_test_resize_LDADD = $(TEST_LIBS) -lm
 tests_test_imagefolder_SOURCES = tests/test_imagefolder.c tests/data_common.h
 tests_test_imagefolder_LDADD = $(TEST_LIBS)
-TESTS += tests/test_jpeg tests/test_resize tests/test_imagefolder tests/test_pack \
+TESTS += tests/test_jpeg tests/test_resize tests/test_imagefolder tests/test_pack tests/test_pack_damage \
 	tests/test_data_pictures.sh tests/test_data_pack.sh
 
 EXTRA_DIST += tests/test_data_pictures.sh tests/test_data_pack.sh tests/reference/record_images.py \
