@@ -18,6 +18,7 @@ EXTRA_DIST += \
 	tests/test_parity.sh \
 	tests/test_parity_torchvision.sh \
 	tests/test_parity_pictures.sh \
+	tests/full_parity.sh \
 	tests/test_init.sh \
 	tests/reference/cifar100.py \
 	tests/reference/draws.py \

@@ -1,10 +1,11 @@
-"""What starstep draws for a sample of pictures, written again from its description: RandomResizedCrop
-and a flip from Philox4x32-10, keyed by seed and purpose, counted by epoch and sample."""
+"""What starstep draws for a sample of pictures and for the order of an epoch, written again from its
+description: RandomResizedCrop and a flip, and a Fisher-Yates shuffle, from Philox4x32-10, keyed by seed
+and purpose, counted by epoch and sample."""
 
 import math
 
 MASK, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
-AUGMENT = 3  # the purpose
+SHUFFLE, AUGMENT = 2, 3  # purposes
 SCALE, RATIO, TRIES = (0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0), 10
 
 
@@ -25,11 +26,11 @@ def philox(key, counter):
     return [c0, c1, c2, c3]
 
 
-def words(seed, epoch, sample):
-    key = mix(seed, AUGMENT)
+def words(seed, purpose, epoch, sample):
+    key = mix(seed, purpose)
     block = 0
     while True:
-        yield from philox((key & MASK, key >> 32), (block, AUGMENT, epoch, sample))
+        yield from philox((key & MASK, key >> 32), (block, purpose, epoch, sample))
         block += 1
 
 
@@ -50,7 +51,7 @@ def below(stream, n):
 
 def draw(seed, epoch, sample, width, height):
     """(x, y, width, height, flip). The steps after the flip are those of torchvision's get_params."""
-    stream = words(seed, epoch, sample)
+    stream = words(seed, AUGMENT, epoch, sample)
     flip = next(stream) >> 31
     for _ in range(TRIES):
         area = width * height * between(stream, *SCALE)
@@ -65,3 +66,13 @@ def draw(seed, epoch, sample, width, height):
     elif width / height > RATIO[1]:
         w = round(height * RATIO[1])
     return (width - w) // 2, (height - h) // 2, w, h, flip
+
+
+def order(seed, epoch, count):
+    """In which order an epoch reads the samples."""
+    stream = words(seed, SHUFFLE, epoch, 0)
+    indices = list(range(count))
+    for i in range(count - 1, 0, -1):
+        j = below(stream, i + 1)
+        indices[i], indices[j] = indices[j], indices[i]
+    return indices

@@ -13,6 +13,8 @@ from torch.utils.data import TensorDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
+import draws
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # File i is of kind i % 8: other sizes and sorts of JPEG take other ways through decoder and resizing.
 KINDS = [
@@ -113,11 +115,14 @@ def as_samples(pairs, side, dtype):
     return TensorDataset(torch.stack(images).to(dtype), torch.tensor([label for _, label in pairs]))
 
 
-def samples(directory, split, dtype, folder, side, warm_up):
-    """For record.Case. warm_up: how many pictures that has, and Maker's arguments, seed excepted."""
+def samples(directory, split, dtype, folder, side, warm_up, seed=None):
+    """For record.Case. warm_up: how many pictures that has, and Maker's arguments, seed excepted.
+    seed: training files come in the order of starstep's first epoch with it, else in the folder's."""
     if split != "warm-up":
-        name = "val" if split == "test" else "train"
-        return as_samples(list_files(os.path.join(directory, folder), name), side, dtype)
+        files = list_files(os.path.join(directory, folder), "val" if split == "test" else "train")
+        if split == "train" and seed is not None:
+            files = [files[i] for i in draws.order(seed, 0, len(files))]
+        return as_samples(files, side, dtype)
     count, classes, size, quality = warm_up
     maker = Maker(classes, size, quality, seed=11)
     pairs = []
