@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,7 @@ class Case(NamedTuple):
     warm_up_steps: int = WARM_UP_STEPS
     warm_up_sgd: dict = WARM_UP
     threads: int = 1  # of a run on 1 rank
+    warmed_up: str = ""  # another case's folder, whose initial state is taken; empty: one is made
 
 
 def tensors_of(path, dtype):
@@ -227,8 +229,11 @@ def record_case(case, directory):
     torch.set_num_threads(case.threads)
     torch.use_deterministic_algorithms(True)
     os.makedirs(os.path.join(directory, case.folder), exist_ok=True)
-    safetensors_io.save(os.path.join(directory, case.folder, "init.safetensors"),
-                        make_initial_state(case, directory))
+    init = os.path.join(directory, case.folder, "init.safetensors")
+    if case.warmed_up:
+        shutil.copyfile(os.path.join(directory, case.warmed_up, "init.safetensors"), init)
+    else:
+        safetensors_io.save(init, make_initial_state(case, directory))
     for ranks in case.ranks:
         record_run(case, ranks, directory)
 
