@@ -126,6 +126,14 @@ fi
 run "$STARSTEP" eval --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32 --threads 1 \
     --per-rank-batch-size 20 --init "$work/ck/latest/model.safetensors" --skip-corrupt
 check "evaluation: of 36 images" grep -q ' of 36 images)' "$work/out"
+: >"$first"
+run "$STARSTEP" "${train[@]}"
+check "an empty file ends a run before the first step" \
+    eval '[ $code -eq 1 ] && grep -q "^starstep: error: $first: the file is empty" "$work/err" && ! grep -q "^Training" "$work/out"'
+run "$STARSTEP" "${train[@]}" --skip-corrupt
+check "an empty file is skipped, too" [ "$(values end weights_hash)" = "$hash" ]
+run "$STARSTEP" "${packed[@]}" --skip-corrupt
+check "an empty file is skipped, too, from packs" [ "$(values end weights_hash)" = "$hash" ]
 find "$data/train" -name '*.JPEG' -exec cp "$work/part" {} \;
 run "$STARSTEP" "${train[@]}" --skip-corrupt
 check "no usable file at all" eval '[ $code -eq 1 ] && grep -q "none of 200 files is a usable JPEG file" "$work/err"'

@@ -71,7 +71,7 @@ static enum ss_status print_folder(const char *dir, enum ss_split split, const c
     SS_TRY(ss_imagefolder_open(dir, split, &f));
     printf("%s: %zu JPEG files of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
            f->classes, f->fingerprint);
-    enum ss_status status = decode ? decode_all(f) : SS_OK;
+    enum ss_status status = decode ? decode_all(f) : ss_imagefolder_check_sizes(f);
     ss_imagefolder_close(f);
     return status;
 }

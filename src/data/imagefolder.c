@@ -49,8 +49,6 @@ enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int l
         return ss_fail(SS_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return ss_fail(SS_ERR_IO, "%s: is not a regular file", path);
-    if (st.st_size == 0)
-        return ss_fail(SS_ERR_FORMAT, "%s: the file is empty; copy it again or remove it", path);
     SS_TRY(grow(&f->entries, &f->room, f->count + 1, sizeof *f->entries));
     struct ss_imagefolder_entry *e = &f->entries[f->count];
     SS_TRY(imagefolder_keep(f, name, strlen(name), &e->name));
@@ -174,6 +172,17 @@ enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
         return status;
     }
     *out = f;
+    return SS_OK;
+}
+
+enum ss_status ss_imagefolder_check_sizes(const struct ss_imagefolder *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->entries[i].size == 0)
+            return ss_fail(SS_ERR_FORMAT,
+                           "%s/%s: the file is empty; copy it again, remove it or give "
+                           "--skip-corrupt",
+                           f->root, ss_imagefolder_name(f, i));
     return SS_OK;
 }
 

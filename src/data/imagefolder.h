@@ -42,7 +42,7 @@ struct ss_imagefolder_entry {
 };
 
 /* List a split: train, or val for SS_SPLIT_TEST. Every file is looked up (it must be a regular,
- * readable file that is not empty), none is opened.
+ * readable file), none is opened.
  * Errors: SS_ERR_IO (a folder or file that is missing or not readable), SS_ERR_FORMAT (a class
  * without files; classes of val that train lacks, or the other way round; an unknown wnid or a file
  * named twice in val_annotations.txt; pictures that are not JPEG), SS_ERR_MEMORY. The caller closes
@@ -50,6 +50,8 @@ struct ss_imagefolder_entry {
 enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
                                    struct ss_imagefolder **out);
 void ss_imagefolder_close(struct ss_imagefolder *folder); /* NULL is fine */
+/* No file is empty: the first that is ends this with SS_ERR_FORMAT. */
+enum ss_status ss_imagefolder_check_sizes(const struct ss_imagefolder *folder);
 
 /* File i: its name below root, and its label. They live as long as the folder. */
 const char *ss_imagefolder_name(const struct ss_imagefolder *folder, size_t i);

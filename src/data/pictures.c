@@ -197,6 +197,8 @@ static enum ss_status open_pictures(const char *dir, enum ss_split split,
         return ss_fail_memory("a data set", sizeof *p);
     p->options = *options;
     enum ss_status status = ss_imagefolder_open(dir, split, &p->folder);
+    if (status == SS_OK && !options->skip_corrupt)
+        status = ss_imagefolder_check_sizes(p->folder); /* known before the first step */
     if (status == SS_OK && !(p->corrupt = calloc(p->folder->count, 1)))
         status = ss_fail_memory("a data set", p->folder->count);
     if (status != SS_OK) {

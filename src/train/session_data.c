@@ -1,19 +1,15 @@
 /* session_data.c: the data sets of a session (contract in session.h). */
-#ifndef _GNU_SOURCE
-#    define _GNU_SOURCE /* sched_getaffinity */
-#endif
 #include "core/clock.h"
 #include "core/log.h"
 #include "data/pack.h"
 #include "train/session.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Ranks that wait for a pack hear from its builder several times within the deadline. */
-enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5, MAX_CORES = 4096 };
+enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
 
 static enum ss_status open_data(struct ss_session *s, int training)
 {
@@ -72,22 +68,11 @@ static enum ss_status open_pack(struct packing *p)
     return SS_OK;
 }
 
-/* Cores that this process may use. */
-static int count_cores(void)
-{
-    cpu_set_t *set = CPU_ALLOC(MAX_CORES);
-    size_t bytes = CPU_ALLOC_SIZE(MAX_CORES);
-    int n = set && sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 1;
-    CPU_FREE(set);
-    return n;
-}
-
 static enum ss_status begin_pack(struct packing *p)
 {
     const struct ss_train_options *o = p->s->options;
     p->begin = ss_seconds();
-    SS_TRY(ss_pack_begin(p->path, ss_dataset_folder(p->d), count_cores(), o->skip_corrupt,
-                         &p->builder));
+    SS_TRY(ss_pack_begin(p->path, ss_dataset_folder(p->d), 0, o->skip_corrupt, &p->builder));
     printf("Packing %zu pictures of %s into %s%s%s\n", p->d->count, p->d->path, p->path,
            *p->why ? ": the pack there is " : "", p->why);
     fflush(stdout);
