@@ -42,9 +42,9 @@ def draw_objects(generator, image, width, height):
         (draw.ellipse if kind < 0.5 else draw.rectangle)(box, fill=colour)
 
 
-def write_photo(path, seed):
+def write_photo(path, seed, factor):
     generator = torch.Generator().manual_seed(seed)
-    width, height = SIDES[seed % len(SIDES)]
+    width, height = (factor * side for side in SIDES[seed % len(SIDES)])
     pixels = (draw_noise(generator, width, height) * 255).clamp(0, 255).to(torch.uint8)
     image = Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
     draw_objects(generator, image, width, height)
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--train", type=int, default=512)
     parser.add_argument("--val", type=int, default=8)
     parser.add_argument("--classes", type=int, default=8)
+    parser.add_argument("--factor", type=int, default=1, help="sides are so many times larger")
     args = parser.parse_args()
     torch.set_num_threads(1)
     seed = 0
@@ -64,7 +65,7 @@ def main():
         for k in range(count):
             folder = os.path.join(args.directory, split, f"class{k % args.classes}")
             os.makedirs(folder, exist_ok=True)
-            write_photo(os.path.join(folder, f"{k}.jpg"), seed)
+            write_photo(os.path.join(folder, f"{k}.jpg"), seed, args.factor)
             seed += 1
 
 
