@@ -206,9 +206,9 @@ static enum ss_status make_small(struct ss_conv_cpu *c)
 
 static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
 {
-    if (ss_conv_small_pays(&c->shape))
-        return make_small(c);
     int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
+    if (!winograd && ss_conv_small_pays(&c->shape))
+        return make_small(c);
     int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
     dnnl_alg_kind_t fwd_alg, alg;
     dnnl_primitive_desc_t fwd;

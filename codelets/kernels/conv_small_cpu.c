@@ -115,7 +115,7 @@ int ss_conv_small_pays(const struct ss_conv_shape *s)
 {
     const int pixels = s->y.h * s->y.w;
     return ss_cpu_simd() == SS_SIMD_AVX512 && s->x.block == B && s->y.block == B && !s->bias &&
-           pixels <= (s->kh > 1 && s->stride > 1 ? 16 : 4);
+           pixels <= (s->kh > 1 ? 16 : 4);
 }
 
 /* Output blocks b .. b+width-1 of one pixel of `images` images. */
@@ -127,10 +127,11 @@ struct piece {
     size_t in_image, in_block, w_block, w_in_block, out_image, out_block;
 };
 
-/* Blocks ahead; the processor's own prefetching does not follow eight images. */
 enum { AHEAD = 2 };
 
-BODY void gather(const struct piece *g, const int images, const int width)
+/* Asks for what it reads AHEAD blocks later, as the processor alone follows neither eight images
+ * nor the taps that a pixel has. first: of the images that read these weights. */
+BODY void gather(const struct piece *g, const int images, const int width, const int first)
 {
     v16 sum[IMAGES][2];
 #    pragma GCC unroll 8
@@ -150,6 +151,10 @@ BODY void gather(const struct piece *g, const int images, const int width)
                 __builtin_prefetch(x + (size_t)n * image + AHEAD * g->in_block);
 #    pragma GCC unroll 4
             for (int i = 0; i < B; i++) {
+                if (first)
+                    __builtin_prefetch(w + i * B + AHEAD * g->w_in_block);
+                if (first && width > 1)
+                    __builtin_prefetch(w + next + i * B + AHEAD * g->w_in_block);
                 const v16 w0 = *(const v16 *)(w + i * B),
                           w1 = width > 1 ? *(const v16 *)(w + next + i * B) : w0;
 #    pragma GCC unroll 8
@@ -169,24 +174,23 @@ BODY void gather(const struct piece *g, const int images, const int width)
             *(v16 *)(g->out + (size_t)n * g->out_image + (size_t)k * g->out_block) = sum[n][k];
 }
 
-TARGET static void gather_8_2(const struct piece *g)
+/* Bodies are compiled for each combination of their constants. */
+TARGET static void gather_8(const struct piece *g, int wide, int first)
 {
-    gather(g, IMAGES, 2);
+    if (wide && first)
+        gather(g, IMAGES, 2, 1);
+    else if (wide)
+        gather(g, IMAGES, 2, 0);
+    else
+        gather(g, IMAGES, 1, 0);
 }
 
-TARGET static void gather_8_1(const struct piece *g)
+TARGET static void gather_1(const struct piece *g, int wide)
 {
-    gather(g, IMAGES, 1);
-}
-
-TARGET static void gather_1_2(const struct piece *g)
-{
-    gather(g, 1, 2);
-}
-
-TARGET static void gather_1_1(const struct piece *g)
-{
-    gather(g, 1, 1);
+    if (wide)
+        gather(g, 1, 2, 0);
+    else
+        gather(g, 1, 1, 0);
 }
 
 /* One side of a convolution: what pixels and blocks it has. */
@@ -221,9 +225,9 @@ static void gather_all(const struct ss_cpu *cpu, const struct ss_conv_small *c,
             g.in = in + (size_t)n * g.in_image;
             g.out = out + (size_t)n * g.out_image + (size_t)block * g.out_block + (size_t)pixel * B;
             if (n + IMAGES <= images)
-                (wide ? gather_8_2 : gather_8_1)(&g);
+                gather_8(&g, wide, n == 0);
             else
-                (wide ? gather_1_2 : gather_1_1)(&g);
+                gather_1(&g, wide);
         }
     }
 }

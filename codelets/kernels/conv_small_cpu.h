@@ -11,7 +11,7 @@
 
 struct ss_conv_small;
 
-/* Whether this CPU can, and gains by it: a fixed rule of shapes other than N. */
+/* Whether this CPU can, and gains by it over a library's direct code: a fixed rule of shapes. */
 int ss_conv_small_pays(const struct ss_conv_shape *s);
 enum ss_status ss_conv_small_create(const struct ss_conv_shape *s, struct ss_conv_small **out);
 void ss_conv_small_destroy(struct ss_conv_small *c);
