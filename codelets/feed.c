@@ -93,21 +93,34 @@ enum ss_status ss_feed_begun(struct ss_feed *f, uint64_t step, ss_stream stream)
 #endif
 }
 
+#ifdef HAVE_CUDA
+/* At most *waited: how long the GPU had nothing to do between the step before and this one. The
+ * former was only enqueued when its `computed` was set, and may have run long after that. */
+static enum ss_status shorten_to_gap(const struct ss_feed_step *before,
+                                     const struct ss_feed_step *s, uint64_t *waited)
+{
+    float ms;
+    SS_TRY(ss_gpu_elapsed(before->end, s->begin, &ms));
+    uint64_t gap = ms > 0 ? (uint64_t)(1e6 * (double)ms) : 0;
+    if (gap < *waited)
+        *waited = gap;
+    return SS_OK;
+}
+#endif
+
 enum ss_status ss_feed_reported(struct ss_feed *f, uint64_t step)
 {
     const struct ss_feed_step *s = entry(f, step), *before = entry(f, step - 1);
-    uint64_t loaded = atomic_load(&s->loaded), submitted = atomic_load(&s->submitted);
-    uint64_t computed = step > 1 ? atomic_load(&before->computed) : 0;
-    uint64_t ready = computed > submitted ? computed : submitted;
-    if (loaded <= ready)
+    uint64_t loaded = atomic_load(&s->loaded), ready = atomic_load(&s->submitted);
+    uint64_t computed = step > 1 ? atomic_load(&before->computed) : 0; /* 0: no step before it */
+    if (loaded <= ready || loaded <= computed)
         return SS_OK;
+    if (computed > ready && !s->begin)
+        ready = computed;
     uint64_t waited = loaded - ready;
 #ifdef HAVE_CUDA
-    if (s->begin && computed > submitted) {
-        float ms;
-        SS_TRY(ss_gpu_elapsed(before->end, s->begin, &ms));
-        waited = ms > 0 ? (uint64_t)(1e6 * (double)ms) : 0;
-    }
+    if (s->begin && computed)
+        SS_TRY(shorten_to_gap(before, s, &waited));
 #endif
     atomic_fetch_add(&f->waited_ns, waited);
     return SS_OK;
@@ -118,4 +131,9 @@ struct ss_feed_totals ss_feed_totals(const struct ss_feed *f)
     return (struct ss_feed_totals){.images = (double)atomic_load(&f->images),
                                    .busy_s = 1e-9 * (double)atomic_load(&f->busy_ns),
                                    .wait_s = 1e-9 * (double)atomic_load(&f->waited_ns)};
+}
+
+uint64_t ss_feed_submitted_at(const struct ss_feed *f, uint64_t step)
+{
+    return atomic_load(&entry(f, step)->submitted);
 }
