@@ -37,6 +37,9 @@ enum ss_status ss_feed_begun(struct ss_feed *feed, uint64_t step, ss_stream stre
 /* The step's metrics are there: add what it has waited for. */
 enum ss_status ss_feed_reported(struct ss_feed *feed, uint64_t step);
 
+/* When a step that is under way was submitted, on CLOCK_MONOTONIC. */
+uint64_t ss_feed_submitted_at(const struct ss_feed *feed, uint64_t step);
+
 struct ss_feed_totals {
     double images; /* loaded for training */
     double busy_s; /* of all load tasks, one after the other */

@@ -1,10 +1,16 @@
 #include "codelets/report.h"
+#include "core/clock.h"
+#include "trace/record.h"
 
 static void cpu_report(void *buffers[], void *cl_arg)
 {
     (void)buffers;
     struct ss_task_data d = ss_task_data(cl_arg);
     const struct ss_reporting *r = d.task->context;
+    struct ss_trace *trace = d.task->run->trace;
+    if (ss_trace_wants(trace, d.args->step))
+        ss_trace_step(trace, d.args->step, ss_feed_submitted_at(r->feed, d.args->step),
+                      ss_now_ns());
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, ss_feed_reported(r->feed, d.args->step));
     r->to.report(r->to.arg, d.args->step, d.args->lr,

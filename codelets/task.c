@@ -1,5 +1,6 @@
 #include "codelets/task.h"
 #include "core/log.h"
+#include "trace/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,9 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
         STARPU_TASK_SET_HANDLE(task, args->region[i]->handle, i);
         STARPU_TASK_SET_MODE(task, starpu_mode(plan->access[i].mode), i);
     }
+    struct ss_trace *trace = args->task->run->trace;
+    if (args->task->training && ss_trace_wants(trace, args->step))
+        ss_trace_task(trace, args->step, (size_t)args->task->index, task);
     int ret = starpu_task_submit(task);
     if (ret != 0) {
         task->destroy = 0;

@@ -28,6 +28,7 @@ struct ss_run {
     _Atomic int status; /* enum ss_status */
     _Atomic int
         stop; /* a signal asked this rank to end; told to all with the next step's metrics */
+    struct ss_trace *trace; /* NULL: nothing is recorded */
 };
 static inline int ss_run_ok(const struct ss_run *run)
 {
@@ -36,6 +37,7 @@ static inline int ss_run_ok(const struct ss_run *run)
 /* Keep the first failure. */
 void ss_run_fail(struct ss_run *run, enum ss_status status);
 
+struct ss_trace;
 struct ss_op;
 struct ss_lanes;
 struct ss_order;
@@ -53,6 +55,7 @@ struct ss_region {
 
 struct ss_bound_task {
     const struct ss_plan_task *plan;
+    int index; /* in its list */
     struct ss_run *run;
     struct ss_op *op;       /* of its block; NULL for tasks without one */
     void *context;          /* of its codelet, for tasks without a block */

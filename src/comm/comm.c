@@ -194,7 +194,9 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
     comm->totals.collectives++;
     comm->totals.bytes += request->count * ss_comm_wire_bytes(request);
     pthread_mutex_unlock(&comm->totals_lock);
-    enum ss_status status = comm->ops->start(comm, request);
+    struct ss_comm_request timed = *request;
+    timed.begin_ns = ss_now_ns();
+    enum ss_status status = comm->ops->start(comm, &timed);
     if (status != SS_OK)
         account_end(comm);
     return status;
@@ -203,8 +205,16 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     account_end(comm);
+    if (comm->observer && request->tag.step)
+        comm->observer(comm->observer_arg, request->tag, request->begin_ns, ss_now_ns());
     if (request->done)
         request->done(request->arg);
+}
+
+void ss_comm_observe(struct ss_comm *comm, ss_comm_observer fn, void *arg)
+{
+    comm->observer = fn;
+    comm->observer_arg = arg;
 }
 
 void ss_comm_get_totals(const struct ss_comm *comm, struct ss_comm_totals *out)

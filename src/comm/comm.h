@@ -128,6 +128,17 @@ void ss_comm_abort(struct ss_comm *comm, enum ss_status status);
  * thread; fn NULL takes it back. One at a time. */
 void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg);
 
+/* Tell fn of every collective with a tag that has ended, and when it was under way on this rank
+ * (CLOCK_MONOTONIC). From the communication thread; must be short. NULL takes it back. While
+ * nothing is under way. */
+typedef void (*ss_comm_observer)(void *arg, struct ss_comm_tag tag, uint64_t begin_ns,
+                                 uint64_t end_ns);
+void ss_comm_observe(struct ss_comm *comm, ss_comm_observer fn, void *arg);
+
+/* How this rank's CLOCK_MONOTONIC goes against rank 0's: rank 0's is this one + *offset_ns, with an
+ * error of at most *error_ns (comm_clock.c). Blocking; collective. */
+enum ss_status ss_comm_clock(struct ss_comm *comm, int64_t *offset_ns, uint64_t *error_ns);
+
 /* Time in nanoseconds (CLOCK_MONOTONIC) and bytes, as they travel, of collectives so far: for the
  * summary. */
 struct ss_comm_totals {

@@ -31,6 +31,7 @@ struct ss_comm_request {
     void *poll_arg;
     ss_comm_done_fn done;
     void *arg;
+    uint64_t begin_ns; /* comm.c's */
 };
 
 struct ss_comm_ops {
@@ -49,6 +50,9 @@ struct ss_comm {
     int rank, size, local_rank, local_size, nodes;
     double timeout_s;
     void *state; /* the backend's */
+
+    ss_comm_observer observer;
+    void *observer_arg;
 
     pthread_mutex_t abort_lock;
     void (*at_abort)(void *arg);

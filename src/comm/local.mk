@@ -1,6 +1,7 @@
 libstarstep_la_SOURCES += \
 	src/comm/comm.c src/comm/comm.h src/comm/comm_ops.h \
 	src/comm/comm_check.c src/comm/comm_equal.c \
+	src/comm/comm_clock.c \
 	src/comm/comm_env.c src/comm/comm_env.h \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \

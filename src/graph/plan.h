@@ -212,6 +212,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out);
 enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 
 const char *ss_task_kind_name(enum ss_task_kind kind);
+const char *ss_space_name(enum ss_space space);
 
 /* Assign tensors to buffers from their lifetimes (memory.c, called by ss_plan_lower). */
 enum ss_status ss_plan_assign_buffers(struct ss_plan *plan);

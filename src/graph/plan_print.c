@@ -29,6 +29,11 @@ static const char *const space_names[] = {"buf",      "images",  "labels",  "par
                                           "momentum", "running", "metrics", "log",    "token",
                                           "staged",   "fetched", "scaler"};
 
+const char *ss_space_name(enum ss_space space)
+{
+    return space_names[space];
+}
+
 static enum ss_status finish(FILE *out)
 {
     if (fflush(out) || ferror(out))

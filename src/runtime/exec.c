@@ -85,6 +85,7 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
     for (size_t i = 0; i < n; i++) {
         const struct ss_plan_task *t = &list->task[i];
         out->task[i] = (struct ss_bound_task){.plan = t,
+                                              .index = (int)i,
                                               .run = &e->options.runtime->run,
                                               .op = t->block >= 0 ? e->op[t->block] : NULL,
                                               .context = context_of(e, t->kind),

@@ -52,9 +52,9 @@ static const char *option_text(const struct ss_option *o, char *text, size_t byt
 /* What each rank may decide for itself: where files lie, and how many cores it has. */
 static int is_own(const struct ss_option *option)
 {
-    static const char *const own[] = {"data-dir",    "cache",          "init",     "log-json",
-                                      "tensorboard", "checkpoint-dir", "workers",  "threads",
-                                      "gpu",         "gpu-cache",      "gpu-times"};
+    static const char *const own[] = {"data-dir",    "cache", "init",           "log-json",
+                                      "tensorboard", "checkpoint-dir", "workers",
+                                      "threads",     "gpu",   "gpu-cache",      "gpu-times"};
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
         if (!strcmp(option->name, own[k]))
             return 1;

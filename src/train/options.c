@@ -196,6 +196,12 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"tensorboard", SS_OPT_STRING, &o->tensorboard, 0, 0, "DIR",
                                "write each epoch's figures as TensorBoard events here"});
     n = add(t, n,
+            (struct ss_option){"trace", SS_OPT_STRING, &o->trace, 0, 0, "DIR",
+                               "record when each task and collective ran, a file per rank"});
+    n = add(t, n,
+            (struct ss_option){"trace-steps", SS_OPT_STRING, &o->trace_steps, 0, 0, "A-B",
+                               "of these steps; default: all"});
+    n = add(t, n,
             (struct ss_option){"epoch-line", SS_OPT_STRING, &o->epoch_line, 0, 0, "NAME",
                                "form of it: cifar, imagenet or auto (by the data set)"});
     n = add(t, n,

@@ -11,6 +11,7 @@ struct ss_train_options {
     const char *model, *width, *data_dir;
     const char *init, *checkpoint_dir, *log_json;
     const char *cache, *tensorboard, *epoch_line;
+    const char *trace, *trace_steps;
     const char *device, *precision, *grad_dtype, *conv_algo;
     const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */

@@ -219,6 +219,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     s->options = options;
     struct ss_comm_config config = {.backend = "auto", .timeout_s = options->timeout};
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_session_check_trace(options));
     SS_TRY(ss_train_device(options, &s->device));
     SS_TRY(ss_comm_open(&config, &s->comm));
     SS_TRY(ss_train_check_ranks(options, s->comm));
@@ -240,6 +241,7 @@ void ss_session_close(struct ss_session *s)
 #endif
     if (s->exec)
         ss_exec_destroy(s->exec);
+    (void)ss_session_close_trace(s); /* after a failure */
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
     free(s->sample);

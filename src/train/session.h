@@ -49,6 +49,14 @@ enum ss_status ss_session_open_data(struct ss_session *s, int training);
  * Collective. */
 enum ss_status ss_session_count_skipped(struct ss_session *s, size_t *skipped);
 
+/* session_trace.c, for training: with --trace, record from here on; check the options before that;
+ * compare the clocks again and close; only close, after a failure. The first and third one are
+ * collective. */
+enum ss_status ss_session_open_trace(struct ss_session *s);
+enum ss_status ss_session_check_trace(const struct ss_train_options *options);
+enum ss_status ss_session_end_trace(struct ss_session *s);
+enum ss_status ss_session_close_trace(struct ss_session *s);
+
 /* Turn one rank's status into all ranks' status. Collective. */
 enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what);
 

@@ -350,6 +350,7 @@ static enum ss_status run(struct loop *l)
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->batch, !l->options->no_shuffle, 1,
                            (uint64_t)l->options->seed));
+    SS_TRY(ss_session_open_trace(s));
     print_start(l);
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_log(&s->ranks[r], &l->journal);
@@ -364,6 +365,7 @@ static enum ss_status run(struct loop *l)
     if (l->options->gpu_times && ss_comm_rank(s->comm) == 0)
         SS_TRY(ss_lane_times_write(s->runtime.lanes, l->options->gpu_times));
 #endif
+    SS_TRY(ss_session_end_trace(s));
     if (l->validation.count > 0) {
         size_t skipped = 0;
         SS_TRY(ss_session_count_skipped(s, &skipped));

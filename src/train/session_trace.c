@@ -1,0 +1,98 @@
+/* session_trace.c: the trace of a session (contract in session.h). */
+#include "core/log.h"
+#include "trace/record.h"
+#include "train/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* "A-B" with 1 <= A <= B; "A-": to the end. NULL: all steps. */
+static enum ss_status parse_steps(const char *text, uint64_t *first, uint64_t *last)
+{
+    char dash, *end;
+    *first = 1;
+    *last = 0;
+    if (!text)
+        return SS_OK;
+    errno = 0;
+    unsigned long long a = strtoull(text, &end, 10), b = 0;
+    dash = *end;
+    if (end != text && dash == '-' && end[1] >= '0' && end[1] <= '9')
+        b = strtoull(end + 1, &end, 10);
+    else if (dash == '-')
+        end++;
+    if (errno || *text < '0' || *text > '9' || dash != '-' || *end || a < 1 || (b && b < a) ||
+        (end[-1] != '-' && !b))
+        return ss_fail(SS_ERR_INVALID,
+                       "--trace-steps: \"%s\" is not A-B or A-, with 1 <= A <= B, such as 11-20",
+                       text);
+    *first = a;
+    *last = b;
+    return SS_OK;
+}
+
+enum ss_status ss_session_check_trace(const struct ss_train_options *o)
+{
+    uint64_t first, last;
+    if (o->trace_steps && !o->trace)
+        return ss_fail(SS_ERR_INVALID, "--trace-steps %s needs --trace DIR", o->trace_steps);
+    return parse_steps(o->trace_steps, &first, &last);
+}
+
+static void observe(void *arg, struct ss_comm_tag tag, uint64_t begin_ns, uint64_t end_ns)
+{
+    struct ss_trace *trace = arg;
+    if (ss_trace_wants(trace, tag.step))
+        ss_trace_collective(trace, tag.step, tag.bucket, begin_ns, end_ns);
+}
+
+static enum ss_status compare_clocks(struct ss_session *s, const char *at)
+{
+    int64_t offset;
+    uint64_t error;
+    SS_TRY(ss_comm_clock(s->comm, &offset, &error));
+    ss_trace_clock(s->runtime.run.trace, at, offset, error);
+    return SS_OK;
+}
+
+enum ss_status ss_session_open_trace(struct ss_session *s)
+{
+    const struct ss_train_options *o = s->options;
+    if (!o->trace)
+        return SS_OK;
+    struct ss_trace_options options = {.dir = o->trace,
+                                       .rank = ss_comm_rank(s->comm),
+                                       .ranks = ss_comm_size(s->comm),
+                                       .slots = (int)o->slots,
+                                       .model = o->model,
+                                       .backend =
+                                           s->device.sums ? "nccl" : ss_comm_backend(s->comm),
+                                       .gpu = s->device.gpu,
+                                       .device_bytes = ss_exec_memory(s->exec).device_used,
+                                       .plan = s->plan};
+    enum ss_status status = parse_steps(o->trace_steps, &options.first, &options.last);
+    if (status == SS_OK)
+        status = ss_trace_open(&options, &s->runtime.run.trace);
+    SS_TRY(ss_session_agree(s, status, "opening the trace"));
+    SS_TRY(compare_clocks(s, "begin"));
+    ss_comm_observe(s->comm, observe, s->runtime.run.trace);
+    return SS_OK;
+}
+
+enum ss_status ss_session_end_trace(struct ss_session *s)
+{
+    if (!s->options->trace)
+        return SS_OK;
+    SS_TRY(compare_clocks(s, "end"));
+    return ss_session_agree(s, ss_session_close_trace(s), "closing the trace");
+}
+
+enum ss_status ss_session_close_trace(struct ss_session *s)
+{
+    struct ss_trace *trace = s->runtime.run.trace;
+    if (s->comm)
+        ss_comm_observe(s->comm, NULL, NULL);
+    s->runtime.run.trace = NULL;
+    return ss_trace_close(trace);
+}
