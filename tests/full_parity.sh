@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # torchvision's own ResNet-50 at its full width, from JPEG files, against PyTorch: 10 steps at 64x64 on 1
-# and 2 ranks, 5 steps at 224x224, from weights that torchvision saved; the checkpoints written here are
+# and 2 ranks, 3 steps at 224x224, from weights that torchvision saved; the checkpoints written here are
 # loaded by torchvision with strict=True. Not part of `make check`: it needs PyTorch with torchvision and
 # takes minutes.
 #
 #   tests/reference/record_pictures.py --full DIR     once, and then in the build folder
 #   FULL=DIR tests/full_parity.sh
 #
-# Environment: as common.sh; PARITY_COMPARE (default tests/parity_compare); THREADS of one rank (2).
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity_compare); THREADS of one rank (2);
+# CONV_ALGO (auto; direct rounds less).
 . "${srcdir:-.}/tests/common.sh"
 
 COMPARE=${PARITY_COMPARE:-tests/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 THREADS=${THREADS:-2}
+CONV_ALGO=${CONV_ALGO:-auto}
 DEADLINE=3600
 : "${FULL:?the folder of record_pictures.py --full}"
 
@@ -26,7 +28,7 @@ train() {
     set -- "$STARSTEP" train --model resnet50 --device cpu --precision fp32 --image-size "$side" \
         --data-dir "$FULL/pictures$side" --batch-size "$(recorded batch)" --epochs 1 \
         --max-steps "$(recorded steps)" --base-lr "$(recorded lr)" --momentum "$(recorded momentum)" \
-        --weight-decay "$(recorded weight_decay)" --seed 1 --no-augment --threads "$THREADS" \
+        --weight-decay "$(recorded weight_decay)" --seed 1 --no-augment --conv-algo "$CONV_ALGO" --threads "$THREADS" \
         --init "$FULL/resnet50-$side/init.safetensors" --checkpoint-dir "$work/run" \
         --log-json "$work/run/log.json" --timeout 600
     [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
