@@ -1,5 +1,6 @@
 #include "codelets/report.h"
 #include "core/clock.h"
+#include "runtime/fxt.h"
 #include "trace/record.h"
 
 static void cpu_report(void *buffers[], void *cl_arg)
@@ -11,6 +12,8 @@ static void cpu_report(void *buffers[], void *cl_arg)
     if (ss_trace_wants(trace, d.args->step))
         ss_trace_step(trace, d.args->step, ss_feed_submitted_at(r->feed, d.args->step),
                       ss_now_ns());
+    if (ss_trace_ends(trace, d.args->step))
+        ss_fxt_end();
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, ss_feed_reported(r->feed, d.args->step));
     r->to.report(r->to.arg, d.args->step, d.args->lr,

@@ -50,6 +50,17 @@ if [ -n "$PYTHON" ]; then
     check "each line is JSON" "$PYTHON" -c 'import json, sys; [json.loads(l) for l in open(sys.argv[1])]' \
         "$work/trace/one/rank-0000.jsonl"
 fi
+if "$STARSTEP" info | grep -q 'StarPU.*(FxT\|StarPU.*, FxT'; then
+    prof=$(find "$work/trace/one/fxt-0000" -name 'prof_file_*' -size +10k)
+    check "StarPU's own trace" [ -n "$prof" ]
+    if command -v starpu_fxt_tool >/dev/null; then
+        mkdir "$work/fxt"
+        check "starpu_fxt_tool reads it" eval '(cd "$work/fxt" && starpu_fxt_tool -i "$prof") >"$work/out" 2>&1'
+        for step in 3 4 5 6; do
+            check "StarPU's trace has step $step" grep -q "^Iteration: $step\$" "$work/fxt/tasks.rec"
+        done
+    fi
+fi
 starts "from a step on" "$STARSTEP" "${train[@]}" --trace "$work/trace/one" --trace-steps 9-
 check "from a step on" [ "$(grep -c '^\["s"' "$work/trace/one/rank-0000.jsonl")" -eq 2 ]
 if have_ranks; then

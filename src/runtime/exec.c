@@ -4,6 +4,8 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/exec_internal.h"
+#include "runtime/fxt.h"
+#include "trace/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +242,8 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
 enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step *step)
 {
     int slot = (int)(step->step % (uint64_t)e->options.slots);
+    if (ss_trace_begins(e->options.runtime->run.trace, step->step))
+        ss_fxt_begin();
     ss_feed_submitted(&e->feed, step->step);
     starpu_iteration_push((unsigned long)step->step);
     enum ss_status status = SS_OK;

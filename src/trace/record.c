@@ -62,6 +62,16 @@ int ss_trace_wants(const struct ss_trace *t, uint64_t step)
     return t && step >= t->first && (!t->last || step <= t->last);
 }
 
+int ss_trace_begins(const struct ss_trace *t, uint64_t step)
+{
+    return t && step == t->first;
+}
+
+int ss_trace_ends(const struct ss_trace *t, uint64_t step)
+{
+    return t && step == t->last;
+}
+
 /* One task on its way; its callbacks fill it, one after the other. */
 struct passing {
     struct ss_trace *trace;

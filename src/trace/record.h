@@ -34,6 +34,10 @@ enum ss_status ss_trace_close(struct ss_trace *trace);
 /* 1 if this step is recorded. trace may be NULL. */
 int ss_trace_wants(const struct ss_trace *trace, uint64_t step);
 
+/* 1 if it is the first one recorded, or the last. */
+int ss_trace_begins(const struct ss_trace *trace, uint64_t step);
+int ss_trace_ends(const struct ss_trace *trace, uint64_t step);
+
 /* Task `index` of the plan's training step is about to be submitted. Without memory the mark is
  * lost, which the file says. */
 void ss_trace_task(struct ss_trace *trace, uint64_t step, size_t index, struct starpu_task *task);

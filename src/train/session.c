@@ -5,6 +5,7 @@
 #include "codelets/lane.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "runtime/fxt.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -129,8 +130,11 @@ static enum ss_status start_runtime(struct ss_session *s)
     if (s->device.gpu)
         gpu.gpu.cache_file =
             o->gpu_cache ? o->gpu_cache : default_cache(s->gpu_cache, sizeof s->gpu_cache);
+    if (o->trace)
+        SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
     SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
+    ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
 #ifdef HAVE_CUDA
     if (o->gpu_times)
         SS_TRY(ss_lane_times_create(s->runtime.lanes, TIMED_FIRST, TIMED_STEPS,

@@ -1,0 +1,54 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "runtime/fxt.h"
+#include "core/folder.h"
+
+#include <starpu.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef STARPU_USE_FXT
+static int prepared;
+
+enum ss_status ss_fxt_prepare(const char *dir, int rank)
+{
+    char name[32], path[4096];
+    snprintf(name, sizeof name, "fxt-%04d", rank);
+    SS_TRY(ss_folder_join(path, sizeof path - 1, dir, name));
+    SS_TRY(ss_folder_make(path));
+    strcat(path, "/"); /* StarPU puts its file's name behind it */
+    setenv("STARPU_FXT_TRACE", "1", 0);
+    setenv("STARPU_FXT_PREFIX", path, 0);
+    prepared = 1;
+    return SS_OK;
+}
+
+void ss_fxt_begin(void)
+{
+    if (prepared && starpu_fxt_is_enabled())
+        starpu_fxt_start_profiling();
+}
+
+void ss_fxt_end(void)
+{
+    if (prepared && starpu_fxt_is_enabled())
+        starpu_fxt_stop_profiling();
+}
+#else
+enum ss_status ss_fxt_prepare(const char *dir, int rank)
+{
+    (void)dir;
+    (void)rank;
+    return SS_OK;
+}
+
+void ss_fxt_begin(void)
+{
+}
+
+void ss_fxt_end(void)
+{
+}
+#endif

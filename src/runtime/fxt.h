@@ -1,0 +1,16 @@
+/* StarPU's own trace, for starpu_fxt_tool: where the StarPU of this build has FxT. */
+#ifndef SS_RUNTIME_FXT_H
+#define SS_RUNTIME_FXT_H
+
+#include "core/status.h"
+
+/* Before StarPU starts: it shall write DIR/fxt-NNNN/prof_file_USER_0, NNNN being the rank, of what
+ * happens between ss_fxt_begin and ss_fxt_end. What STARPU_FXT_TRACE and STARPU_FXT_PREFIX say
+ * already stays. Without FxT nothing happens. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long).
+ */
+enum ss_status ss_fxt_prepare(const char *dir, int rank);
+/* StarPU runs. From any thread; nothing happens without ss_fxt_prepare. */
+void ss_fxt_begin(void);
+void ss_fxt_end(void);
+
+#endif
