@@ -29,7 +29,7 @@ hash=$(values end weights_hash)
 n='[0-9][0-9]*'
 f="$n\\.$n"
 form="^Epoch \\[[123]/3\\] LR: $n\\.$n | Loss (train, val): $f, $f | Accuracy (train, val): $f%, $f% | Throughput: $f img/s"
-form+=" | Training only: $f img/s | Loader: $f img/s, waited for input $f s of $f s | Peak memory: host $n MiB\$"
+form+=" | Training only: $f img/s | Loader: $f img/s, waited for input $f s of $f s | Peak memory: \\(device $n MiB, \\)\\{0,1\\}host $n MiB\$"
 check "three lines in the guide's form" [ "$(grep -c "$form" "$work/out")" -eq 3 ]
 check "StepLR" [ "$(sed -n 's/^Epoch .* LR: \([0-9.]*\) .*/\1/p' "$work/out" | tr '\n' ' ')" = "0.020000 0.020000 0.002000 " ]
 
