@@ -131,7 +131,11 @@ def pictures(args):
     chain = transforms.Compose([
         transforms.RandomResizedCrop(args.image_size), transforms.RandomHorizontalFlip(),
         transforms.ToTensor(), transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD)])
-    return datasets.ImageFolder(os.path.join(args.data_dir, "train"), chain), "torchvision"
+    data = datasets.ImageFolder(os.path.join(args.data_dir, "train"), chain)
+    if len(data.classes) > CLASSES[args.model]:
+        sys.exit(f"pytorch_gpu.py: {data.root} has {len(data.classes)} classes; {args.model} is built "
+                 f"for {CLASSES[args.model]}")
+    return data, "torchvision"
 
 
 def cifar(args):
