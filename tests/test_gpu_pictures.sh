@@ -132,22 +132,21 @@ waits() {
 for name in recorded fp32 fp32-workers fp32-packs fp16 fp16-workers fp16-packs; do
     check "$name: waited no more than there was time" waits "$name" "1"
 done
-# 16 million pixels take far longer to load than their 32x32 samples to train on ...
+# 64 million pixels take far longer to load than their 32x32 samples to train on ...
 large=$work/large
 cp -R "$data" "$large"
-gray_picture "$work/gray" 4096
+gray_picture "$work/gray" 8192
 find "$large/train" -name '*.JPEG' -exec ln -f "$work/gray" {} \;
 # ... and 64x64 packed ones hardly any time.
-recipe=(--width "1,1,1,1" --image-size 32 --batch-size 8 --precision fp32 --epochs 1 --max-steps 5
-    --workers 1)
+recipe=(--width "1,1,1,1" --image-size 32 --batch-size 15 --precision fp32 --epochs 1 --workers 1)
 # On a busy machine everything is slow, an emulated GPU too: one of three runs shows it.
 # waits_in CONDITION NAME OPTION...
 waits_in() {
     local condition=$1 name=$2 try
     shift 2
     for try in 1 2 3; do
-        train "$name-$try" "${recipe[@]}" "$@" || return
-        if waits "$name-$try" "$condition"; then return; fi
+        train "$name-$try" "${recipe[@]}" "$@" && waits "$name-$try" "1" || return
+        if waits "$name-$try" "$condition" >"$work/out"; then return; fi
     done
     return 1
 }
