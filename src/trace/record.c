@@ -160,6 +160,8 @@ static int64_t since(const struct ss_trace *t, uint64_t ns)
     return (int64_t)(ns - t->epoch_ns);
 }
 
+static const char *const lanes[] = {"compute", "comm", "copy"};
+
 static void print_mark(const struct ss_trace *t, const struct mark *m)
 {
     switch (m->kind) {
@@ -172,8 +174,8 @@ static void print_mark(const struct ss_trace *t, const struct mark *m)
                 m->what, m->where, since(t, m->a), since(t, m->b), since(t, m->c));
         break;
     case MARK_GPU:
-        fprintf(t->file, "[\"g\",%" PRIu64 ",%d,%d,%" PRId64 ",%" PRId64 "]\n", m->step, m->what,
-                m->where, since(t, m->a), since(t, m->b));
+        fprintf(t->file, "[\"g\",%" PRIu64 ",%d,\"%s\",%" PRId64 ",%" PRId64 "]\n", m->step,
+                m->what, lanes[m->where], since(t, m->a), since(t, m->b));
         break;
     case MARK_COLLECTIVE:
         fprintf(t->file, "[\"c\",%" PRIu64 ",%d,%" PRId64 ",%" PRId64 "]\n", m->step, m->what,
@@ -239,7 +241,6 @@ static void print_task(FILE *out, int i, const struct ss_plan_task *task)
 
 static void print_workers(FILE *out, int gpu)
 {
-    static const char *const lanes[] = {"compute", "comm", "copy"};
     unsigned service = 0, lane = 0, n = starpu_worker_get_count();
     for (unsigned w = 0; w < n; w++) {
         int cpu = starpu_worker_get_type((int)w) == STARPU_CPU_WORKER;
@@ -262,10 +263,11 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
     fprintf(t->file,
             "{\"trace\":\"starstep\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"host\":\"%s\","
             "\"device\":\"%s\",\"model\":\"%s\",\"first_step\":%" PRIu64 ",\"last_step\":%" PRIu64
-            ",\"slots\":%d,\"epoch_ns\":%" PRIu64 ",\"overlap\":%s,\"backend\":\"%s\"}\n",
+            ",\"batch\":%d,\"slots\":%d,\"epoch_ns\":%" PRIu64
+            ",\"overlap\":%s,\"backend\":\"%s\"}\n",
             SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model, o->first,
-            o->last, o->slots, t->epoch_ns, o->plan->options.no_overlap ? "false" : "true",
-            o->backend);
+            o->last, o->plan->options.batch, o->slots, t->epoch_ns,
+            o->plan->options.no_overlap ? "false" : "true", o->backend);
     print_workers(t->file, o->gpu);
     for (int i = 0; i < o->plan->train.count; i++)
         print_task(t->file, i, &o->plan->train.task[i]);

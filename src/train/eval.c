@@ -1,15 +1,45 @@
 /* eval.c: evaluation alone (contract in train.h). */
 #include "core/clock.h"
 #include "core/log.h"
+#include "train/journal.h"
 #include "train/session.h"
 #include "train/train.h"
 
 #include <stdio.h>
 
+static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skipped, double seconds,
+                 struct ss_journal *journal)
+{
+    double loss = m->loss / m->count, accuracy = m->correct / m->count;
+    printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs\n", loss, accuracy,
+           m->correct, m->count, seconds);
+    if (s->options->skip_corrupt)
+        printf("Corrupt files skipped: %zu\n", skipped);
+    ss_journal_event(journal, "eval", "val_loss", 'f', loss, "val_accuracy", 'f', accuracy,
+                     "val_images", 'i', (int64_t)m->count, "time", 'f', seconds, "ranks", 'i',
+                     (int64_t)ss_comm_size(s->comm), "skipped_files", 'i', (int64_t)skipped, NULL);
+}
+
+static enum ss_status run(struct ss_session *s, double begin)
+{
+    struct ss_metrics m;
+    struct ss_journal journal;
+    size_t skipped = 0;
+    int first = ss_comm_rank(s->comm) == 0;
+    SS_TRY(ss_session_agree(s, ss_journal_open(&journal, s->options->log_json, first),
+                            "opening the log"));
+    enum ss_status status = ss_session_evaluate(s, &m);
+    if (status == SS_OK)
+        status = ss_session_count_skipped(s, &skipped);
+    if (status == SS_OK && first)
+        tell(s, &m, skipped, ss_seconds() - begin, &journal);
+    enum ss_status closed = ss_journal_close(&journal);
+    return status == SS_OK ? ss_session_agree(s, closed, "closing the log") : status;
+}
+
 enum ss_status ss_eval_run(struct ss_train_options *options)
 {
     struct ss_session s;
-    struct ss_metrics m;
     struct ss_report none = {0};
     double begin = ss_seconds();
     if (!options->init)
@@ -17,15 +47,7 @@ enum ss_status ss_eval_run(struct ss_train_options *options)
                        "eval: --init is missing; name the model.safetensors to evaluate");
     enum ss_status status = ss_session_open(&s, options, 0, none);
     if (status == SS_OK)
-        status = ss_session_evaluate(&s, &m);
-    if (status == SS_OK && ss_comm_rank(s.comm) == 0)
-        printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs\n",
-               m.loss / m.count, m.correct / m.count, m.correct, m.count, ss_seconds() - begin);
-    size_t skipped = 0;
-    if (status == SS_OK)
-        status = ss_session_count_skipped(&s, &skipped);
-    if (status == SS_OK && options->skip_corrupt && ss_comm_rank(s.comm) == 0)
-        printf("Corrupt files skipped: %zu\n", skipped);
+        status = run(&s, begin);
     if (s.runtime_started && !ss_run_ok(&s.runtime.run))
         ss_comm_abort(s.comm, status);
     ss_session_close(&s);
