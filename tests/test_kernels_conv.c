@@ -156,7 +156,7 @@ static const struct {
     {2, 12, 16, 5, 5, 3, 2, 1, 0},
     /* Winograd in all passes, with tiles that are not full. */
     {4, 40, 56, 15, 14, 3, 1, 1, 1},
-    /* Small maps; images beyond the last eight, blocks that are not full, an odd number of them. */
+    /* Small maps, where direct code is shorter. */
     {9, 20, 40, 2, 2, 3, 1, 1, 0},
     {17, 40, 20, 4, 4, 3, 2, 1, 0},
     {3, 32, 48, 4, 3, 1, 2, 0, 0},

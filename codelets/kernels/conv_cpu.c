@@ -1,5 +1,4 @@
-/* conv_cpu.c: convolutions are oneDNN's, but for small maps (conv_small_cpu.h); here is which of
- * its algorithms, in which weight layout.
+/* conv_cpu.c: convolutions are oneDNN's; here is which of its algorithms, in which weight layout.
  *
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
@@ -10,7 +9,6 @@
 #include <string.h>
 
 #include "codelets/kernels/conv_cpu.h"
-#include "codelets/kernels/conv_small_cpu.h"
 #include "codelets/kernels/dnnl_op.h"
 
 /* One of the three passes, and how its weight gets from the native layout into its own. */
@@ -28,7 +26,6 @@ struct ss_conv_cpu {
     ss_md x, y, bias, any, plain, native;
     struct pass forward, backward_data;
     struct ss_dnnl_op backward_weights, import, export;
-    struct ss_conv_small *small; /* makes all passes instead, if made */
     size_t weight_bytes;
     char info[256];
 };
@@ -187,28 +184,9 @@ static size_t plain_offset(const struct ss_conv_cpu *c)
     return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
-static enum ss_status make_import(struct ss_conv_cpu *c)
-{
-    c->weight_bytes = dnnl_memory_desc_get_size(c->native);
-    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, c->native));
-    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, c->native, c->plain));
-    return ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain));
-}
-
-static enum ss_status make_small(struct ss_conv_cpu *c)
-{
-    const dnnl_dims_t dims = {c->shape.y.c, c->inputs, c->shape.kh, c->shape.kw};
-    SS_DNNL_TRY(ss_md_create(&c->native, 4, dims, dnnl_OIhw16i16o));
-    SS_TRY(make_import(c));
-    SS_TRY(ss_cpu_reserve(c->cpu, c->weight_bytes));
-    return ss_conv_small_create(&c->shape, &c->small);
-}
-
 static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
 {
     int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
-    if (!winograd && ss_conv_small_pays(&c->shape))
-        return make_small(c);
     int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
     dnnl_alg_kind_t fwd_alg, alg;
     dnnl_primitive_desc_t fwd;
@@ -220,7 +198,10 @@ static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
     ss_md_in gradient =
         dnnl_primitive_desc_query_md(c->backward_weights.pd, dnnl_query_diff_weights_md, 0);
     SS_DNNL_TRY(ss_md_copy(&c->native, gradient));
-    SS_TRY(make_import(c));
+    c->weight_bytes = dnnl_memory_desc_get_size(c->native);
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, c->native));
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, c->native, c->plain));
+    SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
 
     if (c->training) {
         const struct ss_dnnl_operand operands[] = {{DNNL_ARG_SRC, c->x},
@@ -237,10 +218,6 @@ static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
 
 static void describe(struct ss_conv_cpu *c)
 {
-    if (c->small) {
-        snprintf(c->info, sizeof(c->info), "own code for small maps");
-        return;
-    }
     int n = snprintf(c->info, sizeof(c->info), "fwd %s%s", ss_dnnl_impl(c->forward.op.pd),
                      c->forward.reorder.primitive ? " + weight reorder" : "");
     if (c->training)
@@ -284,7 +261,6 @@ void ss_conv_cpu_destroy(struct ss_conv_cpu *c)
     ss_dnnl_op_destroy(&c->backward_weights);
     ss_dnnl_op_destroy(&c->import);
     ss_dnnl_op_destroy(&c->export);
-    ss_conv_small_destroy(c->small);
     ss_md_destroy(c->x);
     ss_md_destroy(c->y);
     ss_md_destroy(c->bias);
@@ -362,10 +338,6 @@ enum ss_status ss_conv_cpu_forward(struct ss_conv_cpu *c, const float *x, const 
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", c->shape.bias ? "one" : "none");
-    if (c->small) {
-        ss_conv_small_forward(c->cpu, c->small, x, weight, y);
-        return SS_OK;
-    }
     warn_slow(c, "forward", c->forward.op.pd);
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
@@ -382,10 +354,6 @@ enum ss_status ss_conv_cpu_backward_data(struct ss_conv_cpu *c, const float *dy,
                                          const float *weight, float *dx)
 {
     SS_TRY(check_training(c, "backward data"));
-    if (c->small) {
-        ss_conv_small_backward_data(c->cpu, c->small, dy, weight, ss_cpu_scratch(c->cpu), dx);
-        return SS_OK;
-    }
     warn_slow(c, "backward data", c->backward_data.op.pd);
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
@@ -398,10 +366,6 @@ enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *c, const float *
         return ss_fail(SS_ERR_INVALID,
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
-    if (c->small) {
-        ss_conv_small_backward_weights(c->cpu, c->small, x, dy, dweight);
-        return SS_OK;
-    }
     warn_slow(c, "backward weights", c->backward_weights.pd);
     const void *const pointers[] = {x, dy, dweight, dbias};
     return ss_dnnl_op_run(c->cpu, &c->backward_weights, pointers, ss_cpu_scratch(c->cpu));

@@ -35,9 +35,7 @@ libstarstep_la_SOURCES += \
 	codelets/kernels/cpu_dnnl.c \
 	codelets/kernels/dnnl_shim.c codelets/kernels/dnnl_shim.h \
 	codelets/kernels/dnnl_op.c codelets/kernels/dnnl_op.h \
-	codelets/kernels/conv_cpu.c codelets/kernels/conv_small_cpu.c \
-	codelets/kernels/conv_small_cpu.h codelets/kernels/linear_cpu.c \
-	codelets/kernels/pool_cpu.c
+	codelets/kernels/conv_cpu.c codelets/kernels/linear_cpu.c codelets/kernels/pool_cpu.c
 else
 libstarstep_la_SOURCES += codelets/kernels/cpu_none.c
 endif
