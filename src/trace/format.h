@@ -5,38 +5,47 @@
  * against rank 0's.
  *
  * Objects, the first one first, the others before what refers to them:
- *   {"trace":"starstep","version":1,"rank":0,"ranks":2,"host":"node1","device":"cpu","model":"resnet50",
- *    "first_step":11,"last_step":20,"slots":4,"epoch_ns":123456789,"overlap":true,"backend":"mpi"}
- *        device: "cpu", or "cuda" with tasks of lanes timed on the GPU; last_step 0: to the end of
- * the run
- *   {"worker":0,"name":"compute"}    "compute", "service 1", ...; on a GPU "compute", "comm",
- * "copy"
+ *
+ *   {"trace":"starstep","version":1,"rank":0,"ranks":2,"host":"node1","device":"cpu",
+ *    "model":"resnet50","first_step":11,"last_step":20,"slots":4,"epoch_ns":123456789,
+ *    "overlap":true,"backend":"mpi","batch":32}
+ *        device: "cpu", or "cuda" with tasks of lanes timed on the GPU. last_step 0: to the end of
+ *        the run. batch: images per rank and step; may be missing
+ *   {"worker":0,"name":"compute"}
+ *        numbered from 0. "compute", "service 1", ...; on a GPU "compute", "comm" and "copy" too.
+ *        All but these three are service workers, which load
  *   {"task":5,"name":"fwd block1","kind":"forward","block":3,"bucket":-1,"slice":-1,
- *    "access":[["buffer",7,3]]}
+ *    "access":[["buf",7,3]]}
  *        one per task of the plan's training step, in the order of submission, numbered from 0.
- * kind as by ss_task_kind_name. access: space, index, mode (1 read, 2 write, 3 both). From these
- * follow all dependencies, as StarPU infers them: of two submitted tasks that touch the same
- * (space, index), the later one waits for the earlier unless both read. The spaces images, labels,
- * metrics, staged and fetched are those of the step's slot, step modulo `slots`; the others are one
- * for all steps
- *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}    unpadded fp32, and as one rank's travel
+ *        kind as by ss_task_kind_name. access: space as by ss_space_name, index, mode (1 read,
+ *        2 write, 3 both). From these follow all dependencies, as StarPU infers them: of two
+ *        submitted tasks that touch the same (space, index), the later one waits for the earlier
+ *        unless both read. The spaces images, labels, metrics, staged and fetched are those of the
+ *        step's slot, step modulo `slots`; the others are one for all steps
+ *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}
+ *        numbered from 0. Unpadded: in fp32, and as one rank's gradients travel
  *   {"clock":"begin","at":12345,"offset_ns":-250,"error_ns":900}
- *        and "end": rank 0's clock is this rank's + offset, with an error of at most error_ns;
- * linear in between
- *   {"end":true,"lost":0}    the last line of a rank that came to a good end; lost: marks that did
- * not fit
+ *        and perhaps "end": rank 0's clock is this rank's + offset, with an error of at most
+ *        error_ns; linear between the two and beyond
+ *   {"end":true,"lost":0}
+ *        the last line of a rank that came to a good end. lost: marks that did not fit
  *
  * Arrays, in any order:
- *   ["s",step,submitted,reported]    a step's submission began; its metrics were there
- *   ["t",step,task,worker,ready,begin,end]    a task: its dependencies were met, it began, it ended
- * (a collective: when it was done). Of a GPU's lanes in stream order begin and end are those of
- * enqueuing
- *   ["g",step,task,lane,begin,end]    the same task on the GPU, by events; lane as the workers'
- * names
- *   ["c",step,bucket,begin,end]    a collective between ranks was under way; bucket -1: metrics
- *   ["m",at,host_bytes,device_bytes]    memory held
  *
- * A file that ends early (its run was killed) is read as far as it goes. */
+ *   ["s",step,submitted,reported]
+ *        a step's submission began; its metrics were there
+ *   ["t",step,task,worker,ready,begin,end]
+ *        a task: its dependencies were met, it began, it ended (a collective: when it was done). Of
+ *        a GPU's lanes in stream order begin and end are those of enqueuing
+ *   ["g",step,task,lane,begin,end]
+ *        the same task on the GPU, by events. lane: "compute", "comm" or "copy"
+ *   ["c",step,bucket,begin,end]
+ *        a collective between ranks was under way; bucket -1: metrics
+ *   ["m",at,host_bytes,device_bytes]
+ *        memory held
+ *
+ * Steps lie between first_step and last_step, no task has two marks "t" in a step, nothing ends
+ * before it begins. A file that ends early (its run was killed) is read as far as it goes. */
 #ifndef SS_TRACE_FORMAT_H
 #define SS_TRACE_FORMAT_H
 
