@@ -20,6 +20,7 @@ static const struct {
     {"plan", ss_cmd_plan, "print the task graph of a step"},
     {"info", ss_cmd_info, "what this build has, which cores get which work"},
     {"launch", ss_cmd_launch, "start ranks of train, eval or info on this node"},
+    {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
 };
 

@@ -1,0 +1,287 @@
+#include "trace/read.h"
+#include "trace/format.h"
+#include "trace/read_internal.h"
+#include "core/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_ROOM = 4096, SHOWN = 80 };
+
+enum ss_status reader_fail(const struct reader *in, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return ss_fail(SS_ERR_FORMAT, "%s: line %zu: %s", in->path, in->line, text);
+}
+
+const char *reader_show(const json_t *value)
+{
+    static _Thread_local char text[SHOWN];
+    if (!value)
+        return "nothing";
+    memset(text, 0, sizeof text);
+    size_t room = sizeof text - sizeof "...";
+    if (json_dumpb(value, text, room, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) > room)
+        strcpy(text + strlen(text), "...");
+    return text;
+}
+
+enum ss_status reader_number(const struct reader *in, const char *field, const json_t *value,
+                             int64_t min, int64_t max, int64_t *out)
+{
+    if (!json_is_integer(value))
+        return reader_fail(in, "%s: %s is not a whole number", field, reader_show(value));
+    int64_t number = json_integer_value(value);
+    if (number < min || number > max) {
+        if (max < min)
+            return reader_fail(in, "%s: %lld, but none were described before", field,
+                               (long long)number);
+        if (number < min)
+            return reader_fail(in, "%s: %lld is below %lld", field, (long long)number,
+                               (long long)min);
+        return reader_fail(in, "%s: %lld is above %lld", field, (long long)number, (long long)max);
+    }
+    *out = number;
+    return SS_OK;
+}
+
+/* Once the first line is known. */
+static enum ss_status check_rank(const struct reader *in, int rank)
+{
+    if (in->r->rank != rank)
+        return reader_fail(in, "rank: %d; the file's name says %d", in->r->rank, rank);
+    return SS_OK;
+}
+
+static enum ss_status read_line(struct reader *in, const char *text, size_t bytes)
+{
+    json_error_t error;
+    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    enum ss_status status;
+    if (!value)
+        status = reader_fail(in, "not JSON: %s, at byte %d", error.text, error.position);
+    else if (in->r->ended)
+        status = reader_fail(in, "there is more after the line with \"end\"");
+    else if (json_is_array(value) && in->line > 1)
+        status = reader_mark(in, value);
+    else if (json_is_object(value))
+        status = reader_object(in, value);
+    else
+        status = reader_fail(in, "not a trace: the first line is no object");
+    json_decref(value);
+    return status;
+}
+
+/* A killed run's last line ends anywhere; whether it is JSON as far as it goes says nothing. */
+static int is_cut(const char *text, size_t bytes)
+{
+    if (bytes && text[bytes - 1] == '\n')
+        return 0;
+    json_t *value = json_loadb(text, bytes, 0, NULL);
+    json_decref(value);
+    return value == NULL;
+}
+
+static enum ss_status read_lines(struct reader *in, FILE *f, int rank)
+{
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t n;
+    enum ss_status status = SS_OK;
+    while (status == SS_OK && (n = getline(&text, &room, f)) > 0) {
+        in->line++;
+        if (in->line > 1 && is_cut(text, (size_t)n)) {
+            in->r->cut = 1;
+            break;
+        }
+        status = read_line(in, text, (size_t)n);
+        if (status == SS_OK && in->line == 1)
+            status = check_rank(in, rank);
+    }
+    if (status == SS_OK && ferror(f))
+        status = ss_fail(SS_ERR_IO, "%s: cannot read: %s", in->path, strerror(errno));
+    if (status == SS_OK && !in->line)
+        status = ss_fail(SS_ERR_FORMAT, "%s: the file is empty", in->path);
+    free(text);
+    return status;
+}
+
+static enum ss_status file_name(const char *dir, int rank, char *path)
+{
+    char name[32];
+    snprintf(name, sizeof name, SS_TRACE_FILE, rank);
+    return ss_folder_join(path, PATH_ROOM, dir, name);
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const struct ss_trace_step *x = a, *y = b;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+enum ss_status ss_trace_read(const char *dir, int rank, struct ss_trace_rank **out)
+{
+    char path[PATH_ROOM];
+    SS_TRY(file_name(dir, rank, path));
+    struct ss_trace_rank *r = calloc(1, sizeof *r);
+    if (!r)
+        return ss_fail_memory("a trace", sizeof *r);
+    struct reader in = {.path = path, .r = r};
+    FILE *f = fopen(path, "r");
+    enum ss_status status =
+        f ? read_lines(&in, f, rank) : ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
+    if (f)
+        fclose(f);
+    if (status != SS_OK) {
+        ss_trace_free(r);
+        return status;
+    }
+    if (r->step.count)
+        qsort(r->step.at, r->step.count, sizeof *r->step.at, by_step);
+    *out = r;
+    return SS_OK;
+}
+
+void ss_trace_free(struct ss_trace_rank *r)
+{
+    if (!r)
+        return;
+    free(r->worker.at);
+    free(r->task.at);
+    free(r->data.at);
+    free(r->bucket.at);
+    free(r->clock.at);
+    free(r->step.at);
+    free(r->run.at);
+    free(r->gpu.at);
+    free(r->sum.at);
+    free(r->memory.at);
+    free(r);
+}
+
+/* The number in a trace file's name; -1: another file. */
+static int rank_of(const char *name)
+{
+    char expected[32];
+    int rank;
+    if (sscanf(name, "rank-%d.jsonl", &rank) != 1 || rank < 0)
+        return -1;
+    snprintf(expected, sizeof expected, SS_TRACE_FILE, rank);
+    return strcmp(name, expected) ? -1 : rank;
+}
+
+/* Of how many ranks a file speaks; reads its first line only. */
+static enum ss_status read_ranks(const char *dir, int rank, int *ranks)
+{
+    char path[PATH_ROOM], *text = NULL;
+    size_t room = 0;
+    SS_TRY(file_name(dir, rank, path));
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
+    struct ss_trace_rank r = {0};
+    struct reader in = {.path = path, .line = 1, .r = &r};
+    ssize_t n = getline(&text, &room, f);
+    enum ss_status status =
+        n > 0 ? read_line(&in, text, (size_t)n)
+              : ss_fail(SS_ERR_FORMAT, "%s: the file is empty or cannot be read", path);
+    if (status == SS_OK)
+        status = check_rank(&in, rank);
+    *ranks = r.ranks;
+    free(text);
+    fclose(f);
+    return status;
+}
+
+static enum ss_status mark_present(DIR *d, const char *dir, int ranks, char *present)
+{
+    rewinddir(d);
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        int rank = rank_of(e->d_name);
+        if (rank >= ranks)
+            return ss_fail(SS_ERR_MISMATCH,
+                           "%s/%s: a trace of %d ranks has no such file; it is another run's", dir,
+                           e->d_name, ranks);
+        if (rank >= 0)
+            present[rank] = 1;
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_trace_find(const char *dir, int *ranks, char **present)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return ss_fail(SS_ERR_IO, "%s: %s; give the folder that --trace wrote", dir,
+                       strerror(errno));
+    int first = -1, n = 0;
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        int rank = rank_of(e->d_name);
+        if (rank >= 0 && (first < 0 || rank < first))
+            first = rank;
+    }
+    char *found = NULL;
+    enum ss_status status =
+        first < 0 ? ss_fail(SS_ERR_FORMAT, "%s: no trace in it (no rank-0000.jsonl, ...)", dir)
+                  : read_ranks(dir, first, &n);
+    if (status == SS_OK && !(found = calloc((size_t)n, 1)))
+        status = ss_fail_memory("ranks of a trace", (size_t)n);
+    if (status == SS_OK)
+        status = mark_present(d, dir, n, found);
+    closedir(d);
+    if (status != SS_OK) {
+        free(found);
+        return status;
+    }
+    *ranks = n;
+    *present = found;
+    return SS_OK;
+}
+
+int64_t ss_trace_common(const struct ss_trace_rank *r, int64_t at)
+{
+    if (!r->clock.count)
+        return at;
+    const struct ss_trace_clock *a = &r->clock.at[0], *b = &r->clock.at[r->clock.count - 1];
+    if (b->at == a->at)
+        return at + a->offset;
+    double slope = (double)(b->offset - a->offset) / (double)(b->at - a->at);
+    return at + a->offset + (int64_t)(slope * (double)(at - a->at));
+}
+
+int64_t ss_trace_error(const struct ss_trace_rank *r)
+{
+    int64_t error = 0;
+    for (size_t i = 0; i < r->clock.count; i++)
+        if (r->clock.at[i].error > error)
+            error = r->clock.at[i].error;
+    return error;
+}
+
+int ss_trace_computes(enum ss_task_kind kind)
+{
+    switch (kind) {
+    case SS_TASK_CONVERT:
+    case SS_TASK_FORWARD:
+    case SS_TASK_BACKWARD:
+    case SS_TASK_CHECK:
+    case SS_TASK_UPDATE:
+    case SS_TASK_SCALE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int ss_trace_sums(enum ss_task_kind kind)
+{
+    return kind == SS_TASK_ALLREDUCE || kind == SS_TASK_REDUCE_METRICS;
+}

@@ -1,0 +1,116 @@
+/* Reading a trace (format.h): one rank's file as plain arrays.
+ *
+ * A reader holds one rank at a time, at 40 bytes a mark; what is kept of a rank beyond that is what
+ * analyse.h makes of it. Nothing in a file is believed: numbers are checked against what they refer
+ * to, and the first line that is wrong ends the reading with its number, field and value. A last
+ * line without an end is how a killed run leaves its file: the marks before it are kept. */
+#ifndef SS_TRACE_READ_H
+#define SS_TRACE_READ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+#include "graph/plan.h"
+#include "trace/array.h"
+
+enum { SS_TRACE_TEXT = 64, SS_TRACE_MAX_RANKS = 1 << 20, SS_TRACE_MAX_SLOTS = 4096 };
+
+/* Lanes of a GPU, and what workers are by their names. */
+enum ss_trace_lane {
+    SS_TRACE_COMPUTE,
+    SS_TRACE_COMM,
+    SS_TRACE_COPY,
+    SS_TRACE_SERVICE, /* all others */
+};
+
+/* What tasks touch: (space, index), each pair once. */
+struct ss_trace_data {
+    char space[SS_TRACE_TEXT];
+    int index;
+    int per_slot; /* each slot has its own */
+};
+
+struct ss_trace_access {
+    int data;
+    enum ss_mode mode;
+};
+
+struct ss_trace_task {
+    enum ss_task_kind kind;
+    char name[SS_NAME_BYTES];
+    int block, bucket, slice; /* -1: none */
+    int naccess;
+    struct ss_trace_access access[SS_PLAN_MAX_ACCESSES];
+};
+
+struct ss_trace_worker {
+    char name[SS_TRACE_TEXT];
+    enum ss_trace_lane lane;
+};
+
+struct ss_trace_bucket {
+    int64_t bytes, wire_bytes;
+};
+
+/* Marks, in the order of the file; steps sorted. */
+struct ss_trace_step {
+    int64_t step, submitted, reported;
+};
+struct ss_trace_run {
+    int64_t step, ready, begin, end;
+    int32_t task, worker;
+};
+struct ss_trace_gpu {
+    int64_t step, begin, end;
+    int32_t task, lane;
+};
+struct ss_trace_sum {
+    int64_t step, begin, end;
+    int32_t bucket; /* -1: metrics */
+};
+struct ss_trace_memory {
+    int64_t at, host, device;
+};
+struct ss_trace_clock {
+    int64_t at, offset, error;
+};
+
+struct ss_trace_rank {
+    int rank, ranks, slots, cuda, overlap;
+    int64_t first_step, last_step; /* as asked for; last_step 0: to the end */
+    int64_t epoch_ns, batch;       /* batch: images per step; 0: not told */
+    char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];
+    SS_TRACE_ARRAY(struct ss_trace_worker) worker;
+    SS_TRACE_ARRAY(struct ss_trace_task) task;
+    SS_TRACE_ARRAY(struct ss_trace_data) data;
+    SS_TRACE_ARRAY(struct ss_trace_bucket) bucket;
+    SS_TRACE_ARRAY(struct ss_trace_clock) clock; /* at most two, "begin" first */
+    SS_TRACE_ARRAY(struct ss_trace_step) step;
+    SS_TRACE_ARRAY(struct ss_trace_run) run;
+    SS_TRACE_ARRAY(struct ss_trace_gpu) gpu;
+    SS_TRACE_ARRAY(struct ss_trace_sum) sum;
+    SS_TRACE_ARRAY(struct ss_trace_memory) memory;
+    int ended;    /* the file has its last line */
+    int cut;      /* it ends inside a line */
+    int64_t lost; /* marks that did not fit */
+};
+
+/* Which ranks have a file in DIR. present has `ranks` entries, one per rank of the run, as the
+ * first file says. Errors: SS_ERR_IO (no folder), SS_ERR_FORMAT (no trace in it).
+ * The caller frees *present. */
+enum ss_status ss_trace_find(const char *dir, int *ranks, char **present);
+
+/* Read DIR's file of this rank. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_UNSUPPORTED (version),
+ * SS_ERR_MEMORY. The caller frees *out. */
+enum ss_status ss_trace_read(const char *dir, int rank, struct ss_trace_rank **out);
+void ss_trace_free(struct ss_trace_rank *r); /* NULL is fine */
+
+/* A time of this rank on rank 0's clock, and how wrong that may be. */
+int64_t ss_trace_common(const struct ss_trace_rank *r, int64_t at);
+int64_t ss_trace_error(const struct ss_trace_rank *r);
+
+/* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
+int ss_trace_computes(enum ss_task_kind kind);
+int ss_trace_sums(enum ss_task_kind kind);
+
+#endif

@@ -1,0 +1,33 @@
+/* The parts of the reader; only for src/trace/read*.c. */
+#ifndef SS_TRACE_READ_INTERNAL_H
+#define SS_TRACE_READ_INTERNAL_H
+
+#include <jansson.h>
+#include "core/log.h"
+#include "trace/read.h"
+
+struct reader {
+    const char *path;
+    size_t line;
+    struct ss_trace_rank *r;
+};
+
+/* Report what is wrong in the current line: "PATH: line N: ...". */
+enum ss_status reader_fail(const struct reader *in, const char *fmt, ...) SS_PRINTF(2, 3);
+
+/* `value` as JSON text, shortened, for messages; frees nothing, valid until the next call of this
+ * thread. */
+const char *reader_show(const json_t *value);
+
+/* A whole number in [min, max]. */
+enum ss_status reader_number(const struct reader *in, const char *field, const json_t *value,
+                             int64_t min, int64_t max, int64_t *out);
+
+/* Times and sizes stay far from where sums of them overflow. */
+#define READER_MAX ((int64_t)1 << 60)
+
+/* read_object.c, read_mark.c: take in one line. */
+enum ss_status reader_object(struct reader *in, const json_t *o);
+enum ss_status reader_mark(struct reader *in, const json_t *a);
+
+#endif

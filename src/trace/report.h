@@ -1,0 +1,33 @@
+/* The analysis of a trace for people and for programs. */
+#ifndef SS_TRACE_REPORT_H
+#define SS_TRACE_REPORT_H
+
+#include <stdio.h>
+#include "trace/analyse.h"
+
+struct ss_report_options {
+    int rank;  /* -1: all; else what is printed per rank is this one's */
+    int steps; /* print a line per step, however many there are */
+    int path;  /* print the tasks of critical paths */
+};
+
+/* Tables of at most 120 columns. Errors: SS_ERR_IO. */
+enum ss_status ss_report_text(const struct ss_run_times *run, const struct ss_report_options *o,
+                              FILE *out);
+
+/* One JSON object with everything; times in ms, shares between 0 and 1, bandwidths in GB/s, null
+ * where there is nothing to divide by. Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY. */
+enum ss_status ss_report_json(const struct ss_run_times *run, const struct ss_report_options *o,
+                              const char *file);
+
+/* What both print of all steps of a rank together. */
+struct ss_rank_sums {
+    size_t steps;
+    int64_t window, compute, comm, overlap, idle[SS_IDLE_KINDS], load;
+    int64_t path_ns, path_kind[SS_PATH_KINDS];
+    double train_rate, load_rate; /* images/s; 0 if not known */
+    double headroom;              /* rate of loading / rate of training; 0: nothing loaded */
+};
+struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r);
+
+#endif

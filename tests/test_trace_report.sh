@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# starstep trace report: tables that fit, JSON that is JSON, messages, exit codes; a trace of a real run;
+# and that a large trace is read in time. What the numbers must be is tested in test_trace_times.c.
+. "${srcdir:-.}/tests/common.sh"
+
+# write_trace DIR RANK RANKS STEPS LAYERS: a plan of one load task, LAYERS forward and backward tasks, and
+# a bucket for every tenth layer; rank 1 computes slower by a tenth
+write_trace() {
+    mkdir -p "$1"
+    awk -v rank="$2" -v ranks="$3" -v steps="$4" -v layers="$5" '
+    function task(name, kind, bucket, access) {
+        printf "{\"task\":%d,\"name\":\"%s\",\"kind\":\"%s\",\"block\":-1,\"bucket\":%d,\"slice\":-1,\"access\":[%s]}\n", tasks++, name, kind, bucket, access
+    }
+    function mark(step, t, worker, ready, begin, end) {
+        printf "[\"t\",%d,%d,%d,%d,%d,%d]\n", step, t, worker, ready, begin, end
+    }
+    BEGIN {
+        printf "{\"trace\":\"starstep\",\"version\":1,\"rank\":%d,\"ranks\":%d,\"host\":\"node%d\",\"device\":\"cpu\",\"model\":\"made\",\"first_step\":1,\"last_step\":%d,\"slots\":4,\"epoch_ns\":1,\"overlap\":true,\"backend\":\"mpi\",\"batch\":32}\n", rank, ranks, rank, steps
+        print "{\"worker\":0,\"name\":\"compute\"}\n{\"worker\":1,\"name\":\"service 1\"}\n{\"worker\":2,\"name\":\"service 2\"}"
+        buckets = int((layers + 9) / 10)
+        task("load.0", "load", -1, "[\"images\",0,2]")
+        for (i = 0; i < layers; i++)
+            task("fwd " i, "forward", -1, (i ? "[\"buf\"," i - 1 ",1]" : "[\"images\",0,1]") ",[\"params\"," int(i / 10) ",1],[\"buf\"," i ",2]")
+        for (i = layers - 1; i >= 0; i--)
+            task("bwd " i, "backward", int(i / 10), "[\"buf\"," i ",3],[\"grads\"," int(i / 10) ",3],[\"buf\",10000,3]")
+        for (b = buckets - 1; b >= 0; b--) {
+            task("all-reduce " b, "all-reduce", b, "[\"grads\"," b ",3],[\"token\",0,3]")
+            task("update " b, "update", b, "[\"grads\"," b ",1],[\"params\"," b ",3]")
+        }
+        for (b = 0; b < buckets; b++)
+            printf "{\"bucket\":%d,\"bytes\":4000000,\"wire_bytes\":4000000}\n", b
+        printf "{\"clock\":\"begin\",\"at\":0,\"offset_ns\":%d,\"error_ns\":%d}\n", -1000 * rank, rank * 700
+        at = 1000000
+        for (step = 1; step <= steps; step++) {
+            printf "[\"s\",%d,%d,%d]\n", step, at - 500000, at + 9000000
+            mark(step, 0, 1 + step % 2, at - 450000, at - 440000, at - 100000)
+            start = at
+            for (i = 1; i <= 2 * layers; i++) {
+                mark(step, i, 0, at, at, at + (rank == 1 ? 11000 : 10000))
+                at += rank == 1 ? 11000 : 10000
+            }
+            done = start + 2 * layers * 11000
+            for (b = buckets - 1; b >= 0; b--) {
+                i = 2 * layers + 1 + 2 * (buckets - 1 - b)
+                printf "[\"c\",%d,%d,%d,%d]\n", step, b, at + 1000 * rank, done + 300000
+                mark(step, i, 1, at, at, done + 300000 - 1000 * rank)
+                done += 100000
+                mark(step, i + 1, 0, done + 200000, done + 210000, done + 220000)
+            }
+            at = start + 2 * layers * 11000 + 300000 + buckets * 100000
+            printf "[\"m\",%d,%d,0]\n", at, 1000000 * step
+        }
+        print "{\"end\":true,\"lost\":0}"
+    }' >"$1/rank-$(printf %04d "$2").jsonl"
+}
+
+for rank in 0 1; do
+    write_trace "$work/t" "$rank" 2 5 20
+done
+report=("$STARSTEP" trace report "$work/t")
+
+# shellcheck disable=SC2317 # called by check
+# fits: no line of the output is longer than 120 columns
+fits() {
+    ! grep -E '^.{121,}' "$work/out"
+}
+# shellcheck disable=SC2317
+# has PATTERN...: all of them are in the output
+has() {
+    local pattern
+    for pattern; do
+        grep -qE -e "$pattern" "$work/out" || { echo "missing: $pattern"; return 1; }
+    done
+}
+
+starts "two ranks" "${report[@]}"
+check "two ranks: the tables fit" fits
+check "two ranks: what they hold" has '^model made, CPU, 2 ranks by mpi, overlap on' '^   0       5 ' \
+    '^   1       5 ' '^0 +4\.000 ' '^1 +4\.000 ' '^0 +node0 ' '^1 +node1 ' 'loader: [0-9.]+ times the rate' \
+    'busy %: compute [0-9.]+, service 1 [0-9.]+ \(loading' 'memory in MB, first, last, most: host 1.0 5.0 5.0'
+check "two ranks: rank 1 was last in every step" has '^1 +node1 .* 5 of +5$' '^0 +node0 .* 0 of +5$'
+starts "one rank, some steps" "${report[@]}" --rank 1 --steps 2-3 --path
+check "one rank, some steps: the tables fit" fits
+check "one rank, some steps: only these" has '^   1       2 ' '^   1       3 ' 'Critical path of step 3 on rank 1' \
+    'backward +[0-9]+  bwd 19'
+check "one rank, some steps: not the others" eval "! grep -qE '^   (0|1       [145]) |step [145] on|on rank 0' \"$work/out\""
+starts "one step" "${report[@]}" --steps 4
+check "one step: it alone" eval "! grep -qE '^   [01]       [235] ' \"$work/out\""
+
+starts "JSON" "${report[@]}" --json "$work/json" --path
+if [ -n "$PYTHON" ]; then
+    cat >"$work/look.py" <<'EOF'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["ranks_of_run"] == 2 and [r["rank"] for r in run["ranks"]] == [0, 1]
+assert [b["bucket"] for b in run["buckets"]] == [0, 1]
+assert abs(run["clock_error_ms"] - 0.0007) < 1e-12
+for b in run["buckets"]:
+    assert b["bus_gb_s"] == b["algorithm_gb_s"] > 0 and b["skew"]["max_ms"] > 0
+for rank in run["ranks"]:
+    assert len(rank["each_step"]) == rank["steps"] == 5 and len(rank["memory"]) == 5
+    for s in rank["each_step"]:
+        assert abs(s["compute_ms"] + sum(s["idle_ms"].values()) - s["window_ms"]) < 1e-9
+        assert abs(s["overlap"] * s["communication_ms"] + s["exposed_ms"] - s["communication_ms"]) < 1e-9
+        assert abs(sum(s["critical_path_kinds_ms"].values()) - s["critical_path_ms"]) < 1e-9
+        assert abs(sum(p["ms"] for p in s["critical_path"]) - s["critical_path_ms"]) < 1e-9
+assert [s["rank"] for s in run["stragglers"]] == [1] * 5
+EOF
+    check "JSON: what it holds" "$PYTHON" "$work/look.py" "$work/json"
+fi
+
+# What is missing or wrong
+mkdir "$work/half" && cp "$work/t/rank-0001.jsonl" "$work/half"
+run "${report[@]:0:3}" "$work/half"
+check "rank 0 missing: exit code 0" [ $code -eq 0 ]
+check "rank 0 missing: said so" grep -q 'no file of rank 0 (1 of 2 ranks)' "$work/err"
+head -c -700 "$work/t/rank-0001.jsonl" >"$work/half/rank-0001.jsonl"
+run "${report[@]:0:3}" "$work/half"
+check "killed run: exit code 0" [ $code -eq 0 ]
+check "killed run: said so" has 'rank 1: the file ends early, inside a line' '1 step is not whole' '^   1       4 '
+grep -v clock "$work/t/rank-0001.jsonl" >"$work/half/rank-0001.jsonl"
+run "${report[@]:0:3}" "$work/half"
+check "no clock: said so" has "rank 1: no clock line: taken as rank 0's clock"
+cp -r "$work/t" "$work/bad"
+sed '/^\["t",3,9,/s/,[0-9]*\]$/,-1]/' "$work/t/rank-0001.jsonl" >"$work/bad/rank-0001.jsonl"
+refused "bad line" "rank-0001.jsonl: line [0-9]*: end: -1 is below [0-9]*$" "${report[@]:0:3}" "$work/bad"
+refused "no folder" "nowhere: No such file or directory" "${report[@]:0:3}" "$work/nowhere"
+mkdir "$work/empty"
+refused "empty folder" "no trace in it" "${report[@]:0:3}" "$work/empty"
+refused "no such rank" "has no rank 2" "${report[@]}" --rank 2
+refused "no such step" "no whole step of --steps" "${report[@]}" --steps 6-
+refused "steps backwards" '\-\-steps: "3-2" is not' "${report[@]}" --steps 3-2
+refused "steps of letters" '\-\-steps: "a" is not' "${report[@]}" --steps a
+refused "unknown option" "unknown option --jsn; did you mean --json" "${report[@]}" --jsn x
+refused "JSON to nowhere" "nowhere/json: cannot write" "${report[@]}" --json "$work/nowhere/json"
+refused "no trace named" "which trace" "$STARSTEP" trace report
+run "$STARSTEP" trace
+check "trace alone: usage, exit code 2" [ $code -eq 2 ]
+if [ -w /dev/full ]; then
+    "${report[@]}" >/dev/full 2>"$work/err"
+    check "full disk: exit code 1" [ $? -eq 1 ]
+    check "full disk: said so" grep -q 'writing the report: No space left' "$work/err"
+fi
+
+# A trace of a real run: the step's tasks are all there, and the sums hold.
+make_data 40 8
+starts "a run with a trace" "$STARSTEP" train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" \
+    --batch-size 4 --epochs 1 --seed 1 --threads 1 --trace "$work/real" --trace-steps 3-8
+starts "its report" "$STARSTEP" trace report "$work/real" --json "$work/json"
+check "its report: six whole steps, images/s" has '^   0       6 ' '^   0       8 ' 'images/s'
+check "its report: none left out" eval "! grep -q 'left out\|ends early\|lost' \"$work/out\""
+
+# 8 ranks, 50 steps of 100 tasks: under a second on an idle core; here, more is let pass.
+for rank in {0..7}; do
+    write_trace "$work/large" "$rank" 8 50 45
+done
+DEADLINE=20
+starts "a large trace" "${report[@]:0:3}" "$work/large" --json "$work/json"
+check "a large trace: the tables fit" fits
+finish
