@@ -151,33 +151,59 @@ START_TEST(four_steps)
 }
 END_TEST
 
-/* Step 1 backwards: update 1 505-525, waiting 500-505 for its sum, which began at 370; that waited
- * for the sum before it, which began at 305, and that for BWD B, which ended at 300; then BWD B and
- * FWD, to the window's begin. */
-START_TEST(critical_path)
+/* Step 4, the last, backwards: update 1 ran right behind update 0, which waited for sum 0 until
+ * 1600; that was ready when BWD B ended at 1520, and began at 1530. Step 2: the next step's FWD
+ * began at 1100, its input was there at 1080. It was loaded from 1010, having been submitted at
+ * 1000; a sum that the service worker had started before did not hold it, and the load before it
+ * ended before the window. Step 3: the next step's FWD waited for nothing but the compute worker,
+ * nor did anything before. */
+static const struct ss_path_part path_4[] = {
+    {4, 1650, 1660, UPDATE_1, 0},     {4, 1640, 1650, UPDATE_0, 0},
+    {4, 1600, 1640, SS_PATH_WAIT, 0}, {4, 1530, 1600, SUM_0, 1},
+    {4, 1520, 1530, SS_PATH_WAIT, 1}, {4, 1500, 1520, BWD_B, 0},
+    {4, 1450, 1500, FWD, 0},
+};
+static const struct ss_path_part path_2[] = {
+    {3, 1080, 1100, SS_PATH_WAIT, 0},
+    {3, 1010, 1080, LOAD, 1},
+    {3, 1000, 1010, SS_PATH_WAIT, 1},
+    {3, 570, 1000, SS_PATH_SUBMIT, 1},
+};
+static const struct ss_path_part path_3[] = {
+    {3, 1430, 1450, UPDATE_1, 0}, {3, 1400, 1430, UPDATE_0, 0}, {3, 1300, 1400, BWD_A, 0},
+    {3, 1200, 1300, BWD_B, 0},    {3, 1100, 1200, FWD, 0},
+};
+
+static void check_path(const struct ss_rank_times *r, int step, const struct ss_path_part *want,
+                       size_t n)
 {
-    static const struct ss_path_part want[] = {
-        {1, 505, 525, UPDATE_1, 0}, {1, 500, 505, -1, 0}, {1, 370, 500, SUM_1, 1},
-        {1, 305, 370, SUM_0, 1},    {1, 300, 305, -1, 1}, {1, 200, 300, BWD_B, 0},
-        {1, 100, 200, FWD, 0},
-    };
-    say_four_steps(0, 4);
-    struct ss_rank_times *r = analyse_trace(0);
-    const struct ss_step_times *s = &r->step.at[0];
-    ck_assert_uint_eq(s->path_count, sizeof want / sizeof *want);
-    for (size_t i = 0; i < s->path_count; i++) {
+    const struct ss_step_times *s = &r->step.at[step - 1];
+    ck_assert_uint_eq(s->path_count, n);
+    for (size_t i = 0; i < n; i++) {
         const struct ss_path_part *p = &r->path.part.at[s->path_from + i];
         ck_assert_int_eq(p->begin, want[i].begin);
         ck_assert_int_eq(p->end, want[i].end);
         ck_assert_int_eq(p->task, want[i].task);
-        ck_assert_int_eq(p->step, 1);
+        ck_assert_int_eq(p->step, want[i].step);
     }
-    ck_assert_int_eq(s->path_ns, 425);
-    ck_assert_int_eq(s->path_kind[SS_TASK_UPDATE], 20);
-    ck_assert_int_eq(s->path_kind[SS_TASK_ALLREDUCE], 195);
-    ck_assert_int_eq(s->path_kind[SS_TASK_BACKWARD], 100);
-    ck_assert_int_eq(s->path_kind[SS_TASK_FORWARD], 100);
-    ck_assert_int_eq(s->path_kind[SS_PATH_WAITING], 10);
+}
+
+START_TEST(critical_path)
+{
+    say_four_steps(0, 4);
+    struct ss_rank_times *r = analyse_trace(0);
+    check_path(r, 4, path_4, sizeof path_4 / sizeof *path_4);
+    check_path(r, 2, path_2, sizeof path_2 / sizeof *path_2);
+    check_path(r, 3, path_3, sizeof path_3 / sizeof *path_3);
+    const int64_t *kind = r->step.at[3].path_kind;
+    ck_assert_int_eq(kind[SS_TASK_UPDATE], 20);
+    ck_assert_int_eq(kind[SS_TASK_ALLREDUCE], 70);
+    ck_assert_int_eq(kind[SS_TASK_BACKWARD], 20);
+    ck_assert_int_eq(kind[SS_TASK_FORWARD], 50);
+    ck_assert_int_eq(kind[SS_PATH_WAITING], 50);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_TASK_LOAD], 70);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_PATH_WAITING], 30);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_PATH_UNSUBMITTED], 430);
     ss_rank_times_free(r);
 }
 END_TEST
@@ -208,16 +234,16 @@ START_TEST(buckets)
 }
 END_TEST
 
-/* Two ranks. Rank 1's clock is a second behind rank 0's and loses 100 ns in 1000. Of bucket 0, rank
- * 0 is under way 1000-2000 after a second, rank 1, by its own clock, 1000-1500: on rank 0's
- * 1100-1650. So rank 0 waits 100 of 1000. Of bucket 1 rank 0 comes 50 after rank 1, which is done
- * 30 after it came: it waited no longer than that. */
+/* Two ranks. Rank 1's times are a second behind rank 0's, of which 400000 ns are its later epoch,
+ * and lose 1000 ns in 10000. Of bucket 0, rank 0 is under way 1000-2000 after a second, rank 1, by
+ * its own clock, 1000-1500: on rank 0's 1100-1650. So rank 0 waits 100 of 1000. Of bucket 1 rank 0
+ * comes 50 after rank 1, which is done 30 after it came: it waited no longer than that. */
 static struct ss_rank_times *one_of_two(int rank, const char *marks)
 {
     say_head(rank, 2, "cpu");
     if (rank)
-        say("{\"clock\":\"begin\",\"at\":0,\"offset_ns\":1000000000,\"error_ns\":20}\n"
-            "{\"clock\":\"end\",\"at\":1000,\"offset_ns\":1000000100,\"error_ns\":40}\n");
+        say("{\"clock\":\"begin\",\"at\":0,\"offset_ns\":999600000,\"error_ns\":20}\n"
+            "{\"clock\":\"end\",\"at\":10000,\"offset_ns\":999601000,\"error_ns\":40}\n");
     say("%s{\"end\":true,\"lost\":0}\n", marks);
     return analyse_trace(rank);
 }
@@ -281,8 +307,9 @@ START_TEST(gpu_marks)
     say_head(0, 2, "cuda");
     say("[\"s\",1,0,500]\n");
     say_task(1, LOAD, 2, 1, 1, 21);
-    for (int t = FWD; t < TASKS; t++)
+    for (int t = FWD; t < UPDATE_1; t++)
         say_task(1, t, t == SUM_0 || t == SUM_1, 30 + t, 30 + t, 31 + t);
+    say_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
     say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,2,\"compute\",200,300]\n"
         "[\"g\",1,3,\"comm\",300,400]\n[\"g\",1,4,\"compute\",310,350]\n"
         "[\"g\",1,5,\"comm\",400,450]\n[\"g\",1,6,\"compute\",410,420]\n"
@@ -294,12 +321,33 @@ START_TEST(gpu_marks)
     ck_assert_int_eq(r->sum.at[0].delay, 0);
     ck_assert_int_eq(r->sum.at[1].delay, 50); /* BWD A ended at 350 */
     /* update 1 10, waiting 20, sums 50 + 100, BWD B and FWD 200 */
-    ck_assert_int_eq(r->step.at[0].path_ns, 380);
+    ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_BACKWARD], 100);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_ALLREDUCE], 150);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_PATH_WAITING], 20);
     ck_assert_uint_eq(r->worker.count, 6); /* three, and three lanes */
     ck_assert_str_eq(r->worker.at[4].name, "comm lane");
     ck_assert_int_eq(r->worker.at[4].busy, 150);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* Steps 1 and 3 without the one between: the first ends with its own last task. A collective that
+ * began before its gradients were complete has no delay. */
+START_TEST(hole)
+{
+    say_head(0, 2, "cpu");
+    for (int step = 1; step <= 3; step += 2)
+        for (int t = FWD; t < TASKS; t++)
+            say_task(step, t, t == SUM_0 || t == SUM_1, 0, 1000 * step + 10 * t,
+                     1000 * step + 10 * t + 10);
+    say("[\"c\",1,0,1029,1040]\n[\"c\",3,0,3030,3040]\n");
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 2);
+    ck_assert_int_eq(r->step.at[0].end, 1080);
+    ck_assert_int_eq(r->step.at[1].end, 3080);
+    ck_assert_uint_eq(r->sum.count, 2);
+    ck_assert_int_eq(r->sum.at[0].has_delay, 0);
+    ck_assert_int_eq(r->sum.at[1].has_delay, 1);
     ss_rank_times_free(r);
 }
 END_TEST
@@ -335,9 +383,27 @@ START_TEST(task_twice)
 }
 END_TEST
 
+/* A sum on a GPU of a bucket that is not there. */
+START_TEST(strange_bucket)
+{
+    struct ss_rank_times *times;
+    const struct ss_analyse_options options = {0};
+    say_head(0, 2, "cuda");
+    say("{\"task\":%d,\"name\":\"x\",\"kind\":\"all-reduce\",\"block\":-1,\"bucket\":%d,\"slice\":-"
+        "1,"
+        "\"access\":[]}\n[\"t\",1,%d,1,1,2,3]\n[\"g\",1,%d,\"comm\",5,6]\n",
+        TASKS, _i ? 2 : -1, TASKS, TASKS);
+    struct ss_trace_rank *r = read_trace(0);
+    ck_assert_int_eq(ss_analyse_rank(r, &options, &times), SS_ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "task 8: bucket"));
+    ss_trace_free(r);
+}
+END_TEST
+
 /* Any trace. */
 
 static uint32_t seed;
+static int seed_is_wild;
 
 static long draw(long n)
 {
@@ -356,6 +422,10 @@ static void say_random(int steps)
             int sum = t == SUM_0 || t == SUM_1, computes = t != LOAD && !sum;
             long begin = computes ? at + (draw(3) ? 0 : draw(40)) : at - draw(100);
             long end = begin + draw(80);
+            if (seed_is_wild) { /* no order at all: tasks before what they wait for, and at once */
+                begin = at - 200 + draw(400);
+                end = begin + draw(80);
+            }
             if (t == LOAD) {
                 begin = begin > loaded ? begin : loaded;
                 loaded = end = begin + draw(200);
@@ -364,7 +434,7 @@ static void say_random(int steps)
             if (sum)
                 say("[\"c\",%d,%d,%ld,%ld]\n", step, t == SUM_1, begin, end);
             if (computes)
-                at = end;
+                at = seed_is_wild ? at + 40 : end;
         }
     }
 }
@@ -373,6 +443,7 @@ START_TEST(invariants)
 {
     enum { STEPS = 400 };
     seed = (uint32_t)_i;
+    seed_is_wild = _i % 2;
     say_random(STEPS);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, STEPS);
@@ -392,8 +463,10 @@ START_TEST(invariants)
             ck_assert(k == 0 || p->end == r->path.part.at[s->path_from + k - 1].begin);
             path += p->end - p->begin;
         }
-        ck_assert_int_eq(path, s->path_ns);
-        ck_assert_int_eq(r->path.part.at[s->path_from + s->path_count - 1].begin, s->begin);
+        ck_assert_int_eq(path, s->end - s->begin);
+        if (s->end > s->begin)
+            ck_assert_int_eq(r->path.part.at[s->path_from + s->path_count - 1].begin, s->begin);
+        ck_assert(!i || s->begin >= s[-1].end);
         exposed += s->comm - s->overlap;
     }
     ck_assert_int_gt(exposed, 0);
@@ -415,8 +488,10 @@ int main(void)
     tcase_add_test(tc, two_ranks);
     tcase_add_test(tc, mixed_runs);
     tcase_add_test(tc, gpu_marks);
+    tcase_add_test(tc, hole);
     tcase_add_test(tc, broken_step);
     tcase_add_test(tc, task_twice);
+    tcase_add_loop_test(tc, strange_bucket, 0, 2);
     tcase_add_loop_test(tc, invariants, 0, 8);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -48,8 +48,8 @@ static inline void say_head(int rank, int ranks, const char *device)
     trace_bytes = 0;
     say("{\"trace\":\"starstep\",\"version\":1,\"rank\":%d,\"ranks\":%d,\"host\":\"node%d\","
         "\"device\":\"%s\",\"model\":\"tiny\",\"first_step\":1,\"last_step\":0,\"slots\":2,"
-        "\"epoch_ns\":1,\"overlap\":true,\"backend\":\"mpi\",\"batch\":5}\n",
-        rank, ranks, rank, device);
+        "\"epoch_ns\":%d,\"overlap\":true,\"backend\":\"mpi\",\"batch\":5}\n",
+        rank, ranks, rank, device, 400000 * rank);
     say("{\"worker\":0,\"name\":\"compute\"}\n");
     if (!strcmp(device, "cuda"))
         say("{\"worker\":1,\"name\":\"comm\"}\n{\"worker\":2,\"name\":\"service 1\"}\n");

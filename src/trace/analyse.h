@@ -23,8 +23,11 @@
  *   - while X was ready, and nobody computed: runtime.
  * Compute and the five kinds of idle time add up to the window.
  *
- * Critical path of a step (depend.h): from its last-ending computing task back to its window's
- * begin. Its length may exceed the window: updates of a step may end behind the next one's begin.
+ * Critical path of a step: what led to the end of its window, that is to the begin of the next
+ * step's first computing task (or to the end of its own last one, where the window ends there),
+ * back to the window's begin. At each task it goes on with what ended last: a task that this one
+ * waited for, or the one before it on its worker (depend.h). So it is as long as the window and
+ * says what the window was spent on; input that came late is on it as a load task.
  *
  * A bucket's collective: its delay is from the end of the last task of the step that wrote the
  * gradients to its start on that rank. Bandwidths as NCCL's tests define them, of the bytes that
@@ -51,17 +54,17 @@ enum ss_idle {
 };
 const char *ss_idle_name(enum ss_idle kind);
 
-/* Kinds of parts of a critical path: those of tasks, and waiting. */
-enum { SS_PATH_WAITING = SS_TASK_REPORT + 1, SS_PATH_KINDS };
+/* Kinds of parts of a critical path: those of tasks, and two without. */
+enum { SS_PATH_WAITING = SS_TASK_REPORT + 1, SS_PATH_UNSUBMITTED, SS_PATH_KINDS };
 const char *ss_path_kind_name(int kind);
 
 /* Times in ns. */
 struct ss_step_times {
     int64_t step, begin, end; /* its window, on the rank's clock */
     int64_t compute, comm, overlap, idle[SS_IDLE_KINDS];
-    int64_t load; /* in load tasks of the step, whenever they ran */
-    int64_t path_ns, path_kind[SS_PATH_KINDS];
-    size_t path_from, path_count; /* of the rank's path; with keep_path */
+    int64_t load;                     /* in load tasks of the step, whenever they ran */
+    int64_t path_kind[SS_PATH_KINDS]; /* add up to the window */
+    size_t path_from, path_count;     /* of the rank's path; with keep_path */
 };
 
 struct ss_sum_times {
@@ -101,6 +104,8 @@ struct ss_analyse_options {
     int keep_path;
 };
 
+int ss_rank_path_kind(const struct ss_rank_times *r, const struct ss_path_part *part);
+
 /* Errors: SS_ERR_FORMAT, SS_ERR_MEMORY. The caller frees *out. Nothing of the trace is kept. */
 enum ss_status ss_analyse_rank(const struct ss_trace_rank *trace,
                                const struct ss_analyse_options *options,
@@ -126,11 +131,13 @@ struct ss_bucket_times {
 struct ss_straggling {
     int64_t waited_ns; /* this rank for others */
     int64_t caused_ns; /* others for this rank, together */
-    int64_t steps;     /* steps in which others waited for it more than for any other */
+    /* Steps in which others waited for it more than for any other, and longer than the clocks'
+     * error. */
+    int64_t steps;
 };
 struct ss_straggler {
     int64_t step, caused_ns;
-    int rank; /* -1: no collective of several ranks */
+    int rank; /* -1: nobody waited for longer than the clocks' error */
 };
 
 struct ss_run_times {

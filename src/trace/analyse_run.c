@@ -167,7 +167,7 @@ static void fill_stragglers(struct ss_run_times *run, const int64_t *caused)
                 s->caused_ns = caused[i * (size_t)run->count + (size_t)r];
                 place = r;
             }
-        if (place >= 0) {
+        if (place >= 0 && s->caused_ns > run->clock_error) {
             s->rank = run->rank[place]->rank;
             run->straggler[place].steps++;
         }

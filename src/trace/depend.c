@@ -269,14 +269,10 @@ size_t ss_depend_last(const struct ss_depend *d, size_t i)
     return last;
 }
 
-static int writes_same(const struct ss_trace_rank *r, const struct ss_trace_task *a,
-                       const struct ss_trace_task *b)
+static int writes_same(const struct ss_trace_task *a, const struct ss_trace_task *b)
 {
     for (int i = 0; i < a->naccess; i++) {
-        if (!(a->access[i].mode & SS_WRITE) ||
-            !strcmp(r->data.at[a->access[i].data].space, "token"))
-            continue;
-        for (int j = 0; j < b->naccess; j++)
+        for (int j = 0; j < b->naccess && (a->access[i].mode & SS_WRITE); j++)
             if (b->access[j].data == a->access[i].data && (b->access[j].mode & SS_WRITE))
                 return 1;
     }
@@ -294,7 +290,7 @@ static enum ss_status take_feeds(struct ss_depend *d)
             enum ss_task_kind kind = r->task.at[j].kind;
             int writer =
                 kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD || kind == SS_TASK_FETCH;
-            if (writer && writes_same(r, sum, &r->task.at[j]))
+            if (writer && writes_same(sum, &r->task.at[j]))
                 SS_TRACE_ADD(&d->feed, (int)j);
         }
     }
@@ -357,27 +353,43 @@ static enum ss_status add_part(struct ss_path *path, const struct ss_depend_run 
     return SS_OK;
 }
 
-enum ss_status ss_path_walk(const struct ss_depend *d, size_t i, int64_t from, struct ss_path *out)
+/* Nothing that led to this run was on its way between begin and end. */
+static enum ss_status add_wait(const struct ss_depend *d, struct ss_path *path,
+                               const struct ss_depend_run *run, int64_t begin, int64_t end)
 {
-    int64_t until = d->run[i].end;
+    int64_t submitted = ss_trace_submitted(d->trace, run->step);
+    submitted = submitted < begin ? begin : submitted > end ? end : submitted;
+    SS_TRY(add_part(path, run, SS_PATH_WAIT, submitted, end));
+    return add_part(path, run, SS_PATH_SUBMIT, begin, submitted);
+}
+
+/* What run i came after: what it waited for or the one before it on its worker. */
+static size_t path_before(const struct ss_depend *d, size_t i)
+{
+    size_t last = ss_depend_last(d, i), before = d->before[i];
+    if (last != SS_TRACE_NO_RUN && !earlier(&d->run[last], &d->run[i]))
+        last = SS_TRACE_NO_RUN;
+    if (last == SS_TRACE_NO_RUN ||
+        (before != SS_TRACE_NO_RUN && d->run[before].end > d->run[last].end))
+        last = before;
+    return last;
+}
+
+enum ss_status ss_path_walk(const struct ss_depend *d, size_t i, int with_i, int64_t from,
+                            struct ss_path *out)
+{
+    int64_t until = with_i ? d->run[i].end : d->run[i].begin;
     while (until > from) {
         const struct ss_depend_run *run = &d->run[i];
         int64_t begin = run->begin < from ? from : run->begin;
         SS_TRY(add_part(out, run, run->task, begin, until));
         until = begin < until ? begin : until;
-        size_t last = ss_depend_last(d, i), before = d->before[i];
-        if (last != SS_TRACE_NO_RUN && !earlier(&d->run[last], run))
-            last = SS_TRACE_NO_RUN;
-        if (last == SS_TRACE_NO_RUN ||
-            (before != SS_TRACE_NO_RUN && d->run[before].end > d->run[last].end))
-            last = before;
-        int64_t end = last == SS_TRACE_NO_RUN ? from : d->run[last].end;
+        i = path_before(d, i);
+        int64_t end = i == SS_TRACE_NO_RUN || d->run[i].end < from ? from : d->run[i].end;
         if (end < until) {
-            end = end < from ? from : end;
-            SS_TRY(add_part(out, run, -1, end, until));
+            SS_TRY(add_wait(d, out, run, end, until));
             until = end;
         }
-        i = last;
         if (i == SS_TRACE_NO_RUN)
             break;
     }

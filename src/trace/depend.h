@@ -61,20 +61,23 @@ size_t ss_depend_last(const struct ss_depend *d, size_t i);
  * backward and fetch tasks of its step. 0: none is in the trace. */
 int ss_depend_summed_ready(const struct ss_depend *d, size_t i, int64_t *out);
 
-/* One stretch of a critical path: a task, or waiting. */
+/* One stretch of a critical path: a task, or nothing: waiting, or the step was not submitted. */
+enum { SS_PATH_WAIT = -1, SS_PATH_SUBMIT = -2 };
 struct ss_path_part {
     int64_t step, begin, end;
-    int32_t task; /* -1: waiting */
+    int32_t task; /* number, or one of those */
     int32_t worker;
 };
 struct ss_path {
     SS_TRACE_ARRAY(struct ss_path_part) part;
 };
 
-/* Append the critical path that ends with run i, latest part first, back to the time `from`: at
- * each task it goes on with what ended last among the tasks that it waited for and the one before
- * it on its worker; where that one ended earlier, the time between is waiting. Parts are disjoint
- * and without gaps: their lengths add up to the end of i minus `from`. Errors: SS_ERR_MEMORY. */
-enum ss_status ss_path_walk(const struct ss_depend *d, size_t i, int64_t from, struct ss_path *out);
+/* Append the critical path to the end of run i (with_i) or to its begin, latest part first, back to
+ * the time `from`: at each task it goes on with what ended last among the tasks that it waited for
+ * and the one before it on its worker; where that one ended earlier, there is waiting between.
+ * Parts are disjoint and without gaps, so they add up to the time between. Errors: SS_ERR_MEMORY.
+ */
+enum ss_status ss_path_walk(const struct ss_depend *d, size_t i, int with_i, int64_t from,
+                            struct ss_path *out);
 
 #endif

@@ -25,8 +25,8 @@
  *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}
  *        numbered from 0. Unpadded: in fp32, and as one rank's gradients travel
  *   {"clock":"begin","at":12345,"offset_ns":-250,"error_ns":900}
- *        and perhaps "end": rank 0's clock is this rank's + offset, with an error of at most
- *        error_ns; linear between the two and beyond
+ *        and perhaps "end": at that time rank 0's CLOCK_MONOTONIC was this rank's (epoch_ns + at) +
+ *        offset_ns, with an error of at most error_ns. Linear between the two, constant outside
  *   {"end":true,"lost":0}
  *        the last line of a rank that came to a good end. lost: marks that did not fit
  *

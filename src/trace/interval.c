@@ -67,11 +67,9 @@ enum ss_status ss_intervals_subtract(const struct ss_intervals *a, const struct 
         int64_t from = a->at[i].begin, end = a->at[i].end;
         while (j < b->count && b->at[j].end <= from)
             j++;
-        /* An interval of b may reach into the next one of a: j stays at the last one looked at. */
         for (size_t k = j; k < b->count && b->at[k].begin < end; k++) {
             SS_TRY(ss_intervals_add(out, from, smaller(b->at[k].begin, end)));
             from = larger(from, b->at[k].end);
-            j = k;
         }
         SS_TRY(ss_intervals_add(out, from, end));
     }

@@ -248,13 +248,15 @@ enum ss_status ss_trace_find(const char *dir, int *ranks, char **present)
 
 int64_t ss_trace_common(const struct ss_trace_rank *r, int64_t at)
 {
-    if (!r->clock.count)
-        return at;
-    const struct ss_trace_clock *a = &r->clock.at[0], *b = &r->clock.at[r->clock.count - 1];
-    if (b->at == a->at)
-        return at + a->offset;
-    double slope = (double)(b->offset - a->offset) / (double)(b->at - a->at);
-    return at + a->offset + (int64_t)(slope * (double)(at - a->at));
+    int64_t offset = 0;
+    if (r->clock.count) {
+        const struct ss_trace_clock *a = &r->clock.at[0], *b = &r->clock.at[r->clock.count - 1];
+        offset = at < b->at ? a->offset : b->offset;
+        if (a->at < at && at < b->at)
+            offset += (int64_t)((double)(b->offset - a->offset) * (double)(at - a->at) /
+                                (double)(b->at - a->at));
+    }
+    return r->epoch_ns + at + offset;
 }
 
 int64_t ss_trace_error(const struct ss_trace_rank *r)
@@ -264,6 +266,20 @@ int64_t ss_trace_error(const struct ss_trace_rank *r)
         if (r->clock.at[i].error > error)
             error = r->clock.at[i].error;
     return error;
+}
+
+int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step)
+{
+    size_t low = 0, high = r->step.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->step.at[middle].step < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->step.count && r->step.at[low].step == step ? r->step.at[low].submitted
+                                                               : INT64_MIN;
 }
 
 int ss_trace_computes(enum ss_task_kind kind)

@@ -105,9 +105,13 @@ enum ss_status ss_trace_find(const char *dir, int *ranks, char **present);
 enum ss_status ss_trace_read(const char *dir, int rank, struct ss_trace_rank **out);
 void ss_trace_free(struct ss_trace_rank *r); /* NULL is fine */
 
-/* A time of this rank on rank 0's clock, and how wrong that may be. */
+/* A time of this rank on rank 0's CLOCK_MONOTONIC, and how wrong that may be. Without "clock" lines
+ * the clocks are taken for the same, as they are on one host. */
 int64_t ss_trace_common(const struct ss_trace_rank *r, int64_t at);
 int64_t ss_trace_error(const struct ss_trace_rank *r);
+
+/* When a step's submission began; INT64_MIN: not told. */
+int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step);
 
 /* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
 int ss_trace_computes(enum ss_task_kind kind);

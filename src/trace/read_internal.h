@@ -24,7 +24,7 @@ enum ss_status reader_number(const struct reader *in, const char *field, const j
                              int64_t min, int64_t max, int64_t *out);
 
 /* Times and sizes stay far from where sums of them overflow. */
-#define READER_MAX ((int64_t)1 << 60)
+#define READER_MAX ((int64_t)1 << 58)
 
 /* read_object.c, read_mark.c: take in one line. */
 enum ss_status reader_object(struct reader *in, const json_t *o);

@@ -93,7 +93,7 @@ static enum ss_status read_header(struct reader *in, const json_t *o)
         return reader_fail(in, "last_step: %lld is before first_step %lld", (long long)r->last_step,
                            (long long)r->first_step);
     SS_TRY(get_int(in, o, "slots", 1, SS_TRACE_MAX_SLOTS, &r->slots));
-    SS_TRY(get_number(in, o, "epoch_ns", 0, INT64_MAX, &r->epoch_ns));
+    SS_TRY(get_number(in, o, "epoch_ns", 0, READER_MAX, &r->epoch_ns));
     if (json_object_get(o, "batch"))
         SS_TRY(get_number(in, o, "batch", 1, INT_MAX, &r->batch));
     return get_flag(in, o, "overlap", &r->overlap);

@@ -15,7 +15,6 @@ struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r)
         sum.comm += s->comm;
         sum.overlap += s->overlap;
         sum.load += s->load;
-        sum.path_ns += s->path_ns;
         for (int k = 0; k < SS_IDLE_KINDS; k++)
             sum.idle[k] += s->idle[k];
         for (int k = 0; k < SS_PATH_KINDS; k++)
@@ -73,8 +72,9 @@ static void print_times(const char *first, double n, int64_t window, int64_t com
 static void print_heading(const struct ss_run_times *run, FILE *out)
 {
     const struct ss_rank_times *r = run->rank[0];
-    fprintf(out, "model %s, %s, %d rank%s by %s, overlap %s\n", r->model, r->cuda ? "GPU" : "CPU",
-            run->ranks, run->ranks > 1 ? "s" : "", r->backend, r->overlap ? "on" : "off");
+    fprintf(out, "model %.48s, %s, %d rank%s by %.16s, overlap %s\n", r->model,
+            r->cuda ? "GPU" : "CPU", run->ranks, run->ranks > 1 ? "s" : "", r->backend,
+            r->overlap ? "on" : "off");
     for (int i = 0; i < run->count; i++) {
         r = run->rank[i];
         if (r->cut || !r->ended)
@@ -195,22 +195,22 @@ static void print_stragglers(const struct ss_run_times *run, FILE *out)
 static const struct {
     const char *name;
     unsigned kinds; /* bits */
-} columns[] = {{"load", 1u << SS_TASK_LOAD},
-               {"upload", 1u << SS_TASK_UPLOAD},
+} columns[] = {{"load", 1u << SS_TASK_LOAD | 1u << SS_TASK_UPLOAD},
                {"convert", 1u << SS_TASK_CONVERT},
                {"forward", 1u << SS_TASK_FORWARD},
                {"backward", 1u << SS_TASK_BACKWARD},
                {"all-reduce", 1u << SS_TASK_ALLREDUCE | 1u << SS_TASK_REDUCE_METRICS},
                {"update", 1u << SS_TASK_CHECK | 1u << SS_TASK_UPDATE | 1u << SS_TASK_SCALE},
                {"report", 1u << SS_TASK_FETCH | 1u << SS_TASK_REPORT},
-               {"waiting", 1u << SS_PATH_WAITING}};
+               {"waiting", 1u << SS_PATH_WAITING},
+               {"unsubmit.", 1u << SS_PATH_UNSUBMITTED}};
 
 static void print_path_kinds(const struct ss_run_times *run, const struct ss_report_options *o,
                              FILE *out)
 {
     const size_t n = sizeof columns / sizeof *columns;
     fprintf(out, "\nCritical path per step, in ms, and what it is made of\n%-5s %10s", "rank",
-            "length");
+            "ms/step");
     for (size_t c = 0; c < n; c++)
         fprintf(out, " %10s", columns[c].name);
     fprintf(out, "\n");
@@ -219,7 +219,7 @@ static void print_path_kinds(const struct ss_run_times *run, const struct ss_rep
         double steps = s.steps ? (double)s.steps : 1;
         if (!shown(o, run->rank[i]))
             continue;
-        fprintf(out, "%-5d %10.3f", run->rank[i]->rank, ms((double)s.path_ns / steps));
+        fprintf(out, "%-5d %10.3f", run->rank[i]->rank, ms((double)s.window / steps));
         for (size_t c = 0; c < n; c++) {
             int64_t sum = 0;
             for (int k = 0; k < SS_PATH_KINDS; k++)
@@ -235,13 +235,12 @@ static void print_path(const struct ss_rank_times *r, FILE *out)
     for (size_t i = 0; i < r->step.count; i++) {
         const struct ss_step_times *s = &r->step.at[i];
         fprintf(out, "\nCritical path of step %lld on rank %d: %.3f ms\n", (long long)s->step,
-                r->rank, ms((double)s->path_ns));
+                r->rank, ms((double)(s->end - s->begin)));
         fprintf(out, "%10s %10s  %-14s %8s  %s\n", "at ms", "ms", "kind", "of step", "task");
         for (size_t k = s->path_count; k-- > 0;) {
             const struct ss_path_part *p = &r->path.part.at[s->path_from + k];
             fprintf(out, "%10.3f %10.3f  %-14s %8lld  %.70s\n", ms((double)(p->begin - s->begin)),
-                    ms((double)(p->end - p->begin)),
-                    ss_path_kind_name(p->task < 0 ? SS_PATH_WAITING : (int)r->task_kind[p->task]),
+                    ms((double)(p->end - p->begin)), ss_path_kind_name(ss_rank_path_kind(r, p)),
                     (long long)p->step, p->task < 0 ? "" : r->task_name[p->task]);
         }
     }

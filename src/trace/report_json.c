@@ -57,9 +57,7 @@ static json_t *of_path(struct build *b, const struct ss_rank_times *r,
     for (size_t k = s->path_count; k-- > 0;) {
         const struct ss_path_part *p = &r->path.part.at[s->path_from + k];
         json_t *o = json_object();
-        put(b, o, "kind",
-            json_string(
-                ss_path_kind_name(p->task < 0 ? SS_PATH_WAITING : (int)r->task_kind[p->task])));
+        put(b, o, "kind", json_string(ss_path_kind_name(ss_rank_path_kind(r, p))));
         put(b, o, "step", json_integer(p->step));
         put(b, o, "task", p->task < 0 ? json_null() : json_string(r->task_name[p->task]));
         put_ms(b, o, "at_ms", (double)(p->begin - s->begin));
@@ -83,7 +81,6 @@ static json_t *of_steps(struct build *b, const struct ss_rank_times *r, int path
         put_share(b, o, "overlap", (double)s->overlap, (double)s->comm);
         put_ms(b, o, "exposed_ms", (double)(s->comm - s->overlap));
         put(b, o, "idle_ms", of_idle(b, s->idle, 1));
-        put_ms(b, o, "critical_path_ms", (double)s->path_ns);
         put(b, o, "critical_path_kinds_ms", of_path_kinds(b, s->path_kind, 1));
         if (path)
             put(b, o, "critical_path", of_path(b, r, s));
@@ -188,7 +185,6 @@ static json_t *of_rank(struct build *b, const struct ss_run_times *run, int i, i
     put_share(b, o, "overlap", (double)s.overlap, (double)s.comm);
     put_ms(b, o, "exposed_ms", (double)(s.comm - s.overlap) / n);
     put(b, o, "idle_ms", of_idle(b, s.idle, n));
-    put_ms(b, o, "critical_path_ms", (double)s.path_ns / n);
     put(b, o, "critical_path_kinds_ms", of_path_kinds(b, s.path_kind, n));
     put(b, o, "loader", of_loader(b, r, &s));
     put_share(b, o, "waited_for_others_ms", (double)run->straggler[i].waited_ns / 1e6, all);

@@ -1,0 +1,29 @@
+/* The parts of the analysis of one rank; only for src/trace/analyse*.c. */
+#ifndef SS_TRACE_ANALYSE_INTERNAL_H
+#define SS_TRACE_ANALYSE_INTERNAL_H
+
+#include "trace/analyse.h"
+#include "trace/interval.h"
+
+struct ss_analysis {
+    const struct ss_trace_rank *trace;
+    const struct ss_analyse_options *options;
+    struct ss_depend *depend;
+    struct ss_rank_times *out;
+    struct ss_intervals compute, comm, overlap;
+    struct ss_intervals idle[SS_IDLE_KINDS];
+};
+
+static inline int ss_analysis_wants(const struct ss_analysis *a, int64_t step)
+{
+    return step >= a->options->first && (!a->options->last || step <= a->options->last);
+}
+
+/* analyse_sums.c: the collectives; needs compute. */
+enum ss_status ss_analysis_sums(struct ss_analysis *a);
+/* analyse_use.c: what the report says of a rank that is in the trace as such; needs nothing. */
+enum ss_status ss_analysis_facts(struct ss_analysis *a);
+/* analyse_use.c: how busy workers and lanes were; needs the windows. */
+enum ss_status ss_analysis_workers(struct ss_analysis *a);
+
+#endif

@@ -1,0 +1,84 @@
+/* analyse_use.c: what one rank had and how busy its workers were. */
+#include "trace/analyse_internal.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Merged times of a worker's tasks (or of a lane's, numbered behind the workers), inside windows;
+ * loading: of its load tasks only. */
+static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loading, int64_t *out)
+{
+    const struct ss_trace_rank *r = a->trace;
+    struct ss_intervals list = {0};
+    enum ss_status status = SS_OK;
+    int lane = worker - (int)r->worker.count;
+    for (size_t i = 0; lane < 0 && status == SS_OK && i < r->run.count; i++) {
+        const struct ss_trace_run *t = &r->run.at[i];
+        enum ss_task_kind kind = r->task.at[t->task].kind;
+        if (t->worker == worker && !ss_trace_sums(kind) && (!loading || kind == SS_TASK_LOAD))
+            status = ss_intervals_add(&list, t->begin, t->end);
+    }
+    for (size_t i = 0; lane >= 0 && status == SS_OK && i < r->gpu.count; i++)
+        if (r->gpu.at[i].lane == lane)
+            status = ss_intervals_add(&list, r->gpu.at[i].begin, r->gpu.at[i].end);
+    ss_intervals_merge(&list);
+    for (size_t i = 0; i < a->out->step.count; i++)
+        *out += ss_intervals_length_in(&list, a->out->step.at[i].begin, a->out->step.at[i].end);
+    ss_intervals_free(&list);
+    return status;
+}
+
+enum ss_status ss_analysis_workers(struct ss_analysis *a)
+{
+    static const char *const lanes[] = {"compute lane", "comm lane", "copy lane"};
+    const struct ss_trace_rank *r = a->trace;
+    for (int i = 0; i < (int)r->worker.count; i++) {
+        struct ss_worker_times w = {0};
+        strcpy(w.name, r->worker.at[i].name);
+        SS_TRY(busy_time(a, i, 0, &w.busy));
+        SS_TRY(busy_time(a, i, 1, &w.load));
+        SS_TRACE_ADD(&a->out->worker, w);
+        a->out->loaders += r->worker.at[i].lane == SS_TRACE_SERVICE;
+    }
+    for (int lane = 0; r->gpu.count && lane < 3; lane++) {
+        struct ss_worker_times w = {0};
+        strcpy(w.name, lanes[lane]);
+        SS_TRY(busy_time(a, (int)r->worker.count + lane, 0, &w.busy));
+        SS_TRACE_ADD(&a->out->worker, w);
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_analysis_facts(struct ss_analysis *a)
+{
+    const struct ss_trace_rank *t = a->trace;
+    struct ss_rank_times *r = a->out;
+    r->rank = t->rank;
+    r->ranks = t->ranks;
+    r->cuda = t->cuda;
+    r->overlap = t->overlap;
+    r->ended = t->ended;
+    r->cut = t->cut;
+    r->batch = t->batch;
+    r->lost = t->lost;
+    r->has_clock = t->clock.count > 0;
+    r->clock_error = ss_trace_error(t);
+    strcpy(r->host, t->host);
+    strcpy(r->model, t->model);
+    strcpy(r->backend, t->backend);
+    r->tasks = t->task.count;
+    r->task_name = calloc(r->tasks + 1, sizeof *r->task_name);
+    r->task_kind = calloc(r->tasks + 1, sizeof *r->task_kind);
+    if (!r->task_name || !r->task_kind)
+        return ss_fail_memory("tasks of a trace", r->tasks * sizeof *r->task_name);
+    for (size_t i = 0; i < r->tasks; i++) {
+        strcpy(r->task_name[i], t->task.at[i].name);
+        r->task_kind[i] = t->task.at[i].kind;
+    }
+    for (size_t i = 0; i < t->bucket.count; i++)
+        SS_TRACE_ADD(&r->bucket, t->bucket.at[i]);
+    for (size_t i = 0; i < t->memory.count; i++)
+        SS_TRACE_ADD(&r->memory, t->memory.at[i]);
+    return SS_OK;
+}
