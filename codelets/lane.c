@@ -1,4 +1,5 @@
 #include "codelets/lane.h"
+#include "codelets/lane_trace.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -117,9 +118,12 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
     ss_gpu_forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
+    struct ss_lane_mark *mark;
+    SS_TRY(ss_lane_trace_begin(d, lane, stream, &mark));
     if (timed)
         SS_TRY(ss_gpu_record(timed->begin, stream));
     SS_TRY(body(d, stream));
+    SS_TRY(ss_lane_trace_end(mark, stream));
     if (timed)
         SS_TRY(ss_gpu_record(timed->end, stream));
     return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;

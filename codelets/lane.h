@@ -19,6 +19,7 @@
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 
 struct ss_lane_times;
+struct ss_lane_trace;
 
 struct ss_lanes {
     struct ss_gpu *gpu;
@@ -27,6 +28,7 @@ struct ss_lanes {
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     double *one;                     /* pinned; with nccl */
     struct ss_lane_times *times;     /* NULL: tasks are not timed */
+    struct ss_lane_trace *trace;     /* lane_trace.h; NULL: nothing is recorded */
 };
 
 /* What lanes did last to a region. */

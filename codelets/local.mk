@@ -11,5 +11,5 @@ libstarstep_la_SOURCES += \
 	codelets/scaler.c codelets/scaler.h
 
 if HAVE_CUDA
-libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h
+libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h codelets/lane_trace.c codelets/lane_trace.h
 endif

@@ -1,5 +1,5 @@
 # Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
-GPU_TESTS = tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh \
+GPU_TESTS = tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh tests/test_gpu_trace.sh \
 	tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/test_gpu_kernels

@@ -232,6 +232,12 @@ enum ss_status ss_gpu_wait(ss_stream stream, ss_event event)
     return SS_OK;
 }
 
+enum ss_status ss_gpu_finish(ss_event event)
+{
+    SS_CUDA_TRY(cudaEventSynchronize(event));
+    return SS_OK;
+}
+
 enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms)
 {
     SS_CUDA_TRY(cudaEventElapsedTime(ms, begin, end));

@@ -64,6 +64,8 @@ enum ss_status ss_gpu_event_create(struct ss_gpu *gpu, int timing, ss_event *out
 void ss_gpu_event_destroy(ss_event event); /* NULL is fine */
 enum ss_status ss_gpu_record(ss_event event, ss_stream stream);
 enum ss_status ss_gpu_wait(ss_stream stream, ss_event event);
+/* Block until a recorded event has come. */
+enum ss_status ss_gpu_finish(ss_event event);
 /* Milliseconds between two recorded and completed events. */
 enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms);
 /* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that

@@ -1,4 +1,8 @@
 /* session_trace.c: the trace of a session (contract in session.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "codelets/lane_trace.h"
 #include "core/log.h"
 #include "trace/record.h"
 #include "train/session.h"
@@ -74,6 +78,11 @@ enum ss_status ss_session_open_trace(struct ss_session *s)
     enum ss_status status = parse_steps(o->trace_steps, &options.first, &options.last);
     if (status == SS_OK)
         status = ss_trace_open(&options, &s->runtime.run.trace);
+#ifdef HAVE_CUDA
+    if (status == SS_OK && s->runtime.lanes)
+        status = ss_lane_trace_open(s->runtime.lanes, s->runtime.run.trace,
+                                    (size_t)s->plan->train.count, (int)s->options->slots);
+#endif
     SS_TRY(ss_session_agree(s, status, "opening the trace"));
     SS_TRY(compare_clocks(s, "begin"));
     ss_comm_observe(s->comm, observe, s->runtime.run.trace);
@@ -91,8 +100,14 @@ enum ss_status ss_session_end_trace(struct ss_session *s)
 enum ss_status ss_session_close_trace(struct ss_session *s)
 {
     struct ss_trace *trace = s->runtime.run.trace;
+    enum ss_status status = SS_OK;
+#ifdef HAVE_CUDA
+    if (s->runtime.lanes)
+        status = ss_lane_trace_close(s->runtime.lanes, ss_run_ok(&s->runtime.run));
+#endif
     if (s->comm)
         ss_comm_observe(s->comm, NULL, NULL);
     s->runtime.run.trace = NULL;
-    return ss_trace_close(trace);
+    enum ss_status closed = ss_trace_close(trace);
+    return status != SS_OK ? status : closed;
 }

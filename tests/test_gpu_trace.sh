@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Traces of runs on a GPU: each task of the lanes is there once with its time on the GPU, in an order that
+# streams allow, in both modes; results are the same bits; two ranks' sums are seen on the GPU.
+# shellcheck disable=SC2034 # for common.sh
+uses_gpu=1
+# shellcheck source=tests/common.sh
+. "${srcdir:-.}/tests/common.sh"
+DEADLINE=300
+export XDG_CACHE_HOME=$work/gpu-cache
+gpus=$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')
+if [ "${gpus:-0}" -lt 1 ]; then
+    echo "skipped: no GPU"
+    exit 77
+fi
+
+make_data 40 8
+train=(train --model wideresnet --width "4,4,8,8" --device cuda --data-dir "$work/data" --batch-size 4
+    --target-accuracy 2 --epochs 1 --max-steps 9 --seed 1 --bucket-mb 0.01 --first-bucket-mb 0.005)
+
+hash_of() {
+    sed -n 's/.*"weights_hash":"\([^"]*\)".*/\1/p' "$work/log"
+}
+
+# overlapping FILE: pairs of tasks on the compute lane that ran at the same time, which a stream's cannot;
+# 2000 ns: what events are rounded to
+overlapping() {
+    sed -n 's/^\["g",\([0-9]*\),\([0-9]*\),"compute",\([0-9]*\),\([0-9]*\)\]$/\3 \4 task \2 of step \1/p' "$1" |
+        sort -n | awk '$1 + 2000 < end { print $0, "and", last } { end = $2; last = $0 }'
+}
+
+# wrong_in FILE: what is wrong with one rank's steps 4 to 7
+wrong_in() {
+    awk -F'[][,"]+' -v OFS=' ' '
+        /^{"task":/ {
+            id = $0; sub(/^{"task":/, "", id); sub(/,.*/, "", id)
+            if (/"kind":"(convert|forward|backward|check|update|scale)"/) compute[id] = ++ncompute
+        }
+        /^\["g"/ {
+            if ($3 < 4 || $3 > 7) print "task of step", $3
+            if (seen[$3, $4]++) print "task", $4, "of step", $3, "twice"
+            if ($6 > $7) print "task", $4, "begins at", $6, "and ends at", $7
+            if ($5 == "compute") n[$3]++
+        }
+        END { for (s = 4; s <= 7; s++) if (n[s] != ncompute) print "step", s, "has", n[s] + 0, "of", ncompute, "tasks" }
+    ' "$1"
+}
+
+for precision in fp32 fp16; do
+    starts "$precision without a trace" "$STARSTEP" "${train[@]}" --precision $precision --log-json "$work/log"
+    hash=$(hash_of)
+    for mode in ordered async; do
+        trace=$work/trace/$precision-$mode
+        starts "$precision, $mode" "$STARSTEP" "${train[@]}" --precision $precision --gpu-mode $mode \
+            --log-json "$work/log" --trace "$trace" --trace-steps 4-7
+        check "$precision, $mode: the same bits" [ "$(hash_of)" = "$hash" ]
+        wrong=$(wrong_in "$trace/rank-0000.jsonl")
+        check "$precision, $mode: all is there once ${wrong%%$'\n'*}" [ -z "$wrong" ]
+        wrong=$(overlapping "$trace/rank-0000.jsonl")
+        check "$precision, $mode: one after the other ${wrong%%$'\n'*}" [ -z "$wrong" ]
+        starts "$precision, $mode: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
+        check "$precision, $mode: the report is of a GPU" grep -q ', GPU, 1 rank' "$work/out"
+    done
+done
+if "$STARSTEP" info | grep -q 'host emulation'; then
+    export SS_HOSTGPU_DEVICES=2
+    gpus=2
+fi
+if [ "$gpus" -ge 2 ] && ! "$STARSTEP" train --device cuda --nccl-always 2>&1 | grep -q 'no NCCL'; then
+    starts "two ranks" "$STARSTEP" launch -n 2 "${train[@]}" --trace "$work/trace/two" --trace-steps 4-7
+    for rank in 0 1; do
+        file=$work/trace/two/rank-000$rank.jsonl
+        sums=$(grep -c '"kind":"all-reduce"\|"kind":"reduce-metrics"' "$file")
+        check "rank $rank: $sums sums of 4 steps on the GPU" [ "$(grep -c '^\["g".*"comm"' "$file")" -eq $((4 * sums)) ]
+    done
+fi
+finish
