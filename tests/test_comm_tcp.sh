@@ -239,6 +239,7 @@ slurm_good() {
 slurm_good "Slurm" $$
 nodes='unknown-[01-02].invalid' SLURM_LAUNCH_NODE_IPADDR=127.0.0.1
 export SLURM_LAUNCH_NODE_IPADDR
+export RES_OPTIONS='timeout:1 attempts:1' # a name server that does not answer takes 10 s else, all there are
 slurm_good "Slurm, a name that is not known here" $$
 unset nodes SLURM_LAUNCH_NODE_IPADDR
 free_port
