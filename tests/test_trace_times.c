@@ -123,6 +123,7 @@ static void check_step(const struct ss_step_times *s, const struct ss_step_times
     ck_assert_int_eq(s->compute, want->compute);
     ck_assert_int_eq(s->comm, want->comm);
     ck_assert_int_eq(s->overlap, want->overlap);
+    ck_assert_int_eq(s->exposed, want->comm - want->overlap);
     for (int k = 0; k < SS_IDLE_KINDS; k++)
         ck_assert_msg(s->idle[k] == want->idle[k], "step %d: idle for %s %d, not %d", (int)s->step,
                       ss_idle_name((enum ss_idle)k), (int)s->idle[k], (int)want->idle[k]);
@@ -454,9 +455,9 @@ START_TEST(invariants)
         for (int k = 0; k < SS_IDLE_KINDS; k++)
             sum += s->idle[k];
         ck_assert_int_eq(sum, s->end - s->begin);
-        ck_assert_int_le(s->overlap, s->comm);
+        ck_assert_int_eq(s->overlap + s->exposed, s->comm);
         ck_assert_int_le(s->overlap, s->compute);
-        ck_assert_int_le(s->comm - s->overlap, s->end - s->begin - s->compute);
+        ck_assert_int_le(s->exposed, s->end - s->begin - s->compute);
         for (size_t k = 0; k < s->path_count; k++) {
             const struct ss_path_part *p = &r->path.part.at[s->path_from + k];
             ck_assert_int_lt(p->begin, p->end);
@@ -467,7 +468,7 @@ START_TEST(invariants)
         if (s->end > s->begin)
             ck_assert_int_eq(r->path.part.at[s->path_from + s->path_count - 1].begin, s->begin);
         ck_assert(!i || s->begin >= s[-1].end);
-        exposed += s->comm - s->overlap;
+        exposed += s->exposed;
     }
     ck_assert_int_gt(exposed, 0);
     ss_rank_times_free(r);

@@ -208,6 +208,7 @@ static void fill_steps(struct ss_analysis *a)
         s->compute = ss_intervals_length_in(&a->compute, s->begin, s->end);
         s->comm = ss_intervals_length_in(&a->comm, s->begin, s->end);
         s->overlap = ss_intervals_length_in(&a->overlap, s->begin, s->end);
+        s->exposed = ss_intervals_length_in(&a->exposed, s->begin, s->end);
         for (int k = 0; k < SS_IDLE_KINDS; k++)
             s->idle[k] = ss_intervals_length_in(&a->idle[k], s->begin, s->end);
     }
@@ -236,6 +237,7 @@ enum ss_status ss_analyse_rank(const struct ss_trace_rank *trace,
     ss_intervals_free(&a.compute);
     ss_intervals_free(&a.comm);
     ss_intervals_free(&a.overlap);
+    ss_intervals_free(&a.exposed);
     for (int k = 0; k < SS_IDLE_KINDS; k++)
         ss_intervals_free(&a.idle[k]);
     if (status != SS_OK) {

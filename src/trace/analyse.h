@@ -61,7 +61,7 @@ const char *ss_path_kind_name(int kind);
 /* Times in ns. */
 struct ss_step_times {
     int64_t step, begin, end; /* its window, on the rank's clock */
-    int64_t compute, comm, overlap, idle[SS_IDLE_KINDS];
+    int64_t compute, comm, overlap, exposed, idle[SS_IDLE_KINDS];
     int64_t load;                     /* in load tasks of the step, whenever they ran */
     int64_t path_kind[SS_PATH_KINDS]; /* add up to the window */
     size_t path_from, path_count;     /* of the rank's path; with keep_path */

@@ -10,7 +10,7 @@ struct ss_analysis {
     const struct ss_analyse_options *options;
     struct ss_depend *depend;
     struct ss_rank_times *out;
-    struct ss_intervals compute, comm, overlap;
+    struct ss_intervals compute, comm, overlap, exposed;
     struct ss_intervals idle[SS_IDLE_KINDS];
 };
 

@@ -76,5 +76,6 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
             SS_TRY(add_sum(a, run, c->step, bucket, c->begin, c->end));
     }
     ss_intervals_merge(&a->comm);
-    return ss_intervals_intersect(&a->compute, &a->comm, &a->overlap);
+    SS_TRY(ss_intervals_intersect(&a->compute, &a->comm, &a->overlap));
+    return ss_intervals_subtract(&a->comm, &a->compute, &a->exposed);
 }

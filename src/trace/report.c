@@ -6,20 +6,26 @@
 
 enum { MANY_STEPS = 64 };
 
+static void add_step(struct ss_rank_sums *sum, const struct ss_step_times *s)
+{
+    sum->steps++;
+    sum->window += s->end - s->begin;
+    sum->compute += s->compute;
+    sum->comm += s->comm;
+    sum->overlap += s->overlap;
+    sum->exposed += s->exposed;
+    sum->load += s->load;
+    for (int k = 0; k < SS_IDLE_KINDS; k++)
+        sum->idle[k] += s->idle[k];
+    for (int k = 0; k < SS_PATH_KINDS; k++)
+        sum->path_kind[k] += s->path_kind[k];
+}
+
 struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r)
 {
-    struct ss_rank_sums sum = {.steps = r->step.count, .window = r->window};
-    for (size_t i = 0; i < r->step.count; i++) {
-        const struct ss_step_times *s = &r->step.at[i];
-        sum.compute += s->compute;
-        sum.comm += s->comm;
-        sum.overlap += s->overlap;
-        sum.load += s->load;
-        for (int k = 0; k < SS_IDLE_KINDS; k++)
-            sum.idle[k] += s->idle[k];
-        for (int k = 0; k < SS_PATH_KINDS; k++)
-            sum.path_kind[k] += s->path_kind[k];
-    }
+    struct ss_rank_sums sum = {0};
+    for (size_t i = 0; i < r->step.count; i++)
+        add_step(&sum, &r->step.at[i]);
     double images = (double)r->batch * (double)sum.steps;
     if (sum.window > 0)
         sum.train_rate = 1e9 * images / (double)sum.window;
@@ -57,15 +63,15 @@ static void print_times_head(const char *first, FILE *out)
             "comm", "overlap %", "exposed", "input", "comm", "depend.", "runtime", "nothing");
 }
 
-static void print_times(const char *first, double n, int64_t window, int64_t compute, int64_t comm,
-                        int64_t overlap, const int64_t *idle, FILE *out)
+/* Means of n steps. */
+static void print_times(const char *first, double n, const struct ss_rank_sums *s, FILE *out)
 {
     char text[16];
-    fprintf(out, "%-12s %9.3f %9.3f %9.3f %9s %9.3f ", first, ms((double)window / n),
-            ms((double)compute / n), ms((double)comm / n), percent(overlap, comm, text),
-            ms((double)(comm - overlap) / n));
+    fprintf(out, "%-12s %9.3f %9.3f %9.3f %9s %9.3f ", first, ms((double)s->window / n),
+            ms((double)s->compute / n), ms((double)s->comm / n), percent(s->overlap, s->comm, text),
+            ms((double)s->exposed / n));
     for (int k = 0; k < SS_IDLE_KINDS; k++)
-        fprintf(out, " %9.3f", ms((double)idle[k] / n));
+        fprintf(out, " %9.3f", ms((double)s->idle[k] / n));
     fprintf(out, "\n");
 }
 
@@ -103,8 +109,7 @@ static void print_ranks(const struct ss_run_times *run, const struct ss_report_o
         struct ss_rank_sums s = ss_rank_sum(run->rank[i]);
         char first[32];
         snprintf(first, sizeof first, "%4d %7zu", run->rank[i]->rank, s.steps);
-        print_times(first, s.steps ? (double)s.steps : 1, s.window, s.compute, s.comm, s.overlap,
-                    s.idle, out);
+        print_times(first, s.steps ? (double)s.steps : 1, &s, out);
     }
 }
 
@@ -123,9 +128,11 @@ static void print_steps(const struct ss_run_times *run, const struct ss_report_o
     for (int i = 0; i < run->count; i++)
         for (size_t k = 0; shown(o, run->rank[i]) && k < run->rank[i]->step.count; k++) {
             const struct ss_step_times *s = &run->rank[i]->step.at[k];
+            struct ss_rank_sums one = {0};
             char first[32];
+            add_step(&one, s);
             snprintf(first, sizeof first, "%4d %7lld", run->rank[i]->rank, (long long)s->step);
-            print_times(first, 1, s->end - s->begin, s->compute, s->comm, s->overlap, s->idle, out);
+            print_times(first, 1, &one, out);
         }
 }
 

@@ -23,7 +23,7 @@ enum ss_status ss_report_json(const struct ss_run_times *run, const struct ss_re
 /* What both print of all steps of a rank together. */
 struct ss_rank_sums {
     size_t steps;
-    int64_t window, compute, comm, overlap, idle[SS_IDLE_KINDS], load;
+    int64_t window, compute, comm, overlap, exposed, idle[SS_IDLE_KINDS], load;
     int64_t path_kind[SS_PATH_KINDS];
     double train_rate, load_rate; /* images/s; 0 if not known */
     double headroom;              /* rate of loading / rate of training; 0: nothing loaded */

@@ -79,7 +79,7 @@ static json_t *of_steps(struct build *b, const struct ss_rank_times *r, int path
         put_ms(b, o, "compute_ms", (double)s->compute);
         put_ms(b, o, "communication_ms", (double)s->comm);
         put_share(b, o, "overlap", (double)s->overlap, (double)s->comm);
-        put_ms(b, o, "exposed_ms", (double)(s->comm - s->overlap));
+        put_ms(b, o, "exposed_ms", (double)s->exposed);
         put(b, o, "idle_ms", of_idle(b, s->idle, 1));
         put(b, o, "critical_path_kinds_ms", of_path_kinds(b, s->path_kind, 1));
         if (path)
@@ -183,7 +183,7 @@ static json_t *of_rank(struct build *b, const struct ss_run_times *run, int i, i
     put_ms(b, o, "compute_ms", (double)s.compute / n);
     put_ms(b, o, "communication_ms", (double)s.comm / n);
     put_share(b, o, "overlap", (double)s.overlap, (double)s.comm);
-    put_ms(b, o, "exposed_ms", (double)(s.comm - s.overlap) / n);
+    put_ms(b, o, "exposed_ms", (double)s.exposed / n);
     put(b, o, "idle_ms", of_idle(b, s.idle, n));
     put(b, o, "critical_path_kinds_ms", of_path_kinds(b, s.path_kind, n));
     put(b, o, "loader", of_loader(b, r, &s));
