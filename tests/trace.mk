@@ -3,5 +3,7 @@ tests_test_trace_times_SOURCES = tests/test_trace_times.c tests/trace_common.h t
 tests_test_trace_times_LDADD = $(TEST_LIBS) -lm
 tests_test_trace_read_SOURCES = tests/test_trace_read.c tests/fuzz_bytes.h tests/trace_common.h tests/data_common.h
 tests_test_trace_read_LDADD = $(TEST_LIBS)
-TESTS += tests/test_trace_times tests/test_trace_read tests/test_trace_report.sh
-EXTRA_DIST += tests/test_trace_report.sh
+TESTS += tests/test_trace_times tests/test_trace_read tests/test_trace_report.sh \
+	tests/test_trace_export.sh tests/test_trace_page.sh
+EXTRA_DIST += tests/test_trace_report.sh tests/test_trace_export.sh tests/test_trace_page.sh \
+	tests/trace_export_check.py tests/trace_page_check.js

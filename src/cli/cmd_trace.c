@@ -1,3 +1,4 @@
+#include "cli/cmd_trace.h"
 #include "cli/commands.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -14,27 +15,27 @@ struct trace_arguments {
     int64_t first, last;
 };
 
-/* "A-B", "A-" or "A". */
-static enum ss_status parse_steps(struct trace_arguments *a)
+enum ss_status ss_trace_parse_steps(const char *command, const char *text, int64_t *first,
+                                    int64_t *last)
 {
-    long long first, last = 0;
+    long long a, b = 0;
     int end = 0;
-    if (!a->steps)
+    if (!text)
         return SS_OK;
-    if (sscanf(a->steps, "%lld%n", &first, &end) == 1 && first >= 0) {
-        const char *rest = a->steps + end;
+    if (sscanf(text, "%lld%n", &a, &end) == 1 && a >= 0) {
+        const char *rest = text + end;
         if (!*rest)
-            last = first;
+            b = a;
         end = 0;
         if (!*rest || !strcmp(rest, "-") ||
-            (sscanf(rest, "-%lld%n", &last, &end) == 1 && !rest[end] && last >= first)) {
-            a->first = first;
-            a->last = last;
+            (sscanf(rest, "-%lld%n", &b, &end) == 1 && !rest[end] && b >= a)) {
+            *first = a;
+            *last = b;
             return SS_OK;
         }
     }
-    return ss_fail(SS_ERR_INVALID, "trace report: --steps: \"%s\" is not A-B, A- or A, with A <= B",
-                   a->steps);
+    return ss_fail(SS_ERR_INVALID, "%s: --steps: \"%s\" is not A-B, A- or A, with A <= B", command,
+                   text);
 }
 
 /* Ranks without a file, in one line. */
@@ -145,7 +146,7 @@ static int run_report(int argc, char **argv)
         ss_fail(SS_ERR_INVALID, "trace report: which trace? starstep trace report DIR [OPTION...]");
         return 2;
     }
-    if (parse_steps(&a) != SS_OK)
+    if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
         return 2;
     int ranks;
     char *present;
@@ -160,9 +161,13 @@ int ss_cmd_trace(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "report"))
         return run_report(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], "export"))
+        return ss_cmd_trace_export(argc - 1, argv + 1);
     int help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     if (!help && argc > 1)
-        ss_fail(SS_ERR_INVALID, "trace: \"%s\" is not report", argv[1]);
-    fputs("usage: starstep trace report DIR [OPTION...]\n", help ? stdout : stderr);
+        ss_fail(SS_ERR_INVALID, "trace: \"%s\" is neither report nor export", argv[1]);
+    fputs("usage: starstep trace report DIR [OPTION...]\n"
+          "       starstep trace export DIR [OPTION...]\n",
+          help ? stdout : stderr);
     return help ? 0 : 2;
 }

@@ -1,0 +1,15 @@
+/* The verbs of `starstep trace`. argv[0] is the verb; exit codes as in commands.h. */
+#ifndef SS_CLI_CMD_TRACE_H
+#define SS_CLI_CMD_TRACE_H
+
+#include <stdint.h>
+#include "core/status.h"
+
+int ss_cmd_trace_export(int argc, char **argv);
+
+/* "A-B", "A-" or "A" of --steps to first and last (0: no end); NULL leaves both as they are.
+ * Errors: SS_ERR_INVALID, naming the command. */
+enum ss_status ss_trace_parse_steps(const char *command, const char *text, int64_t *first,
+                                    int64_t *last);
+
+#endif

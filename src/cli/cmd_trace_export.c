@@ -1,0 +1,92 @@
+/* starstep trace export: a trace for Perfetto, Holistic Trace Analysis, a browser and Paje. */
+#include "cli/cmd_trace.h"
+#include "cli/commands.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "trace/export_chrome.h"
+#include "trace/export_html.h"
+#include "trace/export_paje.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct export_arguments {
+    const char *dir, *steps, *chrome, *html;
+    int paje;
+    int64_t first, last;
+};
+
+static enum ss_status write_files(const struct export_arguments *a, const struct ss_export *e)
+{
+    char chrome[4096], html[4096], hta[4096];
+    SS_TRY(ss_folder_join(chrome, sizeof chrome, a->dir, "trace.json"));
+    SS_TRY(ss_folder_join(html, sizeof html, a->dir, "trace.html"));
+    SS_TRY(ss_folder_join(hta, sizeof hta, a->dir, "hta"));
+    const char *to_chrome = a->chrome ? a->chrome : chrome, *to_html = a->html ? a->html : html;
+    SS_TRY(ss_export_chrome(e, to_chrome));
+    printf("%s: for Perfetto (ui.perfetto.dev)\n", to_chrome);
+    SS_TRY(ss_export_html(e, to_html));
+    printf("%s: for a browser\n", to_html);
+    SS_TRY(ss_export_hta(e, hta));
+    printf("%s: for Holistic Trace Analysis, %d rank%s\n", hta, e->count, e->count > 1 ? "s" : "");
+    return SS_OK;
+}
+
+static enum ss_status export_all(const struct export_arguments *a)
+{
+    struct ss_export *e;
+    SS_TRY(ss_export_load(a->dir, a->first, a->last, &e));
+    if (e->count < e->ranks)
+        ss_warn("%s: files of %d of %d ranks: the others are not shown", a->dir, e->count,
+                e->ranks);
+    enum ss_status status = write_files(a, e);
+    ss_export_free(e);
+    int count;
+    if (status != SS_OK || !a->paje)
+        return status;
+    SS_TRY(ss_export_paje(a->dir, &count));
+    printf("%s/paje-NNNN/paje.trace: StarPU's own trace of %d rank%s for Paje\n", a->dir, count,
+           count > 1 ? "s" : "");
+    return SS_OK;
+}
+
+int ss_cmd_trace_export(int argc, char **argv)
+{
+    static char command[] = "trace export";
+    struct export_arguments a = {0};
+    const struct ss_option options[] = {
+        {"chrome", SS_OPT_STRING, &a.chrome, 0, 0, "FILE",
+         "where to write the events for Perfetto; without it DIR/trace.json"},
+        {"html", SS_OPT_STRING, &a.html, 0, 0, "FILE",
+         "where to write the page for a browser; without it DIR/trace.html"},
+        {"steps", SS_OPT_STRING, &a.steps, 0, 0, "A-B", "only these steps"},
+        {"paje", SS_OPT_FLAG, &a.paje, 0, 0, NULL,
+         "also StarPU's own trace, by its starpu_fxt_tool: DIR/paje-NNNN/paje.trace"},
+        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+    };
+    int help, has_dir = argc > 1 && argv[1][0] != '-';
+    if (has_dir) {
+        a.dir = argv[1];
+        argv++;
+        argc--;
+    }
+    argv[0] = command;
+    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
+        return 2;
+    if (help) {
+        fputs("usage: starstep trace export DIR [OPTION...]\n"
+              "Files for other programs from a run traced with --trace DIR: events for Perfetto, a "
+              "page for a browser, DIR/hta for Holistic Trace Analysis. Options:\n",
+              stdout);
+        ss_options_print(stdout, options);
+        return 0;
+    }
+    if (!a.dir) {
+        ss_fail(SS_ERR_INVALID, "trace export: which trace? starstep trace export DIR [OPTION...]");
+        return 2;
+    }
+    if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
+        return 2;
+    return ss_exit_code(export_all(&a));
+}

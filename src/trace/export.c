@@ -1,0 +1,138 @@
+/* export.c: reading all ranks of a trace for export. */
+#include "trace/export.h"
+#include "core/log.h"
+#include "trace/export_rows.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task)
+{
+    if (task->bucket >= 0)
+        return task->bucket;
+    for (int a = 0; task->kind == SS_TASK_BACKWARD && a < task->naccess; a++) {
+        const struct ss_trace_data *data = &r->data.at[task->access[a].data];
+        if (task->access[a].mode != SS_READ && !strcmp(data->space, "grads") &&
+            (size_t)data->index < r->bucket.count)
+            return data->index;
+    }
+    return -1;
+}
+
+const char *ss_export_name(const struct ss_export_rank *r, const struct ss_export_slice *s)
+{
+    return s->task >= 0 ? r->trace->task.at[s->task].name : "collective";
+}
+
+const char *ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s)
+{
+    enum ss_task_kind kind = s->bucket < 0 ? SS_TASK_REDUCE_METRICS : SS_TASK_ALLREDUCE;
+    return ss_task_kind_name(s->task >= 0 ? r->trace->task.at[s->task].kind : kind);
+}
+
+int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at)
+{
+    return ss_trace_common(r->trace, at) - e->base;
+}
+
+static void drop_marks(struct ss_trace_rank *t)
+{
+    free(t->run.at);
+    free(t->gpu.at);
+    free(t->sum.at);
+    memset(&t->run, 0, sizeof t->run);
+    memset(&t->gpu, 0, sizeof t->gpu);
+    memset(&t->sum, 0, sizeof t->sum);
+}
+
+static enum ss_status load_rank(const char *dir, int rank, int64_t first, int64_t last,
+                                struct ss_export_rank *out)
+{
+    const struct ss_analyse_options options = {.first = first, .last = last, .keep_path = 1};
+    SS_TRY(ss_trace_read(dir, rank, &out->trace));
+    SS_TRY(ss_analyse_rank(out->trace, &options, &out->times));
+    SS_TRY(ss_export_fill(out, first, last));
+    drop_marks(out->trace);
+    return SS_OK;
+}
+
+/* All times on one clock. */
+static void align(struct ss_export *e)
+{
+    e->base = INT64_MAX;
+    for (int i = 0; i < e->count; i++) {
+        const struct ss_trace_rank *t = e->rank[i].trace;
+        int64_t epoch = ss_trace_common(t, 0);
+        if (epoch < e->base)
+            e->base = epoch;
+    }
+    for (int i = 0; i < e->count; i++) {
+        struct ss_export_rank *r = &e->rank[i];
+        for (size_t k = 0; k < r->slice.count; k++) {
+            struct ss_export_slice *s = &r->slice.at[k];
+            s->begin = ss_export_time(e, r, s->begin);
+            s->end = ss_export_time(e, r, s->end);
+            s->ready = ss_export_time(e, r, s->ready);
+        }
+    }
+}
+
+static enum ss_status load_ranks(const char *dir, const char *present, int64_t first, int64_t last,
+                                 struct ss_export *e)
+{
+    size_t slices = 0;
+    e->rank = calloc((size_t)e->ranks, sizeof *e->rank);
+    e->times = calloc((size_t)e->ranks, sizeof *e->times);
+    if (!e->rank || !e->times)
+        return ss_fail_memory("ranks of a trace", (size_t)e->ranks * sizeof *e->rank);
+    for (int rank = 0; rank < e->ranks; rank++) {
+        if (!present[rank])
+            continue;
+        struct ss_export_rank *r = &e->rank[e->count++];
+        SS_TRY(load_rank(dir, rank, first, last, r));
+        e->times[e->count - 1] = r->times;
+        slices += r->slice.count;
+    }
+    if (!slices)
+        return ss_fail(SS_ERR_INVALID,
+                       "%s: no task of these steps is in the trace, which was asked for from step "
+                       "%" PRId64 " on",
+                       dir, e->rank[0].trace->first_step);
+    align(e);
+    return ss_analyse_run(e->times, e->count, &e->run);
+}
+
+enum ss_status ss_export_load(const char *dir, int64_t first, int64_t last, struct ss_export **out)
+{
+    char *present = NULL;
+    struct ss_export *e = calloc(1, sizeof *e);
+    if (!e)
+        return ss_fail_memory("a trace", sizeof *e);
+    enum ss_status status = ss_trace_find(dir, &e->ranks, &present);
+    if (status == SS_OK)
+        status = load_ranks(dir, present, first, last, e);
+    free(present);
+    if (status != SS_OK) {
+        ss_export_free(e);
+        return status;
+    }
+    *out = e;
+    return SS_OK;
+}
+
+void ss_export_free(struct ss_export *e)
+{
+    if (!e)
+        return;
+    ss_run_times_free(e->run);
+    for (int i = 0; i < e->count; i++) {
+        ss_trace_free(e->rank[i].trace);
+        ss_rank_times_free(e->rank[i].times);
+        free(e->rank[i].track.at);
+        free(e->rank[i].slice.at);
+    }
+    free(e->rank);
+    free(e->times);
+    free(e);
+}

@@ -1,0 +1,61 @@
+/* A trace (format.h) for other programs' eyes: files for Perfetto and for Holistic Trace Analysis,
+ * a page for a browser, and StarPU's own trace for Paje.
+ *
+ * All of these show the same: slices on tracks. A slice is a task that ran, or a collective that
+ * was under way; its track is a worker of a rank, a lane of a GPU, or the rank's collectives.
+ * Slices of a track do not overlap: where they would, the track has further rows. Times are
+ * nanoseconds since the first rank's epoch, on rank 0's clock. */
+#ifndef SS_TRACE_EXPORT_H
+#define SS_TRACE_EXPORT_H
+
+#include "trace/analyse.h"
+
+enum { SS_EXPORT_TID_LANE = 1000, SS_EXPORT_TID_SUMS = 2000, SS_EXPORT_TID_ROW = 10000 };
+
+struct ss_export_track {
+    char name[SS_TRACE_TEXT + 16];
+    int tid; /* a worker's number; a lane SS_EXPORT_TID_LANE + lane; + SS_EXPORT_TID_ROW * row */
+};
+
+struct ss_export_slice {
+    int64_t step, begin, end;
+    int64_t ready; /* when the task could have begun; not after begin */
+    int32_t task;  /* -1: a collective of metrics or bucket that no task of the plan sums */
+    int32_t bucket;
+    int32_t track;
+    int8_t computes; /* counts as compute (analyse.h) */
+    int8_t sums;     /* a collective between ranks */
+};
+
+struct ss_export_rank {
+    struct ss_trace_rank *trace; /* without its marks of tasks and collectives */
+    struct ss_rank_times *times;
+    SS_TRACE_ARRAY(struct ss_export_track) track;
+    SS_TRACE_ARRAY(struct ss_export_slice) slice; /* by track, then begin */
+};
+
+struct ss_export {
+    int ranks, count; /* of the run; that have a trace */
+    struct ss_export_rank *rank;
+    struct ss_rank_times **times; /* count, of rank[] */
+    struct ss_run_times *run;
+    int64_t base; /* what is subtracted from all times of rank 0's clock */
+};
+
+/* Read the steps first..last (last 0: all from first on) of all ranks in DIR. Holds 56 bytes for
+ * each task of these steps. Errors: as ss_trace_read(), ss_analyse_rank() and ss_analyse_run();
+ * SS_ERR_INVALID: nothing of these steps is there. The caller frees *out. */
+enum ss_status ss_export_load(const char *dir, int64_t first, int64_t last, struct ss_export **out);
+void ss_export_free(struct ss_export *e); /* NULL is fine */
+
+/* A moment of this rank in the times of slices. */
+int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at);
+
+/* The bucket whose gradients this task writes, sums or applies; -1: none. */
+int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task);
+
+/* How the slice is called. */
+const char *ss_export_name(const struct ss_export_rank *r, const struct ss_export_slice *s);
+const char *ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s);
+
+#endif

@@ -1,0 +1,273 @@
+/* export_chrome.c: JSON events. */
+#include "trace/export_chrome.h"
+#include "core/folder.h"
+#include "trace/export_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What arrows connect, in this order: gradients, their sum, the update. */
+enum { FLOW_WRITTEN, FLOW_SUMMED, FLOW_APPLIED };
+
+struct stop {
+    const struct ss_export_slice *slice;
+    int what;
+};
+
+static const char *colon_rank(char room[32], const struct ss_export_rank *r)
+{
+    snprintf(room, 32, "\"pid\":%d", r->trace->rank);
+    return room;
+}
+
+static void put_metadata(struct ss_atomic_file *f, const struct ss_export_rank *r)
+{
+    char pid[32];
+    colon_rank(pid, r);
+    ss_text_put(f, ",\n{\"name\":\"process_name\",\"ph\":\"M\",%s,\"args\":{\"name\":", pid);
+    char name[2 * SS_TRACE_TEXT];
+    snprintf(name, sizeof name, "rank %d (%s)", r->trace->rank, r->trace->host);
+    ss_text_string(f, name);
+    ss_text_put(f, "}},\n{\"name\":\"process_labels\",\"ph\":\"M\",%s,\"args\":{\"labels\":", pid);
+    ss_text_string(f, r->trace->cuda ? "cuda" : "cpu");
+    ss_text_put(
+        f, "}},\n{\"name\":\"process_sort_index\",\"ph\":\"M\",%s,\"args\":{\"sort_index\":%d}}",
+        pid, r->trace->rank);
+    for (size_t i = 0; i < r->track.count; i++) {
+        ss_text_put(
+            f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",%s,\"tid\":%d,\"args\":{\"name\":", pid,
+            r->track.at[i].tid);
+        ss_text_string(f, r->track.at[i].name);
+        ss_text_put(f,
+                    "}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",%s,\"tid\":%d,"
+                    "\"args\":{\"sort_index\":%zu}}",
+                    pid, r->track.at[i].tid, i);
+    }
+}
+
+static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
+                      const struct ss_export_slice *s)
+{
+    char pid[32];
+    ss_text_put(f, ",\n{\"name\":");
+    ss_text_string(f, ss_export_name(r, s));
+    ss_text_put(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":", ss_export_kind(r, s));
+    ss_text_us(f, s->begin);
+    ss_text_put(f, ",\"dur\":");
+    ss_text_us(f, s->end - s->begin);
+    ss_text_put(f,
+                ",%s,\"tid\":%d,\"args\":{\"step\":%" PRId64 ",\"ready_us\":", colon_rank(pid, r),
+                r->track.at[s->track].tid, s->step);
+    ss_text_us(f, s->begin - s->ready);
+    if (s->bucket >= 0)
+        ss_text_put(f, ",\"bucket\":%d", s->bucket);
+    if (s->bucket >= 0 && s->sums)
+        ss_text_put(f, ",\"bytes\":%" PRId64, r->trace->bucket.at[s->bucket].wire_bytes);
+    ss_text_put(f, "}}");
+}
+
+static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
+                     const struct ss_export_rank *r, const struct ss_trace_step *s)
+{
+    if (s->reported < s->submitted) /* the run ended before */
+        return;
+    for (int end = 0; end < 2; end++) {
+        ss_text_put(f,
+                    ",\n{\"name\":\"step %" PRId64
+                    "\",\"cat\":\"step\",\"ph\":\"%c\",\"id2\":{\"local\":\"%" PRId64
+                    "\"},\"pid\":%d,\"tid\":0,\"ts\":",
+                    s->step, end ? 'e' : 'b', s->step, r->trace->rank);
+        ss_text_us(f, ss_export_time(e, r, end ? s->reported : s->submitted));
+        ss_text_put(f, "}");
+    }
+}
+
+/* Memory from the first to the last slice, and a little more: it is looked at a few times a second.
+ */
+enum { MEMORY_MARGIN_NS = 250000000 };
+
+static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
+                       const struct ss_export_rank *r)
+{
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    for (size_t i = 0; i < r->slice.count; i++) {
+        if (r->slice.at[i].begin < begin)
+            begin = r->slice.at[i].begin;
+        if (r->slice.at[i].end > end)
+            end = r->slice.at[i].end;
+    }
+    for (size_t i = 0; i < r->trace->memory.count; i++) {
+        const struct ss_trace_memory *m = &r->trace->memory.at[i];
+        int64_t at = ss_export_time(e, r, m->at);
+        if (at < begin - MEMORY_MARGIN_NS || at > end + MEMORY_MARGIN_NS)
+            continue;
+        ss_text_put(
+            f, ",\n{\"name\":\"memory\",\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"ts\":", r->trace->rank);
+        ss_text_us(f, at);
+        ss_text_put(f, ",\"args\":{\"host bytes\":%" PRId64, m->host);
+        if (r->trace->cuda)
+            ss_text_put(f, ",\"device bytes\":%" PRId64, m->device);
+        ss_text_put(f, "}}");
+    }
+}
+
+/* Arrows. */
+
+static int by_bucket(const void *a, const void *b)
+{
+    const struct stop *x = a, *y = b;
+    if (x->slice->step != y->slice->step)
+        return x->slice->step < y->slice->step ? -1 : 1;
+    if (x->slice->bucket != y->slice->bucket)
+        return x->slice->bucket < y->slice->bucket ? -1 : 1;
+    if (x->what != y->what)
+        return x->what - y->what;
+    return (x->slice->end > y->slice->end) - (x->slice->end < y->slice->end);
+}
+
+/* On a GPU a task also has a slice on the thread that enqueued it, to which no arrow leads. */
+static int flow_of(const struct ss_export_rank *r, const struct ss_export_slice *s)
+{
+    if (s->bucket < 0 || s->task < 0)
+        return -1;
+    enum ss_task_kind kind = r->trace->task.at[s->task].kind;
+    if (s->sums)
+        return FLOW_SUMMED;
+    if (kind == SS_TASK_BACKWARD && s->computes)
+        return FLOW_WRITTEN;
+    return kind == SS_TASK_UPDATE && s->computes ? FLOW_APPLIED : -1;
+}
+
+static void put_arrow(struct ss_atomic_file *f, const struct ss_export_rank *r, const char *ph,
+                      const struct stop *stop, int id)
+{
+    ss_text_put(f,
+                ",\n{\"name\":\"bucket %d\",\"cat\":\"bucket\",\"ph\":\"%s\",\"id\":%d,\"pid\":%d,"
+                "\"tid\":%d,\"ts\":",
+                stop->slice->bucket, ph, id, r->trace->rank, r->track.at[stop->slice->track].tid);
+    ss_text_us(f, stop->slice->begin);
+    ss_text_put(f, "%s}", *ph == 'f' ? ",\"bp\":\"e\"" : "");
+}
+
+/* stop[0..n) are of one bucket and step. The last writer counts, the first update. */
+static void put_flow(struct ss_atomic_file *f, const struct ss_export_rank *r,
+                     const struct stop *stop, size_t n, int id)
+{
+    const struct stop *part[3] = {0};
+    for (size_t i = 0; i < n; i++)
+        if (stop[i].what == FLOW_WRITTEN || !part[stop[i].what])
+            part[stop[i].what] = &stop[i];
+    if (!part[FLOW_WRITTEN] || !part[FLOW_SUMMED])
+        return;
+    put_arrow(f, r, "s", part[FLOW_WRITTEN], id);
+    put_arrow(f, r, part[FLOW_APPLIED] ? "t" : "f", part[FLOW_SUMMED], id);
+    if (part[FLOW_APPLIED])
+        put_arrow(f, r, "f", part[FLOW_APPLIED], id);
+}
+
+static enum ss_status put_flows(struct ss_atomic_file *f, const struct ss_export_rank *r, int *id)
+{
+    struct stop *stop = malloc((r->slice.count + 1) * sizeof *stop);
+    size_t n = 0;
+    if (!stop)
+        return ss_fail_memory("arrows of a trace", r->slice.count * sizeof *stop);
+    for (size_t i = 0; i < r->slice.count; i++) {
+        int what = flow_of(r, &r->slice.at[i]);
+        if (what >= 0)
+            stop[n++] = (struct stop){&r->slice.at[i], what};
+    }
+    qsort(stop, n, sizeof *stop, by_bucket);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n && stop[to].slice->step == stop[from].slice->step &&
+                            stop[to].slice->bucket == stop[from].slice->bucket;
+             to++)
+            ;
+        put_flow(f, r, &stop[from], to - from, ++*id);
+    }
+    free(stop);
+    return SS_OK;
+}
+
+static void put_head(struct ss_atomic_file *f, const struct ss_export *e,
+                     const struct ss_export_rank *r)
+{
+    /* Each on a line of its own, with blanks: some programs look for the rank in the text. */
+    ss_text_put(f, "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\"backend\": ");
+    ss_text_string(f, r->trace->backend);
+    ss_text_put(f, ", \"rank\": %d, \"world_size\": %d},\n", r->trace->rank, e->ranks);
+    ss_text_put(f, "\"otherData\": {\"program\": \"starstep\", \"model\": ");
+    ss_text_string(f, r->trace->model);
+    ss_text_put(f, ", \"device\": \"%s\"},\n", r->trace->cuda ? "cuda" : "cpu");
+    ss_text_put(f, "\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n");
+    ss_text_put(f, "{\"name\":\"trace\",\"ph\":\"M\",\"pid\":%d,\"args\":{}}", r->trace->rank);
+}
+
+enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
+{
+    struct ss_atomic_file *f;
+    int id = 0;
+    SS_TRY(ss_atomic_open(file, &f));
+    put_head(f, e, &e->rank[0]);
+    for (int i = 0; i < e->count; i++) {
+        const struct ss_export_rank *r = &e->rank[i];
+        put_metadata(f, r);
+        for (size_t k = 0; k < r->slice.count; k++)
+            put_slice(f, r, &r->slice.at[k]);
+        for (size_t k = 0; k < r->trace->step.count; k++)
+            put_step(f, e, r, &r->trace->step.at[k]);
+        put_memory(f, e, r);
+        enum ss_status status = put_flows(f, r, &id);
+        if (status != SS_OK) {
+            ss_atomic_abort(f);
+            return status;
+        }
+    }
+    ss_text_put(f, "\n]}\n");
+    return ss_atomic_commit(f);
+}
+
+static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
+                       const struct ss_export_slice *s, size_t number)
+{
+    char name[2 * SS_NAME_BYTES];
+    int stream = s->sums ? 2 : 1;
+    snprintf(name, sizeof name, "%s%s", s->sums ? "ncclDevKernel_AllReduce " : "",
+             ss_export_name(r, s));
+    ss_text_put(f, ",\n{\"name\":");
+    ss_text_string(f, name);
+    ss_text_put(f, ",\"cat\":\"kernel\",\"ph\":\"X\",\"ts\":");
+    ss_text_us(f, s->begin);
+    ss_text_put(f, ",\"dur\":");
+    ss_text_us(f, s->end - s->begin);
+    ss_text_put(f,
+                ",\"pid\":%d,\"tid\":%d,\"args\":{\"device\":%d,\"stream\":%d,\"correlation\":%zu,"
+                "\"External id\":%zu,\"step\":%" PRId64 ",\"bucket\":%d}}",
+                r->trace->rank, stream, r->trace->rank, stream, number, number, s->step, s->bucket);
+}
+
+static enum ss_status write_hta(const struct ss_export *e, const struct ss_export_rank *r,
+                                const char *file)
+{
+    struct ss_atomic_file *f;
+    SS_TRY(ss_atomic_open(file, &f));
+    put_head(f, e, r);
+    for (size_t k = 0; k < r->slice.count; k++)
+        if (r->slice.at[k].computes || r->slice.at[k].sums)
+            put_kernel(f, r, &r->slice.at[k], k + 1);
+    ss_text_put(f, "\n]}\n");
+    return ss_atomic_commit(f);
+}
+
+enum ss_status ss_export_hta(const struct ss_export *e, const char *dir)
+{
+    char path[4096], name[32];
+    SS_TRY(ss_folder_make(dir));
+    for (int i = 0; i < e->count; i++) {
+        snprintf(name, sizeof name, "rank-%d.json", e->rank[i].trace->rank);
+        SS_TRY(ss_folder_join(path, sizeof path, dir, name));
+        SS_TRY(write_hta(e, &e->rank[i], path));
+    }
+    return SS_OK;
+}

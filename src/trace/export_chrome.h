@@ -1,0 +1,24 @@
+/* A trace as JSON events: for Perfetto (ui.perfetto.dev) or chrome://tracing, and for Holistic
+ * Trace Analysis.
+ *
+ * For Perfetto all ranks are in one file: process = rank, thread = track (export.h). A task is a
+ * complete event with step, bucket, bytes and the time that it had been ready; arrows lead from the
+ * last task that wrote a bucket's gradients to its collective and to its update; steps are
+ * asynchronous events from submission to report; memory is a counter. Times are microseconds from
+ * the first rank's start, to the nanosecond.
+ *
+ * For Holistic Trace Analysis there is a file per rank in which tasks that compute are kernels of
+ * stream 1 and collectives kernels of stream 2 with names as NCCL's, whatever carried them: so that
+ * its overlap of communication and computation is the one of `starstep trace`. Everything else is
+ * left out, and so are its step marks, which it ties to launches of kernels that CPUs have not. */
+#ifndef SS_TRACE_EXPORT_CHROME_H
+#define SS_TRACE_EXPORT_CHROME_H
+
+#include "trace/export.h"
+
+/* Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY. */
+enum ss_status ss_export_chrome(const struct ss_export *e, const char *file);
+/* DIR/rank-0.json, rank-1.json, ...; DIR is made. Errors: SS_ERR_IO. */
+enum ss_status ss_export_hta(const struct ss_export *e, const char *dir);
+
+#endif

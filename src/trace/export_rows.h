@@ -1,0 +1,11 @@
+/* From the marks of a rank to slices on tracks (export.h). */
+#ifndef SS_TRACE_EXPORT_ROWS_H
+#define SS_TRACE_EXPORT_ROWS_H
+
+#include "trace/export.h"
+
+/* Fill r->track and r->slice from r->trace, for these steps. Times stay the rank's own. Errors:
+ * SS_ERR_MEMORY. */
+enum ss_status ss_export_fill(struct ss_export_rank *r, int64_t first, int64_t last);
+
+#endif

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# starstep trace export: the events of a real run against the trace event format and the run's marks, the
+# overlap that Holistic Trace Analysis would find against the marks' own, the page's data, StarPU's trace
+# for Paje, traces of GPUs and of killed runs, messages. What the page draws: test_trace_page.sh.
+. "${srcdir:-.}/tests/common.sh"
+
+if [ -z "$PYTHON" ]; then
+    echo "skipped: no python3 to check the JSON with"
+    exit 77
+fi
+check_files() {
+    "$PYTHON" "${srcdir:-.}/tests/trace_export_check.py" "$@" >"$work/out" 2>"$work/err"
+}
+
+make_data 64 8
+train=(train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" --batch-size 4 --epochs 1
+    --seed 1 --threads 1 --bucket-mb 0.01 --first-bucket-mb 0.005)
+one="$work/one" two="$work/two"
+
+starts "a traced run" "$STARSTEP" "${train[@]}" --trace "$one" --trace-steps 3-6
+starts "export" "$STARSTEP" trace export "$one"
+for name in trace.json trace.html hta; do
+    check "it says that it wrote $name" grep -q "^$one/$name: " "$work/out"
+done
+check "one rank: events" check_files "$one" "$one/trace.json" 3 6
+check "it leaves nothing else behind" [ -z "$(find "$one" -name '*.tmp*')" ]
+
+if have_ranks; then
+    starts "a traced run of two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --trace "$two" --trace-steps 2-7
+    starts "export of two ranks" "$STARSTEP" trace export "$two"
+    check "two ranks: events, arrows, overlap" check_files "$two" "$two/trace.json" 2 7
+    sed 's/^/    /' "$work/out"
+    starts "some steps" "$STARSTEP" trace export "$two" --steps 3-5 --chrome "$work/c.json" --html "$work/h.html"
+    check "some steps: events, arrows, overlap" check_files "$two" "$work/c.json" 3 5
+    check "some steps: page" [ -s "$work/h.html" ]
+
+    # A check that could not fail would be none.
+    sed 's/"ph":"X","ts":\([0-9]*\)/"ph":"X","ts":9\1/' "$two/trace.json" >"$work/bad.json"
+    check "wrong times are found" eval '! check_files "$two" "$work/bad.json" 2 7'
+    check "missing steps are found" eval '! check_files "$two" "$work/c.json" 2 7'
+    mv "$two/hta/rank-1.json" "$work/hta"
+    sed 's/"name":"nccl/"name":"/' "$work/hta" >"$two/hta/rank-1.json"
+    check "a wrong overlap is found" eval '! check_files "$two" "$work/c.json" 3 5'
+    mv "$work/hta" "$two/hta/rank-1.json"
+fi
+
+# The trace of a GPU, made up: lanes count, enqueuing does not; tasks of one lane that overlap get rows.
+gpu="$work/gpu"
+mkdir "$gpu"
+cat >"$gpu/rank-0000.jsonl" <<'END'
+{"trace":"starstep","version":1,"rank":0,"ranks":1,"host":"n<o>\"de","device":"cuda","model":"made","first_step":1,"last_step":1,"batch":4,"slots":4,"epoch_ns":1000,"overlap":true,"backend":"nccl"}
+{"worker":0,"name":"compute"}
+{"worker":1,"name":"comm"}
+{"worker":2,"name":"copy"}
+{"task":0,"name":"fwd a","kind":"forward","block":0,"bucket":-1,"slice":-1,"access":[["buf",0,2]]}
+{"task":1,"name":"bwd a","kind":"backward","block":0,"bucket":-1,"slice":-1,"access":[["buf",0,1],["grads",0,3]]}
+{"task":2,"name":"all-reduce 0","kind":"all-reduce","block":-1,"bucket":0,"slice":-1,"access":[["grads",0,3],["token",0,3]]}
+{"task":3,"name":"update 0","kind":"update","block":-1,"bucket":0,"slice":-1,"access":[["grads",0,1]]}
+{"bucket":0,"bytes":4000,"wire_bytes":2000}
+{"clock":"begin","at":0,"offset_ns":0,"error_ns":0}
+["s",1,50,9000]
+["t",1,0,0,60,100,200]
+["t",1,1,0,200,200,300]
+["t",1,2,1,300,300,400]
+["t",1,3,0,400,400,500]
+["g",1,0,"compute",1000,3001]
+["g",1,1,"compute",2500,5000]
+["g",1,2,"comm",4000,7000]
+["g",1,3,"compute",7000,8000]
+["c",1,0,320,7100]
+["m",2000,1000000,2000000]
+{"clock":"end","at":9000,"offset_ns":0,"error_ns":0}
+{"end":true,"lost":0}
+END
+starts "a trace of a GPU" "$STARSTEP" trace export "$gpu"
+# event TS DUR NAME THREAD FILE: such a complete event is in the file
+event() {
+    grep -q "\"name\":\"$3\".*\"ts\":$1,\"dur\":$2,.*\"tid\":$4," "$5"
+}
+check "GPU: a lane" event 1.000 2.001 'fwd a' 1000 "$gpu/trace.json"
+check "GPU: what overlaps has its own row" event 2.500 2.500 'bwd a' 11000 "$gpu/trace.json"
+check "GPU: the collective is the GPU's" event 4.000 3.000 'all-reduce 0' 1001 "$gpu/trace.json"
+check "GPU: and no other" eval '! grep -q "\"tid\":2000" "$gpu/trace.json"'
+check "GPU: enqueuing" event 0.100 0.100 'fwd a' 0 "$gpu/trace.json"
+check "GPU: bytes that travel" grep -q 'all-reduce 0.*"bytes":2000' "$gpu/trace.json"
+check "GPU: memory" grep -q '"host bytes":1000000,"device bytes":2000000' "$gpu/trace.json"
+kernels=$(grep -c '"cat":"kernel"' "$gpu/hta/rank-0.json")
+check "GPU: $kernels kernels" [ "$kernels" -eq 4 ]
+check "GPU: the collective is a kernel of NCCL" event 4.000 3.000 'nccl[^"]*all-reduce 0' 2 "$gpu/hta/rank-0.json"
+check "GPU: JSON" "$PYTHON" -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' \
+    "$gpu/trace.json" "$gpu/hta/rank-0.json"
+check "names cannot end the page's data" eval '! grep -q "n<o>" "$gpu/trace.html"'
+
+# A run that was killed: what is there is shown. A rank that is missing: said.
+mkdir "$work/cut" "$work/half"
+lines=$(grep -n '^\["t",5' "$one/rank-0000.jsonl" | sed -n '20s/:.*//p')
+{ head -n "$lines" "$one/rank-0000.jsonl" && printf '["t",5,3'; } >"$work/cut/rank-0000.jsonl"
+run "$STARSTEP" trace export "$work/cut"
+check "a killed run: exit code $code" [ $code -eq 0 ]
+check "a killed run: the page says so" grep -q '"ended":false' "$work/cut/trace.html"
+check "a killed run: JSON" "$PYTHON" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut/trace.json"
+if have_ranks; then
+    cp "$two/rank-0001.jsonl" "$work/half"
+    run "$STARSTEP" trace export "$work/half"
+    check "a rank is missing: exit code $code" [ $code -eq 0 ]
+    check "a rank is missing: it says so" grep -q 'files of 1 of 2 ranks' "$work/err"
+fi
+
+# Paje, from StarPU's own trace, where there is one.
+prof=$(find "$one/fxt-0000" -name 'prof_file_*' 2>/dev/null | head -n 1)
+if [ -n "$prof" ]; then
+    run "$STARSTEP" trace export "$one" --paje
+    if [ $code -eq 0 ]; then
+        check "Paje: events" grep -q '^%EventDef' "$one/paje-0000/paje.trace"
+    else
+        check "Paje: it says what is missing" grep -q 'needs StarPU.s starpu_fxt_tool' "$work/err"
+    fi
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexit 3\n' >"$work/bin/starpu_fxt_tool"
+    chmod +x "$work/bin/starpu_fxt_tool"
+    refused "Paje: the tool fails" 'exit code 3; see .*starpu_fxt_tool.log' \
+        env PATH="$work/bin:$PATH" "$STARSTEP" trace export "$one" --paje
+else
+    echo "not tested: --paje (StarPU has no FxT)"
+fi
+refused "Paje: no trace of StarPU" 'has no fxt-0000' "$STARSTEP" trace export "$gpu" --paje
+
+refused "no such folder" 'give the folder' "$STARSTEP" trace export "$work/none"
+refused "no trace in it" 'no trace in it' "$STARSTEP" trace export "$work/data"
+refused "no such steps" 'no task of these steps' "$STARSTEP" trace export "$one" --steps 90-95
+refused "steps that are none" '"6-3" is not A-B' "$STARSTEP" trace export "$one" --steps 6-3
+refused "a folder that is not there" 'none/c.json.* cannot create' \
+    "$STARSTEP" trace export "$one" --chrome "$work/none/c.json"
+refused "no folder given" 'which trace' "$STARSTEP" trace export
+finish
