@@ -11,8 +11,12 @@ EXTRA_DIST += \
 	bench/gpu_memory.py \
 	bench/gpu_report.py \
 	bench/gpu_vs_pytorch \
+	bench/link_hosts.py \
+	bench/link_trace.py \
 	bench/loader_vs_pytorch \
 	bench/photos.py \
 	bench/pytorch_cpu.py \
+	bench/pytorch_ddp.py \
 	bench/pytorch_gpu.py \
-	bench/pytorch_loader.py
+	bench/pytorch_loader.py \
+	bench/slow_link

@@ -1,0 +1,131 @@
+"""Two network namespaces of this machine as two hosts, joined by a link of a given speed.
+
+Standard library only; needs root, ip and tc (iproute2). Namespaces are named after the process that made
+them, so that a later run removes what a killed one has left, and nothing else.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+
+PREFIX = "sslink"
+ADDRESS = ["10.231.9.1", "10.231.9.2"]
+SUBNET = "10.231.9.0/24"
+# A packet of 1514 bytes carries 1448: Ethernet's header, IPv4's, TCP's with timestamps. tbf counts all.
+PAYLOAD = 1448 / 1514
+
+
+def call(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def why_not():
+    """What is missing, in words, or None."""
+    if os.geteuid() != 0:
+        return "needs root: it makes network namespaces"
+    for tool in ("ip", "tc", "unshare", "taskset"):
+        if not any(os.access(os.path.join(d, tool), os.X_OK) for d in os.environ["PATH"].split(":")):
+            return f"needs the program {tool} (iproute2, util-linux)"
+    return None
+
+
+def remove(name):
+    """A namespace and all processes in it."""
+    for _ in range(20):
+        inside = call("ip", "netns", "pids", name).split()
+        if not inside:
+            break
+        for pid in inside:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.05)
+    call("ip", "netns", "del", name)
+
+
+def runs(pid):
+    """That process is one of these programs, not a later one of the same number."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return b"slow_link" in f.read()
+    except OSError:
+        return False
+
+
+def remove_leftovers():
+    """Namespaces of runs that were killed."""
+    for line in call("ip", "netns", "list").splitlines():
+        found = re.match(PREFIX + r"(\d+)[ab]\b", line)
+        if found and not runs(int(found[1])):
+            remove(found[0])
+
+
+class Hosts:
+    """with Hosts(scratch) as hosts: two names, hosts.name[0] and [1], and a link between them."""
+
+    def __init__(self, scratch):
+        self.name = [f"{PREFIX}{os.getpid()}{end}" for end in "ab"]
+        self.interface = [f"{name}e"[-15:] for name in self.name]
+        self.agent = os.path.join(scratch, "agent")
+
+    def __enter__(self):
+        remove_leftovers()
+        try:
+            self.make()
+        except RuntimeError:
+            self.__exit__()
+            raise
+        return self
+
+    def make(self):
+        for name in self.name:
+            call("ip", "netns", "add", name)
+        call("ip", "link", "add", self.interface[0], "netns", self.name[0], "type", "veth",
+             "peer", "name", self.interface[1], "netns", self.name[1])
+        for name, interface, address in zip(self.name, self.interface, ADDRESS):
+            call("ip", "-n", name, "addr", "add", address + "/24", "dev", interface)
+            call("ip", "-n", name, "link", "set", "lo", "up")
+            call("ip", "-n", name, "link", "set", interface, "up")
+        with open(self.agent, "w") as f:  # what mpiexec calls in place of ssh: HOST COMMAND
+            f.write(f'#!/bin/sh\nshift\nexec ip netns exec {self.name[1]} unshare --uts '
+                    f'sh -c "hostname {self.name[1]}; $*"\n')
+        os.chmod(self.agent, 0o755)
+
+    def __exit__(self, *unused):
+        for name in self.name:
+            try:
+                remove(name)
+            except RuntimeError:
+                pass  # it was never made
+
+    def set_rate(self, mbit):
+        for name, interface in zip(self.name, self.interface):
+            call("tc", "-n", name, "qdisc", "replace", "dev", interface, "root", "tbf", "rate",
+                 f"{mbit}mbit", "burst", "256kb", "latency", "50ms")
+
+    def on(self, rank, command):
+        """The command, to run on that host under its own name."""
+        name = self.name[rank]
+        return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c",
+                f'hostname {name}; exec "$@"', "sh"] + command
+
+    def mpiexec(self, mpiexec, cores, command):
+        """The command on one rank per host, each on its own core, as a command."""
+        options = {"plm_rsh_agent": self.agent, "btl": "tcp,self", "btl_tcp_if_include": SUBNET,
+                   "oob_tcp_if_include": SUBNET, "rmaps_base_oversubscribe": "1",
+                   "hwloc_base_binding_policy": "none",
+                   "orte_tmpdir_base": os.path.dirname(self.agent)}
+        words = [mpiexec, "--allow-run-as-root"]
+        for option, value in options.items():
+            words += ["--mca", option, value]
+        words += ["-host", ",".join(a + ":1" for a in ADDRESS), "-n", "2", "sh", "-c",
+                  f"[ $OMPI_COMM_WORLD_RANK = 0 ] && core={cores[0]} || core={cores[1]}; "
+                  f"exec taskset -c $core {shlex.join(command)}"]
+        return self.on(0, words)
