@@ -82,6 +82,7 @@ check "GPU: what overlaps has its own row" event 2.500 2.500 'bwd a' 11000 "$gpu
 check "GPU: the collective is the GPU's" event 4.000 3.000 'all-reduce 0' 1001 "$gpu/trace.json"
 check "GPU: and no other" eval '! grep -q "\"tid\":2000" "$gpu/trace.json"'
 check "GPU: enqueuing" event 0.100 0.100 'fwd a' 0 "$gpu/trace.json"
+check "GPU: threads that enqueue are called so" grep -q '"tid":0,"args":{"name":"enqueues compute"}' "$gpu/trace.json"
 check "GPU: bytes that travel" grep -q 'all-reduce 0.*"bytes":2000' "$gpu/trace.json"
 check "GPU: memory" grep -q '"host bytes":1000000,"device bytes":2000000' "$gpu/trace.json"
 kernels=$(grep -c '"cat":"kernel"' "$gpu/hta/rank-0.json")

@@ -28,7 +28,7 @@ function act(event) {
 }
 function interact() {
   const box = canvas.getBoundingClientRect(), at = (x, y) => ({ clientX: box.left + x, clientY: box.top + y, bubbles: true, cancelable: true });
-  showStep(stepNumbers[1]);
+  if (stepNumbers.length) showStep(stepNumbers[Math.min(1, stepNumbers.length - 1)]);
   draw();
   found.painted = paintedKinds();
   found.step = document.getElementById("step").value;

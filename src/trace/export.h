@@ -13,7 +13,7 @@
 enum { SS_EXPORT_TID_LANE = 1000, SS_EXPORT_TID_SUMS = 2000, SS_EXPORT_TID_ROW = 10000 };
 
 struct ss_export_track {
-    char name[SS_TRACE_TEXT + 16];
+    char name[SS_TRACE_TEXT + 32];
     int tid; /* a worker's number; a lane SS_EXPORT_TID_LANE + lane; + SS_EXPORT_TID_ROW * row */
 };
 

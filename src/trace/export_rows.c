@@ -208,10 +208,13 @@ static struct ss_export_track track_of(const struct ss_trace_rank *t, int track,
     const char *name = track < TRACK_SUMS    ? lanes[track]
                        : track == TRACK_SUMS ? "collectives"
                                              : t->worker.at[track - TRACK_WORKERS].name;
+    /* A worker of a GPU is busy with enqueuing; what it enqueued is on the lane. */
+    int enqueues = track >= TRACK_WORKERS && t->cuda &&
+                   t->worker.at[track - TRACK_WORKERS].lane != SS_TRACE_SERVICE;
+    char suffix[16] = "";
     if (row)
-        snprintf(out.name, sizeof out.name, "%s (%d)", name, row + 1);
-    else
-        snprintf(out.name, sizeof out.name, "%s", name);
+        snprintf(suffix, sizeof suffix, " (%d)", row + 1);
+    snprintf(out.name, sizeof out.name, "%s%s%s", enqueues ? "enqueues " : "", name, suffix);
     out.tid = track < TRACK_SUMS    ? SS_EXPORT_TID_LANE + track
               : track == TRACK_SUMS ? SS_EXPORT_TID_SUMS
                                     : track - TRACK_WORKERS;

@@ -60,12 +60,13 @@ function drawBars() {
   const most = Math.max(...rows.map((r) => r[1])) || 1, scale = (bottom - top) / most;
   const power = Math.pow(10, Math.floor(Math.log10(most / 3)));
   const tick = power * [1, 2, 5, 10].find((m) => m * power >= most / 4);
+  const unit = most < 5e5 ? 1e3 : 1e6;
   p.textAlign = "right";
   for (let value = 0; value <= most; value += tick) {
     p.fillStyle = "#e3e7ec";
     p.fillRect(bars.left, Math.round(bottom - value * scale), width - bars.left, 1);
     p.fillStyle = "#5b6675";
-    p.fillText(+(value / 1e6).toPrecision(4)  + (value ? " ms" : ""), bars.left - 8, bottom - value * scale);
+    p.fillText(value ? +(value / unit).toPrecision(4) + (unit === 1e6 ? " ms" : " \u00b5s") : "0", bars.left - 8, bottom - value * scale);
   }
   const pitch = bars.pitch = Math.min((width - bars.left) / rows.length, 90);
   const bar = Math.max(pitch - Math.min(pitch * 0.25, 14), 1);
@@ -104,7 +105,7 @@ function summarise() {
   const window = sum(1), comm = sum(3), both = sum(4), n = rows.length || 1;
   const idle = [0, 1, 2, 3, 4].map((k) => SHARES[k + 2][0].replace("Idle: ", "") + " " + percent(sum(5 + k), window));
   byId("summary").textContent = !rows.length ? "" :
-    (chosenStep === null ? "Mean of " + rows.length + " steps: " : "Step " + chosenStep + ": ") + showTime(window / n) +
+    (rows.length > 1 ? "Mean of " + rows.length + " steps: " : "Step " + rows[0][0] + ": ") + showTime(window / n) +
     "; compute " + percent(sum(2), window) + "; communication " + showTime(comm / n) + ", of which " + percent(both, comm) +
     " overlap with compute and " + showTime((comm - both) / n) + " are exposed; idle: " + idle.join(", ") + ".";
   const of = chosenRank < 0 ? (trace.rank.length > 1 ? "mean of " + trace.rank.length + " ranks" : "") : "rank " + chosenRank;
@@ -197,7 +198,8 @@ addEventListener("resize", () => {
 });
 
 function describe() {
-  const steps = stepNumbers.length ? "steps " + stepNumbers[0] + " to " + stepNumbers[stepNumbers.length - 1] : "no whole step";
+  const [first, last] = [stepNumbers[0], stepNumbers[stepNumbers.length - 1]];
+  const steps = first === undefined ? "no whole step" : first === last ? "step " + first : "steps " + first + " to " + last;
   document.title = "starstep trace: " + trace.model;
   byId("title").textContent = "Trace of " + trace.model;
   byId("facts").textContent = [trace.ranks + (trace.ranks > 1 ? " ranks" : " rank"), trace.device, "collectives by " + trace.backend,
