@@ -1,3 +1,4 @@
+#!/bin/sh
 # embed.sh FOLDER: the page as C text on stdout: one HTML file with style and script in it, as two arrays,
 # what comes before the data and what after.
 set -eu

@@ -265,8 +265,12 @@ function zoom(factor, x) {
   show(at - (at - view.begin) * factor, at + (view.end - at) * factor);
 }
 canvas.addEventListener("wheel", (e) => {
-  if (e.shiftKey || e.offsetX < LABELS) return; // the ranks scroll
+  if (e.offsetX < LABELS) return; // the ranks scroll
   e.preventDefault();
+  if (e.shiftKey) {
+    scroller.scrollTop += e.deltaY || e.deltaX; // browsers take Shift for sideways
+    return;
+  }
   if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) show(view.begin + e.deltaX / view.scale, view.end + e.deltaX / view.scale);
   else zoom(Math.exp(Math.max(-240, Math.min(240, e.deltaY * (e.deltaMode ? 30 : 1))) * 0.0022), e.offsetX);
 }, { passive: false });
