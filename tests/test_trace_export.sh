@@ -92,6 +92,15 @@ check "GPU: JSON" "$PYTHON" -c 'import json, sys; [json.load(open(f)) for f in s
     "$gpu/trace.json" "$gpu/hta/rank-0.json"
 check "names cannot end the page's data" eval '! grep -q "n<o>" "$gpu/trace.html"'
 
+# Clocks of hosts differ: rank 1's epoch is 5 us on its own clock, 12 us on rank 0's, 11 us after rank 0's epoch.
+mkdir "$work/clocks"
+sed 's/"ranks":1/"ranks":2/' "$gpu/rank-0000.jsonl" >"$work/clocks/rank-0000.jsonl"
+sed 's/"rank":0/"rank":1/; s/"epoch_ns":1000/"epoch_ns":5000/; s/"offset_ns":0/"offset_ns":7000/' \
+    "$work/clocks/rank-0000.jsonl" >"$work/clocks/rank-0001.jsonl"
+starts "clocks that differ" "$STARSTEP" trace export "$work/clocks"
+check "clocks that differ: rank 0" event 1.000 '2.001,"pid":0' 'fwd a' 1000 "$work/clocks/trace.json"
+check "clocks that differ: rank 1" event 12.000 '2.001,"pid":1' 'fwd a' 1000 "$work/clocks/trace.json"
+
 # A run that was killed: what is there is shown. A rank that is missing: said.
 mkdir "$work/cut" "$work/half"
 lines=$(grep -n '^\["t",5' "$one/rank-0000.jsonl" | sed -n '20s/:.*//p')
