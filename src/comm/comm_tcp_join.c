@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +40,8 @@ struct seeker {
     const unsigned char *key;
     double deadline;
     double not_before[SS_ENV_PORTS];
+    struct addrinfo *address; /* rank 0's host; NULL: not known yet */
+    int by_fallback;
     char root_host[SS_TCP_NAME];
     char where[SS_TCP_ADDRESS]; /* the address tried last */
     char why[SS_TCP_ADDRESS + SS_TCP_REASON + 8];
@@ -133,24 +136,46 @@ static enum result try_address(struct seeker *s, const struct addrinfo *address,
     return result;
 }
 
+/* The addresses of rank 0's host, once for all ports: a name server that does not answer takes
+ * seconds. A name that is not known here is not asked for again when there is a fallback. */
+static void look_up(struct seeker *s)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    if (s->address && s->by_fallback)
+        return;
+    if (s->address)
+        freeaddrinfo(s->address);
+    s->address = NULL;
+    int rc = getaddrinfo(s->env->host, NULL, &hints, &s->address);
+    if (rc != 0 && s->env->fallback[0]) {
+        rc = getaddrinfo(s->env->fallback, NULL, &hints, &s->address);
+        s->by_fallback = rc == 0;
+    }
+    if (rc != 0) {
+        s->address = NULL;
+        snprintf(s->why, sizeof(s->why), "its address is not known: %s",
+                 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+    }
+}
+
+static void set_port(struct sockaddr *address, int port)
+{
+    if (address->sa_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)(void *)address)->sin_port = htons((uint16_t)port);
+}
+
 /* All addresses of rank 0's host at one port. */
 static enum result try_port(struct seeker *s, int port, int *fd)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
     enum result result = NOT_YET;
-    char service[8];
-    snprintf(service, sizeof(service), "%d", port);
-    int rc = getaddrinfo(s->env->host, service, &hints, &list);
-    if (rc != 0 && s->env->fallback[0])
-        rc = getaddrinfo(s->env->fallback, service, &hints, &list);
-    if (rc != 0) {
-        snprintf(s->why, sizeof(s->why), "its address is not known: %s",
-                 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
-        return NOT_YET;
-    }
-    for (const struct addrinfo *a = list; a && result == NOT_YET; a = a->ai_next)
+    for (const struct addrinfo *a = s->address; a && result == NOT_YET; a = a->ai_next) {
+        if (a->ai_family != AF_INET && a->ai_family != AF_INET6)
+            continue;
+        set_port(a->ai_addr, port);
         result = try_address(s, a, fd);
-    freeaddrinfo(list);
+    }
     return result;
 }
 
@@ -189,6 +214,7 @@ static enum ss_status find_root(struct seeker *s, int *fd)
     /* Ranks that start together do not come back together. */
     double pause_s = 0.02 + 0.002 * (s->env->rank % 32);
     for (;;) {
+        look_up(s);
         enum result result = try_ports(s, fd);
         double left = s->deadline - ss_seconds();
         if (result == JOINED)
@@ -230,10 +256,14 @@ enum ss_status ss_tcp_join(struct ss_tcp *tcp, const struct ss_comm_env *env,
     struct seeker s = {.tcp = tcp, .env = env, .key = key, .deadline = deadline};
     struct ss_tcp_world world;
     int fd = -1;
-    SS_TRY(find_root(&s, &fd));
-    enum ss_status status = wait_for_world(&s, fd, &world);
+    enum ss_status status = find_root(&s, &fd);
+    if (s.address)
+        freeaddrinfo(s.address);
+    if (status == SS_OK)
+        status = wait_for_world(&s, fd, &world);
     if (status != SS_OK) {
-        close(fd);
+        if (fd >= 0)
+            close(fd);
         return status;
     }
     tcp->peers[0].fd = fd;
