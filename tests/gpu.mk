@@ -48,7 +48,7 @@ endif
 endif
 
 TESTS += $(GPU_TESTS)
-EXTRA_DIST += tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh \
+EXTRA_DIST += tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh tests/test_gpu_trace.sh \
 	tests/test_hostgpu_calls.sh tests/gpu_amp_curves.py \
 	tests/gpu_ranks.sh tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh tests/test_gpu_faults.sh
 
