@@ -113,6 +113,29 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
     return status;
 }
 
+int ss_trace_parse(char *command, const char *about, const struct ss_option *options, int argc,
+                   char **argv, const char **dir)
+{
+    int help, has_dir = argc > 1 && argv[1][0] != '-';
+    if (has_dir) {
+        *dir = argv[1];
+        argv++;
+        argc--;
+    }
+    argv[0] = command;
+    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
+        return 2;
+    if (help) {
+        printf("usage: starstep %s DIR [OPTION...]\n%s Options:\n", command, about);
+        ss_options_print(stdout, options);
+        return 0;
+    }
+    if (has_dir)
+        return -1;
+    ss_fail(SS_ERR_INVALID, "%s: which trace? starstep %s DIR [OPTION...]", command, command);
+    return 2;
+}
+
 static int run_report(int argc, char **argv)
 {
     static char command[] = "trace report";
@@ -125,27 +148,12 @@ static int run_report(int argc, char **argv)
         {"path", SS_OPT_FLAG, &a.path, 0, 0, NULL, "print the tasks of each critical path"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int help, has_dir = argc > 1 && argv[1][0] != '-';
-    if (has_dir) {
-        a.dir = argv[1];
-        argv++;
-        argc--;
-    }
-    argv[0] = command;
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        fputs("usage: starstep trace report DIR [OPTION...]\n"
-              "Overlap, idle time, collectives, critical path, stragglers and loader of a run "
-              "traced with --trace DIR. Options:\n",
-              stdout);
-        ss_options_print(stdout, options);
-        return 0;
-    }
-    if (!a.dir) {
-        ss_fail(SS_ERR_INVALID, "trace report: which trace? starstep trace report DIR [OPTION...]");
-        return 2;
-    }
+    int code = ss_trace_parse(command,
+                              "Overlap, idle time, collectives, critical path, stragglers and "
+                              "loader of a run traced with --trace DIR.",
+                              options, argc, argv, &a.dir);
+    if (code >= 0)
+        return code;
     if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
         return 2;
     int ranks;

@@ -3,9 +3,15 @@
 #define SS_CLI_CMD_TRACE_H
 
 #include <stdint.h>
+#include "core/options.h"
 #include "core/status.h"
 
 int ss_cmd_trace_export(int argc, char **argv);
+
+/* A verb's command line: DIR, then options. Returns -1 to go on, else the exit code. about: for
+ * --help. */
+int ss_trace_parse(char *command, const char *about, const struct ss_option *options, int argc,
+                   char **argv, const char **dir);
 
 /* "A-B", "A-" or "A" of --steps to first and last (0: no end); NULL leaves both as they are.
  * Errors: SS_ERR_INVALID, naming the command. */

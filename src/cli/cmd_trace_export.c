@@ -65,27 +65,13 @@ int ss_cmd_trace_export(int argc, char **argv)
          "also StarPU's own trace, by its starpu_fxt_tool: DIR/paje-NNNN/paje.trace"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
-    int help, has_dir = argc > 1 && argv[1][0] != '-';
-    if (has_dir) {
-        a.dir = argv[1];
-        argv++;
-        argc--;
-    }
-    argv[0] = command;
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        fputs("usage: starstep trace export DIR [OPTION...]\n"
-              "Files for other programs from a run traced with --trace DIR: events for Perfetto, a "
-              "page for a browser, DIR/hta for Holistic Trace Analysis. Options:\n",
-              stdout);
-        ss_options_print(stdout, options);
-        return 0;
-    }
-    if (!a.dir) {
-        ss_fail(SS_ERR_INVALID, "trace export: which trace? starstep trace export DIR [OPTION...]");
-        return 2;
-    }
+    int code = ss_trace_parse(command,
+                              "Files for other programs from a run traced with --trace DIR: events "
+                              "for Perfetto, a page for a browser, DIR/hta for Holistic Trace "
+                              "Analysis.",
+                              options, argc, argv, &a.dir);
+    if (code >= 0)
+        return code;
     if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
         return 2;
     return ss_exit_code(export_all(&a));
