@@ -37,15 +37,16 @@ def why_not():
 
 def remove(name):
     """A namespace and all processes in it."""
-    for _ in range(20):
-        inside = call("ip", "netns", "pids", name).split()
-        if not inside:
-            break
-        for pid in inside:
+    for _ in range(40):
+        # Not call(): it fails when a process ends while it looks, and then there is more to do.
+        inside = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
+        for pid in inside.stdout.split():
             try:
                 os.kill(int(pid), signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        if inside.returncode == 0 and not inside.stdout.split():
+            break
         time.sleep(0.05)
     call("ip", "netns", "del", name)
 
@@ -59,12 +60,16 @@ def runs(pid):
         return False
 
 
+def namespaces():
+    return [line.split()[0] for line in call("ip", "netns", "list").splitlines() if line]
+
+
 def remove_leftovers():
     """Namespaces of runs that were killed."""
-    for line in call("ip", "netns", "list").splitlines():
-        found = re.match(PREFIX + r"(\d+)[ab]\b", line)
+    for name in namespaces():
+        found = re.fullmatch(PREFIX + r"(\d+)[ab]", name)
         if found and not runs(int(found[1])):
-            remove(found[0])
+            remove(name)
 
 
 class Hosts:
@@ -99,11 +104,8 @@ class Hosts:
         os.chmod(self.agent, 0o755)
 
     def __exit__(self, *unused):
-        for name in self.name:
-            try:
-                remove(name)
-            except RuntimeError:
-                pass  # it was never made
+        for name in set(self.name) & set(namespaces()):
+            remove(name)
 
     def set_rate(self, mbit):
         for name, interface in zip(self.name, self.interface):
