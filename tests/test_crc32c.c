@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/crc32c.h"
+#include "tests/data_common.h"
 #include "tests/events_reader.h"
 
 /* RFC 3720, appendix B.4 (its CRCs are listed lowest byte first), and the check value of the
@@ -63,9 +64,5 @@ int main(void)
     tcase_add_test(tc, crc_read_command);
     tcase_add_test(tc, crc_parts);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,6 @@
 # TensorBoard's event files; read_events prints them for tests in shell
 check_PROGRAMS += tests/test_crc32c tests/test_tensorboard tests/read_events
-tests_test_crc32c_SOURCES = tests/test_crc32c.c tests/events_reader.h
+tests_test_crc32c_SOURCES = tests/test_crc32c.c tests/events_reader.h tests/data_common.h
 tests_test_crc32c_LDADD = $(TEST_LIBS)
 tests_test_tensorboard_SOURCES = tests/test_tensorboard.c tests/events_reader.h tests/data_common.h
 tests_test_tensorboard_LDADD = $(TEST_LIBS)
