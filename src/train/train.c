@@ -328,7 +328,10 @@ static void print_start(struct loop *l)
         "threads", 'i', (int64_t)p->threads, "workers", 'i', (int64_t)p->workers, "buckets", 'i',
         (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
         "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
-        ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, NULL);
+        ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, "nodes",
+        'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.gpu ? "cuda" : "cpu",
+        "width", 's', l->options->width ? l->options->width : "default", "image_size", 'i',
+        (int64_t)s->train->width, "images", 'i', (int64_t)s->train->count, NULL);
 }
 
 /* Rank 0's. */
