@@ -19,4 +19,5 @@ EXTRA_DIST += \
 	bench/pytorch_ddp.py \
 	bench/pytorch_gpu.py \
 	bench/pytorch_loader.py \
-	bench/slow_link
+	bench/slow_link \
+	bench/trace_cost
