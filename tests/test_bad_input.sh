@@ -202,7 +202,7 @@ rejected "batch larger than the data" 'train.bin: 40 images .*batch of 41 .*--ba
 rejected "batch of 16777216" 'train.bin: 40 images .*batch of 16777216 ' --data-dir "$work/data" --batch-size 16777216
 rejected "batch sizes disagree" '--batch-size 8 and --per-rank-batch-size 4 on 1 ranks disagree' \
     --data-dir "$work/data" --per-rank-batch-size 4
-rejected "bucket of 0 MB" '--bucket-mb: 0 is out of range' --data-dir "$work/data" --bucket-mb 0
+rejected "bucket of 0 MB" '--bucket-mb: "0" is not auto or a size' --data-dir "$work/data" --bucket-mb 0
 rejected "dropout of 1" '--dropout: 1 is out of range' --data-dir "$work/data" --dropout 1
 
 if have_ranks; then

@@ -1,9 +1,16 @@
 /* Buckets: parameters in the order in which backward finishes their gradients, that is blocks in
- * reverse. A block's parameters stay together, so that its backward task writes one bucket. */
+ * reverse. A block's parameters stay together, so that its backward task writes one bucket. And the
+ * order in which buckets are summed. */
 #include "graph/lower_internal.h"
 #include "core/log.h"
 
 #include <stdlib.h>
+
+#define MIB 1048576.0
+/* Without a size: small enough that most of the sums overlap with backward, and no larger than
+ * PyTorch's; its first bucket, too. */
+enum { DEFAULT_BUCKETS = 10, DEFAULT_MAX_MB = 25, DEFAULT_FIRST_MB = 1 };
+#define DEFAULT_MIN_MB 0.25
 
 /* Append the parameters of one layer of block b; trainable picks which. */
 static void add_layer_params(struct ss_plan *plan, int block, int layer, int trainable)
@@ -22,8 +29,9 @@ static void add_layer_params(struct ss_plan *plan, int block, int layer, int tra
     }
 }
 
-static size_t trainable_bytes(const struct ss_plan *plan, const struct ss_block *b)
+size_t ss_plan_block_bytes(const struct ss_plan *plan, int block)
 {
+    const struct ss_block *b = &plan->block[block];
     size_t bytes = 0;
     int layers[2] = {b->conv, b->bn};
     for (int j = 0; j < 2; j++) {
@@ -39,29 +47,102 @@ static size_t trainable_bytes(const struct ss_plan *plan, const struct ss_block 
     return bytes;
 }
 
-enum ss_status ss_plan_make_buckets(struct ss_plan *plan)
+/* Blocks [0, end) that make the last bucket: those whose gradients fit, the first of them in any
+ * case; 0: no bucket of their own. */
+static int last_bucket_end(const size_t *bytes, int nblocks, double mb)
 {
-    int params = ss_graph_params(plan->graph);
-    plan->param = calloc((size_t)params + 1, sizeof *plan->param);
-    plan->bucket = calloc((size_t)plan->nblocks + 1, sizeof *plan->bucket);
-    if (!plan->param || !plan->bucket)
-        return ss_fail_memory("buckets of the plan", (size_t)params * sizeof *plan->param);
+    double sum = 0;
+    int end = 0;
+    if (!(mb > 0))
+        return 0;
+    while (end < nblocks && (sum == 0 || sum + (double)bytes[end] <= mb * MIB))
+        sum += (double)bytes[end++];
+    return end;
+}
 
+int ss_bucket_partition(const size_t *bytes, int nblocks, const struct ss_bucket_caps *caps,
+                        int *bucket)
+{
+    int n = 0, end = last_bucket_end(bytes, nblocks, caps->last_mb), in_last = 0;
+    double filled = 0;
+    for (int i = nblocks - 1; i >= 0; i--) {
+        double mb = n == 1 ? caps->first_mb : caps->mb;
+        int last = i < end;
+        bucket[i] = -1;
+        if (!bytes[i])
+            continue;
+        if (n == 0 || (last ? !in_last : filled + (double)bytes[i] > mb * MIB)) {
+            n++;
+            filled = 0;
+        }
+        in_last = last;
+        filled += (double)bytes[i];
+        bucket[i] = n - 1;
+    }
+    return n;
+}
+
+struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double first_mb,
+                                             double last_mb)
+{
+    if (!(mb > 0)) {
+        mb = (double)total / MIB / DEFAULT_BUCKETS;
+        mb = mb > DEFAULT_MAX_MB ? DEFAULT_MAX_MB : mb < DEFAULT_MIN_MB ? DEFAULT_MIN_MB : mb;
+    }
+    if (!(first_mb > 0))
+        first_mb = mb < DEFAULT_FIRST_MB ? mb : DEFAULT_FIRST_MB;
+    return (struct ss_bucket_caps){mb, first_mb, last_mb};
+}
+
+/* plan->sum_order from the option: every bucket once. */
+static enum ss_status order_sums(struct ss_plan *plan)
+{
+    const char *text = plan->options.bucket_order, *at = text;
+    int n = plan->nbuckets, count = 0;
+    plan->sum_order = malloc((size_t)n * sizeof *plan->sum_order);
+    if (!plan->sum_order)
+        return ss_fail_memory("order of the buckets", (size_t)n * sizeof *plan->sum_order);
+    for (int k = 0; k < n; k++)
+        plan->sum_order[k] = text ? -1 : k;
+    while (text && *at) {
+        char *end;
+        long k = strtol(at, &end, 10);
+        int bad = end == at || *at < '0' || *at > '9' || k < 0 || k >= n || count == n;
+        for (int j = 0; !bad && j < count; j++)
+            bad = plan->sum_order[j] == (int)k;
+        if (bad || (*end && (*end != ',' || !end[1])))
+            break;
+        plan->sum_order[count++] = (int)k;
+        at = *end ? end + 1 : end;
+    }
+    if (text && (*at || count < n))
+        return ss_fail(SS_ERR_INVALID,
+                       "--bucket-order: \"%s\" does not name each of the %d buckets, 0 to %d, "
+                       "once, with commas between; leave it out to sum them as they get ready",
+                       text, n, n - 1);
+    return SS_OK;
+}
+
+static enum ss_status fill_buckets(struct ss_plan *plan, size_t *bytes, int *bucket)
+{
+    size_t total = 0;
+    for (int i = 0; i < plan->nblocks; i++)
+        total += bytes[i] = ss_plan_block_bytes(plan, i);
+    const struct ss_plan_options *o = &plan->options;
+    struct ss_bucket_caps caps =
+        ss_bucket_default_caps(total, o->bucket_mb, o->first_bucket_mb, o->last_bucket_mb);
+    plan->nbuckets = ss_bucket_partition(bytes, plan->nblocks, &caps, bucket);
     for (int i = plan->nblocks - 1; i >= 0; i--) {
         struct ss_block *b = &plan->block[i];
-        size_t bytes = trainable_bytes(plan, b);
-        if (!bytes)
+        if (bucket[i] < 0)
             continue;
-        struct ss_bucket *k = plan->nbuckets ? &plan->bucket[plan->nbuckets - 1] : NULL;
-        double mb = plan->nbuckets == 1 ? plan->options.first_bucket_mb : plan->options.bucket_mb;
-        if (!k || (double)(k->bytes + bytes) > mb * 1048576.0) {
-            k = &plan->bucket[plan->nbuckets++];
+        struct ss_bucket *k = &plan->bucket[bucket[i]];
+        if (!k->nparams)
             k->first_param = plan->nparams;
-        }
-        b->bucket = plan->nbuckets - 1;
+        b->bucket = bucket[i];
         add_layer_params(plan, i, b->conv, 1);
         add_layer_params(plan, i, b->bn, 1);
-        k->bytes += bytes;
+        k->bytes += bytes[i];
         k->nparams = plan->nparams - k->first_param;
     }
     for (int i = 0; i < plan->nblocks; i++)
@@ -69,5 +150,22 @@ enum ss_status ss_plan_make_buckets(struct ss_plan *plan)
     if (!plan->nbuckets)
         return ss_fail(SS_ERR_UNSUPPORTED, "model %s has nothing to train",
                        ss_graph_name(plan->graph));
-    return SS_OK;
+    return order_sums(plan);
+}
+
+enum ss_status ss_plan_make_buckets(struct ss_plan *plan)
+{
+    int params = ss_graph_params(plan->graph);
+    size_t blocks = (size_t)plan->nblocks + 1;
+    plan->param = calloc((size_t)params + 1, sizeof *plan->param);
+    plan->bucket = calloc(blocks, sizeof *plan->bucket);
+    size_t *bytes = malloc(blocks * sizeof *bytes);
+    int *bucket = malloc(blocks * sizeof *bucket);
+    enum ss_status status =
+        plan->param && plan->bucket && bytes && bucket
+            ? fill_buckets(plan, bytes, bucket)
+            : ss_fail_memory("buckets of the plan", (size_t)params * sizeof *plan->param);
+    free(bytes);
+    free(bucket);
+    return status;
 }

@@ -428,6 +428,7 @@ static void lower_training(struct lowerer *lo)
     if (lo->status != SS_OK)
         return;
 
+    int ready = 0, summed = 0; /* buckets */
     ss_value logits = plan->block[plan->nblocks - 1].x;
     contribute(lo, logits, lo->value_tensor[logits]);
     for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
@@ -436,11 +437,13 @@ static void lower_training(struct lowerer *lo)
             continue;
         /* The bucket is full once the earliest of its blocks has run backward. */
         plan->bucket[plan->block[i].bucket].ready_task = lo->list->count - 1;
-        if (!plan->options.no_overlap)
-            lower_bucket(lo, plan->block[i].bucket);
+        ready++;
+        while (!plan->options.no_overlap && summed < plan->nbuckets &&
+               plan->sum_order[summed] < ready && lo->status == SS_OK)
+            lower_bucket(lo, plan->sum_order[summed++]);
     }
-    for (int k = 0; plan->options.no_overlap && k < plan->nbuckets && lo->status == SS_OK; k++)
-        lower_bucket(lo, k);
+    while (plan->options.no_overlap && summed < plan->nbuckets && lo->status == SS_OK)
+        lower_bucket(lo, plan->sum_order[summed++]);
     if (plan->options.no_overlap && lo->status == SS_OK)
         lower_metrics(lo);
     if (plan->options.loss_scaling && lo->status == SS_OK)
@@ -471,10 +474,11 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->batch < 1)
         return ss_fail(SS_ERR_INVALID, "batch size per rank is %d; it must be at least 1",
                        o->batch);
-    if (!(o->bucket_mb > 0) || !(o->first_bucket_mb > 0))
+    if (!(o->bucket_mb >= 0) || !(o->first_bucket_mb >= 0) || !(o->last_bucket_mb >= 0))
         return ss_fail(SS_ERR_INVALID,
-                       "bucket sizes must be above 0 MB (--bucket-mb %g, --first-bucket-mb %g)",
-                       o->bucket_mb, o->first_bucket_mb);
+                       "bucket sizes cannot be below 0 MB (--bucket-mb %g, --first-bucket-mb %g, "
+                       "--last-bucket-mb %g)",
+                       o->bucket_mb, o->first_bucket_mb, o->last_bucket_mb);
     if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
@@ -536,6 +540,7 @@ void ss_plan_destroy(struct ss_plan *plan)
     free(plan->block);
     free(plan->param);
     free(plan->bucket);
+    free(plan->sum_order);
     free(plan->tensor);
     free(plan->buffer_bytes);
     free(plan->train.task);

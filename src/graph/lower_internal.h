@@ -8,7 +8,8 @@
 /* Fill plan->block from plan->graph. Blocks come in an order that respects data flow. */
 enum ss_status ss_plan_fuse(struct ss_plan *plan);
 
-/* Group parameters into buckets; fills plan->param, plan->bucket and the blocks' bucket. */
+/* Group parameters into buckets; fills plan->param, plan->bucket, plan->sum_order and the blocks'
+ * bucket. */
 enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
 
 #endif

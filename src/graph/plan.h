@@ -24,13 +24,16 @@
 enum { SS_PLAN_MAX_DY = 4, SS_PLAN_MAX_SLICES = 8, SS_PLAN_MAX_ACCESSES = 24 };
 
 struct ss_plan_options {
-    int batch;              /* images per rank and step, >= 1 */
-    int channel_block;      /* activation layout, see codelets/kernels/shapes.h; 0: NHWC */
-    double bucket_mb;       /* cap of a bucket in MiB; a larger single block gets its own */
-    double first_bucket_mb; /* cap of the first bucket */
-    int no_overlap;         /* all-reduces begin when backward has ended: for comparison */
-    int slices;             /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
-    enum ss_dtype dtype;    /* of activations */
+    int batch;         /* images per rank and step, >= 1 */
+    int channel_block; /* activation layout, see codelets/kernels/shapes.h; 0: NHWC */
+    /* Caps in MiB; a larger single block gets a bucket of its own. */
+    double bucket_mb;       /* 0: a tenth of the model, from 0.25 to 25 */
+    double first_bucket_mb; /* of the first bucket, whose sum begins first; 0: 1, or bucket_mb */
+    double last_bucket_mb; /* of the last one, which the next forward waits for; 0: as the others */
+    const char *bucket_order; /* "0,1,3,2": in which buckets are summed; NULL: as they get ready */
+    int no_overlap;           /* all-reduces begin when backward has ended: for comparison */
+    int slices;               /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
+    enum ss_dtype dtype;      /* of activations */
     /* In which gradients travel between ranks; in buckets they are fp32. */
     enum ss_dtype grad_dtype;
     /* On a device that does not compute in the host's memory: load tasks make bytes, which are
@@ -187,6 +190,7 @@ struct ss_plan {
     struct ss_plan_param *param;
     int nbuckets;
     struct ss_bucket *bucket;
+    int *sum_order; /* of the buckets' all-reduces */
     int ntensors;
     struct ss_plan_tensor *tensor;
     int nbuffers;
@@ -213,6 +217,19 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 
 const char *ss_task_kind_name(enum ss_task_kind kind);
 const char *ss_space_name(enum ss_space space);
+
+/* Bytes of the gradients of a block, unpadded fp32. */
+size_t ss_plan_block_bytes(const struct ss_plan *plan, int block);
+
+struct ss_bucket_caps {
+    double mb, first_mb, last_mb; /* as in ss_plan_options, none of them left out but last_mb */
+};
+/* What sizes of 0 stand for, with `total` bytes of gradients. */
+struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double first_mb,
+                                             double last_mb);
+/* Which bucket each block goes to, -1 without gradients; returns the number of buckets. */
+int ss_bucket_partition(const size_t *bytes, int nblocks, const struct ss_bucket_caps *caps,
+                        int *bucket);
 
 /* Assign tensors to buffers from their lifetimes (memory.c, called by ss_plan_lower). */
 enum ss_status ss_plan_assign_buffers(struct ss_plan *plan);

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct ss_train_options ss_train_defaults(void)
@@ -30,8 +31,6 @@ struct ss_train_options ss_train_defaults(void)
         .weight_decay = 5e-4,
         .lr_gamma = 0.1,
         .target_accuracy = 0.95,
-        .bucket_mb = 25,
-        .first_bucket_mb = 1,
         .dropout = -1,
         .timeout = 60,
     };
@@ -63,11 +62,18 @@ int ss_train_model_options(struct ss_train_options *o, struct ss_option *t, int 
             (struct ss_option){"image-size", SS_OPT_INT, &o->image_size, 0, 4096, "N",
                                "side of an image in pixels; 0: CIFAR's 32, or 224 of pictures"});
     n = add(t, n,
-            (struct ss_option){"bucket-mb", SS_OPT_FLOAT, &o->bucket_mb, 1e-6, 1e6, "F",
-                               "cap of a gradient bucket in MiB"});
+            (struct ss_option){"bucket-mb", SS_OPT_STRING, &o->bucket_mb, 0, 0, "F|auto",
+                               "cap of a gradient bucket in MiB; default: a tenth of the model, "
+                               "at most 25; auto: measure, and choose sizes and order"});
     n = add(t, n,
-            (struct ss_option){"first-bucket-mb", SS_OPT_FLOAT, &o->first_bucket_mb, 1e-6, 1e6, "F",
-                               "cap of the first one"});
+            (struct ss_option){"first-bucket-mb", SS_OPT_FLOAT, &o->first_bucket_mb, 0, 1e6, "F",
+                               "cap of the first one; 0: 1, or --bucket-mb if that is less"});
+    n = add(t, n,
+            (struct ss_option){"last-bucket-mb", SS_OPT_FLOAT, &o->last_bucket_mb, 0, 1e6, "F",
+                               "cap of the last one; 0: as the others"});
+    n = add(t, n,
+            (struct ss_option){"bucket-order", SS_OPT_STRING, &o->bucket_order, 0, 0, "K,K,...",
+                               "in which buckets are summed; default: as they get ready"});
     n = add(t, n,
             (struct ss_option){"no-overlap", SS_OPT_FLAG, &o->no_overlap, 0, 0, NULL,
                                "sum gradients after backward, for comparison"});
@@ -267,10 +273,42 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
     return SS_OK;
 }
 
+int ss_train_buckets_auto(const struct ss_train_options *o)
+{
+    return o->bucket_mb && !strcmp(o->bucket_mb, "auto");
+}
+
+/* 0: not given. */
+static enum ss_status parse_bucket_mb(const struct ss_train_options *o, double *mb)
+{
+    char *end = NULL;
+    *mb = o->bucket_mb ? strtod(o->bucket_mb, &end) : 0;
+    if (o->bucket_mb && (end == o->bucket_mb || *end || !(*mb >= 1e-6) || *mb > 1e6))
+        return ss_fail(SS_ERR_INVALID,
+                       "--bucket-mb: \"%s\" is not auto or a size in MiB, such as 25",
+                       o->bucket_mb);
+    return SS_OK;
+}
+
+static enum ss_status check_buckets(const struct ss_train_options *o)
+{
+    double mb;
+    if (!ss_train_buckets_auto(o))
+        return parse_bucket_mb(o, &mb);
+    const char *given = o->first_bucket_mb > 0  ? "--first-bucket-mb"
+                        : o->last_bucket_mb > 0 ? "--last-bucket-mb"
+                        : o->bucket_order       ? "--bucket-order"
+                                                : NULL;
+    if (given)
+        return ss_fail(SS_ERR_INVALID, "--bucket-mb auto chooses %s, too; leave it out", given);
+    return SS_OK;
+}
+
 enum ss_status ss_train_check(const struct ss_train_options *o)
 {
     struct ss_train_device device;
     SS_TRY(ss_train_device(o, &device));
+    SS_TRY(check_buckets(o));
     SS_TRY(check_gpu_options(o, &device));
     if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
         return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
@@ -318,12 +356,17 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .device_sums = device->gpu && device->sums,
                                       .input_block = ss_gpu_input_block(device->dtype),
                                       .loss_scaling = device->gpu && device->dtype == SS_DTYPE_F16,
-                                      .bucket_mb = o->bucket_mb,
                                       .first_bucket_mb = o->first_bucket_mb,
+                                      .last_bucket_mb = o->last_bucket_mb,
+                                      .bucket_order = o->bucket_order,
                                       .no_overlap = o->no_overlap,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
     struct ss_graph *built;
+    if (ss_train_buckets_auto(o))
+        return ss_fail(SS_ERR_INVALID, "--bucket-mb auto is for train, which measures and prints "
+                                       "what it chooses; give a size in MiB");
+    SS_TRY(parse_bucket_mb(o, &options.bucket_mb));
     model.width = o->width;
     model.dropout = (float)o->dropout;
     SS_TRY(ss_model_build(o->model, &model, &built));

@@ -19,7 +19,8 @@ struct ss_train_options {
     long image_size; /* 0: the data set's */
     long workers, threads, slots, seed;
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
-    double bucket_mb, first_bucket_mb, dropout, timeout;
+    const char *bucket_mb, *bucket_order; /* bucket_mb: a number or "auto" */
+    double first_bucket_mb, last_bucket_mb, dropout, timeout;
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
@@ -50,6 +51,9 @@ enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train
 /* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED,
  * SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
+
+/* --bucket-mb auto. */
+int ss_train_buckets_auto(const struct ss_train_options *o);
 
 /* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);

@@ -135,23 +135,22 @@ static enum ss_status start_runtime(struct ss_session *s)
     SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
     ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
-#ifdef HAVE_CUDA
-    if (o->gpu_times)
-        SS_TRY(ss_lane_times_create(s->runtime.lanes, TIMED_FIRST, TIMED_STEPS,
-                                    (size_t)s->plan->train.count));
-#endif
     return SS_OK;
 }
 
-static enum ss_status start(struct ss_session *s, int training, struct ss_report report)
+enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,
+                               struct ss_report report)
 {
-    const struct ss_train_options *o = s->options;
     const struct ss_dataset *d = s->test;
     struct ss_model_options images = {
         .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
     SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
                               &s->plan));
-    SS_TRY(start_runtime(s));
+#ifdef HAVE_CUDA
+    if (o->gpu_times)
+        SS_TRY(ss_lane_times_create(s->runtime.lanes, TIMED_FIRST, TIMED_STEPS,
+                                    (size_t)s->plan->train.count));
+#endif
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,
@@ -186,8 +185,24 @@ static enum ss_status start_from_rank_0(struct ss_session *s)
                          "broadcast of the batch count");
 }
 
-/* Layouts agree, the collective adds correctly at every size used, and all start from one state. */
-static enum ss_status check_collectives(struct ss_session *s)
+void ss_session_unbind(struct ss_session *s)
+{
+#ifdef HAVE_NCCL
+    ss_nccl_close(s->nccl); /* knows the executor's memory */
+    s->nccl = NULL;
+#endif
+    if (s->exec)
+        ss_exec_destroy(s->exec);
+    free(s->sample);
+    ss_plan_destroy(s->plan);
+    ss_graph_destroy(s->graph);
+    s->exec = NULL;
+    s->sample = NULL;
+    s->plan = NULL;
+    s->graph = NULL;
+}
+
+enum ss_status ss_session_check_collectives(struct ss_session *s)
 {
     if (ss_comm_size(s->comm) == 1 && !s->device.sums)
         return SS_OK;
@@ -234,24 +249,20 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(show_ranks(s));
-    SS_TRY(ss_session_agree(s, start(s, training, report), "start-up"));
-    return check_collectives(s);
+    SS_TRY(ss_session_agree(s, start_runtime(s), "start-up"));
+    if (ss_train_buckets_auto(options))
+        SS_TRY(ss_session_choose_buckets(s, training));
+    SS_TRY(ss_session_agree(s, ss_session_bind(s, options, training, report), "start-up"));
+    return ss_session_check_collectives(s);
 }
 
 void ss_session_close(struct ss_session *s)
 {
-#ifdef HAVE_NCCL
-    ss_nccl_close(s->nccl); /* knows the executor's memory */
-#endif
-    if (s->exec)
-        ss_exec_destroy(s->exec);
+    ss_session_unbind(s);
     (void)ss_session_close_trace(s); /* after a failure */
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
-    free(s->sample);
     free(s->ranks);
-    ss_plan_destroy(s->plan);
-    ss_graph_destroy(s->graph);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
     if (s->comm)

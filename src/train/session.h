@@ -5,6 +5,7 @@
 
 #include "comm/nccl.h"
 #include "data/sampler.h"
+#include "graph/bucket_choose.h"
 #include "runtime/exec.h"
 #include "train/options.h"
 #include "train/ranks.h"
@@ -27,6 +28,9 @@ struct ss_session {
     int batch;            /* per rank */
     int64_t batches;      /* num_batches_tracked so far */
     uint32_t *sample;     /* room for one batch's sample indices */
+    /* --bucket-mb auto: what was chosen (buckets 0: nothing), and as the option's text. */
+    struct ss_bucket_choice buckets;
+    char bucket_mb[32];
 };
 
 /* Build everything; training 0 leaves out the training set and gradients. After an error the
@@ -39,6 +43,22 @@ void ss_session_close(struct ss_session *s);
 /* Evaluate the test set: every sample once, over all ranks, without augmentation. metrics: the sums
  * over all ranks. Collective. */
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics);
+
+/* Graph, plan, executor and weights by these options, and rid of them. After the runtime was
+ * started. Rank 0 alone has the weights then. */
+enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *options,
+                               int training, struct ss_report report);
+void ss_session_unbind(struct ss_session *s);
+
+/* Layouts agree, the collective adds correctly at every size used, and all start from one state.
+ * Collective. */
+enum ss_status ss_session_check_collectives(struct ss_session *s);
+
+/* session_buckets.c: --bucket-mb auto: measure a few steps that change nothing, choose, print what
+ * and why, and set the options to it. Collective. */
+enum ss_status ss_session_choose_buckets(struct ss_session *s, int training);
+struct ss_journal;
+void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal);
 
 /* session_data.c: open what --data-dir names and, with --cache, its packs, which are built where
  * they are missing; check that all ranks have the same data and the same kind of device.

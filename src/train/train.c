@@ -355,6 +355,7 @@ static enum ss_status run(struct loop *l)
                            (uint64_t)l->options->seed));
     SS_TRY(ss_session_open_trace(s));
     print_start(l);
+    ss_session_log_buckets(s, &l->journal);
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_log(&s->ranks[r], &l->journal);
     catch_signals(&s->runtime.run);

@@ -1,0 +1,329 @@
+#include "graph/bucket_choose.h"
+#include "core/log.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB 1048576.0
+#define NEVER DBL_MAX
+#define NEAR 1.005 /* as good */
+
+/* Steps played; the last one is taken. */
+enum { STEPS = 8 };
+
+/* ---- a step, played through ------------------------------------------------------------------ */
+
+struct bucket {
+    double bytes;
+    int blocks, left; /* blocks in it; without gradients yet in this step */
+    double ready_s;   /* all gradients there; NEVER: not yet */
+    double summed_s;  /* NEVER: not yet */
+    int sent, updated;
+};
+
+struct play {
+    const struct ss_bucket_costs *costs;
+    const int *bucket, *order; /* order NULL: chosen as it goes */
+    int *used;                 /* the order of this step */
+    int n, sent;               /* buckets; sums begun in this step */
+    double now, link_s;        /* of the worker; when the link is free */
+    struct bucket *k;
+};
+
+static double sum_s(const struct play *p, int k)
+{
+    return p->costs->sum_s + p->k[k].bytes * p->costs->sum_s_per_byte;
+}
+
+/* Which sum comes next; -1: none can be told yet. With a free choice: at the time at which the link
+ * is free and something is ready, the bucket that the next forward pass needs first. */
+static int next_sum(const struct play *p)
+{
+    if (p->sent == p->n)
+        return -1;
+    if (p->order)
+        return p->k[p->order[p->sent]].ready_s < NEVER ? p->order[p->sent] : -1;
+    double first = NEVER;
+    for (int k = 0; k < p->n; k++)
+        if (!p->k[k].sent && p->k[k].ready_s < first)
+            first = p->k[k].ready_s;
+    double at = first > p->link_s ? first : p->link_s;
+    /* What gets ready until then may be needed more, and is not known before the worker is there.
+     */
+    if (first == NEVER || at > p->now)
+        return -1;
+    for (int k = p->n - 1; k >= 0; k--)
+        if (!p->k[k].sent && p->k[k].ready_s <= at)
+            return k;
+    return -1;
+}
+
+static void send_ready(struct play *p)
+{
+    for (int k; (k = next_sum(p)) >= 0;) {
+        double begin = p->k[k].ready_s > p->link_s ? p->k[k].ready_s : p->link_s;
+        p->link_s = begin + sum_s(p, k);
+        p->k[k].summed_s = p->link_s;
+        p->k[k].sent = 1;
+        p->used[p->sent++] = k;
+    }
+}
+
+/* When a bucket may be updated. */
+static double update_from(const struct play *p, int k)
+{
+    if (!p->costs->updates_last)
+        return p->k[k].summed_s;
+    return p->sent == p->n ? p->link_s : NEVER;
+}
+
+/* The bucket to be updated now, that of the first blocks first; -1: none. */
+static int next_update(const struct play *p)
+{
+    for (int k = p->n - 1; k >= 0; k--)
+        if (!p->k[k].updated && update_from(p, k) <= p->now)
+            return k;
+    return -1;
+}
+
+static void update(struct play *p, int k)
+{
+    p->now += p->k[k].bytes * p->costs->update_s_per_byte;
+    p->k[k].updated = 1;
+    send_ready(p);
+}
+
+/* Nothing to do: until the next update can begin, or the link can take the next sum. */
+static void wait_for_sum(struct play *p)
+{
+    double next = NEVER;
+    for (int k = 0; k < p->n; k++) {
+        double from = update_from(p, k);
+        if (!p->k[k].updated && from < next)
+            next = from;
+    }
+    if (p->sent < p->n && p->link_s > p->now && p->link_s < next)
+        next = p->link_s;
+    p->now = next;
+    send_ready(p);
+}
+
+static void forward(struct play *p)
+{
+    for (int i = 0; i < p->costs->nblocks; i++) {
+        int own = p->bucket[i];
+        for (int k;;) {
+            if ((k = next_update(p)) >= 0)
+                update(p, k);
+            else if (own >= 0 && !p->k[own].updated)
+                wait_for_sum(p);
+            else
+                break;
+        }
+        p->now += p->costs->forward_s[i];
+        send_ready(p);
+    }
+    for (int k; p->n && (k = next_update(p)) >= 0;)
+        update(p, k);
+}
+
+static void backward(struct play *p)
+{
+    p->sent = 0;
+    for (int k = 0; k < p->n; k++) {
+        p->k[k].left = p->k[k].blocks;
+        p->k[k].ready_s = p->k[k].summed_s = NEVER;
+        p->k[k].sent = p->k[k].updated = 0;
+    }
+    for (int i = p->costs->nblocks - 1; i >= 0; i--) {
+        int k = p->bucket[i];
+        p->now += p->costs->backward_s[i];
+        if (k >= 0 && --p->k[k].left == 0 && !p->costs->no_overlap)
+            p->k[k].ready_s = p->now;
+        send_ready(p);
+    }
+    for (int k = 0; p->costs->no_overlap && k < p->n; k++)
+        p->k[k].ready_s = p->now;
+    send_ready(p);
+}
+
+enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, const int *bucket, int n,
+                              const int *order, int *used, double *step_s)
+{
+    struct play p = {.costs = costs, .bucket = bucket, .order = order, .n = n, .sent = n};
+    double begin = 0;
+    p.k = calloc((size_t)n + 1, sizeof *p.k);
+    p.used = calloc((size_t)n + 1, sizeof *p.used);
+    if (!p.k || !p.used) {
+        free(p.k);
+        free(p.used);
+        return ss_fail_memory("a choice of buckets", (size_t)n * sizeof *p.k);
+    }
+    for (int i = 0; i < costs->nblocks; i++)
+        if (bucket[i] >= 0) {
+            p.k[bucket[i]].bytes += (double)costs->bytes[i];
+            p.k[bucket[i]].blocks++;
+        }
+    for (int k = 0; k < n; k++)
+        p.k[k].updated = p.k[k].sent = 1;
+    for (int step = 0; step < STEPS; step++) {
+        begin = p.now;
+        forward(&p);
+        /* All buckets were updated: each block that has parameters waited for its own. */
+        backward(&p);
+    }
+    /* From the end of one backward pass to the next. */
+    *step_s = p.now - begin;
+    if (used)
+        memcpy(used, p.used, (size_t)n * sizeof *used);
+    free(p.k);
+    free(p.used);
+    return SS_OK;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+struct search {
+    const struct ss_bucket_costs *costs;
+    int *bucket, *order;
+    double compute_s, least_s;
+    struct ss_bucket_choice *best; /* NULL: only least_s is looked for */
+};
+
+/* Caps in round numbers: what is printed is what was played. */
+static double rounded(double mb)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.3g", mb);
+    return atof(text);
+}
+
+static int write_order(char *text, const int *order, int n)
+{
+    size_t at = 0;
+    for (int k = 0; k < n; k++) {
+        int more = snprintf(text + at, SS_BUCKET_ORDER_TEXT - at, k ? ",%d" : "%d", order[k]);
+        at += (size_t)more;
+        if (at >= SS_BUCKET_ORDER_TEXT)
+            return 0;
+    }
+    return 1;
+}
+
+/* Among choices that are as good: the plain order, then few buckets, then the shortest. */
+static int simpler(const struct ss_bucket_choice *a, const struct ss_bucket_choice *b)
+{
+    if (!*a->order != !*b->order)
+        return !*a->order;
+    return a->buckets != b->buckets ? a->buckets < b->buckets : a->step_s < b->step_s;
+}
+
+/* Play one choice; free_order: with the sums in the order that a free choice comes to. */
+static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, int free_order,
+                           struct ss_bucket_choice *out)
+{
+    const struct ss_bucket_costs *c = s->costs;
+    int n = ss_bucket_partition(c->bytes, c->nblocks, caps, s->bucket), plain = 1;
+    out->caps = *caps;
+    out->order[0] = '\0';
+    out->buckets = n;
+    if (free_order) {
+        SS_TRY(ss_bucket_play(c, s->bucket, n, NULL, s->order, &out->step_s));
+        for (int k = 0; k < n; k++)
+            plain &= s->order[k] == k;
+        if (!plain && !write_order(out->order, s->order, n)) {
+            plain = 1;
+            out->order[0] = '\0';
+        }
+    }
+    for (int k = 0; plain && k < n; k++)
+        s->order[k] = k;
+    /* Fixed, it may be slower than when it was chosen as it went. */
+    SS_TRY(ss_bucket_play(c, s->bucket, n, s->order, NULL, &out->step_s));
+    out->exposed_s = out->step_s > s->compute_s ? out->step_s - s->compute_s : 0;
+    return SS_OK;
+}
+
+static enum ss_status open_search(struct search *s, const struct ss_bucket_costs *costs)
+{
+    size_t blocks = (size_t)costs->nblocks + 1;
+    s->costs = costs;
+    s->bucket = malloc(blocks * sizeof *s->bucket);
+    s->order = malloc(blocks * sizeof *s->order);
+    if (!s->bucket || !s->order)
+        return ss_fail_memory("a choice of buckets", blocks * sizeof *s->bucket);
+    for (int i = 0; i < costs->nblocks; i++)
+        s->compute_s += costs->forward_s[i] + costs->backward_s[i] +
+                        (double)costs->bytes[i] * costs->update_s_per_byte;
+    return SS_OK;
+}
+
+static void close_search(struct search *s)
+{
+    free(s->bucket);
+    free(s->order);
+}
+
+/* In the plain order, and in the one that a free choice comes to. */
+static enum ss_status try_caps(struct search *s, const struct ss_bucket_caps *caps)
+{
+    for (int free_order = 0; free_order < 2; free_order++) {
+        struct ss_bucket_choice now;
+        SS_TRY(rate(s, caps, free_order, &now));
+        if (!s->best && now.step_s < s->least_s)
+            s->least_s = now.step_s;
+        if (s->best && now.step_s <= NEAR * s->least_s &&
+            (!s->best->buckets || simpler(&now, s->best)))
+            *s->best = now;
+    }
+    return SS_OK;
+}
+
+static enum ss_status search_all(struct search *s)
+{
+    static const double parts[] = {1, 1.5, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64};
+    static const double firsts[] = {1, 0.5, 0.25, 0.1}; /* of the others' cap */
+    static const double lasts[] = {0, 1. / 256, 1. / 64, 1. / 32, 1. / 16, 1. / 8, 1. / 4};
+    enum { PARTS = sizeof parts / sizeof *parts, FIXED = 4 };
+    static const double fixed[FIXED] = {1, 5, 25, 100};
+    double total = 0;
+    for (int i = 0; i < s->costs->nblocks; i++)
+        total += (double)s->costs->bytes[i] / MIB;
+    for (int p = 0; p < PARTS + FIXED; p++)
+        for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++)
+            for (size_t l = 0; l < sizeof lasts / sizeof *lasts; l++) {
+                double mb = p < PARTS ? 1.01 * total / parts[p] : fixed[p - PARTS];
+                if (mb > 1.01 * total && p > 0)
+                    continue; /* one bucket: has been rated */
+                SS_TRY(try_caps(s, &(struct ss_bucket_caps){rounded(mb), rounded(mb * firsts[f]),
+                                                            rounded(total * lasts[l])}));
+            }
+    return SS_OK;
+}
+
+enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_bucket_choice *out)
+{
+    struct search s = {.least_s = NEVER};
+    *out = (struct ss_bucket_choice){.buckets = 0};
+    enum ss_status status = open_search(&s, costs);
+    if (status == SS_OK)
+        status = search_all(&s);
+    s.best = out;
+    if (status == SS_OK)
+        status = search_all(&s);
+    close_search(&s);
+    return status;
+}
+
+enum ss_status ss_bucket_rate(const struct ss_bucket_costs *costs,
+                              const struct ss_bucket_caps *caps, struct ss_bucket_choice *out)
+{
+    struct search s = {.costs = costs};
+    enum ss_status status = open_search(&s, costs);
+    if (status == SS_OK)
+        status = rate(&s, caps, 0, out);
+    close_search(&s);
+    return status;
+}

@@ -1,0 +1,393 @@
+/* session_buckets.c: bucket sizes by measurement (contract in session.h).
+ *
+ * A few steps with --no-overlap and small buckets show what each block's passes take undisturbed,
+ * and what sums of several sizes take when all ranks are there; graph/bucket_choose.h finds the
+ * best from that. Times are those of a trace, so they mean the same on CPUs and GPUs. Then all is
+ * built again: training begins from the state and the step number that it would have had. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "codelets/lane_trace.h"
+#include "core/log.h"
+#include "trace/read.h"
+#include "trace/record.h"
+#include "train/journal.h"
+#include "train/session.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WARM = 2, MEASURED = 6 }; /* steps */
+#define MIB 1048576.0
+
+/* What one rank has measured, as it travels. */
+struct measures {
+    int nblocks, nbuckets;
+    size_t count; /* of values */
+    double *value;
+};
+static double *forward_of(const struct measures *m)
+{
+    return m->value;
+}
+static double *backward_of(const struct measures *m)
+{
+    return m->value + m->nblocks;
+}
+/* Seconds of each bucket's update, and of its sum in each step. */
+static double *updates_of(const struct measures *m)
+{
+    return m->value + 2 * m->nblocks;
+}
+static double *sums_of(const struct measures *m, int step)
+{
+    return m->value + 2 * m->nblocks + (step + 1) * m->nbuckets;
+}
+
+/* ---- one rank measures ----------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *value, int n)
+{
+    qsort(value, (size_t)n, sizeof *value, by_value);
+    return n % 2 ? value[n / 2] : 0.5 * (value[n / 2 - 1] + value[n / 2]);
+}
+
+static enum ss_status open_trace(struct ss_session *s, char *dir, size_t bytes)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(dir, bytes, "%s/starstep-buckets-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(dir)) {
+        enum ss_status status =
+            ss_fail(SS_ERR_IO, "%s: cannot make a folder: %s; set TMPDIR", dir, strerror(errno));
+        dir[0] = '\0';
+        return status;
+    }
+    struct ss_trace_options options = {.dir = dir,
+                                       .rank = ss_comm_rank(s->comm),
+                                       .ranks = ss_comm_size(s->comm),
+                                       .slots = (int)s->options->slots,
+                                       .first = WARM + 1,
+                                       .last = WARM + MEASURED,
+                                       .model = s->options->model,
+                                       .backend = ss_comm_backend(s->comm),
+                                       .gpu = s->device.gpu,
+                                       .plan = s->plan};
+    SS_TRY(ss_trace_open(&options, &s->runtime.run.trace));
+#ifdef HAVE_CUDA
+    if (s->runtime.lanes)
+        return ss_lane_trace_open(s->runtime.lanes, s->runtime.run.trace,
+                                  (size_t)s->plan->train.count, (int)s->options->slots);
+#endif
+    return SS_OK;
+}
+
+static void remove_trace(const struct ss_session *s, const char *dir)
+{
+    char path[PATH_MAX], name[64];
+    snprintf(name, sizeof name, "rank-%04d.jsonl", ss_comm_rank(s->comm));
+    if (!*dir || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return;
+    unlink(path);
+    rmdir(dir);
+}
+
+/* Steps on the first images, which leave the weights as they are. */
+static enum ss_status run_steps(struct ss_session *s)
+{
+    for (int i = 0; i < s->batch; i++)
+        s->sample[i] = (uint32_t)i;
+    for (uint64_t step = 1; step <= WARM + MEASURED; step++) {
+        struct ss_exec_step next = {.step = step,
+                                    .dataset = s->train,
+                                    .augment = !s->options->no_augment,
+                                    .sample = s->sample};
+        SS_TRY(ss_exec_submit_train(s->exec, &next));
+        SS_TRY(ss_exec_wait(s->exec));
+    }
+    return SS_OK;
+}
+
+/* A task's time in one of the measured steps, wherever it belongs. */
+static void take_time(const struct measures *m, const struct ss_trace_task *t, int64_t step,
+                      double seconds, double *per_step)
+{
+    int at = (int)(step - WARM - 1);
+    if (at < 0 || at >= MEASURED)
+        return;
+    if (t->kind == SS_TASK_ALLREDUCE && t->bucket >= 0 && t->bucket < m->nbuckets)
+        sums_of(m, at)[t->bucket] = seconds;
+    int i = t->kind == SS_TASK_FORWARD    ? t->block
+            : t->kind == SS_TASK_BACKWARD ? m->nblocks + t->block
+            : t->kind == SS_TASK_UPDATE   ? 2 * m->nblocks + t->bucket
+                                          : -1;
+    if (i >= 0)
+        per_step[i * MEASURED + at] = seconds;
+}
+
+static enum ss_status read_times(struct ss_session *s, const char *dir, struct measures *m)
+{
+    struct ss_trace_rank *r;
+    int places = 2 * m->nblocks + m->nbuckets;
+    double *per_step = calloc((size_t)places * MEASURED, sizeof *per_step);
+    if (!per_step)
+        return ss_fail_memory("times of blocks", (size_t)places * MEASURED * sizeof *per_step);
+    enum ss_status status = ss_trace_read(dir, ss_comm_rank(s->comm), &r);
+    if (status != SS_OK) {
+        free(per_step);
+        return status;
+    }
+    for (size_t i = 0; !s->device.gpu && i < r->run.count; i++) {
+        const struct ss_trace_run *x = &r->run.at[i];
+        take_time(m, &r->task.at[x->task], x->step, 1e-9 * (double)(x->end - x->begin), per_step);
+    }
+    for (size_t i = 0; s->device.gpu && i < r->gpu.count; i++) {
+        const struct ss_trace_gpu *x = &r->gpu.at[i];
+        take_time(m, &r->task.at[x->task], x->step, 1e-9 * (double)(x->end - x->begin), per_step);
+    }
+    for (int i = 0; i < places; i++)
+        m->value[i] = median(per_step + i * MEASURED, MEASURED);
+    free(per_step);
+    ss_trace_free(r);
+    return SS_OK;
+}
+
+static enum ss_status alloc_measures(const struct ss_session *s, struct measures *m)
+{
+    *m = (struct measures){.nblocks = s->plan->nblocks, .nbuckets = s->plan->nbuckets};
+    m->count = (size_t)(2 * m->nblocks + (1 + MEASURED) * m->nbuckets);
+    m->value = calloc(m->count, sizeof *m->value);
+    return m->value ? SS_OK : ss_fail_memory("times of blocks", m->count * sizeof *m->value);
+}
+
+/* A failure in the steps is this rank's alone, and ends the run; the others' are told to all. */
+static enum ss_status measure(struct ss_session *s, struct measures *m)
+{
+    char dir[PATH_MAX] = "";
+    enum ss_status status = alloc_measures(s, m);
+    if (status == SS_OK)
+        status = open_trace(s, dir, sizeof dir);
+    status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
+    if (status == SS_OK)
+        status = run_steps(s);
+    enum ss_status closed = ss_session_close_trace(s);
+    if (status == SS_OK) {
+        status = closed == SS_OK ? read_times(s, dir, m) : closed;
+        status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
+    }
+    remove_trace(s, dir);
+    return status;
+}
+
+/* ---- rank 0 chooses -------------------------------------------------------------------------- */
+
+/* What holds for all ranks: of passes the slowest rank's time; of a sum that of the rank that came
+ * last, and so waited for nobody. */
+static void combine(const struct measures *all, int ranks, struct measures *m)
+{
+    for (int r = 0; r < ranks; r++) {
+        const double *v = all->value + (size_t)r * m->count;
+        for (int i = 0; i < 2 * m->nblocks + m->nbuckets; i++)
+            if (v[i] > m->value[i])
+                m->value[i] = v[i];
+        for (size_t i = (size_t)(2 * m->nblocks + m->nbuckets); i < m->count; i++)
+            if (v[i] < m->value[i])
+                m->value[i] = v[i];
+    }
+}
+
+/* t = a + b x by least squares of the relative deviation, neither below 0. */
+static void fit_line(const double *x, const double *t, int n, double *a, double *b)
+{
+    double s0 = 0, s1 = 0, s2 = 0, r0 = 0, r1 = 0;
+    for (int i = 0; i < n; i++) {
+        double w = t[i] > 0 ? 1 / t[i] : 0;
+        s0 += w * w;
+        s1 += w * w * x[i];
+        s2 += w * w * x[i] * x[i];
+        r0 += w;
+        r1 += w * x[i];
+    }
+    double det = s0 * s2 - s1 * s1;
+    *a = det > 1e-9 * s0 * s2 ? (r0 * s2 - r1 * s1) / det : 0;
+    *b = det > 1e-9 * s0 * s2 ? (r1 * s0 - r0 * s1) / det : s2 > 0 ? r1 / s2 : 0;
+    if (*a < 0) {
+        *a = 0;
+        *b = s2 > 0 ? r1 / s2 : 0;
+    }
+    if (*b < 0) {
+        *b = 0;
+        *a = s0 > 0 ? r0 / s0 : 0;
+    }
+}
+
+static enum ss_status choose(struct ss_session *s, const struct measures *m)
+{
+    const struct ss_plan *p = s->plan;
+    struct ss_bucket_costs costs = {.nblocks = m->nblocks,
+                                    .forward_s = forward_of(m),
+                                    .backward_s = backward_of(m),
+                                    .updates_last = p->options.loss_scaling,
+                                    .no_overlap = s->options->no_overlap};
+    size_t *bytes = calloc((size_t)m->nblocks, sizeof *bytes);
+    double *x = calloc(2 * (size_t)m->nbuckets, sizeof *x), *t = x + m->nbuckets;
+    if (!bytes || !x) {
+        free(bytes);
+        free(x);
+        return ss_fail_memory("a choice of buckets", (size_t)m->nblocks * sizeof *bytes);
+    }
+    size_t total = 0;
+    double updates = 0, compute = 0;
+    for (int i = 0; i < m->nblocks; i++) {
+        total += bytes[i] = ss_plan_block_bytes(p, i);
+        compute += costs.forward_s[i] + costs.backward_s[i];
+    }
+    for (int k = 0; k < m->nbuckets; k++) {
+        double each[MEASURED];
+        for (int i = 0; i < MEASURED; i++)
+            each[i] = sums_of(m, i)[k];
+        x[k] = (double)p->bucket[k].bytes;
+        t[k] = median(each, MEASURED);
+        updates += updates_of(m)[k];
+    }
+    costs.bytes = bytes;
+    costs.update_s_per_byte = updates / (double)total;
+    fit_line(x, t, m->nbuckets, &costs.sum_s, &costs.sum_s_per_byte);
+    printf("Buckets: a step computes for %.2f ms; a sum takes %.3f ms + %.3f ms per MiB\n",
+           1e3 * (compute + updates), 1e3 * costs.sum_s, 1e3 * MIB * costs.sum_s_per_byte);
+    struct ss_bucket_caps plain = ss_bucket_default_caps(total, 0, 0, 0), one = {1e6, 1e6, 0};
+    struct ss_bucket_choice by_default = {0}, whole = {0};
+    enum ss_status status = ss_bucket_choose(&costs, &s->buckets);
+    if (status == SS_OK)
+        status = ss_bucket_rate(&costs, &plain, &by_default);
+    if (status == SS_OK)
+        status = ss_bucket_rate(&costs, &one, &whole);
+    if (status == SS_OK)
+        printf("Buckets: %d, for a step of %.2f ms, %.2f ms of it exposed; the default would take "
+               "%.2f ms, one bucket %.2f ms\n",
+               s->buckets.buckets, 1e3 * s->buckets.step_s, 1e3 * s->buckets.exposed_s,
+               1e3 * by_default.step_s, 1e3 * whole.step_s);
+    free(bytes);
+    free(x);
+    return status;
+}
+
+/* On rank 0, from everybody's times. */
+static enum ss_status choose_for_all(struct ss_session *s, const struct measures *m)
+{
+    int ranks = ss_comm_size(s->comm), first = ss_comm_rank(s->comm) == 0;
+    struct measures all = {.value = NULL};
+    size_t bytes = m->count * sizeof *m->value;
+    enum ss_status status = SS_OK;
+    if (first && !(all.value = malloc((size_t)ranks * bytes)))
+        status = ss_fail_memory("times of all ranks", (size_t)ranks * bytes);
+    status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
+    if (status == SS_OK)
+        status = ss_comm_gather(s->comm, m->value, bytes, all.value, "times of blocks");
+    if (status == SS_OK && first) {
+        struct measures joint = *m;
+        combine(&all, ranks, &joint);
+        status = choose(s, &joint);
+    }
+    free(all.value);
+    SS_TRY(ss_session_agree(s, status, "choice of buckets"));
+    return ss_comm_bcast(s->comm, &s->buckets, sizeof s->buckets, 0, "choice of buckets");
+}
+
+/* The options that give this choice again. */
+static void set_options(struct ss_session *s)
+{
+    struct ss_train_options *o = s->options;
+    const struct ss_bucket_choice *c = &s->buckets;
+    snprintf(s->bucket_mb, sizeof s->bucket_mb, "%.6g", c->caps.mb);
+    o->bucket_mb = s->bucket_mb;
+    o->first_bucket_mb = c->caps.first_mb;
+    o->last_bucket_mb = c->caps.last_mb;
+    o->bucket_order = *c->order ? c->order : NULL;
+    if (ss_comm_rank(s->comm) != 0)
+        return;
+    printf("Buckets: the same again with --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
+           "%.6g%s%s\n",
+           s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb,
+           o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
+    fflush(stdout);
+}
+
+static void no_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+{
+    (void)arg;
+    (void)step;
+    (void)lr;
+    (void)m;
+}
+
+/* Caps for the trial: half of the gradients in one bucket, the others small: sums of many sizes. */
+static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *trial)
+{
+    const struct ss_dataset *d = s->test;
+    struct ss_model_options images = {
+        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+    struct ss_graph *graph;
+    struct ss_plan *plan;
+    double mb = 0;
+    trial->bucket_mb = NULL;
+    SS_TRY(ss_train_make_plan(trial, &s->device, &images, s->batch, 0, &graph, &plan));
+    for (int i = 0; i < plan->nblocks; i++)
+        mb += (double)ss_plan_block_bytes(plan, i) / MIB;
+    ss_plan_destroy(plan);
+    ss_graph_destroy(graph);
+    snprintf(s->bucket_mb, sizeof s->bucket_mb, "%.6g", mb / 24);
+    trial->bucket_mb = s->bucket_mb;
+    trial->first_bucket_mb = mb / 2;
+    trial->no_overlap = 1;
+    trial->init = NULL;
+    return SS_OK;
+}
+
+enum ss_status ss_session_choose_buckets(struct ss_session *s, int training)
+{
+    struct ss_train_options trial = *s->options;
+    struct ss_report report = {no_report, NULL};
+    struct measures m = {.value = NULL};
+    s->options->bucket_mb = NULL;
+    if (!training)
+        return SS_OK;
+    if (ss_comm_size(s->comm) == 1) {
+        printf("Buckets: one rank sums nothing; nothing to choose\n");
+        return SS_OK;
+    }
+    enum ss_status status = set_trial(s, &trial);
+    if (status == SS_OK)
+        status = ss_session_bind(s, &trial, 1, report);
+    status = ss_session_agree(s, status, "start-up");
+    if (status == SS_OK)
+        status = ss_session_check_collectives(s);
+    if (status == SS_OK)
+        status = measure(s, &m);
+    if (status == SS_OK)
+        status = choose_for_all(s, &m);
+    free(m.value);
+    SS_TRY(status);
+    ss_session_unbind(s);
+    set_options(s);
+    return SS_OK;
+}
+
+void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal)
+{
+    const struct ss_bucket_choice *c = &s->buckets;
+    if (c->buckets)
+        ss_journal_event(journal, "buckets", "bucket_mb", 's', s->bucket_mb, "first_bucket_mb", 'f',
+                         c->caps.first_mb, "last_bucket_mb", 'f', c->caps.last_mb, "bucket_order",
+                         's', c->order, "step_ms", 'f', 1e3 * c->step_s, "exposed_ms", 'f',
+                         1e3 * c->exposed_s, NULL);
+}
