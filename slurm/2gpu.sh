@@ -1,0 +1,8 @@
+#!/bin/bash
+# One node, 2 GPUs, a rank on each.
+# Submit it with: slurm/2gpu.sh [--sbatch=OPTION]... [OPTION of starstep train]...
+#SBATCH --job-name=2gpu --nodes=1 --ntasks-per-node=2 --gpus-per-node=2
+#SBATCH --signal=B:USR1@300 --requeue --open-mode=append
+slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
+[ -e "$slurm_dir/job.sh" ] || slurm_dir=$SLURM_SUBMIT_DIR/slurm # after a bare sbatch
+. "$slurm_dir/job.sh"

@@ -1,0 +1,30 @@
+#!/bin/bash
+# rank.sh RUN SECONDS COUNT PROGRAM... ARGUMENT...: becomes the program with its arguments, one rank. The
+# program is COUNT words. The first rank of each node first writes down what the node is, and starts the
+# monitor, which ends with the ranks.
+run=$1 seconds=$2 count=$3
+shift 3
+# Under mpiexec Slurm's numbers are those of Open MPI's daemon.
+local_rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+node=${SLURMD_NODENAME:-$(hostname -s)}
+
+topology() {
+    date '+%F %T %z'
+    uname -srm
+    lscpu | grep -E '^(Model name|CPU\(s\)|NUMA|Thread|Core|Socket)'
+    grep Cpus_allowed_list /proc/self/status
+    if command -v lstopo-no-graphics; then lstopo-no-graphics --of console; fi
+    if command -v nvidia-smi; then
+        nvidia-smi --query-gpu=index,name,pci.bus_id,memory.total,driver_version --format=csv
+        nvidia-smi topo -m
+    fi
+}
+
+if [ "$local_rank" = 0 ]; then
+    topology >"$run/topology/$node.txt" 2>&1
+    # All ranks of the node descend from this shell's parent, Slurm's or Open MPI's daemon. The monitor is no
+    # child of the rank's, and holds none of the pipes whose end the launcher waits for.
+    ("${@:1:count}" monitor --out "$run/monitor" --interval "$seconds" --pid "$PPID" \
+        </dev/null >"$run/monitor/$node.log" 2>&1 &)
+fi
+exec "$@"
