@@ -21,6 +21,7 @@ static const struct {
     {"info", ss_cmd_info, "what this build has, which cores get which work"},
     {"launch", ss_cmd_launch, "start ranks of train, eval or info on this node"},
     {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
+    {"monitor", ss_cmd_monitor, "sample memory, utilisation and power during a job"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
 };
 

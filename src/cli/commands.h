@@ -11,6 +11,7 @@ int ss_cmd_plan(int argc, char **argv);
 int ss_cmd_info(int argc, char **argv);
 int ss_cmd_launch(int argc, char **argv);
 int ss_cmd_trace(int argc, char **argv);
+int ss_cmd_monitor(int argc, char **argv);
 
 static inline int ss_exit_code(enum ss_status status)
 {

@@ -1,0 +1,18 @@
+/* The monitor of one node: samples on a clock, into CSV files (columns.h) of whole lines. */
+#ifndef SS_MONITOR_MONITOR_H
+#define SS_MONITOR_MONITOR_H
+
+#include <sys/types.h>
+#include "core/status.h"
+
+struct ss_monitor_options {
+    const char *dir;
+    double interval; /* s, > 0 */
+    pid_t pid;       /* 0: the processes of the Slurm job, or of this user */
+};
+
+/* Sample until SIGTERM, SIGINT or SIGHUP, or until the tree of pid has ended. These signals stay
+ * blocked in the calling thread. Errors: as of process.h and lines.h, SS_ERR_LIBRARY. */
+enum ss_status ss_monitor_run(const struct ss_monitor_options *options);
+
+#endif

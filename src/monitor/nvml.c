@@ -1,0 +1,195 @@
+/* Types, values and functions are those of NVIDIA's nvml.h (NVML API reference, 12.2), of which
+ * these few are declared here. */
+#include "monitor/nvml.h"
+#include "core/log.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum nvml_return {
+    NVML_SUCCESS = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_VERSION_MISMATCH = 25,
+};
+
+typedef struct nvml_device *nvml_device;
+
+struct nvml_utilization {
+    unsigned gpu, memory; /* percent */
+};
+
+struct nvml_memory { /* bytes; used contains what the driver reserves */
+    unsigned long long total, free, used;
+};
+
+struct nvml_memory_v2 { /* used is without it, as nvidia-smi shows it */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct ss_nvml {
+    void *library;
+    int count;
+    nvml_device *device; /* NULL: not got yet */
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error_string)(int code);
+    int (*get_count)(unsigned *count);
+    int (*get_device)(unsigned index, nvml_device *device);
+    int (*get_name)(nvml_device device, char *name, unsigned room);
+    int (*get_memory)(nvml_device device, struct nvml_memory *memory);
+    int (*get_memory_v2)(nvml_device device, struct nvml_memory_v2 *memory); /* may be NULL */
+    int (*get_utilization)(nvml_device device, struct nvml_utilization *use);
+    int (*get_power)(nvml_device device, unsigned *milliwatt);
+};
+
+/* The first function that the library lacks, or NULL. */
+static const char *find_functions(struct ss_nvml *n)
+{
+    const struct {
+        const char *name;
+        void *to; /* pointers to functions and to data are of one kind where there is dlsym */
+    } functions[] = {
+        {"nvmlInit_v2", &n->init},
+        {"nvmlShutdown", &n->shutdown},
+        {"nvmlErrorString", &n->error_string},
+        {"nvmlDeviceGetCount_v2", &n->get_count},
+        {"nvmlDeviceGetHandleByIndex_v2", &n->get_device},
+        {"nvmlDeviceGetName", &n->get_name},
+        {"nvmlDeviceGetMemoryInfo", &n->get_memory},
+        {"nvmlDeviceGetUtilizationRates", &n->get_utilization},
+        {"nvmlDeviceGetPowerUsage", &n->get_power},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *found = dlsym(n->library, functions[i].name);
+        if (!found)
+            return functions[i].name;
+        memcpy(functions[i].to, &found, sizeof found);
+    }
+    void *newer = dlsym(n->library, "nvmlDeviceGetMemoryInfo_v2"); /* drivers from 510 on */
+    memcpy(&n->get_memory_v2, &newer, sizeof newer);
+    return NULL;
+}
+
+/* Fills `why` and returns 0, or returns 1. */
+static int load(struct ss_nvml *n, char *why, size_t room)
+{
+    const char *file = getenv("STARSTEP_NVML"), *lacks;
+    unsigned count;
+    if (!file || !*file)
+        file = "libnvidia-ml.so.1";
+    n->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!n->library) {
+        snprintf(why, room, "%s", dlerror());
+        return 0;
+    }
+    if ((lacks = find_functions(n))) {
+        snprintf(why, room, "%s has no %s", file, lacks);
+        return 0;
+    }
+    int code = n->init();
+    if (code != NVML_SUCCESS) {
+        n->shutdown = NULL;
+        snprintf(why, room, "nvmlInit: %s", n->error_string(code));
+        return 0;
+    }
+    code = n->get_count(&count);
+    if (code != NVML_SUCCESS || !count) {
+        snprintf(why, room, "%s", code ? n->error_string(code) : "NVML sees none");
+        return 0;
+    }
+    n->device = calloc(count, sizeof *n->device);
+    if (!n->device)
+        snprintf(why, room, "out of memory");
+    n->count = n->device ? (int)count : 0;
+    return n->count > 0;
+}
+
+struct ss_nvml *ss_nvml_open(char *why, size_t room)
+{
+    struct ss_nvml *n = calloc(1, sizeof *n);
+    if (!n) {
+        snprintf(why, room, "out of memory");
+        return NULL;
+    }
+    if (load(n, why, room))
+        return n;
+    ss_nvml_close(n);
+    return NULL;
+}
+
+void ss_nvml_close(struct ss_nvml *n)
+{
+    if (!n)
+        return;
+    if (n->shutdown)
+        n->shutdown();
+    if (n->library)
+        dlclose(n->library);
+    free(n->device);
+    free(n);
+}
+
+int ss_nvml_count(const struct ss_nvml *n)
+{
+    return n->count;
+}
+
+/* 1: there is a value. 0: there is none, and if that is because the GPU failed, out says so. */
+static int worked(const struct ss_nvml *n, int code, struct ss_gpu_sample *out)
+{
+    if (code == NVML_SUCCESS)
+        return 1;
+    if (code != NVML_NOT_SUPPORTED && code != NVML_NO_PERMISSION && code != NVML_FUNCTION_NOT_FOUND)
+        snprintf(out->failed, sizeof out->failed, "%s", n->error_string(code));
+    return 0;
+}
+
+static void sample_memory(struct ss_nvml *n, nvml_device device, struct ss_gpu_sample *out)
+{
+    const double mib = 1048576;
+    struct nvml_memory_v2 newer = {.version = sizeof newer | 2u << 24};
+    struct nvml_memory older;
+    if (n->get_memory_v2) {
+        int code = n->get_memory_v2(device, &newer);
+        if (code != NVML_FUNCTION_NOT_FOUND && code != NVML_VERSION_MISMATCH) {
+            if (worked(n, code, out)) {
+                out->memory_total = (double)newer.total / mib;
+                out->memory_used = (double)newer.used / mib;
+            }
+            return;
+        }
+        n->get_memory_v2 = NULL;
+    }
+    if (worked(n, n->get_memory(device, &older), out)) {
+        out->memory_total = (double)older.total / mib;
+        out->memory_used = (double)older.used / mib;
+    }
+}
+
+void ss_nvml_sample(struct ss_nvml *n, int index, struct ss_gpu_sample *out)
+{
+    struct nvml_utilization use;
+    unsigned milliwatt;
+    *out = (struct ss_gpu_sample){
+        .memory_total = NAN, .memory_used = NAN, .busy = NAN, .memory_busy = NAN, .power = NAN};
+    nvml_device *device = &n->device[index];
+    if (!*device && !worked(n, n->get_device((unsigned)index, device), out)) {
+        *device = NULL;
+        return;
+    }
+    if (!worked(n, n->get_name(*device, out->name, sizeof out->name), out))
+        out->name[0] = '\0';
+    sample_memory(n, *device, out);
+    if (worked(n, n->get_utilization(*device, &use), out)) {
+        out->busy = use.gpu;
+        out->memory_busy = use.memory;
+    }
+    if (worked(n, n->get_power(*device, &milliwatt), out))
+        out->power = milliwatt / 1e3;
+}
