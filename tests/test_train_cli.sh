@@ -49,7 +49,7 @@ for folder in latest epoch-0001 epoch-0002; do
 done
 check "latest is the last epoch" cmp -s "$work/ck/latest/model.safetensors" "$work/ck/epoch-0002/model.safetensors"
 check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" != "$(cksum <"$work/ck/epoch-0002/model.safetensors")"
-check "nothing else is left" same "$(find "$work/ck" -type f | wc -l)" 3
+check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "4 2"
 val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
 accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
 
@@ -103,7 +103,7 @@ starts "--per-rank-batch-size" "${train[@]}" --batch-size 16 --per-rank-batch-si
 starts "--data-dir=DIR" "$STARSTEP" train --data-dir="$work/data" --width=2,2,2,2 --batch-size=80 --epochs=1 --slots=1 --workers=3 --conv-algo=direct && ok "options written with ="
 
 # signalled NAME THEN: a run that gets this signal, and at once another one as from a launcher and a
-# batch system, ends soon, at a step, with code 1 and a checkpoint.
+# batch system, ends soon, at a step, with code 3 and a checkpoint.
 signalled() {
     rm -f "$work/log"
     "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
@@ -119,9 +119,9 @@ signalled() {
     kill -"$2" $pid 2>/dev/null
     wait_until 20 eval "! alive $pid" || { kill -KILL $pid; fail "SIG$1: no end within 20 s"; return; }
     wait $pid
-    check "SIG$1: exit code 1" same $? 1
+    check "SIG$1: exit code 3" same $? 3
     steps=$(events "$work/log" step step | tail -n 1)
-    check "SIG$1: message" grep -qx "starstep: error: interrupted by a signal after step $steps" "$work/err"
+    check "SIG$1: message" grep -qx "starstep: error: interrupted by a signal after step $steps; --resume auto continues from the checkpoint" "$work/err"
     check "SIG$1: all steps submitted are in the log" same "$(events "$work/log" step step | wc -l)" "$steps"
     check "SIG$1: no evaluation before the end" same "$(events "$work/log" epoch epoch | wc -l)" $(((steps - 1) / 5))
     check "SIG$1: nothing half-written" same "$(find "$work/ck-$1" -name '*tmp*' | wc -l)" 0

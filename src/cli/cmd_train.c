@@ -25,7 +25,8 @@ static int run(int argc, char **argv, int training)
         ss_options_print(stdout, table);
         return 0;
     }
-    return ss_exit_code(training ? ss_train_run(&o) : ss_eval_run(&o));
+    enum ss_status status = training ? ss_train_run(&o) : ss_eval_run(&o);
+    return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
 }
 
 int ss_cmd_train(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* The program's commands. argv[0] is the command's name; each returns the process's exit code:
- * 0 done, 1 failed, 2 wrong usage. Failures have been reported. */
+ * 0 done, 1 failed, 2 wrong usage, 3 a run that a signal ended with a checkpoint to go on from.
+ * Failures have been reported. */
 #ifndef SS_CLI_COMMANDS_H
 #define SS_CLI_COMMANDS_H
 
@@ -12,6 +13,8 @@ int ss_cmd_info(int argc, char **argv);
 int ss_cmd_launch(int argc, char **argv);
 int ss_cmd_trace(int argc, char **argv);
 int ss_cmd_monitor(int argc, char **argv);
+
+enum { SS_EXIT_RESUME = 3 };
 
 static inline int ss_exit_code(enum ss_status status)
 {

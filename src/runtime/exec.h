@@ -60,8 +60,25 @@ enum ss_status ss_exec_eval_metrics(const struct ss_exec *exec, struct ss_metric
 enum ss_status ss_exec_set_param(struct ss_exec *exec, int i, const float *plain);
 enum ss_status ss_exec_get_param(struct ss_exec *exec, int i, float *plain);
 
-/* Rank 0's parameters (or only BatchNorm's running statistics) to all ranks. Collective. */
+/* The momentum of parameter i, likewise; has: 0 for BatchNorm's buffers and of SGD without
+ * momentum. */
+int ss_exec_has_momentum(const struct ss_exec *exec, int i);
+enum ss_status ss_exec_set_momentum(struct ss_exec *exec, int i, const float *plain);
+enum ss_status ss_exec_get_momentum(struct ss_exec *exec, int i, float *plain);
+
+/* State of the dynamic loss scaling, likewise. */
+struct ss_exec_scaler {
+    float scale; /* 0: there is none; then setting does nothing */
+    int steps;   /* since the scale last changed */
+    int skipped; /* steps left out since the start */
+};
+enum ss_status ss_exec_get_scaler(const struct ss_exec *exec, struct ss_exec_scaler *out);
+enum ss_status ss_exec_set_scaler(struct ss_exec *exec, const struct ss_exec_scaler *in);
+
+/* Rank 0's parameters (or only BatchNorm's running statistics, or the momentum) to all ranks.
+ * Collective. */
 enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
+enum ss_status ss_exec_broadcast_momentum(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
 
 struct ss_nccl;

@@ -1,6 +1,7 @@
-/* exec_state.c: what is read from and written to an executor between steps: parameters, metrics of
- * evaluations, and the memory that NCCL is told of. */
+/* exec_state.c: what is read from and written to an executor between steps: parameters and
+ * momentum, the loss scale, metrics of evaluations, and the memory that NCCL is told of. */
 #include "codelets/kernels/elementwise_cuda.h"
+#include "codelets/kernels/scaler_cuda.h"
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/log.h"
@@ -21,8 +22,9 @@ enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *
     return ss_exec_copy(e, out, e->metrics[e->options.slots].r.data, sizeof *out);
 }
 
-/* Where parameter i lives, in its native layout. */
-static float *param_data(const struct ss_exec *e, int i, enum ss_param_role *role)
+/* Where parameter i lives, in its native layout; `home`: the buckets' parameters or momentum. */
+static float *param_data(const struct ss_exec *e, int i, const struct region *home,
+                         enum ss_param_role *role)
 {
     const struct ss_plan_param *p = &e->plan->param[i];
     *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
@@ -30,7 +32,7 @@ static float *param_data(const struct ss_exec *e, int i, enum ss_param_role *rol
         return e->running[p->block].r.data;
     if (*role == SS_PARAM_RUNNING_VAR)
         return (float *)e->running[p->block].r.data + p->elements;
-    return (float *)e->params[p->bucket].r.data + e->op[p->block]->offset[*role];
+    return (float *)home[p->bucket].r.data + e->op[p->block]->offset[*role];
 }
 
 /* Bring the weights that compute up to date with their masters. */
@@ -57,10 +59,10 @@ static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes,
     return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
 }
 
-enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
+static enum ss_status put(struct ss_exec *e, int i, const struct region *home, const float *plain)
 {
     enum ss_param_role role;
-    float *data = param_data(e, i, &role), *native;
+    float *data = param_data(e, i, home, &role), *native;
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
@@ -71,14 +73,13 @@ enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
     if (status == SS_OK)
         status = ss_exec_copy(e, data, native, bytes);
     free(native);
-    SS_TRY(status);
-    return refresh_copy(e, p->bucket);
+    return status;
 }
 
-enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
+static enum ss_status get(struct ss_exec *e, int i, const struct region *home, float *plain)
 {
     enum ss_param_role role;
-    float *data = param_data(e, i, &role), *native;
+    float *data = param_data(e, i, home, &role), *native;
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
@@ -90,6 +91,53 @@ enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
         status = op->cls->weight_export(op, native, plain);
     free(native);
     return status;
+}
+
+enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
+{
+    SS_TRY(put(e, i, e->params, plain));
+    return refresh_copy(e, e->plan->param[i].bucket);
+}
+
+enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
+{
+    return get(e, i, e->params, plain);
+}
+
+int ss_exec_has_momentum(const struct ss_exec *e, int i)
+{
+    return e->options.training && e->options.momentum > 0 && e->plan->param[i].bucket >= 0;
+}
+
+enum ss_status ss_exec_set_momentum(struct ss_exec *e, int i, const float *plain)
+{
+    return put(e, i, e->momentum, plain);
+}
+
+enum ss_status ss_exec_get_momentum(struct ss_exec *e, int i, float *plain)
+{
+    return get(e, i, e->momentum, plain);
+}
+
+enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler *out)
+{
+    struct ss_scaler s = {0};
+    if (e->scaler.r.data)
+        SS_TRY(ss_exec_copy(e, &s, e->scaler.r.data, sizeof s));
+    *out = (struct ss_exec_scaler){.scale = s.scale, .steps = s.tracker, .skipped = s.skipped};
+    return SS_OK;
+}
+
+enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler *in)
+{
+    struct ss_scaler s;
+    if (!e->scaler.r.data || in->scale <= 0)
+        return SS_OK;
+    SS_TRY(ss_exec_copy(e, &s, e->scaler.r.data, sizeof s));
+    s.scale = in->scale;
+    s.tracker = in->steps;
+    s.skipped = in->skipped;
+    return ss_exec_copy(e, e->scaler.r.data, &s, sizeof s);
 }
 
 /* Rank 0's content of a region to all ranks, through host memory. */
@@ -116,6 +164,13 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
         SS_TRY(refresh_copy(e, k));
     }
     return ss_exec_broadcast_running(e);
+}
+
+enum ss_status ss_exec_broadcast_momentum(struct ss_exec *e)
+{
+    for (int k = 0; e->options.momentum > 0 && k < e->plan->nbuckets; k++)
+        SS_TRY(broadcast(e, &e->momentum[k].r, "broadcast of the momentum"));
+    return SS_OK;
 }
 
 enum ss_status ss_exec_broadcast_running(struct ss_exec *e)

@@ -31,7 +31,7 @@ static void add_file(struct facts *f, const char *name, const struct ss_program_
                                  .advice = "install the same build on all nodes"});
 }
 
-static const char *option_text(const struct ss_option *o, char *text, size_t bytes)
+const char *ss_train_option_text(const struct ss_option *o, char *text, size_t bytes)
 {
     switch (o->type) {
     case SS_OPT_FLAG:
@@ -52,9 +52,9 @@ static const char *option_text(const struct ss_option *o, char *text, size_t byt
 /* What each rank may decide for itself: where files lie, and how many cores it has. */
 static int is_own(const struct ss_option *option)
 {
-    static const char *const own[] = {"data-dir",    "cache", "init",           "log-json",
-                                      "tensorboard", "checkpoint-dir", "workers",
-                                      "threads",     "gpu",   "gpu-cache",      "gpu-times"};
+    static const char *const own[] = {"data-dir",    "cache",          "init",      "log-json",
+                                      "tensorboard", "checkpoint-dir", "workers",   "threads",
+                                      "gpu",         "gpu-cache",      "gpu-times", "resume"};
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
         if (!strcmp(option->name, own[k]))
             return 1;
@@ -71,9 +71,9 @@ static void add_options(struct facts *f, struct ss_train_options *o)
         if (is_own(&table[i]))
             continue;
         snprintf(f->name[i], sizeof f->name[i], "option --%s", table[i].name);
-        add(f, (struct ss_comm_fact){.name = f->name[i],
-                                     .value =
-                                         option_text(&table[i], f->value[i], sizeof f->value[i])});
+        add(f, (struct ss_comm_fact){
+                   .name = f->name[i],
+                   .value = ss_train_option_text(&table[i], f->value[i], sizeof f->value[i])});
     }
 }
 

@@ -1,75 +1,46 @@
-/* The folder of a run's checkpoints: latest/ and one folder per epoch, each with model.safetensors.
- */
+/* checkpoint.c: writing a checkpoint (contract in checkpoint.h). */
+#include "train/checkpoint.h"
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "train/state.h"
+#include "train/training_file.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-/* Give `file` the second name `path`, replacing what is there: no second copy of a large file. Not
- * every file system can; then the caller writes it again. */
-static int link_as(const char *file, const char *path)
+static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
+                                  const char *folder)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.link.%ld", path, (long)getpid()) >=
-        (int)sizeof temporary)
-        return 0;
-    unlink(temporary);
-    if (link(file, temporary))
-        return 0;
-    if (rename(temporary, path)) {
-        unlink(temporary);
-        return 0;
-    }
-    /* Renaming one hard link onto another of the same file leaves both in place. */
-    unlink(temporary);
-    return 1;
+    char model[PATH_MAX], training[PATH_MAX];
+    SS_TRY(ss_folder_make(folder));
+    SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
+    SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
+    SS_TRY(ss_state_save(s->exec, s->plan, model, s->batches));
+    return ss_training_write(s, p, training, model);
 }
 
-/* Remove the checkpoints of all epochs up to `last`. */
-static void remove_epochs(const char *dir, long last)
+enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_position *p,
+                                   const char *dir, enum ss_checkpoint_kind kind, int64_t number,
+                                   long keep)
 {
-    DIR *d = opendir(dir);
-    if (!d)
-        return;
-    for (struct dirent *entry; (entry = readdir(d));) {
-        long epoch;
-        int end = 0;
-        char file[PATH_MAX];
-        if (sscanf(entry->d_name, "epoch-%ld%n", &epoch, &end) != 1 || entry->d_name[end] ||
-            epoch > last)
-            continue;
-        if (snprintf(file, sizeof file, "%s/%s/model.safetensors", dir, entry->d_name) >=
-            (int)sizeof file)
-            continue;
-        unlink(file);
-        *strrchr(file, '/') = '\0';
-        rmdir(file);
+    char name[SS_CHECKPOINT_NAME], made[SS_CHECKPOINT_NAME + 4], folder[PATH_MAX];
+    SS_TRY(ss_folder_make(dir));
+    SS_TRY(ss_checkpoint_clean(dir));
+    ss_checkpoint_name(kind, number, name);
+    snprintf(made, sizeof made, "%s.new", name);
+    SS_TRY(ss_folder_join(folder, sizeof folder, dir, made));
+    enum ss_status status = write_files(s, p, folder);
+    if (status != SS_OK) {
+        (void)ss_checkpoint_clean(dir); /* a full disk needs the room */
+        return status;
     }
-    closedir(d);
-}
-
-enum ss_status ss_checkpoint_write(struct ss_exec *exec, const struct ss_plan *plan,
-                                   const char *dir, long epoch, int64_t batches, long keep)
-{
-    char folder[PATH_MAX], latest[PATH_MAX], path[PATH_MAX], name[32];
-    SS_TRY(ss_folder_join(folder, sizeof folder, dir, "latest"));
-    SS_TRY(ss_folder_make(folder));
-    SS_TRY(ss_folder_join(latest, sizeof latest, folder, "model.safetensors"));
-    SS_TRY(ss_state_save(exec, plan, latest, batches));
-    if (epoch <= 0)
-        return SS_OK;
-    snprintf(name, sizeof name, "epoch-%04ld", epoch);
-    SS_TRY(ss_folder_join(folder, sizeof folder, dir, name));
-    SS_TRY(ss_folder_make(folder));
-    SS_TRY(ss_folder_join(path, sizeof path, folder, "model.safetensors"));
-    if (!link_as(latest, path))
-        SS_TRY(ss_state_save(exec, plan, path, batches));
-    if (keep)
-        remove_epochs(dir, epoch - keep);
+    SS_TRY(ss_checkpoint_install(dir, name));
+    if (kind == SS_CHECKPOINT_EPOCH && keep)
+        ss_checkpoint_prune(dir, kind, number, keep - 1);
+    /* The steps' are for going on: older ones are kept only where one asks for it. */
+    if (kind == SS_CHECKPOINT_STEP)
+        ss_checkpoint_prune(dir, kind, number, keep - 1);
+    else
+        ss_checkpoint_prune(dir, SS_CHECKPOINT_STEP, p->step + 1, keep);
     return SS_OK;
 }

@@ -9,6 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+static enum ss_status open_file(struct ss_journal *j, const char *path, const char *mode)
+{
+    j->path = path;
+    j->json = fopen(path, mode);
+    if (!j->json)
+        return ss_fail(SS_ERR_IO, "--log-json %s: cannot write: %s", path, strerror(errno));
+    return SS_OK;
+}
+
 enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled)
 {
     memset(j, 0, sizeof *j);
@@ -16,13 +25,34 @@ enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabl
         return SS_OK;
     const char *wish = getenv("STARSTEP_PROGRESS");
     j->bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
+    return path ? open_file(j, path, "w") : SS_OK;
+}
+
+/* Cut off what follows the last whole line: a full disk may have cut that one. */
+static int cut_last_line(FILE *f)
+{
+    long end;
+    int c = '\n';
+    if (fseek(f, 0, SEEK_END) || (end = ftell(f)) < 0)
+        return 0;
+    for (; end > 0; end--) {
+        if (fseek(f, end - 1, SEEK_SET) || (c = fgetc(f)) == EOF)
+            return 0;
+        if (c == '\n')
+            break;
+    }
+    return !fflush(f) && !ftruncate(fileno(f), end) && !fseek(f, 0, SEEK_END);
+}
+
+enum ss_status ss_journal_append(struct ss_journal *j, const char *path)
+{
+    SS_TRY(ss_journal_open(j, NULL, 1));
     if (!path)
         return SS_OK;
-    j->path = path;
-    j->json = fopen(path, "w");
-    if (!j->json)
-        return ss_fail(SS_ERR_IO, "--log-json %s: cannot write: %s", path, strerror(errno));
-    return SS_OK;
+    SS_TRY(open_file(j, path, access(path, F_OK) ? "w" : "r+"));
+    if (cut_last_line(j->json))
+        return SS_OK;
+    return ss_fail(SS_ERR_IO, "--log-json %s: cannot find its end: %s", path, strerror(errno));
 }
 
 static void check_written(struct ss_journal *j, int bad)

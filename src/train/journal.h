@@ -18,6 +18,8 @@ struct ss_journal {
 
 /* path NULL: no file. Errors: SS_ERR_IO. */
 enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled);
+/* Enabled, and behind the whole lines that are in the file already. */
+enum ss_status ss_journal_append(struct ss_journal *j, const char *path);
 /* Errors: SS_ERR_IO when anything could not be written. */
 enum ss_status ss_journal_close(struct ss_journal *j);
 

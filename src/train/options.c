@@ -197,7 +197,13 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
                                "no random crop and flip"});
     n = add(t, n,
             (struct ss_option){"checkpoint-dir", SS_OPT_STRING, &o->checkpoint_dir, 0, 0, "DIR",
-                               "write model.safetensors here each epoch"});
+                               "write checkpoints here, one each epoch"});
+    n = add(t, n,
+            (struct ss_option){"checkpoint-steps", SS_OPT_INT, &o->checkpoint_steps, 0, 1L << 40,
+                               "N", "and one every N steps; 0: none"});
+    n = add(t, n,
+            (struct ss_option){"resume", SS_OPT_STRING, &o->resume, 0, 0, "auto|FOLDER",
+                               "continue from --checkpoint-dir's newest checkpoint, or from this"});
     n = add(t, n,
             (struct ss_option){"tensorboard", SS_OPT_STRING, &o->tensorboard, 0, 0, "DIR",
                                "write each epoch's figures as TensorBoard events here"});
@@ -212,7 +218,7 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
                                "form of it: cifar, imagenet or auto (by the data set)"});
     n = add(t, n,
             (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
-                               "epochs' checkpoints kept beside latest; 0: all"});
+                               "checkpoints of epochs kept, and of steps; 0: all epochs'"});
     n = add(t, n,
             (struct ss_option){"gpu-times", SS_OPT_STRING, &o->gpu_times, 0, 0, "FILE",
                                "write when each task of steps 11 to 30 ran on the GPU"});

@@ -12,10 +12,11 @@ struct ss_train_options {
     const char *init, *checkpoint_dir, *log_json;
     const char *cache, *tensorboard, *epoch_line;
     const char *trace, *trace_steps;
+    const char *resume; /* "auto" or a checkpoint's folder */
     const char *device, *precision, *grad_dtype, *conv_algo;
     const char *gpu_mode, *gpu_cache, *gpu_times;
     long batch_size, per_rank_batch_size; /* 0: not given */
-    long epochs, max_steps, lr_step, patience, keep;
+    long epochs, max_steps, lr_step, patience, keep, checkpoint_steps;
     long image_size; /* 0: the data set's */
     long workers, threads, slots, seed;
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
@@ -36,6 +37,9 @@ enum { SS_TRAIN_MAX_OPTIONS = 64 };
 int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);
+
+/* An option's value as text: a constant string, or in `text`. */
+const char *ss_train_option_text(const struct ss_option *option, char *text, size_t bytes);
 
 /* Where and in which format steps compute. */
 struct ss_train_device {

@@ -18,9 +18,4 @@ enum ss_status ss_state_load(struct ss_exec *exec, const struct ss_plan *plan, c
 enum ss_status ss_state_save(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
                              int64_t batches);
 
-/* Write DIR/latest/model.safetensors (folders are made) and, with epoch > 0, the same file as
- * DIR/epoch-NNNN/model.safetensors; then remove all but the newest `keep` epochs (0: keep all). */
-enum ss_status ss_checkpoint_write(struct ss_exec *exec, const struct ss_plan *plan,
-                                   const char *dir, long epoch, int64_t batches, long keep);
-
 #endif

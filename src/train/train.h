@@ -5,9 +5,10 @@
 #include "train/options.h"
 
 /* Train as told: epochs of steps, evaluation and a checkpoint after each, early stop, summary.
- * Prints to stdout on rank 0. SIGINT, SIGTERM and SIGUSR1 end the run at a step boundary, the same
- * on all ranks, with a checkpoint and SS_ERR_INTERRUPTED. Errors: every status; reported. Other
- * ranks have been ended. */
+ * Prints to stdout on rank 0. With --resume it goes on where a checkpoint was written. SIGINT,
+ * SIGTERM and SIGUSR1 end the run at a step boundary, the same on all ranks, with a checkpoint and
+ * SS_ERR_INTERRUPTED (without --checkpoint-dir: SS_ERR_INVALID). Errors: every status; reported.
+ * Other ranks have been ended. */
 enum ss_status ss_train_run(struct ss_train_options *options);
 
 /* Evaluate --init on the test set and print loss and accuracy. */

@@ -1,0 +1,242 @@
+/* checkpoint_folder.c: names in a run's folder of checkpoints (contract in checkpoint.h). */
+#include "core/atomic_file.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const forms[] = {
+    [SS_CHECKPOINT_EPOCH] = "epoch-%04" PRId64, [SS_CHECKPOINT_STEP] = "step-%08" PRId64};
+static const char *const scans[] = {
+    [SS_CHECKPOINT_EPOCH] = "epoch-%" SCNd64 "%n", [SS_CHECKPOINT_STEP] = "step-%" SCNd64 "%n"};
+static const char suffix[] = ".new";
+
+void ss_checkpoint_name(enum ss_checkpoint_kind kind, int64_t number, char *name)
+{
+    snprintf(name, SS_CHECKPOINT_NAME, forms[kind], number);
+}
+
+/* The number of a checkpoint of this kind, -1 of other names; *rest: what follows it. */
+static int64_t parse_name(enum ss_checkpoint_kind kind, const char *name, const char **rest)
+{
+    int64_t number;
+    int end = 0;
+    if (sscanf(name, scans[kind], &number, &end) != 1 || end == 0 || number < 0)
+        return -1;
+    *rest = name + end;
+    return number;
+}
+
+/* Is it ours to remove: a file of a checkpoint, or what is left of writing one? */
+static int is_part(const char *name)
+{
+    static const char *const parts[] = {SS_CHECKPOINT_MODEL, SS_CHECKPOINT_TRAINING};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t n = strlen(parts[i]);
+        if (!strncmp(name, parts[i], n) && (!name[n] || !strncmp(name + n, ".tmp.", 5)))
+            return 1;
+    }
+    return 0;
+}
+
+/* Remove DIR/NAME with its files. What somebody else put there stays, and the folder with it; then
+ * this returns 0. */
+static int remove_checkpoint(const char *dir, const char *name)
+{
+    char folder[PATH_MAX], file[PATH_MAX];
+    if (ss_folder_join(folder, sizeof folder, dir, name) != SS_OK)
+        return 0;
+    DIR *d = opendir(folder);
+    if (!d)
+        return errno == ENOENT;
+    for (struct dirent *entry; (entry = readdir(d));)
+        if (is_part(entry->d_name) &&
+            ss_folder_join(file, sizeof file, folder, entry->d_name) == SS_OK)
+            unlink(file);
+    closedir(d);
+    return !rmdir(folder) || errno == ENOENT;
+}
+
+/* latest, in the place of what is there. An earlier version made a folder of that name, with a
+ * model and nothing else; a copy of a run may have one with both files. */
+static enum ss_status link_latest(const char *dir, const char *name)
+{
+    char latest[PATH_MAX], temporary[PATH_MAX];
+    struct stat st;
+    SS_TRY(ss_folder_join(latest, sizeof latest, dir, "latest"));
+    SS_TRY(ss_folder_join(temporary, sizeof temporary, dir, "latest.tmp"));
+    unlink(temporary);
+    if (symlink(name, temporary))
+        return ss_fail(SS_ERR_IO, "%s: cannot make this link: %s", temporary, strerror(errno));
+    if (!lstat(latest, &st) && S_ISDIR(st.st_mode) && !remove_checkpoint(dir, "latest")) {
+        unlink(temporary);
+        return ss_fail(SS_ERR_IO,
+                       "%s: is a folder with other files than a checkpoint's; move it away",
+                       latest);
+    }
+    if (rename(temporary, latest)) {
+        enum ss_status status =
+            ss_fail(SS_ERR_IO, "%s: cannot replace the link: %s", latest, strerror(errno));
+        unlink(temporary);
+        return status;
+    }
+    return ss_atomic_sync_folder(dir);
+}
+
+enum ss_status ss_checkpoint_install(const char *dir, const char *name)
+{
+    char made[SS_CHECKPOINT_NAME + sizeof suffix], from[PATH_MAX], to[PATH_MAX];
+    snprintf(made, sizeof made, "%s%s", name, suffix);
+    SS_TRY(ss_folder_join(from, sizeof from, dir, made));
+    SS_TRY(ss_folder_join(to, sizeof to, dir, name));
+    if (ss_folder_has(dir, name)) {
+        /* A folder cannot be exchanged in one step everywhere; meanwhile the new one is named. */
+        SS_TRY(link_latest(dir, made));
+        if (!remove_checkpoint(dir, name))
+            return ss_fail(SS_ERR_IO,
+                           "%s: cannot replace this folder: it has other files than a "
+                           "checkpoint's; move them away",
+                           to);
+    }
+    if (rename(from, to))
+        return ss_fail(SS_ERR_IO, "%s: cannot rename %s to it: %s", to, from, strerror(errno));
+    SS_TRY(ss_atomic_sync_folder(dir));
+    return link_latest(dir, name);
+}
+
+/* What latest names, "" when it is no link. */
+static void read_latest(const char *dir, char *name, size_t room)
+{
+    char latest[PATH_MAX];
+    ssize_t n = -1;
+    if (ss_folder_join(latest, sizeof latest, dir, "latest") == SS_OK)
+        n = readlink(latest, name, room - 1);
+    name[n > 0 ? n : 0] = '\0';
+}
+
+/* Cut ".new" off; 0 if it is not there. */
+static int cut_suffix(char *name)
+{
+    size_t n = strlen(name), k = sizeof suffix - 1;
+    if (n <= k || strcmp(name + n - k, suffix))
+        return 0;
+    name[n - k] = '\0';
+    return 1;
+}
+
+enum ss_status ss_checkpoint_clean(const char *dir)
+{
+    char name[NAME_MAX + 1], made[NAME_MAX + 1];
+    read_latest(dir, made, sizeof made);
+    strcpy(name, made);
+    if (cut_suffix(name)) /* a crash inside ss_checkpoint_install */
+        SS_TRY(ss_folder_has(dir, made) ? ss_checkpoint_install(dir, name)
+                                        : link_latest(dir, name));
+    DIR *d = opendir(dir);
+    if (!d)
+        return ss_fail(SS_ERR_IO, "%s: cannot read the folder: %s", dir, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(d));) {
+        const char *rest = "";
+        if ((parse_name(SS_CHECKPOINT_EPOCH, entry->d_name, &rest) >= 0 ||
+             parse_name(SS_CHECKPOINT_STEP, entry->d_name, &rest) >= 0) &&
+            !strcmp(rest, suffix))
+            remove_checkpoint(dir, entry->d_name);
+    }
+    closedir(d);
+    return SS_OK;
+}
+
+static int descending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Numbers of DIR's checkpoints of a kind, newest first; the caller frees them. */
+static int64_t *list(const char *dir, enum ss_checkpoint_kind kind, size_t *n)
+{
+    int64_t *numbers = NULL;
+    DIR *d = opendir(dir);
+    *n = 0;
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        const char *rest;
+        int64_t number = parse_name(kind, entry->d_name, &rest);
+        int64_t *more = number < 0 || *rest ? NULL : realloc(numbers, (*n + 1) * sizeof *numbers);
+        if (!more)
+            continue;
+        numbers = more;
+        numbers[(*n)++] = number;
+    }
+    if (d)
+        closedir(d);
+    if (*n)
+        qsort(numbers, *n, sizeof *numbers, descending);
+    return numbers;
+}
+
+void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep)
+{
+    char name[SS_CHECKPOINT_NAME];
+    size_t n;
+    int64_t *numbers = list(dir, kind, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (numbers[i] >= below || keep-- > 0)
+            continue;
+        ss_checkpoint_name(kind, numbers[i], name);
+        remove_checkpoint(dir, name);
+    }
+    free(numbers);
+}
+
+static int is_checkpoint(const char *folder)
+{
+    return ss_folder_has(folder, SS_CHECKPOINT_MODEL);
+}
+
+/* Without latest: the only one, from a crash before its link was made. */
+static enum ss_status find_only(const char *dir, char *folder, size_t room, int *found)
+{
+    char name[SS_CHECKPOINT_NAME];
+    for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
+        size_t n;
+        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)kind, &n);
+        if (n)
+            ss_checkpoint_name((enum ss_checkpoint_kind)kind, numbers[0], name);
+        free(numbers);
+        if (!n)
+            continue;
+        if (n > 1 || *found)
+            return ss_fail(SS_ERR_INVALID,
+                           "%s: has checkpoints, but no latest that says which is the newest; name "
+                           "one, such as --resume %s/%s",
+                           dir, dir, name);
+        SS_TRY(ss_folder_join(folder, room, dir, name));
+        *found = is_checkpoint(folder);
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, int *found)
+{
+    char name[NAME_MAX + 1];
+    SS_TRY(ss_folder_join(folder, room, dir, "latest"));
+    *found = is_checkpoint(folder);
+    if (*found)
+        return SS_OK;
+    read_latest(dir, name, sizeof name);
+    if (!cut_suffix(name))
+        return find_only(dir, folder, room, found);
+    /* A crash inside ss_checkpoint_install, after the renaming. */
+    SS_TRY(ss_folder_join(folder, room, dir, name));
+    *found = is_checkpoint(folder);
+    return SS_OK;
+}

@@ -1,0 +1,34 @@
+/* State of the training loop: train.c trains, loop_tell.c tells. */
+#ifndef SS_TRAIN_LOOP_H
+#define SS_TRAIN_LOOP_H
+
+#include <semaphore.h>
+#include "train/journal.h"
+#include "train/resume.h"
+#include "train/session.h"
+#include "train/tensorboard.h"
+
+struct ss_loop {
+    struct ss_session session;
+    struct ss_journal journal;
+    struct ss_tensorboard *tensorboard; /* rank 0, with --tensorboard */
+    struct ss_train_options *options;
+    struct ss_resumed resumed;
+    sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
+    double start;    /* of the run, without its interruptions */
+    /* Steps and batches: submitted. The sums are written by reports, which run one after the other;
+     * the main thread touches them and the epoch only after all tasks have ended. */
+    struct ss_position at;
+    _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
+    _Atomic float last_loss;
+    int warned;
+    char hash[32]; /* of the weights, when they were last compared */
+};
+
+/* Open rank 0's logs; of a resumed run the old one is continued. */
+enum ss_status ss_loop_open_logs(struct ss_loop *l);
+/* On rank 0. */
+void ss_loop_print_start(struct ss_loop *l);
+void ss_loop_print_summary(struct ss_loop *l, size_t skipped);
+
+#endif

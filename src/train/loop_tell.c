@@ -1,0 +1,96 @@
+/* loop_tell.c: what a run says at its start and its end (contract in loop.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "train/loop.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
+{
+    const struct ss_comm *comm = l->session.comm;
+    struct rusage usage;
+    struct ss_comm_totals totals;
+    getrusage(RUSAGE_SELF, &usage);
+    ss_comm_get_totals(comm, &totals);
+    const struct ss_position *at = &l->at;
+    double accuracy = at->validation.correct / at->validation.count;
+    double time = at->total_s + at->epoch_s, peak_mb = (double)usage.ru_maxrss / 1024;
+    double images = at->total_images + (double)at->batches * l->session.batch * ss_comm_size(comm);
+    double throughput = images / time;
+    if (ss_comm_rank(comm) != 0)
+        return;
+    printf("\nTraining Summary:\n");
+    printf("Final accuracy: %.4f\n", accuracy);
+    printf("Total training time: %.3f seconds\n", time);
+    printf("Throughput: %.3f images/second\n", throughput);
+    printf("Number of nodes: %d\n", ss_comm_nodes(comm));
+    printf("Number of ranks per node: %d\n", ss_comm_local_size(comm));
+    printf("Total ranks used: %d\n", ss_comm_size(comm));
+    printf("Peak memory of rank 0: %.0f MB\n", peak_mb);
+    if (l->options->skip_corrupt)
+        printf("Corrupt files skipped: %zu\n", skipped);
+    ss_journal_event(&l->journal, "end", "step", 'i', at->step, "time", 'f', time, "images_per_s",
+                     'f', throughput, "val_accuracy", 'f', accuracy, "nodes", 'i',
+                     (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
+                     "peak_mb", 'f', peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
+                     "comm_bytes", 'i', (int64_t)totals.bytes, "skipped_files", 'i',
+                     (int64_t)skipped, "weights_hash", 's', l->hash, NULL);
+}
+
+/* What computes on each rank. */
+static void print_device(const struct ss_session *s)
+{
+#ifdef HAVE_CUDA
+    if (s->runtime.gpu) {
+        printf("%s in %s", ss_gpu_info(s->runtime.gpu), ss_dtype_name(s->device.dtype));
+        return;
+    }
+#endif
+    printf("%d compute threads", s->runtime.placement.threads);
+}
+
+void ss_loop_print_start(struct ss_loop *l)
+{
+    struct ss_session *s = &l->session;
+    const struct ss_placement *p = &s->runtime.placement;
+    struct ss_exec_memory m = ss_exec_memory(s->exec);
+    if (ss_comm_rank(s->comm) != 0)
+        return;
+    printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, ",
+           l->options->model, s->train->count, s->batch * ss_comm_size(s->comm),
+           ss_comm_size(s->comm), ss_comm_nodes(s->comm));
+    print_device(s);
+    printf(" and %d load workers each\n", p->workers);
+    fflush(stdout);
+    ss_journal_event(
+        &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
+        (int64_t)ss_comm_size(s->comm), "batch", 'i', (int64_t)s->batch * ss_comm_size(s->comm),
+        "threads", 'i', (int64_t)p->threads, "workers", 'i', (int64_t)p->workers, "buckets", 'i',
+        (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
+        "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
+        ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, "nodes",
+        'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.gpu ? "cuda" : "cpu",
+        "width", 's', l->options->width ? l->options->width : "default", "image_size", 'i',
+        (int64_t)s->train->width, "images", 'i', (int64_t)s->train->count, NULL);
+    ss_session_log_buckets(s, &l->journal);
+    for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
+        ss_rank_log(&s->ranks[r], &l->journal);
+}
+
+enum ss_status ss_loop_open_logs(struct ss_loop *l)
+{
+    const struct ss_train_options *o = l->options;
+    if (ss_comm_rank(l->session.comm) != 0)
+        return ss_journal_open(&l->journal, NULL, 0);
+    if (!l->resumed.yes) {
+        SS_TRY(ss_journal_open(&l->journal, o->log_json, 1));
+    } else {
+        SS_TRY(ss_journal_append(&l->journal, o->log_json));
+        ss_journal_event(&l->journal, "resume", "step", 'i', l->at.step, "epoch", 'i',
+                         l->at.epoch + 1, "batches", 'i', l->at.batches, "ranks_before", 'i',
+                         l->resumed.ranks, "from", 's', l->resumed.folder, NULL);
+    }
+    return o->tensorboard ? ss_tensorboard_open(o->tensorboard, &l->tensorboard) : SS_OK;
+}

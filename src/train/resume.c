@@ -1,0 +1,111 @@
+#include "train/resume.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "train/checkpoint.h"
+#include "train/training_file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Rank 0: the folder; *found 0: begin anew. */
+static enum ss_status find(const struct ss_train_options *o, char *folder, size_t room, int *found)
+{
+    *found = 0;
+    if (o->checkpoint_steps && !o->checkpoint_dir)
+        return ss_fail(SS_ERR_INVALID, "--checkpoint-steps %ld needs --checkpoint-dir",
+                       o->checkpoint_steps);
+    if (!o->resume)
+        return SS_OK;
+    if (!strcmp(o->resume, "auto")) {
+        if (!o->checkpoint_dir)
+            return ss_fail(SS_ERR_INVALID, "--resume auto needs --checkpoint-dir, or name a "
+                                           "checkpoint with --resume FOLDER");
+        return ss_checkpoint_newest(o->checkpoint_dir, folder, room, found);
+    }
+    struct stat st;
+    if (stat(o->resume, &st) || !S_ISDIR(st.st_mode))
+        return ss_fail(SS_ERR_INVALID,
+                       "--resume %s: there is no such folder; name a checkpoint's folder, such as "
+                       "DIR/latest of a --checkpoint-dir DIR, or auto",
+                       o->resume);
+    if (!ss_folder_has(o->resume, SS_CHECKPOINT_MODEL))
+        return ss_fail(SS_ERR_INVALID,
+                       "--resume %s: has no " SS_CHECKPOINT_MODEL "; name a checkpoint's folder%s",
+                       o->resume,
+                       ss_folder_has(o->resume, "latest") ? ", such as latest inside it" : "");
+    if (snprintf(folder, room, "%s", o->resume) >= (int)room)
+        return ss_fail(SS_ERR_INVALID, "--resume %.80s...: the folder's name is too long",
+                       o->resume);
+    *found = 1;
+    return SS_OK;
+}
+
+/* Rank 0. */
+static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r)
+{
+    char model[PATH_MAX], training[PATH_MAX];
+    const char *folder = r->folder;
+    struct ss_training_origin origin;
+    SS_TRY(find(s->options, r->folder, sizeof r->folder - 32, &r->yes));
+    if (!r->yes)
+        return SS_OK;
+    SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
+    SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
+    if (!ss_folder_has(folder, SS_CHECKPOINT_TRAINING))
+        return ss_fail(SS_ERR_INVALID,
+                       "--resume: %s has no " SS_CHECKPOINT_TRAINING " (an earlier version wrote "
+                       "none), so where its run was is not known; start from its weights with "
+                       "--init %s and another --checkpoint-dir",
+                       folder, model);
+    SS_TRY(ss_training_read(s, training, model, &r->at, &origin));
+    r->ranks = origin.ranks;
+    return SS_OK;
+}
+
+static void tell(const struct ss_session *s, const struct ss_resumed *r)
+{
+    const struct ss_train_options *o = s->options;
+    if (!r->yes) {
+        printf("No checkpoint in %s yet: the run begins\n", o->checkpoint_dir);
+        return;
+    }
+    printf("Resuming from %s: %lld steps done, %lld epochs and %lld batches", r->folder,
+           (long long)r->at.step, (long long)r->at.epoch, (long long)r->at.batches);
+    if (r->ranks != ss_comm_size(s->comm))
+        printf(" (by %lld rank%s, now %d)", (long long)r->ranks, r->ranks == 1 ? "" : "s",
+               ss_comm_size(s->comm));
+    printf("\n");
+}
+
+/* What only rank 0 has read so far. */
+static enum ss_status share(struct ss_session *s, struct ss_resumed *r)
+{
+    SS_TRY(ss_exec_broadcast_params(s->exec));
+    SS_TRY(ss_exec_broadcast_momentum(s->exec));
+    s->batches = r->at.tracked;
+    const struct ss_exec_scaler scaler = {.scale = (float)r->at.scale,
+                                          .steps = (int)r->at.scale_steps,
+                                          .skipped = (int)r->at.scale_skipped};
+    return ss_session_agree(s, ss_exec_set_scaler(s->exec, &scaler), "setting the loss scale");
+}
+
+enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out)
+{
+    const struct ss_train_options *o = s->options;
+    int first = ss_comm_rank(s->comm) == 0;
+    memset(out, 0, sizeof *out);
+    out->checkpoints = o->checkpoint_dir != NULL;
+    enum ss_status status = SS_OK;
+    if (first)
+        status = read_checkpoint(s, out);
+    SS_TRY(ss_session_agree(s, status, "reading the checkpoint"));
+    /* Also without --resume: whether a rank has the option must not decide on collectives. */
+    SS_TRY(ss_comm_bcast(s->comm, out, sizeof *out, 0, "broadcast of the run's position"));
+    if (out->yes)
+        SS_TRY(share(s, out));
+    if (first && o->resume)
+        tell(s, out);
+    return SS_OK;
+}

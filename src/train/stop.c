@@ -1,0 +1,41 @@
+#include "train/stop.h"
+#include "core/clock.h"
+
+#include <signal.h>
+
+enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
+
+static struct ss_run *_Atomic signalled_run;
+
+static _Atomic uint64_t signalled_ns[SIGNALS]; /* by number: when the first one came */
+
+static void on_signal(int number)
+{
+    uint64_t now = ss_now_ns(), never = 0;
+    if (atomic_compare_exchange_strong(&signalled_ns[number % SIGNALS], &never, now)) {
+        struct ss_run *run = atomic_load(&signalled_run);
+        if (run)
+            atomic_store(&run->stop, 1);
+    } else if (now - never > SECOND_SIGNAL_NS) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+void ss_stop_catch(struct ss_run *run)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    for (int i = 0; i < SIGNALS; i++)
+        atomic_store(&signalled_ns[i], 0);
+    atomic_store(&signalled_run, run);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+void ss_stop_ignore(void)
+{
+    atomic_store(&signalled_run, NULL);
+}

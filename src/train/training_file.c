@@ -1,0 +1,251 @@
+/* training_file.c: training.safetensors as a whole (contract in training_file.h). */
+#include "train/training_file.h"
+#include "core/crc32c.h"
+#include "core/log.h"
+#include "train/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefix[] = "momentum.";
+enum { CRC_TEXT = 9, NAME_ROOM = SS_NAME_BYTES + sizeof prefix, READ_AT_ONCE = 1 << 16 };
+
+static const struct ss_param *graph_param(const struct ss_plan *plan, int i)
+{
+    return ss_graph_param(plan->graph, plan->param[i].graph_param);
+}
+
+/* Of a whole file. Reads it back from memory if it was just written. */
+static enum ss_status file_crc(const char *path, char text[CRC_TEXT])
+{
+    unsigned char *bytes = malloc(READ_AT_ONCE);
+    if (!bytes)
+        return ss_fail_memory("part of a file", READ_AT_ONCE);
+    FILE *f = fopen(path, "rb");
+    uint32_t crc = 0;
+    size_t n;
+    while (f && (n = fread(bytes, 1, READ_AT_ONCE, f)) > 0)
+        crc = ss_crc32c(crc, bytes, n);
+    enum ss_status status = SS_OK;
+    if (!f || ferror(f))
+        status = ss_fail(SS_ERR_IO, "%s: cannot read the file: %s", path, strerror(errno));
+    if (f)
+        fclose(f);
+    free(bytes);
+    snprintf(text, CRC_TEXT, "%08x", crc);
+    return status;
+}
+
+/* Of what the file says: metadata in the order of their keys, then the tensors in theirs. */
+static uint32_t meta_crc(const struct ss_training_meta *m, const char *model_crc)
+{
+    uint32_t crc = ss_crc32c(0, model_crc, strlen(model_crc));
+    for (size_t i = 0; i < m->n; i++)
+        crc = ss_crc32c(crc, m->value[i], strlen(m->value[i]) + 1);
+    return crc;
+}
+
+static void describe_tensor(const struct ss_plan *plan, int i, char *name, struct ss_st_tensor *t)
+{
+    const struct ss_param *p = graph_param(plan, i);
+    snprintf(name, NAME_ROOM, "%s%s", prefix, p->name);
+    *t = (struct ss_st_tensor){.name = name, .dtype = SS_ST_F32, .ndim = p->ndim};
+    for (int d = 0; d < p->ndim; d++)
+        t->shape[d] = p->shape[d];
+    t->bytes = (size_t)plan->param[i].elements * sizeof(float);
+}
+
+/* All momentum, in memory of this file's. */
+struct momentum {
+    struct ss_st_tensor *tensor;
+    char (*name)[NAME_ROOM];
+    size_t n;
+};
+
+static void free_momentum(struct momentum *m)
+{
+    for (size_t k = 0; m->tensor && k < m->n; k++)
+        free((void *)(uintptr_t)m->tensor[k].data);
+    free(m->tensor);
+    free(m->name);
+}
+
+static enum ss_status get_momentum(const struct ss_session *s, struct momentum *m)
+{
+    size_t most = (size_t)s->plan->nparams;
+    *m = (struct momentum){calloc(most, sizeof *m->tensor), calloc(most, sizeof *m->name), 0};
+    if (!m->tensor || !m->name)
+        return ss_fail_memory("checkpoint", most * (sizeof *m->tensor + sizeof *m->name));
+    for (int i = 0; i < s->plan->nparams; i++) {
+        if (!ss_exec_has_momentum(s->exec, i))
+            continue;
+        struct ss_st_tensor *t = &m->tensor[m->n];
+        describe_tensor(s->plan, i, m->name[m->n++], t);
+        float *plain = malloc(t->bytes);
+        t->data = plain;
+        if (!plain)
+            return ss_fail_memory(t->name, t->bytes);
+        SS_TRY(ss_exec_get_momentum(s->exec, i, plain));
+    }
+    return SS_OK;
+}
+
+static enum ss_status write_all(const char *path, const char *model, const struct momentum *m,
+                                struct ss_training_meta *meta)
+{
+    const char *pairs[2 * SS_TRAINING_PAIRS + 5];
+    char model_crc[CRC_TEXT], own_crc[CRC_TEXT];
+    size_t n = 0;
+    SS_TRY(file_crc(model, model_crc));
+    uint32_t crc = meta_crc(meta, model_crc);
+    for (size_t k = 0; k < m->n; k++)
+        crc = ss_crc32c(crc, m->tensor[k].data, m->tensor[k].bytes);
+    snprintf(own_crc, sizeof own_crc, "%08x", crc);
+    for (size_t i = 0; i < meta->n; i++) {
+        pairs[n++] = meta->key[i];
+        pairs[n++] = meta->value[i];
+    }
+    pairs[n++] = "model_crc32c";
+    pairs[n++] = model_crc;
+    pairs[n++] = "crc32c";
+    pairs[n++] = own_crc;
+    pairs[n] = NULL;
+    return ss_safetensors_write(path, m->tensor, m->n, pairs);
+}
+
+enum ss_status ss_training_write(const struct ss_session *s, const struct ss_position *at,
+                                 const char *path, const char *model)
+{
+    struct ss_position p = *at;
+    struct ss_exec_scaler scaler;
+    struct ss_training_meta meta;
+    struct momentum m;
+    SS_TRY(ss_exec_get_scaler(s->exec, &scaler));
+    p.tracked = s->batches;
+    p.scale = (double)scaler.scale;
+    p.scale_steps = scaler.steps;
+    p.scale_skipped = scaler.skipped;
+    ss_training_describe(s, &p, &meta);
+    enum ss_status status = get_momentum(s, &m);
+    if (status == SS_OK)
+        status = write_all(path, model, &m, &meta);
+    free_momentum(&m);
+    return status;
+}
+
+/* Damage is told from a checkpoint of something else. */
+static enum ss_status check_crcs(const struct ss_safetensors *st, const char *path,
+                                 const char *model, const struct ss_training_meta *meta)
+{
+    const char *own = ss_safetensors_metadata(st, "crc32c");
+    const char *of_model = ss_safetensors_metadata(st, "model_crc32c");
+    char text[CRC_TEXT];
+    if (!own || !of_model)
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path,
+                       own ? "model_crc32c" : "crc32c");
+    uint32_t crc = meta_crc(meta, of_model);
+    for (size_t k = 0; k < ss_safetensors_count(st); k++) {
+        const struct ss_st_tensor *t = ss_safetensors_get(st, k);
+        crc = ss_crc32c(crc, t->data, t->bytes);
+    }
+    snprintf(text, sizeof text, "%08x", crc);
+    if (strcmp(text, own))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: its content does not fit its field crc32c: the file is damaged; "
+                       "continue from another checkpoint",
+                       path);
+    SS_TRY(file_crc(model, text));
+    if (strcmp(text, of_model))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: its content does not fit field model_crc32c of %s: it is damaged, or "
+                       "was exchanged; continue from another checkpoint",
+                       model, path);
+    return SS_OK;
+}
+
+static enum ss_status check_tensor(const struct ss_safetensors *st, const char *path,
+                                   const struct ss_st_tensor *want)
+{
+    const struct ss_st_tensor *t = ss_safetensors_find(st, want->name);
+    if (!t)
+        return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is missing; the file is of another model",
+                       path, want->name);
+    if (t->dtype != want->dtype || t->ndim != want->ndim ||
+        memcmp(t->shape, want->shape, (size_t)t->ndim * sizeof *t->shape))
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s: tensor %s has another shape or format than the model's parameter; "
+                       "check --width and the number of classes",
+                       path, want->name);
+    return SS_OK;
+}
+
+static enum ss_status check_tensors(const struct ss_session *s, const struct ss_safetensors *st,
+                                    const char *path)
+{
+    size_t known = 0;
+    for (int i = 0; i < s->plan->nparams; i++) {
+        struct ss_st_tensor want;
+        char name[NAME_ROOM];
+        if (!ss_exec_has_momentum(s->exec, i))
+            continue;
+        describe_tensor(s->plan, i, name, &want);
+        SS_TRY(check_tensor(st, path, &want));
+        known++;
+    }
+    if (known != ss_safetensors_count(st))
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s: has %zu tensors, and the model's momentum is %zu; the file is of "
+                       "another model",
+                       path, ss_safetensors_count(st), known);
+    return SS_OK;
+}
+
+/* Everything fits: from here on only memory can fail. */
+static enum ss_status set_all(struct ss_session *s, const struct ss_safetensors *st,
+                              const char *model)
+{
+    SS_TRY(ss_state_load(s->exec, s->plan, model, &s->batches));
+    for (int i = 0; i < s->plan->nparams; i++) {
+        struct ss_st_tensor want;
+        char name[NAME_ROOM];
+        if (!ss_exec_has_momentum(s->exec, i))
+            continue;
+        describe_tensor(s->plan, i, name, &want);
+        /* The file's may be unaligned. */
+        float *plain = malloc(want.bytes);
+        if (!plain)
+            return ss_fail_memory(name, want.bytes);
+        memcpy(plain, ss_safetensors_find(st, name)->data, want.bytes);
+        enum ss_status status = ss_exec_set_momentum(s->exec, i, plain);
+        free(plain);
+        SS_TRY(status);
+    }
+    return SS_OK;
+}
+
+static enum ss_status read_opened(struct ss_session *s, const struct ss_safetensors *st,
+                                  const char *path, const char *model, struct ss_position *p,
+                                  struct ss_training_origin *origin)
+{
+    struct ss_training_meta own, meta;
+    const struct ss_position nowhere = {0};
+    ss_training_describe(s, &nowhere, &own);
+    ss_training_describe(s, &nowhere, &meta);
+    SS_TRY(ss_training_find(st, path, &meta));
+    SS_TRY(check_crcs(st, path, model, &meta));
+    SS_TRY(ss_training_understand(s, path, model, &own, &meta, p, origin));
+    SS_TRY(check_tensors(s, st, path));
+    return set_all(s, st, model);
+}
+
+enum ss_status ss_training_read(struct ss_session *s, const char *path, const char *model,
+                                struct ss_position *p, struct ss_training_origin *origin)
+{
+    struct ss_safetensors *st;
+    SS_TRY(ss_safetensors_open(path, &st));
+    enum ss_status status = read_opened(s, st, path, model, p, origin);
+    ss_safetensors_close(st);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* training.safetensors: what a checkpoint holds beside the model, so that a run can go on.
+ *
+ * Tensors "momentum.NAME", fp32 in PyTorch's layout, by the parameter's name: independent of
+ * buckets and memory layouts. Metadata: the run's position (position.h), the options that change
+ * results, and CRC-32Cs, of this file's content and of the model.safetensors that belongs to it. */
+#ifndef SS_TRAIN_TRAINING_FILE_H
+#define SS_TRAIN_TRAINING_FILE_H
+
+#include "train/position.h"
+#include "train/safetensors.h"
+#include "train/session.h"
+
+/* Write it, atomically; num_batches_tracked and the loss scale are the session's. model: the file
+ * that belongs to it, just written. */
+enum ss_status ss_training_write(const struct ss_session *s, const struct ss_position *p,
+                                 const char *path, const char *model);
+
+/* How the run that wrote the file differs from this one, where that may be. */
+struct ss_training_origin {
+    int64_t ranks, global_batch;
+};
+
+/* Check both files, then set weights, momentum and loss scale of this rank's executor, and *p.
+ * Options that a run cannot change are compared; those that it may are told. Errors: SS_ERR_IO,
+ * SS_ERR_FORMAT (damage), SS_ERR_MISMATCH (another run); the message names file and field, and the
+ * executor is changed only when everything fits. */
+enum ss_status ss_training_read(struct ss_session *s, const char *path, const char *model,
+                                struct ss_position *p, struct ss_training_origin *origin);
+
+/* training_meta.c: the metadata. */
+enum { SS_TRAINING_PAIRS = 64, SS_TRAINING_TEXT = 64 };
+struct ss_training_meta {
+    size_t n; /* pairs */
+    const char *key[SS_TRAINING_PAIRS];
+    char value[SS_TRAINING_PAIRS][SS_TRAINING_TEXT];
+};
+/* Of this session at this position; the keys are the same for every session. */
+void ss_training_describe(const struct ss_session *s, const struct ss_position *p,
+                          struct ss_training_meta *meta);
+/* The values of those keys in a file. Errors: SS_ERR_FORMAT. */
+enum ss_status ss_training_find(const struct ss_safetensors *st, const char *path,
+                                struct ss_training_meta *meta);
+/* What a file's metadata means to this session; its own is in `own`. */
+enum ss_status ss_training_understand(const struct ss_session *s, const char *path,
+                                      const char *model, const struct ss_training_meta *own,
+                                      const struct ss_training_meta *meta, struct ss_position *p,
+                                      struct ss_training_origin *origin);
+
+#endif

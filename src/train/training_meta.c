@@ -1,0 +1,274 @@
+/* training_meta.c: the metadata of training.safetensors (contract in training_file.h). */
+#include "core/log.h"
+#include "train/training_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_VERSION "1"
+
+/* struct ss_position, field by field. */
+static const struct field {
+    const char *key;
+    char type; /* 'i': int64_t >= 0; 'f': double; 'p': double >= 0 */
+    size_t offset;
+} fields[] = {
+    {"step", 'i', offsetof(struct ss_position, step)},
+    {"epoch", 'i', offsetof(struct ss_position, epoch)},
+    {"batches_of_epoch", 'i', offsetof(struct ss_position, batches)},
+    {"num_batches_tracked", 'i', offsetof(struct ss_position, tracked)},
+    {"epochs_at_target", 'i', offsetof(struct ss_position, reached)},
+    {"steps_summed", 'i', offsetof(struct ss_position, summed)},
+    {"loss_sum", 'f', offsetof(struct ss_position, loss)},
+    {"train_loss", 'f', offsetof(struct ss_position, train.loss)},
+    {"train_correct", 'p', offsetof(struct ss_position, train.correct)},
+    {"train_count", 'p', offsetof(struct ss_position, train.count)},
+    {"train_bad", 'p', offsetof(struct ss_position, train.bad)},
+    {"validation_loss", 'f', offsetof(struct ss_position, validation.loss)},
+    {"validation_correct", 'p', offsetof(struct ss_position, validation.correct)},
+    {"validation_count", 'p', offsetof(struct ss_position, validation.count)},
+    {"validation_bad", 'p', offsetof(struct ss_position, validation.bad)},
+    {"epoch_seconds", 'p', offsetof(struct ss_position, epoch_s)},
+    {"total_seconds", 'p', offsetof(struct ss_position, total_s)},
+    {"total_images", 'p', offsetof(struct ss_position, total_images)},
+    {"elapsed_seconds", 'p', offsetof(struct ss_position, elapsed_s)},
+    {"loss_scale", 'p', offsetof(struct ss_position, scale)},
+    {"loss_scale_steps", 'i', offsetof(struct ss_position, scale_steps)},
+    {"loss_scale_skipped", 'i', offsetof(struct ss_position, scale_skipped)},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* A run goes on only with the same; of the others it says so. */
+static const char *const fixed[] = {"--model",    "--image-size",   "--dropout",
+                                    "--seed",     "--no-shuffle",   "--no-augment",
+                                    "--momentum", "--weight-decay", "--reduced-decode"};
+static const char *const noted[] = {"--base-lr", "--lr-step",    "--lr-gamma", "--precision",
+                                    "--tf32",    "--grad-dtype", "--conv-algo"};
+enum { FIXED = sizeof fixed / sizeof *fixed, NOTED = sizeof noted / sizeof *noted };
+
+static char *add(struct ss_training_meta *m, const char *key)
+{
+    m->key[m->n] = key;
+    return m->value[m->n++];
+}
+
+/* As people write it: the shortest text of that number. */
+static void put_number(double v, char *text)
+{
+    snprintf(text, SS_TRAINING_TEXT, "%.15g", v);
+    if (strtod(text, NULL) != v)
+        snprintf(text, SS_TRAINING_TEXT, "%.17g", v);
+}
+
+static void put_option(const struct ss_option *o, char *value)
+{
+    char text[SS_TRAINING_TEXT];
+    if (o->type == SS_OPT_FLAG)
+        snprintf(value, SS_TRAINING_TEXT, "%s", *(int *)o->value ? "given" : "not given");
+    else if (o->type == SS_OPT_FLOAT)
+        put_number(*(double *)o->value, value);
+    else
+        snprintf(value, SS_TRAINING_TEXT, "%s", ss_train_option_text(o, text, sizeof text));
+}
+
+static void add_options(struct ss_training_meta *m, const struct ss_option *table,
+                        const char *const *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *value = add(m, keys[i]);
+        for (const struct ss_option *o = table; o->name; o++)
+            if (!strcmp(o->name, keys[i] + 2))
+                put_option(o, value);
+    }
+}
+
+void ss_training_describe(const struct ss_session *s, const struct ss_position *p,
+                          struct ss_training_meta *m)
+{
+    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
+    int n = ss_train_model_options(s->options, table, 0);
+    n = ss_train_run_options(s->options, table, n);
+    ss_train_loop_options(s->options, table, n);
+    m->n = 0;
+    snprintf(add(m, "starstep_training"), SS_TRAINING_TEXT, FILE_VERSION);
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *at = (const char *)p + fields[i].offset;
+        char *value = add(m, fields[i].key);
+        if (fields[i].type == 'i')
+            snprintf(value, SS_TRAINING_TEXT, "%lld", (long long)*(const int64_t *)at);
+        else
+            snprintf(value, SS_TRAINING_TEXT, "%.17g", *(const double *)at);
+    }
+    snprintf(add(m, "ranks"), SS_TRAINING_TEXT, "%d", ss_comm_size(s->comm));
+    snprintf(add(m, "global_batch"), SS_TRAINING_TEXT, "%lld",
+             (long long)s->batch * ss_comm_size(s->comm));
+    snprintf(add(m, "training_images"), SS_TRAINING_TEXT, "%zu", s->train->count);
+    snprintf(add(m, "data"), SS_TRAINING_TEXT, "%016llx",
+             (unsigned long long)s->train->fingerprint);
+    add_options(m, table, fixed, FIXED);
+    add_options(m, table, noted, NOTED);
+}
+
+static const char *value_of(const struct ss_training_meta *m, const char *key)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (!strcmp(m->key[i], key))
+            return m->value[i];
+    return "";
+}
+
+/* Short, and fit for a message of one line. */
+static int is_plain(const char *text)
+{
+    size_t n = 0;
+    while (text[n] >= 32 && text[n] < 127)
+        n++;
+    return !text[n] && n < SS_TRAINING_TEXT;
+}
+
+enum ss_status ss_training_find(const struct ss_safetensors *st, const char *path,
+                                struct ss_training_meta *m)
+{
+    const char *version = ss_safetensors_metadata(st, m->key[0]);
+    if (!version)
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing: this is no training state", path,
+                       m->key[0]);
+    if (strcmp(version, FILE_VERSION))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: field %s is not " FILE_VERSION ": another version wrote it", path,
+                       m->key[0]);
+    for (size_t i = 0; i < m->n; i++) {
+        const char *value = ss_safetensors_metadata(st, m->key[i]);
+        if (!value)
+            return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path, m->key[i]);
+        if (!is_plain(value))
+            return ss_fail(SS_ERR_FORMAT, "%s: field %s is too long, or no text", path, m->key[i]);
+        strcpy(m->value[i], value);
+    }
+    return SS_OK;
+}
+
+static enum ss_status read_integer(const char *path, const char *key, const char *text,
+                                   int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno || v < 0)
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a whole number >= 0", path, key,
+                       text);
+    *out = v;
+    return SS_OK;
+}
+
+static enum ss_status read_number(const char *path, const char *key, const char *text, char type,
+                                  double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end || (type == 'p' && !(v >= 0 && isfinite(v))))
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a number%s", path, key, text,
+                       type == 'p' ? " >= 0" : "");
+    *out = v;
+    return SS_OK;
+}
+
+static enum ss_status read_position(const char *path, const struct ss_training_meta *m,
+                                    struct ss_position *p)
+{
+    for (size_t i = 0; i < FIELDS; i++) {
+        const struct field *f = &fields[i];
+        const char *text = value_of(m, f->key);
+        void *at = (char *)p + f->offset;
+        SS_TRY(f->type == 'i' ? read_integer(path, f->key, text, at)
+                              : read_number(path, f->key, text, f->type, at));
+    }
+    return SS_OK;
+}
+
+/* What does not change while a run lasts. */
+static enum ss_status check_fixed(const char *path, const char *model,
+                                  const struct ss_training_meta *own,
+                                  const struct ss_training_meta *m)
+{
+    for (size_t i = 0; i < FIXED; i++) {
+        const char *was = value_of(m, fixed[i]), *is = value_of(own, fixed[i]);
+        if (strcmp(was, is))
+            return ss_fail(SS_ERR_MISMATCH,
+                           "%s: %s was %s and is now %s; continue with the former, or start anew "
+                           "from its weights with --init %s",
+                           path, fixed[i], was, is, model);
+    }
+    if (strcmp(value_of(m, "data"), value_of(own, "data")))
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s: field data: --data-dir was another data set (%s training images) than "
+                       "now (%s); continue with that one, or start anew from its weights with "
+                       "--init %s",
+                       path, value_of(m, "training_images"), value_of(own, "training_images"),
+                       model);
+    return SS_OK;
+}
+
+static void tell_changes(const char *path, const struct ss_training_meta *own,
+                         const struct ss_training_meta *m)
+{
+    for (size_t i = 0; i < NOTED; i++) {
+        const char *was = value_of(m, noted[i]), *is = value_of(own, noted[i]);
+        if (strcmp(was, is))
+            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, noted[i], was,
+                    is);
+    }
+}
+
+/* With another global batch the samples of the epoch fall into other batches. */
+static enum ss_status place_in_epoch(const struct ss_session *s, const char *path, int64_t was,
+                                     struct ss_position *p)
+{
+    int64_t is = (int64_t)s->batch * ss_comm_size(s->comm), count = (int64_t)s->train->count;
+    if (was < 1 || p->batches > count / was)
+        return ss_fail(
+            SS_ERR_FORMAT,
+            "%s: field batches_of_epoch is %lld, but an epoch has %lld images in batches "
+            "of %lld (global_batch)",
+            path, (long long)p->batches, (long long)count, (long long)was);
+    if (was == is)
+        return SS_OK;
+    if (p->batches == count / was) {
+        p->batches = count / is; /* only the evaluation is left */
+        return SS_OK;
+    }
+    if (!p->batches) {
+        ss_warn("%s: the global batch was %lld and is now %lld; the run goes on with that", path,
+                (long long)was, (long long)is);
+        return SS_OK;
+    }
+    ss_warn("%s: the global batch was %lld and is now %lld: epoch %lld begins again, so the %lld "
+            "images that it had seen are seen twice",
+            path, (long long)was, (long long)is, (long long)p->epoch + 1,
+            (long long)(p->batches * was));
+    p->total_s += p->epoch_s;
+    p->total_images += (double)(p->batches * was);
+    p->batches = p->summed = 0;
+    p->loss = p->epoch_s = 0;
+    p->train = (struct ss_metrics){0};
+    return SS_OK;
+}
+
+enum ss_status ss_training_understand(const struct ss_session *s, const char *path,
+                                      const char *model, const struct ss_training_meta *own,
+                                      const struct ss_training_meta *m, struct ss_position *p,
+                                      struct ss_training_origin *origin)
+{
+    *p = (struct ss_position){0};
+    SS_TRY(read_position(path, m, p));
+    SS_TRY(read_integer(path, "ranks", value_of(m, "ranks"), &origin->ranks));
+    SS_TRY(read_integer(path, "global_batch", value_of(m, "global_batch"), &origin->global_batch));
+    SS_TRY(check_fixed(path, model, own, m));
+    SS_TRY(place_in_epoch(s, path, origin->global_batch, p));
+    tell_changes(path, own, m);
+    return SS_OK;
+}
