@@ -29,6 +29,7 @@ enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]), SPECIAL = 4, MOST_DIRECT = 16 
 
 /* The library's calls come here first, by MPI's profiling interface. */
 static int flip_half = -1, flip_mpi; /* which messages of this rank lose a bit */
+static int longest;                  /* message of 2-byte numbers to another rank, in elements */
 
 static void flip(const void *data, int count)
 {
@@ -42,6 +43,8 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
 {
     if (type == MPI_UINT16_T && flip_half == tag % 2)
         flip(data, count);
+    if (type == MPI_UINT16_T && count > longest)
+        longest = count;
     return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
 
@@ -211,6 +214,21 @@ static int sums(struct ss_comm *comm, enum ss_dtype t)
     return EXIT_SUCCESS;
 }
 
+/* Shares go in one message within a node, and in pieces that Open MPI sends over TCP without asking
+ * first to another node. */
+static int check_messages(const struct ss_comm *comm)
+{
+    const char *asked = getenv("STARSTEP_COMM_PIECE");
+    const int whole = (int)(sizes[NSIZES - 1] / (size_t)ss_comm_size(comm));
+    if (asked)
+        REQUIRE(longest > 0 && 2 * longest <= atoi(asked));
+    else if (ss_comm_nodes(comm) == ss_comm_size(comm))
+        REQUIRE(longest > 20000 && 2 * longest < 65000);
+    else if (ss_comm_nodes(comm) == 1)
+        REQUIRE(longest >= whole || getenv("STARSTEP_COMM_PART"));
+    return EXIT_SUCCESS;
+}
+
 /* One rank's data are harmed: the start-up check fails on all. */
 static int harmed(struct ss_comm *comm, enum ss_dtype t, const char *mode)
 {
@@ -270,6 +288,8 @@ int main(int argc, char **argv)
         else if (t != SS_DTYPE_F32)
             rc = strcmp(argv[1], "sums") == 0 ? sums(comm, wire) : harmed(comm, wire, argv[1]);
     }
+    if (rc == EXIT_SUCCESS && strcmp(argv[1], "sums") == 0)
+        rc = check_messages(comm);
     if (rc == EXIT_FAILURE)
         ss_comm_abort(comm, SS_ERR_COMM);
     ss_comm_close(comm);

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Sums of floats that travel in 2 bytes between 2 to 4 ranks of this machine: right within what the
-# roundings allow, the same bits on every rank and in every run, and a flipped bit found at start.
+# roundings allow, the same bits on every rank and in every run, however many messages they go in, and
+# a flipped bit found at start. As root also between two hosts.
 . "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/two_hosts.sh"
 
 program=${COMM_WIRE_RANKS:-tests/comm_wire_ranks}
 if ! have_ranks || [ ! -x "$program" ]; then
@@ -25,6 +27,12 @@ for n in 2 3 4; do
     sort "$work/out" >"$work/again"
     check "$n ranks: two runs have the same bits" cmp -s "$work/bits" "$work/again"
     check "$n ranks: they did say bits" [ "$(grep -c '^bf16 .* [0-9a-f]\{16\}$' "$work/bits")" -eq 10 ]
+    export STARSTEP_COMM_PIECE=3000
+    check "$n ranks, shares in pieces: sums" ranks $n sums
+    unset STARSTEP_COMM_PIECE
+    sort "$work/out" >"$work/again"
+    check "$n ranks, shares in pieces: the same bits" cmp -s "$work/bits" "$work/again"
+    cp "$work/bits" "$work/bits.$n"
     for where in share sum mpi; do
         check "$n ranks: a flipped bit is found ($where)" ranks $n $where
         check "$n ranks: and reported" grep -q 'start-up check: .*bf16 on the way.* element' "$work/err"
@@ -35,5 +43,25 @@ check "17 ranks, too many to speak with each other: the start-up check" ranks 17
 export STARSTEP_COMM_PART=1000
 check "3 ranks, in parts" ranks 3 sums
 check "3 ranks, in parts: the start-up check" ranks 3 checked
+unset STARSTEP_COMM_PART
+
+# on_two RANKS: half of them on each host
+on_two() {
+    local here=$((($1 + 1) / 2))
+    run ip netns exec "$near" "$MPIEXEC" --mca plm_rsh_agent "$work/agent" --mca btl tcp,vader,self \
+        --mca btl_tcp_if_include "$near_address/24" --mca oob_tcp_if_include "$near_address/24" \
+        -host "$near_address:$here,$far_address:$(($1 - here))" -n "$1" "$program" sums
+    [ $code -eq 0 ]
+}
+
+if make_hosts; then
+    for n in 2 3; do
+        check "$n ranks on two hosts: sums" on_two $n
+        sort "$work/out" >"$work/again"
+        check "$n ranks on two hosts: the same bits" cmp -s "$work/bits.$n" "$work/again"
+    done
+else
+    echo "skipped: two hosts (network namespaces need root and iproute2)"
+fi
 
 finish

@@ -82,7 +82,7 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     if (nparts == 0 || request->kind == SS_COMM_GATHER)
         nparts = 1;
     if (ss_mpi_sum_fits(comm, request))
-        nparts = (size_t)ss_mpi_sum_parts(comm);
+        nparts = (size_t)ss_mpi_sum_parts(mpi, request);
     size_t bytes = sizeof(struct ss_mpi_op) + nparts * sizeof(MPI_Request);
     struct ss_mpi_op *op = calloc(1, bytes);
     if (!op)
@@ -119,6 +119,7 @@ static void mpi_close(struct ss_comm *comm)
     ss_neighbour_close(&mpi->neighbour);
     close(mpi->wake);
     pthread_mutex_destroy(&mpi->lock);
+    free(mpi->node);
     free(mpi);
 }
 
@@ -153,12 +154,27 @@ static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
     return SS_OK;
 }
 
+/* Which ranks are on which node, of which there are so many. */
+static enum ss_status count_nodes(struct ss_mpi *mpi, MPI_Comm node)
+{
+    struct ss_comm *comm = mpi->comm;
+    const size_t bytes = (size_t)comm->size * sizeof(*mpi->node);
+    int first = comm->rank;
+    mpi->node = malloc(bytes);
+    if (!mpi->node)
+        return ss_fail_memory("the nodes of all ranks", bytes);
+    MPI_TRY(MPI_Bcast(&first, 1, MPI_INT, 0, node), "start-up");
+    MPI_TRY(MPI_Allgather(&first, 1, MPI_INT, mpi->node, 1, MPI_INT, MPI_COMM_WORLD), "start-up");
+    for (int r = 0; r < comm->size; r++)
+        comm->nodes += mpi->node[r] == r;
+    return SS_OK;
+}
+
 /* Rank and size, in the world and on this node. */
 static enum ss_status find_place(struct ss_mpi *mpi)
 {
     struct ss_comm *comm = mpi->comm;
     MPI_Comm node;
-    int leader, nodes;
     MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "start-up");
     MPI_TRY(MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank), "start-up");
     MPI_TRY(MPI_Comm_size(MPI_COMM_WORLD, &comm->size), "start-up");
@@ -170,10 +186,8 @@ static enum ss_status find_place(struct ss_mpi *mpi)
     MPI_TRY(MPI_Comm_rank(node, &comm->local_rank), "start-up");
     MPI_TRY(MPI_Comm_size(node, &comm->local_size), "start-up");
     SS_TRY(meet_neighbour(mpi, node));
+    SS_TRY(count_nodes(mpi, node));
     MPI_TRY(MPI_Comm_free(&node), "start-up");
-    leader = comm->local_rank == 0;
-    MPI_TRY(MPI_Allreduce(&leader, &nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "start-up");
-    comm->nodes = nodes;
     return SS_OK;
 }
 
@@ -195,6 +209,7 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
+    ss_mpi_sum_open(mpi);
     return ss_mpi_beats_open(mpi);
 }
 
@@ -240,6 +255,7 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
         /* Half-started MPI cannot be taken back: the caller ends the process, and the launcher then
          * ends the other ranks. */
         ss_guard_clear();
+        free(mpi->node);
         free(mpi);
         return status;
     }

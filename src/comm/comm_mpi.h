@@ -20,6 +20,8 @@ struct ss_mpi_op {
     double started_s; /* on the watch clock */
     int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
     struct ss_mpi_scratch *scratch; /* of comm_mpi_sum.c */
+    uint64_t first_ns, last_ns;     /* when parts ended, of the present half */
+    int ended_parts, first_parts;   /* that have ended, all and the first time */
     int nparts;                     /* MPI counts are ints: large ones go in parts */
     MPI_Request parts[];
 };
@@ -33,6 +35,9 @@ struct ss_mpi {
     MPI_Comm world;   /* for collectives */
     MPI_Comm sums;    /* for the messages of comm_mpi_sum.c */
     MPI_Comm control; /* for beats */
+    int *node;        /* by rank: the first rank of its node */
+    size_t
+        piece_bytes[2]; /* comm_mpi_sum.c: of a message within a node and to another one; 0: any */
     pthread_t thread;
 
     int wake; /* an event for the thread: something is queued, or stop */

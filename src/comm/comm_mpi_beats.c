@@ -65,7 +65,7 @@ struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi)
                                             mpi->clock.now_s - oldest->started_s);
     beat.not_reached = oldest->not_reached;
     if (oldest->half) {
-        beat.missing = ss_mpi_sum_missing(mpi->comm, oldest);
+        beat.missing = ss_mpi_sum_missing(mpi, oldest);
         beat.half = beat.missing >= 0 ? oldest->half : 0;
     }
     return beat;

@@ -16,11 +16,14 @@
 
 #include "comm/comm_mpi.h"
 
+/* Once, before the first sum. */
+void ss_mpi_sum_open(struct ss_mpi *mpi);
+
 /* 1 when this sum goes this way; the same answer on every rank. */
 int ss_mpi_sum_fits(const struct ss_comm *comm, const struct ss_comm_request *request);
 
 /* The number of MPI requests that an op needs for it. */
-int ss_mpi_sum_parts(const struct ss_comm *comm);
+int ss_mpi_sum_parts(const struct ss_mpi *mpi, const struct ss_comm_request *request);
 
 /* Begin the reduce-scatter; and, when all of op->parts have ended, the all-gather. Both return what
  * MPI returned. */
@@ -28,7 +31,7 @@ int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
 /* The first rank whose data for the present half has not come; -1 if none is missing. */
-int ss_mpi_sum_missing(const struct ss_comm *comm, const struct ss_mpi_op *op);
+int ss_mpi_sum_missing(const struct ss_mpi *mpi, const struct ss_mpi_op *op);
 
 /* For sums that MPI makes but whose floats travel in 2 bytes: round them; and begin the all-reduce
  * of n of them. */

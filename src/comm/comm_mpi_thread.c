@@ -3,7 +3,9 @@
  *
  * Open MPI progresses only inside MPI calls, so the thread must keep calling MPI_Test. While data
  * moves (a test that took long did work) it tests again at once; while it waits for a late rank it
- * sleeps between tests, longer and longer, and leaves the core to the compute workers. */
+ * sleeps between tests, longer and longer, and leaves the core to the compute workers. When the
+ * pieces of a sum show how slow the link is, it sleeps until the next one can be there: testing
+ * meanwhile would take the compute workers' time and bring nothing. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -27,6 +29,7 @@ enum {
     EAGER_NS = 60000, /* after data has moved, test for so long without sleeping */
     SLEEP_MIN_NS = 20000,
     SLEEP_MAX_NS = 200000,
+    PACE_MAX_NS = 2000000, /* between pieces of a sum, so that neither side's socket runs dry */
 };
 
 size_t ss_mpi_part_elements(void)
@@ -139,6 +142,55 @@ static int start_queued(struct ss_mpi *mpi)
     return any;
 }
 
+/* Test op's parts in order, as far as they have ended: 1 when all have. Not MPI_Testall, which
+ * would look at all of a thousand each time. */
+static int test_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    int before = op->ended_parts, ended = 1;
+    while (op->ended_parts < op->nparts) {
+        check(mpi, "MPI_Test", MPI_Test(&op->parts[op->ended_parts], &ended, MPI_STATUS_IGNORE),
+              &op->request);
+        if (!ended)
+            break;
+        op->ended_parts++;
+    }
+    if (op->ended_parts > before) {
+        op->last_ns = ss_now_ns();
+        if (before == 0) {
+            op->first_ns = op->last_ns;
+            op->first_parts = op->ended_parts;
+        }
+    }
+    return ended;
+}
+
+/* How long to sleep until the next piece of a sum can be there, and for the last one in short
+ * steps, as the sum waits for it. 0 where that is not known, or no piece has come for too long:
+ * then another rank is late, and not the link slow. */
+static uint64_t pace_of(const struct ss_mpi_op *op, uint64_t now)
+{
+    const int pieces = op->ended_parts - op->first_parts, receives = op->nparts / 2;
+    if (op->half == 0 || op->ended_parts == 0 || pieces == 0)
+        return 0;
+    uint64_t each = (op->last_ns - op->first_ns) / (uint64_t)pieces;
+    if (now - op->last_ns > 4 * each)
+        return 0;
+    if (receives - op->ended_parts == 1)
+        each /= 8;
+    return each < PACE_MAX_NS ? each : PACE_MAX_NS;
+}
+
+static uint64_t least_pace(const struct ss_mpi *mpi)
+{
+    uint64_t now = ss_now_ns(), least = 0;
+    for (const struct ss_mpi_op *op = mpi->under_way.first; op; op = op->next) {
+        uint64_t pace = pace_of(op, now);
+        if (pace > 0 && (least == 0 || pace < least))
+            least = pace;
+    }
+    return least >= SLEEP_MIN_NS ? least : 0;
+}
+
 /* 1 when op has ended (or its first half has). */
 static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
@@ -151,8 +203,7 @@ static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
         op->not_reached = state == SS_POLL_NOT_REACHED;
         ended = state == SS_POLL_ENDED;
     } else {
-        check(mpi, "MPI_Testall", MPI_Testall(op->nparts, op->parts, &ended, MPI_STATUSES_IGNORE),
-              r);
+        ended = test_parts(mpi, op);
     }
     return ended;
 }
@@ -167,6 +218,7 @@ static int test_all(struct ss_mpi *mpi)
         int ended = test(mpi, op);
         if (ended && op->half == 1) {
             check(mpi, "all-reduce", ss_mpi_sum_gather(mpi, op), &op->request);
+            op->ended_parts = 0;
             any = 1;
             ended = 0;
         }
@@ -240,8 +292,11 @@ void *ss_mpi_thread(void *arg)
             moved_ns = ss_now_ns();
             sleep_ns = SLEEP_MIN_NS;
         }
+        uint64_t pace = least_pace(mpi);
         if (!mpi->under_way.first) {
             stop = nap(mpi, (uint64_t)(1e9 * mpi->beat_every_s));
+        } else if (pace > 0) {
+            nap(mpi, pace);
         } else if (ss_now_ns() - moved_ns > EAGER_NS) {
             nap(mpi, sleep_ns);
             sleep_ns = 2 * sleep_ns < SLEEP_MAX_NS ? 2 * sleep_ns : SLEEP_MAX_NS;
