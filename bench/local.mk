@@ -4,8 +4,14 @@ bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 bench_loader_SOURCES = bench/loader.c
 bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+if HAVE_MPI
+noinst_PROGRAMS += bench/comm_sums
+bench_comm_sums_SOURCES = bench/comm_sums.c
+bench_comm_sums_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+endif
 
 EXTRA_DIST += \
+	bench/comm_speed \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \
 	bench/gpu_memory.py \
