@@ -1,0 +1,6 @@
+# Job scripts: what they hand to Slurm, and a real Slurm of virtual nodes
+TESTS += tests/test_slurm_scripts.sh
+if HAVE_DNNL
+TESTS += tests/test_slurm.sh
+endif
+EXTRA_DIST += tests/slurm_cluster.sh tests/test_slurm_scripts.sh tests/test_slurm.sh

@@ -1,0 +1,145 @@
+# shellcheck shell=bash disable=SC2154  # $work is common.sh's
+# slurm_cluster.sh: a real Slurm of virtual nodes on this machine, for the tests of slurm/. Source it behind
+# common.sh. Everything lies in $work, on ports of its own, and ends with the test.
+
+cluster=$work/slurm
+cluster_nodes=0
+
+# The daemons first, then what their job steps left; all are known by number or by $work in their environment.
+stop_cluster() {
+    local pid file
+    if [ -s "$cluster/slurm.conf" ]; then
+        timeout 10 scancel --quiet --user=root --full 2>/dev/null
+    fi
+    for file in "$cluster"/*.pid; do
+        [ -s "$file" ] && kill -KILL "$(cat "$file")" 2>/dev/null
+    done
+    for pid in /proc/[0-9]*; do
+        if grep -qzxF "SLURM_CONF=$cluster/slurm.conf" "$pid/environ" 2>/dev/null && [ "${pid#/proc/}" != $$ ] &&
+            grep -qzE '^SLURM_JOB_ID=' "$pid/environ" 2>/dev/null; then
+            kill -KILL "${pid#/proc/}" 2>/dev/null
+        fi
+    done
+}
+
+# port_range COUNT: that many consecutive ports that nobody listens on, below those of outgoing connections
+port_range() {
+    local base port
+    for _ in 1 2 3 4 5 6 7 8; do
+        base=$((16000 + (RANDOM % 800) * 20))
+        for ((port = base; port < base + $1; port++)); do
+            if (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; then continue 2; fi
+        done
+        echo $base
+        return 0
+    done
+    return 1
+}
+
+# Two nodes of one host share its memory, but neither spool nor temporary folders. Jobs start again soon after
+# a requeue: by default they wait for 120 s until their credential has expired.
+write_slurm_conf() {
+    local base=$1 host
+    host=$(hostname -s)
+    cat >"$cluster/slurm.conf" <<EOF
+ClusterName=starstep
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$base
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$cluster/munge.socket,cred_expire=5
+StateSaveLocation=$cluster/state
+SlurmdSpoolDir=$cluster/spool-%n
+TmpFS=$cluster/tmp-%n
+SlurmctldPidFile=$cluster/slurmctld.pid
+SlurmdPidFile=$cluster/slurmd-%n.pid
+SlurmctldLogFile=$cluster/slurmctld.log
+SlurmdLogFile=$cluster/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+GresTypes=gpu
+MpiDefault=none
+ReturnToService=2
+KillWait=20
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
+JobRequeue=1
+SlurmctldTimeout=30
+SlurmdTimeout=300
+InactiveLimit=0
+MailProg=/bin/true
+NodeName=node[1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + $2))] Sockets=4 CoresPerSocket=72 ThreadsPerCore=1 CPUs=288 RealMemory=20000 Gres=gpu:8
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+EOF
+    mkdir "$cluster/gpu"
+    touch "$cluster"/gpu/{0,1,2,3,4,5,6,7}
+    echo "NodeName=node[1-$2] Name=gpu File=$cluster/gpu/[0-7]" >"$cluster/gres.conf"
+}
+
+start_munge() {
+    head -c 1024 /dev/urandom >"$cluster/munge.key"
+    chmod 600 "$cluster/munge.key"
+    munged --force --socket="$cluster/munge.socket" --key-file="$cluster/munge.key" --pid-file="$cluster/munged.pid" \
+        --log-file="$cluster/munged.log" --seed-file="$cluster/munge.seed" 2>"$cluster/munged.err"
+    wait_until 10 test -S "$cluster/munge.socket"
+}
+
+nodes_are_idle() {
+    [ "$(sinfo --noheader --Node --format=%t 2>/dev/null | grep -c '^idle$')" = "$cluster_nodes" ]
+}
+
+# start_cluster NODES: or skips the test with the reason
+start_cluster() {
+    local program n base
+    for program in slurmctld slurmd sbatch munged; do
+        if ! command -v $program >/dev/null; then
+            echo "skipped: no $program here (Debian packages slurm-wlm and munge)"
+            exit 77
+        fi
+    done
+    if [ "$(id -u)" != 0 ]; then
+        echo "skipped: Slurm's daemons need root"
+        exit 77
+    fi
+    cluster_nodes=$1
+    mkdir "$cluster" "$cluster/state"
+    chmod 755 "$work" "$cluster" # munged wants to see its socket's path accessible
+    base=$(port_range $(($1 + 1))) || { echo "skipped: no free ports"; exit 77; }
+    write_slurm_conf "$base" "$1"
+    trap 'stop_cluster; cleanup' EXIT
+    export SLURM_CONF=$cluster/slurm.conf
+    start_munge || { cat "$cluster"/munged.*; echo "skipped: munged does not start here"; exit 77; }
+    slurmctld -f "$SLURM_CONF" >"$cluster/ctld.out" 2>&1
+    for ((n = 1; n <= $1; n++)); do
+        mkdir "$cluster/spool-node$n" "$cluster/tmp-node$n"
+        slurmd -f "$SLURM_CONF" -N "node$n" >"$cluster/node$n.out" 2>&1
+    done
+    if ! wait_until 30 nodes_are_idle; then
+        sinfo --Node --long
+        tail -n 5 "$cluster"/*.out "$cluster"/slurm*.log
+        echo "skipped: Slurm's daemons do not start here"
+        exit 77
+    fi
+}
+
+# job_state JOB: Slurm's word; empty when Slurm has forgotten the job
+job_state() {
+    scontrol show job "$1" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'
+}
+
+job_has_ended() {
+    case $(job_state "$1") in
+    PENDING | RUNNING | COMPLETING | REQUEUED | SUSPENDED | CONFIGURING) return 1 ;;
+    esac
+}
+
+# job_ends JOB SECONDS: sets $state
+job_ends() {
+    wait_until "$2" job_has_ended "$1"
+    state=$(job_state "$1")
+    [ "$state" = COMPLETED ]
+}

@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# The job scripts of slurm/ on a real Slurm of eight virtual nodes, unchanged but for the site's file and a small
+# model on CPUs: two nodes with two ranks each with and without PMIx, jobs that are ended by a signal, their time
+# limit and a requeue and go on with equal bits, a rank that is killed, the scaling sweep, and what a result
+# folder holds. STARSTEP_TEST_LONG=1 adds preemption, and signals under mpiexec.
+# shellcheck disable=SC2154  # $top_srcdir: make check's
+. "${srcdir:-.}/tests/common.sh"
+# shellcheck source=tests/slurm_cluster.sh
+. "${srcdir:-.}/tests/slurm_cluster.sh"
+
+if ! have_ranks; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+start_cluster 8
+make_data 640 16
+mkdir "$work/ranks"
+# Stands for a container: every rank's process number is in $work/ranks/JOB.RANK.
+cat >"$work/prefix" <<'END'
+if [ "$2" = train ]; then
+    echo $$ >"${0%/*}/ranks/$SLURM_JOB_ID.${PMIX_RANK:-$OMPI_COMM_WORLD_RANK}"
+fi
+exec "$@"
+END
+
+# Ranks of two "nodes" share this machine's memory, which Open MPI's shared-memory transport does not expect.
+make_site() {
+    cat >"$work/$1.conf" <<END
+GPUS_PER_NODE=2 CORES_PER_TASK=1 CPU_TASKS_PER_NODE=2 CPU_CORES_PER_TASK=1
+MPI=$1
+STARSTEP=$STARSTEP
+CONTAINER=(bash $work/prefix)
+TRAIN=(--width 2,2,2,2 --per-rank-batch-size 8 --epochs 4 --target-accuracy 2 --timeout 100 --workers 1)
+GPU_TRAIN=(--device cpu)
+CPU_TRAIN=(--device cpu)
+TRACE_TRAIN=(--trace-steps 2-6 --epochs 1)
+RESULTS=$work/results
+DATA_DIR=$work/data
+MONITOR_SECONDS=1
+WARN_SECONDS=20
+site_environment() {
+    export OMP_NUM_THREADS=1 OMPI_MCA_btl=tcp,self
+}
+END
+}
+make_site auto
+make_site mpiexec
+make_site none
+export STARSTEP_SITE=$work/auto.conf
+slurm=$top_srcdir/slurm
+
+# submit SCRIPT OPTION...: sets $job and $folder
+submit() {
+    local script=$1 line
+    shift
+    job='' folder=''
+    if ! line=$("$slurm/$script.sh" "$@" 2>"$work/err"); then
+        fail "$what: $script.sh was not submitted"
+        return 1
+    fi
+    read -r job folder <<<"$line"
+}
+
+# job_fails: shows what the job printed
+job_fails() {
+    cp "$folder.out" "$work/out" 2>/dev/null
+    : >"$work/err"
+    fail "$what: $*"
+}
+
+# good_end SECONDS: the job ends well by then
+good_end() {
+    if job_ends "$job" "$1"; then
+        return 0
+    fi
+    job_fails "job $job is ${state:-gone} after $1 s"
+    return 1
+}
+
+# value FOLDER NAME: of the log's last line that has it
+value() {
+    sed -n "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1/log.jsonl" 2>/dev/null | tail -n 1
+}
+
+rank_pids() {
+    cat "$work/ranks/$1".* 2>/dev/null
+}
+
+# hold N: the job's ranks stand still after N steps or more, so that what is done to them finds them in training
+hold() {
+    if ! wait_until 60 has_steps "$folder/log.jsonl" "$1"; then
+        job_fails "no $1 steps"
+        return 1
+    fi
+    rank_pids "$job" | xargs -r kill -STOP
+}
+
+let_go() {
+    rank_pids "$1" | xargs -r kill -CONT 2>/dev/null
+}
+
+# whole FOLDER RANKS NODES: nothing is missing in it
+whole() {
+    local file node
+    for file in command configure commit nodes versions site.conf log.jsonl out checkpoints/latest/model.safetensors \
+        monitor/report.txt; do
+        [ -s "$1/$file" ] || { fail "$what: $1 has no $file"; return; }
+    done
+    while read -r node; do
+        for file in "topology/$node.txt" "monitor/cpu_memory_log-$node.csv"; do
+            [ "$(wc -l <"$1/$file")" -ge 2 ] || { fail "$what: $1 has no $file"; return; }
+        done
+    done <"$1/nodes"
+    check "$what: whole result folder of $2 ranks on $3 nodes" \
+        [ "$(value "$1" ranks) $(wc -l <"$1/nodes")" = "$2 $3" ]
+}
+
+# goes_on: the job of $job and $folder was requeued, resumed, and ended as if nothing had happened
+goes_on() {
+    good_end 90 || return
+    if ! grep -q ' start 1 ' "$folder/command"; then
+        job_fails "it was not started again"
+    elif ! grep -q -i 'resum' "$folder.out"; then
+        job_fails "it did not resume"
+    elif [ "$(value "$folder" weights_hash)" != "$hash" ]; then
+        job_fails "weights $(value "$folder" weights_hash) at step $(value "$folder" step), not $hash"
+    else
+        ok "$what: goes on, and ends with the same bits"
+    fi
+}
+
+# ---- two nodes, two ranks on each -----------------------------------------------------------------------
+
+what="2 nodes x 2 ranks over PMIx"
+submit 2node && good_end 60
+hash=$(value "$folder" weights_hash)
+check "$what: $hash" grep -q ', pmix;' "$folder.out"
+whole "$folder" 4 2
+
+what="time limit"
+submit 2node --sbatch=--time=1 && hold 5
+limited=$job limited_folder=$folder
+# Slurm looks at the limit every 30 s; the ranks stand still until then.
+(
+    wait_until 75 grep -q 'got SIGUSR1' "$limited_folder.out"
+    let_go "$limited"
+) &
+
+what="scancel --signal=USR1"
+submit 2node && hold 5 && scancel --signal=USR1 "$job"
+let_go "$job"
+signalled=$job signalled_folder=$folder
+
+what="scontrol requeue"
+submit 2node && hold 5 && scontrol requeue "$job"
+let_go "$job"
+requeued=$job requeued_folder=$folder
+
+what="2 nodes x 2 ranks without PMIx"
+STARSTEP_SITE=$work/mpiexec.conf submit 2node && good_end 60 &&
+    check "$what: the same bits" [ "$(value "$folder" weights_hash)" = "$hash" ] &&
+    check "$what: by mpiexec" grep -q '^mpiexec' "$folder/command"
+whole "$folder" 4 2
+
+what="ranks on CPUs with neither"
+STARSTEP_SITE=$work/none.conf submit 2node && ! job_ends "$job" 60
+check "$what: $state, says so" grep -q 'starstep: error: .*MPI' "$folder.out"
+
+what="scancel --signal=USR1"
+job=$signalled folder=$signalled_folder
+goes_on
+what="scontrol requeue"
+job=$requeued folder=$requeued_folder
+goes_on
+
+# ---- a rank is killed -----------------------------------------------------------------------------------
+
+what="SIGKILL"
+if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
+    kill -KILL "$(cat "$work/ranks/$job.3")"
+    SECONDS=0
+    job_ends "$job" 60
+    check "$what: the job has failed after $SECONDS s" [ "$state" = FAILED ]
+    if grep -q 'error: .*rank 3 .*died' "$folder.out"; then
+        ok "$what: $(grep -m 1 'error: .*rank 3' "$folder.out" | cut -c 1-120)"
+    else
+        job_fails "no message names rank 3"
+    fi
+    for pid in $(rank_pids "$job"); do
+        wait_until 10 eval "! alive $pid" || fail "$what: rank $pid still runs"
+    done
+    check "$what: it is not started again" eval "! grep -q ' start 1 ' '$folder/command'"
+fi
+
+what="scancel"
+if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
+    scancel "$job"
+    job_ends "$job" 60
+    check "$what: cancelled" [ "$state" = CANCELLED ]
+    wait_until 20 grep -q ' end: ' "$folder/command"
+    check "$what: no requeue of its own" eval "! grep -q 'requeued' '$folder.out'"
+fi
+
+# ---- the other scripts ----------------------------------------------------------------------------------
+
+what="CPUs only"
+submit cpu --epochs 1 && good_end 60 && whole "$folder" 2 1
+
+what="trace"
+if submit trace && good_end 90; then
+    whole "$folder" 2 1
+    check "$what: report and page" [ -s "$folder/trace/report.txt" -a -s "$folder/trace/trace.html" ]
+fi
+
+what="a bare sbatch"
+if ! job=$(cd "$top_srcdir" && sbatch --parsable --output="$work/results/%x-%j.out" slurm/1gpu.sh --epochs 1 2>"$work/err"); then
+    fail "$what"
+elif folder=$work/results/1gpu-$job && good_end 60; then
+    whole "$folder" 1 1
+fi
+
+what="sweep"
+if "$slurm/sweep.sh" --one-by-one --epochs 1 --trace-steps 2-4 >"$work/sweep" 2>"$work/err"; then
+    cp "$work/sweep" "$work/out"
+    job=$(sed -n 's/^tables: job \([0-9]*\),.*/\1/p' "$work/sweep")
+    folder=$(sed -n 's/^tables: job .*, //p' "$work/sweep")
+    if good_end 150; then
+        for size in 1gpu:1:1 2gpu:2:1 4gpu:4:1 8gpu:8:1 2node:4:2 4node:8:4 8node:16:8; do
+            IFS=: read -r name ranks nodes <<<"$size"
+            whole "$(sed -n "s/^$name: job .*, //p" "$work/sweep")" "$ranks" "$nodes"
+        done
+        cp "$folder/scaling_gpus.csv" "$folder/scaling_nodes.csv" "$work/out" 2>/dev/null
+        check "$what: a row for 1, 2, 4, 8 ranks" [ "$(grep -c '^[0-9]' "$folder/scaling_gpus.csv")" = 4 ]
+        check "$what: a row for 1, 2, 4, 8 nodes" [ "$(grep -c '^[0-9]' "$folder/scaling_nodes.csv")" = 4 ]
+        check "$what: tables and picture" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
+    fi
+else
+    fail "$what"
+fi
+
+what="time limit"
+job=$limited folder=$limited_folder
+check "$what: it was Slurm that gave the signal" grep -q 'got SIGUSR1' "$folder.out"
+goes_on
+
+finish
