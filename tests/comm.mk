@@ -46,6 +46,6 @@ EXTRA_DIST += tests/test_launch.sh
 
 # Runs of training on CPUs, for which oneDNN is needed
 if HAVE_DNNL
-TESTS += tests/test_rank_loss.sh
+TESTS += tests/test_rank_loss.sh tests/test_trace_clocks.sh
 endif
-EXTRA_DIST += tests/test_rank_loss.sh tests/two_hosts.sh
+EXTRA_DIST += tests/test_rank_loss.sh tests/test_trace_clocks.sh tests/two_hosts.sh
