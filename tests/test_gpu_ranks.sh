@@ -45,6 +45,7 @@ for precision in fp32 fp16; do
     check "$precision" [ $code -eq 0 ]
     repeat "$precision, asynchronous tasks" "${options[@]}" --gpu-mode async
     repeat "$precision, one bucket" "${options[@]}" --bucket-mb 25 --first-bucket-mb 25
+    repeat "$precision, buckets by measured times" "${options[@]}" --bucket-mb auto --first-bucket-mb 0
     repeat "$precision, sums after the backward pass" "${options[@]}" --no-overlap
     export SS_HOSTGPU_JITTER=300
     repeat "$precision, work delayed at random" "${options[@]}"
