@@ -22,6 +22,7 @@ static const struct {
     {"launch", ss_cmd_launch, "start ranks of train, eval or info on this node"},
     {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
     {"monitor", ss_cmd_monitor, "sample memory, utilisation and power during a job"},
+    {"scaling", ss_cmd_scaling, "tables of equal runs on more and more GPUs and nodes"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
 };
 

@@ -13,6 +13,7 @@ int ss_cmd_info(int argc, char **argv);
 int ss_cmd_launch(int argc, char **argv);
 int ss_cmd_trace(int argc, char **argv);
 int ss_cmd_monitor(int argc, char **argv);
+int ss_cmd_scaling(int argc, char **argv);
 
 enum { SS_EXIT_RESUME = 3 };
 

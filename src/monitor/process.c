@@ -164,14 +164,16 @@ static double sum_pss(struct ss_processes *p)
     double begin = ss_seconds(), sum = 0;
     if (begin < p->pss_after)
         return NAN;
+    if (isnan(process_pss(getpid()))) /* this kernel does not tell */
+        return NAN;
     for (size_t i = 0; i < p->members.count; i++) {
         const struct process_stat *s = &p->members.at[i];
-        double pss = process_stat_ended(s) ? 0 : process_pss(s->pid);
         struct process_stat again;
-        /* Gone meanwhile is nothing; not allowed makes the sum unknown. */
-        if (isnan(pss) && (!process_stat_read(s->pid, &again) || process_stat_ended(&again)))
-            pss = 0;
-        sum += pss;
+        double pss = process_stat_ended(s) ? 0 : process_pss(s->pid);
+        if (!isnan(pss))
+            sum += pss;
+        else if (process_stat_read(s->pid, &again) && !process_stat_ended(&again))
+            sum += s->rss; /* another user's, as Slurm's own: it may not be read */
     }
     double end = ss_seconds();
     p->pss_after = end + PSS_REST * (end - begin);

@@ -16,7 +16,8 @@ enum ss_process_kind {
 
 struct ss_process_sample {
     double cpu;                /* percent of one core since the last sample; NAN in the first */
-    double rss, virtual_, pss; /* MiB, sums. pss: NAN where it is unknown or was left out */
+    double rss, virtual_, pss; /* MiB, sums. pss: NAN where it is unknown or was left
+                                  out; of processes that may not be read the resident one */
     int count;                 /* that run; 0: all of a tree have ended */
 };
 

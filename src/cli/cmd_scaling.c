@@ -1,0 +1,176 @@
+/* starstep scaling: tables of the same training on more and more GPUs and nodes. */
+#include "cli/commands.h"
+#include "core/atomic_file.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "scaling/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIFFERS = 2048, PATH_ROOM = 4096 };
+
+/* Text that is made in memory, so that files appear whole or not at all. */
+struct text {
+    FILE *stream;
+    char *bytes;
+    size_t count;
+};
+
+static enum ss_status text_open(struct text *t)
+{
+    *t = (struct text){0};
+    t->stream = open_memstream(&t->bytes, &t->count);
+    return t->stream ? SS_OK : ss_fail_memory("a table's text", 1);
+}
+
+static enum ss_status text_close(struct text *t)
+{
+    return fclose(t->stream) ? ss_fail_memory("a table's text", t->count) : SS_OK;
+}
+
+static enum ss_status save(const char *dir, const char *name, const struct text *t)
+{
+    char path[PATH_ROOM];
+    struct ss_atomic_file *f;
+    SS_TRY(ss_folder_join(path, sizeof path, dir, name));
+    SS_TRY(ss_atomic_open(path, &f));
+    ss_atomic_write(f, t->bytes, t->count);
+    return ss_atomic_commit(f);
+}
+
+static enum ss_status write_markdown(const struct ss_scaling *s, const char *differs,
+                                     const char *dir)
+{
+    struct text t;
+    SS_TRY(text_open(&t));
+    ss_scaling_markdown(s, differs, t.stream);
+    enum ss_status status = text_close(&t);
+    if (status == SS_OK && (fwrite(t.bytes, 1, t.count, stdout) != t.count || fflush(stdout)))
+        status = ss_fail(SS_ERR_IO, "writing the tables: %s", strerror(errno));
+    if (status == SS_OK && dir)
+        status = save(dir, "scaling.md", &t);
+    free(t.bytes);
+    return status;
+}
+
+static enum ss_status write_csv(const struct ss_scaling *s, int by_nodes, const char *dir)
+{
+    struct text t;
+    SS_TRY(text_open(&t));
+    ss_scaling_csv(s, by_nodes, t.stream);
+    enum ss_status status = text_close(&t);
+    if (status == SS_OK)
+        status = save(dir, by_nodes ? "scaling_nodes.csv" : "scaling_gpus.csv", &t);
+    free(t.bytes);
+    return status;
+}
+
+static enum ss_status write_all(const struct ss_scaling *s, const char *differs, const char *dir)
+{
+    char svg[PATH_ROOM];
+    if (dir)
+        SS_TRY(ss_folder_make(dir));
+    SS_TRY(write_markdown(s, differs, dir));
+    if (!dir)
+        return SS_OK;
+    SS_TRY(write_csv(s, 0, dir));
+    SS_TRY(write_csv(s, 1, dir));
+    SS_TRY(ss_folder_join(svg, sizeof svg, dir, "scaling.svg"));
+    return ss_scaling_draw(s, svg);
+}
+
+static enum ss_status tabulate(const struct ss_runs *runs, int mixed, const char *dir)
+{
+    char differs[DIFFERS];
+    struct ss_scaling s;
+    ss_scaling_compare(runs, differs, sizeof differs);
+    if (*differs && !mixed)
+        return ss_fail(SS_ERR_MISMATCH,
+                       "scaling: the runs are not of the same kind: %s; leave some out, or give "
+                       "--mixed",
+                       differs);
+    SS_TRY(ss_scaling_make(runs, &s));
+    enum ss_status status =
+        s.count ? write_all(&s, differs, dir)
+                : ss_fail(SS_ERR_FORMAT, "scaling: no run has equally many ranks on each node");
+    ss_scaling_free(&s);
+    return status;
+}
+
+/* Move what is neither option nor its value to path; returns how many these are. The options stay,
+ * *argc of them with the command. */
+static int take_paths(const struct ss_option *options, int *argc, char **argv, char **path)
+{
+    int paths = 0, kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (argv[i][0] != '-') {
+            path[paths++] = argv[i];
+            continue;
+        }
+        argv[kept++] = argv[i];
+        for (const struct ss_option *o = options; o->name; o++)
+            if (o->type != SS_OPT_FLAG && !strcmp(argv[i] + 1 + (argv[i][1] == '-'), o->name) &&
+                i + 1 < *argc) {
+                argv[kept++] = argv[++i];
+                break;
+            }
+    }
+    *argc = kept;
+    return paths;
+}
+
+/* Tables of all runs that these name. A run that failed does not keep the others out. */
+static enum ss_status compare(char **path, int paths, int mixed, const char *dir)
+{
+    struct ss_runs runs = {0};
+    enum ss_status bad = SS_OK;
+    for (int i = 0; i < paths; i++) {
+        enum ss_status status = ss_runs_add(&runs, path[i]);
+        if (status != SS_OK)
+            bad = status;
+    }
+    if (runs.count) {
+        enum ss_status status = tabulate(&runs, mixed, dir);
+        if (status != SS_OK)
+            bad = status;
+    }
+    ss_runs_free(&runs);
+    return bad;
+}
+
+int ss_cmd_scaling(int argc, char **argv)
+{
+    const char *dir = NULL;
+    int help, mixed = 0;
+    const struct ss_option options[] = {
+        {"out", SS_OPT_STRING, &dir, 0, 0, "DIR",
+         "also write scaling.md, scaling_gpus.csv, scaling_nodes.csv and scaling.svg there"},
+        {"mixed", SS_OPT_FLAG, &mixed, 0, 0, NULL,
+         "compare runs that differ in more than their size"},
+        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+    };
+    char **path = calloc((size_t)argc, sizeof *path);
+    if (!path)
+        return ss_exit_code(ss_fail_memory("arguments", (size_t)argc * sizeof *path));
+    int paths = take_paths(options, &argc, argv, path), code;
+    if (ss_options_parse(options, argc, argv, &help) != SS_OK) {
+        code = 2;
+    } else if (help) {
+        printf("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\nTables of throughput, "
+               "memory and exposed communication of equal runs on more and more GPUs and nodes. "
+               "Options:\n");
+        ss_options_print(stdout, options);
+        code = 0;
+    } else if (!paths) {
+        ss_fail(SS_ERR_INVALID, "scaling: which runs? starstep scaling FOLDER-OR-LOG...");
+        code = 2;
+    } else {
+        code = ss_exit_code(compare(path, paths, mixed, dir));
+    }
+    free(path);
+    return code;
+}

@@ -1,0 +1,183 @@
+#include "scaling/run_log.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    const char *path, *event;
+    long line;
+    int started;
+    struct ss_run_log *log;
+};
+
+static enum ss_status fail_field(const struct reader *r, const char *key, const json_t *value,
+                                 const char *want)
+{
+    if (!value)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: line %ld: event \"%s\" has no \"%s\"; was it written by an older "
+                       "starstep train?",
+                       r->path, r->line, r->event, key);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    ss_fail(SS_ERR_FORMAT, "%s: line %ld: event \"%s\": %s: %.60s is not %s", r->path, r->line,
+            r->event, key, text ? text : "?", want);
+    free(text);
+    return SS_ERR_FORMAT;
+}
+
+static enum ss_status get_text(const struct reader *r, const json_t *o, const char *key,
+                               char out[SS_RUN_TEXT])
+{
+    const json_t *value = json_object_get(o, key);
+    const char *text = json_string_value(value);
+    if (!text || strlen(text) >= SS_RUN_TEXT)
+        return fail_field(r, key, value, "a text of at most 63 characters");
+    snprintf(out, SS_RUN_TEXT, "%s", text);
+    return SS_OK;
+}
+
+static enum ss_status get_count(const struct reader *r, const json_t *o, const char *key, long *out)
+{
+    const json_t *value = json_object_get(o, key);
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < 1 || n > 1000000000000)
+        return fail_field(r, key, value, "a whole number above 0");
+    *out = (long)n;
+    return SS_OK;
+}
+
+/* null, which stands for what is not finite, is NAN. */
+static enum ss_status get_number(const struct reader *r, const json_t *o, const char *key,
+                                 double least, double *out)
+{
+    const json_t *value = json_object_get(o, key);
+    double n = json_is_null(value) ? NAN : json_number_value(value);
+    if (!(json_is_number(value) || json_is_null(value)) || n < least)
+        return fail_field(r, key, value, least > 0 ? "a number above 0" : "a number");
+    *out = n;
+    return SS_OK;
+}
+
+static enum ss_status get_rate(const struct reader *r, const json_t *o, const char *key,
+                               double *out)
+{
+    SS_TRY(get_number(r, o, key, 1e-30, out));
+    return isnan(*out) ? fail_field(r, key, json_object_get(o, key), "a number above 0") : SS_OK;
+}
+
+static enum ss_status read_start(struct reader *r, const json_t *o)
+{
+    struct ss_run_log *log = r->log;
+    SS_TRY(get_text(r, o, "model", log->model));
+    SS_TRY(get_text(r, o, "width", log->width));
+    SS_TRY(get_text(r, o, "precision", log->precision));
+    SS_TRY(get_text(r, o, "device", log->device));
+    SS_TRY(get_count(r, o, "ranks", &log->ranks));
+    SS_TRY(get_count(r, o, "nodes", &log->nodes));
+    SS_TRY(get_count(r, o, "batch", &log->batch));
+    SS_TRY(get_count(r, o, "image_size", &log->image_size));
+    SS_TRY(get_count(r, o, "images", &log->images));
+    if (log->nodes > log->ranks)
+        return fail_field(r, "nodes", json_object_get(o, "nodes"), "at most the number of ranks");
+    if (log->batch % log->ranks)
+        return fail_field(r, "batch", json_object_get(o, "batch"),
+                          "a multiple of the number of ranks");
+    r->started = 1;
+    log->ended = 0;
+    return SS_OK;
+}
+
+static enum ss_status read_epoch(struct reader *r, const json_t *o)
+{
+    struct ss_run_log *log = r->log;
+    SS_TRY(get_count(r, o, "epoch", &log->epoch));
+    SS_TRY(get_number(r, o, "train_loss", -INFINITY, &log->train_loss));
+    SS_TRY(get_number(r, o, "train_accuracy", 0, &log->train_accuracy));
+    SS_TRY(get_rate(r, o, "images_per_s", &log->rate));
+    return get_rate(r, o, "images_per_s_with_validation", &log->rate_with_validation);
+}
+
+static enum ss_status read_object(struct reader *r, const json_t *o)
+{
+    r->event = json_string_value(json_object_get(o, "event"));
+    if (!r->event)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: line %ld: no \"event\"; not a log of starstep train --log-json",
+                       r->path, r->line);
+    if (!strcmp(r->event, "start"))
+        return read_start(r, o);
+    if (!strcmp(r->event, "epoch"))
+        return read_epoch(r, o);
+    if (!strcmp(r->event, "end"))
+        r->log->ended = 1;
+    return SS_OK;
+}
+
+static enum ss_status read_line(struct reader *r, const char *line, size_t bytes)
+{
+    json_error_t error;
+    json_t *o = json_loadb(line, bytes, 0, &error);
+    if (!o)
+        return ss_fail(SS_ERR_FORMAT, "%s: line %ld: not JSON: %s", r->path, r->line, error.text);
+    enum ss_status status = read_object(r, o);
+    json_decref(o);
+    return status;
+}
+
+static enum ss_status read_lines(struct reader *r, FILE *f)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    enum ss_status status = SS_OK;
+    while (status == SS_OK && (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n') {
+        r->line++;
+        status = read_line(r, line, (size_t)n);
+    }
+    free(line);
+    if (status == SS_OK && ferror(f))
+        return ss_fail(SS_ERR_IO, "%s: cannot read: %s", r->path, strerror(errno));
+    return status;
+}
+
+enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out)
+{
+    struct ss_run_log log = {0};
+    struct reader r = {.path = path, .log = &log};
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
+    enum ss_status status = read_lines(&r, f);
+    fclose(f);
+    SS_TRY(status);
+    if (!r.started)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: no event \"start\"; not a log of starstep train --log-json", path);
+    if (!log.epoch)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: no event \"epoch\" in %ld lines: the run ended, or still is, inside "
+                       "its first epoch",
+                       path, r.line);
+    if (strlen(path) >= sizeof log.path)
+        return ss_fail(SS_ERR_INVALID, "%.80s...: the file's name is too long", path);
+    snprintf(log.path, sizeof log.path, "%s", path);
+    *out = log;
+    return SS_OK;
+}
+
+int ss_run_log_is(const char *path)
+{
+    char begin[10] = "";
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return 0;
+    size_t n = fread(begin, 1, sizeof begin - 1, f);
+    fclose(f);
+    begin[n] = '\0';
+    return !strcmp(begin, "{\"event\":");
+}
