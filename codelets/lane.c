@@ -1,4 +1,5 @@
 #include "codelets/lane.h"
+#include "codelets/lane_nvtx.h"
 #include "codelets/lane_trace.h"
 #include "core/log.h"
 
@@ -132,8 +133,11 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
     struct ss_task_data d = ss_task_data(cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, run(&d, lane, body));
+    if (!ss_run_ok(d.task->run))
+        return;
+    ss_lane_nvtx_begin(&d);
+    ss_run_fail(d.task->run, run(&d, lane, body));
+    ss_lane_nvtx_end(&d);
 }
 
 enum ss_status ss_lane_times_create(struct ss_lanes *lanes, uint64_t first, uint64_t count,

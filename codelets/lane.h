@@ -20,6 +20,7 @@ enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 
 struct ss_lane_times;
 struct ss_lane_trace;
+struct ss_lane_nvtx;
 
 struct ss_lanes {
     struct ss_gpu *gpu;
@@ -29,6 +30,7 @@ struct ss_lanes {
     double *one;                     /* pinned; with nccl */
     struct ss_lane_times *times;     /* NULL: tasks are not timed */
     struct ss_lane_trace *trace;     /* lane_trace.h; NULL: nothing is recorded */
+    struct ss_lane_nvtx *nvtx;       /* lane_nvtx.h; NULL: no tool listens */
 };
 
 /* What lanes did last to a region. */

@@ -11,5 +11,6 @@ libstarstep_la_SOURCES += \
 	codelets/scaler.c codelets/scaler.h
 
 if HAVE_CUDA
-libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h codelets/lane_trace.c codelets/lane_trace.h
+libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h codelets/lane_trace.c codelets/lane_trace.h \
+	codelets/lane_nvtx.c codelets/lane_nvtx.h
 endif

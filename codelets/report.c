@@ -1,4 +1,5 @@
 #include "codelets/report.h"
+#include "codelets/lane_nvtx.h"
 #include "core/clock.h"
 #include "runtime/fxt.h"
 #include "trace/record.h"
@@ -12,6 +13,10 @@ static void cpu_report(void *buffers[], void *cl_arg)
     if (ss_trace_wants(trace, d.args->step))
         ss_trace_step(trace, d.args->step, ss_feed_submitted_at(r->feed, d.args->step),
                       ss_now_ns());
+#ifdef HAVE_CUDA
+    if (d.task->lanes && d.task->training)
+        ss_lane_nvtx_reported(d.task->lanes, d.args->step);
+#endif
     if (ss_trace_ends(trace, d.args->step))
         ss_fxt_end();
     if (ss_run_ok(d.task->run))

@@ -21,6 +21,7 @@ $PACKAGE_NAME $PACKAGE_VERSION
   StarPU           $ss_starpu_version (FxT traces: $ss_starpu_fxt, idle workers: $ss_idle, buffers a task: $ss_starpu_nmaxbufs)
   oneDNN           $ss_dnnl_version
   GPUs             $ss_gpus
+  Nsight ranges    $have_nvtx
   hwloc            $ss_hwloc_version
   libjpeg-turbo    $ss_jpeg_version
   MPI              $ss_ranks

@@ -2,6 +2,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "codelets/lane_nvtx.h"
 #include "codelets/lane_trace.h"
 #include "core/log.h"
 #include "trace/record.h"
@@ -63,6 +64,11 @@ static enum ss_status compare_clocks(struct ss_session *s, const char *at)
 enum ss_status ss_session_open_trace(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
+#ifdef HAVE_CUDA
+    if (s->runtime.lanes)
+        SS_TRY(ss_session_agree(s, ss_lane_nvtx_open(s->runtime.lanes, s->plan, (int)o->slots),
+                                "opening NVTX ranges"));
+#endif
     if (!o->trace)
         return SS_OK;
     struct ss_trace_options options = {.dir = o->trace,
@@ -102,8 +108,10 @@ enum ss_status ss_session_close_trace(struct ss_session *s)
     struct ss_trace *trace = s->runtime.run.trace;
     enum ss_status status = SS_OK;
 #ifdef HAVE_CUDA
-    if (s->runtime.lanes)
+    if (s->runtime.lanes) {
+        ss_lane_nvtx_close(s->runtime.lanes);
         status = ss_lane_trace_close(s->runtime.lanes, ss_run_ok(&s->runtime.run));
+    }
 #endif
     if (s->comm)
         ss_comm_observe(s->comm, NULL, NULL);
