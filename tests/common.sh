@@ -1,19 +1,11 @@
 # common.sh: what the tests of the command line share. Source it; it makes a scratch folder $work.
 #
 # Environment: STARSTEP (default ./starstep), MPIEXEC (default mpiexec), PYTHON (default python3),
-# STARSTEP_SKIP_TESTS (names of tests that are to be skipped here: "test_soak test_rank_loss"),
-# STARSTEP_ONLY_TESTS (all others are to be skipped).
+# and skip.sh's.
 set -u
 
-test_name=${0##*/}
-if [[ " ${STARSTEP_SKIP_TESTS:-} " = *" ${test_name%.sh} "* ]]; then
-    echo "skipped: STARSTEP_SKIP_TESTS names it"
-    exit 77
-fi
-if [ -n "${STARSTEP_ONLY_TESTS:-}" ] && [[ " $STARSTEP_ONLY_TESTS " != *" ${test_name%.sh} "* ]]; then
-    echo "skipped: STARSTEP_ONLY_TESTS names others"
-    exit 77
-fi
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
 
 STARSTEP=${STARSTEP:-./starstep}
 MPIEXEC=${MPIEXEC:-mpiexec}

@@ -4,6 +4,8 @@
 #
 # Uses tests/comm_ranks of the build folder it runs in, and mpiexec from $MPIEXEC or the PATH.
 
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
 mpiexec=${MPIEXEC:-$(command -v mpiexec)}
 program=${COMM_RANKS:-./tests/comm_ranks}
 if [ -z "$mpiexec" ] || [ ! -x "$program" ]; then

@@ -5,6 +5,8 @@
 #
 # Uses tests/comm_tcp_ranks and tests/comm_tcp_stranger of the build folder it runs in.
 set -u
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
 
 ranks=${COMM_TCP_RANKS:-./tests/comm_tcp_ranks}
 stranger=${COMM_TCP_STRANGER:-./tests/comm_tcp_stranger}

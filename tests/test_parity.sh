@@ -7,6 +7,8 @@
 # MPIEXEC (default mpiexec), srcdir (default .). PyTorch is not needed, but used for one more check
 # where /usr/bin/python3 has it. Exit code 77: nothing could be tested.
 set -u
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
 
 STARSTEP=${STARSTEP:-./starstep}
 COMPARE=${PARITY_COMPARE:-tests/parity_compare}
