@@ -335,6 +335,33 @@ START_TEST(sampler_order)
 }
 END_TEST
 
+/* A step reads the same samples on any number of ranks with the same global batch, so that a run
+ * may go on with another number in the middle of an epoch. */
+START_TEST(sampler_steps)
+{
+    enum { COUNT = 1003, GLOBAL = 24 };
+    const int worlds[] = {1, 2, 3, 4, 24};
+    for (size_t w = 1; w < sizeof worlds / sizeof *worlds; w++) {
+        size_t batch = GLOBAL / (size_t)worlds[w];
+        struct ss_sampler alone;
+        ck_assert_int_eq(ss_sampler_open(&alone, COUNT, 0, 1, GLOBAL, 1, 1, 7), SS_OK);
+        ss_sampler_set_epoch(&alone, 3);
+        for (int rank = 0; rank < worlds[w]; rank++) {
+            struct ss_sampler s;
+            ck_assert_int_eq(ss_sampler_open(&s, COUNT, rank, worlds[w], batch, 1, 1, 7), SS_OK);
+            ss_sampler_set_epoch(&s, 3);
+            ck_assert_uint_eq(s.steps, alone.steps);
+            for (size_t i = 0; i < s.steps * batch; i++)
+                ck_assert_uint_eq(ss_sampler_index(&s, i / batch, i % batch),
+                                  ss_sampler_index(&alone, i / batch,
+                                                   i % batch * (size_t)worlds[w] + (size_t)rank));
+            ss_sampler_close(&s);
+        }
+        ss_sampler_close(&alone);
+    }
+}
+END_TEST
+
 START_TEST(sampler_refuses)
 {
     struct ss_sampler s;
@@ -410,6 +437,7 @@ int main(void)
     tcase_add_test(tc, draw_distribution);
     tcase_add_test(tc, sampler_covers);
     tcase_add_test(tc, sampler_order);
+    tcase_add_test(tc, sampler_steps);
     tcase_add_test(tc, sampler_refuses);
     tcase_add_test(tc, synthetic);
     tcase_set_timeout(tc, 60);
