@@ -5,4 +5,5 @@
 #SBATCH --signal=B:USR1@300 --requeue --open-mode=append
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
 [ -e "$slurm_dir/job.sh" ] || slurm_dir=$SLURM_SUBMIT_DIR/slurm # after a bare sbatch
+# shellcheck source=slurm/job.sh
 . "$slurm_dir/job.sh"

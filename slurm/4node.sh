@@ -6,4 +6,5 @@
 gpus=site
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
 [ -e "$slurm_dir/job.sh" ] || slurm_dir=$SLURM_SUBMIT_DIR/slurm # after a bare sbatch
+# shellcheck source=slurm/job.sh
 . "$slurm_dir/job.sh"

@@ -105,8 +105,11 @@ choose_launcher() {
 # Sets start: the words before the program's.
 launcher_words() {
     local tasks=$SLURM_NTASKS
-    # An srun of Slurm 22.05 and later does not take --cpus-per-task from the job.
-    local srun=(srun --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${SRUN_EXTRA[@]}")
+    # When a rank dies, the others notice, say which one, and end; those that have not 20 s later are killed
+    # (--wait). --kill-on-bad-exit=1 would kill them at once, some before they have said so, and would turn the
+    # exit code of a run that a signal has ended in good order into a killed one's. An srun of Slurm 22.05
+    # and later does not take --cpus-per-task from the job.
+    local srun=(srun --kill-on-bad-exit=0 --wait=20 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${SRUN_EXTRA[@]}")
     case $launcher in
     pmix) start=("${srun[@]}" --mpi=pmix) ;;
     none)
@@ -176,10 +179,16 @@ may_requeue() {
     [ "$(squeue --noheader --format=%T --jobs="$SLURM_JOB_ID")" = RUNNING ]
 }
 
+# Ranks that were warned before they could react, at their start, are killed by the signal; what they had to
+# go on from is still there.
+can_go_on() {
+    [ "$code" = $STOPPED ] || { [ "$warned" = USR1 ] && [ "$code" -gt 128 ]; }
+}
+
 end_job() {
     echo "$(date '+%F %T') end: exit code $code" >>"$run/command"
-    if [ "$code" = $STOPPED ] && may_requeue; then
-        say "requeued; it goes on from $run/checkpoints"
+    if can_go_on && may_requeue; then
+        say "requeued; it goes on from the last checkpoint"
         scontrol requeue "$SLURM_JOB_ID" && exit 0
     fi
     exit "$code"

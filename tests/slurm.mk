@@ -3,4 +3,7 @@ TESTS += tests/test_slurm_scripts.sh
 if HAVE_DNNL
 TESTS += tests/test_slurm.sh
 endif
-EXTRA_DIST += tests/slurm_cluster.sh tests/test_slurm_scripts.sh tests/test_slurm.sh
+EXTRA_DIST += tests/slurm_cluster.sh tests/test_slurm_scripts.sh tests/test_slurm.sh tests/test_slurm_gpu.sh
+
+# Only where GPUs are emulated
+GPU_TESTS += tests/test_slurm_gpu.sh

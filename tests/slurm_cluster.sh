@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154  # $work is common.sh's
+# shellcheck shell=bash disable=SC2154  # $work, $code: common.sh's; $top_srcdir: make check's
 # slurm_cluster.sh: a real Slurm of virtual nodes on this machine, for the tests of slurm/. Source it behind
 # common.sh. Everything lies in $work, on ports of its own, and ends with the test.
 
@@ -142,4 +142,99 @@ job_ends() {
     wait_until "$2" job_has_ended "$1"
     state=$(job_state "$1")
     [ "$state" = COMPLETED ]
+}
+
+# ---- jobs: $what says what is tested; $job and $folder are the job's number and its result folder ----------
+
+slurm=$top_srcdir/slurm
+
+# Stands for a container: every rank's process number is in $work/ranks/JOB.RANK.
+make_prefix() {
+    mkdir "$work/ranks"
+    cat >"$work/prefix" <<'END'
+if [ "$2" = train ]; then
+    echo $$ >"${0%/*}/ranks/$SLURM_JOB_ID.${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}}"
+fi
+exec "$@"
+END
+}
+
+# submit SCRIPT OPTION...: sets $job and $folder
+submit() {
+    local script=$1 line
+    shift
+    job='' folder=''
+    if ! line=$("$slurm/$script.sh" "$@" 2>"$work/err"); then
+        fail "$what: $script.sh was not submitted"
+        return 1
+    fi
+    read -r job folder <<<"$line"
+}
+
+# job_fails: shows what the job printed
+job_fails() {
+    cp "$folder.out" "$work/out" 2>/dev/null
+    : >"$work/err"
+    fail "$what: $*"
+}
+
+# good_end SECONDS: the job ends well by then
+good_end() {
+    if job_ends "$job" "$1"; then
+        return 0
+    fi
+    job_fails "job $job is ${state:-gone} after $1 s"
+    return 1
+}
+
+# value FOLDER NAME: of the log's last line that has it
+value() {
+    sed -n "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1/log.jsonl" 2>/dev/null | tail -n 1
+}
+
+rank_pids() {
+    cat "$work/ranks/$1".* 2>/dev/null
+}
+
+# hold N: the job's ranks stand still after N steps or more, so that what is done to them finds them in training
+hold() {
+    if ! wait_until 60 has_steps "$folder/log.jsonl" "$1"; then
+        job_fails "no $1 steps"
+        return 1
+    fi
+    rank_pids "$job" | xargs -r kill -STOP
+}
+
+let_go() {
+    rank_pids "$1" | xargs -r kill -CONT 2>/dev/null
+}
+
+# whole FOLDER RANKS NODES: nothing is missing in it
+whole() {
+    local file node
+    for file in command configure commit nodes versions site.conf log.jsonl out checkpoints/latest/model.safetensors \
+        monitor/report.txt; do
+        [ -s "$1/$file" ] || { fail "$what: $1 has no $file"; return; }
+    done
+    while read -r node; do
+        for file in "topology/$node.txt" "monitor/cpu_memory_log-$node.csv"; do
+            [ "$(wc -l <"$1/$file")" -ge 2 ] || { fail "$what: $1 has no $file"; return; }
+        done
+    done <"$1/nodes"
+    check "$what: whole result folder of $2 ranks on $3 nodes" \
+        [ "$(value "$1" ranks) $(wc -l <"$1/nodes")" = "$2 $3" ]
+}
+
+# goes_on: the job of $job and $folder was requeued, resumed, and ended as if nothing had happened
+goes_on() {
+    good_end 90 || return
+    if ! grep -q ' start 1 ' "$folder/command"; then
+        job_fails "it was not started again"
+    elif ! grep -q -i 'resum' "$folder.out"; then
+        job_fails "it did not resume"
+    elif [ "$(value "$folder" weights_hash)" != "$hash" ]; then
+        job_fails "weights $(value "$folder" weights_hash) at step $(value "$folder" step), not $hash"
+    else
+        ok "$what: goes on, and ends with the same bits"
+    fi
 }

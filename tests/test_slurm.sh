@@ -14,15 +14,7 @@ if ! have_ranks; then
 fi
 start_cluster 8
 make_data 640 16
-mkdir "$work/ranks"
-# Stands for a container: every rank's process number is in $work/ranks/JOB.RANK.
-cat >"$work/prefix" <<'END'
-if [ "$2" = train ]; then
-    echo $$ >"${0%/*}/ranks/$SLURM_JOB_ID.${PMIX_RANK:-$OMPI_COMM_WORLD_RANK}"
-fi
-exec "$@"
-END
-
+make_prefix
 # Ranks of two "nodes" share this machine's memory, which Open MPI's shared-memory transport does not expect.
 make_site() {
     cat >"$work/$1.conf" <<END
@@ -47,87 +39,6 @@ make_site auto
 make_site mpiexec
 make_site none
 export STARSTEP_SITE=$work/auto.conf
-slurm=$top_srcdir/slurm
-
-# submit SCRIPT OPTION...: sets $job and $folder
-submit() {
-    local script=$1 line
-    shift
-    job='' folder=''
-    if ! line=$("$slurm/$script.sh" "$@" 2>"$work/err"); then
-        fail "$what: $script.sh was not submitted"
-        return 1
-    fi
-    read -r job folder <<<"$line"
-}
-
-# job_fails: shows what the job printed
-job_fails() {
-    cp "$folder.out" "$work/out" 2>/dev/null
-    : >"$work/err"
-    fail "$what: $*"
-}
-
-# good_end SECONDS: the job ends well by then
-good_end() {
-    if job_ends "$job" "$1"; then
-        return 0
-    fi
-    job_fails "job $job is ${state:-gone} after $1 s"
-    return 1
-}
-
-# value FOLDER NAME: of the log's last line that has it
-value() {
-    sed -n "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1/log.jsonl" 2>/dev/null | tail -n 1
-}
-
-rank_pids() {
-    cat "$work/ranks/$1".* 2>/dev/null
-}
-
-# hold N: the job's ranks stand still after N steps or more, so that what is done to them finds them in training
-hold() {
-    if ! wait_until 60 has_steps "$folder/log.jsonl" "$1"; then
-        job_fails "no $1 steps"
-        return 1
-    fi
-    rank_pids "$job" | xargs -r kill -STOP
-}
-
-let_go() {
-    rank_pids "$1" | xargs -r kill -CONT 2>/dev/null
-}
-
-# whole FOLDER RANKS NODES: nothing is missing in it
-whole() {
-    local file node
-    for file in command configure commit nodes versions site.conf log.jsonl out checkpoints/latest/model.safetensors \
-        monitor/report.txt; do
-        [ -s "$1/$file" ] || { fail "$what: $1 has no $file"; return; }
-    done
-    while read -r node; do
-        for file in "topology/$node.txt" "monitor/cpu_memory_log-$node.csv"; do
-            [ "$(wc -l <"$1/$file")" -ge 2 ] || { fail "$what: $1 has no $file"; return; }
-        done
-    done <"$1/nodes"
-    check "$what: whole result folder of $2 ranks on $3 nodes" \
-        [ "$(value "$1" ranks) $(wc -l <"$1/nodes")" = "$2 $3" ]
-}
-
-# goes_on: the job of $job and $folder was requeued, resumed, and ended as if nothing had happened
-goes_on() {
-    good_end 90 || return
-    if ! grep -q ' start 1 ' "$folder/command"; then
-        job_fails "it was not started again"
-    elif ! grep -q -i 'resum' "$folder.out"; then
-        job_fails "it did not resume"
-    elif [ "$(value "$folder" weights_hash)" != "$hash" ]; then
-        job_fails "weights $(value "$folder" weights_hash) at step $(value "$folder" step), not $hash"
-    else
-        ok "$what: goes on, and ends with the same bits"
-    fi
-}
 
 # ---- two nodes, two ranks on each -----------------------------------------------------------------------
 
