@@ -19,22 +19,28 @@ one="$work/one" two="$work/two"
 
 starts "a traced run" "$STARSTEP" "${train[@]}" --trace "$one" --trace-steps 3-6
 starts "export" "$STARSTEP" trace export "$one"
+cp "$work/out" "$work/said"
+starts "report" "$STARSTEP" trace report "$one" --json "$work/report"
 for name in trace.json trace.html hta; do
-    check "it says that it wrote $name" grep -q "^$one/$name: " "$work/out"
+    check "it says that it wrote $name" grep -q "^$one/$name: " "$work/said"
 done
-check "one rank: events" check_files "$one" "$one/trace.json" 3 6
+check "one rank: events" check_files "$one" "$one/trace.json" 3 6 "$work/report"
 check "it leaves nothing else behind" [ -z "$(find "$one" -name '*.tmp*')" ]
 
 if have_ranks; then
     starts "a traced run of two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --trace "$two" --trace-steps 2-7
     starts "export of two ranks" "$STARSTEP" trace export "$two"
-    check "two ranks: events, arrows, overlap" check_files "$two" "$two/trace.json" 2 7
+    starts "report of two ranks" "$STARSTEP" trace report "$two" --json "$work/report"
+    check "two ranks: events, arrows, overlap" check_files "$two" "$two/trace.json" 2 7 "$work/report"
     sed 's/^/    /' "$work/out"
     starts "some steps" "$STARSTEP" trace export "$two" --steps 3-5 --chrome "$work/c.json" --html "$work/h.html"
     check "some steps: events, arrows, overlap" check_files "$two" "$work/c.json" 3 5
     check "some steps: page" [ -s "$work/h.html" ]
 
     # A check that could not fail would be none.
+    check "damaged events are found" "$PYTHON" "${srcdir:-.}/tests/trace_format.py" --damage "$two/trace.json"
+    sed 's/\("name":"busy compute".*"percent":\)[0-9.]*/\112.34/' "$two/trace.json" >"$work/bad.json"
+    check "wrong shares are found" eval '! check_files "$two" "$work/bad.json" 2 7 "$work/report"'
     sed 's/"ph":"X","ts":\([0-9]*\)/"ph":"X","ts":9\1/' "$two/trace.json" >"$work/bad.json"
     check "wrong times are found" eval '! check_files "$two" "$work/bad.json" 2 7'
     check "missing steps are found" eval '! check_files "$two" "$work/c.json" 2 7'

@@ -147,6 +147,8 @@ START_TEST(four_steps)
     ck_assert_int_eq(r->worker.at[0].busy, 1060);
     ck_assert_int_eq(r->worker.at[1].busy, 170);
     ck_assert_int_eq(r->worker.at[1].load, 170);
+    ck_assert_int_eq(r->worker.at[0].step_busy[0], 300);
+    ck_assert_int_eq(r->worker.at[1].step_busy[0], 80);
     ck_assert_uint_eq(r->memory.count, 3);
     ss_rank_times_free(r);
 }

@@ -1,15 +1,21 @@
-"""Checks of what `starstep trace export` wrote: trace_export_check.py DIR CHROME FIRST LAST
+"""Checks of what `starstep trace export` wrote: trace_export_check.py DIR CHROME FIRST LAST [REPORT]
 
 The events against the trace event format; all tasks of the steps FIRST to LAST of DIR's marks, with
 their times; arrows; and the overlap of communication and computation, computed from the files for
 Holistic Trace Analysis by its definition (kernels whose names begin with "nccl" are communication,
 all others computation; the time of both / the time of communication, of merged intervals), against
-the same from the marks, in whole nanoseconds. Prints what is wrong and exits with 1.
+the same from the marks, in whole nanoseconds. With REPORT, of `starstep trace report --json`: workers
+are as busy as it says. Prints what is wrong and exits with 1.
 """
 import glob
 import json
+import os
 import sys
 from decimal import Decimal
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import trace_format  # noqa: E402
 
 wrong = 0
 
@@ -65,34 +71,16 @@ def read_marks(path, first, last):
     return head, tasks, marks, buckets
 
 
-def check_format(events):
-    """Types, required keys, and what a viewer would not draw."""
-    rows, flows, steps = {}, {}, {}
+def check_format(trace):
+    """Returns threads that have slices, and flows by their ids."""
+    for complaint in trace_format.complaints(trace):
+        expect(False, complaint)
+    events = trace["traceEvents"]
+    flows = {}
     for e in events:
-        expect(isinstance(e.get("name"), str) and e.get("ph") in tuple("MXCstfbe"), "name or ph:", e)
-        expect(type(e.get("pid")) is int, "pid:", e)
-        if e["ph"] == "M":
-            expect(isinstance(e.get("args"), dict), "metadata without args:", e)
-            continue
-        expect(isinstance(e.get("ts"), (int, Decimal)) and e["ts"] >= 0, "ts:", e)
-        expect(type(e.get("tid")) is int, "tid:", e)
-        if e["ph"] == "X":
-            expect(isinstance(e.get("dur"), (int, Decimal)) and e["dur"] >= 0, "dur:", e)
-            expect(isinstance(e.get("cat"), str) and isinstance(e.get("args"), dict), "cat or args:", e)
-            rows.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
-        elif e["ph"] in "stf":
+        if e["ph"] in "stf":
             flows.setdefault(e["id"], []).append(e)
-        elif e["ph"] in "be":
-            steps.setdefault((e["pid"], e["id2"]["local"]), []).append(e)
-        elif e["ph"] == "C":
-            expect(all(type(v) is int and v >= 0 for v in e["args"].values()), "counter:", e)
-    for row, slices in rows.items():
-        slices.sort()
-        for a, b in zip(slices, slices[1:]):
-            expect(a[1] <= b[0], "slices of one thread overlap:", row, a, b)
-    for key, pair in steps.items():
-        expect([e["ph"] for e in pair] == ["b", "e"] and pair[0]["ts"] <= pair[1]["ts"], "step", key)
-    return rows, flows
+    return {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"}, flows
 
 
 def check_flows(flows, events, tasks, expected):
@@ -151,10 +139,28 @@ def check_rank(directory, rank, events, first, last, base):
     return sum(1 for c in collectives if c[1] >= 0), tasks
 
 
+def check_busy(events, report):
+    """Counters of each step's window: the report's shares; 0 behind the last."""
+    for rank in report["ranks"]:
+        found = {}
+        for e in events:
+            if e["ph"] == "C" and e["name"].startswith("busy ") and e["pid"] == rank["rank"]:
+                found.setdefault(e["name"], []).append(float(e["args"]["percent"]))
+        for k, worker in enumerate(rank["workers"]):
+            shares = found.pop("busy " + worker["name"], None)
+            wanted = [100 * step["workers_busy"][k] for step in rank["each_step"]]
+            if not any(wanted):
+                continue
+            expect(shares and len(shares) == len(wanted) + 1 and shares[-1] == 0
+                   and all(abs(a - b) < 0.006 for a, b in zip(shares, wanted)), "busy", worker, shares, wanted)
+        expect(not found, "counters of no worker", list(found))
+
+
 def check_hta(directory, rank, head, compute, communication):
     with open(f"{directory}/hta/rank-{rank}.json") as f:
         text = f.read()
     trace = json.loads(text, parse_float=Decimal)
+    check_format(trace)
     info = trace["distributedInfo"]
     expect(info["rank"] == rank and info["world_size"] == head["ranks"] and info["backend"] == head["backend"],
            "distributedInfo:", info)
@@ -172,8 +178,7 @@ def check_hta(directory, rank, head, compute, communication):
 
 def main():
     directory, chrome, first, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    with open(chrome) as f:
-        trace = json.loads(f.read(), parse_float=Decimal)
+    trace = trace_format.load(chrome)
     events = trace["traceEvents"]
     files = sorted(glob.glob(directory + "/rank-*.jsonl"))
     heads = []
@@ -183,13 +188,16 @@ def main():
     info = trace["distributedInfo"]
     expect(info["rank"] == 0 and info["world_size"] == heads[0]["ranks"], "distributedInfo:", info)
     base = min(h["epoch_ns"] for h in heads)
-    rows, flows = check_format(events)
+    rows, flows = check_format(trace)
     arrows, tasks = 0, None
     for head in heads:
         more, tasks = check_rank(directory, head["rank"], events, first, last, base)
         arrows += more
     check_flows(flows, events, tasks, arrows)
-    expect(any(e["ph"] == "C" for e in events), "no memory")
+    expect(any(e["ph"] == "C" and "host bytes" in e["args"] for e in events), "no memory")
+    if len(sys.argv) > 5:
+        with open(sys.argv[5]) as f:
+            check_busy(events, json.load(f))
     print(len(events), "events,", len(rows), "threads,", len(flows), "arrows,", wrong, "wrong")
     sys.exit(wrong > 0)
 

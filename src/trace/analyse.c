@@ -256,6 +256,8 @@ void ss_rank_times_free(struct ss_rank_times *r)
     free(r->task_kind);
     free(r->step.at);
     free(r->sum.at);
+    for (size_t i = 0; i < r->worker.count; i++)
+        free(r->worker.at[i].step_busy);
     free(r->worker.at);
     free(r->bucket.at);
     free(r->memory.at);

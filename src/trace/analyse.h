@@ -78,6 +78,7 @@ struct ss_sum_times {
 struct ss_worker_times {
     char name[SS_TRACE_TEXT]; /* "compute lane": of a GPU */
     int64_t busy, load;       /* in tasks; of that, in load tasks; inside windows */
+    int64_t *step_busy;       /* busy, of each step's window */
 };
 
 struct ss_rank_times {
@@ -93,7 +94,7 @@ struct ss_rank_times {
     enum ss_task_kind *task_kind;
     SS_TRACE_ARRAY(struct ss_step_times) step;
     SS_TRACE_ARRAY(struct ss_sum_times) sum;
-    SS_TRACE_ARRAY(struct ss_worker_times) worker;
+    SS_TRACE_ARRAY(struct ss_worker_times) worker; /* the trace's, then a GPU's lanes */
     SS_TRACE_ARRAY(struct ss_trace_bucket) bucket;
     SS_TRACE_ARRAY(struct ss_trace_memory) memory;
     struct ss_path path;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Merged times of a worker's tasks (or of a lane's, numbered behind the workers), inside windows;
- * loading: of its load tasks only. */
-static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loading, int64_t *out)
+/* Merged times of a worker's tasks (or of a lane's, numbered behind the workers), inside windows:
+ * of all together and, if wanted, of each; loading: of its load tasks only. */
+static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loading, int64_t *out,
+                                int64_t *each)
 {
     const struct ss_trace_rank *r = a->trace;
     struct ss_intervals list = {0};
@@ -23,10 +24,29 @@ static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loa
         if (r->gpu.at[i].lane == lane)
             status = ss_intervals_add(&list, r->gpu.at[i].begin, r->gpu.at[i].end);
     ss_intervals_merge(&list);
-    for (size_t i = 0; i < a->out->step.count; i++)
-        *out += ss_intervals_length_in(&list, a->out->step.at[i].begin, a->out->step.at[i].end);
+    for (size_t i = 0; i < a->out->step.count; i++) {
+        const struct ss_step_times *s = &a->out->step.at[i];
+        int64_t busy = ss_intervals_length_in(&list, s->begin, s->end);
+        *out += busy;
+        if (each)
+            each[i] = busy;
+    }
     ss_intervals_free(&list);
     return status;
+}
+
+static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *name)
+{
+    struct ss_worker_times w = {0};
+    strcpy(w.name, name);
+    SS_TRACE_ADD(&a->out->worker, w);
+    struct ss_worker_times *added = &a->out->worker.at[a->out->worker.count - 1];
+    added->step_busy = calloc(a->out->step.count + 1, sizeof *added->step_busy);
+    if (!added->step_busy)
+        return ss_fail_memory("times of workers", a->out->step.count * sizeof *added->step_busy);
+    SS_TRY(busy_time(a, worker, 0, &added->busy, added->step_busy));
+    return worker < (int)a->trace->worker.count ? busy_time(a, worker, 1, &added->load, NULL)
+                                                : SS_OK;
 }
 
 enum ss_status ss_analysis_workers(struct ss_analysis *a)
@@ -34,19 +54,11 @@ enum ss_status ss_analysis_workers(struct ss_analysis *a)
     static const char *const lanes[] = {"compute lane", "comm lane", "copy lane"};
     const struct ss_trace_rank *r = a->trace;
     for (int i = 0; i < (int)r->worker.count; i++) {
-        struct ss_worker_times w = {0};
-        strcpy(w.name, r->worker.at[i].name);
-        SS_TRY(busy_time(a, i, 0, &w.busy));
-        SS_TRY(busy_time(a, i, 1, &w.load));
-        SS_TRACE_ADD(&a->out->worker, w);
+        SS_TRY(add_worker(a, i, r->worker.at[i].name));
         a->out->loaders += r->worker.at[i].lane == SS_TRACE_SERVICE;
     }
-    for (int lane = 0; r->gpu.count && lane < 3; lane++) {
-        struct ss_worker_times w = {0};
-        strcpy(w.name, lanes[lane]);
-        SS_TRY(busy_time(a, (int)r->worker.count + lane, 0, &w.busy));
-        SS_TRACE_ADD(&a->out->worker, w);
-    }
+    for (int lane = 0; r->gpu.count && lane < 3; lane++)
+        SS_TRY(add_worker(a, (int)r->worker.count + lane, lanes[lane]));
     return SS_OK;
 }
 

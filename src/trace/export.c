@@ -36,6 +36,24 @@ int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r
     return ss_trace_common(r->trace, at) - e->base;
 }
 
+enum { MEMORY_MARGIN_NS = 250000000 };
+
+void ss_export_memory_span(const struct ss_export_rank *r, int64_t *begin, int64_t *end)
+{
+    *begin = INT64_MAX;
+    *end = INT64_MIN;
+    for (size_t i = 0; i < r->slice.count; i++) {
+        if (r->slice.at[i].begin < *begin)
+            *begin = r->slice.at[i].begin;
+        if (r->slice.at[i].end > *end)
+            *end = r->slice.at[i].end;
+    }
+    if (!r->slice.count)
+        return;
+    *begin -= MEMORY_MARGIN_NS;
+    *end += MEMORY_MARGIN_NS;
+}
+
 static void drop_marks(struct ss_trace_rank *t)
 {
     free(t->run.at);

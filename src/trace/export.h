@@ -51,6 +51,10 @@ void ss_export_free(struct ss_export *e); /* NULL is fine */
 /* A moment of this rank in the times of slices. */
 int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at);
 
+/* From when to when samples of memory are shown: while slices ran, and a little longer, because it
+ * is looked at only a few times a second. */
+void ss_export_memory_span(const struct ss_export_rank *r, int64_t *begin, int64_t *end);
+
 /* The bucket whose gradients this task writes, sums or applies; -1: none. */
 int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task);
 

@@ -84,24 +84,15 @@ static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
     }
 }
 
-/* Memory from the first to the last slice, and a little more: it is looked at a few times a second.
- */
-enum { MEMORY_MARGIN_NS = 250000000 };
-
 static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
                        const struct ss_export_rank *r)
 {
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    for (size_t i = 0; i < r->slice.count; i++) {
-        if (r->slice.at[i].begin < begin)
-            begin = r->slice.at[i].begin;
-        if (r->slice.at[i].end > end)
-            end = r->slice.at[i].end;
-    }
+    int64_t begin, end;
+    ss_export_memory_span(r, &begin, &end);
     for (size_t i = 0; i < r->trace->memory.count; i++) {
         const struct ss_trace_memory *m = &r->trace->memory.at[i];
         int64_t at = ss_export_time(e, r, m->at);
-        if (at < begin - MEMORY_MARGIN_NS || at > end + MEMORY_MARGIN_NS)
+        if (at < begin || at > end)
             continue;
         ss_text_put(
             f, ",\n{\"name\":\"memory\",\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"ts\":", r->trace->rank);
@@ -110,6 +101,37 @@ static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
         if (r->trace->cuda)
             ss_text_put(f, ",\"device bytes\":%" PRId64, m->device);
         ss_text_put(f, "}}");
+    }
+}
+
+static void put_share(struct ss_atomic_file *f, const struct ss_export *e,
+                      const struct ss_export_rank *r, const char *worker, int64_t at, double share)
+{
+    ss_text_put(f, ",\n{\"name\":");
+    char name[SS_TRACE_TEXT + 8];
+    snprintf(name, sizeof name, "busy %s", worker);
+    ss_text_string(f, name);
+    ss_text_put(f, ",\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"ts\":", r->trace->rank);
+    ss_text_us(f, ss_export_time(e, r, at));
+    ss_text_put(f, ",\"args\":{\"percent\":%.2f}}", 100 * share);
+}
+
+/* How busy each worker is in each step. */
+static void put_busy(struct ss_atomic_file *f, const struct ss_export *e,
+                     const struct ss_export_rank *r)
+{
+    size_t n = r->times->step.count;
+    for (size_t w = 0; w < r->times->worker.count; w++) {
+        const struct ss_worker_times *worker = &r->times->worker.at[w];
+        for (size_t i = 0; worker->busy > 0 && i < n; i++) {
+            const struct ss_step_times *s = &r->times->step.at[i];
+            if (s->end <= s->begin)
+                continue;
+            put_share(f, e, r, worker->name, s->begin,
+                      (double)worker->step_busy[i] / (double)(s->end - s->begin));
+            if (i + 1 == n || r->times->step.at[i + 1].begin != s->end)
+                put_share(f, e, r, worker->name, s->end, 0);
+        }
     }
 }
 
@@ -218,6 +240,7 @@ enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
         for (size_t k = 0; k < r->trace->step.count; k++)
             put_step(f, e, r, &r->trace->step.at[k]);
         put_memory(f, e, r);
+        put_busy(f, e, r);
         enum ss_status status = put_flows(f, r, &id);
         if (status != SS_OK) {
             ss_atomic_abort(f);

@@ -4,8 +4,9 @@
  * For Perfetto all ranks are in one file: process = rank, thread = track (export.h). A task is a
  * complete event with step, bucket, bytes and the time that it had been ready; arrows lead from the
  * last task that wrote a bucket's gradients to its collective and to its update; steps are
- * asynchronous events from submission to report; memory is a counter. Times are microseconds from
- * the first rank's start, to the nanosecond.
+ * asynchronous events from submission to report; memory, and the share of each step in which a
+ * worker or lane was busy, are counters. Times are microseconds from the first rank's start, to the
+ * nanosecond.
  *
  * For Holistic Trace Analysis there is a file per rank in which tasks that compute are kernels of
  * stream 1 and collectives kernels of stream 2 with names as NCCL's, whatever carried them: so that

@@ -67,6 +67,19 @@ static json_t *of_path(struct build *b, const struct ss_rank_times *r,
     return list;
 }
 
+/* The workers' shares of one step, in their order. */
+static json_t *of_busy(struct build *b, const struct ss_rank_times *r, size_t step)
+{
+    const struct ss_step_times *s = &r->step.at[step];
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->worker.count; i++)
+        append(b, list,
+               json_real(s->end > s->begin
+                             ? (double)r->worker.at[i].step_busy[step] / (double)(s->end - s->begin)
+                             : 0));
+    return list;
+}
+
 static json_t *of_steps(struct build *b, const struct ss_rank_times *r, int path)
 {
     json_t *list = json_array();
@@ -81,6 +94,7 @@ static json_t *of_steps(struct build *b, const struct ss_rank_times *r, int path
         put_share(b, o, "overlap", (double)s->overlap, (double)s->comm);
         put_ms(b, o, "exposed_ms", (double)s->exposed);
         put(b, o, "idle_ms", of_idle(b, s->idle, 1));
+        put(b, o, "workers_busy", of_busy(b, r, i));
         put(b, o, "critical_path_kinds_ms", of_path_kinds(b, s->path_kind, 1));
         if (path)
             put(b, o, "critical_path", of_path(b, r, s));
