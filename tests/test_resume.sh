@@ -4,31 +4,13 @@
 # for bit, on 1 and on 2 ranks. Other numbers of ranks and other batches; checkpoints of another run,
 # damaged ones, and what a crash leaves.
 . "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/resume_facts.sh"
 
 # Epochs of 20 steps, with dropout and augmentation.
 make_data 320 24
 # shellcheck disable=SC2054 # commas inside one word
 train=(--data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --seed 1 --dropout 0.3 --epochs 3
     --target-accuracy 2 --lr-step 1 --lr-gamma 0.7)
-
-# facts LOG: what must be equal; of steps that stand twice the last ones
-facts() {
-    awk '
-        function key(k) {
-            if (!match($0, "\"" k "\":\"?[^,}\"]*"))
-                return "?"
-            return substr($0, RSTART + length(k) + 3, RLENGTH - length(k) - 3)
-        }
-        function keep(id, what) {
-            if (!(id in last))
-                order[++n] = id
-            last[id] = what
-        }
-        /"event":"step"/ { keep("step " key("step"), key("epoch") " " key("loss") " " key("lr") " " key("scale")) }
-        /"event":"epoch"/ { keep("epoch " key("epoch"), key("step") " " key("train_loss") " " key("train_accuracy") " " key("val_loss") " " key("val_accuracy")) }
-        /"event":"end"/ { keep("end", key("step") " " key("val_accuracy") " " key("weights_hash")) }
-        END { for (i = 1; i <= n; i++) print order[i], last[order[i]] }' "$1"
-}
 
 # shellcheck disable=SC2317 # called by check
 same_run() {

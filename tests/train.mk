@@ -24,4 +24,4 @@ tests_test_exec_LDADD = $(TEST_LIBS) -lm
 TESTS += tests/test_exec $(CLI_TESTS)
 endif
 
-EXTRA_DIST += $(CLI_TESTS) tests/common.sh tests/skip.sh
+EXTRA_DIST += $(CLI_TESTS) tests/common.sh tests/resume_facts.sh tests/skip.sh

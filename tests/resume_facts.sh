@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# resume_facts.sh: what the tests of resumed runs share. Source it behind common.sh.
+
+# facts LOG: what must be equal; of steps that stand twice the last ones
+facts() {
+    awk '
+        function key(k) {
+            if (!match($0, "\"" k "\":\"?[^,}\"]*"))
+                return "?"
+            return substr($0, RSTART + length(k) + 3, RLENGTH - length(k) - 3)
+        }
+        function keep(id, what) {
+            if (!(id in last))
+                order[++n] = id
+            last[id] = what
+        }
+        /"event":"step"/ { keep("step " key("step"), key("epoch") " " key("loss") " " key("lr") " " key("scale")) }
+        /"event":"epoch"/ { keep("epoch " key("epoch"), key("step") " " key("train_loss") " " key("train_accuracy") " " key("val_loss") " " key("val_accuracy")) }
+        /"event":"end"/ { keep("end", key("step") " " key("val_accuracy") " " key("weights_hash")) }
+        END { for (i = 1; i <= n; i++) print order[i], last[order[i]] }' "$1"
+}
