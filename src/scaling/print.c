@@ -147,7 +147,11 @@ static void print_notes(const struct ss_scaling *s, const char *differs, FILE *o
         for (size_t i = 0; i < s->table[k].count; i++) {
             const struct ss_scaling_row *row = &s->table[k].row[i];
             format_config(s, &s->table[k], i, config);
-            fprintf(out, "- %s: %s, epoch %ld", config, row->run->log.path, row->run->log.epoch);
+            fprintf(out, "- %s", config);
+            if (s->table[k].by_nodes)
+                fprintf(out, " of %ld %s%s", s->table[k].per_node, s->gpu ? "GPU" : "Rank",
+                        plural(s->table[k].per_node));
+            fprintf(out, ": %s, epoch %ld", row->run->log.path, row->run->log.epoch);
             if (row->same > 1)
                 fprintf(out, "; of %zu runs the one with the median throughput", row->same);
             fprintf(out, "%s\n", row->run->log.ended ? "" : "; the run has no end");

@@ -1,0 +1,147 @@
+/* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
+ * with it: init, count or none (no GPU). What GPUs do, per sample k (from 0):
+ *   0  memory.used 1000 + 10 k MiB of 81920, busy 50 + k %, memory busy 20 %, 300.5 W
+ *   1  the driver is old (memory of the first form), tells no power, and may not tell use
+ *   2  is lost from the third sample on
+ *   3  cannot be opened
+ * Declarations as in NVIDIA's nvml.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPUS = 4 };
+
+struct nvmlDevice_st {
+    unsigned index;
+    unsigned long long sample; /* how often its name was asked for */
+};
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
+struct memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+const char *nvmlErrorString(int code);
+int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvmlDevice_st **device);
+int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned room);
+int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *d, struct memory *m);
+int nvmlDeviceGetMemoryInfo_v2(struct nvmlDevice_st *d, struct memory_v2 *m);
+int nvmlDeviceGetUtilizationRates(struct nvmlDevice_st *d, struct utilization *u);
+int nvmlDeviceGetPowerUsage(struct nvmlDevice_st *d, unsigned *milliwatt);
+
+static struct nvmlDevice_st gpu[GPUS] = {{.index = 0}, {.index = 1}, {.index = 2}, {.index = 3}};
+static int started;
+
+static int wrong(const char *what)
+{
+    const char *wish = getenv("FAKE_NVML");
+    return wish && !strcmp(wish, what);
+}
+
+int nvmlInit_v2(void)
+{
+    started = 1;
+    return wrong("init") ? 9 : 0;
+}
+
+int nvmlShutdown(void)
+{
+    started = 0;
+    return 0;
+}
+
+const char *nvmlErrorString(int code)
+{
+    return code == 3    ? "Not Supported"
+           : code == 4  ? "Insufficient Permissions"
+           : code == 9  ? "Driver Not Loaded"
+           : code == 15 ? "GPU is lost"
+                        : "Unknown Error, of the fake";
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    *count = wrong("none") ? 0 : GPUS;
+    return !started ? 1 : wrong("count") ? 999 : 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvmlDevice_st **device)
+{
+    if (index >= GPUS)
+        return 2;
+    if (index == 3)
+        return 999;
+    *device = &gpu[index];
+    return 0;
+}
+
+static int lost(const struct nvmlDevice_st *d)
+{
+    return d->index == 2 && d->sample > 2;
+}
+
+int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned room)
+{
+    d->sample++;
+    if (lost(d))
+        return 15;
+    snprintf(name, room, "Fake GPU, model %u", d->index);
+    return 0;
+}
+
+static unsigned long long used(const struct nvmlDevice_st *d)
+{
+    return (1000 + 10 * (d->sample - 1)) << 20;
+}
+
+int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *d, struct memory *m)
+{
+    if (lost(d))
+        return 15;
+    *m = (struct memory){.total = 81920ull << 20, .used = used(d)};
+    return 0;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(struct nvmlDevice_st *d, struct memory_v2 *m)
+{
+    if (m->version != (sizeof *m | 2u << 24))
+        return 25;
+    if (lost(d))
+        return 15;
+    if (d->index == 1)
+        return 13;
+    *m = (struct memory_v2){
+        .version = m->version, .total = 81920ull << 20, .reserved = 600ull << 20, .used = used(d)};
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(struct nvmlDevice_st *d, struct utilization *u)
+{
+    if (lost(d))
+        return 15;
+    if (d->index == 1)
+        return 4;
+    *u = (struct utilization){(unsigned)(50 + d->sample - 1), 20};
+    return 0;
+}
+
+int nvmlDeviceGetPowerUsage(struct nvmlDevice_st *d, unsigned *milliwatt)
+{
+    if (lost(d))
+        return 15;
+    if (d->index == 1)
+        return 3;
+    *milliwatt = 300500;
+    return 0;
+}

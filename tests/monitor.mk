@@ -1,0 +1,13 @@
+# Monitoring of a job, and the scaling tables. NVML is a library made here, which is loaded as the real one.
+check_LTLIBRARIES += tests/libfakenvml.la
+tests_libfakenvml_la_SOURCES = tests/fake_nvml.c
+tests_libfakenvml_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+
+check_PROGRAMS += tests/test_monitor tests/test_monitor_report tests/test_scaling
+tests_test_monitor_SOURCES = tests/test_monitor.c tests/data_common.h
+tests_test_monitor_LDADD = $(TEST_LIBS) -lm
+tests_test_monitor_report_SOURCES = tests/test_monitor_report.c tests/data_common.h
+tests_test_monitor_report_LDADD = $(TEST_LIBS) -lm
+tests_test_scaling_SOURCES = tests/test_scaling.c tests/trace_common.h tests/data_common.h
+tests_test_scaling_LDADD = $(TEST_LIBS) -lm
+TESTS += tests/test_monitor tests/test_monitor_report tests/test_scaling
