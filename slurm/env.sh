@@ -80,8 +80,8 @@ starpu_environment() {
     export STARPU_WORKERS_GETBIND=1
     # The main thread only submits, on the communication core; a core of its own would be lost to loading.
     unset STARPU_MAIN_THREAD_BIND STARPU_MAIN_THREAD_CPUID STARPU_MAIN_THREAD_COREID
-    # Tasks under way on a lane of the GPU: while one runs, the next is there. 0 would make each wait for the
-    # GPU; more gain nothing where steps are enqueued in stream order (--gpu-mode ordered).
+    # Asynchronous tasks under way on a lane of the GPU (StarPU's default): uploads and fetches, and with
+    # --gpu-mode async all. 0 would make the thread that feeds all lanes wait for each. Nothing else was tried.
     export STARPU_CUDA_PIPELINE=2
     # Steps in flight are bounded by --slots. A bound on tasks would be a second one, at a place in the
     # middle of a step, and one on memory would guard nothing: starstep's arenas are not StarPU's.
@@ -98,13 +98,16 @@ starpu_environment() {
     export STARPU_HOME=$1/$STARPU_HOSTNAME
     export STARPU_PERF_MODEL_DIR=$STARPU_HOME/sampling
     mkdir -p "$STARPU_PERF_MODEL_DIR" || die "$STARPU_PERF_MODEL_DIR: cannot be made"
+    # Convolution algorithms that were chosen by timing: runs that share them have equal bits, also a run that
+    # goes on on another node.
+    export XDG_CACHE_HOME=$STARPU_HOME/cache
     # Compute threads of a rank: one for each of the cores that Slurm gave it.
     unset OMP_NUM_THREADS
 }
 
 # NCCL and libfabric. Values that the site or user has set stay.
 nccl_environment() {
-    # A version line at the start, and reasons when something fails; INFO is for a search.
+    # Reasons when something fails. INFO says at length what was chosen.
     export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
     case $FABRIC in
     slingshot) slingshot_environment ;;
