@@ -1,7 +1,8 @@
 /* comm_ranks.c: what every rank does in tests/test_comm_mpi.sh, and a small benchmark.
  *
- *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort), or
- * at the start (mismatch, late); steps: nobody does Exit code 0 when everything held. */
+ *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort,
+ * memory), or at the start (mismatch, late); steps: nobody does Exit code 0 when everything held.
+ */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -76,6 +77,12 @@ static int sums(struct ss_comm *comm)
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
     REQUIRE(two[0] == size && two[1] == size * (size - 1) / 2);
+    void *gathered;
+    REQUIRE(ss_comm_gather_alloc(comm, &rank, sizeof(rank), &gathered, "gather") == SS_OK);
+    REQUIRE((gathered != NULL) == (rank == 0));
+    for (int r = 0; gathered && r < size; r++)
+        REQUIRE(((const int *)gathered)[r] == r);
+    free(gathered);
     struct ss_comm_totals totals;
     ss_comm_get_totals(comm, &totals);
     REQUIRE(totals.collectives > 20 && totals.bytes > 1000000 && totals.busy_ns > 0);
@@ -168,6 +175,12 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
                 ss_fail(SS_ERR_IO, "disk full");
                 ss_comm_abort(comm, SS_ERR_IO);
             }
+        }
+        if (step == 5 && strcmp(mode, "memory") == 0) {
+            const void *own = ss_comm_rank(comm) == bad ? NULL : data;
+            void *all;
+            REQUIRE(ss_comm_gather_alloc(comm, own, sizeof(data), &all, "figures") == SS_OK);
+            free(all);
         }
         for (int b = 0; b < 2; b++) {
             struct ss_comm_tag tag = {step, b};

@@ -34,6 +34,7 @@ START_TEST(one_rank)
     float f[3] = {1, 2, 3};
     double d[2] = {4, 5};
     int ended = 0, any = -1;
+    void *gathered;
     size_t counts[] = {0, 1, 1000};
     struct ss_comm_tag tag = {1, 0};
     struct ss_comm_totals totals;
@@ -60,6 +61,12 @@ START_TEST(one_rank)
     ck_assert_int_eq(any, 1);
     ck_assert_int_eq(ss_comm_any(comm, 0, &any, "any"), SS_OK);
     ck_assert_int_eq(any, 0);
+    ck_assert_int_eq(ss_comm_gather_alloc(comm, d, sizeof(d), &gathered, "gather"), SS_OK);
+    ck_assert_mem_eq(gathered, d, sizeof(d));
+    free(gathered);
+    ck_assert_int_eq(ss_comm_gather_alloc(comm, NULL, sizeof(d), &gathered, "gather"),
+                     SS_ERR_MEMORY);
+    ck_assert_ptr_null(gathered);
     ck_assert_int_eq(ss_comm_check_equal(comm, "--epochs", "3"), SS_OK);
     ck_assert_int_eq(ss_comm_verify(comm, SS_DTYPE_F32, counts, 3), SS_OK);
     ss_comm_abort(comm, SS_ERR_IO); /* returns: there is nobody to end */

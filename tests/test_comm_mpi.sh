@@ -107,6 +107,7 @@ expect_end 'waited [0-9.]* s for rank 1 (.*), which answers but has not started 
 expect_end 'waited [0-9.]* s for rank 0 (.*), which answers but has not started it' 3 absent 3 0
 expect_end '\(rank 1 .*[Kk]illed\|for rank 1 \)' 2 kill 5 1
 expect_end 'rank 1\] disk full' 3 abort 5 1
+expect_end 'rank 1\] .*memory.*figures' 3 memory 20 1
 expect_end 'MPI_Init did not return before the timeout' 2 late 3 1
 
 # All ranks stopped for longer than the timeout, as by a batch system that suspends a job: time in

@@ -20,11 +20,9 @@
 /* The variable by which an MPI launcher shows, or NULL. */
 static const char *mpi_launcher(void)
 {
-    static const char *const marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
-                                        "MPI_LOCALNRANKS"};
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-        if (getenv(marks[i]))
-            return marks[i];
+    for (int i = 0; i < SS_MPI_MARKS; i++)
+        if (getenv(ss_mpi_marks[i].name))
+            return ss_mpi_marks[i].name;
     return NULL;
 }
 
@@ -315,6 +313,26 @@ enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t byt
                                       .gathered = all,
                                       .what = what};
     return ss_comm_run(comm, &request);
+}
+
+enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size_t bytes,
+                                    void **all, const char *what)
+{
+    const size_t ranks = (size_t)comm->size;
+    void *room = comm->rank == 0 ? calloc(ranks, bytes) : NULL;
+    *all = NULL;
+    if (!data || (comm->rank == 0 && !room)) {
+        enum ss_status memory = ss_fail_memory(what, data ? ranks * bytes : bytes);
+        free(room);
+        ss_comm_abort(comm, memory);
+        return memory;
+    }
+    enum ss_status status = ss_comm_gather(comm, data, bytes, room, what);
+    if (status == SS_OK)
+        *all = room;
+    else
+        free(room);
+    return status;
 }
 
 enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what)

@@ -96,6 +96,11 @@ enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char 
  * Blocking, as above. */
 enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t bytes, void *all,
                               const char *what);
+/* The same into memory of its own: *all, which the caller frees, is NULL on other ranks and after
+ * an error. When there is no memory for it, or for `data` (NULL), all ranks are ended, as the
+ * others wait in the gather; SS_ERR_MEMORY is returned with one rank only. */
+enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size_t bytes,
+                                    void **all, const char *what);
 
 /* Something that must be the same on all ranks, as text. */
 struct ss_comm_fact {

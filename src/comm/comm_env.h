@@ -37,6 +37,14 @@ struct ss_comm_env {
     char job[64]; /* tells jobs apart that have the same secret ("slurm 1234.0"), or "" */
 };
 
+/* What launchers of MPI programs set, of which one is enough; `counts`: to the number of ranks. */
+struct ss_mpi_mark {
+    const char *name;
+    int counts;
+};
+enum { SS_MPI_MARKS = 5 };
+extern const struct ss_mpi_mark ss_mpi_marks[SS_MPI_MARKS];
+
 /* Errors: SS_ERR_INVALID: variables that are missing, make no sense or contradict each other. */
 enum ss_status ss_comm_env_read(struct ss_comm_env *out);
 

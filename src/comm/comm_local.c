@@ -62,22 +62,21 @@ static enum ss_status not_alone(const char *name)
 
 enum ss_status ss_local_check_alone(void)
 {
-    /* Several processes, unless this says 1; and what only MPI launchers set. */
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    static const char *const marks[] = {"PMIX_RANK", "PMI_RANK", "MPI_LOCALNRANKS"};
     struct ss_comm_env env;
     SS_TRY(ss_comm_env_read(&env));
     if (env.size > 1)
         return not_alone(env.kind == SS_ENV_SLURM ? "SLURM_PROCID" : "WORLD_SIZE");
     int counted = env.kind != SS_ENV_ALONE;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (get(sizes[i]) && strcmp(get(sizes[i]), "1") != 0)
-            return not_alone(sizes[i]);
-        counted = counted || get(sizes[i]);
+    for (int i = 0; i < SS_MPI_MARKS; i++) {
+        const char *size = ss_mpi_marks[i].counts ? get(ss_mpi_marks[i].name) : NULL;
+        if (size && strcmp(size, "1") != 0)
+            return not_alone(ss_mpi_marks[i].name);
+        counted = counted || size;
     }
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-        if (!counted && get(marks[i]))
-            return not_alone(marks[i]);
+    /* A launcher that does not say how many it started. */
+    for (int i = 0; i < SS_MPI_MARKS; i++)
+        if (!counted && get(ss_mpi_marks[i].name))
+            return not_alone(ss_mpi_marks[i].name);
     return SS_OK;
 }
 

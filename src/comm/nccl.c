@@ -160,11 +160,10 @@ static enum ss_status compare_gpus(const char *names, size_t size)
 static enum ss_status check_own_gpu(struct ss_nccl *n)
 {
     struct ss_comm *c = n->control;
-    char own[GPU_NAME], *all = NULL;
+    char own[GPU_NAME];
+    void *all;
     SS_TRY(name_gpu(n->options.device, own, sizeof(own)));
-    if (c->rank == 0 && !(all = calloc((size_t)c->size, sizeof(own))))
-        return ss_fail_memory("the names of GPUs", (size_t)c->size * sizeof(own));
-    enum ss_status status = ss_comm_gather(c, own, sizeof(own), all, "comparison of GPUs");
+    enum ss_status status = ss_comm_gather_alloc(c, own, sizeof(own), &all, "comparison of GPUs");
     if (status == SS_OK && c->rank == 0)
         status = compare_gpus(all, (size_t)c->size);
     free(all);

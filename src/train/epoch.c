@@ -28,22 +28,17 @@ enum ss_status ss_epoch_gather(struct ss_session *s, struct ss_epoch *e)
 {
     const struct figures own = own_figures(s, e);
     size_t ranks = (size_t)ss_comm_size(s->comm);
-    struct figures *all = NULL;
-    if (ss_comm_rank(s->comm) == 0 && !(all = calloc(ranks, sizeof *all))) {
-        /* The others wait in the gather. */
-        enum ss_status memory = ss_fail_memory("figures of all ranks", ranks * sizeof *all);
-        ss_comm_abort(s->comm, memory);
-        return memory;
-    }
-    enum ss_status status = ss_comm_gather(s->comm, &own, sizeof own, all, "figures of the epoch");
-    for (size_t r = 0; status == SS_OK && all && r < ranks; r++) {
+    void *gathered;
+    SS_TRY(ss_comm_gather_alloc(s->comm, &own, sizeof own, &gathered, "figures of the epoch"));
+    const struct figures *all = gathered;
+    for (size_t r = 0; all && r < ranks; r++) {
         e->loader_images_per_s += all[r].loader_images_per_s;
         e->wait_s = fmax(e->wait_s, all[r].wait_s);
         e->host_mb = fmax(e->host_mb, all[r].host_mb);
         e->device_mb = fmax(e->device_mb, all[r].device_mb);
     }
-    free(all);
-    return status;
+    free(gathered);
+    return SS_OK;
 }
 
 double ss_epoch_train_rate(const struct ss_epoch *e)

@@ -54,18 +54,8 @@ enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *
         describe_gpu(gpu, &own);
     describe_transport(comm, nccl, own.transport, sizeof own.transport);
 
-    struct ss_rank *ranks = NULL;
-    if (own.rank == 0 && !(ranks = calloc((size_t)own.size, sizeof *ranks))) {
-        /* The others wait in the gather. */
-        enum ss_status memory = ss_fail_memory("the ranks' descriptions", sizeof own);
-        ss_comm_abort(comm, memory);
-        return memory;
-    }
-    enum ss_status status = ss_comm_gather(comm, &own, sizeof own, ranks, "descriptions of ranks");
-    if (status != SS_OK) {
-        free(ranks);
-        return status;
-    }
+    void *ranks;
+    SS_TRY(ss_comm_gather_alloc(comm, &own, sizeof own, &ranks, "descriptions of ranks"));
     *all = ranks;
     return SS_OK;
 }

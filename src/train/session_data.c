@@ -160,23 +160,21 @@ enum ss_status ss_session_open_data(struct ss_session *s, int training)
 /* Which samples of d were skipped on any rank, one byte each; to rank 0. */
 static enum ss_status count_in(struct ss_session *s, const struct ss_dataset *d, size_t *skipped)
 {
-    size_t ranks = ss_comm_rank(s->comm) == 0 ? (size_t)ss_comm_size(s->comm) : 0;
-    char *own = calloc(ranks + 1, d->count), *all = ranks ? own + d->count : NULL;
-    if (!own) {
-        /* The others wait in the gather. */
-        enum ss_status memory = ss_fail_memory("skipped files", (ranks + 1) * d->count);
-        ss_comm_abort(s->comm, memory);
-        return memory;
-    }
-    for (size_t i = 0; i < d->count; i++)
+    size_t ranks = (size_t)ss_comm_size(s->comm);
+    char *own = malloc(d->count);
+    void *gathered;
+    for (size_t i = 0; own && i < d->count; i++)
         own[i] = (char)ss_dataset_skipped(d, i);
-    enum ss_status status = ss_comm_gather(s->comm, own, d->count, all, "skipped files");
-    for (size_t i = 0; status == SS_OK && i < d->count; i++) {
+    enum ss_status status =
+        ss_comm_gather_alloc(s->comm, own, d->count, &gathered, "skipped files");
+    const char *all = gathered;
+    for (size_t i = 0; all && i < d->count; i++) {
         int any = 0;
         for (size_t r = 0; r < ranks; r++)
             any |= all[r * d->count + i];
         *skipped += (size_t)any;
     }
+    free(gathered);
     free(own);
     return status;
 }
