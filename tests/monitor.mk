@@ -11,3 +11,9 @@ tests_test_monitor_report_LDADD = $(TEST_LIBS) -lm
 tests_test_scaling_SOURCES = tests/test_scaling.c tests/trace_common.h tests/data_common.h
 tests_test_scaling_LDADD = $(TEST_LIBS) -lm
 TESTS += tests/test_monitor tests/test_monitor_report tests/test_scaling
+
+# Watches training on CPUs, for which oneDNN is needed
+if HAVE_DNNL
+TESTS += tests/test_monitor.sh
+endif
+EXTRA_DIST += tests/test_monitor.sh
