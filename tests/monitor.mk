@@ -6,9 +6,11 @@ tests_libfakenvml_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 check_PROGRAMS += tests/test_monitor tests/test_monitor_report tests/test_scaling
 tests_test_monitor_SOURCES = tests/test_monitor.c tests/data_common.h
 tests_test_monitor_LDADD = $(TEST_LIBS) -lm
-tests_test_monitor_report_SOURCES = tests/test_monitor_report.c tests/data_common.h
+tests_test_monitor_report_SOURCES = tests/test_monitor_report.c tests/damage_text.h tests/fuzz_bytes.h \
+	tests/data_common.h
 tests_test_monitor_report_LDADD = $(TEST_LIBS) -lm
-tests_test_scaling_SOURCES = tests/test_scaling.c tests/trace_common.h tests/data_common.h
+tests_test_scaling_SOURCES = tests/test_scaling.c tests/damage_text.h tests/fuzz_bytes.h tests/trace_common.h \
+	tests/data_common.h
 tests_test_scaling_LDADD = $(TEST_LIBS) -lm
 TESTS += tests/test_monitor tests/test_monitor_report tests/test_scaling
 

@@ -4,6 +4,7 @@
 #include "monitor/report.h"
 #include "report/plot.h"
 #include "report/scale.h"
+#include "tests/damage_text.h"
 #include "tests/data_common.h"
 
 #define GPU_HEAD                                                                                   \
@@ -269,6 +270,35 @@ START_TEST(scales)
 }
 END_TEST
 
+/* Whatever is in a file: it is read and drawn, or refused. */
+START_TEST(damaged)
+{
+    static uint8_t b[1 << 14];
+    struct ss_rng rng;
+    size_t whole;
+    int good = 0, rounds = 200;
+    ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, (uint32_t)_i, 0);
+    save_two_hosts();
+    uint8_t *text = read_file("gpu_memory_log-node1.csv", &whole);
+    for (int round = 0; round < rounds; round++) {
+        struct ss_monitor_data data;
+        size_t size = whole;
+        memcpy(b, text, size);
+        for (uint32_t i = 0; i <= ss_rng_below(&rng, 3) && size; i++)
+            size = damage_text(&rng, b, size, sizeof b);
+        write_file("gpu_memory_log-node1.csv", b, size);
+        if (ss_monitor_read(folder, &data) != SS_OK)
+            continue;
+        if (good++ % 8 == 0)
+            ck_assert_int_eq(ss_monitor_draw(&data, in_folder("a.svg")), SS_OK);
+        ss_monitor_data_free(&data);
+    }
+    free(text);
+    ck_assert_int_gt(good, rounds / 20);
+    ck_assert_int_lt(good, rounds);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("monitor report");
@@ -283,6 +313,7 @@ int main(void)
     tcase_add_test(tc, places);
     tcase_add_test(tc, long_curve);
     tcase_add_test(tc, scales);
+    tcase_add_loop_test(tc, damaged, 0, 4);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

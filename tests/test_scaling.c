@@ -3,6 +3,7 @@
 #include <sys/time.h>
 
 #include "scaling/table.h"
+#include "tests/damage_text.h"
 #include "tests/trace_common.h"
 
 /* What a log tells; zeros stand for the values of sane(). */
@@ -422,6 +423,35 @@ START_TEST(printed)
 }
 END_TEST
 
+/* Whatever is in a log: it makes a table, or is refused. */
+START_TEST(damaged)
+{
+    static uint8_t b[1 << 14];
+    struct ss_rng rng;
+    int good = 0, rounds = 200;
+    ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, (uint32_t)_i, 0);
+    for (int round = 0; round < rounds; round++) {
+        struct ss_runs runs = {0};
+        save_log("log.jsonl", (struct made){.ranks = 2, .rate = 7});
+        size_t size = trace_bytes;
+        memcpy(b, trace_text, size);
+        for (uint32_t i = 0; i <= ss_rng_below(&rng, 3) && size; i++)
+            size = damage_text(&rng, b, size, sizeof b);
+        write_file("log.jsonl", b, size);
+        if (ss_runs_add(&runs, folder) == SS_OK) {
+            ss_runs_free(&runs);
+            if (good++ % 8 == 0) {
+                free(print(to_markdown));
+                free(print(to_csv));
+            }
+        }
+        ss_runs_free(&runs);
+    }
+    ck_assert_int_gt(good, rounds / 20);
+    ck_assert_int_lt(good, rounds);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scaling");
@@ -438,6 +468,7 @@ int main(void)
     tcase_add_loop_test(tc, wrong_logs, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_logs);
     tcase_add_test(tc, printed);
+    tcase_add_loop_test(tc, damaged, 0, 4);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
