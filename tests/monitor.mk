@@ -16,6 +16,6 @@ TESTS += tests/test_monitor tests/test_monitor_report tests/test_scaling
 
 # Watches training on CPUs, for which oneDNN is needed
 if HAVE_DNNL
-TESTS += tests/test_monitor.sh
+TESTS += tests/test_monitor_run.sh
 endif
-EXTRA_DIST += tests/test_monitor.sh
+EXTRA_DIST += tests/test_monitor_run.sh
