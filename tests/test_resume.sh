@@ -107,6 +107,10 @@ if [ "$counts" != 1 ]; then
     starts "$what" "${command[@]}" && says 'Resuming from .*: 40 steps done, 2 epochs and 0 batches (by 2 ranks, now 1)$'
 fi
 
+what="other buckets"
+on 1 --resume "$cut/latest" --bucket-mb 0.01 --checkpoint-dir "$work/buckets"
+starts "$what" "${command[@]}"
+check "$what: the same model" cmp "$work/whole1/latest/model.safetensors" "$work/buckets/latest/model.safetensors"
 what="another global batch in the middle of an epoch"
 on 1 --resume "$cut/latest" --batch-size 32 --log-json "$work/log.32"
 run "${command[@]}"

@@ -253,22 +253,17 @@ static enum ss_status train_epochs(struct ss_loop *l, struct ss_sampler *sampler
     return l->hash[0] ? SS_OK : check_replicas(l);
 }
 
-static enum ss_status report_end(struct ss_loop *l, enum ss_status status)
+/* Ended by a signal: no summary, since the run is not over. */
+static enum ss_status report_interruption(struct ss_loop *l)
 {
-    struct ss_session *s = &l->session;
-    if (l->at.validation.count > 0) {
-        size_t skipped = 0;
-        SS_TRY(ss_session_count_skipped(s, &skipped));
-        ss_loop_print_summary(l, skipped);
-    }
-    if (status != SS_ERR_INTERRUPTED)
-        return status;
-    if (!l->resumed.checkpoints)
-        status = SS_ERR_INVALID;
-    if (ss_comm_rank(s->comm) == 0)
+    int saved = l->resumed.checkpoints;
+    enum ss_status status = saved ? SS_ERR_INTERRUPTED : SS_ERR_INVALID;
+    ss_journal_event(&l->journal, "interrupted", "step", 'i', l->at.step, "epoch", 'i',
+                     l->at.epoch + 1, "batches", 'i', l->at.batches, NULL);
+    if (ss_comm_rank(l->session.comm) == 0)
         ss_fail(status, "interrupted by a signal after step %lld; %s", (long long)l->at.step,
-                l->resumed.checkpoints ? "--resume auto continues from the checkpoint"
-                                       : "without --checkpoint-dir nothing is saved");
+                saved ? "--resume auto continues from the checkpoint"
+                      : "without --checkpoint-dir nothing is saved");
     return status;
 }
 
@@ -297,7 +292,14 @@ static enum ss_status run(struct ss_loop *l)
         SS_TRY(ss_lane_times_write(s->runtime.lanes, l->options->gpu_times));
 #endif
     SS_TRY(ss_session_end_trace(s));
-    return report_end(l, status);
+    if (status == SS_ERR_INTERRUPTED)
+        return report_interruption(l);
+    if (!(l->at.validation.count > 0))
+        return SS_OK; /* --max-steps was reached before, in the first epoch */
+    size_t skipped = 0;
+    SS_TRY(ss_session_count_skipped(s, &skipped));
+    ss_loop_print_summary(l, skipped);
+    return SS_OK;
 }
 
 enum ss_status ss_train_run(struct ss_train_options *options)

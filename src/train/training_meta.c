@@ -46,8 +46,9 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 static const char *const fixed[] = {"--model",    "--image-size",   "--dropout",
                                     "--seed",     "--no-shuffle",   "--no-augment",
                                     "--momentum", "--weight-decay", "--reduced-decode"};
-static const char *const noted[] = {"--base-lr", "--lr-step",    "--lr-gamma", "--precision",
-                                    "--tf32",    "--grad-dtype", "--conv-algo"};
+static const char *const noted[] = {"--base-lr",   "--lr-step",        "--lr-gamma",
+                                    "--precision", "--tf32",           "--grad-dtype",
+                                    "--conv-algo", "--target-accuracy"};
 enum { FIXED = sizeof fixed / sizeof *fixed, NOTED = sizeof noted / sizeof *noted };
 
 static char *add(struct ss_training_meta *m, const char *key)
@@ -269,6 +270,8 @@ enum ss_status ss_training_understand(const struct ss_session *s, const char *pa
     SS_TRY(read_integer(path, "global_batch", value_of(m, "global_batch"), &origin->global_batch));
     SS_TRY(check_fixed(path, model, own, m));
     SS_TRY(place_in_epoch(s, path, origin->global_batch, p));
+    if (strcmp(value_of(m, "--target-accuracy"), value_of(own, "--target-accuracy")))
+        p->reached = 0;
     tell_changes(path, own, m);
     return SS_OK;
 }
