@@ -12,4 +12,4 @@ endif
 TESTS += tests/test_trace_times tests/test_trace_read tests/test_trace_report.sh \
 	tests/test_trace_export.sh tests/test_trace_page.sh
 EXTRA_DIST += tests/test_trace_report.sh tests/test_trace_export.sh tests/test_trace_page.sh \
-	tests/trace_export_check.py tests/trace_format.py tests/trace_page_check.js
+	tests/trace_export_check.py tests/trace_format.py tests/trace_page_check.js tests/trace_page_numbers.py

@@ -55,6 +55,29 @@ function interact() {
   showPath = true;
   draw();
 }
+// What the page says in words and tables, of all ranks and of each, of all steps and of each.
+function tell() {
+  const cells = (id) => [...document.querySelectorAll("#" + id + " tbody tr")].map((row) => [...row.cells].map((c) => c.textContent));
+  const told = [], rank = document.getElementById("rank"), step = document.getElementById("step");
+  for (const r of rank.options)
+    for (const s of step.options) {
+      for (const [list, option] of [[rank, r], [step, s]]) {
+        list.value = option.value;
+        list.dispatchEvent(new Event("change"));
+      }
+      told.push({ rank: Number(r.value), step: s.value === "" ? null : Number(s.value), summary: document.getElementById("summary").textContent,
+        workers: cells("workers"), most: document.getElementById("most").textContent, buckets: s.value === "" ? cells("buckets") : null });
+    }
+  return { told, first: firstTime, last: lastTime };
+}
+// As the document is written out: without what HTML writes in its own way.
+const plain = (text) => text.replace(/[^\x20-\x7e]|[&<>]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+function memoryPixels() {
+  const list = chart.canvas.getContext("2d").getImageData(0, 0, chart.canvas.width, chart.canvas.height).data;
+  let n = 0; // the host's are blue, and blurred where a line lies between two rows
+  for (let i = 0; i < list.length; i += 4) n += list[i + 2] > list[i] + 70;
+  return n;
+}
 // Pixels included: reading one back waits for them.
 function measureFrames() {
   const times = [], all = lastTime - firstTime, frames = 120;
@@ -73,6 +96,8 @@ function measureFrames() {
 Object.assign(found, { slices: sliceCount, ranks: trace.rank.length, tracks: tracks.length, steps: stepNumbers.length });
 wholeView();
 interact();
+if (sliceCount < 20000) found.numbers = plain(JSON.stringify(tell()));
+found.memory = memoryPixels();
 found.frames_ms = measureFrames(); // median, 95th of a hundred, longest
 document.body.append(Object.assign(document.createElement("pre"), {
   id: "found", textContent: Object.entries({ ...found, errors: seenErrors.length, first: seenErrors[0] || "" })

@@ -8,7 +8,7 @@ page() {
     while IFS= read -r line; do
         case $line in
         @style@) cat page.css ;;
-        @script@) cat data.js timeline.js page.js ;;
+        @script@) cat data.js timeline.js use.js page.js ;;
         *) printf '%s\n' "$line" ;;
         esac
     done <page.html

@@ -1,6 +1,6 @@
 # The page of `starstep trace export`: the build makes C text of it, so that the program needs no file.
 PAGE_FILES = src/trace/page/page.html src/trace/page/page.css src/trace/page/data.js \
-	src/trace/page/timeline.js src/trace/page/page.js
+	src/trace/page/timeline.js src/trace/page/use.js src/trace/page/page.js
 EXTRA_DIST += $(PAGE_FILES) src/trace/page/embed.sh
 nodist_libstarstep_la_SOURCES = src/trace/page_text.c
 CLEANFILES += src/trace/page_text.c

@@ -3,7 +3,7 @@ const byId = (id) => document.getElementById(id);
 let chosenStep = null, chosenRank = -1;
 
 function percent(part, whole) {
-  return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "\u2013";
+  return whole > 0 ? (100 * part / whole).toFixed(1) + "\u00a0%" : "\u2013";
 }
 
 // The legend's swatches are drawn as the boxes are.
@@ -153,6 +153,7 @@ function update() {
   byId("step").value = chosenStep === null ? "" : chosenStep;
   drawBars();
   summarise();
+  showUse(trace.rank.filter((r) => chosenRank < 0 || r.rank === chosenRank), chosenStep);
   redraw();
 }
 function showStep(step) {
@@ -222,6 +223,7 @@ function describe() {
   for (const track of tracks) for (const kind of track.kind) used.add(kind);
   addLegend("kinds", kinds.filter((_, k) => used.has(k)));
   addLegend("shares", SHARES);
+  addLegend("memories", MEMORY.slice(0, trace.device === "cuda" ? 2 : 1));
 }
 
 describe();
