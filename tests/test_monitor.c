@@ -219,7 +219,7 @@ START_TEST(tree)
     s = sample(p);
     double wall = ss_seconds() - begin;
     ck_assert_double_ge(s.cpu / 100 * wall, 0.35);
-    ck_assert_double_le(s.cpu / 100 * wall, 0.5);
+    ck_assert_double_le(s.cpu / 100 * wall, 0.7);
     begin = ss_seconds();
     ck_assert_int_eq(write(f.go[1], "g", 1),
                      1); /* the grandchild ends; its 0.4 s are the child's */
@@ -229,7 +229,7 @@ START_TEST(tree)
     wall = ss_seconds() - begin;
     ck_assert_int_eq(s.count, 1);
     ck_assert_double_le(s.rss, 60);
-    ck_assert_double_le(s.cpu / 100 * wall, 0.1);
+    ck_assert_double_le(s.cpu / 100 * wall, 0.2);
     ck_assert_int_eq(ss_processes_run(p), 1);
     ck_assert_int_eq(write(f.go[1], "g", 1), 1);
     while (ss_processes_run(p)) /* it is a zombie then: we have not waited for it */

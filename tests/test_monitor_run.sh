@@ -68,6 +68,9 @@ lines=$(wc -l <"$cpu")
 monitor=$!
 wait_until 20 eval "[ \$(wc -l <'$cpu') -ge $((lines + 4)) ]"
 refused "a second monitor" 'another monitor writes it' "$STARSTEP" monitor --out "$work/runs/one/monitor"
+kill -USR1 $monitor
+lines=$(wc -l <"$cpu")
+check "not stopped by SIGUSR1" wait_until 20 eval "[ \$(wc -l <'$cpu') -ge $((lines + 2)) ]"
 kill -TERM $monitor
 wait $monitor
 check "stopped by SIGTERM: exit code 0" [ $? -eq 0 ]

@@ -192,6 +192,9 @@ static enum ss_status catch_signals(struct monitor *m)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    /* Batch systems send these to all processes of a job step; they are for the ranks. */
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     m->signals = signalfd(-1, &set, SFD_CLOEXEC);
     if (m->signals < 0)
         return ss_fail(SS_ERR_LIBRARY, "signalfd: %s", strerror(errno));

@@ -12,7 +12,8 @@ struct ss_monitor_options {
 };
 
 /* Sample until SIGTERM, SIGINT or SIGHUP, or until the tree of pid has ended. These signals stay
- * blocked in the calling thread. Errors: as of process.h and lines.h, SS_ERR_LIBRARY. */
+ * blocked in the calling thread, and SIGUSR1 and SIGUSR2 are ignored from then on. Errors: as of
+ * process.h and lines.h, SS_ERR_LIBRARY. */
 enum ss_status ss_monitor_run(const struct ss_monitor_options *options);
 
 #endif
