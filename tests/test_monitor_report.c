@@ -259,6 +259,7 @@ START_TEST(scales)
     check_ticks(ss_scale_linear(0, 0.003), 4, (const double[]){0, 0.001, 0.002, 0.003});
     check_ticks(ss_scale_linear(-1, 1), 5, (const double[]){-1, -0.5, 0, 0.5, 1});
     check_ticks(ss_scale_log(700, 19000), 5, (const double[]){1000, 2000, 5000, 10000, 20000});
+    check_ticks(ss_scale_log(1800, 1800), 3, (const double[]){1600, 1800, 2000});
     struct ss_scale s = ss_scale_linear(0, 100);
     s.at = 200;
     s.end = 100;

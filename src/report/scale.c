@@ -32,6 +32,13 @@ struct ss_scale ss_scale_log(double low, double high)
             if (tick >= s.from && tick <= s.to && s.ticks < SS_MAX_TICKS)
                 s.tick[s.ticks++] = tick;
         }
+    if (s.ticks < 3) { /* a short range: equal steps say more */
+        const struct ss_scale even = ss_scale_linear(s.from, s.to);
+        s.ticks = 0;
+        for (int i = 0; i < even.ticks; i++)
+            if (even.tick[i] >= s.from && even.tick[i] <= s.to)
+                s.tick[s.ticks++] = even.tick[i];
+    }
     return s;
 }
 

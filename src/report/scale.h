@@ -16,7 +16,8 @@ struct ss_scale {
  * ten); its upper end is a mark. low == high gets an axis too. */
 struct ss_scale ss_scale_linear(double low, double high);
 
-/* A logarithmic one with marks at 1, 2 and 5 times powers of ten; 0 < low <= high. */
+/* A logarithmic one with marks at 1, 2 and 5 times powers of ten, or at round values where there
+ * are less than three of these; 0 < low <= high. */
 struct ss_scale ss_scale_log(double low, double high);
 
 double ss_scale_place(const struct ss_scale *s, double value);
