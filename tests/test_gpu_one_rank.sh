@@ -34,5 +34,10 @@ if [ -n "$emulated" ]; then
         SS_HOSTGPU_NCCL_FAULT=0:$call:hang
         ends "$call hangs" 'NCCL.*: waited [3-9].* s, ' tiny_alone broken --nccl-always --timeout 3
     done
+    # On the GPU, where nothing of CUDA has a deadline: in the start-up check, and in a later step.
+    SS_HOSTGPU_NCCL_FAULT=0:0:hang
+    ends "the first sum hangs" 'start-up check: NCCL: waited [3-9].* s, ' tiny_alone broken --nccl-always --timeout 3
+    SS_HOSTGPU_NCCL_FAULT=0:20:hang
+    ends "a sum hangs" 'step [2-4], .*: NCCL: waited [3-9].* s, ' tiny_alone broken --nccl-always --timeout 3
 fi
 finish

@@ -1,10 +1,11 @@
-/* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums.
- */
+/* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums,
+ * nccl_alone.c watches the sums of a single rank. */
 #ifndef SS_COMM_NCCL_INTERNAL_H
 #define SS_COMM_NCCL_INTERNAL_H
 
 #include "comm/nccl.h"
 
+#include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,18 +14,34 @@
 
 enum { SS_NCCL_MAX_REGISTERED = 256 };
 
-struct ss_nccl_sum;
+/* A sum that the GPU has not done yet. */
+struct ss_nccl_sum {
+    struct ss_nccl *nccl;
+    cudaEvent_t reached, done;
+    atomic_int enqueued;
+    char name[64];            /* for messages */
+    struct ss_nccl_sum *next; /* free ones; of a single rank those under way */
+};
+
+/* Sums of a single rank that are under way, the oldest first, under ss_nccl's lock. */
+struct ss_nccl_alone {
+    pthread_t thread;
+    pthread_cond_t changed;
+    int running, stop;
+    struct ss_nccl_sum *first, **end;
+};
 
 struct ss_nccl {
     struct ss_comm *control;
     struct ss_nccl_options options;
     ncclComm_t comm;
     int version;
-    atomic_int failed; /* and reported */
+    atomic_int failed;     /* and reported */
     pthread_mutex_t calls; /* ss_nccl_begin_call */
     atomic_int aborted;
     pthread_mutex_t lock;
     struct ss_nccl_sum *free_sums;
+    struct ss_nccl_alone alone;
     /* Memory that NCCL was told of: windows, or what it knew before. */
     void *handle[SS_NCCL_MAX_REGISTERED];
     int nhandles;
@@ -54,6 +71,12 @@ enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what);
 /* Make this rank's GPU the calling thread's, as every call of CUDA needs it: a thread that never
  * chose one would start the first GPU too, and take memory there. */
 enum ss_status ss_nccl_use_device(const struct ss_nccl *n);
+
+/* Watch a sum of a single rank: past the deadline the process ends with a message, as nobody could
+ * end the waits for it. It is among the free ones again when it has ended. Errors: SS_ERR_LIBRARY.
+ */
+enum ss_status ss_nccl_watch_alone(struct ss_nccl *n, struct ss_nccl_sum *s);
+void ss_nccl_stop_alone(struct ss_nccl *n);
 
 /* End what nccl_memory.c and nccl_sum.c hold. */
 void ss_nccl_forget_memory(struct ss_nccl *n);

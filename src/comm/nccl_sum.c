@@ -14,15 +14,6 @@
 #include "core/clock.h"
 #include "core/log.h"
 
-/* A sum that the GPU has not done yet. */
-struct ss_nccl_sum {
-    struct ss_nccl *nccl;
-    cudaEvent_t reached, done;
-    atomic_int enqueued;
-    char name[64];            /* for messages */
-    struct ss_nccl_sum *next; /* free ones */
-};
-
 static enum ss_status make_event(cudaEvent_t *event)
 {
     cudaError_t error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
@@ -43,6 +34,7 @@ static void free_sum(struct ss_nccl_sum *s)
 
 void ss_nccl_free_sums(struct ss_nccl *n)
 {
+    ss_nccl_stop_alone(n);
     while (n->free_sums) {
         struct ss_nccl_sum *s = n->free_sums;
         n->free_sums = s->next;
@@ -119,7 +111,7 @@ static ncclDataType_t type_of(enum ss_dtype t)
 
 /* A call of a non-blocking communicator may still be under way when it returns (the first ones
  * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
- * one is for a rank without others. */
+ * one is behind it. */
 static enum ss_status settle(struct ss_nccl *n, const char *name, ncclResult_t result)
 {
     const uint64_t begin = ss_now_ns();
@@ -161,17 +153,14 @@ static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclD
     struct ss_nccl_sum *s = NULL;
     SS_TRY(take_sum(n, &s));
     ss_watch_place(what, tag, s->name, sizeof(s->name));
-    if (n->control->size == 1) { /* nobody to wait for */
-        enum ss_status alone = sum(n, data, count, type, s->name, stream);
-        give_back(s);
-        return alone;
-    }
-    enum ss_status status = ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);
+    enum ss_status status = n->control->size == 1
+                                ? ss_nccl_watch_alone(n, s)
+                                : ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);
     if (status != SS_OK) {
         give_back(s);
         return status;
     }
-    /* From here on the communication thread gives it back, once it has ended. */
+    /* From here on the thread that watches it gives it back, once it has ended. */
     SS_TRY(record(s->reached, stream));
     SS_TRY(sum(n, data, count, type, s->name, stream));
     SS_TRY(record(s->done, stream));
