@@ -293,6 +293,17 @@ START_TEST(resumed)
     ck_assert(isnan(log->train_loss));
     ck_assert_int_eq(log->ended, 0);
     ss_runs_free(&runs);
+    /* Resumed on more ranks, and killed before an epoch ended there: those figures are of one. */
+    save_log("log.jsonl", (struct made){.rate = 5});
+    say("{\"event\":\"start\",\"model\":\"resnet50\",\"ranks\":4,\"batch\":64,\"precision\":"
+        "\"fp16\",\"nodes\":2,\"device\":\"cuda\",\"width\":\"8,8\",\"image_size\":64,\"images\":"
+        "500}\n");
+    write_file("log.jsonl", trace_text, trace_bytes);
+    ck_assert_int_eq(ss_runs_add(&runs, in_folder("log.jsonl")), SS_OK);
+    ck_assert_int_eq(runs.at[0].log.ranks, 1);
+    ck_assert_double_eq(runs.at[0].log.rate, 15);
+    ck_assert_int_eq(runs.at[0].log.ended, 0);
+    ss_runs_free(&runs);
 }
 END_TEST
 
@@ -303,7 +314,7 @@ static const struct {
 } wrong[] = {
     {"{\"event\":\"start\"", "event", "log.jsonl: line 1: not JSON"},
     {"\"event\":\"start\"", "\"event\":5", "line 1: no \"event\""},
-    {"\"event\":\"start\"", "\"event\":\"eval\"", "no event \"start\""},
+    {"\"event\":\"start\"", "\"event\":\"eval\"", "event \"epoch\" before any \"start\""},
     {"\"nodes\":1,", "", "line 1: event \"start\" has no \"nodes\"; was it written by an older"},
     {"\"nodes\":1", "\"nodes\":\"1\"", "nodes: \"1\" is not a whole number above 0"},
     {"\"nodes\":1", "\"nodes\":4", "nodes: 4 is not at most the number of ranks"},
@@ -343,6 +354,9 @@ START_TEST(no_logs)
     expect_error(ss_runs_add(&runs, folder), SS_ERR_FORMAT, "no log of starstep train --log-json");
     save("empty/log.jsonl", "{\"event\":\"start\"}\n");
     expect_error(ss_runs_add(&runs, folder), SS_ERR_FORMAT, "empty/log.jsonl: line 1: event");
+    save("steps.jsonl", "{\"event\":\"step\"}\n");
+    expect_error(ss_runs_add(&runs, in_folder("steps.jsonl")), SS_ERR_FORMAT, "no event \"start\"");
+    ck_assert_int_eq(remove(in_folder("steps.jsonl")), 0);
     save_run("good", (struct made){.rate = 1}); /* the bad one does not keep it out */
     expect_error(ss_runs_add(&runs, folder), SS_ERR_FORMAT, "empty/log.jsonl: line 1: event");
     ck_assert_uint_eq(runs.count, 1);

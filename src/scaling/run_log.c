@@ -11,8 +11,9 @@
 struct reader {
     const char *path, *event;
     long line;
-    int started;
-    struct ss_run_log *log;
+    int started, ended;
+    struct ss_run_log start; /* the last one's part */
+    struct ss_run_log *log;  /* as of the last epoch */
 };
 
 static enum ss_status fail_field(const struct reader *r, const char *key, const json_t *value,
@@ -72,7 +73,7 @@ static enum ss_status get_rate(const struct reader *r, const json_t *o, const ch
 
 static enum ss_status read_start(struct reader *r, const json_t *o)
 {
-    struct ss_run_log *log = r->log;
+    struct ss_run_log *log = &r->start;
     SS_TRY(get_text(r, o, "model", log->model));
     SS_TRY(get_text(r, o, "width", log->width));
     SS_TRY(get_text(r, o, "precision", log->precision));
@@ -88,13 +89,17 @@ static enum ss_status read_start(struct reader *r, const json_t *o)
         return fail_field(r, "batch", json_object_get(o, "batch"),
                           "a multiple of the number of ranks");
     r->started = 1;
-    log->ended = 0;
+    r->ended = 0;
     return SS_OK;
 }
 
 static enum ss_status read_epoch(struct reader *r, const json_t *o)
 {
     struct ss_run_log *log = r->log;
+    if (!r->started)
+        return ss_fail(SS_ERR_FORMAT, "%s: line %ld: event \"epoch\" before any \"start\"", r->path,
+                       r->line);
+    *log = r->start;
     SS_TRY(get_count(r, o, "epoch", &log->epoch));
     SS_TRY(get_number(r, o, "train_loss", -INFINITY, &log->train_loss));
     SS_TRY(get_number(r, o, "train_accuracy", 0, &log->train_accuracy));
@@ -114,7 +119,7 @@ static enum ss_status read_object(struct reader *r, const json_t *o)
     if (!strcmp(r->event, "epoch"))
         return read_epoch(r, o);
     if (!strcmp(r->event, "end"))
-        r->log->ended = 1;
+        r->ended = 1;
     return SS_OK;
 }
 
@@ -166,6 +171,7 @@ enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out)
     if (strlen(path) >= sizeof log.path)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the file's name is too long", path);
     snprintf(log.path, sizeof log.path, "%s", path);
+    log.ended = r.ended;
     *out = log;
     return SS_OK;
 }

@@ -8,14 +8,15 @@ enum { SS_RUN_TEXT = 64, SS_RUN_PATH = 4096 };
 
 struct ss_run_log {
     char path[SS_RUN_PATH];
-    /* Of the last "start" event: a run that was resumed has several */
+    /* Of the "start" event before the last epoch: a run that was resumed has several, perhaps on
+     * another number of ranks */
     char model[SS_RUN_TEXT], width[SS_RUN_TEXT], precision[SS_RUN_TEXT], device[SS_RUN_TEXT];
     long ranks, nodes, batch /* of all ranks */, image_size, images;
     /* Of the last "epoch" event */
     long epoch;
     double train_loss, train_accuracy; /* loss: NAN if it was not finite; accuracy: 0 to 1 */
     double rate, rate_with_validation; /* images/s */
-    int ended;                         /* there is an "end" event after the last start */
+    int ended;                         /* there is an "end" event after the last "start" */
 };
 
 /* Errors: SS_ERR_IO, SS_ERR_FORMAT (names file, line and field; also when no epoch has ended). Half
