@@ -3,24 +3,7 @@
 #include "codelets/lane_trace.h"
 #include "core/log.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* One timed task. */
-struct timed {
-    const char *name; /* of its plan task */
-    uint64_t step;
-    enum ss_lane lane;
-    ss_event begin, end;
-};
-
-struct ss_lane_times {
-    uint64_t first, count;
-    size_t capacity;
-    _Atomic size_t used;
-    struct timed task[];
-};
 
 enum ss_status ss_order_create(struct ss_gpu *gpu, struct ss_order **out)
 {
@@ -91,21 +74,6 @@ static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane la
     return SS_OK;
 }
 
-static struct timed *next_timed(const struct ss_task_data *d, enum ss_lane lane)
-{
-    struct ss_lane_times *t = d->task->lanes->times;
-    uint64_t step = d->args->step;
-    if (!t || !d->task->training || step < t->first || step - t->first >= t->count)
-        return NULL;
-    size_t i = atomic_fetch_add(&t->used, 1);
-    if (i >= t->capacity)
-        return NULL;
-    t->task[i].name = d->task->plan->name;
-    t->task[i].step = step;
-    t->task[i].lane = lane;
-    return &t->task[i];
-}
-
 static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
 {
     const struct ss_lanes *lanes = d->task->lanes;
@@ -115,18 +83,13 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
         stream = lanes->stream[lane];
     if (lane == SS_LANE_COMPUTE)
         SS_TRY(ss_gpu_set_stream(lanes->gpu, stream));
-    struct timed *timed = next_timed(d, lane);
     ss_gpu_forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
     struct ss_lane_mark *mark;
     SS_TRY(ss_lane_trace_begin(d, lane, stream, &mark));
-    if (timed)
-        SS_TRY(ss_gpu_record(timed->begin, stream));
     SS_TRY(body(d, stream));
     SS_TRY(ss_lane_trace_end(mark, stream));
-    if (timed)
-        SS_TRY(ss_gpu_record(timed->end, stream));
     return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;
 }
 
@@ -138,66 +101,4 @@ void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
     ss_lane_nvtx_begin(&d);
     ss_run_fail(d.task->run, run(&d, lane, body));
     ss_lane_nvtx_end(&d);
-}
-
-enum ss_status ss_lane_times_create(struct ss_lanes *lanes, uint64_t first, uint64_t count,
-                                    size_t tasks_per_step)
-{
-    size_t capacity = (size_t)count * tasks_per_step;
-    size_t bytes = sizeof(struct ss_lane_times) + capacity * sizeof(struct timed);
-    struct ss_lane_times *t = calloc(1, bytes);
-    if (!t)
-        return ss_fail_memory("times of tasks", bytes);
-    t->first = first;
-    t->count = count;
-    t->capacity = capacity;
-    lanes->times = t;
-    for (size_t i = 0; i < capacity; i++) {
-        SS_TRY(ss_gpu_event_create(lanes->gpu, 1, &t->task[i].begin));
-        SS_TRY(ss_gpu_event_create(lanes->gpu, 1, &t->task[i].end));
-    }
-    return SS_OK;
-}
-
-static enum ss_status write_times(const struct ss_lane_times *t, FILE *out)
-{
-    static const char *const names[] = {"compute", "comm", "copy"};
-    size_t used = t->used < t->capacity ? t->used : t->capacity;
-    size_t zero = 0; /* the first compute task: all times count from its begin */
-    while (zero < used && t->task[zero].lane != SS_LANE_COMPUTE)
-        zero++;
-    for (size_t i = 0; zero < used && i < used; i++) {
-        const struct timed *task = &t->task[i];
-        float begin, length;
-        SS_TRY(ss_gpu_elapsed(t->task[zero].begin, task->begin, &begin));
-        SS_TRY(ss_gpu_elapsed(task->begin, task->end, &length));
-        fprintf(out,
-                "{\"step\": %llu, \"task\": \"%s\", \"lane\": \"%s\", \"begin_ms\": %.4f, "
-                "\"end_ms\": %.4f}\n",
-                (unsigned long long)task->step, task->name, names[task->lane], (double)begin,
-                (double)begin + (double)length);
-    }
-    return SS_OK;
-}
-
-enum ss_status ss_lane_times_write(struct ss_lanes *lanes, const char *path)
-{
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    enum ss_status status = write_times(lanes->times, out);
-    if (fclose(out) && status == SS_OK)
-        status = ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    return status;
-}
-
-void ss_lane_times_destroy(struct ss_lanes *lanes)
-{
-    struct ss_lane_times *t = lanes->times;
-    for (size_t i = 0; t && i < t->capacity; i++) {
-        ss_gpu_event_destroy(t->task[i].begin);
-        ss_gpu_event_destroy(t->task[i].end);
-    }
-    free(t);
-    lanes->times = NULL;
 }

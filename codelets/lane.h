@@ -12,13 +12,11 @@
 #ifndef SS_CODELETS_LANE_H
 #define SS_CODELETS_LANE_H
 
-#include <stdio.h>
 #include "codelets/kernels/gpu.h"
 #include "codelets/task.h"
 
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 
-struct ss_lane_times;
 struct ss_lane_trace;
 struct ss_lane_nvtx;
 
@@ -28,7 +26,6 @@ struct ss_lanes {
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     double *one;                     /* pinned; with nccl */
-    struct ss_lane_times *times;     /* NULL: tasks are not timed */
     struct ss_lane_trace *trace;     /* lane_trace.h; NULL: nothing is recorded */
     struct ss_lane_nvtx *nvtx;       /* lane_nvtx.h; NULL: no tool listens */
 };
@@ -48,15 +45,5 @@ void ss_order_destroy(struct ss_order *order); /* NULL is fine */
  * lanes. Does nothing when the run has failed, and records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
-
-/* Times of tasks on the GPU, from events around each, for training steps first .. first+count-1.
- * Written after the run as one JSON object a line:
- *   {"step": 11, "task": "fwd block1", "lane": "compute", "begin_ms": 0.012, "end_ms": 0.345}
- * with times since the first task of the first timed step began. */
-enum ss_status ss_lane_times_create(struct ss_lanes *lanes, uint64_t first, uint64_t count,
-                                    size_t tasks_per_step);
-/* All work is done. */
-enum ss_status ss_lane_times_write(struct ss_lanes *lanes, const char *path);
-void ss_lane_times_destroy(struct ss_lanes *lanes);
 
 #endif

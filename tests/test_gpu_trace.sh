@@ -61,6 +61,22 @@ for precision in fp32 fp16; do
         check "$precision, $mode: the report is of a GPU" grep -q ', GPU, 1 rank' "$work/out"
     done
 done
+# The benchmark of GPUs reads its idle times from such a file.
+if [ -n "$PYTHON" ] && [ -e "${srcdir:-.}/bench/gpu_vs_pytorch" ]; then
+    run "$PYTHON" -B -c '
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+sys.path.insert(0, sys.argv[1])
+loader = SourceFileLoader("gpu_vs_pytorch", sys.argv[1] + "/gpu_vs_pytorch")
+bench = module_from_spec(spec_from_loader("gpu_vs_pytorch", loader))
+loader.exec_module(bench)
+found = bench.idle_of(bench.compare.read_log(sys.argv[2]))
+print(found)
+sys.exit(not 0 <= found["idle_ms"] < found["profiled_step_ms"])
+' "${srcdir:-.}/bench" "$work/trace/fp32-ordered/rank-0000.jsonl"
+    check "bench/gpu_vs_pytorch reads it: $(cat "$work/out")" [ $code -eq 0 ] && check "it says so" [ -s "$work/out" ]
+fi
 if "$STARSTEP" info | grep -q 'host emulation'; then
     export SS_HOSTGPU_DEVICES=2
     gpus=2

@@ -164,21 +164,6 @@ if ! "$STARSTEP" info | grep -q 'none for CPUs'; then
     fi
 fi
 
-# When tasks ran: of every step, compute tasks one after the other.
-train timed "$widths" --batch-size 8 --gpu-times "$work/times.jsonl" &&
-    run "$PYTHON" - "$work/times.jsonl" <<'END'
-import json, sys
-rows = [json.loads(line) for line in open(sys.argv[1])]
-steps = sorted({r["step"] for r in rows})
-assert steps == list(range(11, 21)), steps
-compute = sorted((r["begin_ms"], r["end_ms"]) for r in rows if r["lane"] == "compute")
-assert compute and all(b <= e for b, e in compute)
-assert all(a[1] <= b[0] + 0.01 for a, b in zip(compute, compute[1:]))
-tasks = [{r["task"] for r in rows if r["step"] == s} for s in steps]
-assert all(t == tasks[0] for t in tasks) and {"upload", "convert", "fetch metrics"} <= tasks[0]
-END
-check "--gpu-times: every task of steps 11 to 20" [ $code -eq 0 ]
-
 # The cache of tuned convolutions is used again, and a damaged one does not stop a run.
 if [ -s "$XDG_CACHE_HOME/starstep/convolutions" ]; then
     ok "tuned convolutions are kept"

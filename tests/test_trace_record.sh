@@ -63,6 +63,8 @@ if "$STARSTEP" info | grep -q 'StarPU.*(FxT\|StarPU.*, FxT'; then
 fi
 starts "from a step on" "$STARSTEP" "${train[@]}" --trace "$work/trace/one" --trace-steps 9-
 check "from a step on" [ "$(grep -c '^\["s"' "$work/trace/one/rank-0000.jsonl")" -eq 2 ]
+starts "one step" "$STARSTEP" "${train[@]}" --trace "$work/trace/one" --trace-steps 7
+check "one step" [ "$(grep '^\["s"' "$work/trace/one/rank-0000.jsonl" | cut -d, -f2)" = 7 ]
 if have_ranks; then
     starts "two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --log-json "$work/log"
     hash=$(hash_of "$work/log")
@@ -83,8 +85,8 @@ refused() {
     check "$1: message" grep -q -e "$2" "$work/err"
 }
 refused "steps without a trace" '--trace-steps 1-2 needs --trace' --trace-steps 1-2
-for steps in 0-4 5-3 7 -3 a-b 3-4x 1--2 ''; do
-    refused "steps \"$steps\"" 'is not A-B or A-' --trace "$work/trace/none" --trace-steps "$steps"
+for steps in 0-4 5-3 0 -3 a-b 3-4x 3x 1--2 1-+2 ' 3' 99999999999999999999 ''; do
+    refused "steps \"$steps\"" 'is not A-B, A- or A' --trace "$work/trace/none" --trace-steps "$steps"
 done
 refused "a file where the folder should be" "$work/log" --trace "$work/log"
 check "nothing is left of what was refused" [ ! -e "$work/trace/none" ]

@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "trace/report.h"
+#include "trace/steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,29 +15,6 @@ struct trace_arguments {
     int path;
     int64_t first, last;
 };
-
-enum ss_status ss_trace_parse_steps(const char *command, const char *text, int64_t *first,
-                                    int64_t *last)
-{
-    long long a, b = 0;
-    int end = 0;
-    if (!text)
-        return SS_OK;
-    if (sscanf(text, "%lld%n", &a, &end) == 1 && a >= 0) {
-        const char *rest = text + end;
-        if (!*rest)
-            b = a;
-        end = 0;
-        if (!*rest || !strcmp(rest, "-") ||
-            (sscanf(rest, "-%lld%n", &b, &end) == 1 && !rest[end] && b >= a)) {
-            *first = a;
-            *last = b;
-            return SS_OK;
-        }
-    }
-    return ss_fail(SS_ERR_INVALID, "%s: --steps: \"%s\" is not A-B, A- or A, with A <= B", command,
-                   text);
-}
 
 /* Ranks without a file, in one line. */
 static void tell_missing(const char *dir, int ranks, const char *present)
@@ -154,7 +132,7 @@ static int run_report(int argc, char **argv)
                               options, argc, argv, &a.dir);
     if (code >= 0)
         return code;
-    if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
+    if (ss_trace_parse_steps("--steps", a.steps, &a.first, &a.last) != SS_OK)
         return 2;
     int ranks;
     char *present;

@@ -2,7 +2,6 @@
 #ifndef SS_CLI_CMD_TRACE_H
 #define SS_CLI_CMD_TRACE_H
 
-#include <stdint.h>
 #include "core/options.h"
 #include "core/status.h"
 
@@ -12,10 +11,5 @@ int ss_cmd_trace_export(int argc, char **argv);
  * --help. */
 int ss_trace_parse(char *command, const char *about, const struct ss_option *options, int argc,
                    char **argv, const char **dir);
-
-/* "A-B", "A-" or "A" of --steps to first and last (0: no end); NULL leaves both as they are.
- * Errors: SS_ERR_INVALID, naming the command. */
-enum ss_status ss_trace_parse_steps(const char *command, const char *text, int64_t *first,
-                                    int64_t *last);
 
 #endif

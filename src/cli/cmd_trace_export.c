@@ -7,6 +7,7 @@
 #include "trace/export_chrome.h"
 #include "trace/export_html.h"
 #include "trace/export_paje.h"
+#include "trace/steps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +73,7 @@ int ss_cmd_trace_export(int argc, char **argv)
                               options, argc, argv, &a.dir);
     if (code >= 0)
         return code;
-    if (ss_trace_parse_steps(command, a.steps, &a.first, &a.last) != SS_OK)
+    if (ss_trace_parse_steps("--steps", a.steps, &a.first, &a.last) != SS_OK)
         return 2;
     return ss_exit_code(export_all(&a));
 }

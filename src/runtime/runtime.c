@@ -204,7 +204,6 @@ void ss_runtime_stop(struct ss_runtime *rt)
 {
 #ifdef HAVE_CUDA
     if (rt->lanes) {
-        ss_lane_times_destroy(rt->lanes);
         for (int l = 0; l < SS_LANE_COUNT; l++)
             ss_gpu_stream_destroy(rt->lanes->stream[l]);
     }

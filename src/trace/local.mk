@@ -1,5 +1,6 @@
 libstarstep_la_SOURCES += \
 	src/trace/format.h src/trace/array.h \
+	src/trace/steps.c src/trace/steps.h \
 	src/trace/record.c src/trace/record.h \
 	src/trace/interval.c src/trace/interval.h \
 	src/trace/read.c src/trace/read.h src/trace/read_internal.h \

@@ -52,9 +52,9 @@ const char *ss_train_option_text(const struct ss_option *o, char *text, size_t b
 /* What each rank may decide for itself: where files lie, and how many cores it has. */
 static int is_own(const struct ss_option *option)
 {
-    static const char *const own[] = {"data-dir",    "cache",          "init",      "log-json",
-                                      "tensorboard", "checkpoint-dir", "workers",   "threads",
-                                      "gpu",         "gpu-cache",      "gpu-times", "resume"};
+    static const char *const own[] = {"data-dir",    "cache",          "init",    "log-json",
+                                      "tensorboard", "checkpoint-dir", "workers", "threads",
+                                      "gpu",         "gpu-cache",      "resume"};
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
         if (!strcmp(option->name, own[k]))
             return 1;

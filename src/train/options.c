@@ -220,9 +220,6 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
                                "checkpoints of epochs kept, and of steps; 0: all epochs'"});
     n = add(t, n,
-            (struct ss_option){"gpu-times", SS_OPT_STRING, &o->gpu_times, 0, 0, "FILE",
-                               "write when each task of steps 11 to 30 ran on the GPU"});
-    n = add(t, n,
             (struct ss_option){"slots", SS_OPT_INT, &o->slots, 1, 64, "N",
                                "steps in flight, each with an input slot"});
     return n;
@@ -274,8 +271,6 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
         return ss_fail(SS_ERR_INVALID, "--tf32 is a way of --precision fp32 on --device cuda");
     if (o->nccl_always && !d->gpu)
         return ss_fail(SS_ERR_INVALID, "--nccl-always needs --device cuda");
-    if (o->gpu_times && !d->gpu)
-        return ss_fail(SS_ERR_INVALID, "--gpu-times needs --device cuda");
     return SS_OK;
 }
 

@@ -14,7 +14,7 @@ struct ss_train_options {
     const char *trace, *trace_steps;
     const char *resume; /* "auto" or a checkpoint's folder */
     const char *device, *precision, *grad_dtype, *conv_algo;
-    const char *gpu_mode, *gpu_cache, *gpu_times;
+    const char *gpu_mode, *gpu_cache;
     long batch_size, per_rank_batch_size; /* 0: not given */
     long epochs, max_steps, lr_step, patience, keep, checkpoint_steps;
     long image_size; /* 0: the data set's */

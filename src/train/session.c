@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps that --gpu-times writes: after the first ones, whose launches are still cold. */
-enum { TIMED_FIRST = 11, TIMED_STEPS = 20 };
-
 enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what)
 {
     int any;
@@ -146,11 +143,6 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
         .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
     SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
                               &s->plan));
-#ifdef HAVE_CUDA
-    if (o->gpu_times)
-        SS_TRY(ss_lane_times_create(s->runtime.lanes, TIMED_FIRST, TIMED_STEPS,
-                                    (size_t)s->plan->train.count));
-#endif
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,

@@ -6,34 +6,16 @@
 #include "codelets/lane_trace.h"
 #include "core/log.h"
 #include "trace/record.h"
+#include "trace/steps.h"
 #include "train/session.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-/* "A-B" with 1 <= A <= B; "A-": to the end. NULL: all steps. */
+/* To the end without --trace-steps. */
 static enum ss_status parse_steps(const char *text, uint64_t *first, uint64_t *last)
 {
-    char dash, *end;
-    *first = 1;
-    *last = 0;
-    if (!text)
-        return SS_OK;
-    errno = 0;
-    unsigned long long a = strtoull(text, &end, 10), b = 0;
-    dash = *end;
-    if (end != text && dash == '-' && end[1] >= '0' && end[1] <= '9')
-        b = strtoull(end + 1, &end, 10);
-    else if (dash == '-')
-        end++;
-    if (errno || *text < '0' || *text > '9' || dash != '-' || *end || a < 1 || (b && b < a) ||
-        (end[-1] != '-' && !b))
-        return ss_fail(SS_ERR_INVALID,
-                       "--trace-steps: \"%s\" is not A-B or A-, with 1 <= A <= B, such as 11-20",
-                       text);
-    *first = a;
-    *last = b;
+    int64_t from = 1, to = 0;
+    SS_TRY(ss_trace_parse_steps("--trace-steps", text, &from, &to));
+    *first = (uint64_t)from;
+    *last = (uint64_t)to;
     return SS_OK;
 }
 

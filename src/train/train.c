@@ -287,10 +287,6 @@ static enum ss_status run(struct ss_loop *l)
     ss_sampler_close(&sampler);
     if (status != SS_OK && status != SS_ERR_INTERRUPTED)
         return status;
-#ifdef HAVE_CUDA
-    if (l->options->gpu_times && ss_comm_rank(s->comm) == 0)
-        SS_TRY(ss_lane_times_write(s->runtime.lanes, l->options->gpu_times));
-#endif
     SS_TRY(ss_session_end_trace(s));
     if (status == SS_ERR_INTERRUPTED)
         return report_interruption(l);

@@ -1,0 +1,13 @@
+/* Which steps an option asks for. */
+#ifndef SS_TRACE_STEPS_H
+#define SS_TRACE_STEPS_H
+
+#include <stdint.h>
+#include "core/status.h"
+
+/* "A-B", "A-" (to the end: last becomes 0) or "A" (that step alone), with 1 <= A <= B. Without text
+ * both stay as they are. what: the option, for the message. Errors: SS_ERR_INVALID. */
+enum ss_status ss_trace_parse_steps(const char *what, const char *text, int64_t *first,
+                                    int64_t *last);
+
+#endif
