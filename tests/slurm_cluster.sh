@@ -39,7 +39,7 @@ port_range() {
 # Two nodes of one host share its memory, but neither spool nor temporary folders. Jobs start again soon after
 # a requeue: by default they wait for 120 s until their credential has expired.
 write_slurm_conf() {
-    local base=$1 host
+    local base=$1 host gpu
     host=$(hostname -s)
     cat >"$cluster/slurm.conf" <<EOF
 ClusterName=starstep
@@ -73,10 +73,16 @@ SlurmdTimeout=300
 InactiveLimit=0
 MailProg=/bin/true
 NodeName=node[1-$2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + $2))] Sockets=4 CoresPerSocket=72 ThreadsPerCore=1 CPUs=288 RealMemory=20000 Gres=gpu:8
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=9 PreemptMode=OFF
 EOF
     mkdir "$cluster/gpu"
-    touch "$cluster"/gpu/{0,1,2,3,4,5,6,7}
+    for gpu in 0 1 2 3 4 5 6 7; do
+        # Nobody opens them. Where no device may be made, slurmd of 22.05 takes a file too.
+        mknod "$cluster/gpu/$gpu" c 1 3 2>/dev/null || touch "$cluster/gpu/$gpu"
+    done
     echo "NodeName=node[1-$2] Name=gpu File=$cluster/gpu/[0-7]" >"$cluster/gres.conf"
 }
 
@@ -89,7 +95,7 @@ start_munge() {
 }
 
 nodes_are_idle() {
-    [ "$(sinfo --noheader --Node --format=%t 2>/dev/null | grep -c '^idle$')" = "$cluster_nodes" ]
+    [ "$(sinfo --noheader --Node --partition=main --format=%t 2>/dev/null | grep -c '^idle$')" = "$cluster_nodes" ]
 }
 
 # start_cluster NODES: or skips the test with the reason
@@ -119,8 +125,8 @@ start_cluster() {
         slurmd -f "$SLURM_CONF" -N "node$n" >"$cluster/node$n.out" 2>&1
     done
     if ! wait_until 30 nodes_are_idle; then
-        sinfo --Node --long
-        tail -n 5 "$cluster"/*.out "$cluster"/slurm*.log
+        sinfo --Node --long --partition=main
+        tail -n 5 "$cluster"/*.out "$cluster"/slurmctld.log "$cluster"/slurmd-node1.log
         echo "skipped: Slurm's daemons do not start here"
         exit 77
     fi

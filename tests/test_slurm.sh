@@ -15,7 +15,13 @@ fi
 start_cluster 8
 make_data 640 16
 make_prefix
-# Ranks of two "nodes" share this machine's memory, which Open MPI's shared-memory transport does not expect.
+# Ranks of two "nodes" share this machine's memory, which Open MPI's own shared-memory transport does not expect;
+# and its TCP transport now and then calls a null pointer in MPI_Init where many ranks start at once (4.1.4).
+transport='OMPI_MCA_pml=ucx OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any'
+transport="$transport UCX_TLS=tcp,self UCX_NET_DEVICES=lo UCX_LOG_LEVEL=fatal"
+if ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+    transport='OMPI_MCA_btl=tcp,self'
+fi
 make_site() {
     cat >"$work/$1.conf" <<END
 GPUS_PER_NODE=2 CORES_PER_TASK=1 CPU_TASKS_PER_NODE=2 CPU_CORES_PER_TASK=1
@@ -31,7 +37,7 @@ DATA_DIR=$work/data
 MONITOR_SECONDS=1
 WARN_SECONDS=20
 site_environment() {
-    export OMP_NUM_THREADS=1 OMPI_MCA_btl=tcp,self
+    export OMP_NUM_THREADS=1 $transport
 }
 END
 }
@@ -47,6 +53,7 @@ submit 2node && good_end 60
 hash=$(value "$folder" weights_hash)
 check "$what: $hash" grep -q ', pmix;' "$folder.out"
 whole "$folder" 4 2
+whole_folder=$folder
 
 what="time limit"
 submit 2node --sbatch=--time=1 && hold 5
@@ -83,6 +90,13 @@ goes_on
 what="scontrol requeue"
 job=$requeued folder=$requeued_folder
 goes_on
+
+what="on 2 ranks, from checkpoints of 4"
+if submit 2gpu --checkpoint-dir "$whole_folder/checkpoints" --resume auto --epochs 5 && good_end 60; then
+    check "$what: $(grep -m 1 '^Resuming' "$folder.out" | sed 's,from .*/,from ,')" \
+        grep -q '^Resuming from .*by 4 ranks, now 2' "$folder.out"
+    check "$what: one epoch more" [ "$(grep -c '"event":"epoch"' "$folder/log.jsonl")" = 1 ]
+fi
 
 # ---- a rank is killed -----------------------------------------------------------------------------------
 
@@ -131,22 +145,73 @@ elif folder=$work/results/1gpu-$job && good_end 60; then
 fi
 
 what="sweep"
+# of_sweep NAME: sets $job and $folder
+of_sweep() {
+    local line
+    line=$(grep "^$1: job " "$work/sweep")
+    folder=${line##*, } line=${line#*job }
+    job=${line%%,*}
+}
+
 if "$slurm/sweep.sh" --one-by-one --epochs 1 --trace-steps 2-4 >"$work/sweep" 2>"$work/err"; then
-    cp "$work/sweep" "$work/out"
-    job=$(sed -n 's/^tables: job \([0-9]*\),.*/\1/p' "$work/sweep")
-    folder=$(sed -n 's/^tables: job .*, //p' "$work/sweep")
-    if good_end 150; then
-        for size in 1gpu:1:1 2gpu:2:1 4gpu:4:1 8gpu:8:1 2node:4:2 4node:8:4 8node:16:8; do
-            IFS=: read -r name ranks nodes <<<"$size"
-            whole "$(sed -n "s/^$name: job .*, //p" "$work/sweep")" "$ranks" "$nodes"
-        done
-        cp "$folder/scaling_gpus.csv" "$folder/scaling_nodes.csv" "$work/out" 2>/dev/null
-        check "$what: a row for 1, 2, 4, 8 ranks" [ "$(grep -c '^[0-9]' "$folder/scaling_gpus.csv")" = 4 ]
-        check "$what: a row for 1, 2, 4, 8 nodes" [ "$(grep -c '^[0-9]' "$folder/scaling_nodes.csv")" = 4 ]
-        check "$what: tables and picture" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
-    fi
+    for size in 1gpu:1:1 2gpu:2:1 4gpu:4:1 8gpu:8:1 2node:4:2 4node:8:4 8node:16:8; do
+        IFS=: read -r name ranks nodes <<<"$size"
+        what="sweep, $name"
+        of_sweep "$name"
+        good_end 90 && whole "$folder" "$ranks" "$nodes"
+    done
+    what="sweep, tables"
+    of_sweep tables
+    good_end 60
+    check "$what: a row for 1, 2, 4, 8 ranks" [ "$(wc -l <"$folder/scaling_gpus.csv")" = 5 ]
+    check "$what: a row for 1, 2, 4, 8 nodes" [ "$(wc -l <"$folder/scaling_nodes.csv")" = 5 ]
+    check "$what: tables and picture" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
 else
-    fail "$what"
+    fail "$what: not submitted"
+fi
+
+# ---- preemption, and signals under mpiexec --------------------------------------------------------------
+
+preempted() {
+    what="preemption"
+    submit 2node && hold 5 || return
+    let_go_soon "$job" &
+    local first=$job first_folder=$folder
+    # All cores of all nodes: nobody else may stay.
+    sbatch --quiet --partition=urgent --nodes=8 --exclusive --output=/dev/null --wrap='sleep 1' || fail "$what: sbatch"
+    job=$first folder=$first_folder
+    goes_on
+}
+
+# Slurm's SIGCONT comes with its SIGTERM; this is for ranks that it does not reach.
+let_go_soon() {
+    wait_until 60 grep -q 'SIGTERM' "$folder.out"
+    let_go "$1"
+}
+
+# The job script tells mpiexec, which tells the ranks.
+mpiexec_warned() {
+    what="mpiexec, scancel --signal=USR1 --batch"
+    STARSTEP_SITE=$work/mpiexec.conf submit 2node && hold 5 && scancel --signal=USR1 --batch "$job"
+    let_go "$job"
+    goes_on
+}
+
+# Ranks that cannot say anything, as they stand still: srun ends them.
+standing_still() {
+    what="SIGKILL of one rank while all others stand still"
+    submit 2node && hold 5 || return
+    kill -KILL "$(cat "$work/ranks/$job.3")"
+    SECONDS=0
+    job_ends "$job" 60
+    check "$what: the job has failed after $SECONDS s" [ "$state" = FAILED ]
+    check "$what: srun names the task" grep -q 'task.*3.*Killed' "$folder.out"
+}
+
+if [ "${STARSTEP_TEST_LONG:-0}" = 1 ]; then
+    preempted
+    mpiexec_warned
+    standing_still
 fi
 
 what="time limit"
