@@ -1,9 +1,12 @@
 /* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
- * with it: init, count or none (no GPU). What GPUs do, per sample k (from 0):
- *   0  memory.used 1000 + 10 k MiB of 81920, busy 50 + k %, memory busy 20 %, 300.5 W
- *   1  the driver is old (memory of the first form), tells no power, and may not tell use
- *   2  is lost from the third sample on
- *   3  cannot be opened
+ * with it: init, count, none (no GPU) or two (the first two GPUs alone).
+ *
+ * GPU 0, in sample k from 0: 1000 + 10 k of 81920 MiB, busy 50 + k %, memory busy 20 %, 300.5 W.
+ *
+ * GPU 1: its driver knows the older form of memory alone, no power, and may not tell use.
+ *
+ * GPU 2 is lost from the third sample on. GPU 3 cannot be opened.
+ *
  * Declarations as in NVIDIA's nvml.h. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +75,7 @@ const char *nvmlErrorString(int code)
 
 int nvmlDeviceGetCount_v2(unsigned *count)
 {
-    *count = wrong("none") ? 0 : GPUS;
+    *count = wrong("none") ? 0 : wrong("two") ? 2 : GPUS;
     return !started ? 1 : wrong("count") ? 999 : 0;
 }
 

@@ -1,7 +1,8 @@
 # Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
 GPU_TESTS = tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh tests/test_gpu_trace.sh \
 	tests/test_gpu_nvtx.sh tests/test_gpu_resume.sh \
-	tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh
+	tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh \
+	tests/test_gpu_monitor.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/test_gpu_kernels
 tests_test_gpu_kernels_SOURCES = \
@@ -52,7 +53,8 @@ TESTS += $(GPU_TESTS)
 EXTRA_DIST += tests/test_gpu_train.sh tests/test_gpu_models.sh tests/test_gpu_pictures.sh tests/test_gpu_trace.sh \
 	tests/test_gpu_nvtx.sh tests/test_gpu_resume.sh \
 	tests/test_hostgpu_calls.sh tests/gpu_amp_curves.py \
-	tests/gpu_ranks.sh tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh tests/test_gpu_faults.sh
+	tests/gpu_ranks.sh tests/test_gpu_one_rank.sh tests/test_gpu_shared.sh tests/test_gpu_ranks.sh tests/test_gpu_faults.sh \
+	tests/test_gpu_monitor.sh
 
 check-gpu:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS)'

@@ -1,7 +1,7 @@
 # Monitoring of a job, and the scaling tables. NVML is a library made here, which is loaded as the real one.
 check_LTLIBRARIES += tests/libfakenvml.la
 tests_libfakenvml_la_SOURCES = tests/fake_nvml.c
-tests_libfakenvml_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+tests_libfakenvml_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
 check_PROGRAMS += tests/test_monitor tests/test_monitor_report tests/test_scaling
 tests_test_monitor_SOURCES = tests/test_monitor.c tests/data_common.h

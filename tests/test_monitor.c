@@ -137,12 +137,18 @@ static void hold_memory(size_t mib)
     memset(p, 1, mib << 20);
 }
 
-static void burn(double seconds)
+static double own_seconds(void)
 {
     struct timespec t;
-    do
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    while ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec < seconds);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void burn(double seconds)
+{
+    double end = own_seconds() + seconds;
+    while (own_seconds() < end)
+        ;
 }
 
 /* A child that has a child; told through pipes when to go on. */
