@@ -66,7 +66,8 @@ versions() {
     srun --version
     if ((${#MODULES[@]})); then module list; fi
     if command -v nvidia-smi; then nvidia-smi --query-gpu=index,name,driver_version --format=csv; fi
-    env | grep -E '^(STARPU|NCCL|FI|OMPI|UCX|PMIX|OMP|CUDA|SLURM)_' | sort
+    # Not all of SLURM_*: there may be a token.
+    env | grep -E '^((STARPU|NCCL|FI|OMPI|UCX|PMIX|OMP|CUDA)_|SLURM_(JOB|NTASKS|CPUS|GPUS|TASKS|RESTART))' | sort
 }
 
 # A requeued job finds its folder again, and adds to it.
@@ -113,7 +114,7 @@ launcher_words() {
     case $launcher in
     pmix) start=("${srun[@]}" --mpi=pmix) ;;
     none)
-        # Who knows it may take a rank's place, so it is in no file; one for all starts of one job would do.
+        # Who knows it may take a rank's place, so it is in no file.
         STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' \n')
         export STARSTEP_SECRET
         start=("${srun[@]}" --mpi=none)
@@ -133,7 +134,12 @@ train_command() {
     if [ "${gpus:-}" = none ]; then options+=("${CPU_TRAIN[@]}"); else options+=("${GPU_TRAIN[@]}"); fi
     options+=(--checkpoint-dir "$run/checkpoints" --resume auto --log-json "$run/log.jsonl" --show-ranks)
     if [ -n "${tracing:-}" ]; then options+=("${TRACE_TRAIN[@]}"); fi
-    if [[ " ${options[*]} $* " = *' --trace-steps'* ]]; then options+=(--trace "$run/trace"); fi
+    if [ -n "${tracing:-}" ] || [[ " ${options[*]} $* " = *' --trace-steps'* ]]; then
+        # A later start does not write over what was traced.
+        trace=$run/trace
+        if [ -e "$trace" ]; then trace=$trace-${SLURM_RESTART_COUNT:-0}; fi
+        options+=(--trace "$trace")
+    fi
     choose_launcher
     launcher_words
     command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$MONITOR_SECONDS" "${#program[@]}"
@@ -207,8 +213,7 @@ record() {
 reports() {
     "${program[@]}" monitor report "$run/monitor" --svg "$run/monitor/curves.svg" >"$run/monitor/report.txt"
     if [ -n "${tracing:-}" ] && [ "$code" = 0 ]; then
-        "${program[@]}" trace report "$run/trace" >"$run/trace/report.txt" &&
-            "${program[@]}" trace export "$run/trace"
+        "${program[@]}" trace report "$trace" >"$trace/report.txt" && "${program[@]}" trace export "$trace"
     fi
 }
 
