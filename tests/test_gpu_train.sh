@@ -134,7 +134,7 @@ check "fp16: loss scale by GradScaler's rule" [ $code -eq 0 ]
 
 # A scale so large that every step overflows: no step counts, and the weights stay.
 train frozen "$widths" --batch-size 8 --precision fp16 --init-scale 1e38 --max-steps 3
-run "$PYTHON" - "$REFERENCE/w${widths//,/-}/init.safetensors" "$work/frozen/latest/model.safetensors" <<'END'
+cat >"$work/weights.py" <<'END'
 import json, sys
 def weights(path):
     data = open(path, "rb").read()
@@ -145,6 +145,7 @@ def weights(path):
 a, b = weights(sys.argv[1]), weights(sys.argv[2])
 assert a and a == b, [k for k in a if a[k] != b.get(k)]
 END
+run "$PYTHON" "$work/weights.py" "$REFERENCE/w${widths//,/-}/init.safetensors" "$work/frozen/latest/model.safetensors"
 check "fp16: a step with infinite gradients changes no weight" [ $code -eq 0 ]
 
 # Evaluation, here and on the CPU, where the build computes on CPUs too.
