@@ -204,7 +204,7 @@ rank_pids() {
 
 # hold N: the job's ranks stand still after N steps or more, so that what is done to them finds them in training
 hold() {
-    if ! wait_until 60 has_steps "$folder/log.jsonl" "$1"; then
+    if ! wait_until "${job_seconds:-60}" has_steps "$folder/log.jsonl" "$1"; then
         job_fails "no $1 steps"
         return 1
     fi
@@ -233,7 +233,7 @@ whole() {
 
 # goes_on: the job of $job and $folder was requeued, resumed, and ended as if nothing had happened
 goes_on() {
-    good_end 90 || return
+    good_end "${job_seconds:-90}" || return
     if ! grep -q ' start 1 ' "$folder/command"; then
         job_fails "it was not started again"
     elif ! grep -q -i 'resum' "$folder.out"; then
