@@ -9,6 +9,7 @@
 #endif
 #include "codelets/lane_trace.h"
 #include "core/log.h"
+#include "trace/format.h"
 #include "trace/read.h"
 #include "trace/record.h"
 #include "train/journal.h"
@@ -94,7 +95,7 @@ static enum ss_status open_trace(struct ss_session *s, char *dir, size_t bytes)
 static void remove_trace(const struct ss_session *s, const char *dir)
 {
     char path[PATH_MAX], name[64];
-    snprintf(name, sizeof name, "rank-%04d.jsonl", ss_comm_rank(s->comm));
+    snprintf(name, sizeof name, SS_TRACE_FILE, ss_comm_rank(s->comm));
     if (!*dir || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return;
     unlink(path);
