@@ -135,12 +135,18 @@ static enum ss_status start_runtime(struct ss_session *s)
     return SS_OK;
 }
 
+struct ss_model_options ss_session_images(const struct ss_session *s)
+{
+    const struct ss_dataset *d = s->test;
+    return (struct ss_model_options){
+        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+}
+
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,
                                struct ss_report report)
 {
     const struct ss_dataset *d = s->test;
-    struct ss_model_options images = {
-        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+    struct ss_model_options images = ss_session_images(s);
     SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
                               &s->plan));
     struct ss_exec_options options = {.runtime = &s->runtime,

@@ -44,6 +44,9 @@ void ss_session_close(struct ss_session *s);
  * over all ranks. Collective. */
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics);
 
+/* What a model for the session's data is made for. */
+struct ss_model_options ss_session_images(const struct ss_session *s);
+
 /* Graph, plan, executor and weights by these options, and rid of them. After the runtime was
  * started. Rank 0 alone has the weights then. */
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *options,

@@ -334,9 +334,7 @@ static void no_report(void *arg, uint64_t step, double lr, const struct ss_metri
 /* Caps for the trial: half of the gradients in one bucket, the others small: sums of many sizes. */
 static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *trial)
 {
-    const struct ss_dataset *d = s->test;
-    struct ss_model_options images = {
-        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+    struct ss_model_options images = ss_session_images(s);
     struct ss_graph *graph;
     struct ss_plan *plan;
     double mb = 0;
