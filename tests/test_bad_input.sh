@@ -146,6 +146,11 @@ elif how == 'half':
         t['data_offsets'] = [len(out), len(out) + len(part)]
         out += part
     data = out
+elif how.startswith('count '):
+    # Of the last BatchNorm: the first one's is what a run goes on with.
+    name = max((k for k in header if k.endswith('num_batches_tracked')), key=lambda k: header[k]['data_offsets'])
+    first, end = header[name]['data_offsets']
+    data = data[:first] + struct.pack('<q', int(how[6:])) + data[end:]
 elif how == 'unknown dtype':
     tensor['dtype'] = 'F31'
 elif how == 'duplicate':
@@ -178,6 +183,8 @@ END
     damage backwards "$init: .*fc.weight"
     damage overlap "$init: "
     damage overflow "$init: .*fc.weight"
+    damage "count -1" "$init: tensor .*num_batches_tracked is -1, not a number of batches from 0 to 2^62"
+    damage "count $(((1 << 63) - 1))" "$init: tensor .*num_batches_tracked is 9223372036854775807, not a number"
     damage half "$init: tensor .* is not fp32"
     damage "unknown dtype" "$init: .*F31"
     damage duplicate "$init: .*fc.weight"

@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include "codelets/kernels/shapes.h"
 
+/* No file may have a larger count, of steps or of batches: there is room to count on. */
+#define SS_COUNT_MAX ((int64_t)1 << 62)
+
 /* Sent as bytes between equal programs, and written field by field (training_meta.c). */
 struct ss_position {
     int64_t step;                 /* optimizer steps so far */

@@ -1,6 +1,7 @@
 #include "train/state.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "train/position.h"
 #include "train/safetensors.h"
 
 #include <stdlib.h>
@@ -91,12 +92,27 @@ static enum ss_status find_tensor(const struct ss_safetensors *st, const char *p
     return SS_OK;
 }
 
+/* Room is left for all steps that a run can add. */
+static enum ss_status check_count(const char *path, const struct ss_st_tensor *t)
+{
+    int64_t count;
+    memcpy(&count, t->data, sizeof count);
+    if (count >= 0 && count <= SS_COUNT_MAX)
+        return SS_OK;
+    return ss_fail(SS_ERR_FORMAT,
+                   "%s: tensor %s is %lld, not a number of batches from 0 to 2^62; set it to 0",
+                   path, t->name, (long long)count);
+}
+
 static enum ss_status check_file(const struct ss_safetensors *st, const char *path,
                                  const struct ss_plan *plan)
 {
     const struct ss_st_tensor *t;
-    for (int i = 0; i < plan->nparams; i++)
+    for (int i = 0; i < plan->nparams; i++) {
         SS_TRY(find_tensor(st, path, graph_param(plan, i), &t));
+        if (graph_param(plan, i)->role == SS_PARAM_NUM_BATCHES)
+            SS_TRY(check_count(path, t));
+    }
     for (size_t k = 0; k < ss_safetensors_count(st); k++) {
         const char *name = ss_safetensors_get(st, k)->name;
         int known = 0;

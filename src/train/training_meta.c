@@ -14,7 +14,7 @@
 /* struct ss_position, field by field. */
 static const struct field {
     const char *key;
-    char type; /* 'i': int64_t >= 0; 'f': double; 'p': double >= 0 */
+    char type; /* 'i': int64_t, 0 to SS_COUNT_MAX; 'f': double; 'p': double >= 0 */
     size_t offset;
 } fields[] = {
     {"step", 'i', offsetof(struct ss_position, step)},
@@ -159,9 +159,9 @@ static enum ss_status read_integer(const char *path, const char *key, const char
     char *end;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno || v < 0)
-        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a whole number >= 0", path, key,
-                       text);
+    if (end == text || *end || errno || v < 0 || v > SS_COUNT_MAX)
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a whole number from 0 to 2^62",
+                       path, key, text);
     *out = v;
     return SS_OK;
 }
