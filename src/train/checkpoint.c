@@ -2,17 +2,34 @@
 #include "train/checkpoint.h"
 #include "core/atomic_file.h"
 #include "core/folder.h"
+#include "core/log.h"
 #include "train/state.h"
 #include "train/training_file.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A link in its place would lead elsewhere. */
+static enum ss_status make_folder(const char *folder)
+{
+    struct stat st;
+    if (!mkdir(folder, 0777))
+        return SS_OK;
+    if (errno != EEXIST)
+        return ss_fail(SS_ERR_IO, "%s: cannot make this folder: %s", folder, strerror(errno));
+    if (lstat(folder, &st) || !S_ISDIR(st.st_mode))
+        return ss_fail(SS_ERR_IO, "%s: is in the way of a checkpoint; move it away", folder);
+    return SS_OK;
+}
 
 static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
                                   const char *folder)
 {
     char model[PATH_MAX], training[PATH_MAX];
-    SS_TRY(ss_folder_make(folder));
+    SS_TRY(make_folder(folder));
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
     SS_TRY(ss_state_save(s->exec, s->plan, model, s->batches));

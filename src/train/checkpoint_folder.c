@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -48,22 +49,40 @@ static int is_part(const char *name)
     return 0;
 }
 
-/* Remove DIR/NAME with its files. What somebody else put there stays, and the folder with it; then
- * this returns 0. */
+/* A folder's files. Never through a link in the folder: it may name somebody else's place. */
+static int open_inside(int dir, const char *name)
+{
+    return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void remove_parts(int folder)
+{
+    DIR *d = fdopendir(folder);
+    if (!d) {
+        close(folder);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(d));)
+        if (is_part(entry->d_name))
+            unlinkat(dirfd(d), entry->d_name, 0);
+    closedir(d);
+}
+
+/* Remove DIR/NAME with its files. What somebody else put there stays, be it a link in the folder's
+ * place or a file inside, and the folder with it; then this returns 0. */
 static int remove_checkpoint(const char *dir, const char *name)
 {
-    char folder[PATH_MAX], file[PATH_MAX];
-    if (ss_folder_join(folder, sizeof folder, dir, name) != SS_OK)
-        return 0;
-    DIR *d = opendir(folder);
-    if (!d)
+    int above = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0)
         return errno == ENOENT;
-    for (struct dirent *entry; (entry = readdir(d));)
-        if (is_part(entry->d_name) &&
-            ss_folder_join(file, sizeof file, folder, entry->d_name) == SS_OK)
-            unlink(file);
-    closedir(d);
-    return !rmdir(folder) || errno == ENOENT;
+    int folder = open_inside(above, name);
+    int gone = folder < 0 && errno == ENOENT;
+    if (folder >= 0) {
+        remove_parts(folder);
+        gone = !unlinkat(above, name, AT_REMOVEDIR) || errno == ENOENT;
+    }
+    close(above);
+    return gone;
 }
 
 /* latest, in the place of what is there. An earlier version made a folder of that name, with a
@@ -103,8 +122,8 @@ enum ss_status ss_checkpoint_install(const char *dir, const char *name)
         SS_TRY(link_latest(dir, made));
         if (!remove_checkpoint(dir, name))
             return ss_fail(SS_ERR_IO,
-                           "%s: cannot replace this folder: it has other files than a "
-                           "checkpoint's; move them away",
+                           "%s: cannot replace this: it is a link, or has other files than a "
+                           "checkpoint's; move it away",
                            to);
     }
     if (rename(from, to))
