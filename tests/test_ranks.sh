@@ -115,11 +115,14 @@ run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-di
 check "$what: exit code $code" test $code -ne 0 -a $code -ne 124 -a $code -ne 137
 says "starstep: error: \[rank 0\] $work/file"
 check "$what: said once" test "$(grep -c 'starstep: error' "$work/err")" -eq 1
+check "$what: before the first step" test -z "$(grep '^Training\|^Epoch' "$work/out")"
 
 what="full disk, 2 ranks"
 mkdir "$work/small"
 if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
+    # Room enough for what is tried before the run.
     head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
+    truncate -s 8192 "$work/small/filler"
     run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-dir "$work/small/ck"
     check "$what: exit code $code" test $code -ne 0 -a $code -ne 124 -a $code -ne 137
     says "starstep: error: \[rank 0\] $work/small/ck.*No space left"

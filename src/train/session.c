@@ -6,6 +6,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "runtime/fxt.h"
+#include "train/outputs.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -243,6 +244,10 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_device(s));
     SS_TRY(check_sums(s, training));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
+    SS_TRY(ss_session_agree(s,
+                            ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu,
+                                           SS_OUTPUTS_KEEP_FOLDERS),
+                            "trying where results go"));
     SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s));
     SS_TRY(ss_session_agree(s, place(s), "placement"));

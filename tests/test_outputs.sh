@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Where a run writes is tried before it begins: a folder or file that cannot be written ends it in one line before
+# the first step, with nothing left behind; parent folders are made. And `train --check`, which trains nothing.
+. "${srcdir:-.}/tests/common.sh"
+
+make_data 40 12
+train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --data-dir "$work/data")
+
+# early WHAT PATTERN OPTION...: refused before anything was computed
+early() {
+    refused "$1" "$2" "${train[@]}" "${@:3}"
+    if grep -q '^Training\|^Epoch' "$work/out"; then
+        fail "$1: found only after the run had begun"
+    fi
+}
+
+# Not by permission bits, which root does not heed.
+: >"$work/file"
+for option in checkpoint-dir tensorboard trace; do
+    early "--$option is a file" "$work/file: is not a folder" --$option "$work/file"
+    early "--$option below a file" "$work/file/a: cannot make this folder: Not a dir" --$option "$work/file/a/b"
+    early "--$option in /proc" '/proc/nowhere: cannot make this folder' --$option /proc/nowhere/deeper
+    early "--$option is /proc" "--$option /proc: cannot write" --$option /proc
+done
+early "--log-json below a file" "$work/file: is not a folder" --log-json "$work/file/log"
+early "--log-json in /proc" '/proc/nowhere: cannot make this folder' --log-json /proc/nowhere/log
+early "--log-json is a folder" "--log-json $work: cannot write: Is a directory" --log-json "$work"
+
+mkdir "$work/small"
+if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/null; then
+    echo kept >"$work/small/log"
+    head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
+    for option in checkpoint-dir tensorboard trace; do
+        early "--$option on a full disk" "--$option $work/small/a/b: cannot write.*No space left" --$option "$work/small/a/b"
+    done
+    early "--log-json on a full disk" "--log-json $work/small/a/log: cannot write.*No space left" --log-json "$work/small/a/log"
+    check "full disk: nothing is left" test "$(ls "$work/small")" = "$(printf 'filler\nlog')"
+    rm "$work/small/filler"
+    mount -o remount,ro "$work/small"
+    for option in checkpoint-dir tensorboard trace; do
+        early "--$option on a read-only file system" "--$option $work/small: cannot write.*Read-only" --$option "$work/small"
+    done
+    early "--log-json on a read-only file system" "--log-json $work/small/log: cannot write.*Read-only" --log-json "$work/small/log"
+    early "a new folder on a read-only file system" "$work/small/a: cannot make .*Read-only" --checkpoint-dir "$work/small/a/b"
+    umount "$work/small"
+else
+    echo "skipped: a small file system (needs root)"
+fi
+
+# Another output's fault costs nobody his log; nor does a fault that has nothing to do with outputs.
+echo kept >"$work/log"
+early "--checkpoint-dir is a file, with a log" "$work/file: is not" --log-json "$work/log" --checkpoint-dir "$work/file"
+refused "a batch that is too large" 'do not fill one batch' "${train[@]}" --batch-size 4096 --log-json "$work/log" \
+    --checkpoint-dir "$work/new/ck" --tensorboard "$work/new/tb" --trace "$work/new/trace"
+check "refused: the log is as it was" test "$(cat "$work/log")" = kept
+check "refused: no file is left" test -z "$(find "$work/new" -type f 2>/dev/null)"
+
+starts "parent folders are made" "${train[@]}" --max-steps 1 --checkpoint-dir "$work/a/b/ck" --log-json "$work/c/d/log" \
+    --tensorboard "$work/e/f/tb" --trace "$work/g/h/trace" &&
+    check "parent folders are made" test -s "$work/a/b/ck/latest/model.safetensors" -a -s "$work/c/d/log" \
+        -a -s "$work/g/h/trace/rank-0000.jsonl" -a -n "$(ls "$work/e/f/tb")"
+check "nothing but the run's own files is there" test -z "$(find "$work/a" "$work/c" "$work/e" "$work/g" -name '.*')"
+starts "eval" "$STARSTEP" eval --width 2,2,2,2 --data-dir "$work/data" --init "$work/a/b/ck/latest/model.safetensors" \
+    --log-json "$work/i/j/log" && check "eval makes its log's folder" test -s "$work/i/j/log"
+
+# What is no file on a disk is not tried.
+mkfifo "$work/pipe"
+cat "$work/pipe" >"$work/piped" &
+starts "--log-json to a pipe" "${train[@]}" --max-steps 1 --log-json "$work/pipe" && wait $! &&
+    check "--log-json to a pipe" grep -q '"event":"end"' "$work/piped"
+
+if "$STARSTEP" data make tinyimagenet --out "$work/pictures" --train 12 --val 6 --classes 3 >/dev/null 2>&1; then
+    train=("$STARSTEP" train --model resnet50 --batch-size 2 --epochs 1 --image-size 32 --data-dir "$work/pictures")
+    early "--cache is a file" "$work/file: is not a folder" --cache "$work/file"
+    early "--cache is /proc" '--cache /proc: cannot write' --cache /proc
+fi
+
+finish
