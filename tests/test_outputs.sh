@@ -69,6 +69,50 @@ cat "$work/pipe" >"$work/piped" &
 starts "--log-json to a pipe" "${train[@]}" --max-steps 1 --log-json "$work/pipe" && wait $! &&
     check "--log-json to a pipe" grep -q '"event":"end"' "$work/piped"
 
+# --check says what the run itself would say, leaves nothing, and needs neither launcher nor device.
+ck=$work/a/b/ck
+alike() {
+    local what=$1 message
+    shift
+    run "${train[@]}" "$@"
+    message=$(cat "$work/err")
+    run "${train[@]}" --check "$@"
+    if [ $code -ne 0 ] && [ -n "$message" ] && [ "$(cat "$work/err")" = "$message" ]; then
+        ok "--check, $what: ${message#starstep: error: }"
+    else
+        fail "--check, $what: exit code $code, and not \"$message\""
+    fi
+}
+alike "unknown option" --epoch 3
+alike "bad value" --precision fp8
+alike "too large a batch" --batch-size 100
+alike "no such data" --data-dir "$work/nowhere"
+alike "no data in the folder" --data-dir "$work/small"
+alike "unwritable" --tensorboard "$work/file"
+alike "no such weights" --init "$work/nowhere"
+alike "other weights" --init "$ck/latest/model.safetensors" --width 2,2,2,4
+alike "another seed" --resume "$ck/latest" --seed 9
+alike "another model" --resume "$ck/latest" --width 2,2,2,4
+alike "--trace-steps without --trace" --trace-steps 2-4
+alike "no folder to resume from" --resume auto
+cp -r "$ck" "$work/cut"
+truncate -s -8 "$work/cut/latest/model.safetensors"
+alike "damaged checkpoint" --checkpoint-dir "$work/cut" --resume auto
+refused "--check for 3 ranks" 'does not divide by 3 ranks' "${train[@]}" --check --ranks 3
+refused "--ranks without --check" '--ranks 2 goes with --check' "${train[@]}" --ranks 2
+# snapshot: what is there but the output of this test, and when files were written
+snapshot() {
+    find "$work" -type d -print -o ! -path "$work/out" ! -path "$work/err" -printf '%p %y %s %T@\n' | sort
+}
+before=$(snapshot)
+what="--check"
+# As inside of a job, where a process alone would wait for three others
+starts "$what" env SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=0 "${train[@]}" --check --ranks 4 --checkpoint-dir "$ck" --resume auto \
+    --log-json "$work/c/d/log" --tensorboard "$work/new/tb" --trace "$work/new/trace/x" --epochs 3
+says '^Resuming from .*1 steps done.*(by 1 rank, now 4)'
+says '^Checked: wideresnet on 40 images with a global batch size of 8, 5 steps an epoch, 4 ranks on CPUs'
+check "$what: nothing has changed" test "$(snapshot)" = "$before"
+
 if "$STARSTEP" data make tinyimagenet --out "$work/pictures" --train 12 --val 6 --classes 3 >/dev/null 2>&1; then
     train=("$STARSTEP" train --model resnet50 --batch-size 2 --epochs 1 --image-size 32 --data-dir "$work/pictures")
     early "--cache is a file" "$work/file: is not a folder" --cache "$work/file"

@@ -25,7 +25,9 @@ static int run(int argc, char **argv, int training)
         ss_options_print(stdout, table);
         return 0;
     }
-    enum ss_status status = training ? ss_train_run(&o) : ss_eval_run(&o);
+    enum ss_status status = o.check    ? ss_train_check_only(&o)
+                            : training ? ss_train_run(&o)
+                                       : ss_eval_run(&o);
     return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
 }
 

@@ -220,6 +220,12 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"keep", SS_OPT_INT, &o->keep, 0, 1 << 24, "N",
                                "checkpoints of epochs kept, and of steps; 0: all epochs'"});
     n = add(t, n,
+            (struct ss_option){"check", SS_OPT_FLAG, &o->check, 0, 0, NULL,
+                               "check all that can be known before the run, and end"});
+    n = add(t, n,
+            (struct ss_option){"ranks", SS_OPT_INT, &o->ranks, 0, 1 << 20, "N",
+                               "with --check: for so many ranks; 0: 1"});
+    n = add(t, n,
             (struct ss_option){"slots", SS_OPT_INT, &o->slots, 1, 64, "N",
                                "steps in flight, each with an input slot"});
     return n;
@@ -311,6 +317,10 @@ enum ss_status ss_train_check(const struct ss_train_options *o)
     SS_TRY(ss_train_device(o, &device));
     SS_TRY(check_buckets(o));
     SS_TRY(check_gpu_options(o, &device));
+    if (o->ranks && !o->check)
+        return ss_fail(SS_ERR_INVALID,
+                       "--ranks %ld goes with --check; a launcher says how many ranks train",
+                       o->ranks);
     if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
         return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
     if (strcmp(o->epoch_line, "auto") && strcmp(o->epoch_line, "cifar") &&

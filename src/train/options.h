@@ -26,6 +26,8 @@ struct ss_train_options {
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
     int skip_corrupt, reduced_decode;
+    int check; /* for so many ranks */
+    long ranks;
 };
 
 /* The guides' values where the guides have them. */
@@ -33,7 +35,7 @@ struct ss_train_options ss_train_defaults(void);
 
 /* Append the options of one group to a table; returns its new length. Tables have room for
  * SS_TRAIN_MAX_OPTIONS and end with a zeroed entry. */
-enum { SS_TRAIN_MAX_OPTIONS = 64 };
+enum { SS_TRAIN_MAX_OPTIONS = 80 };
 int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
 int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);

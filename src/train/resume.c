@@ -64,7 +64,7 @@ static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r
     return SS_OK;
 }
 
-static void tell(const struct ss_session *s, const struct ss_resumed *r)
+static void tell(const struct ss_session *s, const struct ss_resumed *r, int ranks)
 {
     const struct ss_train_options *o = s->options;
     if (!r->yes) {
@@ -73,9 +73,8 @@ static void tell(const struct ss_session *s, const struct ss_resumed *r)
     }
     printf("Resuming from %s: %lld steps done, %lld epochs and %lld batches", r->folder,
            (long long)r->at.step, (long long)r->at.epoch, (long long)r->at.batches);
-    if (r->ranks != ss_comm_size(s->comm))
-        printf(" (by %lld rank%s, now %d)", (long long)r->ranks, r->ranks == 1 ? "" : "s",
-               ss_comm_size(s->comm));
+    if (r->ranks != ranks)
+        printf(" (by %lld rank%s, now %d)", (long long)r->ranks, r->ranks == 1 ? "" : "s", ranks);
     printf("\n");
 }
 
@@ -106,6 +105,18 @@ enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out)
     if (out->yes)
         SS_TRY(share(s, out));
     if (first && o->resume)
-        tell(s, out);
+        tell(s, out, ss_comm_size(s->comm));
     return SS_OK;
+}
+
+enum ss_status ss_resume_check(struct ss_session *s, int ranks)
+{
+    struct ss_resumed r = {0};
+    int batch = s->batch;
+    s->batch *= ranks; /* by its one rank: the global batch is compared */
+    enum ss_status status = read_checkpoint(s, &r);
+    s->batch = batch;
+    if (status == SS_OK && s->options->resume)
+        tell(s, &r, ranks);
+    return status;
 }

@@ -19,4 +19,7 @@ struct ss_resumed {
  * ss_training_read. */
 enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out);
 
+/* Only find, check and tell, for a session of ss_session_open_check for so many ranks. */
+enum ss_status ss_resume_check(struct ss_session *s, int ranks);
+
 #endif

@@ -23,9 +23,9 @@ enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, con
 }
 
 /* Ranks on GPUs need collectives on GPUs. */
-static enum ss_status check_device(struct ss_session *s)
+static enum ss_status check_device(struct ss_session *s, int ranks)
 {
-    s->device.sums = s->device.gpu && (ss_comm_size(s->comm) > 1 || s->options->nccl_always);
+    s->device.sums = s->device.gpu && (ranks > 1 || s->options->nccl_always);
 #ifndef HAVE_NCCL
     if (!s->device.sums)
         return SS_OK;
@@ -37,12 +37,24 @@ static enum ss_status check_device(struct ss_session *s)
             SS_ERR_UNSUPPORTED,
             "GPUs on %d ranks: this build has no NCCL; configure it with --with-nccl, use "
             "one rank, or --device cpu --precision fp32",
-            ss_comm_size(s->comm));
+            ranks);
     if (ss_comm_rank(s->comm) == 0)
         ss_warn("computing on CPU cores: this build has no NCCL to sum over GPUs");
     s->device.gpu = s->device.sums = 0;
 #endif
     return SS_OK;
+}
+
+static enum ss_status cannot_sum(int ranks)
+{
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "gradients of CPU ranks are summed by MPI: "
+#ifndef HAVE_MPI
+                   "configure with --with-mpi, and then "
+#endif
+                   "start with mpiexec -n %d starstep train, or srun --mpi=pmix; ranks that start "
+                   "without MPI train on GPUs, one each",
+                   ranks);
 }
 
 /* Gradients of CPU ranks need sums that ranks without MPI do not have. */
@@ -54,28 +66,18 @@ static enum ss_status check_sums(struct ss_session *s, int training)
     SS_TRY(ss_comm_any(s->comm, !s->device.gpu, &cpu, "choice of a device"));
     if (!cpu)
         return SS_OK;
-    if (ss_comm_rank(s->comm) == 0)
-        ss_fail(SS_ERR_UNSUPPORTED,
-                "gradients of CPU ranks are summed by MPI: "
-#ifndef HAVE_MPI
-                "configure with --with-mpi, and then "
-#endif
-                "start with mpiexec -n %d starstep train, or srun --mpi=pmix; ranks that start "
-                "without MPI train on GPUs, one each",
-                ss_comm_size(s->comm));
-    return SS_ERR_UNSUPPORTED;
+    return ss_comm_rank(s->comm) == 0 ? cannot_sum(ss_comm_size(s->comm)) : SS_ERR_UNSUPPORTED;
 }
 
 /* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
-static enum ss_status check_batch(const struct ss_session *s)
+static enum ss_status check_batch(const struct ss_session *s, int ranks)
 {
-    size_t most = s->train ? s->train->count / (size_t)ss_comm_size(s->comm) : 0;
+    size_t most = s->train ? s->train->count / (size_t)ranks : 0;
     if (s->train && (size_t)s->batch > most)
         return ss_fail(SS_ERR_INVALID,
                        "%s: %zu images do not fill one batch of %d on each of %d ranks; give a "
                        "--batch-size of at most %zu",
-                       s->train->path, s->train->count, s->batch, ss_comm_size(s->comm),
-                       most * (size_t)ss_comm_size(s->comm));
+                       s->train->path, s->train->count, s->batch, ranks, most * (size_t)ranks);
     return SS_OK;
 }
 
@@ -241,15 +243,14 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_train_device(options, &s->device));
     SS_TRY(ss_comm_open(&config, &s->comm));
     SS_TRY(ss_train_check_ranks(options, s->comm));
-    SS_TRY(check_device(s));
+    SS_TRY(check_device(s, ss_comm_size(s->comm)));
     SS_TRY(check_sums(s, training));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
-    SS_TRY(ss_session_agree(s,
-                            ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu,
-                                           SS_OUTPUTS_KEEP_FOLDERS),
-                            "trying where results go"));
+    SS_TRY(ss_session_agree(
+        s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
+        "trying where results go"));
     SS_TRY(ss_session_open_data(s, training));
-    SS_TRY(check_batch(s));
+    SS_TRY(check_batch(s, ss_comm_size(s->comm)));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(show_ranks(s));
     SS_TRY(ss_session_agree(s, start_runtime(s), "start-up"));
@@ -257,6 +258,46 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
         SS_TRY(ss_session_choose_buckets(s, training));
     SS_TRY(ss_session_agree(s, ss_session_bind(s, options, training, report), "start-up"));
     return ss_session_check_collectives(s);
+}
+
+/* A login node has no GPU perhaps, where the job will have one. */
+static void expect_device(struct ss_session *s)
+{
+#ifdef HAVE_CUDA
+    struct ss_train_options *o = s->options;
+    if (!strcmp(o->device, "auto") && strcmp(o->precision, "fp32"))
+        o->device = "cuda";
+#else
+    (void)s;
+#endif
+}
+
+enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_options *options,
+                                     int ranks)
+{
+    memset(s, 0, sizeof *s);
+    s->options = options;
+    struct ss_comm_config config = {.backend = "self", .timeout_s = options->timeout};
+    expect_device(s);
+    SS_TRY(ss_train_check(options));
+    SS_TRY(ss_session_check_trace(options));
+    SS_TRY(ss_train_device(options, &s->device));
+    SS_TRY(ss_comm_open(&config, &s->comm));
+    SS_TRY(check_device(s, ranks));
+#ifndef HAVE_MPI
+    if (ranks > 1 && !s->device.gpu)
+        return cannot_sum(ranks);
+#endif
+    SS_TRY(ss_train_rank_batch(options, ranks, &s->batch));
+    SS_TRY(ss_outputs_try(options, 0, s->device.gpu, SS_OUTPUTS_REMOVE_FOLDERS));
+    SS_TRY(ss_session_open_sets(s, 1));
+    SS_TRY(check_batch(s, ranks));
+    struct ss_model_options images = ss_session_images(s);
+    struct ss_train_options trial = *options;
+    if (ss_train_buckets_auto(options))
+        trial.bucket_mb = NULL;
+    return ss_train_make_plan(&trial, &s->device, &images, s->batch, ss_cpu_preferred_block(),
+                              &s->graph, &s->plan);
 }
 
 void ss_session_close(struct ss_session *s)

@@ -39,6 +39,11 @@ struct ss_session {
 enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,
                                struct ss_report report);
 void ss_session_close(struct ss_session *s);
+/* All of it that needs no other rank, no StarPU and no device: options, outputs, data, graph and
+ * plan of a training session of so many ranks, to look at, on this process alone; the same errors.
+ * Nothing is left in the file system. --bucket-mb auto has the plan of the default. */
+enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_options *options,
+                                     int ranks);
 
 /* Evaluate the test set: every sample once, over all ranks, without augmentation. metrics: the sums
  * over all ranks. Collective. */
@@ -67,6 +72,9 @@ void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journ
  * they are missing; check that all ranks have the same data and the same kind of device.
  * Collective. */
 enum ss_status ss_session_open_data(struct ss_session *s, int training);
+
+/* The sets alone. */
+enum ss_status ss_session_open_sets(struct ss_session *s, int training);
 
 /* Corrupt files that any rank has skipped so far, each counted once; right on rank 0, 0 elsewhere.
  * Collective. */

@@ -11,7 +11,7 @@
 /* Ranks that wait for a pack hear from its builder several times within the deadline. */
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
 
-static enum ss_status open_data(struct ss_session *s, int training)
+enum ss_status ss_session_open_sets(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
     const struct ss_dataset_options how = {
@@ -142,7 +142,7 @@ static enum ss_status use_pack(struct ss_session *s, struct ss_dataset *d, enum 
 
 enum ss_status ss_session_open_data(struct ss_session *s, int training)
 {
-    SS_TRY(ss_session_agree(s, open_data(s, training), "opening the data set"));
+    SS_TRY(ss_session_agree(s, ss_session_open_sets(s, training), "opening the data set"));
     SS_TRY(check_choices(s));
     int cache;
     SS_TRY(ss_comm_any(s->comm, s->options->cache != NULL, &cache, "choice of a cache"));

@@ -125,6 +125,15 @@ static enum ss_status check_file(const struct ss_safetensors *st, const char *pa
     return SS_OK;
 }
 
+enum ss_status ss_state_check(const struct ss_plan *plan, const char *path)
+{
+    struct ss_safetensors *st;
+    SS_TRY(ss_safetensors_open(path, &st));
+    enum ss_status status = check_file(st, path, plan);
+    ss_safetensors_close(st);
+    return status;
+}
+
 enum ss_status ss_state_load(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
                              int64_t *batches)
 {

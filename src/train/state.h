@@ -14,6 +14,9 @@ enum ss_status ss_state_init(struct ss_exec *exec, const struct ss_plan *plan, u
 enum ss_status ss_state_load(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
                              int64_t *batches);
 
+/* Only whether it could be loaded. */
+enum ss_status ss_state_check(const struct ss_plan *plan, const char *path);
+
 /* Write all of them, atomically. batches: num_batches_tracked of every BatchNorm. */
 enum ss_status ss_state_save(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
                              int64_t batches);

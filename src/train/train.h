@@ -11,6 +11,11 @@
  * Other ranks have been ended. */
 enum ss_status ss_train_run(struct ss_train_options *options);
 
+/* --check: look at everything that a run of --ranks ranks would stumble over and that can be known
+ * without it, on this process alone, and say what was looked at. Nothing is left in the file
+ * system. Errors: those of ss_train_run; reported. */
+enum ss_status ss_train_check_only(struct ss_train_options *options);
+
 /* Evaluate --init on the test set and print loss and accuracy. */
 enum ss_status ss_eval_run(struct ss_train_options *options);
 

@@ -181,6 +181,12 @@ static enum ss_status check_tensor(const struct ss_safetensors *st, const char *
     return SS_OK;
 }
 
+static int has_momentum(const struct ss_session *s, int i)
+{
+    return s->exec ? ss_exec_has_momentum(s->exec, i)
+                   : s->options->momentum > 0 && s->plan->param[i].bucket >= 0;
+}
+
 static enum ss_status check_tensors(const struct ss_session *s, const struct ss_safetensors *st,
                                     const char *path)
 {
@@ -188,7 +194,7 @@ static enum ss_status check_tensors(const struct ss_session *s, const struct ss_
     for (int i = 0; i < s->plan->nparams; i++) {
         struct ss_st_tensor want;
         char name[NAME_ROOM];
-        if (!ss_exec_has_momentum(s->exec, i))
+        if (!has_momentum(s, i))
             continue;
         describe_tensor(s->plan, i, name, &want);
         SS_TRY(check_tensor(st, path, &want));
@@ -237,7 +243,7 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
     SS_TRY(check_crcs(st, path, model, &meta));
     SS_TRY(ss_training_understand(s, path, model, &own, &meta, p, origin));
     SS_TRY(check_tensors(s, st, path));
-    return set_all(s, st, model);
+    return s->exec ? set_all(s, st, model) : ss_state_check(s->plan, model);
 }
 
 enum ss_status ss_training_read(struct ss_session *s, const char *path, const char *model,

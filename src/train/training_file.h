@@ -23,7 +23,7 @@ struct ss_training_origin {
 /* Check both files, then set weights, momentum and loss scale of this rank's executor, and *p.
  * Options that a run cannot change are compared; those that it may are told. Errors: SS_ERR_IO,
  * SS_ERR_FORMAT (damage), SS_ERR_MISMATCH (another run); the message names file and field, and the
- * executor is changed only when everything fits. */
+ * executor is changed only when everything fits. A session without one only gets the checks. */
 enum ss_status ss_training_read(struct ss_session *s, const char *path, const char *model,
                                 struct ss_position *p, struct ss_training_origin *origin);
 

@@ -1,0 +1,50 @@
+/* check_only.c: train --check (contract in train.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "codelets/kernels/gpu.h"
+#include "train/resume.h"
+#include "train/state.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Devices are known where the job runs. */
+static const char *device_note(const struct ss_session *s)
+{
+    int here = 0;
+#ifdef HAVE_CUDA
+    here = ss_gpu_count();
+#endif
+    if (s->device.gpu)
+        return here ? "GPUs, one of which is here at least"
+                    : "GPUs, which were not checked: none is here";
+    return strcmp(s->options->device, "auto") ? "CPUs" : "CPUs (--device auto: no GPU is here)";
+}
+
+static void tell(const struct ss_session *s, int ranks)
+{
+    const struct ss_train_options *o = s->options;
+    printf(
+        "Checked: %s on %zu images with a global batch size of %d, %zu steps an epoch, %d rank%s "
+        "on %s\n",
+        o->model, s->train->count, s->batch * ranks,
+        s->train->count / ((size_t)s->batch * (size_t)ranks), ranks, ranks == 1 ? "" : "s",
+        device_note(s));
+}
+
+enum ss_status ss_train_check_only(struct ss_train_options *options)
+{
+    struct ss_session s;
+    int ranks = options->ranks ? (int)options->ranks : 1;
+    enum ss_status status = ss_session_open_check(&s, options, ranks);
+    if (status == SS_OK && options->init)
+        status = ss_state_check(s.plan, options->init);
+    if (status == SS_OK)
+        status = ss_resume_check(&s, ranks);
+    if (status == SS_OK)
+        tell(&s, ranks);
+    ss_session_close(&s);
+    return status;
+}
