@@ -5,6 +5,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,88 @@ START_TEST(guard)
 }
 END_TEST
 
+/* A pipe that is full and that nobody reads, as fd. */
+static void block(int fd)
+{
+    int ends[2];
+    char bytes[4096] = {0};
+    if (pipe(ends) || fcntl(ends[1], F_SETFL, O_NONBLOCK))
+        _exit(2);
+    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+        ;
+    if (fcntl(ends[1], F_SETFL, 0) || dup2(ends[1], fd) != fd)
+        _exit(2);
+}
+
+static void *fill_stdout(void *unused)
+{
+    (void)unused;
+    printf("what stays in the stream's buffer\n");
+    fflush(stdout);
+    return NULL;
+}
+
+static void *warn(void *unused)
+{
+    (void)unused;
+    ss_warn("nobody reads this");
+    return NULL;
+}
+
+/* 0: standard output is blocked, 1: standard error, 2: both; a thread waits in each of them. */
+static void end_with_blocked_output(int blocked, int messages)
+{
+    pthread_t thread;
+    ss_log_set_quiet(0);
+    if (ss_guard_start() != SS_OK)
+        _exit(2);
+    if (blocked == 1)
+        dup2(messages, STDOUT_FILENO);
+    else
+        block(STDOUT_FILENO);
+    if (blocked == 0)
+        dup2(messages, STDERR_FILENO);
+    else
+        block(STDERR_FILENO);
+    if (blocked != 1 && pthread_create(&thread, NULL, fill_stdout, NULL))
+        _exit(2);
+    if (blocked != 0 && pthread_create(&thread, NULL, warn, NULL))
+        _exit(2);
+    nap_ms(200);
+    ss_guard_set(0.5, "the end");
+    for (;;)
+        nap_ms(1000);
+}
+
+/* The guard's second, another one for its message, and time to get a core. */
+START_TEST(guard_with_blocked_output)
+{
+    int ends[2], status;
+    char text[256] = "";
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        end_with_blocked_output(_i, ends[1]);
+    close(ends[1]);
+    int ended = 0;
+    for (int i = 0; i < 80 && !ended; i++) {
+        nap_ms(100);
+        ended = waitpid(pid, &status, WNOHANG) == pid;
+    }
+    if (!ended) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    ck_assert_msg(ended, "the guard hangs");
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    ck_assert_int_ge(read(ends[0], text, sizeof(text) - 1), 0);
+    if (_i == 0)
+        ck_assert_str_eq(text, "starstep: error: the end\n");
+    close(ends[0]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("comm_loss");
@@ -181,6 +264,7 @@ int main(void)
     tcase_add_loop_test(tc, neighbour, 0, 6);
     tcase_add_test(tc, siblings);
     tcase_add_loop_exit_test(tc, guard, 1, 0, 3);
+    tcase_add_loop_test(tc, guard_with_blocked_output, 0, 3);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

@@ -160,6 +160,7 @@ int ss_launch_watch(struct ss_launch *launch)
     struct watch w = {.launch = launch, .running = launch->size, .failed = -1};
     double before = ss_seconds();
     siginfo_t signal;
+    ss_log_set_patience(SS_LAST_WORDS_S);
     while (w.running > 0 && !w.given_up) {
         int counting = w.failed >= 0;
         if (next_signal(&w, &signal))

@@ -1,8 +1,10 @@
 /* comm_guard.c: the dead-man's switch (contract in comm_guard.h). */
 #include "comm/comm_guard.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -12,12 +14,43 @@
 #include "core/log.h"
 
 #define TICK_NS 250000000L
+#define LOOK_NS 10000000L /* whether the last words are out */
 
 /* Ticks, not a date: after SIGSTOP and SIGCONT a date has passed, a count of ticks has not. */
 static atomic_long ticks_left; /* 0: not set */
 static _Atomic(const char *) message_now;
 typedef void explain_fn(char *text, size_t room);
 static _Atomic(explain_fn *) explain_now;
+
+static _Atomic(const char *) last_words;
+static sem_t has_fired;
+static atomic_int said;
+
+/* In a thread of its own, as output may be blocked, and locks be held for ever by whatever hangs. */
+static void *say_last_words(void *unused)
+{
+    char more[512] = "";
+    (void)unused;
+    while (sem_wait(&has_fired))
+        ;
+    explain_fn *describe = atomic_load(&explain_now);
+    if (describe)
+        describe(more, sizeof(more));
+    ss_fail(SS_ERR_TIMEOUT, "%s%s", atomic_load(&last_words), more);
+    atomic_store(&said, 1);
+    return NULL;
+}
+
+/* No lock and no stream stands between here and _exit(). */
+static void end_process(const char *message)
+{
+    const struct timespec look = {0, LOOK_NS};
+    atomic_store(&last_words, message);
+    sem_post(&has_fired);
+    for (double s = 0; s < SS_LAST_WORDS_S && !atomic_load(&said); s += 1e-9 * (double)LOOK_NS)
+        nanosleep(&look, NULL);
+    _exit(1);
+}
 
 static void *count_down(void *unused)
 {
@@ -29,36 +62,39 @@ static void *count_down(void *unused)
         /* A set or clear in between wins: the exchange then fails and this tick is not counted. */
         if (left > 0 && atomic_compare_exchange_strong(&ticks_left, &left, left - 1) && left == 1) {
             const char *message = atomic_load(&message_now);
-            if (!message)
-                continue; /* cleared at this very moment */
-            char more[512] = "";
-            explain_fn *describe = atomic_load(&explain_now);
-            if (describe)
-                describe(more, sizeof(more));
-            ss_fail(SS_ERR_TIMEOUT, "%s%s", message, more);
-            _exit(1);
+            if (message) /* else cleared at this very moment */
+                end_process(message);
         }
     }
     return NULL;
+}
+
+static int start_threads(void)
+{
+    void *(*const runs[])(void *) = {say_last_words, count_down};
+    sigset_t all, before;
+    int rc = sem_init(&has_fired, 0, 0) ? errno : 0;
+    sigfillset(&all); /* signals belong to the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        pthread_t thread;
+        rc = pthread_create(&thread, NULL, runs[i], NULL);
+        if (rc == 0)
+            pthread_detach(thread);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
 }
 
 enum ss_status ss_guard_start(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int running;
-    pthread_t thread;
-    sigset_t all, before;
     int rc = 0;
     pthread_mutex_lock(&lock);
     if (!running) {
-        sigfillset(&all); /* signals belong to the program's own threads */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        rc = pthread_create(&thread, NULL, count_down, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (rc == 0) {
-            pthread_detach(thread);
-            running = 1;
-        }
+        rc = start_threads();
+        running = rc == 0;
     }
     pthread_mutex_unlock(&lock);
     if (rc != 0)

@@ -1,6 +1,7 @@
 /* A dead-man's switch for calls that may never return (MPI_Init waiting for a rank that never
  * comes, MPI_Abort, a transport that hangs): unless the switch is set again in time, the process
- * reports what it was waiting for and ends with exit code 1. One per process. */
+ * reports what it was waiting for and ends with exit code 1, also while its output is blocked: the
+ * message gets SS_LAST_WORDS_S. One per process. */
 #ifndef SS_COMM_COMM_GUARD_H
 #define SS_COMM_COMM_GUARD_H
 

@@ -275,6 +275,7 @@ void *ss_mpi_thread(void *arg)
     struct ss_mpi *mpi = arg;
     int stop = 0;
     uint64_t sleep_ns = SLEEP_MIN_NS, moved_ns = 0;
+    ss_log_set_patience(SS_LAST_WORDS_S);
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     mpi->clock.ns = ss_now_ns();
     while (!stop) {

@@ -220,6 +220,7 @@ void *ss_tcp_thread(void *arg)
 {
     struct ss_tcp *tcp = arg;
     uint64_t watched = 0;
+    ss_log_set_patience(SS_LAST_WORDS_S);
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     tcp->clock.ns = ss_now_ns();
     for (;;) {

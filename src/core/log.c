@@ -1,5 +1,7 @@
 #include "core/log.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,31 +10,59 @@
 
 enum { MESSAGE_BYTES = 2048 };
 
+/* Held for copies in memory alone: no thread that waits for a reader of the output keeps others from
+ * their messages. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_rank, log_world = 1, log_quiet;
 static char last_error[MESSAGE_BYTES];
 static _Thread_local char *captured; /* NULL: errors are printed */
 static _Thread_local size_t captured_room;
+static _Thread_local int patience_ms = -1; /* for ever */
 
-/* One write() per message, so that lines of several ranks do not mix inside a line. */
-static void emit(const char *kind, const char *text)
+static int takes_more(int fd, int ms)
 {
-    char line[MESSAGE_BYTES + 64];
-    int n;
-    if (log_world > 1)
-        n = snprintf(line, sizeof line, "starstep: %s[rank %d] %s\n", kind, log_rank, text);
-    else
-        n = snprintf(line, sizeof line, "starstep: %s%s\n", kind, text);
-    if (n < 0)
+    struct pollfd out = {.fd = fd, .events = POLLOUT};
+    return poll(&out, 1, ms) != 0;
+}
+
+/* What was printed before comes before, unless that would have to wait. */
+static void flush_stdout(void)
+{
+    if (ftrylockfile(stdout))
         return;
-    size_t len = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
-    fflush(stdout);
+    if (takes_more(STDOUT_FILENO, 0))
+        fflush(stdout);
+    funlockfile(stdout);
+}
+
+/* One write() per message, so that lines of several ranks and threads do not mix inside a line. */
+static void write_line(const char *line, size_t len)
+{
+    flush_stdout();
     for (size_t done = 0; done < len;) {
+        if (patience_ms >= 0 && !takes_more(STDERR_FILENO, patience_ms))
+            return;
         ssize_t w = write(STDERR_FILENO, line + done, len - done);
+        if (w < 0 && errno == EINTR)
+            continue;
         if (w <= 0)
             return;
         done += (size_t)w;
     }
+}
+
+static void emit(const char *kind, const char *text, int is_error)
+{
+    char line[MESSAGE_BYTES + 64];
+    pthread_mutex_lock(&lock);
+    int rank = log_rank, world = log_world, quiet = log_quiet;
+    if (is_error)
+        snprintf(last_error, sizeof last_error, "%s", text);
+    pthread_mutex_unlock(&lock);
+    int n = world > 1 ? snprintf(line, sizeof line, "starstep: %s[rank %d] %s\n", kind, rank, text)
+                      : snprintf(line, sizeof line, "starstep: %s%s\n", kind, text);
+    if (n > 0 && !quiet)
+        write_line(line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
 enum ss_status ss_fail(enum ss_status status, const char *fmt, ...)
@@ -42,11 +72,9 @@ enum ss_status ss_fail(enum ss_status status, const char *fmt, ...)
     if (captured) {
         vsnprintf(captured, captured_room, fmt, ap);
     } else {
-        pthread_mutex_lock(&lock);
-        vsnprintf(last_error, sizeof last_error, fmt, ap);
-        if (!log_quiet)
-            emit("error: ", last_error);
-        pthread_mutex_unlock(&lock);
+        char text[MESSAGE_BYTES];
+        vsnprintf(text, sizeof text, fmt, ap);
+        emit("error: ", text, 1);
     }
     va_end(ap);
     return status;
@@ -61,10 +89,7 @@ static void say(const char *kind, const char *fmt, va_list ap)
 {
     char text[MESSAGE_BYTES];
     vsnprintf(text, sizeof text, fmt, ap);
-    pthread_mutex_lock(&lock);
-    if (!log_quiet)
-        emit(kind, text);
-    pthread_mutex_unlock(&lock);
+    emit(kind, text, 0);
 }
 
 void ss_warn(const char *fmt, ...)
@@ -85,13 +110,19 @@ void ss_note(const char *fmt, ...)
 
 void ss_log_set_rank(int rank, int world_size)
 {
+    pthread_mutex_lock(&lock);
     log_rank = rank;
     log_world = world_size;
+    pthread_mutex_unlock(&lock);
 }
 
 const char *ss_log_last_error(void)
 {
-    return last_error;
+    static _Thread_local char copy[MESSAGE_BYTES];
+    pthread_mutex_lock(&lock);
+    memcpy(copy, last_error, sizeof copy);
+    pthread_mutex_unlock(&lock);
+    return copy;
 }
 
 void ss_log_capture(char *text, size_t room)
@@ -104,5 +135,12 @@ void ss_log_capture(char *text, size_t room)
 
 void ss_log_set_quiet(int quiet)
 {
+    pthread_mutex_lock(&lock);
     log_quiet = quiet;
+    pthread_mutex_unlock(&lock);
+}
+
+void ss_log_set_patience(double seconds)
+{
+    patience_ms = seconds < 0 ? -1 : (int)(1e3 * seconds);
 }

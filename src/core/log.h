@@ -21,11 +21,11 @@ enum ss_status ss_fail_memory(const char *what, size_t bytes);
 void ss_warn(const char *fmt, ...) SS_PRINTF(1, 2);
 void ss_note(const char *fmt, ...) SS_PRINTF(1, 2);
 
-/* Prefix messages with this rank. Call once, before other threads log. */
+/* Prefix messages with this rank. */
 void ss_log_set_rank(int rank, int world_size);
 
 /* The text of the last error reported by this process ("" if none), for tests and for telling other
- * ranks. Valid until the next error. */
+ * ranks. The calling thread's copy, valid until it asks again. */
 const char *ss_log_last_error(void);
 
 /* From now on the calling thread's errors go to text (room bytes, "" at first) and nowhere else,
@@ -34,5 +34,11 @@ void ss_log_capture(char *text, size_t room);
 
 /* Errors are kept for ss_log_last_error() but not printed while quiet != 0 (fuzzers, tests). */
 void ss_log_set_quiet(int quiet);
+
+/* How long each of the calling thread's messages waits for a reader of stderr that takes nothing
+ * (stopped, or paused by hand) before it is lost; below 0, as at first: for ever. For threads that end
+ * the run. */
+void ss_log_set_patience(double seconds);
+#define SS_LAST_WORDS_S 1.0 /* what they give it */
 
 #endif

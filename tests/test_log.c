@@ -1,0 +1,60 @@
+/* test_log.c: messages of several threads at once. */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+
+enum { LETTERS = 1500, READS = 20000 };
+
+static atomic_int ending;
+
+/* Messages of one letter each. */
+static void *fail_always(void *letter)
+{
+    char text[LETTERS + 1];
+    memset(text, *(const char *)letter, LETTERS);
+    text[LETTERS] = '\0';
+    while (!atomic_load(&ending))
+        ss_fail(SS_ERR_INVALID, "%s", text);
+    return NULL;
+}
+
+/* What is read is one message, and stays what it is. */
+START_TEST(last_error)
+{
+    pthread_t thread[2];
+    ss_log_set_quiet(1);
+    ss_fail(SS_ERR_INVALID, "first");
+    ck_assert_str_eq(ss_log_last_error(), "first");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, fail_always, i ? "b" : "a"), 0);
+    for (int i = 0; i < READS; i++) {
+        const char *text = ss_log_last_error();
+        size_t n = strspn(text, "a");
+        n = n ? n : strspn(text, "b");
+        if (strcmp(text, "first"))
+            ck_assert_msg(n == LETTERS && !text[n], "a mixture: %s", text);
+        ss_log_set_rank(i % 4, 4);
+    }
+    atomic_store(&ending, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, last_error);
+    tcase_set_timeout(tc, 60);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
