@@ -31,7 +31,7 @@ static void cpu_start(void *buffers[], void *cl_arg)
     if (!ss_run_ok(d.task->run))
         return;
     if (d.task->plan->kind == SS_TASK_REDUCE_METRICS)
-        ss_step_metrics(&d)->stop = atomic_load(&d.task->run->stop);
+        ss_step_metrics(&d)->stop = ss_run_asked_to_stop(d.task->run);
     const struct ss_allreduce *a = d.task->context;
     if (ss_comm_size(a->comm) == 1)
         return;
@@ -69,7 +69,7 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     if (plan->kind == SS_TASK_ALLREDUCE)
         return enqueue_bucket(d, tag, stream);
     struct ss_metrics *m = ss_role(d, SS_ROLE_METRICS);
-    if (atomic_load(&d->task->run->stop))
+    if (ss_run_asked_to_stop(d->task->run))
         SS_TRY(ss_gpu_copy_async(&m->stop, lanes->one, sizeof m->stop, stream));
     return ss_nccl_sum_f64(lanes->nccl, (double *)m, sizeof *m / sizeof(double), tag, stream);
 }

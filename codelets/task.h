@@ -26,13 +26,17 @@
  */
 struct ss_run {
     _Atomic int status; /* enum ss_status */
-    _Atomic int
-        stop; /* a signal asked this rank to end; told to all with the next step's metrics */
+    /* 1: a signal asked this rank to end; told to all with the next step's metrics. NULL: never. */
+    const _Atomic int *stop;
     struct ss_trace *trace; /* NULL: nothing is recorded */
 };
 static inline int ss_run_ok(const struct ss_run *run)
 {
     return atomic_load_explicit(&run->status, memory_order_relaxed) == SS_OK;
+}
+static inline int ss_run_asked_to_stop(const struct ss_run *run)
+{
+    return run->stop && atomic_load(run->stop);
 }
 /* Keep the first failure. */
 void ss_run_fail(struct ss_run *run, enum ss_status status);

@@ -1,8 +1,10 @@
 # Threads: what several of them do at the same moment
-check_PROGRAMS += tests/test_log
+check_PROGRAMS += tests/test_log tests/test_stop
 tests_test_log_SOURCES = tests/test_log.c
 tests_test_log_LDADD = $(TEST_LIBS)
-TESTS += tests/test_log
+tests_test_stop_SOURCES = tests/test_stop.c
+tests_test_stop_LDADD = $(TEST_LIBS)
+TESTS += tests/test_log tests/test_stop
 
 THREADS_TESTS = tests/test_blocked_output.sh
 if HAVE_DNNL

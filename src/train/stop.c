@@ -5,18 +5,16 @@
 
 enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
 
-static struct ss_run *_Atomic signalled_run;
-
+static _Atomic int asked; /* a handler may outlive a run */
 static _Atomic uint64_t signalled_ns[SIGNALS]; /* by number: when the first one came */
 
 static void on_signal(int number)
 {
+    /* Of two threads that take one each, the one that reads the clock first may come second. */
     uint64_t now = ss_now_ns(), never = 0;
     if (atomic_compare_exchange_strong(&signalled_ns[number % SIGNALS], &never, now)) {
-        struct ss_run *run = atomic_load(&signalled_run);
-        if (run)
-            atomic_store(&run->stop, 1);
-    } else if (now - never > SECOND_SIGNAL_NS) {
+        atomic_store(&asked, 1);
+    } else if (now > never && now - never > SECOND_SIGNAL_NS) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -30,12 +28,8 @@ void ss_stop_catch(struct ss_run *run)
     action.sa_flags = SA_RESTART;
     for (int i = 0; i < SIGNALS; i++)
         atomic_store(&signalled_ns[i], 0);
-    atomic_store(&signalled_run, run);
+    atomic_store(&asked, 0);
+    run->stop = &asked;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
-}
-
-void ss_stop_ignore(void)
-{
-    atomic_store(&signalled_run, NULL);
 }

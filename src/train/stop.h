@@ -4,11 +4,9 @@
 
 #include "codelets/task.h"
 
-/* From now on such a signal sets run->stop. Launchers and batch systems both send one, so one that
+/* From now on such a signal sets *run->stop. Launchers and batch systems both send one, so one that
  * follows the first of its kind within a second is the same; a later one of its kind ends the
- * process. */
+ * process. The handlers stay after the run: the end is orderly, too. */
 void ss_stop_catch(struct ss_run *run);
-/* The run has ended: signals set nothing. The handlers stay: the end is orderly, too. */
-void ss_stop_ignore(void);
 
 #endif

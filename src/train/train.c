@@ -283,7 +283,6 @@ static enum ss_status run(struct ss_loop *l)
     ss_loop_print_start(l);
     l->start = ss_seconds() - l->at.elapsed_s;
     enum ss_status status = train_epochs(l, &sampler);
-    ss_stop_ignore();
     ss_sampler_close(&sampler);
     if (status != SS_OK && status != SS_ERR_INTERRUPTED)
         return status;
