@@ -180,9 +180,11 @@ static enum ss_status measure(struct ss_session *s, struct measures *m)
     status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
     if (status == SS_OK)
         status = run_steps(s);
-    enum ss_status closed = ss_session_close_trace(s);
+    /* After a failure tasks may still run and record; ss_session_close() waits for them. */
     if (status == SS_OK) {
-        status = closed == SS_OK ? read_times(s, dir, m) : closed;
+        status = ss_session_close_trace(s);
+        if (status == SS_OK)
+            status = read_times(s, dir, m);
         status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
     }
     remove_trace(s, dir);

@@ -311,14 +311,16 @@ enum ss_status ss_train_run(struct ss_train_options *options)
     enum ss_status status = ss_session_open(&l->session, options, 1, report);
     if (status == SS_OK)
         status = run(l);
+    /* A failure inside the step is this rank's alone: the others wait in a collective. */
+    if (l->session.runtime_started && !ss_run_ok(&l->session.runtime.run))
+        ss_comm_abort(l->session.comm, status);
+    if (status != SS_OK && l->session.exec)
+        (void)ss_exec_wait(l->session.exec); /* reports of steps write to the logs */
     enum ss_status closed = ss_journal_close(&l->journal);
     enum ss_status scalars = ss_tensorboard_close(l->tensorboard);
     if (l->session.comm && status == SS_OK)
         status =
             ss_session_agree(&l->session, closed != SS_OK ? closed : scalars, "closing the logs");
-    /* A failure inside the step is this rank's alone: the others wait in a collective. */
-    if (l->session.runtime_started && !ss_run_ok(&l->session.runtime.run))
-        ss_comm_abort(l->session.comm, status);
     ss_session_close(&l->session);
     sem_destroy(&l->in_flight);
     free(l);
