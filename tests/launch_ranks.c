@@ -11,6 +11,7 @@
 #    include "config.h"
 #endif
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,12 @@
 #include "core/folder.h"
 #include "core/log.h"
 
-static volatile sig_atomic_t asked;
+static atomic_int asked;
 
 static void on_signal(int number)
 {
     (void)number;
-    asked = 1;
+    atomic_store(&asked, 1);
 }
 
 static const char *value(const char *name)
@@ -90,7 +91,7 @@ static int meet(void)
     if (!leave_number(value("RANK")))
         return EXIT_FAILURE;
     while (!any) {
-        if (ss_comm_any(comm, asked, &any, "stop request") != SS_OK)
+        if (ss_comm_any(comm, atomic_load(&asked), &any, "stop request") != SS_OK)
             return EXIT_FAILURE;
         usleep(10000);
     }

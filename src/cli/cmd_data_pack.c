@@ -1,6 +1,7 @@
 #include "cli/cmd_data_verb.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,12 @@ struct job {
     int bar;
 };
 
-static volatile sig_atomic_t stopped;
+static atomic_int stopped; /* any thread may take the signal */
 
 static void on_signal(int number)
 {
     (void)number;
-    stopped = 1;
+    atomic_store(&stopped, 1);
 }
 
 /* Ends the building between two portions, so that nothing is left behind. The second signal ends
@@ -67,7 +68,7 @@ static enum ss_status build(const struct job *job, const char *name, const char 
         status = ss_pack_continue(builder, 0.2, &done);
         if (status == SS_OK)
             draw_bar(job, name, done, folder->count, ss_seconds() - start);
-        if (status == SS_OK && stopped)
+        if (status == SS_OK && atomic_load(&stopped))
             status = ss_fail(SS_ERR_INTERRUPTED, "%s: stopped by a signal after %zu of %zu files",
                              path, done, folder->count);
     }
