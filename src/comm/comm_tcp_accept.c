@@ -1,9 +1,8 @@
 /* comm_tcp_accept.c: rank 0's start-up: listen, let the other ranks in, and keep everybody else
  * out.
  *
- * Nobody is waited for alone: each connection has a slot with its own state and its own deadline,
- * so strangers that say nothing, or a byte a second, hold a slot for a few seconds and nothing
- * else. */
+ * Connections that were taken go before those that knock, and each is looked at as soon as it is
+ * taken: a rank's hello comes with its connection, so a rank needs a slot for one exchange alone. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -22,10 +21,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 
-enum {
-    MOST_STRANGERS = 64, /* slots beyond those of the ranks */
-    EVENTS = 64
-};
+enum { MOST_STRANGERS = 512 }; /* slots beyond those of the ranks */
 
 void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64])
 {
@@ -77,7 +73,8 @@ static enum ss_status open_door(struct ss_door *door)
     SS_TRY(check_open_files(door));
     door->slots = calloc((size_t)door->nslots, sizeof(*door->slots));
     door->of_rank = calloc((size_t)door->env->size, sizeof(struct ss_slot *));
-    if (!door->slots || !door->of_rank)
+    door->events = calloc((size_t)door->nslots + 1, sizeof(*door->events));
+    if (!door->slots || !door->of_rank || !door->events)
         return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof(*door->slots));
     door->nfree = door->nslots;
     door->missing = door->env->size - 1;
@@ -88,7 +85,7 @@ static enum ss_status open_door(struct ss_door *door)
 static void close_door(struct ss_door *door)
 {
     for (int i = 0; door->slots && i < door->nslots; i++)
-        if (door->slots[i].state == SS_SLOT_HELLO || door->slots[i].state == SS_SLOT_PROOF)
+        if (ss_door_is_stranger(&door->slots[i]))
             ss_door_close_slot(door, &door->slots[i]);
     if (door->epoll >= 0)
         close(door->epoll);
@@ -96,6 +93,7 @@ static void close_door(struct ss_door *door)
         close(door->listener);
     free(door->slots);
     free(door->of_rank);
+    free(door->events);
 }
 
 static enum ss_status take_connection(struct ss_door *door, int fd, const struct sockaddr *address,
@@ -111,13 +109,26 @@ static enum ss_status take_connection(struct ss_door *door, int fd, const struct
     slot->fd = fd;
     slot->since = ss_seconds();
     ss_tcp_address_text(address, length, slot->from);
-    door->nfree--;
-    return watch(door, fd, i);
+    door->full = --door->nfree == 0;
+    SS_TRY(watch(door, fd, i));
+    return ss_door_readable(door, slot);
 }
 
+/* No more files, whatever the limit was: as when all slots are taken, if any of them will be free. */
+static enum ss_status no_more(struct ss_door *door, int error)
+{
+    for (int i = 0; i < door->nslots; i++)
+        door->full |= ss_door_is_stranger(&door->slots[i]);
+    if (door->full)
+        return SS_OK;
+    return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot take more connections: %s",
+                   strerror(error));
+}
+
+/* Not more than one turn of them: those that were taken are not kept waiting. */
 static enum ss_status take_connections(struct ss_door *door)
 {
-    while (door->nfree > 0) {
+    for (int turn = 0; turn < door->nslots && !door->full; turn++) {
         struct sockaddr_storage from;
         socklen_t length = sizeof(from);
         int fd = accept4(door->listener, (struct sockaddr *)&from, &length,
@@ -125,8 +136,7 @@ static enum ss_status take_connections(struct ss_door *door)
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return SS_OK;
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
-            return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot take more connections: %s",
-                           strerror(errno));
+            return no_more(door, errno);
         /* Other errors are the connection's: it ended before it was taken. */
         if (fd >= 0)
             SS_TRY(take_connection(door, fd, (struct sockaddr *)&from, length));
@@ -137,7 +147,7 @@ static enum ss_status take_connections(struct ss_door *door)
 /* While all slots are taken, connections wait in the kernel. */
 static enum ss_status listen_if_room(struct ss_door *door)
 {
-    int listening = door->nfree > 0;
+    int listening = !door->full;
     if (listening == door->listening)
         return SS_OK;
     door->listening = listening;
@@ -173,24 +183,34 @@ static enum ss_status report_missing(const struct ss_door *door)
                    door->missing > 1 ? "ranks" : "rank", list);
 }
 
+/* Hear everybody who has something to say, and then those who knock. */
+static enum ss_status hear(struct ss_door *door, int n)
+{
+    int knocks = 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t number = door->events[i].data.u64;
+        if (number == (uint64_t)-1)
+            knocks = 1;
+        else if (door->slots[number].state != SS_SLOT_FREE)
+            SS_TRY(ss_door_readable(door, &door->slots[number]));
+    }
+    return knocks ? take_connections(door) : SS_OK;
+}
+
 static enum ss_status wait_for_all(struct ss_door *door)
 {
-    struct epoll_event events[EVENTS];
+    double now = ss_seconds();
     while (door->missing > 0) {
-        double now = ss_seconds(), next = ss_door_refuse_slow(door, now);
+        double next = ss_door_refuse_slow(door, now);
         if (now >= door->deadline)
             return report_missing(door);
         SS_TRY(listen_if_room(door));
-        int n = epoll_wait(door->epoll, events, EVENTS, (int)ceil(1e3 * fmin(next - now, 1e5)));
+        int n = epoll_wait(door->epoll, door->events, door->nslots + 1,
+                           (int)ceil(1e3 * fmin(next - now, 1e5)));
         if (n < 0 && errno != EINTR)
             return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_wait: %s", strerror(errno));
-        for (int i = 0; i < n; i++) {
-            uint64_t number = events[i].data.u64;
-            if (number == (uint64_t)-1)
-                SS_TRY(take_connections(door));
-            else if (door->slots[number].state != SS_SLOT_FREE)
-                SS_TRY(ss_door_readable(door, &door->slots[number]));
-        }
+        now = ss_seconds(); /* nobody is slow who has spoken by now, and waits to be heard */
+        SS_TRY(hear(door, n));
     }
     return SS_OK;
 }

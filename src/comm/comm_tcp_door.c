@@ -14,11 +14,22 @@
 
 enum { REFUSALS_SHOWN = 32 }; /* lines about refused connections */
 
+/* Seconds for a handshake while there are no free slots. A rank sends its hello with its connection,
+ * so it is there when the connection is, from however far; the proof takes the way there and back. */
+#define SHORT_HELLO_SECONDS 0.25
+#define SHORT_PROOF_SECONDS 1.0
+
+int ss_door_is_stranger(const struct ss_slot *slot)
+{
+    return slot->state == SS_SLOT_HELLO || slot->state == SS_SLOT_PROOF;
+}
+
 void ss_door_close_slot(struct ss_door *door, struct ss_slot *slot)
 {
     close(slot->fd);
     slot->state = SS_SLOT_FREE;
     door->nfree++;
+    door->full = 0;
 }
 
 /* One line, of the first ones: a scanner that comes again and again must not fill the disk. */
@@ -189,17 +200,22 @@ double ss_door_refuse_slow(struct ss_door *door, double now)
 {
     double next = door->deadline;
     char reason[SS_TCP_REASON];
+    int full = door->full;
     for (int i = 0; i < door->nslots; i++) {
         struct ss_slot *slot = &door->slots[i];
-        if (slot->state != SS_SLOT_HELLO && slot->state != SS_SLOT_PROOF)
+        if (!ss_door_is_stranger(slot))
             continue;
-        if (now < slot->since + door->patience) {
-            next = fmin(next, slot->since + door->patience);
+        double patience = slot->state == SS_SLOT_HELLO ? SHORT_HELLO_SECONDS : SHORT_PROOF_SECONDS;
+        if (!full || patience > door->patience)
+            patience = door->patience;
+        if (now < slot->since + patience) {
+            next = fmin(next, slot->since + patience);
             continue;
         }
-        snprintf(reason, sizeof(reason), "it sent %zu of %zu bytes of the handshake in %.1f s",
+        snprintf(reason, sizeof(reason), "it sent %zu of %zu bytes of the handshake in %.1f s%s",
                  slot->have + (slot->state == SS_SLOT_PROOF ? sizeof(slot->hello) : 0),
-                 sizeof(slot->hello) + sizeof(slot->proof), now - slot->since);
+                 sizeof(slot->hello) + sizeof(slot->proof), now - slot->since,
+                 full ? ", while others waited" : "");
         refuse(door, slot, reason);
     }
     return next;

@@ -3,10 +3,13 @@
  *
  * Nobody is waited for alone: each connection has a slot with its own state and its own deadline,
  * so a stranger that says nothing, or a byte a second, holds a slot for a few seconds and nothing
- * else.
+ * else. While all slots are taken it holds it for a fraction of a second, and longer if it has sent
+ * a valid hello: other connections wait in the kernel, and ranks may be among them.
  */
 #ifndef SS_COMM_COMM_TCP_DOOR_H
 #define SS_COMM_COMM_TCP_DOOR_H
+
+#include <sys/epoll.h>
 
 #include "comm/comm_tcp.h"
 #include "comm/comm_tcp_socket.h"
@@ -37,7 +40,9 @@ struct ss_door {
     int listener, epoll, listening;
     struct ss_slot *slots;
     int nslots, nfree, missing, refused;
-    struct ss_slot **of_rank; /* who is in */
+    int full;                   /* no connection can be taken until a slot is closed */
+    struct ss_slot **of_rank;   /* who is in */
+    struct epoll_event *events; /* room for the listener and all slots */
 };
 
 /* comm_tcp_listener.c: listen, on the socket that this rank inherited or on one of its own; sets
@@ -51,6 +56,7 @@ enum ss_status ss_door_readable(struct ss_door *door, struct ss_slot *slot);
 /* Refuse those that took too long; returns when the next one will have. */
 double ss_door_refuse_slow(struct ss_door *door, double now);
 
+int ss_door_is_stranger(const struct ss_slot *slot); /* taken, and not in yet */
 void ss_door_close_slot(struct ss_door *door, struct ss_slot *slot);
 
 #endif

@@ -23,7 +23,7 @@
 #include "core/log.h"
 
 #define CONNECT_SECONDS 2.0 /* for one address and port */
-#define ANSWER_SECONDS 5.0  /* for the first word of what listens there */
+#define ANSWER_SECONDS 5.0  /* for the first word of what listens there, if it may be elsewhere */
 #define AVOID_SECONDS 2.0   /* a port where something else listens */
 #define GRACE_SECONDS 3.0   /* rank 0 ends the start-up first, because it knows who is missing */
 
@@ -42,6 +42,7 @@ struct seeker {
     double not_before[SS_ENV_PORTS];
     struct addrinfo *address; /* rank 0's host; NULL: not known yet */
     int by_fallback;
+    double answer_s; /* patience for the first word */
     char root_host[SS_TCP_NAME];
     char where[SS_TCP_ADDRESS]; /* the address tried last */
     char why[SS_TCP_ADDRESS + SS_TCP_REASON + 8];
@@ -106,7 +107,7 @@ static enum result shake_hands(struct seeker *s, int fd)
 {
     struct ss_tcp_hello hello;
     struct ss_tcp_answer challenge;
-    double deadline = fmin(s->deadline, ss_seconds() + ANSWER_SECONDS);
+    double deadline = fmin(s->deadline, ss_seconds() + s->answer_s);
     if (ss_tcp_hello_fill(s->env, &hello) != SS_OK)
         return REFUSED;
     if (ss_tcp_send_all(fd, &hello, sizeof(hello), deadline) != 0 ||
@@ -170,6 +171,9 @@ static void set_port(struct sockaddr *address, int port)
 static enum result try_port(struct seeker *s, int port, int *fd)
 {
     enum result result = NOT_YET;
+    /* Where rank 0 can be nowhere else, who comes again loses a place in the line at its door. */
+    int only_one = s->env->nports == 1 && s->address && !s->address->ai_next;
+    s->answer_s = only_one ? s->tcp->comm->timeout_s : ANSWER_SECONDS;
     for (const struct addrinfo *a = s->address; a && result == NOT_YET; a = a->ai_next) {
         if (a->ai_family != AF_INET && a->ai_family != AF_INET6)
             continue;
