@@ -2,10 +2,11 @@
  *
  *     comm_tcp_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (kill, stop, absent, abort,
  *                                            leave, cut, fails, endless, other) or at the start
- * (mismatch); steps: nobody Exit code 0 when everything held. */
+ * (mismatch); steps: nobody; second: ranks 0 and 1 do, in a large broadcast. Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -321,6 +322,42 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     return bad < 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Rank 1 dies in a broadcast of rank 0, which then has something to tell rank 2, but that does not
+ * read on just now; meanwhile rank 0 fails a second time. Rank 2 is told the first reason. */
+static struct ss_comm *second_comm;
+
+static void *fail_again(void *first)
+{
+    const volatile uint64_t *u = first;
+    int rank = ss_comm_rank(second_comm);
+    while (rank > 0 && *u == 0)
+        usleep(100);
+    if (rank == 2)
+        raise(SIGSTOP);
+    usleep(rank == 1 ? 500000 : 1500000); /* rank 2 has stopped; rank 0 is about to end */
+    if (rank == 1)
+        raise(SIGKILL);
+    if (rank == 0) {
+        ss_fail(SS_ERR_IO, "disk full");
+        ss_comm_abort(second_comm, SS_ERR_IO);
+    }
+    return NULL;
+}
+
+static int second(struct ss_comm *comm)
+{
+    size_t bytes = (size_t)200 << 20;
+    uint64_t *u = calloc(bytes, 1);
+    pthread_t thread;
+    REQUIRE(u);
+    u[0] = ss_comm_rank(comm) == 0;
+    second_comm = comm;
+    REQUIRE(pthread_create(&thread, NULL, fail_again, u) == 0);
+    ss_comm_bcast(comm, u, bytes, 0, "large broadcast");
+    pause(); /* the communication thread ends the process */
+    return EXIT_FAILURE;
+}
+
 /* The value differs on rank `bad` only. */
 static int mismatch(struct ss_comm *comm, int bad)
 {
@@ -354,6 +391,8 @@ int main(int argc, char **argv)
         rc = watched(comm);
     } else if (strcmp(mode, "large") == 0) {
         rc = large(comm);
+    } else if (strcmp(mode, "second") == 0) {
+        rc = second(comm);
     } else if (strcmp(mode, "mismatch") == 0) {
         rc = mismatch(comm, bad);
     } else {

@@ -456,6 +456,22 @@ ended='.* every rank has started and rank 0 .*, rank 2 .* have ended, but not ra
 bad 1 endless 2 "\($place $behind\|step 5, bucket 0: rank 1 waited $ended\)"
 bad 1 other 20 '.*rank 1 .*: it is in another collective\( (something else)\|\); start'
 
+# stopped NAME
+stopped() {
+    grep -q '^[0-9]* (.*) T' "/proc/${pid_of[$1]}/stat"
+}
+
+# What a rank says when it ends is not changed by what goes wrong after that.
+begin
+start_ranks 3 second 20
+check "a second failure: rank 2 reads no more" wait_until stopped 2
+check "a second failure: it is there" wait_until grep -q 'disk full' "$work/0.err"
+sleep 0.2
+kill -CONT "${pid_of[2]}"
+check "a second failure: in time" finish 20
+check "a second failure: codes" codes 1 0 2
+check "a second failure: rank 2 is told the first" says 2 'rank 1 (.*: its connection was closed'
+
 begin
 start_ranks 4 mismatch 5 2
 check "mismatch: in time" finish 5

@@ -90,7 +90,7 @@ struct ss_tcp {
     pthread_mutex_t lock; /* of these */
     struct ss_tcp_list queue;
     int stop, abort;
-    char abort_text[SS_TCP_TEXT];
+    char abort_text[SS_TCP_TEXT]; /* with `abort`, and as it was then for ever */
 
     /* The rest belongs to the communication thread. */
     struct ss_tcp_list under_way;
@@ -112,7 +112,8 @@ struct ss_tcp {
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
     long nap_ns;     /* between two looks at what is only watched */
-    int ending;      /* nothing but the message is sent any more */
+    int ending;      /* nothing but the message is sent any more: */
+    char end_text[SS_TCP_TEXT];
 };
 
 /* comm_tcp_accept.c, comm_tcp_join.c: the start-up, until `deadline` (of ss_seconds()). Fill in the

@@ -32,8 +32,8 @@ static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     if (peer->abort_due) {
         peer->abort_due = 0;
         header.type = SS_TCP_ABORT;
-        header.bytes = strlen(tcp->abort_text);
-        data = tcp->abort_text;
+        header.bytes = strlen(tcp->end_text);
+        data = tcp->end_text;
     } else if (tcp->ending) {
         return 0;
     } else if (peer->beat_due) {

@@ -89,7 +89,7 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
 {
     double deadline = ss_seconds() + END_SECONDS, left;
     struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof(*fds));
-    snprintf(tcp->abort_text, sizeof(tcp->abort_text), "%s", text);
+    snprintf(tcp->end_text, sizeof(tcp->end_text), "%s", text);
     tcp->ending = 1;
     for (int i = 0; i < tcp->npeers; i++)
         tcp->peers[i].abort_due = 1;
@@ -126,11 +126,8 @@ static int take_queue(struct ss_tcp *tcp)
     tcp->queue.first = NULL;
     tcp->queue.end = &tcp->queue.first;
     pthread_mutex_unlock(&tcp->lock);
-    if (end) {
-        char text[SS_TCP_TEXT];
-        memcpy(text, tcp->abort_text, sizeof(text));
-        ss_tcp_end_own(tcp, text);
-    }
+    if (end)
+        ss_tcp_end_own(tcp, tcp->abort_text);
     if (op)
         *tcp->under_way.end = op;
     for (; op; op = op->next) {
