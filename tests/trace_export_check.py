@@ -10,6 +10,7 @@ are as busy as it says. Prints what is wrong and exits with 1.
 import glob
 import json
 import os
+import re
 import sys
 from decimal import Decimal
 
@@ -51,8 +52,8 @@ def overlap(compute, communication):
 
 
 def read_marks(path, first, last):
-    """The rank's head, tasks, and marks of these steps; times on rank 0's clock."""
-    head, tasks, clocks, marks, buckets = None, {}, [], [], []
+    """The rank's head, tasks, workers' names and marks of these steps; times on rank 0's clock."""
+    head, tasks, clocks, marks, workers = None, {}, [], [], {}
     with open(path) as f:
         for line in f:
             value = json.loads(line)
@@ -64,11 +65,11 @@ def read_marks(path, first, last):
                 tasks[value["task"]] = value
             elif "clock" in value:
                 clocks.append(value)
-            elif "bucket" in value:
-                buckets.append(value)
+            elif "worker" in value:
+                workers[value["worker"]] = value["name"]
     expect(all(c["offset_ns"] == 0 for c in clocks), "a test of ranks with one clock")
     marks = [m for m in marks if m[0] == "m" or first <= m[1] <= last]
-    return head, tasks, marks, buckets
+    return head, tasks, marks, workers
 
 
 def check_format(trace):
@@ -106,9 +107,14 @@ def check_flows(flows, events, tasks, expected):
     expect(len(flows) == expected, len(flows), "arrows instead of", expected)
 
 
+def track_of(thread):
+    """Slices of a track that overlap are on threads of its name with a number: "collectives (2)"."""
+    return re.sub(r" \([0-9]+\)$", "", thread)
+
+
 def check_rank(directory, rank, events, first, last, base):
     """Every mark is an event with its times; returns how many arrows there must be."""
-    head, tasks, marks, buckets = read_marks(f"{directory}/rank-{rank:04}.jsonl", first, last)
+    head, tasks, marks, workers = read_marks(f"{directory}/rank-{rank:04}.jsonl", first, last)
     shift = head["epoch_ns"] - base
     sums = ("all-reduce", "reduce-metrics")
     collectives = {(m[1], m[2]) for m in marks if m[0] == "c"}
@@ -118,19 +124,18 @@ def check_rank(directory, rank, events, first, last, base):
             kind = tasks[m[2]]["kind"]
             own = (m[1], tasks[m[2]]["bucket"]) if kind in sums else None
             if own not in collectives:
-                wanted.append((m[1], tasks[m[2]]["name"], m[5] + shift, m[6] + shift, m[3]))
+                wanted.append((m[1], tasks[m[2]]["name"], m[5] + shift, m[6] + shift, workers[m[3]]))
             if kind in ("convert", "forward", "backward", "check", "update", "scale"):
                 compute.append((m[5], m[6]))
         elif m[0] == "c":
             name = [t["name"] for t in tasks.values() if t["kind"] in sums and t["bucket"] == m[2]][0]
-            wanted.append((m[1], name, m[3] + shift, m[4] + shift, 2000))
+            wanted.append((m[1], name, m[3] + shift, m[4] + shift, "collectives"))
             communication.append((m[3], m[4]))
-    found = [(e["args"]["step"], e["name"], ns(e["ts"]), ns(e["ts"] + e["dur"]), e["tid"] % 10000)
+    named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == rank}
+    found = [(e["args"]["step"], e["name"], ns(e["ts"]), ns(e["ts"] + e["dur"]), track_of(named.get(e["tid"], "")))
              for e in events if e["ph"] == "X" and e["pid"] == rank]
     expect(sorted(wanted) == sorted(found), f"rank {rank}: {len(found)} events of {len(wanted)} marks; e.g.",
            sorted(set(wanted) ^ set(found))[:3])
-    named = {e["tid"] for e in events if e["name"] == "thread_name" and e["pid"] == rank}
-    expect({e["tid"] for e in events if e["ph"] == "X" and e["pid"] == rank} <= named, "threads without a name")
     expect(any(e["name"] == "process_name" and e["pid"] == rank for e in events), "process without a name")
     steps = {e["id2"]["local"] for e in events if e["ph"] == "b" and e["pid"] == rank}
     expect(steps == {str(s) for s in range(first, last + 1)}, "steps:", steps)
@@ -189,6 +194,8 @@ def main():
     expect(info["rank"] == 0 and info["world_size"] == heads[0]["ranks"], "distributedInfo:", info)
     base = min(h["epoch_ns"] for h in heads)
     rows, flows = check_format(trace)
+    for complaint in trace_format.numbers(events):
+        expect(False, complaint)
     arrows, tasks = 0, None
     for head in heads:
         more, tasks = check_rank(directory, head["rank"], events, first, last, base)

@@ -141,6 +141,19 @@ def complaints(trace):
     return checker.wrong
 
 
+def numbers(events):
+    """Of a file of several processes, for Perfetto: it takes thread 0 of a process, and one whose number is a
+    process's, for the process itself, which joins the events of two threads and drops those that overlap."""
+    pids, owners, wrong = {e["pid"] for e in events}, {}, []
+    for e in events:
+        tid = e.get("tid")
+        if tid == 0 or tid in pids:
+            wrong.append(f"a thread is numbered as a process, or 0: {e}")
+        elif tid is not None and owners.setdefault(tid, e["pid"]) != e["pid"]:
+            wrong.append(f"a thread's number twice: {e}")
+    return wrong
+
+
 def load(path):
     with open(path) as f:
         return json.loads(f.read(), parse_float=Decimal)
@@ -155,7 +168,8 @@ DAMAGES += [("X", "ts", -1), ("X", "ts", "1"), ("X", "dur", Decimal(10) ** 9), (
             ("X", "ph", "?"), ("X", "colour", "red"), ("X", "args", []), ("X", "tid", "compute"),
             ("C", "args", {}), ("C", "args", {"bytes": "12"}), ("b", "ph", "e"), ("e", "ph", "b"),
             ("e", "name", "another"), ("e", "ts", 0), ("s", "ph", "t"), ("f", "ph", "t"), ("f", "id", 10 ** 6),
-            ("f", "ts", Decimal(10) ** 12), ("s", "name", "another"), ("f", "bp", "x")]
+            ("f", "ts", Decimal(10) ** 12), ("s", "name", "another"), ("f", "bp", "x"),
+            ("X", "tid", 0), ("C", "tid", 0), ("b", "tid", 0), ("M", "tid", 0), ("X", "tid", 1), ("X", "pid", 1)]
 
 
 def unnoticed(trace):
@@ -168,7 +182,7 @@ def unnoticed(trace):
             del e[field]
         else:
             e[field] = value
-        if not complaints(damaged):
+        if not complaints(damaged) and not numbers(damaged["traceEvents"]):
             missed.append(f"{phase} with {field} = {value}")
     return missed
 

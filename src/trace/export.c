@@ -96,6 +96,17 @@ static void align(struct ss_export *e)
     }
 }
 
+/* Processes have the numbers of ranks. Perfetto takes a thread of the same number, or of number 0,
+ * for its process. A rank without tracks gets a number too. */
+static void number_threads(struct ss_export *e)
+{
+    int tid = e->ranks;
+    for (int i = 0; i < e->count; i++) {
+        e->rank[i].tid = tid;
+        tid += e->rank[i].track.count ? (int)e->rank[i].track.count : 1;
+    }
+}
+
 static enum ss_status load_ranks(const char *dir, const char *present, int64_t first, int64_t last,
                                  struct ss_export *e)
 {
@@ -118,6 +129,7 @@ static enum ss_status load_ranks(const char *dir, const char *present, int64_t f
                        "%" PRId64 " on",
                        dir, e->rank[0].trace->first_step);
     align(e);
+    number_threads(e);
     return ss_analyse_run(e->times, e->count, &e->run);
 }
 

@@ -10,11 +10,8 @@
 
 #include "trace/analyse.h"
 
-enum { SS_EXPORT_TID_LANE = 1000, SS_EXPORT_TID_SUMS = 2000, SS_EXPORT_TID_ROW = 10000 };
-
 struct ss_export_track {
     char name[SS_TRACE_TEXT + 32];
-    int tid; /* a worker's number; a lane SS_EXPORT_TID_LANE + lane; + SS_EXPORT_TID_ROW * row */
 };
 
 struct ss_export_slice {
@@ -31,6 +28,7 @@ struct ss_export_rank {
     struct ss_trace_rank *trace; /* without its marks of tasks and collectives */
     struct ss_rank_times *times;
     SS_TRACE_ARRAY(struct ss_export_track) track;
+    int tid; /* track 0 as a thread, the others count on: no other rank's, and no rank's number */
     SS_TRACE_ARRAY(struct ss_export_slice) slice; /* by track, then begin */
 };
 

@@ -16,16 +16,20 @@ struct stop {
     int what;
 };
 
-static const char *colon_rank(char room[32], const struct ss_export_rank *r)
+/* What is not of a thread, but of its process, names the first one: a thread of its own would show
+ * up empty. */
+enum { OF_PROCESS = 0, PLACE_ROOM = 48 };
+
+static const char *place(char room[PLACE_ROOM], const struct ss_export_rank *r, int track)
 {
-    snprintf(room, 32, "\"pid\":%d", r->trace->rank);
+    snprintf(room, PLACE_ROOM, "\"pid\":%d,\"tid\":%d", r->trace->rank, r->tid + track);
     return room;
 }
 
 static void put_metadata(struct ss_atomic_file *f, const struct ss_export_rank *r)
 {
-    char pid[32];
-    colon_rank(pid, r);
+    char pid[32], at[PLACE_ROOM];
+    snprintf(pid, sizeof pid, "\"pid\":%d", r->trace->rank);
     ss_text_put(f, ",\n{\"name\":\"process_name\",\"ph\":\"M\",%s,\"args\":{\"name\":", pid);
     char name[2 * SS_TRACE_TEXT];
     snprintf(name, sizeof name, "rank %d (%s)", r->trace->rank, r->trace->host);
@@ -36,30 +40,28 @@ static void put_metadata(struct ss_atomic_file *f, const struct ss_export_rank *
         f, "}},\n{\"name\":\"process_sort_index\",\"ph\":\"M\",%s,\"args\":{\"sort_index\":%d}}",
         pid, r->trace->rank);
     for (size_t i = 0; i < r->track.count; i++) {
-        ss_text_put(
-            f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",%s,\"tid\":%d,\"args\":{\"name\":", pid,
-            r->track.at[i].tid);
+        place(at, r, (int)i);
+        ss_text_put(f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",%s,\"args\":{\"name\":", at);
         ss_text_string(f, r->track.at[i].name);
         ss_text_put(f,
-                    "}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",%s,\"tid\":%d,"
+                    "}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",%s,"
                     "\"args\":{\"sort_index\":%zu}}",
-                    pid, r->track.at[i].tid, i);
+                    at, i);
     }
 }
 
 static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
                       const struct ss_export_slice *s)
 {
-    char pid[32];
+    char at[PLACE_ROOM];
     ss_text_put(f, ",\n{\"name\":");
     ss_text_string(f, ss_export_name(r, s));
     ss_text_put(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":", ss_export_kind(r, s));
     ss_text_us(f, s->begin);
     ss_text_put(f, ",\"dur\":");
     ss_text_us(f, s->end - s->begin);
-    ss_text_put(f,
-                ",%s,\"tid\":%d,\"args\":{\"step\":%" PRId64 ",\"ready_us\":", colon_rank(pid, r),
-                r->track.at[s->track].tid, s->step);
+    ss_text_put(f, ",%s,\"args\":{\"step\":%" PRId64 ",\"ready_us\":", place(at, r, s->track),
+                s->step);
     ss_text_us(f, s->begin - s->ready);
     if (s->bucket >= 0)
         ss_text_put(f, ",\"bucket\":%d", s->bucket);
@@ -71,14 +73,15 @@ static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
 static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
                      const struct ss_export_rank *r, const struct ss_trace_step *s)
 {
+    char at[PLACE_ROOM];
     if (s->reported < s->submitted) /* the run ended before */
         return;
     for (int end = 0; end < 2; end++) {
         ss_text_put(f,
                     ",\n{\"name\":\"step %" PRId64
                     "\",\"cat\":\"step\",\"ph\":\"%c\",\"id2\":{\"local\":\"%" PRId64
-                    "\"},\"pid\":%d,\"tid\":0,\"ts\":",
-                    s->step, end ? 'e' : 'b', s->step, r->trace->rank);
+                    "\"},%s,\"ts\":",
+                    s->step, end ? 'e' : 'b', s->step, place(at, r, OF_PROCESS));
         ss_text_us(f, ss_export_time(e, r, end ? s->reported : s->submitted));
         ss_text_put(f, "}");
     }
@@ -87,6 +90,7 @@ static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
 static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
                        const struct ss_export_rank *r)
 {
+    char where[PLACE_ROOM];
     int64_t begin, end;
     ss_export_memory_span(r, &begin, &end);
     for (size_t i = 0; i < r->trace->memory.count; i++) {
@@ -94,8 +98,8 @@ static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
         int64_t at = ss_export_time(e, r, m->at);
         if (at < begin || at > end)
             continue;
-        ss_text_put(
-            f, ",\n{\"name\":\"memory\",\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"ts\":", r->trace->rank);
+        ss_text_put(f,
+                    ",\n{\"name\":\"memory\",\"ph\":\"C\",%s,\"ts\":", place(where, r, OF_PROCESS));
         ss_text_us(f, at);
         ss_text_put(f, ",\"args\":{\"host bytes\":%" PRId64, m->host);
         if (r->trace->cuda)
@@ -108,10 +112,10 @@ static void put_share(struct ss_atomic_file *f, const struct ss_export *e,
                       const struct ss_export_rank *r, const char *worker, int64_t at, double share)
 {
     ss_text_put(f, ",\n{\"name\":");
-    char name[SS_TRACE_TEXT + 8];
+    char name[SS_TRACE_TEXT + 8], where[PLACE_ROOM];
     snprintf(name, sizeof name, "busy %s", worker);
     ss_text_string(f, name);
-    ss_text_put(f, ",\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"ts\":", r->trace->rank);
+    ss_text_put(f, ",\"ph\":\"C\",%s,\"ts\":", place(where, r, OF_PROCESS));
     ss_text_us(f, ss_export_time(e, r, at));
     ss_text_put(f, ",\"args\":{\"percent\":%.2f}}", 100 * share);
 }
@@ -165,10 +169,10 @@ static int flow_of(const struct ss_export_rank *r, const struct ss_export_slice 
 static void put_arrow(struct ss_atomic_file *f, const struct ss_export_rank *r, const char *ph,
                       const struct stop *stop, int id)
 {
+    char at[PLACE_ROOM];
     ss_text_put(f,
-                ",\n{\"name\":\"bucket %d\",\"cat\":\"bucket\",\"ph\":\"%s\",\"id\":%d,\"pid\":%d,"
-                "\"tid\":%d,\"ts\":",
-                stop->slice->bucket, ph, id, r->trace->rank, r->track.at[stop->slice->track].tid);
+                ",\n{\"name\":\"bucket %d\",\"cat\":\"bucket\",\"ph\":\"%s\",\"id\":%d,%s,\"ts\":",
+                stop->slice->bucket, ph, id, place(at, r, stop->slice->track));
     ss_text_us(f, stop->slice->begin);
     ss_text_put(f, "%s}", *ph == 'f' ? ",\"bp\":\"e\"" : "");
 }

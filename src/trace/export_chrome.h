@@ -1,7 +1,8 @@
 /* A trace as JSON events: for Perfetto (ui.perfetto.dev) or chrome://tracing, and for Holistic
  * Trace Analysis.
  *
- * For Perfetto all ranks are in one file: process = rank, thread = track (export.h). A task is a
+ * For Perfetto all ranks are in one file: process = rank, thread = track (export.h); threads
+ * are numbered from the number of ranks on, as none may have a process's number. A task is a
  * complete event with step, bucket, bytes and the time that it had been ready; arrows lead from the
  * last task that wrote a bucket's gradients to its collective and to its update; steps are
  * asynchronous events from submission to report; memory, and the share of each step in which a

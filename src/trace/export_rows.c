@@ -215,10 +215,6 @@ static struct ss_export_track track_of(const struct ss_trace_rank *t, int track,
     if (row)
         snprintf(suffix, sizeof suffix, " (%d)", row + 1);
     snprintf(out.name, sizeof out.name, "%s%s%s", enqueues ? "enqueues " : "", name, suffix);
-    out.tid = track < TRACK_SUMS    ? SS_EXPORT_TID_LANE + track
-              : track == TRACK_SUMS ? SS_EXPORT_TID_SUMS
-                                    : track - TRACK_WORKERS;
-    out.tid += SS_EXPORT_TID_ROW * row;
     return out;
 }
 
