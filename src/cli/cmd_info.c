@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 #include "core/program.h"
 #include "graphs/models.h"
+#include "runtime/environment.h"
 #include "runtime/runtime.h"
 #include "train/options.h"
 #include "train/ranks.h"
@@ -84,6 +85,7 @@ static enum ss_status info(const struct ss_train_options *o)
     SS_TRY(ss_train_check(o));
     SS_TRY(ss_comm_open(&config, &comm));
     if (ss_comm_rank(comm) == 0) {
+        ss_environment_tell();
         print_build();
         print_files();
     }

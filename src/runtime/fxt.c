@@ -15,16 +15,30 @@
 static const char events[] = "TASK|WORKER|USER|EVENT|MPI";
 static int prepared;
 
+/* In the environment from ss_fxt_announce on. The rank is known only when there are threads that
+ * may read the environment; its value is filled in then, and its list of variables does not change.
+ */
+static const char prefix_name[] = "STARPU_FXT_PREFIX=";
+static char prefix[sizeof prefix_name + 4096];
+
+void ss_fxt_announce(void)
+{
+    setenv("STARPU_FXT_TRACE", "1", 0);
+    setenv("STARPU_FXT_EVENTS", events, 0);
+    if (getenv("STARPU_FXT_PREFIX"))
+        return;
+    strcpy(prefix, prefix_name);
+    putenv(prefix);
+}
+
 enum ss_status ss_fxt_prepare(const char *dir, int rank)
 {
     char name[32], path[4096];
     snprintf(name, sizeof name, "fxt-%04d", rank);
     SS_TRY(ss_folder_join(path, sizeof path - 1, dir, name));
     SS_TRY(ss_folder_make(path));
-    strcat(path, "/"); /* StarPU puts its file's name behind it */
-    setenv("STARPU_FXT_TRACE", "1", 0);
-    setenv("STARPU_FXT_PREFIX", path, 0);
-    setenv("STARPU_FXT_EVENTS", events, 0);
+    if (prefix[0]) /* StarPU puts its file's name behind it */
+        snprintf(prefix, sizeof prefix, "%s%s/", prefix_name, path);
     prepared = 1;
     return SS_OK;
 }
@@ -41,6 +55,10 @@ void ss_fxt_end(void)
         starpu_fxt_stop_profiling();
 }
 #else
+void ss_fxt_announce(void)
+{
+}
+
 enum ss_status ss_fxt_prepare(const char *dir, int rank)
 {
     (void)dir;

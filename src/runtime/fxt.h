@@ -4,11 +4,12 @@
 
 #include "core/status.h"
 
-/* Before StarPU starts: it shall write DIR/fxt-NNNN/prof_file_USER_0, NNNN being the rank, of what
- * happens between ss_fxt_begin and ss_fxt_end. What STARPU_FXT_TRACE, STARPU_FXT_PREFIX and
- * STARPU_FXT_EVENTS say already stays. Without FxT nothing happens. Errors: SS_ERR_IO,
- * SS_ERR_INVALID (a name too long).
- */
+/* StarPU shall record what happens between ss_fxt_begin and ss_fxt_end. What STARPU_FXT_TRACE,
+ * STARPU_FXT_PREFIX and STARPU_FXT_EVENTS say already stays. It changes the environment, so before
+ * the process has a second thread. Without FxT nothing happens. */
+void ss_fxt_announce(void);
+/* Before StarPU starts: into DIR/fxt-NNNN/prof_file_USER_0, NNNN being the rank. After
+ * ss_fxt_announce. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
 enum ss_status ss_fxt_prepare(const char *dir, int rank);
 /* StarPU runs. From any thread; nothing happens without ss_fxt_prepare. */
 void ss_fxt_begin(void);

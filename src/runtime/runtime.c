@@ -2,6 +2,7 @@
 #include "codelets/kernels/cpu.h"
 #include "codelets/lane.h"
 #include "core/log.h"
+#include "runtime/environment.h"
 #include "runtime/idle.h"
 
 #include <omp.h>
@@ -35,20 +36,10 @@ static void place_driver(void *arg)
 }
 #endif
 
-/* StarPU reads numbers of workers from the environment too; they are ours to decide. */
-static void fix_environment(const char *name, int value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", value);
-    setenv(name, text, 1);
-}
-
 static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu *gpu)
 {
-    /* Placement is ours; set only what the user has not. */
-    setenv("STARPU_WORKERS_NOBIND", "1", 0);
-    setenv("STARPU_SILENT", "1", 0);
     struct starpu_conf conf;
+    SS_TRY(ss_environment_prepare());
     SS_STARPU_TRY(starpu_conf_init(&conf));
     conf.ncpus = cpu_workers;
     conf.reserve_ncpus = 0;
@@ -56,17 +47,9 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
     conf.nopencl = 0;
     conf.catch_signals = 0; /* a signal asks the training loop to end at a step boundary */
     conf.sched_policy_name = getenv("STARPU_SCHED") ? NULL : "prio";
-    fix_environment("STARPU_NCPU", cpu_workers);
-    fix_environment("STARPU_NCUDA", gpu ? 1 : 0);
     if (gpu) {
         conf.use_explicit_workers_cuda_gpuid = 1;
         conf.workers_cuda_gpuid[0] = (unsigned)gpu->gpu.device;
-        unsetenv("STARPU_WORKERS_CUDAID");
-        /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order.
-         */
-        fix_environment("STARPU_NWORKER_PER_CUDA", SS_LANE_COUNT);
-        unsetenv("STARPU_CUDA_THREAD_PER_WORKER");
-        fix_environment("STARPU_CUDA_THREAD_PER_DEV", 1);
     }
     int ret = starpu_init(&conf);
     if (ret != 0)
@@ -214,6 +197,7 @@ void ss_runtime_stop(struct ss_runtime *rt)
 #endif
     ss_idle_stop();
     starpu_shutdown();
+    ss_environment_clean();
     ss_placement_restore(&rt->main_thread);
     if (rt->cpu)
         ss_cpu_close(rt->cpu);

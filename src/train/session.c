@@ -5,6 +5,7 @@
 #include "codelets/lane.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "runtime/environment.h"
 #include "runtime/fxt.h"
 #include "train/outputs.h"
 #include "train/state.h"
@@ -238,10 +239,15 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     memset(s, 0, sizeof *s);
     s->options = options;
     struct ss_comm_config config = {.backend = "auto", .timeout_s = options->timeout};
+    if (options->trace)
+        ss_fxt_announce();
+    SS_TRY(ss_environment_prepare());
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_session_check_trace(options));
     SS_TRY(ss_train_device(options, &s->device));
     SS_TRY(ss_comm_open(&config, &s->comm));
+    if (ss_comm_rank(s->comm) == 0)
+        ss_environment_tell();
     SS_TRY(ss_train_check_ranks(options, s->comm));
     SS_TRY(check_device(s, ss_comm_size(s->comm)));
     SS_TRY(check_sums(s, training));
@@ -306,6 +312,7 @@ void ss_session_close(struct ss_session *s)
     (void)ss_session_close_trace(s); /* after a failure */
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
+    ss_environment_clean();
     free(s->ranks);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
