@@ -4,6 +4,8 @@
  * SS_UPDATE_GOLDEN=1 rewrites tests/placement/NAME.golden instead of comparing with it. */
 #include <check.h>
 #include <errno.h>
+#include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -555,6 +557,45 @@ START_TEST(binding_threads)
 }
 END_TEST
 
+/* Thread 2 of 3 goes when two threads are enough for a region, as libgomp has it, and is another
+ * one in the next region. That one must not sit on thread 0's core. */
+static void *shrink_and_grow(void *arg)
+{
+    const struct ss_placement *p = arg;
+    static cpu_set_t mask;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(3)
+    ss_placement_bind_compute(p, omp_get_thread_num());
+#pragma omp parallel num_threads(2)
+    sched_yield();
+#pragma omp parallel num_threads(3)
+    if (omp_get_thread_num() == 2)
+        sched_getaffinity(0, sizeof mask, &mask);
+    return &mask;
+}
+
+START_TEST(a_new_thread_of_a_team)
+{
+    struct ss_placement p = {.ncores = 3, .threads = 3};
+    cpu_set_t all;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    int cpus[2], n = 0;
+    for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
+        if (CPU_ISSET((size_t)i, &all))
+            cpus[n++] = i;
+    if (n < 2 || !binding_works(&all))
+        return;
+    p.core[0] = cpus[0];
+    p.core[1] = p.core[2] = cpus[1];
+    pthread_t thread;
+    void *mask;
+    ck_assert_int_eq(pthread_create(&thread, NULL, shrink_and_grow, &p), 0);
+    ck_assert_int_eq(pthread_join(thread, &mask), 0);
+    int may_run_elsewhere = CPU_ISSET((size_t)cpus[1], (cpu_set_t *)mask) != 0;
+    ck_assert_int_eq(may_run_elsewhere, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("placement");
@@ -573,6 +614,7 @@ int main(void)
     tcase_add_test(t, choice_of_gpu);
     tcase_add_loop_test(t, lines, 0, sizeof printed / sizeof *printed);
     tcase_add_test(t, binding_threads);
+    tcase_add_test(t, a_new_thread_of_a_team);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -92,10 +92,12 @@ void ss_placement_bind_cores(const struct ss_placement *p, int first, int count)
 
 void ss_placement_bind_compute(const struct ss_placement *p, int i)
 {
-    if (p->threads <= p->ncores)
+    if (p->threads > p->ncores)
+        ss_placement_bind_cores(p, 0, p->ncores);
+    else if (i > 0 || p->threads <= 2)
         ss_placement_bind_cores(p, i, 1);
     else
-        ss_placement_bind_cores(p, 0, p->ncores);
+        ss_placement_bind_cores(p, 0, p->threads);
 }
 
 void ss_placement_bind_service(const struct ss_placement *p)

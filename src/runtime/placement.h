@@ -60,7 +60,9 @@ enum ss_status ss_placement_decide_gpu(struct ss_comm *comm, int workers, const 
                                        struct ss_placement *out);
 
 /* Bind the calling thread to the core of compute thread i, or to all of the rank's cores when there
- * are more threads than cores. Failing to bind is not an error: some systems refuse it. */
+ * are more threads than cores. Thread 0 of more than two may run on all compute cores: after a
+ * region of fewer threads libgomp starts new ones, which may run where thread 0 may, and would all
+ * sit on its one core. Failing to bind is not an error: some systems refuse it. */
 void ss_placement_bind_compute(const struct ss_placement *p, int i);
 /* Bind the calling thread to the service cores. */
 void ss_placement_bind_service(const struct ss_placement *p);
