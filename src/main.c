@@ -5,6 +5,7 @@
 
 #include "cli/cmd_data.h"
 #include "cli/commands.h"
+#include "cli/openmp_places.h"
 #include "core/log.h"
 
 #include <stdio.h>
@@ -36,6 +37,7 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+    ss_openmp_places_note();
     if (argc < 2) {
         print_help(stderr);
         return 2;

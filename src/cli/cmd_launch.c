@@ -3,6 +3,7 @@
 #include "codelets/kernels/gpu.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "runtime/environment.h"
 
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -129,5 +130,6 @@ int ss_cmd_launch(int argc, char **argv)
     }
     if (check_command(o.command) != SS_OK)
         return 2;
+    ss_environment_tell(); /* ranks do not see what was taken out here */
     return launch(&o);
 }

@@ -1,5 +1,5 @@
 starstep_SOURCES += \
-	src/cli/commands.h \
+	src/cli/commands.h src/cli/openmp_places.c src/cli/openmp_places.h \
 	src/cli/cmd_train.c src/cli/cmd_plan.c src/cli/cmd_info.c src/cli/cmd_trace.c \
 	src/cli/cmd_trace.h src/cli/cmd_trace_export.c \
 	src/cli/cmd_monitor.c src/cli/cmd_scaling.c \
