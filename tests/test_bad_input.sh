@@ -7,7 +7,7 @@
 make_data 40 12
 bytes=$((40 * 3074))
 width=(--width 2,2,2,2)
-train=("$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --checkpoint-dir "$work/ck")
+train=("$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --checkpoint-dir "$work/ck" --overwrite)
 good=$work/ck/latest/model.safetensors
 
 starts "a good run to begin with" "${train[@]}" --data-dir "$work/data" || finish
@@ -283,11 +283,11 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/
     head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
     truncate -s -8192 "$work/small/filler"
     refused "checkpoint on a full disk" 'model.safetensors.*: cannot .*: No space left.*is unchanged' \
-        "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2
+        "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 --overwrite
     check "the previous checkpoint is whole" diff -r "$work/kept" "$work/small/ck"
     # With room again, the same run succeeds.
     rm "$work/small/filler"
-    starts "with room again" "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 && ok "with room again"
+    starts "with room again" "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 --overwrite && ok "with room again"
     umount "$work/small"
 else
     echo "skipped: a small file system (needs root)"

@@ -11,7 +11,7 @@ run "$STARSTEP" data make tinyimagenet --out "$data" --train 200 --val 37 --clas
 check "a data set" [ $code -eq 0 ]
 train=(train --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32
     --per-rank-batch-size 20 --epochs 3 --base-lr 0.02 --lr-step 2 --lr-gamma 0.1 --momentum 0.9
-    --weight-decay 1e-4 --target-accuracy 2 --seed 1 --threads 1 --log-json "$work/log")
+    --weight-decay 1e-4 --target-accuracy 2 --seed 1 --threads 1 --log-json "$work/log" --overwrite)
 
 # values EVENT KEY: of all such events in the log, one a line
 values() {

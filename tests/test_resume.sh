@@ -157,23 +157,23 @@ flip() {
     printf '\377' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 7)) conv=notrunc status=none
 }
 damaged training.safetensors truncate -s -5
-no "$work/bad" "training state cut" '/bad/training.safetensors: tensor .* may be truncated'
+no "$work/bad" "training state cut" '/bad/training.safetensors: tensor .* may be truncated' --overwrite
 damaged training.safetensors truncate -s 0
-no "$work/bad" "training state empty" '/bad/training.safetensors: 0 bytes long'
+no "$work/bad" "training state empty" '/bad/training.safetensors: 0 bytes long' --overwrite
 damaged training.safetensors flip
-no "$work/bad" "training state damaged" '/bad/training.safetensors: .* field crc32c: the file is damaged'
+no "$work/bad" "training state damaged" '/bad/training.safetensors: .* field crc32c: the file is damaged' --overwrite
 damaged training.safetensors sed -i 's/"step":"30"/"step":"31"/'
-no "$work/bad" "position damaged" '/bad/training.safetensors: .* field crc32c'
+no "$work/bad" "position damaged" '/bad/training.safetensors: .* field crc32c' --overwrite
 damaged training.safetensors sed -i 's/"step":"30"/"sTep":"30"/'
-no "$work/bad" "position missing" '/bad/training.safetensors: field step is missing'
+no "$work/bad" "position missing" '/bad/training.safetensors: field step is missing' --overwrite
 damaged training.safetensors sed -i 's/"starstep_training":"1"/"starstep_training":"9"/'
-no "$work/bad" "another format" '/bad/training.safetensors: field starstep_training is not 1'
+no "$work/bad" "another format" '/bad/training.safetensors: field starstep_training is not 1' --overwrite
 damaged training.safetensors sed -i 's/momentum.fc.bias/momentum.fc.bIas/'
-no "$work/bad" "tensor missing" '/bad/training.safetensors: tensor momentum.fc.bias is missing'
+no "$work/bad" "tensor missing" '/bad/training.safetensors: tensor momentum.fc.bias is missing' --overwrite
 damaged model.safetensors flip
-no "$work/bad" "model damaged" '/bad/model.safetensors: .* model_crc32c of '
+no "$work/bad" "model damaged" '/bad/model.safetensors: .* model_crc32c of ' --overwrite
 damaged training.safetensors rm
-no "$work/bad" "no training state" '/bad has no training.safetensors .*--init .*/bad/model.safetensors'
+no "$work/bad" "no training state" '/bad has no training.safetensors .*--init .*/bad/model.safetensors' --overwrite
 
 # What a crash leaves: a half-written checkpoint, and one that was about to replace another.
 mkdir "$cut/step-00000035.new"
@@ -199,7 +199,7 @@ mkdir "$work/old" "$work/old/latest"
 cp "$cut/epoch-0002/model.safetensors" "$work/old/latest"
 on 1 --resume auto --checkpoint-dir "$work/old" --max-steps 1
 refused "$what" 'an earlier version wrote none' "${command[@]}"
-on 1 --checkpoint-dir "$work/old" --max-steps 1
+on 1 --checkpoint-dir "$work/old" --max-steps 1 --overwrite
 starts "$what" "${command[@]}"
 check "$what: replaced" test "$(readlink "$work/old/latest")" = epoch-0001
 

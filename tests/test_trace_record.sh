@@ -5,7 +5,7 @@
 
 make_data 40 8
 train=(train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" --batch-size 4 --epochs 1
-    --seed 1 --threads 1 --bucket-mb 0.01 --first-bucket-mb 0.005)
+    --seed 1 --threads 1 --bucket-mb 0.01 --first-bucket-mb 0.005 --overwrite)
 
 hash_of() {
     sed -n 's/.*"weights_hash":"\([^"]*\)".*/\1/p' "$1"

@@ -4,7 +4,7 @@
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
-train=("$STARSTEP" train --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --seed 1)
+train=("$STARSTEP" train --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --seed 1 --overwrite)
 
 # events FILE KIND KEY: the values of a key, one a line
 events() {

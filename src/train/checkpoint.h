@@ -28,6 +28,12 @@ enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_p
  * some, but no latest). */
 enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, int *found);
 
+/* 1 if DIR has checkpoints, of whatever run; name: of one of them. */
+int ss_checkpoint_any(const char *dir, char *name);
+
+/* Remove all but that one, which is the latest. */
+void ss_checkpoint_remove_others(const char *dir, enum ss_checkpoint_kind kind, int64_t number);
+
 /* checkpoint_folder.c: names and removal. */
 enum { SS_CHECKPOINT_NAME = 40 };
 /* "epoch-0003" */

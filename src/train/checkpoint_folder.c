@@ -216,6 +216,38 @@ void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t 
     free(numbers);
 }
 
+int ss_checkpoint_any(const char *dir, char *name)
+{
+    char latest[PATH_MAX];
+    struct stat st;
+    for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
+        size_t n;
+        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)kind, &n);
+        if (n)
+            ss_checkpoint_name((enum ss_checkpoint_kind)kind, numbers[0], name);
+        free(numbers);
+        if (n)
+            return 1;
+    }
+    strcpy(name, "latest");
+    return ss_folder_join(latest, sizeof latest, dir, name) == SS_OK && !lstat(latest, &st);
+}
+
+void ss_checkpoint_remove_others(const char *dir, enum ss_checkpoint_kind kind, int64_t number)
+{
+    char name[SS_CHECKPOINT_NAME];
+    for (int other = SS_CHECKPOINT_EPOCH; other <= SS_CHECKPOINT_STEP; other++) {
+        size_t n;
+        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)other, &n);
+        for (size_t i = 0; i < n; i++) {
+            ss_checkpoint_name((enum ss_checkpoint_kind)other, numbers[i], name);
+            if (other != (int)kind || numbers[i] != number)
+                remove_checkpoint(dir, name);
+        }
+        free(numbers);
+    }
+}
+
 static int is_checkpoint(const char *folder)
 {
     return ss_folder_has(folder, SS_CHECKPOINT_MODEL);

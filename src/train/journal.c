@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static enum ss_status open_file(struct ss_journal *j, const char *path, const char *mode)
@@ -49,8 +50,10 @@ enum ss_status ss_journal_append(struct ss_journal *j, const char *path)
     SS_TRY(ss_journal_open(j, NULL, 1));
     if (!path)
         return SS_OK;
-    SS_TRY(open_file(j, path, access(path, F_OK) ? "w" : "r+"));
-    if (cut_last_line(j->json))
+    struct stat st;
+    int there = !stat(path, &st) && S_ISREG(st.st_mode); /* a pipe or a terminal has no end */
+    SS_TRY(open_file(j, path, there ? "r+" : "w"));
+    if (!there || cut_last_line(j->json))
         return SS_OK;
     return ss_fail(SS_ERR_IO, "--log-json %s: cannot find its end: %s", path, strerror(errno));
 }

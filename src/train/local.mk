@@ -10,6 +10,7 @@ libstarstep_la_SOURCES += \
 	src/train/state.c src/train/state.h \
 	src/train/checkpoint.c src/train/checkpoint.h src/train/checkpoint_folder.c \
 	src/train/training_file.c src/train/training_file.h src/train/training_meta.c \
+	src/train/claim.c src/train/run_lock.c src/train/run_lock.h \
 	src/train/resume.c src/train/resume.h src/train/position.h \
 	src/train/loop.h src/train/loop_tell.c src/train/stop.c src/train/stop.h \
 	src/train/safetensors.c src/train/safetensors.h \

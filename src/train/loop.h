@@ -22,10 +22,11 @@ struct ss_loop {
     _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
     _Atomic float last_loss;
     int warned;
+    int replaced;  /* --overwrite: another run's checkpoints are gone */
     char hash[32]; /* of the weights, when they were last compared */
 };
 
-/* Open rank 0's logs; of a resumed run the old one is continued. */
+/* Open rank 0's logs; with --resume the old one is continued. */
 enum ss_status ss_loop_open_logs(struct ss_loop *l);
 /* On rank 0. */
 void ss_loop_print_start(struct ss_loop *l);

@@ -84,13 +84,13 @@ enum ss_status ss_loop_open_logs(struct ss_loop *l)
     const struct ss_train_options *o = l->options;
     if (ss_comm_rank(l->session.comm) != 0)
         return ss_journal_open(&l->journal, NULL, 0);
-    if (!l->resumed.yes) {
+    if (!o->resume || o->overwrite)
         SS_TRY(ss_journal_open(&l->journal, o->log_json, 1));
-    } else {
+    else
         SS_TRY(ss_journal_append(&l->journal, o->log_json));
+    if (l->resumed.yes)
         ss_journal_event(&l->journal, "resume", "step", 'i', l->at.step, "epoch", 'i',
                          l->at.epoch + 1, "batches", 'i', l->at.batches, "ranks_before", 'i',
                          l->resumed.ranks, "from", 's', l->resumed.folder, NULL);
-    }
     return o->tensorboard ? ss_tensorboard_open(o->tensorboard, &l->tensorboard) : SS_OK;
 }

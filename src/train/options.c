@@ -205,6 +205,9 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"resume", SS_OPT_STRING, &o->resume, 0, 0, "auto|FOLDER",
                                "continue from --checkpoint-dir's newest checkpoint, or from this"});
     n = add(t, n,
+            (struct ss_option){"overwrite", SS_OPT_FLAG, &o->overwrite, 0, 0, NULL,
+                               "replace another run's checkpoints, log and trace"});
+    n = add(t, n,
             (struct ss_option){"tensorboard", SS_OPT_STRING, &o->tensorboard, 0, 0, "DIR",
                                "write each epoch's figures as TensorBoard events here"});
     n = add(t, n,

@@ -25,7 +25,7 @@ struct ss_train_options {
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
-    int skip_corrupt, reduced_decode;
+    int skip_corrupt, reduced_decode, overwrite;
     int check; /* for so many ranks */
     long ranks;
 };

@@ -255,6 +255,8 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_session_agree(
         s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
         "trying where results go"));
+    if (training)
+        SS_TRY(ss_session_claim(s));
     SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s, ss_comm_size(s->comm)));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
@@ -312,6 +314,7 @@ void ss_session_close(struct ss_session *s)
     (void)ss_session_close_trace(s); /* after a failure */
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
+    ss_session_end_claim(s);
     ss_environment_clean();
     free(s->ranks);
     ss_dataset_close(s->train);

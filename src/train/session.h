@@ -31,6 +31,7 @@ struct ss_session {
     /* --bucket-mb auto: what was chosen (buckets 0: nothing), and as the option's text. */
     struct ss_bucket_choice buckets;
     char bucket_mb[32];
+    struct ss_claim *claim; /* rank 0 of a training session: its outputs */
 };
 
 /* Build everything; training 0 leaves out the training set and gradients. After an error the
@@ -67,6 +68,13 @@ enum ss_status ss_session_check_collectives(struct ss_session *s);
 enum ss_status ss_session_choose_buckets(struct ss_session *s, int training);
 struct ss_journal;
 void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal);
+
+/* claim.c: --checkpoint-dir, --log-json and --trace are this run's until the session is closed
+ * (run_lock.h), and have nothing of another run that would be lost. The former is to be checked
+ * again before something is replaced. The first one is collective. Errors: SS_ERR_INVALID. */
+enum ss_status ss_session_claim(struct ss_session *s);
+enum ss_status ss_session_check_claim(const struct ss_session *s);
+void ss_session_end_claim(struct ss_session *s);
 
 /* session_data.c: open what --data-dir names and, with --cache, its packs, which are built where
  * they are missing; check that all ranks have the same data and the same kind of device.

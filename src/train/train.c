@@ -82,16 +82,28 @@ static enum ss_status check_replicas(struct ss_loop *l)
                                sizeof facts / sizeof *facts);
 }
 
+static enum ss_status write_checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind,
+                                       int64_t number)
+{
+    const struct ss_train_options *o = l->options;
+    SS_TRY(ss_session_check_claim(&l->session));
+    SS_TRY(ss_checkpoint_write(&l->session, &l->at, o->checkpoint_dir, kind, number, o->keep));
+    /* Not before there is one in their place. */
+    if (o->overwrite && !l->replaced)
+        ss_checkpoint_remove_others(o->checkpoint_dir, kind, number);
+    l->replaced = 1;
+    return SS_OK;
+}
+
 /* Of epochs or steps so far. All steps that were submitted have ended. */
 static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind, int64_t number)
 {
-    const struct ss_train_options *o = l->options;
     enum ss_status status = SS_OK;
     if (!l->resumed.checkpoints)
         return SS_OK;
     l->at.elapsed_s = ss_seconds() - l->start;
     if (ss_comm_rank(l->session.comm) == 0)
-        status = ss_checkpoint_write(&l->session, &l->at, o->checkpoint_dir, kind, number, o->keep);
+        status = write_checkpoint(l, kind, number);
     return ss_session_agree(&l->session, status, "checkpoint");
 }
 
