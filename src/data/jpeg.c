@@ -242,6 +242,18 @@ enum ss_status ss_jpeg_begin(struct ss_jpeg *j, const char *name, const uint8_t 
     return SS_OK;
 }
 
+/* Where scans of a progressive file are missing, libjpeg guesses coefficients from the blocks
+ * around, and would not see those beside a part. It has read all scans before it starts, and
+ * finds the blocks of all rows. */
+static int is_smoothed(const struct jpeg_decompress_struct *c)
+{
+    for (int k = 0; c->coef_bits && k < c->num_components; k++)
+        for (int i = 0; i < DCTSIZE2; i++)
+            if (c->coef_bits[k][i] != 0)
+                return 1;
+    return 0;
+}
+
 static void step_start(struct ss_jpeg *j)
 {
     j->c.scale_num = 1;
@@ -255,6 +267,10 @@ static void step_start(struct ss_jpeg *j)
     if (right > (int)j->c.output_width)
         right = (int)j->c.output_width;
     JDIMENSION first = (JDIMENSION)left, columns = (JDIMENSION)(right - left);
+    if (is_smoothed(&j->c)) {
+        first = 0;
+        columns = j->c.output_width;
+    }
     if (columns < j->c.output_width)
         jpeg_crop_scanline(&j->c, &first, &columns);
     j->first_column = (int)first;

@@ -9,8 +9,9 @@
  * EXIF says of the orientation is not followed, as torchvision's ImageFolder does not.
  *
  * Built on libjpeg's interface and not on TurboJPEG's, which before version 3 cannot decode a part
- * of a picture; a crop needs neither the rows above and below it nor the columns beside it. libjpeg
- * ends a failing call with a jump; see jpeg.c for how that stays in one place. */
+ * of a picture; a crop needs neither the rows above and below it nor the columns beside it (but of
+ * a progressive file that lacks scans it gets all columns, for libjpeg's guesses at what is
+ * missing). libjpeg ends a failing call with a jump; see jpeg.c for how that stays in one place. */
 #ifndef SS_DATA_JPEG_H
 #define SS_DATA_JPEG_H
 
