@@ -1,16 +1,26 @@
 # env.sh: the site's facts, and the environment of StarPU, NCCL and libfabric. Sourced by all jobs.
 # $slurm_dir is the folder of this file.
 # shellcheck shell=bash
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    exit 2
+fi
 
 die() {
     printf 'starstep job: error: %s\n' "$*" >&2
     exit 1
 }
 
+# Who cannot write to the scripts' folder has a file of his own.
+site_file() {
+    local own=${XDG_CONFIG_HOME:-${HOME:-}/.config}/starstep/site.conf
+    if [ -z "${STARSTEP_SITE:-}" ] && [ -r "$own" ]; then echo "$own"; else echo "${STARSTEP_SITE:-$slurm_dir/site.conf}"; fi
+}
+
 # The site's file may leave out what has a default here.
 # shellcheck disable=SC2034,SC2154,SC2317  # the other scripts use them, and give $slurm_dir
 load_site() {
-    site=${STARSTEP_SITE:-$slurm_dir/site.conf}
+    site=$(site_file)
     [ -r "$site" ] || die "$site cannot be read; STARSTEP_SITE names the site's file"
     ACCOUNT='' PARTITION='' CPU_PARTITION='' QOS='' CONSTRAINT='' GPU_TYPE='' MEMORY_PER_TASK='' STARSTEP='' RESULTS=''
     DATA_DIR=''
@@ -33,7 +43,7 @@ load_site() {
     slingshot | infiniband | none) ;;
     *) die "$site: FABRIC is \"$FABRIC\", not slingshot, infiniband or none" ;;
     esac
-    [[ "$ACCOUNT$DATA_DIR$RESULTS$STARSTEP ${CONTAINER[*]}" != *FILL_IN* ]] ||
+    ! grep -q '^[^#]*FILL_IN' "$site" ||
         die "$site: something is left to fill in: $(grep -m 1 -n '^[^#]*FILL_IN' "$site")"
 }
 

@@ -4,11 +4,16 @@
 # From the script: $slurm_dir; $gpus: empty (as its #SBATCH lines say), site or none; $tracing: 1 or empty;
 # $task: train or scaling.
 # shellcheck shell=bash
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    exit 2
+fi
 set -u
 slurm_dir=$(cd "$slurm_dir" && pwd)
 # shellcheck source=slurm/env.sh
 . "$slurm_dir/env.sh"
-load_site
+# shellcheck source=slurm/program.sh
+. "$slurm_dir/program.sh"
 STOPPED=3 # starstep train: ended by a signal, --resume goes on
 
 # results_folder WHERE-SUBMITTED
@@ -23,24 +28,13 @@ if [ "${0##*/}" != slurm_script ]; then
     submit "$@"
     exit 0
 fi
+load_site
 
 say() {
     printf '%s starstep job %s: %s\n' "$(date '+%F %T')" "$SLURM_JOB_ID" "$*"
 }
 
 # ---- the result folder ----------------------------------------------------------------------------------
-
-find_program() {
-    local builds=(build-cuda build) build
-    if [ "${gpus:-}" = none ]; then builds=(build build-cuda); fi
-    program=("${CONTAINER[@]}" "$STARSTEP")
-    [ -z "$STARSTEP" ] || return 0
-    for build in "${builds[@]}"; do
-        program=("${CONTAINER[@]}" "$(dirname "$slurm_dir")/$build/starstep")
-        if [ -x "${program[-1]}" ]; then return 0; fi
-    done
-    die "no starstep in build-cuda or build beside $slurm_dir; build it, or set STARSTEP in $site"
-}
 
 # How the program was configured is known where it still lies in its build folder.
 configure_line() {
@@ -130,20 +124,12 @@ launcher_words() {
 
 # Sets command.
 train_command() {
-    local options=(train --data-dir "$DATA_DIR" "${TRAIN[@]}")
-    if [ "${gpus:-}" = none ]; then options+=("${CPU_TRAIN[@]}"); else options+=("${GPU_TRAIN[@]}"); fi
-    options+=(--checkpoint-dir "$run/checkpoints" --resume auto --log-json "$run/log.jsonl" --show-ranks)
-    if [ -n "${tracing:-}" ]; then options+=("${TRACE_TRAIN[@]}"); fi
-    if [ -n "${tracing:-}" ] || [[ " ${options[*]} $* " = *' --trace-steps'* ]]; then
-        # A later start does not write over what was traced.
-        trace=$run/trace
-        if [ -e "$trace" ]; then trace=$trace-${SLURM_RESTART_COUNT:-0}; fi
-        options+=(--trace "$trace")
-    fi
+    local options
+    train_options "$run" "$@"
     choose_launcher
     launcher_words
     command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$MONITOR_SECONDS" "${#program[@]}"
-        "${program[@]}" "${options[@]}" "$@")
+        "${program[@]}" "${options[@]}")
 }
 
 # ---- signals --------------------------------------------------------------------------------------------

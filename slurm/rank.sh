@@ -2,6 +2,10 @@
 # rank.sh RUN SECONDS COUNT PROGRAM... ARGUMENT...: becomes the program with its arguments, one rank. The
 # program is COUNT words. The first rank of each node first writes down what the node is, and starts the
 # monitor, which ends with the ranks.
+if [ "${1:---help}" = --help ]; then
+    echo "${0##*/} is what the job scripts start on each node; see 1gpu.sh --help" >&2
+    exit 2
+fi
 run=$1 seconds=$2 count=$3
 shift 3
 # Under mpiexec Slurm's numbers are those of Open MPI's daemon.

@@ -1,12 +1,34 @@
-# submit.sh: a job script that is run outside of a job hands itself to sbatch, with the site's options.
-# Sourced by job.sh. Prints one line, "JOBID RESULT-FOLDER".
-# shellcheck shell=bash disable=SC2153,SC2154  # from env.sh and job.sh
+# submit.sh: a job script that is run outside of a job hands itself to sbatch, with the site's options, once what
+# can be known before has been checked. Sourced by job.sh. Prints one line, "JOBID RESULT-FOLDER".
+# shellcheck shell=bash disable=SC2153,SC2154  # from env.sh, program.sh and job.sh
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    exit 2
+fi
+
+job_usage() {
+    local what="OPTION of starstep train"
+    if [ "${task:-}" = scaling ]; then what=RESULT-FOLDER; fi
+    cat <<END
+usage: $0 [--dry-run] [--no-check] [--sbatch=OPTION]... [$what]...
+$(sed -n '2s/^# //p' "$0")
+Checks what can be known before, submits itself with sbatch, and prints the job's number and result folder.
+
+  --dry-run         check, print what sbatch would be given and what the job would run, and submit nothing
+  --no-check        do not ask the program whether it would run so
+  --sbatch=OPTION   an option of sbatch, such as --sbatch=--time=10:00
+  --help            this text
+
+What is true of this site stands in $(site_file), or in the file that STARSTEP_SITE names.
+END
+}
 
 # header OPTION: the number that the script's own #SBATCH lines give it
 header() {
     sed -n "s/^#SBATCH.* --$1=\([0-9]*\).*/\1/p" "$0" | head -n 1
 }
 
+# Sets sbatch_options.
 site_options() {
     local tasks cores=$CORES_PER_TASK partition=$PARTITION
     tasks=$(header ntasks-per-node)
@@ -17,39 +39,135 @@ site_options() {
         if [ "${task:-}" = scaling ]; then tasks=1 cores=1; fi
         ;;
     esac
-    options=(--ntasks-per-node="$tasks" --cpus-per-task="$cores" --time="$TIME"
+    sbatch_options=(--ntasks-per-node="$tasks" --cpus-per-task="$cores" --time="$TIME"
         --signal="B:USR1@$WARN_SECONDS")
     if [ "${gpus:-}" != none ]; then
-        options+=(--gpus-per-node="${GPU_TYPE:+$GPU_TYPE:}$tasks")
-        if [ -n "$CONSTRAINT" ]; then options+=(--constraint="$CONSTRAINT"); fi
+        sbatch_options+=(--gpus-per-node="${GPU_TYPE:+$GPU_TYPE:}$tasks")
+        if [ -n "$CONSTRAINT" ]; then sbatch_options+=(--constraint="$CONSTRAINT"); fi
     fi
-    if [ -n "$ACCOUNT" ]; then options+=(--account="$ACCOUNT"); fi
-    if [ -n "$partition" ]; then options+=(--partition="$partition"); fi
-    if [ -n "$QOS" ]; then options+=(--qos="$QOS"); fi
+    if [ -n "$ACCOUNT" ]; then sbatch_options+=(--account="$ACCOUNT"); fi
+    if [ -n "$partition" ]; then sbatch_options+=(--partition="$partition"); fi
+    if [ -n "$QOS" ]; then sbatch_options+=(--qos="$QOS"); fi
     if [ -n "$MEMORY_PER_TASK" ]; then
         [[ $MEMORY_PER_TASK =~ ^([0-9]+)([KMGT]?)$ ]] ||
             die "$site: MEMORY_PER_TASK is \"$MEMORY_PER_TASK\", not a size like 100G"
-        options+=(--mem=$((BASH_REMATCH[1] * tasks))"${BASH_REMATCH[2]}")
+        sbatch_options+=(--mem=$((BASH_REMATCH[1] * tasks))"${BASH_REMATCH[2]}")
     fi
-    options+=("${SBATCH_EXTRA[@]}")
+    sbatch_options+=("${SBATCH_EXTRA[@]}")
+}
+
+# Sets nodes and ranks, as sbatch will understand its options: the last one counts.
+count_ranks() {
+    local option tasks='' all=''
+    nodes=$(header nodes)
+    for option in "$@"; do
+        case $option in
+        --nodes=* | -N[0-9]*) nodes=${option#--nodes=} nodes=${nodes#-N} ;;
+        --ntasks-per-node=*) tasks=${option#*=} ;;
+        --ntasks=* | -n[0-9]*) all=${option#--ntasks=} all=${all#-n} ;;
+        esac
+    done
+    ranks=${all:-$((${nodes%%[!0-9]*} * ${tasks:-1}))}
+}
+
+# ---- what is known before -------------------------------------------------------------------------------
+
+# not_checked WHY: this machine cannot ask the program, which a job waiting for compute nodes should not suffer from
+not_checked() {
+    echo "starstep job: warning: the options are not checked: $*" >&2
+}
+
+# Asks the program whether it would train so; what it answers is in $answer. RUN is not made.
+check_options() {
+    local word text code=0
+    for word in "${CONTAINER[@]}"; do
+        case $word in
+        /*.sif | /*.img) [ -e "$word" ] || die "$site: CONTAINER names $word, which is not there" ;;
+        esac
+    done
+    if ((${#MODULES[@]})) && ! command -v module >/dev/null; then
+        not_checked "there is no command \"module\" here"
+        return
+    fi
+    if ! text=$( (load_modules && "${program[@]}" --version) 2>&1 </dev/null); then
+        if grep -q '^starstep job: error: ' <<<"$text"; then
+            grep -m 1 '^starstep job: error: ' <<<"$text" >&2
+            exit 1
+        fi
+        not_checked "${program[*]} does not run here: $(tail -n 1 <<<"$text")"
+        return
+    fi
+    answer=$( (load_modules; site_environment; exec "${program[@]}" train --check --ranks "$ranks" \
+        "${options[@]:1}") 2>&1 </dev/null) || code=$?
+    if [ $code != 0 ]; then
+        text=$(grep -m 1 '^starstep: error: ' <<<"$answer" || tail -n 1 <<<"$answer")
+        die "${text#starstep: error: } (--no-check submits nevertheless)"
+    fi
+    grep '^starstep: warning' <<<"$answer" >&2 || true
+}
+
+# check_job RESULTS OPTION...
+check_job() {
+    local results=$1
+    shift
+    find_program
+    if [ "${task:-}" = scaling ]; then return; fi
+    if [ -z "$DATA_DIR" ] && [[ " $* " != *' --data-dir'[\ =]* ]]; then
+        die "$site: DATA_DIR is empty: name the data set's folder there, in a copy of it that STARSTEP_SITE names, or" \
+            "with --data-dir"
+    fi
+    train_options "$results/.check" "$@"
+    answer=''
+    if [ -z "$no_check" ]; then check_options; fi
+}
+
+# ---- submitting -----------------------------------------------------------------------------------------
+
+# What would be done; the words can be pasted into a shell.
+tell() {
+    local run=$results/NAME-JOB
+    echo "site:     $site"
+    echo "sbatch:   $(printf '%q ' "STARSTEP_SLURM=$STARSTEP_SLURM" "STARSTEP_SITE=$STARSTEP_SITE" "${submission[@]}")"
+    echo "job:      nodes: $nodes, ranks: $ranks, results in $run"
+    if [ "${task:-}" = scaling ]; then
+        options=(scaling --out "$run" "$@")
+    else
+        train_options "$run" "$@"
+        grep -E '^(Checked:|Resuming )' <<<"$answer" | sed 's/^Checked: */check:    /; s/^Resuming/          resuming/'
+    fi
+    echo "program:  $(printf '%q ' "${program[@]}" "${options[@]}")"
 }
 
 submit() {
-    local argument arguments=() options=() asked=() job results
-    command -v sbatch >/dev/null || die "there is no command sbatch here"
+    local argument arguments=() sbatch_options=() asked=() job results nodes ranks answer options submission
+    local dry_run='' no_check=''
     for argument in "$@"; do
         case $argument in
+        --help | -h)
+            job_usage
+            return
+            ;;
+        --dry-run) dry_run=yes ;;
+        --no-check) no_check=yes ;;
         --sbatch=*) asked+=("${argument#--sbatch=}") ;;
         *) arguments+=("$argument") ;;
         esac
     done
+    load_site
+    [ -n "$dry_run" ] || command -v sbatch >/dev/null || die "there is no command sbatch here"
     site_options
+    count_ranks "${sbatch_options[@]}" "${asked[@]}"
     results=$(results_folder "$PWD")
-    mkdir -p "$results" || die "$results: cannot be made; see RESULTS in $site"
-    STARSTEP_SLURM=$(cd "$slurm_dir" && pwd) STARSTEP_SITE=$(realpath "$site")
+    check_job "$results" "${arguments[@]}"
+    submission=(sbatch --parsable --output="$results/%x-%j.out" "${sbatch_options[@]}" "${asked[@]}" "$0" "${arguments[@]}")
+    STARSTEP_SLURM=$slurm_dir STARSTEP_SITE=$(realpath "$site")
     export STARSTEP_SLURM STARSTEP_SITE
-    job=$(sbatch --parsable --output="$results/%x-%j.out" "${options[@]}" "${asked[@]}" "$0" "${arguments[@]}") ||
-        exit 1
+    if [ -n "$dry_run" ]; then
+        tell "${arguments[@]}"
+        return
+    fi
+    mkdir -p "$results" || die "$results: cannot be made; see RESULTS in $site"
+    job=$("${submission[@]}") || exit 1
     job=${job%%;*}
     echo "$job $results/$(squeue --noheader --format=%j --jobs="$job")-$job"
 }

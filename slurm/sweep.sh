@@ -1,12 +1,36 @@
 #!/bin/bash
 # The runs of the scaling tables, and a last job that makes the tables of them.
-# usage: slurm/sweep.sh [--one-by-one] [--only=NAME,NAME...] [--sbatch=OPTION]... [OPTION of starstep train]...
-# The first run, on one GPU, shows that everything is in place; the others wait for its good end, and with
+# slurm/sweep.sh --help says how it is used. The first run, on one GPU, shows that everything is in place; the others wait for its good end, and with
 # --one-by-one for each other too. A size that the site does not have is named and left out.
 set -u
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
+if [ ! -e "$slurm_dir/env.sh" ]; then
+    echo "starstep job: error: sweep.sh is no job, it submits jobs: run it where it lies, without sbatch" >&2
+    exit 1
+fi
 # shellcheck source=slurm/env.sh
 . "$slurm_dir/env.sh"
+
+sweep_usage() {
+    cat <<END
+usage: $0 [--dry-run] [--one-by-one] [--only=NAME,NAME...] [--sbatch=OPTION]... [OPTION of starstep train]...
+Submits the runs of the scaling tables, and a last job that makes the tables of them.
+
+  --dry-run         check, print what would be submitted, and submit nothing
+  --one-by-one      one run after the other; without it, all after the good end of the first
+  --only=NAME,...   some of 1gpu, 2gpu, 4gpu, 8gpu, 1node, 2node, 4node, 8node
+  --no-check        do not ask the program whether it would run so
+  --sbatch=OPTION   an option of sbatch for each run, such as --sbatch=--time=10:00
+  --help            this text
+END
+}
+
+case " $* " in
+*' --help '* | *' -h '*)
+    sweep_usage
+    exit 0
+    ;;
+esac
 load_site
 
 names=(1gpu 2gpu 4gpu 8gpu 2node 4node 8node)
@@ -14,11 +38,12 @@ case $GPUS_PER_NODE in
 1 | 2 | 4 | 8) ;;
 *) names+=(1node) ;; # what several nodes are compared with
 esac
-one_by_one=
+one_by_one='' dry_run=''
 arguments=()
 for argument in "$@"; do
     case $argument in
     --one-by-one) one_by_one=yes ;;
+    --dry-run) dry_run=yes ;;
     --only=*) IFS=, read -r -a names <<<"${argument#--only=}" ;;
     *) arguments+=("$argument") ;;
     esac
@@ -27,12 +52,23 @@ done
 jobs='' folders=() first='' last='' submitted='' waiting=()
 for name in "${names[@]}"; do
     [ -x "$slurm_dir/$name.sh" ] || die "there is no $slurm_dir/$name.sh"
+    # Exposed communication is in the tables: twenty steps are traced.
+    if [ -n "$dry_run" ]; then
+        echo "== $name"
+        if "$slurm_dir/$name.sh" --dry-run --trace-steps 20-40 "${arguments[@]}"; then
+            first=yes
+        elif [ -n "$first" ]; then
+            echo "$name: would not be submitted" >&2
+        else
+            exit 1
+        fi
+        continue
+    fi
     waiting=()
     if [ -n "$first" ]; then waiting=(--sbatch=--dependency="afterok:$first${last:+,afterany:$last}"
         --sbatch=--kill-on-invalid-dep=yes); fi
-    # Exposed communication is in the tables: twenty steps are traced.
     if ! submitted=$("$slurm_dir/$name.sh" "${waiting[@]}" --trace-steps 20-40 "${arguments[@]}"); then
-        [ -n "$first" ] || die "$name could not be submitted"
+        [ -n "$first" ] || exit 1
         echo "$name: not submitted, so not in the tables" >&2
         continue
     fi
@@ -42,6 +78,11 @@ for name in "${names[@]}"; do
     if [ -n "$one_by_one" ]; then last=$job; fi
     folders+=("$folder")
 done
+if [ -n "$dry_run" ]; then
+    echo "== scaling"
+    "$slurm_dir/scaling.sh" --dry-run "FOLDER..."
+    exit
+fi
 submitted=$("$slurm_dir/scaling.sh" --sbatch=--dependency="afterany$jobs" "${folders[@]}") ||
     die "the job that makes the tables could not be submitted"
 read -r job folder <<<"$submitted"

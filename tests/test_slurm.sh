@@ -137,8 +137,9 @@ if submit trace && good_end 90; then
     check "$what: report and page" [ -s "$folder/trace/report.txt" -a -s "$folder/trace/trace.html" ]
 fi
 
-what="a bare sbatch"
-if ! job=$(cd "$top_srcdir" && sbatch --parsable --output="$work/results/%x-%j.out" slurm/1gpu.sh --epochs 1 2>"$work/err"); then
+what="a bare sbatch from another folder"
+mkdir "$work/else where"
+if ! job=$(cd "$work/else where" && sbatch --parsable --output="$work/results/%x-%j.out" "$slurm/1gpu.sh" --epochs 1 2>"$work/err"); then
     fail "$what"
 elif folder=$work/results/1gpu-$job && good_end 60; then
     whole "$folder" 1 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # slurm/'s scripts without a Slurm: shellcheck, what is handed to sbatch at each site, which StarPU variables
-# there are, and what is said of a site's file that is wrong.
+# there are, and what is said of a site's file that is wrong, or of options that the program would not take.
 # shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
 . "${srcdir:-.}/tests/common.sh"
 
@@ -10,8 +10,11 @@ chmod -R u+w "$work/slurm"
 
 if command -v shellcheck >/dev/null; then
     cd "$slurm" || exit 99
-    run shellcheck -x -P .. -- *.sh *.conf sites/*.conf ../tests/test_slurm*.sh ../tests/slurm_cluster.sh
+    # The job scripts end alike (below), so what they source is looked at once.
+    run shellcheck -x -P .. -- 1gpu.sh sweep.sh rank.sh *.conf sites/*.conf ../tests/test_slurm*.sh ../tests/slurm_cluster.sh
     check "shellcheck" [ $code = 0 ] || cat "$work/out"
+    run shellcheck -e SC1091,SC2034 -- [1-9]*.sh cpu.sh scaling.sh trace.sh
+    check "shellcheck of the job scripts" [ $code = 0 ] || cat "$work/out"
 else
     echo "shellcheck is not here"
 fi
@@ -54,6 +57,8 @@ printf '#!/bin/bash\necho a-name\n' >"$work/bin/squeue"
 chmod +x "$work/bin"/*
 PATH=$work/bin:$PATH
 cd "$work" || exit 99
+make_data 128 16
+export XDG_CONFIG_HOME=$work/config
 
 # submits WHAT SCRIPT OPTION...: these are among sbatch's options
 submits() {
@@ -80,11 +85,19 @@ submits() {
 refuses() {
     what=$1
     sed "$3" "$slurm/site.conf" >"$work/bad.conf"
-    STARSTEP_SITE=$work/bad.conf run bash "$work/slurm/4gpu.sh"
-    if [ $code = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -q -e "$2" "$work/err"; then
-        ok "$what: $(sed "s,$work/,," "$work/err")"
+    STARSTEP_SITE=$work/bad.conf stops "$what" "$2" 4gpu.sh
+}
+
+# stops WHAT PATTERN SCRIPT OPTION...: nothing is submitted, and one line says why
+stops() {
+    local script=$3
+    what=$1
+    rm -f "$work/args"
+    run bash "$work/slurm/$script" "${@:4}"
+    if [ $code = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] && [ ! -e "$work/args" ] && grep -q -e "$2" "$work/err"; then
+        ok "$what: $(sed "s,$work/,," "$work/err" | cut -c 1-180)"
     else
-        fail "$what: exit code $code, no line with \"$2\""
+        fail "$what: exit code $code, no line with \"$2\", or submitted"
     fi
 }
 
@@ -94,13 +107,17 @@ for site in gh200-slingshot infiniband-a100-v100; do
     check "$site as it is: says what is to be filled in" grep -q 'left to fill in: [0-9]*:' "$work/err"
 done
 sed "s,FILL_IN,mine,; s,^PROJECT=.*,PROJECT=$work/project," "$slurm/sites/gh200-slingshot.conf" >"$work/gh200.conf"
+STARSTEP_SITE=$work/gh200.conf stops "GH200, no image" 'CONTAINER names .*aarch64.sif, which is not there' 4gpu.sh
+mkdir "$work/project"
+: >"$work/project/starstep-aarch64.sif"
 export STARSTEP_SITE=$work/gh200.conf
 submits "GH200, 2 nodes" 2node.sh --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=72 --mem=440G \
     --account=mine --partition=accel --signal=B:USR1@300
+check "no apptainer here: says that nothing was checked" grep -q 'not checked: apptainer .* does not run here' "$work/err"
 submits "GH200, 1 GPU" 1gpu.sh --ntasks-per-node=1 --gpus-per-node=1 --cpus-per-task=72 --mem=110G
 submits "GH200, CPUs" cpu.sh --ntasks-per-node=4 --cpus-per-task=72
 check "CPUs: no GPU is asked for" eval "! grep -q -e --gpus '$work/args'"
-sed 's,FILL_IN,mine,; s,^GPU_TYPE=,GPU_TYPE=a100,' "$slurm/sites/infiniband-a100-v100.conf" >"$work/ib.conf"
+sed "s,FILL_IN,mine,; s,^GPU_TYPE=,GPU_TYPE=a100,; s,^STARSTEP=,STARSTEP=$STARSTEP," "$slurm/sites/infiniband-a100-v100.conf" >"$work/ib.conf"
 export STARSTEP_SITE=$work/ib.conf
 submits "InfiniBand, 2 GPUs" 2gpu.sh --gpus-per-node=a100:2 --constraint=a100 --mem=128G --cpus-per-task=8
 
@@ -110,5 +127,88 @@ refuses "no fabric" 'FABRIC is "token-ring"' 's/^FABRIC=none/FABRIC=token-ring/'
 refuses "no size" 'MEMORY_PER_TASK is "much"' 's/^MEMORY_PER_TASK=/MEMORY_PER_TASK=much/'
 STARSTEP_SITE=$work/none.conf run bash "$work/slurm/4gpu.sh"
 check "no file" grep -q "none.conf cannot be read" "$work/err"
+
+# ---- what is known before ---------------------------------------------------------------------------------
+
+cat >"$work/good.conf" <<END
+GPUS_PER_NODE=2
+STARSTEP=$STARSTEP
+TRAIN=(--width 2,2,2,2 --per-rank-batch-size 8 --timeout 20)
+GPU_TRAIN=(--device cpu)
+RESULTS=$work/results
+DATA_DIR=$work/data
+SBATCH_EXTRA=(--comment=made-up)
+END
+export STARSTEP_SITE=$work/good.conf
+# changed SED-SCRIPT: a copy of that
+changed() {
+    sed "$1" "$work/good.conf" >"$work/bad.conf"
+    STARSTEP_SITE=$work/bad.conf
+}
+jobs='1gpu 2gpu 4gpu 8gpu 1node 2node 4node 8node cpu trace scaling'
+for name in $jobs sweep; do
+    what="$name --help"
+    PATH=/usr/bin:/bin STARSTEP_SITE=/nowhere run bash "$work/slurm/$name.sh" --epochs 3 --help
+    check "$what" test "$code$(grep -c "^usage: $work/slurm/$name.sh .*--dry-run" "$work/out")" = 01
+    what="$name --dry-run"
+    rm -f "$work/args"
+    run bash "$work/slurm/$name.sh" --dry-run --epochs 3 --sbatch=--hold
+    if [ $code != 0 ] || [ -s "$work/err" ] || [ -e "$work/args" ] || [ -e "$work/results" ]; then
+        fail "$what: exit code $code, a warning, or something was done"
+    elif grep -q "^sbatch: .*sbatch --parsable .*--comment=made-up .*--hold .*.sh .*--epochs 3 \$" "$work/out" &&
+        grep -q "^program: *$STARSTEP .*--epochs 3 \$" "$work/out"; then
+        ok "$what: $(grep -m 1 '^job:' "$work/out" | sed "s,$work/,,")"
+    else
+        fail "$what: not what sbatch and the ranks are given"
+    fi
+done
+# only 1, 2, 4, 8 nodes of 2 GPUs; the same block, but for its own name
+for name in $jobs; do
+    sed -n '/^slurm_dir=/,$p' "$slurm/$name.sh" | sed "s,/$name,/NAME,"
+done | sort | uniq -c | awk '$1 % 11 { print; bad = 1 } END { exit bad }' >"$work/out"
+check "all job scripts find job.sh alike" test ! -s "$work/out"
+for name in env job program rank submit; do
+    run bash "$work/slurm/$name.sh" --help
+    check "$name.sh is no job, and says so" test "$code$(grep -c '1gpu.sh --help' "$work/err")" = 21
+done
+run bash "$work/slurm/8node.sh" --dry-run --sbatch=--nodes=3
+check "--sbatch=--nodes=3: 6 ranks are checked" grep -q '^check: .*batch size of 48, .* 6 ranks' "$work/out"
+
+run bash "$work/slurm/sweep.sh" --dry-run --per-rank-batch-size 16
+check "a sweep names the size that does not fit, and goes on" \
+    test "$code$(grep -c '^8node: would not be submitted' "$work/err")$(grep -c '^== scaling' "$work/out")" = 011
+stops "a misspelt option" 'train: unknown option --epoch; did you mean --epochs' 2gpu.sh --epoch 3
+stops "a misspelt option of a sweep" 'unknown option --one-by-on' sweep.sh --one-by-on
+stops "another model's checkpoint" 'no such folder' 1gpu.sh --resume "$work/nowhere"
+changed 's,--per-rank-batch-size 8,,'
+stops "a batch that does not divide" 'does not divide by 16 ranks' 8node.sh --batch-size 24
+changed 's,^DATA_DIR=.*,DATA_DIR=,'
+stops "no DATA_DIR" 'bad.conf: DATA_DIR is empty' 4gpu.sh
+run bash "$work/slurm/4gpu.sh" --dry-run --data-dir "$work/data"
+check "no DATA_DIR, but --data-dir" test $code = 0
+changed 's,^DATA_DIR=.*,DATA_DIR=/nowhere/data,'
+stops "DATA_DIR is not there" '/nowhere/data: No such file' 4gpu.sh
+run bash "$work/slurm/4gpu.sh" --no-check
+check "DATA_DIR is not there, --no-check: submitted" test "$code$(tail -n 1 "$work/args")" = "0$work/slurm/4gpu.sh"
+changed 's,^STARSTEP=.*,STARSTEP=/nowhere/starstep,'
+stops "no program" 'STARSTEP is "/nowhere/starstep", which is no program here' cpu.sh
+changed 's,^STARSTEP=.*,STARSTEP=,'
+PATH=$work/bin:/usr/bin:/bin stops "not built" 'no program starstep in build-cuda or build beside .*/slurm, nor in PATH' cpu.sh
+changed 's,^SBATCH_EXTRA=.*,QOS=FILL_IN,'
+stops "a field that is left" 'bad.conf: something is left to fill in: 7:QOS=FILL_IN' cpu.sh
+changed "s,^RESULTS=.*,RESULTS=$work/args.not/../good.conf/x,"
+stops "results cannot be written" 'good.conf' cpu.sh
+mkdir -p "$work/config/starstep"
+cp "$work/good.conf" "$work/config/starstep/site.conf"
+unset STARSTEP_SITE
+run bash "$work/slurm/cpu.sh" --dry-run
+check "a site's file of one's own" grep -qx "site: *$work/config/starstep/site.conf" "$work/out"
+mkdir "$work/spool"
+cp "$work/slurm/1gpu.sh" "$work/spool/slurm_script"
+printf '#!/bin/bash\necho "   Command=(null)"\n' >"$work/bin/scontrol"
+chmod +x "$work/bin/scontrol"
+SLURM_JOB_ID=7 run bash "$work/spool/slurm_script"
+check "a job of nowhere says what to do" test "$code$(grep -c 'error: no job.sh beside .* set STARSTEP_SLURM' "$work/err")" = 11
+check "nothing is left of checks" test ! -e "$work/results/.check"
 
 finish
