@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What `make install` installs, below a folder of its own: links between the documents lead somewhere, the man page
+# is there, the job scripts find the installed program and a site's file outside; `make uninstall` leaves nothing.
+# shellcheck disable=SC2154  # $top_srcdir, $top_builddir: make check's
+. "${srcdir:-.}/tests/common.sh"
+
+# Not the make above: its job server and its variables are for itself.
+unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
+root=$work/root
+run make -C "$top_builddir" install DESTDIR="$root"
+if [ $code != 0 ]; then
+    fail "make install: exit code $code"
+    finish
+fi
+# one PATTERN: where the only file of that name is
+one() {
+    find "$root" -path "$1" -type f | head -n 2
+}
+scripts=$(dirname "$(one '*/share/*/slurm/1gpu.sh')")
+readme=$(one '*/doc/starstep/README.md')
+program=$(one '*/bin/starstep')
+check "man page" test -s "$(one '*/man1/starstep.1')"
+
+# links FILE: the relative ones, without what follows a #
+links() {
+    grep -oE '\]\([^)]*\)' "$1" | sed 's/^](//; s/)$//; s/#.*//' | grep -vE '^([a-z]*:|$)'
+}
+count=0
+while read -r file; do
+    while read -r link; do
+        count=$((count + 1))
+        [ -e "${file%/*}/$link" ] || fail "${file#"$root"}: its link $link leads nowhere"
+    done < <(links "$file")
+done < <(find "${readme%/*}" -name '*.md')
+check "$count links between documents" test $count -ge 5
+
+for folder in docs slurm; do
+    to=${readme%/*}/docs
+    if [ $folder = slurm ]; then to=$scripts; fi
+    what="$folder/ is installed whole"
+    (cd "$top_srcdir/$folder" && find . -type f ! -name '*.mk' ! -name '*.1' | sort) >"$work/here"
+    # A file that only the source tree has is missing below, one that differs too.
+    (cd "$top_srcdir/$folder" && xargs -d '\n' -I FILE sh -c 'cmp -s "FILE" "$1/FILE" || echo "FILE"' - "$to") <"$work/here" >"$work/out"
+    check "$what: $(wc -l <"$work/here") files" test ! -s "$work/out"
+done
+check "scripts can be run, their parts cannot" test "$(cd "$scripts" && find . -name '*.sh' -perm -100 | wc -l)" = 12
+
+# Away from the source tree, with the library that was installed below another root
+make_data 32 8
+cd "$work" || exit 99
+LD_LIBRARY_PATH=$(dirname "$(find "$root" -name 'libstarstep.so.0' | head -n 1)"):${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH XDG_CONFIG_HOME=$work/config
+unset STARSTEP_SITE
+what="the template as it is"
+run "$scripts/1gpu.sh" --dry-run
+check "$what: says what to do" grep -q "$scripts/site.conf: DATA_DIR is empty: .* a copy" "$work/err"
+mkdir -p "$work/config/starstep"
+sed "s,^DATA_DIR=,DATA_DIR=$work/data,; s,^GPU_TRAIN=.*,GPU_TRAIN=(--device cpu)," "$scripts/site.conf" >"$work/config/starstep/site.conf"
+what="a copy of it outside"
+run "$scripts/1gpu.sh" --dry-run --width 2,2,2,2 --batch-size 8 --per-rank-batch-size 8
+check "$what: is used" grep -qx "site: *$work/config/starstep/site.conf" "$work/out"
+check "$what: with the installed program" grep -q "^program: *$program train " "$work/out"
+check "$what: which answers" grep -q '^check: .* on 32 images' "$work/out"
+
+run make -C "$top_builddir" uninstall DESTDIR="$root"
+check "make uninstall leaves no file" test "$code$(find "$root" ! -type d | wc -l)" = 00
+finish
