@@ -13,4 +13,5 @@ TESTS += tests/test_trace_times tests/test_trace_read tests/test_trace_report.sh
 	tests/test_trace_export.sh tests/test_trace_page.sh tests/test_trace_perfetto.sh
 EXTRA_DIST += tests/test_trace_report.sh tests/test_trace_export.sh tests/test_trace_page.sh \
 	tests/test_trace_perfetto.sh tests/trace_export_check.py tests/trace_format.py tests/trace_gpu.jsonl \
-	tests/trace_page_check.js tests/trace_page_numbers.py tests/trace_perfetto_check.js
+	tests/trace_page_check.js tests/trace_page_numbers.py tests/trace_paje_check.py \
+	tests/trace_perfetto_check.js

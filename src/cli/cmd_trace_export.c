@@ -20,7 +20,7 @@ struct export_arguments {
 
 static enum ss_status write_files(const struct export_arguments *a, const struct ss_export *e)
 {
-    char chrome[4096], html[4096], hta[4096];
+    char chrome[4096], html[4096], hta[4096], paje[4096];
     SS_TRY(ss_folder_join(chrome, sizeof chrome, a->dir, "trace.json"));
     SS_TRY(ss_folder_join(html, sizeof html, a->dir, "trace.html"));
     SS_TRY(ss_folder_join(hta, sizeof hta, a->dir, "hta"));
@@ -31,6 +31,11 @@ static enum ss_status write_files(const struct export_arguments *a, const struct
     printf("%s: for a browser\n", to_html);
     SS_TRY(ss_export_hta(e, hta));
     printf("%s: for Holistic Trace Analysis, %d rank%s\n", hta, e->count, e->count > 1 ? "s" : "");
+    if (!a->paje)
+        return SS_OK;
+    SS_TRY(ss_folder_join(paje, sizeof paje, a->dir, "paje.trace"));
+    SS_TRY(ss_export_paje(e, paje));
+    printf("%s: for ViTE\n", paje);
     return SS_OK;
 }
 
@@ -43,13 +48,7 @@ static enum ss_status export_all(const struct export_arguments *a)
                 e->ranks);
     enum ss_status status = write_files(a, e);
     ss_export_free(e);
-    int count;
-    if (status != SS_OK || !a->paje)
-        return status;
-    SS_TRY(ss_export_paje(a->dir, &count));
-    printf("%s/paje-NNNN/paje.trace: StarPU's own trace of %d rank%s for Paje\n", a->dir, count,
-           count > 1 ? "s" : "");
-    return SS_OK;
+    return status;
 }
 
 int ss_cmd_trace_export(int argc, char **argv)
@@ -63,7 +62,7 @@ int ss_cmd_trace_export(int argc, char **argv)
          "where to write the page for a browser; without it DIR/trace.html"},
         {"steps", SS_OPT_STRING, &a.steps, 0, 0, "A-B", "only these steps"},
         {"paje", SS_OPT_FLAG, &a.paje, 0, 0, NULL,
-         "also StarPU's own trace, by its starpu_fxt_tool: DIR/paje-NNNN/paje.trace"},
+         "also DIR/paje.trace, for programs that read the Paje format"},
         {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
     };
     int code = ss_trace_parse(command,

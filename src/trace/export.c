@@ -25,10 +25,11 @@ const char *ss_export_name(const struct ss_export_rank *r, const struct ss_expor
     return s->task >= 0 ? r->trace->task.at[s->task].name : "collective";
 }
 
-const char *ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s)
+enum ss_task_kind ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s)
 {
-    enum ss_task_kind kind = s->bucket < 0 ? SS_TASK_REDUCE_METRICS : SS_TASK_ALLREDUCE;
-    return ss_task_kind_name(s->task >= 0 ? r->trace->task.at[s->task].kind : kind);
+    if (s->task >= 0)
+        return r->trace->task.at[s->task].kind;
+    return s->bucket < 0 ? SS_TASK_REDUCE_METRICS : SS_TASK_ALLREDUCE;
 }
 
 int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at)

@@ -1,5 +1,5 @@
-/* A trace (format.h) for other programs' eyes: files for Perfetto and for Holistic Trace Analysis,
- * a page for a browser, and StarPU's own trace for Paje.
+/* A trace (format.h) for other programs' eyes: files for Perfetto, for Holistic Trace Analysis and
+ * for programs that read the Paje format, and a page for a browser.
  *
  * All of these show the same: slices on tracks. A slice is a task that ran, or a collective that
  * was under way; its track is a worker of a rank, a lane of a GPU, or the rank's collectives.
@@ -58,6 +58,6 @@ int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *
 
 /* How the slice is called. */
 const char *ss_export_name(const struct ss_export_rank *r, const struct ss_export_slice *s);
-const char *ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s);
+enum ss_task_kind ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s);
 
 #endif

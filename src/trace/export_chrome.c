@@ -1,20 +1,13 @@
 /* export_chrome.c: JSON events. */
 #include "trace/export_chrome.h"
 #include "core/folder.h"
+#include "trace/export_flow.h"
 #include "trace/export_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What arrows connect, in this order: gradients, their sum, the update. */
-enum { FLOW_WRITTEN, FLOW_SUMMED, FLOW_APPLIED };
-
-struct stop {
-    const struct ss_export_slice *slice;
-    int what;
-};
 
 /* What is not of a thread, but of its process, names the first one: a thread of its own would show
  * up empty. */
@@ -56,7 +49,7 @@ static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
     char at[PLACE_ROOM];
     ss_text_put(f, ",\n{\"name\":");
     ss_text_string(f, ss_export_name(r, s));
-    ss_text_put(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":", ss_export_kind(r, s));
+    ss_text_put(f, ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":", ss_task_kind_name(ss_export_kind(r, s)));
     ss_text_us(f, s->begin);
     ss_text_put(f, ",\"dur\":");
     ss_text_us(f, s->end - s->begin);
@@ -108,111 +101,54 @@ static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
     }
 }
 
-static void put_share(struct ss_atomic_file *f, const struct ss_export *e,
-                      const struct ss_export_rank *r, const char *worker, int64_t at, double share)
+static void put_share(struct ss_atomic_file *f, const struct ss_export_rank *r,
+                      const struct ss_export_share *s)
 {
     ss_text_put(f, ",\n{\"name\":");
     char name[SS_TRACE_TEXT + 8], where[PLACE_ROOM];
-    snprintf(name, sizeof name, "busy %s", worker);
+    snprintf(name, sizeof name, "busy %s", s->worker);
     ss_text_string(f, name);
     ss_text_put(f, ",\"ph\":\"C\",%s,\"ts\":", place(where, r, OF_PROCESS));
-    ss_text_us(f, ss_export_time(e, r, at));
-    ss_text_put(f, ",\"args\":{\"percent\":%.2f}}", 100 * share);
+    ss_text_us(f, s->at);
+    ss_text_put(f, ",\"args\":{\"percent\":%.2f}}", 100 * s->share);
 }
 
 /* How busy each worker is in each step. */
-static void put_busy(struct ss_atomic_file *f, const struct ss_export *e,
-                     const struct ss_export_rank *r)
+static enum ss_status put_busy(struct ss_atomic_file *f, const struct ss_export *e,
+                               const struct ss_export_rank *r)
 {
-    size_t n = r->times->step.count;
-    for (size_t w = 0; w < r->times->worker.count; w++) {
-        const struct ss_worker_times *worker = &r->times->worker.at[w];
-        for (size_t i = 0; worker->busy > 0 && i < n; i++) {
-            const struct ss_step_times *s = &r->times->step.at[i];
-            if (s->end <= s->begin)
-                continue;
-            put_share(f, e, r, worker->name, s->begin,
-                      (double)worker->step_busy[i] / (double)(s->end - s->begin));
-            if (i + 1 == n || r->times->step.at[i + 1].begin != s->end)
-                put_share(f, e, r, worker->name, s->end, 0);
-        }
-    }
-}
-
-/* Arrows. */
-
-static int by_bucket(const void *a, const void *b)
-{
-    const struct stop *x = a, *y = b;
-    if (x->slice->step != y->slice->step)
-        return x->slice->step < y->slice->step ? -1 : 1;
-    if (x->slice->bucket != y->slice->bucket)
-        return x->slice->bucket < y->slice->bucket ? -1 : 1;
-    if (x->what != y->what)
-        return x->what - y->what;
-    return (x->slice->end > y->slice->end) - (x->slice->end < y->slice->end);
-}
-
-/* On a GPU a task also has a slice on the thread that enqueued it, to which no arrow leads. */
-static int flow_of(const struct ss_export_rank *r, const struct ss_export_slice *s)
-{
-    if (s->bucket < 0 || s->task < 0)
-        return -1;
-    enum ss_task_kind kind = r->trace->task.at[s->task].kind;
-    if (s->sums)
-        return FLOW_SUMMED;
-    if (kind == SS_TASK_BACKWARD && s->computes)
-        return FLOW_WRITTEN;
-    return kind == SS_TASK_UPDATE && s->computes ? FLOW_APPLIED : -1;
+    struct ss_export_share *share;
+    size_t n;
+    SS_TRY(ss_export_shares(e, r, &share, &n));
+    for (size_t i = 0; i < n; i++)
+        put_share(f, r, &share[i]);
+    free(share);
+    return SS_OK;
 }
 
 static void put_arrow(struct ss_atomic_file *f, const struct ss_export_rank *r, const char *ph,
-                      const struct stop *stop, int id)
+                      const struct ss_export_slice *s, int id)
 {
     char at[PLACE_ROOM];
     ss_text_put(f,
                 ",\n{\"name\":\"bucket %d\",\"cat\":\"bucket\",\"ph\":\"%s\",\"id\":%d,%s,\"ts\":",
-                stop->slice->bucket, ph, id, place(at, r, stop->slice->track));
-    ss_text_us(f, stop->slice->begin);
+                s->bucket, ph, id, place(at, r, s->track));
+    ss_text_us(f, s->begin);
     ss_text_put(f, "%s}", *ph == 'f' ? ",\"bp\":\"e\"" : "");
-}
-
-/* stop[0..n) are of one bucket and step. The last writer counts, the first update. */
-static void put_flow(struct ss_atomic_file *f, const struct ss_export_rank *r,
-                     const struct stop *stop, size_t n, int id)
-{
-    const struct stop *part[3] = {0};
-    for (size_t i = 0; i < n; i++)
-        if (stop[i].what == FLOW_WRITTEN || !part[stop[i].what])
-            part[stop[i].what] = &stop[i];
-    if (!part[FLOW_WRITTEN] || !part[FLOW_SUMMED])
-        return;
-    put_arrow(f, r, "s", part[FLOW_WRITTEN], id);
-    put_arrow(f, r, part[FLOW_APPLIED] ? "t" : "f", part[FLOW_SUMMED], id);
-    if (part[FLOW_APPLIED])
-        put_arrow(f, r, "f", part[FLOW_APPLIED], id);
 }
 
 static enum ss_status put_flows(struct ss_atomic_file *f, const struct ss_export_rank *r, int *id)
 {
-    struct stop *stop = malloc((r->slice.count + 1) * sizeof *stop);
-    size_t n = 0;
-    if (!stop)
-        return ss_fail_memory("arrows of a trace", r->slice.count * sizeof *stop);
-    for (size_t i = 0; i < r->slice.count; i++) {
-        int what = flow_of(r, &r->slice.at[i]);
-        if (what >= 0)
-            stop[n++] = (struct stop){&r->slice.at[i], what};
+    struct ss_export_flow *flow;
+    size_t n;
+    SS_TRY(ss_export_flows(r, &flow, &n));
+    for (size_t i = 0; i < n; i++) {
+        put_arrow(f, r, "s", flow[i].written, ++*id);
+        put_arrow(f, r, flow[i].applied ? "t" : "f", flow[i].summed, *id);
+        if (flow[i].applied)
+            put_arrow(f, r, "f", flow[i].applied, *id);
     }
-    qsort(stop, n, sizeof *stop, by_bucket);
-    for (size_t from = 0, to; from < n; from = to) {
-        for (to = from + 1; to < n && stop[to].slice->step == stop[from].slice->step &&
-                            stop[to].slice->bucket == stop[from].slice->bucket;
-             to++)
-            ;
-        put_flow(f, r, &stop[from], to - from, ++*id);
-    }
-    free(stop);
+    free(flow);
     return SS_OK;
 }
 
@@ -244,8 +180,9 @@ enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
         for (size_t k = 0; k < r->trace->step.count; k++)
             put_step(f, e, r, &r->trace->step.at[k]);
         put_memory(f, e, r);
-        put_busy(f, e, r);
-        enum ss_status status = put_flows(f, r, &id);
+        enum ss_status status = put_busy(f, e, r);
+        if (status == SS_OK)
+            status = put_flows(f, r, &id);
         if (status != SS_OK) {
             ss_atomic_abort(f);
             return status;

@@ -11,6 +11,8 @@ libstarstep_la_SOURCES += \
 	src/trace/report.c src/trace/report.h src/trace/report_json.c \
 	src/trace/export.c src/trace/export.h src/trace/export_rows.c src/trace/export_rows.h \
 	src/trace/export_text.c src/trace/export_text.h \
+	src/trace/export_flow.c src/trace/export_flow.h \
 	src/trace/export_chrome.c src/trace/export_chrome.h \
 	src/trace/export_html.c src/trace/export_html.h \
-	src/trace/export_paje.c src/trace/export_paje.h
+	src/trace/export_paje.c src/trace/export_paje.h \
+	src/trace/export_paje_events.c src/trace/export_paje_internal.h
