@@ -4,6 +4,7 @@
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
+# shellcheck disable=SC2054 # commas inside one word
 train=("$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 --batch-size 16 --seed 1 --target-accuracy 2)
 
 # same A B: equal text, with a word about it if not
@@ -125,7 +126,7 @@ refused "--overwrite and --resume of the same folder" '--overwrite removes what 
 check "nothing changed" same "$(sum)" "$before"
 if have_ranks; then
     run "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]:1}" "${logged[@]}"
-    check "on 2 ranks: exit code $code" test $code -ne 0 -a $code -lt 124
+    check "on 2 ranks: exit code $code" [ "$code" -ne 0 -a "$code" -lt 124 ]
     check "on 2 ranks: said once" same "$(grep -c 'starstep: error: .*has another run' "$work/err") $(grep -c 'starstep: error' "$work/err")" "1 1"
     check "nothing changed" same "$(sum)" "$before"
 fi

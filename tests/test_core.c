@@ -272,7 +272,7 @@ END_TEST
 
 START_TEST(status_names)
 {
-    for (int i = SS_OK; i <= SS_ERR_INTERRUPTED; i++) {
+    for (int i = SS_OK; i <= SS_ERR_DIVERGED; i++) {
         const char *name = ss_status_name((enum ss_status)i);
         ck_assert_str_ne(name, "unknown");
         for (int j = SS_OK; j < i; j++)

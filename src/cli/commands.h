@@ -1,5 +1,6 @@
 /* The program's commands. argv[0] is the command's name; each returns the process's exit code:
- * 0 done, 1 failed, 2 wrong usage, 3 a run that a signal ended with a checkpoint to go on from.
+ * 0 done, 1 failed, 2 wrong usage, 3 a run that a signal ended with a checkpoint to go on from,
+ * 4 a run that has diverged.
  * Failures have been reported. */
 #ifndef SS_CLI_COMMANDS_H
 #define SS_CLI_COMMANDS_H
@@ -15,11 +16,18 @@ int ss_cmd_trace(int argc, char **argv);
 int ss_cmd_monitor(int argc, char **argv);
 int ss_cmd_scaling(int argc, char **argv);
 
-enum { SS_EXIT_RESUME = 3 };
+enum { SS_EXIT_RESUME = 3, SS_EXIT_DIVERGED = 4 };
 
 static inline int ss_exit_code(enum ss_status status)
 {
-    return status == SS_OK ? 0 : 1;
+    switch (status) {
+    case SS_OK:
+        return 0;
+    case SS_ERR_DIVERGED:
+        return SS_EXIT_DIVERGED;
+    default:
+        return 1;
+    }
 }
 
 #endif

@@ -27,6 +27,8 @@ const char *ss_status_name(enum ss_status status)
         return "mismatch";
     case SS_ERR_INTERRUPTED:
         return "interrupted";
+    case SS_ERR_DIVERGED:
+        return "diverged";
     }
     return "unknown";
 }

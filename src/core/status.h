@@ -18,6 +18,7 @@ enum ss_status {
     SS_ERR_TIMEOUT,     /* a wait reached its deadline */
     SS_ERR_MISMATCH,    /* ranks, or a file and a model, disagree */
     SS_ERR_INTERRUPTED, /* a signal asked the run to end */
+    SS_ERR_DIVERGED,    /* training has come to weights or losses that are not finite */
 };
 
 /* A short lower-case name ("format"), never NULL; a constant string. */

@@ -87,8 +87,9 @@ struct ss_nccl;
  * executor is destroyed. Collective. */
 enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
 
-/* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. */
-enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out);
+/* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. finite: 1
+ * if all of them are, and BatchNorm's running statistics, which each rank has of its own. */
+enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out, int *finite);
 
 /* How the loader keeps up, in the training steps reported so far. */
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);

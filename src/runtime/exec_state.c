@@ -237,19 +237,40 @@ static uint64_t hash_words(uint64_t h, const void *data, size_t bytes)
     return h;
 }
 
-enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out)
+static int all_finite(const void *data, size_t bytes)
+{
+    const uint32_t *bits = data, exponent = 0x7f800000;
+    int bad = 0;
+    for (size_t i = 0; i < bytes / sizeof *bits; i++)
+        bad |= (bits[i] & exponent) == exponent;
+    return !bad;
+}
+
+/* hash NULL: none is wanted. */
+static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r, uint64_t *hash,
+                             int *finite)
+{
+    void *host = malloc(r->bytes);
+    if (!host)
+        return ss_fail_memory("a bucket", r->bytes);
+    enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
+    if (hash)
+        *hash = hash_words(*hash, host, r->bytes);
+    *finite &= all_finite(host, r->bytes);
+    free(host);
+    return status;
+}
+
+enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out, int *finite)
 {
     uint64_t h = 0;
-    for (int k = 0; k < e->plan->nbuckets; k++) {
-        const struct ss_region *r = &e->params[k].r;
-        void *host = malloc(r->bytes);
-        if (!host)
-            return ss_fail_memory("a bucket", r->bytes);
-        enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
-        h = hash_words(h, host, r->bytes);
-        free(host);
-        SS_TRY(status);
-    }
+    int all = 1;
+    for (int k = 0; k < e->plan->nbuckets; k++)
+        SS_TRY(survey(e, &e->params[k].r, &h, &all));
+    for (int i = 0; i < e->plan->nblocks; i++)
+        if (e->running[i].r.data)
+            SS_TRY(survey(e, &e->running[i].r, NULL, &all));
     *out = h;
+    *finite = all;
     return SS_OK;
 }

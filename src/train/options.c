@@ -20,6 +20,8 @@ struct ss_train_options ss_train_defaults(void)
         .conv_algo = "auto",
         .gpu_mode = "ordered",
         .epoch_line = "auto",
+        .on_nan = "stop",
+        .nan_steps = 10,
         .gpu = -1,
         .init_scale = 65536,
         .scale_interval = 2000,
@@ -175,6 +177,12 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
             (struct ss_option){"scale-interval", SS_OPT_INT, &o->scale_interval, 1, 1 << 30, "N",
                                "fp16: steps without overflow until it doubles"});
     n = add(t, n,
+            (struct ss_option){"on-nan", SS_OPT_STRING, &o->on_nan, 0, 0, "stop|continue",
+                               "what to do when the loss is no longer finite"});
+    n = add(t, n,
+            (struct ss_option){"nan-steps", SS_OPT_INT, &o->nan_steps, 1, 1 << 30, "N",
+                               "stop: after so many such steps in a row"});
+    n = add(t, n,
             (struct ss_option){"lr-step", SS_OPT_INT, &o->lr_step, 0, 1 << 24, "N",
                                "epochs between decays of the learning rate; 0: none"});
     n = add(t, n,
@@ -326,6 +334,8 @@ enum ss_status ss_train_check(const struct ss_train_options *o)
                        o->ranks);
     if (strcmp(o->conv_algo, "auto") && strcmp(o->conv_algo, "direct"))
         return ss_fail(SS_ERR_INVALID, "--conv-algo: \"%s\" is not auto or direct", o->conv_algo);
+    if (strcmp(o->on_nan, "stop") && strcmp(o->on_nan, "continue"))
+        return ss_fail(SS_ERR_INVALID, "--on-nan: \"%s\" is not stop or continue", o->on_nan);
     if (strcmp(o->epoch_line, "auto") && strcmp(o->epoch_line, "cifar") &&
         strcmp(o->epoch_line, "imagenet"))
         return ss_fail(SS_ERR_INVALID, "--epoch-line: \"%s\" is not auto, cifar or imagenet",

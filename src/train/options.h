@@ -22,6 +22,8 @@ struct ss_train_options {
     double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
     const char *bucket_mb, *bucket_order; /* bucket_mb: a number or "auto" */
     double first_bucket_mb, last_bucket_mb, dropout, timeout;
+    const char *on_nan; /* "stop" or "continue" */
+    long nan_steps;
     double init_scale;
     long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
     int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;

@@ -17,6 +17,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int stops_on_nan(const struct ss_loop *l)
+{
+    return !strcmp(l->options->on_nan, "stop");
+}
+
+/* All ranks report the same losses in the same order, so they come to an end after the same step.
+ */
+static void count_bad(struct ss_loop *l, uint64_t step, double loss)
+{
+    if (isfinite(loss)) {
+        l->bad_steps = 0;
+        return;
+    }
+    if (!l->bad_steps++)
+        l->bad_since = (int64_t)step;
+    if (!l->warned && ss_comm_rank(l->session.comm) == 0)
+        ss_warn("step %llu: the loss is not finite; try a smaller --base-lr",
+                (unsigned long long)step);
+    l->warned = 1;
+    if (stops_on_nan(l) && l->bad_steps >= l->options->nan_steps && !l->diverged) {
+        l->diverged = 1;
+        if (!atomic_load(&l->stop_step))
+            atomic_store(&l->stop_step, step);
+    }
+}
+
 /* A step's metrics, summed over all ranks; on a service worker, in step order. */
 static void report_step(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
 {
@@ -30,13 +56,9 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_met
         l->at.train.count += m->count;
         l->at.train.bad += m->bad;
         atomic_store(&l->last_loss, (float)loss);
+        count_bad(l, step, loss);
         if (m->stop > 0 && !atomic_load(&l->stop_step))
             atomic_store(&l->stop_step, step);
-        if (m->bad > 0 && !l->warned && ss_comm_rank(l->session.comm) == 0) {
-            l->warned = 1;
-            ss_warn("step %llu: the loss is not finite; try a smaller --base-lr",
-                    (unsigned long long)step);
-        }
         ss_journal_event(&l->journal, "step", "step", 'i', (int64_t)step, "epoch", 'i',
                          l->at.epoch + 1, "loss", 'f', loss, "lr", 'f', lr, "time", 'f',
                          ss_seconds() - l->start, "scale", 'f',
@@ -60,6 +82,20 @@ static int may_submit(struct ss_loop *l)
     return !end;
 }
 
+/* Is the state worth a checkpoint? Weights that are not finite never become so again; of a loss
+ * alone that is not yet known. finite: this rank's weights and running statistics. */
+static enum ss_status judge(struct ss_loop *l, int finite)
+{
+    int bad;
+    SS_TRY(ss_comm_any(l->session.comm, !finite, &bad, "look at the weights"));
+    l->sound = !bad && !l->bad_steps;
+    if (l->sound)
+        l->told = 0;
+    if (bad && stops_on_nan(l))
+        l->diverged = 1;
+    return l->diverged ? SS_ERR_DIVERGED : SS_OK;
+}
+
 /* All ranks have the same weights, bit for bit, and have seen the same losses. Before every
  * checkpoint, so that what a rank with a defect has computed does not replace a good one. */
 static enum ss_status check_replicas(struct ss_loop *l)
@@ -67,8 +103,9 @@ static enum ss_status check_replicas(struct ss_loop *l)
     static const char advice[] =
         "a network, a GPU or memory corrupts data; train on other nodes from the last checkpoint";
     uint64_t h;
+    int finite;
     char weights[80], losses[80], sum[32];
-    SS_TRY(ss_exec_hash_params(l->session.exec, &h));
+    SS_TRY(ss_exec_hash_params(l->session.exec, &h, &finite));
     snprintf(l->hash, sizeof l->hash, "%016llx", (unsigned long long)h);
     snprintf(weights, sizeof weights, "hash of the weights after step %lld", (long long)l->at.step);
     snprintf(losses, sizeof losses, "sum of the losses of %lld steps up to step %lld",
@@ -78,8 +115,9 @@ static enum ss_status check_replicas(struct ss_loop *l)
         {.name = weights, .value = l->hash, .advice = advice},
         {.name = losses, .value = sum, .advice = advice},
     };
-    return ss_comm_check_facts(l->session.comm, "comparison of weights", facts,
-                               sizeof facts / sizeof *facts);
+    SS_TRY(ss_comm_check_facts(l->session.comm, "comparison of weights", facts,
+                               sizeof facts / sizeof *facts));
+    return judge(l, finite);
 }
 
 static enum ss_status write_checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind,
@@ -101,6 +139,14 @@ static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind
     enum ss_status status = SS_OK;
     if (!l->resumed.checkpoints)
         return SS_OK;
+    if (!l->sound) {
+        if (!l->told && ss_comm_rank(l->session.comm) == 0)
+            ss_warn("step %lld: the loss or the weights are not finite: no checkpoint is written, "
+                    "the last one stays",
+                    (long long)l->at.step);
+        l->told = 1;
+        return SS_OK;
+    }
     l->at.elapsed_s = ss_seconds() - l->start;
     if (ss_comm_rank(l->session.comm) == 0)
         status = write_checkpoint(l, kind, number);
@@ -279,6 +325,27 @@ static enum ss_status report_interruption(struct ss_loop *l)
     return status;
 }
 
+/* No summary: its figures are worth nothing. */
+static enum ss_status report_divergence(struct ss_loop *l)
+{
+    const struct ss_train_options *o = l->options;
+    char since[64] = "", name[SS_CHECKPOINT_NAME];
+    ss_journal_event(&l->journal, "diverged", "step", 'i', l->at.step, "epoch", 'i',
+                     l->at.epoch + 1, "batches", 'i', l->at.batches, "since", 'i',
+                     l->bad_steps ? l->bad_since : l->at.step, NULL);
+    ss_journal_clear_bar(&l->journal);
+    if (ss_comm_rank(l->session.comm) != 0)
+        return SS_ERR_DIVERGED;
+    if (l->bad_steps)
+        snprintf(since, sizeof since, " since step %lld", (long long)l->bad_since);
+    return ss_fail(SS_ERR_DIVERGED,
+                   "step %lld: the run has diverged: %s not finite%s; %s with a smaller --base-lr",
+                   (long long)l->at.step, l->bad_steps ? "the loss is" : "weights are", since,
+                   o->checkpoint_dir && ss_checkpoint_any(o->checkpoint_dir, name)
+                       ? "go on from the last checkpoint, which is finite, by --resume auto"
+                       : "begin again");
+}
+
 static enum ss_status run(struct ss_loop *l)
 {
     struct ss_session *s = &l->session;
@@ -296,9 +363,11 @@ static enum ss_status run(struct ss_loop *l)
     l->start = ss_seconds() - l->at.elapsed_s;
     enum ss_status status = train_epochs(l, &sampler);
     ss_sampler_close(&sampler);
-    if (status != SS_OK && status != SS_ERR_INTERRUPTED)
+    if (status != SS_OK && status != SS_ERR_INTERRUPTED && status != SS_ERR_DIVERGED)
         return status;
     SS_TRY(ss_session_end_trace(s));
+    if (status == SS_ERR_DIVERGED)
+        return report_divergence(l);
     if (status == SS_ERR_INTERRUPTED)
         return report_interruption(l);
     if (!(l->at.validation.count > 0))
