@@ -6,3 +6,6 @@ dist_slurm_SCRIPTS = slurm/1gpu.sh slurm/2gpu.sh slurm/4gpu.sh slurm/8gpu.sh \
 dist_slurm_DATA = slurm/env.sh slurm/job.sh slurm/program.sh slurm/rank.sh slurm/submit.sh slurm/site.conf
 slurmsitesdir = $(slurmdir)/sites
 dist_slurmsites_DATA = slurm/sites/gh200-slingshot.conf slurm/sites/infiniband-a100-v100.conf
+slurmcontainerdir = $(slurmdir)/container
+dist_slurmcontainer_SCRIPTS = slurm/container/build.sh
+dist_slurmcontainer_DATA = slurm/container/starstep.def

@@ -4,7 +4,7 @@ if HAVE_DNNL
 TESTS += tests/test_slurm.sh
 endif
 EXTRA_DIST += tests/slurm_cluster.sh tests/test_slurm_scripts.sh tests/test_slurm.sh tests/test_slurm_gpu.sh \
-	tests/test_install.sh
+	tests/test_install.sh tests/container_chroot.sh
 
 # Only where GPUs are emulated
 GPU_TESTS += tests/test_slurm_gpu.sh
