@@ -30,7 +30,7 @@ train() {
         --max-steps "$(recorded steps)" --base-lr "$(recorded lr)" --momentum "$(recorded momentum)" \
         --weight-decay "$(recorded weight_decay)" --seed 1 --no-augment --conv-algo "$CONV_ALGO" --threads "$THREADS" \
         --init "$FULL/resnet50-$side/init.safetensors" --checkpoint-dir "$work/run" \
-        --log-json "$work/run/log.json" --timeout 600
+        --log-json "$work/run/log.json" --timeout 600 --overwrite
     [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
     run "$@"
     return "$code"

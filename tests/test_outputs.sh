@@ -62,6 +62,8 @@ starts "parent folders are made" "${train[@]}" --max-steps 1 --checkpoint-dir "$
 check "nothing but the run's own files is there" test -z "$(find "$work/a" "$work/c" "$work/e" "$work/g" -name '.*')"
 starts "eval" "$STARSTEP" eval --width 2,2,2,2 --data-dir "$work/data" --init "$work/a/b/ck/latest/model.safetensors" \
     --log-json "$work/i/j/log" && check "eval makes its log's folder" test -s "$work/i/j/log"
+refused "eval does not write over a run's log" "log-json $work/c/d/log: has another run's log" "$STARSTEP" eval \
+    --width 2,2,2,2 --data-dir "$work/data" --init "$work/a/b/ck/latest/model.safetensors" --log-json "$work/c/d/log"
 
 # What is no file on a disk is not tried.
 mkfifo "$work/pipe"
@@ -97,6 +99,8 @@ alike "--trace-steps without --trace" --trace-steps 2-4
 alike "no folder to resume from" --resume auto
 cp -r "$ck" "$work/cut"
 truncate -s -8 "$work/cut/latest/model.safetensors"
+alike "another run's checkpoints" --checkpoint-dir "$ck"
+alike "another run's log" --log-json "$work/c/d/log"
 alike "damaged checkpoint" --checkpoint-dir "$work/cut" --resume auto
 refused "--check for 3 ranks" 'does not divide by 3 ranks' "${train[@]}" --check --ranks 3
 refused "--ranks without --check" '--ranks 2 goes with --check' "${train[@]}" --ranks 2

@@ -102,8 +102,7 @@ static enum ss_status check_trace(const struct ss_train_options *o)
     return SS_OK;
 }
 
-/* What another run has left here is not to be lost. */
-static enum ss_status check_left(const struct ss_train_options *o)
+enum ss_status ss_session_check_left(const struct ss_train_options *o)
 {
     char name[SS_CHECKPOINT_NAME];
     int empty, resumes = o->checkpoint_dir && goes_on(o);
@@ -156,7 +155,7 @@ enum ss_status ss_session_claim(struct ss_session *s)
     if (first) {
         status = ss_run_locks_keep(&s->claim->locks);
         if (status == SS_OK)
-            status = check_left(s->options);
+            status = ss_session_check_left(s->options);
     }
     return ss_session_agree(s, status, "look at the outputs");
 }

@@ -115,6 +115,9 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
             (struct ss_option){"log-json", SS_OPT_STRING, &o->log_json, 0, 0, "FILE",
                                "one JSON object per step and epoch"});
     n = add(t, n,
+            (struct ss_option){"overwrite", SS_OPT_FLAG, &o->overwrite, 0, 0, NULL,
+                               "replace another run's checkpoints, log and trace"});
+    n = add(t, n,
             (struct ss_option){"workers", SS_OPT_INT, &o->workers, 0, 256, "N",
                                "load workers; 0: by the cores left"});
     n = add(t, n,
@@ -212,9 +215,6 @@ int ss_train_loop_options(struct ss_train_options *o, struct ss_option *t, int n
     n = add(t, n,
             (struct ss_option){"resume", SS_OPT_STRING, &o->resume, 0, 0, "auto|FOLDER",
                                "continue from --checkpoint-dir's newest checkpoint, or from this"});
-    n = add(t, n,
-            (struct ss_option){"overwrite", SS_OPT_FLAG, &o->overwrite, 0, 0, NULL,
-                               "replace another run's checkpoints, log and trace"});
     n = add(t, n,
             (struct ss_option){"tensorboard", SS_OPT_STRING, &o->tensorboard, 0, 0, "DIR",
                                "write each epoch's figures as TensorBoard events here"});

@@ -255,8 +255,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_session_agree(
         s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
         "trying where results go"));
-    if (training)
-        SS_TRY(ss_session_claim(s));
+    SS_TRY(ss_session_claim(s));
     SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s, ss_comm_size(s->comm)));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
@@ -298,6 +297,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
 #endif
     SS_TRY(ss_train_rank_batch(options, ranks, &s->batch));
     SS_TRY(ss_outputs_try(options, 0, s->device.gpu, SS_OUTPUTS_REMOVE_FOLDERS));
+    SS_TRY(ss_session_check_left(options));
     SS_TRY(ss_session_open_sets(s, 1));
     SS_TRY(check_batch(s, ranks));
     struct ss_model_options images = ss_session_images(s);

@@ -73,6 +73,8 @@ void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journ
  * (run_lock.h), and have nothing of another run that would be lost. The former is to be checked
  * again before something is replaced. The first one is collective. Errors: SS_ERR_INVALID. */
 enum ss_status ss_session_claim(struct ss_session *s);
+/* Only the second half: what another run has left there is not to be lost. */
+enum ss_status ss_session_check_left(const struct ss_train_options *options);
 enum ss_status ss_session_check_claim(const struct ss_session *s);
 void ss_session_end_claim(struct ss_session *s);
 
