@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/openmp_places.h"
 #include "core/log.h"
+#include "core/standard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void print_help(FILE *out)
     fprintf(out, "\nstarstep COMMAND --help lists its options; `man starstep` explains them.\n");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     ss_openmp_places_note();
     if (argc < 2) {
@@ -55,4 +56,11 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
     ss_fail(SS_ERR_INVALID, "unknown command \"%s\"; see starstep --help", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (ss_standard_open() != SS_OK)
+        return 1;
+    return ss_standard_close(run(argc, argv));
 }

@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/standard.h"
 #include "data/pack.h"
 
 /* What the command line says, for both splits. */
@@ -119,7 +120,7 @@ static enum ss_status pack_folder(const struct job *job, const char *name, const
     if (!found)
         printf(", %.1f s, %.0f files/s", seconds, (double)folder->count / seconds);
     printf("\n");
-    fflush(stdout);
+    ss_standard_flush();
     ss_pack_close(pack);
     return SS_OK;
 }

@@ -3,6 +3,7 @@
 #include "codelets/kernels/gpu.h"
 #include "comm/comm.h"
 #include "core/program.h"
+#include "core/standard.h"
 #include "graphs/models.h"
 #include "runtime/environment.h"
 #include "runtime/runtime.h"
@@ -89,7 +90,7 @@ static enum ss_status info(const struct ss_train_options *o)
         print_build();
         print_files();
     }
-    fflush(stdout);
+    ss_standard_flush();
     enum ss_status status = print_ranks(o, comm);
     ss_comm_close(comm);
     return status;

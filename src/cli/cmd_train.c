@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "train/train.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 static const char train_usage[] = "usage: starstep train --data-dir DIR [OPTION...]\n"
@@ -25,6 +26,9 @@ static int run(int argc, char **argv, int training)
         ss_options_print(stdout, table);
         return 0;
     }
+    /* Days of training do not end because who read the output has: main() tells at the end. */
+    if (training)
+        signal(SIGPIPE, SIG_IGN);
     enum ss_status status = o.check    ? ss_train_check_only(&o)
                             : training ? ss_train_run(&o)
                                        : ss_eval_run(&o);

@@ -40,19 +40,6 @@ static void find_program(char *path, size_t room)
         snprintf(path, room, "%s", ITSELF);
 }
 
-/* A rank whose standard input were closed would get a file of its own there. */
-static enum ss_status fill_standard_files(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
-    if (fd < 0)
-        return ss_fail(SS_ERR_IO, "/dev/null: %s", strerror(errno));
-    close(fd);
-    return SS_OK;
-}
-
 static enum ss_status open_logs(struct starter *s)
 {
     const char *dir = s->launch->options->output_dir;
@@ -151,7 +138,6 @@ static enum ss_status start_rank(struct starter *s, int rank)
 
 static enum ss_status start_ranks(struct starter *s)
 {
-    SS_TRY(fill_standard_files());
     SS_TRY(make_argv(s));
     SS_TRY(open_logs(s));
     SS_TRY(open_report(s));

@@ -9,4 +9,5 @@ libstarstep_la_SOURCES += \
 	src/core/crc32c.c src/core/crc32c.h \
 	src/core/atomic_file.c src/core/atomic_file.h \
 	src/core/folder.c src/core/folder.h \
+	src/core/standard.c src/core/standard.h \
 	src/core/clock.c src/core/clock.h

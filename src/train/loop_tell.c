@@ -3,6 +3,7 @@
 #    include "config.h"
 #endif
 #include "train/loop.h"
+#include "core/standard.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -63,7 +64,7 @@ void ss_loop_print_start(struct ss_loop *l)
            ss_comm_size(s->comm), ss_comm_nodes(s->comm));
     print_device(s);
     printf(" and %d load workers each\n", p->workers);
-    fflush(stdout);
+    ss_standard_flush();
     ss_journal_event(
         &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
         (int64_t)ss_comm_size(s->comm), "batch", 'i', (int64_t)s->batch * ss_comm_size(s->comm),

@@ -5,6 +5,7 @@
 #include "codelets/lane.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "core/standard.h"
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
 #include "train/outputs.h"
@@ -113,7 +114,7 @@ static enum ss_status show_ranks(struct ss_session *s)
     SS_TRY(ss_ranks_gather(s->comm, &s->placement, s->gpu_device, s->device.sums, &s->ranks));
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_print_line(&s->ranks[r], stdout);
-    fflush(stdout);
+    ss_standard_flush();
     return SS_OK;
 }
 

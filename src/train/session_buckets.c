@@ -9,6 +9,7 @@
 #endif
 #include "codelets/lane_trace.h"
 #include "core/log.h"
+#include "core/standard.h"
 #include "trace/format.h"
 #include "trace/read.h"
 #include "trace/record.h"
@@ -322,7 +323,7 @@ static void set_options(struct ss_session *s)
            "%.6g%s%s\n",
            s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb,
            o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
-    fflush(stdout);
+    ss_standard_flush();
 }
 
 static void no_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)

@@ -1,6 +1,7 @@
 /* session_data.c: the data sets of a session (contract in session.h). */
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/standard.h"
 #include "data/pack.h"
 #include "train/session.h"
 
@@ -75,7 +76,7 @@ static enum ss_status begin_pack(struct packing *p)
     SS_TRY(ss_pack_begin(p->path, ss_dataset_folder(p->d), 0, o->skip_corrupt, &p->builder));
     printf("Packing %zu pictures of %s into %s%s%s\n", p->d->count, p->d->path, p->path,
            *p->why ? ": the pack there is " : "", p->why);
-    fflush(stdout);
+    ss_standard_flush();
     return SS_OK;
 }
 
