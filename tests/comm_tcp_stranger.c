@@ -158,8 +158,8 @@ static int come(struct crowd *c, int i)
     c->fds[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
     c->connected[i] = 0;
     c->came++;
-    return fd >= 0 && (connect(fd, (struct sockaddr *)&c->to, sizeof(c->to)) == 0 ||
-                       errno == EINPROGRESS);
+    return fd >= 0 &&
+           (connect(fd, (struct sockaddr *)&c->to, sizeof(c->to)) == 0 || errno == EINPROGRESS);
 }
 
 /* What one of them does when its connection has come about, or something was said to it. */

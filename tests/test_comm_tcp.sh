@@ -342,12 +342,14 @@ check "impostor: message" says 1 'what listens there does not know this run.s se
 
 # More strangers than there is room for, each of which comes again as soon as it is turned away: the
 # ranks still come in, also one whose answers take long.
-# crowd WHAT MODE COUNT [FILES]: rank 0 may have as many open files
+# crowd WHAT MODE COUNT [FILES]: rank 0 may have as many open files, 20 of which it has inherited
 crowd() {
     local what="crowd: $1" mode=$2 count=$3 files=${4:-1024}
     begin
     start 0 env RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 \
-        MASTER_PORT="$port" bash -c 'ulimit -n $0 && exec "$@"' "$files" "$ranks" collectives 15
+        MASTER_PORT="$port" bash -c 'ulimit -n $0
+            for fd in {50..69}; do eval "exec $fd</dev/null"; done
+            exec "$@"' "$files" "$ranks" collectives 15
     check "$what: rank 0 listens" wait_until listening "$port"
     start strangers env RANK=1 WORLD_SIZE=3 LOCAL_RANK=1 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 \
         MASTER_PORT="$port" "$stranger" "$mode" "$port" "$count"

@@ -1,8 +1,8 @@
 /* comm_tcp_accept.c: rank 0's start-up: listen, let the other ranks in, and keep everybody else
  * out.
  *
- * Connections that were taken go before those that knock, and each is looked at as soon as it is
- * taken: a rank's hello comes with its connection, so a rank needs a slot for one exchange alone. */
+ * Connections that were taken go before those that knock, and each is read as soon as it is taken:
+ * a rank's hello comes with its connection, so a rank needs a slot for one exchange alone. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -114,7 +114,7 @@ static enum ss_status take_connection(struct ss_door *door, int fd, const struct
     return ss_door_readable(door, slot);
 }
 
-/* No more files, whatever the limit was: as when all slots are taken, if any of them will be free. */
+/* No more files, whatever the limit was: as when all slots are taken, if one of them gets free. */
 static enum ss_status no_more(struct ss_door *door, int error)
 {
     for (int i = 0; i < door->nslots; i++)

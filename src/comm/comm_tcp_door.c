@@ -14,8 +14,9 @@
 
 enum { REFUSALS_SHOWN = 32 }; /* lines about refused connections */
 
-/* Seconds for a handshake while there are no free slots. A rank sends its hello with its connection,
- * so it is there when the connection is, from however far; the proof takes the way there and back. */
+/* Seconds for a handshake while there are no free slots. A rank sends its hello with its
+ * connection, so it is there when the connection is, from however far; the proof takes the way
+ * there and back. */
 #define SHORT_HELLO_SECONDS 0.25
 #define SHORT_PROOF_SECONDS 1.0
 
