@@ -33,6 +33,10 @@ find_program() {
 train_options() {
     local run=$1
     shift
+    if [ -z "$DATA_DIR" ] && [[ " $* " != *' --data-dir'[\ =]* ]]; then
+        die "$site: DATA_DIR is empty: name the data set's folder there, in a copy of it that STARSTEP_SITE names, or" \
+            "with --data-dir"
+    fi
     options=(train --data-dir "$DATA_DIR" "${TRAIN[@]}")
     if [ "${gpus:-}" = none ]; then options+=("${CPU_TRAIN[@]}"); else options+=("${GPU_TRAIN[@]}"); fi
     options+=(--checkpoint-dir "$run/checkpoints" --resume auto --log-json "$run/log.jsonl" --show-ranks)

@@ -112,10 +112,6 @@ check_job() {
     shift
     find_program
     if [ "${task:-}" = scaling ]; then return; fi
-    if [ -z "$DATA_DIR" ] && [[ " $* " != *' --data-dir'[\ =]* ]]; then
-        die "$site: DATA_DIR is empty: name the data set's folder there, in a copy of it that STARSTEP_SITE names, or" \
-            "with --data-dir"
-    fi
     train_options "$results/.check" "$@"
     answer=''
     if [ -z "$no_check" ]; then check_options; fi

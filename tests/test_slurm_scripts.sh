@@ -13,7 +13,7 @@ if command -v shellcheck >/dev/null; then
     # The job scripts end alike (below), so what they source is looked at once.
     run shellcheck -x -P .. -- 1gpu.sh sweep.sh rank.sh *.conf sites/*.conf ../tests/test_slurm*.sh ../tests/slurm_cluster.sh
     check "shellcheck" [ $code = 0 ] || cat "$work/out"
-    run shellcheck -e SC1091,SC2034 -- [1-9]*.sh cpu.sh scaling.sh trace.sh
+    run shellcheck -e SC1091,SC2034 -- [1-9]*.sh cpu.sh scaling.sh trace.sh container/build.sh
     check "shellcheck of the job scripts" [ $code = 0 ] || cat "$work/out"
 else
     echo "shellcheck is not here"
@@ -27,6 +27,14 @@ if grep -nE '/home/|~/|\$HOME/|MASTER_PORT=|--port' -r "$slurm" --include='*.sh'
 else
     ok "$what"
 fi
+
+# The image's program is where the example of a site looks for it, and its steps are there.
+while read -r word; do
+    case $word in
+    */src/*) check "the image's $word" test -x "$top_srcdir/${word#/opt/starstep/src/}" ;;
+    */bin/*) check "the image's $word" grep -q "^STARSTEP=$word " "$slurm/sites/gh200-slingshot.conf" ;;
+    esac
+done < <(grep -oE '/opt/starstep/[a-z/]+[a-z.]+' "$slurm/container/starstep.def" | sort -u)
 
 # Every variable of StarPU that env.sh names is read by the StarPU that is there; those of GPUs only by one
 # with CUDA.
