@@ -176,7 +176,9 @@ static inline double one_step(struct bound *b, double lr)
 static inline uint64_t hash_of(const struct ss_exec *exec)
 {
     uint64_t hash;
-    OK(ss_exec_hash_params(exec, &hash));
+    int finite;
+    OK(ss_exec_hash_params(exec, &hash, &finite));
+    ck_assert(finite);
     return hash;
 }
 
