@@ -84,4 +84,18 @@ if have_ranks; then
     check "one line of two ranks" test "$(grep -c 'STARPU_NCPU=8 is ignored' "$work/err")" -eq 1
 fi
 
+# The environment does not change while other threads may read it.
+export LATE_SETENV=$work/late ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
+preloaded=$(cd "${builddir:-.}" && pwd)/tests/.libs/late_setenv.so
+launcher=()
+have_ranks && launcher=("$MPIEXEC" -n 2)
+check "what watches the environment is built" test -f "$preloaded"
+run "${launcher[@]}" env LD_PRELOAD="$preloaded" STARPU_NCPU=8 "${train[@]}" --trace "$work/trace"
+check "a traced run" test $code -eq 0
+check "no change after the first thread" test ! -s "$work/late"
+cat "$work/late" 2>/dev/null
+if [ -n "$(find "$work/trace" -name 'prof_file*' 2>/dev/null)" ]; then
+    check "FxT writes into the rank's folder" test -n "$(find "$work/trace/fxt-0000" -name 'prof_file*')"
+fi
+
 finish

@@ -18,6 +18,12 @@ CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_outputs.s
 	tests/test_grad_dtype.sh tests/test_pictures_train.sh tests/test_guide_resnet.sh tests/test_trace_record.sh tests/test_resume.sh \
 	tests/test_buckets_auto.sh tests/test_quickstart.sh tests/test_checkpoint_dir.sh tests/test_starpu_environment.sh tests/test_diverged.sh tests/test_standard_files.sh
 if HAVE_DNNL
+# Preloaded by tests in shell
+check_LTLIBRARIES += tests/hang_task.la tests/late_setenv.la
+tests_hang_task_la_SOURCES = tests/hang_task.c
+tests_hang_task_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_late_setenv_la_SOURCES = tests/late_setenv.c
+tests_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 check_PROGRAMS += tests/test_exec
 tests_test_exec_SOURCES = tests/test_exec.c tests/exec_common.h tests/test_graphs.h
 tests_test_exec_LDADD = $(TEST_LIBS) -lm

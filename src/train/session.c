@@ -240,9 +240,9 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     memset(s, 0, sizeof *s);
     s->options = options;
     struct ss_comm_config config = {.backend = "auto", .timeout_s = options->timeout};
+    SS_TRY(ss_environment_prepare());
     if (options->trace)
         ss_fxt_announce();
-    SS_TRY(ss_environment_prepare());
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_session_check_trace(options));
     SS_TRY(ss_train_device(options, &s->device));
