@@ -63,6 +63,23 @@ static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
     }
 }
 
+static void count_end(void *arg)
+{
+    struct ss_task_progress *progress = arg;
+    atomic_fetch_add_explicit(&progress->ended, 1, memory_order_relaxed);
+}
+
+static void count_submission(const struct ss_step_args *args, struct starpu_task *task)
+{
+    struct ss_task_progress *progress = args->task->progress;
+    if (!progress)
+        return;
+    atomic_store_explicit(&progress->step, args->step, memory_order_relaxed);
+    atomic_fetch_add(&progress->submitted, 1);
+    task->callback_func = count_end;
+    task->callback_arg = progress;
+}
+
 enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes)
 {
@@ -99,8 +116,11 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
     struct ss_trace *trace = args->task->run->trace;
     if (args->task->training && ss_trace_wants(trace, args->step))
         ss_trace_task(trace, args->step, (size_t)args->task->index, task);
+    count_submission(args, task);
     int ret = starpu_task_submit(task);
     if (ret != 0) {
+        if (args->task->progress)
+            atomic_fetch_sub(&args->task->progress->submitted, 1);
         task->destroy = 0;
         starpu_task_destroy(task);
         return ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", plan->name,

@@ -57,14 +57,20 @@ struct ss_region {
     struct ss_order *order; /* touched by several lanes of a GPU (lane.h); else NULL */
 };
 
+/* For a watchdog: how often a task was submitted and has ended, and the step submitted last. */
+struct ss_task_progress {
+    _Atomic uint64_t submitted, ended, step;
+};
+
 struct ss_bound_task {
     const struct ss_plan_task *plan;
     int index; /* in its list */
     struct ss_run *run;
-    struct ss_op *op;       /* of its block; NULL for tasks without one */
-    void *context;          /* of its codelet, for tasks without a block */
-    struct ss_lanes *lanes; /* NULL: no GPU */
-    int training;           /* 0: evaluation */
+    struct ss_op *op;                  /* of its block; NULL for tasks without one */
+    void *context;                     /* of its codelet, for tasks without a block */
+    struct ss_lanes *lanes;            /* NULL: no GPU */
+    int training;                      /* 0: evaluation */
+    struct ss_task_progress *progress; /* NULL: nobody watches */
 };
 
 /* What differs between two submissions of one bound task. */

@@ -16,7 +16,7 @@ TESTS += tests/test_feed
 # Training on CPUs, for which oneDNN is needed
 CLI_TESTS = tests/test_train_cli.sh tests/test_bad_input.sh tests/test_outputs.sh tests/test_ranks.sh tests/test_soak.sh \
 	tests/test_grad_dtype.sh tests/test_pictures_train.sh tests/test_guide_resnet.sh tests/test_trace_record.sh tests/test_resume.sh \
-	tests/test_buckets_auto.sh tests/test_quickstart.sh tests/test_checkpoint_dir.sh tests/test_starpu_environment.sh tests/test_diverged.sh tests/test_standard_files.sh
+	tests/test_buckets_auto.sh tests/test_quickstart.sh tests/test_checkpoint_dir.sh tests/test_starpu_environment.sh tests/test_diverged.sh tests/test_standard_files.sh tests/test_step_watch.sh
 if HAVE_DNNL
 # Preloaded by tests in shell
 check_LTLIBRARIES += tests/hang_task.la tests/late_setenv.la

@@ -5,6 +5,7 @@
 #include "core/rng.h"
 #include "runtime/exec_internal.h"
 #include "runtime/fxt.h"
+#include "runtime/step_watch.h"
 #include "trace/record.h"
 
 #include <stdlib.h>
@@ -82,7 +83,9 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
     size_t n = (size_t)list->count, slots = (size_t)e->options.slots;
     out->task = calloc(n, sizeof *out->task);
     out->regions = calloc(n * slots, sizeof *out->regions);
-    if (!out->task || !out->regions)
+    if (e->options.timeout_s > 0)
+        out->progress = calloc(n, sizeof *out->progress);
+    if (!out->task || !out->regions || (e->options.timeout_s > 0 && !out->progress))
         return ss_fail_memory("bound tasks", n * slots * sizeof *out->regions);
     for (size_t i = 0; i < n; i++) {
         const struct ss_plan_task *t = &list->task[i];
@@ -92,7 +95,8 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
                                               .op = t->block >= 0 ? e->op[t->block] : NULL,
                                               .context = context_of(e, t->kind),
                                               .lanes = e->options.runtime->lanes,
-                                              .training = training};
+                                              .training = training,
+                                              .progress = out->progress ? &out->progress[i] : NULL};
         for (size_t slot = 0; slot < slots; slot++) {
             struct ss_region **r = calloc((size_t)t->naccess, sizeof *r);
             if (!r)
@@ -110,7 +114,18 @@ static void free_list(struct bound_list *l, int count, int slots)
     for (int i = 0; l->regions && i < count * slots; i++)
         free(l->regions[i]);
     free(l->regions);
+    free(l->progress);
     free(l->task);
+}
+
+static enum ss_status start_watch(struct ss_exec *e)
+{
+    const struct ss_step_tasks train = {&e->plan->train, e->train.progress},
+                               eval = {&e->plan->eval, e->eval.progress};
+    if (!(e->options.timeout_s > 0))
+        return SS_OK;
+    return ss_step_watch_start(&train, &eval, &e->options.runtime->run, e->options.timeout_s,
+                               &e->watch);
 }
 
 enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_exec **out)
@@ -142,6 +157,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         status = bind_list(e, &e->plan->train, 1, &e->train);
     if (status == SS_OK)
         status = bind_list(e, &e->plan->eval, 0, &e->eval);
+    if (status == SS_OK)
+        status = start_watch(e);
     if (status != SS_OK) {
         ss_exec_destroy(e);
         return status;
@@ -155,6 +172,7 @@ void ss_exec_destroy(struct ss_exec *e)
     if (!e)
         return;
     starpu_task_wait_for_all();
+    ss_step_watch_stop(e->watch);
 #ifdef HAVE_CUDA
     if (e->gpu)
         ss_gpu_synchronize(e->gpu);

@@ -25,6 +25,8 @@ struct ss_exec_options {
     float mean[4], std[4];
     float init_scale;
     int scale_interval;
+    /* Of one rank: end the process when no task ends, see runtime/step_watch.h; 0: never. */
+    double timeout_s;
     struct ss_report report; /* called for every training step */
 };
 

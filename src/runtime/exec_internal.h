@@ -24,8 +24,9 @@ struct region {
 };
 
 struct bound_list {
-    struct ss_bound_task *task;  /* per plan task */
-    struct ss_region ***regions; /* per plan task and slot: one array of its accesses */
+    struct ss_bound_task *task;        /* per plan task */
+    struct ss_task_progress *progress; /* per plan task; NULL: nobody watches */
+    struct ss_region ***regions;       /* per plan task and slot: one array of its accesses */
 };
 
 struct ss_exec {
@@ -53,6 +54,7 @@ struct ss_exec {
     struct ss_feed feed;
     struct ss_reporting reporting;
     uint64_t eval_steps;
+    struct ss_step_watch *watch; /* NULL: nobody watches */
 };
 
 /* Everything the executor keeps data in; operations are there already. */

@@ -10,15 +10,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What OpenMP makes of the compute threads that were asked for. */
+struct team {
+    const struct ss_placement *placement;
+    int threads;        /* that it gives */
+    int limit, nesting; /* its own limits */
+};
+
 /* On the compute worker: start the OpenMP team that all its tasks will use, each thread on its
  * core. */
 static void place_compute(void *arg)
 {
-    const struct ss_runtime *rt = arg;
+    struct team *team = arg;
     omp_set_dynamic(0);
-    omp_set_num_threads(rt->placement.threads);
-#pragma omp parallel num_threads(rt->placement.threads)
-    ss_placement_bind_compute(&rt->placement, omp_get_thread_num());
+    omp_set_num_threads(team->placement->threads);
+    team->limit = omp_get_thread_limit();
+    team->nesting = omp_get_max_active_levels();
+#pragma omp parallel num_threads(team->placement->threads)
+    {
+        ss_placement_bind_compute(team->placement, omp_get_thread_num());
+        if (omp_get_thread_num() == 0)
+            team->threads = omp_get_num_threads();
+    }
+}
+
+/* oneDNN's kernels are made for a number of threads, and with fewer they wait for the others for
+ * ever; ours would give other bits. */
+static enum ss_status check_team(const struct team *team)
+{
+    int planned = team->placement->threads;
+    char cause[64] = "";
+    if (team->threads == planned)
+        return SS_OK;
+    if (team->limit < planned)
+        snprintf(cause, sizeof cause, " (OMP_THREAD_LIMIT is %d)", team->limit);
+    else if (team->nesting < 1)
+        snprintf(cause, sizeof cause, " (OMP_MAX_ACTIVE_LEVELS is %d)", team->nesting);
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "OpenMP gives %d of this rank's %d compute threads%s; raise its limit, or use "
+                   "--threads %d",
+                   team->threads, planned, cause, team->threads);
 }
 
 static void place_service(void *arg)
@@ -79,9 +110,12 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     for (unsigned i = 1; i < n; i++)
         service[i - 1] = (unsigned)id[i];
     ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .comm = -1, .copy = -1});
-    starpu_execute_on_specific_workers(place_compute, rt, 1, &compute, "place_compute");
+    struct team team = {.placement = &rt->placement};
+    starpu_execute_on_specific_workers(place_compute, &team, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
-    status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
+    status = check_team(&team);
+    if (status == SS_OK)
+        status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
     if (status != SS_OK)
         ss_runtime_stop(rt);
     return status;

@@ -152,9 +152,10 @@ int ss_train_run_options(struct ss_train_options *o, struct ss_option *t, int n)
     n = add(t, n,
             (struct ss_option){"show-ranks", SS_OPT_FLAG, &o->show_ranks, 0, 0, NULL,
                                "print where each rank runs, and with what"});
-    n = add(t, n,
-            (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
-                               "longest wait for another rank, seconds"});
+    n = add(
+        t, n,
+        (struct ss_option){"timeout", SS_OPT_FLOAT, &o->timeout, 1, 86400, "S",
+                           "longest wait for another rank, seconds; for a task: 10 times that"});
     return n;
 }
 

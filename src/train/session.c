@@ -166,6 +166,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .weight_decay = (float)o->weight_decay,
                                       .init_scale = (float)o->init_scale,
                                       .scale_interval = (int)o->scale_interval,
+                                      .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,
                                       .report = report};
     memcpy(options.mean, d->mean, sizeof d->mean);
     memcpy(options.std, d->std, sizeof d->std);
