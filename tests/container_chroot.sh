@@ -25,6 +25,7 @@ inside() {
         shift 2
         mount --make-rprivate /
         mount -t proc proc "$root/proc"
+        mount --bind -o ro /sys "$root/sys"
         if [ -n "$cuda" ]; then
             mkdir -p "$root/usr/local/cuda"
             mount --bind -o ro "$cuda" "$root/usr/local/cuda"
