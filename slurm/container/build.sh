@@ -32,13 +32,14 @@ esac
 cd $root/src
 export DEBIAN_FRONTEND=noninteractive
 
+# Images come without lists of packages, from which quickstart learns where the archive is.
+apt-get update
 if [ "$kind" = source ]; then
     ./quickstart --no-cuda source
     exit
 fi
 
 # quickstart names Debian's package of the JPEG library, which Ubuntu calls otherwise; both know this one.
-apt-get update
 apt-get install -y --no-install-recommends libjpeg-dev
 tarball=$(find starpu-source -name '*.tar.*' 2>/dev/null | head -n 1)
 if [ -n "$tarball" ]; then export STARPU_TARBALL=$PWD/$tarball; fi
