@@ -85,19 +85,11 @@ check_options() {
         /*.sif | /*.img) [ -e "$word" ] || die "$site: CONTAINER names $word, which is not there" ;;
         esac
     done
-    if ((${#MODULES[@]})) && ! command -v module >/dev/null; then
-        not_checked "there is no command \"module\" here"
-        return
-    fi
-    if ! text=$( (load_modules && "${program[@]}" --version) 2>&1 </dev/null); then
-        if grep -q '^starstep job: error: ' <<<"$text"; then
-            grep -m 1 '^starstep job: error: ' <<<"$text" >&2
-            exit 1
-        fi
+    if ! text=$("${program[@]}" --version 2>&1 </dev/null); then
         not_checked "${program[*]} does not run here: $(tail -n 1 <<<"$text")"
         return
     fi
-    answer=$( (load_modules; site_environment; exec "${program[@]}" train --check --ranks "$ranks" \
+    answer=$( (site_environment; exec "${program[@]}" train --check --ranks "$ranks" \
         "${options[@]:1}") 2>&1 </dev/null) || code=$?
     if [ $code != 0 ]; then
         text=$(grep -m 1 '^starstep: error: ' <<<"$answer" || tail -n 1 <<<"$answer")
@@ -106,14 +98,18 @@ check_options() {
     grep '^starstep: warning' <<<"$answer" >&2 || true
 }
 
-# check_job RESULTS OPTION...
+# check_job OPTION...: leaves the modules loaded
 check_job() {
-    local results=$1
-    shift
-    find_program
+    answer=''
+    if ((${#MODULES[@]})) && ! command -v module >/dev/null; then
+        not_checked "there is no command \"module\" here"
+        no_check=yes program=("${CONTAINER[@]}" "${STARSTEP:-starstep}")
+    else
+        load_modules >/dev/null
+        find_program
+    fi
     if [ "${task:-}" = scaling ]; then return; fi
     train_options "$results/.check" "$@"
-    answer=''
     if [ -z "$no_check" ]; then check_options; fi
 }
 
@@ -154,14 +150,15 @@ submit() {
     site_options
     count_ranks "${sbatch_options[@]}" "${asked[@]}"
     results=$(results_folder "$PWD")
-    check_job "$results" "${arguments[@]}"
     submission=(sbatch --parsable --output="$results/%x-%j.out" "${sbatch_options[@]}" "${asked[@]}" "$0" "${arguments[@]}")
     STARSTEP_SLURM=$slurm_dir STARSTEP_SITE=$(realpath "$site")
     export STARSTEP_SLURM STARSTEP_SITE
-    if [ -n "$dry_run" ]; then
-        tell "${arguments[@]}"
-        return
-    fi
+    # In a shell of its own: what is loaded there does not come into the job, which loads it itself.
+    (
+        check_job "${arguments[@]}"
+        [ -z "$dry_run" ] || tell "${arguments[@]}"
+    ) || exit 1
+    if [ -n "$dry_run" ]; then return; fi
     mkdir -p "$results" || die "$results: cannot be made; see RESULTS in $site"
     job=$("${submission[@]}") || exit 1
     job=${job%%;*}

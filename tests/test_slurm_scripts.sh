@@ -57,9 +57,6 @@ cat >"$work/bin/sbatch" <<END
 #!/bin/bash
 printf '%s\n' "\$@" >"$work/args"
 echo 17
-#!/bin/bash
-printf '%s\n' "\$@" >"$work/args"
-echo 17
 END
 printf '#!/bin/bash\necho a-name\n' >"$work/bin/squeue"
 chmod +x "$work/bin"/*
@@ -206,6 +203,26 @@ changed 's,^SBATCH_EXTRA=.*,QOS=FILL_IN,'
 stops "a field that is left" 'bad.conf: something is left to fill in: 7:QOS=FILL_IN' cpu.sh
 changed "s,^RESULTS=.*,RESULTS=$work/args.not/../good.conf/x,"
 stops "results cannot be written" 'good.conf' cpu.sh
+# A module system that knows one module, in which the program is
+cat >"$work/modules" <<END
+module() {
+    echo "module \$*"
+    case "\$*" in
+    purge) ;;
+    'load starstep') PATH=${STARSTEP%/*}:\$PATH ;;
+    *) return 1 ;;
+    esac
+}
+END
+changed "s,^STARSTEP=.*,STARSTEP=starstep MODULES=(starstep),; \$r $work/modules"
+run bash "$work/slurm/2gpu.sh" --epochs 3
+check "the program is in a module: submitted, without another word" test "$code$(wc -l <"$work/out")$(wc -c <"$work/err")" = 010
+stops "the program in the module is asked" 'unknown option --epoch;' 2gpu.sh --epoch 3
+changed "s,^STARSTEP=.*,STARSTEP=starstep MODULES=(starstop),; \$r $work/modules"
+stops "no such module" 'module load starstop failed; see MODULES in' 2gpu.sh
+changed "s,^STARSTEP=.*,STARSTEP=starstep MODULES=(starstep),"
+run bash "$work/slurm/2gpu.sh" --epoch 3
+check "no module system here: a warning, and submitted" test "$code$(grep -c 'not checked: there is no command "module" here' "$work/err")" = 01
 mkdir -p "$work/config/starstep"
 cp "$work/good.conf" "$work/config/starstep/site.conf"
 unset STARSTEP_SITE
