@@ -39,8 +39,9 @@ if [ "$kind" = source ]; then
     exit
 fi
 
-# quickstart names Debian's package of the JPEG library, which Ubuntu calls otherwise; both know this one.
-apt-get install -y --no-install-recommends libjpeg-dev
+# quickstart looks for cuDNN with gcc before it installs anything, and names Debian's package of the JPEG library,
+# which Ubuntu calls otherwise: both know this one, and pkg-config tells quickstart that it is there.
+apt-get install -y --no-install-recommends gcc libc6-dev pkg-config libjpeg-dev
 tarball=$(find starpu-source -name '*.tar.*' 2>/dev/null | head -n 1)
 if [ -n "$tarball" ]; then export STARPU_TARBALL=$PWD/$tarball; fi
 # On GPUs ranks meet over TCP and sum with NCCL: the image needs no MPI that fits the host's.
