@@ -1,4 +1,5 @@
-# SS_SANITIZE: --enable-sanitizers=address,undefined. Sets SANITIZE_CFLAGS, for compiling and linking.
+# SS_SANITIZE: --enable-sanitizers=address,undefined, or thread. Sets SANITIZE_CFLAGS, for compiling and
+# linking, and ARCHER, a library for OpenMP's runtime.
 AC_DEFUN([SS_SANITIZE], [
     AC_ARG_ENABLE([sanitizers],
         [AS_HELP_STRING([--enable-sanitizers=LIST],
@@ -17,6 +18,17 @@ AC_DEFUN([SS_SANITIZE], [
              AC_MSG_ERROR([$CC does not link with -fsanitize=$enable_sanitizers])])
         CFLAGS=$ss_cflags
         AC_DEFINE([SS_SANITIZED], [1], [built with sanitizers])])
+    # OpenMP's part of the thread sanitizer: without it each barrier of libomp's looks like a race.
+    ARCHER=
+    AS_CASE([$enable_sanitizers], [*thread*], [
+        AC_MSG_CHECKING([for libarcher.so of $CC])
+        ARCHER=`$CC -print-resource-dir 2>/dev/null`/../../libarcher.so
+        AS_IF([test -e "$ARCHER"], [ARCHER=`realpath "$ARCHER"`],
+            [AC_MSG_RESULT([no])
+             AC_MSG_ERROR([the thread sanitizer needs CC=clang with its libomp (Debian packages clang, libomp-dev, libclang-rt-dev), and a StarPU built with it; ./quickstart --tsan build does all of it])])
+        AC_MSG_RESULT([$ARCHER])])
+    AC_SUBST([ARCHER])
+    AM_CONDITIONAL([THREAD_SANITIZED], [test -n "$ARCHER"])
     AC_SUBST([SANITIZE_CFLAGS])
     AM_CONDITIONAL([SANITIZED], [test "$enable_sanitizers" != no])
 ])

@@ -11,8 +11,8 @@ AC_DEFUN([SS_STARPU], [
   Module:       module load starpu (or set PKG_CONFIG_PATH to the folder of starpu-1.4.pc)
   Debian 12's libstarpu-dev is 1.3, which is too old.])
 
-    ss_cppflags=$CPPFLAGS; ss_libs=$LIBS
-    CPPFLAGS="$CPPFLAGS $STARPU_CFLAGS"; LIBS="$STARPU_LIBS $LIBS"
+    ss_cppflags=$CPPFLAGS; ss_libs=$LIBS; ss_cflags=$CFLAGS
+    CPPFLAGS="$CPPFLAGS $STARPU_CFLAGS"; LIBS="$STARPU_LIBS $LIBS"; CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
     AC_MSG_CHECKING([whether a program with StarPU links])
     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <starpu.h>]],
             [[struct starpu_task *t = starpu_task_get_current();
@@ -25,7 +25,7 @@ AC_DEFUN([SS_STARPU], [
     SS_STARPU_FEATURE([cuda], [CUDA], [defined STARPU_USE_CUDA])
     AC_COMPUTE_INT([ss_starpu_nmaxbufs], [STARPU_NMAXBUFS], [[#include <starpu_config.h>]],
         [ss_starpu_nmaxbufs=0])
-    CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
+    CPPFLAGS=$ss_cppflags; LIBS=$ss_libs; CFLAGS=$ss_cflags
 
     AS_IF([test $ss_starpu_fxt = no],
         [AC_MSG_WARN([this StarPU was built without FxT: no traces (build it with --with-fxt)])])

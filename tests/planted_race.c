@@ -1,0 +1,48 @@
+/* planted_race.c: tasks with a race of their own, for test_planted_race.sh. Each of two tasks adds to one
+ * number; without an argument StarPU does not know that they share it. */
+#include <starpu.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static long number;
+
+static void add(void *buffers[], void *unused)
+{
+    (void)buffers;
+    (void)unused;
+    for (int i = 0; i < 100; i++) {
+        number++;
+        usleep(100);
+    }
+}
+
+static struct starpu_codelet without_data = {.cpu_funcs = {add}, .name = "race"};
+static struct starpu_codelet with_data = {
+    .cpu_funcs = {add}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "no race"};
+
+int main(int argc, char **argv)
+{
+    struct starpu_conf conf;
+    starpu_data_handle_t handle;
+    (void)argv;
+    starpu_conf_init(&conf);
+    conf.ncpus = 2;
+    conf.sched_policy_name = "prio"; /* the one that training uses */
+    if (starpu_init(&conf))
+        return EXIT_FAILURE;
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&number, sizeof number);
+    for (int i = 0; i < 2; i++) {
+        struct starpu_task *task = starpu_task_create();
+        task->cl = argc > 1 ? &with_data : &without_data;
+        if (argc > 1)
+            task->handles[0] = handle;
+        if (starpu_task_submit(task))
+            return EXIT_FAILURE;
+    }
+    starpu_task_wait_for_all();
+    starpu_data_unregister(handle);
+    starpu_shutdown();
+    printf("%ld\n", number);
+    return EXIT_SUCCESS;
+}
