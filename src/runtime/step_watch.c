@@ -103,7 +103,7 @@ static void *watch(void *arg)
     double silent_s = 0;
     while (!wait_tick(w)) {
         struct counts now = count(w);
-        int signalled = atomic_load(&w->run->stop);
+        int signalled = ss_run_asked_to_stop(w->run);
         silent_s = now.waiting == 0 || now.ended != last ? 0 : silent_s + tick_s;
         last = now.ended;
         if (silent_s > w->timeout_s * (signalled ? 1 : SS_STEP_WATCH_FACTOR)) {
