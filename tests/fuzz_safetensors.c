@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 static const char *const seeds[] = {
     "{}",
     "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
-    "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
-    "[0,8]},\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[8],\"data_offsets\":[8,24]}}  ",
+    ("{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
+     "[0,8]},\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[8],\"data_offsets\":[8,24]}}  "),
 };
 /* What a plain byte flip would hardly ever make. */
 static const char *const words[] = {

@@ -81,7 +81,10 @@ expect_end() {
 
 # Two runs have the same bits, also when shares go in many messages: within a node they go in one, to
 # other nodes in pieces of 60000 bytes.
-for n in 1 2 3 4 5; do
+# The thread sanitizer (ARCHER) makes ranks slow: it sees fewer of them, and none that are late on purpose.
+sizes='1 2 3 4 5'
+[ -z "${ARCHER:-}" ] || sizes='2 3'
+for n in $sizes; do
     [ $n -eq 5 ] || expect_ok $n sums 20
     [ $n -eq 5 ] || expect_ok $n many 20
     expect_ok $n bits 20
@@ -100,6 +103,13 @@ STARSTEP_COMM_PART=1000 && export STARSTEP_COMM_PART
 expect_ok 3 sums 20
 unset STARSTEP_COMM_PART
 
+finish() {
+    [ $failures -eq 0 ] || exit 1
+    echo "all passed"
+    exit 0
+}
+[ -z "${ARCHER:-}" ] || finish
+
 expect_end 'option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01' 4 mismatch 5 2
 expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last sign of life' 3 stop 3 2
 expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 0 (.*), whose last sign of life' 3 stop 3 0
@@ -117,6 +127,4 @@ rm -f "$work"/pid.*
 expect_ok 3 steps 2
 [ $seconds -ge 5 ] || fail "3 steps 2: the ranks were not stopped ($seconds s)"
 wait
-
-[ $failures -eq 0 ] || exit 1
-echo "all passed"
+finish
