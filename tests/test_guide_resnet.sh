@@ -126,7 +126,7 @@ if have_ranks; then
     check "two ranks: counted once" grep -q '^Corrupt files skipped: 2$' "$work/out"
 fi
 run "$STARSTEP" eval --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32 --threads 1 \
-    --per-rank-batch-size 20 --init "$work/ck/latest/model.safetensors" --skip-corrupt --log-json "$work/log"
+    --per-rank-batch-size 20 --init "$work/ck/latest/model.safetensors" --skip-corrupt --log-json "$work/log" --overwrite
 check "evaluation: of 36 images" grep -q ' of 36 images)' "$work/out"
 check "evaluation: the same in the log" [ "$(values eval val_images),$(values eval skipped_files)" = "36,1" ]
 : >"$first"

@@ -50,7 +50,7 @@ fi
 # Another output's fault costs nobody his log; nor does a fault that has nothing to do with outputs.
 echo kept >"$work/log"
 early "--checkpoint-dir is a file, with a log" "$work/file: is not" --log-json "$work/log" --checkpoint-dir "$work/file"
-refused "a batch that is too large" 'do not fill one batch' "${train[@]}" --batch-size 4096 --log-json "$work/log" \
+refused "a batch that is too large" 'do not fill one batch' "${train[@]}" --batch-size 4096 --log-json "$work/log" --overwrite \
     --checkpoint-dir "$work/new/ck" --tensorboard "$work/new/tb" --trace "$work/new/trace"
 check "refused: the log is as it was" test "$(cat "$work/log")" = kept
 check "refused: no file is left" test -z "$(find "$work/new" -type f 2>/dev/null)"

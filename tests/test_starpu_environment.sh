@@ -6,7 +6,7 @@ DEADLINE=30
 make_data 16 8
 # The tests' own folder for StarPU would hide HOME.
 unset STARPU_PERF_MODEL_DIR XDG_CACHE_HOME STARPU_SCHED
-train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --workers 2 --data-dir "$work/data" --log-json "$work/log")
+train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --workers 2 --data-dir "$work/data" --log-json "$work/log" --overwrite)
 losses() {
     sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$work/log"
 }
