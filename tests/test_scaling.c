@@ -406,8 +406,8 @@ static const char *const lines[] = {
     "### Multi-Node Scaling (2 GPUs per Node)\n",
     "Throughput Scaling vs 1N",
     "\n| 1 Node (baseline) | 3.000 | 3.00% | 456.0 |",
-    "\n| 2 Nodes | 3.000 | 3.00% | 866.4 | - | - | - | 1.90× | - | 95.0% | 1083.0 | 1.90× | 95.0% "
-    "| - |\n",
+    ("\n| 2 Nodes | 3.000 | 3.00% | 866.4 | - | - | - | 1.90× | - | 95.0% | 1083.0 | 1.90× | 95.0% "
+     "| - |\n"),
     "not of the same kind: model: a in x, b in y.",
 };
 
