@@ -26,8 +26,9 @@
  */
 struct ss_run {
     _Atomic int status; /* enum ss_status */
-    /* 1: a signal asked this rank to end; told to all with the next step's metrics. NULL: never. */
-    const _Atomic int *stop;
+    /* 1: a signal asked this rank to end; told to all with the next step's metrics. NULL: never. A
+     * watchdog may run before it is set. */
+    const _Atomic int *_Atomic stop;
     struct ss_trace *trace; /* NULL: nothing is recorded */
 };
 static inline int ss_run_ok(const struct ss_run *run)
@@ -36,7 +37,8 @@ static inline int ss_run_ok(const struct ss_run *run)
 }
 static inline int ss_run_asked_to_stop(const struct ss_run *run)
 {
-    return run->stop && atomic_load(run->stop);
+    const _Atomic int *stop = atomic_load(&run->stop);
+    return stop && atomic_load(stop);
 }
 /* Keep the first failure. */
 void ss_run_fail(struct ss_run *run, enum ss_status status);

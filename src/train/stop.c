@@ -29,7 +29,7 @@ void ss_stop_catch(struct ss_run *run)
     for (int i = 0; i < SIGNALS; i++)
         atomic_store(&signalled_ns[i], 0);
     atomic_store(&asked, 0);
-    run->stop = &asked;
+    atomic_store(&run->stop, &asked);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
 }
