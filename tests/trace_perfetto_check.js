@@ -44,7 +44,8 @@ async function startEngine() {
     send() { Object.assign(this, { status: 200, response: new Uint8Array(read(this.name)) }); }
   }
   vm.runInNewContext(read("engine_bundle.js").toString(), { self, XMLHttpRequest, WorkerGlobalScope: true, WebAssembly,
-    TextDecoder, TextEncoder, URL, crypto, performance, setTimeout, Error, TypeError, Uint8Array, ArrayBuffer,
+    TextDecoder, TextEncoder, URL, performance, crypto: require("crypto").webcrypto, // global from node 19 on
+    setTimeout, Error, TypeError, Uint8Array, ArrayBuffer,
     fetch: async (name) => new Response(read(name)), console: { log() {}, warn() {}, error: console.error } });
   self.onmessage({ data: port });
   await new Promise((resolve) => setTimeout(resolve, 100)); // it waits for promises of its own
