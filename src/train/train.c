@@ -330,6 +330,9 @@ static enum ss_status report_divergence(struct ss_loop *l)
 {
     const struct ss_train_options *o = l->options;
     char since[64] = "", name[SS_CHECKPOINT_NAME];
+    /* With --overwrite the former run's may still be there. */
+    const int has = o->checkpoint_dir && (!o->overwrite || l->replaced) &&
+                    ss_checkpoint_any(o->checkpoint_dir, name);
     ss_journal_event(&l->journal, "diverged", "step", 'i', l->at.step, "epoch", 'i',
                      l->at.epoch + 1, "batches", 'i', l->at.batches, "since", 'i',
                      l->bad_steps ? l->bad_since : l->at.step, NULL);
@@ -341,8 +344,7 @@ static enum ss_status report_divergence(struct ss_loop *l)
     return ss_fail(SS_ERR_DIVERGED,
                    "step %lld: the run has diverged: %s not finite%s; %s with a smaller --base-lr",
                    (long long)l->at.step, l->bad_steps ? "the loss is" : "weights are", since,
-                   o->checkpoint_dir && ss_checkpoint_any(o->checkpoint_dir, name)
-                       ? "go on from the last checkpoint, which is finite, by --resume auto"
+                   has ? "go on from the last checkpoint, which is finite, by --resume auto"
                        : "begin again");
 }
 
