@@ -3,6 +3,10 @@
 # processes, however it ended, reported something; the reports go to the test's log.
 #
 # Environment: ARCHER (the library that tells the sanitizer what OpenMP does), top_srcdir.
+command -v llvm-symbolizer >/dev/null || {
+    echo "no llvm-symbolizer (Debian package llvm): the sanitizer would know no function that is to be left out"
+    exit 99
+}
 reports=$(mktemp -d) || exit 99
 trap 'rm -rf "$reports"' EXIT
 trap 'exit 99' HUP INT TERM
