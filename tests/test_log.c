@@ -2,11 +2,11 @@
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "tests/data_common.h"
 
 enum { LETTERS = 1500, LOOK_S = 2 };
 
@@ -54,9 +54,5 @@ int main(void)
     tcase_add_test(tc, last_error);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -3,11 +3,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/data_common.h"
 #include "train/stop.h"
 
 static atomic_long moved_s; /* how far the clock was put forward */
@@ -106,9 +106,5 @@ int main(void)
     tcase_add_test(tc, after_the_run);
     tcase_set_timeout(tc, 20);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,8 +1,8 @@
 # Threads: what several of them do at the same moment
 check_PROGRAMS += tests/test_log tests/test_stop
-tests_test_log_SOURCES = tests/test_log.c
+tests_test_log_SOURCES = tests/test_log.c tests/data_common.h
 tests_test_log_LDADD = $(TEST_LIBS)
-tests_test_stop_SOURCES = tests/test_stop.c
+tests_test_stop_SOURCES = tests/test_stop.c tests/data_common.h
 tests_test_stop_LDADD = $(TEST_LIBS)
 TESTS += tests/test_log tests/test_stop
 

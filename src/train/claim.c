@@ -45,13 +45,12 @@ static enum ss_status add_lock(struct ss_claim *c, const char *path, const char 
     return ss_run_locks_add(&c->locks, path, what);
 }
 
-/* A folder is made; its lock is a file that listings leave out. */
+/* The folder was made when outputs were tried; its lock is a file that listings leave out. */
 static enum ss_status add_folder(struct ss_claim *c, const char *option, const char *folder)
 {
     char path[PATH_MAX];
     if (!folder)
         return SS_OK;
-    SS_TRY(ss_folder_make(folder));
     SS_TRY(ss_folder_join(path, sizeof path, folder, ".lock"));
     return add_lock(c, path, option, folder);
 }
