@@ -1,16 +1,22 @@
 /* planted_race.c: tasks with a race of their own, for test_planted_race.sh. Each of two tasks adds to one
- * number; without an argument StarPU does not know that they share it. */
+ * number; without an argument StarPU does not know that they share it, and they wait for each other so
+ * that two workers add at the same time, however late the second one wakes. */
 #include <starpu.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static long number;
+static atomic_int begun;
 
-static void add(void *buffers[], void *unused)
+static void add(void *buffers[], void *together)
 {
     (void)buffers;
-    (void)unused;
+    /* Relaxed: it orders nothing, so the sanitizer sees the race all the same. */
+    atomic_fetch_add_explicit(&begun, 1, memory_order_relaxed);
+    for (int i = 0; together && i < 60000 && atomic_load_explicit(&begun, memory_order_relaxed) < 2; i++)
+        usleep(1000);
     for (int i = 0; i < 100; i++) {
         number++;
         usleep(100);
@@ -37,6 +43,8 @@ int main(int argc, char **argv)
         task->cl = argc > 1 ? &with_data : &without_data;
         if (argc > 1)
             task->handles[0] = handle;
+        else
+            task->cl_arg = &number; /* not null: together */
         if (starpu_task_submit(task))
             return EXIT_FAILURE;
     }
