@@ -4,7 +4,7 @@
  * x (N,C,H,W) read   y (N,C,H,W) written   dx (N,C,H,W) written: first a copy of x, then its
  * gradient */
 #include "codelets/op.h"
-#include "codelets/kernels/norm_act_cuda.h"
+#include "kernels/cuda/norm_act.h"
 
 #include <stdlib.h>
 #include <string.h>

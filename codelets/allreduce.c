@@ -1,5 +1,5 @@
 #include "codelets/allreduce.h"
-#include "codelets/kernels/wire_cuda.h"
+#include "kernels/cuda/wire.h"
 #include "codelets/report.h"
 #include "codelets/lane.h"
 #include "comm/comm.h"

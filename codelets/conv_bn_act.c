@@ -7,7 +7,7 @@
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
-#include "codelets/kernels/conv_cuda.h"
+#include "kernels/cuda/conv.h"
 #include "core/log.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "core/status.h"
 
 struct ss_feed_step;

@@ -1,5 +1,5 @@
 #include "codelets/input.h"
-#include "codelets/kernels/elementwise_cuda.h"
+#include "kernels/cuda/elementwise.h"
 #include "codelets/lane.h"
 #include "codelets/op.h"
 

@@ -12,7 +12,7 @@
 #define SS_CODELETS_INPUT_H
 
 #include "codelets/feed.h"
-#include "codelets/kernels/shapes.h"
+#include "kernels/shapes.h"
 #include "codelets/task.h"
 
 /* Offsets and size of a slot in bytes; with a CPU plan of its host memory, whose images are fp32.

@@ -12,7 +12,7 @@
 #ifndef SS_CODELETS_LANE_H
 #define SS_CODELETS_LANE_H
 
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "codelets/task.h"
 
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };

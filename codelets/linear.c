@@ -3,9 +3,9 @@
  * x (N,C,H,W) read   w (native), bias (K): in the block's bucket, read
  * y (N,K) plain, written   dx (N,C,H,W) written   dw, dbias written to the bucket's slice */
 #include "codelets/op.h"
-#include "codelets/kernels/elementwise_cuda.h"
-#include "codelets/kernels/linear_cpu.h"
-#include "codelets/kernels/linear_cuda.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cuda/linear.h"
 
 #include <stdlib.h>
 

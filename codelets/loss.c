@@ -5,8 +5,8 @@
  * metrics: struct ss_metrics; in training written, in evaluation added to */
 #include "codelets/op.h"
 #include "codelets/input.h"
-#include "codelets/kernels/loss_cpu.h"
-#include "codelets/kernels/loss_cuda.h"
+#include "kernels/cpu/loss.h"
+#include "kernels/cuda/loss.h"
 
 #include <stdlib.h>
 

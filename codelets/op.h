@@ -1,14 +1,14 @@
 /* Operations: what runs a block of the plan. One file per operation (conv_bn_act.c, pool.c, ...),
  * each with a class; ops.c lists the classes. To add a layer: a constructor in src/graph/graph.h
- * and a block kind, a kernel in codelets/kernels/, and a class here. */
+ * and a block kind, a kernel in src/kernels/, and a class here. */
 #ifndef SS_CODELETS_OP_H
 #define SS_CODELETS_OP_H
 
 #include "codelets/task.h"
-#include "codelets/kernels/conv_cpu.h"
-#include "codelets/kernels/cpu.h"
-#include "codelets/kernels/gpu.h"
-#include "codelets/kernels/norm_act_cpu.h"
+#include "kernels/cpu/conv.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cpu/norm_act.h"
 
 /* What an operation is made for. */
 struct ss_op_context {

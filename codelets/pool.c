@@ -3,8 +3,8 @@
  * x (N,C,H,W) read   y (N,C,P,Q) written   workspace: max pooling's argmax, written, read in
  * backward dx (N,C,H,W) written */
 #include "codelets/op.h"
-#include "codelets/kernels/pool_cpu.h"
-#include "codelets/kernels/pool_cuda.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/cuda/pool.h"
 #include "core/log.h"
 
 #include <stdlib.h>

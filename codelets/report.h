@@ -7,7 +7,7 @@
 #define SS_CODELETS_REPORT_H
 
 #include "codelets/feed.h"
-#include "codelets/kernels/shapes.h"
+#include "kernels/shapes.h"
 #include "codelets/task.h"
 
 struct ss_report {

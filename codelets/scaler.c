@@ -1,5 +1,5 @@
 #include "codelets/scaler.h"
-#include "codelets/kernels/scaler_cuda.h"
+#include "kernels/cuda/scaler.h"
 #include "codelets/lane.h"
 
 #ifdef HAVE_CUDA

@@ -1,6 +1,6 @@
 #include "codelets/sgd.h"
-#include "codelets/kernels/sgd_cpu.h"
-#include "codelets/kernels/sgd_cuda.h"
+#include "kernels/cpu/sgd.h"
+#include "kernels/cuda/sgd.h"
 #include "codelets/lane.h"
 
 /* Without momentum there is no memory behind the handle, which then only orders updates. */

@@ -8,7 +8,7 @@
 #define SS_CODELETS_SGD_H
 
 #include "codelets/feed.h"
-#include "codelets/kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "codelets/task.h"
 
 struct ss_sgd {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/kernels/wire_cpu.h"
+#include "kernels/cpu/wire.h"
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/log.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "codelets/kernels/dnnl_shim.h"
+#include "kernels/cpu/dnnl_shim.h"
 
 dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
                                      int nargs, const dnnl_exec_arg_t *args)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/kernels/conv_cuda_graph.h"
+#include "kernels/cuda/conv_graph.h"
 
 #if CUDNN_VERSION < 90800
 int main(void)

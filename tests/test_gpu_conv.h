@@ -2,7 +2,7 @@
 #ifndef SS_TESTS_TEST_GPU_CONV_H
 #define SS_TESTS_TEST_GPU_CONV_H
 
-#include "codelets/kernels/conv_cuda.h"
+#include "kernels/cuda/conv.h"
 #include "tests/test_gpu_kernels.h"
 
 /* Operands (N,H,W,B), (Co,kh,kw,B), (N,P,Q,Co), padding zero, as numbers of the format; results in

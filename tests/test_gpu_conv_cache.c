@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "codelets/kernels/conv_cuda_internal.h"
+#include "kernels/cuda/conv_internal.h"
 #include "tests/test_gpu_conv.h"
 
 static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";

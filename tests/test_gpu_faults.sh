@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What may go wrong with NCCL, on demand of the emulated one (tests/hostgpu/README.md): a call that is
+# What may go wrong with NCCL, on demand of the emulated one (hostgpu/README.md): a call that is
 # late, fails, never ends or gives a wrong result, at start-up, in the start-up check, in a sum of
 # gradients or in one of metrics, on either rank. Late ones change no bit; all else ends all ranks in
 # bounded time, with a message that says where. And what an NCCL may lack: that changes no bit either.

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "core/log.h"
 #include "core/rng.h"
 

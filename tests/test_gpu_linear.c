@@ -1,5 +1,5 @@
 /* test_gpu_linear.c: the fully connected layer on a GPU against double precision. */
-#include "codelets/kernels/linear_cuda.h"
+#include "kernels/cuda/linear.h"
 #include "tests/test_gpu_kernels.h"
 
 static const struct shape {

@@ -1,7 +1,7 @@
 /* test_gpu_norm_act.c: the CUDA normalisation in all its options against double precision, and what
  * it promises besides: bits, places, NaN, the CPU kernel's dropout. */
-#include "codelets/kernels/norm_act_cpu.h"
-#include "codelets/kernels/norm_act_cuda.h"
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cuda/norm_act.h"
 #include "tests/test_gpu_kernels.h"
 
 enum { KEY = 12345 };

@@ -3,10 +3,10 @@
  *
  * BatchNorm's mean and invstd are given, not computed. "Coarse" values are multiples of 1/8, so
  * that windows have equal values, and all sums of backward are exact in any order. */
-#include "codelets/kernels/elementwise_cuda.h"
-#include "codelets/kernels/norm_act_cpu.h"
-#include "codelets/kernels/norm_act_cuda.h"
-#include "codelets/kernels/pool_cuda.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cuda/norm_act.h"
+#include "kernels/cuda/pool.h"
 #include "tests/test_gpu_kernels.h"
 
 enum { KEY = 4711 };

@@ -1,6 +1,6 @@
 /* test_gpu_small.c: sums, casts, biases and the input's conversion. Most results are exact: one
  * rounding of a few fp32 operations. */
-#include "codelets/kernels/elementwise_cuda.h"
+#include "kernels/cuda/elementwise.h"
 #include "tests/test_gpu_small.h"
 
 static struct {

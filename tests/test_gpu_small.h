@@ -2,7 +2,7 @@
 #ifndef SS_TESTS_TEST_GPU_SMALL_H
 #define SS_TESTS_TEST_GPU_SMALL_H
 
-#include "codelets/kernels/gpu_internal.h"
+#include "kernels/cuda/internal.h"
 #include "tests/test_gpu_kernels.h"
 
 void add_pool_tests(TCase *t);

@@ -1,6 +1,6 @@
 /* test_gpu_small_loss.c: softmax cross-entropy on a GPU against double precision and the CPU's. */
-#include "codelets/kernels/loss_cpu.h"
-#include "codelets/kernels/loss_cuda.h"
+#include "kernels/cpu/loss.h"
+#include "kernels/cuda/loss.h"
 #include "tests/test_gpu_small.h"
 
 struct reference {

@@ -1,6 +1,6 @@
 /* test_gpu_small_optimizer.c: SGD and dynamic loss scaling on a GPU. */
-#include "codelets/kernels/sgd_cpu.h"
-#include "codelets/kernels/sgd_cuda.h"
+#include "kernels/cpu/sgd.h"
+#include "kernels/cuda/sgd.h"
 #include "tests/test_gpu_small.h"
 
 static const float LR = 0.1f, DECAY = 5e-4f, MOMENTUM = 0.9f, SCALE = 0.5f;

@@ -1,5 +1,5 @@
 /* test_gpu_small_pool.c: pooling on a GPU against a naive one. */
-#include "codelets/kernels/pool_cuda.h"
+#include "kernels/cuda/pool.h"
 #include "tests/test_gpu_small.h"
 
 struct reference {

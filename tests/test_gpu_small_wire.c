@@ -1,7 +1,7 @@
 /* test_gpu_small_wire.c: gradients rounded for their way on a GPU: the bits that the host makes,
  * and the values that the formats' definitions give. */
-#include "codelets/kernels/wire_cpu.h"
-#include "codelets/kernels/wire_cuda.h"
+#include "kernels/cpu/wire.h"
+#include "kernels/cuda/wire.h"
 #include "tests/test_gpu_small.h"
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};

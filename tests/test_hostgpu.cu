@@ -1,6 +1,6 @@
-/* The host emulation of a GPU (tests/hostgpu) itself: does it compute what CUDA promises, and does
+/* The host emulation of a GPU (hostgpu) itself: does it compute what CUDA promises, and does
  * it notice what CUDA forbids? Compiled as C++ only. */
-#include "tests/hostgpu/device.h"
+#include "hostgpu/device.h"
 
 #include <csignal>
 #include <cstdio>

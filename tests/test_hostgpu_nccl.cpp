@@ -1,4 +1,4 @@
-/* The emulated NCCL (tests/hostgpu) itself: ranks are child processes, which alone call CUDA. */
+/* The emulated NCCL (hostgpu) itself: ranks are child processes, which alone call CUDA. */
 #include "tests/test_hostgpu_nccl.h"
 
 extern "C" void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max);

@@ -1,4 +1,4 @@
-/* Ranks of the emulated NCCL (tests/hostgpu) as child processes, which alone call CUDA; what the
+/* Ranks of the emulated NCCL (hostgpu) as child processes, which alone call CUDA; what the
  * tests of it share. */
 #ifndef TEST_HOSTGPU_NCCL_H
 #define TEST_HOSTGPU_NCCL_H

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "core/log.h"
 #include "core/rng.h"
 

@@ -1,5 +1,5 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
-#include "codelets/kernels/conv_cpu.h"
+#include "kernels/cpu/conv.h"
 #include "tests/test_kernels.h"
 
 struct reference {

@@ -1,5 +1,5 @@
 /* test_kernels_linear.c: the fully connected layer on every layout of its input. */
-#include "codelets/kernels/linear_cpu.h"
+#include "kernels/cpu/linear.h"
 #include "tests/test_kernels.h"
 
 struct reference {

@@ -1,7 +1,7 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
-#include "codelets/kernels/loss_cpu.h"
-#include "codelets/kernels/norm_act_cpu.h"
-#include "codelets/kernels/sgd_cpu.h"
+#include "kernels/cpu/loss.h"
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cpu/sgd.h"
 #include "tests/test_kernels.h"
 
 struct reference {

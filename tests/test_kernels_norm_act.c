@@ -1,5 +1,5 @@
 /* test_kernels_norm_act.c: the fused normalisation in all its options against double precision. */
-#include "codelets/kernels/norm_act_cpu.h"
+#include "kernels/cpu/norm_act.h"
 #include "tests/test_kernels.h"
 
 enum { KEY = 12345 };

@@ -1,5 +1,5 @@
 /* test_kernels_pool.c: pooling in every layout against a naive one in double precision. */
-#include "codelets/kernels/pool_cpu.h"
+#include "kernels/cpu/pool.h"
 #include "tests/test_kernels.h"
 
 struct reference {

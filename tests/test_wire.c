@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/kernels/wire_cpu.h"
+#include "kernels/cpu/wire.h"
 #include "comm/comm_ops.h"
 #include "core/rng.h"
 

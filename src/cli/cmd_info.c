@@ -1,6 +1,6 @@
 #include "cli/commands.h"
-#include "codelets/kernels/cpu.h"
-#include "codelets/kernels/gpu.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cuda/gpu.h"
 #include "comm/comm.h"
 #include "core/program.h"
 #include "core/standard.h"

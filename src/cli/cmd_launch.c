@@ -1,6 +1,6 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "runtime/environment.h"

@@ -1,5 +1,5 @@
 #include "cli/commands.h"
-#include "codelets/kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "core/log.h"
 #include "graph/plan.h"
 #include "train/options.h"

@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-#include "codelets/kernels/cpu.h"
-#include "codelets/kernels/wire_cpu.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/wire.h"
 #include "comm/comm_mpi_thread.h"
 
 enum {

@@ -7,7 +7,7 @@
 #ifndef SS_COMM_NCCL_H
 #define SS_COMM_NCCL_H
 
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "comm/comm.h"
 
 struct ss_nccl;

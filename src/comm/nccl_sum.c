@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codelets/kernels/wire_cpu.h"
+#include "kernels/cpu/wire.h"
 #include "comm/comm_watch.h"
 #include "core/clock.h"
 #include "core/log.h"

@@ -25,7 +25,7 @@ enum { SS_PLAN_MAX_DY = 4, SS_PLAN_MAX_SLICES = 8, SS_PLAN_MAX_ACCESSES = 24 };
 
 struct ss_plan_options {
     int batch;         /* images per rank and step, >= 1 */
-    int channel_block; /* activation layout, see codelets/kernels/shapes.h; 0: NHWC */
+    int channel_block; /* activation layout, see src/kernels/shapes.h; 0: NHWC */
     /* Caps in MiB; a larger single block gets a bucket of its own. */
     double bucket_mb;       /* 0: a tenth of the model, from 0.25 to 25 */
     double first_bucket_mb; /* of the first bucket, whose sum begins first; 0: 1, or bucket_mb */

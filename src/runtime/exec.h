@@ -3,7 +3,7 @@
 #ifndef SS_RUNTIME_EXEC_H
 #define SS_RUNTIME_EXEC_H
 
-#include "codelets/kernels/conv_cpu.h"
+#include "kernels/cpu/conv.h"
 #include "codelets/report.h"
 #include "comm/comm.h"
 #include "data/dataset.h"

@@ -1,5 +1,5 @@
 /* exec_memory.c: what an executor keeps: one region per buffer, bucket and slot. */
-#include "codelets/kernels/scaler_cuda.h"
+#include "kernels/cuda/scaler.h"
 #include "codelets/lane.h"
 #include "core/log.h"
 #include "core/rng.h"

@@ -1,7 +1,7 @@
 /* exec_state.c: what is read from and written to an executor between steps: parameters and
  * momentum, the loss scale, metrics of evaluations, and the memory that NCCL is told of. */
-#include "codelets/kernels/elementwise_cuda.h"
-#include "codelets/kernels/scaler_cuda.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/scaler.h"
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/log.h"

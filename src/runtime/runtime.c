@@ -1,5 +1,5 @@
 #include "runtime/runtime.h"
-#include "codelets/kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "codelets/lane.h"
 #include "core/log.h"
 #include "runtime/environment.h"

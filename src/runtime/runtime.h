@@ -6,7 +6,7 @@
 #ifndef SS_RUNTIME_RUNTIME_H
 #define SS_RUNTIME_RUNTIME_H
 
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "codelets/task.h"
 #include "core/status.h"
 #include "runtime/placement.h"

@@ -2,7 +2,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "train/resume.h"
 #include "train/state.h"
 #include "train/train.h"

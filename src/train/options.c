@@ -2,7 +2,7 @@
 #    include "config.h"
 #endif
 #include "train/options.h"
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "core/log.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #define SS_TRAIN_POSITION_H
 
 #include <stdint.h>
-#include "codelets/kernels/shapes.h"
+#include "kernels/shapes.h"
 
 /* No file may have a larger count, of steps or of batches: there is room to count on. */
 #define SS_COUNT_MAX ((int64_t)1 << 62)

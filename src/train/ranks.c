@@ -2,7 +2,7 @@
 #    include "config.h"
 #endif
 #include "train/ranks.h"
-#include "codelets/kernels/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "comm/nccl.h"
 #include "core/log.h"
 

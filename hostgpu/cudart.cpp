@@ -1,0 +1,354 @@
+/* Devices, attributes and errors of the host emulation: the rest of the CUDA runtime. Streams and
+ * events: streams.cpp; memory and copies: memory.cpp; kernels: device.cpp. */
+#include "hostgpu/hostgpu.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace
+{
+
+thread_local int device_of_thread = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+bool is_device(int device)
+{
+    return device >= 0 && device < hostgpu::device_count();
+}
+
+struct error_text {
+    cudaError_t error;
+    const char *name, *text;
+};
+const struct error_text error_texts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
+     "invalid copy direction for memcpy"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
+     "part or all of the requested memory range is already mapped"},
+    {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
+     "pointer does not correspond to a registered memory region"},
+};
+
+const struct error_text *find_error(cudaError_t error)
+{
+    for (const struct error_text &e : error_texts)
+        if (e.error == error)
+            return &e;
+    return nullptr;
+}
+
+/* The devices that the process sees, by their number among all: CUDA_VISIBLE_DEVICES, read as CUDA
+ * reads it. What is no device ends the list; one named twice leaves none. */
+std::vector<int> find_visible()
+{
+    const int count = (int)hostgpu::environment("SS_HOSTGPU_DEVICES", 1, 0, 8);
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    std::vector<int> visible;
+    if (!list)
+        for (int d = 0; d < count; d++)
+            visible.push_back(d);
+    std::istringstream in(list ? list : "");
+    for (std::string name; std::getline(in, name, ',');) {
+        if (name.compare(0, 4, "GPU-") == 0 || name.compare(0, 4, "MIG-") == 0)
+            hostgpu::die("CUDA_VISIBLE_DEVICES=%s: names are not emulated, only numbers", list);
+        char *end = nullptr;
+        const long d = strtol(name.c_str(), &end, 10);
+        if (end == name.c_str() || *end || d < 0 || d >= count)
+            break;
+        if (std::find(visible.begin(), visible.end(), (int)d) != visible.end())
+            return {};
+        visible.push_back((int)d);
+    }
+    return visible;
+}
+
+const std::vector<int> &visible_devices()
+{
+    static const std::vector<int> visible = find_visible();
+    return visible;
+}
+
+} // namespace
+
+namespace hostgpu
+{
+
+void die(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "host emulation: %s\n", text);
+    abort();
+}
+
+long environment(const char *name, long unset, long min, long max)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return unset;
+    char *end = nullptr;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < min || value > max)
+        die("%s=%s: a number from %ld to %ld is wanted", name, text, min, max);
+    return value;
+}
+
+int device_count()
+{
+    return (int)visible_devices().size();
+}
+
+int current_device()
+{
+    return device_of_thread;
+}
+
+cudaError_t set_last_error(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+} // namespace hostgpu
+
+extern "C" {
+
+cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last_error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    const struct error_text *e = find_error(error);
+    return e ? e->text : "unrecognized error code";
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    const struct error_text *e = find_error(error);
+    return e ? e->name : "unrecognized error code";
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = hostgpu::device_count();
+    return *count ? cudaSuccess : hostgpu::set_last_error(cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (!is_device(device))
+        return hostgpu::set_last_error(cudaErrorInvalidDevice);
+    device_of_thread = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = device_of_thread;
+    return hostgpu::device_count() ? cudaSuccess : hostgpu::set_last_error(cudaErrorNoDevice);
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned int)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    hostgpu::wait_device(device_of_thread);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+    hostgpu::wait_device(device_of_thread);
+    hostgpu::reset_streams(device_of_thread);
+    hostgpu::reset_memory(device_of_thread);
+    return cudaSuccess;
+}
+
+/* What programs ask for, as an H200 answers. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
+{
+    if (!is_device(device))
+        return hostgpu::set_last_error(cudaErrorInvalidDevice);
+    *p = {};
+    snprintf(p->name, sizeof(p->name), "host emulation");
+    const int number = visible_devices()[(size_t)device];
+    p->uuid.bytes[15] = (char)number;
+    p->totalGlobalMem = hostgpu::memory_limit();
+    p->major = 9;
+    p->multiProcessorCount = 132;
+    p->warpSize = 32;
+    p->maxThreadsPerBlock = 1024;
+    p->maxThreadsPerMultiProcessor = 2048;
+    p->maxBlocksPerMultiProcessor = 32;
+    p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
+    p->maxThreadsDim[2] = 64;
+    p->maxGridSize[0] = 0x7fffffff;
+    p->maxGridSize[1] = p->maxGridSize[2] = 65535;
+    p->sharedMemPerBlock = 48 << 10;
+    p->sharedMemPerBlockOptin = 227 << 10;
+    p->sharedMemPerMultiprocessor = 228 << 10;
+    p->reservedSharedMemPerBlock = 1 << 10;
+    p->regsPerBlock = p->regsPerMultiprocessor = 65536;
+    p->totalConstMem = 64 << 10;
+    p->memPitch = 0x7fffffff;
+    p->textureAlignment = 512;
+    p->texturePitchAlignment = 32;
+    p->l2CacheSize = 60 << 20;
+    p->memoryBusWidth = 6144;
+    p->asyncEngineCount = 3;
+    p->concurrentKernels = 1;
+    p->streamPrioritiesSupported = 1;
+    p->unifiedAddressing = 1;
+    p->canMapHostMemory = 1;
+    p->hostRegisterSupported = 1;
+    p->canUseHostPointerForRegisteredMem = 1;
+    p->pciBusID = number + 1;
+    p->deviceNumaId = p->hostNumaId = -1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+    struct cudaDeviceProp p;
+    const cudaError_t error = cudaGetDeviceProperties(&p, device);
+    if (error != cudaSuccess)
+        return error;
+    if (!text || bytes < 13)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    snprintf(text, (size_t)bytes, "%04X:%02X:%02X.0", p.pciDomainID, p.pciBusID, p.pciDeviceID);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    struct cudaDeviceProp p;
+    const cudaError_t error = cudaGetDeviceProperties(&p, device);
+    if (error != cudaSuccess)
+        return error;
+    switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+        *value = p.multiProcessorCount;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = p.major;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = p.minor;
+        return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+        *value = p.l2CacheSize;
+        return cudaSuccess;
+    case cudaDevAttrWarpSize:
+        *value = p.warpSize;
+        return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerBlock:
+        *value = p.maxThreadsPerBlock;
+        return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+        *value = p.maxThreadsPerMultiProcessor;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+        *value = (int)p.sharedMemPerBlock;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)p.sharedMemPerBlockOptin;
+        return cudaSuccess;
+    case cudaDevAttrAsyncEngineCount:
+        *value = p.asyncEngineCount;
+        return cudaSuccess;
+    case cudaDevAttrUnifiedAddressing:
+        *value = p.unifiedAddressing;
+        return cudaSuccess;
+    case cudaDevAttrCanMapHostMemory:
+        *value = p.canMapHostMemory;
+        return cudaSuccess;
+    case cudaDevAttrComputeMode:
+        *value = cudaComputeModeDefault;
+        return cudaSuccess;
+    case cudaDevAttrManagedMemory:
+    case cudaDevAttrConcurrentManagedAccess:
+    case cudaDevAttrPageableMemoryAccess:
+    case cudaDevAttrMemoryPoolsSupported:
+        *value = 0;
+        return cudaSuccess;
+    default:
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    }
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (!is_device(device) || !is_device(peer))
+        return hostgpu::set_last_error(cudaErrorInvalidDevice);
+    *can = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int)
+{
+    return hostgpu::set_last_error(is_device(peer) ? cudaErrorPeerAccessUnsupported
+                                                   : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, int)
+{
+    return function ? cudaSuccess : hostgpu::set_last_error(cudaErrorInvalidValue);
+}
+
+/* As many as the threads allow: registers and shared memory are not known here. */
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                          int threads, size_t)
+{
+    if (!function || threads < 1 || threads > 1024)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    *blocks = 2048 / threads < 32 ? 2048 / threads : 32;
+    return cudaSuccess;
+}
+
+} /* extern "C" */

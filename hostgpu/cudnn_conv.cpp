@@ -1,0 +1,301 @@
+/* cudnn_conv.cpp: convolutions on the host.
+ *
+ * Tensors become fp32 with the innermost size padded by zeros to LANES, so that the inner loops run
+ * over whole vectors. Forward and backward data are one walk: each output pixel gathers products of
+ * channels from the input pixels that its kernel's taps meet. */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "hostgpu/cudnn_internal.h"
+
+namespace hostgpu
+{
+namespace dnn
+{
+namespace
+{
+
+const int LANES = 16;
+typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
+
+size_t padded(int channels)
+{
+    return static_cast<size_t>((channels + LANES - 1) / LANES * LANES);
+}
+
+/* sum += factor * p[0..LANES-1] */
+inline void add_scaled(vec *sum, float factor, const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof(v));
+    *sum += factor * v;
+}
+
+float load(const void *base, cudnnDataType_t type, size_t i)
+{
+    if (type == CUDNN_DATA_HALF)
+        return __half2float(static_cast<const __half *>(base)[i]);
+    if (type == CUDNN_DATA_BFLOAT16)
+        return __bfloat162float(static_cast<const __nv_bfloat16 *>(base)[i]);
+    return static_cast<const float *>(base)[i];
+}
+
+void store(void *base, cudnnDataType_t type, size_t i, float value)
+{
+    if (type == CUDNN_DATA_HALF)
+        static_cast<__half *>(base)[i] = __float2half_rn(value);
+    else if (type == CUDNN_DATA_BFLOAT16)
+        static_cast<__nv_bfloat16 *>(base)[i] = __float2bfloat16_rn(value);
+    else
+        static_cast<float *>(base)[i] = value;
+}
+
+/* To the nearest number with so many bits of fraction, ties to even; NaN and infinity stay. */
+float round_fraction(float x, int bits)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof(u));
+    const int cut = 23 - bits;
+    if ((u & 0x7F800000) != 0x7F800000)
+        u = (u + (1U << (cut - 1)) - 1 + (u >> cut & 1)) & ~((1U << cut) - 1);
+    memcpy(&x, &u, sizeof(x));
+    return x;
+}
+
+float rounded(float x, numbers how)
+{
+    switch (how) {
+    case numbers::tf32:
+        return round_fraction(x, 10);
+    case numbers::half:
+        return __half2float(__float2half_rn(x));
+    case numbers::coarse:
+        return round_fraction(x, 4);
+    default:
+        return x;
+    }
+}
+
+/* (rows, channels) as fp32 (rows, padded channels). */
+std::vector<float> unpack(const void *data, cudnnDataType_t type, size_t rows, int channels,
+                          numbers how)
+{
+    const size_t width = padded(channels), c = static_cast<size_t>(channels);
+    std::vector<float> out(rows * width, 0.0f);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < c; i++)
+            out[r * width + i] = rounded(load(data, type, r * c + i), how);
+    return out;
+}
+
+/* An image side of a convolution. */
+struct side {
+    int h, w, channels;
+};
+
+/* Where tap (i,j) of output pixel (a,b) meets the input; forward and backward data differ in that
+ * alone. */
+bool meets(const convolution &c, pass pass, int a, int b, int i, int j, int *row, int *column)
+{
+    if (pass == pass::forward) {
+        *row = a * c.stride_h - c.pad_h + i;
+        *column = b * c.stride_w - c.pad_w + j;
+        return *row >= 0 && *row < c.h && *column >= 0 && *column < c.w;
+    }
+    const int y = a + c.pad_h - i, x = b + c.pad_w - j;
+    *row = y / c.stride_h;
+    *column = x / c.stride_w;
+    return y >= 0 && x >= 0 && y % c.stride_h == 0 && x % c.stride_w == 0 && *row < c.p &&
+           *column < c.q;
+}
+
+/* w as (taps, in, out padded): forward in = C, out = K; backward data the other way round. */
+std::vector<float> turn_weight(const convolution &c, pass pass, const void *w, numbers how)
+{
+    const size_t taps = static_cast<size_t>(c.kh * c.kw), k = static_cast<size_t>(c.k),
+                 ci = static_cast<size_t>(c.c);
+    const bool forward = pass == pass::forward;
+    const size_t in = forward ? ci : k, width = padded(forward ? c.k : c.c);
+    std::vector<float> out(taps * in * width, 0.0f);
+    for (size_t o = 0; o < k; o++)
+        for (size_t t = 0; t < taps; t++)
+            for (size_t i = 0; i < ci; i++) {
+                const float v = rounded(load(w, c.type, (o * taps + t) * ci + i), how);
+                out[forward ? (t * in + i) * width + o : (t * in + o) * width + i] = v;
+            }
+    return out;
+}
+
+/* One output pixel: out (padded channels) = sum over taps and input channels. */
+void gather_pixel(const convolution &c, pass pass, const side &in, size_t out_width, int a, int b,
+                  const float *image, const float *weight, float *out)
+{
+    const size_t in_width = padded(in.channels), in_channels = static_cast<size_t>(in.channels);
+    for (size_t block = 0; block < out_width; block += LANES) {
+        vec sum = {};
+        for (int i = 0; i < c.kh; i++)
+            for (int j = 0; j < c.kw; j++) {
+                int row, column;
+                if (!meets(c, pass, a, b, i, j, &row, &column))
+                    continue;
+                const float *x = image + static_cast<size_t>(row * in.w + column) * in_width;
+                const float *w =
+                    weight + static_cast<size_t>(i * c.kw + j) * in_channels * out_width + block;
+                for (size_t k = 0; k < in_channels; k++)
+                    add_scaled(&sum, x[k], w + k * out_width);
+            }
+        memcpy(out + block, &sum, sizeof(sum));
+    }
+}
+
+/* The result as fp32 (rows, padded channels). */
+std::vector<float> gather(const convolution &c, pass pass, numbers how, const void *input,
+                          const void *weight)
+{
+    const side small = {c.p, c.q, c.k}, large = {c.h, c.w, c.c};
+    const side &in = pass == pass::forward ? large : small,
+               &out = pass == pass::forward ? small : large;
+    const size_t in_pixels = static_cast<size_t>(in.h * in.w), width = padded(out.channels);
+    const std::vector<float> w = turn_weight(c, pass, weight, how);
+    const std::vector<float> x =
+        unpack(input, c.type, static_cast<size_t>(c.n) * in_pixels, in.channels, how);
+    std::vector<float> result(static_cast<size_t>(c.n * out.h * out.w) * width);
+    float *at = result.data();
+    for (int n = 0; n < c.n; n++)
+        for (int a = 0; a < out.h; a++)
+            for (int b = 0; b < out.w; b++, at += width)
+                gather_pixel(c, pass, in, width, a, b,
+                             x.data() + static_cast<size_t>(n) * in_pixels * padded(in.channels),
+                             w.data(), at);
+    return result;
+}
+
+/* dweight of one tap and one output channel: the sum over all pixels. */
+void reduce_tap(const convolution &c, int i, int j, size_t k, const std::vector<float> &x,
+                const std::vector<float> &dy, float *out)
+{
+    const size_t x_width = padded(c.c), dy_width = padded(c.k);
+    for (size_t block = 0; block < x_width; block += LANES) {
+        vec sum = {};
+        for (int n = 0; n < c.n; n++)
+            for (int p = 0; p < c.p; p++) {
+                const int row = p * c.stride_h - c.pad_h + i;
+                if (row < 0 || row >= c.h)
+                    continue;
+                for (int q = 0; q < c.q; q++) {
+                    const int column = q * c.stride_w - c.pad_w + j;
+                    if (column < 0 || column >= c.w)
+                        continue;
+                    const size_t pixel = static_cast<size_t>((n * c.h + row) * c.w + column);
+                    const size_t y = static_cast<size_t>((n * c.p + p) * c.q + q);
+                    add_scaled(&sum, dy[y * dy_width + k], &x[pixel * x_width + block]);
+                }
+            }
+        memcpy(out + block, &sum, sizeof(sum));
+    }
+}
+
+/* dweight as fp32 (K * taps, padded C). */
+std::vector<float> reduce(const convolution &c, numbers how, const void *x, const void *dy)
+{
+    const std::vector<float> a =
+        unpack(x, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.h * c.w), c.c, how);
+    const std::vector<float> b =
+        unpack(dy, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.p * c.q), c.k, how);
+    std::vector<float> result(static_cast<size_t>(c.k * c.kh * c.kw) * padded(c.c));
+    float *at = result.data();
+    for (int k = 0; k < c.k; k++)
+        for (int i = 0; i < c.kh; i++)
+            for (int j = 0; j < c.kw; j++, at += padded(c.c))
+                reduce_tap(c, i, j, static_cast<size_t>(k), a, b, at);
+    return result;
+}
+
+/* A factor that differs from run to run by more than any tolerance. */
+float disorder(numbers how)
+{
+    static std::atomic<unsigned> runs{0};
+    return how == numbers::unordered ? 1.25f + 0.125f * static_cast<float>(runs++ % 5) : 1;
+}
+
+void compute(const convolution &c, pass pass, numbers how, float alpha, float beta,
+             const operands &o)
+{
+    if (o.workspace_bytes)
+        memset(o.workspace, 0xFF, o.workspace_bytes);
+    const std::vector<float> result = pass == pass::forward         ? gather(c, pass, how, o.x, o.w)
+                                      : pass == pass::backward_data ? gather(c, pass, how, o.y, o.w)
+                                                                    : reduce(c, how, o.x, o.y);
+    void *out = const_cast<void *>(pass == pass::forward         ? o.y
+                                   : pass == pass::backward_data ? o.x
+                                                                 : o.w);
+    const size_t channels = static_cast<size_t>(pass == pass::forward ? c.k : c.c);
+    const size_t width = padded(static_cast<int>(channels)), rows = result.size() / width;
+    const float factor = alpha * disorder(how);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < channels; i++) {
+            const size_t at = r * channels + i;
+            float value = factor * result[r * width + i];
+            if (beta != 0)
+                value += beta * load(out, c.type, at);
+            store(out, c.type, at, value);
+        }
+}
+
+struct range {
+    const char *name;
+    const void *data;
+    size_t bytes;
+};
+
+void check_apart(const range &out, const range &other)
+{
+    const char *a = static_cast<const char *>(out.data), *b = static_cast<const char *>(other.data);
+    if (other.bytes && a < b + other.bytes && b < a + out.bytes)
+        die("cuDNN: %s overlaps %s", out.name, other.name);
+}
+
+} // namespace
+
+size_t type_bytes(cudnnDataType_t type)
+{
+    return type == CUDNN_DATA_FLOAT ? 4 : 2;
+}
+
+bool known_type(cudnnDataType_t type)
+{
+    return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
+}
+
+void run(const cudnnContext *handle, const convolution &c, pass pass, numbers how, float alpha,
+         float beta, const operands &o)
+{
+    const size_t size = type_bytes(c.type);
+    const range all[4] = {
+        {"x", o.x, static_cast<size_t>(c.n * c.h * c.w) * static_cast<size_t>(c.c) * size},
+        {"w", o.w, static_cast<size_t>(c.k * c.kh * c.kw) * static_cast<size_t>(c.c) * size},
+        {"y", o.y, static_cast<size_t>(c.n * c.p * c.q) * static_cast<size_t>(c.k) * size},
+        {"the workspace", o.workspace, o.workspace_bytes}};
+    const int written = pass == pass::forward ? 2 : pass == pass::backward_data ? 0 : 1;
+    for (int i = 0; i < 4; i++) {
+        if (!is_device_memory(all[i].data, all[i].bytes))
+            die("cuDNN: %s at %p, %zu bytes, is not device memory", all[i].name, all[i].data,
+                all[i].bytes);
+        if (i < 3)
+            check_apart(all[3], all[i]);
+        if (i != written)
+            check_apart(all[written], all[i]);
+    }
+    if (current_device() != handle->device)
+        die("cuDNN: a handle of device %d is used while device %d is current", handle->device,
+            current_device());
+    enqueue(handle->stream, "a convolution", [=]() { compute(c, pass, how, alpha, beta, o); });
+}
+
+} // namespace dnn
+} // namespace hostgpu

@@ -1,0 +1,60 @@
+/* Inside of the emulated cuDNN: the one thing that it computes, a 2-D convolution of NHWC tensors,
+ * for its two faces (cudnn.cpp: numbered algorithms, cudnn_backend.cpp: graphs and engines). */
+#ifndef HOSTGPU_CUDNN_INTERNAL_H
+#define HOSTGPU_CUDNN_INTERNAL_H
+
+#include <cudnn.h>
+
+#include "hostgpu/hostgpu.h"
+
+struct cudnnContext {
+    int device;
+    cudaStream_t stream;
+};
+
+namespace hostgpu
+{
+namespace dnn
+{
+
+enum class pass { forward, backward_data, backward_filter };
+
+/* What algorithms do to numbers, worse than on a GPU, so that tests notice the wrong choice. */
+enum class numbers {
+    exact,     /* products exact, sums in fp32 */
+    tf32,      /* inputs rounded to 10 bits of fraction */
+    half,      /* inputs rounded to fp16 */
+    coarse,    /* inputs rounded to 4 bits of fraction */
+    unordered, /* each run gives another result */
+};
+
+/* x (N,H,W,C), w (K,kh,kw,C), y (N,P,Q,K) */
+struct convolution {
+    int n, c, h, w, k, kh, kw, p, q;
+    int pad_h, pad_w, stride_h, stride_w;
+    cudnnDataType_t type;
+};
+size_t type_bytes(cudnnDataType_t type);
+bool known_type(cudnnDataType_t type); /* fp32, fp16, bf16 */
+
+struct operands {
+    const void *x, *w, *y; /* of which the pass writes one */
+    void *workspace;
+    size_t workspace_bytes;
+};
+
+/* result = alpha * convolution + beta * result, on the handle's stream. Wrong memory ends the
+ * process. */
+void run(const cudnnContext *handle, const convolution &c, pass pass, numbers numbers, float alpha,
+         float beta, const operands &o);
+
+cudnnContext *check_handle(cudnnHandle_t handle);
+/* Set the text of cudnnGetLastErrorString and return the status. */
+cudnnStatus_t fail(cudnnStatus_t status, const char *text);
+/* SS_HOSTGPU_CUDNN_REFUSE */
+long refuse();
+
+} // namespace dnn
+} // namespace hostgpu
+
+#endif

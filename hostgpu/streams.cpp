@@ -1,0 +1,463 @@
+/* Streams and events of the host emulation.
+ *
+ * A stream is a thread that runs the items of a queue in order. It starts with the first item. Each
+ * stream counts the items that it was given (`submitted`) and has done (`completed`); "after this
+ * point of that stream" is a pair of a stream and a count, and that is all that events and the
+ * legacy default stream need: an item waits for such points before it runs. Points lie in the past
+ * when they are taken, so waiting cannot go round in a circle.
+ *
+ * One mutex guards everything here; nothing is computed under it. Streams, and the threads of
+ * streams, live until the process ends if nobody destroys them. */
+#include "hostgpu/hostgpu.h"
+
+#include <condition_variable>
+#include <csignal>
+#include <ctime>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+struct CUstream_st;
+
+namespace
+{
+
+struct point {
+    std::shared_ptr<CUstream_st> stream;
+    uint64_t count = 0;
+};
+
+struct item {
+    const char *what;
+    std::function<void()> work;
+    std::vector<struct point> after;
+};
+
+} // namespace
+
+struct CUstream_st {
+    int device = 0, priority = 0;
+    bool legacy = false;   /* the default stream: waits for blocking streams, and they for it */
+    bool blocking = false; /* not created with cudaStreamNonBlocking */
+    bool started = false, closing = false;
+    uint64_t submitted = 0, completed = 0;
+    std::deque<struct item> queue;
+    std::condition_variable arrived, done;
+    uint64_t random = 0; /* state of the jitter */
+};
+
+struct CUevent_st {
+    int device = 0;
+    bool timing = false, recorded = false;
+    struct point point;
+    std::shared_ptr<struct timespec> time;
+};
+
+namespace
+{
+
+struct state {
+    std::mutex mutex;
+    std::map<CUstream_st *, std::shared_ptr<CUstream_st>> streams; /* closing ones too */
+    std::map<int, std::shared_ptr<CUstream_st>> legacy;            /* by device */
+    std::set<CUevent_st *> events;
+    uint64_t created = 0;
+};
+
+/* Never destroyed: threads of streams run until the very end. */
+struct state &all()
+{
+    static struct state *s = new struct state;
+    return *s;
+}
+
+thread_local bool on_stream_thread = false;
+
+bool reached(const struct point &p)
+{
+    return !p.stream || p.stream->completed >= p.count;
+}
+
+void wait_for(std::unique_lock<std::mutex> &lock, const struct point &p)
+{
+    if (p.stream)
+        p.stream->done.wait(lock, [&p] { return reached(p); });
+}
+
+/* CUDA forbids calls from host functions; work of the libraries here has no reason for any. */
+void not_on_stream(const char *what)
+{
+    if (on_stream_thread)
+        hostgpu::die("%s: a function that runs on a stream must not call CUDA", what);
+}
+
+/* Sleep for 0..SS_HOSTGPU_JITTER microseconds, by chance: work that nothing orders should not run
+ * in the same order each time. */
+void jitter(struct CUstream_st *s)
+{
+    static const long most = hostgpu::environment("SS_HOSTGPU_JITTER", 0, 0, 1000000);
+    if (most == 0)
+        return;
+    s->random = s->random * 6364136223846793005ull + 1442695040888963407ull;
+    const uint64_t us = (s->random >> 33) % (uint64_t)(most + 1);
+    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&t, nullptr);
+}
+
+/* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
+void prepare_thread()
+{
+    on_stream_thread = true;
+    sigset_t set;
+    sigfillset(&set);
+    for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+        sigdelset(&set, s);
+    pthread_sigmask(SIG_SETMASK, &set, nullptr);
+    cpu_set_t cpus;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        CPU_SET(i, &cpus);
+    sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+void run_item(struct item *it)
+{
+    try {
+        it->work();
+    } catch (const std::exception &e) {
+        hostgpu::die("%s: %s", it->what, e.what());
+    }
+}
+
+/* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread
+ * that works. So the process steps back when it begins, and streams, but no further, step up again:
+ * above other programs they would starve the kernel's own threads. Where that may not be done (only
+ * root may go up), everything is just slower. */
+const int STEP_BACK = 10;
+int own_priority;
+
+__attribute__((constructor)) void step_back()
+{
+    own_priority = getpriority(PRIO_PROCESS, 0);
+    (void)setpriority(PRIO_PROCESS, 0, own_priority + STEP_BACK);
+}
+
+void prefer_this_thread()
+{
+    (void)setpriority(PRIO_PROCESS, 0, own_priority);
+}
+
+void stream_main(std::shared_ptr<CUstream_st> s)
+{
+    prepare_thread();
+    prefer_this_thread();
+    std::unique_lock<std::mutex> lock(all().mutex);
+    for (;;) {
+        s->arrived.wait(lock, [&s] { return !s->queue.empty() || s->closing; });
+        if (s->queue.empty())
+            break;
+        {
+            struct item it = std::move(s->queue.front());
+            s->queue.pop_front();
+            for (const struct point &p : it.after)
+                wait_for(lock, p);
+            lock.unlock();
+            jitter(s.get());
+            run_item(&it);
+        } /* what the item held is gone before it counts as done */
+        lock.lock();
+        s->completed++;
+        s->done.notify_all();
+    }
+    all().streams.erase(s.get());
+}
+
+std::shared_ptr<CUstream_st> make_stream(int device, bool blocking, int priority)
+{
+    auto s = std::make_shared<CUstream_st>();
+    s->device = device;
+    s->blocking = blocking;
+    s->priority = priority;
+    s->random = ++all().created + (uint64_t)hostgpu::environment("SS_HOSTGPU_SEED", 1, 0, 1L << 30);
+    all().streams[s.get()] = s;
+    return s;
+}
+
+/* The stream of a handle. 0 and cudaStreamLegacy: the current device's default stream. */
+std::shared_ptr<CUstream_st> find(cudaStream_t handle)
+{
+    if (handle == nullptr || handle == cudaStreamLegacy) {
+        std::shared_ptr<CUstream_st> &s = all().legacy[hostgpu::current_device()];
+        if (!s) {
+            s = make_stream(hostgpu::current_device(), false, 0);
+            s->legacy = true;
+        }
+        return s;
+    }
+    auto it = all().streams.find(handle);
+    if (it == all().streams.end() || it->second->closing)
+        hostgpu::die("stream %p is not, or no longer, a stream", (void *)handle);
+    return it->second;
+}
+
+struct point now(const std::shared_ptr<CUstream_st> &s)
+{
+    struct point p;
+    p.stream = s;
+    p.count = s->submitted;
+    return p;
+}
+
+/* What a new item of s waits for on behalf of the legacy default stream. */
+std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
+{
+    std::vector<struct point> after;
+    for (const auto &e : all().streams) {
+        const std::shared_ptr<CUstream_st> &o = e.second;
+        const bool ordered = (s->legacy && o->blocking) || (s->blocking && o->legacy);
+        if (ordered && o->device == s->device && o->completed < o->submitted)
+            after.push_back(now(o));
+    }
+    return after;
+}
+
+void submit(const std::shared_ptr<CUstream_st> &s, const char *what, std::function<void()> work,
+            const struct point &after = {})
+{
+    not_on_stream(what);
+    struct item it = {what, std::move(work), implied(s)};
+    if (!reached(after))
+        it.after.push_back(after);
+    s->queue.push_back(std::move(it));
+    s->submitted++;
+    if (!s->started) {
+        s->started = true;
+        std::thread(stream_main, s).detach();
+    }
+    s->arrived.notify_one();
+}
+
+void close_stream(const std::shared_ptr<CUstream_st> &s)
+{
+    s->closing = true;
+    if (s->started)
+        s->arrived.notify_one();
+    else
+        all().streams.erase(s.get());
+}
+
+CUevent_st *check(cudaEvent_t event)
+{
+    if (!all().events.count(event))
+        hostgpu::die("event %p is not, or no longer, an event", (void *)event);
+    return event;
+}
+
+} // namespace
+
+namespace hostgpu
+{
+
+void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    submit(find(stream), what, std::move(work));
+}
+
+void wait_stream(cudaStream_t stream)
+{
+    not_on_stream("waiting for a stream");
+    std::unique_lock<std::mutex> lock(all().mutex);
+    std::shared_ptr<CUstream_st> s = find(stream);
+    /* An empty item of the default stream would wait for the others: so does who waits for it. */
+    for (const struct point &p : implied(s))
+        if (s->legacy)
+            wait_for(lock, p);
+    wait_for(lock, now(s));
+}
+
+void wait_device(int device)
+{
+    not_on_stream("waiting for a device");
+    std::unique_lock<std::mutex> lock(all().mutex);
+    std::vector<struct point> points;
+    for (const auto &e : all().streams)
+        if (e.second->device == device)
+            points.push_back(now(e.second));
+    for (const struct point &p : points)
+        wait_for(lock, p);
+}
+
+int stream_device(cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    return find(stream)->device;
+}
+
+void reset_streams(int device)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    all().legacy.erase(device);
+    std::vector<std::shared_ptr<CUstream_st>> streams;
+    for (const auto &e : all().streams)
+        if (e.second->device == device)
+            streams.push_back(e.second);
+    for (const auto &s : streams)
+        close_stream(s);
+}
+
+} // namespace hostgpu
+
+extern "C" {
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int priority)
+{
+    if (!out || (flags != cudaStreamDefault && flags != cudaStreamNonBlocking))
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(all().mutex);
+    *out = make_stream(hostgpu::current_device(), !(flags & cudaStreamNonBlocking), priority).get();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
+{
+    return cudaStreamCreateWithPriority(out, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *out)
+{
+    return cudaStreamCreateWithPriority(out, cudaStreamDefault, 0);
+}
+
+/* Returns at once; the stream ends when its work is done. */
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    std::shared_ptr<CUstream_st> s = find(stream);
+    if (s->legacy)
+        return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
+    close_stream(s);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    hostgpu::wait_stream(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    std::shared_ptr<CUstream_st> s = find(stream);
+    const bool done = reached(now(s)) && (!s->legacy || implied(s).empty());
+    return done ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+{
+    if (flags != 0)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(all().mutex);
+    CUevent_st *e = check(event);
+    if (e->recorded)
+        submit(
+            find(stream), "cudaStreamWaitEvent", [] {}, e->point);
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
+{
+    if (!fn)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    hostgpu::enqueue(stream, "cudaLaunchHostFunc", [fn, data] { fn(data); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
+{
+    if (!out || (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming)))
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(all().mutex);
+    CUevent_st *e = new CUevent_st;
+    e->device = hostgpu::current_device();
+    e->timing = !(flags & cudaEventDisableTiming);
+    all().events.insert(e);
+    *out = e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *out)
+{
+    return cudaEventCreateWithFlags(out, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    all().events.erase(check(event));
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    CUevent_st *e = check(event);
+    std::shared_ptr<CUstream_st> s = find(stream);
+    if (s->device != e->device)
+        return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
+    auto time = std::make_shared<struct timespec>();
+    submit(s, "cudaEventRecord", [time] { clock_gettime(CLOCK_MONOTONIC, time.get()); });
+    e->recorded = true;
+    e->point = now(s);
+    e->time = time;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    std::lock_guard<std::mutex> lock(all().mutex);
+    return reached(check(event)->point) ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    std::unique_lock<std::mutex> lock(all().mutex);
+    const struct point p = check(event)->point; /* the event may be recorded again meanwhile */
+    wait_for(lock, p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
+{
+    if (!ms)
+        return hostgpu::set_last_error(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(all().mutex);
+    CUevent_st *b = check(begin), *e = check(end);
+    if (!b->timing || !e->timing || !b->recorded || !e->recorded || b->device != e->device)
+        return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
+    if (!reached(b->point) || !reached(e->point))
+        return hostgpu::set_last_error(cudaErrorNotReady);
+    *ms = (float)((double)(e->time->tv_sec - b->time->tv_sec) * 1e3 +
+                  (double)(e->time->tv_nsec - b->time->tv_nsec) * 1e-6);
+    return cudaSuccess;
+}
+
+} /* extern "C" */

@@ -1,0 +1,267 @@
+/* dnnl_shim.c: see dnnl_shim.h. */
+#include <stdlib.h>
+
+#include "kernels/cpu/dnnl_shim.h"
+
+const char *ss_dnnl_status_text(dnnl_status_t status)
+{
+    switch (status) {
+    case dnnl_success:
+        return "success";
+    case dnnl_out_of_memory:
+        return "out of memory";
+    case dnnl_invalid_arguments:
+        return "invalid arguments";
+    case dnnl_unimplemented:
+        return "not implemented for these shapes and layouts";
+    case dnnl_runtime_error:
+        return "runtime error";
+    case dnnl_not_required:
+        return "not required";
+    default:
+        return "unknown error";
+    }
+}
+
+/* The window as oneDNN's arrays. */
+#define WINDOW_ARRAYS(win)                                                                         \
+    const dnnl_dims_t stride = {(win)->stride, (win)->stride}, pad = {(win)->pad, (win)->pad},     \
+                      dilation = {0, 0}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(md, ndims, dims, dnnl_f32, tag);
+}
+
+dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from)
+{
+    return dnnl_memory_desc_clone(md, from);
+}
+
+void ss_md_destroy(ss_md md)
+{
+    if (md)
+        dnnl_memory_desc_destroy(md);
+}
+
+int ss_md_is_blocked(ss_md_in md)
+{
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    return dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind) == dnnl_success &&
+           kind == dnnl_blocked;
+}
+
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    return dnnl_convolution_forward_primitive_desc_create(
+        pd, engine, dnnl_forward_training, alg, x, w, bias, y, stride, dilation, pad, pad, attr);
+}
+
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
+                                    const struct ss_dnnl_window *win,
+                                    const_dnnl_primitive_desc_t fwd,
+                                    const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    return dnnl_convolution_backward_data_primitive_desc_create(pd, engine, alg, dx, w, dy, stride,
+                                                                dilation, pad, pad, fwd, attr);
+}
+
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
+                                       ss_md_in dy, const struct ss_dnnl_window *win,
+                                       const_dnnl_primitive_desc_t fwd,
+                                       const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        pd, engine, alg, x, dw, dbias, dy, stride, dilation, pad, pad, fwd, attr);
+}
+
+dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    return dnnl_pooling_forward_primitive_desc_create(pd, engine, prop, alg, x, y, stride, kernel,
+                                                      dilation, pad, pad, attr);
+}
+
+dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
+                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    return dnnl_pooling_backward_primitive_desc_create(pd, engine, alg, dx, dy, stride, kernel,
+                                                       dilation, pad, pad, fwd, attr);
+}
+
+dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                 ss_md_in w, ss_md_in bias, ss_md_in y,
+                                 const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_inner_product_forward_primitive_desc_create(pd, engine, dnnl_forward_training, x, w,
+                                                            bias, y, attr);
+}
+
+dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_inner_product_backward_data_primitive_desc_create(pd, engine, dx, w, dy, fwd, attr);
+}
+
+dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                         const_dnnl_primitive_desc_t fwd,
+                                         const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_inner_product_backward_weights_primitive_desc_create(pd, engine, x, dw, dbias, dy,
+                                                                     fwd, attr);
+}
+
+#else /* version 2 */
+
+dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    ss_md made = malloc(sizeof(*made));
+    if (!made)
+        return dnnl_out_of_memory;
+    dnnl_status_t status = dnnl_memory_desc_init_by_tag(made, ndims, dims, dnnl_f32, tag);
+    if (status == dnnl_success)
+        *md = made;
+    else
+        free(made);
+    return status;
+}
+
+dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from)
+{
+    ss_md made = malloc(sizeof(*made));
+    if (!made)
+        return dnnl_out_of_memory;
+    *made = *from;
+    *md = made;
+    return dnnl_success;
+}
+
+void ss_md_destroy(ss_md md)
+{
+    free(md);
+}
+
+int ss_md_is_blocked(ss_md_in md)
+{
+    return md->format_kind == dnnl_blocked;
+}
+
+/* `init` fills `desc`; then the primitive descriptor is made of it. */
+#    define CREATE(desc, init, fwd)                                                                \
+        do {                                                                                       \
+            dnnl_status_t status_ = (init);                                                        \
+            return status_ == dnnl_success                                                         \
+                       ? dnnl_primitive_desc_create(pd, &(desc), attr, engine, fwd)                \
+                       : status_;                                                                  \
+        } while (0)
+
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    dnnl_convolution_desc_t desc;
+    CREATE(desc,
+           dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training, alg, x, w, bias,
+                                                      y, stride, dilation, pad, pad),
+           NULL);
+}
+
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
+                                    const struct ss_dnnl_window *win,
+                                    const_dnnl_primitive_desc_t fwd,
+                                    const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    dnnl_convolution_desc_t desc;
+    CREATE(desc,
+           dnnl_dilated_convolution_backward_data_desc_init(&desc, alg, dx, w, dy, stride, dilation,
+                                                            pad, pad),
+           fwd);
+}
+
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
+                                       ss_md_in dy, const struct ss_dnnl_window *win,
+                                       const_dnnl_primitive_desc_t fwd,
+                                       const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    dnnl_convolution_desc_t desc;
+    CREATE(desc,
+           dnnl_dilated_convolution_backward_weights_desc_init(&desc, alg, x, dw, dbias, dy, stride,
+                                                               dilation, pad, pad),
+           fwd);
+}
+
+dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    dnnl_pooling_v2_desc_t desc;
+    CREATE(desc,
+           dnnl_pooling_v2_forward_desc_init(&desc, prop, alg, x, y, stride, kernel, dilation, pad,
+                                             pad),
+           NULL);
+}
+
+dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
+                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
+{
+    WINDOW_ARRAYS(win);
+    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    dnnl_pooling_v2_desc_t desc;
+    CREATE(
+        desc,
+        dnnl_pooling_v2_backward_desc_init(&desc, alg, dx, dy, stride, kernel, dilation, pad, pad),
+        fwd);
+}
+
+dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                 ss_md_in w, ss_md_in bias, ss_md_in y,
+                                 const_dnnl_primitive_attr_t attr)
+{
+    dnnl_inner_product_desc_t desc;
+    CREATE(desc, dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_training, x, w, bias, y),
+           NULL);
+}
+
+dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    dnnl_inner_product_desc_t desc;
+    CREATE(desc, dnnl_inner_product_backward_data_desc_init(&desc, dx, w, dy), fwd);
+}
+
+dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                         const_dnnl_primitive_desc_t fwd,
+                                         const_dnnl_primitive_attr_t attr)
+{
+    dnnl_inner_product_desc_t desc;
+    CREATE(desc, dnnl_inner_product_backward_weights_desc_init(&desc, x, dw, dbias, dy), fwd);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* oneDNN versions 2 and 3 behind one face: memory descriptors are structs in 2 and handles in 3,
+ * and 3 has no operation descriptors. Only the calls that the kernels use; arguments and semantics
+ * are version 3's. Functions return oneDNN's own status, because for some callers "unimplemented"
+ * is an answer and no error; SS_DNNL_TRY makes it one. */
+#ifndef SS_KERNELS_CPU_DNNL_SHIM_H
+#define SS_KERNELS_CPU_DNNL_SHIM_H
+
+#include <dnnl.h>
+#include <dnnl_version.h>
+#include "core/log.h"
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t ss_md;          /* owned */
+typedef const_dnnl_memory_desc_t ss_md_in; /* borrowed */
+#else
+typedef dnnl_memory_desc_t *ss_md;
+typedef const dnnl_memory_desc_t *ss_md_in;
+#endif
+
+const char *ss_dnnl_status_text(dnnl_status_t status);
+
+#define SS_DNNL_TRY(call)                                                                          \
+    do {                                                                                           \
+        dnnl_status_t ss_dnnl_status_ = (call);                                                    \
+        if (ss_dnnl_status_ != dnnl_success)                                                       \
+            return ss_fail(SS_ERR_LIBRARY, "oneDNN: %s: %s", #call,                                \
+                           ss_dnnl_status_text(ss_dnnl_status_));                                  \
+    } while (0)
+
+/* For functions that hold something: sets `status` and jumps. */
+#define SS_DNNL_GOTO(call, status, label)                                                          \
+    do {                                                                                           \
+        dnnl_status_t ss_dnnl_status_ = (call);                                                    \
+        if (ss_dnnl_status_ != dnnl_success) {                                                     \
+            (status) = ss_fail(SS_ERR_LIBRARY, "oneDNN: %s: %s", #call,                            \
+                               ss_dnnl_status_text(ss_dnnl_status_));                              \
+            goto label;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+/* fp32. */
+dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag);
+dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from);
+void ss_md_destroy(ss_md md); /* NULL is fine */
+/* 0 for layouts that only one implementation understands. */
+int ss_md_is_blocked(ss_md_in md);
+
+/* Square window, the same stride and padding in both directions. */
+struct ss_dnnl_window {
+    int kernel_h, kernel_w, stride, pad;
+};
+
+/* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr);
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
+                                    const struct ss_dnnl_window *win,
+                                    const_dnnl_primitive_desc_t fwd,
+                                    const_dnnl_primitive_attr_t attr);
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
+                                       ss_md_in dy, const struct ss_dnnl_window *win,
+                                       const_dnnl_primitive_desc_t fwd,
+                                       const_dnnl_primitive_attr_t attr);
+
+dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
+                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr);
+dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
+                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
+                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr);
+
+dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                 ss_md_in w, ss_md_in bias, ss_md_in y,
+                                 const_dnnl_primitive_attr_t attr);
+dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
+                                      const_dnnl_primitive_attr_t attr);
+dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                         const_dnnl_primitive_desc_t fwd,
+                                         const_dnnl_primitive_attr_t attr);
+
+#endif

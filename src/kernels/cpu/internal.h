@@ -1,0 +1,46 @@
+/* What the kernels see of struct ss_cpu. */
+#ifndef SS_KERNELS_CPU_INTERNAL_H
+#define SS_KERNELS_CPU_INTERNAL_H
+
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <stddef.h>
+#ifdef HAVE_DNNL
+#    include <dnnl.h>
+#endif
+#include "kernels/cpu/cpu.h"
+
+struct ss_cpu {
+#ifdef HAVE_DNNL
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
+#endif
+    int threads;
+    void *scratch;
+    size_t scratch_bytes;
+};
+
+/* The library's part of opening and closing; close also after a failed open. */
+enum ss_status ss_cpu_library_open(struct ss_cpu *cpu);
+void ss_cpu_library_close(struct ss_cpu *cpu);
+
+/* Make OpenMP use cpu->threads in the calling thread. OpenMP keeps that number per thread, oneDNN
+ * sizes scratchpads and splits work by it, and kernels are created on another thread than they run
+ * on: so every create and every run begins with this. */
+void ss_cpu_enter(const struct ss_cpu *cpu);
+
+/* Errors: SS_ERR_SHAPE; `what` names the tensor in the message. */
+enum ss_status ss_act_check(const struct ss_act *a, const char *what);
+
+static inline size_t ss_align_up(size_t bytes)
+{
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+/* How far own loops may use the CPU: what oneDNN uses, so that its DNNL_MAX_CPU_ISA rules both. */
+enum ss_simd { SS_SIMD_PLAIN, SS_SIMD_AVX2, SS_SIMD_AVX512 };
+enum ss_simd ss_cpu_simd(void);
+
+#endif

@@ -1,0 +1,346 @@
+/* norm_act_cpu.c: see norm_act_cpu.h. A slice is the (H,W,B) piece of one image and channel block;
+ * the arithmetic inside a slice is in simd_body.h.
+ *
+ * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015, section
+ * 3): dbeta = sum g          dgamma = invstd * sum(g zc) dz = gamma invstd (g - sum(g)/M - zc
+ * invstd^2 sum(g zc)/M) Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and
+ * writes dz over z. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cpu/simd.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+enum { COEFFICIENTS = 6, TILE_FLOATS = 16384, TILE_MAX_PIXELS = 1024, TILE_MIN_PIXELS = 16 };
+
+/* The scratch of a call. */
+struct room {
+    int blocks, padded;                 /* CB, CB*B */
+    size_t pixels, slices, slice, tile; /* slice: elements; tile: pixels whose sums are fp32 */
+    double *partial;                    /* [slices][2*B] */
+    double *total;                      /* [CB][2*B] */
+    float *coefficient[COEFFICIENTS];   /* [CB*B] each */
+};
+
+static size_t layout(const struct ss_norm_act *op, struct room *room, char *base)
+{
+    const struct ss_act *s = &op->shape;
+    room->blocks = ss_act_blocks(s);
+    room->padded = room->blocks * s->block;
+    room->pixels = (size_t)s->h * (size_t)s->w;
+    room->slices = (size_t)s->n * (size_t)room->blocks;
+    room->slice = room->pixels * (size_t)s->block;
+    room->tile = TILE_FLOATS / (size_t)s->block;
+    if (room->tile < TILE_MIN_PIXELS)
+        room->tile = TILE_MIN_PIXELS;
+    if (room->tile > TILE_MAX_PIXELS)
+        room->tile = TILE_MAX_PIXELS;
+    size_t coefficients = ((size_t)room->padded * sizeof(float) + 63) / 64 * 64;
+    size_t at = 0;
+    for (int i = 0; i < COEFFICIENTS; i++, at += coefficients)
+        room->coefficient[i] = base ? (float *)(base + at) : NULL;
+    room->total = base ? (double *)(base + at) : NULL;
+    at += 2 * coefficients * (sizeof(double) / sizeof(float));
+    room->partial = base ? (double *)(base + at) : NULL;
+    return at + room->slices * 2 * (size_t)s->block * sizeof(double);
+}
+
+size_t ss_norm_act_scratch_bytes(const struct ss_norm_act *op)
+{
+    struct room room;
+    return layout(op, &room, NULL);
+}
+
+static enum ss_status check(const struct ss_norm_act *op)
+{
+    SS_TRY(ss_act_check(&op->shape, "normalisation"));
+    if (!(op->dropout >= 0 && op->dropout < 1))
+        return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
+                       (double)op->dropout);
+    if (op->pool)
+        return ss_fail(SS_ERR_INVALID, "normalisation: pooling is fused on GPUs only");
+    if (op->has_bn && !(op->eps >= 0))
+        return ss_fail(SS_ERR_INVALID, "BatchNorm: eps %g; it must not be negative",
+                       (double)op->eps);
+    return SS_OK;
+}
+
+static enum ss_status prepare(struct ss_cpu *cpu, const struct ss_norm_act *op, struct room *room)
+{
+    SS_TRY(check(op));
+    size_t bytes = layout(op, room, ss_cpu_scratch(cpu));
+    if (ss_cpu_scratch_bytes(cpu) < bytes)
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
+                       "ss_cpu_reserve() with ss_norm_act_scratch_bytes() first",
+                       ss_cpu_scratch_bytes(cpu), bytes);
+    return SS_OK;
+}
+
+int ss_dropout_keep(uint64_t key, uint32_t i, float p)
+{
+    const struct ss_dropout d = ss_dropout_make(p, key);
+    return ss_dropout_hash(i, d.key[0], d.key[1]) >= d.threshold;
+}
+
+/* a and b of u = a z + b; zero in padding channels, so that these stay zero. */
+static void scale_and_shift(const struct ss_norm_act *op, const struct room *room,
+                            const float *gamma, const float *beta, const float *saved, float *a,
+                            float *b)
+{
+    const int channels = op->shape.c;
+    for (int c = 0; c < room->padded; c++) {
+        if (c >= channels) {
+            a[c] = b[c] = 0;
+        } else if (!op->has_bn) {
+            a[c] = 1;
+            b[c] = 0;
+        } else {
+            a[c] = gamma[c] * saved[channels + c];
+            b[c] = beta[c] - saved[c] * a[c];
+        }
+    }
+}
+
+/* total[cb] = sum over n of partial[n][cb], in that order. */
+static void add_partials(const struct ss_cpu *cpu, const struct ss_norm_act *op,
+                         const struct room *room)
+{
+    const int width = 2 * op->shape.block, blocks = room->blocks, images = op->shape.n;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (int cb = 0; cb < blocks; cb++) {
+        double *total = room->total + (size_t)cb * (size_t)width;
+        for (int j = 0; j < width; j++)
+            total[j] = 0;
+        for (int n = 0; n < images; n++) {
+            const double *part =
+                room->partial + ((size_t)n * (size_t)blocks + (size_t)cb) * (size_t)width;
+            for (int j = 0; j < width; j++)
+                total[j] += part[j];
+        }
+    }
+}
+
+enum ss_status ss_norm_act_stats(struct ss_cpu *cpu, const struct ss_norm_act *op, const float *z,
+                                 float *saved, float *running)
+{
+    struct room room;
+    SS_TRY(prepare(cpu, op, &room));
+    const struct ss_act *s = &op->shape;
+    const double m = (double)s->n * (double)room.pixels;
+    if (m < 2)
+        return ss_fail(SS_ERR_SHAPE,
+                       "BatchNorm: one value per channel has no variance; use a larger batch");
+    const struct ss_simd_table *simd = ss_simd_table();
+    const int block = s->block;
+
+    /* The variance is computed around each channel's first value instead of zero, else it would
+     * cancel where the mean is large. */
+    float *shift = room.coefficient[0];
+    for (int cb = 0; cb < room.blocks; cb++)
+        memcpy(shift + cb * block, z + (size_t)cb * room.slice, (size_t)block * sizeof(float));
+
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < room.slices; i++) {
+        double *sums = room.partial + i * 2 * (size_t)block;
+        const float *slice = z + i * room.slice,
+                    *c = shift + i % (size_t)room.blocks * (size_t)block;
+        memset(sums, 0, 2 * (size_t)block * sizeof(double));
+        for (size_t p = 0; p < room.pixels; p += room.tile) {
+            size_t pixels = room.pixels - p < room.tile ? room.pixels - p : room.tile;
+            simd->stats(slice + p * (size_t)block, pixels, block, c, sums);
+        }
+    }
+    add_partials(cpu, op, &room);
+
+    for (int c = 0; c < s->c; c++) {
+        const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double d = total[c % block] / m;
+        double var = total[block + c % block] / m - d * d;
+        if (var < 0)
+            var = 0;
+        const double mean = (double)shift[c] + d;
+        saved[c] = (float)mean;
+        saved[s->c + c] = (float)(1 / sqrt(var + (double)op->eps));
+        if (running) {
+            const double k = (double)op->momentum;
+            running[c] = (float)((1 - k) * (double)running[c] + k * mean);
+            running[s->c + c] =
+                (float)((1 - k) * (double)running[s->c + c] + k * var * (m / (m - 1)));
+        }
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_norm_act_stats_eval(const struct ss_norm_act *op, const float *running,
+                                      float *saved)
+{
+    SS_TRY(check(op));
+    for (int c = 0; c < op->shape.c; c++) {
+        saved[c] = running[c];
+        saved[op->shape.c + c] =
+            (float)(1 / sqrt((double)running[op->shape.c + c] + (double)op->eps));
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_norm_act_forward(struct ss_cpu *cpu, const struct ss_norm_act *op, const float *z,
+                                   const float *gamma, const float *beta, const float *saved,
+                                   const float *r, float *y, int training, uint64_t dropout_key)
+{
+    struct room room;
+    SS_TRY(prepare(cpu, op, &room));
+    if (op->residual != (r != NULL))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation forward: residual input %s, but the layer has %s",
+                       r ? "given" : "missing", op->residual ? "one" : "none");
+    if (op->has_bn && (!gamma || !beta || !saved))
+        return ss_fail(SS_ERR_INVALID,
+                       "BatchNorm forward: gamma, beta and statistics are all needed");
+    const struct ss_simd_table *simd = ss_simd_table();
+    const int block = op->shape.block;
+    float *a = room.coefficient[0], *b = room.coefficient[1];
+    scale_and_shift(op, &room, gamma, beta, saved, a, b);
+    struct ss_dropout dropout = ss_dropout_make(op->dropout, dropout_key);
+    dropout.on = dropout.on && training;
+
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < room.slices; i++) {
+        const size_t at = i * room.slice, channel = i % (size_t)room.blocks * (size_t)block;
+        const struct ss_rows_forward f = {
+            .z = z + at,
+            .r = r ? r + at : NULL,
+            .y = y + at,
+            .pixels = room.pixels,
+            .block = block,
+            .a = a + channel,
+            .b = b + channel,
+            .low = op->relu ? 0 : -INFINITY,
+            .low_out = op->relu_out ? 0 : -INFINITY,
+            .dropout = dropout,
+            .index = (uint32_t)at,
+        };
+        simd->forward(&f);
+    }
+    return SS_OK;
+}
+
+static enum ss_status check_backward(const struct ss_norm_act *op, const struct ss_norm_act_grad *g)
+{
+    if (g->ndy < 1 || g->ndy > SS_NORM_MAX_DY)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
+                       g->ndy, SS_NORM_MAX_DY);
+    if (g->ndy == 1 && !op->relu_out ? g->ds != g->dy[0] : !g->ds)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: ds must be %s here",
+                       g->ds ? "dy[0]" : "given");
+    if (op->relu_out && !g->y)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs y");
+    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
+        return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
+                                       "dbeta are all needed");
+    return SS_OK;
+}
+
+/* dgamma, dbeta and the coefficients of dz, from the sums of pass 1. */
+static void gradient_coefficients(const struct ss_norm_act *op, const struct room *room,
+                                  const struct ss_norm_act_grad *g, float *cg, float *cz, float *c1)
+{
+    const int channels = op->shape.c, block = op->shape.block;
+    const double m = (double)op->shape.n * (double)room->pixels;
+    for (int c = 0; c < channels; c++) {
+        const double *total = room->total + (size_t)(c / block) * 2 * (size_t)block;
+        const double sum = total[c % block], sum_z = total[block + c % block];
+        const double invstd = (double)g->saved[channels + c], scale = (double)g->gamma[c] * invstd;
+        g->dbeta[c] = (float)sum;
+        g->dgamma[c] = (float)(sum_z * invstd);
+        cg[c] = (float)scale;
+        cz[c] = (float)(-scale * invstd * invstd * sum_z / m);
+        c1[c] = (float)(-scale * sum / m);
+    }
+}
+
+enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act *op,
+                                    const struct ss_norm_act_grad *grad)
+{
+    struct room room;
+    SS_TRY(prepare(cpu, op, &room));
+    SS_TRY(check_backward(op, grad));
+    const struct ss_norm_act_grad g = *grad;
+    const struct ss_simd_table *simd = ss_simd_table();
+    const int block = op->shape.block, combine = g.ndy > 1 || op->relu_out;
+    float *a = room.coefficient[0], *b = room.coefficient[1], *mean = room.coefficient[2],
+          *cg = room.coefficient[3], *cz = room.coefficient[4], *c1 = room.coefficient[5];
+    scale_and_shift(op, &room, g.gamma, g.beta, g.saved, a, b);
+    for (int c = 0; c < room.padded; c++) {
+        const int real = c < op->shape.c;
+        mean[c] = op->has_bn && real ? g.saved[c] : 0;
+        cg[c] = real;
+        cz[c] = c1[c] = 0;
+    }
+    const struct ss_rows_backward common = {
+        .block = block,
+        .low = op->relu ? 0 : -INFINITY,
+        .dropout = ss_dropout_make(op->dropout, g.dropout_key),
+    };
+
+    /* ds tile by tile, so that the sums find it in the cache. */
+    if (combine || op->has_bn) {
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+        for (size_t i = 0; i < room.slices; i++) {
+            const size_t channel = i % (size_t)room.blocks * (size_t)block;
+            double *sums = room.partial + i * 2 * (size_t)block;
+            memset(sums, 0, 2 * (size_t)block * sizeof(double));
+            for (size_t p = 0; p < room.pixels; p += room.tile) {
+                const size_t at = i * room.slice + p * (size_t)block;
+                const size_t pixels = room.pixels - p < room.tile ? room.pixels - p : room.tile;
+                if (combine) {
+                    const float *dy[SS_NORM_MAX_DY];
+                    for (int k = 0; k < g.ndy; k++)
+                        dy[k] = g.dy[k] + at;
+                    simd->combine(dy, g.ndy, op->relu_out ? g.y + at : NULL, g.ds + at,
+                                  pixels * (size_t)block);
+                }
+                if (op->has_bn) {
+                    struct ss_rows_backward f = common;
+                    f.g = combine ? g.ds + at : g.dy[0] + at;
+                    f.z = g.z + at;
+                    f.pixels = pixels;
+                    f.a = a + channel;
+                    f.b = b + channel;
+                    f.mean = mean + channel;
+                    f.index = (uint32_t)at;
+                    simd->backward_sums(&f, sums);
+                }
+            }
+        }
+    }
+    if (op->has_bn) {
+        add_partials(cpu, op, &room);
+        gradient_coefficients(op, &room, &g, cg, cz, c1);
+    }
+
+    const float *ds = combine ? g.ds : g.dy[0];
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t k = 0; k < room.slices; k++) {
+        /* From the end: what pass 1 read last is still in the cache. */
+        const size_t i = room.slices - 1 - k;
+        const size_t at = i * room.slice, channel = i % (size_t)room.blocks * (size_t)block;
+        struct ss_rows_backward f = common;
+        f.g = ds + at;
+        f.z = g.z + at;
+        f.pixels = room.pixels;
+        f.a = a + channel;
+        f.b = b + channel;
+        f.mean = mean + channel;
+        f.index = (uint32_t)at;
+        f.cg = cg + channel;
+        f.cz = cz + channel;
+        f.c1 = c1 + channel;
+        simd->backward_apply(&f);
+    }
+    return SS_OK;
+}

@@ -1,0 +1,54 @@
+/* simd.c: the row functions for each instruction set, and the choice between them. */
+#include <string.h>
+
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/simd.h"
+
+enum {
+    SS_FIXED_WIDTH = 16,
+    SS_CHUNK = 1024, /* channels summed at a time where the block is no constant (NHWC) */
+};
+
+#define SS_TARGET
+#define SS_NAME(name) name##_plain
+#include "kernels/cpu/simd_wire.h"
+#include "kernels/cpu/simd_body.h"
+#undef SS_TARGET
+#undef SS_NAME
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#    define SS_TARGET __attribute__((target("avx2,fma")))
+#    define SS_NAME(name) name##_avx2
+#    include "kernels/cpu/simd_wire.h"
+#    include "kernels/cpu/simd_body.h"
+#    undef SS_TARGET
+#    undef SS_NAME
+
+#    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
+#    define SS_NAME(name) name##_avx512
+#    include "kernels/cpu/simd_wire.h"
+#    include "kernels/cpu/simd_body.h"
+#    undef SS_TARGET
+#    undef SS_NAME
+
+const struct ss_simd_table *ss_simd_table(void)
+{
+    switch (ss_cpu_simd()) {
+    case SS_SIMD_AVX512:
+        return &table_avx512;
+    case SS_SIMD_AVX2:
+        return &table_avx2;
+    default:
+        return &table_plain;
+    }
+}
+
+#else
+
+const struct ss_simd_table *ss_simd_table(void)
+{
+    return &table_plain;
+}
+
+#endif

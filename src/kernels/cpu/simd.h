@@ -1,0 +1,59 @@
+/* Row functions: the inner loops of own kernels, compiled for several instruction sets and chosen
+ * once at run time. They work on contiguous [pixels][block] pieces, know no threads, and their
+ * results depend on their arguments and the instruction set only.
+ *
+ * Functions are chosen through a table rather than by the compiler's own multiversioning: that
+ * needs ifuncs, which sanitizers and some C libraries do not run, and it would not follow
+ * DNNL_MAX_CPU_ISA. */
+#ifndef SS_KERNELS_CPU_SIMD_H
+#define SS_KERNELS_CPU_SIMD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/dropout.h"
+
+/* Per-channel coefficients; arrays of `block`. */
+struct ss_rows_forward {
+    const float *z, *r; /* r: NULL without residual */
+    float *y;
+    size_t pixels;
+    int block;
+    const float *a, *b; /* u = a z + b */
+    float low, low_out; /* 0 for ReLU, -infinity for none */
+    struct ss_dropout dropout;
+    uint32_t index; /* of the first element */
+};
+
+struct ss_rows_backward {
+    const float *g; /* gradient of s */
+    float *z;       /* in; apply writes dz there */
+    size_t pixels;
+    int block;
+    const float *a, *b, *mean;
+    float low;
+    struct ss_dropout dropout;
+    uint32_t index;
+    const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
+};
+
+struct ss_simd_table {
+    /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
+     * are fp32 inside and double across calls. */
+    void (*stats)(const float *z, size_t pixels, int block, const float *shift, double *sums);
+    void (*forward)(const struct ss_rows_forward *f);
+    /* sums (2*block) += sum of g, sum of g (z - mean), g being the gradient of u. As stats. */
+    void (*backward_sums)(const struct ss_rows_backward *f, double *sums);
+    void (*backward_apply)(const struct ss_rows_backward *f);
+    /* dst = sum of src[0..n-1], and zero where y <= 0 (y NULL: nowhere). dst may be src[0]. */
+    void (*combine)(const float *const *src, int n, const float *y, float *dst, size_t count);
+    void (*sgd)(size_t count, float *w, float *v, const float *g, float lr, float momentum,
+                float weight_decay, float scale);
+    /* See wire_cpu.h; bf16 0: fp16. */
+    void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
+    void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);
+    void (*sum_16)(const uint16_t *const *src, int n, int bf16, uint16_t *dst, size_t count);
+};
+
+const struct ss_simd_table *ss_simd_table(void);
+
+#endif

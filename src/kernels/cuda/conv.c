@@ -1,0 +1,285 @@
+/* conv_cuda.c: convolutions are cuDNN's; here is what surrounds them: checks, the weight's layout,
+ * bias, number formats of gradients. Which algorithm: conv_cuda_tune.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv_internal.h"
+#include "kernels/cuda/elementwise.h"
+
+struct ss_conv_cuda {
+    struct ss_conv_problem problem;
+    int training;
+    struct ss_conv_candidate chosen[SS_CONV_PASSES];
+    char info[SS_CONV_PASSES * (SS_CONV_CHOICE + 64)];
+};
+
+static enum ss_status check_act(const struct ss_act *a, int padded, const char *what)
+{
+    if (a->n < 1 || a->c < 1 || a->h < 1 || a->w < 1)
+        return ss_fail(SS_ERR_SHAPE, "convolution %s (%d,%d,%d,%d): every size must be at least 1",
+                       what, a->n, a->c, a->h, a->w);
+    if (padded ? a->block < a->c : a->block != a->c)
+        return ss_fail(SS_ERR_SHAPE,
+                       "convolution %s: %d channels in blocks of %d; a GPU has all channels of a "
+                       "pixel in one block",
+                       what, a->c, a->block);
+    return SS_OK;
+}
+
+static enum ss_status check_shape(const struct ss_conv_shape *s)
+{
+    SS_TRY(check_act(&s->x, 1, "input"));
+    SS_TRY(check_act(&s->y, 0, "output"));
+    if (s->kh < 1 || s->kw < 1 || s->stride < 1 || s->pad < 0)
+        return ss_fail(SS_ERR_SHAPE,
+                       "convolution: kernel %dx%d, stride %d, padding %d make no sense", s->kh,
+                       s->kw, s->stride, s->pad);
+    const int room_h = s->x.h + 2 * s->pad - s->kh, room_w = s->x.w + 2 * s->pad - s->kw;
+    if (room_h < 0 || room_w < 0)
+        return ss_fail(
+            SS_ERR_SHAPE,
+            "convolution: a %dx%d kernel does not fit into a %dx%d input with padding %d", s->kh,
+            s->kw, s->x.h, s->x.w, s->pad);
+    const int p = room_h / s->stride + 1, q = room_w / s->stride + 1;
+    if (s->y.n != s->x.n || s->y.h != p || s->y.w != q)
+        return ss_fail(SS_ERR_SHAPE,
+                       "convolution: output (%d,%d,%d,%d), but the input (%d,%d,%d,%d) with kernel "
+                       "%dx%d, stride %d, padding %d gives (%d,%d,%d,%d)",
+                       s->y.n, s->y.c, s->y.h, s->y.w, s->x.n, s->x.c, s->x.h, s->x.w, s->kh, s->kw,
+                       s->stride, s->pad, s->x.n, s->y.c, p, q);
+    return SS_OK;
+}
+
+static const char *const pass_names[SS_CONV_PASSES] = {"fwd", "dgrad", "wgrad"};
+
+/* What a choice depends on. The GPU's name is what ss_gpu_info begins with. */
+static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
+{
+    const struct ss_conv_shape *s = &p->shape;
+    const struct ss_gpu *gpu = p->gpu;
+    for (int i = 0; i < SS_CONV_PASSES; i++) {
+        snprintf(m->key[i], SS_CONV_KEY,
+                 "%.*s; cuDNN %d; %s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
+                 "stride %d padding %d",
+                 (int)strcspn(gpu->info, ","), gpu->info, (int)cudnnGetVersion(),
+                 ss_dtype_name(gpu->options.dtype),
+                 gpu->options.dtype == SS_DTYPE_F32 && gpu->options.tf32 ? " tf32" : "",
+                 pass_names[i], s->x.n, s->x.c, s->x.h, s->x.w, s->x.block, s->y.n, s->y.c, s->y.h,
+                 s->y.w, s->kh, s->kw, s->stride, s->pad);
+        m->choice[i][0] = '\0';
+    }
+}
+
+/* "graph:5:2=1,12=0" as "graph eng5 k2=1 k12=0", "legacy:1" as "legacy 1". */
+static void describe(struct ss_conv_cuda *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
+{
+    char *out = c->info + strlen(c->info);
+    const size_t room = sizeof(c->info) - strlen(c->info);
+    const char *choice = c->chosen[pass].choice, *colon = strchr(choice, ':');
+    size_t n = (size_t)snprintf(out, room, "%s%s %.*s %s", c->info[0] ? ", " : "", pass_names[pass],
+                                (int)(colon - choice), choice, c->chosen[pass].plan ? "eng" : "");
+    for (const char *at = colon + 1; *at && n + 3 < room; at++) {
+        if (*at != ':' && *at != ',') {
+            out[n++] = *at;
+        } else if (at[1]) {
+            out[n++] = ' ';
+            out[n++] = 'k';
+        }
+    }
+    out[n] = '\0';
+    if (l->count + l->refused > 0)
+        snprintf(out + n, room - n, " (of %d, %d refused)", l->count, l->refused);
+}
+
+static enum ss_status choose_pass(struct ss_conv_cuda *c, enum ss_conv_pass pass,
+                                  struct ss_conv_bench *bench, char *choice, int *changed)
+{
+    struct ss_conv_list *list = calloc(1, sizeof(*list));
+    if (!list)
+        return ss_fail_memory("convolution algorithms", sizeof(*list));
+    enum ss_status status = ss_conv_graph_open(&c->problem, pass, list);
+    if (status == SS_OK)
+        status = ss_conv_choose(&c->problem, pass, bench, list, choice, &c->chosen[pass]);
+    if (status == SS_OK) {
+        describe(c, pass, list);
+        *changed |= strcmp(choice, c->chosen[pass].choice) != 0;
+        snprintf(choice, SS_CONV_CHOICE, "%s", c->chosen[pass].choice);
+    }
+    free(list);
+    return status;
+}
+
+static enum ss_status choose_all(struct ss_conv_cuda *c)
+{
+    const struct ss_gpu_options *o = &c->problem.gpu->options;
+    const char *file = o->autotune ? o->cache_file : NULL;
+    struct ss_conv_bench bench;
+    struct ss_conv_memory memory;
+    int changed = 0;
+    make_keys(&c->problem, &memory);
+    if (file)
+        ss_conv_cache_load(file, &memory);
+    enum ss_status status = ss_conv_bench_open(&bench, c->problem.gpu, &c->problem.shape);
+    for (int i = 0; i < SS_CONV_PASSES && status == SS_OK && (i == 0 || c->training); i++)
+        status = choose_pass(c, (enum ss_conv_pass)i, &bench, memory.choice[i], &changed);
+    ss_conv_bench_close(&bench);
+    if (status == SS_OK && file && changed)
+        ss_conv_cache_store(file, &memory);
+    return status;
+}
+
+static size_t weight_elements(const struct ss_conv_shape *s)
+{
+    return (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
+}
+
+/* Scratch of the weight pass in 2-byte formats: [workspace | dweight in the dtype]. */
+static size_t gradient_offset(const struct ss_conv_cuda *c)
+{
+    return (c->chosen[SS_CONV_BACKWARD_FILTER].workspace + 255) & ~(size_t)255;
+}
+
+static enum ss_status reserve(struct ss_conv_cuda *c)
+{
+    struct ss_gpu *gpu = c->problem.gpu;
+    const size_t size = ss_dtype_bytes(gpu->options.dtype);
+    for (int i = 0; i < SS_CONV_PASSES; i++)
+        SS_TRY(ss_gpu_reserve(gpu, c->chosen[i].workspace));
+    if (c->training && size < sizeof(float))
+        SS_TRY(ss_gpu_reserve(gpu, gradient_offset(c) + weight_elements(&c->problem.shape) * size));
+    if (c->training && c->problem.shape.bias)
+        SS_TRY(ss_bias_cuda_reserve(gpu, &c->problem.shape.y));
+    return SS_OK;
+}
+
+static enum ss_status create(struct ss_conv_cuda *c)
+{
+    SS_CUDA_TRY(cudaSetDevice(c->problem.gpu->options.device));
+    SS_TRY(ss_conv_legacy_open(&c->problem));
+    SS_TRY(choose_all(c));
+    return reserve(c);
+}
+
+enum ss_status ss_conv_cuda_create(struct ss_gpu *gpu, const struct ss_conv_shape *shape,
+                                   int training, struct ss_conv_cuda **out)
+{
+    SS_TRY(check_shape(shape));
+    struct ss_conv_cuda *c = calloc(1, sizeof(*c));
+    if (!c)
+        return ss_fail_memory("convolution", sizeof(*c));
+    c->problem.gpu = gpu;
+    c->problem.shape = *shape;
+    c->training = training;
+    enum ss_status status = create(c);
+    if (status != SS_OK) {
+        ss_conv_cuda_destroy(c);
+        return status;
+    }
+    *out = c;
+    return SS_OK;
+}
+
+void ss_conv_cuda_destroy(struct ss_conv_cuda *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < SS_CONV_PASSES; i++)
+        ss_conv_candidate_destroy(&c->chosen[i]);
+    ss_conv_graph_close(&c->problem);
+    ss_conv_legacy_close(&c->problem);
+    free(c);
+}
+
+size_t ss_conv_cuda_weight_elements(const struct ss_conv_cuda *c)
+{
+    return weight_elements(&c->problem.shape);
+}
+
+void ss_conv_cuda_import(const struct ss_conv_cuda *c, const float *plain, float *native)
+{
+    const struct ss_conv_shape *s = &c->problem.shape;
+    const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
+                 block = (size_t)s->x.block;
+    for (size_t k = 0; k < (size_t)s->y.c; k++)
+        for (size_t tap = 0; tap < taps; tap++)
+            for (size_t i = 0; i < block; i++)
+                native[(k * taps + tap) * block + i] =
+                    i < ci ? plain[(k * ci + i) * taps + tap] : 0;
+}
+
+void ss_conv_cuda_export(const struct ss_conv_cuda *c, const float *native, float *plain)
+{
+    const struct ss_conv_shape *s = &c->problem.shape;
+    const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
+                 block = (size_t)s->x.block;
+    for (size_t k = 0; k < (size_t)s->y.c; k++)
+        for (size_t i = 0; i < ci; i++)
+            for (size_t tap = 0; tap < taps; tap++)
+                plain[(k * ci + i) * taps + tap] = native[(k * taps + tap) * block + i];
+}
+
+static enum ss_status run(struct ss_conv_cuda *c, enum ss_conv_pass pass,
+                          const struct ss_conv_arrays *arrays)
+{
+    struct ss_conv_problem *p = &c->problem;
+    const cudnnStatus_t status =
+        ss_conv_candidate_run(p, pass, &c->chosen[pass], arrays, ss_gpu_scratch(p->gpu));
+    if (status == CUDNN_STATUS_SUCCESS)
+        return SS_OK;
+    char message[256] = "";
+    cudnnGetLastErrorString(message, sizeof(message));
+    return ss_fail(SS_ERR_LIBRARY, "cuDNN: convolution %s by %s: %s: %s", pass_names[pass],
+                   c->chosen[pass].choice, cudnnGetErrorString(status), message);
+}
+
+enum ss_status ss_conv_cuda_forward(struct ss_conv_cuda *c, const void *x, const void *weight,
+                                    const float *bias, void *y)
+{
+    const struct ss_conv_shape *s = &c->problem.shape;
+    if (s->bias != (bias != NULL))
+        return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
+                       bias ? "given" : "missing", s->bias ? "one" : "none");
+    SS_TRY(run(c, SS_CONV_FORWARD, &(struct ss_conv_arrays){(void *)x, (void *)weight, y}));
+    return bias ? ss_bias_cuda_forward(c->problem.gpu, &s->y, y, bias) : SS_OK;
+}
+
+static enum ss_status check_training(const struct ss_conv_cuda *c, const char *pass)
+{
+    if (!c->training)
+        return ss_fail(SS_ERR_INVALID, "convolution: %s pass, but it was made without training",
+                       pass);
+    return SS_OK;
+}
+
+enum ss_status ss_conv_cuda_backward_data(struct ss_conv_cuda *c, const void *dy,
+                                          const void *weight, void *dx)
+{
+    SS_TRY(check_training(c, "backward data"));
+    return run(c, SS_CONV_BACKWARD_DATA, &(struct ss_conv_arrays){dx, (void *)weight, (void *)dy});
+}
+
+enum ss_status ss_conv_cuda_backward_weights(struct ss_conv_cuda *c, const void *x, const void *dy,
+                                             float *dweight, float *dbias)
+{
+    struct ss_gpu *gpu = c->problem.gpu;
+    const struct ss_conv_shape *s = &c->problem.shape;
+    SS_TRY(check_training(c, "backward weights"));
+    if (s->bias != (dbias != NULL))
+        return ss_fail(SS_ERR_INVALID,
+                       "convolution backward weights: dbias %s, but the layer has %s",
+                       dbias ? "given" : "missing", s->bias ? "one" : "none");
+    const int narrow = gpu->options.dtype != SS_DTYPE_F32;
+    void *gradient = narrow ? (char *)ss_gpu_scratch(gpu) + gradient_offset(c) : (void *)dweight;
+    SS_TRY(
+        run(c, SS_CONV_BACKWARD_FILTER, &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy}));
+    if (narrow)
+        SS_TRY(ss_cast_from_cuda(gpu, gradient, dweight, weight_elements(s)));
+    return dbias ? ss_bias_cuda_backward(gpu, &s->y, dy, dbias) : SS_OK;
+}
+
+const char *ss_conv_cuda_info(const struct ss_conv_cuda *c)
+{
+    return c->info;
+}

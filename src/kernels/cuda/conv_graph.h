@@ -1,0 +1,76 @@
+/* Inside of conv_cuda's use of cuDNN's graph API: descriptors and their attributes.
+ *
+ * A pass is described as a graph of one operation. Engines can compute a graph, each with knobs to
+ * set; an engine and values of its knobs are a configuration, from which an execution plan is made
+ * (conv_cuda_graph.c). cuDNN's heuristics list configurations, best first (conv_cuda_heuristics.c).
+ * A configuration is kept as numbers or text, and plans are always made from those, so that a
+ * choice from the cache file and one from the heuristics go the same way. */
+#ifndef SS_KERNELS_CUDA_CONV_GRAPH_H
+#define SS_KERNELS_CUDA_CONV_GRAPH_H
+
+#include "kernels/cuda/conv_internal.h"
+
+/* Return with the status of a call that fails; the caller counts it as a refusal. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        const cudnnStatus_t try_status_ = (call);                                                  \
+        if (try_status_ != CUDNN_STATUS_SUCCESS)                                                   \
+            return try_status_;                                                                    \
+    } while (0)
+
+typedef cudnnBackendDescriptor_t desc;
+
+enum { SS_CONV_KNOBS = CUDNN_KNOB_TYPE_COUNTS };
+
+struct ss_conv_graph {
+    desc x, w, y, conv, operation, graph;
+};
+
+/* What a plan is made from. */
+struct ss_conv_recipe {
+    int64_t engine, nknobs;
+    struct {
+        cudnnBackendKnobType_t type;
+        int64_t value;
+    } knobs[SS_CONV_KNOBS];
+};
+
+static inline void drop(desc *d)
+{
+    if (*d)
+        cudnnBackendDestroyDescriptor(*d);
+    *d = NULL;
+}
+
+static inline cudnnStatus_t set(desc d, cudnnBackendAttributeName_t name,
+                                cudnnBackendAttributeType_t type, int64_t count, const void *values)
+{
+    return cudnnBackendSetAttribute(d, name, type, count, values);
+}
+
+static inline cudnnStatus_t set_int(desc d, cudnnBackendAttributeName_t name, int64_t value)
+{
+    return set(d, name, CUDNN_TYPE_INT64, 1, &value);
+}
+
+static inline cudnnStatus_t set_desc(desc d, cudnnBackendAttributeName_t name, desc value)
+{
+    return set(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+static inline cudnnStatus_t get_int(desc d, cudnnBackendAttributeName_t name, int64_t *value)
+{
+    int64_t count = 0;
+    return cudnnBackendGetAttribute(d, name, CUDNN_TYPE_INT64, 1, &count, value);
+}
+
+/* "graph:ENGINE:KNOB=VALUE,..."; 0 where it does not fit. */
+int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t room);
+/* Are results of this engine acceptable? */
+cudnnStatus_t ss_conv_check_engine(const struct ss_gpu *gpu, desc engine, int *accepted);
+/* *usable 0: it can be made, but its results or its workspace are not acceptable. */
+cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                                const struct ss_conv_recipe *r, struct ss_conv_candidate *out,
+                                int *usable);
+
+#endif

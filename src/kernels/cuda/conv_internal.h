@@ -1,0 +1,135 @@
+/* Inside of conv_cuda: what its files tell each other.
+ *
+ * A convolution has three passes, and each pass some candidates: algorithms of cuDNN's legacy calls
+ * (conv_cuda_legacy.c) and execution plans of its graph API (conv_cuda_graph.c). conv_cuda_tune.c
+ * tries them and keeps one; conv_cuda_cache.c remembers which, as a text from which the candidate
+ * can be made again: "legacy:ALGORITHM" or "graph:ENGINE:KNOB=VALUE,...". */
+#ifndef SS_KERNELS_CUDA_CONV_INTERNAL_H
+#define SS_KERNELS_CUDA_CONV_INTERNAL_H
+
+#include "kernels/cuda/internal.h"
+
+enum ss_conv_pass { SS_CONV_FORWARD, SS_CONV_BACKWARD_DATA, SS_CONV_BACKWARD_FILTER };
+enum { SS_CONV_PASSES = 3 };
+
+/* Algorithms that want more workspace are left out: the scratch is one for all layers, so one
+ * greedy layer would take this much from the batch, and the fast kernels of today's GPUs (implicit
+ * GEMM on tensor cores) want little; what wants gigabytes is FFT. */
+#define SS_CONV_WORKSPACE ((size_t)256 << 20)
+
+enum {
+    SS_CONV_CHOICE = 512,    /* bytes of a choice's text: room for every knob that cuDNN has */
+    SS_CONV_CANDIDATES = 32, /* of one pass */
+    SS_CONV_PLANS = 16,      /* of them from the graph API: each loads kernels when it is tried */
+};
+
+/* The arrays of a pass, each read or written as the pass has it: x, w -> y; y, w -> x; x, y -> w.
+ * Not const, since cuDNN takes what it only reads as void * too. */
+struct ss_conv_arrays {
+    void *x, *w, *y;
+};
+
+struct ss_conv_graph; /* one pass described for the graph API */
+struct ss_conv_plan;  /* an execution plan */
+
+/* What cuDNN needs to know of a convolution. */
+struct ss_conv_problem {
+    struct ss_gpu *gpu;
+    struct ss_conv_shape shape;
+    cudnnTensorDescriptor_t x, y;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    struct ss_conv_graph *graph[SS_CONV_PASSES]; /* NULL: the graph API took it not */
+};
+
+struct ss_conv_candidate {
+    char choice[SS_CONV_CHOICE];
+    size_t workspace;
+    int algorithm;             /* legacy */
+    struct ss_conv_plan *plan; /* graph; NULL: legacy */
+};
+
+/* Candidates of one pass. */
+struct ss_conv_list {
+    struct ss_conv_candidate at[SS_CONV_CANDIDATES];
+    int count;
+    int refused;       /* by the library, when they were made or tried */
+    char message[256]; /* why the last of them was */
+};
+
+static inline cudnnDataType_t ss_conv_data_type(enum ss_dtype t)
+{
+    return t == SS_DTYPE_F32   ? CUDNN_DATA_FLOAT
+           : t == SS_DTYPE_F16 ? CUDNN_DATA_HALF
+                               : CUDNN_DATA_BFLOAT16;
+}
+/* Channels of x in memory, padding included; those of the weight too. */
+static inline int ss_conv_inputs(const struct ss_conv_shape *s)
+{
+    return s->x.block;
+}
+
+/* Count a candidate that the library refused, and keep its message. */
+void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status);
+
+/* conv_cuda_legacy.c. close is fine with what open left half made. */
+enum ss_status ss_conv_legacy_open(struct ss_conv_problem *p);
+void ss_conv_legacy_close(struct ss_conv_problem *p);
+/* Append what is acceptable, best first by cuDNN's own ranking. */
+void ss_conv_legacy_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                         struct ss_conv_list *list);
+/* Make the candidate of a text; 0 if it is none, is not acceptable or does not work (any more). */
+int ss_conv_legacy_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
+                         struct ss_conv_candidate *out);
+cudnnStatus_t ss_conv_legacy_run(struct ss_conv_problem *p, enum ss_conv_pass pass, int algorithm,
+                                 const struct ss_conv_arrays *arrays, void *workspace,
+                                 size_t workspace_bytes);
+
+/* conv_cuda_graph.c. A pass that the library does not take as a graph counts as refused. */
+enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                                  struct ss_conv_list *list);
+void ss_conv_graph_close(struct ss_conv_problem *p);
+void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                        struct ss_conv_list *list);
+int ss_conv_graph_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
+                        struct ss_conv_candidate *out);
+cudnnStatus_t ss_conv_plan_run(struct ss_gpu *gpu, struct ss_conv_plan *plan,
+                               const struct ss_conv_arrays *arrays, void *workspace);
+void ss_conv_plan_destroy(struct ss_conv_plan *plan); /* NULL is fine */
+
+/* conv_cuda_tune.c */
+void ss_conv_candidate_destroy(struct ss_conv_candidate *c); /* what it holds */
+cudnnStatus_t ss_conv_candidate_run(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                                    const struct ss_conv_candidate *c,
+                                    const struct ss_conv_arrays *arrays, void *workspace);
+
+/* Device memory to try candidates on; close is fine with what open left half made. */
+struct ss_conv_bench {
+    struct ss_gpu *gpu;
+    struct ss_conv_arrays arrays;
+    void *result, *workspace;
+    size_t workspace_bytes;
+    ss_event begin, end;
+};
+enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_gpu *gpu,
+                                  const struct ss_conv_shape *s);
+void ss_conv_bench_close(struct ss_conv_bench *b);
+
+/* *out is the candidate to use: `cached` (a text; "": none) while it works, else the best of those
+ * found, which are put into list. Errors: SS_ERR_LIBRARY if there is none. */
+enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                              struct ss_conv_bench *bench, struct ss_conv_list *list,
+                              const char *cached, struct ss_conv_candidate *out);
+
+/* conv_cuda_cache.c: choices by key, text without tabs and newlines; "" is no choice. */
+enum { SS_CONV_KEY = 320 };
+struct ss_conv_memory {
+    char key[SS_CONV_PASSES][SS_CONV_KEY], choice[SS_CONV_PASSES][SS_CONV_CHOICE];
+};
+/* Set the choices that the file has; others stay. Trouble with the file is told once, and ignored.
+ */
+void ss_conv_cache_load(const char *path, struct ss_conv_memory *m);
+/* Put the choices into the file. */
+void ss_conv_cache_store(const char *path, const struct ss_conv_memory *m);
+
+#endif

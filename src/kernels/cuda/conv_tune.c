@@ -1,0 +1,285 @@
+/* conv_cuda_tune.c: which candidate computes a pass.
+ *
+ * Each candidate runs once on arrays made for that; one that fails is left out. When the gpu
+ * autotunes, the others are timed: the median of five intervals, each of as many runs as fill half
+ * a millisecond, since a network too has its kernels queued one behind the other. One run is enough
+ * to see that a candidate is far from the best. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv_internal.h"
+#include "core/rng.h"
+
+enum { REPEATS = 5, MOST_RUNS = 20, PATTERN = 1 << 16 };
+static const float INTERVAL_MS = 0.5f;
+
+void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status)
+{
+    list->refused++;
+    cudnnGetLastErrorString(list->message, sizeof(list->message));
+    if (list->message[0] == '\0')
+        snprintf(list->message, sizeof(list->message), "%s", cudnnGetErrorString(status));
+}
+
+void ss_conv_candidate_destroy(struct ss_conv_candidate *c)
+{
+    ss_conv_plan_destroy(c->plan);
+    c->plan = NULL;
+}
+
+cudnnStatus_t ss_conv_candidate_run(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                                    const struct ss_conv_candidate *c,
+                                    const struct ss_conv_arrays *arrays, void *workspace)
+{
+    if (c->workspace == 0)
+        workspace = NULL;
+    if (c->plan)
+        return ss_conv_plan_run(p->gpu, c->plan, arrays, workspace);
+    return ss_conv_legacy_run(p, pass, c->algorithm, arrays, workspace, c->workspace);
+}
+
+/* Numbers of magnitude 1/16 to 1/8, either sign, as bits: zeros would be multiplied faster and with
+ * less power than what a network computes with. */
+static void fill_pattern(enum ss_dtype dtype, void *out, size_t count)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, 0, SS_RNG_SYNTHETIC, 0, 0);
+    uint32_t *wide = out;
+    uint16_t *narrow = out;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t r = ss_rng_u32(&rng), sign = r >> 31, fraction = r & 127;
+        if (dtype == SS_DTYPE_F32)
+            wide[i] = sign << 31 | (127 - 4) << 23 | fraction << 16;
+        else if (dtype == SS_DTYPE_F16)
+            narrow[i] = (uint16_t)(sign << 15 | (15 - 4) << 10 | fraction << 3);
+        else
+            narrow[i] = (uint16_t)(sign << 15 | (127 - 4) << 7 | fraction);
+    }
+}
+
+/* A device array of `bytes` bytes that repeats the first `filled` ones. */
+static enum ss_status repeat(struct ss_gpu *gpu, char *data, size_t filled, size_t bytes)
+{
+    while (filled < bytes) {
+        const size_t n = filled < bytes - filled ? filled : bytes - filled;
+        SS_CUDA_TRY(cudaMemcpyAsync(data + filled, data, n, cudaMemcpyDeviceToDevice, gpu->stream));
+        filled += n;
+    }
+    return SS_OK;
+}
+
+static enum ss_status make_array(struct ss_conv_bench *b, const void *pattern, size_t elements,
+                                 void **out)
+{
+    const size_t size = ss_dtype_bytes(b->gpu->options.dtype), bytes = elements * size;
+    const size_t head = bytes < PATTERN * size ? bytes : PATTERN * size;
+    SS_TRY(ss_gpu_alloc(b->gpu, bytes, "trying convolution algorithms", out));
+    SS_TRY(ss_gpu_copy(b->gpu, *out, pattern, head));
+    return repeat(b->gpu, *out, head, bytes);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_gpu *gpu,
+                                  const struct ss_conv_shape *s)
+{
+    *b = (struct ss_conv_bench){.gpu = gpu};
+    const size_t x = ss_act_elements(&s->x), y = ss_act_elements(&s->y),
+                 w = (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
+    void *pattern = malloc(PATTERN * sizeof(float));
+    if (!pattern)
+        return ss_fail_memory("convolution inputs", PATTERN * sizeof(float));
+    fill_pattern(gpu->options.dtype, pattern, PATTERN);
+    enum ss_status status = make_array(b, pattern, x, &b->arrays.x);
+    if (status == SS_OK)
+        status = make_array(b, pattern, w, &b->arrays.w);
+    if (status == SS_OK)
+        status = make_array(b, pattern, y, &b->arrays.y);
+    if (status == SS_OK)
+        status = ss_gpu_alloc(gpu, larger(larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
+                              "trying convolution algorithms", &b->result);
+    free(pattern);
+    if (status == SS_OK)
+        status = ss_gpu_event_create(gpu, 1, &b->begin);
+    if (status == SS_OK)
+        status = ss_gpu_event_create(gpu, 1, &b->end);
+    return status;
+}
+
+void ss_conv_bench_close(struct ss_conv_bench *b)
+{
+    if (b->gpu)
+        cudaStreamSynchronize(b->gpu->stream);
+    ss_gpu_free(b->arrays.x);
+    ss_gpu_free(b->arrays.w);
+    ss_gpu_free(b->arrays.y);
+    ss_gpu_free(b->result);
+    if (b->workspace)
+        cudaFree(b->workspace);
+    ss_gpu_event_destroy(b->begin);
+    ss_gpu_event_destroy(b->end);
+}
+
+/* Not with ss_gpu_alloc: too little memory for one candidate is no error. */
+static int reserve(struct ss_conv_bench *b, size_t bytes)
+{
+    if (bytes <= b->workspace_bytes)
+        return 1;
+    if (b->workspace)
+        cudaFree(b->workspace);
+    b->workspace = NULL;
+    b->workspace_bytes = 0;
+    if (cudaMalloc(&b->workspace, bytes) != cudaSuccess) {
+        cudaGetLastError(); /* or the next launch would report it */
+        b->workspace = NULL;
+        return 0;
+    }
+    b->workspace_bytes = bytes;
+    return 1;
+}
+
+/* One pass being chosen for. */
+struct trial {
+    struct ss_conv_problem *p;
+    enum ss_conv_pass pass;
+    struct ss_conv_bench *bench;
+    struct ss_conv_arrays arrays; /* the result apart from the inputs */
+    struct ss_conv_list *list;
+};
+
+/* Enqueue n runs and wait for them. 0: refused. */
+static int run(const struct trial *t, const struct ss_conv_candidate *c, int n, float *ms)
+{
+    struct ss_conv_bench *b = t->bench;
+    cudaStream_t stream = b->gpu->stream;
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    cudaError_t error = cudaEventRecord(b->begin, stream);
+    for (int i = 0; i < n && status == CUDNN_STATUS_SUCCESS; i++)
+        status = ss_conv_candidate_run(t->p, t->pass, c, &t->arrays, b->workspace);
+    if (status != CUDNN_STATUS_SUCCESS)
+        ss_conv_refused(t->list, status);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(b->end, stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(stream);
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(ms, b->begin, b->end);
+    if (error == cudaSuccess && status == CUDNN_STATUS_SUCCESS) {
+        *ms /= (float)n;
+        return 1;
+    }
+    if (status == CUDNN_STATUS_SUCCESS) {
+        t->list->refused++;
+        snprintf(t->list->message, sizeof(t->list->message), "%s", cudaGetErrorString(error));
+    }
+    cudaGetLastError(); /* or the next launch would report it */
+    return 0;
+}
+
+/* The first run: does it work at all? Kernels are loaded now, so its time says nothing. */
+static int works(const struct trial *t, const struct ss_conv_candidate *c)
+{
+    float ms;
+    if (reserve(t->bench, c->workspace))
+        return run(t, c, 1, &ms);
+    t->list->refused++;
+    snprintf(t->list->message, sizeof(t->list->message), "no memory for a workspace of %zu bytes",
+             c->workspace);
+    return 0;
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Milliseconds of one run; best: of the best so far, or 0. */
+static int measure(const struct trial *t, const struct ss_conv_candidate *c, float best, float *ms)
+{
+    float times[REPEATS];
+    if (!run(t, c, 1, ms))
+        return 0;
+    const float launch = 0.05f; /* a lone run waits for the host, too */
+    if (best > 0 && *ms > 2 * best + launch)
+        return 1;
+    int n = *ms > 0 ? (int)(INTERVAL_MS / *ms) : MOST_RUNS;
+    n = n < 1 ? 1 : n > MOST_RUNS ? MOST_RUNS : n;
+    for (int i = 0; i < REPEATS; i++)
+        if (!run(t, c, n, &times[i]))
+            return 0;
+    qsort(times, REPEATS, sizeof(times[0]), compare_floats);
+    *ms = times[REPEATS / 2];
+    return 1;
+}
+
+/* The index of the candidate to use, or -1. */
+static int choose(const struct trial *t, int autotune)
+{
+    struct ss_conv_list *list = t->list;
+    int best = -1;
+    float best_ms = 0, ms;
+    for (int i = 0; i < list->count && (autotune || best < 0); i++) {
+        struct ss_conv_candidate *c = &list->at[i];
+        if (!works(t, c))
+            continue;
+        if (!autotune)
+            best = i;
+        else if (measure(t, c, best_ms, &ms) && (best < 0 || ms < best_ms)) {
+            best = i;
+            best_ms = ms;
+        }
+    }
+    return best;
+}
+
+static int parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
+                 struct ss_conv_candidate *out)
+{
+    return ss_conv_legacy_parse(p, pass, choice, out) || ss_conv_graph_parse(p, pass, choice, out);
+}
+
+static enum ss_status choose_new(const struct trial *t, struct ss_conv_candidate *out)
+{
+    static const char *const names[SS_CONV_PASSES] = {"forward", "backward data",
+                                                      "backward filter"};
+    const struct ss_conv_shape *s = &t->p->shape;
+    struct ss_conv_list *list = t->list;
+    ss_conv_graph_list(t->p, t->pass, list);
+    ss_conv_legacy_list(t->p, t->pass, list);
+    const int best = choose(t, t->p->gpu->options.autotune);
+    if (best >= 0)
+        *out = list->at[best];
+    for (int i = 0; i < list->count; i++)
+        if (i != best)
+            ss_conv_candidate_destroy(&list->at[i]);
+    if (best >= 0)
+        return SS_OK;
+    return ss_fail(
+        SS_ERR_LIBRARY,
+        "convolution (%d,%d,%d,%d) to %d channels, kernel %dx%d, stride %d, padding %d, "
+        "%s: cuDNN has no reproducible algorithm for the %s pass that works (%d refused; "
+        "the last: %s)",
+        s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->kw, s->stride, s->pad,
+        ss_dtype_name(t->p->gpu->options.dtype), names[t->pass], list->refused,
+        list->message[0] ? list->message : "none");
+}
+
+enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                              struct ss_conv_bench *bench, struct ss_conv_list *list,
+                              const char *cached, struct ss_conv_candidate *out)
+{
+    struct trial t = {.p = p, .pass = pass, .bench = bench, .arrays = bench->arrays, .list = list};
+    void **const results[SS_CONV_PASSES] = {&t.arrays.y, &t.arrays.x, &t.arrays.w};
+    *results[pass] = bench->result;
+    if (cached[0] && parse(p, pass, cached, out)) {
+        if (works(&t, out))
+            return SS_OK;
+        ss_conv_candidate_destroy(out);
+    }
+    return choose_new(&t, out);
+}

@@ -1,0 +1,415 @@
+/* gpu.c: one GPU: library handles, streams, events, memory and copies.
+ *
+ * The runtime remembers the current device per thread, so whatever creates something on the device
+ * makes it current first. Copies and zeroing run on the gpu's stream and wait for that stream only:
+ * all streams of this program are non-blocking ones, which CUDA's own default stream does not order
+ * with. */
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/internal.h"
+
+enum { OLDEST_CAPABILITY = 80, MIB = 1 << 20 };
+
+/* Device memory given out by ss_gpu_alloc: cudaFree does not tell sizes, and the sum is shown to
+ * people. */
+struct allocation {
+    struct allocation *next;
+    struct ss_gpu *gpu;
+    void *data;
+    size_t bytes;
+};
+static struct allocation *allocations;
+static pthread_mutex_t allocations_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int major_of(int version) /* 13010 for CUDA 13.1 */
+{
+    return version / 1000;
+}
+
+static int minor_of(int version)
+{
+    return version % 1000 / 10;
+}
+
+int ss_gpu_count(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        cudaGetLastError(); /* or the next launch would report it */
+        return 0;
+    }
+    return count;
+}
+
+enum ss_status ss_gpu_bus_id(int device, char *text, size_t bytes)
+{
+    SS_CUDA_TRY(cudaDeviceGetPCIBusId(text, (int)bytes, device));
+    for (char *c = text; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_name(int device, char *text, size_t bytes)
+{
+    struct cudaDeviceProp prop;
+    SS_CUDA_TRY(cudaGetDeviceProperties(&prop, device));
+    snprintf(text, bytes, "%s", prop.name);
+    return SS_OK;
+}
+
+/* Why cudaGetDeviceCount or cudaSetDevice failed, in words that help. */
+static enum ss_status fail_driver(cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (driver == 0)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "GPU: no NVIDIA driver answers (%s); install one for CUDA %d.%d or newer, "
+                       "or use --device cpu",
+                       cudaGetErrorString(error), major_of(runtime), minor_of(runtime));
+    if (driver < runtime && error == cudaErrorInsufficientDriver)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "GPU: the NVIDIA driver is for CUDA %d.%d and this program for CUDA %d.%d; "
+                       "update the driver, or build with an older CUDA",
+                       major_of(driver), minor_of(driver), major_of(runtime), minor_of(runtime));
+    if (error == cudaErrorNoDevice)
+        return ss_fail(
+            SS_ERR_UNSUPPORTED,
+            "GPU: the driver shows no device; check CUDA_VISIBLE_DEVICES and nvidia-smi, "
+            "or use --device cpu");
+    return ss_fail(SS_ERR_UNSUPPORTED, "GPU: %s (driver for CUDA %d.%d, program for CUDA %d.%d)",
+                   cudaGetErrorString(error), major_of(driver), minor_of(driver), major_of(runtime),
+                   minor_of(runtime));
+}
+
+static enum ss_status select_device(struct ss_gpu *gpu)
+{
+    const int device = gpu->options.device;
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0)
+        return fail_driver(error == cudaSuccess ? cudaErrorNoDevice : error);
+    if (device < 0 || device >= count)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "GPU %d: this process may use %d device(s), counted from 0", device, count);
+    struct cudaDeviceProp prop;
+    SS_CUDA_TRY(cudaGetDeviceProperties(&prop, device));
+    gpu->capability = prop.major * 10 + prop.minor;
+    if (gpu->capability < OLDEST_CAPABILITY)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "GPU %d (%s): compute capability %d.%d; 8.0 (A100) or newer is needed",
+                       device, prop.name, prop.major, prop.minor);
+    error = cudaSetDevice(device); /* makes the context */
+    if (error != cudaSuccess)
+        return fail_driver(error);
+    gpu->sms = prop.multiProcessorCount;
+    gpu->l2_bytes = (size_t)prop.l2CacheSize;
+    gpu->device_bytes = prop.totalGlobalMem;
+    int driver = 0, runtime = 0;
+    SS_CUDA_TRY(cudaDriverGetVersion(&driver));
+    SS_CUDA_TRY(cudaRuntimeGetVersion(&runtime));
+    const int cudnn = (int)cudnnGetVersion(); /* 91900 for 9.19.0 */
+    snprintf(gpu->info, sizeof(gpu->info),
+             "%.80s (sm_%d), CUDA %d.%d, driver %d.%d, cuDNN %d.%d.%d", prop.name, gpu->capability,
+             major_of(runtime), minor_of(runtime), major_of(driver), minor_of(driver),
+             cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
+    return SS_OK;
+}
+
+static enum ss_status open_gpu(struct ss_gpu *gpu)
+{
+    SS_TRY(select_device(gpu));
+    SS_CUDA_TRY(cudaStreamCreateWithFlags(&gpu->own_stream, cudaStreamNonBlocking));
+    SS_CUDNN_TRY(cudnnCreate(&gpu->cudnn));
+    SS_CUBLASLT_TRY(cublasLtCreate(&gpu->cublaslt));
+    return ss_gpu_set_stream(gpu, gpu->own_stream);
+}
+
+enum ss_status ss_gpu_open(const struct ss_gpu_options *options, struct ss_gpu **out)
+{
+    struct ss_gpu *gpu = calloc(1, sizeof(*gpu));
+    if (!gpu)
+        return ss_fail_memory("GPU", sizeof(*gpu));
+    gpu->options = *options;
+    enum ss_status status = open_gpu(gpu);
+    if (status != SS_OK) {
+        ss_gpu_close(gpu);
+        return status;
+    }
+    *out = gpu;
+    return SS_OK;
+}
+
+void ss_gpu_close(struct ss_gpu *gpu)
+{
+    if (!gpu)
+        return;
+    if (gpu->own_stream)
+        cudaSetDevice(gpu->options.device);
+    if (gpu->cudnn)
+        cudnnDestroy(gpu->cudnn);
+    if (gpu->cublaslt)
+        cublasLtDestroy(gpu->cublaslt);
+    if (gpu->scratch)
+        cudaFree(gpu->scratch);
+    if (gpu->own_stream)
+        cudaStreamDestroy(gpu->own_stream);
+    pthread_mutex_lock(&allocations_lock);
+    for (struct allocation *a = allocations; a; a = a->next)
+        if (a->gpu == gpu)
+            a->gpu = NULL; /* still the caller's to free */
+    pthread_mutex_unlock(&allocations_lock);
+    free(gpu);
+}
+
+enum ss_dtype ss_gpu_dtype(const struct ss_gpu *gpu)
+{
+    return gpu->options.dtype;
+}
+
+const char *ss_gpu_info(const struct ss_gpu *gpu)
+{
+    return gpu->info;
+}
+
+enum ss_status ss_gpu_set_stream(struct ss_gpu *gpu, ss_stream stream)
+{
+    if (gpu->stream == stream)
+        return SS_OK;
+    SS_CUDNN_TRY(cudnnSetStream(gpu->cudnn, stream));
+    gpu->stream = stream;
+    return SS_OK;
+}
+
+ss_stream ss_gpu_stream(const struct ss_gpu *gpu)
+{
+    return gpu->stream;
+}
+
+enum ss_status ss_gpu_stream_create(struct ss_gpu *gpu, int priority, ss_stream *out)
+{
+    int least = 0, greatest = 0;
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
+    SS_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    SS_CUDA_TRY(
+        cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, priority > 0 ? greatest : least));
+    return SS_OK;
+}
+
+void ss_gpu_stream_destroy(ss_stream stream)
+{
+    if (stream)
+        cudaStreamDestroy(stream);
+}
+
+enum ss_status ss_gpu_event_create(struct ss_gpu *gpu, int timing, ss_event *out)
+{
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
+    SS_CUDA_TRY(cudaEventCreateWithFlags(out, timing ? cudaEventDefault : cudaEventDisableTiming));
+    return SS_OK;
+}
+
+void ss_gpu_event_destroy(ss_event event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+enum ss_status ss_gpu_record(ss_event event, ss_stream stream)
+{
+    SS_CUDA_TRY(cudaEventRecord(event, stream));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_wait(ss_stream stream, ss_event event)
+{
+    SS_CUDA_TRY(cudaStreamWaitEvent(stream, event, 0));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_finish(ss_event event)
+{
+    SS_CUDA_TRY(cudaEventSynchronize(event));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms)
+{
+    SS_CUDA_TRY(cudaEventElapsedTime(ms, begin, end));
+    return SS_OK;
+}
+
+void ss_gpu_forget_errors(void)
+{
+    cudaGetLastError();
+}
+
+enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu)
+{
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
+    SS_CUDA_TRY(cudaDeviceSynchronize());
+    return SS_OK;
+}
+
+/* cudaMalloc with a report of who wanted how much. */
+static enum ss_status device_malloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+{
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
+    cudaError_t error = cudaMalloc(out, bytes);
+    if (error == cudaSuccess) {
+        gpu->used_bytes += bytes;
+        return SS_OK;
+    }
+    cudaGetLastError(); /* or the next launch would report it */
+    if (error != cudaErrorMemoryAllocation)
+        return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaMalloc of %zu bytes for %s: %s", bytes, what,
+                       cudaGetErrorString(error));
+    return ss_fail(SS_ERR_MEMORY,
+                   "GPU %d: out of memory: %s needs %zu bytes, beside %zu MiB that this process "
+                   "already holds of the device's %zu MiB; use a smaller --batch-size, or free the "
+                   "GPU of other programs",
+                   gpu->options.device, what, bytes, gpu->used_bytes / MIB,
+                   gpu->device_bytes / MIB);
+}
+
+static enum ss_status zero(struct ss_gpu *gpu, void *data, size_t bytes)
+{
+    SS_CUDA_TRY(cudaMemsetAsync(data, 0, bytes, gpu->stream));
+    SS_CUDA_TRY(cudaStreamSynchronize(gpu->stream));
+    return SS_OK;
+}
+
+/* Zero it and put it on the books. */
+static enum ss_status enter(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
+{
+    struct allocation *a = malloc(sizeof(*a));
+    if (!a)
+        return ss_fail_memory(what, sizeof(*a));
+    *a = (struct allocation){.gpu = gpu, .data = data, .bytes = bytes};
+    enum ss_status status = zero(gpu, data, bytes);
+    if (status != SS_OK) {
+        free(a);
+        return status;
+    }
+    pthread_mutex_lock(&allocations_lock);
+    a->next = allocations;
+    allocations = a;
+    pthread_mutex_unlock(&allocations_lock);
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+{
+    void *data;
+    bytes = bytes > 0 ? bytes : 1;
+    SS_TRY(device_malloc(gpu, bytes, what, &data));
+    enum ss_status status = enter(gpu, data, bytes, what);
+    if (status != SS_OK)
+        cudaFree(data);
+    else
+        *out = data;
+    return status;
+}
+
+enum ss_status ss_gpu_adopt(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
+{
+    SS_TRY(enter(gpu, data, bytes, what));
+    gpu->used_bytes += bytes;
+    return SS_OK;
+}
+
+void ss_gpu_disown(void *data)
+{
+    pthread_mutex_lock(&allocations_lock);
+    struct allocation **at = &allocations;
+    while (*at && (*at)->data != data)
+        at = &(*at)->next;
+    struct allocation *a = *at;
+    if (a) {
+        *at = a->next;
+        if (a->gpu)
+            a->gpu->used_bytes -= a->bytes;
+    }
+    pthread_mutex_unlock(&allocations_lock);
+    free(a);
+}
+
+void ss_gpu_free(void *data)
+{
+    if (!data)
+        return;
+    ss_gpu_disown(data);
+    cudaFree(data);
+}
+
+enum ss_status ss_gpu_alloc_host(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+{
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
+    cudaError_t error = cudaMallocHost(out, bytes > 0 ? bytes : 1);
+    if (error == cudaSuccess)
+        return SS_OK;
+    cudaGetLastError();
+    return ss_fail(error == cudaErrorMemoryAllocation ? SS_ERR_MEMORY : SS_ERR_LIBRARY,
+                   "CUDA: pinned host memory for %s, %zu bytes: %s; free memory of the host, or "
+                   "raise the limit of locked memory (ulimit -l)",
+                   what, bytes, cudaGetErrorString(error));
+}
+
+void ss_gpu_free_host(void *data)
+{
+    if (data)
+        cudaFreeHost(data);
+}
+
+void ss_gpu_memory(const struct ss_gpu *gpu, size_t *used, size_t *device)
+{
+    *used = gpu->used_bytes;
+    *device = gpu->device_bytes;
+}
+
+enum ss_status ss_gpu_copy(struct ss_gpu *gpu, void *dst, const void *src, size_t bytes)
+{
+    SS_CUDA_TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, gpu->stream));
+    SS_CUDA_TRY(cudaStreamSynchronize(gpu->stream));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
+{
+    SS_CUDA_TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_zero_async(void *dst, size_t bytes, ss_stream stream)
+{
+    SS_CUDA_TRY(cudaMemsetAsync(dst, 0, bytes, stream));
+    return SS_OK;
+}
+
+enum ss_status ss_gpu_reserve(struct ss_gpu *gpu, size_t bytes)
+{
+    if (bytes <= gpu->scratch_bytes)
+        return SS_OK;
+    SS_TRY(ss_gpu_synchronize(gpu)); /* kernels may still use what is freed now */
+    if (gpu->scratch) {
+        SS_CUDA_TRY(cudaFree(gpu->scratch));
+        gpu->used_bytes -= gpu->scratch_bytes;
+        gpu->scratch = NULL;
+        gpu->scratch_bytes = 0;
+    }
+    void *scratch = NULL;
+    SS_TRY(device_malloc(gpu, bytes, "the kernels' scratch", &scratch));
+    gpu->scratch = scratch;
+    gpu->scratch_bytes = bytes;
+    return SS_OK;
+}
+
+void *ss_gpu_scratch(const struct ss_gpu *gpu)
+{
+    return gpu->scratch;
+}

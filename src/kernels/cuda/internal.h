@@ -1,0 +1,55 @@
+/* Inside of struct ss_gpu, for CUDA kernels only. C and CUDA C++. */
+#ifndef SS_KERNELS_CUDA_INTERNAL_H
+#define SS_KERNELS_CUDA_INTERNAL_H
+
+#ifndef __cplusplus
+#    pragma GCC diagnostic push /* the header declares a function without a prototype */
+#    pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#endif
+#include <cublasLt.h>
+#ifndef __cplusplus
+#    pragma GCC diagnostic pop
+#endif
+#include <cuda_runtime.h>
+#include <cudnn.h>
+#include "kernels/cuda/gpu.h"
+#include "core/log.h"
+
+struct ss_gpu {
+    struct ss_gpu_options options;
+    cudaStream_t stream;
+    cudaStream_t own_stream; /* until ss_gpu_set_stream gives another */
+    cudnnHandle_t cudnn;
+    cublasLtHandle_t cublaslt;
+    int sms;        /* multiprocessors */
+    int capability; /* 90 for compute capability 9.0 */
+    size_t l2_bytes;
+    void *scratch;
+    size_t scratch_bytes;
+    size_t used_bytes, device_bytes;
+    char info[192];
+};
+
+/* Return with a report when a call fails: file and line are not told, the call is. */
+#define SS_CUDA_TRY(call)                                                                          \
+    do {                                                                                           \
+        cudaError_t ss_cuda_ret_ = (call);                                                         \
+        if (ss_cuda_ret_ != cudaSuccess)                                                           \
+            return ss_fail(SS_ERR_LIBRARY, "CUDA: %s: %s", #call,                                  \
+                           cudaGetErrorString(ss_cuda_ret_));                                      \
+    } while (0)
+#define SS_CUDNN_TRY(call)                                                                         \
+    do {                                                                                           \
+        cudnnStatus_t ss_cudnn_ret_ = (call);                                                      \
+        if (ss_cudnn_ret_ != CUDNN_STATUS_SUCCESS)                                                 \
+            return ss_fail(SS_ERR_LIBRARY, "cuDNN: %s: %s", #call,                                 \
+                           cudnnGetErrorString(ss_cudnn_ret_));                                    \
+    } while (0)
+#define SS_CUBLASLT_TRY(call)                                                                      \
+    do {                                                                                           \
+        cublasStatus_t ss_cublas_ret_ = (call);                                                    \
+        if (ss_cublas_ret_ != CUBLAS_STATUS_SUCCESS)                                               \
+            return ss_fail(SS_ERR_LIBRARY, "cuBLASLt: %s: status %d", #call, (int)ss_cublas_ret_); \
+    } while (0)
+
+#endif

@@ -1,0 +1,317 @@
+/* linear_cuda.c: three products by cuBLASLt, each D = op(A) op(B) on column-major matrices.
+ *
+ * A row-major matrix (R,S) is a column-major one (S,R) with leading dimension S, its transpose. So
+ * with F = H*W*C features, all operands in place and no layout conversion:
+ *   forward           y^T  (K,N) = W   (K,F) * x^T  (F,N)     A = weight transposed, B = x
+ *   backward data     dx^T (F,N) = W^T (F,K) * dy^T (K,N)     A = weight,            B = dy
+ *   backward weights  dW^T (F,K) = x^T (F,N) * dy   (N,K)     A = x,                 B = dy
+ *                                                                                transposed
+ * The bias runs along the rows of D = y^T, which is where the epilogue adds it. cuBLASLt wants it
+ * in y's format, so that for 2-byte formats it is rounded into scratch first, as autocast of
+ * PyTorch does. dW is written as fp32 straight from the accumulators.
+ *
+ * Reproducible: partial sums of a split product are kept in fp32 and added in a second pass, never
+ * in the order in which blocks happen to end. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/internal.h"
+#include "kernels/cuda/linear.h"
+
+enum {
+    ALIGNMENT = 16,          /* of every pointer we get */
+    SCRATCH_ALIGNMENT = 256, /* of workspaces, as cuBLASLt asks */
+    MAX_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */
+};
+
+struct product {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace_bytes;
+};
+
+struct ss_linear_cuda {
+    struct ss_gpu *gpu;
+    struct ss_act x, y; /* y as an activation (N,K,1,1) */
+    int training, features;
+    int epilogue;      /* forward adds the bias; else a kernel of its own */
+    size_t bias_bytes; /* of the rounded bias, which is the scratch's beginning; 0: none */
+    struct product forward, backward_data, backward_weights;
+};
+
+static cudaDataType_t data_type(enum ss_dtype dtype)
+{
+    return dtype == SS_DTYPE_F16 ? CUDA_R_16F : dtype == SS_DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static enum ss_status set(struct product *p, cublasLtMatmulDescAttributes_t attribute,
+                          const void *value, size_t bytes)
+{
+    SS_CUBLASLT_TRY(cublasLtMatmulDescSetAttribute(p->desc, attribute, value, bytes));
+    return SS_OK;
+}
+
+/* op(A) is (m,k), op(B) (k,n), D (m,n); all packed. */
+static enum ss_status describe(struct ss_linear_cuda *l, struct product *p, int m, int n, int k,
+                               int transpose_a, int transpose_b, cudaDataType_t d_type)
+{
+    const struct ss_gpu_options *o = &l->gpu->options;
+    const cudaDataType_t type = data_type(o->dtype);
+    const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int tf32 = o->dtype == SS_DTYPE_F32 && o->tf32;
+    const int a_rows = transpose_a ? k : m, b_rows = transpose_b ? n : k;
+    SS_CUBLASLT_TRY(cublasLtMatmulDescCreate(
+        &p->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof(op_a)));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof(op_b)));
+    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->a, type, (uint64_t)a_rows,
+                                               (uint64_t)(transpose_a ? m : k), a_rows));
+    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->b, type, (uint64_t)b_rows,
+                                               (uint64_t)(transpose_b ? k : n), b_rows));
+    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->d, d_type, (uint64_t)m, (uint64_t)n, m));
+    return SS_OK;
+}
+
+static enum ss_status prefer(cublasLtMatmulPreference_t preference)
+{
+    const uint64_t workspace = MAX_WORKSPACE;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
+    const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)));
+    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof(reduction)));
+    for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
+        SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment,
+                                                             sizeof(alignment)));
+    return SS_OK;
+}
+
+/* found: whether cuBLASLt has an algorithm at all. */
+static enum ss_status choose(struct ss_linear_cuda *l, struct product *p, int *found)
+{
+    cublasLtMatmulPreference_t preference;
+    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceCreate(&preference));
+    cublasLtMatmulHeuristicResult_t best = {0};
+    cublasStatus_t answer = CUBLAS_STATUS_NOT_SUPPORTED;
+    int count = 0;
+    enum ss_status status = prefer(preference);
+    if (status == SS_OK)
+        answer = cublasLtMatmulAlgoGetHeuristic(l->gpu->cublaslt, p->desc, p->a, p->b, p->d, p->d,
+                                                preference, 1, &best, &count);
+    cublasLtMatmulPreferenceDestroy(preference);
+    SS_TRY(status);
+    if (answer != CUBLAS_STATUS_NOT_SUPPORTED)
+        SS_CUBLASLT_TRY(answer);
+    *found = answer == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+    p->algorithm = best.algo;
+    p->workspace_bytes = best.workspaceSize;
+    return SS_OK;
+}
+
+static enum ss_status choose_or_fail(struct ss_linear_cuda *l, struct product *p, const char *what)
+{
+    int found = 0;
+    SS_TRY(choose(l, p, &found));
+    if (!found)
+        return ss_fail(SS_ERR_LIBRARY,
+                       "cuBLASLt has no algorithm for a linear layer's %s, %d x %d -> %d in %s",
+                       what, l->x.n, l->features, l->y.c, ss_dtype_name(l->gpu->options.dtype));
+    return SS_OK;
+}
+
+static enum ss_status set_epilogue(struct product *p, cublasLtEpilogue_t epilogue, const void *bias)
+{
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)));
+    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+}
+
+/* With the bias in the epilogue where that is possible. */
+static enum ss_status make_forward(struct ss_linear_cuda *l)
+{
+    struct product *p = &l->forward;
+    const cudaDataType_t type = data_type(l->gpu->options.dtype);
+    const int32_t bias_type = (int32_t)type;
+    /* Only its alignment is looked at until the product runs. */
+    const void *const some_bias = (const void *)(uintptr_t)ALIGNMENT;
+    SS_TRY(describe(l, p, l->y.c, l->x.n, l->features, 1, 0, type));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof(bias_type)));
+    SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_BIAS, some_bias));
+    SS_TRY(choose(l, p, &l->epilogue));
+    if (!l->epilogue) {
+        SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_DEFAULT, NULL));
+        return choose_or_fail(l, p, "forward pass");
+    }
+    if (l->gpu->options.dtype != SS_DTYPE_F32)
+        l->bias_bytes =
+            ((size_t)l->y.c * ss_dtype_bytes(l->gpu->options.dtype) + SCRATCH_ALIGNMENT - 1) /
+            SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+    return SS_OK;
+}
+
+static enum ss_status make(struct ss_linear_cuda *l)
+{
+    SS_TRY(make_forward(l));
+    SS_TRY(ss_gpu_reserve(l->gpu, l->bias_bytes + l->forward.workspace_bytes));
+    if (!l->training)
+        return SS_OK;
+    SS_TRY(describe(l, &l->backward_data, l->features, l->x.n, l->y.c, 0, 0,
+                    data_type(l->gpu->options.dtype)));
+    SS_TRY(choose_or_fail(l, &l->backward_data, "backward pass"));
+    SS_TRY(describe(l, &l->backward_weights, l->features, l->y.c, l->x.n, 0, 1, CUDA_R_32F));
+    SS_TRY(choose_or_fail(l, &l->backward_weights, "gradient"));
+    SS_TRY(ss_gpu_reserve(l->gpu, l->backward_data.workspace_bytes));
+    SS_TRY(ss_gpu_reserve(l->gpu, l->backward_weights.workspace_bytes));
+    return ss_bias_cuda_reserve(l->gpu, &l->y);
+}
+
+static enum ss_status check_shape(const struct ss_act *x, int outputs)
+{
+    if (x->n < 1 || x->c < 1 || x->h < 1 || x->w < 1 || x->block != x->c)
+        return ss_fail(SS_ERR_SHAPE,
+                       "linear layer's input: shape (%d,%d,%d,%d) in blocks of %d channels; sizes "
+                       "are at least 1 and the block is all channels",
+                       x->n, x->c, x->h, x->w, x->block);
+    if ((int64_t)x->c * x->h > INT32_MAX / x->w)
+        return ss_fail(SS_ERR_SHAPE, "linear layer's input: (%d,%d,%d) are too many features", x->c,
+                       x->h, x->w);
+    if (outputs < 1)
+        return ss_fail(SS_ERR_SHAPE, "linear layer: %d outputs; at least 1 is needed", outputs);
+    return SS_OK;
+}
+
+enum ss_status ss_linear_cuda_create(struct ss_gpu *gpu, const struct ss_act *x, int outputs,
+                                     int training, struct ss_linear_cuda **out)
+{
+    SS_TRY(check_shape(x, outputs));
+    struct ss_linear_cuda *l = calloc(1, sizeof(*l));
+    if (!l)
+        return ss_fail_memory("linear layer", sizeof(*l));
+    l->gpu = gpu;
+    l->x = *x;
+    l->y = (struct ss_act){.n = x->n, .c = outputs, .h = 1, .w = 1, .block = outputs};
+    l->features = x->c * x->h * x->w;
+    l->training = training;
+    enum ss_status status = make(l);
+    if (status != SS_OK) {
+        ss_linear_cuda_destroy(l);
+        return status;
+    }
+    *out = l;
+    return SS_OK;
+}
+
+static void destroy_product(struct product *p)
+{
+    const cublasLtMatrixLayout_t layouts[] = {p->a, p->b, p->d};
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        if (layouts[i])
+            cublasLtMatrixLayoutDestroy(layouts[i]);
+    if (p->desc)
+        cublasLtMatmulDescDestroy(p->desc);
+}
+
+void ss_linear_cuda_destroy(struct ss_linear_cuda *l)
+{
+    if (!l)
+        return;
+    destroy_product(&l->forward);
+    destroy_product(&l->backward_data);
+    destroy_product(&l->backward_weights);
+    free(l);
+}
+
+size_t ss_linear_cuda_weight_elements(const struct ss_linear_cuda *l)
+{
+    return (size_t)l->y.c * (size_t)l->features;
+}
+
+/* Where column `native` = (h,w,c) of the weight is among the plain columns (c,h,w). */
+static size_t plain_column(const struct ss_linear_cuda *l, size_t native)
+{
+    const size_t c = (size_t)l->x.c, pixels = (size_t)l->x.h * (size_t)l->x.w;
+    return native % c * pixels + native / c;
+}
+
+void ss_linear_cuda_import(const struct ss_linear_cuda *l, const float *plain, float *native)
+{
+    const size_t features = (size_t)l->features;
+    for (size_t k = 0; k < (size_t)l->y.c; k++)
+        for (size_t i = 0; i < features; i++)
+            native[k * features + i] = plain[k * features + plain_column(l, i)];
+}
+
+void ss_linear_cuda_export(const struct ss_linear_cuda *l, const float *native, float *plain)
+{
+    const size_t features = (size_t)l->features;
+    for (size_t k = 0; k < (size_t)l->y.c; k++)
+        for (size_t i = 0; i < features; i++)
+            plain[k * features + plain_column(l, i)] = native[k * features + i];
+}
+
+/* The algorithm was chosen for this alignment; what a misaligned access does is seen much later. */
+static enum ss_status check_alignment(const void *a, const void *b, const void *d)
+{
+    if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % ALIGNMENT)
+        return ss_fail(SS_ERR_INVALID,
+                       "linear layer: operands at %p, %p, %p; addresses must be multiples of %d", a,
+                       b, d, ALIGNMENT);
+    return SS_OK;
+}
+
+static enum ss_status run(struct ss_linear_cuda *l, const struct product *p, const void *a,
+                          const void *b, void *d)
+{
+    const float one = 1, zero = 0;
+    char *workspace = (char *)ss_gpu_scratch(l->gpu) + (p == &l->forward ? l->bias_bytes : 0);
+    SS_TRY(check_alignment(a, b, d));
+    SS_CUBLASLT_TRY(cublasLtMatmul(l->gpu->cublaslt, p->desc, &one, a, p->a, b, p->b, &zero, d,
+                                   p->d, d, p->d, &p->algorithm, workspace, p->workspace_bytes,
+                                   l->gpu->stream));
+    return SS_OK;
+}
+
+enum ss_status ss_linear_cuda_forward(struct ss_linear_cuda *l, const void *x, const void *weight,
+                                      const float *bias, void *y)
+{
+    if (!l->epilogue) {
+        SS_TRY(run(l, &l->forward, weight, x, y));
+        return ss_bias_cuda_forward(l->gpu, &l->y, y, bias);
+    }
+    const void *added = bias;
+    if (l->bias_bytes) {
+        added = ss_gpu_scratch(l->gpu);
+        SS_TRY(ss_cast_to_cuda(l->gpu, bias, ss_gpu_scratch(l->gpu), (size_t)l->y.c));
+    }
+    SS_TRY(check_alignment(added, NULL, NULL));
+    SS_TRY(set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof(added)));
+    return run(l, &l->forward, weight, x, y);
+}
+
+static enum ss_status check_training(const struct ss_linear_cuda *l)
+{
+    if (!l->training)
+        return ss_fail(SS_ERR_INVALID,
+                       "linear layer: backward pass, but it was made without training");
+    return SS_OK;
+}
+
+enum ss_status ss_linear_cuda_backward_data(struct ss_linear_cuda *l, const void *dy,
+                                            const void *weight, void *dx)
+{
+    SS_TRY(check_training(l));
+    return run(l, &l->backward_data, weight, dy, dx);
+}
+
+enum ss_status ss_linear_cuda_backward_weights(struct ss_linear_cuda *l, const void *x,
+                                               const void *dy, float *dweight, float *dbias)
+{
+    SS_TRY(check_training(l));
+    SS_TRY(run(l, &l->backward_weights, x, dy, dweight));
+    return ss_bias_cuda_backward(l->gpu, &l->y, dy, dbias);
+}

@@ -1,0 +1,629 @@
+/* norm_act_cuda.cu: see norm_act_cuda.h; the formulas of backward are in norm_act_cpu.c.
+ *
+ * How threads lie over tensors: norm_act_cuda.cuh. A block takes every gridDim.x-th chunk of rows *
+ * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
+ * last: each finds in the cache what was touched last. */
+#include "kernels/cuda/norm_act.cuh"
+
+namespace
+{
+
+using namespace ss;
+using namespace ss::norm;
+
+enum {
+    /* As many as run at once: see GRADIENT_BLOCKS. */
+    STATS_BLOCKS = 4 * 132,
+    STATS_UNROLL = 4, /* vectors of a thread under way at once, in each tensor */
+    MAP_UNROLL = 2,
+    MERGE_CHANNELS = 8, /* of a block that adds partial sums: one sector of memory */
+    MERGE_LANES = 64
+};
+
+/* Where the gradient of s comes from: the sum of n tensors, zero where y <= 0 (y NULL: nowhere),
+ * stored to ds (NULL: nowhere). */
+template <typename T> struct gradient {
+    const T *dy[SS_NORM_MAX_DY];
+    int n;
+    const T *y;
+    T *ds;
+};
+
+/* ---- what kernels share ---- */
+
+/* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
+template <int V, int UNROLL>
+__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
+                              spot (&at)[UNROLL])
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        const unsigned pixel =
+            chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
+        at[u].live = pixel < g.pixels;
+        at[u].at = (at[u].live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
+    }
+}
+
+/* sum += x */
+template <typename T, int V, int UNROLL>
+__device__ inline void add(const pack<T, V> (&x)[UNROLL], float (&sum)[UNROLL][V])
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            sum[u][j] += format<T>::load(x[u].v[j]);
+}
+
+/* The gradient of s at these places, as stored: what pass 2 and other kernels read. All that two
+ * gradients and the second ReLU need is loaded before it is used; more gradients are rare. */
+template <typename T, int V, int UNROLL>
+__device__ inline void gradient_of_s(const gradient<T> &in, const spot (&at)[UNROLL],
+                                     pack<T, V> (&g)[UNROLL])
+{
+    fetch(in.dy[0], at, g);
+    if (!in.ds)
+        return;
+    pack<T, V> x[UNROLL], y[UNROLL];
+    if (in.n > 1)
+        fetch(in.dy[1], at, x);
+    if (in.y)
+        fetch(in.y, at, y);
+    float sum[UNROLL][V] = {};
+    add(g, sum);
+    if (in.n > 1)
+        add(x, sum);
+#pragma unroll
+    for (int k = 2; k < SS_NORM_MAX_DY; k++)
+        if (k < in.n) {
+            fetch(in.dy[k], at, x);
+            add(x, sum);
+        }
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            if (in.y)
+                sum[u][j] *= format<T>::load(y[u].v[j]) <= 0 ? 0.0f : 1.0f;
+            g[u].v[j] = format<T>::store(sum[u][j]);
+        }
+        put(in.ds, at[u], g[u]);
+    }
+}
+
+/* ---- kernels over pixels ---- */
+
+/* Sums of z - shift and its square, shift being the first pixel: the variance does not cancel where
+ * the mean is large. */
+template <typename T, int V>
+__global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *z, float *partial)
+{
+    const place<V> me(g);
+    float shift[V], s[V], q[V];
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        shift[j] = s[j] = q[j] = 0;
+    if (!me.idle)
+        load<T, V>(z + me.channel, shift);
+    for (unsigned k = me.idle ? g.chunks : blockIdx.x; k < g.chunks; k += gridDim.x) {
+        spot at[STATS_UNROLL];
+        pack<T, V> x[STATS_UNROLL];
+        locate(g, me, g.chunks - 1 - k, at);
+        fetch(z, at, x);
+#pragma unroll
+        for (int u = 0; u < STATS_UNROLL; u++)
+            if (at[u].live)
+#pragma unroll
+                for (int j = 0; j < V; j++) {
+                    const float d = format<T>::load(x[u].v[j]) - shift[j];
+                    s[j] += d;
+                    q[j] = fmaf(d, d, q[j]);
+                }
+    }
+    write_partial(g, me, s, q, partial);
+}
+
+/* z, r and y may be one tensor: an element is read and written by one thread. */
+template <typename T, int V>
+__global__ void __launch_bounds__(THREADS)
+    forward_kernel(geometry g, affine f, float low, float low_out, ss_dropout drop, const T *z,
+                   const T *r, T *y)
+{
+    const place<V> me(g);
+    float a[V], b[V];
+    affine_of_tile(g, me, f, a, b);
+    if (me.idle)
+        return;
+    for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
+        spot at[MAP_UNROLL];
+        pack<T, V> x[MAP_UNROLL], other[MAP_UNROLL];
+        locate(g, me, k, at);
+        fetch(z, at, x);
+        if (r)
+            fetch(r, at, other);
+#pragma unroll
+        for (int u = 0; u < MAP_UNROLL; u++) {
+            const unsigned keep = kept<V>(drop, at[u]);
+            pack<T, V> out;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                float v = kept_part(a[j], x[u].v[j], b[j], low, keep >> j & 1);
+                v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
+                out.v[j] = format<T>::store(v < low_out ? low_out : v);
+            }
+            put(y, at[u], out);
+        }
+    }
+}
+
+/* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
+template <typename T, int V>
+__global__ void __launch_bounds__(THREADS, 2)
+    gradient_sums_kernel(geometry g, affine f, float low, ss_dropout drop, gradient<T> in,
+                         const T *z, float *partial)
+{
+    const place<V> me(g);
+    float a[V], b[V], mean[V], s[V], q[V];
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        a[j] = b[j] = mean[j] = s[j] = q[j] = 0;
+        if (!me.idle) {
+            scale_and_shift(f, g.channels, me.channel + j, &a[j], &b[j]);
+            mean[j] = f.saved[me.channel + j];
+        }
+    }
+    for (unsigned k = me.idle ? g.chunks : blockIdx.x; k < g.chunks; k += gridDim.x) {
+        spot at[MAP_UNROLL];
+        pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
+        locate(g, me, g.chunks - 1 - k, at);
+        fetch(z, at, x);
+        gradient_of_s(in, at, ds);
+#pragma unroll
+        for (int u = 0; u < MAP_UNROLL; u++) {
+            if (!at[u].live)
+                continue;
+            const unsigned keep = kept<V>(drop, at[u]);
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const float zj = format<T>::load(x[u].v[j]);
+                const float du = gradient_of_u(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
+                                               low, keep >> j & 1, drop.scale);
+                s[j] += du;
+                q[j] = fmaf(du, zj - mean[j], q[j]);
+            }
+        }
+    }
+    write_partial(g, me, s, q, partial);
+}
+
+/* Backward, pass 2: dz over z. */
+template <typename T, int V>
+__global__ void __launch_bounds__(THREADS, 2)
+    gradient_kernel(geometry g, affine f, float low, ss_dropout drop, gradient<T> in,
+                    const float *coefficient, T *z)
+{
+    const place<V> me(g);
+    float a[V], b[V], cg[V], cz[V], c0[V];
+    affine_of_tile(g, me, f, a, b);
+    coefficients_of_tile(g, me, coefficient, cg, cz, c0);
+    if (me.idle)
+        return;
+    for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
+        spot at[MAP_UNROLL];
+        pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
+        locate(g, me, k, at);
+        fetch(z, at, x);
+        gradient_of_s(in, at, ds);
+#pragma unroll
+        for (int u = 0; u < MAP_UNROLL; u++) {
+            const unsigned keep = kept<V>(drop, at[u]);
+            pack<T, V> dz;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const float zj = format<T>::load(x[u].v[j]);
+                const float du = gradient_of_u(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
+                                               low, keep >> j & 1, drop.scale);
+                dz.v[j] = format<T>::store(fmaf(cg[j], du, fmaf(cz[j], zj, c0[j])));
+            }
+            put(z, at[u], dz);
+        }
+    }
+}
+
+/* ---- kernels over channels ---- */
+
+/* total: both sums of this thread's channel over all blocks; true for the one thread of the channel
+ * that has them. */
+__device__ inline bool merge_partial(const float *partial, int blocks, int channels, int *channel,
+                                     double (&total)[2])
+{
+    __shared__ double sums[2][MERGE_LANES][MERGE_CHANNELS];
+    const int j = (int)threadIdx.x % MERGE_CHANNELS, lane = (int)threadIdx.x / MERGE_CHANNELS;
+    const int c = (int)blockIdx.x * MERGE_CHANNELS + j;
+    double s = 0, q = 0;
+    if (c < channels) {
+        const float *p = partial + c;
+#pragma unroll 4
+        for (int k = lane; k < blocks; k += MERGE_LANES) {
+            s += (double)p[(size_t)(2 * k) * (size_t)channels];
+            q += (double)p[(size_t)(2 * k + 1) * (size_t)channels];
+        }
+    }
+    sums[0][lane][j] = s;
+    sums[1][lane][j] = q;
+    for (int n = MERGE_LANES / 2; n > 0; n /= 2) {
+        __syncthreads();
+        if (lane < n) {
+            sums[0][lane][j] += sums[0][lane + n][j];
+            sums[1][lane][j] += sums[1][lane + n][j];
+        }
+    }
+    *channel = c;
+    total[0] = sums[0][0][j];
+    total[1] = sums[1][0][j];
+    return lane == 0 && c < channels;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
+    merge_stats_kernel(const float *partial, int blocks, int channels, double m, float eps,
+                       float momentum, const T *z, float *saved, float *running)
+{
+    int c;
+    double total[2];
+    if (!merge_partial(partial, blocks, channels, &c, total))
+        return;
+    const double d = total[0] / m, mean = (double)format<T>::load(z[c]) + d;
+    double var = total[1] / m - d * d;
+    if (var < 0)
+        var = 0;
+    saved[c] = (float)mean;
+    saved[channels + c] = (float)(1 / sqrt(var + (double)eps));
+    if (running) {
+        const double k = (double)momentum;
+        running[c] = (float)((1 - k) * (double)running[c] + k * mean);
+        running[channels + c] =
+            (float)((1 - k) * (double)running[channels + c] + k * var * (m / (m - 1)));
+    }
+}
+
+__global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
+    merge_gradient_kernel(const float *partial, int blocks, int channels, double m, affine f,
+                          float *dgamma, float *dbeta, float *coefficient)
+{
+    int c;
+    double total[2];
+    if (!merge_partial(partial, blocks, channels, &c, total))
+        return;
+    const double mean = (double)f.saved[c], invstd = (double)f.saved[channels + c];
+    const double scale = (double)f.gamma[c] * invstd;
+    const double cz = -scale * invstd * invstd * total[1] / m;
+    dbeta[c] = (float)total[0];
+    dgamma[c] = (float)(total[1] * invstd);
+    coefficient[c] = (float)scale;
+    coefficient[channels + c] = (float)cz;
+    coefficient[2 * channels + c] = (float)(-scale * total[0] / m - cz * mean);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    stats_eval_kernel(int channels, float eps, const float *running, float *saved)
+{
+    const int c = (int)(blockIdx.x * THREADS + threadIdx.x);
+    if (c >= channels)
+        return;
+    saved[c] = running[c];
+    saved[channels + c] = (float)(1 / sqrt((double)running[channels + c] + (double)eps));
+}
+
+/* ---- launching ---- */
+
+geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most_blocks)
+{
+    const size_t elements = ss_act_elements(&op->shape);
+    const int vector = vector_of(dtype);
+    /* Without BN all channels are alike: C need not divide, the whole tensor must. */
+    const int channels = op->has_bn || elements % (size_t)vector ? op->shape.c : vector;
+    return geometry_make(dtype, channels, (unsigned)(elements / (size_t)channels), unroll,
+                         most_blocks);
+}
+
+dim3 merge_grid(int channels)
+{
+    return dim3((unsigned)((channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS));
+}
+
+int gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
+{
+    return op->pool ? pool_gradient_blocks(op, dtype)
+                    : geometry_of(op, dtype, MAP_UNROLL, GRADIENT_BLOCKS).blocks;
+}
+
+/* Of both kernels that sum. */
+size_t partial_floats(const ss_norm_act *op, ss_dtype dtype)
+{
+    const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
+    const int gradient = gradient_blocks(op, dtype);
+    return (size_t)(stats > gradient ? stats : gradient) * 2 * (size_t)op->shape.c;
+}
+
+size_t scratch_bytes(const ss_norm_act *op, ss_dtype dtype)
+{
+    if (!op->has_bn)
+        return 0;
+    return (partial_floats(op, dtype) + COEFFICIENTS * (size_t)op->shape.c) * sizeof(float);
+}
+
+ss_status check(const ss_norm_act *op)
+{
+    const ss_act *s = &op->shape;
+    if (s->n < 1 || s->c < 1 || s->h < 1 || s->w < 1 || s->block != s->c)
+        return ss_fail(SS_ERR_SHAPE,
+                       "normalisation: shape (%d,%d,%d,%d) in blocks of %d; every size must be at "
+                       "least 1, and a block all channels",
+                       s->n, s->c, s->h, s->w, s->block);
+    if (ss_act_elements(s) >> 31)
+        return ss_fail(SS_ERR_SHAPE, "normalisation: shape (%d,%d,%d,%d) has 2^31 elements or more",
+                       s->n, s->c, s->h, s->w);
+    if (op->pool < 0 || op->pool > MOST_POOL || op->pool > s->h || op->pool > s->w)
+        return ss_fail(SS_ERR_SHAPE,
+                       "normalisation: pooling of %dx%d pixels in windows of %dx%d; they must fit, "
+                       "and be at most %dx%d",
+                       s->h, s->w, op->pool, op->pool, (int)MOST_POOL, (int)MOST_POOL);
+    if (!(op->dropout >= 0 && op->dropout < 1))
+        return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
+                       (double)op->dropout);
+    if (op->has_bn && !(op->eps >= 0))
+        return ss_fail(SS_ERR_INVALID, "BatchNorm: eps %g; it must not be negative",
+                       (double)op->eps);
+    return SS_OK;
+}
+
+ss_status prepare(const ss_gpu *gpu, const ss_norm_act *op)
+{
+    SS_TRY(check(op));
+    const size_t bytes = scratch_bytes(op, gpu->options.dtype);
+    if (gpu->scratch_bytes < bytes)
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
+                       "ss_norm_act_cuda_reserve() first",
+                       gpu->scratch_bytes, bytes);
+    return SS_OK;
+}
+
+ss_dropout dropout_of(const ss_norm_act *op, int training, uint64_t key)
+{
+    ss_dropout drop = ss_dropout_make(op->dropout, key);
+    drop.on = drop.on && training;
+    if (!drop.on)
+        drop.scale = 1;
+    return drop;
+}
+
+template <typename T, int V>
+void launch_stats(const ss_gpu *gpu, const geometry &g, const T *z, float *partial)
+{
+    SS_LAUNCH((stats_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, z, partial);
+}
+
+template <typename T>
+ss_status stats(const ss_gpu *gpu, const ss_norm_act *op, const T *z, float *saved, float *running)
+{
+    const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
+    float *partial = (float *)gpu->scratch;
+    if (g.vector == 1)
+        launch_stats<T, 1>(gpu, g, z, partial);
+    else
+        launch_stats<T, format<T>::vector>(gpu, g, z, partial);
+    SS_LAUNCHED("BatchNorm statistics");
+    SS_LAUNCH((merge_stats_kernel<T>), merge_grid(g.channels), MERGE_CHANNELS * MERGE_LANES,
+              gpu->stream, partial, g.blocks, g.channels, (double)g.pixels, op->eps, op->momentum,
+              z, saved, running);
+    SS_LAUNCHED("BatchNorm statistics");
+    return SS_OK;
+}
+
+template <typename T, int V>
+void launch_forward(const ss_gpu *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
+                    const ss_dropout &drop, const T *z, const T *r, T *y)
+{
+    SS_LAUNCH((forward_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f, low_of(op->relu),
+              low_of(op->relu_out), drop, z, r, y);
+}
+
+template <typename T>
+ss_status forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, const ss_dropout &drop,
+                  const T *z, const T *r, T *y)
+{
+    const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
+    if (g.vector == 1)
+        launch_forward<T, 1>(gpu, g, op, f, drop, z, r, y);
+    else
+        launch_forward<T, format<T>::vector>(gpu, g, op, f, drop, z, r, y);
+    SS_LAUNCHED("normalisation forward");
+    return SS_OK;
+}
+
+/* What pass 1 has summed, to dgamma, dbeta and the coefficients of pass 2. */
+ss_status merge_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                         const ss_norm_act_cuda_grad *grad, float **coefficient)
+{
+    const ss_act *s = &op->shape;
+    const ss_dtype dtype = gpu->options.dtype;
+    float *partial = (float *)gpu->scratch;
+    *coefficient = partial + partial_floats(op, dtype);
+    SS_LAUNCH(merge_gradient_kernel, merge_grid(s->c), MERGE_CHANNELS * MERGE_LANES, gpu->stream,
+              partial, gradient_blocks(op, dtype), s->c, (double)s->n * s->h * s->w, f,
+              grad->dgamma, grad->dbeta, *coefficient);
+    SS_LAUNCHED("BatchNorm backward");
+    return SS_OK;
+}
+
+template <typename T, int V>
+ss_status backward_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                        const ss_dropout &drop, const gradient<T> &in, const T *z)
+{
+    const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
+    SS_LAUNCH((gradient_sums_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f,
+              low_of(op->relu), drop, in, z, (float *)gpu->scratch);
+    SS_LAUNCHED("BatchNorm backward");
+    return SS_OK;
+}
+
+template <typename T, int V>
+ss_status backward_vector(const ss_gpu *gpu, const ss_norm_act *op,
+                          const ss_norm_act_cuda_grad *grad)
+{
+    gradient<T> in = {};
+    for (int k = 0; k < grad->ndy; k++)
+        in.dy[k] = (const T *)grad->dy[k];
+    in.n = grad->ndy;
+    in.y = op->relu_out ? (const T *)grad->y : nullptr;
+    in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
+    const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
+    const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
+    T *z = (T *)grad->z;
+    float *coefficient = nullptr;
+    if (op->has_bn) {
+        SS_TRY((backward_sums<T, V>(gpu, op, f, drop, in, z)));
+        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
+        /* Pass 1 has made ds. */
+        gradient<T> made = {};
+        made.dy[0] = in.ds ? in.ds : in.dy[0];
+        made.n = 1;
+        in = made;
+    }
+    const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
+    SS_LAUNCH((gradient_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f, low_of(op->relu),
+              drop, in, coefficient, z);
+    SS_LAUNCHED("normalisation backward");
+    return SS_OK;
+}
+
+template <typename T>
+ss_status backward(const ss_gpu *gpu, const ss_norm_act *op, const ss_norm_act_cuda_grad *grad)
+{
+    if (geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS).vector == 1)
+        return backward_vector<T, 1>(gpu, op, grad);
+    return backward_vector<T, format<T>::vector>(gpu, op, grad);
+}
+
+ss_status backward_pooled(const ss_gpu *gpu, const ss_norm_act *op,
+                          const ss_norm_act_cuda_grad *grad)
+{
+    const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
+    const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
+    float *coefficient = nullptr;
+    if (op->has_bn) {
+        SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, (float *)gpu->scratch));
+        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
+    }
+    return pool_gradient(gpu, op, f, drop, grad, coefficient);
+}
+
+/* ds, which only some layers need or have. */
+ss_status check_ds(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
+{
+    if (op->pool) {
+        for (int k = 0; k < g->ndy; k++)
+            if (g->ds && g->ds == g->dy[k])
+                return ss_fail(SS_ERR_INVALID,
+                               "normalisation backward: ds is larger than dy[%d], "
+                               "which is pooled; they must differ",
+                               k);
+        return SS_OK;
+    }
+    if (g->ndy == 1 && !op->relu_out ? g->ds != g->dy[0] : !g->ds)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: ds must be %s here",
+                       g->ds ? "dy[0]" : "given");
+    return SS_OK;
+}
+
+ss_status check_backward(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
+{
+    if (g->ndy < 1 || g->ndy > SS_NORM_MAX_DY)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
+                       g->ndy, (int)SS_NORM_MAX_DY);
+    SS_TRY(check_ds(op, g));
+    if (op->pool && !g->argmax)
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation backward: pooling needs the places of maxima");
+    if (op->relu_out && !g->y)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs y");
+    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
+        return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
+                                       "dbeta are all needed");
+    return SS_OK;
+}
+
+} // namespace
+
+extern "C" enum ss_status ss_norm_act_cuda_reserve(struct ss_gpu *gpu, const struct ss_norm_act *op)
+{
+    SS_TRY(check(op));
+    return ss_gpu_reserve(gpu, scratch_bytes(op, gpu->options.dtype));
+}
+
+extern "C" enum ss_status ss_norm_act_cuda_stats(struct ss_gpu *gpu, const struct ss_norm_act *op,
+                                                 const void *z, float *saved, float *running)
+{
+    SS_TRY(prepare(gpu, op));
+    if ((double)op->shape.n * op->shape.h * op->shape.w < 2)
+        return ss_fail(SS_ERR_SHAPE,
+                       "BatchNorm: one value per channel has no variance; use a larger batch");
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype, status = stats<T>(gpu, op, (const T *)z, saved, running));
+    return status;
+}
+
+extern "C" enum ss_status ss_norm_act_cuda_stats_eval(struct ss_gpu *gpu,
+                                                      const struct ss_norm_act *op,
+                                                      const float *running, float *saved)
+{
+    SS_TRY(check(op));
+    const int channels = op->shape.c;
+    SS_LAUNCH(stats_eval_kernel, dim3((unsigned)((channels + THREADS - 1) / THREADS)), THREADS,
+              gpu->stream, channels, op->eps, running, saved);
+    SS_LAUNCHED("BatchNorm statistics");
+    return SS_OK;
+}
+
+extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const struct ss_norm_act *op,
+                                                   const void *z, const float *gamma,
+                                                   const float *beta, const float *saved,
+                                                   const void *r, void *y, uint8_t *argmax,
+                                                   int training, uint64_t dropout_key)
+{
+    SS_TRY(prepare(gpu, op));
+    if (op->pool && (y == z || y == r))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation forward: with pooling, y must be a tensor of its own");
+    if (op->residual != (r != NULL))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation forward: residual input %s, but the layer has %s",
+                       r ? "given" : "missing", op->residual ? "one" : "none");
+    if (op->has_bn && (!gamma || !beta || !saved))
+        return ss_fail(SS_ERR_INVALID,
+                       "BatchNorm forward: gamma, beta and statistics are all needed");
+    const affine f = {gamma, beta, op->has_bn ? saved : nullptr};
+    const ss_dropout drop = dropout_of(op, training, dropout_key);
+    if (op->pool)
+        return pool_forward(gpu, op, f, drop, z, r, y, argmax);
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype,
+                status = forward<T>(gpu, op, f, drop, (const T *)z, (const T *)r, (T *)y));
+    return status;
+}
+
+extern "C" enum ss_status ss_norm_act_cuda_backward(struct ss_gpu *gpu,
+                                                    const struct ss_norm_act *op,
+                                                    const struct ss_norm_act_cuda_grad *g)
+{
+    SS_TRY(prepare(gpu, op));
+    SS_TRY(check_backward(op, g));
+    if (op->pool)
+        return backward_pooled(gpu, op, g);
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype, status = backward<T>(gpu, op, g));
+    return status;
+}

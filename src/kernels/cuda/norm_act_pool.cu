@@ -1,0 +1,461 @@
+/* norm_act_pool_cuda.cu: the normalisation with max pooling behind it, in one pass over z: the
+ * tensor before the pooling and its gradient never are in memory. See norm_act_cuda.h.
+ *
+ * Threads walk over windows of pool x pool pixels side by side. A window's places are numbered by
+ * rows and taken in groups of GROUP, whose loads are under way at once. Forward, and the sums of
+ * backward, need the whole windows only: elsewhere the gradient is zero. The pass that writes dz
+ * also walks over the cut windows at the right and lower edge, so over each pixel once.
+ *
+ * Of a window one element a channel has a gradient, so its ReLU and dropout are looked at for that
+ * one alone. Windows of 2x2 are one group, and have kernels of their own: K = 2 below; K = 0 is
+ * every other size. */
+#include "kernels/cuda/norm_act.cuh"
+
+namespace
+{
+
+using namespace ss;
+using namespace ss::norm;
+
+enum { GROUP = 4 };
+
+struct windows {
+    unsigned images, rows, columns; /* of the walk: windows in an image */
+    unsigned h, w;                  /* of z */
+    unsigned p, q;                  /* of y: whole windows in an image */
+    unsigned pool;
+    unsigned inverse; /* n * inverse >> 16 = n / pool, exactly for n < 512 and pool <= 16 */
+    unsigned step_images, step_rows, step_columns; /* from a thread's window to its next */
+};
+
+struct window {
+    unsigned image, row, column;
+};
+
+/* The gradient of y: the sum of n tensors, zero where y <= 0 (y NULL: nowhere). */
+template <typename T> struct pooled {
+    const T *dy[SS_NORM_MAX_DY];
+    int n;
+    const T *y;
+    const uint8_t *argmax;
+};
+
+/* Of a window: its gradient, the places in the window that get it, and whether dropout keeps the
+ * elements there (bit j: the vector's j-th). */
+template <typename T, int V> struct share {
+    pack<T, V> g;
+    pack<uint8_t, V> place;
+    unsigned keep;
+};
+
+/* ---- device code ---- */
+
+/* Past the last image: no window, or no more. */
+template <int V>
+__device__ inline window first_window(const geometry &g, const windows &w, const place<V> &me)
+{
+    const unsigned number = blockIdx.x * (unsigned)g.rows + (unsigned)me.row;
+    const unsigned line = number / w.columns;
+    window at;
+    at.image = me.idle ? w.images : line / w.rows;
+    at.row = line % w.rows;
+    at.column = number % w.columns;
+    return at;
+}
+__device__ inline void advance(const windows &w, window *at)
+{
+    at->column += w.step_columns;
+    at->row += w.step_rows;
+    at->image += w.step_images;
+    if (at->column >= w.columns) {
+        at->column -= w.columns;
+        at->row++;
+    }
+    if (at->row >= w.rows) {
+        at->row -= w.rows;
+        at->image++;
+    }
+}
+/* The walk from the last window to the first. */
+__device__ inline window mirrored(const windows &w, const window &at)
+{
+    return {w.images - 1 - at.image, w.rows - 1 - at.row, w.columns - 1 - at.column};
+}
+
+__device__ inline bool whole(const windows &w, const window &at)
+{
+    return at.row < w.p && at.column < w.q;
+}
+
+/* Where the pooled pixel's vector is. */
+template <int V>
+__device__ inline size_t pooled_at(const geometry &g, const windows &w, const window &at,
+                                   const place<V> &me)
+{
+    return (size_t)((at.image * w.p + at.row) * w.q + at.column) * g.width +
+           (unsigned)(me.channel / V);
+}
+
+/* The row of a window that place `number` is in. */
+template <int K> __device__ inline unsigned line_of(const windows &w, unsigned number)
+{
+    return K ? number / (K ? K : 1) : number * w.inverse >> 16;
+}
+
+/* A group's vectors in z. Those past the window's end or outside of z are in its first pixel. */
+template <int K, int V>
+__device__ inline void locate(const geometry &g, const windows &w, const window &at,
+                              const place<V> &me, unsigned first, spot (&s)[GROUP])
+{
+    const unsigned pool = K ? K : w.pool;
+    const unsigned top = at.row * pool, left = at.column * pool;
+    const unsigned corner = (at.image * w.h + top) * w.w + left;
+#pragma unroll
+    for (unsigned u = 0; u < GROUP; u++) {
+        const unsigned number = first + u;
+        const unsigned i = line_of<K>(w, number), j = number - i * pool;
+        s[u].live = number < pool * pool && top + i < w.h && left + j < w.w;
+        s[u].at =
+            (s[u].live ? corner + i * w.w + j : corner) * g.width + (unsigned)(me.channel / V);
+    }
+}
+
+/* The other contributions to a window's gradient, whose sum is rounded as one of its own would be
+ * stored; then the second ReLU. */
+template <typename T, int V>
+__device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
+{
+    pack<T, V> x = *g, y = *g;
+    if (in.n > 1)
+        x = reinterpret_cast<const pack<T, V> *>(in.dy[1])[at];
+    if (in.y)
+        y = reinterpret_cast<const pack<T, V> *>(in.y)[at];
+    float sum[V];
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        sum[j] = format<T>::load(g->v[j]) + (in.n > 1 ? format<T>::load(x.v[j]) : 0);
+#pragma unroll
+    for (int k = 2; k < SS_NORM_MAX_DY; k++)
+        if (k < in.n) {
+            x = reinterpret_cast<const pack<T, V> *>(in.dy[k])[at];
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                sum[j] += format<T>::load(x.v[j]);
+        }
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        g->v[j] = format<T>::store(sum[j]);
+        if (in.y) {
+            const float factor = format<T>::load(y.v[j]) <= 0 ? 0.0f : 1.0f;
+            g->v[j] = format<T>::store(format<T>::load(g->v[j]) * factor);
+        }
+    }
+}
+
+/* Which elements of the places that get a gradient dropout keeps. */
+template <int K, int V>
+__device__ inline unsigned kept_at(const geometry &g, const windows &w, const window &at,
+                                   const place<V> &me, const ss_dropout &drop,
+                                   const pack<uint8_t, V> &places)
+{
+    const unsigned pool = K ? K : w.pool;
+    const unsigned corner = (at.image * w.h + at.row * pool) * w.w + at.column * pool;
+    unsigned bits = 0;
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        const unsigned number = places.v[j], i = line_of<K>(w, number);
+        const unsigned pixel = corner + i * w.w + number - i * pool;
+        if (keeps(drop, pixel * (unsigned)g.channels + (unsigned)(me.channel + j)))
+            bits |= 1u << j;
+    }
+    return bits;
+}
+
+template <int K, typename T, int V>
+__device__ inline void load_share(const geometry &g, const windows &w, const window &at,
+                                  const place<V> &me, const ss_dropout &drop, const pooled<T> &in,
+                                  share<T, V> *out)
+{
+    const size_t from = pooled_at(g, w, at, me);
+    out->g = reinterpret_cast<const pack<T, V> *>(in.dy[0])[from];
+    out->place = reinterpret_cast<const pack<uint8_t, V> *>(in.argmax)[from];
+    if (in.n > 1 || in.y)
+        add_shares(in, from, &out->g);
+    out->keep = drop.on ? kept_at<K>(g, w, at, me, drop, out->place) : ~0u;
+}
+
+/* Of channel j the gradient of u at the place that gets one, and z there. Where that place is in
+ * another group: zero, and any z of this one. */
+template <typename T, int V>
+__device__ inline float gradient_of_group(const share<T, V> &from, int j, unsigned first,
+                                          const pack<T, V> (&x)[GROUP], float a, float b, float low,
+                                          float scale, float *z)
+{
+    const unsigned u = from.place.v[j] - first;
+    *z = format<T>::load(x[0].v[j]);
+#pragma unroll
+    for (unsigned k = 1; k < GROUP; k++)
+        *z = u == k ? format<T>::load(x[k].v[j]) : *z;
+    return gradient_of_u(u < GROUP ? format<T>::load(from.g.v[j]) : 0, apply(a, *z, b), low,
+                         from.keep >> j & 1, scale);
+}
+
+/* The gradient of s at a place. */
+template <typename T, int V>
+__device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned number)
+{
+    pack<T, V> g;
+#pragma unroll
+    for (int j = 0; j < V; j++)
+        g.v[j] = from.place.v[j] == number ? from.g.v[j] : format<T>::store(0);
+    return g;
+}
+
+/* ---- kernels ---- */
+
+/* What is compared has been rounded as y would be; a NaN wins, as in pool_cuda.cu. */
+template <typename T, int V, int K>
+__global__ void __launch_bounds__(THREADS)
+    pool_forward_kernel(geometry g, windows w, affine f, float low, float low_out, ss_dropout drop,
+                        const T *z, const T *r, T *y, uint8_t *argmax)
+{
+    const place<V> me(g);
+    const unsigned pool = K ? K : w.pool;
+    float a[V], b[V];
+    affine_of_tile(g, me, f, a, b);
+    for (window at = first_window(g, w, me); at.image < w.images; advance(w, &at)) {
+        float best[V];
+        pack<T, V> out;
+        pack<uint8_t, V> places;
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            best[j] = -INFINITY;
+            places.v[j] = 0;
+        }
+        for (unsigned first = 0; first < pool * pool; first += GROUP) {
+            spot s[GROUP];
+            pack<T, V> x[GROUP], other[GROUP];
+            locate<K>(g, w, at, me, first, s);
+            fetch(z, s, x);
+            if (r)
+                fetch(r, s, other);
+#pragma unroll
+            for (unsigned u = 0; u < GROUP; u++) {
+                if (!K && !s[u].live)
+                    continue;
+                const unsigned keep = kept<V>(drop, s[u]);
+#pragma unroll
+                for (int j = 0; j < V; j++) {
+                    float vj = kept_part(a[j], x[u].v[j], b[j], low, keep >> j & 1);
+                    vj = r ? fmaf(vj, drop.scale, format<T>::load(other[u].v[j])) : vj * drop.scale;
+                    vj = format<T>::load(format<T>::store(vj < low_out ? low_out : vj));
+                    if (vj > best[j] || vj != vj) {
+                        best[j] = vj;
+                        places.v[j] = (uint8_t)(first + u);
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            out.v[j] = format<T>::store(best[j]);
+        const size_t to = pooled_at(g, w, at, me);
+        reinterpret_cast<pack<T, V> *>(y)[to] = out;
+        if (argmax)
+            reinterpret_cast<pack<uint8_t, V> *>(argmax)[to] = places;
+    }
+}
+
+/* Backward, pass 1: the sums of g and g (z - mean), g the gradient of u. */
+template <typename T, int V, int K>
+__global__ void __launch_bounds__(THREADS, 2)
+    pool_gradient_sums_kernel(geometry g, windows w, affine f, float low, ss_dropout drop,
+                              pooled<T> in, const T *z, float *partial)
+{
+    const place<V> me(g);
+    const unsigned pool = K ? K : w.pool;
+    float a[V], b[V], mean[V], s[V], q[V];
+    affine_of_tile(g, me, f, a, b);
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        mean[j] = me.idle ? 0 : f.saved[me.channel + j];
+        s[j] = q[j] = 0;
+    }
+    for (window k = first_window(g, w, me); k.image < w.images; advance(w, &k)) {
+        const window at = mirrored(w, k);
+        share<T, V> from;
+        for (unsigned first = 0; first < pool * pool; first += GROUP) {
+            spot spots[GROUP];
+            pack<T, V> x[GROUP];
+            locate<K>(g, w, at, me, first, spots);
+            fetch(z, spots, x);
+            if (first == 0) /* here: loads of z are under way */
+                load_share<K>(g, w, at, me, drop, in, &from);
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                float zj;
+                const float du =
+                    gradient_of_group(from, j, first, x, a[j], b[j], low, drop.scale, &zj);
+                s[j] += du;
+                q[j] = fmaf(du, zj - mean[j], q[j]);
+            }
+        }
+    }
+    write_partial(g, me, s, q, partial);
+}
+
+/* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
+template <typename T, int V, int K>
+__global__ void __launch_bounds__(THREADS, 2)
+    pool_gradient_kernel(geometry g, windows w, affine f, float low, ss_dropout drop, pooled<T> in,
+                         const float *coefficient, T *z, T *ds)
+{
+    const place<V> me(g);
+    const unsigned pool = K ? K : w.pool;
+    float a[V], b[V], cg[V], cz[V], c0[V];
+    affine_of_tile(g, me, f, a, b);
+    coefficients_of_tile(g, me, coefficient, cg, cz, c0);
+    for (window at = first_window(g, w, me); at.image < w.images; advance(w, &at)) {
+        share<T, V> from = {};
+        for (unsigned first = 0; first < pool * pool; first += GROUP) {
+            spot spots[GROUP];
+            pack<T, V> x[GROUP];
+            locate<K>(g, w, at, me, first, spots);
+            fetch(z, spots, x);
+            if (first == 0 && whole(w, at))
+                load_share<K>(g, w, at, me, drop, in, &from);
+            if (ds)
+#pragma unroll
+                for (unsigned u = 0; u < GROUP; u++)
+                    put(ds, spots[u], gradient_at(from, first + u));
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                float zj;
+                const float du =
+                    gradient_of_group(from, j, first, x, a[j], b[j], low, drop.scale, &zj);
+#pragma unroll
+                for (unsigned u = 0; u < GROUP; u++) {
+                    const bool own = from.place.v[j] == first + u;
+                    zj = fmaf(cz[j], format<T>::load(x[u].v[j]), c0[j]);
+                    x[u].v[j] = format<T>::store(fmaf(cg[j], own ? du : 0, zj));
+                }
+            }
+#pragma unroll
+            for (unsigned u = 0; u < GROUP; u++)
+                put(z, spots[u], x[u]);
+        }
+    }
+}
+
+/* ---- launching ---- */
+
+/* All windows, or the whole ones alone. */
+geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, bool all, int most_blocks, windows *w)
+{
+    const ss_act *s = &op->shape;
+    const unsigned pool = (unsigned)op->pool;
+    w->h = (unsigned)s->h;
+    w->w = (unsigned)s->w;
+    w->p = w->h / pool;
+    w->q = w->w / pool;
+    w->pool = pool;
+    w->inverse = ((1u << 16) + pool - 1) / pool;
+    w->images = (unsigned)s->n;
+    w->rows = all ? (w->h + pool - 1) / pool : w->p;
+    w->columns = all ? (w->w + pool - 1) / pool : w->q;
+    const geometry g = geometry_make(dtype, s->c, w->images * w->rows * w->columns, 1, most_blocks);
+    const unsigned step = (unsigned)g.blocks * (unsigned)g.rows;
+    w->step_columns = step % w->columns;
+    w->step_rows = step / w->columns % w->rows;
+    w->step_images = step / w->columns / w->rows;
+    return g;
+}
+
+template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_act_cuda_grad *grad)
+{
+    pooled<T> in = {};
+    for (int k = 0; k < grad->ndy; k++)
+        in.dy[k] = (const T *)grad->dy[k];
+    in.n = grad->ndy;
+    in.y = op->relu_out ? (const T *)grad->y : nullptr;
+    in.argmax = grad->argmax;
+    return in;
+}
+
+template <typename T>
+void launch_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                    const ss_dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax)
+{
+    constexpr int V = format<T>::vector;
+    windows w;
+    const geometry g = geometry_of(op, gpu->options.dtype, false, MAP_BLOCKS, &w);
+    const auto kernel = g.vector == 1   ? pool_forward_kernel<T, 1, 0>
+                        : op->pool == 2 ? pool_forward_kernel<T, V, 2>
+                                        : pool_forward_kernel<T, V, 0>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu),
+              low_of(op->relu_out), drop, (const T *)z, (const T *)r, (T *)y, argmax);
+}
+
+template <typename T>
+void launch_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, const ss_dropout &drop,
+                 const ss_norm_act_cuda_grad *grad, float *partial)
+{
+    constexpr int V = format<T>::vector;
+    windows w;
+    const geometry g = geometry_of(op, gpu->options.dtype, false, GRADIENT_BLOCKS, &w);
+    const auto kernel = g.vector == 1   ? pool_gradient_sums_kernel<T, 1, 0>
+                        : op->pool == 2 ? pool_gradient_sums_kernel<T, V, 2>
+                                        : pool_gradient_sums_kernel<T, V, 0>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu), drop,
+              pooled_of<T>(op, grad), (const T *)grad->z, partial);
+}
+
+template <typename T>
+void launch_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                     const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+                     const float *coefficient)
+{
+    constexpr int V = format<T>::vector;
+    windows w;
+    const geometry g = geometry_of(op, gpu->options.dtype, true, MAP_BLOCKS, &w);
+    const auto kernel = g.vector == 1   ? pool_gradient_kernel<T, 1, 0>
+                        : op->pool == 2 ? pool_gradient_kernel<T, V, 2>
+                                        : pool_gradient_kernel<T, V, 0>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu), drop,
+              pooled_of<T>(op, grad), coefficient, (T *)grad->z, (T *)grad->ds);
+}
+
+} // namespace
+
+ss_status ss::norm::pool_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                                 const ss_dropout &drop, const void *z, const void *r, void *y,
+                                 uint8_t *argmax)
+{
+    SS_DISPATCH(gpu->options.dtype, launch_forward<T>(gpu, op, f, drop, z, r, y, argmax));
+    SS_LAUNCHED("normalisation and pooling");
+    return SS_OK;
+}
+
+int ss::norm::pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
+{
+    windows w;
+    return geometry_of(op, dtype, false, GRADIENT_BLOCKS, &w).blocks;
+}
+
+ss_status ss::norm::pool_gradient_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                                       const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+                                       float *partial)
+{
+    SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, partial));
+    SS_LAUNCHED("BatchNorm backward with pooling");
+    return SS_OK;
+}
+
+ss_status ss::norm::pool_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+                                  const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+                                  const float *coefficient)
+{
+    SS_DISPATCH(gpu->options.dtype, launch_gradient<T>(gpu, op, f, drop, grad, coefficient));
+    SS_LAUNCHED("normalisation backward with pooling");
+    return SS_OK;
+}

@@ -1,0 +1,372 @@
+/* pool_cuda.cu: max and average pooling.
+ *
+ * Forward: a thread makes one output for 16 bytes of channels. Backward: a thread makes one element
+ * of dx from the windows that cover it (gather: no atomics, a fixed order). The common 2x2 windows
+ * side by side have kernels without any search: K = 2 below; K = 0 is every other window.
+ *
+ * A NaN in a max window wins, as in PyTorch. */
+#include "kernels/cuda/grid.cuh"
+
+extern "C" {
+#include "kernels/cuda/pool.h"
+}
+
+namespace
+{
+
+/* Small blocks: the average pool before the classifier has few outputs. */
+constexpr unsigned THREADS = 128;
+constexpr int MOST_KERNEL = 16; /* a place in the window is a byte */
+constexpr int LOADS = 4;        /* in flight while a row of a window is read */
+
+/* n / d for n < 2^31 without a division: n * ceil(2^(31+s) / d) / 2^(31+s) with 2^s >= d errs
+ * by less than n / 2^31 * d / 2^s / d < 1/d, too little to reach the next integer. */
+struct divider {
+    uint32_t multiplier, shift;
+};
+struct divider divider_make(int d)
+{
+    unsigned s = 0;
+    while (((uint64_t)1 << s) < (uint64_t)d)
+        s++;
+    const uint64_t power = (uint64_t)1 << (31 + s), divisor = (uint64_t)d;
+    struct divider out;
+    out.multiplier = (uint32_t)((power + divisor - 1) / divisor);
+    out.shift = 31 + s;
+    return out;
+}
+__device__ inline int divide(unsigned n, const struct divider &d)
+{
+    return (int)((uint64_t)n * d.multiplier >> d.shift);
+}
+
+struct geometry {
+    unsigned pixels;   /* that threads walk over: y's, x's, or 2x2 windows; < 2^31 */
+    int height, width; /* of an image of that walk */
+    struct divider by_height, by_width, by_stride;
+    int h, w, p, q; /* of x and y */
+    int kernel, stride, pad;
+    float share; /* 1 / kernel^2 */
+    unsigned channels;
+    ss::tile tile;
+};
+
+/* A thread's first pixel of the walk and the distance to its next; no overflow, since the grid is
+ * bounded. */
+__device__ inline unsigned first_pixel(const struct geometry &g, const ss::tile_place &here)
+{
+    return blockIdx.x * g.tile.rows + here.row;
+}
+__device__ inline unsigned pixel_step(const struct geometry &g)
+{
+    return gridDim.x * g.tile.rows;
+}
+
+/* Image, row and column of a pixel of the walk. */
+struct position {
+    int n, row, column;
+};
+__device__ inline struct position locate(const struct geometry &g, unsigned pixel)
+{
+    const int line = divide(pixel, g.by_width);
+    struct position at;
+    at.column = (int)pixel - line * g.width;
+    at.n = divide((unsigned)line, g.by_height);
+    at.row = line - at.n * g.height;
+    return at;
+}
+
+/* Element number of a pixel's first channel in a tensor of these heights and widths. */
+__device__ inline size_t pixel_at(int n, int height, int row, int width, int column,
+                                  unsigned channels)
+{
+    return (((size_t)n * (size_t)height + (size_t)row) * (size_t)width + (size_t)column) * channels;
+}
+
+template <typename T, int V, bool MAX, int K>
+__global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restrict__ y,
+                               uint8_t *__restrict__ argmax)
+{
+    constexpr int U = K ? K : LOADS;
+    const ss::tile_place here = ss::tile_here(g.tile);
+    if (!here.active)
+        return;
+    const unsigned channel = here.vector * V;
+    for (unsigned o = first_pixel(g, here); o < g.pixels; o += pixel_step(g)) {
+        const struct position at = locate(g, o);
+        const int top = K ? at.row * K : at.row * g.stride - g.pad;
+        const int left = K ? at.column * K : at.column * g.stride - g.pad;
+        /* The part of the window that lies inside of x, in places of the window. */
+        const int kernel = K ? K : g.kernel;
+        const int i0 = K ? 0 : max(0, -top), i1 = K ? K : min(kernel, g.h - top);
+        const int j0 = K ? 0 : max(0, -left), j1 = K ? K : min(kernel, g.w - left);
+        float best[V];
+        int place[V];
+#pragma unroll
+        for (int c = 0; c < V; c++) {
+            best[c] = MAX ? -INFINITY : 0;
+            place[c] = i0 * kernel + j0;
+        }
+        for (int i = i0; i < i1; i++) {
+            const T *line = x + pixel_at(at.n, g.h, top + i, g.w, 0, g.channels) + channel;
+            for (int j = j0; j < j1; j += U) {
+                float v[U][V];
+#pragma unroll
+                for (int u = 0; u < U; u++) /* past the end: the last again, not used */
+                    ss::load(line + (size_t)(left + min(j + u, j1 - 1)) * g.channels, v[u]);
+#pragma unroll
+                for (int u = 0; u < U; u++) {
+                    const bool inside = j + u < j1;
+#pragma unroll
+                    for (int c = 0; c < V; c++) {
+                        if (!MAX) {
+                            best[c] += inside ? v[u][c] : 0;
+                        } else if (inside && (v[u][c] > best[c] || v[u][c] != v[u][c])) {
+                            best[c] = v[u][c];
+                            place[c] = i * kernel + j + u;
+                        }
+                    }
+                }
+            }
+        }
+        const size_t out = (size_t)o * g.channels + channel;
+        if (!MAX)
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                best[c] *= g.share;
+        ss::store(y + out, best);
+        if (MAX && argmax) {
+            ss::pack<uint8_t, V> bytes;
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                bytes.v[c] = (uint8_t)place[c];
+            *reinterpret_cast<ss::pack<uint8_t, V> *>(argmax + out) = bytes;
+        }
+    }
+}
+
+/* Gradients of V outputs as the element of dx at place `place` of their window gets them. */
+template <typename T, int V, bool MAX>
+__device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict__ argmax, size_t at,
+                            int place, float (&sum)[V])
+{
+    float v[V];
+    ss::load(dy + at, v);
+    if (MAX) {
+        const ss::pack<uint8_t, V> bytes =
+            *reinterpret_cast<const ss::pack<uint8_t, V> *>(argmax + at);
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            sum[c] += bytes.v[c] == place ? v[c] : 0;
+    } else {
+#pragma unroll
+        for (int c = 0; c < V; c++)
+            sum[c] += v[c];
+    }
+}
+
+/* The windows begin <= p < end that cover row (or column) `row` of x. */
+struct cover {
+    int begin, end;
+};
+__device__ inline struct cover covering(const struct geometry &g, int row, int outputs)
+{
+    const int padded = row + g.pad;
+    struct cover out;
+    out.begin = padded < g.kernel ? 0 : divide((unsigned)(padded - g.kernel), g.by_stride) + 1;
+    out.end = min(outputs, divide((unsigned)padded, g.by_stride) + 1);
+    return out;
+}
+
+template <typename T, int V, bool MAX>
+__global__ void backward_kernel(geometry g, const T *__restrict__ dy,
+                                const uint8_t *__restrict__ argmax, T *__restrict__ dx)
+{
+    const ss::tile_place here = ss::tile_here(g.tile);
+    if (!here.active)
+        return;
+    const unsigned channel = here.vector * V;
+    for (unsigned i = first_pixel(g, here); i < g.pixels; i += pixel_step(g)) {
+        const struct position at = locate(g, i);
+        const struct cover rows = covering(g, at.row, g.p), columns = covering(g, at.column, g.q);
+        float sum[V] = {};
+        for (int p = rows.begin; p < rows.end; p++) {
+            const int above = (at.row + g.pad - p * g.stride) * g.kernel;
+            for (int q = columns.begin; q < columns.end; q++) {
+                const int place = above + at.column + g.pad - q * g.stride;
+                take<T, V, MAX>(dy, argmax, pixel_at(at.n, g.p, p, g.q, q, g.channels) + channel,
+                                place, sum);
+            }
+        }
+        if (!MAX)
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                sum[c] *= g.share;
+        ss::store(dx + (size_t)i * g.channels + channel, sum);
+    }
+}
+
+/* Windows of 2x2 side by side: a thread writes the four elements of dx of one window, or zeros
+ * where an odd row or column of x is in no window. */
+template <typename T, int V, bool MAX>
+__global__ void backward_2x2_kernel(geometry g, const T *__restrict__ dy,
+                                    const uint8_t *__restrict__ argmax, T *__restrict__ dx)
+{
+    const ss::tile_place here = ss::tile_here(g.tile);
+    if (!here.active)
+        return;
+    const unsigned channel = here.vector * V;
+    for (unsigned window = first_pixel(g, here); window < g.pixels; window += pixel_step(g)) {
+        const struct position at = locate(g, window);
+        const bool covered = at.row < g.p && at.column < g.q;
+        float v[V] = {};
+        ss::pack<uint8_t, V> places = {};
+        if (covered) {
+            const size_t from = pixel_at(at.n, g.p, at.row, g.q, at.column, g.channels) + channel;
+            ss::load(dy + from, v);
+            if (MAX)
+                places = *reinterpret_cast<const ss::pack<uint8_t, V> *>(argmax + from);
+        }
+#pragma unroll
+        for (int place = 0; place < 4; place++) {
+            const int h = 2 * at.row + place / 2, w = 2 * at.column + place % 2;
+            float out[V];
+#pragma unroll
+            for (int c = 0; c < V; c++)
+                out[c] = !MAX ? v[c] * g.share : places.v[c] == place ? v[c] : 0;
+            if (h < g.h && w < g.w)
+                ss::store(dx + pixel_at(at.n, g.h, h, g.w, w, g.channels) + channel, out);
+        }
+    }
+}
+
+/* ---- choosing and launching ---- */
+
+bool is_2x2(const struct ss_pool_shape *s)
+{
+    return s->kernel == 2 && s->stride == 2 && s->pad == 0;
+}
+
+bool has_vectors(const struct ss_gpu *gpu, const struct ss_pool_shape *s)
+{
+    return s->x.block % (16 / (int)ss_dtype_bytes(ss_gpu_dtype(gpu))) == 0;
+}
+
+/* Threads walk over images of height x width pixels. */
+struct geometry geometry_make(const struct ss_gpu *gpu, const struct ss_pool_shape *s, int height,
+                              int width)
+{
+    const int vector = has_vectors(gpu, s) ? 16 / (int)ss_dtype_bytes(ss_gpu_dtype(gpu)) : 1;
+    struct geometry g;
+    g.pixels = (unsigned)s->x.n * (unsigned)height * (unsigned)width;
+    g.height = height;
+    g.width = width;
+    g.by_height = divider_make(height);
+    g.by_width = divider_make(width);
+    g.by_stride = divider_make(s->stride);
+    g.h = s->x.h;
+    g.w = s->x.w;
+    g.p = s->y.h;
+    g.q = s->y.w;
+    g.kernel = s->kernel;
+    g.stride = s->stride;
+    g.pad = s->pad;
+    g.share = 1 / (float)(s->kernel * s->kernel);
+    g.channels = (unsigned)s->x.block;
+    g.tile = ss::tile_make(s->x.block, vector, THREADS);
+    return g;
+}
+
+dim3 grid_of(const struct ss_gpu *gpu, const struct geometry &g)
+{
+    return dim3(ss::grid_for(gpu, g.pixels, g.tile.rows, THREADS), g.tile.tiles);
+}
+
+template <typename T, bool MAX>
+void forward_launch(const struct ss_gpu *gpu, const struct ss_pool_shape *s, const void *x, void *y,
+                    uint8_t *argmax)
+{
+    constexpr int V = ss::format<T>::vector;
+    const struct geometry g = geometry_make(gpu, s, s->y.h, s->y.w);
+    const auto kernel = !has_vectors(gpu, s) ? forward_kernel<T, 1, MAX, 0>
+                        : is_2x2(s)          ? forward_kernel<T, V, MAX, 2>
+                                             : forward_kernel<T, V, MAX, 0>;
+    SS_LAUNCH(kernel, grid_of(gpu, g), THREADS, gpu->stream, g, static_cast<const T *>(x),
+              static_cast<T *>(y), argmax);
+}
+
+template <typename T, bool MAX>
+void backward_launch(const struct ss_gpu *gpu, const struct ss_pool_shape *s, const void *dy,
+                     const uint8_t *argmax, void *dx)
+{
+    constexpr int V = ss::format<T>::vector;
+    const bool windows = is_2x2(s) && has_vectors(gpu, s);
+    const struct geometry g = windows ? geometry_make(gpu, s, (s->x.h + 1) / 2, (s->x.w + 1) / 2)
+                                      : geometry_make(gpu, s, s->x.h, s->x.w);
+    const auto kernel = windows               ? backward_2x2_kernel<T, V, MAX>
+                        : has_vectors(gpu, s) ? backward_kernel<T, V, MAX>
+                                              : backward_kernel<T, 1, MAX>;
+    SS_LAUNCH(kernel, grid_of(gpu, g), THREADS, gpu->stream, g, static_cast<const T *>(dy), argmax,
+              static_cast<T *>(dx));
+}
+
+/* Pixel numbers, rows with their padding included, are ints. */
+enum ss_status check_pixels(const struct ss_act *a)
+{
+    if ((double)a->n * a->h * a->w <= (double)(INT32_MAX - MOST_KERNEL))
+        return SS_OK;
+    return ss_fail(SS_ERR_SHAPE, "pooling: %d images of %dx%d pixels; 2^31 in all are too many",
+                   a->n, a->h, a->w);
+}
+
+} // namespace
+
+enum ss_status ss_pool_cuda_check(const struct ss_pool_shape *s)
+{
+    const struct ss_act *x = &s->x, *y = &s->y;
+    const int kernel = s->kernel, stride = s->stride, pad = s->pad;
+    if (kernel < 1 || kernel > MOST_KERNEL || stride < 1 || pad < 0 || pad > kernel / 2)
+        return ss_fail(SS_ERR_SHAPE,
+                       "pooling: kernel %d, stride %d, padding %d; a kernel of 1 to %d and padding "
+                       "of at most half the kernel are possible",
+                       kernel, stride, pad, MOST_KERNEL);
+    if (x->n < 1 || x->c < 1 || x->h < 1 || x->w < 1 || x->block < x->c)
+        return ss_fail(SS_ERR_SHAPE,
+                       "pooling: an input (%d,%d,%d,%d) in blocks of %d channels; sizes must be at "
+                       "least 1, and all channels one block",
+                       x->n, x->c, x->h, x->w, x->block);
+    SS_TRY(check_pixels(x));
+    const int p = (x->h + 2 * pad - kernel) / stride + 1,
+              q = (x->w + 2 * pad - kernel) / stride + 1;
+    if (x->h + 2 * pad < kernel || x->w + 2 * pad < kernel || y->n != x->n || y->c != x->c ||
+        y->block != x->block || y->h != p || y->w != q)
+        return ss_fail(SS_ERR_SHAPE,
+                       "pooling: kernel %d, stride %d, padding %d make no (%d,%d,%d,%d) of "
+                       "(%d,%d,%d,%d)",
+                       kernel, stride, pad, y->n, y->c, y->h, y->w, x->n, x->c, x->h, x->w);
+    return check_pixels(y);
+}
+
+enum ss_status ss_pool_cuda_forward(struct ss_gpu *gpu, const struct ss_pool_shape *shape,
+                                    const void *x, void *y, uint8_t *argmax)
+{
+    if (shape->kind == SS_POOL_MAX)
+        SS_DISPATCH(ss_gpu_dtype(gpu), forward_launch<T, true>(gpu, shape, x, y, argmax));
+    else
+        SS_DISPATCH(ss_gpu_dtype(gpu), forward_launch<T, false>(gpu, shape, x, y, NULL));
+    SS_LAUNCHED("pooling");
+    return SS_OK;
+}
+
+enum ss_status ss_pool_cuda_backward(struct ss_gpu *gpu, const struct ss_pool_shape *shape,
+                                     const void *dy, const uint8_t *argmax, void *dx)
+{
+    if (shape->kind == SS_POOL_MAX && !argmax)
+        return ss_fail(SS_ERR_INVALID, "max pooling: backward pass without the places of maxima");
+    if (shape->kind == SS_POOL_MAX)
+        SS_DISPATCH(ss_gpu_dtype(gpu), backward_launch<T, true>(gpu, shape, dy, argmax, dx));
+    else
+        SS_DISPATCH(ss_gpu_dtype(gpu), backward_launch<T, false>(gpu, shape, dy, NULL, dx));
+    SS_LAUNCHED("pooling's gradient");
+    return SS_OK;
+}
