@@ -13,7 +13,7 @@
  *      find more.
  *   4. A line each in test_models.c (names), test_plan.c (what every plan must hold, what is
  *      fused), test_init.sh (initial values) and test_parity_torchvision.sh (the recorded
- *      steps); the recorded files in tests/parity.mk.
+ *      steps); the recorded files in tests/parity/local.mk.
  *
  * `starstep plan --model NAME` shows what became of the layers. Nothing else knows the model:
  * not the lowering, not the kernels, not the training loop. */

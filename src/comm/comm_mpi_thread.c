@@ -67,7 +67,7 @@ static void check(struct ss_mpi *mpi, const char *call, int rc,
  * The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
  * nonblocking all-reduce fixes the order of additions by rank and count alone (it either reduces to
  * one place and sends that result to all, or adds pairs, and a + b == b + a). Arrival order plays
- * no part. tests/test_comm_mpi.sh checks it. */
+ * no part. tests/comm/test_comm_mpi.sh checks it. */
 static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
                       MPI_Request *request)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what PyTorch computes, for tests/test_parity.sh to compare starstep with.
+"""Record what PyTorch computes, for tests/parity/test_parity.sh to compare starstep with.
 
     record.py [--output DIR]                         write data, initial weights and references
     record.py --check-strict FILE --width W,W,W,W    load a checkpoint with strict=True

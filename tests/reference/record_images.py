@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what PIL and torchvision make of small JPEG files, for tests/test_jpeg.c and test_resize.c.
+"""Record what PIL and torchvision make of small JPEG files, for tests/data/test_jpeg.c and test_resize.c.
 
     record_images.py [--output DIR]
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Record how torchvision's ResNet-50 trains from JPEG files, for tests/test_parity_pictures.sh.
+"""Record how torchvision's ResNet-50 trains from JPEG files, for tests/parity/test_parity_pictures.sh.
 
     record_pictures.py [--output DIR]    write pictures/ and the references of a narrow model
     record_pictures.py --full DIR        the same for torchvision.models.resnet50 itself, with samples
-                                         of 64x64 and of 224x224, for tests/full_parity.sh
+                                         of 64x64 and of 224x224, for tests/parity/full_parity.sh
     record_pictures.py --check-strict FILE --classes N
                                          load a checkpoint of the full model with strict=True
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what torchvision makes of pictures/ (see record_pictures.py), for tests/test_pictures_torchvision.c.
+"""Record what torchvision makes of pictures/ (see record_pictures.py), for tests/data/test_pictures_torchvision.c.
 
     record_samples.py [--output DIR]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what torchvision's models compute, for tests/test_parity_torchvision.sh and test_models.c.
+"""Record what torchvision's models compute, for tests/parity/test_parity_torchvision.sh and test_models.c.
 
     record_torchvision.py [--output DIR]     write references; data/ of record.py must be there
     record_torchvision.py --check-strict FILE --model NAME --width W,W,...

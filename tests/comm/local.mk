@@ -1,0 +1,40 @@
+UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
+	tests/comm/test_comm_local
+check_PROGRAMS += tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
+tests_comm_test_comm_SOURCES = tests/comm/test_comm.c
+tests_comm_test_comm_LDADD = $(TEST_LIBS)
+tests_comm_test_comm_watch_SOURCES = tests/comm/test_comm_watch.c
+tests_comm_test_comm_watch_LDADD = $(TEST_LIBS)
+tests_comm_test_comm_loss_SOURCES = tests/comm/test_comm_loss.c
+tests_comm_test_comm_loss_LDADD = $(TEST_LIBS)
+tests_comm_test_comm_tcp_env_SOURCES = tests/comm/test_comm_tcp_env.c tests/environment.h
+tests_comm_test_comm_tcp_env_LDADD = $(TEST_LIBS)
+tests_comm_test_comm_local_SOURCES = tests/comm/test_comm_local.c tests/environment.h
+tests_comm_test_comm_local_LDADD = $(TEST_LIBS)
+tests_comm_comm_tcp_ranks_SOURCES = tests/comm/comm_tcp_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
+tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
+tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
+# Ranks of this node, started without MPI
+tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/cli/launch.h \
+	src/cli/cmd_launch.c src/cli/launch_signals.c src/cli/launch_start.c src/cli/launch_watch.c
+tests_comm_launch_ranks_LDADD = $(TEST_LIBS)
+TESTS += tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
+
+if HAVE_MPI
+check_PROGRAMS += tests/comm/comm_wire_ranks tests/comm/comm_ranks tests/comm/comm_equal_ranks
+tests_comm_comm_wire_ranks_SOURCES = tests/comm/comm_wire_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_wire_ranks_LDADD = $(TEST_LIBS) -lm
+tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_ranks_LDADD = $(TEST_LIBS) -lm
+tests_comm_comm_equal_ranks_SOURCES = tests/comm/comm_equal_ranks.c
+tests_comm_comm_equal_ranks_LDADD = $(TEST_LIBS)
+endif
+
+# Runs of training on CPUs, for which oneDNN is needed: ranks that go wrong, what they must have alike, what
+# each decided, and many of them
+if HAVE_DNNL
+TESTS += tests/comm/test_rank_loss.sh tests/comm/test_ranks.sh tests/comm/test_consistency.sh \
+	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh \
+	tests/comm/test_blocked_output.sh
+endif

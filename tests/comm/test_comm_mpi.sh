@@ -1,0 +1,130 @@
+#!/bin/sh
+# test_comm_mpi.sh: the MPI backend on 1 to 4 ranks of this machine: exact sums, equal bits, and runs
+# with a rank that misbehaves, which must end within the deadline and name that rank.
+#
+# Uses tests/comm/comm_ranks of the build folder it runs in, and mpiexec from $MPIEXEC or the PATH.
+
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
+mpiexec=${MPIEXEC:-$(command -v mpiexec)}
+program=${COMM_RANKS:-./tests/comm/comm_ranks}
+if [ -z "$mpiexec" ] || [ ! -x "$program" ]; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+
+# Open MPI refuses root and more ranks than cores unless told so; others ignore these variables.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# What the MPI library itself leaves behind is not ours to fix.
+export ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS"
+# A test may itself run inside a job step.
+for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\|PMIX\?_[A-Za-z0-9_]*\|OMPI_COMM_WORLD_[A-Z_]*\)=.*/\1/p'); do
+    unset "$name"
+done
+
+work=$(mktemp -d) || exit 99
+# Runs started at the same time by other tests would race for one session folder.
+export OMPI_MCA_orte_tmpdir_base="$work"
+failures=0
+
+cleanup() {
+    # A stopped rank that outlived its mpiexec; its environment shows that the number is still its own.
+    for file in "$work"/pid.*; do
+        pid=${file##*.}
+        if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" |
+            grep -qxF "COMM_RANKS_PIDS=$work"; then
+            kill -KILL "$pid"
+        fi
+    done 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 99' HUP INT TERM
+
+fail() {
+    echo "FAIL: $*"
+    sed 's/^/    /' "$work/out"
+    failures=$((failures + 1))
+}
+
+# run RANKS ARGUMENTS...: output in $work/out, exit code in $code, whole seconds in $seconds
+run() {
+    ranks=$1
+    shift
+    begin=$(date +%s)
+    COMM_RANKS_PIDS="$work" timeout -k 2 30 "$mpiexec" -n "$ranks" "$program" "$@" \
+        >"$work/out" 2>&1
+    code=$?
+    seconds=$(($(date +%s) - begin))
+}
+
+expect_ok() {
+    run "$@"
+    [ $code -eq 0 ] || fail "$* ranks: exit code $code"
+}
+
+# expect_end MESSAGE RANKS MODE TIMEOUT RANK: not 0, within 8 s after the timeout, with the message
+expect_end() {
+    message=$1
+    shift
+    run "$@"
+    # 137 is timeout's own kill, or mpiexec's word for a killed rank.
+    if [ $code -eq 0 ] || [ $code -eq 124 ] || { [ $code -eq 137 ] && [ "$2" != kill ]; }; then
+        fail "$*: exit code $code"
+    elif [ $seconds -gt $(($3 + 8)) ]; then
+        fail "$*: took $seconds s"
+    elif ! grep -q -e "$message" "$work/out"; then
+        fail "$*: no message like '$message'"
+    fi
+}
+
+# Two runs have the same bits, also when shares go in many messages: within a node they go in one, to
+# other nodes in pieces of 60000 bytes.
+# The thread sanitizer (ARCHER) makes ranks slow: it sees fewer of them, and none that are late on purpose.
+sizes='1 2 3 4 5'
+[ -z "${ARCHER:-}" ] || sizes='2 3'
+for n in $sizes; do
+    [ $n -eq 5 ] || expect_ok $n sums 20
+    [ $n -eq 5 ] || expect_ok $n many 20
+    expect_ok $n bits 20
+    cp "$work/out" "$work/bits"
+    STARSTEP_COMM_PIECE=60000 && export STARSTEP_COMM_PIECE
+    expect_ok $n bits 20
+    cmp -s "$work/bits" "$work/out" || fail "$n ranks: another run, in pieces, differs in bits"
+    unset STARSTEP_COMM_PIECE
+done
+# More pieces than there may be.
+STARSTEP_COMM_PIECE=100 && export STARSTEP_COMM_PIECE
+expect_ok 2 sums 20
+unset STARSTEP_COMM_PIECE
+# Several parts a collective, as for counts beyond an int.
+STARSTEP_COMM_PART=1000 && export STARSTEP_COMM_PART
+expect_ok 3 sums 20
+unset STARSTEP_COMM_PART
+
+finish() {
+    [ $failures -eq 0 ] || exit 1
+    echo "all passed"
+    exit 0
+}
+[ -z "${ARCHER:-}" ] || finish
+
+expect_end 'option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01' 4 mismatch 5 2
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last sign of life' 3 stop 3 2
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 0 (.*), whose last sign of life' 3 stop 3 0
+expect_end 'waited [0-9.]* s for rank 1 (.*), which answers but has not started it' 2 absent 3 1
+expect_end 'waited [0-9.]* s for rank 0 (.*), which answers but has not started it' 3 absent 3 0
+expect_end '\(rank 1 .*[Kk]illed\|for rank 1 \)' 2 kill 5 1
+expect_end 'rank 1\] disk full' 3 abort 5 1
+expect_end 'rank 1\] .*memory.*figures' 3 memory 20 1
+expect_end 'MPI_Init did not return before the timeout' 2 late 3 1
+
+# All ranks stopped for longer than the timeout, as by a batch system that suspends a job: time in
+# which nobody could answer is held against nobody.
+rm -f "$work"/pid.*
+(sleep 1.5; kill -STOP $(cat "$work"/pid.*); sleep 4; kill -CONT $(cat "$work"/pid.*)) &
+expect_ok 3 steps 2
+[ $seconds -ge 5 ] || fail "3 steps 2: the ranks were not stopped ($seconds s)"
+wait
+finish

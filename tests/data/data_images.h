@@ -1,0 +1,91 @@
+/* The pictures of tests/reference/images: JPEG files, what PIL makes of them, and the list of cases
+ * (see record_images.py). */
+#ifndef SS_TESTS_DATA_IMAGES_H
+#define SS_TESTS_DATA_IMAGES_H
+
+#include "tests/data_common.h"
+
+#include "data/jpeg.h"
+
+struct bytes {
+    uint8_t *at;
+    size_t size;
+};
+
+static inline FILE *open_reference(const char *name)
+{
+    const char *top = getenv("top_srcdir");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tests/reference/images/%s", top ? top : ".", name);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "%s is missing", path);
+    return f;
+}
+
+/* The caller frees .at; it has exactly .size bytes, so that a sanitizer sees a read behind them. */
+static inline struct bytes read_reference(const char *name)
+{
+    FILE *f = open_reference(name);
+    struct bytes b;
+    fseek(f, 0, SEEK_END);
+    b.size = (size_t)ftell(f);
+    rewind(f);
+    b.at = malloc(b.size);
+    ck_assert_ptr_nonnull(b.at);
+    ck_assert_uint_eq(fread(b.at, 1, b.size, f), b.size);
+    fclose(f);
+    return b;
+}
+
+struct picture {
+    int width, height;
+    uint8_t *rgb; /* (height, width, 3); the caller frees it */
+};
+
+static inline struct picture read_ppm(const char *name)
+{
+    struct picture p;
+    FILE *f = open_reference(name);
+    ck_assert_int_eq(fscanf(f, "P6 %d %d 255", &p.width, &p.height), 2);
+    fgetc(f);
+    size_t size = 3 * (size_t)p.width * (size_t)p.height;
+    p.rgb = malloc(size);
+    ck_assert_ptr_nonnull(p.rgb);
+    ck_assert_uint_eq(fread(p.rgb, 1, size, f), size);
+    fclose(f);
+    return p;
+}
+
+/* Calls `take` with each line of cases.txt that begins with `kind`, and wants at least `least`. */
+static inline void for_cases(const char *kind, int least, void (*take)(const char *arguments))
+{
+    char line[512];
+    int count = 0;
+    FILE *f = open_reference("cases.txt");
+    while (fgets(line, sizeof line, f))
+        if (!strncmp(line, kind, strlen(kind)) && line[strlen(kind)] == ' ') {
+            take(line + strlen(kind) + 1);
+            count++;
+        }
+    fclose(f);
+    ck_assert_int_ge(count, least);
+}
+
+/* The whole picture; the caller frees .rgb. */
+static inline struct picture decode_reference(struct ss_jpeg *j, const char *name)
+{
+    struct bytes b = read_reference(name);
+    struct picture p;
+    struct ss_jpeg_pixels pixels;
+    ck_assert_int_eq(ss_jpeg_begin(j, name, b.at, b.size, &p.width, &p.height), SS_OK);
+    ck_assert_int_eq(ss_jpeg_decode(j, NULL, 1, &pixels), SS_OK);
+    free(b.at);
+    size_t row = 3 * (size_t)p.width;
+    p.rgb = malloc(row * (size_t)p.height);
+    ck_assert_ptr_nonnull(p.rgb);
+    for (int y = 0; y < p.height; y++)
+        memcpy(p.rgb + row * (size_t)y, pixels.rgb + pixels.stride * (size_t)y, row);
+    return p;
+}
+
+#endif

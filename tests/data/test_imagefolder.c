@@ -1,0 +1,393 @@
+/* test_imagefolder.c: both layouts of a data set of pictures, what is refused and how, and the data
+ * set that starstep generates, whose pictures decode and can be told apart. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "tests/data_common.h"
+
+#include <sys/types.h>
+
+#include "core/folder.h"
+#include "data/imagefolder.h"
+#include "data/jpeg.h"
+#include "data/make_tinyimagenet.h"
+#include "data/picture.h"
+
+/* A file with its folders; its content is its name. */
+static void put(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s", in_folder(name));
+    *strrchr(path, '/') = '\0';
+    ck_assert_int_eq(ss_folder_make(path), SS_OK);
+    write_file(name, name, strlen(name));
+}
+
+static void put_text(const char *name, const char *text)
+{
+    write_file(name, text, strlen(text));
+}
+
+static struct ss_imagefolder *open_split(enum ss_split split)
+{
+    struct ss_imagefolder *f;
+    ck_assert_msg(ss_imagefolder_open(folder, split, &f) == SS_OK, "%s", ss_log_last_error());
+    return f;
+}
+
+/* A list of "name label" is all that there is, in this order; ends with NULL. */
+static void expect_files(const struct ss_imagefolder *f, const char *const *files)
+{
+    size_t i = 0;
+    for (; files[i]; i++) {
+        char got[300];
+        ck_assert_uint_lt(i, f->count);
+        snprintf(got, sizeof got, "%s %d", ss_imagefolder_name(f, i), ss_imagefolder_label(f, i));
+        ck_assert_str_eq(got, files[i]);
+    }
+    ck_assert_uint_eq(i, f->count);
+}
+
+static void put_plain(void)
+{
+    static const char *const names[] = {
+        "train/b/2.jpg",    "train/b/10.JPEG",     "train/b/notes.txt",  "train/b/sub/1.jpeg",
+        "train/b-x/1.JPG",  "train/B/1.jpg",       "train/b/sub-/0.jpg", "train/b/z.JpEg",
+        "train/README.jpg", "train/b/sub/a/x.jpg", "val/b/v.jpg",        "val/B/v.jpg",
+        "val/b-x/v.jpg",    "val/README.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put(names[i]);
+}
+
+/* The order that torchvision's ImageFolder gives for these names. */
+START_TEST(plain)
+{
+    put_plain();
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    static const char *const train[] = {"B/1.jpg 0",       "b/10.JPEG 1",    "b/2.jpg 1",
+                                        "b/z.JpEg 1",      "b/sub/1.jpeg 1", "b/sub-/0.jpg 1",
+                                        "b/sub/a/x.jpg 1", "b-x/1.JPG 2",    NULL};
+    expect_files(f, train);
+    ck_assert_int_eq(f->classes, 3);
+    ck_assert_str_eq(ss_imagefolder_class(f, 0), "B");
+    ck_assert_str_eq(ss_imagefolder_class(f, 2), "b-x");
+    ck_assert_ptr_null(ss_imagefolder_words(f, 1));
+
+    struct ss_image_file file = {.bytes = NULL};
+    for (size_t i = 0; i < f->count; i++) {
+        ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
+        ck_assert_uint_eq(file.size, strlen("train/") + strlen(ss_imagefolder_name(f, i)));
+        ck_assert_mem_eq(file.bytes + 6, ss_imagefolder_name(f, i), file.size - 6);
+    }
+    unlink(in_folder("train/b/2.jpg"));
+    expect_error(ss_imagefolder_read(f, 2, &file), SS_ERR_IO,
+                 "/train/b/2.jpg: cannot open: No such");
+    free(file.bytes);
+    ss_imagefolder_close(f);
+
+    f = open_split(SS_SPLIT_TEST);
+    static const char *const val[] = {"B/v.jpg 0", "b/v.jpg 1", "b-x/v.jpg 2", NULL};
+    expect_files(f, val);
+    ss_imagefolder_close(f);
+}
+END_TEST
+
+static void put_tiny(void)
+{
+    static const char *const names[] = {
+        "train/n02/images/n02_1.JPEG", "train/n02/images/n02_0.JPEG", "train/n02/n02_boxes.txt",
+        "train/n01/images/n01_0.JPEG", "val/images/val_0.JPEG",       "val/images/val_1.JPEG",
+        "val/images/val_10.JPEG",      "test/images/test_0.JPEG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put(names[i]);
+    put_text("wnids.txt", "n02\nn01\n");
+    put_text("words.txt", "n00\tentity\nn01\tgoldfish, Carassius auratus\r\nn02\ttoad\nn03\n");
+    put_text("val/val_annotations.txt",
+             "val_10.JPEG\tn01\t0\t0\t62\t62\nval_0.JPEG\tn02\t1\t2\t3\t4\r\nval_1.JPEG\tn01\n");
+}
+
+START_TEST(tiny)
+{
+    put_tiny();
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    static const char *const train[] = {"n01/images/n01_0.JPEG 0", "n02/images/n02_0.JPEG 1",
+                                        "n02/images/n02_1.JPEG 1", NULL};
+    expect_files(f, train);
+    ck_assert_str_eq(ss_imagefolder_words(f, 0), "goldfish, Carassius auratus");
+    ck_assert_str_eq(ss_imagefolder_words(f, 1), "toad");
+    ss_imagefolder_close(f);
+    f = open_split(SS_SPLIT_TEST);
+    static const char *const val[] = {"images/val_0.JPEG 1", "images/val_1.JPEG 0",
+                                      "images/val_10.JPEG 0", NULL};
+    expect_files(f, val);
+    ck_assert_int_eq(f->classes, 2);
+    ss_imagefolder_close(f);
+
+    /* Sorted into class folders by a script. */
+    ck_assert_int_eq(unlink(in_folder("val/val_annotations.txt")), 0);
+    put("val/n01/a.JPEG");
+    put("val/n02/images/b.JPEG");
+    struct ss_imagefolder *none = NULL;
+    expect_error(ss_imagefolder_open(folder, SS_SPLIT_TEST, &none), SS_ERR_FORMAT,
+                 "/val/images: this class has no folder in train/");
+    ck_assert_ptr_null(none);
+    ck_assert_int_eq(rename(in_folder("val/images"), in_folder("elsewhere")), 0);
+    f = open_split(SS_SPLIT_TEST);
+    static const char *const sorted[] = {"n01/a.JPEG 0", "n02/images/b.JPEG 1", NULL};
+    expect_files(f, sorted);
+    ss_imagefolder_close(f);
+}
+END_TEST
+
+static uint64_t fingerprint(void)
+{
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    uint64_t fingerprint = f->fingerprint;
+    ss_imagefolder_close(f);
+    return fingerprint;
+}
+
+START_TEST(fingerprints)
+{
+    put_plain();
+    uint64_t first = fingerprint();
+    ck_assert_uint_eq(fingerprint(), first);
+    put_text("train/b/2.jpg", "another con12"); /* 13 bytes, as before */
+    ck_assert_uint_eq(fingerprint(), first);
+    put_text("train/b/2.jpg", "a longer content");
+    ck_assert_uint_ne(fingerprint(), first);
+    put("train/b/2.jpg");
+    ck_assert_uint_eq(fingerprint(), first);
+    rename(in_folder("train/b/2.jpg"), in_folder("train/b/3.jpg"));
+    ck_assert_uint_ne(fingerprint(), first);
+    rename(in_folder("train/b/3.jpg"), in_folder("train/b/2.jpg"));
+    put("train/0/1.jpg");
+    ck_assert_uint_ne(fingerprint(), first);
+}
+END_TEST
+
+#define expect_refusal(split, status, text)                                                        \
+    do {                                                                                           \
+        struct ss_imagefolder *refused = NULL;                                                     \
+        expect_error(ss_imagefolder_open(folder, (split), &refused), (status), (text));            \
+        ck_assert_ptr_null(refused);                                                               \
+    } while (0)
+
+START_TEST(refused_folders)
+{
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train: cannot list this folder: No such file");
+    put("train/readme.txt");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train: holds no folder");
+    put("train/a/1.jpg");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val: cannot list this folder");
+    put("train/b/2.txt");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b: the class has no JPEG file");
+    put("train/b/3.PNG");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b/3.PNG: only JPEG files can be read");
+    unlink(in_folder("train/b/3.PNG"));
+    write_file("train/b/2.jpg", "", 0);
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    expect_error(ss_imagefolder_check_sizes(f), SS_ERR_FORMAT, "/train/b/2.jpg: the file is empty");
+    ss_imagefolder_close(f);
+    unlink(in_folder("train/b/2.jpg"));
+    ck_assert_int_eq(symlink("nowhere", in_folder("train/b/2.jpg")), 0);
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train/b/2.jpg: cannot be read: No such file");
+    unlink(in_folder("train/b/2.jpg"));
+    ck_assert_int_eq(mkfifo(in_folder("train/b/2.jpg"), 0666), 0);
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train/b/2.jpg: is not a regular file");
+    unlink(in_folder("train/b/2.jpg"));
+    put("train/b/2.jpg");
+    ck_assert_int_eq(symlink("..", in_folder("train/b/up")), 0);
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "a link in a circle?");
+    unlink(in_folder("train/b/up"));
+    put("val/a/1.jpg");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val/b: cannot list this folder");
+    put("val/b/1.jpg");
+    put("val/c/1.jpg");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "/val/c: this class has no folder in train/");
+    ss_imagefolder_close(open_split(SS_SPLIT_TRAIN));
+    if (geteuid() != 0) {
+        chmod(in_folder("train/b/2.jpg"), 0);
+        expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train/b/2.jpg: cannot be read: Permission");
+    }
+}
+END_TEST
+
+START_TEST(refused_lists)
+{
+    put_tiny();
+    put_text("wnids.txt", "n02\nn01\nn05\n");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/wnids.txt: line 3: n05 has no folder");
+    put_text("wnids.txt", "n02\n");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/wnids.txt: lacks n01");
+    put_text("wnids.txt", "n02\r\n\nn01");
+    ss_imagefolder_close(open_split(SS_SPLIT_TRAIN));
+    put_text("val/val_annotations.txt", "val_0.JPEG\tn02\nval_1.JPEG\tn07\t1\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT,
+                   "/val_annotations.txt: line 2: val_1.JPEG has the wnid n07");
+    put_text("val/val_annotations.txt", "val_0.JPEG n02\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "line 1: a file's name, a tab and a wnid");
+    put_text("val/val_annotations.txt", "../val_0.JPEG\tn02\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "line 1: \"../val_0.JPEG\" is not a plain");
+    put_text("val/val_annotations.txt", "val_0.JPEG\tn02\nval_0.JPEG\tn01\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "images/val_0.JPEG is there twice");
+    put_text("val/val_annotations.txt", "val_9.JPEG\tn02\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val/images/val_9.JPEG: cannot be read");
+    put_text("val/val_annotations.txt", "\n");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "/val_annotations.txt: names no file");
+}
+END_TEST
+
+enum { CLASSES = 4, TRAIN = 90, VAL = 41, SIDE = 64 };
+
+/* The mean of each class's pictures; returns those that are grey. */
+static int mean_pictures(const struct ss_imagefolder *f, double (*mean)[3 * SIDE * SIDE],
+                         int *confused)
+{
+    struct ss_jpeg *jpeg;
+    struct ss_image_file file = {.bytes = NULL};
+    int grey = 0, count[CLASSES] = {0};
+    ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
+    for (size_t i = 0; i < f->count; i++) {
+        struct ss_jpeg_pixels pixels;
+        int w, h, label = ss_imagefolder_label(f, i), is_grey = 1;
+        ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
+        ck_assert_int_eq(ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &w, &h), SS_OK);
+        ck_assert_int_eq(w, SIDE);
+        ck_assert_int_eq(h, SIDE);
+        ck_assert_int_eq(ss_jpeg_decode(jpeg, NULL, 1, &pixels), SS_OK);
+        double score[CLASSES] = {0};
+        for (int k = 0; k < 3 * SIDE * SIDE; k++) {
+            int v = pixels.rgb[(size_t)(k / (3 * SIDE)) * pixels.stride + (size_t)(k % (3 * SIDE))];
+            is_grey &= v == pixels.rgb[(size_t)(k / (3 * SIDE)) * pixels.stride +
+                                       (size_t)(k % (3 * SIDE) / 3 * 3)];
+            if (!confused)
+                mean[label][k] += v - 128;
+            for (int c = 0; confused && c < CLASSES; c++)
+                score[c] += mean[c][k] / (TRAIN / CLASSES) * (v - 128);
+        }
+        for (int c = 0; confused && c < CLASSES; c++)
+            if (score[c] > score[label]) {
+                ++*confused;
+                break;
+            }
+        grey += is_grey;
+        count[label]++;
+    }
+    for (int c = 0; c < CLASSES; c++)
+        ck_assert_int_ge(count[c], (int)f->count / CLASSES);
+    free(file.bytes);
+    ss_jpeg_close(jpeg);
+    return grey;
+}
+
+/* Even by the correlation with the mean picture of a class, which knows no shift, most of val is
+ * recognised; chance is 1 in 4. */
+START_TEST(generated)
+{
+    struct ss_make_tinyimagenet what = {.classes = CLASSES, .train = TRAIN, .val = VAL, .seed = 3};
+    static double mean[CLASSES][3 * SIDE * SIDE];
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    uint64_t print = f->fingerprint;
+    ck_assert_uint_eq(f->count, TRAIN);
+    ck_assert_str_eq(ss_imagefolder_words(f, 1), "generated pattern 1");
+    int grey = mean_pictures(f, mean, NULL), confused = 0;
+    ss_imagefolder_close(f);
+    f = open_split(SS_SPLIT_TEST);
+    ck_assert_uint_eq(f->count, VAL);
+    grey += mean_pictures(f, mean, &confused);
+    ss_imagefolder_close(f);
+    ck_assert_int_gt(grey, 0);
+    ck_assert_int_lt(grey, VAL);
+    ck_assert_msg(confused < VAL / 2, "%d of %d are taken for another class", confused, VAL);
+
+    expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "holds a folder train");
+    remove_folder();
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    ck_assert_uint_eq(fingerprint(), print);
+    remove_folder();
+    what.seed = 4;
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    ck_assert_uint_ne(fingerprint(), print);
+    what.classes = 201;
+    expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "201 classes");
+    what = (struct ss_make_tinyimagenet){.classes = 10, .train = 9, .val = 1};
+    expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "9 training");
+}
+END_TEST
+
+/* A file, its picture and its sample: read, decoded, cropped and resized by hand, and by the
+ * loader. */
+START_TEST(samples)
+{
+    enum { OUT = 24, BYTES = 3 * OUT * OUT };
+    struct ss_make_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
+    struct ss_picture_loader *loader;
+    struct ss_image_file file = {.bytes = NULL};
+    struct ss_jpeg *jpeg;
+    struct ss_resizer *resizer;
+    ck_assert_int_eq(ss_picture_open(&loader), SS_OK);
+    ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
+    ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
+    for (uint32_t k = 0; k < 8 * f->count; k++) {
+        uint32_t i = k / 8;
+        struct ss_picture_how how = {.side = OUT,
+                                     .shorter = k & 1 ? 30 : 0,
+                                     .range = SS_CROP_RANGE,
+                                     .seed = 2,
+                                     .epoch = 9,
+                                     .order = k & 2 ? SS_PIXELS_HWC : SS_PIXELS_CHW,
+                                     .reduced = (k & 4) != 0};
+        uint8_t got[BYTES], want[BYTES];
+        ck_assert_int_eq(ss_picture_load(loader, f, i, &how, got), SS_OK);
+        ck_assert_ptr_null(ss_picture_warning(loader));
+        struct ss_jpeg_pixels pixels;
+        struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, OUT);
+        if (how.shorter)
+            ck_assert_int_eq(ss_crop_centre(SIDE, SIDE, 30, OUT, &crop), SS_OK);
+        int w, h, fits = crop.area.width / 2 >= crop.width && crop.area.height / 2 >= crop.height;
+        ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
+        ck_assert_int_eq(ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &w, &h), SS_OK);
+        ck_assert_int_eq(ss_jpeg_decode(jpeg, &crop.area, how.reduced && fits ? 2 : 1, &pixels),
+                         SS_OK);
+        ck_assert_int_eq(ss_crop_apply(resizer, &crop, &pixels, how.order, want), SS_OK);
+        ck_assert_mem_eq(got, want, BYTES);
+    }
+    uint8_t out[BYTES];
+    struct ss_picture_how how = {.side = OUT, .shorter = 20};
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "shorter side of 20");
+    how.side = 0;
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 0");
+    how.side = 20;
+    char path[256];
+    snprintf(path, sizeof path, "train/%s", ss_imagefolder_name(f, 3));
+    write_file(path, "\xff\xd8\xff", 3);
+    expect_error(ss_picture_load(loader, f, 3, &how, out), SS_ERR_FORMAT, path);
+    ck_assert_int_eq(ss_picture_load(loader, f, 4, &how, out), SS_OK);
+    ss_picture_close(loader);
+    ss_resizer_close(resizer);
+    ss_jpeg_close(jpeg);
+    free(file.bytes);
+    ss_imagefolder_close(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("imagefolder");
+    TCase *tc = tcase_create("imagefolder");
+    tcase_set_timeout(tc, 300);
+    tcase_add_checked_fixture(tc, make_folder, remove_folder);
+    tcase_add_test(tc, plain);
+    tcase_add_test(tc, tiny);
+    tcase_add_test(tc, fingerprints);
+    tcase_add_test(tc, refused_folders);
+    tcase_add_test(tc, refused_lists);
+    tcase_add_test(tc, generated);
+    tcase_add_test(tc, samples);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

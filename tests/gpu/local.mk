@@ -1,0 +1,56 @@
+# Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
+GPU_TESTS = tests/gpu/test_gpu_train.sh tests/gpu/test_gpu_models.sh tests/gpu/test_gpu_pictures.sh tests/gpu/test_gpu_trace.sh \
+	tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh \
+	tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_ranks.sh \
+	tests/gpu/test_gpu_monitor.sh
+if HAVE_CUDA
+check_PROGRAMS += tests/gpu/test_gpu_kernels
+tests_gpu_test_gpu_kernels_SOURCES = \
+	tests/gpu/test_gpu_kernels.c tests/gpu/test_gpu_kernels.h \
+	tests/gpu/test_gpu_device.c tests/gpu/test_gpu_norm_act.c tests/gpu/test_gpu_norm_pool.c \
+	tests/gpu/test_gpu_linear.c \
+	tests/gpu/test_gpu_conv.c tests/gpu/test_gpu_conv.h tests/gpu/test_gpu_conv_cache.c \
+	tests/gpu/test_gpu_small.c tests/gpu/test_gpu_small.h tests/gpu/test_gpu_small_pool.c \
+	tests/gpu/test_gpu_small_loss.c tests/gpu/test_gpu_small_optimizer.c \
+	tests/gpu/test_gpu_small_wire.c
+tests_gpu_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
+GPU_TESTS += tests/gpu/test_gpu_kernels
+
+# Compares with the CPU
+if HAVE_DNNL
+check_PROGRAMS += tests/gpu/test_gpu_exec
+tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
+GPU_TESTS += tests/gpu/test_gpu_exec
+endif
+endif
+
+if HOSTGPU
+GPU_TESTS += tests/slurm/test_slurm_gpu.sh
+# The emulated GPU itself
+check_PROGRAMS += tests/hostgpu/test_hostgpu
+tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu
+tests_hostgpu_test_hostgpu_LDADD = libstarstep.la -lstdc++
+GPU_TESTS += tests/hostgpu/test_hostgpu tests/hostgpu/test_hostgpu_calls.sh
+CUDA_DEPENDS += tests/hostgpu/test_hostgpu.Plo
+if HAVE_NCCL
+check_PROGRAMS += tests/hostgpu/test_hostgpu_nccl
+tests_hostgpu_test_hostgpu_nccl_SOURCES = \
+	tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
+tests_hostgpu_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
+GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh
+endif
+else
+if HAVE_CUDA
+# The real cuDNN, without a GPU
+check_PROGRAMS += tests/gpu/test_cudnn_plans
+tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c
+tests_gpu_test_cudnn_plans_LDADD = $(TEST_LIBS)
+GPU_TESTS += tests/gpu/test_cudnn_plans
+endif
+endif
+
+TESTS += $(GPU_TESTS)
+
+check-gpu:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS)'

@@ -1,0 +1,365 @@
+/* test_gpu_conv.c: convolutions on a GPU against double precision. */
+#include "tests/gpu/test_gpu_conv.h"
+
+/* Calls visit(r, x, w, y) with the indices of each product of the convolution. */
+static void each_product(const struct ss_conv_shape *s, struct conv_case *c,
+                         void (*visit)(struct conv_case *c, size_t x, size_t w, size_t y))
+{
+    const size_t block = (size_t)s->x.block, co = (size_t)s->y.c;
+    for (int n = 0; n < s->y.n; n++)
+        for (int p = 0; p < s->y.h; p++)
+            for (int q = 0; q < s->y.w; q++)
+                for (int i = 0; i < s->kh; i++)
+                    for (int j = 0; j < s->kw; j++) {
+                        const int h = p * s->stride - s->pad + i, w = q * s->stride - s->pad + j;
+                        if (h < 0 || w < 0 || h >= s->x.h || w >= s->x.w)
+                            continue;
+                        const size_t x = (size_t)((n * s->x.h + h) * s->x.w + w) * block,
+                                     y = (size_t)((n * s->y.h + p) * s->y.w + q) * co,
+                                     tap = (size_t)(i * s->kw + j);
+                        for (size_t k = 0; k < co; k++)
+                            for (size_t ci = 0; ci < block; ci++)
+                                visit(c, x + ci, (k * (size_t)(s->kh * s->kw) + tap) * block + ci,
+                                      y + k);
+                    }
+}
+
+static void visit_all(struct conv_case *c, size_t x, size_t w, size_t y)
+{
+    c->y[y] += (double)c->x[x] * (double)c->w[w];
+    c->dx[x] += (double)c->dy[y] * (double)c->w[w];
+    c->dw[w] += (double)c->x[x] * (double)c->dy[y];
+}
+
+/* Rows of `block` numbers, of which the first `channels` are random. */
+static float *padded_random(size_t rows, int channels, int block, uint32_t stream,
+                            enum ss_dtype dtype)
+{
+    float *x = host_random(rows * (size_t)block, stream, dtype);
+    for (size_t r = 0; r < rows; r++)
+        for (int i = channels; i < block; i++)
+            x[r * (size_t)block + (size_t)i] = 0;
+    return x;
+}
+
+struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, int co, int h, int w,
+                                int kernel, int stride, int pad, int bias)
+{
+    struct conv_case c = {.s = {.x = {n, ci, h, w, block ? block : ci},
+                                .kh = kernel,
+                                .kw = kernel,
+                                .stride = stride,
+                                .pad = pad,
+                                .bias = bias}};
+    struct ss_conv_shape *s = &c.s;
+    s->y = (struct ss_act){n, co, (h + 2 * pad - kernel) / stride + 1,
+                           (w + 2 * pad - kernel) / stride + 1, co};
+    c.nx = ss_act_elements(&s->x);
+    c.ny = ss_act_elements(&s->y);
+    c.nb = (size_t)co;
+    c.nw = (size_t)(co * kernel * kernel) * (size_t)s->x.block;
+    c.x = padded_random(c.nx / (size_t)s->x.block, ci, s->x.block, 1, dtype);
+    c.w = padded_random(c.nw / (size_t)s->x.block, ci, s->x.block, 2, dtype);
+    c.dy = host_random(c.ny, 3, dtype);
+    c.bias = host_random(c.nb, 4, SS_DTYPE_F32);
+    c.y = host_doubles(c.ny);
+    c.dx = host_doubles(c.nx);
+    c.dw = host_doubles(c.nw);
+    c.dbias = host_doubles(c.nb);
+    each_product(s, &c, visit_all);
+    for (size_t i = 0; i < c.ny; i++) {
+        c.dbias[i % c.nb] += (double)c.dy[i];
+        if (bias)
+            c.y[i] += (double)c.bias[i % c.nb];
+    }
+    return c;
+}
+
+struct conv_run conv_run_make(struct ss_gpu *gpu, const struct conv_case *c)
+{
+    struct conv_run r = {.gpu = gpu};
+    OK(ss_conv_cuda_create(gpu, &c->s, 1, &r.conv));
+    ck_assert_uint_eq(ss_conv_cuda_weight_elements(r.conv), c->nw);
+    r.x = gpu_put(gpu, c->x, c->nx);
+    r.w = gpu_put(gpu, c->w, c->nw);
+    r.dy = gpu_put(gpu, c->dy, c->ny);
+    r.bias = c->s.bias ? gpu_put_f32(gpu, c->bias, c->nb) : NULL;
+    return r;
+}
+
+void conv_run_all(struct conv_run *r, const struct conv_case *c)
+{
+    r->y = gpu_out(r->gpu, c->ny);
+    r->dx = gpu_out(r->gpu, c->nx);
+    r->dw = gpu_out_f32(r->gpu, c->nw);
+    r->dbias = c->s.bias ? gpu_out_f32(r->gpu, c->nb) : NULL;
+    conv_run_again(r);
+}
+
+void conv_run_again(struct conv_run *r)
+{
+    OK(ss_conv_cuda_forward(r->conv, r->x, r->w, r->bias, r->y));
+    OK(ss_conv_cuda_backward_data(r->conv, r->dy, r->w, r->dx));
+    OK(ss_conv_cuda_backward_weights(r->conv, r->x, r->dy, r->dw, r->dbias));
+}
+
+static void check_padding(const char *what, const float *x, size_t count, const struct ss_act *a)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < count; i++)
+        bad += i % (size_t)a->block >= (size_t)a->c && x[i] != 0;
+    ck_assert_msg(bad == 0, "%s: %zu values in channels of padding are not zero", what, bad);
+}
+
+void conv_run_compare(const struct conv_run *r, const struct conv_case *c, double bound)
+{
+    struct ss_gpu *gpu = r->gpu;
+    float *y = gpu_fetch(gpu, r->y, c->ny), *dx = gpu_fetch(gpu, r->dx, c->nx),
+          *dw = gpu_fetch_f32(gpu, r->dw, c->nw);
+    const char *info = ss_conv_cuda_info(r->conv);
+    char what[4][1200];
+    const char *const names[4] = {"y", "dx", "dweight", "dbias"};
+    for (int i = 0; i < 4; i++)
+        snprintf(what[i], sizeof(what[i]), "%s of %d to %d channels, %dx%d, kernel %d, by %s",
+                 names[i], c->s.x.c, c->s.y.c, c->s.x.h, c->s.x.w, c->s.kh, info);
+    gpu_compare_bound(what[0], y, c->y, c->ny, bound);
+    gpu_compare_bound(what[1], dx, c->dx, c->nx, bound);
+    gpu_compare_bound(what[2], dw, c->dw, c->nw, bound);
+    check_padding(what[1], dx, c->nx, &c->s.x);
+    check_padding(what[2], dw, c->nw, &c->s.x);
+    gpu_check_written(what[0], gpu, r->y, c->ny);
+    gpu_check_written(what[1], gpu, r->dx, c->nx);
+    gpu_check_written_f32(what[2], gpu, r->dw, c->nw);
+    if (c->s.bias)
+        gpu_compare_bound(what[3], gpu_fetch_f32(gpu, r->dbias, c->nb), c->dbias, c->nb, 1e-5);
+}
+
+void conv_run_destroy(struct conv_run *r)
+{
+    ss_conv_cuda_destroy(r->conv);
+    r->conv = NULL;
+}
+
+int conv_emulated(struct ss_gpu *gpu)
+{
+    return strncmp(ss_gpu_info(gpu), "host emulation", strlen("host emulation")) == 0;
+}
+
+/* PADDED: as the network's input, to 8 channels or 4. */
+enum { PADDED = -1 };
+static const struct {
+    int n, ci, block, co, h, w, kernel, stride, pad, bias;
+} cases[] = {
+    {2, 8, 0, 16, 7, 9, 3, 1, 1, 0},      {2, 16, 0, 8, 8, 6, 3, 2, 1, 0},
+    {3, 16, 0, 24, 6, 6, 1, 1, 0, 1},     {2, 24, 0, 16, 7, 7, 1, 2, 0, 0},
+    {2, 24, 0, 16, 8, 8, 1, 2, 0, 0}, /* the last row and column meet no output */
+    {2, 3, PADDED, 16, 8, 8, 3, 1, 1, 0}, {1, 3, PADDED, 20, 21, 17, 7, 2, 3, 1},
+    {2, 5, 0, 7, 9, 5, 3, 1, 0, 1},       {1, 1, 0, 1, 1, 1, 1, 1, 0, 1},
+    {2, 1, PADDED, 9, 6, 6, 5, 1, 2, 0},  {1, 64, 0, 40, 8, 8, 3, 1, 1, 0},
+    {2, 15, 0, 33, 11, 10, 3, 2, 1, 1},
+};
+enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+
+static struct conv_case make_case(int i, enum ss_dtype dtype)
+{
+    const int block = cases[i].block == PADDED ? ss_gpu_input_block(dtype) : cases[i].block;
+    return conv_case_make(dtype, cases[i].n, cases[i].ci, block, cases[i].co, cases[i].h,
+                          cases[i].w, cases[i].kernel, cases[i].stride, cases[i].pad,
+                          cases[i].bias);
+}
+
+START_TEST(passes)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    for (int i = 0; i < NCASES; i++) {
+        const struct conv_case c = make_case(i, dtype);
+        struct conv_run r = conv_run_make(gpu_for(dtype), &c);
+        conv_run_all(&r, &c);
+        conv_run_compare(&r, &c, gpu_tolerance(dtype));
+        conv_run_destroy(&r);
+    }
+}
+END_TEST
+
+/* Without training: the same forward pass, and nothing else. */
+START_TEST(inference)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    struct ss_gpu *gpu = gpu_for(dtype);
+    const struct conv_case c = make_case(0, dtype);
+    struct conv_run r = conv_run_make(gpu, &c);
+    conv_run_all(&r, &c);
+    struct ss_conv_cuda *conv;
+    OK(ss_conv_cuda_create(gpu, &c.s, 0, &conv));
+    void *y = gpu_out(gpu, c.ny);
+    OK(ss_conv_cuda_forward(conv, r.x, r.w, NULL, y));
+    ck_assert_mem_eq(gpu_fetch(gpu, y, c.ny), gpu_fetch(gpu, r.y, c.ny), c.ny * sizeof(float));
+    ss_log_set_quiet(1);
+    gpu_check_failure(ss_conv_cuda_backward_data(conv, r.dy, r.w, r.dx), SS_ERR_INVALID,
+                      "without training");
+    gpu_check_failure(ss_conv_cuda_backward_weights(conv, r.x, r.dy, r.dw, NULL), SS_ERR_INVALID,
+                      "without training");
+    gpu_check_failure(ss_conv_cuda_forward(conv, r.x, r.w, r.dw, r.y), SS_ERR_INVALID,
+                      "bias given");
+    ss_log_set_quiet(0);
+    ss_conv_cuda_destroy(conv);
+    conv_run_destroy(&r);
+}
+END_TEST
+
+START_TEST(weight_layout)
+{
+    for (int i = 0; i < NCASES; i++) {
+        const struct conv_case c = make_case(i, SS_DTYPE_F32);
+        const struct ss_conv_shape *s = &c.s;
+        struct ss_conv_cuda *conv;
+        OK(ss_conv_cuda_create(gpu_for(SS_DTYPE_F32), s, 0, &conv));
+        const size_t ci = (size_t)s->x.c, block = (size_t)s->x.block,
+                     taps = (size_t)(s->kh * s->kw), np = c.nb * ci * taps;
+        float *plain = host_random(np, 1, SS_DTYPE_F32), *native = host_floats(c.nw),
+              *back = host_floats(np);
+        memset(native, 0xFF, c.nw * sizeof(float));
+        ss_conv_cuda_import(conv, plain, native);
+        size_t wrong = 0;
+        for (size_t at = 0; at < c.nw; at++) {
+            const size_t channel = at % block, tap = at / block % taps, k = at / block / taps;
+            wrong += native[at] != (channel < ci ? plain[(k * ci + channel) * taps + tap] : 0.0f);
+        }
+        ck_assert_uint_eq(wrong, 0);
+        ss_conv_cuda_export(conv, native, back);
+        ck_assert_mem_eq(plain, back, np * sizeof(float));
+        ss_conv_cuda_destroy(conv);
+    }
+}
+END_TEST
+
+static void check_same(const struct conv_run *a, const struct conv_run *b,
+                       const struct conv_case *c)
+{
+    struct ss_gpu *gpu = a->gpu;
+    ck_assert_mem_eq(gpu_fetch(gpu, a->y, c->ny), gpu_fetch(gpu, b->y, c->ny),
+                     c->ny * sizeof(float));
+    ck_assert_mem_eq(gpu_fetch(gpu, a->dx, c->nx), gpu_fetch(gpu, b->dx, c->nx),
+                     c->nx * sizeof(float));
+    ck_assert_mem_eq(gpu_fetch_f32(gpu, a->dw, c->nw), gpu_fetch_f32(gpu, b->dw, c->nw),
+                     c->nw * sizeof(float));
+}
+
+/* Equal bits from run to run: into other arrays, from other arrays, and into the same ones after
+ * the scratch has moved because another layer wants more of it. */
+START_TEST(same_bits)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    struct ss_gpu *gpu = gpu_for(dtype);
+    const struct conv_case c = conv_case_make(dtype, 4, 32, 0, 48, 14, 14, 3, 1, 1, 0);
+    struct conv_run first = conv_run_make(gpu, &c);
+    conv_run_all(&first, &c);
+    conv_run_compare(&first, &c, gpu_tolerance(dtype));
+    struct conv_run again = first;
+    conv_run_all(&again, &c);
+    check_same(&first, &again, &c);
+
+    again.x = gpu_put(gpu, c.x, c.nx);
+    again.w = gpu_put(gpu, c.w, c.nw);
+    again.dy = gpu_put(gpu, c.dy, c.ny);
+    conv_run_all(&again, &c);
+    check_same(&first, &again, &c);
+
+    OK(ss_gpu_reserve(gpu, (size_t)32 << 20));
+    conv_run_again(&again);
+    check_same(&first, &again, &c);
+    conv_run_destroy(&first);
+}
+END_TEST
+
+/* Results in the arrays of one run do not change while the next is under way. */
+START_TEST(queued)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    enum { LAYERS = 4 };
+    struct conv_case c[LAYERS];
+    struct conv_run r[LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        c[i] = make_case(i, dtype);
+        r[i] = conv_run_make(gpu_for(dtype), &c[i]);
+    }
+    for (int i = 0; i < LAYERS; i++)
+        conv_run_all(&r[i], &c[i]);
+    for (int i = 0; i < LAYERS; i++) {
+        conv_run_compare(&r[i], &c[i], gpu_tolerance(dtype));
+        conv_run_destroy(&r[i]);
+    }
+}
+END_TEST
+
+/* TF32 has 10 bits of fraction, as fp16. */
+START_TEST(tf32)
+{
+    const struct ss_gpu_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1, .autotune = _i};
+    struct ss_gpu *gpu;
+    OK(ss_gpu_open(&options, &gpu));
+    const struct conv_case c = make_case(0, SS_DTYPE_F32);
+    struct conv_run r = conv_run_make(gpu, &c);
+    conv_run_all(&r, &c);
+    conv_run_compare(&r, &c, gpu_tolerance(SS_DTYPE_F16));
+    conv_run_destroy(&r);
+    ss_gpu_close(gpu);
+}
+END_TEST
+
+/* Everything that was taken for trying algorithms is given back. */
+START_TEST(memory)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    struct ss_gpu *gpu = gpu_for(dtype);
+    const struct conv_case c = make_case(0, dtype);
+    struct ss_conv_cuda *conv;
+    size_t before, after, device;
+    OK(ss_conv_cuda_create(gpu, &c.s, 1, &conv)); /* the scratch grows once */
+    ss_gpu_memory(gpu, &before, &device);
+    ss_conv_cuda_destroy(conv);
+    OK(ss_conv_cuda_create(gpu, &c.s, 1, &conv));
+    ss_conv_cuda_destroy(conv);
+    ss_gpu_memory(gpu, &after, &device);
+    ck_assert_uint_eq(after, before);
+}
+END_TEST
+
+START_TEST(bad_shapes)
+{
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 32}, 3, 3, 1, 1, 0};
+    struct ss_conv_shape s[] = {good, good, good, good, good, good, good};
+    s[0].y.h = 7;
+    s[1].y.n = 1;
+    s[2].x.c = 0;
+    s[3].stride = 0;
+    s[4].x.block = 8;
+    s[5].pad = -4;
+    s[6].y.block = 40;
+    struct ss_conv_cuda *conv = NULL;
+    ss_log_set_quiet(1);
+    for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++)
+        gpu_check_failure(ss_conv_cuda_create(gpu, &s[i], 1, &conv), SS_ERR_SHAPE, "convolution");
+    gpu_check_failure(ss_conv_cuda_create(gpu, &s[0], 1, &conv), SS_ERR_SHAPE, "(2,32,8,8)");
+    ss_log_set_quiet(0);
+    ck_assert_ptr_null(conv);
+    ss_conv_cuda_destroy(NULL);
+}
+END_TEST
+
+TCase *gpu_conv_tests(void)
+{
+    TCase *t = tcase_create("convolution");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, passes, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, inference, 0, GPU_DTYPES);
+    tcase_add_test(t, weight_layout);
+    tcase_add_loop_test(t, same_bits, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, queued, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, tf32, 0, 2);
+    tcase_add_loop_test(t, memory, 0, GPU_DTYPES);
+    tcase_add_test(t, bad_shapes);
+    gpu_conv_cache_tests(t);
+    return t;
+}

@@ -1,0 +1,350 @@
+/* test_gpu_conv_cache.c: which algorithm a convolution takes, and the file that remembers it. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "kernels/cuda/conv_internal.h"
+#include "tests/gpu/test_gpu_conv.h"
+
+static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";
+
+/* A folder of its own per test, and what is in it. */
+static char folder[] = "/tmp/starstep-conv-XXXXXX", file[sizeof(folder) + 16];
+
+static void make_folder(void)
+{
+    memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/choices", folder);
+}
+
+static void remove_folder(void)
+{
+    unlink(file);
+    ck_assert_int_eq(rmdir(folder), 0); /* no temporary file was left */
+}
+
+static void write_file(const char *text)
+{
+    FILE *f = fopen(file, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static char *read_file(void)
+{
+    char *text = host_alloc(1 << 16);
+    FILE *f = fopen(file, "rb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_lt(fread(text, 1, 1 << 16, f), 1 << 16);
+    fclose(f);
+    return text;
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        n++;
+    return n;
+}
+
+static struct ss_gpu *open_gpu(enum ss_dtype dtype)
+{
+    const struct ss_gpu_options options = {.dtype = dtype, .autotune = 1, .cache_file = file};
+    struct ss_gpu *gpu;
+    OK(ss_gpu_open(&options, &gpu));
+    return gpu;
+}
+
+static struct conv_case small_case(enum ss_dtype dtype)
+{
+    return conv_case_make(dtype, 2, 8, 0, 16, 5, 6, 3, 1, 1, 0);
+}
+
+/* Make a layer, see that it computes rightly, and copy what it says of itself. */
+static void check_layer(struct ss_gpu *gpu, const struct conv_case *c, char info[1024])
+{
+    struct conv_run r = conv_run_make(gpu, c);
+    conv_run_all(&r, c);
+    conv_run_compare(&r, c, gpu_tolerance(ss_gpu_dtype(gpu)));
+    snprintf(info, 1024, "%s", ss_conv_cuda_info(r.conv));
+    conv_run_destroy(&r);
+}
+
+START_TEST(remembered)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    make_folder();
+    struct ss_gpu *gpu = open_gpu(dtype);
+    struct conv_case c = small_case(dtype);
+    char tuned[1024], known[1024];
+    check_layer(gpu, &c, tuned);
+    const char *text = read_file();
+    ck_assert_int_eq(strncmp(text, HEADER, strlen(HEADER)), 0);
+    ck_assert_int_eq(count_of(text, "\n"), 4); /* the header and three passes */
+    ck_assert_int_eq(count_of(text, ss_dtype_name(dtype)), 3);
+    ck_assert_ptr_nonnull(strstr(tuned, "refused)"));
+
+    /* The same layer takes the same choices, and the file stays; a bias does not matter. */
+    c = conv_case_make(dtype, 2, 8, 0, 16, 5, 6, 3, 1, 1, 1);
+    check_layer(gpu, &c, known);
+    ck_assert_str_eq(read_file(), text);
+    ck_assert_ptr_null(strstr(known, "refused)"));
+    for (const char *a = tuned, *b = known; *b; a++, b++) { /* equal but for the counts */
+        if (*a == ' ' && a[1] == '(')
+            a = strchr(a, ')') + 1;
+        ck_assert_int_eq(*a, *b);
+    }
+
+    /* Another layer: three lines more. */
+    c = conv_case_make(dtype, 2, 8, 0, 16, 5, 7, 3, 1, 1, 0);
+    check_layer(gpu, &c, known);
+    ck_assert_int_eq(count_of(read_file(), "\n"), 7);
+    ck_assert_int_eq(strncmp(read_file(), text, strlen(text)), 0);
+    ss_gpu_close(gpu);
+    remove_folder();
+}
+END_TEST
+
+/* Files that are not ours stay as they are, and lines that are no choices do no harm. */
+START_TEST(malformed)
+{
+    make_folder();
+    struct ss_gpu *gpu = open_gpu(SS_DTYPE_F32);
+    const struct conv_case c = small_case(SS_DTYPE_F32);
+    char info[1024], text[1024];
+    const char *const foreign[] = {
+        "[general]\nkey = 1\n", "\x7f\x45LF\1\2", "\n",
+        "# starstep: convolution algorithms tuned by timing, version 2\n"};
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        write_file(foreign[i]);
+        check_layer(gpu, &c, info);
+        ck_assert_str_eq(read_file(), foreign[i]);
+    }
+    snprintf(text, sizeof(text),
+             "%sno tab\n\tno key\nno choice\t\na\tb\tc\nsome key\tsome choice\nend", HEADER);
+    write_file(text);
+    check_layer(gpu, &c, info);
+    ck_assert_ptr_nonnull(strstr(read_file(), "\nsome key\tsome choice\n"));
+    ck_assert_int_eq(count_of(read_file(), "\n"), 5);
+    write_file(""); /* as mktemp makes it */
+    check_layer(gpu, &c, info);
+    ck_assert_int_eq(count_of(read_file(), "\n"), 4);
+    ss_gpu_close(gpu);
+    remove_folder();
+}
+END_TEST
+
+/* A file that cannot be written is no reason to stop. */
+START_TEST(unwritable)
+{
+    make_folder();
+    ck_assert_int_eq(rmdir(folder), 0);
+    struct ss_gpu *gpu = open_gpu(SS_DTYPE_F32);
+    const struct conv_case c = small_case(SS_DTYPE_F32);
+    char info[1024];
+    ss_log_set_quiet(1);
+    check_layer(gpu, &c, info);
+    check_layer(gpu, &c, info);
+    ss_log_set_quiet(0);
+    ck_assert_int_ne(access(file, F_OK), 0);
+    ss_gpu_close(gpu);
+}
+END_TEST
+
+/* Put a choice for each pass into the file; the keys are those that the library wrote. */
+static void replace_choices(const char *const choices[SS_CONV_PASSES])
+{
+    const char *text = read_file();
+    char *out = host_alloc(1 << 16);
+    strcpy(out, HEADER);
+    const char *line = text + strlen(HEADER);
+    for (int i = 0; i < SS_CONV_PASSES; i++) {
+        const char *tab = strchr(line, '\t');
+        ck_assert_ptr_nonnull(tab);
+        sprintf(out + strlen(out), "%.*s\t%s\n", (int)(tab - line), line, choices[i]);
+        line = strchr(tab, '\n') + 1;
+    }
+    write_file(out);
+}
+
+/* Choices that do not work, whatever the GPU: all are tuned again, and the file is put right. */
+static const char *const broken[] = {
+    "legacy:77",    "legacy:",      "legacy:1 ",       "nonsense",  "graph:",    "graph:123456:",
+    "graph:0:99=1", "graph:0:2=1,", "graph:0:2=1;3=1", "graph:0:2", "graph:+0:", "graph:-1:"};
+/* Of the emulation: engines that fail, are not reproducible, round or want too much; knobs and
+ * values that engine 1 does not have. */
+static const char *const broken_emulated[] = {
+    "graph:2:", "graph:3:",  "graph:4:",         "graph:5:",    "graph:6:",
+    "graph:8:", "graph:10:", "graph:1:2=8,12=0", "graph:1:5=0", "graph:1:2=1,12=1,14=1"};
+
+static void check_retuned(struct ss_gpu *gpu, const struct conv_case *c, const char *choice)
+{
+    const char *const choices[SS_CONV_PASSES] = {choice, choice, choice};
+    char info[1024], part[64];
+    replace_choices(choices);
+    check_layer(gpu, c, info);
+    snprintf(part, sizeof(part), "\t%s\n", choice);
+    const char *text = read_file();
+    ck_assert_msg(!strstr(text, part), "\"%s\" is still in the file:\n%s", choice, text);
+    ck_assert_int_eq(count_of(text, "\n"), 4);
+    ck_assert_int_eq(count_of(info, "refused)"), SS_CONV_PASSES);
+}
+
+START_TEST(retuned)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    make_folder();
+    struct ss_gpu *gpu = open_gpu(dtype);
+    const struct conv_case c = small_case(dtype);
+    char info[1024];
+    check_layer(gpu, &c, info);
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+        check_retuned(gpu, &c, broken[i]);
+    for (size_t i = 0; conv_emulated(gpu) && i < sizeof(broken_emulated) / sizeof(broken[0]); i++)
+        check_retuned(gpu, &c, broken_emulated[i]);
+    ss_gpu_close(gpu);
+    remove_folder();
+}
+END_TEST
+
+/* Every algorithm and engine of the emulation that may be used computes rightly. */
+START_TEST(every_choice)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    static const struct {
+        const char *choices[SS_CONV_PASSES], *info;
+        int fp32, narrow; /* may be used */
+    } all[] = {
+        {{"graph:0:", "graph:9:", "graph:0:"},
+         "fwd graph eng0, dgrad graph eng9, wgrad graph eng0",
+         1,
+         1},
+        {{"graph:7:", "graph:7:", "graph:7:"},
+         "fwd graph eng7, dgrad graph eng7, wgrad graph eng7",
+         1,
+         0},
+        {{"graph:1:2=5,12=1", "graph:1:12=0", "graph:1:"},
+         "fwd graph eng1 k2=5 k12=1, dgrad graph eng1 k12=0, wgrad graph eng1",
+         0,
+         1},
+        {{"legacy:1", "legacy:1", "legacy:1"},
+         "fwd legacy 1, dgrad legacy 1, wgrad legacy 1",
+         1,
+         1},
+        {{"legacy:6", "legacy:5", "graph:9:"},
+         "fwd legacy 6, dgrad legacy 5, wgrad graph eng9",
+         1,
+         0},
+        {{"legacy:0", "legacy:1", "legacy:1"},
+         "fwd legacy 0, dgrad legacy 1, wgrad legacy 1",
+         1,
+         1},
+    };
+    make_folder();
+    struct ss_gpu *gpu = open_gpu(dtype);
+    const struct conv_case c = small_case(dtype);
+    char info[1024];
+    check_layer(gpu, &c, info);
+    for (size_t i = 0; conv_emulated(gpu) && i < sizeof(all) / sizeof(all[0]); i++) {
+        replace_choices(all[i].choices);
+        check_layer(gpu, &c, info);
+        if (dtype == SS_DTYPE_F32 ? all[i].fp32 : all[i].narrow)
+            ck_assert_str_eq(info, all[i].info);
+        else
+            ck_assert_int_gt(count_of(info, "refused)"), 0);
+    }
+    ss_gpu_close(gpu);
+    remove_folder();
+}
+END_TEST
+
+/* Without autotuning: the first of the library's ranking that is acceptable and works. */
+START_TEST(ranking)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    struct ss_gpu *gpu = gpu_for(dtype);
+    if (!conv_emulated(gpu))
+        return;
+    const struct conv_case c = small_case(dtype);
+    char info[1024];
+    check_layer(gpu, &c, info);
+    ck_assert_int_eq(
+        count_of(info, dtype == SS_DTYPE_F32 ? "graph eng7 (of " : "graph eng1 k2=3 k12=1 (of "),
+        3);
+    ck_assert_int_eq(count_of(info, " 2 refused)"), 3); /* engine 2 at the plan, 3 at the run */
+
+    setenv("SS_HOSTGPU_CUDNN_REFUSE", "1", 1);
+    check_layer(gpu, &c, info);
+    ck_assert_int_eq(
+        strncmp(info, dtype == SS_DTYPE_F32 ? "fwd legacy 6 (of " : "fwd legacy 1 (of ", 17), 0);
+    ck_assert_int_eq(count_of(info, " 1 refused)"), 3);
+
+    setenv("SS_HOSTGPU_CUDNN_REFUSE", "2", 1);
+    struct ss_conv_cuda *conv;
+    ss_log_set_quiet(1);
+    gpu_check_failure(ss_conv_cuda_create(gpu, &c.s, 1, &conv), SS_ERR_LIBRARY,
+                      "2 refused; the last: SS_HOSTGPU_CUDNN_REFUSE");
+    ss_log_set_quiet(0);
+    unsetenv("SS_HOSTGPU_CUDNN_REFUSE");
+}
+END_TEST
+
+enum { WRITERS = 4, ENTRIES = 8 };
+
+static void make_memory(struct ss_conv_memory *m, int writer, int entry)
+{
+    for (int i = 0; i < SS_CONV_PASSES; i++) {
+        snprintf(m->key[i], SS_CONV_KEY, "writer %d, entry %d, pass %d", writer, entry, i);
+        snprintf(m->choice[i], SS_CONV_CHOICE, "legacy:%d", writer * 100 + entry);
+    }
+}
+
+static void *writer(void *arg)
+{
+    struct ss_conv_memory m;
+    for (int i = 0; i < ENTRIES; i++) {
+        make_memory(&m, *(int *)arg, i);
+        ss_conv_cache_store(file, &m);
+    }
+    return NULL;
+}
+
+/* Each finds the other's lines and keeps them. */
+START_TEST(writers)
+{
+    make_folder();
+    pthread_t threads[WRITERS];
+    int numbers[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        numbers[i] = i;
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, writer, &numbers[i]), 0);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    struct ss_conv_memory want, got;
+    for (int i = 0; i < WRITERS * ENTRIES; i++) {
+        make_memory(&want, i / ENTRIES, i % ENTRIES);
+        got = want;
+        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+            got.choice[pass][0] = '\0';
+        ss_conv_cache_load(file, &got);
+        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+            ck_assert_str_eq(got.choice[pass], want.choice[pass]);
+    }
+    ck_assert_int_eq(count_of(read_file(), "\n"), 1 + WRITERS * ENTRIES * SS_CONV_PASSES);
+    remove_folder();
+}
+END_TEST
+
+void gpu_conv_cache_tests(TCase *t)
+{
+    tcase_add_loop_test(t, remembered, 0, GPU_DTYPES);
+    tcase_add_test(t, malformed);
+    tcase_add_test(t, unwritable);
+    tcase_add_loop_test(t, retuned, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, every_choice, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, ranking, 0, GPU_DTYPES);
+    tcase_add_test(t, writers);
+}

@@ -1,0 +1,218 @@
+/* test_gpu_exec.c: plans on a GPU against the same plans on the CPU, on the models of
+ * test_graphs.h: losses and all parameters after some steps with momentum and dropout; the same
+ * bits in both modes and whatever the slots, slices and load workers; evaluation; number formats.
+ * Exit code 77: there is no GPU. */
+#include "tests/runtime/exec_common.h"
+
+enum { GPU_GRAPHS = TEST_GRAPHS - 1 /* not "front", see test_plan.c */ };
+
+static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int workers)
+{
+    static struct ss_runtime runtime;
+    struct ss_placement placement;
+    struct ss_runtime_gpu gpu = {.gpu = {.dtype = dtype}, .ordered = ordered};
+    OK(ss_placement_decide_gpu(comm, workers, "", &placement));
+    OK(ss_runtime_start(&runtime, &placement, &gpu));
+    return &runtime;
+}
+
+static struct setting setting_of(int which)
+{
+    struct setting s = usual;
+    s.which = which;
+    s.block = 0; /* NHWC on both sides: dropout goes by the element's place */
+    s.momentum = 0.9f;
+    s.weight_decay = 1e-3f;
+    return s;
+}
+
+struct outcome {
+    double loss; /* of the last step */
+    struct ss_metrics eval;
+    int nparams;
+    float **params;
+    int64_t *elements;
+    uint64_t hash;
+};
+
+/* Train, evaluate, keep what came out, and stop the runtime. */
+static struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps, double lr)
+{
+    struct bound b;
+    struct outcome o;
+    bind_plan(&b, s, runtime);
+    o.nparams = b.plan->nparams;
+    ck_assert_int_gt(o.nparams, 0);
+    b.lr = lr;
+    o.hash = train(&b, steps);
+    o.loss = b.loss;
+    o.eval = evaluate(&b);
+    o.params = get_params(&b);
+    o.elements = calloc((size_t)o.nparams, sizeof *o.elements);
+    ck_assert_ptr_nonnull(o.elements);
+    for (int i = 0; i < o.nparams; i++)
+        o.elements[i] = b.plan->param[i].elements;
+    unbind(&b);
+    ss_runtime_stop(runtime);
+    return o;
+}
+
+static void forget(struct outcome *o)
+{
+    for (int i = 0; i < o->nparams; i++)
+        free(o->params[i]);
+    free(o->params);
+    free(o->elements);
+}
+
+/* Relative distance of a parameter's values; of values below `small`, relative to that. */
+static double distance(const float *a, const float *b, int64_t n, double small)
+{
+    double off = 0, size = 0;
+    for (int64_t k = 0; k < n; k++) {
+        off += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
+        size += (double)b[k] * (double)b[k];
+    }
+    return sqrt(off) / fmax(sqrt(size), small * sqrt((double)n));
+}
+
+/* Losses, and all parameters and running statistics. */
+static void compare(const struct outcome *gpu, const struct outcome *cpu, double bound)
+{
+    ck_assert_msg(fabs(gpu->loss - cpu->loss) <= bound * cpu->loss, "loss %.7g, on the CPU %.7g",
+                  gpu->loss, cpu->loss);
+    ck_assert_msg(fabs(gpu->eval.loss - cpu->eval.loss) <= bound * cpu->eval.loss,
+                  "evaluation %.7g, on the CPU %.7g", gpu->eval.loss, cpu->eval.loss);
+    ck_assert(gpu->eval.count == cpu->eval.count && gpu->eval.bad == 0);
+    for (int i = 0; i < cpu->nparams; i++) {
+        if (!cpu->params[i])
+            continue;
+        double d = distance(gpu->params[i], cpu->params[i], cpu->elements[i], 1e-2);
+        ck_assert_msg(d <= 10 * bound, "parameter %d differs by %.3g", i, d);
+    }
+}
+
+START_TEST(as_cpu)
+{
+    struct setting s = setting_of(_i);
+    struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
+    struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), 9, 0.05);
+    compare(&gpu, &cpu, 1e-4);
+    forget(&gpu);
+    forget(&cpu);
+}
+END_TEST
+
+/* One step of learning rate 1 without momentum is the gradient, the loss scale divided out again.
+ * Rounding by eps moves about that share of elements over a ReLU's edge, each of which loses its
+ * whole gradient: the error is of the order of sqrt(eps), 2 % and 6 % of a layer. A coarse check
+ * that nothing is wired wrongly; the kernels' own tests are the fine ones. */
+START_TEST(gradients_of_formats)
+{
+    static const double bounds[] = {[SS_DTYPE_F16] = 0.1, [SS_DTYPE_BF16] = 0.4};
+    struct setting s = setting_of(_i);
+    s.momentum = s.weight_decay = 0;
+    struct outcome start = run(&s, start_runtime(1, 1), 0, 1);
+    struct outcome cpu = run(&s, start_runtime(1, 1), 1, 1);
+    for (int t = SS_DTYPE_F16; t <= SS_DTYPE_BF16; t++) {
+        s.dtype = (enum ss_dtype)t;
+        struct outcome gpu = run(&s, start_gpu(s.dtype, 1, 1), 1, 1);
+        ck_assert(fabs(gpu.loss - cpu.loss) <= bounds[t] / 20 * cpu.loss);
+        for (int i = 0; i < cpu.nparams; i++) {
+            for (int64_t k = 0; cpu.params[i] && k < cpu.elements[i]; k++) {
+                gpu.params[i][k] -= start.params[i][k];
+                if (t == SS_DTYPE_F16)
+                    cpu.params[i][k] -= start.params[i][k];
+            }
+            if (!cpu.params[i])
+                continue;
+            /* Zero gradients (of a bias in front of BatchNorm) are rounding on both sides. */
+            double d = distance(gpu.params[i], cpu.params[i], cpu.elements[i], 0.05);
+            ck_assert_msg(d <= bounds[t], "%s: the gradient of parameter %d differs by %.3g",
+                          ss_dtype_name(s.dtype), i, d);
+        }
+        forget(&gpu);
+    }
+    forget(&cpu);
+    forget(&start);
+}
+END_TEST
+
+static uint64_t hash_with(const struct setting *s, int ordered, int workers)
+{
+    struct outcome o = run(s, start_gpu(s->dtype, ordered, workers), 9, 0.05);
+    uint64_t hash = o.hash;
+    ck_assert(isfinite(o.loss));
+    forget(&o);
+    return hash;
+}
+
+START_TEST(same_bits_on_gpu)
+{
+    struct setting s = setting_of(_i);
+    s.dtype = (enum ss_dtype)(_i % 3);
+    uint64_t want = hash_with(&s, 1, 1);
+    ck_assert_uint_eq(hash_with(&s, 0, 1), want);
+    ck_assert_uint_eq(hash_with(&s, 1, 3), want);
+    s.slots = 1;
+    ck_assert_uint_eq(hash_with(&s, 1, 1), want);
+    s.slots = 7;
+    s.slices = 1;
+    ck_assert_uint_eq(hash_with(&s, 1, 2), want);
+    ck_assert_uint_eq(hash_with(&s, 0, 2), want);
+}
+END_TEST
+
+/* A device that is full says which allocation failed and what to do, and everything ends. */
+START_TEST(out_of_memory)
+{
+    struct setting s = setting_of(0);
+    struct ss_runtime *runtime = start_gpu(SS_DTYPE_F32, 1, 1);
+    struct ss_graph *g = make_test_graph(s.which);
+    struct ss_plan *plan;
+    struct ss_exec *exec = NULL;
+    struct ss_plan_options options = {.batch = 1 << 24,
+                                      .bucket_mb = 25,
+                                      .first_bucket_mb = 25,
+                                      .slices = 1,
+                                      .device = 1,
+                                      .input_block = 4};
+    OK(ss_plan_lower(g, &options, &plan));
+    struct ss_exec_options e = {
+        .runtime = runtime, .comm = comm, .plan = plan, .training = 1, .slots = 1};
+    ck_assert_int_ne(ss_exec_create(&e, &exec), SS_OK);
+    ck_assert_ptr_null(exec);
+    ck_assert_msg(strstr(ss_log_last_error(), "memory") != NULL, "\"%s\"", ss_log_last_error());
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    if (ss_gpu_count() == 0) {
+        puts("skipped: no GPU");
+        return 77;
+    }
+    ss_log_set_quiet(1);
+    struct ss_comm_config config = {.backend = "self", .timeout_s = 60};
+    make_data();
+    if (ss_comm_open(&config, &comm) != SS_OK)
+        return EXIT_FAILURE;
+    Suite *suite = suite_create("gpu_exec");
+    TCase *t = tcase_create("gpu_exec");
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, as_cpu, 0, GPU_GRAPHS);
+    tcase_add_loop_test(t, gradients_of_formats, 0, GPU_GRAPHS);
+    tcase_add_loop_test(t, same_bits_on_gpu, 0, GPU_GRAPHS);
+    tcase_add_test(t, out_of_memory);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ss_comm_close(comm);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,577 @@
+/* test_gpu_norm_act.c: the CUDA normalisation in all its options against double precision, and what
+ * it promises besides: bits, places, NaN, the CPU kernel's dropout. */
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cuda/norm_act.h"
+#include "tests/gpu/test_gpu_kernels.h"
+
+enum { KEY = 12345 };
+
+/* The layer written down as in shapes.h, on NHWC tensors. */
+struct layer {
+    struct ss_norm_act op;
+    enum ss_dtype dtype;
+    size_t pixels, channels, count;
+    int training, ndy;
+    float *z, *r, *dy[SS_NORM_MAX_DY], *gamma, *beta; /* in, rounded to the format */
+    double *mean, *var, *u, *s, *y;                   /* out */
+    double *ds, *dz, *dgamma, *dbeta;
+};
+
+static double keep_factor(const struct layer *l, size_t i)
+{
+    if (l->op.dropout == 0 || !l->training)
+        return 1;
+    return ss_dropout_keep(KEY, (uint32_t)i, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
+}
+
+static void moments(struct layer *l)
+{
+    const double m = (double)l->pixels;
+    memset(l->mean, 0, l->channels * sizeof(double));
+    memset(l->var, 0, l->channels * sizeof(double));
+    for (size_t i = 0; i < l->count; i++)
+        l->mean[i % l->channels] += (double)l->z[i] / m;
+    for (size_t i = 0; i < l->count; i++) {
+        const double d = (double)l->z[i] - l->mean[i % l->channels];
+        l->var[i % l->channels] += d * d / m;
+    }
+}
+
+static double invstd(const struct layer *l, size_t c)
+{
+    return 1 / sqrt(l->var[c] + (double)l->op.eps);
+}
+
+static void forward(struct layer *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const size_t c = i % l->channels;
+        double u = (double)l->z[i];
+        if (l->op.has_bn)
+            u = (double)l->gamma[c] * (u - l->mean[c]) * invstd(l, c) + (double)l->beta[c];
+        l->u[i] = u;
+        const double v = l->op.relu && u < 0 ? 0 : u;
+        l->s[i] = v * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
+        l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
+    }
+}
+
+static void backward(struct layer *l)
+{
+    const double m = (double)l->pixels;
+    memset(l->dgamma, 0, l->channels * sizeof(double));
+    memset(l->dbeta, 0, l->channels * sizeof(double));
+    for (size_t i = 0; i < l->count; i++) {
+        const size_t c = i % l->channels;
+        double g = 0;
+        for (int k = 0; k < l->ndy; k++)
+            g += (double)l->dy[k][i];
+        l->ds[i] = l->op.relu_out && l->s[i] <= 0 ? 0 : g;
+        l->dz[i] = l->op.relu && l->u[i] <= 0 ? 0 : l->ds[i] * keep_factor(l, i);
+        l->dbeta[c] += l->dz[i];
+        l->dgamma[c] += l->dz[i] * ((double)l->z[i] - l->mean[c]) * invstd(l, c);
+    }
+    for (size_t i = 0; l->op.has_bn && i < l->count; i++) {
+        const size_t c = i % l->channels;
+        const double zhat = ((double)l->z[i] - l->mean[c]) * invstd(l, c);
+        l->dz[i] = (double)l->gamma[c] * invstd(l, c) *
+                   (l->dz[i] - l->dbeta[c] / m - zhat * l->dgamma[c] / m);
+    }
+}
+
+/* Away from the kinks of both ReLUs, where fp32 and double might take different sides. */
+static void leave_kinks(struct layer *l)
+{
+    int again = 1;
+    for (int turn = 0; again; turn++) {
+        ck_assert_int_lt(turn, 50);
+        again = 0;
+        moments(l);
+        forward(l);
+        for (size_t i = 0; i < l->count; i++) {
+            float *nudged = NULL;
+            if (l->op.relu && fabs(l->u[i]) < 2e-5)
+                nudged = l->op.has_bn && l->gamma[i % l->channels] == 0 ? &l->beta[i % l->channels]
+                                                                        : &l->z[i];
+            else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
+                nudged = l->op.residual ? &l->r[i] : &l->z[i];
+            if (nudged) {
+                *nudged = gpu_round(*nudged + 0.07f, l->dtype);
+                again = 1;
+            }
+        }
+    }
+}
+
+static struct layer *layer_make(const struct ss_norm_act *op, enum ss_dtype dtype, int ndy)
+{
+    struct layer *l = host_alloc(sizeof(*l));
+    const size_t count = ss_act_elements(&op->shape), channels = (size_t)op->shape.c;
+    *l = (struct layer){.op = *op,
+                        .dtype = dtype,
+                        .pixels = count / channels,
+                        .channels = channels,
+                        .count = count,
+                        .training = 1,
+                        .ndy = ndy};
+    double **const tensors[] = {&l->u, &l->s, &l->y, &l->ds, &l->dz};
+    double **const vectors[] = {&l->mean, &l->var, &l->dgamma, &l->dbeta};
+    for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++)
+        *tensors[i] = host_doubles(count);
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
+        *vectors[i] = host_doubles(channels);
+    l->z = host_random(count, 1, dtype);
+    l->r = host_random(count, 2, dtype);
+    for (int k = 0; k < ndy; k++)
+        l->dy[k] = host_random(count, 10 + (uint32_t)k, dtype);
+    l->gamma = host_random(channels, 4, SS_DTYPE_F32);
+    l->beta = host_random(channels, 5, SS_DTYPE_F32);
+    for (size_t c = 0; c < channels; c++)
+        l->gamma[c] = c == 1 ? 0 : 1 + 0.5f * l->gamma[c]; /* 0: as some initialise it */
+    leave_kinks(l);
+    backward(l);
+    return l;
+}
+
+/* A layer's tensors on the device. */
+struct device_layer {
+    void *z, *r, *y, *ds, *dy[SS_NORM_MAX_DY];
+    float *gamma, *beta, *saved, *running, *dgamma, *dbeta;
+};
+
+static struct device_layer upload(struct ss_gpu *gpu, const struct layer *l)
+{
+    struct device_layer d = {.z = gpu_put(gpu, l->z, l->count), .y = gpu_out(gpu, l->count)};
+    if (l->op.residual)
+        d.r = gpu_put(gpu, l->r, l->count);
+    for (int k = 0; k < l->ndy; k++)
+        d.dy[k] = gpu_put(gpu, l->dy[k], l->count);
+    d.ds = d.dy[0];
+    /* In place and not in turn, where there is a choice. */
+    if ((l->ndy > 1 || l->op.relu_out) && l->ndy % 2)
+        d.ds = gpu_out(gpu, l->count);
+    if (l->op.has_bn) {
+        float *running = host_floats(2 * l->channels);
+        for (size_t c = 0; c < l->channels; c++)
+            running[c] = 2, running[l->channels + c] = 3;
+        d.gamma = gpu_put_f32(gpu, l->gamma, l->channels);
+        d.beta = gpu_put_f32(gpu, l->beta, l->channels);
+        d.saved = gpu_out_f32(gpu, 2 * l->channels);
+        d.running = gpu_put_f32(gpu, running, 2 * l->channels);
+        d.dgamma = gpu_out_f32(gpu, l->channels);
+        d.dbeta = gpu_out_f32(gpu, l->channels);
+    }
+    OK(ss_norm_act_cuda_reserve(gpu, &l->op));
+    return d;
+}
+
+static void run_forward(struct ss_gpu *gpu, const struct layer *l, const struct device_layer *d)
+{
+    if (l->op.has_bn)
+        OK(ss_norm_act_cuda_stats(gpu, &l->op, d->z, d->saved, d->running));
+    OK(ss_norm_act_cuda_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, NULL,
+                                l->training, KEY));
+}
+
+static enum ss_status run_backward(struct ss_gpu *gpu, const struct layer *l,
+                                   const struct device_layer *d)
+{
+    struct ss_norm_act_cuda_grad g = {.ndy = l->ndy,
+                                      .ds = d->ds,
+                                      .y = l->op.relu_out ? d->y : NULL,
+                                      .z = d->z,
+                                      .gamma = d->gamma,
+                                      .beta = d->beta,
+                                      .saved = d->saved,
+                                      .dgamma = d->dgamma,
+                                      .dbeta = d->dbeta,
+                                      .dropout_key = KEY};
+    for (int k = 0; k < l->ndy; k++)
+        g.dy[k] = d->dy[k];
+    return ss_norm_act_cuda_backward(gpu, &l->op, &g);
+}
+
+static void check_near(const char *what, size_t c, float got, double want, double bound)
+{
+    if (!(fabs((double)got - want) <= bound * (1 + fabs(want))))
+        ck_abort_msg("%s of channel %zu: %.9g, want %.9g", what, c, (double)got, want);
+}
+
+static void check_statistics(struct ss_gpu *gpu, const struct layer *l,
+                             const struct device_layer *d)
+{
+    const size_t channels = l->channels;
+    const float *saved = gpu_fetch_f32(gpu, d->saved, 2 * channels),
+                *running = gpu_fetch_f32(gpu, d->running, 2 * channels);
+    const double m = (double)l->pixels, k = (double)l->op.momentum;
+    for (size_t c = 0; c < channels; c++) {
+        check_near("mean", c, saved[c], l->mean[c], 1e-6);
+        check_near("invstd", c, saved[channels + c], invstd(l, c), 2e-6);
+        check_near("running mean", c, running[c], (1 - k) * 2 + k * l->mean[c], 1e-6);
+        check_near("running variance", c, running[channels + c],
+                   (1 - k) * 3 + k * l->var[c] * m / (m - 1), 1e-6);
+    }
+}
+
+static void check_layer(const struct layer *l)
+{
+    struct ss_gpu *gpu = gpu_for(l->dtype);
+    const struct device_layer d = upload(gpu, l);
+    run_forward(gpu, l, &d);
+    if (l->op.has_bn)
+        check_statistics(gpu, l, &d);
+    gpu_check_written("y", gpu, d.y, l->count);
+    gpu_compare("y", gpu_fetch(gpu, d.y, l->count), l->y, l->count, l->dtype);
+
+    OK(run_backward(gpu, l, &d));
+    gpu_check_written("ds", gpu, d.ds, l->count);
+    gpu_compare("dz", gpu_fetch(gpu, d.z, l->count), l->dz, l->count, l->dtype);
+    gpu_compare("ds", gpu_fetch(gpu, d.ds, l->count), l->ds, l->count, l->dtype);
+    if (l->op.has_bn) {
+        gpu_compare("dgamma", gpu_fetch_f32(gpu, d.dgamma, l->channels), l->dgamma, l->channels,
+                    l->dtype);
+        gpu_compare("dbeta", gpu_fetch_f32(gpu, d.dbeta, l->channels), l->dbeta, l->channels,
+                    l->dtype);
+    }
+}
+
+static struct ss_norm_act options(int bits, int c)
+{
+    const struct ss_norm_act op = {.shape = {2, c, 5, 3, c},
+                                   .has_bn = bits & 1,
+                                   .relu = bits >> 1 & 1,
+                                   .residual = bits >> 2 & 1,
+                                   .relu_out = bits >> 3 & 1,
+                                   .dropout = bits >> 4 & 1 ? 0.25f : 0,
+                                   .eps = 1e-5f,
+                                   .momentum = 0.1f};
+    return op;
+}
+
+/* 3, 37: one channel at a time; 12: vectors in fp32 only. */
+static const int channels_tested[] = {8, 3, 12, 37, 160};
+enum { NCHANNELS = sizeof(channels_tested) / sizeof(channels_tested[0]) };
+
+START_TEST(every_option)
+{
+    for (int i = 0; i < NCHANNELS; i++) {
+        for (int bits = 0; bits < 32; bits++) {
+            const struct ss_norm_act op = options(bits, channels_tested[i]);
+            check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
+        }
+    }
+}
+END_TEST
+
+/* Several blocks, several tiles of channels, tiles that are not full; several chunks of pixels for
+ * one block, the last not full. */
+static const struct ss_act large[] = {{3, 640, 5, 4, 640}, {1, 333, 7, 9, 333}, {2, 16, 37, 33, 16},
+                                      {1, 264, 9, 7, 264}, {9, 33, 40, 25, 33}, {1, 1, 61, 53, 1}};
+enum { NLARGE = sizeof(large) / sizeof(large[0]) };
+
+START_TEST(many_blocks)
+{
+    struct ss_norm_act op = options(31, 1);
+    op.shape = large[_i / GPU_DTYPES];
+    check_layer(layer_make(&op, _i % GPU_DTYPES, 2));
+}
+END_TEST
+
+/* As above with full vectors: the size of a real layer. */
+START_TEST(many_chunks)
+{
+    struct ss_norm_act op = options(5, 1); /* no kinks */
+    op.shape = (struct ss_act){10, 160, 54, 54, 160};
+    check_layer(layer_make(&op, SS_DTYPE_F16, 1));
+}
+END_TEST
+
+/* Values of which single precision about zero would keep nothing of the variance. */
+START_TEST(large_mean)
+{
+    for (int mean = 100; mean <= 10000; mean *= 100) {
+        struct ss_norm_act op = options(1, 24);
+        op.shape = (struct ss_act){4, 24, 32, 32, 24};
+        struct layer *l = layer_make(&op, _i, 1);
+        for (size_t i = 0; i < l->count; i++)
+            l->z[i] = gpu_round((float)mean + 1.7f * l->z[i], _i); /* standard deviation 1 */
+        moments(l);
+        struct ss_gpu *gpu = gpu_for(_i);
+        const struct device_layer d = upload(gpu, l);
+        OK(ss_norm_act_cuda_stats(gpu, &op, d.z, d.saved, NULL));
+        const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
+        for (size_t c = 0; c < l->channels; c++) {
+            check_near("mean", c, saved[c], l->mean[c], 1e-7);
+            check_near("invstd", c, saved[l->channels + c], invstd(l, c), 2e-6);
+        }
+    }
+}
+END_TEST
+
+START_TEST(in_place)
+{
+    struct ss_gpu *gpu = gpu_for(_i);
+    for (int bits = 0; bits < 8; bits++) {
+        const struct ss_norm_act op = options(bits | 16, 40);
+        const struct layer *l = layer_make(&op, _i, 1);
+        const struct device_layer d = upload(gpu, l);
+        run_forward(gpu, l, &d);
+        const float *want = gpu_fetch(gpu, d.y, l->count);
+        if (op.residual) {
+            void *r = gpu_put(gpu, l->r, l->count);
+            OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, r, r, NULL, 1,
+                                        KEY));
+            ck_assert_mem_eq(gpu_fetch(gpu, r, l->count), want, l->count * sizeof(float));
+        }
+        OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.z, NULL, 1,
+                                    KEY));
+        ck_assert_mem_eq(gpu_fetch(gpu, d.z, l->count), want, l->count * sizeof(float));
+    }
+}
+END_TEST
+
+/* Statistics of earlier batches, no dropout. */
+START_TEST(evaluation)
+{
+    struct ss_gpu *gpu = gpu_for(_i);
+    const struct ss_norm_act op = options(31, 300);
+    struct layer *l = layer_make(&op, _i, 1);
+    const struct device_layer d = upload(gpu, l);
+    float *running = host_floats(2 * l->channels);
+    for (size_t c = 0; c < l->channels; c++) {
+        running[c] = 0.01f * (float)(c % 7);
+        running[l->channels + c] = 0.5f + (float)(c % 5);
+        l->mean[c] = (double)running[c];
+        l->var[c] = (double)running[l->channels + c];
+    }
+    l->training = 0;
+    forward(l);
+    OK(ss_norm_act_cuda_stats_eval(gpu, &op, gpu_put_f32(gpu, running, 2 * l->channels), d.saved));
+    OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0, KEY));
+    const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
+    for (size_t c = 0; c < l->channels; c++) {
+        ck_assert(saved[c] == running[c]);
+        check_near("invstd", c, saved[l->channels + c], invstd(l, c), 1e-7);
+    }
+    gpu_compare("y", gpu_fetch(gpu, d.y, l->count), l->y, l->count, _i);
+}
+END_TEST
+
+/* All that a training step writes, one after the other. */
+static unsigned char *step(const struct layer *l, size_t *bytes)
+{
+    struct ss_gpu *gpu = gpu_for(l->dtype);
+    const struct device_layer d = upload(gpu, l);
+    const size_t tensor = l->count * ss_dtype_bytes(l->dtype), vector = l->channels * sizeof(float);
+    run_forward(gpu, l, &d);
+    OK(run_backward(gpu, l, &d));
+    *bytes = 3 * tensor + 6 * vector;
+    unsigned char *out = host_alloc(*bytes), *small = out + 3 * tensor;
+    gpu_get_bytes(gpu, d.y, out, tensor);
+    gpu_get_bytes(gpu, d.ds, out + tensor, tensor);
+    gpu_get_bytes(gpu, d.z, out + 2 * tensor, tensor);
+    gpu_get_bytes(gpu, d.saved, small, 2 * vector);
+    gpu_get_bytes(gpu, d.running, small + 2 * vector, 2 * vector);
+    gpu_get_bytes(gpu, d.dgamma, small + 4 * vector, vector);
+    gpu_get_bytes(gpu, d.dbeta, small + 5 * vector, vector);
+    return out;
+}
+
+START_TEST(same_bits_again)
+{
+    struct ss_norm_act op = options(31, 40);
+    op.shape = (struct ss_act){5, 40, 19, 23, 40};
+    const struct layer *l = layer_make(&op, _i, 3);
+    size_t bytes;
+    const unsigned char *one = step(l, &bytes);
+    for (int turn = 0; turn < 3; turn++)
+        ck_assert_mem_eq(step(l, &bytes), one, bytes);
+}
+END_TEST
+
+/* What backward does with several gradients is what it does with their rounded sum. */
+START_TEST(stored_sum_is_used)
+{
+    struct ss_gpu *gpu = gpu_for(_i);
+    for (int bits = 0; bits < 2; bits++) {
+        const struct ss_norm_act op = options(bits | 2 | 16, 40);
+        struct layer *l = layer_make(&op, _i, 3);
+        const struct device_layer d = upload(gpu, l);
+        run_forward(gpu, l, &d);
+        struct device_layer one = d;
+        one.z = gpu_put(gpu, l->z, l->count);
+        one.dgamma = bits ? gpu_out_f32(gpu, l->channels) : NULL;
+        OK(run_backward(gpu, l, &d));
+        one.dy[0] = one.ds = d.ds;
+        l->ndy = 1;
+        OK(run_backward(gpu, l, &one));
+        ck_assert_mem_eq(gpu_fetch(gpu, one.z, l->count), gpu_fetch(gpu, d.z, l->count),
+                         l->count * sizeof(float));
+        if (bits)
+            ck_assert_mem_eq(gpu_fetch_f32(gpu, one.dgamma, l->channels),
+                             gpu_fetch_f32(gpu, d.dgamma, l->channels),
+                             l->channels * sizeof(float));
+    }
+}
+END_TEST
+
+/* Which elements dropout keeps, element by element; with and without whole vectors. */
+START_TEST(dropout_mask)
+{
+    struct ss_gpu *gpu = gpu_for(_i);
+    for (int c = 7; c <= 8; c++) {
+        const struct ss_norm_act op = {.shape = {3, c, 21, 5, c}, .dropout = 0.3f};
+        const size_t count = ss_act_elements(&op.shape);
+        float *ones = host_floats(count);
+        for (size_t i = 0; i < count; i++)
+            ones[i] = 1;
+        void *y = gpu_put(gpu, ones, count);
+        OK(ss_norm_act_cuda_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+        const float *got = gpu_fetch(gpu, y, count), kept = gpu_round(1 / (1 - 0.3f), _i);
+        for (size_t i = 0; i < count; i++)
+            if (got[i] != (ss_dropout_keep(KEY, (uint32_t)i, 0.3f) ? kept : 0))
+                ck_abort_msg("element %zu of %d channels is %g", i, c, (double)got[i]);
+    }
+}
+END_TEST
+
+/* The CPU kernel in NHWC, fp32: the same up to the order of sums. */
+START_TEST(as_the_cpu)
+{
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_cpu *cpu;
+    OK(ss_cpu_open(1, &cpu));
+    for (int bits = 1; bits < 32; bits += 2) {
+        const struct ss_norm_act op = options(bits, 20);
+        const struct layer *l = layer_make(&op, SS_DTYPE_F32, 1 + bits / 2 % 2);
+        const size_t n = l->count, c = l->channels;
+        const struct device_layer d = upload(gpu, l);
+        run_forward(gpu, l, &d);
+        OK(run_backward(gpu, l, &d));
+
+        OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+        float *saved = host_floats(2 * c), *y = host_floats(n), *ds = host_floats(n),
+              *grads = host_floats(2 * c);
+        OK(ss_norm_act_stats(cpu, &op, l->z, saved, NULL));
+        OK(ss_norm_act_forward(cpu, &op, l->z, l->gamma, l->beta, saved, op.residual ? l->r : NULL,
+                               y, 1, KEY));
+        struct ss_norm_act_grad g = {.dy = {l->dy[0], l->dy[1]},
+                                     .ndy = l->ndy,
+                                     .ds = l->ndy > 1 || op.relu_out ? ds : l->dy[0],
+                                     .y = op.relu_out ? y : NULL,
+                                     .z = l->z,
+                                     .gamma = l->gamma,
+                                     .beta = l->beta,
+                                     .saved = saved,
+                                     .dgamma = grads,
+                                     .dbeta = grads + c,
+                                     .dropout_key = KEY};
+        OK(ss_norm_act_backward(cpu, &op, &g));
+        double *want = host_doubles(n);
+        const struct {
+            const char *what;
+            const float *device, *host;
+            size_t count;
+        } pairs[] = {{"y", d.y, y, n},
+                     {"ds", d.ds, g.ds, n},
+                     {"dz", d.z, l->z, n},
+                     {"saved", d.saved, saved, 2 * c},
+                     {"dgamma", d.dgamma, grads, c},
+                     {"dbeta", d.dbeta, grads + c, c}};
+        for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
+            for (size_t i = 0; i < pairs[k].count; i++)
+                want[i] = (double)pairs[k].host[i];
+            gpu_compare_bound(pairs[k].what, gpu_fetch_f32(gpu, pairs[k].device, pairs[k].count),
+                              want, pairs[k].count, 2e-6);
+        }
+    }
+    ss_cpu_close(cpu);
+}
+END_TEST
+
+/* A run that diverged must show it. */
+START_TEST(nan_stays)
+{
+    struct ss_gpu *gpu = gpu_for(_i);
+    for (int bits = 0; bits < 16; bits++) {
+        const struct ss_norm_act op = options(bits, 8);
+        const struct layer *l = layer_make(&op, _i, 1);
+        l->z[20] = NAN;
+        const struct device_layer d = upload(gpu, l);
+        run_forward(gpu, l, &d);
+        OK(run_backward(gpu, l, &d));
+        const float *y = gpu_fetch(gpu, d.y, l->count), *dz = gpu_fetch(gpu, d.z, l->count);
+        ck_assert(isnan(y[20]) && !isnan(y[21]));
+        ck_assert(isnan(dz[20]) || !op.has_bn);
+
+        l->z[20] = 0.5f;
+        l->dy[0][21] = NAN;
+        const struct device_layer e = upload(gpu, l);
+        run_forward(gpu, l, &e);
+        OK(run_backward(gpu, l, &e));
+        dz = gpu_fetch(gpu, e.z, l->count);
+        ck_assert(isnan(dz[21]) && !isnan(dz[20]));
+    }
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_norm_act op = options(1, 8);
+    struct layer *l = layer_make(&op, SS_DTYPE_F32, 1);
+    struct device_layer d = upload(gpu, l);
+    run_forward(gpu, l, &d);
+    ss_log_set_quiet(1);
+    ck_assert_int_eq(
+        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, NULL, 1, KEY),
+        SS_ERR_INVALID); /* a residual that the layer does not have */
+    ck_assert_int_eq(
+        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL, 1, KEY),
+        SS_ERR_INVALID);
+    d.ds = d.y;
+    ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID); /* ds would not be written */
+    d.ds = d.dy[0];
+    l->ndy = 0;
+    ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID);
+    l->ndy = 1;
+    l->op.relu_out = 1;
+    d.y = NULL;
+    ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID);
+
+    struct ss_norm_act bad = op;
+    bad.shape.block = 4;
+    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_SHAPE);
+    bad = op;
+    bad.shape.n = 1, bad.shape.h = 1, bad.shape.w = 1;
+    ck_assert_int_eq(ss_norm_act_cuda_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_SHAPE);
+    bad = op;
+    bad.dropout = 1;
+    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_INVALID);
+    bad = op;
+    bad.eps = -1;
+    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_INVALID);
+    bad = op;
+    bad.shape = (struct ss_act){256, 4096, 32, 32, 4096}; /* no scratch for this one */
+    ck_assert_int_eq(ss_norm_act_cuda_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_INVALID);
+    ss_log_set_quiet(0);
+}
+END_TEST
+
+TCase *gpu_norm_act_tests(void)
+{
+    TCase *t = tcase_create("normalisation");
+    tcase_add_loop_test(t, every_option, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, many_blocks, 0, NLARGE * GPU_DTYPES);
+    tcase_add_test(t, many_chunks);
+    tcase_add_loop_test(t, large_mean, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, in_place, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, evaluation, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, same_bits_again, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, stored_sum_is_used, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, dropout_mask, 0, GPU_DTYPES);
+    tcase_add_test(t, as_the_cpu);
+    tcase_add_loop_test(t, nan_stays, 0, GPU_DTYPES);
+    tcase_add_test(t, refusals);
+    return t;
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Two ranks, each with a GPU of its own: the same losses and weights as PyTorch's
+# DistributedDataParallel, and the same bits whatever starts the ranks, in both modes, and whatever the
+# timing. Exit code 77: there are not two GPUs, or there is no NCCL.
+uses_gpu=1
+# shellcheck source=tests/gpu/gpu_ranks.sh
+. "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
+export SS_HOSTGPU_DEVICES=2 # the emulation shows so many; real devices are what they are
+need 2
+
+# As PyTorch: the recorded case
+widths=8,16,24,32
+folder=$REFERENCE/w${widths//,/-}
+mkdir "$work/plain"
+ranks train --device cuda --model wideresnet --width "$widths" --data-dir "$REFERENCE/data" \
+    --batch-size 32 --epochs 2 --max-steps 20 --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 \
+    --seed 1 --workers 1 --no-shuffle --no-augment --dropout 0 --init "$folder/init.safetensors" \
+    --checkpoint-dir "$work/plain" --log-json "$work/plain/log.json"
+[ $code -eq 0 ] && run "$COMPARE" "$folder/ranks2.json" "$folder/ranks2.safetensors" \
+    "$work/plain/log.json" "$work/plain/latest/model.safetensors"
+cat "$work/out"
+check "fp32, 2 ranks: as PyTorch's DistributedDataParallel" [ $code -eq 0 ]
+
+# repeat WHAT OPTION...: two ranks, the same bits as the run "first"
+repeat() {
+    local what=$1
+    shift
+    if tiny_ranks again "$@" && same_bits first again; then
+        ok "$what: the same bits"
+    else
+        fail "$what: the same bits"
+    fi
+}
+
+tiny_ranks first
+check "tiny steps, started the way of $way" [ $code -eq 0 ]
+for way in "${ways[@]:1}"; do
+    repeat "started the way of $way"
+done
+way=${ways[0]}
+
+for precision in fp32 fp16; do
+    options=(--precision "$precision" --init-scale 1024)
+    tiny_ranks first "${options[@]}"
+    check "$precision" [ $code -eq 0 ]
+    repeat "$precision, asynchronous tasks" "${options[@]}" --gpu-mode async
+    repeat "$precision, one bucket" "${options[@]}" --bucket-mb 25 --first-bucket-mb 25
+    repeat "$precision, buckets by measured times" "${options[@]}" --bucket-mb auto --first-bucket-mb 0
+    repeat "$precision, sums after the backward pass" "${options[@]}" --no-overlap
+    export SS_HOSTGPU_JITTER=300
+    repeat "$precision, work delayed at random" "${options[@]}"
+    unset SS_HOSTGPU_JITTER
+done
+
+# losses NAME: of its steps
+losses() {
+    sed -n '/"event":"step"/s/.*"loss":\([^,}]*\).*/\1/p' "$work/$1/log.json"
+}
+
+# Gradients that travel in 2 bytes: rounded, but always the same.
+tiny_ranks full
+check "gradients in fp32" [ $code -eq 0 ]
+for format in bf16 fp16; do
+    tiny_ranks first --grad-dtype "$format"
+    check "gradients in $format" [ $code -eq 0 ]
+    repeat "gradients in $format, again" --grad-dtype "$format"
+    repeat "gradients in $format, asynchronous tasks" --grad-dtype "$format" --gpu-mode async
+    same_bits full first
+    check "gradients in $format: they are rounded" [ $code -eq 1 ]
+    check "gradients in $format: losses as in fp32, to 2 %" awk '
+        { d = ($1 - $2) / $1; if (d > 0.02 || d < -0.02) bad++; n++ } END { exit bad > 0 || n != 4 }' \
+        <(paste <(losses full) <(losses first))
+done
+
+finish

@@ -1,0 +1,229 @@
+/* test_gpu_small_loss.c: softmax cross-entropy on a GPU against double precision and the CPU's. */
+#include "kernels/cpu/loss.h"
+#include "kernels/cuda/loss.h"
+#include "tests/gpu/test_gpu_small.h"
+
+struct reference {
+    int n, k;
+    size_t count;
+    float *logits;
+    int32_t *labels;
+    double *gradient; /* of the mean loss, unscaled */
+    struct ss_metrics metrics;
+};
+
+static void one_row(struct reference *r, int n)
+{
+    const float *x = r->logits + (size_t)n * (size_t)r->k;
+    const int label = r->labels[n];
+    if (label < 0)
+        return;
+    double sum = 0;
+    int best = 0;
+    for (int i = 1; i < r->k; i++)
+        best = x[i] > x[best] ? i : best;
+    for (int i = 0; i < r->k; i++)
+        sum += exp((double)x[i] - (double)x[best]);
+    for (int i = 0; i < r->k; i++)
+        r->gradient[(size_t)n * (size_t)r->k + (size_t)i] =
+            (exp((double)x[i] - (double)x[best]) / sum - (i == label)) / r->n;
+    r->metrics.loss += log(sum) - ((double)x[label] - (double)x[best]);
+    r->metrics.correct += best == label;
+    r->metrics.count++;
+}
+
+static void reference_make(struct reference *r, int n, int k, enum ss_dtype dtype)
+{
+    *r = (struct reference){.n = n, .k = k, .count = (size_t)n * (size_t)k};
+    r->logits = host_random(r->count, 1, dtype);
+    r->labels = host_alloc((size_t)n * sizeof(int32_t));
+    r->gradient = host_doubles(r->count);
+    for (size_t i = 0; i < r->count; i++)
+        r->logits[i] = gpu_round(r->logits[i] * 8, dtype);
+    for (int i = 0; i < n; i++)
+        r->labels[i] = i % 5 == 3 ? -1 : (i * 7) % k;
+    if (k > 40) /* equal maxima in two lanes, and far apart in one; the first is right in row 0 */
+        for (int i = 0; i < 2 && i < n; i++) {
+            r->labels[i] = i ? 40 : 7;
+            r->logits[i * k + 7] = r->logits[i * k + 8] = r->logits[i * k + 39] =
+                r->logits[i * k + 40] = 16;
+        }
+    for (int i = 0; i < n; i++)
+        one_row(r, i);
+}
+
+/* With metrics that begin as *m (accumulate) or as anything. Returns the gradient, or NULL. */
+static float *run(struct ss_gpu *gpu, const struct reference *r, const struct ss_scaler *scaler,
+                  struct ss_metrics *m, int accumulate, int in_place, int gradient)
+{
+    const void *labels = gpu_put_bytes(gpu, r->labels, (size_t)r->n * sizeof(int32_t));
+    struct ss_scaler *device_scaler = scaler ? gpu_put_bytes(gpu, scaler, sizeof(*scaler)) : NULL;
+    struct ss_metrics *metrics = gpu_put_bytes(gpu, m, sizeof(*m));
+    void *logits = gpu_put(gpu, r->logits, r->count);
+    void *d = !gradient ? NULL : in_place ? logits : gpu_out(gpu, r->count);
+    OK(ss_loss_cuda_reserve(gpu, r->n, r->k));
+    OK(ss_loss_cuda(gpu, r->n, r->k, logits, labels, device_scaler, metrics, accumulate, d));
+    gpu_get_bytes(gpu, metrics, m, sizeof(*m));
+    if (!in_place || !gradient)
+        ck_assert_mem_eq(gpu_fetch(gpu, logits, r->count), r->logits, r->count * sizeof(float));
+    return d ? gpu_fetch(gpu, d, r->count) : NULL;
+}
+
+static void check_metrics(const struct ss_metrics *got, const struct ss_metrics *want)
+{
+    ck_assert_double_eq_tol(got->loss, want->loss, 2e-6 * (1 + fabs(want->loss)));
+    ck_assert_double_eq(got->correct, want->correct);
+    ck_assert_double_eq(got->count, want->count);
+    ck_assert_double_eq(got->bad, want->bad);
+    ck_assert_double_eq(got->stop, want->stop);
+    ck_assert_double_eq(got->scale, want->scale);
+}
+
+static const int shapes[][2] = {{1, 1}, {4, 10}, {37, 100}, {130, 33}, {33, 1000}, {1500, 5}};
+enum { NSHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+START_TEST(loss_and_gradient)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)(_i % GPU_DTYPES);
+    const int *shape = shapes[_i / GPU_DTYPES];
+    struct ss_gpu *gpu = gpu_one_sm(dtype);
+    struct reference r;
+    reference_make(&r, shape[0], shape[1], dtype);
+    const size_t bytes = r.count * sizeof(float);
+
+    struct ss_metrics m = {7, 7, 7, 7, 7, 7}, want = r.metrics;
+    want.scale = 1;
+    float *d = run(gpu, &r, NULL, &m, 0, 0, 1);
+    check_metrics(&m, &want);
+    gpu_compare("dlogits", d, r.gradient, r.count, dtype);
+    for (size_t i = 0; i < r.count; i++)
+        if (r.labels[i / (size_t)r.k] < 0 && d[i] != 0)
+            ck_abort_msg("dlogits: element %zu of a row without label is %g", i, (double)d[i]);
+
+    struct ss_metrics again = {0};
+    ck_assert_mem_eq(run(gpu, &r, NULL, &again, 0, 1, 1), d, bytes);
+    ck_assert_mem_eq(&again, &m, sizeof(m));
+    ck_assert_ptr_null(run(gpu, &r, NULL, &again, 0, 0, 0));
+    ck_assert_mem_eq(&again, &m, sizeof(m));
+
+    /* Sums go on; the scale is the scaler's. */
+    struct ss_scaler scaler = ss_scaler_defaults();
+    scaler.scale = 256;
+    struct ss_metrics sum = {100, 20, 30, 4, 5, 6};
+    d = run(gpu, &r, &scaler, &sum, 1, 0, 1);
+    want.loss += 100;
+    want.correct += 20;
+    want.count += 30;
+    want.bad += 4;
+    want.stop = 5;
+    want.scale = 256;
+    check_metrics(&sum, &want);
+    for (size_t i = 0; i < r.count; i++)
+        r.gradient[i] *= 256;
+    gpu_compare("scaled dlogits", d, r.gradient, r.count, dtype);
+}
+END_TEST
+
+#ifdef HAVE_DNNL /* there are CPU kernels */
+START_TEST(agrees_with_cpu)
+{
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_cpu *cpu;
+    OK(ss_cpu_open(1, &cpu));
+    for (int at = 0; at < NSHAPES; at++) {
+        struct reference r;
+        reference_make(&r, shapes[at][0], shapes[at][1], SS_DTYPE_F32);
+        float *want = host_floats(r.count);
+        struct ss_metrics a = {0}, b = {0};
+        const float *got = run(gpu, &r, NULL, &a, 0, 0, 1);
+        OK(ss_loss_cpu(cpu, r.n, r.k, r.logits, r.labels, &b, want));
+        b.scale = 1; /* not the CPU kernel's business */
+        check_metrics(&a, &b);
+        check_near("dlogits", got, want, r.count, 1e-6 / r.n);
+    }
+    ss_cpu_close(cpu);
+}
+END_TEST
+#endif
+
+/* One row of three classes; the metrics and the gradient. */
+static struct ss_metrics three(struct ss_gpu *gpu, float a, float b, float c, int label, float *d)
+{
+    struct reference r = {.n = 1, .k = 3, .count = 3};
+    const float logits[3] = {a, b, c};
+    int32_t labels[1] = {label};
+    r.logits = host_floats(3);
+    memcpy(r.logits, logits, sizeof(logits));
+    r.labels = labels;
+    struct ss_metrics m = {0};
+    memcpy(d, run(gpu, &r, NULL, &m, 0, 1, 1), 3 * sizeof(float));
+    return m;
+}
+
+START_TEST(extremes)
+{
+    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    float d[3];
+    struct ss_metrics m = three(gpu, 1e4f, -1e4f, -1e4f, 1, d);
+    const double large = 2 * (double)gpu_round(1e4f, ss_gpu_dtype(gpu));
+    ck_assert_double_eq(m.loss, large);
+    ck_assert_float_eq(d[0], 1);
+    ck_assert_float_eq(d[1], -1);
+    ck_assert_float_eq(d[2], 0);
+    ck_assert_double_eq(m.bad, 0);
+    m = three(gpu, 2, 2, 2, 1, d);
+    ck_assert_double_eq(m.correct, 0); /* the first of equals is 0 */
+    m = three(gpu, 2, 2, 2, 0, d);
+    ck_assert_double_eq(m.correct, 1);
+
+    static const float bad[][3] = {{NAN, 0, 0},      {0, NAN, 0},
+                                   {0, 1, NAN},      {NAN, NAN, NAN},
+                                   {INFINITY, 0, 0}, {-INFINITY, -INFINITY, -INFINITY},
+                                   {0, 0, INFINITY}, {0, -INFINITY, 0}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        m = three(gpu, bad[i][0], bad[i][1], bad[i][2], 1, d);
+        ck_assert_double_eq(m.bad, 1);
+        ck_assert_double_eq(m.count, 1);
+        ck_assert(!isfinite(m.loss));
+    }
+    m = three(gpu, 0, -INFINITY, 0, 0, d); /* another class than the label's is impossible: fine */
+    ck_assert_double_eq(m.bad, 0);
+    ck_assert_double_eq_tol(m.loss, log(2), 1e-6);
+    ck_assert_float_eq(d[1], 0);
+
+    static const int none[] = {3, 1000000, -2, INT32_MIN};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        m = three(gpu, 0, 1, 2, none[i], d);
+        ck_assert_double_eq(m.bad, 1);
+        ck_assert_double_eq(m.count, 1);
+        ck_assert_double_eq(m.correct, 0);
+        for (int j = 0; j < 3; j++)
+            ck_assert_float_eq(d[j], 0);
+    }
+    m = three(gpu, NAN, 1, 2, -1, d); /* a row that does not count: whatever it holds */
+    ck_assert(m.loss == 0 && m.count == 0 && m.bad == 0);
+    for (int j = 0; j < 3; j++)
+        ck_assert_float_eq(d[j], 0);
+}
+END_TEST
+
+START_TEST(bad_shapes)
+{
+    ss_log_set_quiet(1);
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    ck_assert_int_eq(ss_loss_cuda_reserve(gpu, 0, 3), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_loss_cuda(gpu, 3, 0, NULL, NULL, NULL, NULL, 0, NULL), SS_ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "loss"));
+    ss_log_set_quiet(0);
+}
+END_TEST
+
+void add_loss_tests(TCase *t)
+{
+    tcase_add_loop_test(t, loss_and_gradient, 0, GPU_DTYPES * NSHAPES);
+#ifdef HAVE_DNNL
+    tcase_add_test(t, agrees_with_cpu);
+#endif
+    tcase_add_loop_test(t, extremes, 0, GPU_DTYPES);
+    tcase_add_test(t, bad_shapes);
+}

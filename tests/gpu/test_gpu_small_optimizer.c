@@ -1,0 +1,283 @@
+/* test_gpu_small_optimizer.c: SGD and dynamic loss scaling on a GPU. */
+#include "kernels/cpu/sgd.h"
+#include "kernels/cuda/sgd.h"
+#include "tests/gpu/test_gpu_small.h"
+
+static const float LR = 0.1f, DECAY = 5e-4f, MOMENTUM = 0.9f, SCALE = 0.5f;
+
+/* A bucket on the device. */
+struct bucket {
+    size_t count;
+    float *w, *v, *g;
+    void *copy;
+};
+
+static struct bucket bucket_make(struct ss_gpu *gpu, size_t count, const float *w, int momentum)
+{
+    const int fp32 = ss_gpu_dtype(gpu) == SS_DTYPE_F32;
+    struct bucket b = {.count = count, .w = gpu_put_f32(gpu, w, count)};
+    b.g = gpu_out_f32(gpu, count);
+    b.v = momentum ? gpu_put_f32(gpu, host_floats(count), count) : NULL;
+    b.copy = fp32 ? NULL : gpu_out(gpu, count);
+    return b;
+}
+
+static void step(struct ss_gpu *gpu, struct bucket *b, const float *g,
+                 const struct ss_scaler *scaler)
+{
+    const struct ss_sgd_cuda sgd = {.count = b->count,
+                                    .w = b->w,
+                                    .v = b->v,
+                                    .g = b->g,
+                                    .copy = b->copy,
+                                    .lr = LR,
+                                    .momentum = b->v ? MOMENTUM : 0,
+                                    .weight_decay = DECAY,
+                                    .scale = SCALE,
+                                    .scaler = scaler};
+    OK(ss_gpu_synchronize(gpu));
+    OK(ss_gpu_copy(gpu, b->g, g, b->count * sizeof(float)));
+    OK(ss_sgd_cuda(gpu, &sgd));
+}
+
+/* The weights' copy is their rounding, exactly. */
+static void check_copy(struct ss_gpu *gpu, const struct bucket *b)
+{
+    if (!b->copy)
+        return;
+    float *w = gpu_fetch_f32(gpu, b->w, b->count);
+    for (size_t i = 0; i < b->count; i++)
+        w[i] = gpu_round(w[i], ss_gpu_dtype(gpu));
+    check_equal("copy", gpu_fetch(gpu, b->copy, b->count), w, b->count);
+}
+
+/* Several steps of PyTorch's SGD in double precision, and with a loss scale, which must not change
+ * a bit. */
+static void steps(struct ss_gpu *gpu, size_t count, int momentum)
+{
+    const float *w32 = host_random(count, 1, SS_DTYPE_F32);
+    double *w = host_doubles(count), *v = host_doubles(count);
+    for (size_t i = 0; i < count; i++)
+        w[i] = (double)w32[i];
+    struct bucket plain = bucket_make(gpu, count, w32, momentum),
+                  scaled = bucket_make(gpu, count, w32, momentum);
+    struct ss_scaler scaler = ss_scaler_defaults();
+    const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    for (uint32_t at = 0; at < 4; at++) {
+        float *g = host_random(count, 10 + at, SS_DTYPE_F32), *large = host_floats(count);
+        for (size_t i = 0; i < count; i++) {
+            v[i] = (momentum ? (double)MOMENTUM * v[i] : 0) +
+                   ((double)SCALE * (double)g[i] + (double)DECAY * w[i]);
+            w[i] -= (double)LR * v[i];
+            large[i] = g[i] * scaler.scale;
+        }
+        step(gpu, &plain, g, NULL);
+        step(gpu, &scaled, large, device_scaler);
+    }
+    const float *got = gpu_fetch_f32(gpu, plain.w, count);
+    gpu_compare_bound("w", got, w, count, 5e-7);
+    ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled.w, count), got, count * sizeof(float));
+    if (momentum) {
+        got = gpu_fetch_f32(gpu, plain.v, count);
+        gpu_compare_bound("v", got, v, count, 5e-7);
+        ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled.v, count), got, count * sizeof(float));
+    }
+    check_copy(gpu, &plain);
+    check_copy(gpu, &scaled);
+}
+
+START_TEST(sgd_steps)
+{
+    struct ss_gpu *gpu = gpu_one_sm((enum ss_dtype)_i);
+    for (int momentum = 0; momentum < 2; momentum++) {
+        steps(gpu, 16, momentum);
+        steps(gpu, 50000, momentum); /* more than one turn of the grid */
+    }
+}
+END_TEST
+
+#ifdef HAVE_DNNL /* there are CPU kernels */
+START_TEST(sgd_agrees_with_cpu)
+{
+    enum { COUNT = 4096 };
+    const int momentum = _i;
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    float *w = host_random(COUNT, 1, SS_DTYPE_F32), *v = momentum ? host_floats(COUNT) : NULL;
+    struct bucket b = bucket_make(gpu, COUNT, w, momentum);
+    struct ss_cpu *cpu;
+    OK(ss_cpu_open(1, &cpu));
+    for (uint32_t at = 0; at < 4; at++) {
+        const float *g = host_random(COUNT, 10 + at, SS_DTYPE_F32);
+        step(gpu, &b, g, NULL);
+        OK(ss_sgd_cpu(cpu, COUNT, w, v, g, LR, momentum ? MOMENTUM : 0, DECAY, SCALE));
+    }
+    ss_cpu_close(cpu);
+    /* Either may fuse products and sums: an ulp or so a step. */
+    check_near("w", gpu_fetch_f32(gpu, b.w, COUNT), w, COUNT, 1e-6);
+    if (momentum)
+        check_near("v", gpu_fetch_f32(gpu, b.v, COUNT), v, COUNT, 2e-6);
+}
+END_TEST
+#endif
+
+START_TEST(sgd_skips)
+{
+    enum { COUNT = 4096 };
+    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    const float *w = host_random(COUNT, 1, SS_DTYPE_F32);
+    float *g = host_random(COUNT, 2, SS_DTYPE_F32);
+    struct bucket b = bucket_make(gpu, COUNT, w, 1);
+    struct ss_scaler scaler = ss_scaler_defaults();
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    step(gpu, &b, g, device);
+    const float *w1 = gpu_fetch_f32(gpu, b.w, COUNT), *v1 = gpu_fetch_f32(gpu, b.v, COUNT);
+    const float *copy1 = b.copy ? gpu_fetch(gpu, b.copy, COUNT) : NULL;
+    ck_assert(memcmp(w1, w, COUNT * sizeof(float)));
+
+    g[COUNT - 1] = NAN;
+    OK(ss_gpu_synchronize(gpu));
+    OK(ss_gpu_copy(gpu, b.g, g, COUNT * sizeof(float)));
+    OK(ss_scaler_cuda_check(gpu, COUNT, b.g, device));
+    step(gpu, &b, g, device);
+    ck_assert_mem_eq(gpu_fetch_f32(gpu, b.w, COUNT), w1, COUNT * sizeof(float));
+    ck_assert_mem_eq(gpu_fetch_f32(gpu, b.v, COUNT), v1, COUNT * sizeof(float));
+    if (copy1)
+        ck_assert_mem_eq(gpu_fetch(gpu, b.copy, COUNT), copy1, COUNT * sizeof(float));
+
+    OK(ss_scaler_cuda_update(gpu, device)); /* found is 0 again: the next step counts */
+    g[COUNT - 1] = 0;
+    step(gpu, &b, g, device);
+    ck_assert(memcmp(gpu_fetch_f32(gpu, b.w, COUNT), w1, COUNT * sizeof(float)));
+    check_copy(gpu, &b);
+}
+END_TEST
+
+START_TEST(sgd_bad_arguments)
+{
+    ss_log_set_quiet(1);
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    float *w = gpu_out_f32(gpu, 32);
+    struct ss_sgd_cuda sgd = {.count = 24, .w = w, .g = w, .scale = 1};
+    ck_assert_int_eq(ss_sgd_cuda(gpu, &sgd), SS_ERR_SHAPE);
+    sgd.count = 32;
+    sgd.momentum = 0.9f;
+    ck_assert_int_eq(ss_sgd_cuda(gpu, &sgd), SS_ERR_INVALID);
+    sgd.momentum = 0;
+    sgd.count = 0;
+    OK(ss_sgd_cuda(gpu, &sgd));
+    ss_log_set_quiet(0);
+}
+END_TEST
+
+static int found(struct ss_gpu *gpu, const float *grads, size_t count, int before)
+{
+    struct ss_scaler scaler = ss_scaler_defaults(), after;
+    scaler.found = before;
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    OK(ss_scaler_cuda_check(gpu, count, gpu_put_f32(gpu, grads, count), device));
+    gpu_get_bytes(gpu, device, &after, sizeof(after));
+    scaler.found = after.found;
+    ck_assert_mem_eq(&scaler, &after, sizeof(after)); /* nothing else has changed */
+    return after.found;
+}
+
+START_TEST(scaler_check)
+{
+    static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    static const size_t sizes[] = {1, 2, 5, 1024, 100003}; /* the last: several turns and a tail */
+    struct ss_gpu *gpu = gpu_one_sm(SS_DTYPE_F16);
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        const size_t count = sizes[s];
+        float *g = host_random(count, 1, SS_DTYPE_F32);
+        g[0] = 3.4028235e38f; /* the largest number, and some of the smallest */
+        g[count / 2] = -3.4028235e38f;
+        g[count / 3] = 0x1p-149f;
+        ck_assert_int_eq(found(gpu, g, count, 0), 0);
+        ck_assert_int_eq(found(gpu, g, count, 1), 1); /* found in another bucket */
+        /* The first and the last, and those on both sides of the end of whole vectors. */
+        const size_t tail = count / 4 * 4;
+        const size_t places[] = {0, count - 1, count / 2, tail ? tail - 1 : 0, tail % count};
+        for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+            const float keep = g[places[p]];
+            g[places[p]] = bad[p % 4];
+            ck_assert_int_eq(found(gpu, g, count, 0), 1);
+            g[places[p]] = keep;
+        }
+        for (size_t i = 0; i < count; i++)
+            g[i] = NAN;
+        ck_assert_int_eq(found(gpu, g, count, 0), 1);
+    }
+    struct ss_scaler scaler = ss_scaler_defaults();
+    OK(ss_scaler_cuda_check(gpu, 0, NULL, gpu_put_bytes(gpu, &scaler, sizeof(scaler))));
+}
+END_TEST
+
+/* torch.amp.GradScaler's rule, on the host. */
+static void rule(struct ss_scaler *s)
+{
+    if (s->found) {
+        s->scale *= s->backoff;
+        s->tracker = 0;
+        s->skipped += 1;
+    } else {
+        s->tracker += 1;
+        if (s->tracker == s->interval) {
+            if (isfinite(s->scale * s->growth))
+                s->scale *= s->growth;
+            s->tracker = 0;
+        }
+    }
+    s->found = 0;
+}
+
+START_TEST(scaler_update)
+{
+    static const char script[] = "...x..x...x.xx....xxx.........x"; /* x: found */
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F16);
+    for (int interval = 1; interval <= 4; interval++) {
+        struct ss_scaler want = ss_scaler_defaults(), got;
+        want.interval = interval;
+        struct ss_scaler *device = gpu_put_bytes(gpu, &want, sizeof(want));
+        const float nan = NAN;
+        const float *bad = gpu_put_f32(gpu, &nan, 1);
+        for (const char *at = script; *at; at++) {
+            want.found = *at == 'x';
+            if (want.found)
+                OK(ss_scaler_cuda_check(gpu, 1, bad, device));
+            rule(&want);
+            OK(ss_scaler_cuda_update(gpu, device));
+            gpu_get_bytes(gpu, device, &got, sizeof(got));
+            ck_assert_mem_eq(&got, &want, sizeof(got));
+        }
+    }
+}
+END_TEST
+
+START_TEST(scaler_stays_finite)
+{
+    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F16);
+    struct ss_scaler scaler = ss_scaler_defaults();
+    scaler.interval = 1;
+    scaler.scale = 0x1p126f;
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    for (int i = 0; i < 3; i++) {
+        OK(ss_scaler_cuda_update(gpu, device));
+        gpu_get_bytes(gpu, device, &scaler, sizeof(scaler));
+        ck_assert_float_eq(scaler.scale, 0x1p127f); /* twice that would be infinite */
+        ck_assert_int_eq(scaler.tracker, 0);
+    }
+}
+END_TEST
+
+void add_optimizer_tests(TCase *t)
+{
+    tcase_add_loop_test(t, sgd_steps, 0, GPU_DTYPES);
+#ifdef HAVE_DNNL
+    tcase_add_loop_test(t, sgd_agrees_with_cpu, 0, 2);
+#endif
+    tcase_add_loop_test(t, sgd_skips, 0, GPU_DTYPES);
+    tcase_add_test(t, sgd_bad_arguments);
+    tcase_add_test(t, scaler_check);
+    tcase_add_test(t, scaler_update);
+    tcase_add_test(t, scaler_stays_finite);
+}

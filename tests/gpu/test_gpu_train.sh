@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Whole runs on a GPU: the same losses and weights as PyTorch's recorded ones in fp32, curves in fp16
+# and bf16, loss scaling as GradScaler's rule, the same bits whatever the mode, the timing and the
+# loaders; and what a user may get wrong. Exit code 77: there is no GPU.
+#
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
+uses_gpu=1
+# shellcheck source=tests/common.sh
+. "${srcdir:-.}/tests/common.sh"
+
+COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+REFERENCE=${srcdir:-.}/tests/reference
+
+gpus=$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')
+if [ "${gpus:-0}" -eq 0 ]; then
+    echo "skipped: this build has no CUDA, or there is no GPU"
+    exit 77
+fi
+if [ -z "$PYTHON" ]; then
+    echo "skipped: python3 is missing, which reads the logs"
+    exit 77
+fi
+DEADLINE=900 # an emulated GPU is slow
+export XDG_CACHE_HOME=$work/cache
+
+# train NAME WIDTHS [OPTION...]: the recorded case (tests/reference/record.py) on the GPU. Few workers:
+# where the GPU is emulated they take the cores that emulate it.
+train() {
+    local name=$1 widths=$2
+    shift 2
+    rm -rf "${work:?}/$name"
+    mkdir -p "$work/$name"
+    run "$STARSTEP" train --device cuda --model wideresnet --width "$widths" \
+        --data-dir "$REFERENCE/data" --batch-size 32 --epochs 2 --max-steps 20 \
+        --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 --seed 1 \
+        --no-shuffle --no-augment --dropout 0 --init "$REFERENCE/w${widths//,/-}/init.safetensors" \
+        --checkpoint-dir "$work/$name" --log-json "$work/$name/log.json" --workers 1 "$@"
+    [ $code -eq 0 ]
+}
+
+as_pytorch() {
+    local reference=$REFERENCE/w${2//,/-}/ranks1
+    run "$COMPARE" "$reference.json" "$reference.safetensors" "$work/$1/log.json" \
+        "$work/$1/latest/model.safetensors"
+    cat "$work/out"
+    [ $code -eq 0 ]
+}
+
+same_bits() {
+    run "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+    [ $code -eq 0 ]
+}
+
+# On an emulated GPU, which is slow, one case and shorter runs; STARSTEP_TEST_LONG=1: all.
+# shellcheck disable=SC2054 # widths have commas
+cases=(8,16,24,32 12,20,24,40)
+short=(--batch-size 8 --max-steps 8)
+if [ "${STARSTEP_TEST_LONG:-0}" != 1 ] && "$STARSTEP" info 2>/dev/null | grep -q 'host emulation'; then
+    cases=(8,16,24,32)
+    short=(--batch-size 4 --max-steps 4)
+fi
+for widths in "${cases[@]}"; do
+    train plain "$widths" && as_pytorch plain "$widths"
+    check "fp32, widths $widths: as PyTorch" [ $code -eq 0 ]
+done
+
+# What may not change a bit.
+# repeat WHAT [OPTION...]: the same bits as the run "small"
+repeat() {
+    local what=$1
+    shift
+    if train again "$widths" "${short[@]}" "$@" && same_bits small again; then
+        ok "$what: the same bits"
+    else
+        fail "$what: the same bits"
+    fi
+}
+train small "$widths" "${short[@]}"
+check "small batches" [ $code -eq 0 ]
+repeat "asynchronous tasks" --gpu-mode async
+repeat "again, with 4 load workers" --workers 4
+repeat "one step in flight" --slots 1
+repeat "small buckets" --bucket-mb 0.05 --first-bucket-mb 0.01
+repeat "asynchronous tasks, small buckets" --gpu-mode async --bucket-mb 0.05 --first-bucket-mb 0.01
+# The emulated device delays its work at random; a real one does not read this.
+export SS_HOSTGPU_JITTER=300
+repeat "work delayed at random"
+repeat "work delayed at random, small buckets, one step in flight" \
+    --bucket-mb 0.05 --first-bucket-mb 0.01 --slots 1
+unset SS_HOSTGPU_JITTER
+
+cat >"$work/curve.py" <<'END'
+"""curve.py A B BOUND: mean relative difference of the losses of two logs."""
+import json, sys
+def losses(path):
+    return [e["loss"] for e in map(json.loads, open(path)) if e["event"] == "step"]
+a, b = losses(sys.argv[1]), losses(sys.argv[2])
+assert len(a) == 8 and len(b) == 20, (len(a), len(b))
+mean = sum(abs(x - y) / y for x, y in zip(a, b)) / len(a)
+print(f"  mean relative difference of the losses {mean:.2e} (bound {sys.argv[3]})")
+sys.exit(not mean < float(sys.argv[3]))
+END
+# 2-byte formats round activations to 11 and 8 bits; the bounds leave a factor of 4 over what was seen.
+for case in fp16:0.002 bf16:0.02; do
+    precision=${case%:*}
+    train "$precision" "$widths" --precision "$precision" --init-scale 1024 --max-steps 8 &&
+        run "$PYTHON" "$work/curve.py" "$work/$precision/log.json" "$work/plain/log.json" "${case#*:}"
+    cat "$work/out"
+    check "$precision: losses as fp32's" [ $code -eq 0 ]
+    repeat_options=("${short[@]}" --precision "$precision" --init-scale 1024)
+    if train small "$widths" "${repeat_options[@]}" &&
+        train again "$widths" "${repeat_options[@]}" --gpu-mode async && same_bits small again; then
+        ok "$precision: asynchronous tasks: the same bits"
+    else
+        fail "$precision: asynchronous tasks: the same bits"
+    fi
+done
+
+# GradScaler's rule, on overflows that a huge first scale provokes.
+cat >"$work/scaler.py" <<'END'
+"""scaler.py LOG INTERVAL: the scales of a log follow GradScaler's rule."""
+import json, sys
+scales = [e["scale"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "step"]
+interval, tracker, backoffs, growths = int(sys.argv[2]), 0, 0, 0
+for now, after in zip(scales, scales[1:]):
+    if after == now / 2:
+        tracker, backoffs = 0, backoffs + 1
+        continue
+    tracker += 1
+    grown = tracker == interval
+    assert after == (2 * now if grown else now), (scales, now, after, tracker)
+    if grown:
+        tracker, growths = 0, growths + 1
+print(f"  scales {scales[0]:g} .. {scales[-1]:g}: {backoffs} halved, {growths} doubled")
+assert len(scales) == 20 and backoffs >= 3 and growths >= 2, scales
+END
+train scaled "$widths" --batch-size 8 --precision fp16 --init-scale 1e7 --scale-interval 2 &&
+    run "$PYTHON" "$work/scaler.py" "$work/scaled/log.json" 2
+cat "$work/out"
+check "fp16: loss scale by GradScaler's rule" [ $code -eq 0 ]
+
+# A scale so large that every step overflows: no step counts, and the weights stay.
+train frozen "$widths" --batch-size 8 --precision fp16 --init-scale 1e38 --max-steps 3
+cat >"$work/weights.py" <<'END'
+import json, sys
+def weights(path):
+    data = open(path, "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:8 + n])
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
+            for k, v in head.items() if k.endswith((".weight", ".bias"))}
+a, b = weights(sys.argv[1]), weights(sys.argv[2])
+assert a and a == b, [k for k in a if a[k] != b.get(k)]
+END
+run "$PYTHON" "$work/weights.py" "$REFERENCE/w${widths//,/-}/init.safetensors" "$work/frozen/latest/model.safetensors"
+check "fp16: a step with infinite gradients changes no weight" [ $code -eq 0 ]
+
+# Evaluation, here and on the CPU, where the build computes on CPUs too.
+if ! "$STARSTEP" info | grep -q 'none for CPUs'; then
+    model=$work/plain/latest/model.safetensors
+    value() { sed -n 's/.*loss=\([0-9.]*\).*/\1/p' "$work/out"; }
+    run "$STARSTEP" eval --device cuda --width "$widths" --data-dir "$REFERENCE/data" --batch-size 24 \
+        --init "$model"
+    on_gpu=$(value)
+    run "$STARSTEP" eval --device cpu --width "$widths" --data-dir "$REFERENCE/data" --batch-size 24 \
+        --init "$model"
+    on_cpu=$(value)
+    if awk -v a="${on_gpu:-x}" -v b="${on_cpu:-y}" 'BEGIN { d = a - b; exit !(b > 0 && d * d <= 1e-8 * b * b) }'; then
+        ok "eval: loss $on_gpu on the GPU, $on_cpu on the CPU"
+    else
+        fail "eval: loss ${on_gpu:-missing} on the GPU, ${on_cpu:-missing} on the CPU"
+    fi
+fi
+
+# The cache of tuned convolutions is used again, and a damaged one does not stop a run.
+if [ -s "$XDG_CACHE_HOME/starstep/convolutions" ]; then
+    ok "tuned convolutions are kept"
+else
+    fail "tuned convolutions are kept"
+fi
+echo "not a cache" >"$work/damaged"
+if train again "$widths" "${short[@]}" --gpu-cache "$work/damaged" && grep -q 'damaged' "$work/err"; then
+    ok "a damaged cache is told and replaced"
+else
+    fail "a damaged cache is told and replaced"
+fi
+
+start=("$STARSTEP" train --device cuda --width 8,16,24,32 --data-dir "$REFERENCE/data" --batch-size 32)
+refused "a GPU that is not there" 'GPU 99 is not there' "${start[@]}" --gpu 99
+refused "an unknown mode" 'gpu-mode.*fast' "${start[@]}" --gpu-mode fast
+refused "TF32 of fp16" 'tf32' "${start[@]}" --precision fp16 --tf32
+refused "a hidden GPU" 'no usable GPU' env CUDA_VISIBLE_DEVICES= SS_HOSTGPU_DEVICES=0 "${start[@]}"
+refused "fp16 on the CPU" 'precision fp16' "${start[@]}" --device cpu --precision fp16
+
+finish

@@ -1,0 +1,289 @@
+/* Buckets: which block goes where, the order of sums, and the choice by measured times, against
+ * steps played by hand. */
+#include "core/log.h"
+#include "graph/bucket_choose.h"
+#include "tests/graph/test_graphs.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static void expect_partition(const size_t *bytes, int n, struct ss_bucket_caps caps,
+                             const int *expected)
+{
+    int bucket[8], most = -1;
+    int count = ss_bucket_partition(bytes, n, &caps, bucket);
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(bucket[i] == expected[i], "caps %g %g %g: block %d in bucket %d, not %d",
+                      caps.mb, caps.first_mb, caps.last_mb, i, bucket[i], expected[i]);
+        most = bucket[i] > most ? bucket[i] : most;
+    }
+    ck_assert_int_eq(count, most + 1);
+}
+
+START_TEST(partition)
+{
+    const size_t bytes[] = {MIB, 0, 2 * MIB, 4 * MIB, 8 * MIB};
+    expect_partition(bytes, 5, (struct ss_bucket_caps){6, 8, 0}, (int[]){2, -1, 1, 1, 0});
+    expect_partition(bytes, 5, (struct ss_bucket_caps){6, 12, 0}, (int[]){1, -1, 1, 0, 0});
+    expect_partition(bytes, 5, (struct ss_bucket_caps){1, 1, 0}, (int[]){3, -1, 2, 1, 0});
+    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 0}, (int[]){0, -1, 0, 0, 0});
+    /* The last bucket: of one block at least, and cut off from a large one before it. */
+    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 3}, (int[]){1, -1, 1, 0, 0});
+    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 0.5}, (int[]){1, -1, 0, 0, 0});
+    expect_partition(bytes, 5, (struct ss_bucket_caps){1, 1, 100}, (int[]){0, -1, 0, 0, 0});
+}
+END_TEST
+
+START_TEST(default_caps)
+{
+    struct ss_bucket_caps caps = ss_bucket_default_caps(100 * MIB, 0, 0, 0);
+    ck_assert_double_eq(caps.mb, 10);
+    ck_assert_double_eq(caps.first_mb, 1);
+    ck_assert_double_eq(caps.last_mb, 0);
+    ck_assert_double_eq(ss_bucket_default_caps(1000 * MIB, 0, 0, 0).mb, 25);
+    caps = ss_bucket_default_caps(MIB, 0, 0, 0);
+    ck_assert_double_eq(caps.mb, 0.25);
+    ck_assert_double_eq(caps.first_mb, 0.25);
+    caps = ss_bucket_default_caps(MIB, 3, 2, 1);
+    ck_assert_double_eq(caps.mb, 3);
+    ck_assert_double_eq(caps.first_mb, 2);
+    ck_assert_double_eq(caps.last_mb, 1);
+}
+END_TEST
+
+static double play(const struct ss_bucket_costs *c, const int *bucket, int n, const int *order,
+                   int *used)
+{
+    double step_s;
+    ck_assert_int_eq(ss_bucket_play(c, bucket, n, order, used, &step_s), SS_OK);
+    return step_s;
+}
+
+/* Two blocks of 1 MiB: backward ends at 2 and 4, the sums at 5 and 8, forward waits until 8, and
+ * the next backward ends at 14. */
+START_TEST(two_blocks)
+{
+    const size_t bytes[] = {MIB, MIB};
+    const double forward[] = {1, 1}, backward[] = {2, 2};
+    struct ss_bucket_costs c = {.nblocks = 2,
+                                .bytes = bytes,
+                                .forward_s = forward,
+                                .backward_s = backward,
+                                .sum_s_per_byte = 3. / (double)MIB};
+    int used[2];
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){0, 1}, used), 10, 1e-9);
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10, 1e-9);
+    ck_assert(used[0] == 0 && used[1] == 1);
+    /* The other way round: 4 to 7, 7 to 10; forward of block 0 from 7, of block 1 from 10. */
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){1, 0}, used), 11, 1e-9);
+    /* One bucket: 4 to 10. */
+    ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 12, 1e-9);
+    c.sum_s = 0.25;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
+    ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 12.25, 1e-9);
+    /* A bucket's update takes 0.5: both between the sums' end and the block's forward. */
+    c.update_s_per_byte = 0.5 / (double)MIB;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 11, 1e-9);
+    /* Nothing to wait for: what is computed. */
+    c.sum_s = c.sum_s_per_byte = 0;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 7, 1e-9);
+}
+END_TEST
+
+/* A small block in front of two large ones: its sum first, and the next forward begins early. Ready
+ * at 1, 2, 3; plain: sums end at 5, 9, 10; with the front one before the middle one at 5, 6, 10. */
+START_TEST(order_of_sums)
+{
+    const size_t bytes[] = {MIB, 4 * MIB, 4 * MIB};
+    const double passes[] = {1, 1, 1};
+    const int bucket[] = {2, 1, 0};
+    struct ss_bucket_costs c = {.nblocks = 3,
+                                .bytes = bytes,
+                                .forward_s = passes,
+                                .backward_s = passes,
+                                .sum_s_per_byte = 1. / (double)MIB};
+    int used[3];
+    ck_assert_double_eq_tol(play(&c, bucket, 3, (int[]){0, 1, 2}, used), 13, 1e-9);
+    ck_assert_double_eq_tol(play(&c, bucket, 3, NULL, used), 12, 1e-9);
+    ck_assert(used[0] == 0 && used[1] == 2 && used[2] == 1);
+    ck_assert_double_eq_tol(play(&c, bucket, 3, used, NULL), 12, 1e-9);
+    struct ss_bucket_choice choice;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_double_le(choice.step_s, 12 * 1.005);
+    ck_assert_double_eq_tol(choice.exposed_s, choice.step_s - 6, 1e-9);
+    /* Loss scaling: no update before the last sum, so no order helps. */
+    c.updates_last = 1;
+    ck_assert_double_eq_tol(play(&c, bucket, 3, NULL, used), 13, 1e-9);
+    c.updates_last = 0;
+    c.no_overlap = 1;
+    ck_assert_double_eq_tol(play(&c, bucket, 3, (int[]){0, 1, 2}, used), 15, 1e-9);
+}
+END_TEST
+
+/* The next random number in [0, 1). */
+static double draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 40) / (double)(1u << 24);
+}
+
+/* Given to a plan as printed, a choice is what was played, and no size of a few usual ones is
+ * better. */
+static void check_choice(const struct ss_bucket_costs *c, const struct ss_bucket_choice *choice)
+{
+    int bucket[64], order[64], n = 0;
+    char text[32];
+    struct ss_bucket_caps caps = choice->caps;
+    double *cap[] = {&caps.mb, &caps.first_mb, &caps.last_mb};
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "%.6g", *cap[i]);
+        *cap[i] = atof(text);
+    }
+    ck_assert_int_eq(ss_bucket_partition(c->bytes, c->nblocks, &caps, bucket), choice->buckets);
+    for (const char *at = choice->order; *at; at += strcspn(at, ","), at += *at == ',')
+        order[n++] = atoi(at);
+    for (int k = 0; !*choice->order && k < choice->buckets; k++)
+        order[n++] = k;
+    ck_assert_int_eq(n, choice->buckets);
+    ck_assert_double_eq_tol(play(c, bucket, n, order, NULL), choice->step_s, 1e-9);
+    static const double usual[] = {1, 5, 25, 100};
+    for (int i = 0; i < 4; i++) {
+        struct ss_bucket_choice other;
+        struct ss_bucket_caps both = {usual[i], usual[i], 0};
+        ck_assert_int_eq(ss_bucket_rate(c, &both, &other), SS_OK);
+        ck_assert_double_le(choice->step_s, 1.005 * other.step_s);
+    }
+}
+
+START_TEST(choices)
+{
+    uint64_t state = (uint64_t)_i;
+    size_t bytes[40];
+    double forward[40], backward[40];
+    struct ss_bucket_costs c = {.nblocks = 5 + _i, /* up to 40 */
+                                .bytes = bytes,
+                                .forward_s = forward,
+                                .backward_s = backward,
+                                .sum_s = 1e-3 * draw(&state),
+                                .sum_s_per_byte = 1e-8 * draw(&state),
+                                .update_s_per_byte = 1e-11,
+                                .updates_last = _i % 5 == 0,
+                                .no_overlap = _i % 7 == 0};
+    for (int i = 0; i < c.nblocks; i++) {
+        bytes[i] = draw(&state) < 0.2 ? 0 : (size_t)(4e6 * draw(&state) * (double)i / 20) + 4;
+        forward[i] = 1e-2 * draw(&state);
+        backward[i] = 2 * forward[i];
+    }
+    struct ss_bucket_choice choice;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    check_choice(&c, &choice);
+}
+END_TEST
+
+/* Sums that cost nothing but their number: one. */
+START_TEST(latency_only)
+{
+    const size_t bytes[] = {MIB, 4 * MIB, 4 * MIB};
+    const double passes[] = {1, 1, 1};
+    struct ss_bucket_costs c = {
+        .nblocks = 3, .bytes = bytes, .forward_s = passes, .backward_s = passes, .sum_s = 5};
+    struct ss_bucket_choice choice;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_int_eq(choice.buckets, 1);
+    ck_assert_double_eq_tol(choice.step_s, 11, 1e-9);
+}
+END_TEST
+
+static enum ss_status lower(const char *order, int no_overlap, struct ss_plan **plan)
+{
+    struct ss_plan_options options = {.batch = 4,
+                                      .bucket_mb = 1e-6,
+                                      .first_bucket_mb = 1e-6,
+                                      .bucket_order = order,
+                                      .no_overlap = no_overlap,
+                                      .slices = 1};
+    struct ss_graph *g = make_test_graph(0);
+    *plan = NULL;
+    enum ss_status status = ss_plan_lower(g, &options, plan);
+    if (status != SS_OK)
+        ss_graph_destroy(g);
+    return status;
+}
+
+static void destroy(struct ss_plan *plan)
+{
+    struct ss_graph *g = (struct ss_graph *)(uintptr_t)plan->graph;
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+
+/* "N-1,...,1,0" and "0,N-1,1,2,...": in the plan, sums come in that order, each after its
+ * gradients.
+ */
+START_TEST(order_in_a_plan)
+{
+    struct ss_plan *plan;
+    char backwards[256] = "", front[256] = "0";
+    ck_assert_int_eq(lower(NULL, 0, &plan), SS_OK);
+    int n = plan->nbuckets;
+    ck_assert_int_ge(n, 4);
+    destroy(plan);
+    sprintf(front + 1, ",%d", n - 1);
+    for (int k = n - 1; k >= 0; k--)
+        sprintf(backwards + strlen(backwards), k ? "%d," : "%d", k);
+    for (int k = 1; k < n - 1; k++)
+        sprintf(front + strlen(front), ",%d", k);
+    const char *orders[] = {backwards, front};
+    for (int i = 0; i < 4; i++) {
+        const char *at = orders[i / 2];
+        ck_assert_int_eq(lower(at, i % 2, &plan), SS_OK);
+        for (int t = 0; t < plan->train.count; t++) {
+            const struct ss_plan_task *task = &plan->train.task[t];
+            if (task->kind != SS_TASK_ALLREDUCE)
+                continue;
+            ck_assert_int_eq(task->bucket, atoi(at));
+            ck_assert_int_gt(t, plan->bucket[task->bucket].ready_task);
+            at += strcspn(at, ",");
+            at += *at == ',';
+        }
+        ck_assert_str_eq(at, "");
+        destroy(plan);
+    }
+}
+END_TEST
+
+START_TEST(order_refused)
+{
+    static const char *const bad[] = {"", "0", "0,0", "0,1", "1,0,", "x", "0;1", "-1", "0,1,2,99"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ss_plan *plan;
+        ck_assert_int_eq(lower(bad[i], 0, &plan), SS_ERR_INVALID);
+        ck_assert_ptr_null(plan);
+        ck_assert(strstr(ss_log_last_error(), "--bucket-order: \"") != NULL);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("buckets");
+    TCase *t = tcase_create("buckets");
+    tcase_add_test(t, partition);
+    tcase_add_test(t, default_caps);
+    tcase_add_test(t, two_blocks);
+    tcase_add_test(t, order_of_sums);
+    tcase_add_loop_test(t, choices, 0, 36);
+    tcase_add_test(t, latency_only);
+    tcase_add_test(t, order_in_a_plan);
+    tcase_add_test(t, order_refused);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,305 @@
+/* test_graph.c: the layer graph: shapes, parameters, initial values, mistakes. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "graph/graph.h"
+#include "tests/graph/test_graphs.h"
+
+static struct ss_graph *g;
+
+static void open_graph(void)
+{
+    ss_log_set_quiet(1);
+    g = ss_graph_create("test");
+    ck_assert_ptr_nonnull(g);
+}
+
+static void close_graph(void)
+{
+    ss_graph_destroy(g);
+}
+
+static void expect_shape(ss_value v, int c, int h, int w)
+{
+    ck_assert_int_ge(v, 0);
+    const struct ss_value_info *i = ss_graph_value(g, v);
+    ck_assert_msg(i->c == c && i->h == h && i->w == w, "(%d,%d,%d) instead of (%d,%d,%d)", i->c,
+                  i->h, i->w, c, h, w);
+}
+
+START_TEST(shapes)
+{
+    ss_value x = ss_input(g, 3, 9, 7);
+    expect_shape(x, 3, 9, 7);
+    expect_shape(ss_conv2d(g, x, "same", 5, 3, 1, 1, 0), 5, 9, 7);
+    expect_shape(ss_conv2d(g, x, "valid", 5, 3, 1, 0, 0), 5, 7, 5);
+    expect_shape(ss_conv2d(g, x, "strided", 5, 3, 2, 1, 0), 5, 5, 4);
+    expect_shape(ss_conv2d(g, x, "one", 5, 1, 2, 0, 1), 5, 5, 4);
+    expect_shape(ss_maxpool2d(g, x, 2, 2, 0), 3, 4, 3);
+    expect_shape(ss_maxpool2d(g, x, 3, 2, 1), 3, 5, 4);
+    expect_shape(ss_avgpool2d(g, x, 7, 7), 3, 1, 1);
+    expect_shape(ss_relu(g, x), 3, 9, 7);
+    expect_shape(ss_batchnorm2d(g, x, "bn"), 3, 9, 7);
+    expect_shape(ss_dropout(g, x, 0.5f), 3, 9, 7);
+    ck_assert_int_eq(ss_dropout(g, x, 0), x);
+    expect_shape(ss_add(g, x, ss_relu(g, x)), 3, 9, 7);
+    expect_shape(ss_linear(g, x, "fc", 10), 10, 1, 1);
+}
+END_TEST
+
+/* The guides' last pool: 7x7 over 8x8 leaves one window. */
+START_TEST(pool_of_the_guides)
+{
+    expect_shape(ss_avgpool2d(g, ss_input(g, 4, 8, 8), 7, 7), 4, 1, 1);
+}
+END_TEST
+
+static void expect_param(int i, const char *name, enum ss_param_role role, int64_t elements)
+{
+    const struct ss_param *p = ss_graph_param(g, i);
+    ck_assert_str_eq(p->name, name);
+    ck_assert_int_eq(p->role, role);
+    ck_assert_int_eq(ss_param_elements(p), elements);
+    ck_assert_int_eq(p->trainable, role <= SS_PARAM_BETA);
+}
+
+START_TEST(parameters)
+{
+    ss_value x = ss_input(g, 4, 6, 6);
+    x = ss_conv2d(g, x, "m.conv", 8, 3, 1, 1, 1);
+    x = ss_batchnorm2d(g, x, "m.bn");
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 10));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    ck_assert_int_eq(ss_graph_params(g), 9);
+    expect_param(0, "m.conv.weight", SS_PARAM_WEIGHT, 8 * 4 * 9);
+    expect_param(1, "m.conv.bias", SS_PARAM_BIAS, 8);
+    expect_param(2, "m.bn.weight", SS_PARAM_GAMMA, 8);
+    expect_param(3, "m.bn.bias", SS_PARAM_BETA, 8);
+    expect_param(4, "m.bn.running_mean", SS_PARAM_RUNNING_MEAN, 8);
+    expect_param(5, "m.bn.running_var", SS_PARAM_RUNNING_VAR, 8);
+    expect_param(6, "m.bn.num_batches_tracked", SS_PARAM_NUM_BATCHES, 1);
+    expect_param(7, "fc.weight", SS_PARAM_WEIGHT, 10 * 8 * 36);
+    expect_param(8, "fc.bias", SS_PARAM_BIAS, 10);
+    /* PyTorch's defaults: 1/sqrt(fan in), and 1 and 0 for BatchNorm. */
+    ck_assert_float_eq_tol(ss_graph_param(g, 0)->init_value, 1.0f / 6, 1e-6f);
+    ck_assert_float_eq_tol(ss_graph_param(g, 8)->init_value, 1.0f / 16.9705627f, 1e-6f);
+    ck_assert_float_eq(ss_graph_param(g, 2)->init_value, 1);
+    ck_assert_float_eq(ss_graph_param(g, 5)->init_value, 1);
+    ck_assert_int_eq(ss_graph_value(g, 0)->uses, 1);
+    ck_assert_float_eq(ss_graph_layer(g, 2)->eps, 1e-5f);
+    ck_assert_float_eq(ss_graph_layer(g, 2)->momentum, 0.1f);
+}
+END_TEST
+
+/* What a model asks for holds for the layers behind it. */
+START_TEST(initial_values)
+{
+    ss_value x = ss_input(g, 4, 6, 6);
+    x = ss_conv2d(g, x, "default", 8, 3, 1, 1, 1);
+    ss_conv_init(g, SS_CONV_INIT_FAN_OUT);
+    x = ss_conv2d(g, x, "normal", 16, 3, 1, 1, 1);
+    x = ss_linear(g, x, "fc1", 10);
+    ss_linear_init(g, 0.25f);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc2", 5));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    const struct {
+        const char *name;
+        enum ss_init init;
+        double value;
+    } want[] = {
+        {"default.weight", SS_INIT_UNIFORM, 1.0 / 6},
+        {"default.bias", SS_INIT_UNIFORM, 1.0 / 6},
+        {"normal.weight", SS_INIT_NORMAL, sqrt(2.0 / (16 * 9))},
+        {"normal.bias", SS_INIT_CONSTANT, 0},
+        {"fc1.weight", SS_INIT_UNIFORM, 1.0 / 24},
+        {"fc1.bias", SS_INIT_UNIFORM, 1.0 / 24},
+        {"fc2.weight", SS_INIT_NORMAL, 0.25},
+        {"fc2.bias", SS_INIT_CONSTANT, 0},
+    };
+    ck_assert_int_eq(ss_graph_params(g), sizeof want / sizeof *want);
+    for (int i = 0; i < ss_graph_params(g); i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        ck_assert_str_eq(p->name, want[i].name);
+        ck_assert_msg(p->init == want[i].init, "%s", p->name);
+        ck_assert_msg(fabs((double)p->init_value - want[i].value) < 1e-6, "%s: %g", p->name,
+                      (double)p->init_value);
+    }
+}
+END_TEST
+
+/* Mistakes. Each builds on a good input x of (4,8,8). */
+static void twice(ss_value x)
+{
+    ss_conv2d(g, ss_conv2d(g, x, "c", 4, 3, 1, 1, 0), "c", 4, 3, 1, 1, 0);
+}
+static void twice_other_kind(ss_value x)
+{
+    ss_batchnorm2d(g, ss_conv2d(g, x, "c", 4, 3, 1, 1, 0), "c");
+}
+static void kernel_too_large(ss_value x)
+{
+    ss_conv2d(g, x, "c", 4, 9, 1, 0, 0);
+}
+static void pool_too_large(ss_value x)
+{
+    ss_avgpool2d(g, x, 9, 1);
+}
+static void stride_zero(ss_value x)
+{
+    ss_maxpool2d(g, x, 2, 0, 0);
+}
+static void padding_negative(ss_value x)
+{
+    ss_conv2d(g, x, "c", 4, 3, 1, -1, 0);
+}
+static void no_channels(ss_value x)
+{
+    ss_conv2d(g, x, "c", 0, 3, 1, 1, 1);
+}
+static void no_outputs(ss_value x)
+{
+    ss_linear(g, x, "fc", 0);
+}
+static void unequal_add(ss_value x)
+{
+    ss_add(g, x, ss_conv2d(g, x, "c", 5, 3, 1, 1, 0));
+}
+static void dropout_of_all(ss_value x)
+{
+    ss_dropout(g, x, 1);
+}
+static void dropout_nan(ss_value x)
+{
+    ss_dropout(g, x, (float)atof("nan"));
+}
+static void foreign_value(ss_value x)
+{
+    ss_relu(g, x + 100);
+}
+static void negative_value(ss_value x)
+{
+    (void)x;
+    ss_add(g, 0, -3);
+}
+static void loss_of_no_linear(ss_value x)
+{
+    ss_softmax_cross_entropy(g, ss_relu(g, x));
+}
+static void long_name(ss_value x)
+{
+    char name[2 * SS_NAME_BYTES];
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    ss_conv2d(g, x, name, 4, 3, 1, 1, 0);
+}
+
+static const struct {
+    void (*make)(ss_value x);
+    enum ss_status status;
+    const char *message;
+} mistakes[] = {
+    {twice, SS_ERR_INVALID, "model test: two layers are named c"},
+    {twice_other_kind, SS_ERR_INVALID, "two layers are named c"},
+    {kernel_too_large, SS_ERR_SHAPE,
+     "kernel 9, stride 1, padding 0, 4 channels do not fit input (4,8,8)"},
+    {pool_too_large, SS_ERR_SHAPE, "kernel 9"},
+    {stride_zero, SS_ERR_SHAPE, "stride 0"},
+    {padding_negative, SS_ERR_SHAPE, "padding -1"},
+    {no_channels, SS_ERR_SHAPE, "0 channels"},
+    {no_outputs, SS_ERR_SHAPE, "layer fc has 0 outputs"},
+    {unequal_add, SS_ERR_SHAPE, "adds (4,8,8) and (5,8,8)"},
+    {dropout_of_all, SS_ERR_INVALID, "dropout 1 is not in [0, 1)"},
+    {dropout_nan, SS_ERR_INVALID, "dropout nan"},
+    {foreign_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
+    {negative_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
+    {loss_of_no_linear, SS_ERR_UNSUPPORTED, "the loss must read a linear layer"},
+    {long_name, SS_ERR_INVALID, "is too long"},
+};
+
+/* The first mistake is kept; what follows does nothing and says nothing. */
+START_TEST(mistake)
+{
+    mistakes[_i].make(ss_input(g, 4, 8, 8));
+    ck_assert_msg(strstr(ss_log_last_error(), mistakes[_i].message) != NULL, "\"%s\" lacks \"%s\"",
+                  ss_log_last_error(), mistakes[_i].message);
+    char first[2048];
+    snprintf(first, sizeof first, "%s", ss_log_last_error());
+    ck_assert_ptr_null(strchr(first, '\n'));
+    int layers = ss_graph_layers(g), params = ss_graph_params(g);
+    ck_assert_int_lt(ss_input(g, 3, 8, 8), 0);
+    ck_assert_int_lt(ss_conv2d(g, -1, "later", 4, 3, 1, 1, 1), 0);
+    ck_assert_int_lt(ss_batchnorm2d(g, 0, "later"), 0);
+    ck_assert_int_lt(ss_relu(g, 12345), 0);
+    ck_assert_int_lt(ss_dropout(g, -1, 0), 0);
+    ck_assert_int_lt(ss_dropout(g, -1, 3), 0);
+    ck_assert_int_lt(ss_add(g, -1, -1), 0);
+    ck_assert_int_lt(ss_maxpool2d(g, 0, 0, 0, 0), 0);
+    ck_assert_int_lt(ss_avgpool2d(g, -1, 2, 2), 0);
+    ck_assert_int_lt(ss_linear(g, -1, "fc", -1), 0);
+    ss_softmax_cross_entropy(g, -1);
+    ck_assert_int_eq(ss_graph_layers(g), layers);
+    ck_assert_int_eq(ss_graph_params(g), params);
+    ck_assert_int_eq(ss_graph_finish(g), mistakes[_i].status);
+    ck_assert_int_eq(ss_graph_finish(g), mistakes[_i].status);
+    ck_assert_str_eq(ss_log_last_error(), first);
+}
+END_TEST
+
+START_TEST(incomplete)
+{
+    ck_assert_int_eq(ss_graph_finish(g), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "one input and end with its one loss"));
+    ss_graph_destroy(g);
+
+    g = ss_graph_create("test");
+    ss_linear(g, ss_input(g, 3, 8, 8), "fc", 5);
+    ck_assert_int_eq(ss_graph_finish(g), SS_ERR_INVALID); /* no loss */
+    ss_graph_destroy(g);
+
+    g = ss_graph_create("test");
+    ss_value x = ss_input(g, 3, 8, 8);
+    ss_input(g, 3, 8, 8);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
+    ck_assert_int_eq(ss_graph_finish(g), SS_ERR_INVALID); /* two inputs */
+    ss_graph_destroy(g);
+
+    g = ss_graph_create("test");
+    x = ss_input(g, 3, 8, 8);
+    ss_relu(g, x);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
+    ck_assert_int_eq(ss_graph_finish(g), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "output of layer 1 is never used"));
+}
+END_TEST
+
+START_TEST(hand_made)
+{
+    struct ss_graph *made = make_test_graph(_i);
+    ck_assert_msg(made != NULL, "%s: %s", test_graphs[_i].name, ss_log_last_error());
+    ss_graph_destroy(made);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("graph");
+    TCase *t = tcase_create("graph");
+    tcase_add_checked_fixture(t, open_graph, close_graph);
+    tcase_add_test(t, shapes);
+    tcase_add_test(t, pool_of_the_guides);
+    tcase_add_test(t, parameters);
+    tcase_add_test(t, initial_values);
+    tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(t, incomplete);
+    tcase_add_loop_test(t, hand_made, 0, TEST_GRAPHS);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

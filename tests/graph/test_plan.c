@@ -1,0 +1,839 @@
+/* test_plan.c: the step plan: recorded dumps, and what must hold for the plan of any model.
+ *
+ * SS_UPDATE_GOLDEN=1 rewrites tests/graph/plan/NAME.golden instead of comparing with it. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "graph/plan.h"
+#include "graphs/models.h"
+#include "tests/graph/test_graphs.h"
+
+static const struct ss_plan_options defaults = {
+    .batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 8};
+
+static void quiet(void)
+{
+    ss_log_set_quiet(1);
+}
+
+static struct ss_graph *build_model(const char *name, const char *width, int side)
+{
+    struct ss_model_options options = {width, -1, 100, 3, side, side};
+    struct ss_graph *g;
+    ck_assert_int_eq(ss_model_build(name, &options, &g), SS_OK);
+    return g;
+}
+
+/* Recorded dumps. */
+
+static const struct {
+    const char *name, *model, *width;
+    int side;
+    double bucket_mb, first_bucket_mb;
+    enum ss_status (*print)(const struct ss_plan *plan, FILE *out);
+    int device;
+    enum ss_dtype dtype;
+} recorded[] = {
+    {"narrow.table", "wideresnet", "8,16,24,32", 32, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"narrow.dot", "wideresnet", "8,16,24,32", 32, 25, 1, ss_plan_print_dot, 0, SS_DTYPE_F32},
+    {"narrow-buckets.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 0,
+     SS_DTYPE_F32},
+    {"narrow-buckets.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 0,
+     SS_DTYPE_F32},
+    {"full.table", "wideresnet", "16,160,320,640", 32, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"full-buckets.table", "wideresnet", "16,160,320,640", 32, 8, 0.25, ss_plan_print_table, 0,
+     SS_DTYPE_F32},
+    {"full-gpu-fp16.table", "wideresnet", "16,160,320,640", 32, 8, 0.25, ss_plan_print_table, 1,
+     SS_DTYPE_F16},
+    {"narrow-gpu-bf16.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 1,
+     SS_DTYPE_BF16},
+    {"narrow-gpu-fp16.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 1,
+     SS_DTYPE_F16},
+    {"resnet50.table", "resnet50", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"resnet50-gpu-fp16.table", "resnet50", NULL, 224, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
+    {"vgg11_bn.table", "vgg11_bn", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"vgg11_bn-gpu-bf16.table", "vgg11_bn", NULL, 224, 25, 1, ss_plan_print_table, 1,
+     SS_DTYPE_BF16},
+};
+
+/* As a run on a GPU asks for. */
+static void on_device(struct ss_plan_options *o, enum ss_dtype dtype)
+{
+    o->device = 1;
+    o->dtype = dtype;
+    o->channel_block = 0;
+    o->input_block = dtype == SS_DTYPE_F32 ? 4 : 8;
+    o->loss_scaling = dtype == SS_DTYPE_F16;
+}
+
+static char *read_whole(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
+    char *text = NULL;
+    size_t room = 0;
+    if (getdelim(&text, &room, '\0', f) < 0)
+        text = calloc(1, 1);
+    fclose(f);
+    return text;
+}
+
+START_TEST(golden)
+{
+    char path[1024], *text = NULL;
+    size_t bytes = 0;
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/tests/graph/plan/%s.golden", srcdir ? srcdir : ".",
+             recorded[_i].name);
+    struct ss_plan_options options = defaults;
+    options.bucket_mb = recorded[_i].bucket_mb;
+    options.first_bucket_mb = recorded[_i].first_bucket_mb;
+    if (recorded[_i].device)
+        on_device(&options, recorded[_i].dtype);
+    struct ss_graph *g = build_model(recorded[_i].model, recorded[_i].width, recorded[_i].side);
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    FILE *f = open_memstream(&text, &bytes);
+    ck_assert_int_eq(recorded[_i].print(plan, f), SS_OK);
+    fclose(f);
+    if (getenv("SS_UPDATE_GOLDEN")) {
+        f = fopen(path, "w");
+        ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
+        ck_assert_uint_eq(fwrite(text, 1, bytes, f), bytes);
+        ck_assert_int_eq(fclose(f), 0);
+    } else {
+        char *want = read_whole(path);
+        int line = 1;
+        size_t same = 0, begin = 0;
+        for (; text[same] && text[same] == want[same]; same++)
+            if (text[same] == '\n') {
+                line++;
+                begin = same + 1;
+            }
+        ck_assert_msg(text[same] == want[same],
+                      "%s: line %d is now\n%.*s\nand was\n%.*s\n(SS_UPDATE_GOLDEN=1 rewrites it)",
+                      path, line, (int)strcspn(text + begin, "\n"), text + begin,
+                      (int)strcspn(want + begin, "\n"), want + begin);
+        free(want);
+    }
+    free(text);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* A full disk is seen when the plan is printed, not lost in a buffer. */
+START_TEST(print_fails)
+{
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        return;
+    struct ss_graph *g = make_test_graph(0);
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_plan_lower(g, &defaults, &plan), SS_OK);
+    ck_assert_int_eq(ss_plan_print_table(plan, full), SS_ERR_IO);
+    clearerr(full);
+    ck_assert_int_eq(ss_plan_print_dot(plan, full), SS_ERR_IO);
+    fclose(full);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* What must hold for any plan. */
+
+static const char *model; /* for messages */
+
+/* Tensors: each is written first, only touched inside its lifetime, and fits its buffer. */
+static void check_tensors(const struct ss_plan *plan, const struct ss_task_list *list, int *seen)
+{
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        ck_assert_int_le(t->naccess, SS_PLAN_MAX_ACCESSES);
+        for (int r = 0; r < SS_ROLE_COUNT; r++) {
+            if (t->tensor[r] < 0)
+                continue;
+            const struct ss_plan_tensor *p = &plan->tensor[t->tensor[r]];
+            const struct ss_access *a = &t->access[t->role[r]];
+            ck_assert_int_ge(t->role[r], 0);
+            ck_assert_int_eq(a->space, SS_SPACE_BUFFER);
+            ck_assert_int_eq(a->index, p->buffer);
+            ck_assert_msg(p->first <= i && i <= p->last, "%s: task %d (%s) touches %s(%d-%d)",
+                          model, i, t->name, p->name, p->first, p->last);
+            ck_assert_uint_ge(plan->buffer_bytes[p->buffer], p->bytes);
+            ck_assert_uint_gt(p->bytes, 0);
+            if (p->first == i)
+                ck_assert_msg(a->mode == SS_WRITE, "%s: task %d (%s) reads %s, which nobody wrote",
+                              model, i, t->name, p->name);
+            if (seen)
+                seen[t->tensor[r]] = 1;
+        }
+    }
+}
+
+static void check_sharing(const struct ss_plan *plan, const int *in_training)
+{
+    for (int i = 0; i < plan->ntensors; i++)
+        for (int j = 0; j < i; j++) {
+            const struct ss_plan_tensor *a = &plan->tensor[i], *b = &plan->tensor[j];
+            if (a->buffer != b->buffer || in_training[i] != in_training[j])
+                continue;
+            ck_assert_msg(a->first > b->last || b->first > a->last,
+                          "%s: %s(%d-%d) and %s(%d-%d) share buffer %d", model, a->name, a->first,
+                          a->last, b->name, b->first, b->last, a->buffer);
+        }
+    ck_assert_uint_le(ss_plan_buffer_bytes(plan), ss_plan_tensor_bytes(plan));
+    for (int i = 0; i < plan->ntensors; i++) {
+        ck_assert_int_ge(plan->tensor[i].first, 0);
+        ck_assert_int_ge(plan->tensor[i].buffer, 0);
+        ck_assert_int_lt(plan->tensor[i].buffer, plan->nbuffers);
+    }
+}
+
+/* StarPU cannot take the same handle twice in one task. */
+static void check_accesses(const struct ss_task_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        for (int a = 0; a < t->naccess; a++) {
+            ck_assert_int_ge(t->access[a].index, 0);
+            for (int b = 0; b < a; b++)
+                ck_assert_msg(t->access[a].space != t->access[b].space ||
+                                  t->access[a].index != t->access[b].index,
+                              "%s: task %d (%s) has one datum as accesses %d and %d", model, i,
+                              t->name, b, a);
+        }
+    }
+}
+
+/* Every trainable parameter in exactly one bucket, from the last block to the first. */
+static void check_bucket_content(const struct ss_plan *plan)
+{
+    int params = ss_graph_params(plan->graph), listed = 0, block = plan->nblocks;
+    int *times = calloc((size_t)params, sizeof *times);
+    ck_assert_int_eq(plan->nparams, params);
+    for (int i = 0; i < plan->nparams; i++) {
+        const struct ss_plan_param *p = &plan->param[i];
+        const struct ss_param *source = ss_graph_param(plan->graph, p->graph_param);
+        times[p->graph_param]++;
+        ck_assert_int_eq(p->elements, ss_param_elements(source));
+        ck_assert_int_eq(p->bucket >= 0, source->trainable);
+        const struct ss_block *b = &plan->block[p->block];
+        ck_assert_int_eq(p->bucket, source->trainable ? b->bucket : -1);
+        ck_assert_msg(source->layer == b->conv || source->layer == b->bn, "%s: %s in block %s",
+                      model, source->name, b->name);
+    }
+    for (int i = 0; i < params; i++)
+        ck_assert_msg(times[i] == 1, "%s: %s is there %d times", model,
+                      ss_graph_param(plan->graph, i)->name, times[i]);
+    free(times);
+    for (int k = 0; k < plan->nbuckets; k++) {
+        const struct ss_bucket *b = &plan->bucket[k];
+        size_t bytes = 0;
+        int first_block = plan->param[b->first_param].block;
+        ck_assert_int_eq(b->first_param, listed);
+        ck_assert_int_gt(b->nparams, 0);
+        for (int i = b->first_param; i < b->first_param + b->nparams; i++, listed++) {
+            ck_assert_int_eq(plan->param[i].bucket, k);
+            ck_assert_int_le(plan->param[i].block, block);
+            block = plan->param[i].block;
+            bytes += (size_t)plan->param[i].elements * sizeof(float);
+        }
+        ck_assert_uint_eq(bytes, b->bytes);
+        double cap = k ? plan->options.bucket_mb : plan->options.first_bucket_mb;
+        ck_assert_msg((double)bytes <= cap * 1048576 || block == first_block,
+                      "%s: bucket %d of several blocks has %zu bytes, its cap is %g MB", model, k,
+                      bytes, cap);
+    }
+    for (int i = listed; i < plan->nparams; i++)
+        ck_assert_int_eq(plan->param[i].bucket, -1);
+}
+
+static int mode_of(const struct ss_plan_task *t, enum ss_space space, int index)
+{
+    for (int a = 0; a < t->naccess; a++)
+        if (t->access[a].space == space && t->access[a].index == index)
+            return t->access[a].mode;
+    return 0;
+}
+
+/* Gradients are complete, then summed, then used; nobody sees parameters of two steps. */
+static void check_bucket_order(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    int before = -1;
+    for (int k = 0; k < plan->nbuckets; k++) {
+        int reduce = -1, update = -1, last_writer = -1, last_reader = -1, writers = 0;
+        for (int i = 0; i < list->count; i++) {
+            const struct ss_plan_task *t = &list->task[i];
+            if (t->kind == SS_TASK_ALLREDUCE && t->bucket == k) {
+                ck_assert_int_lt(reduce, 0);
+                reduce = i;
+            }
+            if (t->kind == SS_TASK_UPDATE && t->bucket == k) {
+                ck_assert_int_lt(update, 0);
+                update = i;
+            }
+            if (t->kind == SS_TASK_BACKWARD && mode_of(t, SS_SPACE_GRADS, k) & SS_WRITE) {
+                last_writer = i;
+                writers++;
+            }
+            if ((t->kind == SS_TASK_FORWARD || t->kind == SS_TASK_BACKWARD) &&
+                mode_of(t, SS_SPACE_PARAMS, k))
+                last_reader = i;
+        }
+        ck_assert_msg(last_writer >= 0 && last_writer < reduce && reduce < update &&
+                          last_reader < update,
+                      "%s: bucket %d: written by %d, read by %d, reduced by %d, updated by %d",
+                      model, k, last_writer, last_reader, reduce, update);
+        ck_assert_int_eq(plan->bucket[k].ready_task, last_writer);
+        /* As soon as it is full, and in bucket order, which is that of all ranks. */
+        if (!plan->options.no_overlap)
+            ck_assert_int_eq(reduce, last_writer + 1);
+        ck_assert_int_gt(reduce, before);
+        before = reduce;
+        int blocks = 0;
+        for (int b = 0; b < plan->nblocks; b++)
+            blocks += plan->block[b].bucket == k;
+        ck_assert_int_eq(writers, blocks);
+        ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_GRADS, k), SS_READ_WRITE);
+        ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_TOKEN, 0), SS_READ_WRITE);
+        ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_GRADS, k), SS_READ);
+        ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_PARAMS, k), SS_READ_WRITE);
+        ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_MOMENTUM, k), SS_READ_WRITE);
+        /* Only the sum waits for other ranks. */
+        for (int i = 0; i < list->count; i++)
+            ck_assert(!mode_of(&list->task[i], SS_SPACE_TOKEN, 0) ||
+                      list->task[i].kind == SS_TASK_ALLREDUCE ||
+                      list->task[i].kind == SS_TASK_REDUCE_METRICS ||
+                      (plan->options.no_overlap && list->task[i].kind == SS_TASK_BACKWARD));
+    }
+}
+
+/* before[i * n + j]: task j has ended when task i begins, by what they touch. */
+static char *find_order(const struct ss_task_list *list)
+{
+    size_t n = (size_t)list->count;
+    char *before = calloc(n * n, 1);
+    ck_assert_ptr_nonnull(before);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j-- > 0;) {
+            const struct ss_plan_task *a = &list->task[i], *b = &list->task[j];
+            for (int k = 0; k < a->naccess && !before[i * n + j]; k++) {
+                int theirs = mode_of(b, a->access[k].space, a->access[k].index);
+                before[i * n + j] =
+                    (a->access[k].mode & SS_WRITE) ? theirs != 0 : theirs & SS_WRITE;
+            }
+            for (size_t k = 0; before[i * n + j] && k < j; k++)
+                before[i * n + k] |= before[j * n + k];
+        }
+    return before;
+}
+
+/* Without overlap, no collective begins before all of backward has ended; with it, the first one
+ * does wherever there are several buckets. */
+static void check_overlap(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    size_t n = (size_t)list->count;
+    char *before = find_order(list);
+    for (size_t i = 0; i < n; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        size_t early = 0;
+        if (t->kind != SS_TASK_ALLREDUCE && t->kind != SS_TASK_REDUCE_METRICS)
+            continue;
+        for (size_t j = 0; j < n; j++)
+            early += list->task[j].kind == SS_TASK_BACKWARD && !before[i * n + j];
+        ck_assert_msg(!plan->options.no_overlap || early == 0,
+                      "%s: %s may begin before %zu tasks of backward", model, t->name, early);
+        if (!plan->options.no_overlap && t->bucket == 0)
+            ck_assert_msg(early > 0 || plan->nbuckets == 1, "%s: %s waits for all of backward",
+                          model, t->name);
+    }
+    free(before);
+}
+
+/* Collectives first, then reports, backward, updates, forward, loads. Inside: buckets in order;
+ * backward from the end; the updates that the next forward needs first; forward from the start. */
+static void check_priorities(const struct ss_plan *plan)
+{
+    static const int rank[] = {
+        [SS_TASK_LOAD] = 0,      [SS_TASK_UPLOAD] = 1,         [SS_TASK_FORWARD] = 2,
+        [SS_TASK_CONVERT] = 3,   [SS_TASK_SCALE] = 4,          [SS_TASK_UPDATE] = 5,
+        [SS_TASK_CHECK] = 5,     [SS_TASK_BACKWARD] = 6,       [SS_TASK_REPORT] = 7,
+        [SS_TASK_ALLREDUCE] = 8, [SS_TASK_REDUCE_METRICS] = 8, [SS_TASK_FETCH] = 8,
+    };
+    for (int i = 0; i < plan->train.count; i++)
+        for (int j = 0; j < plan->train.count; j++) {
+            const struct ss_plan_task *a = &plan->train.task[i], *b = &plan->train.task[j];
+            int higher = rank[a->kind] > rank[b->kind];
+            if (a->kind == b->kind && a->kind == SS_TASK_FORWARD)
+                higher = a->block < b->block;
+            if (a->kind == b->kind && a->kind == SS_TASK_BACKWARD)
+                higher = a->block > b->block;
+            if (a->kind == b->kind && a->kind == SS_TASK_ALLREDUCE)
+                higher = a->bucket < b->bucket;
+            if (a->kind == b->kind && a->kind == SS_TASK_UPDATE)
+                higher = a->bucket > b->bucket;
+            ck_assert_msg(!higher || a->priority > b->priority, "%s: %s has priority %d, %s has %d",
+                          model, a->name, a->priority, b->name, b->priority);
+        }
+}
+
+/* One forward and, but for the loss, one backward task for every block, each layer in one block. */
+static void check_coverage(const struct ss_plan *plan)
+{
+    int *forward = calloc((size_t)plan->nblocks, sizeof *forward);
+    int *backward = calloc((size_t)plan->nblocks, sizeof *backward);
+    int *eval = calloc((size_t)plan->nblocks, sizeof *eval);
+    int at_forward = -1, at_backward = plan->nblocks;
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        if (t->kind == SS_TASK_FORWARD) {
+            forward[t->block]++;
+            ck_assert_int_gt(t->block, at_forward);
+            at_forward = t->block;
+        } else if (t->kind == SS_TASK_BACKWARD) {
+            backward[t->block]++;
+            ck_assert_int_lt(t->block, at_backward);
+            at_backward = t->block;
+        }
+    }
+    for (int i = 0; i < plan->eval.count; i++) {
+        const struct ss_plan_task *t = &plan->eval.task[i];
+        int input = t->kind == SS_TASK_LOAD || t->kind == SS_TASK_UPLOAD;
+        ck_assert(t->kind == SS_TASK_FORWARD || t->kind == SS_TASK_CONVERT || input);
+        if (t->kind == SS_TASK_FORWARD)
+            eval[t->block]++;
+        /* Evaluation changes no parameters and no running statistics. */
+        for (int a = 0; a < t->naccess; a++)
+            ck_assert(t->access[a].mode == SS_READ || t->access[a].space == SS_SPACE_BUFFER ||
+                      t->access[a].space == SS_SPACE_METRICS || input);
+    }
+    for (int b = 0; b < plan->nblocks; b++) {
+        ck_assert_int_eq(forward[b], 1);
+        ck_assert_int_eq(eval[b], 1);
+        ck_assert_int_eq(backward[b], plan->block[b].kind != SS_BLOCK_LOSS);
+    }
+    ck_assert_int_eq(plan->block[plan->nblocks - 1].kind, SS_BLOCK_LOSS);
+    free(forward);
+    free(backward);
+    free(eval);
+}
+
+static int find_task(const struct ss_task_list *list, enum ss_task_kind kind, int bucket)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->task[i].kind == kind && list->task[i].bucket == bucket)
+            return i;
+    return -1;
+}
+
+/* A GPU's step: the whole slot is uploaded once, the host sees fetched metrics only. */
+static void check_device(const struct ss_plan *plan)
+{
+    const struct ss_task_list *lists[] = {&plan->train, &plan->eval};
+    for (int l = 0; l < 2; l++) {
+        int upload = find_task(lists[l], SS_TASK_UPLOAD, -1);
+        int convert = find_task(lists[l], SS_TASK_CONVERT, -1);
+        ck_assert_int_eq(upload, plan->options.slices);
+        ck_assert_int_eq(convert, upload + 1);
+        for (int s = 0; s < plan->options.slices; s++) {
+            ck_assert_int_eq(mode_of(&lists[l]->task[upload], SS_SPACE_IMAGES, s), SS_READ);
+            ck_assert_int_eq(mode_of(&lists[l]->task[upload], SS_SPACE_LABELS, s), SS_READ);
+        }
+        for (int i = convert; i < lists[l]->count; i++)
+            for (int a = 0; a < lists[l]->task[i].naccess; a++)
+                ck_assert(lists[l]->task[i].access[a].space != SS_SPACE_IMAGES &&
+                          lists[l]->task[i].access[a].space != SS_SPACE_LABELS);
+    }
+    /* Pools without overlap are fused into convolutions; what a residual gets then is its own. */
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
+        if (!b || !b->pool)
+            continue;
+        const struct ss_plan_tensor *z = &plan->tensor[t->tensor[SS_ROLE_Z]];
+        ck_assert_int_ge(t->role[SS_ROLE_WORKSPACE], 0);
+        if (t->kind == SS_TASK_FORWARD) {
+            const struct ss_plan_tensor *y = &plan->tensor[t->tensor[SS_ROLE_Y]];
+            ck_assert_int_eq(y->h, z->h / b->pool);
+            ck_assert_int_eq(y->w, z->w / b->pool);
+        } else {
+            ck_assert_int_eq(t->role[SS_ROLE_DS] >= 0, b->residual >= 0);
+            ck_assert(b->residual < 0 || plan->tensor[t->tensor[SS_ROLE_DS]].h == z->h);
+        }
+    }
+    int fetch = find_task(&plan->train, SS_TASK_FETCH, -1);
+    ck_assert_int_gt(fetch, 0);
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        int host = t->kind == SS_TASK_REDUCE_METRICS || t->kind == SS_TASK_REPORT;
+        ck_assert(!host || (i > fetch && mode_of(t, SS_SPACE_FETCHED, 0) &&
+                            !mode_of(t, SS_SPACE_METRICS, 0)));
+    }
+}
+
+/* No update before every bucket was checked, none after the new scale; the loss reads the scale. */
+static void check_scaling(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    int scale = find_task(list, SS_TASK_SCALE, -1), last_check = -1;
+    ck_assert_int_eq(scale, list->count - 1);
+    ck_assert_int_eq(mode_of(&list->task[scale], SS_SPACE_SCALER, 0), SS_READ_WRITE);
+    for (int k = 0; k < plan->nbuckets; k++) {
+        int check = find_task(list, SS_TASK_CHECK, k);
+        ck_assert_int_eq(check, find_task(list, SS_TASK_ALLREDUCE, k) + 1);
+        ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_GRADS, k), SS_READ);
+        ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_SCALER, 0), SS_READ_WRITE);
+        last_check = check > last_check ? check : last_check;
+    }
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        int loss = t->kind == SS_TASK_FORWARD && plan->block[t->block].kind == SS_BLOCK_LOSS;
+        if (t->kind == SS_TASK_UPDATE)
+            ck_assert_int_gt(i, last_check);
+        if (t->kind == SS_TASK_UPDATE || loss)
+            ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), SS_READ);
+    }
+}
+
+/* Slices are the batch, without holes. */
+static void check_slices(const struct ss_plan *plan)
+{
+    int slices = plan->options.slices, loads = 0;
+    ck_assert_int_eq(plan->slice_begin[0], 0);
+    ck_assert_int_eq(plan->slice_begin[slices], plan->options.batch);
+    for (int s = 0; s < slices; s++)
+        ck_assert_int_gt(plan->slice_begin[s + 1], plan->slice_begin[s]);
+    for (int i = 0; i < plan->train.count; i++)
+        loads += plan->train.task[i].kind == SS_TASK_LOAD;
+    ck_assert_int_eq(loads, slices);
+}
+
+static void check_plan(const struct ss_graph *g, const struct ss_plan_options *options)
+{
+    struct ss_plan *plan;
+    enum ss_status status = ss_plan_lower(g, options, &plan);
+    ck_assert_msg(status == SS_OK, "%s: %s", model, ss_log_last_error());
+    int *in_training = calloc((size_t)plan->ntensors, sizeof *in_training);
+    check_tensors(plan, &plan->train, in_training);
+    check_tensors(plan, &plan->eval, NULL);
+    check_sharing(plan, in_training);
+    free(in_training);
+    check_accesses(&plan->train);
+    check_accesses(&plan->eval);
+    check_bucket_content(plan);
+    check_bucket_order(plan);
+    check_overlap(plan);
+    check_priorities(plan);
+    check_coverage(plan);
+    check_slices(plan);
+    if (options->device)
+        check_device(plan);
+    if (options->loss_scaling)
+        check_scaling(plan);
+    ss_plan_destroy(plan);
+}
+
+static void check_with_options(const struct ss_graph *g)
+{
+    static const double caps[][2] = {{25, 1}, {1e-6, 1e-6}, {0.01, 1e-3}, {1e-3, 0.01}, {1e6, 1e6}};
+    static const int blocks[] = {0, 8, 16}, batches[] = {1, 2, 33};
+    model = ss_graph_name(g);
+    for (int c = 0; c < 5; c++)
+        for (int b = 0; b < 3; b++) {
+            struct ss_plan_options options = {.batch = batches[b],
+                                              .channel_block = blocks[b],
+                                              .bucket_mb = caps[c][0],
+                                              .first_bucket_mb = caps[c][1],
+                                              .slices = batches[b] < 3 ? batches[b] : 3};
+            check_plan(g, &options);
+            options.no_overlap = 1;
+            check_plan(g, &options);
+            options.no_overlap = 0;
+            on_device(&options, (enum ss_dtype)b); /* each format once */
+            if (strcmp(model, "front"))            /* whose layers read the images themselves */
+                check_plan(g, &options);
+            options.no_overlap = 1;
+            if (strcmp(model, "front"))
+                check_plan(g, &options);
+        }
+}
+
+START_TEST(invariants)
+{
+    struct ss_graph *g = make_test_graph(_i);
+    ck_assert_ptr_nonnull(g);
+    check_with_options(g);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+static const struct {
+    const char *name, *width;
+    int side;
+} models[] = {
+    {"wideresnet", "8,16,24,32", 32}, {"resnet50", "8,12,20,24", 32},
+    {"resnet50", "8,8,16,16", 224},   {"vgg11_bn", "8,12,16,20,24,30", 32},
+    {"vgg11_bn", "8,8,8,8,8,8", 448},
+};
+
+START_TEST(invariants_models)
+{
+    struct ss_graph *g = build_model(models[_i].name, models[_i].width, models[_i].side);
+    check_with_options(g);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+static int count_blocks(const struct ss_plan *plan, enum ss_block_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < plan->nblocks; i++)
+        n += plan->block[i].kind == kind;
+    return n;
+}
+
+static const struct ss_block *find_block(const struct ss_plan *plan, const char *name)
+{
+    for (int i = 0; i < plan->nblocks; i++)
+        if (!strcmp(plan->block[i].name, name))
+            return &plan->block[i];
+    ck_abort_msg("no block %s", name);
+    return NULL;
+}
+
+static struct ss_plan *lower_test_graph(int which, struct ss_graph **g)
+{
+    struct ss_plan *plan;
+    *g = make_test_graph(which);
+    ck_assert_int_eq(ss_plan_lower(*g, &defaults, &plan), SS_OK);
+    return plan;
+}
+
+/* A ResNet's block is two tasks: its additions and both ReLUs run inside them. */
+START_TEST(fusion)
+{
+    struct ss_graph *g;
+    struct ss_plan *plan = lower_test_graph(0, &g);
+    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_CONV), 6);
+    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_ACT), 0);
+    const struct ss_block *b = find_block(plan, "conv2"), *down = find_block(plan, "down");
+    ck_assert(b->bn >= 0 && !b->relu && b->relu_out && b->residual == down->y);
+    ck_assert(down < b); /* what is added must be there */
+    b = find_block(plan, "conv4");
+    ck_assert(b->relu_out && b->residual == find_block(plan, "conv2")->y);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+
+    plan = lower_test_graph(1, &g);
+    b = find_block(plan, "conv2");
+    ck_assert(b->relu && b->dropout > 0 && b->bn < 0 && b->residual < 0);
+    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_LINEAR), 3);
+    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* ResNet-50 is 53 convolutions with all that follows them, one pool with overlap, the mean, the
+ * classifier and the loss, on every device. */
+START_TEST(fusion_of_resnet50)
+{
+    struct ss_graph *g = build_model("resnet50", NULL, 224);
+    for (int device = 0; device < 2; device++) {
+        struct ss_plan_options options = defaults;
+        struct ss_plan *plan;
+        if (device)
+            on_device(&options, SS_DTYPE_F16);
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        ck_assert_int_eq(plan->nblocks, 57);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_CONV), 53);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
+        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_AVGPOOL), 1);
+        int added = 0;
+        for (int i = 0; i < plan->nblocks; i++) {
+            const struct ss_block *b = &plan->block[i];
+            if (b->kind != SS_BLOCK_CONV)
+                continue;
+            int last = b->residual >= 0, shortcut = strstr(b->name, "downsample") != NULL;
+            ck_assert_msg(b->bn >= 0 && b->relu == !(last || shortcut) && b->relu_out == last, "%s",
+                          b->name);
+            added += last;
+        }
+        ck_assert_int_eq(added, 16);
+        ss_plan_destroy(plan);
+    }
+    ss_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(options_refused)
+{
+    static const struct {
+        struct ss_plan_options options;
+        const char *message;
+    } bad[] = {
+        {{.batch = 0, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1},
+         "batch size per rank is 0"},
+        {{.batch = -1, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1},
+         "batch size per rank is -1"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = -2, .first_bucket_mb = 1, .slices = 1},
+         "--bucket-mb -2"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = -1, .slices = 1},
+         "--first-bucket-mb -1"},
+        {{.batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 0},
+         "0 slices"},
+        {{.batch = 32,
+          .channel_block = 16,
+          .bucket_mb = 25,
+          .first_bucket_mb = 1,
+          .slices = SS_PLAN_MAX_SLICES + 1},
+         "slices"},
+        {{.batch = 4, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 5},
+         "a batch of 4 cannot be loaded in 5 slices"},
+        {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
+         "needs a channel block"},
+        {{.batch = 4,
+          .bucket_mb = 1,
+          .first_bucket_mb = 1,
+          .slices = 1,
+          .grad_dtype = (enum ss_dtype)(SS_DTYPE_BF16 + 1)},
+         "cannot travel in number format 3"},
+    };
+    struct ss_graph *g = make_test_graph(0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ss_plan *plan = NULL;
+        ck_assert_int_eq(ss_plan_lower(g, &bad[i].options, &plan), SS_ERR_INVALID);
+        ck_assert_ptr_null(plan);
+        ck_assert_msg(strstr(ss_log_last_error(), bad[i].message) != NULL, "\"%s\" lacks \"%s\"",
+                      ss_log_last_error(), bad[i].message);
+    }
+    struct ss_plan_options nan = defaults;
+    struct ss_plan *plan = NULL;
+    nan.bucket_mb = atof("nan");
+    ck_assert_int_eq(ss_plan_lower(g, &nan, &plan), SS_ERR_INVALID);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* Models that are right as graphs, but that no task covers. */
+static void five_readers(struct ss_graph *g)
+{
+    ss_value x = ss_relu(g, ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 4, 3, 1, 1, 0)), sum = x;
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "c%d", i);
+        sum = ss_add(g, sum, ss_conv2d(g, x, name, 4, 1, 1, 0, 0));
+    }
+    ss_softmax_cross_entropy(g, ss_linear(g, sum, "fc", 5));
+}
+static void input_added(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, 8, 8);
+    x = ss_add(g, ss_relu(g, ss_conv2d(g, x, "c", 3, 3, 1, 1, 0)), x);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
+}
+static void layouts_added(struct ss_graph *g)
+{
+    ss_value x = ss_relu(g, ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 6, 3, 1, 1, 0));
+    ss_value pooled = ss_avgpool2d(g, x, 8, 8), flat = ss_linear(g, x, "fc1", 6);
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_add(g, pooled, flat), "fc", 5));
+}
+static void nothing_to_train(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, 8, 8);
+    ss_softmax_cross_entropy(g, x);
+}
+
+static const struct {
+    void (*build)(struct ss_graph *g);
+    const char *message;
+} uncovered[] = {
+    {five_readers, "more than 4 layers read one value"},
+    {input_added, "adds values of different layouts"},
+    {layouts_added, "adds values of different layouts"},
+    {nothing_to_train, "must read a linear layer"},
+};
+
+START_TEST(model_refused)
+{
+    struct ss_plan *plan = NULL;
+    struct ss_graph *g = ss_graph_create("test");
+    uncovered[_i].build(g);
+    enum ss_status status = ss_graph_finish(g);
+    if (status == SS_OK)
+        status = ss_plan_lower(g, &defaults, &plan);
+    ck_assert_int_eq(status, SS_ERR_UNSUPPORTED);
+    ck_assert_ptr_null(plan);
+    ck_assert_msg(strstr(ss_log_last_error(), uncovered[_i].message) != NULL, "\"%s\" lacks \"%s\"",
+                  ss_log_last_error(), uncovered[_i].message);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(pools_on_device)
+{
+    static const struct {
+        const char *name, *width;
+        int pools;
+    } with[] = {{"wideresnet", "8,16,24,32", 2}, {"vgg11_bn", "8,12,16,20,24,30", 5}};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        struct ss_plan *plan;
+        struct ss_plan_options options = defaults;
+        struct ss_graph *g = build_model(with[i].name, with[i].width, 32);
+        on_device(&options, SS_DTYPE_F16);
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        int fused = 0;
+        for (int b = 0; b < plan->nblocks; b++) {
+            ck_assert_int_ne(plan->block[b].kind, SS_BLOCK_MAXPOOL);
+            fused += plan->block[b].pool == 2;
+        }
+        ck_assert_int_eq(fused, with[i].pools);
+        ss_plan_destroy(plan);
+        ss_graph_destroy(g);
+    }
+}
+END_TEST
+
+START_TEST(images_on_device)
+{
+    struct ss_plan *plan = NULL;
+    struct ss_plan_options options = defaults;
+    struct ss_graph *g = make_test_graph(TEST_GRAPHS - 1);
+    ck_assert_str_eq(ss_graph_name(g), "front");
+    on_device(&options, SS_DTYPE_F16);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "on a GPU only a convolution may"));
+    ss_graph_destroy(g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *t = tcase_create("plan");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, quiet, NULL);
+    tcase_add_loop_test(t, golden, 0, sizeof recorded / sizeof *recorded);
+    tcase_add_test(t, print_fails);
+    tcase_add_loop_test(t, invariants, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, invariants_models, 0, sizeof models / sizeof *models);
+    tcase_add_test(t, fusion);
+    tcase_add_test(t, fusion_of_resnet50);
+    tcase_add_test(t, options_refused);
+    tcase_add_test(t, images_on_device);
+    tcase_add_test(t, pools_on_device);
+    tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,16 @@
+# Numbers in 2 bytes on their way between ranks
+UNIT_TESTS += tests/kernels/test_wire
+tests_kernels_test_wire_SOURCES = tests/kernels/test_wire.c
+tests_kernels_test_wire_LDADD = $(TEST_LIBS) -lm
+
+# The CPU's kernels; without oneDNN there are none.
+if HAVE_DNNL
+UNIT_TESTS += tests/kernels/test_kernels
+tests_kernels_test_kernels_SOURCES = \
+	tests/kernels/test_kernels.c tests/kernels/test_kernels.h \
+	tests/kernels/test_kernels_conv.c \
+	tests/kernels/test_kernels_norm_act.c tests/kernels/test_kernels_norm_bits.c \
+	tests/kernels/test_kernels_pool.c tests/kernels/test_kernels_linear.c \
+	tests/kernels/test_kernels_loss.c
+tests_kernels_test_kernels_LDADD = $(TEST_LIBS)
+endif

@@ -1,0 +1,312 @@
+/* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
+#include "kernels/cpu/conv.h"
+#include "tests/kernels/test_kernels.h"
+
+struct reference {
+    struct ss_conv_shape s;
+    size_t nx, ny, nw;
+    double *x, *w, *b, *y, *dy, *dx, *dw, *db;
+};
+
+/* y = conv(x), and with dy the three gradients: each of them is the same walk over all products. */
+static void walk(struct reference *r, int backward)
+{
+    const struct ss_conv_shape *s = &r->s;
+    for (int n = 0; n < s->y.n; n++)
+        for (int k = 0; k < s->y.c; k++)
+            for (int p = 0; p < s->y.h; p++)
+                for (int q = 0; q < s->y.w; q++) {
+                    const size_t o =
+                        (size_t)((n * s->y.c + k) * s->y.h + p) * (size_t)s->y.w + (size_t)q;
+                    double sum = s->bias ? r->b[k] : 0;
+                    if (backward && s->bias)
+                        r->db[k] += r->dy[o];
+                    for (int c = 0; c < s->x.c; c++)
+                        for (int i = 0; i < s->kh; i++)
+                            for (int j = 0; j < s->kw; j++) {
+                                const int h = p * s->stride - s->pad + i,
+                                          w = q * s->stride - s->pad + j;
+                                if (h < 0 || w < 0 || h >= s->x.h || w >= s->x.w)
+                                    continue;
+                                const size_t xi = (size_t)((n * s->x.c + c) * s->x.h + h) *
+                                                      (size_t)s->x.w +
+                                                  (size_t)w,
+                                             wi = (size_t)((k * s->x.c + c) * s->kh + i) *
+                                                      (size_t)s->kw +
+                                                  (size_t)j;
+                                sum += r->w[wi] * r->x[xi];
+                                if (backward) {
+                                    r->dx[xi] += r->w[wi] * r->dy[o];
+                                    r->dw[wi] += r->x[xi] * r->dy[o];
+                                }
+                            }
+                    if (!backward)
+                        r->y[o] = sum;
+                }
+}
+
+static double reference_loss(void *ctx)
+{
+    struct reference *r = ctx;
+    walk(r, 0);
+    return dot(r->y, r->dy, r->ny);
+}
+
+static void reference_make(struct reference *r, int n, int ci, int co, int h, int w, int k,
+                           int stride, int pad, int bias)
+{
+    memset(r, 0, sizeof(*r));
+    r->s = (struct ss_conv_shape){
+        .x = {n, ci, h, w, 1}, .kh = k, .kw = k, .stride = stride, .pad = pad, .bias = bias};
+    r->s.y =
+        (struct ss_act){n, co, (h + 2 * pad - k) / stride + 1, (w + 2 * pad - k) / stride + 1, 1};
+    r->nx = plain_count(&r->s.x);
+    r->ny = plain_count(&r->s.y);
+    r->nw = (size_t)co * (size_t)ci * (size_t)k * (size_t)k;
+    r->x = random_doubles(r->nx, 1);
+    r->w = random_doubles(r->nw, 2);
+    r->b = random_doubles((size_t)co, 3);
+    r->dy = random_doubles(r->ny, 4);
+    r->y = zero_doubles(r->ny);
+    r->dx = zero_doubles(r->nx);
+    r->dw = zero_doubles(r->nw);
+    r->db = zero_doubles((size_t)co);
+    walk(r, 0);
+    walk(r, 1);
+}
+
+static void reference_free(struct reference *r)
+{
+    double *const all[] = {r->x, r->w, r->b, r->y, r->dy, r->dx, r->dw, r->db};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+}
+
+/* All passes of a convolution with blocks bx and by; the largest error. */
+static double run(const struct reference *r, int bx, int by, enum ss_conv_algo algo, double bound)
+{
+    struct ss_conv_shape s = r->s;
+    s.x.block = bx;
+    s.y.block = by;
+    struct ss_conv_cpu *conv, *inference;
+    OK(ss_conv_cpu_create(cpu, &s, algo, 1, &conv));
+    OK(ss_conv_cpu_create(cpu, &s, algo, 0, &inference));
+    const size_t bytes = ss_conv_cpu_weight_bytes(conv);
+    ck_assert_uint_eq(bytes, ss_conv_cpu_weight_bytes(inference));
+
+    float *plain = to_floats(r->w, r->nw), *back = ss_aligned_alloc(r->nw * sizeof(float));
+    float *w = ss_aligned_alloc(bytes), *w2 = ss_aligned_alloc(bytes),
+          *dw = ss_aligned_alloc(bytes);
+    float *b = to_floats(r->b, (size_t)s.y.c), *db = to_floats(r->b, (size_t)s.y.c);
+    /* Garbage in, so that import and the gradient must write their padding. */
+    memset(w, 0x7f, bytes);
+    memset(dw, 0x7f, bytes);
+    OK(ss_conv_cpu_import(conv, plain, w));
+    OK(ss_conv_cpu_import(inference, plain, w2));
+    ck_assert_mem_eq(w, w2, bytes);
+    OK(ss_conv_cpu_export(conv, w, back));
+    ck_assert_mem_eq(plain, back, r->nw * sizeof(float));
+
+    float *x = act_pack(&s.x, r->x), *dy = act_pack(&s.y, r->dy), *y = act_pack(&s.y, NULL),
+          *y2 = act_pack(&s.y, NULL), *dx = act_pack(&s.x, NULL);
+    OK(ss_conv_cpu_forward(conv, x, w, s.bias ? b : NULL, y));
+    OK(ss_conv_cpu_forward(inference, x, w, s.bias ? b : NULL, y2));
+    ck_assert_mem_eq(y, y2, ss_act_elements(&s.y) * sizeof(float));
+    OK(ss_conv_cpu_backward_data(conv, dy, w, dx));
+    OK(ss_conv_cpu_backward_weights(conv, x, dy, dw, s.bias ? db : NULL));
+    OK(ss_conv_cpu_export(conv, dw, back));
+
+    double *got[4] = {act_unpack(&s.y, y), act_unpack(&s.x, dx), to_doubles(back, r->nw),
+                      to_doubles(db, (size_t)s.y.c)};
+    const double *want[4] = {r->y, r->dx, r->dw, r->db};
+    const size_t count[4] = {r->ny, r->nx, r->nw, s.bias ? (size_t)s.y.c : 0};
+    const char *name[4] = {"y", "dx", "dweight", "dbias"};
+    double worst = 0;
+    for (int i = 0; i < 4; i++) {
+        const double e = error_of(got[i], want[i], count[i]);
+        ck_assert_msg(e <= bound, "%s: error %.3g; %d to %d channels, %dx%d, blocks %d %d, %s",
+                      name[i], e, s.x.c, s.y.c, s.x.h, s.x.w, bx, by, ss_conv_cpu_info(conv));
+        worst = e > worst ? e : worst;
+        free(got[i]);
+    }
+    /* Padding of the gradient: exported and imported again, nothing is lost. */
+    OK(ss_conv_cpu_import(conv, back, w2));
+    ck_assert_mem_eq(dw, w2, bytes);
+
+    float *const all[] = {plain, back, w, w2, dw, b, db, x, dy, y, y2, dx};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+    ss_conv_cpu_destroy(conv);
+    ss_conv_cpu_destroy(inference);
+    return worst;
+}
+
+static const struct {
+    int n, ci, co, h, w, k, stride, pad, bias;
+} cases[] = {
+    {2, 8, 20, 7, 9, 3, 1, 1, 0},
+    {2, 20, 8, 9, 7, 3, 2, 1, 0},
+    {2, 16, 32, 8, 8, 3, 2, 1, 0},
+    {2, 40, 56, 6, 6, 1, 1, 0, 1},
+    {1, 16, 24, 7, 7, 1, 2, 0, 0},
+    {2, 56, 40, 8, 8, 3, 1, 1, 1},
+    {1, 48, 64, 12, 12, 3, 1, 1, 0},
+    {3, 16, 16, 5, 5, 3, 1, 0, 0},
+    {2, 8, 8, 6, 6, 3, 1, 1, 1},
+    {2, 12, 16, 5, 5, 3, 2, 1, 0},
+    /* Winograd in all passes, with tiles that are not full. */
+    {4, 40, 56, 15, 14, 3, 1, 1, 1},
+    /* Small maps, where direct code is shorter. */
+    {9, 20, 40, 2, 2, 3, 1, 1, 0},
+    {17, 40, 20, 4, 4, 3, 2, 1, 0},
+    {3, 32, 48, 4, 3, 1, 2, 0, 0},
+    {11, 32, 16, 4, 4, 3, 1, 1, 0},
+    {8, 48, 32, 1, 4, 3, 1, 1, 0},
+    {10, 16, 64, 2, 2, 1, 1, 0, 0},
+    {1, 24, 24, 3, 3, 3, 3, 1, 0},
+};
+enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+
+START_TEST(every_layout)
+{
+    struct reference r;
+    reference_make(&r, cases[_i].n, cases[_i].ci, cases[_i].co, cases[_i].h, cases[_i].w,
+                   cases[_i].k, cases[_i].stride, cases[_i].pad, cases[_i].bias);
+    for (int block = 0; block < NBLOCKS; block++)
+        for (int algo = SS_CONV_AUTO; algo <= SS_CONV_DIRECT; algo++)
+            run(&r, test_block(block, cases[_i].ci), test_block(block, cases[_i].co),
+                (enum ss_conv_algo)algo, algo == SS_CONV_AUTO ? 1e-4 : 1e-5);
+    reference_free(&r);
+}
+END_TEST
+
+/* The first layers of the models: three plain channels in, blocks out. */
+START_TEST(first_layer)
+{
+    struct reference r;
+    if (_i == 0)
+        reference_make(&r, 2, 3, 16, 16, 16, 3, 1, 1, 0);
+    else
+        reference_make(&r, 1, 3, 20, 21, 17, 7, 2, 3, 1);
+    for (int block = 0; block < NBLOCKS; block++)
+        run(&r, 1, test_block(block, r.s.y.c), SS_CONV_AUTO, 1e-5);
+    reference_free(&r);
+}
+END_TEST
+
+START_TEST(winograd_error)
+{
+    const int block = ss_cpu_preferred_block() ? ss_cpu_preferred_block() : 64;
+    struct reference r;
+    reference_make(&r, 2, 64, 64, 16, 16, 3, 1, 1, 0);
+    const double winograd = run(&r, block, block, SS_CONV_AUTO, 1e-4);
+    const double direct = run(&r, block, block, SS_CONV_DIRECT, 1e-5);
+    printf("3x3 convolution of 64 channels: error of Winograd %.2g, direct %.2g\n", winograd,
+           direct);
+    reference_free(&r);
+}
+END_TEST
+
+START_TEST(finite_differences)
+{
+    struct reference r;
+    reference_make(&r, 2, 8, 20, 6, 5, 3, _i + 1, 1, 1);
+    /* A convolution is linear in each argument: a large step is exact. */
+    check_slope("x", reference_loss, &r, r.x, r.dx, r.nx, 0.5, 1e-10);
+    check_slope("weight", reference_loss, &r, r.w, r.dw, r.nw, 0.5, 1e-10);
+    check_slope("bias", reference_loss, &r, r.b, r.db, (size_t)r.s.y.c, 0.5, 1e-10);
+    reference_free(&r);
+}
+END_TEST
+
+/* The kernels' own gradients against the kernels' own outputs. */
+struct kernel_loss {
+    struct ss_conv_cpu *conv;
+    struct ss_conv_shape s;
+    double *x, *w, *cotangent;
+    size_t nw;
+};
+
+static double kernel_loss(void *ctx)
+{
+    struct kernel_loss *k = ctx;
+    float *x = act_pack(&k->s.x, k->x), *y = act_pack(&k->s.y, NULL),
+          *plain = to_floats(k->w, k->nw), *w = ss_aligned_alloc(ss_conv_cpu_weight_bytes(k->conv));
+    OK(ss_conv_cpu_import(k->conv, plain, w));
+    OK(ss_conv_cpu_forward(k->conv, x, w, NULL, y));
+    double *out = act_unpack(&k->s.y, y), loss = dot(out, k->cotangent, plain_count(&k->s.y));
+    free(x), free(y), free(plain), free(w), free(out);
+    return loss;
+}
+
+START_TEST(finite_differences_kernel)
+{
+    struct kernel_loss k = {.s = {{2, 40, 8, 8, 16}, {2, 56, 8, 8, 16}, 3, 3, 1, 1, 0}};
+    const size_t nx = plain_count(&k.s.x);
+    k.nw = 40 * 56 * 9;
+    OK(ss_conv_cpu_create(cpu, &k.s, SS_CONV_AUTO, 1, &k.conv));
+    k.x = random_doubles(nx, 1);
+    k.w = random_doubles(k.nw, 2);
+    k.cotangent = random_doubles(plain_count(&k.s.y), 3);
+    const size_t bytes = ss_conv_cpu_weight_bytes(k.conv);
+    float *x = act_pack(&k.s.x, k.x), *dy = act_pack(&k.s.y, k.cotangent),
+          *dx = act_pack(&k.s.x, NULL), *plain = to_floats(k.w, k.nw), *w = ss_aligned_alloc(bytes),
+          *dw = ss_aligned_alloc(bytes);
+    OK(ss_conv_cpu_import(k.conv, plain, w));
+    OK(ss_conv_cpu_backward_data(k.conv, dy, w, dx));
+    OK(ss_conv_cpu_backward_weights(k.conv, x, dy, dw, NULL));
+    OK(ss_conv_cpu_export(k.conv, dw, plain));
+    double *gx = act_unpack(&k.s.x, dx), *gw = to_doubles(plain, k.nw);
+    check_slope("x", kernel_loss, &k, k.x, gx, nx, 0.5, 1e-3);
+    check_slope("weight", kernel_loss, &k, k.w, gw, k.nw, 0.5, 1e-3);
+    free(x), free(dy), free(dx), free(plain), free(w), free(dw), free(gx), free(gw);
+    free(k.x), free(k.w), free(k.cotangent);
+    ss_conv_cpu_destroy(k.conv);
+}
+END_TEST
+
+START_TEST(bad_shapes)
+{
+    ss_log_set_quiet(1);
+    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 16}, 3, 3, 1, 1, 0};
+    struct ss_conv_cpu *conv = NULL;
+    struct ss_conv_shape s[] = {good, good, good, good, good, good};
+    s[0].y.h = 7;
+    s[1].y.n = 1;
+    s[2].x.c = 0;
+    s[3].stride = 0;
+    s[4].x.block = 5;
+    s[5].pad = -4;
+    for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++) {
+        ck_assert_int_eq(ss_conv_cpu_create(cpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
+        ck_assert_ptr_null(conv);
+    }
+    ck_assert_int_eq(ss_conv_cpu_create(cpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "(2,32,7,8)"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "(2,32,8,8)"));
+
+    OK(ss_conv_cpu_create(cpu, &good, SS_CONV_AUTO, 0, &conv));
+    float x[1] = {0};
+    ck_assert_int_eq(ss_conv_cpu_backward_data(conv, x, x, x), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_conv_cpu_backward_weights(conv, x, x, x, NULL), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_conv_cpu_forward(conv, x, x, x, x), SS_ERR_INVALID);
+    ss_conv_cpu_destroy(conv);
+    ss_conv_cpu_destroy(NULL);
+}
+END_TEST
+
+Suite *conv_suite(void)
+{
+    Suite *suite = suite_create("convolution");
+    TCase *t = tcase_create("convolution");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, test_open, test_close);
+    tcase_add_loop_test(t, every_layout, 0, NCASES);
+    tcase_add_loop_test(t, first_layer, 0, 2);
+    tcase_add_test(t, winograd_error);
+    tcase_add_loop_test(t, finite_differences, 0, 2);
+    tcase_add_test(t, finite_differences_kernel);
+    tcase_add_test(t, bad_shapes);
+    suite_add_tcase(suite, t);
+    return suite;
+}

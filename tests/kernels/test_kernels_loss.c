@@ -1,0 +1,241 @@
+/* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
+#include "kernels/cpu/loss.h"
+#include "kernels/cpu/norm_act.h"
+#include "kernels/cpu/sgd.h"
+#include "tests/kernels/test_kernels.h"
+
+struct reference {
+    int n, k;
+    double *logits, *gradient;
+    int32_t *labels;
+    struct ss_metrics metrics;
+};
+
+static double walk(void *ctx)
+{
+    struct reference *r = ctx;
+    struct ss_metrics m = {0};
+    for (int n = 0; n < r->n; n++) {
+        const double *x = r->logits + n * r->k;
+        double sum = 0;
+        int best = 0;
+        for (int i = 0; i < r->k; i++) {
+            sum += exp(x[i]);
+            best = x[i] > x[best] ? i : best;
+        }
+        const int label = r->labels[n];
+        for (int i = 0; i < r->k; i++)
+            r->gradient[n * r->k + i] = label < 0 ? 0 : (exp(x[i]) / sum - (i == label)) / r->n;
+        if (label < 0)
+            continue;
+        m.loss += log(sum) - x[label];
+        m.correct += best == label;
+        m.count++;
+    }
+    r->metrics = m;
+    return m.loss / r->n;
+}
+
+static void reference_make(struct reference *r, int n, int k)
+{
+    const size_t count = (size_t)n * (size_t)k;
+    *r = (struct reference){.n = n,
+                            .k = k,
+                            .logits = random_doubles(count, 1),
+                            .gradient = zero_doubles(count),
+                            .labels = calloc((size_t)n, sizeof(int32_t))};
+    for (size_t i = 0; i < count; i++)
+        r->logits[i] *= 8;
+    for (int i = 0; i < n; i++)
+        r->labels[i] = i % 5 == 3 ? -1 : (i * 7) % k;
+    walk(r);
+}
+
+static void reference_free(struct reference *r)
+{
+    free(r->logits), free(r->gradient), free(r->labels);
+}
+
+static const int shapes[][2] = {{1, 1}, {4, 10}, {37, 100}, {33, 1000}};
+
+START_TEST(loss_and_gradient)
+{
+    struct reference r;
+    reference_make(&r, shapes[_i][0], shapes[_i][1]);
+    const size_t count = (size_t)r.n * (size_t)r.k;
+    float *logits = to_floats(r.logits, count), *d = to_floats(r.logits, count);
+    struct ss_metrics m = {.loss = 1, .correct = 1, .count = 1}; /* sums go on */
+    OK(ss_loss_cpu(cpu, r.n, r.k, logits, r.labels, &m, d));
+    ck_assert_double_eq_tol(m.loss - 1, r.metrics.loss, 1e-6 * (1 + r.metrics.loss));
+    ck_assert_double_eq(m.correct - 1, r.metrics.correct);
+    ck_assert_double_eq(m.count - 1, r.metrics.count);
+    ck_assert_double_eq(m.bad, 0);
+    double *got = to_doubles(d, count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_double_eq_tol(got[i], r.gradient[i], 2e-7);
+    free(got);
+
+    struct ss_metrics again = {.loss = 1, .correct = 1, .count = 1};
+    OK(ss_loss_cpu(cpu, r.n, r.k, logits, r.labels, &again, NULL));
+    ck_assert_mem_eq(&m, &again, sizeof(m));
+    OK(ss_loss_cpu(cpu, r.n, r.k, logits, r.labels, &again, logits));
+    ck_assert_mem_eq(logits, d, count * sizeof(float));
+    free(logits), free(d);
+
+    double *gradient = zero_doubles(count);
+    memcpy(gradient, r.gradient, count * sizeof(double));
+    check_slope("logits", walk, &r, r.logits, gradient, count, 1e-6, 1e-6);
+    free(gradient);
+    reference_free(&r);
+}
+END_TEST
+
+START_TEST(loss_threads)
+{
+    struct reference r;
+    reference_make(&r, 33, 1000);
+    const size_t count = (size_t)r.n * (size_t)r.k;
+    float *logits = to_floats(r.logits, count), *d[2];
+    struct ss_metrics m[2] = {{.loss = 0}, {.loss = 0}};
+    for (int i = 0; i < 2; i++) {
+        struct ss_cpu *own;
+        OK(ss_cpu_open(1 + i, &own));
+        d[i] = ss_aligned_alloc(count * sizeof(float));
+        OK(ss_loss_cpu(own, r.n, r.k, logits, r.labels, &m[i], d[i]));
+        ss_cpu_close(own);
+    }
+    ck_assert_mem_eq(&m[0], &m[1], sizeof(m[0]));
+    ck_assert_mem_eq(d[0], d[1], count * sizeof(float));
+    free(logits), free(d[0]), free(d[1]);
+    reference_free(&r);
+}
+END_TEST
+
+START_TEST(loss_extremes)
+{
+    ss_log_set_quiet(1);
+    struct ss_metrics m = {0};
+    const float large[2] = {1e4f, -1e4f}, nan[2] = {0, NAN}, equal[3] = {2, 2, 2};
+    float d[3];
+    int32_t label = 1;
+    OK(ss_loss_cpu(cpu, 1, 2, large, &label, &m, d));
+    ck_assert_double_eq(m.loss, 2e4);
+    ck_assert_float_eq(d[0], 1);
+    ck_assert_float_eq(d[1], -1);
+    OK(ss_loss_cpu(cpu, 1, 2, nan, &label, &m, d));
+    ck_assert_double_eq(m.bad, 1);
+    m = (struct ss_metrics){0};
+    OK(ss_loss_cpu(cpu, 1, 3, equal, &label, &m, NULL));
+    ck_assert_double_eq(m.correct, 0); /* the first of equals is 0 */
+    for (label = -2; label <= 3; label += 5) {
+        ck_assert_int_eq(ss_loss_cpu(cpu, 1, 3, equal, &label, &m, NULL), SS_ERR_INVALID);
+        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "label"));
+    }
+    ck_assert_int_eq(ss_loss_cpu(cpu, 0, 3, equal, &label, &m, NULL), SS_ERR_SHAPE);
+}
+END_TEST
+
+/* Several steps of PyTorch's SGD in double precision. */
+START_TEST(sgd_steps)
+{
+    const size_t count = 40000 + (size_t)_i;
+    const double lr = 0.1, decay = 5e-4, scale = 0.5, momentum = _i ? 0.9 : 0;
+    double *w = random_doubles(count, 1), *v = zero_doubles(count);
+    float *fw[2], *fv[2];
+    struct ss_cpu *one;
+    OK(ss_cpu_open(1, &one));
+    for (int i = 0; i < 2; i++) {
+        fw[i] = to_floats(w, count);
+        fv[i] = ss_aligned_alloc(count * sizeof(float));
+    }
+    for (uint32_t step = 0; step < 5; step++) {
+        double *g = random_doubles(count, 10 + step);
+        float *fg = to_floats(g, count);
+        for (size_t i = 0; i < count; i++) {
+            v[i] = momentum * v[i] + (scale * g[i] + decay * w[i]);
+            w[i] -= lr * v[i];
+        }
+        for (int i = 0; i < 2; i++)
+            OK(ss_sgd_cpu(i ? cpu : one, count, fw[i], _i ? fv[i] : NULL, fg, (float)lr,
+                          (float)momentum, (float)decay, (float)scale));
+        free(g), free(fg);
+    }
+    double *got = to_doubles(fw[0], count);
+    check_error("w", got, w, count, 1e-6);
+    ck_assert_mem_eq(fw[0], fw[1], count * sizeof(float));
+    ck_assert_mem_eq(fv[0], fv[1], count * sizeof(float));
+    ss_log_set_quiet(1);
+    ck_assert_int_eq(ss_sgd_cpu(cpu, 1, fw[0], NULL, fw[1], 0.1f, 0.9f, 0, 1), SS_ERR_INVALID);
+    free(got), free(w), free(v);
+    free(fw[0]), free(fw[1]), free(fv[0]), free(fv[1]);
+    ss_cpu_close(one);
+}
+END_TEST
+
+START_TEST(sums)
+{
+    enum { COUNT = 20001, MOST = 9 };
+    double *x[MOST], *want = zero_doubles(COUNT);
+    float *src[MOST], *dst = ss_aligned_alloc(COUNT * sizeof(float));
+    for (int n = 1; n <= MOST; n++) {
+        x[n - 1] = random_doubles(COUNT, (uint32_t)n);
+        src[n - 1] = to_floats(x[n - 1], COUNT);
+        for (int i = 0; i < COUNT; i++)
+            want[i] += x[n - 1][i];
+        OK(ss_sum_cpu(cpu, (const float *const *)src, n, dst, COUNT));
+        double *got = to_doubles(dst, COUNT);
+        check_error("sum", got, want, COUNT, 1e-6);
+        free(got);
+    }
+    OK(ss_sum_cpu(cpu, (const float *const *)src, MOST, src[0], COUNT));
+    ck_assert_mem_eq(src[0], dst, COUNT * sizeof(float));
+    ss_log_set_quiet(1);
+    ck_assert_int_eq(ss_sum_cpu(cpu, (const float *const *)src, 0, dst, COUNT), SS_ERR_INVALID);
+    for (int n = 0; n < MOST; n++)
+        free(x[n]), free(src[n]);
+    free(want), free(dst);
+}
+END_TEST
+
+START_TEST(cpu_itself)
+{
+    ss_log_set_quiet(1);
+    struct ss_cpu *none = NULL;
+    ck_assert_int_eq(ss_cpu_open(0, &none), SS_ERR_INVALID);
+    ck_assert_ptr_null(none);
+    ck_assert_int_eq(ss_cpu_threads(cpu), 2);
+    ck_assert_int_eq(strncmp(ss_cpu_library(), "oneDNN ", 7), 0);
+    ck_assert_uint_eq(ss_cpu_fingerprint(), ss_cpu_fingerprint());
+    const int block = ss_cpu_preferred_block();
+    ck_assert(block == 16 || block == 8 || block == 0);
+    OK(ss_cpu_reserve(cpu, 1000));
+    OK(ss_cpu_reserve(cpu, 10));
+    ck_assert_uint_ge(ss_cpu_scratch_bytes(cpu), 1000);
+    ck_assert_uint_eq((uintptr_t)ss_cpu_scratch(cpu) % 64, 0);
+    for (size_t bytes = 0; bytes <= (size_t)9 << 20; bytes = 3 * bytes + 1) {
+        unsigned char *p = ss_aligned_alloc(bytes);
+        ck_assert_ptr_nonnull(p);
+        ck_assert_uint_eq((uintptr_t)p % 64, 0);
+        for (size_t i = 0; i < bytes; i++)
+            if (p[i])
+                ck_abort_msg("byte %zu of %zu is not zero", i, bytes);
+        free(p);
+    }
+}
+END_TEST
+
+Suite *loss_suite(void)
+{
+    Suite *suite = suite_create("loss, optimizer, sums");
+    TCase *t = tcase_create("loss, optimizer, sums");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, test_open, test_close);
+    tcase_add_loop_test(t, loss_and_gradient, 0, 4);
+    tcase_add_test(t, loss_threads);
+    tcase_add_test(t, loss_extremes);
+    tcase_add_loop_test(t, sgd_steps, 0, 2);
+    tcase_add_test(t, sums);
+    tcase_add_test(t, cpu_itself);
+    suite_add_tcase(suite, t);
+    return suite;
+}

@@ -1,0 +1,214 @@
+/* test_kernels_norm_bits.c: what the normalisation promises beyond its formula: bits that do not
+ * depend on threads, statistics that survive a large mean, dropout's rate, NaN that stays visible.
+ */
+#include "kernels/cpu/norm_act.h"
+#include "tests/kernels/test_kernels.h"
+
+static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
+                                         .has_bn = 1,
+                                         .relu = 1,
+                                         .residual = 1,
+                                         .relu_out = 1,
+                                         .dropout = 0.1f,
+                                         .eps = 1e-5f,
+                                         .momentum = 0.1f};
+
+/* Everything that a training step writes, one after the other. */
+static float *step(int threads, int block, size_t *bytes)
+{
+    struct ss_norm_act op = whole;
+    op.shape.block = block;
+    struct ss_cpu *own;
+    OK(ss_cpu_open(threads, &own));
+    OK(ss_cpu_reserve(own, ss_norm_act_scratch_bytes(&op)));
+    const size_t plain = plain_count(&op.shape), n = ss_act_elements(&op.shape);
+    const size_t c = (size_t)op.shape.c;
+    double *values = random_doubles(plain, 1);
+    float *dy = act_pack(&op.shape, values), *dy2 = act_pack(&op.shape, values),
+          *r = act_pack(&op.shape, values);
+    float *z = act_pack(&op.shape, values);
+    *bytes = (3 * n + 7 * c) * sizeof(float);
+    float *out = ss_aligned_alloc(*bytes), *y = out, *ds = out + n, *small = out + 3 * n;
+    float *gamma = small + 5 * c, *beta = small + 6 * c;
+    for (size_t i = 0; i < c; i++)
+        gamma[i] = 1, beta[i] = 0.125f;
+    OK(ss_norm_act_stats(own, &op, z, small, small + 2 * c));
+    OK(ss_norm_act_forward(own, &op, z, gamma, beta, small, r, y, 1, 9));
+    const struct ss_norm_act_grad g = {.dy = {dy, dy2},
+                                       .ndy = 2,
+                                       .ds = ds,
+                                       .y = y,
+                                       .z = z,
+                                       .gamma = gamma,
+                                       .beta = beta,
+                                       .saved = small,
+                                       .dgamma = small + 4 * c,
+                                       .dbeta = small + 3 * c,
+                                       .dropout_key = 9};
+    OK(ss_norm_act_backward(own, &op, &g));
+    memcpy(out + 2 * n, z, n * sizeof(float));
+    free(values), free(dy), free(dy2), free(r), free(z);
+    ss_cpu_close(own);
+    return out;
+}
+
+START_TEST(threads_do_not_change_bits)
+{
+    for (int block = 0; block < NBLOCKS; block++) {
+        size_t bytes;
+        float *one = step(1, test_block(block, whole.shape.c), &bytes);
+        for (int threads = 1; threads <= 3; threads++) {
+            float *other = step(threads, test_block(block, whole.shape.c), &bytes);
+            ck_assert_mem_eq(one, other, bytes);
+            free(other);
+        }
+        free(one);
+    }
+}
+END_TEST
+
+START_TEST(large_mean)
+{
+    const struct ss_norm_act op = {.shape = {4, 20, 32, 32, 16}, .has_bn = 1, .eps = 1e-5f};
+    const size_t count = plain_count(&op.shape), m = count / 20;
+    double *values = random_doubles(count, 1), mean[20] = {0}, var[20] = {0};
+    for (size_t i = 0; i < count; i++) {
+        values[i] = (double)(float)(values[i] + 1000);
+        mean[i / 1024 % 20] += values[i] / (double)m;
+    }
+    for (size_t i = 0; i < count; i++)
+        var[i / 1024 % 20] += pow(values[i] - mean[i / 1024 % 20], 2) / (double)m;
+    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    float *z = act_pack(&op.shape, values), saved[40];
+    OK(ss_norm_act_stats(cpu, &op, z, saved, NULL));
+    for (int c = 0; c < 20; c++) {
+        ck_assert_double_eq_tol((double)saved[c], mean[c], 1e-4);
+        ck_assert_double_eq_tol((double)saved[20 + c] * sqrt(var[c] + 1e-5), 1, 1e-5);
+    }
+    free(z), free(values);
+}
+END_TEST
+
+START_TEST(evaluation)
+{
+    const struct ss_norm_act op = {
+        .shape = {2, 20, 4, 4, 16}, .has_bn = 1, .relu = 1, .dropout = 0.5f, .eps = 1e-3f};
+    const size_t count = plain_count(&op.shape);
+    double *values = random_doubles(count, 1), *want = zero_doubles(count);
+    float running[40], saved[40], gamma[20], beta[20];
+    for (int c = 0; c < 20; c++) {
+        running[c] = 0.1f * (float)c;
+        running[20 + c] = 1 + 0.1f * (float)c;
+        gamma[c] = 2;
+        beta[c] = 0.5f;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t c = i / 16 % 20;
+        want[i] = 2 * (values[i] - (double)running[c]) / sqrt((double)running[20 + c] + 1e-3) + 0.5;
+        want[i] = want[i] > 0 ? want[i] : 0;
+    }
+    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    OK(ss_norm_act_stats_eval(&op, running, saved));
+    float *z = act_pack(&op.shape, values);
+    OK(ss_norm_act_forward(cpu, &op, z, gamma, beta, saved, NULL, z, 0, 3));
+    check_act("y", &op.shape, z, want, 1e-6);
+    free(z), free(values), free(want);
+}
+END_TEST
+
+START_TEST(dropout_rate)
+{
+    const uint32_t n = 1 << 20;
+    const float rates[] = {0.01f, 0.1f, 0.5f, 0.9f};
+    for (int k = 0; k < 4; k++) {
+        uint32_t kept = 0, again = 0, both = 0, pairs = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const int keep = ss_dropout_keep(1, i, rates[k]);
+            kept += (uint32_t)keep;
+            again += (uint32_t)(keep == ss_dropout_keep(1, i, rates[k]));
+            both += (uint32_t)(keep && ss_dropout_keep(2, i, rates[k]));
+            pairs += (uint32_t)(keep && ss_dropout_keep(1, i ^ 1, rates[k]));
+        }
+        const double p = 1 - (double)rates[k], q = p * p;
+        /* 5 standard deviations of a fair coin of that probability */
+        ck_assert_double_eq_tol((double)kept / n, p, 5 * sqrt(p * (1 - p) / n));
+        ck_assert_double_eq_tol((double)both / n, q, 5 * sqrt(q * (1 - q) / n));
+        ck_assert_double_eq_tol((double)pairs / n, q, 5 * sqrt(2 * q * (1 - q) / n));
+        ck_assert_uint_eq(again, n);
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        ck_assert_int_eq(ss_dropout_keep(i, i, 0), 1);
+}
+END_TEST
+
+START_TEST(nan_stays_visible)
+{
+    const struct ss_norm_act op = {.shape = {1, 16, 2, 2, 16}, .relu = 1, .relu_out = 1};
+    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    float *z = act_pack(&op.shape, NULL);
+    z[0] = -1;
+    OK(ss_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, z, 1, 0));
+    ck_assert_float_eq(z[0], 0);
+    ck_assert_float_nan(z[1]);
+    free(z);
+}
+END_TEST
+
+START_TEST(bad_arguments)
+{
+    ss_log_set_quiet(1);
+    struct ss_norm_act op = {.shape = {2, 16, 4, 4, 16}, .has_bn = 1, .eps = 1e-5f};
+    float *z = ss_aligned_alloc(2 * 16 * 16 * sizeof(float)), v[32] = {0};
+    struct ss_norm_act_grad g = {.dy = {z},
+                                 .ndy = 1,
+                                 .ds = z,
+                                 .z = z,
+                                 .gamma = v,
+                                 .beta = v,
+                                 .saved = v,
+                                 .dgamma = v,
+                                 .dbeta = v};
+    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID); /* no scratch */
+    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    OK(ss_norm_act_stats(cpu, &op, z, v, NULL));
+    OK(ss_norm_act_backward(cpu, &op, &g));
+
+    ck_assert_int_eq(ss_norm_act_forward(cpu, &op, z, v, v, v, z, z, 1, 0), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_norm_act_forward(cpu, &op, z, NULL, v, v, NULL, z, 1, 0), SS_ERR_INVALID);
+    g.ndy = 5;
+    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    g.ndy = 1;
+    g.ds = v;
+    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    g.ds = z;
+    op.relu_out = 1;
+    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID); /* y */
+    op.relu_out = 0;
+    op.dropout = 1;
+    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    op.dropout = NAN;
+    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    op.dropout = 0;
+    op.shape.block = 4;
+    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
+    op.shape = (struct ss_act){1, 16, 1, 1, 16};
+    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
+    free(z);
+}
+END_TEST
+
+Suite *norm_act_bits_suite(void)
+{
+    Suite *suite = suite_create("normalisation, properties");
+    TCase *t = tcase_create("properties");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, test_open, test_close);
+    tcase_add_test(t, threads_do_not_change_bits);
+    tcase_add_test(t, large_mean);
+    tcase_add_test(t, evaluation);
+    tcase_add_test(t, dropout_rate);
+    tcase_add_test(t, nan_stays_visible);
+    tcase_add_test(t, bad_arguments);
+    suite_add_tcase(suite, t);
+    return suite;
+}

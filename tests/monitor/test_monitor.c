@@ -1,0 +1,422 @@
+/* test_monitor.c: what the monitor samples (NVML, /proc), and its files that grow by whole lines.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "core/clock.h"
+#include "monitor/lines.h"
+#include "monitor/nvml.h"
+#include "monitor/process.h"
+#include "monitor/process_stat.h"
+#include "tests/data_common.h"
+
+/* --- NVML: tests/monitor/fake_nvml.c */
+
+static void use_fake(const char *wrong)
+{
+    char path[4096];
+    const char *build = getenv("top_builddir");
+    snprintf(path, sizeof path, "%s/tests/monitor/.libs/libfakenvml.so", build ? build : ".");
+    setenv("STARSTEP_NVML", path, 1);
+    setenv("FAKE_NVML", wrong, 1);
+}
+
+START_TEST(nvml_values)
+{
+    char why[256] = "";
+    struct ss_gpu_sample s;
+    use_fake("");
+    struct ss_nvml *n = ss_nvml_open(why, sizeof why);
+    ck_assert_msg(n != NULL, "%s", why);
+    ck_assert_int_eq(ss_nvml_count(n), 4);
+    for (int k = 0; k < 3; k++) {
+        ss_nvml_sample(n, 0, &s);
+        ck_assert_str_eq(s.name, "Fake GPU, model 0");
+        ck_assert_str_eq(s.failed, "");
+        ck_assert_double_eq(s.memory_total, 81920);
+        ck_assert_double_eq(s.memory_used, 1000 + 10 * k);
+        ck_assert_double_eq(s.busy, 50 + k);
+        ck_assert_double_eq(s.memory_busy, 20);
+        ck_assert_double_eq(s.power, 300.5);
+    }
+    ss_nvml_close(n);
+}
+END_TEST
+
+/* What is not supported or not allowed is missing; the rest is there, by the older call too. */
+START_TEST(nvml_unsupported)
+{
+    char why[256];
+    struct ss_gpu_sample s;
+    use_fake("");
+    struct ss_nvml *n = ss_nvml_open(why, sizeof why);
+    ck_assert_ptr_nonnull(n);
+    ss_nvml_sample(n, 1, &s);
+    ck_assert_str_eq(s.failed, "");
+    ck_assert_double_eq(s.memory_used, 1000);
+    ck_assert_double_eq(s.memory_total, 81920);
+    ck_assert(isnan(s.power) && isnan(s.busy) && isnan(s.memory_busy));
+    ss_nvml_close(n);
+}
+END_TEST
+
+START_TEST(nvml_lost)
+{
+    char why[256];
+    struct ss_gpu_sample s;
+    use_fake("");
+    struct ss_nvml *n = ss_nvml_open(why, sizeof why);
+    ck_assert_ptr_nonnull(n);
+    for (int k = 0; k < 5; k++) {
+        ss_nvml_sample(n, 2, &s);
+        ck_assert_str_eq(s.failed, k < 2 ? "" : "GPU is lost");
+        ck_assert(isnan(s.memory_used) == (k >= 2) && isnan(s.power) == (k >= 2));
+    }
+    ss_nvml_sample(n, 3, &s);
+    ck_assert_str_eq(s.failed, "Unknown Error, of the fake");
+    ss_nvml_sample(n, 0, &s);
+    ck_assert_str_eq(s.failed, "");
+    ss_nvml_close(n);
+}
+END_TEST
+
+static const struct {
+    const char *file, *wrong, *why; /* file NULL: the fake */
+} absent[] = {
+    {NULL, "init", "nvmlInit: Driver Not Loaded"},
+    {NULL, "count", "Unknown Error, of the fake"},
+    {NULL, "none", "NVML sees none"},
+    {"/nowhere/libnvidia-ml.so.1", "", "cannot open shared object file"},
+    {"libc.so.6", "", "libc.so.6 has no nvmlInit_v2"},
+};
+
+START_TEST(nvml_absent)
+{
+    char why[256] = "";
+    use_fake(absent[_i].wrong);
+    if (absent[_i].file)
+        setenv("STARSTEP_NVML", absent[_i].file, 1);
+    ck_assert_ptr_null(ss_nvml_open(why, sizeof why));
+    ck_assert_msg(strstr(why, absent[_i].why) != NULL, "\"%s\"", why);
+}
+END_TEST
+
+/* --- /proc */
+
+START_TEST(stat_names)
+{
+    struct process_stat s;
+    const char *const bad[] = {"", "12", "12 (a", "12 (a) S 1 2", "x (a) S 1 2 3"};
+    ck_assert(process_stat_parse("12 (a) S 1 (b) R 7 1 1 0 -1 0 9 9 9 9 10 20 3 4 20 0 1 0 777 "
+                                 "1048576 2 18446744073709551615 1",
+                                 &s));
+    ck_assert_int_eq(s.pid, 12);
+    ck_assert_int_eq(s.parent, 7);
+    ck_assert_int_eq(s.state, 'R');
+    ck_assert_uint_eq(s.ticks, 37);
+    ck_assert_uint_eq(s.start, 777);
+    ck_assert_double_eq(s.virtual_, 1);
+    ck_assert_double_eq(s.rss, 2.0 * (double)sysconf(_SC_PAGESIZE) / 1048576);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(process_stat_parse(bad[i], &s), 0);
+    ck_assert_int_eq(process_stat_read(getpid(), &s), 1);
+    ck_assert_int_eq(s.parent, getppid());
+}
+END_TEST
+
+static void hold_memory(size_t mib)
+{
+    char *p = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        _exit(9);
+    memset(p, 1, mib << 20);
+}
+
+static double own_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void burn(double seconds)
+{
+    double end = own_seconds() + seconds;
+    while (own_seconds() < end)
+        ;
+}
+
+/* A child that has a child; told through pipes when to go on. */
+struct family {
+    pid_t child, grandchild;
+    int go[2], said[2];
+};
+
+static void hear(int fd)
+{
+    char c;
+    if (read(fd, &c, 1) != 1)
+        _exit(8);
+}
+
+static void say_number(int fd, pid_t pid)
+{
+    if (write(fd, &pid, sizeof pid) != sizeof pid)
+        _exit(7);
+}
+
+/* The grandchild holds 64 MiB, burns 0.4 s and ends; the child waits for it, or ends before. */
+static void start_family(struct family *f, int child_stays)
+{
+    ck_assert_int_eq(pipe(f->go), 0);
+    ck_assert_int_eq(pipe(f->said), 0);
+    f->child = fork();
+    ck_assert_int_ge(f->child, 0);
+    if (!f->child) {
+        pid_t pid = fork();
+        if (!pid) {
+            hold_memory(64);
+            say_number(f->said[1], getpid());
+            hear(f->go[0]);
+            burn(0.4);
+            say_number(f->said[1], getpid());
+            hear(f->go[0]);
+            _exit(0);
+        }
+        if (child_stays)
+            waitpid(pid, NULL, 0);
+        hear(f->go[0]);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(f->said[0], &f->grandchild, sizeof f->grandchild), sizeof f->grandchild);
+}
+
+static struct ss_process_sample sample(struct ss_processes *p)
+{
+    struct ss_process_sample s = {0};
+    ck_assert_int_eq(ss_processes_sample(p, &s), SS_OK);
+    return s;
+}
+
+/* Number, memory and processor time of a tree, until the last one has ended. What a process used is
+ * counted once, also when its parent inherits it. */
+START_TEST(tree)
+{
+    struct family f;
+    struct ss_processes *p;
+    start_family(&f, 1);
+    ck_assert_int_eq(ss_processes_open(SS_PROCESS_TREE, f.child, NULL, &p), SS_OK);
+    struct ss_process_sample s = sample(p);
+    double begin = ss_seconds();
+    ck_assert_int_eq(s.count, 2);
+    ck_assert(isnan(s.cpu));
+    ck_assert_double_ge(s.rss, 64);
+    ck_assert_double_ge(s.virtual_, 64);
+    /* Shared pages of the two count once, at most. */
+    ck_assert(isnan(s.pss) || (s.pss >= 64 && s.pss <= s.rss));
+
+    ck_assert_int_eq(write(f.go[1], "g", 1), 1);
+    ck_assert_int_eq(read(f.said[0], &f.grandchild, sizeof f.grandchild), sizeof f.grandchild);
+    s = sample(p);
+    double wall = ss_seconds() - begin;
+    ck_assert_double_ge(s.cpu / 100 * wall, 0.35);
+    ck_assert_double_le(s.cpu / 100 * wall, 0.7);
+    begin = ss_seconds();
+    ck_assert_int_eq(write(f.go[1], "g", 1),
+                     1); /* the grandchild ends; its 0.4 s are the child's */
+    while (kill(f.grandchild, 0) == 0)
+        usleep(1000);
+    s = sample(p);
+    wall = ss_seconds() - begin;
+    ck_assert_int_eq(s.count, 1);
+    ck_assert_double_le(s.rss, 60);
+    ck_assert_double_le(s.cpu / 100 * wall, 0.2);
+    ck_assert_int_eq(ss_processes_run(p), 1);
+    ck_assert_int_eq(write(f.go[1], "g", 1), 1);
+    while (ss_processes_run(p)) /* it is a zombie then: we have not waited for it */
+        usleep(1000);
+    ck_assert_int_eq(sample(p).count, 0);
+    ck_assert_int_eq(waitpid(f.child, NULL, 0), f.child);
+    ss_processes_close(p);
+}
+END_TEST
+
+/* A child whose parent has ended belongs to the tree still, once it was seen. */
+START_TEST(tree_orphan)
+{
+    struct family f;
+    struct ss_processes *p;
+    start_family(&f, 0);
+    ck_assert_int_eq(ss_processes_open(SS_PROCESS_TREE, f.child, NULL, &p), SS_OK);
+    ck_assert_int_eq(sample(p).count, 2);
+    ck_assert_int_eq(kill(f.child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(f.child, NULL, 0), f.child);
+    ck_assert_int_eq(sample(p).count, 1);
+    ck_assert_int_eq(ss_processes_run(p), 1);
+    ck_assert_int_eq(kill(f.grandchild, SIGKILL), 0);
+    for (int i = 0; i < 5000 && ss_processes_run(p); i++)
+        usleep(1000);
+    ck_assert_int_eq(ss_processes_run(p), 0);
+    ck_assert_int_eq(sample(p).count, 0);
+    ss_processes_close(p);
+}
+END_TEST
+
+START_TEST(no_process)
+{
+    struct ss_processes *p = NULL;
+    pid_t child = fork();
+    if (!child)
+        _exit(0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    expect_error(ss_processes_open(SS_PROCESS_TREE, child, NULL, &p), SS_ERR_INVALID, "--pid");
+    ck_assert_ptr_null(p);
+}
+END_TEST
+
+/* Those of a job are known by their environment: of exec's time, so a shell stands for them. */
+START_TEST(job)
+{
+    struct ss_processes *p, *other;
+    char id[32], name[48];
+    snprintf(id, sizeof id, "test-%ld", (long)getpid());
+    snprintf(name, sizeof name, "SLURM_JOB_ID=%s", id);
+    pid_t child = fork();
+    if (!child) {
+        execlp("env", "env", name, "sleep", "60", (char *)NULL);
+        _exit(9);
+    }
+    ck_assert_int_eq(ss_processes_open(SS_PROCESS_JOB, 0, id, &p), SS_OK);
+    ck_assert_int_eq(ss_processes_open(SS_PROCESS_JOB, 0, "no such job", &other), SS_OK);
+    int count = 0;
+    for (int i = 0; i < 500 && !(count = sample(p).count); i++)
+        usleep(10000);
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(sample(other).count, 0);
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert_int_eq(sample(p).count, 0);
+    ss_processes_close(p);
+    ss_processes_close(other);
+}
+END_TEST
+
+START_TEST(host)
+{
+    double memory, load;
+    ss_process_host(&memory, &load);
+    ck_assert_double_gt(memory, 1);
+    ck_assert_double_ge(load, 0);
+}
+END_TEST
+
+/* --- Files */
+
+static void check_text(const char *name, const char *want)
+{
+    size_t n;
+    char *text = (char *)read_file(name, &n);
+    text[n] = '\0';
+    ck_assert_str_eq(text, want);
+    free(text);
+}
+
+static struct ss_lines *open_lines(const char *name)
+{
+    struct ss_lines *l = NULL;
+    enum ss_status status = ss_lines_open(in_folder(name), "a, b", &l);
+    ck_assert_msg(status == SS_OK, "%s", ss_log_last_error());
+    return l;
+}
+
+START_TEST(lines_continue)
+{
+    struct ss_lines *l = open_lines("f"), *second;
+    ck_assert_int_eq(ss_lines_write(l, "1, 2\n", 5), SS_OK);
+    check_text("f", "a, b\n1, 2\n");
+    expect_error(ss_lines_open(in_folder("f"), "a, b", &second), SS_ERR_IO, "another monitor");
+    ss_lines_close(l);
+    write_file("f", "a, b\n1, 2\n3", 11); /* a writer that died inside of a line */
+    l = open_lines("f");
+    ck_assert_int_eq(ss_lines_write(l, "5, 6\n7, 8\n", 10), SS_OK);
+    ss_lines_close(l);
+    check_text("f", "a, b\n1, 2\n5, 6\n7, 8\n");
+    write_file("f", "a", 1); /* inside of the first line */
+    ss_lines_close(open_lines("f"));
+    check_text("f", "a, b\n");
+}
+END_TEST
+
+START_TEST(lines_long_half)
+{
+    size_t n = 5 + 20000;
+    char *text = malloc(n);
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'x', n);
+    memcpy(text, "a, b\n", 5);
+    write_file("f", text, n);
+    free(text);
+    ss_lines_close(open_lines("f"));
+    check_text("f", "a, b\n");
+}
+END_TEST
+
+START_TEST(lines_refused)
+{
+    struct ss_lines *l = NULL;
+    write_file("f", "a, c\n1, 2\n", 10);
+    expect_error(ss_lines_open(in_folder("f"), "a, b", &l), SS_ERR_FORMAT, "first line is not");
+    write_file("g", "a, bc\n", 6);
+    expect_error(ss_lines_open(in_folder("g"), "a, b", &l), SS_ERR_FORMAT, "first line is not");
+    expect_error(ss_lines_open(in_folder("no/f"), "a, b", &l), SS_ERR_IO, "No such file");
+    ck_assert_ptr_null(l);
+    check_text("f", "a, c\n1, 2\n");
+}
+END_TEST
+
+/* The disk is full after half of a line: the line is taken back. */
+START_TEST(lines_full)
+{
+    struct rlimit limit = {.rlim_cur = 12, .rlim_max = RLIM_INFINITY};
+    struct ss_lines *l = open_lines("f");
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(ss_lines_write(l, "1, 2\n", 5), SS_OK);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    expect_error(ss_lines_write(l, "3, 4\n", 5), SS_ERR_IO, "cannot write");
+    limit.rlim_cur = RLIM_INFINITY;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    check_text("f", "a, b\n1, 2\n");
+    ck_assert_int_eq(ss_lines_write(l, "3, 4\n", 5), SS_OK);
+    ss_lines_close(l);
+    check_text("f", "a, b\n1, 2\n3, 4\n");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("monitor");
+    TCase *tc = tcase_create("all");
+    tcase_add_checked_fixture(tc, make_folder, remove_folder);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, nvml_values);
+    tcase_add_test(tc, nvml_unsupported);
+    tcase_add_test(tc, nvml_lost);
+    tcase_add_loop_test(tc, nvml_absent, 0, sizeof absent / sizeof *absent);
+    tcase_add_test(tc, stat_names);
+    tcase_add_test(tc, tree);
+    tcase_add_test(tc, tree_orphan);
+    tcase_add_test(tc, no_process);
+    tcase_add_test(tc, job);
+    tcase_add_test(tc, host);
+    tcase_add_test(tc, lines_continue);
+    tcase_add_test(tc, lines_long_half);
+    tcase_add_test(tc, lines_refused);
+    tcase_add_test(tc, lines_full);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

@@ -1,0 +1,11 @@
+# Against what PyTorch computed (tests/reference)
+check_PROGRAMS += tests/parity/parity_compare tests/parity/init_moments
+tests_parity_parity_compare_SOURCES = tests/parity/parity_compare.c
+tests_parity_parity_compare_LDADD = libstarstep.la $(JANSSON_LIBS) -lm
+tests_parity_init_moments_SOURCES = tests/parity/init_moments.c
+tests_parity_init_moments_LDADD = libstarstep.la -lm
+
+if HAVE_DNNL
+TESTS += tests/parity/test_parity.sh tests/parity/test_parity_torchvision.sh tests/parity/test_parity_pictures.sh \
+	tests/parity/test_init.sh
+endif

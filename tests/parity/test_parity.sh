@@ -1,0 +1,142 @@
+#!/bin/sh
+# What PyTorch computes, starstep computes: the same losses and final weights as the references in
+# tests/reference (PyTorch on 1 rank, DistributedDataParallel on 2, 4 and 8), and the same bits
+# whatever the number of loaders, the bucket size and the repetition.
+#
+# Environment: STARSTEP (default ./starstep), PARITY_COMPARE (default tests/parity/parity_compare),
+# MPIEXEC (default mpiexec), srcdir (default .). PyTorch is not needed, but used for one more check
+# where /usr/bin/python3 has it. Exit code 77: nothing could be tested.
+set -u
+# shellcheck source=tests/skip.sh
+. "${srcdir:-.}/tests/skip.sh"
+
+STARSTEP=${STARSTEP:-./starstep}
+COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+MPIEXEC=${MPIEXEC:-mpiexec}
+REFERENCE=${srcdir:-.}/tests/reference
+DEADLINE=${PARITY_DEADLINE:-300} # seconds for one run: a hang is a failure, not a stuck test
+
+info=$("$STARSTEP" info 2>&1) || { echo "skipped: $STARSTEP cannot be run"; exit 77; }
+
+# Open MPI refuses root, more ranks than cores, and would bind each rank to one core.
+if "$MPIEXEC" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+    MPI_OPTIONS='--oversubscribe --bind-to none'
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+else
+    MPI_OPTIONS=
+fi
+ranks_available=1
+if ! command -v "$MPIEXEC" >/dev/null; then
+    echo "note: no $MPIEXEC, cases of several ranks are skipped"
+elif ! echo "$info" | grep '^mpi:' | grep -qviE '(:|=| )(no|none|off|not built)\b'; then
+    echo "note: this build has no MPI, cases of several ranks are skipped"
+else
+    ranks_available=8
+fi
+
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+failures=0
+passed=0
+threads=1
+
+# Count the result $1 of check $2.
+result()
+{
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok: $2"
+    else
+        failures=$((failures + 1))
+        echo "FAILED: $2"
+    fi
+}
+
+# train WIDTHS RANKS NAME [OPTION...]: one run of the recorded case, into $scratch/NAME. The numbers
+# are those of record.py.
+train()
+{
+    widths=$1 ranks=$2 out=$scratch/$3
+    shift 3
+    mkdir -p "$out"
+    set -- "$STARSTEP" train --model wideresnet --device cpu --precision fp32 --width "$widths" \
+        --data-dir "$REFERENCE/data" --batch-size 32 --epochs 2 --max-steps 20 \
+        --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 --seed 1 \
+        --no-shuffle --no-augment --dropout 0 --init "$REFERENCE/$(name_of "$widths")/init.safetensors" \
+        --checkpoint-dir "$out" --log-json "$out/log.json" --threads "$threads" "$@"
+    if [ "$ranks" -gt 1 ]; then
+        # shellcheck disable=SC2086 # options are words
+        set -- "$MPIEXEC" $MPI_OPTIONS -n "$ranks" "$@"
+    fi
+    timeout -k 10 "$DEADLINE" "$@" >"$out/output" 2>&1
+    code=$?
+    [ $code -eq 0 ] || { echo "exit code $code of: $*"; tail -n 20 "$out/output"; }
+    return $code
+}
+
+name_of()
+{
+    echo "w$1" | tr , -
+}
+
+checkpoint_of()
+{
+    echo "$scratch/$1/latest/model.safetensors"
+}
+
+same_bits()
+{
+    "$COMPARE" --bit-equal "$(checkpoint_of "$1")" "$(checkpoint_of "$2")"
+}
+
+# as_pytorch RANKS NAME: a run of widths $w within the bounds of its reference.
+as_pytorch()
+{
+    reference=$REFERENCE/$(name_of "$w")/ranks$1
+    "$COMPARE" "$reference.json" "$reference.safetensors" "$scratch/$2/log.json" "$(checkpoint_of "$2")"
+}
+
+# repeat WHAT RANKS [OPTION...]: the same bits as the plain run of those ranks.
+repeat()
+{
+    what=$1 n=$2
+    shift 2
+    train "$w" "$n" again "$@" && same_bits again "ranks$n"
+    result $? "widths $w, $n rank(s): $what - the same bits"
+    rm -rf "$scratch/again"
+}
+
+for w in 8,16,24,32 12,20,24,40; do
+    for n in 1 2 4 8; do
+        [ "$n" -le "$ranks_available" ] || continue
+        # With several ranks the program itself compares the replicas at the end.
+        train "$w" "$n" "ranks$n" && as_pytorch "$n" "ranks$n"
+        result $? "widths $w, $n rank(s): as PyTorch"
+        [ "$n" -gt 4 ] || repeat "a second run" "$n"
+    done
+    threads=2 # these may add in another order: within the bounds, not the same bits
+    train "$w" 1 ranks1-threads2 && as_pytorch 1 ranks1-threads2
+    result $? "widths $w, 2 threads: as PyTorch"
+    threads=1
+    repeat "1 load worker" 1 --workers 1
+    repeat "4 load workers" 1 --workers 4
+    repeat "small buckets" 1 --bucket-mb 0.05 --first-bucket-mb 0.01
+    repeat "one bucket" 1 --bucket-mb 1000 --first-bucket-mb 1000
+
+    if [ "$ranks_available" -gt 1 ]; then
+        repeat "4 load workers" 2 --workers 4
+        # An all-reduce over other boundaries may add in another order where there are more than two
+        # addends; two have only one sum.
+        repeat "small buckets" 2 --bucket-mb 0.05 --first-bucket-mb 0.01
+    fi
+
+    if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+        /usr/bin/python3 -B "$REFERENCE/record.py" --check-strict "$(checkpoint_of ranks1)" --width "$w"
+        result $? "widths $w: PyTorch loads the checkpoint with strict=True"
+    fi
+    rm -rf "$scratch"/ranks*
+done
+
+echo "$passed passed, $failures failed"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# torchvision's ResNet-50, narrow, from a folder of JPEG files: losses, final weights and evaluation of
+# the references in tests/reference (record_pictures.py: PIL and torchvision's evaluation transform;
+# PyTorch on 1 rank, DistributedDataParallel on 2 and 3).
+#
+# Runs of one global batch on 1, 2 and 3 ranks do not agree with each other, and should not: BatchNorm
+# normalises over a rank's own images. What must agree is each run with PyTorch's on as many ranks, and
+# the evaluation of given weights on any number.
+#
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not needed.
+. "${srcdir:-.}/tests/common.sh"
+
+COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+REFERENCE=${srcdir:-.}/tests/reference
+reference=$REFERENCE/pictures-resnet50
+model=(--model resnet50 --device cpu --width "4,5,6,7" --data-dir "$REFERENCE/pictures" --image-size 64
+    --batch-size 24 --threads 1)
+
+# on RANKS COMMAND...
+on() {
+    local ranks=$1
+    shift
+    [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
+    run "$@"
+}
+
+# train RANKS: the recorded run. The numbers are those of record_pictures.py.
+train() {
+    local out=$work/ranks$1
+    mkdir "$out"
+    on "$1" "$STARSTEP" train "${model[@]}" --precision fp32 --epochs 5 --max-steps 10 --base-lr 0.02 \
+        --momentum 0.9 --weight-decay 0.01 --seed 1 --no-shuffle --no-augment --target-accuracy 2 \
+        --init "$reference/init.safetensors" --checkpoint-dir "$out" --log-json "$out/log.json"
+    return "$code"
+}
+
+as_pytorch() {
+    "$COMPARE" "$reference/ranks$1.json" "$reference/ranks$1.safetensors" "$work/ranks$1/log.json" \
+        "$work/ranks$1/latest/model.safetensors"
+}
+
+# has_evaluation RANKS: the comparison skips what the log does not have
+has_evaluation() {
+    grep -q '"val_loss":' "$work/ranks$1/log.json"
+}
+
+# recorded KEY: of the evaluation in ranks1.json
+recorded() {
+    sed -n "/^ \"eval\"/,/}/ s/.*\"$1\": \\([0-9.]*\\).*/\\1/p" "$reference/ranks1.json"
+}
+
+# evaluate RANKS: the weights that PyTorch trained
+evaluate() {
+    local loss
+    on "$1" "$STARSTEP" eval "${model[@]}" --init "$reference/ranks1.safetensors"
+    loss=$(sed -n "s/^Validation loss=\\([0-9.]*\\), .*($(recorded correct) of 25 images).*/\\1/p" "$work/out")
+    [ -n "$loss" ] && awk "BEGIN { d = $loss - $(recorded loss); exit !(d < 2e-6 && d > -2e-6) }"
+}
+
+for ranks in 1 2 3; do
+    if [ $ranks -gt 1 ] && ! have_ranks; then
+        echo "note: this build or machine has no ranks; cases of 2 and 3 ranks are skipped"
+        break
+    fi
+    check "$ranks ranks: a run" train $ranks
+    check "$ranks ranks: as PyTorch" as_pytorch $ranks
+    check "$ranks ranks: evaluated" has_evaluation $ranks
+    check "$ranks ranks: PyTorch's weights, evaluated as by PyTorch" evaluate $ranks
+done
+finish

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# torchvision's ResNet-50 and VGG-11 with BatchNorm, narrow: the losses, final weights and evaluation of
+# the references in tests/reference (PyTorch on 1 rank, DistributedDataParallel on 2), and the same bits
+# whatever the number of loaders, the bucket size and the repetition.
+#
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not needed, but
+# used for one more check where /usr/bin/python3 has torchvision.
+. "${srcdir:-.}/tests/common.sh"
+
+COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+REFERENCE=${srcdir:-.}/tests/reference
+
+# train RANKS NAME [OPTION...]: one run of the recorded case of $model, into $work/NAME. The numbers are
+# those of record_torchvision.py.
+train() {
+    local ranks=$1 out=$work/$2
+    shift 2
+    rm -rf "$out"
+    mkdir "$out"
+    set -- "$STARSTEP" train --model "$model" --device cpu --precision fp32 --width "$widths" \
+        --data-dir "$REFERENCE/data" --batch-size 32 --epochs 1 --max-steps 10 --base-lr 0.02 \
+        --momentum 0.9 --weight-decay 0.01 --seed 1 --no-shuffle --no-augment --dropout 0 \
+        --init "$reference/init.safetensors" --checkpoint-dir "$out" --log-json "$out/log.json" \
+        --threads 1 "$@"
+    [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
+    run "$@"
+    return "$code"
+}
+
+as_pytorch() {
+    "$COMPARE" "$reference/ranks$1.json" "$reference/ranks$1.safetensors" "$work/$2/log.json" \
+        "$work/$2/latest/model.safetensors"
+}
+
+same_bits() {
+    "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+}
+
+# repeat RANKS [OPTION...]: the same bits as the first run on those ranks
+repeat() {
+    train "$1" again "${@:2}" && same_bits again "ranks$1"
+}
+
+# has_evaluation NAME: the comparison skips what the log does not have
+has_evaluation() {
+    grep -q '"val_loss":' "$work/$1/log.json"
+}
+
+for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
+    model=${case%:*} widths=${case#*:}
+    reference=$REFERENCE/$model-w${widths//,/-}
+    check "$model: a run on 1 rank" train 1 ranks1
+    check "$model, 1 rank: as PyTorch" as_pytorch 1 ranks1
+    check "$model, 1 rank: evaluated" has_evaluation ranks1
+    check "$model: 3 load workers and small buckets - the same bits" \
+        repeat 1 --workers 3 --bucket-mb 0.05 --first-bucket-mb 0.01
+    if have_ranks; then
+        check "$model: a run on 2 ranks" train 2 ranks2
+        check "$model, 2 ranks: as DistributedDataParallel" as_pytorch 2 ranks2
+        check "$model, 2 ranks: evaluated" has_evaluation ranks2
+        check "$model, 2 ranks: a second run - the same bits" repeat 2
+    else
+        echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
+    fi
+    if /usr/bin/python3 -c 'import torchvision' 2>/dev/null; then
+        check "$model: PyTorch loads the checkpoint with strict=True" \
+            /usr/bin/python3 -B "$REFERENCE/record_torchvision.py" --model "$model" --width "$widths" \
+            --check-strict "$work/ranks1/latest/model.safetensors"
+    fi
+done
+
+# On 32x32 the last stage's maps are 1x1; PyTorch refuses one image a step there, too.
+run "$STARSTEP" train --model resnet50 --device cpu --width 8,8,8,8 --data-dir "$REFERENCE/data" \
+    --batch-size 1 --threads 1
+check "one value per channel has no variance" \
+    eval "[ $code -eq 1 ] && grep -q 'one value per channel has no variance; use a larger batch' $work/err"
+
+finish

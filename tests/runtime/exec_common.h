@@ -1,0 +1,246 @@
+/* exec_common.h: what the tests of executors share: a small data set, a plan bound to a runtime,
+ * and steps on it. */
+#ifndef SS_TESTS_EXEC_COMMON_H
+#define SS_TESTS_EXEC_COMMON_H
+
+#include <check.h>
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/rng.h"
+#include "runtime/exec.h"
+#include "tests/graph/test_graphs.h"
+#include "train/state.h"
+
+enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1 };
+
+#define OK(call) ck_assert_msg((call) == SS_OK, #call ": %s", ss_log_last_error())
+
+/* What all tests share. */
+static struct ss_dataset data;
+static uint8_t records[IMAGES * RECORD];
+static struct ss_comm *comm;
+
+/* Images of smooth random patterns, whose mean colour hints at the label. */
+static inline void make_data(void)
+{
+    struct ss_rng rng;
+    data = (struct ss_dataset){.ops = &ss_record_ops,
+                               .name = "test",
+                               .path = "test",
+                               .count = IMAGES,
+                               .channels = 3,
+                               .height = TEST_SIDE,
+                               .width = TEST_SIDE,
+                               .classes = TEST_CLASSES,
+                               .mean = {0.5f, 0.5f, 0.5f},
+                               .std = {0.25f, 0.25f, 0.25f},
+                               .records = records,
+                               .record_bytes = RECORD,
+                               .image_offset = 1,
+                               .label_offset = 0};
+    ss_dataset_fill_table(&data);
+    ss_rng_open(&rng, 7, SS_RNG_SYNTHETIC, 0, 0);
+    for (int i = 0; i < IMAGES; i++) {
+        uint8_t *r = records + (size_t)i * RECORD;
+        r[0] = (uint8_t)ss_rng_below(&rng, TEST_CLASSES);
+        for (int k = 1; k < RECORD; k++)
+            r[k] = (uint8_t)(20 * r[0] + ss_rng_below(&rng, 170));
+    }
+}
+
+/* One model, bound. */
+struct bound {
+    struct ss_graph *graph;
+    struct ss_plan *plan;
+    struct ss_runtime *runtime;
+    struct ss_exec *exec;
+    sem_t in_flight;
+    double loss; /* mean, of the last step reported */
+    uint64_t reported;
+    int in_order;
+    double lr;
+    int augment;
+};
+
+static inline void on_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+{
+    struct bound *b = arg;
+    (void)lr;
+    b->in_order &= step > b->reported || step == 1;
+    b->reported = step;
+    b->loss = m ? m->loss / m->count : NAN;
+    sem_post(&b->in_flight);
+}
+
+struct setting {
+    int which, batch, slots, slices, block;
+    double bucket_mb;
+    float momentum, weight_decay;
+    enum ss_conv_algo algo;
+    enum ss_dtype dtype; /* GPU */
+    int no_overlap;
+};
+static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
+                                     0};
+
+static inline struct ss_runtime *start_runtime(int threads, int workers)
+{
+    static struct ss_runtime runtime;
+    struct ss_placement placement;
+    OK(ss_placement_decide(threads, workers, 0, 1, &placement));
+    OK(ss_runtime_start(&runtime, &placement, NULL));
+    return &runtime;
+}
+
+static inline void bind_plan(struct bound *b, const struct setting *s, struct ss_runtime *runtime)
+{
+    memset(b, 0, sizeof *b);
+    b->in_order = b->augment = 1;
+    b->lr = 0.05;
+    b->runtime = runtime;
+    b->graph = make_test_graph(s->which);
+    ck_assert_msg(b->graph != NULL, "%s", ss_log_last_error());
+    struct ss_plan_options options = {.batch = s->batch,
+                                      .channel_block =
+                                          s->block == NONE ? ss_cpu_preferred_block() : s->block,
+                                      .bucket_mb = s->bucket_mb,
+                                      .first_bucket_mb = s->bucket_mb,
+                                      .no_overlap = s->no_overlap,
+                                      .slices = s->slices};
+    if (runtime->gpu) {
+        options.device = 1;
+        options.channel_block = 0;
+        options.dtype = s->dtype;
+        options.input_block = ss_gpu_input_block(s->dtype);
+        options.loss_scaling = s->dtype == SS_DTYPE_F16;
+    }
+    OK(ss_plan_lower(b->graph, &options, &b->plan));
+    sem_init(&b->in_flight, 0, (unsigned)s->slots);
+    struct ss_exec_options exec = {.runtime = runtime,
+                                   .comm = comm,
+                                   .plan = b->plan,
+                                   .conv_algo = s->algo,
+                                   .training = 1,
+                                   .slots = s->slots,
+                                   .seed = 11,
+                                   .momentum = s->momentum,
+                                   .weight_decay = s->weight_decay,
+                                   .init_scale = 1024,
+                                   .scale_interval = 2000,
+                                   .report = {on_report, b}};
+    memcpy(exec.mean, data.mean, sizeof data.mean);
+    memcpy(exec.std, data.std, sizeof data.std);
+    OK(ss_exec_create(&exec, &b->exec));
+    OK(ss_state_init(b->exec, b->plan, 3));
+}
+
+static inline void unbind(struct bound *b)
+{
+    ss_exec_destroy(b->exec);
+    ss_plan_destroy(b->plan);
+    ss_graph_destroy(b->graph);
+    sem_destroy(&b->in_flight);
+}
+
+/* Submit training step `number` on the images from `first` on, and do not wait for it. */
+static inline void submit(struct bound *b, uint64_t number, double lr, int first)
+{
+    uint32_t sample[64];
+    for (int i = 0; i < b->plan->options.batch; i++)
+        sample[i] = (uint32_t)((first + i) % IMAGES);
+    struct ss_exec_step step = {.step = number,
+                                .lr = lr,
+                                .dataset = &data,
+                                .epoch = 0,
+                                .augment = b->augment,
+                                .sample = sample};
+    sem_wait(&b->in_flight);
+    OK(ss_exec_submit_train(b->exec, &step));
+}
+
+/* One step alone; returns the loss before the update. Always step 1, so that dropout is the same.
+ */
+static inline double one_step(struct bound *b, double lr)
+{
+    submit(b, 1, lr, 0);
+    OK(ss_exec_wait(b->exec));
+    return b->loss;
+}
+
+static inline uint64_t hash_of(const struct ss_exec *exec)
+{
+    uint64_t hash;
+    int finite;
+    OK(ss_exec_hash_params(exec, &hash, &finite));
+    ck_assert(finite);
+    return hash;
+}
+
+static inline uint64_t train(struct bound *b, int steps)
+{
+    for (int k = 1; k <= steps; k++)
+        submit(b, (uint64_t)k, b->lr, k * b->plan->options.batch);
+    OK(ss_exec_wait(b->exec));
+    ck_assert(b->in_order);
+    ck_assert_uint_eq(b->reported, (uint64_t)steps);
+    return hash_of(b->exec);
+}
+
+static const struct ss_param *param_of(const struct bound *b, int i)
+{
+    return ss_graph_param(b->graph, b->plan->param[i].graph_param);
+}
+
+static inline float **get_params(const struct bound *b)
+{
+    float **all = calloc((size_t)b->plan->nparams, sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (int i = 0; i < b->plan->nparams; i++) {
+        if (param_of(b, i)->role == SS_PARAM_NUM_BATCHES)
+            continue;
+        all[i] = malloc((size_t)b->plan->param[i].elements * sizeof **all);
+        ck_assert_ptr_nonnull(all[i]);
+        OK(ss_exec_get_param(b->exec, i, all[i]));
+    }
+    return all;
+}
+
+static inline void set_params(const struct bound *b, float *const *all)
+{
+    for (int i = 0; i < b->plan->nparams; i++)
+        if (all[i])
+            OK(ss_exec_set_param(b->exec, i, all[i]));
+}
+
+static inline void free_params(const struct bound *b, float **all)
+{
+    for (int i = 0; i < b->plan->nparams; i++)
+        free(all[i]);
+    free(all);
+}
+
+/* The whole data set once, in batches whose last one may be short. */
+static inline struct ss_metrics evaluate(struct bound *b)
+{
+    uint32_t sample[64];
+    int batch = b->plan->options.batch;
+    struct ss_exec_step step = {.dataset = &data, .sample = sample};
+    OK(ss_exec_reset_eval(b->exec));
+    for (int first = 0; first < IMAGES; first += batch) {
+        for (int i = 0; i < batch; i++)
+            sample[i] = first + i < IMAGES ? (uint32_t)(first + i) : UINT32_MAX;
+        OK(ss_exec_submit_eval(b->exec, &step));
+    }
+    OK(ss_exec_wait(b->exec));
+    struct ss_metrics metrics;
+    OK(ss_exec_eval_metrics(b->exec, &metrics));
+    return metrics;
+}
+
+#endif

@@ -1,0 +1,47 @@
+# Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/; figures of the loader
+UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed
+tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c
+tests_runtime_test_placement_LDADD = $(TEST_LIBS)
+tests_runtime_test_feed_SOURCES = tests/runtime/test_feed.c tests/data_common.h
+tests_runtime_test_feed_LDADD = $(TEST_LIBS)
+TESTS += tests/runtime/test_openmp_places.sh
+
+# Training on CPUs, for which oneDNN is needed
+if HAVE_DNNL
+UNIT_TESTS += tests/runtime/test_exec
+tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
+# Preloaded by tests in shell
+check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la
+tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c
+tests_runtime_hang_task_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_runtime_late_setenv_la_SOURCES = tests/runtime/late_setenv.c
+tests_runtime_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_step_watch.sh
+endif
+
+# In a build with the thread sanitizer, `make check-tsan` runs what meets most threads.
+TSAN_TESTS = tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop tests/runtime/test_feed \
+	tests/runtime/test_exec tests/kernels/test_kernels tests/comm/test_comm tests/comm/test_comm_local \
+	tests/comm/test_comm_loss tests/comm/test_comm_mpi.sh tests/comm/test_rank_loss.sh tests/data/test_resize \
+	tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_pictures.sh \
+	tests/trace/test_trace_record.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh \
+	tests/train/test_failed_submit.sh
+if THREAD_SANITIZED
+UNDER_TSAN = bash $(top_srcdir)/tests/under_tsan.sh
+LOG_COMPILER = $(UNDER_TSAN)
+SH_LOG_COMPILER = $(UNDER_TSAN) bash
+AM_TESTS_ENVIRONMENT += ARCHER='$(ARCHER)'; export ARCHER;
+check_PROGRAMS += tests/runtime/planted_race
+tests_runtime_planted_race_SOURCES = tests/runtime/planted_race.c
+tests_runtime_planted_race_LDADD = $(STARPU_LIBS)
+TESTS += tests/runtime/test_planted_race.sh
+
+check-tsan:
+	STARSTEP_LOSS_KINDS='kill tcp-kill stop tcp-stop' STARSTEP_LOSS_TRIALS=4 \
+	  $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TSAN_TESTS)'
+else
+SH_LOG_COMPILER = bash
+check-tsan:
+	@echo "this build is not one with --enable-sanitizers=thread; see ./quickstart help, --tsan" >&2; exit 1
+endif

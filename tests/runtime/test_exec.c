@@ -1,0 +1,388 @@
+/* test_exec.c: plans bound to kernels and StarPU, on the models of test_graphs.h: gradients of
+ * whole steps by finite differences, and what may not change a result: slots, load workers, the
+ * batch size of an evaluation, bucket sizes, a second executor, saving and loading. */
+#include "tests/runtime/exec_common.h"
+
+/* Finite differences. */
+
+/* BatchNorm starts as the identity, where mistakes hide; move gamma and beta away from it. */
+static void shake(const struct bound *b)
+{
+    struct ss_rng rng;
+    ss_rng_open(&rng, 5, SS_RNG_SYNTHETIC, 1, 0);
+    float **all = get_params(b);
+    for (int i = 0; i < b->plan->nparams; i++)
+        if (param_of(b, i)->role == SS_PARAM_GAMMA || param_of(b, i)->role == SS_PARAM_BETA)
+            for (int64_t k = 0; k < b->plan->param[i].elements; k++)
+                all[i][k] += ss_rng_uniform(&rng) - 0.5f;
+    set_params(b, all);
+    free_params(b, all);
+}
+
+/* Central difference in element k of parameter i, with step h. */
+static double difference(struct bound *b, float *const *all, int i, int64_t k, float h)
+{
+    float keep = all[i][k], up = keep + h, down = keep - h;
+    all[i][k] = up;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    double above = one_step(b, 0);
+    all[i][k] = down;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    double below = one_step(b, 0);
+    all[i][k] = keep;
+    OK(ss_exec_set_param(b->exec, i, all[i]));
+    return (above - below) / ((double)up - (double)down);
+}
+
+static float largest(const float *a, const float *b, int64_t n)
+{
+    float most = 0;
+    for (int64_t k = 0; k < n; k++)
+        most = fmaxf(most, fabsf(a[k] - b[k]));
+    return most;
+}
+
+/* A step of learning rate 1 without momentum is the gradient. Compared at the element with the
+ * largest gradient and at random ones. ReLU and max pooling have kinks: of two widths of the
+ * difference, one must agree. */
+static void check_gradients(struct bound *b)
+{
+    enum { SAMPLES = 4 };
+    struct ss_rng rng;
+    ss_rng_open(&rng, 9, SS_RNG_SYNTHETIC, 2, 0);
+    shake(b);
+    float **before = get_params(b);
+    double loss = one_step(b, 1);
+    ck_assert(isfinite(loss) && loss > 0.1);
+    float **after = get_params(b);
+    set_params(b, before);
+    ck_assert_double_eq(one_step(b, 0), loss); /* nothing else remembers the step */
+    for (int i = 0; i < b->plan->nparams; i++) {
+        int64_t n = b->plan->param[i].elements, at = 0;
+        if (b->plan->param[i].bucket < 0)
+            continue;
+        float scale = largest(before[i], after[i], n);
+        ck_assert_msg(scale > 0, "%s: %s has no gradient", ss_graph_name(b->graph),
+                      param_of(b, i)->name);
+        while (fabsf(before[i][at] - after[i][at]) < scale)
+            at++;
+        for (int s = 0; s < SAMPLES; s++) {
+            int64_t k = s ? (int64_t)ss_rng_below(&rng, (uint32_t)n) : at;
+            double gradient = (double)before[i][k] - (double)after[i][k], found = 0, error = 1;
+            static const float width[] = {1e-2f, 2e-3f, 5e-4f};
+            double bound = 2e-2 * (fabs(gradient) + 0.2 * (double)scale) + 1e-4;
+            for (int w = 0; w < 3 && error > bound; w++) {
+                found = difference(b, before, i, k, width[w]);
+                error = fabs(found - gradient);
+            }
+            ck_assert_msg(error <= bound,
+                          "%s: d loss / d %s[%lld]: the step says %.6g, differences say %.6g "
+                          "(largest of the parameter: %.3g)",
+                          ss_graph_name(b->graph), param_of(b, i)->name, (long long)k, gradient,
+                          found, (double)scale);
+        }
+    }
+    free_params(b, before);
+    free_params(b, after);
+}
+
+START_TEST(gradients)
+{
+    struct bound b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    check_gradients(&b);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Other layouts than this processor's own: NHWC, and blocks of 8; the convolutions' fast choice. */
+START_TEST(gradients_elsewhere)
+{
+    struct ss_runtime *runtime = start_runtime(2, 1);
+    static const int blocks[] = {0, 8, 16};
+    for (int i = 0; i < 3; i++) {
+        struct bound b;
+        struct setting s = usual;
+        if (blocks[i] > ss_cpu_preferred_block())
+            continue; /* reference code only, slow */
+        s.block = blocks[i];
+        s.bucket_mb = 1e-6;
+        s.no_overlap = i == 1;
+        s.algo = SS_CONV_AUTO;
+        bind_plan(&b, &s, runtime);
+        check_gradients(&b);
+        unbind(&b);
+    }
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* SGD over several steps against its definition, with the gradients of single steps:
+ *     v = momentum * v + g + weight_decay * p,   p = p - lr * v */
+START_TEST(momentum)
+{
+    enum { STEPS = 3 };
+    struct bound probe, b;
+    struct setting s = usual, plain = usual;
+    const float lr = 0.1f;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = plain.which = 1;
+    s.momentum = 0.9f;
+    s.weight_decay = 0.02f;
+    bind_plan(&b, &s, runtime);
+    bind_plan(&probe, &plain, runtime);
+    float **p = get_params(&b), **v = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++)
+        memset(v[i], 0, (size_t)b.plan->param[i].elements * sizeof(float));
+    for (int k = 1; k <= STEPS; k++) {
+        set_params(&probe, p);
+        submit(&probe, (uint64_t)k, 1, k);
+        OK(ss_exec_wait(probe.exec));
+        submit(&b, (uint64_t)k, (double)lr, k);
+        OK(ss_exec_wait(b.exec));
+        float **stepped = get_params(&probe), **now = get_params(&b);
+        for (int i = 0; i < b.plan->nparams; i++)
+            for (int64_t j = 0; j < b.plan->param[i].elements; j++) {
+                float g = p[i][j] - stepped[i][j];
+                v[i][j] = s.momentum * v[i][j] + g + s.weight_decay * p[i][j];
+                float want = p[i][j] - lr * v[i][j];
+                ck_assert_msg(fabsf(want - now[i][j]) <= 1e-6f + 1e-5f * fabsf(want),
+                              "step %d: %s[%lld] is %.9g instead of %.9g", k, param_of(&b, i)->name,
+                              (long long)j, (double)now[i][j], (double)want);
+                p[i][j] = now[i][j];
+            }
+        free_params(&b, stepped);
+        free_params(&b, now);
+    }
+    free_params(&b, p);
+    free_params(&b, v);
+    unbind(&probe);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* What may not change a result. */
+
+static uint64_t train_with(const struct setting *s, int threads, int workers)
+{
+    struct bound b;
+    struct ss_runtime *runtime = start_runtime(threads, workers);
+    bind_plan(&b, s, runtime);
+    uint64_t hash = train(&b, 9);
+    ck_assert(isfinite(b.loss));
+    unbind(&b);
+    ss_runtime_stop(runtime);
+    return hash;
+}
+
+START_TEST(same_bits)
+{
+    struct setting s = usual;
+    s.which = _i;
+    s.momentum = 0.9f;
+    s.weight_decay = 1e-3f;
+    uint64_t want = train_with(&s, 1, 1);
+    ck_assert_uint_eq(train_with(&s, 1, 1), want);
+    ck_assert_uint_eq(train_with(&s, 1, 3), want);
+    s.slots = 1;
+    ck_assert_uint_eq(train_with(&s, 1, 3), want);
+    s.slots = 7;
+    s.slices = 1;
+    ck_assert_uint_eq(train_with(&s, 1, 2), want);
+    s.slices = BATCH;
+    ck_assert_uint_eq(train_with(&s, 1, 2), want);
+}
+END_TEST
+
+/* Bucket sizes change where parameters lie, not their values. */
+START_TEST(same_values_in_other_buckets)
+{
+    struct bound a, b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    s.momentum = 0.9f;
+    bind_plan(&a, &s, runtime);
+    s.bucket_mb = 1e-6;
+    bind_plan(&b, &s, runtime);
+    ck_assert_int_gt(b.plan->nbuckets, a.plan->nbuckets);
+    train(&a, 5);
+    train(&b, 5);
+    float **x = get_params(&a), **y = get_params(&b);
+    for (int i = 0; i < a.plan->nparams; i++)
+        if (x[i])
+            ck_assert_mem_eq(x[i], y[i], (size_t)a.plan->param[i].elements * sizeof(float));
+    free_params(&a, x);
+    free_params(&b, y);
+    unbind(&a);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Every image once, whatever the batch; evaluation leaves the model alone. */
+START_TEST(evaluation)
+{
+    static const int batches[] = {BATCH, 1, 7, IMAGES, 32};
+    struct ss_metrics want = {0};
+    struct bound b, other;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    train(&b, 3);
+    float **all = get_params(&b);
+    for (int i = 0; i < 5; i++) {
+        s.batch = batches[i];
+        s.slots = 1 + i;
+        s.slices = s.batch < 3 ? 1 : 3;
+        bind_plan(&other, &s, runtime);
+        set_params(&other, all);
+        uint64_t hash = hash_of(other.exec);
+        struct ss_metrics m = evaluate(&other);
+        if (i == 0)
+            want = m;
+        ck_assert_double_eq(m.count, IMAGES);
+        ck_assert_double_eq(m.bad, 0);
+        ck_assert_double_eq(m.correct, want.correct);
+        ck_assert_double_eq_tol(m.loss, want.loss, 1e-5 * want.loss);
+        /* Again: the same bits, and nothing has moved. */
+        struct ss_metrics again = evaluate(&other);
+        ck_assert_mem_eq(&again, &m, sizeof m);
+        ck_assert_uint_eq(hash_of(other.exec), hash);
+        float **now = get_params(&other);
+        for (int k = 0; k < b.plan->nparams; k++)
+            if (all[k])
+                ck_assert_mem_eq(now[k], all[k], (size_t)b.plan->param[k].elements * sizeof(float));
+        free_params(&other, now);
+        unbind(&other);
+    }
+    free_params(&b, all);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Training learns: the loss over the few images falls. */
+START_TEST(learns)
+{
+    struct bound b;
+    struct setting s = usual;
+    struct ss_runtime *runtime = start_runtime(2, 1);
+    s.which = _i;
+    bind_plan(&b, &s, runtime);
+    b.augment = 0;
+    b.lr = _i == 1 ? 0.2 : 0.02; /* without BatchNorm, and with much dropout, it takes more */
+    struct ss_metrics before = evaluate(&b);
+    train(&b, 200);
+    struct ss_metrics after = evaluate(&b);
+    ck_assert_msg(after.loss < 0.9 * before.loss, "%s: the loss went from %g to %g",
+                  ss_graph_name(b.graph), before.loss / IMAGES, after.loss / IMAGES);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* Saved and loaded into another executor, all is there to the bit, and training goes on alike. */
+START_TEST(save_and_load)
+{
+    struct bound a, b;
+    struct setting s = usual;
+    char path[64] = "/tmp/test_exec.XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = _i;
+    bind_plan(&a, &s, runtime);
+    train(&a, 4);
+    OK(ss_state_save(a.exec, a.plan, path, 4711));
+    s.bucket_mb = 1e-6; /* the file does not know of buckets */
+    bind_plan(&b, &s, runtime);
+    OK(ss_state_init(b.exec, b.plan, 99));
+    int64_t batches = -1;
+    OK(ss_state_load(b.exec, b.plan, path, &batches));
+    int normalised = 0;
+    for (int i = 0; i < a.plan->nparams; i++)
+        normalised |= param_of(&a, i)->role == SS_PARAM_NUM_BATCHES;
+    ck_assert_int_eq(batches, normalised ? 4711 : 0);
+    for (int round = 0; round < 2; round++) {
+        float **x = get_params(&a), **y = get_params(&b);
+        for (int i = 0; i < a.plan->nparams; i++)
+            if (x[i])
+                ck_assert_mem_eq(x[i], y[i], (size_t)a.plan->param[i].elements * sizeof(float));
+        free_params(&a, x);
+        free_params(&b, y);
+        train(&a, 2);
+        train(&b, 2);
+    }
+    ck_assert_double_eq(a.loss, b.loss);
+
+    /* A file of another model changes nothing. */
+    struct bound c;
+    s.which = (_i + 1) % TEST_GRAPHS;
+    bind_plan(&c, &s, runtime);
+    uint64_t hash = hash_of(c.exec);
+    ck_assert_int_eq(ss_state_load(c.exec, c.plan, path, &batches), SS_ERR_MISMATCH);
+    ck_assert_uint_eq(hash_of(c.exec), hash);
+    unbind(&a);
+    unbind(&b);
+    unbind(&c);
+    ss_runtime_stop(runtime);
+    remove(path);
+}
+END_TEST
+
+/* A label that the model has no output for: the run fails, nobody waits for ever, and reports come
+ * without metrics. */
+START_TEST(failure_inside_a_step)
+{
+    struct bound b;
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    bind_plan(&b, &usual, runtime);
+    uint8_t keep = records[0];
+    records[0] = TEST_CLASSES;
+    submit(&b, 1, 0.1, 0);
+    submit(&b, 2, 0.1, 0);
+    ck_assert_int_eq(ss_exec_wait(b.exec), SS_ERR_INVALID);
+    ck_assert(isnan(b.loss));
+    ck_assert_uint_eq(b.reported, 2);
+    records[0] = keep;
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    struct ss_comm_config config = {"self", 10};
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    ss_log_set_quiet(1);
+    make_data();
+    if (ss_comm_open(&config, &comm) != SS_OK)
+        return 99;
+    Suite *suite = suite_create("exec");
+    TCase *t = tcase_create("exec");
+    tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
+    tcase_add_test(t, gradients_elsewhere);
+    tcase_add_test(t, momentum);
+    tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
+    tcase_add_test(t, same_values_in_other_buckets);
+    tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
+    tcase_add_test(t, failure_inside_a_step);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    /* StarPU does not survive a fork. */
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ss_comm_close(comm);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# StarPU's variables and its folder for caches, as a site, a job script or another program may have left them.
+# A run with any of them ends with the same losses, or is refused in one line before StarPU starts.
+. "${srcdir:-.}/tests/common.sh"
+DEADLINE=30
+make_data 16 8
+# The tests' own folder for StarPU would hide HOME.
+unset STARPU_PERF_MODEL_DIR XDG_CACHE_HOME STARPU_SCHED
+train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --workers 2 --data-dir "$work/data" --log-json "$work/log" --overwrite)
+losses() {
+    sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$work/log"
+}
+
+starts "a run to compare with" "${train[@]}" || finish
+losses >"$work/want"
+check "two steps" test "$(wc -l <"$work/want")" -eq 2
+
+# same WHAT LINES COMMAND...: the run has the same losses and says LINES lines on stderr
+same() {
+    local what=$1 lines=$2
+    shift 2
+    rm -f "$work/log"
+    run "$@"
+    losses 2>/dev/null >"$work/got"
+    if [ $code -ne 0 ]; then
+        fail "$what: exit code $code"
+    elif ! diff "$work/want" "$work/got"; then
+        fail "$what: other losses"
+    elif [ "$(wc -l <"$work/err")" -ne "$lines" ]; then
+        fail "$what: not $lines lines on stderr"
+    else
+        ok "$what $(cut -c 1-150 "$work/err")"
+    fi
+}
+
+for name in prio eager lws ws random dm dmda dmdap dmdar dmdas dmdasd ''; do
+    same "scheduler \"$name\"" 0 env STARPU_SCHED=$name "${train[@]}"
+done
+for name in modular-eager modular-heft modular-dmda modular-prandom-prio heteroprio peager help fifo; do
+    refused "scheduler $name" "STARPU_SCHED: \"$name\" .*known are prio" env STARPU_SCHED=$name "${train[@]}"
+done
+
+for setting in STARPU_NCPU=8 STARPU_NCPUS=many STARPU_RESERVE_NCPU=2 STARPU_MAIN_THREAD_BIND=1 STARPU_MAIN_THREAD_CPUID=1 \
+    STARPU_NTHREADS_PER_CORE=2 STARPU_WORKERS_CPUID=7 STARPU_WORKERS_NOBIND=0 STARPU_DISABLE_KERNELS=1 STARPU_SIMGRID=1 \
+    STARPU_MAX_PRIO=-10 STARPU_CATCH_SIGNALS=1 STARPU_NWORKER_PER_CUDA=2 STARPU_SCHED_LIB=/nonexistent \
+    "STARPU_HWLOC_INPUT=${srcdir:-.}/tests/runtime/placement/gh200.xml"; do
+    same "$setting" 1 env "$setting" "${train[@]}"
+    check "it is named" grep -q "^starstep: warning: $setting is ignored: " "$work/err"
+done
+same "what says what is done anyway" 0 env STARPU_WORKERS_NOBIND=1 STARPU_RESERVE_NCPU=0 STARPU_FXT_TRACE=0 "${train[@]}"
+for name in STARPU_SILENT STARPU_CALIBRATE STARPU_TRACE_BUFFER_SIZE STARPU_FXT_TRACE; do
+    refused "$name=yes" "$name: \"yes\" is not a whole number" env $name=yes "${train[@]}"
+done
+
+# Folders for caches that are only in the way. Nothing is left in TMPDIR.
+mkdir "$work/tmp"
+touch "$work/file"
+long=$(printf 'a%.0s' $(seq 200))
+homes=(/proc /proc/x "$work/file" "$work/file/x" "$work/$long/$long")
+if mkdir "$work/small" && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
+    head -c 100000 /dev/zero >"$work/small/all" 2>/dev/null # no room
+    homes+=("$work/small")
+fi
+for home in "${homes[@]}"; do
+    same "HOME=${home:0:80}" 1 env -u STARPU_HOME HOME="$home" TMPDIR="$work/tmp" "${train[@]}"
+    check "it is named" grep -q "^starstep: warning: HOME=.* is ignored: StarPU.s caches go to a temporary folder: " "$work/err"
+done
+same "STARPU_HOME" 1 env STARPU_HOME="$work/file" TMPDIR="$work/tmp" "${train[@]}"
+same "XDG_CACHE_HOME" 1 env XDG_CACHE_HOME="$work/file" TMPDIR="$work/tmp" "${train[@]}"
+same "STARPU_PERF_MODEL_DIR" 1 env STARPU_PERF_MODEL_DIR=/proc/x "${train[@]}"
+same "no HOME" 0 env -u STARPU_HOME -u HOME TMPDIR="$work/tmp" "${train[@]}"
+same "an empty HOME" 0 env -u STARPU_HOME HOME= TMPDIR="$work/tmp" "${train[@]}"
+same "no TMPDIR either" 1 env -u STARPU_HOME HOME="$work/file" TMPDIR=/proc "${train[@]}"
+check "no folder is left" test -z "$(ls -A "$work/tmp")"
+refused "data that are not there, and no HOME" nonexistent \
+    env -u STARPU_HOME -u HOME TMPDIR="$work/tmp" "${train[@]}" --data-dir "$work/nonexistent"
+check "no folder is left then" test -z "$(ls -A "$work/tmp")"
+refused "a folder for FxT" 'STARPU_FXT_PREFIX: /proc/x: ' env STARPU_FXT_TRACE=1 STARPU_FXT_PREFIX=/proc/x "${train[@]}"
+
+# One word for all ranks.
+if have_ranks; then
+    run "$MPIEXEC" -n 2 env STARPU_NCPU=8 "${train[@]}"
+    check "two ranks end well" test $code -eq 0
+    check "one line of two ranks" test "$(grep -c 'STARPU_NCPU=8 is ignored' "$work/err")" -eq 1
+fi
+
+# The environment does not change while other threads may read it.
+export LATE_SETENV=$work/late ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
+preloaded=$(cd "${builddir:-.}" && pwd)/tests/runtime/.libs/late_setenv.so
+launcher=()
+have_ranks && launcher=("$MPIEXEC" -n 2)
+check "what watches the environment is built" test -f "$preloaded"
+run "${launcher[@]}" env LD_PRELOAD="$preloaded" STARPU_NCPU=8 "${train[@]}" --trace "$work/trace"
+check "a traced run" test $code -eq 0
+check "no change after the first thread" test ! -s "$work/late"
+cat "$work/late" 2>/dev/null
+if [ -n "$(find "$work/trace" -name 'prof_file*' 2>/dev/null)" ]; then
+    check "FxT writes into the rank's folder" test -n "$(find "$work/trace/fxt-0000" -name 'prof_file*')"
+fi
+
+finish

@@ -1,0 +1,242 @@
+#!/usr/bin/env bash
+# The job scripts of slurm/ on a real Slurm of eight virtual nodes, unchanged but for the site's file and a small
+# model on CPUs: two nodes with two ranks each with and without PMIx, jobs that are ended by a signal, their time
+# limit and a requeue and go on with equal bits, a rank that is killed, the scaling sweep, and what a result
+# folder holds. STARSTEP_TEST_LONG=1 adds preemption, and signals under mpiexec.
+# shellcheck disable=SC2154  # $top_srcdir: make check's
+. "${srcdir:-.}/tests/common.sh"
+# shellcheck source=tests/slurm/slurm_cluster.sh
+. "${srcdir:-.}/tests/slurm/slurm_cluster.sh"
+
+if ! have_ranks; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+start_cluster 8
+make_data 640 16
+make_prefix
+# Ranks of two "nodes" share this machine's memory, which Open MPI's own shared-memory transport does not expect;
+# and its TCP transport now and then calls a null pointer in MPI_Init where many ranks start at once (4.1.4).
+transport='OMPI_MCA_pml=ucx OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any'
+transport="$transport UCX_TLS=tcp,self UCX_NET_DEVICES=lo UCX_LOG_LEVEL=fatal"
+if ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+    transport='OMPI_MCA_btl=tcp,self'
+fi
+make_site() {
+    cat >"$work/$1.conf" <<END
+GPUS_PER_NODE=2 CORES_PER_TASK=1 CPU_TASKS_PER_NODE=2 CPU_CORES_PER_TASK=1
+MPI=$1
+STARSTEP=$STARSTEP
+CONTAINER=(bash $work/prefix)
+TRAIN=(--width 2,2,2,2 --per-rank-batch-size 8 --epochs 4 --target-accuracy 2 --timeout 100 --workers 1)
+GPU_TRAIN=(--device cpu)
+CPU_TRAIN=(--device cpu)
+TRACE_TRAIN=(--trace-steps 2-6 --epochs 1)
+RESULTS=$work/results
+DATA_DIR=$work/data
+MONITOR_SECONDS=1
+WARN_SECONDS=20
+site_environment() {
+    export OMP_NUM_THREADS=1 $transport
+}
+END
+}
+make_site auto
+make_site mpiexec
+make_site none
+export STARSTEP_SITE=$work/auto.conf
+
+# ---- two nodes, two ranks on each -----------------------------------------------------------------------
+
+what="2 nodes x 2 ranks over PMIx"
+submit 2node && good_end 60
+hash=$(value "$folder" weights_hash)
+check "$what: $hash" grep -q ', pmix;' "$folder.out"
+whole "$folder" 4 2
+whole_folder=$folder
+
+what="time limit"
+submit 2node --sbatch=--time=1 && hold 5
+limited=$job limited_folder=$folder
+# Slurm looks at the limit every 30 s; the ranks stand still until then.
+(
+    wait_until 75 grep -q 'got SIGUSR1' "$limited_folder.out"
+    let_go "$limited"
+) &
+
+what="scancel --signal=USR1"
+submit 2node && hold 5 && scancel --signal=USR1 "$job"
+let_go "$job"
+signalled=$job signalled_folder=$folder
+
+what="scontrol requeue"
+submit 2node && hold 5 && scontrol requeue "$job"
+let_go "$job"
+requeued=$job requeued_folder=$folder
+
+what="2 nodes x 2 ranks without PMIx"
+STARSTEP_SITE=$work/mpiexec.conf submit 2node && good_end 60 &&
+    check "$what: the same bits" [ "$(value "$folder" weights_hash)" = "$hash" ] &&
+    check "$what: by mpiexec" grep -q '^mpiexec' "$folder/command"
+whole "$folder" 4 2
+
+what="ranks on CPUs with neither"
+STARSTEP_SITE=$work/none.conf submit 2node && ! job_ends "$job" 60
+check "$what: $state, says so" grep -q 'starstep: error: .*MPI' "$folder.out"
+
+what="scancel --signal=USR1"
+job=$signalled folder=$signalled_folder
+goes_on
+what="scontrol requeue"
+job=$requeued folder=$requeued_folder
+goes_on
+
+what="on 2 ranks, from checkpoints of 4"
+if submit 2gpu --checkpoint-dir "$whole_folder/checkpoints" --resume auto --epochs 5 && good_end 60; then
+    check "$what: $(grep -m 1 '^Resuming' "$folder.out" | sed 's,from .*/,from ,')" \
+        grep -q '^Resuming from .*by 4 ranks, now 2' "$folder.out"
+    check "$what: one epoch more" [ "$(grep -c '"event":"epoch"' "$folder/log.jsonl")" = 1 ]
+fi
+
+# ---- a rank is killed -----------------------------------------------------------------------------------
+
+what="SIGKILL"
+if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
+    kill -KILL "$(cat "$work/ranks/$job.3")"
+    SECONDS=0
+    job_ends "$job" 60
+    check "$what: the job has failed after $SECONDS s" [ "$state" = FAILED ]
+    if grep -q 'error: .*rank 3 .*died' "$folder.out"; then
+        ok "$what: $(grep -m 1 'error: .*rank 3' "$folder.out" | cut -c 1-120)"
+    else
+        job_fails "no message names rank 3"
+    fi
+    for pid in $(rank_pids "$job"); do
+        wait_until 10 eval "! alive $pid" || fail "$what: rank $pid still runs"
+    done
+    check "$what: it is not started again" eval "! grep -q ' start 1 ' '$folder/command'"
+fi
+
+what="scancel"
+if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
+    scancel "$job"
+    job_ends "$job" 60
+    check "$what: cancelled" [ "$state" = CANCELLED ]
+    wait_until 20 grep -q ' end: ' "$folder/command"
+    check "$what: no requeue of its own" eval "! grep -q 'requeued' '$folder.out'"
+fi
+
+# ---- the other scripts ----------------------------------------------------------------------------------
+
+what="CPUs only"
+submit cpu --epochs 1 && good_end 60 && whole "$folder" 2 1
+
+what="trace"
+if submit trace && good_end 90; then
+    whole "$folder" 2 1
+    check "$what: report and page" [ -s "$folder/trace/report.txt" -a -s "$folder/trace/trace.html" ]
+fi
+
+what="a bare sbatch from another folder"
+mkdir "$work/else where"
+if ! job=$(cd "$work/else where" && sbatch --parsable --output="$work/results/%x-%j.out" "$slurm/1gpu.sh" --epochs 1 2>"$work/err"); then
+    fail "$what"
+elif folder=$work/results/1gpu-$job && good_end 60; then
+    whole "$folder" 1 1
+fi
+
+what="sweep"
+# of_sweep NAME: sets $job and $folder
+of_sweep() {
+    local line
+    line=$(grep "^$1: job " "$work/sweep")
+    folder=${line##*, } line=${line#*job }
+    job=${line%%,*}
+}
+
+# With 8 ranks and more on few cores, Open MPI 4.1.4 and UCX themselves crash now and then at the start or the end of
+# a run: then, and only then, the sweep is made once more.
+make_sweep() {
+    "$slurm/sweep.sh" --one-by-one --epochs 1 --trace-steps 2-4 >"$work/sweep" 2>"$work/err" || return
+    of_sweep tables
+    wait_until 150 job_has_ended "$job"
+}
+
+crashed_in_mpi() {
+    local out
+    while read -r out; do
+        if grep -q 'Segmentation fault' "$out.out" && grep -qE 'common_ucx|TCP connect to a peer' "$out.out"; then
+            echo "Open MPI crashed in ${out##*/}"
+            return 0
+        fi
+    done < <(sed 's/.*, //' "$work/sweep")
+    return 1
+}
+
+if make_sweep && { ! crashed_in_mpi || make_sweep; }; then
+    for size in 1gpu:1:1 2gpu:2:1 4gpu:4:1 8gpu:8:1 2node:4:2 4node:8:4 8node:16:8; do
+        IFS=: read -r name ranks nodes <<<"$size"
+        what="sweep, $name"
+        of_sweep "$name"
+        good_end 90 && whole "$folder" "$ranks" "$nodes"
+    done
+    what="sweep, tables"
+    of_sweep tables
+    good_end 60
+    check "$what: a row for 1, 2, 4, 8 ranks" [ "$(wc -l <"$folder/scaling_gpus.csv")" = 5 ]
+    check "$what: a row for 1, 2, 4, 8 nodes" [ "$(wc -l <"$folder/scaling_nodes.csv")" = 5 ]
+    check "$what: tables and picture" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
+else
+    fail "$what: not submitted"
+fi
+
+# ---- preemption, and signals under mpiexec --------------------------------------------------------------
+
+preempted() {
+    what="preemption"
+    submit 2node && hold 5 || return
+    let_go_soon "$job" &
+    local first=$job first_folder=$folder
+    # All cores of all nodes: nobody else may stay.
+    sbatch --quiet --partition=urgent --nodes=8 --exclusive --output=/dev/null --wrap='sleep 1' || fail "$what: sbatch"
+    job=$first folder=$first_folder
+    goes_on
+}
+
+# Slurm's SIGCONT comes with its SIGTERM; this is for ranks that it does not reach.
+let_go_soon() {
+    wait_until 60 grep -q 'SIGTERM' "$folder.out"
+    let_go "$1"
+}
+
+# The job script tells mpiexec, which tells the ranks.
+mpiexec_warned() {
+    what="mpiexec, scancel --signal=USR1 --batch"
+    STARSTEP_SITE=$work/mpiexec.conf submit 2node && hold 5 && scancel --signal=USR1 --batch "$job"
+    let_go "$job"
+    goes_on
+}
+
+# Ranks that cannot say anything, as they stand still: srun ends them.
+standing_still() {
+    what="SIGKILL of one rank while all others stand still"
+    submit 2node && hold 5 || return
+    kill -KILL "$(cat "$work/ranks/$job.3")"
+    SECONDS=0
+    job_ends "$job" 60
+    check "$what: the job has failed after $SECONDS s" [ "$state" = FAILED ]
+    check "$what: srun names the task" grep -q 'task.*3.*Killed' "$folder.out"
+}
+
+if [ "${STARSTEP_TEST_LONG:-0}" = 1 ]; then
+    preempted
+    mpiexec_warned
+    standing_still
+fi
+
+what="time limit"
+job=$limited folder=$limited_folder
+check "$what: it was Slurm that gave the signal" grep -q 'got SIGUSR1' "$folder.out"
+goes_on
+
+finish

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The job scripts with GPUs and without MPI: the ranks of two virtual nodes, each with an emulated GPU of its own
+# (STARSTEP_TEST_LONG=1: two, which takes minutes on few cores), meet over TCP by Slurm's variables and sum with
+# NCCL; a signal ends the run, which goes on with equal bits.
+# shellcheck disable=SC2154,SC2034  # from and for what is sourced
+uses_gpu=1
+. "${srcdir:-.}/tests/common.sh"
+# shellcheck source=tests/slurm/slurm_cluster.sh
+. "${srcdir:-.}/tests/slurm/slurm_cluster.sh"
+only_emulated_gpus
+if [ -z "$emulation" ] || "$STARSTEP" train --device cuda --nccl-always 2>&1 | grep -q 'no NCCL'; then
+    echo "skipped: no emulated GPUs, or no NCCL"
+    exit 77
+fi
+start_cluster 2
+make_data 80 8
+job_seconds=240 # an emulated GPU is slow
+gpus=1
+if [ "${STARSTEP_TEST_LONG:-0}" = 1 ]; then gpus=2; fi
+make_prefix
+# The emulation has one machine's GPUs, and two ranks may not share one.
+cat >"$work/nodes" <<'END'
+case ${SLURMD_NODENAME:-} in
+node1) export CUDA_VISIBLE_DEVICES=0,1 ;;
+node2) export CUDA_VISIBLE_DEVICES=2,3 ;;
+esac
+exec bash "${0%/*}/prefix" "$@"
+END
+cat >"$work/site.conf" <<END
+GPUS_PER_NODE=$gpus CORES_PER_TASK=1
+MPI=none
+STARSTEP=$STARSTEP
+CONTAINER=(bash $work/nodes)
+TRAIN=(--width 2,2,2,2 --per-rank-batch-size 4 --epochs 1 --target-accuracy 2 --timeout 100 --workers 1)
+GPU_TRAIN=(--device cuda --precision fp16)
+RESULTS=$work/results
+DATA_DIR=$work/data
+MONITOR_SECONDS=1
+site_environment() {
+    export SS_HOSTGPU_DEVICES=4 XDG_CACHE_HOME=$work/cache
+}
+END
+export STARSTEP_SITE=$work/site.conf
+
+what="2 nodes x $gpus GPUs over TCP"
+if submit 2node && good_end $job_seconds; then
+    hash=$(value "$folder" weights_hash)
+    check "$what: $hash" grep -q '^srun .*--mpi=none' "$folder/command"
+    whole "$folder" $((2 * gpus)) 2
+    check "$what: the secret is in no file" eval "! grep -rqE 'STARSTEP_SECRET=.{8}' '$folder' '$folder.out'"
+
+    what="2 nodes x $gpus GPUs over TCP, scancel --signal=USR1"
+    submit 2node && hold 3 && scancel --signal=USR1 "$job"
+    let_go "$job"
+    goes_on
+fi
+
+finish

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# starstep trace export: the events of a real run against the trace event format and the run's marks, the
+# overlap that Holistic Trace Analysis would find against the marks' own, the page's data, the Paje format
+# against the events, traces of GPUs and of killed runs, messages. What the page draws: test_trace_page.sh.
+. "${srcdir:-.}/tests/common.sh"
+
+if [ -z "$PYTHON" ]; then
+    echo "skipped: no python3 to check the JSON with"
+    exit 77
+fi
+check_files() {
+    "$PYTHON" "${srcdir:-.}/tests/trace/trace_export_check.py" "$@" >"$work/out" 2>"$work/err"
+}
+
+make_data 64 8
+train=(train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" --batch-size 4 --epochs 1
+    --seed 1 --threads 1 --bucket-mb 0.01 --first-bucket-mb 0.005)
+one="$work/one" two="$work/two"
+
+starts "a traced run" "$STARSTEP" "${train[@]}" --trace "$one" --trace-steps 3-6
+starts "export" "$STARSTEP" trace export "$one"
+cp "$work/out" "$work/said"
+starts "report" "$STARSTEP" trace report "$one" --json "$work/report"
+for name in trace.json trace.html hta; do
+    check "it says that it wrote $name" grep -q "^$one/$name: " "$work/said"
+done
+check "one rank: events" check_files "$one" "$one/trace.json" 3 6 "$work/report"
+check "it leaves nothing else behind" [ -z "$(find "$one" -name '*.tmp*')" ]
+
+if have_ranks; then
+    starts "a traced run of two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --trace "$two" --trace-steps 2-7
+    starts "export of two ranks" "$STARSTEP" trace export "$two"
+    starts "report of two ranks" "$STARSTEP" trace report "$two" --json "$work/report"
+    check "two ranks: events, arrows, overlap" check_files "$two" "$two/trace.json" 2 7 "$work/report"
+    sed 's/^/    /' "$work/out"
+    starts "some steps" "$STARSTEP" trace export "$two" --steps 3-5 --chrome "$work/c.json" --html "$work/h.html"
+    check "some steps: events, arrows, overlap" check_files "$two" "$work/c.json" 3 5
+    check "some steps: page" [ -s "$work/h.html" ]
+
+    # A check that could not fail would be none.
+    check "damaged events are found" "$PYTHON" "${srcdir:-.}/tests/trace/trace_format.py" --damage "$two/trace.json"
+    sed 's/\("name":"busy compute".*"percent":\)[0-9.]*/\112.34/' "$two/trace.json" >"$work/bad.json"
+    check "wrong shares are found" eval '! check_files "$two" "$work/bad.json" 2 7 "$work/report"'
+    sed 's/"ph":"X","ts":\([0-9]*\)/"ph":"X","ts":9\1/' "$two/trace.json" >"$work/bad.json"
+    check "wrong times are found" eval '! check_files "$two" "$work/bad.json" 2 7'
+    check "missing steps are found" eval '! check_files "$two" "$work/c.json" 2 7'
+    mv "$two/hta/rank-1.json" "$work/hta"
+    sed 's/"name":"nccl/"name":"/' "$work/hta" >"$two/hta/rank-1.json"
+    check "a wrong overlap is found" eval '! check_files "$two" "$work/c.json" 3 5'
+    mv "$work/hta" "$two/hta/rank-1.json"
+fi
+
+# The trace of a GPU, made up: lanes count, enqueuing does not; tasks of one lane that overlap get rows.
+gpu="$work/gpu"
+mkdir "$gpu"
+cp "${srcdir:-.}/tests/trace/trace_gpu.jsonl" "$gpu/rank-0000.jsonl"
+starts "a trace of a GPU" "$STARSTEP" trace export "$gpu"
+# thread NAME FILE: the number of rank 0's thread of that name
+thread() {
+    sed -n 's/.*"thread_name".*"pid":0,"tid":\([0-9]*\),"args":{"name":"'"$1"'"}.*/\1/p' "$2"
+}
+# event TS DUR NAME THREAD FILE: such a complete event is in the file
+event() {
+    grep -q "\"name\":\"$3\".*\"ts\":$1,\"dur\":$2,.*\"tid\":$4," "$5"
+}
+# shown TS DUR NAME THREAD: it is in this trace, on the thread of that name
+shown() {
+    event "$1" "$2" "$3" "$(thread "$4" "$gpu/trace.json")" "$gpu/trace.json"
+}
+check "GPU: a lane" shown 1.000 2.001 'fwd a' 'GPU compute'
+check "GPU: what overlaps has its own row" shown 2.500 2.500 'bwd a' 'GPU compute (2)'
+check "GPU: the collective is the GPU's" shown 4.000 3.000 'all-reduce 0' 'GPU communication'
+check "GPU: and no other" [ -z "$(thread collectives "$gpu/trace.json")" ]
+check "GPU: enqueuing" shown 0.100 0.100 'fwd a' 'enqueues compute'
+check "GPU: bytes that travel" grep -q 'all-reduce 0.*"bytes":2000' "$gpu/trace.json"
+check "GPU: memory" grep -q '"host bytes":1000000,"device bytes":2000000' "$gpu/trace.json"
+kernels=$(grep -c '"cat":"kernel"' "$gpu/hta/rank-0.json")
+check "GPU: $kernels kernels" [ "$kernels" -eq 4 ]
+check "GPU: the collective is a kernel of NCCL" event 4.000 3.000 'nccl[^"]*all-reduce 0' 2 "$gpu/hta/rank-0.json"
+check "GPU: JSON" "$PYTHON" -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' \
+    "$gpu/trace.json" "$gpu/hta/rank-0.json"
+check "names cannot end the page's data" eval '! grep -q "n<o>" "$gpu/trace.html"'
+
+# Clocks of hosts differ: rank 1's epoch is 5 us on its own clock, 12 us on rank 0's, 11 us after rank 0's epoch.
+mkdir "$work/clocks"
+sed 's/"ranks":1/"ranks":2/' "$gpu/rank-0000.jsonl" >"$work/clocks/rank-0000.jsonl"
+sed 's/"rank":0/"rank":1/; s/"epoch_ns":1000/"epoch_ns":5000/; s/"offset_ns":0/"offset_ns":7000/' \
+    "$work/clocks/rank-0000.jsonl" >"$work/clocks/rank-0001.jsonl"
+starts "clocks that differ" "$STARSTEP" trace export "$work/clocks"
+check "clocks that differ: rank 0" event 1.000 '2.001,"pid":0' 'fwd a' '[0-9]*' "$work/clocks/trace.json"
+check "clocks that differ: rank 1" event 12.000 '2.001,"pid":1' 'fwd a' '[0-9]*' "$work/clocks/trace.json"
+
+# A run that was killed: what is there is shown. A rank that is missing: said.
+mkdir "$work/cut" "$work/half"
+lines=$(grep -n '^\["t",5' "$one/rank-0000.jsonl" | sed -n '20s/:.*//p')
+{ head -n "$lines" "$one/rank-0000.jsonl" && printf '["t",5,3'; } >"$work/cut/rank-0000.jsonl"
+run "$STARSTEP" trace export "$work/cut"
+check "a killed run: exit code $code" [ $code -eq 0 ]
+check "a killed run: the page says so" grep -q '"ended":false' "$work/cut/trace.html"
+check "a killed run: JSON" "$PYTHON" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut/trace.json"
+if have_ranks; then
+    cp "$two/rank-0001.jsonl" "$work/half"
+    run "$STARSTEP" trace export "$work/half"
+    check "a rank is missing: exit code $code" [ $code -eq 0 ]
+    check "a rank is missing: it says so" grep -q 'files of 1 of 2 ranks' "$work/err"
+fi
+
+# The Paje format, also with names that are hard to quote, and as its readers understand it.
+# paje_agrees DIR: DIR/paje.trace says what DIR/trace.json says
+paje_agrees() {
+    local dump=()
+    if command -v pj_dump >/dev/null; then
+        dump=("$work/dump")
+        pj_dump -u -l 9 "$1/paje.trace" >"$work/dump" 2>"$work/err" && ! [ -s "$work/err" ] || return
+    fi
+    "$PYTHON" "${srcdir:-.}/tests/trace/trace_paje_check.py" "$1/paje.trace" "$1/trace.json" "${dump[@]}" >"$work/out" 2>"$work/err"
+}
+command -v pj_dump >/dev/null || echo "not tested: what pj_dump reads of the Paje format (no pj_dump; Debian's package pajeng)"
+mkdir "$work/odd"
+sed 's/"name":"fwd a"/"name":"\\"fwd\\\\ #%a; 1.5 x"/; s/"name":"copy"/"name":"co\\"py #"/; s/"name":"bwd a"/"name":""/' \
+    "$gpu/rank-0000.jsonl" >"$work/odd/rank-0000.jsonl"
+paje=("$one" "$gpu" "$work/clocks" "$work/cut" "$work/odd")
+have_ranks && paje+=("$two" "$work/half")
+for dir in "${paje[@]}"; do
+    run "$STARSTEP" trace export "$dir" --paje
+    check "Paje, ${dir##*/}: exit code $code" [ $code -eq 0 ]
+    check "Paje, ${dir##*/}: it says so" grep -q "^$dir/paje.trace: " "$work/out"
+    check "Paje, ${dir##*/}: states, links, variables, events" paje_agrees "$dir"
+    sed 's/^/    /' "$work/out"
+done
+mkdir "$work/bad"
+cp "$gpu/trace.json" "$work/bad"
+# damaged WHAT SCRIPT: the file with this of sed's changes does not pass
+damaged() {
+    sed "$2" "$gpu/paje.trace" >"$work/bad/paje.trace"
+    check "Paje: $1: found" eval '! cmp -s "$gpu/paje.trace" "$work/bad/paje.trace" && ! paje_agrees "$work/bad"'
+}
+damaged "names without quotes" 's/"fwd a"/fwd a/g'
+damaged "another time" 's/^\([89]\) 0.000003001/\1 0.000003002/'
+damaged "another value" 's/ 2000000$/ 2000001/'
+damaged "a lost link" '/^1[23] .* 1$/d'
+if command -v vite >/dev/null; then
+    run env -C "$work" HOME="$work" QT_QPA_PLATFORM=offscreen vite -e "$work/vite.svg" "$one/paje.trace"
+    check "Paje: ViTE reads it" grep -q '^0 errors and 0 warnings' "$work/out" "$work/err"
+fi
+# StarPU's own trace is for StarPU's tool, which does not quote; docs/trace.md has the remedy.
+prof=$(find "$one/fxt-0000" -name 'prof_file_*' 2>/dev/null | head -n 1)
+if [ -n "$prof" ] && command -v pj_dump >/dev/null && command -v starpu_fxt_tool >/dev/null; then
+    starpu_fxt_tool -i "$prof" -d "$work/starpu" >"$work/out" 2>&1
+    remedy=$(sed -n "s/^sed -i -E '\(.*\)' starpu\/paje.trace.*/\1/p" "${srcdir:-.}/docs/trace.md")
+    sed -i -E "$remedy" "$work/starpu/paje.trace"
+    run pj_dump "$work/starpu/paje.trace"
+    check "StarPU's own: pj_dump reads it" grep -q '^State, CPU0, .*, fwd fc' "$work/out"
+fi
+
+refused "no such folder" 'give the folder' "$STARSTEP" trace export "$work/none"
+refused "no trace in it" 'no trace in it' "$STARSTEP" trace export "$work/data"
+refused "no such steps" 'no task of these steps' "$STARSTEP" trace export "$one" --steps 90-95
+refused "steps that are none" '"6-3" is not A-B' "$STARSTEP" trace export "$one" --steps 6-3
+refused "a folder that is not there" 'none/c.json.* cannot create' \
+    "$STARSTEP" trace export "$one" --chrome "$work/none/c.json"
+refused "no folder given" 'which trace' "$STARSTEP" trace export
+finish

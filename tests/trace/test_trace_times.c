@@ -1,0 +1,501 @@
+/* test_trace_times.c: what the analysis makes of traces whose answers were worked out by hand, and
+ * what must hold for any trace. Times are in ns throughout. */
+#include <math.h>
+
+#include "tests/trace/trace_common.h"
+#include "trace/interval.h"
+
+/* Intervals. */
+
+static void check_list(const struct ss_intervals *list, int n, const int64_t *want)
+{
+    ck_assert_uint_eq(list->count, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        ck_assert_int_eq(list->at[i].begin, want[2 * i]);
+        ck_assert_int_eq(list->at[i].end, want[2 * i + 1]);
+    }
+}
+
+START_TEST(intervals)
+{
+    struct ss_intervals a = {0}, b = {0}, both = {0}, rest = {0};
+    const int64_t of_a[] = {30, 40, 0, 10, 5, 20, 20, 25, 50, 50, 60, 100};
+    const int64_t of_b[] = {8, 35, 70, 71, 72, 80, 90, 120};
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(ss_intervals_add(&a, of_a[2 * i], of_a[2 * i + 1]), SS_OK);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(ss_intervals_add(&b, of_b[2 * i], of_b[2 * i + 1]), SS_OK);
+    ss_intervals_merge(&a);
+    ss_intervals_merge(&b);
+    check_list(&a, 3, (const int64_t[]){0, 25, 30, 40, 60, 100});
+    ck_assert_int_eq(ss_intervals_length(&a), 75);
+    ck_assert_int_eq(ss_intervals_intersect(&a, &b, &both), SS_OK);
+    check_list(&both, 5, (const int64_t[]){8, 25, 30, 35, 70, 71, 72, 80, 90, 100});
+    ck_assert_int_eq(ss_intervals_subtract(&a, &b, &rest), SS_OK);
+    check_list(&rest, 5, (const int64_t[]){0, 8, 35, 40, 60, 70, 71, 72, 80, 90});
+    ck_assert_int_eq(ss_intervals_length_in(&a, 20, 35), 10);
+    ck_assert_int_eq(ss_intervals_length_in(&a, 25, 30), 0);
+    ck_assert_int_eq(ss_intervals_length_in(&a, -5, 500), 75);
+    ss_intervals_free(&a);
+    ss_intervals_free(&b);
+    ss_intervals_free(&both);
+    ss_intervals_free(&rest);
+}
+END_TEST
+
+/* Dependencies of the plan in trace_common.h, with two slots. */
+
+START_TEST(edges)
+{
+    static const struct {
+        int task, n;
+        struct ss_depend_edge want[5];
+    } want[] = {
+        {LOAD, 1, {{FWD, 2}}}, /* the slot's last reader, two steps ago */
+        {FWD, 5, {{LOAD, 0}, {UPDATE_0, 1}, {UPDATE_1, 1}, {BWD_A, 1}, {BWD_B, 1}}},
+        {BWD_B, 2, {{FWD, 0}, {UPDATE_0, 1}}},
+        {SUM_0, 2, {{BWD_B, 0}, {SUM_1, 1}}},
+        {BWD_A, 2, {{FWD, 0}, {UPDATE_1, 1}}},
+        {SUM_1, 2, {{BWD_A, 0}, {SUM_0, 0}}},
+        {UPDATE_0, 2, {{SUM_0, 0}, {FWD, 0}}},
+        {UPDATE_1, 2, {{SUM_1, 0}, {FWD, 0}}},
+    };
+    struct ss_depend *d;
+    say_four_steps(0, 4);
+    struct ss_trace_rank *r = read_trace(0);
+    ck_assert_int_eq(ss_depend_create(r, &d), SS_OK);
+    for (int t = 0; t < TASKS; t++) {
+        size_t from = d->edge_from[t];
+        ck_assert_uint_eq(d->edge_from[t + 1] - from, (size_t)want[t].n);
+        for (int i = 0; i < want[t].n; i++) {
+            ck_assert_msg(d->edge.at[from + (size_t)i].task == want[t].want[i].task &&
+                              d->edge.at[from + (size_t)i].back == want[t].want[i].back,
+                          "task %d, edge %d: %d of %d steps ago", t, i,
+                          d->edge.at[from + (size_t)i].task, d->edge.at[from + (size_t)i].back);
+        }
+    }
+    ss_depend_destroy(d);
+    ss_trace_free(r);
+}
+END_TEST
+
+/* The four steps, one after the other; the window begins with FWD.
+ * 1  window 100-570. Compute 100-360, 420-440, 505-525: 300. Collectives overlap each other:
+ * 310-410 and 380-500 are 190; 310-360 and 420-440 of it overlap with compute: 70. Gaps: 360-420,
+ * update 0 was ready with its sum at 410: communication 50, runtime 10. 440-505, update 1, its sum
+ * at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480, its input there
+ * at 560: input 35, runtime 10. 2  window 570-1100. Compute 570-770, 790-850, 905-925, 960-980:
+ * 300. Collectives 860-960, of it overlapped 905-925. Gaps: 770-790, BWD A was ready at 780, its
+ * last predecessor FWD: dependency 10, runtime 10. 850-905: communication 50, runtime 5. 925-960:
+ * communication 35. 980-1100: not submitted until 1000: nothing 20; load ended at 1080: input 80,
+ * runtime 20. 3  window 1100-1450, all compute; collectives 1310-1390, 1410-1420, all overlapped.
+ * 4  window 1450-1660, to its last task's end. Compute 1450-1540, 1640-1660: 110. Collectives
+ *    1540-1640, none overlapped. Gap 1540-1640: update 0's sum ended at 1600: communication 60,
+ *    runtime 40. */
+static const struct ss_step_times four[] = {
+    {.begin = 100,
+     .end = 570,
+     .compute = 300,
+     .comm = 190,
+     .overlap = 70,
+     .idle = {35, 110, 0, 25, 0},
+     .load = 80},
+    {.begin = 570,
+     .end = 1100,
+     .compute = 300,
+     .comm = 100,
+     .overlap = 20,
+     .idle = {80, 85, 10, 35, 20},
+     .load = 80},
+    {.begin = 1100, .end = 1450, .compute = 350, .comm = 90, .overlap = 90, .load = 70},
+    {.begin = 1450,
+     .end = 1660,
+     .compute = 110,
+     .comm = 100,
+     .idle = {0, 60, 0, 40, 0},
+     .load = 20},
+};
+
+static void check_step(const struct ss_step_times *s, const struct ss_step_times *want)
+{
+    ck_assert_int_eq(s->begin, want->begin);
+    ck_assert_int_eq(s->end, want->end);
+    ck_assert_int_eq(s->compute, want->compute);
+    ck_assert_int_eq(s->comm, want->comm);
+    ck_assert_int_eq(s->overlap, want->overlap);
+    ck_assert_int_eq(s->exposed, want->comm - want->overlap);
+    for (int k = 0; k < SS_IDLE_KINDS; k++)
+        ck_assert_msg(s->idle[k] == want->idle[k], "step %d: idle for %s %d, not %d", (int)s->step,
+                      ss_idle_name((enum ss_idle)k), (int)s->idle[k], (int)want->idle[k]);
+    ck_assert_int_eq(s->load, want->load);
+}
+
+START_TEST(four_steps)
+{
+    say_four_steps(0, 4);
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 4);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(r->step.at[i].step, i + 1);
+        check_step(&r->step.at[i], &four[i]);
+    }
+    ck_assert_int_eq(r->window, 1560);
+    ck_assert_int_eq(r->steps_broken, 0);
+    ck_assert_int_eq(r->loaders, 1);
+    /* Inside the windows: all that computes, and the loads of steps 2 to 4. */
+    ck_assert_uint_eq(r->worker.count, 2);
+    ck_assert_int_eq(r->worker.at[0].busy, 1060);
+    ck_assert_int_eq(r->worker.at[1].busy, 170);
+    ck_assert_int_eq(r->worker.at[1].load, 170);
+    ck_assert_int_eq(r->worker.at[0].step_busy[0], 300);
+    ck_assert_int_eq(r->worker.at[1].step_busy[0], 80);
+    ck_assert_uint_eq(r->memory.count, 3);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* Step 4, the last, backwards: update 1 ran right behind update 0, which waited for sum 0 until
+ * 1600; that was ready when BWD B ended at 1520, and began at 1530. Step 2: the next step's FWD
+ * began at 1100, its input was there at 1080. It was loaded from 1010, having been submitted at
+ * 1000; a sum that the service worker had started before did not hold it, and the load before it
+ * ended before the window. Step 3: the next step's FWD waited for nothing but the compute worker,
+ * nor did anything before. */
+static const struct ss_path_part path_4[] = {
+    {4, 1650, 1660, UPDATE_1, 0},     {4, 1640, 1650, UPDATE_0, 0},
+    {4, 1600, 1640, SS_PATH_WAIT, 0}, {4, 1530, 1600, SUM_0, 1},
+    {4, 1520, 1530, SS_PATH_WAIT, 1}, {4, 1500, 1520, BWD_B, 0},
+    {4, 1450, 1500, FWD, 0},
+};
+static const struct ss_path_part path_2[] = {
+    {3, 1080, 1100, SS_PATH_WAIT, 0},
+    {3, 1010, 1080, LOAD, 1},
+    {3, 1000, 1010, SS_PATH_WAIT, 1},
+    {3, 570, 1000, SS_PATH_SUBMIT, 1},
+};
+static const struct ss_path_part path_3[] = {
+    {3, 1430, 1450, UPDATE_1, 0}, {3, 1400, 1430, UPDATE_0, 0}, {3, 1300, 1400, BWD_A, 0},
+    {3, 1200, 1300, BWD_B, 0},    {3, 1100, 1200, FWD, 0},
+};
+
+static void check_path(const struct ss_rank_times *r, int step, const struct ss_path_part *want,
+                       size_t n)
+{
+    const struct ss_step_times *s = &r->step.at[step - 1];
+    ck_assert_uint_eq(s->path_count, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct ss_path_part *p = &r->path.part.at[s->path_from + i];
+        ck_assert_int_eq(p->begin, want[i].begin);
+        ck_assert_int_eq(p->end, want[i].end);
+        ck_assert_int_eq(p->task, want[i].task);
+        ck_assert_int_eq(p->step, want[i].step);
+    }
+}
+
+START_TEST(critical_path)
+{
+    say_four_steps(0, 4);
+    struct ss_rank_times *r = analyse_trace(0);
+    check_path(r, 4, path_4, sizeof path_4 / sizeof *path_4);
+    check_path(r, 2, path_2, sizeof path_2 / sizeof *path_2);
+    check_path(r, 3, path_3, sizeof path_3 / sizeof *path_3);
+    const int64_t *kind = r->step.at[3].path_kind;
+    ck_assert_int_eq(kind[SS_TASK_UPDATE], 20);
+    ck_assert_int_eq(kind[SS_TASK_ALLREDUCE], 70);
+    ck_assert_int_eq(kind[SS_TASK_BACKWARD], 20);
+    ck_assert_int_eq(kind[SS_TASK_FORWARD], 50);
+    ck_assert_int_eq(kind[SS_PATH_WAITING], 50);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_TASK_LOAD], 70);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_PATH_WAITING], 30);
+    ck_assert_int_eq(r->step.at[1].path_kind[SS_PATH_UNSUBMITTED], 430);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* Bucket 0: its gradients were complete at 300, 770, 1300, 1520; delays 10, 90, 10, 20. It took
+ * 100, 40, 80, 60. 7000 bytes in 70 ns are 100 GB/s, with 4 ranks 150 GB/s of bus bandwidth. */
+START_TEST(buckets)
+{
+    struct ss_run_times *run;
+    say_four_steps(0, 4);
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_int_eq(ss_analyse_run(&r, 1, &run), SS_OK);
+    ck_assert_uint_eq(run->nbuckets, 2);
+    const struct ss_bucket_times *b = &run->bucket[0];
+    ck_assert_uint_eq(b->delay.count, 4);
+    ck_assert_double_eq_tol(b->delay.mean, 32.5, 1e-9);
+    ck_assert_double_eq_tol(b->delay.median, 15, 1e-9);
+    ck_assert_double_eq_tol(b->delay.max, 90, 1e-9);
+    ck_assert_double_eq_tol(b->duration.mean, 70, 1e-9);
+    ck_assert_double_eq_tol(b->duration.median, 70, 1e-9);
+    ck_assert_double_eq_tol(b->duration.max, 100, 1e-9);
+    ck_assert_double_eq_tol(b->algorithm_bw, 100, 1e-9);
+    ck_assert_double_eq_tol(b->bus_bw, 150, 1e-9);
+    ck_assert_uint_eq(b->skew.count, 0); /* one rank alone */
+    ck_assert_double_eq_tol(run->of_rank[0].delay.mean, 32.5, 1e-9);
+    ss_run_times_free(run);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* Two ranks. Rank 1's times are a second behind rank 0's, of which 400000 ns are its later epoch,
+ * and lose 1000 ns in 10000. Of bucket 0, rank 0 is under way 1000-2000 after a second, rank 1, by
+ * its own clock, 1000-1500: on rank 0's 1100-1650. So rank 0 waits 100 of 1000. Of bucket 1 rank 0
+ * comes 50 after rank 1, which is done 30 after it came: it waited no longer than that. */
+static struct ss_rank_times *one_of_two(int rank, const char *marks)
+{
+    say_head(rank, 2, "cpu");
+    if (rank)
+        say("{\"clock\":\"begin\",\"at\":0,\"offset_ns\":999600000,\"error_ns\":20}\n"
+            "{\"clock\":\"end\",\"at\":10000,\"offset_ns\":999601000,\"error_ns\":40}\n");
+    say("%s{\"end\":true,\"lost\":0}\n", marks);
+    return analyse_trace(rank);
+}
+
+START_TEST(two_ranks)
+{
+    struct ss_run_times *run;
+    struct ss_rank_times *r[] = {
+        one_of_two(0, "[\"c\",1,0,1000001000,1000002000]\n[\"c\",1,1,1000003350,1000003400]\n"),
+        one_of_two(1, "[\"c\",1,0,1000,1500]\n[\"c\",1,1,3000,3028]\n")};
+    ck_assert_int_eq(ss_analyse_run(r, 2, &run), SS_OK);
+    ck_assert_int_eq(run->clock_error, 40);
+    ck_assert_double_eq_tol(run->bucket[0].skew.mean, 100, 1.1);
+    ck_assert_double_eq_tol(run->bucket[0].waiting, 100.0 / 1550, 1e-3);
+    /* 3000 is 1000000000 + 3000 + 300 = 3300 on rank 0's clock, 3028 is 3330. */
+    ck_assert_double_eq_tol(run->bucket[1].skew.mean, 50, 1.1);
+    ck_assert_double_eq_tol(run->bucket[1].waiting, 30.0 / 80, 0.02);
+    ck_assert_int_le(llabs(run->straggler[0].waited_ns - 100), 1);
+    ck_assert_int_le(llabs(run->straggler[1].caused_ns - 100), 1);
+    ck_assert_int_le(llabs(run->straggler[1].waited_ns - 30), 2);
+    ck_assert_uint_eq(run->step.count, 1);
+    ck_assert_int_eq(run->step.at[0].rank, 1);
+    ck_assert_int_eq(run->straggler[1].steps, 1);
+    ck_assert_int_eq(run->straggler[0].steps, 0);
+    ss_run_times_free(run);
+    ss_rank_times_free(r[0]);
+    ss_rank_times_free(r[1]);
+}
+END_TEST
+
+/* Ranks of different runs. */
+START_TEST(mixed_runs)
+{
+    struct ss_run_times *run;
+    struct ss_rank_times *r[2];
+    r[0] = one_of_two(0, "");
+    say_head(1, 2, "cpu");
+    say("{\"bucket\":2,\"bytes\":2000,\"wire_bytes\":1000}\n");
+    r[1] = analyse_trace(1);
+    ck_assert_int_eq(ss_analyse_run(r, 2, &run), SS_ERR_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "number of buckets"));
+    ss_rank_times_free(r[0]);
+    ss_rank_times_free(r[1]);
+}
+END_TEST
+
+/* A GPU: what counts is when it worked. Window 100-480; compute 100-300, 310-350, 410-420, 470-480:
+ * 260. Sums on the comm lane 300-450, overlapped 40 + 10; the threads' mark of one of them, which
+ * is only about enqueuing, is not used. Gaps: 300-310 before BWD A, all whose predecessors ended
+ * before 300: runtime 10. 350-410, update 0's sum ended at 400: communication 50, runtime 10.
+ * 420-470, the other sum at 450: communication 30, runtime 20. */
+START_TEST(gpu_marks)
+{
+    static const struct ss_step_times want = {.begin = 100,
+                                              .end = 480,
+                                              .compute = 260,
+                                              .comm = 150,
+                                              .overlap = 50,
+                                              .idle = {0, 80, 0, 40, 0},
+                                              .load = 20};
+    say_head(0, 2, "cuda");
+    say("[\"s\",1,0,500]\n");
+    say_task(1, LOAD, 2, 1, 1, 21);
+    for (int t = FWD; t < UPDATE_1; t++)
+        say_task(1, t, t == SUM_0 || t == SUM_1, 30 + t, 30 + t, 31 + t);
+    say_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
+    say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,2,\"compute\",200,300]\n"
+        "[\"g\",1,3,\"comm\",300,400]\n[\"g\",1,4,\"compute\",310,350]\n"
+        "[\"g\",1,5,\"comm\",400,450]\n[\"g\",1,6,\"compute\",410,420]\n"
+        "[\"g\",1,7,\"compute\",470,480]\n[\"c\",1,0,0,1000]\n");
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 1);
+    check_step(&r->step.at[0], &want);
+    ck_assert_uint_eq(r->sum.count, 2);
+    ck_assert_int_eq(r->sum.at[0].delay, 0);
+    ck_assert_int_eq(r->sum.at[1].delay, 50); /* BWD A ended at 350 */
+    /* update 1 10, waiting 20, sums 50 + 100, BWD B and FWD 200 */
+    ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_BACKWARD], 100);
+    ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_ALLREDUCE], 150);
+    ck_assert_int_eq(r->step.at[0].path_kind[SS_PATH_WAITING], 20);
+    ck_assert_uint_eq(r->worker.count, 6); /* three, and three lanes */
+    ck_assert_str_eq(r->worker.at[4].name, "comm lane");
+    ck_assert_int_eq(r->worker.at[4].busy, 150);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* Steps 1 and 3 without the one between: the first ends with its own last task. A collective that
+ * began before its gradients were complete has no delay. */
+START_TEST(hole)
+{
+    say_head(0, 2, "cpu");
+    for (int step = 1; step <= 3; step += 2)
+        for (int t = FWD; t < TASKS; t++)
+            say_task(step, t, t == SUM_0 || t == SUM_1, 0, 1000 * step + 10 * t,
+                     1000 * step + 10 * t + 10);
+    say("[\"c\",1,0,1029,1040]\n[\"c\",3,0,3030,3040]\n");
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 2);
+    ck_assert_int_eq(r->step.at[0].end, 1080);
+    ck_assert_int_eq(r->step.at[1].end, 3080);
+    ck_assert_uint_eq(r->sum.count, 2);
+    ck_assert_int_eq(r->sum.at[0].has_delay, 0);
+    ck_assert_int_eq(r->sum.at[1].has_delay, 1);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+/* A step that lacks a computing task is left out; the one before it still ends where it begins. */
+START_TEST(broken_step)
+{
+    say_head(0, 2, "cpu");
+    for (int step = 1; step <= 2; step++)
+        for (int t = FWD; t < TASKS - (step == 2); t++)
+            if (t != SUM_0 && t != SUM_1)
+                say_task(step, t, 0, 0, 1000 * step + 10 * t, 1000 * step + 10 * t + 10);
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 1);
+    ck_assert_int_eq(r->steps_broken, 1);
+    ck_assert_int_eq(r->step.at[0].end, 2010);
+    ck_assert_int_eq(r->ended, 0);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+START_TEST(task_twice)
+{
+    struct ss_rank_times *times;
+    const struct ss_analyse_options options = {0};
+    say_four_steps(0, 4);
+    trace_bytes -= strlen("{\"end\":true,\"lost\":0}\n");
+    say_task(3, BWD_A, 0, 1, 2, 3);
+    struct ss_trace_rank *r = read_trace(0);
+    ck_assert_int_eq(ss_analyse_rank(r, &options, &times), SS_ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "task 4 of step 3 ran twice"));
+    ss_trace_free(r);
+}
+END_TEST
+
+/* A sum on a GPU of a bucket that is not there. */
+START_TEST(strange_bucket)
+{
+    struct ss_rank_times *times;
+    const struct ss_analyse_options options = {0};
+    say_head(0, 2, "cuda");
+    say("{\"task\":%d,\"name\":\"x\",\"kind\":\"all-reduce\",\"block\":-1,\"bucket\":%d,\"slice\":-"
+        "1,"
+        "\"access\":[]}\n[\"t\",1,%d,1,1,2,3]\n[\"g\",1,%d,\"comm\",5,6]\n",
+        TASKS, _i ? 2 : -1, TASKS, TASKS);
+    struct ss_trace_rank *r = read_trace(0);
+    ck_assert_int_eq(ss_analyse_rank(r, &options, &times), SS_ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "task 8: bucket"));
+    ss_trace_free(r);
+}
+END_TEST
+
+/* Any trace. */
+
+static uint32_t seed;
+static int seed_is_wild;
+
+static long draw(long n)
+{
+    seed = seed * 1664525 + 1013904223;
+    return (long)((seed >> 8) % (uint32_t)n);
+}
+
+/* Tasks in a random schedule that respects little: whatever the times are, sums must hold. */
+static void say_random(int steps)
+{
+    long at = 1000, loaded = 0;
+    say_head(0, 3, "cpu");
+    for (int step = 1; step <= steps; step++) {
+        say("[\"s\",%d,%ld,%ld]\n", step, at - draw(300), at + 500);
+        for (int t = 0; t < TASKS; t++) {
+            int sum = t == SUM_0 || t == SUM_1, computes = t != LOAD && !sum;
+            long begin = computes ? at + (draw(3) ? 0 : draw(40)) : at - draw(100);
+            long end = begin + draw(80);
+            if (seed_is_wild) { /* no order at all: tasks before what they wait for, and at once */
+                begin = at - 200 + draw(400);
+                end = begin + draw(80);
+            }
+            if (t == LOAD) {
+                begin = begin > loaded ? begin : loaded;
+                loaded = end = begin + draw(200);
+            }
+            say_task(step, t, !computes, begin - draw(50), begin, end);
+            if (sum)
+                say("[\"c\",%d,%d,%ld,%ld]\n", step, t == SUM_1, begin, end);
+            if (computes)
+                at = seed_is_wild ? at + 40 : end;
+        }
+    }
+}
+
+START_TEST(invariants)
+{
+    enum { STEPS = 400 };
+    seed = (uint32_t)_i;
+    seed_is_wild = _i % 2;
+    say_random(STEPS);
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, STEPS);
+    int64_t exposed = 0;
+    for (size_t i = 0; i < STEPS; i++) {
+        const struct ss_step_times *s = &r->step.at[i];
+        int64_t sum = s->compute, path = 0;
+        for (int k = 0; k < SS_IDLE_KINDS; k++)
+            sum += s->idle[k];
+        ck_assert_int_eq(sum, s->end - s->begin);
+        ck_assert_int_eq(s->overlap + s->exposed, s->comm);
+        ck_assert_int_le(s->overlap, s->compute);
+        ck_assert_int_le(s->exposed, s->end - s->begin - s->compute);
+        for (size_t k = 0; k < s->path_count; k++) {
+            const struct ss_path_part *p = &r->path.part.at[s->path_from + k];
+            ck_assert_int_lt(p->begin, p->end);
+            ck_assert(k == 0 || p->end == r->path.part.at[s->path_from + k - 1].begin);
+            path += p->end - p->begin;
+        }
+        ck_assert_int_eq(path, s->end - s->begin);
+        if (s->end > s->begin)
+            ck_assert_int_eq(r->path.part.at[s->path_from + s->path_count - 1].begin, s->begin);
+        ck_assert(!i || s->begin >= s[-1].end);
+        exposed += s->exposed;
+    }
+    ck_assert_int_gt(exposed, 0);
+    ss_rank_times_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("trace_times");
+    TCase *tc = tcase_create("trace");
+    tcase_add_checked_fixture(tc, make_folder, remove_folder);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, intervals);
+    tcase_add_test(tc, edges);
+    tcase_add_test(tc, four_steps);
+    tcase_add_test(tc, critical_path);
+    tcase_add_test(tc, buckets);
+    tcase_add_test(tc, two_ranks);
+    tcase_add_test(tc, mixed_runs);
+    tcase_add_test(tc, gpu_marks);
+    tcase_add_test(tc, hole);
+    tcase_add_test(tc, broken_step);
+    tcase_add_test(tc, task_twice);
+    tcase_add_loop_test(tc, strange_bucket, 0, 2);
+    tcase_add_loop_test(tc, invariants, 0, 8);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

@@ -1,0 +1,117 @@
+/* fuzz_safetensors.c: mutated safetensors files through the parser, for a bounded time.
+ *
+ * On its own it mutates well-formed files with a fixed seed for SS_FUZZ_SECONDS (default 5); run it
+ * in a sanitizer build to make it worth the time. With -DSS_LIBFUZZER it is a libFuzzer target. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "train/safetensors.h"
+#include "tests/fuzz_bytes.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static volatile unsigned sink;
+
+/* Parse, and touch every byte that an accepted file offers. */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    struct ss_safetensors *st;
+    ss_log_set_quiet(1);
+    if (ss_safetensors_parse("fuzz", bytes, size, &st) != SS_OK)
+        return 0;
+    for (size_t i = 0; i < ss_safetensors_count(st); i++) {
+        const struct ss_st_tensor *t = ss_safetensors_get(st, i);
+        const uint8_t *data = t->data;
+        for (size_t b = 0; b < t->bytes; b++)
+            sink += data[b];
+        if (ss_safetensors_find(st, t->name) != t)
+            abort();
+    }
+    ss_safetensors_metadata(st, "format");
+    ss_safetensors_close(st);
+    return 0;
+}
+
+#ifndef SS_LIBFUZZER
+
+static const char *const seeds[] = {
+    "{}",
+    "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
+    ("{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
+     "[0,8]},\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[8],\"data_offsets\":[8,24]}}  "),
+};
+/* What a plain byte flip would hardly ever make. */
+static const char *const words[] = {
+    "[",     "]",       "{",     "}",       "\"",   ",", ":",    "-1",     "9223372036854775807",
+    "1e999", "\\u0000", "[0,4]", "\"F32\"", "null", "0", "\xff", "\"w\":",
+};
+enum { NSEEDS = sizeof(seeds) / sizeof(seeds[0]), NWORDS = sizeof(words) / sizeof(words[0]) };
+enum { ROOM = 4096 };
+
+static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
+{
+    size_t at = ss_rng_below(rng, (uint32_t)size + 1);
+    const char *word = words[ss_rng_below(rng, NWORDS)];
+    switch (ss_rng_below(rng, 5)) {
+    case 0:
+        if (at < size)
+            b[at] = (uint8_t)(b[at] ^ (1u << ss_rng_below(rng, 8)));
+        return size;
+    case 1: /* a digit, where there may be one */
+        if (at < size && b[at] >= '0' && b[at] <= '9')
+            b[at] = (uint8_t)('0' + ss_rng_below(rng, 10));
+        return size;
+    case 2:
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 4), word, strlen(word));
+    case 3: /* remove */
+        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 16), "", 0);
+    default:
+        return fuzz_copy_piece(rng, b, size, ROOM, at);
+    }
+}
+
+int main(void)
+{
+    const char *env = getenv("SS_FUZZ_SECONDS");
+    double seconds = env ? atof(env) : 5;
+    uint32_t runs = 0;
+    double start = ss_seconds();
+    do {
+        struct ss_rng rng;
+        static uint8_t b[ROOM];
+        ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, runs, 0);
+        const char *json = seeds[ss_rng_below(&rng, NSEEDS)];
+        uint64_t header = strlen(json);
+        size_t size = 8 + header + (header > 2 ? 24 : 0);
+        memset(b, 0, sizeof(b));
+        memcpy(b + 8, json, header);
+        for (uint32_t m = ss_rng_below(&rng, 6); m > 0 && size > 8; m--)
+            size = 8 + mutate(&rng, b + 8, size - 8);
+        /* Mostly a length word that fits, or hardly anything would get past it. */
+        if (size >= 32 && ss_rng_below(&rng, 4) > 0)
+            header = size - 8 - 24;
+        if (ss_rng_below(&rng, 16) == 0)
+            header = (uint64_t)ss_rng_u32(&rng) << 32;
+        memcpy(b, &header, 8);
+        /* A block of exactly this size lets the sanitizer see a read past the end. */
+        uint8_t *exact = malloc(size);
+        if (!exact)
+            return EXIT_FAILURE;
+        memcpy(exact, b, size);
+        LLVMFuzzerTestOneInput(exact, size);
+        free(exact);
+        runs++;
+    } while (ss_seconds() - start < seconds);
+    printf("%u inputs\n", runs);
+    return EXIT_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,26 @@
+UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop
+tests_train_test_safetensors_SOURCES = tests/train/test_safetensors.c
+tests_train_test_safetensors_LDADD = $(TEST_LIBS)
+tests_train_fuzz_safetensors_SOURCES = tests/train/fuzz_safetensors.c tests/fuzz_bytes.h
+tests_train_fuzz_safetensors_LDADD = $(TEST_LIBS)
+tests_train_test_tensorboard_SOURCES = tests/train/test_tensorboard.c tests/train/events_reader.h tests/data_common.h
+tests_train_test_tensorboard_LDADD = $(TEST_LIBS)
+tests_train_test_stop_SOURCES = tests/train/test_stop.c tests/data_common.h
+tests_train_test_stop_LDADD = $(TEST_LIBS)
+
+# For tests in shell: one prints TensorBoard's event files, one is the program itself with a StarPU that
+# refuses a task
+check_PROGRAMS += tests/train/read_events tests/train/fail_submit
+tests_train_read_events_SOURCES = tests/train/read_events.c tests/train/events_reader.h
+tests_train_read_events_LDADD =
+tests_train_fail_submit_SOURCES = tests/train/fail_submit.c $(starstep_SOURCES)
+tests_train_fail_submit_LDADD = $(starstep_LDADD)
+
+# Training on CPUs, for which oneDNN is needed
+if HAVE_DNNL
+QUICK_TESTS += tests/train/test_quick_run.sh
+TESTS += tests/train/test_quick_run.sh tests/train/test_train_cli.sh tests/train/test_bad_input.sh \
+	tests/train/test_outputs.sh tests/train/test_soak.sh tests/train/test_pictures_train.sh \
+	tests/train/test_guide_resnet.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh \
+	tests/train/test_checkpoint_dir.sh tests/train/test_diverged.sh tests/train/test_failed_submit.sh
+endif
