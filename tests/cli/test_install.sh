@@ -49,7 +49,7 @@ check "scripts can be run, their parts cannot" test "$(cd "$scripts" && find . -
 # Away from the source tree, with the library that was installed below another root
 make_data 32 8
 cd "$work" || exit 99
-LD_LIBRARY_PATH=$(dirname "$(find "$root" -name 'libstarstep.so.0' | head -n 1)"):${LD_LIBRARY_PATH:-}
+LD_LIBRARY_PATH=$(dirname "$(find "$root" -name 'libstarstep.so.[0-9]' | head -n 1)"):${LD_LIBRARY_PATH:-}
 export LD_LIBRARY_PATH XDG_CONFIG_HOME=$work/config
 unset STARSTEP_SITE
 what="the template as it is"
