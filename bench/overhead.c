@@ -4,10 +4,10 @@
  *
  * Two measurements, alternately, medians over the rounds:
  *   empty step  the whole step graph submitted and run with kernels that return at once:
- * submission, dependencies, scheduling and task start and end, and nothing else; idle        in
- * real steps, the part of the time in which the compute worker runs no task. Both as a share of a
- * real step. The target is under 2 % at full width. Under idle, loading that a step waits for
- * counts too; with few cores it is the loader, not the runtime. */
+ *               submission, dependencies, scheduling and task start and end, and nothing else
+ *   idle        in real steps, the part of the time in which the compute worker runs no task
+ * Both as a share of a real step. The target is under 2 % at full width. Under idle, loading that a
+ * step waits for counts too; with few cores it is the loader, not the runtime. */
 #include "kernels/cpu/cpu.h"
 #include "core/clock.h"
 #include "data/sampler.h"

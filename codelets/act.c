@@ -1,8 +1,8 @@
 /* codelets/act.c: an activation block that no convolution begins: [bn] [relu] [dropout] [add
  * [relu]] on its own, forward and backward.
  *
- * x (N,C,H,W) read   y (N,C,H,W) written   dx (N,C,H,W) written: first a copy of x, then its
- * gradient */
+ * x (N,C,H,W) read   y (N,C,H,W) written
+ * dx (N,C,H,W) written: first a copy of x, then its gradient */
 #include "codelets/op.h"
 #include "kernels/cuda/norm_act.h"
 

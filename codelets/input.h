@@ -15,8 +15,7 @@
 #include "kernels/shapes.h"
 #include "codelets/task.h"
 
-/* Offsets and size of a slot in bytes; with a CPU plan of its host memory, whose images are fp32.
- */
+/* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are fp32. */
 struct ss_input_layout {
     size_t image;  /* bytes of one */
     size_t labels; /* where they begin */

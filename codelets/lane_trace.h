@@ -13,8 +13,7 @@ struct ss_trace;
 struct ss_lane_trace;
 struct ss_lane_mark;
 
-/* For plans of so many tasks a step. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. Closed in every case.
- */
+/* For plans of so many tasks a step. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. Always closed. */
 enum ss_status ss_lane_trace_open(struct ss_lanes *lanes, struct ss_trace *trace, size_t tasks,
                                   int slots);
 /* whole: all work is done, hand over what is left. Not open is fine. */

@@ -1,7 +1,7 @@
 /* codelets/pool.c: max and average pooling, forward and backward.
  *
- * x (N,C,H,W) read   y (N,C,P,Q) written   workspace: max pooling's argmax, written, read in
- * backward dx (N,C,H,W) written */
+ * x (N,C,H,W) read   y (N,C,P,Q) written   dx (N,C,H,W) written
+ * workspace: max pooling's argmax, written, read in backward */
 #include "codelets/op.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cuda/pool.h"

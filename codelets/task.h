@@ -22,8 +22,7 @@
 #include "core/status.h"
 #include "graph/plan.h"
 
-/* The state of a run that tasks may change: the first failure ends it. Later tasks then do nothing.
- */
+/* The state of a run that tasks may change: the first failure ends it, later tasks do nothing. */
 struct ss_run {
     _Atomic int status; /* enum ss_status */
     /* 1: a signal asked this rank to end; told to all with the next step's metrics. NULL: never. A

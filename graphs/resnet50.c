@@ -6,8 +6,7 @@
  * A bottleneck is 1x1 conv-BN-ReLU, 3x3 conv-BN-ReLU, 1x1 conv-BN to four times the width, plus its
  * input, then ReLU; the first one of a stage passes its input through a 1x1 conv-BN of its own. He,
  * Zhang, Ren, Sun, "Deep residual learning for image recognition", 2015. Names and initial values
- * are torchvision's: convolutions normal with fan-out, BatchNorm weights 1, fc as Linear's default.
- */
+ * are torchvision's: convolutions normal with fan-out, BatchNorm weights 1, fc Linear's default. */
 #include "graphs/models.h"
 #include "core/options.h"
 

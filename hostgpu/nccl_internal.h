@@ -198,8 +198,7 @@ std::vector<comm_ptr> communicators();
 int version();
 void need_version(int least, const char *call);
 
-/* Where memory that a collective uses lies. Partly in a window, partly outside: ends the process.
- */
+/* Where memory that a collective uses lies. Partly inside a window: ends the process. */
 spot find_spot(ncclComm *c, const struct call &call, const char *p, size_t bytes);
 /* Ends the process if there are windows. */
 void need_no_windows(ncclComm *c, const char *call);

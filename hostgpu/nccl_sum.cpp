@@ -1,5 +1,4 @@
-/* nccl_sum.cpp: what the emulated NCCL computes, and the names of its calls, types and operations.
- */
+/* nccl_sum.cpp: what the emulated NCCL computes; names of its calls, types and operations. */
 #include <cmath>
 #include <type_traits>
 

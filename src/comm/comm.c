@@ -1,5 +1,4 @@
-/* comm.c: choice of a backend, argument checks, blocking calls and accounting (contract in comm.h).
- */
+/* comm.c: choice of a backend, argument checks and blocking calls (contract in comm.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

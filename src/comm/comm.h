@@ -25,8 +25,8 @@ struct ss_comm_config {
 /* Start up; the ranks of `tcp` must have the same STARSTEP_SECRET. Errors: SS_ERR_UNSUPPORTED
  * (backend not in this build, or MPI without MPI_THREAD_MULTIPLE; "auto" under an MPI launcher in a
  * build without MPI), SS_ERR_INVALID, SS_ERR_COMM, SS_ERR_TIMEOUT. The caller closes it; the close
- * of a healthy communicator waits for all ranks, with the deadline. Also calls ss_log_set_rank().
- */
+ * of a healthy communicator waits for all ranks, with the deadline.
+ * Also calls ss_log_set_rank(). */
 enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out);
 void ss_comm_close(struct ss_comm *comm);
 
@@ -57,7 +57,7 @@ typedef void (*ss_comm_done_fn)(void *arg);
  * wire: the format in which floats travel. In 2 bytes each rank's numbers are multiplied by
  * 1 / ranks and rounded, sums are made in fp32 and rounded for the way back, and what comes back is
  * multiplied by the number of ranks: so a mean that the format holds does not overflow as a sum
- * (the rounding is wire_cpu.h's). With one rank nothing is rounded.
+ * (the rounding is kernels/cpu/wire.h's). With one rank nothing is rounded.
  * Errors: SS_ERR_COMM; SS_ERR_UNSUPPORTED for floats with `tcp`; then `done` is not called. */
 enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, size_t count,
                                            enum ss_dtype wire, struct ss_comm_tag tag,

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* The thread's function; arg is a struct ss_mpi. Ends when `stop` is set and nothing is under way.
- */
+/* The thread's function; arg is a struct ss_mpi. Ends at `stop`, when nothing is under way. */
 void *ss_mpi_thread(void *arg);
 
 /* The most elements in one MPI call; a larger collective goes in several. */

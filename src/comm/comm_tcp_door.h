@@ -4,8 +4,7 @@
  * Nobody is waited for alone: each connection has a slot with its own state and its own deadline,
  * so a stranger that says nothing, or a byte a second, holds a slot for a few seconds and nothing
  * else. While all slots are taken it holds it for a fraction of a second, and longer if it has sent
- * a valid hello: other connections wait in the kernel, and ranks may be among them.
- */
+ * a valid hello: other connections wait in the kernel, and ranks may be among them. */
 #ifndef SS_COMM_COMM_TCP_DOOR_H
 #define SS_COMM_COMM_TCP_DOOR_H
 

@@ -18,8 +18,7 @@ void ss_tcp_socket_options(int fd);
 
 /* Listen on one port: on this machine's own addresses alone if `host` is a literal one of them
  * ("localhost", "127.0.0.1", "::1"), else on all, IPv4 and IPv6. Returns the socket, or -1 and
- * errno.
- */
+ * errno. */
 int ss_tcp_listen(const char *host, int port);
 
 /* Returns the socket, or -1 and errno (ETIMEDOUT at the deadline). */

@@ -76,8 +76,7 @@ static void add_not_reached(struct text *text, int rank, const struct ss_watch_r
     add(text, "rank %d (%s), whose GPU has not reached it", rank, r->host);
 }
 
-/* Whether a rank keeps others from `seq` without waiting for anybody itself, as far as one can see.
- */
+/* Whether a rank, as far as one can see, keeps others from `seq` and waits for nobody itself. */
 static int is_cause(const struct ss_watch_rank *r, double now_s, double timeout_s, uint64_t seq)
 {
     return now_s - r->heard_s > silence(timeout_s) ||

@@ -73,8 +73,7 @@ enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what);
 enum ss_status ss_nccl_use_device(const struct ss_nccl *n);
 
 /* Watch a sum of a single rank: past the deadline the process ends with a message, as nobody could
- * end the waits for it. It is among the free ones again when it has ended. Errors: SS_ERR_LIBRARY.
- */
+ * end the waits for it. When it has ended, it is a free one again. Errors: SS_ERR_LIBRARY. */
 enum ss_status ss_nccl_watch_alone(struct ss_nccl *n, struct ss_nccl_sum *s);
 void ss_nccl_stop_alone(struct ss_nccl *n);
 

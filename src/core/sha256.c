@@ -1,12 +1,10 @@
-/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Plain code: a rank's start
- * hashes some megabytes. */
+/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Plain code: a rank's start hashes
+ * some megabytes. */
 #include "core/sha256.h"
 
 #include <string.h>
 
-/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes:
- * section 4.2.2.
- */
+/* The first 32 bits of the fractional parts of the first 64 primes' cube roots: section 4.2.2. */
 static const uint32_t k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,

@@ -1,7 +1,8 @@
 /* Status codes of every starstep function that can fail.
  *
  * The function that first decides an error reports it (one line, see log.h) and returns its status;
- * callers relay the status with SS_TRY and add nothing. Outputs are set only on SS_OK. */
+ * callers relay the status with SS_TRY and add nothing. Where a header says nothing else, outputs
+ * are set only on SS_OK. */
 #ifndef SS_CORE_STATUS_H
 #define SS_CORE_STATUS_H
 
@@ -24,7 +25,8 @@ enum ss_status {
 /* A short lower-case name ("format"), never NULL; a constant string. */
 const char *ss_status_name(enum ss_status status);
 
-/* Relay a failure to the caller. Only for functions that hold nothing yet; others use goto. */
+/* Relay a failure to the caller. Not where the function holds something that its caller would not
+ * release: there it looks at the status itself. */
 #define SS_TRY(call)                                                                               \
     do {                                                                                           \
         enum ss_status ss_try_status_ = (call);                                                    \

@@ -20,8 +20,7 @@ static int clamp(int v, int low, int high)
     return v < low ? low : v > high ? high : v;
 }
 
-/* One row of the output: columns begin .. end-1 come from the image, the others from the padding.
- */
+/* One row of the output: columns begin .. end-1 come from the image, others from the padding. */
 struct window {
     int width, left, begin, end, flip;
 };

@@ -19,8 +19,8 @@ struct ss_crop {
 struct ss_crop_range {
     double scale_min, scale_max, ratio_min, ratio_max;
 };
-#define SS_CROP_RANGE ((struct ss_crop_range){0.08, 1, 3. / 4, 4. / 3}) /* torchvision's default   \
-                                                                         */
+/* torchvision's default */
+#define SS_CROP_RANGE ((struct ss_crop_range){0.08, 1, 3. / 4, 4. / 3})
 
 /* RandomResizedCrop(side) and a flip with probability 1/2 for a picture of width x height: ten
  * tries of an area (uniform) and a ratio (uniform in its logarithm), then the largest central part

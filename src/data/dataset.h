@@ -82,8 +82,7 @@ void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
 /* Sample i < count to out, and its label; threads may load at the same time. A corrupt file that is
  * skipped is named once; its place is taken by the next good one (how->replace), drawn as sample i
  * is, or the image is 0 and the label -1. Errors name the file: SS_ERR_IO, SS_ERR_FORMAT,
- * SS_ERR_MEMORY.
- */
+ * SS_ERR_MEMORY. */
 static inline enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i,
                                              const struct ss_load_how *how, void *out,
                                              int32_t *label)

@@ -57,8 +57,7 @@ static void end_work(const struct work *w)
         ss_warn("%s: cannot remove the temporary folder: %s", w->folder, strerror(errno));
 }
 
-/* The first or last line of a file that says anything, "" if none: a program's reason for failing.
- */
+/* The first or last line of a file that says anything, "" if none: why a program failed. */
 static void read_line(const char *path, int last, char line[LINE_ROOM])
 {
     char next[LINE_ROOM];

@@ -4,10 +4,10 @@
  *   plain         DIR/train/CLASS/.../FILE and DIR/val/CLASS/.../FILE, as torchvision's ImageFolder
  *   TinyImageNet  DIR/wnids.txt (the classes), words.txt (what they mean), train/WNID/images/FILE,
  *                 val/images/FILE with val/val_annotations.txt; a val folder that somebody has
- * sorted into class folders is read as a plain one. In both, class k is the k-th folder of train in
- * the order of bytes, so that labels are ImageFolder's. Files are in ImageFolder's order: by class,
- * then by folder, then by name; those of TinyImageNet's val/images by name. Files are JPEG: .jpg or
- * .jpeg in small or capital letters. */
+ *                 sorted into class folders is read as a plain one
+ * In both, class k is the k-th folder of train in the order of bytes, so that labels are
+ * ImageFolder's. Files are in ImageFolder's order: by class, then by folder, then by name; those of
+ * TinyImageNet's val/images by name. Files are JPEG: .jpg or .jpeg in small or capital letters. */
 #ifndef SS_DATA_IMAGEFOLDER_H
 #define SS_DATA_IMAGEFOLDER_H
 

@@ -35,8 +35,7 @@ struct ss_jpeg {
     const uint8_t *bytes;
     size_t size;
     int begun;
-    /* One decoding: the area in pixels of the reduced picture, and the columns that libjpeg gives.
-     */
+    /* One decoding: the area in pixels of the reduced picture; the columns that libjpeg gives. */
     struct ss_area area;
     int first_column, columns, scale;
     uint8_t *pixels;
@@ -164,8 +163,7 @@ void ss_jpeg_close(struct ss_jpeg *j)
     free(j);
 }
 
-/* Forget the last picture, its tables too: a file without tables must not be read with another's.
- */
+/* Forget the last picture and its tables: a file without any must not be read with another's. */
 static void forget(struct ss_jpeg *j)
 {
     jpeg_abort_decompress(&j->c);

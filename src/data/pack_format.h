@@ -1,13 +1,14 @@
 /* What the reader and the writer of packs share; not for other files.
  *
  * A pack is written from front to back, all numbers little-endian:
- *   header   64 bytes, struct pack_header
- *   pictures of the files in the folder's order: (height, width, 3) bytes without gaps between
- * rows, then zeros up to a multiple of 64. A corrupt file has none. index    count x 24 bytes,
- * struct pack_entry, then zeros up to a multiple of 64 trailer  64 bytes, struct pack_trailer Every
- * byte is covered by one checksum. These find damage, not deceit: they are 64 bits, and fast enough
- * to be computed for each picture. An index that passes and still makes no sense is refused, so
- * that no file leads to reads outside of the mapping. */
+ *   header    64 bytes, struct pack_header
+ *   pictures  of the files in the folder's order: (height, width, 3) bytes without gaps between
+ *             rows, then zeros up to a multiple of 64. A corrupt file has none.
+ *   index     count x 24 bytes, struct pack_entry, then zeros up to a multiple of 64
+ *   trailer   64 bytes, struct pack_trailer
+ * Every byte is covered by one checksum. These find damage, not deceit: they are 64 bits, and fast
+ * enough to be computed for each picture. An index that passes and still makes no sense is refused,
+ * so that no file leads to reads outside of the mapping. */
 #ifndef SS_DATA_PACK_FORMAT_H
 #define SS_DATA_PACK_FORMAT_H
 

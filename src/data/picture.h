@@ -35,8 +35,7 @@ enum ss_status ss_picture_load(struct ss_picture_loader *loader,
                                const struct ss_imagefolder *folder, size_t i,
                                const struct ss_picture_how *how, uint8_t *out);
 
-/* The first warning of libjpeg's about the last picture, or NULL: PIL accepts such files silently.
- */
+/* libjpeg's first warning about the last picture, or NULL: PIL accepts such files silently. */
 const char *ss_picture_warning(const struct ss_picture_loader *loader);
 
 #endif

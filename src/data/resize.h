@@ -1,5 +1,5 @@
-/* Resize 8-bit RGB pictures: bilinear with antialiasing, bit-equal to PIL's
- * Image.resize(size, BILINEAR, box), which torchvision's transforms use for PIL pictures.
+/* Resize 8-bit RGB pictures: bilinear with antialiasing, bit-equal to PIL's Image.resize(size,
+ * BILINEAR, box), which torchvision's transforms use for PIL pictures.
  *
  * An output pixel is a weighted mean of the source pixels under a triangle around its centre, which
  * is two output pixels wide where the picture shrinks and two source pixels wide where it grows;

@@ -50,8 +50,7 @@ static int next_sum(const struct play *p)
         if (!p->k[k].sent && p->k[k].ready_s < first)
             first = p->k[k].ready_s;
     double at = first > p->link_s ? first : p->link_s;
-    /* What gets ready until then may be needed more, and is not known before the worker is there.
-     */
+    /* What gets ready until then may be needed more; it is not known before the worker is there. */
     if (first == NEVER || at > p->now)
         return -1;
     for (int k = p->n - 1; k >= 0; k--)

@@ -104,8 +104,7 @@ static struct ss_plan_task *add_task(struct lowerer *lo, enum ss_task_kind kind,
     return t;
 }
 
-/* Record that t touches (space, index) as `role`; a second role on the same data shares the access.
- */
+/* Record that t touches (space, index) as `role`; a second role on it shares the access. */
 static void touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space, int index,
                   enum ss_mode mode)
 {

@@ -1,5 +1,4 @@
-/* Shared by the files that lower a graph: fusion into blocks (fuse.c), buckets and tasks (lower.c).
- */
+/* Shared by the files that lower a graph: blocks (fuse.c), buckets and tasks (lower.c). */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 

@@ -25,8 +25,7 @@ static int choose(const struct buffer_state *b, int n, int first, size_t bytes)
         if (largest < 0 || b[i].bytes > b[largest].bytes)
             largest = i;
     }
-    /* A buffer more than 8 times too large is left for the large tensors, small ones share others.
-     */
+    /* A buffer more than 8 times too large is left for large tensors, small ones share others. */
     if (fit >= 0 && b[fit].bytes / 8 <= bytes)
         return fit;
     if (fit < 0)

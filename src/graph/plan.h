@@ -42,8 +42,7 @@ struct ss_plan_options {
     int device;
     int input_block; /* device only */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
-    int loss_scaling; /* dynamic: gradients are checked, and a step with an infinite one is left out
-                       */
+    int loss_scaling; /* dynamic: gradients are checked; a step with an infinite one is left out */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -210,8 +209,7 @@ void ss_plan_destroy(struct ss_plan *plan);
 size_t ss_plan_buffer_bytes(const struct ss_plan *plan);
 size_t ss_plan_tensor_bytes(const struct ss_plan *plan);
 
-/* Print as a table, or as a DOT graph (edges: dependencies that StarPU will infer inside one step).
- */
+/* Print as a table, or as a DOT graph (edges: dependencies that StarPU infers inside one step). */
 enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out);
 enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 

@@ -30,8 +30,9 @@ static inline size_t ss_act_elements(const struct ss_act *a)
 }
 
 /* 2-D convolution (cross-correlation, as PyTorch's Conv2d), groups 1, dilation 1:
- *   y(n,k,p,q) = bias(k) + sum over c,i,j of w(k,c,i,j) * x(n, c, p*stride - pad + i, q*stride -
- * pad + j) x (N,Ci,H,W), y (N,Co,P,Q), P = (H + 2 pad - kh)/stride + 1, likewise Q. */
+ *   y(n,k,p,q) = bias(k) +
+ *       sum over c,i,j of w(k,c,i,j) * x(n, c, p * stride - pad + i, q * stride - pad + j)
+ * x (N,Ci,H,W), y (N,Co,P,Q), P = (H + 2 pad - kh) / stride + 1, likewise Q. */
 struct ss_conv_shape {
     struct ss_act x, y;
     int kh, kw, stride, pad;

@@ -74,8 +74,7 @@ void ss_region_register(const struct ss_exec *e, struct region *x, void *data, s
 /* Host memory of its own. */
 enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, size_t bytes,
                                   const char *what);
-/* Memory of the device that computes; the second one: that the copy or the comm lane touches, too.
- */
+/* Memory of the device that computes; the second: that the copy or the comm lane touches, too. */
 enum ss_status ss_region_new(const struct ss_exec *e, struct region *x, size_t bytes,
                              const char *what);
 enum ss_status ss_region_new_shared(const struct ss_exec *e, struct region *x, size_t bytes,

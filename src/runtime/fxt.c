@@ -16,8 +16,8 @@ static const char events[] = "TASK|WORKER|USER|EVENT|MPI";
 static int prepared;
 
 /* In the environment from ss_fxt_announce on. The rank is known only when there are threads that
- * may read the environment; its value is filled in then, and its list of variables does not change.
- */
+ * may read the environment; its value is filled in then, and its list of variables
+ * does not change. */
 static const char prefix_name[] = "STARPU_FXT_PREFIX=";
 static char prefix[sizeof prefix_name + 4096];
 

@@ -80,8 +80,7 @@ struct ss_thread_place {
 void ss_placement_bind_main(const struct ss_placement *p, struct ss_thread_place *old);
 void ss_placement_restore(const struct ss_thread_place *old);
 
-/* GPU: bind the communication thread of a world of several ranks. Collective. Errors: SS_ERR_COMM.
- */
+/* GPU, several ranks: bind the communication thread. Collective. Errors: SS_ERR_COMM. */
 enum ss_status ss_placement_bind_communication(const struct ss_placement *p, struct ss_comm *comm);
 
 /* "0-3,8": the cores as a list. text has room for `bytes`. */

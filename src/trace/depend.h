@@ -75,8 +75,8 @@ struct ss_path {
 /* Append the critical path to the end of run i (with_i) or to its begin, latest part first, back to
  * the time `from`: at each task it goes on with what ended last among the tasks that it waited for
  * and the one before it on its worker; where that one ended earlier, there is waiting between.
- * Parts are disjoint and without gaps, so they add up to the time between. Errors: SS_ERR_MEMORY.
- */
+ * Parts are disjoint and without gaps, so they add up to the time
+ * between. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_path_walk(const struct ss_depend *d, size_t i, int with_i, int64_t from,
                             struct ss_path *out);
 

@@ -10,8 +10,7 @@
 
 #include "trace/export.h"
 
-/* Holds about 100 bytes for each task besides. Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY.
- */
+/* Holds about 100 bytes a task besides. Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY. */
 enum ss_status ss_export_paje(const struct ss_export *e, const char *file);
 
 #endif

@@ -43,8 +43,7 @@ void ss_checkpoint_name(enum ss_checkpoint_kind kind, int64_t number, char *name
 enum ss_status ss_checkpoint_install(const char *dir, const char *name);
 /* Remove what crashes have left, before another one is written. */
 enum ss_status ss_checkpoint_clean(const char *dir);
-/* Remove the checkpoints of a kind with numbers below `below`, all but the newest `keep` of them.
- */
+/* Remove a kind's checkpoints with numbers below `below`, all but the newest `keep` of them. */
 void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep);
 
 #endif

@@ -27,8 +27,7 @@ struct ss_epoch {
 /* Fill the figures of all ranks. Collective. */
 enum ss_status ss_epoch_gather(struct ss_session *s, struct ss_epoch *e);
 
-/* Images a second of training alone, and as the ImageNet guide counts: of training and validation.
- */
+/* Images a second of training; and, as the ImageNet guide counts, of training and validation. */
 double ss_epoch_train_rate(const struct ss_epoch *e);
 double ss_epoch_rate(const struct ss_epoch *e);
 

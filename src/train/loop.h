@@ -22,8 +22,7 @@ struct ss_loop {
     _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
     _Atomic float last_loss;
     int warned;
-    /* Steps in a row whose loss was not finite, and the first of them; reports', as the sums are.
-     */
+    /* Steps in a row whose loss was not finite, and their first; reports', as the sums are. */
     int64_t bad_steps, bad_since;
     int sound;     /* the loss and the weights were finite when they were last compared */
     int told;      /* that no checkpoint is written */

@@ -56,8 +56,7 @@ struct ss_train_device {
  * Errors: SS_ERR_INVALID. */
 enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out);
 
-/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED,
- * SS_ERR_INVALID. */
+/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
 
 /* --bucket-mb auto. */

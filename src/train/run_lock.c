@@ -110,8 +110,7 @@ static void read_text(int fd, char *text)
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* As other nodes see it: opening asks the server of a network file system. "" if it is not there.
- */
+/* As other nodes see it: opening asks a network file system's server. "" if it is not there. */
 static void read_path(const struct ss_run_lock *k, char *text)
 {
     int fd = open(k->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

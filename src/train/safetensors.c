@@ -187,8 +187,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Sorted by offset, every tensor must begin where the one before ends, and the last end the file.
- */
+/* Sorted by offset, each tensor must begin where the one before ends, the last end the file. */
 static enum ss_status check_layout(const char *file, const struct ss_safetensors *st,
                                    const char *data, size_t data_bytes)
 {

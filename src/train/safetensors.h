@@ -31,8 +31,7 @@ struct ss_safetensors; /* an opened file, mapped read-only */
  * Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY; the message names file, tensor, field and value.
  * The caller closes the file. */
 enum ss_status ss_safetensors_open(const char *path, struct ss_safetensors **out);
-/* The same from memory that outlives *out; `name` stands for the path in messages (tests, fuzzing).
- */
+/* The same from memory that outlives *out; `name` is the path in messages (tests, fuzzing). */
 enum ss_status ss_safetensors_parse(const char *name, const void *bytes, size_t size,
                                     struct ss_safetensors **out);
 void ss_safetensors_close(struct ss_safetensors *st); /* NULL is fine */

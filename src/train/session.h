@@ -35,8 +35,8 @@ struct ss_session {
 };
 
 /* Build everything; training 0 leaves out the training set and gradients. After an error the
- * session may be closed all the same. When one rank fails, all fail. report: see ss_exec_options.
- */
+ * session may be closed all the same. When one rank fails, all fail. report: see
+ * ss_exec_options. */
 enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,
                                struct ss_report report);
 void ss_session_close(struct ss_session *s);
@@ -69,12 +69,13 @@ enum ss_status ss_session_choose_buckets(struct ss_session *s, int training);
 struct ss_journal;
 void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal);
 
-/* claim.c: --checkpoint-dir, --log-json and --trace are this run's until the session is closed
- * (run_lock.h), and have nothing of another run that would be lost. The former is to be checked
- * again before something is replaced. The first one is collective. Errors: SS_ERR_INVALID. */
+/* claim.c: --checkpoint-dir, --log-json and --trace are this run's until the claim's end
+ * (run_lock.h), and have nothing of another run that would be lost. Collective. Errors:
+ * SS_ERR_INVALID. */
 enum ss_status ss_session_claim(struct ss_session *s);
-/* Only the second half: what another run has left there is not to be lost. */
+/* Only that nothing of another run would be lost there. */
 enum ss_status ss_session_check_left(const struct ss_train_options *options);
+/* Before something that others read is replaced: the claim still holds. */
 enum ss_status ss_session_check_claim(const struct ss_session *s);
 void ss_session_end_claim(struct ss_session *s);
 

@@ -99,8 +99,7 @@ static enum ss_status build_portion(struct packing *p)
     return status;
 }
 
-/* Where it is missing and this rank is a builder, build it while the others wait; then look again.
- */
+/* Where it is missing and this rank is a builder, build it while others wait; then look again. */
 static enum ss_status build_missing(struct packing *p, int builder)
 {
     int going = builder && !p->have, any;

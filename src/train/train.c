@@ -22,8 +22,7 @@ static int stops_on_nan(const struct ss_loop *l)
     return !strcmp(l->options->on_nan, "stop");
 }
 
-/* All ranks report the same losses in the same order, so they come to an end after the same step.
- */
+/* All ranks report the same losses in the same order, so they end after the same step. */
 static void count_bad(struct ss_loop *l, uint64_t step, double loss)
 {
     if (isfinite(loss)) {

@@ -3,8 +3,8 @@
  *     comm_equal_ranks MODE     MODE is what the last rank does: same, shown (only what is shown
  *                               differs), value, missing, more, name, long
  *
- * Exit code 0 when the ranks are found alike, 3 when a difference is found, 1 when this test fails.
- */
+ * Exit code 0 when the ranks are found alike, 3 when a difference is found, 1 when
+ * this test fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

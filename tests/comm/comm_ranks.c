@@ -1,8 +1,9 @@
 /* comm_ranks.c: what every rank does in tests/comm/test_comm_mpi.sh, and a small benchmark.
  *
  *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort,
- * memory), or at the start (mismatch, late); steps: nobody does Exit code 0 when everything held.
- */
+ *                                        memory), or at the start (mismatch, late); steps: nobody
+ *                                        does
+ * Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -211,8 +212,7 @@ static double cpu_s(int who)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* Milliseconds of one all-reduce, and CPU time of the whole process while it waits for a late rank.
- */
+/* Milliseconds of one all-reduce; CPU time of the whole process while it waits for a late rank. */
 static int bench(struct ss_comm *comm)
 {
     static const size_t counts[] = {1, 10000, 1 << 18, 1 << 20, 6553600};

@@ -2,8 +2,9 @@
  *
  *     comm_tcp_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (kill, stop, absent, abort,
  *                                            leave, cut, fails, endless, other) or at the start
- * (mismatch); steps: nobody; second: ranks 0 and 1 do, in a large broadcast. Exit code 0 when
- * everything held. */
+ *                                            (mismatch); steps: nobody; second: ranks 0 and 1 do,
+ *                                            in a large broadcast
+ * Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

@@ -108,8 +108,7 @@ static const char *const alone[] = {
     "",
     "MASTER_ADDR=here MASTER_PORT=4711",
     "RANK= WORLD_SIZE=",
-    /* A batch script, with and without the number of its step; an interactive shell; a lone task.
-     */
+    /* A batch script, with and without its step's number; an interactive shell; a lone task. */
     "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=7",
     "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=7 SLURM_STEP_ID=4294967291",
     "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_JOB_ID=7 SLURM_STEP_ID=4294967290",

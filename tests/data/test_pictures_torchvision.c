@@ -1,7 +1,7 @@
 /* test_pictures_torchvision.c: samples of a folder of JPEG files are torchvision's to the bit, in
  * training (our draws, played to torchvision) and evaluation; the draws are those of another
- * implementation of the same description, and are spread as torchvision's. See record_samples.py.
- */
+ * implementation of the same description, and are spread as
+ * torchvision's. See record_samples.py. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

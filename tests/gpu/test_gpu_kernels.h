@@ -55,8 +55,8 @@ float *gpu_out_f32(struct ss_gpu *gpu, size_t count);
 void *gpu_out_bytes(struct ss_gpu *gpu, size_t bytes);
 
 /* Wait for the device, then copy. All fail the test when the array's guard bytes have changed (of
- * arrays that begin at `device`). gpu_get converts from the gpu's format; the returning forms too.
- */
+ * arrays that begin at `device`). gpu_get converts from the gpu's format; the
+ * returning forms too. */
 void gpu_get(struct ss_gpu *gpu, const void *device, float *values, size_t count);
 void gpu_get_f32(struct ss_gpu *gpu, const float *device, float *values, size_t count);
 void gpu_get_bytes(struct ss_gpu *gpu, const void *device, void *bytes, size_t count);

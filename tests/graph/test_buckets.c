@@ -222,8 +222,7 @@ static void destroy(struct ss_plan *plan)
 }
 
 /* "N-1,...,1,0" and "0,N-1,1,2,...": in the plan, sums come in that order, each after its
- * gradients.
- */
+ * gradients. */
 START_TEST(order_in_a_plan)
 {
     struct ss_plan *plan;

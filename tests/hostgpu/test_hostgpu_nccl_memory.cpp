@@ -309,8 +309,7 @@ void abort_peer(const place &p)
     CUDA(cudaStreamSynchronize(s));
 }
 
-/* Rank 0's ncclCommAbort never returns, and its sum never ends; rank 1's fails but does its work.
- */
+/* Rank 0's ncclCommAbort never returns, its sum never ends; rank 1's fails but does its work. */
 void abort_hangs(const place &p)
 {
     ncclComm_t comm = start(p);

@@ -1,5 +1,4 @@
-/* test_kernels.c: the CPU kernels against double precision and finite differences; what they share.
- */
+/* test_kernels.c: the CPU kernels against double precision and finite differences. */
 #include <unistd.h>
 
 #include "tests/kernels/test_kernels.h"

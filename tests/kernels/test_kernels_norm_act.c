@@ -4,7 +4,7 @@
 
 enum { KEY = 12345 };
 
-/* The layer written down as in norm_act_cpu.h, on plain tensors. */
+/* The layer written down as in cpu/norm_act.h, on plain tensors. */
 struct layer {
     struct ss_norm_act op;
     size_t count;

@@ -1,6 +1,6 @@
 /* test_kernels_norm_bits.c: what the normalisation promises beyond its formula: bits that do not
- * depend on threads, statistics that survive a large mean, dropout's rate, NaN that stays visible.
- */
+ * depend on threads, statistics that survive a large mean, dropout's rate, NaN
+ * that stays visible. */
 #include "kernels/cpu/norm_act.h"
 #include "tests/kernels/test_kernels.h"
 

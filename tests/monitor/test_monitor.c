@@ -1,5 +1,4 @@
-/* test_monitor.c: what the monitor samples (NVML, /proc), and its files that grow by whole lines.
- */
+/* test_monitor.c: what the monitor samples (NVML, /proc); its files grow by whole lines. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>

@@ -164,8 +164,7 @@ static inline void submit(struct bound *b, uint64_t number, double lr, int first
     OK(ss_exec_submit_train(b->exec, &step));
 }
 
-/* One step alone; returns the loss before the update. Always step 1, so that dropout is the same.
- */
+/* One step alone; returns the loss before the update. Always step 1, so dropout is the same. */
 static inline double one_step(struct bound *b, double lr)
 {
     submit(b, 1, lr, 0);

@@ -1,5 +1,4 @@
-/* The loader's figures: who waited for whom, by the order of events. Sleeps only make lower bounds.
- */
+/* The loader's figures: who waited for whom, by order of events. Sleeps only make lower bounds. */
 #include <check.h>
 #include <unistd.h>
 

@@ -81,14 +81,15 @@ END_TEST
 
 /* The four steps, one after the other; the window begins with FWD.
  * 1  window 100-570. Compute 100-360, 420-440, 505-525: 300. Collectives overlap each other:
- * 310-410 and 380-500 are 190; 310-360 and 420-440 of it overlap with compute: 70. Gaps: 360-420,
- * update 0 was ready with its sum at 410: communication 50, runtime 10. 440-505, update 1, its sum
- * at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480, its input there
- * at 560: input 35, runtime 10. 2  window 570-1100. Compute 570-770, 790-850, 905-925, 960-980:
- * 300. Collectives 860-960, of it overlapped 905-925. Gaps: 770-790, BWD A was ready at 780, its
- * last predecessor FWD: dependency 10, runtime 10. 850-905: communication 50, runtime 5. 925-960:
- * communication 35. 980-1100: not submitted until 1000: nothing 20; load ended at 1080: input 80,
- * runtime 20. 3  window 1100-1450, all compute; collectives 1310-1390, 1410-1420, all overlapped.
+ *    310-410 and 380-500 are 190; 310-360 and 420-440 of it overlap with compute: 70. Gaps:
+ *    360-420, update 0 was ready with its sum at 410: communication 50, runtime 10. 440-505, update
+ *    1, its sum at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480, its
+ *    input there at 560: input 35, runtime 10.
+ * 2  window 570-1100. Compute 570-770, 790-850, 905-925, 960-980: 300. Collectives 860-960, of it
+ *    overlapped 905-925. Gaps: 770-790, BWD A was ready at 780, its last predecessor FWD:
+ *    dependency 10, runtime 10. 850-905: communication 50, runtime 5. 925-960: communication 35.
+ *    980-1100: not submitted until 1000: nothing 20; load ended at 1080: input 80, runtime 20.
+ * 3  window 1100-1450, all compute; collectives 1310-1390, 1410-1420, all overlapped.
  * 4  window 1450-1660, to its last task's end. Compute 1450-1540, 1640-1660: 110. Collectives
  *    1540-1640, none overlapped. Gap 1540-1640: update 0's sum ended at 1600: communication 60,
  *    runtime 40. */

@@ -1,6 +1,6 @@
 /* Reading TensorBoard's event files, for tests: shares nothing with src/train/tensorboard.c, so
- * that a mistake in the one is not repeated in the other. Format: tensorboard.h names its sources.
- */
+ * that a mistake in the one is not repeated in the other. Format: tensorboard.h
+ * names its sources. */
 #ifndef SS_TESTS_EVENTS_READER_H
 #define SS_TESTS_EVENTS_READER_H
 

@@ -1,4 +1,4 @@
-/* conv_cpu.c: convolutions are oneDNN's; here is which of its algorithms, in which weight layout.
+/* conv.c: convolutions are oneDNN's; here is which of its algorithms, in which weight layout.
  *
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);

@@ -38,8 +38,7 @@ enum ss_status ss_conv_cpu_backward_data(struct ss_conv_cpu *conv, const float *
 enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *conv, const float *x,
                                             const float *dy, float *dweight, float *dbias);
 
-/* Which implementation each pass uses, "fwd jit_wino_4x3:avx512_core, ..."; lives as long as conv.
- */
+/* What implements each pass, "fwd jit_wino_4x3:avx512_core, ..."; lives as long as conv. */
 const char *ss_conv_cpu_info(const struct ss_conv_cpu *conv);
 
 #endif

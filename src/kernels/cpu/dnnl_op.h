@@ -1,5 +1,4 @@
-/* One oneDNN primitive with its memory objects, made once and run many times on changing pointers.
- */
+/* One oneDNN primitive with its memory objects, made once, run many times on other pointers. */
 #ifndef SS_KERNELS_CPU_DNNL_OP_H
 #define SS_KERNELS_CPU_DNNL_OP_H
 

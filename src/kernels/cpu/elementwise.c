@@ -1,4 +1,4 @@
-/* elementwise_cpu.c: the optimizer's update and sums of tensors, in pieces over the threads. */
+/* elementwise.c: the optimizer's update and sums of tensors, in pieces over the threads. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/norm_act.h"
 #include "kernels/cpu/sgd.h"

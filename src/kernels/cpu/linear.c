@@ -1,4 +1,4 @@
-/* linear_cpu.c: the product is oneDNN's.
+/* linear.c: the product is oneDNN's.
  *
  * It runs on plain (N, C*H*W) rows. Where the activation's layout is something else, x is copied
  * into scratch first: that is a copy of a few hundred kilobytes, and oneDNN has only slow reference

@@ -2,7 +2,7 @@
  * where i runs over (C,H,W) of x row-major whatever x's layout is.
  *
  * x (N,C,H,W) activation in its layout; y (N,K) plain row-major, no padding.
- * Native weight as in conv_cpu.h; plain weight (K, C*H*W). bias is always there. */
+ * Native weight as in conv.h; plain weight (K, C*H*W). bias is always there. */
 #ifndef SS_KERNELS_CPU_LINEAR_H
 #define SS_KERNELS_CPU_LINEAR_H
 

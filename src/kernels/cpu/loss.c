@@ -1,4 +1,4 @@
-/* loss_cpu.c: softmax cross-entropy. Rows in parallel, sums over rows in row order. */
+/* loss.c: softmax cross-entropy. Rows in parallel, sums over rows in row order. */
 #include <math.h>
 
 #include "kernels/cpu/internal.h"

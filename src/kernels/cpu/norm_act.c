@@ -1,10 +1,11 @@
-/* norm_act_cpu.c: see norm_act_cpu.h. A slice is the (H,W,B) piece of one image and channel block;
+/* norm_act.c: see norm_act.h. A slice is the (H,W,B) piece of one image and channel block;
  * the arithmetic inside a slice is in simd_body.h.
  *
- * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015, section
- * 3): dbeta = sum g          dgamma = invstd * sum(g zc) dz = gamma invstd (g - sum(g)/M - zc
- * invstd^2 sum(g zc)/M) Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and
- * writes dz over z. */
+ * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015,
+ * section 3):
+ *   dbeta = sum(g)          dgamma = invstd sum(g zc)
+ *   dz = gamma invstd (g - sum(g) / M - zc invstd^2 sum(g zc) / M)
+ * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz over z. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

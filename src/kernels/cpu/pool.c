@@ -1,4 +1,4 @@
-/* pool_cpu.c: pooling is oneDNN's. */
+/* pool.c: pooling is oneDNN's. */
 #include <stdlib.h>
 
 #include "kernels/cpu/dnnl_op.h"

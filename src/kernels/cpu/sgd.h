@@ -1,5 +1,6 @@
 /* Stochastic gradient descent with momentum and weight decay, as PyTorch's SGD (dampening 0, no
- * Nesterov):  d = scale * g + weight_decay * w;  v = momentum * v + d;  w = w - lr * v.
+ * Nesterov):
+ *   d = scale * g + weight_decay * w      v = momentum * v + d      w = w - lr * v
  * v starts as zero, which makes the first step PyTorch's (v = d). */
 #ifndef SS_KERNELS_CPU_SGD_H
 #define SS_KERNELS_CPU_SGD_H

@@ -48,7 +48,7 @@ struct ss_simd_table {
     void (*combine)(const float *const *src, int n, const float *y, float *dst, size_t count);
     void (*sgd)(size_t count, float *w, float *v, const float *g, float lr, float momentum,
                 float weight_decay, float scale);
-    /* See wire_cpu.h; bf16 0: fp16. */
+    /* See wire.h; bf16 0: fp16. */
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);
     void (*sum_16)(const uint16_t *const *src, int n, int bf16, uint16_t *dst, size_t count);

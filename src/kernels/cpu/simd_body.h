@@ -1,5 +1,7 @@
 /* The row functions of simd.h, for one instruction set. Included several times by simd.c, which
- * sets SS_TARGET      the function attribute SS_NAME(name)  the name with this set's suffix
+ * sets
+ *   SS_TARGET      the function attribute
+ *   SS_NAME(name)  the name with this set's suffix
  *
  * Bodies are inlined with `width` constant for the blocks 16 and 8. `omp simd` vectorises at -O2
  * too, where the compiler's own cost model would leave most of these loops scalar. */

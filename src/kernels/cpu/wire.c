@@ -1,4 +1,4 @@
-/* wire_cpu.c: see wire_cpu.h; the loops are in simd_wire.h. */
+/* wire.c: see wire.h; the loops are in simd_wire.h. */
 #include "kernels/cpu/wire.h"
 #include "kernels/cpu/simd.h"
 

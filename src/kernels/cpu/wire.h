@@ -3,7 +3,7 @@
  *
  * dtype is SS_DTYPE_F16 or SS_DTYPE_BF16. Roundings are to nearest, ties to even; what is beyond
  * the format's range becomes infinite, infinities stay, every NaN becomes the bits 0x7fff. The same
- * bits on every processor, and as wire_cuda.h makes. */
+ * bits on every processor, and as cuda/wire.h makes. */
 #ifndef SS_KERNELS_CPU_WIRE_H
 #define SS_KERNELS_CPU_WIRE_H
 

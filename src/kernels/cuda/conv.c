@@ -1,5 +1,5 @@
-/* conv_cuda.c: convolutions are cuDNN's; here is what surrounds them: checks, the weight's layout,
- * bias, number formats of gradients. Which algorithm: conv_cuda_tune.c. */
+/* conv.c: convolutions are cuDNN's; here is what surrounds them: checks, the weight's layout,
+ * bias, number formats of gradients. Which algorithm: conv_tune.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

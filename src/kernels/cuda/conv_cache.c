@@ -1,4 +1,4 @@
-/* conv_cuda_cache.c: the file that remembers tuned choices, one per line: key TAB choice.
+/* conv_cache.c: the file that remembers tuned choices, one per line: key TAB choice.
  *
  * Several processes may share it. A writer reads it again, replaces or adds its own lines and
  * renames the result into place: the file is whole at all times, and of two writers at the same

@@ -1,9 +1,9 @@
-/* conv_cuda_graph.c: convolution by the engines of cuDNN's graph API (its backend descriptors).
+/* conv_graph.c: convolution by the engines of cuDNN's graph API (its backend descriptors).
  *
  * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
  * order or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
  * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats, as in
- * conv_cuda_legacy.c. */
+ * conv_legacy.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

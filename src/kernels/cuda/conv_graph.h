@@ -2,7 +2,7 @@
  *
  * A pass is described as a graph of one operation. Engines can compute a graph, each with knobs to
  * set; an engine and values of its knobs are a configuration, from which an execution plan is made
- * (conv_cuda_graph.c). cuDNN's heuristics list configurations, best first (conv_cuda_heuristics.c).
+ * (conv_graph.c). cuDNN's heuristics list configurations, best first (conv_heuristics.c).
  * A configuration is kept as numbers or text, and plans are always made from those, so that a
  * choice from the cache file and one from the heuristics go the same way. */
 #ifndef SS_KERNELS_CUDA_CONV_GRAPH_H

@@ -1,4 +1,4 @@
-/* conv_cuda_heuristics.c: which engine configurations cuDNN proposes for a pass.
+/* conv_heuristics.c: which engine configurations cuDNN proposes for a pass.
  *
  * Mode A, then FALLBACK, which has the slow engines that always work. Mode B predicts better than
  * A, which does not matter to who measures, and is not safe to use by two threads at once. */

@@ -1,8 +1,8 @@
 /* Inside of conv_cuda: what its files tell each other.
  *
  * A convolution has three passes, and each pass some candidates: algorithms of cuDNN's legacy calls
- * (conv_cuda_legacy.c) and execution plans of its graph API (conv_cuda_graph.c). conv_cuda_tune.c
- * tries them and keeps one; conv_cuda_cache.c remembers which, as a text from which the candidate
+ * (conv_legacy.c) and execution plans of its graph API (conv_graph.c). conv_tune.c
+ * tries them and keeps one; conv_cache.c remembers which, as a text from which the candidate
  * can be made again: "legacy:ALGORITHM" or "graph:ENGINE:KNOB=VALUE,...". */
 #ifndef SS_KERNELS_CUDA_CONV_INTERNAL_H
 #define SS_KERNELS_CUDA_CONV_INTERNAL_H
@@ -72,7 +72,7 @@ static inline int ss_conv_inputs(const struct ss_conv_shape *s)
 /* Count a candidate that the library refused, and keep its message. */
 void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status);
 
-/* conv_cuda_legacy.c. close is fine with what open left half made. */
+/* conv_legacy.c. close is fine with what open left half made. */
 enum ss_status ss_conv_legacy_open(struct ss_conv_problem *p);
 void ss_conv_legacy_close(struct ss_conv_problem *p);
 /* Append what is acceptable, best first by cuDNN's own ranking. */
@@ -85,7 +85,7 @@ cudnnStatus_t ss_conv_legacy_run(struct ss_conv_problem *p, enum ss_conv_pass pa
                                  const struct ss_conv_arrays *arrays, void *workspace,
                                  size_t workspace_bytes);
 
-/* conv_cuda_graph.c. A pass that the library does not take as a graph counts as refused. */
+/* conv_graph.c. A pass that the library does not take as a graph counts as refused. */
 enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                   struct ss_conv_list *list);
 void ss_conv_graph_close(struct ss_conv_problem *p);
@@ -97,7 +97,7 @@ cudnnStatus_t ss_conv_plan_run(struct ss_gpu *gpu, struct ss_conv_plan *plan,
                                const struct ss_conv_arrays *arrays, void *workspace);
 void ss_conv_plan_destroy(struct ss_conv_plan *plan); /* NULL is fine */
 
-/* conv_cuda_tune.c */
+/* conv_tune.c */
 void ss_conv_candidate_destroy(struct ss_conv_candidate *c); /* what it holds */
 cudnnStatus_t ss_conv_candidate_run(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                     const struct ss_conv_candidate *c,
@@ -121,13 +121,12 @@ enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
                               struct ss_conv_bench *bench, struct ss_conv_list *list,
                               const char *cached, struct ss_conv_candidate *out);
 
-/* conv_cuda_cache.c: choices by key, text without tabs and newlines; "" is no choice. */
+/* conv_cache.c: choices by key, text without tabs and newlines; "" is no choice. */
 enum { SS_CONV_KEY = 320 };
 struct ss_conv_memory {
     char key[SS_CONV_PASSES][SS_CONV_KEY], choice[SS_CONV_PASSES][SS_CONV_CHOICE];
 };
-/* Set the choices that the file has; others stay. Trouble with the file is told once, and ignored.
- */
+/* Set the choices that the file has; others stay. Trouble with it is told once, and ignored. */
 void ss_conv_cache_load(const char *path, struct ss_conv_memory *m);
 /* Put the choices into the file. */
 void ss_conv_cache_store(const char *path, const struct ss_conv_memory *m);

@@ -1,4 +1,4 @@
-/* conv_cuda_legacy.c: convolution by cuDNN's numbered algorithms.
+/* conv_legacy.c: convolution by cuDNN's numbered algorithms.
  *
  * Mathematics: 2-byte formats may use tensor cores, which multiply them exactly and add in fp32.
  * fp32 keeps to fused multiply-add, or with tf32 to CUDNN_DEFAULT_MATH, where tensor cores round

@@ -1,4 +1,4 @@
-/* conv_cuda_tune.c: which candidate computes a pass.
+/* conv_tune.c: which candidate computes a pass.
  *
  * Each candidate runs once on arrays made for that; one that fails is left out. When the gpu
  * autotunes, the others are timed: the median of five intervals, each of as many runs as fill half

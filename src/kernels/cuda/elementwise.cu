@@ -1,4 +1,4 @@
-/* elementwise_cuda.cu: sums and casts of arrays, biases, and the network's input. */
+/* elementwise.cu: sums and casts of arrays, biases, and the network's input. */
 #include "kernels/cuda/grid.cuh"
 
 extern "C" {

@@ -20,9 +20,9 @@ enum ss_status ss_bias_cuda_reserve(struct ss_gpu *gpu, const struct ss_act *sha
 enum ss_status ss_bias_cuda_backward(struct ss_gpu *gpu, const struct ss_act *shape, const void *dy,
                                      float *dbias);
 
-/* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B), x = (byte / 255 - mean(c)) /
- * std(c), channels C
- * .. B-1 zero. mean and std: C values each, C <= 4, on the host. As ToTensor and Normalize. */
+/* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B),
+ *   x = (byte / 255 - mean(c)) / std(c), channels C .. B-1 zero.
+ * mean and std: C values each, C <= 4, on the host. As ToTensor and Normalize. */
 enum ss_status ss_convert_cuda(struct ss_gpu *gpu, const struct ss_act *x, const uint8_t *images,
                                const float *mean, const float *std, void *out);
 

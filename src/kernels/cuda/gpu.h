@@ -84,8 +84,7 @@ enum ss_status ss_gpu_adopt(struct ss_gpu *gpu, void *data, size_t bytes, const 
 void ss_gpu_disown(void *data);
 enum ss_status ss_gpu_alloc_host(struct ss_gpu *gpu, size_t bytes, const char *what, void **out);
 void ss_gpu_free_host(void *data); /* NULL is fine */
-/* Bytes that ss_gpu_alloc has given out, scratch and workspaces included, and of the whole device.
- */
+/* Bytes that ss_gpu_alloc gave out, scratch and workspaces included, and of the whole device. */
 void ss_gpu_memory(const struct ss_gpu *gpu, size_t *used, size_t *device);
 
 /* Copies that block until done; any two of host and device. */

@@ -31,8 +31,8 @@ static __device__ inline size_t flat_step()
 
 /* NHWC seen as a matrix, pixels by vectors of channels. A block covers `rows` pixels by `cols`
  * vectors, neighbours in memory by neighbouring threads, so a thread keeps its channels while it
- * walks over pixels. The grid's x walks over pixels, its y over the `tiles` of a pixel's vectors.
- */
+ * walks over pixels. The grid's x walks over pixels, its y over the `tiles` of
+ * a pixel's vectors. */
 struct tile {
     unsigned vectors, cols, rows, tiles;
 };

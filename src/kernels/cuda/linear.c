@@ -1,11 +1,10 @@
-/* linear_cuda.c: three products by cuBLASLt, each D = op(A) op(B) on column-major matrices.
+/* linear.c: three products by cuBLASLt, each D = op(A) op(B) on column-major matrices.
  *
  * A row-major matrix (R,S) is a column-major one (S,R) with leading dimension S, its transpose. So
  * with F = H*W*C features, all operands in place and no layout conversion:
  *   forward           y^T  (K,N) = W   (K,F) * x^T  (F,N)     A = weight transposed, B = x
- *   backward data     dx^T (F,N) = W^T (F,K) * dy^T (K,N)     A = weight,            B = dy
- *   backward weights  dW^T (F,K) = x^T (F,N) * dy   (N,K)     A = x,                 B = dy
- *                                                                                transposed
+ *   backward data     dx^T (F,N) = W^T (F,K) * dy^T (K,N)     A = weight, B = dy
+ *   backward weights  dW^T (F,K) = x^T (F,N) * dy   (N,K)     A = x, B = dy transposed
  * The bias runs along the rows of D = y^T, which is where the epilogue adds it. cuBLASLt wants it
  * in y's format, so that for 2-byte formats it is rounded into scratch first, as autocast of
  * PyTorch does. dW is written as fp32 straight from the accumulators.

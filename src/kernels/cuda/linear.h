@@ -1,4 +1,4 @@
-/* Fully connected layer on a GPU with cuBLASLt; what it computes: linear_cpu.h.
+/* Fully connected layer on a GPU with cuBLASLt; what it computes: cpu/linear.h.
  *
  * x (N,H,W,C), y (N,K) row-major. Native weight (K, H*W*C), columns in x's NHWC order, fp32 masters
  * and a copy in the gpu's dtype; plain weight (K, C*H*W). */

@@ -1,4 +1,4 @@
-/* loss_cuda.cu: softmax cross-entropy. A warp per row, then one block adds the rows up.
+/* loss.cu: softmax cross-entropy. A warp per row, then one block adds the rows up.
  *
  * A row with a label that is none gets the loss NaN, so it counts as bad, and the gradient 0. */
 #include "kernels/cuda/grid.cuh"

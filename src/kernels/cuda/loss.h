@@ -1,4 +1,4 @@
-/* Softmax cross-entropy with the mean over the batch on a GPU, as loss_cpu.h. */
+/* Softmax cross-entropy with the mean over the batch on a GPU, as cpu/loss.h. */
 #ifndef SS_KERNELS_CUDA_LOSS_H
 #define SS_KERNELS_CUDA_LOSS_H
 

@@ -1,6 +1,6 @@
-/* norm_act_cuda.cu: see norm_act_cuda.h; the formulas of backward are in norm_act_cpu.c.
+/* norm_act.cu: see norm_act.h; the formulas of backward are in cpu/norm_act.c.
  *
- * How threads lie over tensors: norm_act_cuda.cuh. A block takes every gridDim.x-th chunk of rows *
+ * How threads lie over tensors: norm_act.cuh. A block takes every gridDim.x-th chunk of rows *
  * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
  * last: each finds in the cache what was touched last. */
 #include "kernels/cuda/norm_act.cuh"

@@ -1,4 +1,4 @@
-/* What the kernels of norm_act_cuda.cu and norm_act_pool_cuda.cu share; CUDA C++ only.
+/* What the kernels of norm_act.cu and norm_act_pool.cu share; CUDA C++ only.
  *
  * A tensor is [pixels][channels], pixels = N H W. A thread works on V neighbouring channels (16
  * bytes; one channel where C does not divide) and keeps these channels for all its pixels, so that
@@ -249,7 +249,7 @@ static inline float low_of(int relu)
     return relu ? 0 : -INFINITY;
 }
 
-/* ---- norm_act_pool_cuda.cu; arguments have been checked ---- */
+/* ---- norm_act_pool.cu; arguments have been checked ---- */
 
 ss_status pool_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
                        const ss_dropout &drop, const void *z, const void *r, void *y,

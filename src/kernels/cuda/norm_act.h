@@ -11,7 +11,7 @@
 /* Reserve the scratch that the functions below take for this shape. Call once, before step 1. */
 enum ss_status ss_norm_act_cuda_reserve(struct ss_gpu *gpu, const struct ss_norm_act *op);
 
-/* As ss_norm_act_stats, ss_norm_act_stats_eval (norm_act_cpu.h): saved (2,C): mean, invstd; running
+/* As ss_norm_act_stats, ss_norm_act_stats_eval (cpu/norm_act.h): saved (2,C): mean, invstd; running
  * (2,C): mean, variance, updated in place; NULL: left alone. */
 enum ss_status ss_norm_act_cuda_stats(struct ss_gpu *gpu, const struct ss_norm_act *op,
                                       const void *z, float *saved, float *running);

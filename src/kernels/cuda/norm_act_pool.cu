@@ -1,5 +1,5 @@
-/* norm_act_pool_cuda.cu: the normalisation with max pooling behind it, in one pass over z: the
- * tensor before the pooling and its gradient never are in memory. See norm_act_cuda.h.
+/* norm_act_pool.cu: the normalisation with max pooling behind it, in one pass over z: the
+ * tensor before the pooling and its gradient never are in memory. See norm_act.h.
  *
  * Threads walk over windows of pool x pool pixels side by side. A window's places are numbered by
  * rows and taken in groups of GROUP, whose loads are under way at once. Forward, and the sums of
@@ -213,7 +213,7 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 
 /* ---- kernels ---- */
 
-/* What is compared has been rounded as y would be; a NaN wins, as in pool_cuda.cu. */
+/* What is compared has been rounded as y would be; a NaN wins, as in pool.cu. */
 template <typename T, int V, int K>
 __global__ void __launch_bounds__(THREADS)
     pool_forward_kernel(geometry g, windows w, affine f, float low, float low_out, ss_dropout drop,

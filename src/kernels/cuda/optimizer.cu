@@ -1,4 +1,4 @@
-/* optimizer_cuda.cu: SGD over a bucket, and dynamic loss scaling. */
+/* optimizer.cu: SGD over a bucket, and dynamic loss scaling. */
 #include "kernels/cuda/grid.cuh"
 
 extern "C" {

@@ -1,4 +1,4 @@
-/* pool_cuda.cu: max and average pooling.
+/* pool.cu: max and average pooling.
  *
  * Forward: a thread makes one output for 16 bytes of channels. Backward: a thread makes one element
  * of dx from the windows that cover it (gather: no atomics, a fixed order). The common 2x2 windows

@@ -3,8 +3,8 @@
  * _amp_update_scale_):
  *   found = any gradient is infinite or NaN
  *   found: the step's updates are left out, scale *= backoff, tracker = 0
- *   else:  tracker += 1; when it reaches interval: scale *= growth unless that is infinite, tracker
- * = 0 */
+ *   else:  tracker += 1; when it reaches interval:
+ *          scale *= growth unless that is infinite, tracker = 0 */
 #ifndef SS_KERNELS_CUDA_SCALER_H
 #define SS_KERNELS_CUDA_SCALER_H
 

@@ -1,4 +1,4 @@
-/* SGD with momentum and weight decay over a whole bucket in one kernel; formula: sgd_cpu.h. */
+/* SGD with momentum and weight decay over a whole bucket in one kernel; formula: cpu/sgd.h. */
 #ifndef SS_KERNELS_CUDA_SGD_H
 #define SS_KERNELS_CUDA_SGD_H
 

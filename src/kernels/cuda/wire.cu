@@ -1,4 +1,4 @@
-/* wire_cuda.cu: see wire_cuda.h. */
+/* wire.cu: see wire.h. */
 #include "kernels/cuda/grid.cuh"
 
 extern "C" {

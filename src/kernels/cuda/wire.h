@@ -1,4 +1,4 @@
-/* Gradients on their way between GPUs in 2 bytes; the same bits as wire_cpu.h makes.
+/* Gradients on their way between GPUs in 2 bytes; the same bits as cpu/wire.h makes.
  *
  * dtype is SS_DTYPE_F16 or SS_DTYPE_BF16, whatever the gpu computes in. Both pointers are 16-byte
  * aligned, any count. Enqueued on `stream`. */
