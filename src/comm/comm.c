@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "comm/comm_base.h"
 #include "comm/comm_env.h"
-#include "comm/comm_ops.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -150,34 +150,6 @@ const char *ss_comm_library(void)
 #endif
 }
 
-size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
-{
-    switch (kind) {
-    case SS_COMM_SUM_F32:
-        return 4;
-    case SS_COMM_SUM_F64:
-    case SS_COMM_MAX_U64:
-        return 8;
-    default:
-        return 1;
-    }
-}
-
-size_t ss_comm_wire_bytes(const struct ss_comm_request *request)
-{
-    if (request->kind == SS_COMM_SUM_F32)
-        return ss_dtype_bytes(request->wire);
-    return ss_comm_kind_bytes(request->kind);
-}
-
-static void account_end(struct ss_comm *comm)
-{
-    pthread_mutex_lock(&comm->totals_lock);
-    if (--comm->under_way == 0)
-        comm->totals.busy_ns += ss_now_ns() - comm->busy_since_ns;
-    pthread_mutex_unlock(&comm->totals_lock);
-}
-
 static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     size_t bytes;
@@ -195,17 +167,8 @@ static enum ss_status start(struct ss_comm *comm, const struct ss_comm_request *
     timed.begin_ns = ss_now_ns();
     enum ss_status status = comm->ops->start(comm, &timed);
     if (status != SS_OK)
-        account_end(comm);
+        ss_comm_account_end(comm);
     return status;
-}
-
-void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
-{
-    account_end(comm);
-    if (comm->observer && request->tag.step)
-        comm->observer(comm->observer_arg, request->tag, request->begin_ns, ss_now_ns());
-    if (request->done)
-        request->done(request->arg);
 }
 
 void ss_comm_observe(struct ss_comm *comm, ss_comm_observer fn, void *arg)
@@ -356,17 +319,6 @@ void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg)
     comm->at_abort = fn;
     comm->abort_arg = arg;
     pthread_mutex_unlock(&comm->abort_lock);
-}
-
-void ss_comm_before_abort(struct ss_comm *comm)
-{
-    pthread_mutex_lock(&comm->abort_lock);
-    void (*fn)(void *arg) = comm->at_abort;
-    void *arg = comm->abort_arg;
-    comm->at_abort = NULL;
-    pthread_mutex_unlock(&comm->abort_lock);
-    if (fn)
-        fn(arg);
 }
 
 void ss_comm_abort(struct ss_comm *comm, enum ss_status status)

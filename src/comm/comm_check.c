@@ -1,7 +1,7 @@
 /* comm_check.c: the start-up check that sums come out right. */
 #include <stdlib.h>
 
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "core/log.h"
 
 /* Of every so many ranks one has something in an element that travels in 2 bytes. */

@@ -312,3 +312,11 @@ enum ss_status ss_comm_env_read(struct ss_comm_env *out)
     *out = env;
     return SS_OK;
 }
+
+void ss_comm_env_ports(const struct ss_comm_env *env, char text[64])
+{
+    if (env->nports == 1)
+        snprintf(text, 64, "port %d", env->ports[0]);
+    else
+        snprintf(text, 64, "ports %d to %d", env->ports[0], env->ports[env->nports - 1]);
+}

@@ -48,6 +48,9 @@ extern const struct ss_mpi_mark ss_mpi_marks[SS_MPI_MARKS];
 /* Errors: SS_ERR_INVALID: variables that are missing, make no sense or contradict each other. */
 enum ss_status ss_comm_env_read(struct ss_comm_env *out);
 
+/* Where rank 0 listens, in messages: "port 4711", "ports 15040 to 15055". */
+void ss_comm_env_ports(const struct ss_comm_env *env, char text[64]);
+
 /* The first host of a Slurm node list: "gpu003" of "gpu[003-017,021],login1". Errors:
  * SS_ERR_INVALID; `name`, the variable's, is for the message. */
 enum ss_status ss_hostlist_first(const char *name, const char *list, char *host, size_t room);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "core/log.h"
 
 /* What a rank tells rank 0 of the first fact that it has otherwise; cut where it is too long. */

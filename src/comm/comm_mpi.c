@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +18,8 @@
 
 #include "comm/comm_guard.h"
 #include "comm/comm_mpi_sum.h"
-#include "comm/comm_mpi_thread.h"
 #include "comm/comm_siblings.h"
 #include "core/log.h"
-
-#define ABORT_SECONDS 5
 
 #define MPI_TRY(call, where)                                                                       \
     do {                                                                                           \
@@ -31,14 +27,6 @@
         if (mpi_try_rc_ != MPI_SUCCESS)                                                            \
             return ss_mpi_fail(#call, mpi_try_rc_, where);                                         \
     } while (0)
-
-enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
-{
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int n = 0, name = (int)strcspn(call, "(");
-    MPI_Error_string(rc, text, &n);
-    return ss_fail(SS_ERR_COMM, "%s: %.*s failed: %s", where, name, call, text);
-}
 
 const char *ss_comm_mpi_library(void)
 {
@@ -50,21 +38,6 @@ const char *ss_comm_mpi_library(void)
     if (v && v[2] >= '0' && v[2] <= '9')
         memmove(v + 1, v + 2, strlen(v + 2) + 1);
     return text;
-}
-
-void ss_mpi_abort(struct ss_comm *comm)
-{
-    static atomic_flag begun = ATOMIC_FLAG_INIT;
-    struct ss_mpi *mpi = comm->state;
-    if (comm->size == 1)
-        return;
-    while (atomic_flag_test_and_set(&begun))
-        pause(); /* another thread is ending the process */
-    ss_neighbour_end(&mpi->neighbour);
-    ss_guard_set_last(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
-    ss_comm_before_abort(comm);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    _exit(1);
 }
 
 static void wake(struct ss_mpi *mpi)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "comm/comm_neighbour.h"
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "comm/comm_watch.h"
 
 struct ss_mpi_scratch;
@@ -62,12 +62,20 @@ struct ss_mpi {
     MPI_Request *sends;          /* rank 0: one for each rank; others: [0] */
 };
 
-/* Host names and buffers for beats. Collective; called before the thread starts. */
+/* comm_mpi_thread.c: the thread's function; arg is a struct ss_mpi. Ends at `stop`, when nothing is
+ * under way. */
+void *ss_mpi_thread(void *arg);
+
+/* comm_mpi_beats.c. Host names and buffers for beats. Collective; called before the thread starts. */
 enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
 void ss_mpi_beats_close(struct ss_mpi *mpi);
 struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi);
 /* Exchange beats and look at the deadline; ends the run when it has passed. */
 void ss_mpi_beats_tick(struct ss_mpi *mpi);
+
+/* comm_mpi_base.c */
+/* The most elements in one MPI call; a larger collective goes in several. */
+size_t ss_mpi_part_elements(void);
 
 /* Report a failed MPI call. `where` says what it was for. */
 enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);

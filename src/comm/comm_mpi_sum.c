@@ -12,7 +12,6 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/wire.h"
-#include "comm/comm_mpi_thread.h"
 
 enum {
     MAX_RANKS = 16,      /* each rank talks to each other one at once */

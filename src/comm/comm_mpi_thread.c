@@ -9,8 +9,6 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_mpi_thread.h"
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,19 +29,6 @@ enum {
     SLEEP_MAX_NS = 200000,
     PACE_MAX_NS = 2000000, /* between pieces of a sum, so that neither side's socket runs dry */
 };
-
-size_t ss_mpi_part_elements(void)
-{
-    /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable lets tests
-     * reach the code for several parts; it must be equal on all ranks. */
-    static size_t elements;
-    if (elements == 0) {
-        const char *env = getenv("STARSTEP_COMM_PART");
-        long asked = env ? atol(env) : 0;
-        elements = asked > 0 && asked < 1 << 27 ? (size_t)asked : (size_t)1 << 27;
-    }
-    return elements;
-}
 
 static void check(struct ss_mpi *mpi, const char *call, int rc,
                   const struct ss_comm_request *request)

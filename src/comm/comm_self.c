@@ -2,7 +2,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "core/clock.h"
 #include "core/log.h"
 

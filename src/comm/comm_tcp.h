@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #include "comm/comm_env.h"
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "comm/comm_tcp_hello.h"
 #include "comm/comm_watch.h"
 
@@ -65,7 +65,7 @@ struct ss_tcp_peer {
     const char *out_from;
     size_t out_left; /* header and payload */
     struct ss_beat out_beat;
-    int beat_due, abort_due, bye_due;
+    int beat_due, bye_due, told; /* told: why the run ends */
 
     /* Of the collective at the head: bytes that went to rank 0 and from it. */
     size_t up, down;
@@ -112,8 +112,6 @@ struct ss_tcp {
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
     long nap_ns;     /* between two looks at what is only watched */
-    int ending;      /* nothing but the message is sent any more: */
-    char end_text[SS_TCP_TEXT];
 };
 
 /* comm_tcp_accept.c, comm_tcp_join.c: the start-up, until `deadline` (of ss_seconds()). Fill in the
@@ -123,16 +121,21 @@ enum ss_status ss_tcp_accept_all(struct ss_tcp *tcp, const struct ss_comm_env *e
                                  const unsigned char *key, double deadline);
 enum ss_status ss_tcp_join(struct ss_tcp *tcp, const struct ss_comm_env *env,
                            const unsigned char *key, double deadline);
-/* "port 4711", "ports 15040 to 15055" */
-void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64]);
 
 /* comm_tcp_thread.c: the thread's function; arg is a struct ss_tcp. */
 void *ss_tcp_thread(void *arg);
-/* Within the thread: tell every rank `text`, which has been reported here, and end the process. */
+
+/* comm_tcp_end.c, for the communication thread. */
+/* The next frame of a connection that has none under way, and its sending on: 1 when it is out (or
+ * none is under way), 0 when the kernel takes no more, -1 and errno. */
+void ss_tcp_begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *header,
+                        const void *payload);
+int ss_tcp_send_frame(struct ss_tcp_peer *peer);
+/* Tell every rank `text`, which has been reported here, and end the process. */
 void ss_tcp_end(struct ss_tcp *tcp, const char *text) __attribute__((noreturn));
 /* The same for a failure of this rank: tells the others also whose it is. */
 void ss_tcp_end_own(struct ss_tcp *tcp, const char *text) __attribute__((noreturn));
-/* Within the thread: the same after a connection has failed; reports it. */
+/* The same after a connection has failed; reports it. */
 void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
     __attribute__((noreturn));
 struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp);
@@ -140,9 +143,6 @@ struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp);
 /* comm_tcp_frame.c: frames of one connection, without waiting. */
 /* Send what is due: the frame begun, then beats, then data of the collective. */
 void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
-/* The same, but a failure is returned: 1 when nothing is due, 0 when the kernel takes no more, -1
- * and errno. */
-int ss_tcp_try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
 /* Receive and act on what is there. */
 void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
 

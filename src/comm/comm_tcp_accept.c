@@ -23,14 +23,6 @@
 
 enum { MOST_STRANGERS = 512 }; /* slots beyond those of the ranks */
 
-void ss_tcp_ports_text(const struct ss_comm_env *env, char text[64])
-{
-    if (env->nports == 1)
-        snprintf(text, 64, "port %d", env->ports[0]);
-    else
-        snprintf(text, 64, "ports %d to %d", env->ports[0], env->ports[env->nports - 1]);
-}
-
 /* One open file for every rank, on top of what is open already. */
 static enum ss_status check_open_files(struct ss_door *door)
 {

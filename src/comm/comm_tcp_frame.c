@@ -15,28 +15,12 @@
 /* Bytes received from one peer before the others have their turn. */
 #define TURN_BYTES (4u << 20)
 
-static void begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *header,
-                        const void *payload)
-{
-    peer->out = *header;
-    peer->out_have = 0;
-    peer->out_from = payload;
-    peer->out_left = sizeof(*header) + header->bytes;
-}
-
 /* The most urgent thing to send; 0 if there is none. */
 static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     struct ss_tcp_header header = {0};
     const char *data = NULL;
-    if (peer->abort_due) {
-        peer->abort_due = 0;
-        header.type = SS_TCP_ABORT;
-        header.bytes = strlen(tcp->end_text);
-        data = tcp->end_text;
-    } else if (tcp->ending) {
-        return 0;
-    } else if (peer->beat_due) {
+    if (peer->beat_due) {
         peer->beat_due = 0;
         peer->out_beat = ss_tcp_own_beat(tcp);
         header.type = SS_TCP_BEAT;
@@ -50,36 +34,19 @@ static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     } else {
         return 0;
     }
-    begin_frame(peer, &header, data);
+    ss_tcp_begin_frame(peer, &header, data);
     return 1;
 }
 
-/* 1 when the frame is out, 0 when the kernel takes no more, -1 and errno. */
-static int send_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
-{
-    while (peer->out_left > 0) {
-        size_t header_left = sizeof(peer->out) - peer->out_have;
-        struct iovec parts[2] = {{(char *)&peer->out + peer->out_have, header_left},
-                                 {(void *)peer->out_from, peer->out_left - header_left}};
-        ssize_t n = ss_tcp_send_some(peer->fd, parts, 2);
-        if (n <= 0)
-            return (int)n;
-        size_t of_header = (size_t)n < header_left ? (size_t)n : header_left;
-        peer->out_have += of_header;
-        peer->out_from += (size_t)n - of_header;
-        peer->out_left -= (size_t)n;
-    }
-    if (peer->out.type == SS_TCP_DATA && !tcp->ending)
-        ss_tcp_data_sent(tcp, peer, peer->out.bytes);
-    return 1;
-}
-
-int ss_tcp_try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+/* 1 when nothing is due, 0 when the kernel takes no more, -1 and errno. */
+static int try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     while (peer->out_left > 0 || next_frame(tcp, peer)) {
-        int sent = send_frame(tcp, peer);
+        int sent = ss_tcp_send_frame(peer);
         if (sent <= 0)
             return sent;
+        if (peer->out.type == SS_TCP_DATA)
+            ss_tcp_data_sent(tcp, peer, peer->out.bytes);
     }
     return 1;
 }
@@ -108,7 +75,7 @@ void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     if (peer->closed)
         return;
-    int sent = ss_tcp_try_push(tcp, peer);
+    int sent = try_push(tcp, peer);
     if (sent >= 0) {
         watch_out(tcp, peer, sent == 0);
         return;

@@ -206,7 +206,7 @@ static enum result try_ports(struct seeker *s, int *fd)
 static enum ss_status report_unreachable(const struct seeker *s)
 {
     char ports[64];
-    ss_tcp_ports_text(s->env, ports);
+    ss_comm_env_ports(s->env, ports);
     return ss_fail(SS_ERR_TIMEOUT,
                    "start-up: waited %.1f s for rank 0 at %s, %s; the last try: %s; is rank 0 "
                    "started, and can this node reach it?",

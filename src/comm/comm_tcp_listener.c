@@ -60,7 +60,7 @@ static enum ss_status check_port(const struct ss_comm_env *env, int fd)
     for (int i = 0; i < env->nports; i++)
         if (env->ports[i] == port)
             return SS_OK;
-    ss_tcp_ports_text(env, ports);
+    ss_comm_env_ports(env, ports);
     return ss_fail(
         SS_ERR_INVALID,
         "STARSTEP_LISTEN_FD is %d, a socket that listens on port %d, but the other ranks "
@@ -92,7 +92,7 @@ enum ss_status ss_door_listen(struct ss_door *door)
         if (door->listener >= 0)
             return SS_OK;
     }
-    ss_tcp_ports_text(env, ports);
+    ss_comm_env_ports(env, ports);
     return ss_fail(SS_ERR_COMM, "rank 0 cannot listen on %s: %s; %s", ports, strerror(errno),
                    errno == EADDRINUSE ? "is another run using it? Give a free port in MASTER_PORT"
                                        : "give another port in MASTER_PORT");

@@ -1,112 +1,22 @@
 /* comm_tcp_thread.c: the thread that owns all connections: starts what is queued, moves frames,
- * exchanges beats, and sleeps in epoll in between; and the two ways in which it ends. */
+ * exchanges beats, and sleeps in epoll in between. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "comm/comm_tcp.h"
-#include "comm/comm_tcp_socket.h"
 #include "comm/comm_guard.h"
 #include "core/clock.h"
 #include "core/log.h"
 
-#define END_SECONDS 2.0 /* for telling the other ranks why the run ends */
-
 enum { EVENTS = 64, NAP_MIN_NS = 20000, NAP_MAX_NS = 200000 };
-
-struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp)
-{
-    const struct ss_tcp_op *oldest = tcp->under_way.first;
-    if (!oldest)
-        return ss_watch_describe(tcp->started, &tcp->last, NULL, 0, 0);
-    struct ss_beat beat = ss_watch_describe(tcp->started, &tcp->last, &oldest->request, oldest->seq,
-                                            tcp->clock.now_s - tcp->moved_s);
-    beat.not_reached = tcp->not_reached;
-    return beat;
-}
-
-void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
-{
-    char text[SS_TCP_TEXT];
-    struct ss_beat own = ss_tcp_own_beat(tcp);
-    ss_watch_lost(&tcp->ranks[peer->rank], peer->rank, &own, tcp->clock.now_s, why, text,
-                  sizeof(text));
-    ss_fail(SS_ERR_COMM, "%s", text);
-    if (tcp->comm->rank == 0)
-        ss_tcp_end(tcp, text);
-    ss_tcp_end_own(tcp, text);
-}
-
-/* Read and drop what the peer still sends; closing a socket with unread data would take back what
- * was sent to it. */
-static void drain(struct ss_tcp_peer *peer)
-{
-    char dropped[4096];
-    ssize_t n;
-    do
-        n = ss_tcp_receive_some(peer->fd, dropped, sizeof(dropped));
-    while (n > 0);
-    if (n < 0)
-        peer->gone = 1;
-}
-
-/* One round of telling the peers; returns how many have not ended yet. */
-static int tell_peers(struct ss_tcp *tcp, struct pollfd *fds)
-{
-    int left = 0;
-    for (int i = 0; i < tcp->npeers; i++) {
-        struct ss_tcp_peer *peer = &tcp->peers[i];
-        fds[i].fd = -1;
-        if (peer->gone)
-            continue;
-        int sent = ss_tcp_try_push(tcp, peer);
-        if (sent > 0)
-            shutdown(peer->fd, SHUT_WR);
-        if (sent >= 0)
-            drain(peer);
-        else
-            peer->gone = 1;
-        if (peer->gone)
-            continue;
-        fds[i] = (struct pollfd){.fd = peer->fd, .events = (short)(sent ? POLLIN : POLLOUT)};
-        left++;
-    }
-    return left;
-}
-
-void ss_tcp_end(struct ss_tcp *tcp, const char *text)
-{
-    double deadline = ss_seconds() + END_SECONDS, left;
-    struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof(*fds));
-    snprintf(tcp->end_text, sizeof(tcp->end_text), "%s", text);
-    tcp->ending = 1;
-    for (int i = 0; i < tcp->npeers; i++)
-        tcp->peers[i].abort_due = 1;
-    while (fds && tell_peers(tcp, fds) > 0 && (left = deadline - ss_seconds()) > 0)
-        poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
-    ss_guard_set_last(END_SECONDS, "the end of this rank hangs; ending it without");
-    ss_comm_before_abort(tcp->comm);
-    _exit(1);
-}
-
-void ss_tcp_end_own(struct ss_tcp *tcp, const char *text)
-{
-    char told[SS_TCP_TEXT], host[SS_WATCH_HOST] = "";
-    gethostname(host, sizeof(host) - 1);
-    snprintf(told, sizeof(told), "rank %d (%s) ended the run: %.800s", tcp->comm->rank, host, text);
-    ss_tcp_end(tcp, told);
-}
 
 static void push_all(struct ss_tcp *tcp)
 {

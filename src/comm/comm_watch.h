@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 
 enum { SS_WATCH_HOST = 64, SS_WATCH_WHAT = 48 };
 

@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	src/comm/comm.c src/comm/comm.h src/comm/comm_ops.h \
+	src/comm/comm.c src/comm/comm.h src/comm/comm_base.c src/comm/comm_base.h \
 	src/comm/comm_check.c src/comm/comm_equal.c \
 	src/comm/comm_clock.c \
 	src/comm/comm_env.c src/comm/comm_env.h \
@@ -12,6 +12,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_tcp_accept.c \
 	src/comm/comm_tcp_collect.c \
 	src/comm/comm_tcp_door.c src/comm/comm_tcp_door.h \
+	src/comm/comm_tcp_end.c \
 	src/comm/comm_tcp_frame.c \
 	src/comm/comm_tcp_hello.c src/comm/comm_tcp_hello.h \
 	src/comm/comm_tcp_join.c \
@@ -24,9 +25,10 @@ libstarstep_la_SOURCES += \
 if HAVE_MPI
 libstarstep_la_SOURCES += \
 	src/comm/comm_mpi.c src/comm/comm_mpi.h \
+	src/comm/comm_mpi_base.c \
 	src/comm/comm_mpi_beats.c \
 	src/comm/comm_mpi_sum.c src/comm/comm_mpi_sum.h \
-	src/comm/comm_mpi_thread.c src/comm/comm_mpi_thread.h
+	src/comm/comm_mpi_thread.c
 endif
 
 if HAVE_NCCL

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 
 enum { SS_NCCL_MAX_REGISTERED = 256 };
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"

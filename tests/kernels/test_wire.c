@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/wire.h"
-#include "comm/comm_ops.h"
+#include "comm/comm_base.h"
 #include "core/rng.h"
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};

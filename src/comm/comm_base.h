@@ -1,9 +1,9 @@
 /* What a backend of src/comm provides, and what it may use; not for other rooms.
  *
- * A backend has one way to run a collective: `start`. Blocking calls, checks and accounting are
- * made from it in comm.c and comm_check.c. */
-#ifndef SS_COMM_COMM_OPS_H
-#define SS_COMM_COMM_OPS_H
+ * A backend has one way to run a collective: `start`. The front (comm.c, comm_check.c) makes
+ * blocking calls, checks and accounting from it; backends know this base and not the front. */
+#ifndef SS_COMM_COMM_BASE_H
+#define SS_COMM_COMM_BASE_H
 
 #include <pthread.h>
 #include "comm/comm.h"
@@ -71,6 +71,8 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm);
 enum ss_status ss_comm_tcp_open(struct ss_comm *comm);
 const char *ss_comm_mpi_library(void);
 
+/* One collective fewer is under way. */
+void ss_comm_account_end(struct ss_comm *comm);
 /* For backends: the collective has ended well. Does the accounting, then calls `done`. */
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request);
 
@@ -78,10 +80,10 @@ void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
  * guard (comm_guard.h) then has what time is left. */
 void ss_comm_before_abort(struct ss_comm *comm);
 
-/* Start a collective and wait for its end. */
+/* comm.c, for the other files of the front: start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
 
-/* What the start-up checks sum, as it travels in `wire`: element i of a rank, and of the sum over
+/* comm_check.c: what the start-up checks sum, as it travels in `wire`: element i of a rank, and of the sum over
  * `size` ranks. Whole numbers, and so are all partial sums, in any order over up to 4096 ranks:
  * below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to 2^8, fp16 up
  * to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has something in

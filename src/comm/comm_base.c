@@ -1,0 +1,52 @@
+/* comm_base.c: what the backends stand on (contract in comm_base.h). */
+#include "comm/comm_base.h"
+
+#include "core/clock.h"
+
+size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
+{
+    switch (kind) {
+    case SS_COMM_SUM_F32:
+        return 4;
+    case SS_COMM_SUM_F64:
+    case SS_COMM_MAX_U64:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+size_t ss_comm_wire_bytes(const struct ss_comm_request *request)
+{
+    if (request->kind == SS_COMM_SUM_F32)
+        return ss_dtype_bytes(request->wire);
+    return ss_comm_kind_bytes(request->kind);
+}
+
+void ss_comm_account_end(struct ss_comm *comm)
+{
+    pthread_mutex_lock(&comm->totals_lock);
+    if (--comm->under_way == 0)
+        comm->totals.busy_ns += ss_now_ns() - comm->busy_since_ns;
+    pthread_mutex_unlock(&comm->totals_lock);
+}
+
+void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    ss_comm_account_end(comm);
+    if (comm->observer && request->tag.step)
+        comm->observer(comm->observer_arg, request->tag, request->begin_ns, ss_now_ns());
+    if (request->done)
+        request->done(request->arg);
+}
+
+void ss_comm_before_abort(struct ss_comm *comm)
+{
+    pthread_mutex_lock(&comm->abort_lock);
+    void (*fn)(void *arg) = comm->at_abort;
+    void *arg = comm->abort_arg;
+    comm->at_abort = NULL;
+    pthread_mutex_unlock(&comm->abort_lock);
+    if (fn)
+        fn(arg);
+}

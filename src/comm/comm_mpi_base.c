@@ -1,0 +1,51 @@
+/* comm_mpi_base.c: what the MPI backend's files share (contract in comm_mpi.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "comm/comm_mpi.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm_guard.h"
+#include "core/log.h"
+
+#define ABORT_SECONDS 5
+
+enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0, name = (int)strcspn(call, "(");
+    MPI_Error_string(rc, text, &n);
+    return ss_fail(SS_ERR_COMM, "%s: %.*s failed: %s", where, name, call, text);
+}
+
+void ss_mpi_abort(struct ss_comm *comm)
+{
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    struct ss_mpi *mpi = comm->state;
+    if (comm->size == 1)
+        return;
+    while (atomic_flag_test_and_set(&begun))
+        pause(); /* another thread is ending the process */
+    ss_neighbour_end(&mpi->neighbour);
+    ss_guard_set_last(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
+    ss_comm_before_abort(comm);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+}
+
+size_t ss_mpi_part_elements(void)
+{
+    /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable lets tests
+     * reach the code for several parts; it must be equal on all ranks. */
+    static size_t elements;
+    if (elements == 0) {
+        const char *env = getenv("STARSTEP_COMM_PART");
+        long asked = env ? atol(env) : 0;
+        elements = asked > 0 && asked < 1 << 27 ? (size_t)asked : (size_t)1 << 27;
+    }
+    return elements;
+}
