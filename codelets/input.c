@@ -30,10 +30,8 @@ static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream str
 static enum ss_status enqueue_convert(const struct ss_task_data *d, ss_stream stream)
 {
     const struct ss_normalise *n = d->task->context;
-    const struct ss_act *x = &n->x;
-    if (d->task->training)
-        SS_TRY(ss_feed_begun(n->feed, d->args->step, stream));
-    return ss_convert_cuda(d->task->lanes->gpu, x, ss_role(d, SS_ROLE_STAGED), n->mean, n->std,
+    (void)stream;
+    return ss_convert_cuda(d->task->lanes->gpu, &n->x, ss_role(d, SS_ROLE_STAGED), n->mean, n->std,
                            ss_role(d, SS_ROLE_Y));
 }
 

@@ -11,7 +11,6 @@
 #ifndef SS_CODELETS_INPUT_H
 #define SS_CODELETS_INPUT_H
 
-#include "codelets/feed.h"
 #include "kernels/shapes.h"
 #include "codelets/task.h"
 
@@ -27,7 +26,6 @@ struct ss_input_layout ss_input_layout(const struct ss_plan *plan);
 struct ss_normalise {
     struct ss_act x; /* what is written */
     float mean[4], std[4];
-    struct ss_feed *feed; /* told when a training step begins */
 };
 
 enum ss_status ss_upload_submit(const struct ss_step_args *args);

@@ -1,6 +1,5 @@
 #include "codelets/lane.h"
-#include "codelets/lane_nvtx.h"
-#include "codelets/lane_trace.h"
+#include "codelets/hooks.h"
 #include "core/log.h"
 
 #include <stdlib.h>
@@ -74,6 +73,20 @@ static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane la
     return SS_OK;
 }
 
+static enum ss_status enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
+                              ss_lane_body body)
+{
+    const struct ss_hooks *h;
+    for (h = *d->task->hooks; h; h = h->next)
+        if (ss_hooks_want_enqueue(h, d->args))
+            SS_TRY(h->enqueue_begins(h->arg, d->args, (int)lane, stream));
+    SS_TRY(body(d, stream));
+    for (h = *d->task->hooks; h; h = h->next)
+        if (ss_hooks_want_enqueue(h, d->args))
+            SS_TRY(h->enqueue_ends(h->arg, d->args, stream));
+    return SS_OK;
+}
+
 static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
 {
     const struct ss_lanes *lanes = d->task->lanes;
@@ -86,19 +99,13 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
     ss_gpu_forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
-    struct ss_lane_mark *mark;
-    SS_TRY(ss_lane_trace_begin(d, lane, stream, &mark));
-    SS_TRY(body(d, stream));
-    SS_TRY(ss_lane_trace_end(mark, stream));
+    SS_TRY(enqueue(d, lane, stream, body));
     return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;
 }
 
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
     struct ss_task_data d = ss_task_data(cl_arg);
-    if (!ss_run_ok(d.task->run))
-        return;
-    ss_lane_nvtx_begin(&d);
-    ss_run_fail(d.task->run, run(&d, lane, body));
-    ss_lane_nvtx_end(&d);
+    if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, run(&d, lane, body));
 }

@@ -17,17 +17,12 @@
 
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 
-struct ss_lane_trace;
-struct ss_lane_nvtx;
-
 struct ss_lanes {
     struct ss_gpu *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     double *one;                     /* pinned; with nccl */
-    struct ss_lane_trace *trace;     /* lane_trace.h; NULL: nothing is recorded */
-    struct ss_lane_nvtx *nvtx;       /* lane_nvtx.h; NULL: no tool listens */
 };
 
 /* What lanes did last to a region. */

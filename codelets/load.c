@@ -1,7 +1,5 @@
 #include "codelets/load.h"
 
-#include "core/clock.h"
-
 #include <string.h>
 
 /* Sample i of the slice: the image to where out points, and its label. */
@@ -27,12 +25,9 @@ static void cpu_load(void *buffers[], void *cl_arg)
     int32_t *labels = ss_role(&d, SS_ROLE_LABELS);
     size_t bytes = (size_t)set->channels * (size_t)set->height * (size_t)set->width *
                    (args->how.bytes ? 1 : sizeof(float));
-    uint64_t begin = ss_now_ns();
     for (int i = 0; i < args->count && ss_run_ok(d.task->run); i++)
         ss_run_fail(d.task->run,
                     load_sample(args, i, images + (size_t)i * bytes, bytes, &labels[i]));
-    if (args->feed)
-        ss_feed_loaded(args->feed, args->head.step, begin, args->count);
 }
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("load", cpu_load);

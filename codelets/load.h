@@ -6,7 +6,6 @@
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H
 
-#include "codelets/feed.h"
 #include "codelets/task.h"
 #include "data/dataset.h"
 
@@ -14,7 +13,6 @@ struct ss_load_args {
     struct ss_step_args head;
     const struct ss_dataset *dataset;
     struct ss_load_how how;
-    struct ss_feed *feed; /* NULL: not measured */
     int count;
     uint32_t sample[]; /* UINT32_MAX: no sample; the label becomes -1 and the image 0 */
 };

@@ -1,9 +1,8 @@
 libstarstep_la_SOURCES += \
-	codelets/task.c codelets/task.h \
+	codelets/task.c codelets/task.h codelets/hooks.h \
 	codelets/ops.c codelets/op.h \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
-	codelets/feed.c codelets/feed.h \
 	codelets/allreduce.c codelets/allreduce.h \
 	codelets/sgd.c codelets/sgd.h \
 	codelets/report.c codelets/report.h \
@@ -11,6 +10,5 @@ libstarstep_la_SOURCES += \
 	codelets/scaler.c codelets/scaler.h
 
 if HAVE_CUDA
-libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h codelets/lane_trace.c codelets/lane_trace.h \
-	codelets/lane_nvtx.c codelets/lane_nvtx.h
+libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h
 endif

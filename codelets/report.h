@@ -5,18 +5,13 @@
 #ifndef SS_CODELETS_REPORT_H
 #define SS_CODELETS_REPORT_H
 
-#include "codelets/feed.h"
 #include "kernels/shapes.h"
 #include "codelets/task.h"
 
+/* Context of the report task. */
 struct ss_report {
     void (*report)(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics);
     void *arg;
-};
-/* Context of the report task. */
-struct ss_reporting {
-    struct ss_report to;
-    struct ss_feed *feed; /* told first */
 };
 
 enum ss_status ss_report_submit(const struct ss_step_args *args);

@@ -24,7 +24,6 @@ static void cpu_update(void *buffers[], void *cl_arg)
                     ss_sgd_cpu(sgd->cpu, count_of(&d), ss_role(&d, SS_ROLE_PARAMS),
                                momentum_of(sgd, &d), ss_role(&d, SS_ROLE_GRADS), (float)d.args->lr,
                                sgd->momentum, sgd->weight_decay, sgd->scale));
-    ss_run_fail(d.task->run, ss_feed_computed(sgd->feed, d.args->step, NULL));
 }
 
 #ifdef HAVE_CUDA
@@ -42,8 +41,8 @@ static enum ss_status enqueue_update(const struct ss_task_data *d, ss_stream str
                                        .weight_decay = sgd->weight_decay,
                                        .scale = sgd->scale,
                                        .scaler = ss_role(d, SS_ROLE_SCALER)};
-    SS_TRY(ss_sgd_cuda(d->task->lanes->gpu, &update));
-    return ss_feed_computed(sgd->feed, d->args->step, stream);
+    (void)stream;
+    return ss_sgd_cuda(d->task->lanes->gpu, &update);
 }
 
 static void cuda_update(void *buffers[], void *cl_arg)

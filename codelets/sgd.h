@@ -7,15 +7,13 @@
 #ifndef SS_CODELETS_SGD_H
 #define SS_CODELETS_SGD_H
 
-#include "codelets/feed.h"
 #include "kernels/cpu/cpu.h"
 #include "codelets/task.h"
 
 struct ss_sgd {
     struct ss_cpu *cpu; /* CPU runs */
     float momentum, weight_decay;
-    float scale;          /* of the summed gradient: 1 / world size */
-    struct ss_feed *feed; /* told when a step was computed */
+    float scale; /* of the summed gradient: 1 / world size */
 };
 
 enum ss_status ss_sgd_submit(const struct ss_step_args *args);

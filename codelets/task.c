@@ -1,6 +1,7 @@
 #include "codelets/task.h"
+#include "codelets/hooks.h"
+#include "core/clock.h"
 #include "core/log.h"
-#include "trace/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,42 @@ static void count_submission(const struct ss_step_args *args, struct starpu_task
     task->callback_arg = progress;
 }
 
+static void on_ready(void *arg)
+{
+    ((struct ss_step_args *)arg)->times.ready = ss_now_ns();
+}
+
+static void on_begin(void *arg)
+{
+    struct ss_step_args *args = arg;
+    args->times.begin = ss_now_ns();
+    args->times.worker = starpu_worker_get_id();
+}
+
+static void on_end(void *arg)
+{
+    struct ss_step_args *args = arg;
+    args->times.end = ss_now_ns();
+    for (const struct ss_hooks *h = *args->task->hooks; h; h = h->next)
+        if (ss_hooks_want_end(h, args))
+            h->task_ends(h->arg, args);
+}
+
+/* args: the task's own copy. */
+static void take_times(struct ss_step_args *args, struct starpu_task *task)
+{
+    const struct ss_hooks *h = *args->task->hooks;
+    while (h && !ss_hooks_want_end(h, args))
+        h = h->next;
+    if (!h)
+        return;
+    task->prologue_callback_func = on_ready;
+    task->prologue_callback_pop_func = on_begin;
+    task->epilogue_callback_func = on_end;
+    task->prologue_callback_arg = task->prologue_callback_pop_arg = task->epilogue_callback_arg =
+        args;
+}
+
 enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes)
 {
@@ -113,9 +150,7 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
         STARPU_TASK_SET_HANDLE(task, args->region[i]->handle, i);
         STARPU_TASK_SET_MODE(task, starpu_mode(plan->access[i].mode), i);
     }
-    struct ss_trace *trace = args->task->run->trace;
-    if (args->task->training && ss_trace_wants(trace, args->step))
-        ss_trace_task(trace, args->step, (size_t)args->task->index, task);
+    take_times(copy, task);
     count_submission(args, task);
     int ret = starpu_task_submit(task);
     if (ret != 0) {

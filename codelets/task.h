@@ -28,7 +28,6 @@ struct ss_run {
     /* 1: a signal asked this rank to end; told to all with the next step's metrics. NULL: never. A
      * watchdog may run before it is set. */
     const _Atomic int *_Atomic stop;
-    struct ss_trace *trace; /* NULL: nothing is recorded */
 };
 static inline int ss_run_ok(const struct ss_run *run)
 {
@@ -42,8 +41,8 @@ static inline int ss_run_asked_to_stop(const struct ss_run *run)
 /* Keep the first failure. */
 void ss_run_fail(struct ss_run *run, enum ss_status status);
 
-struct ss_trace;
 struct ss_op;
+struct ss_hooks;
 struct ss_lanes;
 struct ss_order;
 
@@ -71,7 +70,16 @@ struct ss_bound_task {
     void *context;                     /* of its codelet, for tasks without a block */
     struct ss_lanes *lanes;            /* NULL: no GPU */
     int training;                      /* 0: evaluation */
+    struct ss_hooks *const *hooks;     /* list of those who measure (hooks.h) */
     struct ss_task_progress *progress; /* NULL: nobody watches */
+};
+
+/* When a task ran, CLOCK_MONOTONIC in ns, taken only for those who measure: its dependencies were
+ * met, it began on that worker, it ended (a collective: when it was done). Of a GPU's lanes in
+ * stream order begin and end are those of enqueuing. */
+struct ss_task_times {
+    uint64_t ready, begin, end;
+    int worker;
 };
 
 /* What differs between two submissions of one bound task. */
@@ -81,6 +89,8 @@ struct ss_step_args {
     uint64_t step;                   /* from 1; of training */
     uint64_t dropout_key;            /* forward, backward */
     double lr;                       /* update */
+    uint64_t submitted_ns;           /* when the step's submission began; of training */
+    struct ss_task_times times;
 };
 
 /* A task's view of its data inside a wrapper. */

@@ -1,12 +1,11 @@
 #include "codelets/lane.h"
 #include "codelets/load.h"
 #include "codelets/scaler.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/exec_internal.h"
-#include "runtime/fxt.h"
 #include "runtime/step_watch.h"
-#include "trace/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +70,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     case SS_TASK_CONVERT:
         return &e->normalise;
     case SS_TASK_REPORT:
-        return &e->reporting;
+        return &e->options.report;
     default:
         return NULL;
     }
@@ -96,6 +95,7 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
                                               .context = context_of(e, t->kind),
                                               .lanes = e->options.runtime->lanes,
                                               .training = training,
+                                              .hooks = &e->hooks,
                                               .progress = out->progress ? &out->progress[i] : NULL};
         for (size_t slot = 0; slot < slots; slot++) {
             struct ss_region **r = calloc((size_t)t->naccess, sizeof *r);
@@ -137,9 +137,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->plan = options->plan;
     e->gpu = options->runtime->gpu;
     e->sgd = (struct ss_sgd){options->runtime->cpu, options->momentum, options->weight_decay,
-                             1.0f / (float)ss_comm_size(options->comm), &e->feed};
-    e->normalise.feed = &e->feed;
-    e->reporting = (struct ss_reporting){options->report, &e->feed};
+                             1.0f / (float)ss_comm_size(options->comm)};
     e->allreduce.comm = options->comm;
     e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =
@@ -148,7 +146,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         (struct ss_act){e->plan->options.batch, x->c, x->h, x->w, e->plan->options.input_block};
     memcpy(e->normalise.mean, options->mean, sizeof options->mean);
     memcpy(e->normalise.std, options->std, sizeof options->std);
-    enum ss_status status = ss_feed_open(&e->feed, options->slots, e->gpu);
+    enum ss_status status = ss_feed_open(&e->feed, e->plan, options->slots, e->gpu);
+    ss_exec_hook(e, &e->feed.hooks);
     if (status == SS_OK)
         status = create_ops(e);
     if (status == SS_OK)
@@ -198,7 +197,6 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
         return ss_fail_memory("a load task", bytes);
     args->head = *head;
     args->dataset = step->dataset;
-    args->feed = head->task->training ? &e->feed : NULL;
     args->how = (struct ss_load_how){.seed = e->options.seed,
                                      .epoch = step->epoch,
                                      .augment = step->augment,
@@ -222,13 +220,14 @@ static uint64_t dropout_key(const struct ss_exec *e, uint64_t step, int block)
 }
 
 static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *list, int i, int slot,
-                                  const struct ss_exec_step *step)
+                                  const struct ss_exec_step *step, uint64_t now_ns)
 {
     const struct ss_bound_task *task = &list->task[i];
     struct ss_step_args args = {.task = task,
                                 .region = list->regions[i * e->options.slots + slot],
                                 .step = step->step,
-                                .lr = step->lr};
+                                .lr = step->lr,
+                                .submitted_ns = now_ns};
     switch (task->plan->kind) {
     case SS_TASK_LOAD:
         return submit_load(e, &args, step);
@@ -260,13 +259,14 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
 enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step *step)
 {
     int slot = (int)(step->step % (uint64_t)e->options.slots);
-    if (ss_trace_begins(e->options.runtime->run.trace, step->step))
-        ss_fxt_begin();
-    ss_feed_submitted(&e->feed, step->step);
+    for (const struct ss_hooks *h = e->hooks; h; h = h->next)
+        if (h->step_begins && ss_hooks_want_step(h, step->step))
+            h->step_begins(h->arg, step->step);
+    uint64_t now_ns = ss_now_ns();
     starpu_iteration_push((unsigned long)step->step);
     enum ss_status status = SS_OK;
     for (int i = 0; status == SS_OK && i < e->plan->train.count; i++)
-        status = submit_task(e, &e->train, i, slot, step);
+        status = submit_task(e, &e->train, i, slot, step, now_ns);
     starpu_iteration_pop();
     ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
     return status;
@@ -277,9 +277,26 @@ enum ss_status ss_exec_submit_eval(struct ss_exec *e, const struct ss_exec_step 
     int slot = (int)(e->eval_steps++ % (uint64_t)e->options.slots);
     enum ss_status status = SS_OK;
     for (int i = 0; status == SS_OK && i < e->plan->eval.count; i++)
-        status = submit_task(e, &e->eval, i, slot, step);
+        status = submit_task(e, &e->eval, i, slot, step, 0);
     ss_run_fail(&e->options.runtime->run, status);
     return status;
+}
+
+void ss_exec_hook(struct ss_exec *e, struct ss_hooks *hooks)
+{
+    if (!hooks)
+        return;
+    hooks->next = e->hooks;
+    e->hooks = hooks;
+}
+
+void ss_exec_unhook(struct ss_exec *e, struct ss_hooks *hooks)
+{
+    for (struct ss_hooks **at = &e->hooks; *at; at = &(*at)->next)
+        if (*at == hooks) {
+            *at = hooks->next;
+            return;
+        }
 }
 
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)

@@ -4,10 +4,12 @@
 #define SS_RUNTIME_EXEC_H
 
 #include "kernels/cpu/conv.h"
+#include "codelets/hooks.h"
 #include "codelets/report.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "graph/plan.h"
+#include "runtime/feed.h"
 #include "runtime/runtime.h"
 
 struct ss_exec;
@@ -92,6 +94,11 @@ enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
 /* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. finite: 1
  * if all of them are, and BatchNorm's running statistics, which each rank has of its own. */
 enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out, int *finite);
+
+/* Hang hooks on it, and take them off again; while no task is running. The executor owns none of
+ * them. NULL is fine, and to take off what does not hang there. */
+void ss_exec_hook(struct ss_exec *exec, struct ss_hooks *hooks);
+void ss_exec_unhook(struct ss_exec *exec, struct ss_hooks *hooks);
 
 /* How the loader keeps up, in the training steps reported so far. */
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);

@@ -52,7 +52,7 @@ struct ss_exec {
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
     struct ss_feed feed;
-    struct ss_reporting reporting;
+    struct ss_hooks *hooks; /* list */
     uint64_t eval_steps;
     struct ss_step_watch *watch; /* NULL: nobody watches */
 };

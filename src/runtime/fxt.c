@@ -43,16 +43,36 @@ enum ss_status ss_fxt_prepare(const char *dir, int rank)
     return SS_OK;
 }
 
-void ss_fxt_begin(void)
-{
-    if (prepared && starpu_fxt_is_enabled())
-        starpu_fxt_start_profiling();
-}
-
 void ss_fxt_end(void)
 {
     if (prepared && starpu_fxt_is_enabled())
         starpu_fxt_stop_profiling();
+}
+
+static void step_begins(void *arg, uint64_t step)
+{
+    const struct ss_hooks *h = arg;
+    if (step == h->first && prepared && starpu_fxt_is_enabled())
+        starpu_fxt_start_profiling();
+}
+
+static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
+{
+    const struct ss_hooks *h = arg;
+    if (args->step == h->last)
+        ss_fxt_end();
+    return SS_OK;
+}
+
+struct ss_hooks *ss_fxt_hooks(uint64_t first, uint64_t last)
+{
+    static struct ss_hooks hooks;
+    hooks = (struct ss_hooks){.arg = &hooks,
+                              .first = first,
+                              .last = last,
+                              .step_begins = step_begins,
+                              .step_ends = step_ends};
+    return &hooks;
 }
 #else
 void ss_fxt_announce(void)
@@ -66,11 +86,14 @@ enum ss_status ss_fxt_prepare(const char *dir, int rank)
     return SS_OK;
 }
 
-void ss_fxt_begin(void)
+void ss_fxt_end(void)
 {
 }
 
-void ss_fxt_end(void)
+struct ss_hooks *ss_fxt_hooks(uint64_t first, uint64_t last)
 {
+    (void)first;
+    (void)last;
+    return NULL;
 }
 #endif

@@ -2,17 +2,18 @@
 #ifndef SS_RUNTIME_FXT_H
 #define SS_RUNTIME_FXT_H
 
-#include "core/status.h"
+#include "codelets/hooks.h"
 
-/* StarPU shall record what happens between ss_fxt_begin and ss_fxt_end. What STARPU_FXT_TRACE,
+/* StarPU shall record what happens in the steps of ss_fxt_hooks. What STARPU_FXT_TRACE,
  * STARPU_FXT_PREFIX and STARPU_FXT_EVENTS say already stays. It changes the environment, so before
  * the process has a second thread. Without FxT nothing happens. */
 void ss_fxt_announce(void);
 /* Before StarPU starts: into DIR/fxt-NNNN/prof_file_USER_0, NNNN being the rank. After
  * ss_fxt_announce. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
 enum ss_status ss_fxt_prepare(const char *dir, int rank);
-/* StarPU runs. From any thread; nothing happens without ss_fxt_prepare. */
-void ss_fxt_begin(void);
+/* StarPU runs, and shall record nothing until then. Nothing happens without ss_fxt_prepare. */
 void ss_fxt_end(void);
+/* To be hung on the executor: record these steps. NULL: there is no FxT. Only one at a time. */
+struct ss_hooks *ss_fxt_hooks(uint64_t first, uint64_t last);
 
 #endif

@@ -30,7 +30,8 @@ struct mark {
 };
 
 struct ss_trace {
-    uint64_t first, last, epoch_ns;
+    struct ss_hooks hooks;
+    uint64_t epoch_ns;
     size_t device_bytes;
     FILE *file;
     char path[4096];
@@ -57,87 +58,48 @@ static void put(struct ss_trace *t, struct mark m)
         pthread_cond_signal(&t->changed);
 }
 
-int ss_trace_wants(const struct ss_trace *t, uint64_t step)
+static void task_ends(void *arg, const struct ss_step_args *args)
 {
-    return t && step >= t->first && (!t->last || step <= t->last);
+    const struct ss_task_times *x = &args->times;
+    put(arg, (struct mark){.kind = MARK_TASK,
+                           .step = args->step,
+                           .what = args->task->index,
+                           .where = (int16_t)x->worker,
+                           .a = x->ready,
+                           .b = x->begin,
+                           .c = x->end});
 }
 
-int ss_trace_begins(const struct ss_trace *t, uint64_t step)
+static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
 {
-    return t && step == t->first;
+    put(arg, (struct mark){
+                 .kind = MARK_STEP, .step = args->step, .a = args->submitted_ns, .b = ss_now_ns()});
+    return SS_OK;
 }
 
-int ss_trace_ends(const struct ss_trace *t, uint64_t step)
+struct ss_hooks *ss_trace_hooks(struct ss_trace *t)
 {
-    return t && step == t->last;
-}
-
-/* One task on its way; its callbacks fill it, one after the other. */
-struct passing {
-    struct ss_trace *trace;
-    struct mark mark;
-};
-
-static void on_ready(void *arg)
-{
-    ((struct passing *)arg)->mark.a = ss_now_ns();
-}
-
-static void on_begin(void *arg)
-{
-    struct passing *p = arg;
-    p->mark.b = ss_now_ns();
-    p->mark.where = (int16_t)starpu_worker_get_id();
-}
-
-/* A collective's task: when it was released. */
-static void on_end(void *arg)
-{
-    struct passing *p = arg;
-    p->mark.c = ss_now_ns();
-    put(p->trace, p->mark);
-    free(p);
-}
-
-void ss_trace_task(struct ss_trace *t, uint64_t step, size_t index, struct starpu_task *task)
-{
-    struct passing *p = malloc(sizeof *p);
-    if (!p) {
-        pthread_mutex_lock(&t->lock);
-        t->lost++;
-        pthread_mutex_unlock(&t->lock);
-        return;
-    }
-    *p = (struct passing){t, {.kind = MARK_TASK, .step = step, .what = (int32_t)index}};
-    task->prologue_callback_func = on_ready;
-    task->prologue_callback_arg = p;
-    task->prologue_callback_pop_func = on_begin;
-    task->prologue_callback_pop_arg = p;
-    task->epilogue_callback_func = on_end;
-    task->epilogue_callback_arg = p;
-}
-
-void ss_trace_step(struct ss_trace *t, uint64_t step, uint64_t submitted_ns, uint64_t reported_ns)
-{
-    put(t, (struct mark){.kind = MARK_STEP, .step = step, .a = submitted_ns, .b = reported_ns});
+    return &t->hooks;
 }
 
 void ss_trace_collective(struct ss_trace *t, uint64_t step, int bucket, uint64_t begin_ns,
                          uint64_t end_ns)
 {
+    if (!ss_hooks_want_step(&t->hooks, step))
+        return;
     put(t, (struct mark){
                .kind = MARK_COLLECTIVE, .step = step, .what = bucket, .a = begin_ns, .b = end_ns});
 }
 
-void ss_trace_gpu(struct ss_trace *t, uint64_t step, size_t index, int lane, uint64_t begin_ns,
+void ss_trace_gpu(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
                   uint64_t end_ns)
 {
-    put(t, (struct mark){.kind = MARK_GPU,
-                         .step = step,
-                         .what = (int32_t)index,
-                         .where = (int16_t)lane,
-                         .a = begin_ns,
-                         .b = end_ns});
+    put(arg, (struct mark){.kind = MARK_GPU,
+                           .step = step,
+                           .what = (int32_t)index,
+                           .where = (int16_t)lane,
+                           .a = begin_ns,
+                           .b = end_ns});
 }
 
 static void put_memory(struct ss_trace *t)
@@ -266,7 +228,7 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
             ",\"batch\":%d,\"slots\":%d,\"epoch_ns\":%" PRIu64
             ",\"overlap\":%s,\"backend\":\"%s\"}\n",
             SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model, o->first,
-            o->last, o->plan->options.batch, o->slots, t->epoch_ns,
+            o->last == UINT64_MAX ? 0 : o->last, o->plan->options.batch, o->slots, t->epoch_ns,
             o->plan->options.no_overlap ? "false" : "true", o->backend);
     print_workers(t->file, o->gpu);
     for (int i = 0; i < o->plan->train.count; i++)
@@ -318,8 +280,12 @@ enum ss_status ss_trace_open(const struct ss_trace_options *o, struct ss_trace *
         return ss_fail_memory("a trace", sizeof *t);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
-    t->first = o->first;
-    t->last = o->last;
+    t->hooks = (struct ss_hooks){.arg = t,
+                                 .first = o->first,
+                                 .last = o->last,
+                                 .step_ends = step_ends,
+                                 .ended = SS_HOOKS_ALL,
+                                 .task_ends = task_ends};
     t->device_bytes = o->device_bytes;
     t->epoch_ns = ss_now_ns();
     t->mark = malloc(MARKS * sizeof *t->mark);

@@ -314,6 +314,7 @@ void ss_session_close(struct ss_session *s)
 {
     ss_session_unbind(s);
     (void)ss_session_close_trace(s); /* after a failure */
+    ss_session_free_times(s);
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
     ss_session_end_claim(s);

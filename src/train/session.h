@@ -7,8 +7,13 @@
 #include "data/sampler.h"
 #include "graph/bucket_choose.h"
 #include "runtime/exec.h"
+#include "runtime/gpu_times.h"
 #include "train/options.h"
 #include "train/ranks.h"
+
+struct ss_trace;
+struct ss_nvtx;
+struct ss_session_times;
 
 struct ss_session {
     struct ss_train_options *options;
@@ -25,6 +30,11 @@ struct ss_session {
     int runtime_started;
     struct ss_exec *exec;
     struct ss_nccl *nccl; /* NULL: one rank, or CPUs */
+    /* Who measures, hung on exec; NULL: nobody. */
+    struct ss_trace *trace;
+    struct ss_gpu_times *gpu_times;
+    struct ss_nvtx *nvtx;
+    struct ss_session_times *times; /* during session_buckets.c's trial */
     int batch;            /* per rank */
     int64_t batches;      /* num_batches_tracked so far */
     uint32_t *sample;     /* room for one batch's sample indices */
@@ -67,6 +77,7 @@ enum ss_status ss_session_check_collectives(struct ss_session *s);
  * and why, and set the options to it. Collective. */
 enum ss_status ss_session_choose_buckets(struct ss_session *s, int training);
 struct ss_journal;
+void ss_session_free_times(struct ss_session *s); /* after the executor's end */
 void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal);
 
 /* claim.c: --checkpoint-dir, --log-json and --trace are this run's until the claim's end
@@ -98,6 +109,9 @@ enum ss_status ss_session_open_trace(struct ss_session *s);
 enum ss_status ss_session_check_trace(const struct ss_train_options *options);
 enum ss_status ss_session_end_trace(struct ss_session *s);
 enum ss_status ss_session_close_trace(struct ss_session *s);
+/* GPU: take its tasks' times, until ss_session_close_trace. */
+enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
+                                   struct ss_gpu_times_listener listener);
 
 /* Turn one rank's status into all ranks' status. Collective. */
 enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what);

@@ -2,26 +2,20 @@
  *
  * A few steps with --no-overlap and small buckets show what each block's passes take undisturbed,
  * and what sums of several sizes take when all ranks are there; graph/bucket_choose.h finds the
- * best from that. Times are those of a trace, so they mean the same on CPUs and GPUs. Then all is
- * built again: training begins from the state and the step number that it would have had. */
+ * best from that. Times are taken where a trace's are, so they mean the same on CPUs and GPUs. Then
+ * all is built again: training begins from the state and the step number that it would have had. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "codelets/lane_trace.h"
 #include "core/log.h"
 #include "core/standard.h"
-#include "trace/format.h"
-#include "trace/read.h"
-#include "trace/record.h"
+#include "runtime/gpu_times.h"
 #include "train/journal.h"
 #include "train/session.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WARM = 2, MEASURED = 6 }; /* steps */
 #define MIB 1048576.0
@@ -50,6 +44,13 @@ static double *sums_of(const struct measures *m, int step)
     return m->value + 2 * m->nblocks + (step + 1) * m->nbuckets;
 }
 
+struct ss_session_times {
+    struct ss_hooks hooks;
+    const struct ss_plan *plan;
+    struct measures measures;
+    double *per_step; /* of passes and updates, as in measures: MEASURED values each */
+};
+
 /* ---- one rank measures ----------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
@@ -62,45 +63,6 @@ static double median(double *value, int n)
 {
     qsort(value, (size_t)n, sizeof *value, by_value);
     return n % 2 ? value[n / 2] : 0.5 * (value[n / 2 - 1] + value[n / 2]);
-}
-
-static enum ss_status open_trace(struct ss_session *s, char *dir, size_t bytes)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(dir, bytes, "%s/starstep-buckets-XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(dir)) {
-        enum ss_status status =
-            ss_fail(SS_ERR_IO, "%s: cannot make a folder: %s; set TMPDIR", dir, strerror(errno));
-        dir[0] = '\0';
-        return status;
-    }
-    struct ss_trace_options options = {.dir = dir,
-                                       .rank = ss_comm_rank(s->comm),
-                                       .ranks = ss_comm_size(s->comm),
-                                       .slots = (int)s->options->slots,
-                                       .first = WARM + 1,
-                                       .last = WARM + MEASURED,
-                                       .model = s->options->model,
-                                       .backend = ss_comm_backend(s->comm),
-                                       .gpu = s->device.gpu,
-                                       .plan = s->plan};
-    SS_TRY(ss_trace_open(&options, &s->runtime.run.trace));
-#ifdef HAVE_CUDA
-    if (s->runtime.lanes)
-        return ss_lane_trace_open(s->runtime.lanes, s->runtime.run.trace,
-                                  (size_t)s->plan->train.count, (int)s->options->slots);
-#endif
-    return SS_OK;
-}
-
-static void remove_trace(const struct ss_session *s, const char *dir)
-{
-    char path[PATH_MAX], name[64];
-    snprintf(name, sizeof name, SS_TRACE_FILE, ss_comm_rank(s->comm));
-    if (!*dir || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
-        return;
-    unlink(path);
-    rmdir(dir);
 }
 
 /* Steps on the first images, which leave the weights as they are. */
@@ -120,12 +82,12 @@ static enum ss_status run_steps(struct ss_session *s)
 }
 
 /* A task's time in one of the measured steps, wherever it belongs. */
-static void take_time(const struct measures *m, const struct ss_trace_task *t, int64_t step,
-                      double seconds, double *per_step)
+static void take_time(struct ss_session_times *x, const struct ss_plan_task *t, uint64_t step,
+                      uint64_t ns)
 {
+    const struct measures *m = &x->measures;
     int at = (int)(step - WARM - 1);
-    if (at < 0 || at >= MEASURED)
-        return;
+    double seconds = 1e-9 * (double)ns;
     if (t->kind == SS_TASK_ALLREDUCE && t->bucket >= 0 && t->bucket < m->nbuckets)
         sums_of(m, at)[t->bucket] = seconds;
     int i = t->kind == SS_TASK_FORWARD    ? t->block
@@ -133,63 +95,91 @@ static void take_time(const struct measures *m, const struct ss_trace_task *t, i
             : t->kind == SS_TASK_UPDATE   ? 2 * m->nblocks + t->bucket
                                           : -1;
     if (i >= 0)
-        per_step[i * MEASURED + at] = seconds;
+        x->per_step[i * MEASURED + at] = seconds;
 }
 
-static enum ss_status read_times(struct ss_session *s, const char *dir, struct measures *m)
+static void task_ends(void *arg, const struct ss_step_args *args)
 {
-    struct ss_trace_rank *r;
-    int places = 2 * m->nblocks + m->nbuckets;
-    double *per_step = calloc((size_t)places * MEASURED, sizeof *per_step);
-    if (!per_step)
-        return ss_fail_memory("times of blocks", (size_t)places * MEASURED * sizeof *per_step);
-    enum ss_status status = ss_trace_read(dir, ss_comm_rank(s->comm), &r);
-    if (status != SS_OK) {
-        free(per_step);
-        return status;
-    }
-    for (size_t i = 0; !s->device.gpu && i < r->run.count; i++) {
-        const struct ss_trace_run *x = &r->run.at[i];
-        take_time(m, &r->task.at[x->task], x->step, 1e-9 * (double)(x->end - x->begin), per_step);
-    }
-    for (size_t i = 0; s->device.gpu && i < r->gpu.count; i++) {
-        const struct ss_trace_gpu *x = &r->gpu.at[i];
-        take_time(m, &r->task.at[x->task], x->step, 1e-9 * (double)(x->end - x->begin), per_step);
-    }
-    for (int i = 0; i < places; i++)
-        m->value[i] = median(per_step + i * MEASURED, MEASURED);
-    free(per_step);
-    ss_trace_free(r);
+    take_time(arg, args->task->plan, args->step, args->times.end - args->times.begin);
+}
+
+#ifdef HAVE_CUDA
+static void ran(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
+                uint64_t end_ns)
+{
+    struct ss_session_times *x = arg;
+    (void)lane;
+    take_time(x, &x->plan->train.task[index], step, end_ns - begin_ns);
+}
+#endif
+
+static enum ss_status alloc_times(struct ss_session *s)
+{
+    struct ss_session_times *x = calloc(1, sizeof *x);
+    if (!x)
+        return ss_fail_memory("times of blocks", sizeof *x);
+    s->times = x;
+    x->plan = s->plan;
+    struct measures *m = &x->measures;
+    *m = (struct measures){.nblocks = s->plan->nblocks, .nbuckets = s->plan->nbuckets};
+    size_t places = (size_t)(2 * m->nblocks + m->nbuckets);
+    m->count = places + MEASURED * (size_t)m->nbuckets;
+    m->value = calloc(m->count, sizeof *m->value);
+    x->per_step = calloc(places * MEASURED, sizeof *x->per_step);
+    if (!m->value || !x->per_step)
+        return ss_fail_memory("times of blocks", places * MEASURED * sizeof *m->value);
     return SS_OK;
 }
 
-static enum ss_status alloc_measures(const struct ss_session *s, struct measures *m)
+void ss_session_free_times(struct ss_session *s)
 {
-    *m = (struct measures){.nblocks = s->plan->nblocks, .nbuckets = s->plan->nbuckets};
-    m->count = (size_t)(2 * m->nblocks + (1 + MEASURED) * m->nbuckets);
-    m->value = calloc(m->count, sizeof *m->value);
-    return m->value ? SS_OK : ss_fail_memory("times of blocks", m->count * sizeof *m->value);
+    if (!s->times)
+        return;
+    free(s->times->measures.value);
+    free(s->times->per_step);
+    free(s->times);
+    s->times = NULL;
+}
+
+/* A GPU's times come from its own clock. */
+static enum ss_status begin_times(struct ss_session *s)
+{
+    struct ss_session_times *x = s->times;
+    x->hooks = (struct ss_hooks){.arg = x,
+                                 .first = WARM + 1,
+                                 .last = WARM + MEASURED,
+                                 .ended = SS_HOOKS_ALL,
+                                 .task_ends = task_ends};
+#ifdef HAVE_CUDA
+    struct ss_gpu_times_listener listener = {ran, x};
+    if (s->device.gpu)
+        return ss_session_time_gpu(s, x->hooks.first, x->hooks.last, listener);
+#endif
+    ss_exec_hook(s->exec, &x->hooks);
+    return SS_OK;
+}
+
+/* Medians over the steps. */
+static void end_times(struct ss_session_times *x)
+{
+    struct measures *m = &x->measures;
+    for (int i = 0; i < 2 * m->nblocks + m->nbuckets; i++)
+        m->value[i] = median(x->per_step + i * MEASURED, MEASURED);
 }
 
 /* A failure in the steps is this rank's alone, and ends the run; the others' are told to all. */
-static enum ss_status measure(struct ss_session *s, struct measures *m)
+static enum ss_status measure(struct ss_session *s)
 {
-    char dir[PATH_MAX] = "";
-    enum ss_status status = alloc_measures(s, m);
+    enum ss_status status = alloc_times(s);
     if (status == SS_OK)
-        status = open_trace(s, dir, sizeof dir);
-    status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
-    if (status == SS_OK)
-        status = run_steps(s);
-    /* After a failure tasks may still run and record; ss_session_close() waits for them. */
-    if (status == SS_OK) {
-        status = ss_session_close_trace(s);
-        if (status == SS_OK)
-            status = read_times(s, dir, m);
-        status = ss_session_agree(s, status, "measuring for --bucket-mb auto");
-    }
-    remove_trace(s, dir);
-    return status;
+        status = begin_times(s);
+    SS_TRY(ss_session_agree(s, status, "measuring for --bucket-mb auto"));
+    /* After a failure tasks may still run and be timed; ss_session_close() waits for them. */
+    SS_TRY(run_steps(s));
+    ss_exec_unhook(s->exec, &s->times->hooks);
+    status = ss_session_close_trace(s);
+    end_times(s->times);
+    return ss_session_agree(s, status, "measuring for --bucket-mb auto");
 }
 
 /* ---- rank 0 chooses -------------------------------------------------------------------------- */
@@ -359,7 +349,6 @@ enum ss_status ss_session_choose_buckets(struct ss_session *s, int training)
 {
     struct ss_train_options trial = *s->options;
     struct ss_report report = {no_report, NULL};
-    struct measures m = {.value = NULL};
     s->options->bucket_mb = NULL;
     if (!training)
         return SS_OK;
@@ -374,12 +363,12 @@ enum ss_status ss_session_choose_buckets(struct ss_session *s, int training)
     if (status == SS_OK)
         status = ss_session_check_collectives(s);
     if (status == SS_OK)
-        status = measure(s, &m);
+        status = measure(s);
     if (status == SS_OK)
-        status = choose_for_all(s, &m);
-    free(m.value);
+        status = choose_for_all(s, &s->times->measures);
     SS_TRY(status);
     ss_session_unbind(s);
+    ss_session_free_times(s);
     set_options(s);
     return SS_OK;
 }

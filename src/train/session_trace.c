@@ -2,9 +2,10 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "codelets/lane_nvtx.h"
-#include "codelets/lane_trace.h"
 #include "core/log.h"
+#include "runtime/fxt.h"
+#include "runtime/gpu_times.h"
+#include "runtime/nvtx.h"
 #include "trace/record.h"
 #include "trace/steps.h"
 #include "train/session.h"
@@ -15,7 +16,7 @@ static enum ss_status parse_steps(const char *text, uint64_t *first, uint64_t *l
     int64_t from = 1, to = 0;
     SS_TRY(ss_trace_parse_steps("--trace-steps", text, &from, &to));
     *first = (uint64_t)from;
-    *last = (uint64_t)to;
+    *last = to ? (uint64_t)to : UINT64_MAX;
     return SS_OK;
 }
 
@@ -29,9 +30,7 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
 
 static void observe(void *arg, struct ss_comm_tag tag, uint64_t begin_ns, uint64_t end_ns)
 {
-    struct ss_trace *trace = arg;
-    if (ss_trace_wants(trace, tag.step))
-        ss_trace_collective(trace, tag.step, tag.bucket, begin_ns, end_ns);
+    ss_trace_collective(arg, tag.step, tag.bucket, begin_ns, end_ns);
 }
 
 static enum ss_status compare_clocks(struct ss_session *s, const char *at)
@@ -39,20 +38,36 @@ static enum ss_status compare_clocks(struct ss_session *s, const char *at)
     int64_t offset;
     uint64_t error;
     SS_TRY(ss_comm_clock(s->comm, &offset, &error));
-    ss_trace_clock(s->runtime.run.trace, at, offset, error);
+    ss_trace_clock(s->trace, at, offset, error);
     return SS_OK;
 }
 
-enum ss_status ss_session_open_trace(struct ss_session *s)
+static enum ss_status open_nvtx(struct ss_session *s)
+{
+#ifdef HAVE_CUDA
+    if (s->device.gpu) {
+        SS_TRY(ss_nvtx_open(s->plan, (int)s->options->slots, &s->nvtx));
+        ss_exec_hook(s->exec, s->nvtx ? ss_nvtx_hooks(s->nvtx) : NULL);
+    }
+#endif
+    (void)s;
+    return SS_OK;
+}
+
+#ifdef HAVE_CUDA
+enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
+                                   struct ss_gpu_times_listener listener)
+{
+    SS_TRY(ss_gpu_times_open(s->runtime.gpu, (size_t)s->plan->train.count, (int)s->options->slots,
+                             first, last, listener, &s->gpu_times));
+    ss_exec_hook(s->exec, ss_gpu_times_hooks(s->gpu_times));
+    return SS_OK;
+}
+#endif
+
+static enum ss_status open_trace(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
-#ifdef HAVE_CUDA
-    if (s->runtime.lanes)
-        SS_TRY(ss_session_agree(s, ss_lane_nvtx_open(s->runtime.lanes, s->plan, (int)o->slots),
-                                "opening NVTX ranges"));
-#endif
-    if (!o->trace)
-        return SS_OK;
     struct ss_trace_options options = {.dir = o->trace,
                                        .rank = ss_comm_rank(s->comm),
                                        .ranks = ss_comm_size(s->comm),
@@ -63,17 +78,26 @@ enum ss_status ss_session_open_trace(struct ss_session *s)
                                        .gpu = s->device.gpu,
                                        .device_bytes = ss_exec_memory(s->exec).device_used,
                                        .plan = s->plan};
-    enum ss_status status = parse_steps(o->trace_steps, &options.first, &options.last);
-    if (status == SS_OK)
-        status = ss_trace_open(&options, &s->runtime.run.trace);
+    SS_TRY(parse_steps(o->trace_steps, &options.first, &options.last));
+    SS_TRY(ss_trace_open(&options, &s->trace));
+    ss_exec_hook(s->exec, ss_trace_hooks(s->trace));
+    ss_exec_hook(s->exec, ss_fxt_hooks(options.first, options.last));
 #ifdef HAVE_CUDA
-    if (status == SS_OK && s->runtime.lanes)
-        status = ss_lane_trace_open(s->runtime.lanes, s->runtime.run.trace,
-                                    (size_t)s->plan->train.count, (int)s->options->slots);
+    struct ss_gpu_times_listener listener = {ss_trace_gpu, s->trace};
+    if (s->device.gpu)
+        return ss_session_time_gpu(s, options.first, options.last, listener);
 #endif
-    SS_TRY(ss_session_agree(s, status, "opening the trace"));
+    return SS_OK;
+}
+
+enum ss_status ss_session_open_trace(struct ss_session *s)
+{
+    SS_TRY(ss_session_agree(s, open_nvtx(s), "opening NVTX ranges"));
+    if (!s->options->trace)
+        return SS_OK;
+    SS_TRY(ss_session_agree(s, open_trace(s), "opening the trace"));
     SS_TRY(compare_clocks(s, "begin"));
-    ss_comm_observe(s->comm, observe, s->runtime.run.trace);
+    ss_comm_observe(s->comm, observe, s->trace);
     return SS_OK;
 }
 
@@ -87,17 +111,22 @@ enum ss_status ss_session_end_trace(struct ss_session *s)
 
 enum ss_status ss_session_close_trace(struct ss_session *s)
 {
-    struct ss_trace *trace = s->runtime.run.trace;
     enum ss_status status = SS_OK;
-#ifdef HAVE_CUDA
-    if (s->runtime.lanes) {
-        ss_lane_nvtx_close(s->runtime.lanes);
-        status = ss_lane_trace_close(s->runtime.lanes, ss_run_ok(&s->runtime.run));
-    }
-#endif
     if (s->comm)
         ss_comm_observe(s->comm, NULL, NULL);
-    s->runtime.run.trace = NULL;
-    enum ss_status closed = ss_trace_close(trace);
+    if (s->exec && s->trace)
+        ss_exec_unhook(s->exec, ss_trace_hooks(s->trace));
+#ifdef HAVE_CUDA
+    if (s->exec && s->nvtx)
+        ss_exec_unhook(s->exec, ss_nvtx_hooks(s->nvtx));
+    if (s->exec && s->gpu_times)
+        ss_exec_unhook(s->exec, ss_gpu_times_hooks(s->gpu_times));
+    ss_nvtx_close(s->nvtx);
+    status = ss_gpu_times_close(s->gpu_times, ss_run_ok(&s->runtime.run));
+#endif
+    enum ss_status closed = ss_trace_close(s->trace);
+    s->nvtx = NULL;
+    s->gpu_times = NULL;
+    s->trace = NULL;
     return status != SS_OK ? status : closed;
 }

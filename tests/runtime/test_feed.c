@@ -2,19 +2,58 @@
 #include <check.h>
 #include <unistd.h>
 
-#include "codelets/feed.h"
 #include "core/clock.h"
+#include "runtime/feed.h"
 #include "tests/data_common.h"
 
 enum { SLOTS = 2, PAUSE_US = 20000 };
 #define PAUSE_S (1e-6 * PAUSE_US)
 
 static struct ss_feed feed;
+static struct ss_plan plan;
+static struct ss_run run;
+static uint64_t submitted_ns[SLOTS];
 
 static void open_feed(void)
 {
     feed = (struct ss_feed){0};
-    ck_assert_int_eq(ss_feed_open(&feed, SLOTS, NULL), SS_OK);
+    ck_assert_int_eq(ss_feed_open(&feed, &plan, SLOTS, NULL), SS_OK);
+}
+
+static void submitted(uint64_t step)
+{
+    feed.hooks.step_begins(feed.hooks.arg, step);
+    submitted_ns[step % SLOTS] = ss_now_ns();
+}
+
+/* A training task that began at begin_ns has ended. */
+static void ended(enum ss_task_kind kind, uint64_t step, uint64_t begin_ns)
+{
+    struct ss_plan_task task = {.kind = kind};
+    struct ss_bound_task bound = {.plan = &task, .run = &run, .training = 1};
+    struct ss_step_args args = {
+        .task = &bound, .step = step, .times = {.begin = begin_ns, .end = ss_now_ns()}};
+    ck_assert(ss_hooks_want_end(&feed.hooks, &args));
+    feed.hooks.task_ends(feed.hooks.arg, &args);
+}
+
+static void loaded(uint64_t step, uint64_t begin_ns, int images)
+{
+    plan.slice_begin[1] = images;
+    ended(SS_TASK_LOAD, step, begin_ns);
+}
+
+static void computed(uint64_t step)
+{
+    ended(SS_TASK_UPDATE, step, ss_now_ns());
+}
+
+static void reported(uint64_t step)
+{
+    struct ss_bound_task bound = {.run = &run, .training = 1};
+    struct ss_step_args args = {
+        .task = &bound, .step = step, .submitted_ns = submitted_ns[step % SLOTS]};
+    ck_assert_int_eq(feed.hooks.step_ends(feed.hooks.arg, &args), SS_OK);
 }
 
 static void close_feed(void)
@@ -30,11 +69,11 @@ static double waited(void)
 /* The first step waits from its submission on. */
 START_TEST(first_step)
 {
-    ss_feed_submitted(&feed, 1);
+    submitted(1);
     usleep(PAUSE_US);
     uint64_t begin = ss_now_ns();
-    ss_feed_loaded(&feed, 1, begin, 3);
-    ck_assert_int_eq(ss_feed_reported(&feed, 1), SS_OK);
+    loaded(1, begin, 3);
+    reported(1);
     ck_assert_double_ge(waited(), PAUSE_S);
 }
 END_TEST
@@ -42,16 +81,16 @@ END_TEST
 /* Loaded while the step before it was computed: nobody waits, however long that took. */
 START_TEST(loaded_ahead)
 {
-    ss_feed_submitted(&feed, 1);
-    ss_feed_submitted(&feed, 2);
-    ss_feed_loaded(&feed, 1, ss_now_ns(), 1);
-    ck_assert_int_eq(ss_feed_reported(&feed, 1), SS_OK);
+    submitted(1);
+    submitted(2);
+    loaded(1, ss_now_ns(), 1);
+    reported(1);
     double before = waited();
-    ss_feed_loaded(&feed, 2, ss_now_ns(), 1);
+    loaded(2, ss_now_ns(), 1);
     usleep(PAUSE_US);
-    ck_assert_int_eq(ss_feed_computed(&feed, 1, NULL), SS_OK);
+    computed(1);
     usleep(PAUSE_US);
-    ck_assert_int_eq(ss_feed_reported(&feed, 2), SS_OK);
+    reported(2);
     ck_assert(waited() == before);
 }
 END_TEST
@@ -59,39 +98,39 @@ END_TEST
 /* Of several slices the last one counts, of several updates too. */
 START_TEST(loaded_late)
 {
-    ss_feed_submitted(&feed, 1);
-    ss_feed_submitted(&feed, 2);
-    ss_feed_loaded(&feed, 1, ss_now_ns(), 1);
-    ck_assert_int_eq(ss_feed_reported(&feed, 1), SS_OK);
-    ss_feed_loaded(&feed, 2, ss_now_ns(), 1);
-    ck_assert_int_eq(ss_feed_computed(&feed, 1, NULL), SS_OK);
+    submitted(1);
+    submitted(2);
+    loaded(1, ss_now_ns(), 1);
+    reported(1);
+    loaded(2, ss_now_ns(), 1);
+    computed(1);
     uint64_t half = ss_now_ns();
     usleep(PAUSE_US);
-    uint64_t computed = ss_now_ns();
-    ck_assert_int_eq(ss_feed_computed(&feed, 1, NULL), SS_OK);
+    uint64_t between = ss_now_ns();
+    computed(1);
     usleep(PAUSE_US);
-    ss_feed_loaded(&feed, 2, ss_now_ns(), 1);
+    loaded(2, ss_now_ns(), 1);
     double most = 1e-9 * (double)(ss_now_ns() - half), before = waited();
-    ck_assert_int_eq(ss_feed_reported(&feed, 2), SS_OK);
+    reported(2);
     double got = waited() - before;
     ck_assert_double_ge(got, PAUSE_S);
-    ck_assert_double_le(got, most - 1e-9 * (double)(computed - half) + 1e-9);
+    ck_assert_double_le(got, most - 1e-9 * (double)(between - half) + 1e-9);
 }
 END_TEST
 
 /* After a pause between epochs the step's own submission counts. */
 START_TEST(after_a_pause)
 {
-    ss_feed_submitted(&feed, 1);
-    ss_feed_loaded(&feed, 1, ss_now_ns(), 1);
-    ck_assert_int_eq(ss_feed_reported(&feed, 1), SS_OK);
-    ck_assert_int_eq(ss_feed_computed(&feed, 1, NULL), SS_OK);
+    submitted(1);
+    loaded(1, ss_now_ns(), 1);
+    reported(1);
+    computed(1);
     usleep(PAUSE_US);
     uint64_t begin = ss_now_ns();
-    ss_feed_submitted(&feed, 2);
-    ss_feed_loaded(&feed, 2, ss_now_ns(), 1);
+    submitted(2);
+    loaded(2, ss_now_ns(), 1);
     double most = 1e-9 * (double)(ss_now_ns() - begin), before = waited();
-    ck_assert_int_eq(ss_feed_reported(&feed, 2), SS_OK);
+    reported(2);
     ck_assert_double_le(waited() - before, most);
 }
 END_TEST
@@ -102,14 +141,14 @@ START_TEST(totals)
     enum { STEPS = 100 };
     double busy = 0;
     for (uint64_t step = 1; step <= STEPS; step++) {
-        ss_feed_submitted(&feed, step);
+        submitted(step);
         for (int slice = 0; slice < 2; slice++) {
             uint64_t begin = ss_now_ns() - 1000000;
-            ss_feed_loaded(&feed, step, begin, 5);
+            loaded(step, begin, 5);
             busy += 1e-3;
         }
-        ck_assert_int_eq(ss_feed_reported(&feed, step), SS_OK);
-        ck_assert_int_eq(ss_feed_computed(&feed, step, NULL), SS_OK);
+        reported(step);
+        computed(step);
     }
     struct ss_feed_totals t = ss_feed_totals(&feed);
     ck_assert(t.images == 10 * STEPS);

@@ -1,0 +1,158 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "runtime/feed.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+
+enum {
+    LOAD = SS_HOOKS_KIND(SS_TASK_LOAD),
+    CONVERT = SS_HOOKS_KIND(SS_TASK_CONVERT),
+    UPDATE = SS_HOOKS_KIND(SS_TASK_UPDATE),
+};
+
+struct ss_feed_step {
+    _Atomic uint64_t loaded, computed; /* CLOCK_MONOTONIC in ns */
+    ss_event begin, end;               /* GPU, else NULL */
+};
+
+static struct ss_feed_step *entry(const struct ss_feed *f, uint64_t step)
+{
+    return &f->step[step % f->count];
+}
+
+static void step_begins(void *arg, uint64_t step)
+{
+    struct ss_feed_step *s = entry(arg, step);
+    atomic_store(&s->loaded, 0);
+    atomic_store(&s->computed, 0);
+}
+
+static void raise_to(_Atomic uint64_t *at, uint64_t ns)
+{
+    uint64_t was = atomic_load(at);
+    while (was < ns && !atomic_compare_exchange_weak(at, &was, ns))
+        ;
+}
+
+static void loaded(struct ss_feed *f, const struct ss_step_args *args)
+{
+    const int *slice = f->plan->slice_begin + args->task->plan->slice;
+    atomic_fetch_add(&f->busy_ns, args->times.end - args->times.begin);
+    atomic_fetch_add(&f->images, (uint64_t)(slice[1] - slice[0]));
+    raise_to(&entry(f, args->step)->loaded, args->times.end);
+}
+
+static void task_ends(void *arg, const struct ss_step_args *args)
+{
+    if (args->task->plan->kind == SS_TASK_LOAD)
+        loaded(arg, args);
+    else
+        raise_to(&entry(arg, args->step)->computed, args->times.end);
+}
+
+#ifdef HAVE_CUDA
+/* The conversion of its input is the first work of a step. */
+static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
+                                     ss_stream stream)
+{
+    (void)lane;
+    if (args->task->plan->kind != SS_TASK_CONVERT)
+        return SS_OK;
+    return ss_gpu_record(entry(arg, args->step)->begin, stream);
+}
+
+static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, ss_stream stream)
+{
+    struct ss_feed_step *s = entry(arg, args->step);
+    if (args->task->plan->kind != SS_TASK_UPDATE)
+        return SS_OK;
+    raise_to(&s->computed, ss_now_ns());
+    return ss_gpu_record(s->end, stream);
+}
+
+/* At most *waited: how long the GPU had nothing to do between the step before and this one. The
+ * former was only enqueued when its `computed` was set, and may have run long after that. */
+static enum ss_status shorten_to_gap(const struct ss_feed_step *before,
+                                     const struct ss_feed_step *s, uint64_t *waited)
+{
+    float ms;
+    SS_TRY(ss_gpu_elapsed(before->end, s->begin, &ms));
+    uint64_t gap = ms > 0 ? (uint64_t)(1e6 * (double)ms) : 0;
+    if (gap < *waited)
+        *waited = gap;
+    return SS_OK;
+}
+#endif
+
+/* Add what the step has waited for. */
+static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
+{
+    struct ss_feed *f = arg;
+    const struct ss_feed_step *s = entry(f, args->step), *before = entry(f, args->step - 1);
+    uint64_t loaded_ns = atomic_load(&s->loaded), ready = args->submitted_ns;
+    uint64_t computed = args->step > 1 ? atomic_load(&before->computed) : 0; /* 0: none before it */
+    if (loaded_ns <= ready || loaded_ns <= computed || !ss_run_ok(args->task->run))
+        return SS_OK;
+    if (computed > ready && !s->begin)
+        ready = computed;
+    uint64_t waited = loaded_ns - ready;
+#ifdef HAVE_CUDA
+    if (s->begin && computed)
+        SS_TRY(shorten_to_gap(before, s, &waited));
+#endif
+    atomic_fetch_add(&f->waited_ns, waited);
+    return SS_OK;
+}
+
+enum ss_status ss_feed_open(struct ss_feed *f, const struct ss_plan *plan, int slots,
+                            struct ss_gpu *gpu)
+{
+    f->plan = plan;
+    f->hooks = (struct ss_hooks){.arg = f,
+                                 .last = UINT64_MAX,
+                                 .step_begins = step_begins,
+                                 .step_ends = step_ends,
+                                 .ended = LOAD | UPDATE,
+                                 .task_ends = task_ends};
+    /* A step is reported while the one behind it may be computed and `slots` more are loaded. */
+    f->count = 2 * (uint64_t)slots + 2;
+    f->step = calloc(f->count, sizeof *f->step);
+    if (!f->step)
+        return ss_fail_memory("times of steps", f->count * sizeof *f->step);
+    (void)gpu;
+#ifdef HAVE_CUDA
+    if (gpu) { /* updates count when they are enqueued */
+        f->hooks.ended = LOAD;
+        f->hooks.enqueued = CONVERT | UPDATE;
+        f->hooks.enqueue_begins = enqueue_begins;
+        f->hooks.enqueue_ends = enqueue_ends;
+    }
+    for (uint64_t i = 0; gpu && i < f->count; i++) {
+        SS_TRY(ss_gpu_event_create(gpu, 1, &f->step[i].begin));
+        SS_TRY(ss_gpu_event_create(gpu, 1, &f->step[i].end));
+    }
+#endif
+    return SS_OK;
+}
+
+void ss_feed_close(struct ss_feed *f)
+{
+#ifdef HAVE_CUDA
+    for (uint64_t i = 0; f->step && i < f->count; i++) {
+        ss_gpu_event_destroy(f->step[i].begin);
+        ss_gpu_event_destroy(f->step[i].end);
+    }
+#endif
+    free(f->step);
+    f->step = NULL;
+}
+
+struct ss_feed_totals ss_feed_totals(const struct ss_feed *f)
+{
+    return (struct ss_feed_totals){.images = (double)atomic_load(&f->images),
+                                   .busy_s = 1e-9 * (double)atomic_load(&f->busy_ns),
+                                   .wait_s = 1e-9 * (double)atomic_load(&f->waited_ns)};
+}

@@ -1,0 +1,36 @@
+/* How the loader keeps up: what load tasks cost, and how long training steps waited for their
+ * input.
+ *
+ * A step can begin when the step before it has been computed, or when it was submitted if that was
+ * later. What passes from then until its last slice is loaded is waited for. On a GPU, whose work
+ * is enqueued ahead, the clock is the GPU's own, from events: what passed between two steps, if the
+ * input was late. */
+#ifndef SS_RUNTIME_FEED_H
+#define SS_RUNTIME_FEED_H
+
+#include "codelets/hooks.h"
+
+struct ss_feed_step;
+
+struct ss_feed {
+    struct ss_hooks hooks; /* to be hung on the executor */
+    const struct ss_plan *plan;
+    struct ss_feed_step *step; /* of the last steps, by number */
+    uint64_t count;            /* steps that are kept */
+    _Atomic uint64_t busy_ns, images, waited_ns;
+};
+
+/* slots: steps in flight; gpu NULL: the CPU computes. plan outlives the feed, which does not move.
+ * Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. Closed in every case. */
+enum ss_status ss_feed_open(struct ss_feed *feed, const struct ss_plan *plan, int slots,
+                            struct ss_gpu *gpu);
+void ss_feed_close(struct ss_feed *feed); /* zeroed is fine */
+
+struct ss_feed_totals {
+    double images; /* loaded for training */
+    double busy_s; /* of all load tasks, one after the other */
+    double wait_s; /* in which steps waited for their input */
+};
+struct ss_feed_totals ss_feed_totals(const struct ss_feed *feed);
+
+#endif

@@ -1,0 +1,202 @@
+#include "runtime/gpu_times.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+
+/* Looks at both clocks at the start; more until the last one is the closest. */
+enum { LOOKS = 5, MAX_LOOKS = 50 };
+
+struct mark {
+    ss_event begin, end;
+    int lane;
+    int used;
+};
+
+/* A step's marks, by the tasks' numbers. */
+struct step_marks {
+    uint64_t step; /* 0: none yet */
+    ss_event reference;
+    uint64_t reference_ns;
+    struct mark *mark;
+};
+
+struct ss_gpu_times {
+    struct ss_hooks hooks;
+    struct ss_gpu_times_listener listener;
+    size_t tasks;
+    uint64_t count; /* steps that are kept: those behind them have been reported */
+    ss_stream idle;
+    struct step_marks *step, *last; /* last: begun */
+    struct mark *mark;      /* of all steps */
+};
+
+static enum ss_status create_events(struct ss_gpu *gpu, struct ss_gpu_times *t)
+{
+    SS_TRY(ss_gpu_stream_create(gpu, 0, &t->idle));
+    for (uint64_t i = 0; i < t->count; i++) {
+        t->step[i].mark = t->mark + i * t->tasks;
+        SS_TRY(ss_gpu_event_create(gpu, 1, &t->step[i].reference));
+    }
+    for (size_t i = 0; i < t->count * t->tasks; i++) {
+        SS_TRY(ss_gpu_event_create(gpu, 1, &t->mark[i].begin));
+        SS_TRY(ss_gpu_event_create(gpu, 1, &t->mark[i].end));
+    }
+    return SS_OK;
+}
+
+/* Milliseconds to nanoseconds on the host's clock. */
+static uint64_t at(const struct step_marks *s, float ms)
+{
+    return s->reference_ns + (uint64_t)(int64_t)(1e6 * (double)ms);
+}
+
+static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
+{
+    for (size_t i = 0; i < t->tasks; i++) {
+        struct mark *m = &s->mark[i];
+        float begin, length;
+        if (!m->used)
+            continue;
+        m->used = 0;
+        SS_TRY(ss_gpu_elapsed(s->reference, m->begin, &begin));
+        SS_TRY(ss_gpu_elapsed(m->begin, m->end, &length));
+        t->listener.ran(t->listener.arg, s->step, i, m->lane, at(s, begin),
+                        at(s, begin) + (uint64_t)(1e6 * (double)length));
+    }
+    s->step = 0;
+    return SS_OK;
+}
+
+/* Where the reference is on the host's clock: between two looks at it. */
+static enum ss_status look(struct ss_gpu_times *t, struct step_marks *s, uint64_t *before,
+                           uint64_t *after)
+{
+    *before = ss_now_ns();
+    SS_TRY(ss_gpu_record(s->reference, t->idle));
+    SS_TRY(ss_gpu_finish(s->reference));
+    *after = ss_now_ns();
+    return SS_OK;
+}
+
+/* The first one: the closest of a few looks. */
+static enum ss_status first_reference(struct ss_gpu_times *t, struct step_marks *s)
+{
+    uint64_t before, after, best = UINT64_MAX;
+    for (int i = 0; i < LOOKS || after - before > best; i++) {
+        SS_TRY(look(t, s, &before, &after));
+        if (after - before < best)
+            best = after - before;
+        if (i >= MAX_LOOKS)
+            break;
+    }
+    s->reference_ns = before + (after - before) / 2;
+    return SS_OK;
+}
+
+/* A later one goes by the GPU's clock, so that steps do not shift against each other, as long as
+ * that agrees with the host's. */
+static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *s)
+{
+    uint64_t before, after;
+    float ms;
+    SS_TRY(look(t, s, &before, &after));
+    SS_TRY(ss_gpu_elapsed(t->last->reference, s->reference, &ms));
+    s->reference_ns = at(t->last, ms);
+    if (s->reference_ns < before)
+        s->reference_ns = before;
+    if (s->reference_ns > after)
+        s->reference_ns = after;
+    return SS_OK;
+}
+
+/* The first task of a step: give its place free, and look at both clocks. */
+static enum ss_status begin_step(struct ss_gpu_times *t, struct step_marks *s, uint64_t step)
+{
+    if (s->step)
+        SS_TRY(hand_over(t, s));
+    s->step = step;
+    SS_TRY(t->last ? next_reference(t, s) : first_reference(t, s));
+    t->last = s;
+    return SS_OK;
+}
+
+static struct step_marks *marks_of(const struct ss_gpu_times *t, uint64_t step)
+{
+    return &t->step[step % t->count];
+}
+
+static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
+                                     ss_stream stream)
+{
+    struct ss_gpu_times *t = arg;
+    struct step_marks *s = marks_of(t, args->step);
+    if (s->step != args->step)
+        SS_TRY(begin_step(t, s, args->step));
+    struct mark *m = &s->mark[args->task->index];
+    m->lane = lane;
+    return ss_gpu_record(m->begin, stream);
+}
+
+static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, ss_stream stream)
+{
+    struct mark *m = &marks_of(arg, args->step)->mark[args->task->index];
+    m->used = 1;
+    return ss_gpu_record(m->end, stream);
+}
+
+enum ss_status ss_gpu_times_open(struct ss_gpu *gpu, size_t tasks, int slots, uint64_t first,
+                                 uint64_t last, struct ss_gpu_times_listener listener,
+                                 struct ss_gpu_times **out)
+{
+    struct ss_gpu_times *t = calloc(1, sizeof *t);
+    if (!t)
+        return ss_fail_memory("times of tasks", sizeof *t);
+    t->hooks = (struct ss_hooks){.arg = t,
+                                 .first = first,
+                                 .last = last,
+                                 .enqueued = SS_HOOKS_ALL,
+                                 .enqueue_begins = enqueue_begins,
+                                 .enqueue_ends = enqueue_ends};
+    t->listener = listener;
+    t->tasks = tasks;
+    t->count = 2 * (uint64_t)slots + 2;
+    t->step = calloc(t->count, sizeof *t->step);
+    t->mark = calloc(t->count * tasks, sizeof *t->mark);
+    enum ss_status status =
+        t->step && t->mark
+            ? create_events(gpu, t)
+            : ss_fail_memory("times of tasks", t->count * tasks * sizeof *t->mark);
+    if (status != SS_OK) {
+        (void)ss_gpu_times_close(t, 0);
+        return status;
+    }
+    *out = t;
+    return SS_OK;
+}
+
+struct ss_hooks *ss_gpu_times_hooks(struct ss_gpu_times *t)
+{
+    return &t->hooks;
+}
+
+enum ss_status ss_gpu_times_close(struct ss_gpu_times *t, int whole)
+{
+    enum ss_status status = SS_OK;
+    if (!t)
+        return SS_OK;
+    for (uint64_t i = 0; t->step && i < t->count; i++) {
+        if (whole && status == SS_OK && t->step[i].step)
+            status = hand_over(t, &t->step[i]);
+        ss_gpu_event_destroy(t->step[i].reference);
+    }
+    for (size_t i = 0; t->mark && i < t->count * t->tasks; i++) {
+        ss_gpu_event_destroy(t->mark[i].begin);
+        ss_gpu_event_destroy(t->mark[i].end);
+    }
+    ss_gpu_stream_destroy(t->idle);
+    free(t->step);
+    free(t->mark);
+    free(t);
+    return status;
+}
