@@ -16,26 +16,27 @@ struct conv_bn_act {
     struct ss_op head;
     struct ss_conv_cpu *conv; /* one of the two */
     struct ss_conv_cuda *conv_cuda;
-    struct ss_norm_act norm; /* used when block->act */
+    int acts; /* something follows the convolution: */
+    struct ss_norm_act norm;
 };
 
 static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
     struct conv_bn_act *op = (struct conv_bn_act *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS);
-    float *z = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_Y);
+    float *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     SS_TRY(ss_conv_cpu_forward(op->conv, ss_role(d, SS_ROLE_X),
                                ss_op_param(head, params, SS_PARAM_WEIGHT),
                                ss_op_param(head, params, SS_PARAM_BIAS), z));
-    return head->block->act ? ss_op_act_forward(head, &op->norm, d, z) : SS_OK;
+    return op->acts ? ss_op_act_forward(head, &op->norm, d, z) : SS_OK;
 }
 
 static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
 {
     struct conv_bn_act *op = (struct conv_bn_act *)head;
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
-    float *dz = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_DS);
-    if (head->block->act)
+    float *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS);
+    if (op->acts)
         SS_TRY(ss_op_act_backward(head, &op->norm, d, dz));
     else
         SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
@@ -52,19 +53,19 @@ static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data
 static enum ss_status forward_cuda(struct ss_op *head, const struct ss_task_data *d)
 {
     struct conv_bn_act *op = (struct conv_bn_act *)head;
-    void *z = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_Y);
+    void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     SS_TRY(ss_conv_cuda_forward(op->conv_cuda, ss_role(d, SS_ROLE_X), ss_op_weight(head, params),
                                 ss_op_param(head, params->data, SS_PARAM_BIAS), z));
-    return head->block->act ? ss_op_act_forward_cuda(head, &op->norm, d, z) : SS_OK;
+    return op->acts ? ss_op_act_forward_cuda(head, &op->norm, d, z) : SS_OK;
 }
 
 static enum ss_status backward_cuda(struct ss_op *head, const struct ss_task_data *d)
 {
     struct conv_bn_act *op = (struct conv_bn_act *)head;
     float *grads = ss_role(d, SS_ROLE_GRADS);
-    void *dz = ss_role(d, head->block->act ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
-    if (head->block->act)
+    void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
+    if (op->acts)
         SS_TRY(ss_op_act_backward_cuda(head, &op->norm, d, dz));
     else
         SS_TRY(ss_op_sum_dy_cuda(head, d, ss_act_elements(&op->norm.shape)));
@@ -107,7 +108,8 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
     if (!op)
         return SS_ERR_MEMORY;
     const struct ss_plan *plan = context->plan;
-    const struct ss_layer *conv = ss_graph_layer(plan->graph, op->head.block->conv);
+    const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
+    op->acts = op->head.block->last != SS_PLACE_HEAD;
     op->norm = ss_op_norm_act(plan, block);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
                                   .y = op->norm.shape,
@@ -117,7 +119,7 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
                                   .pad = conv->padding,
                                   .bias = conv->bias};
     enum ss_status status = create_conv(context, &shape, op);
-    if (status == SS_OK && op->head.block->act)
+    if (status == SS_OK && op->acts)
         status = ss_op_act_reserve(&op->head, &op->norm);
     if (status != SS_OK) {
         destroy(&op->head);

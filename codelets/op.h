@@ -1,6 +1,6 @@
 /* Operations: what runs a block of the plan. One file per operation (conv_bn_act.c, pool.c, ...),
- * each with a class; ops.c lists the classes. To add a layer: a constructor in src/graph/graph.h
- * and a block kind, a kernel in src/kernels/, and a class here. */
+ * each with a class in the list at the end of this file. A block finds its operation by the name
+ * that its first layer's class gives (layers/class.h). */
 #ifndef SS_CODELETS_OP_H
 #define SS_CODELETS_OP_H
 
@@ -20,7 +20,7 @@ struct ss_op_context {
 };
 
 struct ss_op_class {
-    const char *name;
+    const char *name; /* as in struct ss_layer_class */
     enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
     void (*destroy)(struct ss_op *op);
     /* What the tasks do on the compute worker; backward NULL: there is none. */
@@ -54,6 +54,10 @@ void ss_op_destroy(struct ss_op *op);
 void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *context, int block,
                   size_t bytes);
 
+/* The layer at a place of a block, or NULL. */
+const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);
+/* Its forward task in the training step. */
+const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block);
 /* The activation shape of a value or tensor as the plan has laid it out. */
 struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
 /* Shape and layout of a block's input: its tensor, or the plain input slot. */
@@ -104,5 +108,8 @@ enum ss_status ss_op_submit(const struct ss_step_args *args);
 
 extern const struct ss_op_class ss_conv_bn_act_class, ss_act_class, ss_maxpool_class,
     ss_avgpool_class, ss_linear_class, ss_loss_class;
+#define SS_OP_CLASSES                                                                              \
+    &ss_conv_bn_act_class, &ss_act_class, &ss_maxpool_class, &ss_avgpool_class, &ss_linear_class,  \
+        &ss_loss_class
 
 #endif

@@ -4,17 +4,17 @@
 #include "core/log.h"
 
 #include <stdlib.h>
-
-/* Indexed by enum ss_block_kind. */
-static const struct ss_op_class *const classes[] = {
-    [SS_BLOCK_CONV] = &ss_conv_bn_act_class, [SS_BLOCK_ACT] = &ss_act_class,
-    [SS_BLOCK_MAXPOOL] = &ss_maxpool_class,  [SS_BLOCK_AVGPOOL] = &ss_avgpool_class,
-    [SS_BLOCK_LINEAR] = &ss_linear_class,    [SS_BLOCK_LOSS] = &ss_loss_class,
-};
+#include <string.h>
 
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out)
 {
-    return classes[context->plan->block[block].kind]->create(context, block, out);
+    static const struct ss_op_class *const classes[] = {SS_OP_CLASSES};
+    const struct ss_block *b = &context->plan->block[block];
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (!strcmp(classes[i]->name, b->cls->operation))
+            return classes[i]->create(context, block, out);
+    return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s ask for",
+                   b->name, b->cls->operation, b->cls->name);
 }
 
 void ss_op_destroy(struct ss_op *op)
@@ -46,8 +46,13 @@ struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor)
     return (struct ss_act){t->n, t->c, t->h, t->w, t->block};
 }
 
-/* The forward task of a block in the training list. */
-static const struct ss_plan_task *forward_task(const struct ss_plan *plan, int block)
+const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place)
+{
+    int i = plan->block[block].layer[place];
+    return i < 0 ? NULL : ss_graph_layer(plan->graph, i);
+}
+
+const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block)
 {
     for (int i = 0; i < plan->train.count; i++)
         if (plan->train.task[i].kind == SS_TASK_FORWARD && plan->train.task[i].block == block)
@@ -57,7 +62,7 @@ static const struct ss_plan_task *forward_task(const struct ss_plan *plan, int b
 
 struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 {
-    int tensor = forward_task(plan, block)->tensor[SS_ROLE_X];
+    int tensor = ss_block_forward(plan, block)->tensor[SS_ROLE_X];
     if (tensor >= 0)
         return ss_tensor_act(plan, tensor);
     const struct ss_value_info *v = ss_graph_value(plan->graph, plan->block[block].x);
@@ -66,7 +71,7 @@ struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)
 {
-    return ss_tensor_act(plan, forward_task(plan, block)->tensor[SS_ROLE_Y]);
+    return ss_tensor_act(plan, ss_block_forward(plan, block)->tensor[SS_ROLE_Y]);
 }
 
 void ss_op_forward_cpu(void *buffers[], void *cl_arg)
@@ -145,23 +150,25 @@ void *ss_op_weight(const struct ss_op *op, const struct ss_region *params)
 
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
 {
-    const struct ss_block *b = &plan->block[block];
+    const struct ss_layer *at[SS_PLACES];
+    for (int p = 0; p < SS_PLACES; p++)
+        at[p] = ss_block_layer(plan, block, (enum ss_place)p);
     struct ss_norm_act norm = {.shape = ss_block_output(plan, block),
-                               .has_bn = b->bn >= 0,
-                               .relu = b->relu,
-                               .residual = b->residual >= 0,
-                               .relu_out = b->relu_out,
-                               .pool = b->pool,
-                               .dropout = b->dropout};
-    if (b->pool) { /* what is normalised is larger than the output */
-        const struct ss_value_info *z =
-            ss_graph_value(plan->graph, ss_graph_layer(plan->graph, b->conv)->output);
+                               .has_bn = at[SS_PLACE_NORM] != NULL,
+                               .relu = at[SS_PLACE_ACT] != NULL,
+                               .residual = at[SS_PLACE_ADD] != NULL,
+                               .relu_out = at[SS_PLACE_OUT] != NULL};
+    if (at[SS_PLACE_DROP])
+        norm.dropout = at[SS_PLACE_DROP]->p;
+    if (at[SS_PLACE_POOL]) { /* what is normalised is larger than the output */
+        const struct ss_value_info *z = ss_graph_value(plan->graph, at[SS_PLACE_HEAD]->output);
+        norm.pool = at[SS_PLACE_POOL]->kernel;
         norm.shape.h = z->h;
         norm.shape.w = z->w;
     }
-    if (b->bn >= 0) {
-        norm.eps = ss_graph_layer(plan->graph, b->bn)->eps;
-        norm.momentum = ss_graph_layer(plan->graph, b->bn)->momentum;
+    if (at[SS_PLACE_NORM]) {
+        norm.eps = at[SS_PLACE_NORM]->eps;
+        norm.momentum = at[SS_PLACE_NORM]->momentum;
     }
     return norm;
 }

@@ -61,20 +61,20 @@ static void destroy(struct ss_op *head)
     free(head);
 }
 
-static enum ss_status check_workspace(const struct ss_plan *plan, const struct pool *op)
+static enum ss_status check_workspace(const struct ss_plan *plan, int block, const struct pool *op)
 {
-    const struct ss_block *b = op->head.block;
+    int workspace = ss_block_forward(plan, block)->tensor[SS_ROLE_WORKSPACE];
     size_t need = ss_pool_cpu_workspace_bytes(op->pool);
-    size_t have = b->workspace < 0 ? 0 : plan->tensor[b->workspace].bytes;
+    size_t have = workspace < 0 ? 0 : plan->tensor[workspace].bytes;
     if (need > have)
         return ss_fail(SS_ERR_LIBRARY,
-                       "%s: the plan keeps %zu bytes for argmax, the library wants %zu", b->name,
-                       have, need);
+                       "%s: the plan keeps %zu bytes for argmax, the library wants %zu",
+                       op->head.block->name, have, need);
     return SS_OK;
 }
 
 /* With an argmax to fill, evaluation runs the same primitive as training. */
-static enum ss_status create_pool(const struct ss_op_context *context, struct pool *op)
+static enum ss_status create_pool(const struct ss_op_context *context, int block, struct pool *op)
 {
     const struct ss_pool_shape *s = &op->shape;
 #ifdef HAVE_CUDA
@@ -83,7 +83,7 @@ static enum ss_status create_pool(const struct ss_op_context *context, struct po
 #endif
     SS_TRY(ss_pool_cpu_create(context->cpu, s->kind, &s->x, s->kernel, s->stride, s->pad, 1,
                               &op->pool));
-    return check_workspace(context->plan, op);
+    return check_workspace(context->plan, block, op);
 }
 
 static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_kind kind,
@@ -94,8 +94,7 @@ static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_ki
     if (!op)
         return SS_ERR_MEMORY;
     const struct ss_plan *plan = context->plan;
-    const struct ss_layer *l =
-        ss_graph_layer(plan->graph, ss_graph_value(plan->graph, op->head.block->y)->producer);
+    const struct ss_layer *l = ss_block_layer(plan, block, SS_PLACE_HEAD);
     op->y = ss_block_output(plan, block);
     op->shape = (struct ss_pool_shape){.kind = kind,
                                        .x = ss_block_input(plan, block),
@@ -103,7 +102,7 @@ static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_ki
                                        .kernel = l->kernel,
                                        .stride = l->stride,
                                        .pad = l->padding};
-    enum ss_status status = create_pool(context, op);
+    enum ss_status status = create_pool(context, block, op);
     if (status != SS_OK) {
         destroy(&op->head);
         return status;

@@ -1,6 +1,6 @@
 /* The models that `--model` names.
  *
- * To add one whose layers graph.h has:
+ * To add one whose layers layers/layers.h has:
  *   1. A file here: a function like those below that calls ss_input(), the layers, and at the
  *      end ss_softmax_cross_entropy(). Names are those of the PyTorch model's state_dict; a
  *      Sequential numbers layers without parameters too (vgg.c). ss_conv_init() and

@@ -12,20 +12,27 @@
 enum { DEFAULT_BUCKETS = 10, DEFAULT_MAX_MB = 25, DEFAULT_FIRST_MB = 1 };
 #define DEFAULT_MIN_MB 0.25
 
-/* Append the parameters of one layer of block b; trainable picks which. */
-static void add_layer_params(struct ss_plan *plan, int block, int layer, int trainable)
+/* Append the parameters of a block; trainable picks which. */
+static void add_block_params(struct ss_plan *plan, int block, int trainable)
 {
-    if (layer < 0)
-        return;
     struct ss_block *b = &plan->block[block];
-    const struct ss_layer *l = ss_graph_layer(plan->graph, layer);
-    for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
-        const struct ss_param *p = ss_graph_param(plan->graph, i);
-        if (p->trainable != trainable)
+    for (int place = 0; place < SS_PLACES; place++) {
+        if (b->layer[place] < 0)
             continue;
-        b->param[b->nparams++] = plan->nparams;
-        plan->param[plan->nparams++] =
-            (struct ss_plan_param){i, block, trainable ? b->bucket : -1, ss_param_elements(p)};
+        const struct ss_layer *l = ss_graph_layer(plan->graph, b->layer[place]);
+        for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
+            const struct ss_param *p = ss_graph_param(plan->graph, i);
+            if (p->trainable != trainable)
+                continue;
+            plan->param[plan->nparams++] =
+                (struct ss_plan_param){.graph_param = i,
+                                       .block = block,
+                                       .bucket = trainable ? b->bucket : -1,
+                                       .elements = ss_param_elements(p),
+                                       .at = b->running};
+            if (!trainable && p->role != SS_PARAM_NUM_BATCHES)
+                b->running += ss_param_elements(p);
+        }
     }
 }
 
@@ -33,16 +40,11 @@ size_t ss_plan_block_bytes(const struct ss_plan *plan, int block)
 {
     const struct ss_block *b = &plan->block[block];
     size_t bytes = 0;
-    int layers[2] = {b->conv, b->bn};
-    for (int j = 0; j < 2; j++) {
-        if (layers[j] < 0)
-            continue;
-        const struct ss_layer *l = ss_graph_layer(plan->graph, layers[j]);
-        for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
-            const struct ss_param *p = ss_graph_param(plan->graph, i);
-            if (p->trainable)
+    for (int i = 0; i < ss_graph_params(plan->graph); i++) {
+        const struct ss_param *p = ss_graph_param(plan->graph, i);
+        for (int place = 0; place < SS_PLACES && p->trainable; place++)
+            if (b->layer[place] == p->layer)
                 bytes += (size_t)ss_param_elements(p) * sizeof(float);
-        }
     }
     return bytes;
 }
@@ -140,13 +142,12 @@ static enum ss_status fill_buckets(struct ss_plan *plan, size_t *bytes, int *buc
         if (!k->nparams)
             k->first_param = plan->nparams;
         b->bucket = bucket[i];
-        add_layer_params(plan, i, b->conv, 1);
-        add_layer_params(plan, i, b->bn, 1);
+        add_block_params(plan, i, 1);
         k->bytes += bytes[i];
         k->nparams = plan->nparams - k->first_param;
     }
     for (int i = 0; i < plan->nblocks; i++)
-        add_layer_params(plan, i, plan->block[i].bn, 0);
+        add_block_params(plan, i, 0);
     if (!plan->nbuckets)
         return ss_fail(SS_ERR_UNSUPPORTED, "model %s has nothing to train",
                        ss_graph_name(plan->graph));

@@ -24,7 +24,8 @@ struct lowerer {
     int *value_tensor; /* per value: its tensor in the list being built; -1: the input slot */
     int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
     int *ngrad;
-    int input; /* the input value */
+    int input;         /* the input value */
+    int first_forward; /* index of the forward task of block 0 in `list` */
     enum ss_status status;
 };
 
@@ -49,22 +50,22 @@ static int add_tensor(struct lowerer *lo, const char *block, const char *what,
     return plan->ntensors++;
 }
 
-/* The channel block of a value's layout: convolutions choose, linear outputs are plain (N,K), the
- * input is NCHW (on a device: padded NHWC), and the other layers keep what they read. */
+/* The channel block of a value's layout. On a device the input is padded NHWC. */
 static int layout_block(const struct ss_plan *plan, ss_value v)
 {
     const struct ss_value_info *info = ss_graph_value(plan->graph, v);
     const struct ss_layer *l = ss_graph_layer(plan->graph, info->producer);
-    switch (l->kind) {
-    case SS_LAYER_INPUT:
+    switch (l->cls->layout) {
+    case SS_LAYOUT_SAMPLES:
         return plan->options.device ? plan->options.input_block : 1;
-    case SS_LAYER_LINEAR:
+    case SS_LAYOUT_PLAIN:
         return info->c;
-    case SS_LAYER_CONV2D:
+    case SS_LAYOUT_CHOSEN:
         return plan->options.channel_block ? plan->options.channel_block : info->c;
-    default:
-        return layout_block(plan, l->input[0]);
+    case SS_LAYOUT_KEPT:
+        break;
     }
+    return layout_block(plan, l->input[0]);
 }
 
 /* An activation of value v's shape. */
@@ -104,18 +105,27 @@ static struct ss_plan_task *add_task(struct lowerer *lo, enum ss_task_kind kind,
     return t;
 }
 
-/* Record that t touches (space, index) as `role`; a second role on it shares the access. */
-static void touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space, int index,
-                  enum ss_mode mode)
+enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space,
+                             int index, enum ss_mode mode)
 {
-    for (int i = 0; i < t->naccess; i++)
-        if (t->access[i].space == space && t->access[i].index == index) {
-            t->access[i].mode |= mode;
-            t->role[role] = i;
-            return;
-        }
-    t->access[t->naccess] = (struct ss_access){space, index, mode};
-    t->role[role] = t->naccess++;
+    int i = 0;
+    while (i < t->naccess && (t->access[i].space != space || t->access[i].index != index))
+        i++;
+    if (i == SS_PLAN_MAX_ACCESSES)
+        return ss_fail(SS_ERR_UNSUPPORTED, "task %s touches more than %d data", t->name, i);
+    if (i == t->naccess)
+        t->access[t->naccess++] = (struct ss_access){space, index, 0};
+    t->access[i].mode |= mode;
+    t->role[role] = i;
+    return SS_OK;
+}
+
+static void touch(struct lowerer *lo, struct ss_plan_task *t, enum ss_role role,
+                  enum ss_space space, int index, enum ss_mode mode)
+{
+    enum ss_status status = ss_plan_touch(t, role, space, index, mode);
+    if (status != SS_OK)
+        lo->status = status;
 }
 
 /* The same for a tensor. Until buffers are assigned, the index is the tensor's, made negative. */
@@ -130,7 +140,7 @@ static void touch_tensor(struct lowerer *lo, struct ss_plan_task *t, enum ss_rol
         p->first = at;
     p->last = at;
     t->tensor[role] = tensor;
-    touch(t, role, SS_SPACE_BUFFER, -1 - tensor, mode);
+    touch(lo, t, role, SS_SPACE_BUFFER, -1 - tensor, mode);
 }
 
 /* x of a block: a tensor, or all slices of the input slot. */
@@ -141,17 +151,17 @@ static void touch_input(struct lowerer *lo, struct ss_plan_task *t, ss_value x)
         return;
     }
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
-        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
+        touch(lo, t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
 }
 
 static void touch_labels(struct lowerer *lo, struct ss_plan_task *t)
 {
     if (lo->plan->options.device) {
-        touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+        touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
         return;
     }
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
-        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
+        touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
 }
 
 static void lower_loads(struct lowerer *lo)
@@ -163,8 +173,8 @@ static void lower_loads(struct lowerer *lo)
         if (!t)
             return;
         t->slice = s;
-        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_WRITE);
-        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_WRITE);
+        touch(lo, t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_WRITE);
+        touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_WRITE);
     }
 }
 
@@ -179,40 +189,53 @@ static void lower_input(struct lowerer *lo)
     if (!t)
         return;
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
-        touch(t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
+        touch(lo, t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
-        touch(t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
-    touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_WRITE);
+        touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
+    touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_WRITE);
     lo->value_tensor[lo->input] = add_activation(lo, "convert", "y", lo->input);
     t = add_task(lo, SS_TASK_CONVERT, "convert", PRIORITY_FORWARD + 1);
     if (!t || lo->status != SS_OK)
         return;
-    touch(t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+    touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
     touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[lo->input], SS_WRITE);
 }
 
-/* Tensors that the forward task of block b makes beside y. */
-static void add_block_tensors(struct lowerer *lo, struct ss_block *b, int training)
+/* A tensor that one of the block's layers makes for backward, or -1. */
+static int add_layer_tensor(struct lowerer *lo, const struct ss_block *b, const struct ss_layer *l,
+                            const struct ss_layer_tensor *t)
+{
+    const struct ss_plan_options *o = &lo->plan->options;
+    if (!t->bytes)
+        return -1;
+    size_t elements = lo->plan->tensor[lo->value_tensor[b->y]].bytes / ss_dtype_bytes(o->dtype);
+    size_t bytes = t->bytes(l, ss_graph_value(lo->plan->graph, b->y), o->batch, elements);
+    return add_tensor(lo, b->name, t->name, (struct ss_plan_tensor){.bytes = bytes});
+}
+
+/* Tensors that the forward task of a block makes beside y; -1: none. */
+struct block_tensors {
+    int z, saved, workspace;
+};
+
+static struct block_tensors add_block_tensors(struct lowerer *lo, const struct ss_block *b,
+                                              int training)
 {
     const struct ss_graph *g = lo->plan->graph;
-    b->z = b->saved = b->workspace = -1;
-    if (b->kind == SS_BLOCK_CONV && b->act)
-        b->z = training || b->pool
-                   ? add_activation(lo, b->name, "z", ss_graph_layer(g, b->conv)->output)
-                   : lo->value_tensor[b->y];
-    if (b->bn >= 0)
-        b->saved = add_tensor(lo, b->name, "saved",
-                              (struct ss_plan_tensor){.bytes = 2 * sizeof(float) *
-                                                               (size_t)ss_graph_value(g, b->y)->c});
-    if (b->kind == SS_BLOCK_MAXPOOL || (b->pool && training)) {
-        /* One argmax an output: a byte while the window has at most 256 places. */
-        const struct ss_layer *l = ss_graph_layer(g, ss_graph_value(g, b->y)->producer);
-        size_t outputs = lo->plan->tensor[lo->value_tensor[b->y]].bytes /
-                         ss_dtype_bytes(lo->plan->options.dtype);
-        b->workspace =
-            add_tensor(lo, b->name, "argmax",
-                       (struct ss_plan_tensor){.bytes = outputs * (l->kernel <= 16 ? 1 : 4)});
+    struct block_tensors t = {-1, -1, -1};
+    const struct ss_layer *first = ss_graph_layer(g, b->first_layer);
+    if (b->cls->keeps_z && b->y != first->output)
+        t.z = training || b->layer[SS_PLACE_POOL] >= 0
+                  ? add_activation(lo, b->name, "z", first->output)
+                  : lo->value_tensor[b->y];
+    for (int p = 0; p < SS_PLACES && lo->status == SS_OK; p++) {
+        const struct ss_layer *l = b->layer[p] < 0 ? NULL : ss_graph_layer(g, b->layer[p]);
+        if (l && t.saved < 0)
+            t.saved = add_layer_tensor(lo, b, l, &l->cls->saved);
+        if (l && t.workspace < 0 && (training || l == first))
+            t.workspace = add_layer_tensor(lo, b, l, &l->cls->workspace);
     }
+    return t;
 }
 
 static void touch_residual(struct lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
@@ -220,49 +243,56 @@ static void touch_residual(struct lowerer *lo, struct ss_plan_task *t, const str
     if (b->residual == lo->input ||
         layout_block(lo->plan, b->residual) != layout_block(lo->plan, b->y)) {
         lo->status = ss_fail(SS_ERR_UNSUPPORTED,
-                             "model %s: %s adds values of different layouts (the input or a linear "
-                             "layer's output to a convolution's); put a 1x1 convolution between",
+                             "model %s: %s adds values of different layouts (the input, flat "
+                             "values, maps); " SS_LAYOUT_REMEDY,
                              ss_graph_name(lo->plan->graph), b->name);
         return;
     }
     touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
 }
 
+/* The block that ends the graph. In training x becomes its own gradient. */
+static void touch_loss(struct lowerer *lo, struct ss_plan_task *t, const struct ss_block *b,
+                       int training)
+{
+    touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x], training ? SS_READ_WRITE : SS_READ);
+    touch_labels(lo, t);
+    touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, training ? SS_WRITE : SS_READ_WRITE);
+    if (training && lo->plan->options.loss_scaling)
+        touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+}
+
 static void lower_forward(struct lowerer *lo, int i, int training)
 {
-    struct ss_block *b = &lo->plan->block[i];
+    const struct ss_block *b = &lo->plan->block[i];
+    struct block_tensors made = {-1, -1, -1};
     if (b->y >= 0)
         lo->value_tensor[b->y] = add_activation(lo, b->name, "y", b->y);
-    if (lo->status == SS_OK)
-        add_block_tensors(lo, b, training);
+    if (lo->status == SS_OK && b->y >= 0)
+        made = add_block_tensors(lo, b, training);
     char name[SS_NAME_BYTES];
     snprintf(name, sizeof name, "fwd %.80s", b->name);
     struct ss_plan_task *t = add_task(lo, SS_TASK_FORWARD, name, PRIORITY_FORWARD - i);
     if (!t || lo->status != SS_OK)
         return;
     t->block = i;
-    if (b->kind == SS_BLOCK_LOSS) {
-        /* In training the logits become their own gradient. */
-        touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x], training ? SS_READ_WRITE : SS_READ);
-        touch_labels(lo, t);
-        touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, training ? SS_WRITE : SS_READ_WRITE);
-        if (training && lo->plan->options.loss_scaling)
-            touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+    if (b->y < 0) {
+        touch_loss(lo, t, b, training);
         return;
     }
-    if (lo->plan->options.device && b->x == lo->input && b->kind != SS_BLOCK_CONV)
-        /* The converted input has padded channels, which only convolutions know how to read. */
+    if (lo->plan->options.device && b->x == lo->input && !b->cls->reads_samples)
         lo->status = ss_fail(SS_ERR_UNSUPPORTED,
-                             "model %s: %s reads the images; on a GPU only a convolution may",
-                             ss_graph_name(lo->plan->graph), b->name);
+                             "model %s: %s reads the images, whose channels are padded on a GPU, "
+                             "which kind %s cannot; " SS_LAYOUT_REMEDY,
+                             ss_graph_name(lo->plan->graph), b->name, b->cls->name);
     touch_input(lo, t, b->x);
     if (b->bucket >= 0)
-        touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
-    touch_tensor(lo, t, SS_ROLE_Z, b->z, SS_WRITE);
-    touch_tensor(lo, t, SS_ROLE_SAVED, b->saved, SS_WRITE);
-    if (b->bn >= 0)
-        touch(t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i, training ? SS_READ_WRITE : SS_READ);
-    touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_WRITE);
+        touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Z, made.z, SS_WRITE);
+    touch_tensor(lo, t, SS_ROLE_SAVED, made.saved, SS_WRITE);
+    if (b->running)
+        touch(lo, t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i, training ? SS_READ_WRITE : SS_READ);
+    touch_tensor(lo, t, SS_ROLE_WORKSPACE, made.workspace, SS_WRITE);
     if (b->residual >= 0)
         touch_residual(lo, t, b);
     touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
@@ -280,39 +310,39 @@ static void contribute(struct lowerer *lo, ss_value v, int tensor)
 
 static void lower_backward(struct lowerer *lo, int i)
 {
-    struct ss_block *b = &lo->plan->block[i];
-    /* A bare activation works in place in dx, also where nobody reads it. */
-    int last = b->x == lo->input && b->kind != SS_BLOCK_ACT;
-    int dx = last ? -1 : add_activation(lo, b->name, "dx", b->x);
+    const struct ss_block *b = &lo->plan->block[i];
+    int out = b->layer[SS_PLACE_OUT] >= 0, pool = b->layer[SS_PLACE_POOL] >= 0;
+    int dx = b->x == lo->input && !b->cls->needs_dx ? -1 : add_activation(lo, b->name, "dx", b->x);
     char name[SS_NAME_BYTES];
     snprintf(name, sizeof name, "bwd %.80s", b->name);
     struct ss_plan_task *t = add_task(lo, SS_TASK_BACKWARD, name, PRIORITY_BACKWARD + i);
     if (!t || lo->status != SS_OK)
         return;
+    const int *made = lo->list->task[lo->first_forward + i].tensor;
     t->block = i;
     t->ndy = lo->ngrad[b->y];
     /* The sum of the contributions goes where the first one is; nobody else reads it. */
-    int writes_sum = t->ndy > 1 || b->relu_out;
+    int writes_sum = t->ndy > 1 || out;
     for (int k = 0; k < t->ndy; k++)
         touch_tensor(lo, t, (enum ss_role)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
     /* Behind a pool the sum is smaller than what the residual gets, which has its own place. */
     int ds = lo->grad[b->y][0];
-    if (b->pool)
+    if (pool)
         ds = b->residual >= 0 ? add_activation(lo, b->name, "ds", b->residual) : -1;
-    touch_tensor(lo, t, SS_ROLE_DS, ds, b->pool ? SS_WRITE : writes_sum ? SS_READ_WRITE : SS_READ);
-    if (b->kind == SS_BLOCK_CONV || b->kind == SS_BLOCK_LINEAR || b->kind == SS_BLOCK_ACT)
+    touch_tensor(lo, t, SS_ROLE_DS, ds, pool ? SS_WRITE : writes_sum ? SS_READ_WRITE : SS_READ);
+    if (b->cls->reads_x)
         touch_input(lo, t, b->x);
     if (b->bucket >= 0) {
-        touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
-        touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
+        touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+        touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
     }
     if (lo->plan->options.no_overlap)
-        touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
-    if (b->relu_out)
+        touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
+    if (out)
         touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
-    touch_tensor(lo, t, SS_ROLE_Z, b->z, SS_READ_WRITE); /* becomes its gradient in place */
-    touch_tensor(lo, t, SS_ROLE_SAVED, b->saved, SS_READ);
-    touch_tensor(lo, t, SS_ROLE_WORKSPACE, b->workspace, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_Z, made[SS_ROLE_Z], SS_READ_WRITE); /* becomes its gradient */
+    touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
+    touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
     touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
     if (b->x != lo->input)
         contribute(lo, b->x, dx);
@@ -328,11 +358,11 @@ static void lower_update(struct lowerer *lo, int k)
     if (!t)
         return;
     t->bucket = k;
-    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
-    touch(t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
-    touch(t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
     if (lo->plan->options.loss_scaling)
-        touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+        touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
 
 static void lower_bucket(struct lowerer *lo, int k)
@@ -343,8 +373,8 @@ static void lower_bucket(struct lowerer *lo, int k)
     if (!t)
         return;
     t->bucket = k;
-    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
-    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
     if (!lo->plan->options.loss_scaling) {
         lower_update(lo, k);
         return;
@@ -354,8 +384,8 @@ static void lower_bucket(struct lowerer *lo, int k)
     if (!t)
         return;
     t->bucket = k;
-    touch(t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
-    touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
 /* Whether the step counts is known once all its gradients are: with loss scaling all updates come
@@ -366,7 +396,7 @@ static void lower_scaled_updates(struct lowerer *lo)
         lower_update(lo, k);
     struct ss_plan_task *t = add_task(lo, SS_TASK_SCALE, "loss scale", PRIORITY_UPDATE - 1);
     if (t)
-        touch(t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+        touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
 static void lower_reduce_metrics(struct lowerer *lo, enum ss_role role, enum ss_space space)
@@ -375,8 +405,8 @@ static void lower_reduce_metrics(struct lowerer *lo, enum ss_role role, enum ss_
         add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
     if (!t)
         return;
-    touch(t, role, space, 0, SS_READ_WRITE);
-    touch(t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    touch(lo, t, role, space, 0, SS_READ_WRITE);
+    touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
 }
 
 /* The step's metrics to all ranks' sum and the report. Summed where gradients are: one order of
@@ -392,8 +422,8 @@ static void lower_metrics(struct lowerer *lo)
         struct ss_plan_task *t = add_task(lo, SS_TASK_FETCH, "fetch metrics", PRIORITY_COMM);
         if (!t)
             return;
-        touch(t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
-        touch(t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
+        touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
+        touch(lo, t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
         space = SS_SPACE_FETCHED;
         role = SS_ROLE_FETCHED;
     }
@@ -403,8 +433,8 @@ static void lower_metrics(struct lowerer *lo)
         lo->status == SS_OK ? add_task(lo, SS_TASK_REPORT, "report", PRIORITY_REPORT) : NULL;
     if (!t)
         return;
-    touch(t, role, space, 0, SS_READ);
-    touch(t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
+    touch(lo, t, role, space, 0, SS_READ);
+    touch(lo, t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
 }
 
 static int bucket_ends_at(const struct ss_plan *plan, int i)
@@ -420,6 +450,7 @@ static void lower_training(struct lowerer *lo)
     struct ss_plan *plan = lo->plan;
     lo->list = &plan->train;
     lower_input(lo);
+    lo->first_forward = lo->list->count;
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         lower_forward(lo, i, 1);
     if (!plan->options.no_overlap && lo->status == SS_OK)
@@ -456,16 +487,8 @@ static void lower_evaluation(struct lowerer *lo)
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
     lower_input(lo);
-    struct ss_block *saved = malloc((size_t)plan->nblocks * sizeof *saved);
-    if (!saved) {
-        lo->status = ss_fail_memory("evaluation plan", (size_t)plan->nblocks * sizeof *saved);
-        return;
-    }
-    memcpy(saved, plan->block, (size_t)plan->nblocks * sizeof *saved);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         lower_forward(lo, i, 0);
-    memcpy(plan->block, saved, (size_t)plan->nblocks * sizeof *saved);
-    free(saved);
 }
 
 static enum ss_status check_options(const struct ss_plan_options *o)

@@ -2,8 +2,7 @@
  * (src/runtime) binds it to kernels, memory and StarPU handles.
  *
  * Lowering happens once. It
- *   - fuses layers into blocks: [conv] [BN] [ReLU] [dropout] [add [ReLU]], on devices [max pool]
- * behind these, pooling, linear, loss;
+ *   - fuses layers into blocks, as their classes (layers/class.h) say;
  *   - lists forward and backward tasks in an order that respects data flow, and for each task which
  *     data it reads and writes, from which StarPU infers all dependencies;
  *   - assigns parameters to buckets in the order in which backward finishes their gradients;
@@ -46,32 +45,15 @@ struct ss_plan_options {
 };
 
 /* A fused group of layers: one forward task and one backward task. */
-enum ss_block_kind {
-    SS_BLOCK_CONV,
-    SS_BLOCK_ACT,
-    SS_BLOCK_MAXPOOL,
-    SS_BLOCK_AVGPOOL,
-    SS_BLOCK_LINEAR,
-    SS_BLOCK_LOSS
-};
-
 struct ss_block {
-    enum ss_block_kind kind;
-    char name[SS_NAME_BYTES]; /* of its first named layer, or "maxpool.1" */
-    int first_layer;          /* index: the same whatever else is fused */
-    int conv, bn;             /* layer indices; -1: none. Linear: conv is the linear layer. */
-    int act;                  /* something follows the convolution: BN, ReLU, dropout or add */
-    int relu, relu_out;
-    float dropout;
-    int pool;                /* devices: max pooling behind all that, kernel = stride; 0: none */
-    ss_value x, residual, y; /* residual -1: none; y -1: loss */
-    int bucket;              /* of its parameters; -1: none */
-    /* Tensors of the training step (indices into tensors, -1: none). */
-    int z;         /* what the activation reads: the convolution's output */
-    int saved;     /* batch mean and invstd, (2,C) */
-    int workspace; /* max pooling's argmax */
-    int nparams;
-    int param[8]; /* indices into the plan's params */
+    const struct ss_layer_class *cls; /* of its first layer; the block runs as it says */
+    char name[SS_NAME_BYTES];         /* of its first named layer, or "operation.INDEX" */
+    int first_layer;                  /* index: the same whatever else is fused */
+    int layer[SS_PLACES];             /* index of the layer at each place; -1: none */
+    enum ss_place last;               /* the last place that is taken */
+    ss_value x, residual, y;          /* residual -1: none; y -1: the loss */
+    int bucket;                       /* of its parameters; -1: none */
+    int64_t running;                  /* numbers in its fp32 buffers, running statistics; 0: none */
 };
 
 /* A tensor of one step, or a gradient. */
@@ -86,8 +68,9 @@ struct ss_plan_tensor {
 struct ss_plan_param {
     int graph_param;
     int block;
-    int bucket; /* -1 for BatchNorm's buffers */
+    int bucket; /* -1 for buffers that are not trained */
     int64_t elements;
+    int64_t at; /* fp32 buffers: where it begins in its block's running statistics */
 };
 
 struct ss_bucket {
@@ -104,7 +87,7 @@ enum ss_space {
     SS_SPACE_PARAMS,   /* index: bucket */
     SS_SPACE_GRADS,    /* index: bucket */
     SS_SPACE_MOMENTUM, /* index: bucket */
-    SS_SPACE_RUNNING,  /* index: block; BatchNorm's running statistics */
+    SS_SPACE_RUNNING,  /* index: block; its running statistics */
     SS_SPACE_METRICS,  /* of the step */
     SS_SPACE_LOG,      /* orders the reports */
     /* Orders the collectives, the same on every rank. With no_overlap backward reads it. */
@@ -185,7 +168,7 @@ struct ss_plan {
     struct ss_plan_options options;
     int nblocks;
     struct ss_block *block;
-    int nparams; /* trainable ones first, bucket by bucket; then BatchNorm's buffers */
+    int nparams; /* trainable ones first, bucket by bucket; then buffers */
     struct ss_plan_param *param;
     int nbuckets;
     struct ss_bucket *bucket;
@@ -199,8 +182,8 @@ struct ss_plan {
     int slice_begin[SS_PLAN_MAX_SLICES + 1]; /* images of slice s: [begin[s], begin[s+1]) */
 };
 
-/* graph outlives the plan. Errors: SS_ERR_INVALID (options), SS_ERR_UNSUPPORTED (a layer order that
- * no block covers), SS_ERR_MEMORY. The caller destroys *out. */
+/* graph outlives the plan. Errors: SS_ERR_INVALID (options), SS_ERR_UNSUPPORTED (a layer that no
+ * block takes in), SS_ERR_MEMORY. The caller destroys *out. */
 enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_options *options,
                              struct ss_plan **out);
 void ss_plan_destroy(struct ss_plan *plan);

@@ -74,11 +74,9 @@ static enum ss_status create_parameters(struct ss_exec *e)
     for (int k = 0; k < plan->nbuckets; k++)
         SS_TRY(create_bucket(e, k));
     for (int i = 0; i < plan->nblocks; i++)
-        if (plan->block[i].bn >= 0) {
-            size_t channels = (size_t)ss_graph_value(plan->graph, plan->block[i].y)->c;
-            SS_TRY(ss_region_new(e, &e->running[i], 2 * channels * sizeof(float),
+        if (plan->block[i].running)
+            SS_TRY(ss_region_new(e, &e->running[i], (size_t)plan->block[i].running * sizeof(float),
                                  "running statistics"));
-        }
     return SS_OK;
 }
 

@@ -28,10 +28,8 @@ static float *param_data(const struct ss_exec *e, int i, const struct region *ho
 {
     const struct ss_plan_param *p = &e->plan->param[i];
     *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
-    if (*role == SS_PARAM_RUNNING_MEAN)
-        return e->running[p->block].r.data;
-    if (*role == SS_PARAM_RUNNING_VAR)
-        return (float *)e->running[p->block].r.data + p->elements;
+    if (p->bucket < 0)
+        return (float *)e->running[p->block].r.data + p->at;
     return (float *)home[p->bucket].r.data + e->op[p->block]->offset[*role];
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "graph/lower_internal.h"
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "tests/graph/test_graphs.h"
@@ -148,6 +149,11 @@ END_TEST
 
 static const char *model; /* for messages */
 
+static int runs(const struct ss_block *b, const char *operation)
+{
+    return !strcmp(b->cls->operation, operation);
+}
+
 /* Tensors: each is written first, only touched inside its lifetime, and fits its buffer. */
 static void check_tensors(const struct ss_plan *plan, const struct ss_task_list *list, int *seen)
 {
@@ -224,8 +230,10 @@ static void check_bucket_content(const struct ss_plan *plan)
         ck_assert_int_eq(p->bucket >= 0, source->trainable);
         const struct ss_block *b = &plan->block[p->block];
         ck_assert_int_eq(p->bucket, source->trainable ? b->bucket : -1);
-        ck_assert_msg(source->layer == b->conv || source->layer == b->bn, "%s: %s in block %s",
-                      model, source->name, b->name);
+        int places = 0;
+        for (int place = 0; place < SS_PLACES; place++)
+            places += b->layer[place] == source->layer;
+        ck_assert_msg(places == 1, "%s: %s in block %s", model, source->name, b->name);
     }
     for (int i = 0; i < params; i++)
         ck_assert_msg(times[i] == 1, "%s: %s is there %d times", model,
@@ -417,9 +425,9 @@ static void check_coverage(const struct ss_plan *plan)
     for (int b = 0; b < plan->nblocks; b++) {
         ck_assert_int_eq(forward[b], 1);
         ck_assert_int_eq(eval[b], 1);
-        ck_assert_int_eq(backward[b], plan->block[b].kind != SS_BLOCK_LOSS);
+        ck_assert_int_eq(backward[b], !runs(&plan->block[b], "loss"));
     }
-    ck_assert_int_eq(plan->block[plan->nblocks - 1].kind, SS_BLOCK_LOSS);
+    ck_assert(runs(&plan->block[plan->nblocks - 1], "loss"));
     free(forward);
     free(backward);
     free(eval);
@@ -455,14 +463,15 @@ static void check_device(const struct ss_plan *plan)
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
-        if (!b || !b->pool)
+        if (!b || b->layer[SS_PLACE_POOL] < 0)
             continue;
+        int pool = ss_graph_layer(plan->graph, b->layer[SS_PLACE_POOL])->kernel;
         const struct ss_plan_tensor *z = &plan->tensor[t->tensor[SS_ROLE_Z]];
         ck_assert_int_ge(t->role[SS_ROLE_WORKSPACE], 0);
         if (t->kind == SS_TASK_FORWARD) {
             const struct ss_plan_tensor *y = &plan->tensor[t->tensor[SS_ROLE_Y]];
-            ck_assert_int_eq(y->h, z->h / b->pool);
-            ck_assert_int_eq(y->w, z->w / b->pool);
+            ck_assert_int_eq(y->h, z->h / pool);
+            ck_assert_int_eq(y->w, z->w / pool);
         } else {
             ck_assert_int_eq(t->role[SS_ROLE_DS] >= 0, b->residual >= 0);
             ck_assert(b->residual < 0 || plan->tensor[t->tensor[SS_ROLE_DS]].h == z->h);
@@ -494,7 +503,7 @@ static void check_scaling(const struct ss_plan *plan)
     }
     for (int i = 0; i < list->count; i++) {
         const struct ss_plan_task *t = &list->task[i];
-        int loss = t->kind == SS_TASK_FORWARD && plan->block[t->block].kind == SS_BLOCK_LOSS;
+        int loss = t->kind == SS_TASK_FORWARD && runs(&plan->block[t->block], "loss");
         if (t->kind == SS_TASK_UPDATE)
             ck_assert_int_gt(i, last_check);
         if (t->kind == SS_TASK_UPDATE || loss)
@@ -591,12 +600,28 @@ START_TEST(invariants_models)
 }
 END_TEST
 
-static int count_blocks(const struct ss_plan *plan, enum ss_block_kind kind)
+static int count_blocks(const struct ss_plan *plan, const char *operation)
 {
     int n = 0;
     for (int i = 0; i < plan->nblocks; i++)
-        n += plan->block[i].kind == kind;
+        n += runs(&plan->block[i], operation);
     return n;
+}
+
+/* The block has layers at these places, in the order of the graph. */
+static void expect_places(const struct ss_plan *plan, const struct ss_block *b, unsigned places)
+{
+    unsigned taken = 0;
+    int before = -1;
+    for (int p = 0; p < SS_PLACES; p++)
+        if (b->layer[p] >= 0) {
+            taken |= 1u << p;
+            ck_assert_int_gt(b->layer[p], before);
+            before = b->layer[p];
+        }
+    ck_assert_int_eq(b->layer[b->last], before);
+    ck_assert_msg(taken == places, "%s: %s has places %x", ss_graph_name(plan->graph), b->name,
+                  taken);
 }
 
 static const struct ss_block *find_block(const struct ss_plan *plan, const char *name)
@@ -621,21 +646,24 @@ START_TEST(fusion)
 {
     struct ss_graph *g;
     struct ss_plan *plan = lower_test_graph(0, &g);
-    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_CONV), 6);
-    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_ACT), 0);
+    ck_assert_int_eq(count_blocks(plan, "conv_bn_act"), 6);
+    ck_assert_int_eq(count_blocks(plan, "act"), 0);
     const struct ss_block *b = find_block(plan, "conv2"), *down = find_block(plan, "down");
-    ck_assert(b->bn >= 0 && !b->relu && b->relu_out && b->residual == down->y);
+    expect_places(plan, b, SS_AT(HEAD) | SS_AT(NORM) | SS_AT(ADD) | SS_AT(OUT));
+    ck_assert_int_eq(b->residual, down->y);
     ck_assert(down < b); /* what is added must be there */
     b = find_block(plan, "conv4");
-    ck_assert(b->relu_out && b->residual == find_block(plan, "conv2")->y);
+    expect_places(plan, b, SS_AT(HEAD) | SS_AT(NORM) | SS_AT(ADD) | SS_AT(OUT));
+    ck_assert_int_eq(b->residual, find_block(plan, "conv2")->y);
     ss_plan_destroy(plan);
     ss_graph_destroy(g);
 
     plan = lower_test_graph(1, &g);
     b = find_block(plan, "conv2");
-    ck_assert(b->relu && b->dropout > 0 && b->bn < 0 && b->residual < 0);
-    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_LINEAR), 3);
-    ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
+    expect_places(plan, b, SS_AT(HEAD) | SS_AT(ACT) | SS_AT(DROP));
+    ck_assert_int_lt(b->residual, 0);
+    ck_assert_int_eq(count_blocks(plan, "linear"), 3);
+    ck_assert_int_eq(count_blocks(plan, "maxpool"), 1);
     ss_plan_destroy(plan);
     ss_graph_destroy(g);
 }
@@ -653,17 +681,20 @@ START_TEST(fusion_of_resnet50)
             on_device(&options, SS_DTYPE_F16);
         ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
         ck_assert_int_eq(plan->nblocks, 57);
-        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_CONV), 53);
-        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_MAXPOOL), 1);
-        ck_assert_int_eq(count_blocks(plan, SS_BLOCK_AVGPOOL), 1);
+        ck_assert_int_eq(count_blocks(plan, "conv_bn_act"), 53);
+        ck_assert_int_eq(count_blocks(plan, "maxpool"), 1);
+        ck_assert_int_eq(count_blocks(plan, "avgpool"), 1);
         int added = 0;
         for (int i = 0; i < plan->nblocks; i++) {
             const struct ss_block *b = &plan->block[i];
-            if (b->kind != SS_BLOCK_CONV)
+            if (!runs(b, "conv_bn_act"))
                 continue;
             int last = b->residual >= 0, shortcut = strstr(b->name, "downsample") != NULL;
-            ck_assert_msg(b->bn >= 0 && b->relu == !(last || shortcut) && b->relu_out == last, "%s",
-                          b->name);
+            expect_places(plan, b,
+                          SS_AT(HEAD) | SS_AT(NORM) |
+                              (last       ? SS_AT(ADD) | SS_AT(OUT)
+                               : shortcut ? 0
+                                          : SS_AT(ACT)));
             added += last;
         }
         ck_assert_int_eq(added, 16);
@@ -751,10 +782,36 @@ static void nothing_to_train(struct ss_graph *g)
     ss_softmax_cross_entropy(g, x);
 }
 
+/* Kinds that no block takes in and that begin none. */
+static void append(struct ss_graph *g, const struct ss_layer_class *cls)
+{
+    ss_value x = ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 6, 3, 1, 1, 0);
+    x = ss_graph_add_same(g, ss_graph_add_layer(g, cls, "odd", 1, x, -1));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
+}
+static void no_place(struct ss_graph *g)
+{
+    static const struct ss_layer_class cls = {.name = "strange"};
+    append(g, &cls);
+}
+static void begins_nothing(struct ss_graph *g)
+{
+    static const struct ss_layer_class cls = {.name = "strange", .places = SS_AT(OUT)};
+    append(g, &cls);
+}
+static void operation_without_place(struct ss_graph *g)
+{
+    static const struct ss_layer_class cls = {.name = "strange", .operation = "act"};
+    append(g, &cls);
+}
+
 static const struct {
     void (*build)(struct ss_graph *g);
     const char *message;
 } uncovered[] = {
+    {no_place, "layer 2 (odd) of kind strange begins no block"},
+    {begins_nothing, "layer 2 (odd) of kind strange begins no block"},
+    {operation_without_place, "layer 2 (odd) of kind strange begins no block"},
     {five_readers, "more than 4 layers read one value"},
     {input_added, "adds values of different layouts"},
     {layouts_added, "adds values of different layouts"},
@@ -777,6 +834,40 @@ START_TEST(model_refused)
 }
 END_TEST
 
+START_TEST(accesses_refused)
+{
+    struct ss_plan_task t = {.name = "odd"};
+    for (int i = 0; i < SS_PLAN_MAX_ACCESSES; i++)
+        ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_X, SS_SPACE_BUFFER, i, SS_READ), SS_OK);
+    /* What it touches already fits; one more datum does not. */
+    ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_Y, SS_SPACE_BUFFER, 3, SS_WRITE), SS_OK);
+    ck_assert_int_eq(t.access[3].mode, SS_READ_WRITE);
+    ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_Y, SS_SPACE_LOG, 0, SS_READ), SS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "task odd touches more than 24 data"));
+    ck_assert_int_eq(t.naccess, SS_PLAN_MAX_ACCESSES);
+}
+END_TEST
+
+/* Each place of a block is taken once: the second normalisation is a block of its own. */
+START_TEST(norm_behind_norm)
+{
+    struct ss_plan *plan;
+    struct ss_graph *g = ss_graph_create("norms");
+    ss_value x = ss_maxpool2d(g, ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 6, 3, 1, 1, 0), 2, 2, 0);
+    x = ss_batchnorm2d(g, ss_batchnorm2d(g, x, "first"), "second");
+    x = ss_relu(g, ss_relu(g, x));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    ck_assert_int_eq(ss_plan_lower(g, &defaults, &plan), SS_OK);
+    expect_places(plan, find_block(plan, "first"), SS_AT(NORM));
+    expect_places(plan, find_block(plan, "second"), SS_AT(NORM) | SS_AT(ACT));
+    expect_places(plan, find_block(plan, "act.6"), SS_AT(ACT));
+    ck_assert_int_eq(plan->nblocks, 7);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(pools_on_device)
 {
     static const struct {
@@ -791,8 +882,8 @@ START_TEST(pools_on_device)
         ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
         int fused = 0;
         for (int b = 0; b < plan->nblocks; b++) {
-            ck_assert_int_ne(plan->block[b].kind, SS_BLOCK_MAXPOOL);
-            fused += plan->block[b].pool == 2;
+            ck_assert(!runs(&plan->block[b], "maxpool"));
+            fused += plan->block[b].layer[SS_PLACE_POOL] >= 0;
         }
         ck_assert_int_eq(fused, with[i].pools);
         ss_plan_destroy(plan);
@@ -809,7 +900,8 @@ START_TEST(images_on_device)
     ck_assert_str_eq(ss_graph_name(g), "front");
     on_device(&options, SS_DTYPE_F16);
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "on a GPU only a convolution may"));
+    ck_assert_ptr_nonnull(
+        strstr(ss_log_last_error(), "reads the images, whose channels are padded on a GPU"));
     ss_graph_destroy(g);
 }
 END_TEST
@@ -827,6 +919,8 @@ int main(void)
     tcase_add_test(t, fusion);
     tcase_add_test(t, fusion_of_resnet50);
     tcase_add_test(t, options_refused);
+    tcase_add_test(t, accesses_refused);
+    tcase_add_test(t, norm_behind_norm);
     tcase_add_test(t, images_on_device);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);

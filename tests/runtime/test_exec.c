@@ -1,6 +1,7 @@
 /* test_exec.c: plans bound to kernels and StarPU, on the models of test_graphs.h: gradients of
  * whole steps by finite differences, and what may not change a result: slots, load workers, the
  * batch size of an evaluation, bucket sizes, a second executor, saving and loading. */
+#include "codelets/op.h"
 #include "tests/runtime/exec_common.h"
 
 /* Finite differences. */
@@ -357,6 +358,20 @@ START_TEST(failure_inside_a_step)
 }
 END_TEST
 
+/* A kind of layer whose operation nobody has written. */
+START_TEST(operation_missing)
+{
+    static const struct ss_layer_class cls = {.name = "strange", .operation = "walk"};
+    struct ss_block block = {.cls = &cls, .name = "walk.1"};
+    struct ss_plan plan = {.nblocks = 1, .block = &block};
+    struct ss_op_context context = {.plan = &plan};
+    struct ss_op *op = NULL;
+    ck_assert_int_eq(ss_op_create(&context, 0, &op), SS_ERR_UNSUPPORTED);
+    ck_assert_ptr_null(op);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "walk.1: no operation \"walk\""));
+}
+END_TEST
+
 int main(void)
 {
     struct ss_comm_config config = {"self", 10};
@@ -376,6 +391,7 @@ int main(void)
     tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
     tcase_add_test(t, failure_inside_a_step);
+    tcase_add_test(t, operation_missing);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     /* StarPU does not survive a fork. */

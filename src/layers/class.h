@@ -1,0 +1,138 @@
+/* What a kind of layer is, to those who lower graphs and know no kinds, and what its constructor
+ * builds with. No kind is looked up anywhere: a layer carries its class.
+ *
+ * A block is what one forward and one backward task run: a layer, and those behind it that it takes
+ * in. Each layer of a block has a place, in this order and none twice:
+ *     HEAD NORM ACT DROP ADD OUT POOL
+ * y is what the last of them makes. A value inside a block has one reader. The block runs as its
+ * first layer's class says. */
+#ifndef SS_LAYERS_CLASS_H
+#define SS_LAYERS_CLASS_H
+
+#include <stddef.h>
+#include "core/log.h"
+#include "layers/layers.h"
+
+enum ss_place {
+    SS_PLACE_HEAD,
+    SS_PLACE_NORM,
+    SS_PLACE_ACT,
+    SS_PLACE_DROP,
+    SS_PLACE_ADD, /* adds the block's residual */
+    /* An activation behind ADD whose backward needs no more than y, and leaves the residual's
+     * gradient in the sum of dy. */
+    SS_PLACE_OUT,
+    /* On devices only. Its backward gets dy of y's size, so the residual's gradient has a place of
+     * its own. */
+    SS_PLACE_POOL,
+    SS_PLACES
+};
+#define SS_AT(place) (1u << (SS_PLACE_##place))
+
+/* How the output lies in memory (kernels/shapes.h). */
+enum ss_layout {
+    SS_LAYOUT_KEPT,    /* as the first input */
+    SS_LAYOUT_CHOSEN,  /* in the plan's channel blocks */
+    SS_LAYOUT_PLAIN,   /* (N,C) */
+    SS_LAYOUT_SAMPLES, /* as the loader makes it */
+};
+/* What a model's author can do where a layout does not fit. */
+#define SS_LAYOUT_REMEDY "put a 1x1 convolution between"
+
+struct ss_value_info {
+    int c, h, w;
+    int producer; /* layer index */
+    int uses;     /* how many layer inputs read it */
+};
+
+/* A tensor that forward makes for backward. bytes NULL: none. */
+struct ss_layer_tensor {
+    const char *name; /* in a plan */
+    /* For y of n images; elements: of y in memory, padding included. */
+    size_t (*bytes)(const struct ss_layer *l, const struct ss_value_info *y, int n,
+                    size_t elements);
+};
+
+struct ss_layer_class {
+    const char *name; /* in messages */
+    /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
+     * none of its layers has a name; NULL: only other layers' blocks take it in. */
+    const char *operation;
+    /* SS_AT bits: its places (it begins a block in the first of them), and which may follow in a
+     * block that it begins. */
+    unsigned places, behind;
+    /* May another layer's block take l in? NULL: always. */
+    int (*joins)(const struct ss_layer *l);
+    enum ss_layout layout;
+    /* Of a block that it begins: */
+    int reads_samples; /* can read a device's input, whose channels are padded */
+    int reads_x;       /* backward reads x */
+    int needs_dx;      /* backward works in place in dx, also where nobody reads it */
+    int keeps_z;       /* with layers behind it: its output is z, which becomes its own gradient */
+    /* Of a block that it is in; one of each per block. The workspace is written in evaluation too
+     * if it begins the block. */
+    struct ss_layer_tensor saved, workspace;
+};
+
+/* How a parameter starts: PyTorch's defaults for each layer. */
+enum ss_init {
+    SS_INIT_UNIFORM, /* uniform in [-bound, bound] */
+    SS_INIT_CONSTANT,
+    SS_INIT_NORMAL, /* mean 0, standard deviation init_value */
+};
+
+enum ss_param_role {
+    SS_PARAM_WEIGHT, /* in the layout that its operation chooses; all others are plain */
+    SS_PARAM_BIAS,
+    SS_PARAM_GAMMA, /* scale and shift of a normalisation */
+    SS_PARAM_BETA,
+    SS_PARAM_RUNNING_MEAN, /* buffers: saved and loaded, not trained */
+    SS_PARAM_RUNNING_VAR,
+    SS_PARAM_NUM_BATCHES, /* num_batches_tracked: one int64, shape () */
+};
+
+enum { SS_MAX_PARAM_DIMS = 4 };
+
+struct ss_param {
+    char name[SS_NAME_BYTES]; /* as in the PyTorch model's state_dict */
+    enum ss_param_role role;
+    int layer;
+    int trainable;
+    int ndim;
+    int shape[SS_MAX_PARAM_DIMS];
+    enum ss_init init;
+    float init_value; /* the bound, the constant, or the standard deviation */
+};
+
+/* Building, implemented by src/graph/graph.c. */
+
+/* A new layer of this class that reads `inputs` values, a and b (-1: none). NULL when the graph has
+ * failed before, the inputs are not values of it, or the name is taken. */
+struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer_class *cls,
+                                    const char *name, int inputs, ss_value a, ss_value b);
+/* Its output; returns it. */
+ss_value ss_graph_add_value(struct ss_graph *g, struct ss_layer *l, int c, int h, int w);
+/* The same of the shape of its first input. */
+ss_value ss_graph_add_same(struct ss_graph *g, struct ss_layer *l);
+/* A parameter "NAME.suffix"; ndim extents follow. */
+void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suffix,
+                        enum ss_param_role role, enum ss_init init, float init_value, int ndim,
+                        ...);
+/* Report a mistake, "model NAME: ...", and keep it unless there was one before. Returns -1. */
+ss_value ss_graph_fail(struct ss_graph *g, enum ss_status status, const char *fmt, ...)
+    SS_PRINTF(3, 4);
+struct ss_layer_defaults *ss_graph_defaults(struct ss_graph *g);
+/* Index of a layer. */
+int ss_graph_index(const struct ss_graph *g, const struct ss_layer *l);
+const struct ss_layer *ss_graph_layer(const struct ss_graph *g, int i);
+const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v);
+
+/* What several kinds share (shared.c). */
+
+/* The output of a window that slides over the input's maps, or the mistake that it does not fit. */
+ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels, int kernel,
+                        int stride, int padding);
+/* "bias" of n outputs: 0, or uniform like the weight. */
+void ss_layer_bias(struct ss_graph *g, struct ss_layer *l, int zero, float bound, int n);
+
+#endif

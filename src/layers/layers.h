@@ -1,0 +1,73 @@
+/* The layers that models are made of, with PyTorch's parameter names.
+ *
+ * A model file (graphs/) calls one of these functions per layer; each returns the value it
+ * produces. The first mistake (shapes that do not fit, a name used twice) is reported at once and
+ * kept in the graph: later calls then do nothing and return a negative value, so that model files
+ * need no checks. ss_graph_finish() (graph/graph.h) returns it.
+ *
+ * One file here per kind of layer, which holds its function below and its class (class.h).
+ *
+ * Shapes are (C,H,W) per image; the batch size is the plan's business. */
+#ifndef SS_LAYERS_LAYERS_H
+#define SS_LAYERS_LAYERS_H
+
+struct ss_graph;
+struct ss_layer_class;
+typedef int ss_value; /* index of a value in its graph; negative after a mistake */
+
+enum { SS_NAME_BYTES = 96 };
+
+struct ss_layer {
+    const struct ss_layer_class *cls;
+    char name[SS_NAME_BYTES]; /* module path ("block1.scale"); "" for layers without parameters */
+    ss_value input[2];        /* -1: none */
+    ss_value output;          /* -1 for the loss */
+    int first_param, nparams; /* its slice of the graph's parameters */
+    /* What its function was given; each kind uses its own. */
+    int kernel, stride, padding; /* convolution, pooling */
+    int bias;                    /* convolution: has one */
+    float p;                     /* dropout */
+    float eps, momentum;         /* normalisation */
+};
+
+/* Convolution weights that the model wants otherwise. */
+enum ss_conv_init {
+    SS_CONV_INIT_UNIFORM, /* Conv2d's default, see ss_conv2d */
+    /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)), biases
+     * 0. He, Zhang, Ren, Sun 2015, eq. 14. */
+    SS_CONV_INIT_FAN_OUT,
+};
+
+/* How the layers that are added from here on start. */
+struct ss_layer_defaults {
+    enum ss_conv_init conv;
+    float linear_std; /* 0: Linear's default */
+};
+
+ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
+
+/* Conv2d(x.C, out_channels, kernel, stride, padding, bias); weight (Co,Ci,k,k), both uniform with
+ * bound 1/sqrt(Ci*k*k) (PyTorch's reset_parameters: kaiming_uniform with a = sqrt 5). */
+ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
+                   int stride, int padding, int bias);
+/* How the convolutions that are added from here on start. */
+void ss_conv_init(struct ss_graph *g, enum ss_conv_init init);
+/* BatchNorm2d with eps 1e-5 and momentum 0.1. */
+ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
+ss_value ss_relu(struct ss_graph *g, ss_value x);
+/* p in [0, 1). p = 0 returns x itself. */
+ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);
+ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b);
+ss_value ss_maxpool2d(struct ss_graph *g, ss_value x, int kernel, int stride, int padding);
+ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
+/* AdaptiveAvgPool2d(1): the mean of each channel; square maps only. */
+ss_value ss_global_avgpool2d(struct ss_graph *g, ss_value x);
+/* Flatten, then Linear with bias; the value's shape is (outputs,1,1). */
+ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs);
+/* Linear layers that are added from here on start with normal weights of this standard deviation
+ * and biases 0; 0: with Linear's default, both uniform with bound 1/sqrt(inputs). */
+void ss_linear_init(struct ss_graph *g, float std);
+/* CrossEntropyLoss over a linear layer's output; ends the graph. */
+void ss_softmax_cross_entropy(struct ss_graph *g, ss_value logits);
+
+#endif
