@@ -144,27 +144,29 @@ static enum ss_status run(struct bench *b, long least, long most, double seconds
     return SS_OK;
 }
 
+struct arguments {
+    long least, most;
+    double seconds;
+};
+
+static const struct ss_option rows[] = {
+    SS_OPTION_INT(struct arguments, least, "--least", 64, 1, 1 << 20, "KIB", "smallest sum"),
+    SS_OPTION_INT(struct arguments, most, "--most", 32768, 1, 1 << 20, "KIB", "largest sum"),
+    SS_OPTION_FLOAT(struct arguments, seconds, "--seconds", 1, 0, 1000, "S", "time for each size"),
+    {0}};
+
 int main(int argc, char **argv)
 {
-    long least = 64, most = 32768;
-    double seconds = 1;
-    int help;
-    const struct ss_option table[] = {
-        {"least", SS_OPT_INT, &least, 1, 1 << 20, "KIB", "smallest sum"},
-        {"most", SS_OPT_INT, &most, 1, 1 << 20, "KIB", "largest sum"},
-        {"seconds", SS_OPT_FLOAT, &seconds, 0, 1000, "S", "time for each size"},
-        {0}};
+    struct arguments a;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     const struct ss_comm_config config = {"mpi", 60};
     struct bench b = {0};
     argv[0] = "comm_sums";
-    if (ss_options_parse(table, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf(
-            "usage: mpiexec -n RANKS comm_sums [OPTION...]\nTime of sums over ranks. Options:\n");
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    int code = ss_options_command("usage: mpiexec -n RANKS comm_sums [OPTION...]\n"
+                                  "Time of sums over ranks. Options:\n",
+                                  sets, argc, argv);
+    if (code >= 0)
+        return code;
     if (ss_comm_open(&config, &b.comm) != SS_OK)
         return 1;
     sem_init(&b.ended, 0, 0);
@@ -172,7 +174,7 @@ int main(int argc, char **argv)
     if (MPI_Comm_dup(MPI_COMM_WORLD, &b.world) != MPI_SUCCESS)
         status = ss_fail(SS_ERR_COMM, "MPI_Comm_dup failed");
     if (status == SS_OK)
-        status = run(&b, least, most, seconds);
+        status = run(&b, a.least, a.most, a.seconds);
     if (status != SS_OK) {
         ss_comm_abort(b.comm, status); /* the others wait for this one */
         return 1;

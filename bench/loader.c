@@ -294,32 +294,36 @@ static void print_result(const struct bench *b, const struct result *r)
            b->sample_bytes, b->sum);
 }
 
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct options, data_dir, "--data-dir", NULL, "DIR", "folder of pictures"),
+    SS_OPTION_TEXT(struct options, cache, "--cache", NULL, "DIR",
+                   "read a packed cache, built if missing"),
+    SS_OPTION_INT(struct options, side, "--image-size", 0, 0, 4096, "N",
+                  "side of a sample; 0: the data set's"),
+    SS_OPTION_INT(struct options, workers, "--workers", 1, 1, MAX_WORKERS, "N", "threads"),
+    SS_OPTION_INT(struct options, batch, "--batch-size", 64, 1, MAX_BATCH, "N",
+                  "images of a batch"),
+    SS_OPTION_INT(struct options, images, "--images", 4096, 1, 1e9, "N",
+                  "images to measure, in whole batches"),
+    SS_OPTION_FLOAT(struct options, seconds, "--seconds", 0, 0, 3600, "S",
+                    "measure so long instead; 0: images"),
+    SS_OPTION_INT(struct options, warmup, "--warmup", 512, 1, 1e9, "N", "images before"),
+    SS_OPTION_INT(struct options, seed, "--seed", 1, 0, 1e9, "N", "of order and augmentation"),
+    SS_OPTION_FLAG(struct options, bytes, "--bytes", "bytes for a GPU, not normalised fp32"),
+    SS_OPTION_FLAG(struct options, reduced, "--reduced", "decode at a reduced scale"),
+    SS_OPTION_FLAG(struct options, checksum, "--checksum", "sum up what is written"),
+    SS_OPTION_FLAG(struct options, pin, "--pin", "one core for each worker"),
+    {0}};
+
 static int parse(struct options *o, int argc, char **argv)
 {
-    const struct ss_option table[] = {
-        {"data-dir", SS_OPT_STRING, &o->data_dir, 0, 0, "DIR", "folder of pictures"},
-        {"cache", SS_OPT_STRING, &o->cache, 0, 0, "DIR", "read a packed cache, built if missing"},
-        {"image-size", SS_OPT_INT, &o->side, 0, 4096, "N", "side of a sample; 0: the data set's"},
-        {"workers", SS_OPT_INT, &o->workers, 1, MAX_WORKERS, "N", "threads"},
-        {"batch-size", SS_OPT_INT, &o->batch, 1, MAX_BATCH, "N", "images of a batch"},
-        {"images", SS_OPT_INT, &o->images, 1, 1e9, "N", "images to measure, in whole batches"},
-        {"seconds", SS_OPT_FLOAT, &o->seconds, 0, 3600, "S", "measure so long instead; 0: images"},
-        {"warmup", SS_OPT_INT, &o->warmup, 1, 1e9, "N", "images before"},
-        {"seed", SS_OPT_INT, &o->seed, 0, 1e9, "N", "of order and augmentation"},
-        {"bytes", SS_OPT_FLAG, &o->bytes, 0, 0, NULL, "bytes for a GPU, not normalised fp32"},
-        {"reduced", SS_OPT_FLAG, &o->reduced, 0, 0, NULL, "decode at a reduced scale"},
-        {"checksum", SS_OPT_FLAG, &o->checksum, 0, 0, NULL, "sum up what is written"},
-        {"pin", SS_OPT_FLAG, &o->pin, 0, 0, NULL, "one core for each worker"},
-        {0}};
-    int help;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = o}, {0}};
     argv[0] = "loader";
-    if (ss_options_parse(table, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf("usage: loader --data-dir DIR [OPTION...]\nHow fast pictures become batches.\n");
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    int code = ss_options_command(
+        "usage: loader --data-dir DIR [OPTION...]\nHow fast pictures become batches.\n", sets, argc,
+        argv);
+    if (code >= 0)
+        return code;
     if (o->data_dir)
         return -1;
     ss_fail(SS_ERR_INVALID, "loader: --data-dir DIR is needed");
@@ -328,7 +332,7 @@ static int parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.o = {.workers = 1, .batch = 64, .images = 4096, .warmup = 512, .seed = 1}};
+    struct bench b = {0};
     int code = parse(&b.o, argc, argv);
     if (code >= 0)
         return code;

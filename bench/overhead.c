@@ -29,6 +29,11 @@ struct bench {
     double submit; /* seconds inside submission, of the last run */
 };
 
+static const struct ss_option rows[] = {
+    SS_OPTION_INT(struct bench, steps, "--steps", 10, 1, 100000, "N", "real steps a round"),
+    SS_OPTION_INT(struct bench, rounds, "--rounds", 5, 1, MAX_ROUNDS, "N", "rounds"),
+    {0}};
+
 static void report(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics)
 {
     (void)step;
@@ -120,29 +125,22 @@ static void measure(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct ss_train_options o = ss_train_defaults();
+    struct ss_train_options o;
     struct bench *b = calloc(1, sizeof *b);
-    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
     char folder[] = "/tmp/starstep-overhead-XXXXXX";
-    int help, n = ss_train_model_options(&o, table, 0);
     if (!b)
         return 1;
-    b->steps = 10;
-    b->rounds = 5;
-    o.batch_size = 32;
-    n = ss_train_run_options(&o, table, n);
-    table[n++] =
-        (struct ss_option){"steps", SS_OPT_INT, &b->steps, 1, 100000, "N", "real steps a round"};
-    table[n++] = (struct ss_option){"rounds", SS_OPT_INT, &b->rounds, 1, MAX_ROUNDS, "N", "rounds"};
-    table[n] = (struct ss_option){0};
+    const struct ss_option_set sets[] = {
+        ss_train_option_set(&o, SS_TRAIN_OF_EVAL), {.rows = rows, .values = b}, {0}};
     argv[0] = "overhead";
-    if (ss_options_parse(table, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf("usage: overhead [OPTION...]\nThe runtime's own time per step. Options:\n");
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    int code = ss_options_command("usage: overhead [OPTION...]\n"
+                                  "The runtime's own time per step, of 32 images unless "
+                                  "--batch-size is given. Options:\n",
+                                  sets, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!o.batch_size)
+        o.batch_size = 32;
     struct ss_synthetic data = {.train = 512, .test = 64, .classes = 10, .seed = 1};
     if (!o.data_dir) {
         if (!mkdtemp(folder) || ss_synthetic_cifar100(folder, &data) != SS_OK)

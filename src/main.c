@@ -3,7 +3,6 @@
 #    include "config.h"
 #endif
 
-#include "cli/cmd_data.h"
 #include "cli/commands.h"
 #include "cli/openmp_places.h"
 #include "core/log.h"

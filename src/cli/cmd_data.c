@@ -1,4 +1,3 @@
-#include "cli/cmd_data.h"
 #include "cli/cmd_data_verb.h"
 
 #include <inttypes.h>
@@ -14,18 +13,14 @@
 #include "data/fetch.h"
 #include "data/synthetic.h"
 
-int data_verb_parse(const struct data_verb *verb, const struct ss_option *options, int argc,
-                    char **argv)
+int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
+                    int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            printf("usage: starstep %s %s [options]\n%s\n\n", verb->command, verb->data_set,
-                   verb->about);
-            ss_options_print(stdout, options);
-            return EXIT_OK;
-        }
-    int help;
-    return ss_options_parse(options, argc, argv, &help) == SS_OK ? -1 : EXIT_USAGE;
+    char usage[256];
+    const struct ss_option_set sets[] = {{.rows = rows, .values = values}, {0}};
+    snprintf(usage, sizeof usage, "usage: starstep %s %s [options]\n%s\n\n", verb->command,
+             verb->data_set, verb->about);
+    return ss_options_command(usage, sets, argc, argv);
 }
 
 int data_verb_need(const char *command, const char *option, const char *value)
@@ -36,74 +31,97 @@ int data_verb_need(const char *command, const char *option, const char *value)
     return 0;
 }
 
+struct make_arguments {
+    const char *out;
+    long train, test, classes, seed;
+};
+
+static const struct ss_option make_rows[] = {
+    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR",
+                   "where train.bin and test.bin go"),
+    SS_OPTION_INT(struct make_arguments, train, "--train", 2000, 1, SS_SYNTHETIC_MAX, "N",
+                  "training samples"),
+    SS_OPTION_INT(struct make_arguments, test, "--test", 500, 1, SS_SYNTHETIC_MAX, "N",
+                  "test samples"),
+    SS_OPTION_INT(struct make_arguments, classes, "--classes", 10, 1, 100, "N",
+                  "labels are 0 to N-1"),
+    SS_OPTION_INT(struct make_arguments, seed, "--seed", 0, 0, INT_MAX, "N",
+                  "equal seeds give equal data"),
+    {0}};
+
 static int run_make(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *out = NULL;
-    long train = 2000, test = 500, classes = 10, seed = 0;
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where train.bin and test.bin go"},
-        {"train", SS_OPT_INT, &train, 1, SS_SYNTHETIC_MAX, "N", "training samples"},
-        {"test", SS_OPT_INT, &test, 1, SS_SYNTHETIC_MAX, "N", "test samples"},
-        {"classes", SS_OPT_INT, &classes, 1, 100, "N", "labels are 0 to N-1"},
-        {"seed", SS_OPT_INT, &seed, 0, INT_MAX, "N", "equal seeds give equal data"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct make_arguments a;
+    int code = data_verb_parse(verb, make_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", out))
-        return EXIT_USAGE;
-    struct ss_synthetic what = {.train = (uint32_t)train,
-                                .test = (uint32_t)test,
-                                .classes = (uint32_t)classes,
-                                .seed = (uint64_t)seed};
-    if (ss_synthetic_cifar100(out, &what) != SS_OK)
-        return EXIT_FAILED;
-    printf("%s: %ld training and %ld test samples of %ld classes\n", out, train, test, classes);
-    return EXIT_OK;
+    if (!data_verb_need(argv[0], "out", a.out))
+        return SS_EXIT_USAGE;
+    struct ss_synthetic what = {.train = (uint32_t)a.train,
+                                .test = (uint32_t)a.test,
+                                .classes = (uint32_t)a.classes,
+                                .seed = (uint64_t)a.seed};
+    if (ss_synthetic_cifar100(a.out, &what) != SS_OK)
+        return SS_EXIT_FAILED;
+    printf("%s: %ld training and %ld test samples of %ld classes\n", a.out, a.train, a.test,
+           a.classes);
+    return SS_EXIT_OK;
 }
+
+struct convert_arguments {
+    const char *from, *out;
+};
+
+static const struct ss_option convert_rows[] = {
+    SS_OPTION_TEXT(struct convert_arguments, from, "--from", NULL, "DIR",
+                   "folder with the files train and test"),
+    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR",
+                   "where train.bin and test.bin go"),
+    {0}};
 
 static int run_convert(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *from = NULL, *out = NULL;
-    const struct ss_option options[] = {
-        {"from", SS_OPT_STRING, &from, 0, 0, "DIR", "folder with the files train and test"},
-        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where train.bin and test.bin go"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct convert_arguments a;
+    int code = data_verb_parse(verb, convert_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "from", from) || !data_verb_need(argv[0], "out", out))
-        return EXIT_USAGE;
-    if (ss_convert_cifar100(from, out) != SS_OK)
-        return EXIT_FAILED;
-    printf("%s: train.bin and test.bin written\n", out);
-    return EXIT_OK;
+    if (!data_verb_need(argv[0], "from", a.from) || !data_verb_need(argv[0], "out", a.out))
+        return SS_EXIT_USAGE;
+    if (ss_convert_cifar100(a.from, a.out) != SS_OK)
+        return SS_EXIT_FAILED;
+    printf("%s: train.bin and test.bin written\n", a.out);
+    return SS_EXIT_OK;
 }
+
+struct fetch_arguments {
+    const char *out;
+    const char *url, *md5, *sha256;
+};
+
+static const struct ss_option fetch_rows[] = {
+    SS_OPTION_TEXT(struct fetch_arguments, out, "--out", NULL, "DIR", "where the files go"),
+    SS_OPTION_TEXT(struct fetch_arguments, url, "--url", SS_CIFAR100_URL, "URL",
+                   "the archive: https, http or file"),
+    SS_OPTION_TEXT(struct fetch_arguments, md5, "--md5", NULL, "HEX",
+                   "the archive's MD5 if it is not the published one"),
+    SS_OPTION_TEXT(struct fetch_arguments, sha256, "--sha256", NULL, "HEX",
+                   "its SHA-256, instead or as well"),
+    {0}};
 
 static int run_fetch(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *out = NULL;
-    struct ss_fetch what = {.url = SS_CIFAR100_URL};
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where the files go"},
-        {"url", SS_OPT_STRING, &what.url, 0, 0, "URL", "the archive: https, http or file"},
-        {"md5", SS_OPT_STRING, &what.md5, 0, 0, "HEX",
-         "the archive's MD5 if it is not the published one"},
-        {"sha256", SS_OPT_STRING, &what.sha256, 0, 0, "HEX", "its SHA-256, instead or as well"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct fetch_arguments a;
+    int code = data_verb_parse(verb, fetch_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", out))
-        return EXIT_USAGE;
-    enum ss_status status = ss_fetch_cifar100(out, &what);
+    if (!data_verb_need(argv[0], "out", a.out))
+        return SS_EXIT_USAGE;
+    struct ss_fetch what = {.url = a.url, .md5 = a.md5, .sha256 = a.sha256};
+    enum ss_status status = ss_fetch_cifar100(a.out, &what);
     if (status != SS_OK)
-        return status == SS_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
-    printf("%s: train.bin, test.bin and fine_label_names.txt written\n", out);
-    return EXIT_OK;
+        return status == SS_ERR_INVALID ? SS_EXIT_USAGE : SS_EXIT_FAILED;
+    printf("%s: train.bin, test.bin and fine_label_names.txt written\n", a.out);
+    return SS_EXIT_OK;
 }
 
 static enum ss_status print_split(const char *dir, enum ss_split split, const char *name)
@@ -120,22 +138,27 @@ static enum ss_status print_split(const char *dir, enum ss_split split, const ch
     return SS_OK;
 }
 
+struct check_arguments {
+    const char *dir;
+};
+
+static const struct ss_option check_rows[] = {
+    SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR",
+                   "folder with train.bin and test.bin"),
+    {0}};
+
 static int run_check(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *dir = NULL;
-    const struct ss_option options[] = {
-        {"data-dir", SS_OPT_STRING, &dir, 0, 0, "DIR", "folder with train.bin and test.bin"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct check_arguments a;
+    int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "data-dir", dir))
-        return EXIT_USAGE;
-    if (print_split(dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
-        print_split(dir, SS_SPLIT_TEST, "test") != SS_OK)
-        return EXIT_FAILED;
-    return EXIT_OK;
+    if (!data_verb_need(argv[0], "data-dir", a.dir))
+        return SS_EXIT_USAGE;
+    if (print_split(a.dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
+        print_split(a.dir, SS_SPLIT_TEST, "test") != SS_OK)
+        return SS_EXIT_FAILED;
+    return SS_EXIT_OK;
 }
 
 static const struct data_verb verbs[] = {
@@ -172,12 +195,12 @@ int ss_cmd_data(int argc, char **argv)
 {
     if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         usage(stdout);
-        return EXIT_OK;
+        return SS_EXIT_OK;
     }
     if (argc < 2) {
         ss_fail(SS_ERR_INVALID,
                 "data: make, convert, fetch, check or pack? See starstep data --help");
-        return EXIT_USAGE;
+        return SS_EXIT_USAGE;
     }
     const struct data_verb *verb = NULL;
     for (int i = 0; i < VERBS; i++)
@@ -185,7 +208,7 @@ int ss_cmd_data(int argc, char **argv)
             verb = &verbs[i];
     if (!verb) {
         ss_fail(SS_ERR_INVALID, "data: unknown verb \"%s\"; see starstep data --help", argv[1]);
-        return EXIT_USAGE;
+        return SS_EXIT_USAGE;
     }
     int named = argc >= 3 && argv[2][0] != '-';
     const struct data_verb *chosen = named ? NULL : verb;
@@ -200,7 +223,7 @@ int ss_cmd_data(int argc, char **argv)
     if (!chosen) {
         ss_fail(SS_ERR_INVALID, "%s: unknown data set \"%s\"; known here: %s", verb->command,
                 argv[2], known);
-        return EXIT_USAGE;
+        return SS_EXIT_USAGE;
     }
     verb = chosen;
     /* Hand on the options with the command's name in front, for messages. */
@@ -214,7 +237,7 @@ int ss_cmd_data(int argc, char **argv)
     if (!named) {
         ss_fail(SS_ERR_INVALID, "%s: name the data set: starstep %s %s ...", command, command,
                 verb->data_set);
-        return EXIT_USAGE;
+        return SS_EXIT_USAGE;
     }
     return verb->run(verb, argc - skip, argv + skip);
 }

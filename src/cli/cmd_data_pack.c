@@ -20,6 +20,16 @@ struct job {
     int bar;
 };
 
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct job, dir, "--data-dir", NULL, "DIR", "folder with train and val"),
+    SS_OPTION_TEXT(struct job, cache, "--cache", NULL, "DIR", "where train.pack and val.pack go"),
+    SS_OPTION_INT(struct job, threads, "--threads", 0, 0, 1024, "N",
+                  "threads that decode; 0: one for each core"),
+    SS_OPTION_FLAG(struct job, skip_corrupt, "--skip-corrupt",
+                   "leave out files that cannot be decoded, and name them"),
+    SS_OPTION_FLAG(struct job, force, "--force", "build also what fits already"),
+    {0}};
+
 static atomic_int stopped; /* any thread may take the signal */
 
 static void on_signal(int number)
@@ -138,27 +148,18 @@ static enum ss_status pack_split(const struct job *job, enum ss_split split, con
 
 int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
 {
-    struct job job = {.dir = NULL};
-    const struct ss_option options[] = {
-        {"data-dir", SS_OPT_STRING, &job.dir, 0, 0, "DIR", "folder with train and val"},
-        {"cache", SS_OPT_STRING, &job.cache, 0, 0, "DIR", "where train.pack and val.pack go"},
-        {"threads", SS_OPT_INT, &job.threads, 0, 1024, "N", "that decode; 0: one for each core"},
-        {"skip-corrupt", SS_OPT_FLAG, &job.skip_corrupt, 0, 0, NULL,
-         "leave out files that cannot be decoded, and name them"},
-        {"force", SS_OPT_FLAG, &job.force, 0, 0, NULL, "build also what fits already"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct job job;
+    int code = data_verb_parse(verb, rows, &job, argc, argv);
     if (code >= 0)
         return code;
     if (!data_verb_need(argv[0], "data-dir", job.dir) ||
         !data_verb_need(argv[0], "cache", job.cache))
-        return EXIT_USAGE;
+        return SS_EXIT_USAGE;
     const char *wish = getenv("STARSTEP_PROGRESS");
     job.bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
     catch_signals();
     if (pack_split(&job, SS_SPLIT_TRAIN, "train") != SS_OK ||
         pack_split(&job, SS_SPLIT_TEST, "val") != SS_OK)
-        return EXIT_FAILED;
-    return EXIT_OK;
+        return SS_EXIT_FAILED;
+    return SS_EXIT_OK;
 }

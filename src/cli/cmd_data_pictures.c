@@ -10,33 +10,41 @@
 #include "data/jpeg.h"
 #include "data/make_tinyimagenet.h"
 
+struct make_arguments {
+    const char *out;
+    long train, val, classes, seed;
+};
+
+static const struct ss_option make_rows[] = {
+    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR",
+                   "where the folders train and val go"),
+    SS_OPTION_INT(struct make_arguments, train, "--train", 2000, 1, SS_MAKE_TINYIMAGENET_FILES, "N",
+                  "training pictures"),
+    SS_OPTION_INT(struct make_arguments, val, "--val", 500, 1, SS_MAKE_TINYIMAGENET_FILES, "N",
+                  "validation pictures"),
+    SS_OPTION_INT(struct make_arguments, classes, "--classes", 10, 1, SS_MAKE_TINYIMAGENET_CLASSES,
+                  "N", "labels are 0 to N-1"),
+    SS_OPTION_INT(struct make_arguments, seed, "--seed", 0, 0, INT_MAX, "N",
+                  "equal seeds give equal data"),
+    {0}};
+
 int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *out = NULL;
-    long train = 2000, val = 500, classes = 10, seed = 0;
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &out, 0, 0, "DIR", "where the folders train and val go"},
-        {"train", SS_OPT_INT, &train, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "training pictures"},
-        {"val", SS_OPT_INT, &val, 1, SS_MAKE_TINYIMAGENET_FILES, "N", "validation pictures"},
-        {"classes", SS_OPT_INT, &classes, 1, SS_MAKE_TINYIMAGENET_CLASSES, "N",
-         "labels are 0 to N-1"},
-        {"seed", SS_OPT_INT, &seed, 0, INT_MAX, "N", "equal seeds give equal data"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct make_arguments a;
+    int code = data_verb_parse(verb, make_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", out))
-        return EXIT_USAGE;
-    struct ss_make_tinyimagenet what = {.classes = (uint32_t)classes,
-                                        .train = (uint32_t)train,
-                                        .val = (uint32_t)val,
-                                        .seed = (uint64_t)seed};
-    if (ss_make_tinyimagenet(out, &what) != SS_OK)
-        return EXIT_FAILED;
-    printf("%s: %ld training and %ld validation pictures of %ld classes\n", out, train, val,
-           classes);
-    return EXIT_OK;
+    if (!data_verb_need(argv[0], "out", a.out))
+        return SS_EXIT_USAGE;
+    struct ss_make_tinyimagenet what = {.classes = (uint32_t)a.classes,
+                                        .train = (uint32_t)a.train,
+                                        .val = (uint32_t)a.val,
+                                        .seed = (uint64_t)a.seed};
+    if (ss_make_tinyimagenet(a.out, &what) != SS_OK)
+        return SS_EXIT_FAILED;
+    printf("%s: %ld training and %ld validation pictures of %ld classes\n", a.out, a.train,
+           a.val, a.classes);
+    return SS_EXIT_OK;
 }
 
 /* Each damaged file has its line; libjpeg's warnings are no damage. */
@@ -76,23 +84,28 @@ static enum ss_status print_folder(const char *dir, enum ss_split split, const c
     return status;
 }
 
+struct check_arguments {
+    const char *dir;
+    int decode;
+};
+
+static const struct ss_option check_rows[] = {
+    SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR",
+                   "folder with train and val"),
+    SS_OPTION_FLAG(struct check_arguments, decode, "--decode", "decode every picture too"),
+    {0}};
+
 int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv)
 {
-    const char *dir = NULL;
-    int decode = 0;
-    const struct ss_option options[] = {
-        {"data-dir", SS_OPT_STRING, &dir, 0, 0, "DIR", "folder with train and val"},
-        {"decode", SS_OPT_FLAG, &decode, 0, 0, NULL, "decode every picture too"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = data_verb_parse(verb, options, argc, argv);
+    struct check_arguments a;
+    int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "data-dir", dir))
-        return EXIT_USAGE;
-    enum ss_status train = print_folder(dir, SS_SPLIT_TRAIN, "train", decode);
-    if (train != SS_OK && !decode)
-        return EXIT_FAILED;
-    enum ss_status val = print_folder(dir, SS_SPLIT_TEST, "val", decode);
-    return train == SS_OK && val == SS_OK ? EXIT_OK : EXIT_FAILED;
+    if (!data_verb_need(argv[0], "data-dir", a.dir))
+        return SS_EXIT_USAGE;
+    enum ss_status train = print_folder(a.dir, SS_SPLIT_TRAIN, "train", a.decode);
+    if (train != SS_OK && !a.decode)
+        return SS_EXIT_FAILED;
+    enum ss_status val = print_folder(a.dir, SS_SPLIT_TEST, "val", a.decode);
+    return train == SS_OK && val == SS_OK ? SS_EXIT_OK : SS_EXIT_FAILED;
 }

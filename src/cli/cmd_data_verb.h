@@ -2,18 +2,16 @@
 #ifndef SS_CLI_CMD_DATA_VERB_H
 #define SS_CLI_CMD_DATA_VERB_H
 
-#include "core/options.h"
-
-enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
+#include "cli/commands.h"
 
 struct data_verb {
     const char *name, *command, *data_set, *about;
     int (*run)(const struct data_verb *verb, int argc, char **argv);
 };
 
-/* Parse the options of `verb`; returns -1 to go on, else the exit status. */
-int data_verb_parse(const struct data_verb *verb, const struct ss_option *options, int argc,
-                    char **argv);
+/* ss_options_command() for the options of `verb`. */
+int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
+                    int argc, char **argv);
 /* 1 if the option that names a folder was given; else it says so. */
 int data_verb_need(const char *command, const char *option, const char *value);
 

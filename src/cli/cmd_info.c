@@ -50,9 +50,8 @@ static void print_files(void)
 static enum ss_status decide(const struct ss_train_options *o, struct ss_comm *comm, int *device,
                              struct ss_placement *out)
 {
-    struct ss_train_device d;
+    const struct ss_train_device d = ss_train_choose_device(o);
     int without;
-    SS_TRY(ss_train_device(o, &d));
     SS_TRY(ss_comm_any(comm, !d.gpu, &without, "choice of a device"));
     if (!without)
         return ss_runtime_place_gpu(comm, (int)o->workers, o->gpu, device, out);
@@ -98,23 +97,12 @@ static enum ss_status info(const struct ss_train_options *o)
 
 int ss_cmd_info(int argc, char **argv)
 {
-    struct ss_train_options o = ss_train_defaults();
-    int help;
-    struct ss_option table[] = {
-        {"threads", SS_OPT_INT, &o.threads, 0, 1024, "N", "as for train"},
-        {"workers", SS_OPT_INT, &o.workers, 0, 256, "N", "as for train"},
-        {"device", SS_OPT_STRING, &o.device, 0, 0, "NAME", "as for train"},
-        {"gpu", SS_OPT_INT, &o.gpu, -1, 1024, "N", "as for train"},
-        {0},
-    };
-    if (ss_options_parse(table, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        fputs("usage: starstep info [OPTION...]\n"
-              "What this build has, and which cores get which work. Options:\n",
-              stdout);
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    struct ss_train_options o;
+    const struct ss_option_set sets[] = {ss_train_option_set(&o, SS_TRAIN_OF_INFO), {0}};
+    int code = ss_options_command("usage: starstep info [OPTION...]\n"
+                            "What this build has, and which cores get which work. Options:\n",
+                            sets, argc, argv);
+    if (code >= 0)
+        return code;
     return ss_exit_code(info(&o));
 }

@@ -16,22 +16,28 @@
 /* What several ranks can do. */
 static const char *const commands[] = {"train", "eval", "info"};
 
+static const struct ss_option rows[] = {
+    SS_OPTION_INT(struct ss_launch_options, ranks, "--ranks", 0, 0, SS_LOCAL_RANKS, "N",
+                  "how many ranks, also -n N; 0: one per GPU"),
+    SS_OPTION_FLOAT(struct ss_launch_options, grace_s, "--grace", 10, 0, 1e6, "S",
+                    "seconds for the others to end once a rank has failed"),
+    SS_OPTION_TEXT(struct ss_launch_options, output_dir, "--output-dir", NULL, "DIR",
+                   "write each rank's output to DIR/rank-R.log"),
+    {0}};
+
 static const char usage[] =
     "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
     "Start N ranks of COMMAND (train, eval, info) on this node, without MPI. Options:\n";
 
 /* Split at the command, which may have options of its own: *own arguments are launch's. Short -n
  * becomes --ranks. */
-static char **split(const struct ss_option *table, int argc, char **argv, int *own)
+static char **split(const struct ss_option_set *sets, int argc, char **argv, int *own)
 {
     int i = 1;
     for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "-n") == 0)
             argv[i] = (char *)"--ranks";
-        const struct ss_option *o = table;
-        while (o->name && (strncmp(argv[i], "--", 2) != 0 || strcmp(argv[i] + 2, o->name) != 0))
-            o++;
-        i += o->name && i + 1 < argc; /* its value */
+        i += ss_option_find(sets, argv[i]) && i + 1 < argc; /* its value */
     }
     *own = i;
     return argv + i + (i < argc && strcmp(argv[i], "--") == 0);
@@ -109,25 +115,14 @@ static int launch(const struct ss_launch_options *o)
 
 int ss_cmd_launch(int argc, char **argv)
 {
-    struct ss_launch_options o = {.grace_s = 10};
-    int help, own;
-    const struct ss_option table[] = {
-        {"ranks", SS_OPT_INT, &o.ranks, 0, SS_LOCAL_RANKS, "N",
-         "how many ranks, also -n N; 0: one per GPU"},
-        {"grace", SS_OPT_FLOAT, &o.grace_s, 0, 1e6, "S",
-         "seconds for the others to end once a rank has failed"},
-        {"output-dir", SS_OPT_STRING, &o.output_dir, 0, 0, "DIR",
-         "write each rank's output to DIR/rank-R.log"},
-        {0},
-    };
-    o.command = split(table, argc, argv, &own);
-    if (ss_options_parse(table, own, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        fputs(usage, stdout);
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    struct ss_launch_options o;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &o}, {0}};
+    int own;
+    char **command = split(sets, argc, argv, &own);
+    int code = ss_options_command(usage, sets, own, argv);
+    if (code >= 0)
+        return code;
+    o.command = command;
     if (check_command(o.command) != SS_OK)
         return 2;
     ss_environment_tell(); /* ranks do not see what was taken out here */

@@ -8,35 +8,43 @@
 #include <stdio.h>
 #include <string.h>
 
+struct monitor_arguments {
+    const char *dir;
+    double interval;
+    long pid;
+};
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct monitor_arguments, dir, "--out", NULL, "DIR",
+                   "the folder of the CSV files"),
+    SS_OPTION_FLOAT(struct monitor_arguments, interval, "--interval", 5, 0.01, 86400, "S",
+                    "seconds between samples"),
+    SS_OPTION_INT(struct monitor_arguments, pid, "--pid", 0, 1, 1 << 30, "PID",
+                  "look at this process and its descendants and end with them; without it: at those "
+                  "of the Slurm job, or of this user"),
+    {0}};
+
+struct report_arguments {
+    const char *svg;
+};
+
+static const struct ss_option report_rows[] = {
+    SS_OPTION_TEXT(struct report_arguments, svg, "--svg", NULL, "FILE",
+                   "draw all curves there, too"),
+    {0}};
+
 static int run_report(int argc, char **argv)
 {
     static char command[] = "monitor report";
-    const char *path = NULL, *svg = NULL;
-    const struct ss_option options[] = {
-        {"svg", SS_OPT_STRING, &svg, 0, 0, "FILE", "draw all curves there, too"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int help;
-    if (argc > 1 && argv[1][0] != '-') {
-        path = argv[1];
-        argv++;
-        argc--;
-    }
-    argv[0] = command;
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf(
-            "usage: starstep %s DIR [OPTION...]\nPeak, mean and mode of memory, and utilisation, "
-            "power and load, from the files of starstep monitor. Options:\n",
-            command);
-        ss_options_print(stdout, options);
-        return 0;
-    }
-    if (!path) {
-        ss_fail(SS_ERR_INVALID, "%s: which folder? starstep %s DIR [OPTION...]", command, command);
-        return 2;
-    }
+    const char *path;
+    struct report_arguments a;
+    const struct ss_option_set sets[] = {{.rows = report_rows, .values = &a}, {0}};
+    int code = ss_cli_parse_dir(command, "folder",
+                                "Peak, mean and mode of memory, and utilisation, power and load, "
+                                "from the files of starstep monitor.",
+                                sets, argc, argv, &path);
+    if (code >= 0)
+        return code;
     struct ss_monitor_data data;
     enum ss_status status = ss_monitor_read(path, &data);
     if (status != SS_OK)
@@ -48,44 +56,34 @@ static int run_report(int argc, char **argv)
                          path);
     if (status == SS_OK)
         status = ss_monitor_print(&data, stdout);
-    if (status == SS_OK && svg)
-        status = ss_monitor_draw(&data, svg);
+    if (status == SS_OK && a.svg)
+        status = ss_monitor_draw(&data, a.svg);
     ss_monitor_data_free(&data);
     return ss_exit_code(status);
 }
 
 int ss_cmd_monitor(int argc, char **argv)
 {
-    struct ss_monitor_options o = {.interval = 5};
-    long pid = 0;
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &o.dir, 0, 0, "DIR", "the folder of the CSV files"},
-        {"interval", SS_OPT_FLOAT, &o.interval, 0.01, 86400, "S", "seconds between samples"},
-        {"pid", SS_OPT_INT, &pid, 1, 1 << 30, "PID",
-         "look at this process and its descendants and end with them; without it: at those of the "
-         "Slurm job, or of this user"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int help;
+    struct monitor_arguments a;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     if (argc > 1 && !strcmp(argv[1], "report"))
         return run_report(argc - 1, argv + 1);
     if (argc > 1 && argv[1][0] != '-') {
         ss_fail(SS_ERR_INVALID, "monitor: \"%s\" is not report", argv[1]);
-        return 2;
+        return SS_EXIT_USAGE;
     }
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf("usage: starstep monitor --out DIR [OPTION...]\n       starstep monitor report DIR "
-               "[OPTION...]\nSamples memory, utilisation and power of GPUs and memory and load of "
-               "processes until SIGTERM. Options:\n");
-        ss_options_print(stdout, options);
-        return 0;
-    }
-    if (!o.dir) {
+    int code = ss_options_command("usage: starstep monitor --out DIR [OPTION...]\n"
+                            "       starstep monitor report DIR [OPTION...]\n"
+                            "Samples memory, utilisation and power of GPUs and memory and load of "
+                            "processes until SIGTERM. Options:\n",
+                            sets, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!a.dir) {
         ss_fail(SS_ERR_INVALID, "monitor: where to? starstep monitor --out DIR");
-        return 2;
+        return SS_EXIT_USAGE;
     }
-    o.pid = (pid_t)pid;
+    const struct ss_monitor_options o = {
+        .dir = a.dir, .interval = a.interval, .pid = (pid_t)a.pid};
     return ss_exit_code(ss_monitor_run(&o));
 }

@@ -103,7 +103,7 @@ static enum ss_status tabulate(const struct ss_runs *runs, int mixed, const char
 
 /* Move what is neither option nor its value to path; returns how many these are. The options stay,
  * *argc of them with the command. */
-static int take_paths(const struct ss_option *options, int *argc, char **argv, char **path)
+static int take_paths(const struct ss_option_set *sets, int *argc, char **argv, char **path)
 {
     int paths = 0, kept = 1;
     for (int i = 1; i < *argc; i++) {
@@ -111,13 +111,10 @@ static int take_paths(const struct ss_option *options, int *argc, char **argv, c
             path[paths++] = argv[i];
             continue;
         }
+        const struct ss_option *o = ss_option_find(sets, argv[i]);
         argv[kept++] = argv[i];
-        for (const struct ss_option *o = options; o->name; o++)
-            if (o->type != SS_OPT_FLAG && !strcmp(argv[i] + 1 + (argv[i][1] == '-'), o->name) &&
-                i + 1 < *argc) {
-                argv[kept++] = argv[++i];
-                break;
-            }
+        if (o && o->type != SS_OPT_FLAG && i + 1 < *argc)
+            argv[kept++] = argv[++i];
     }
     *argc = kept;
     return paths;
@@ -142,34 +139,36 @@ static enum ss_status compare(char **path, int paths, int mixed, const char *dir
     return bad;
 }
 
+struct arguments {
+    const char *dir;
+    int mixed;
+};
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(
+        struct arguments, dir, "--out", NULL, "DIR",
+        "also write scaling.md, scaling_gpus.csv, scaling_nodes.csv and scaling.svg there"),
+    SS_OPTION_FLAG(struct arguments, mixed, "--mixed",
+                   "compare runs that differ in more than their size"),
+    {0}};
+
 int ss_cmd_scaling(int argc, char **argv)
 {
-    const char *dir = NULL;
-    int help, mixed = 0;
-    const struct ss_option options[] = {
-        {"out", SS_OPT_STRING, &dir, 0, 0, "DIR",
-         "also write scaling.md, scaling_gpus.csv, scaling_nodes.csv and scaling.svg there"},
-        {"mixed", SS_OPT_FLAG, &mixed, 0, 0, NULL,
-         "compare runs that differ in more than their size"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
+    struct arguments a;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     char **path = calloc((size_t)argc, sizeof *path);
     if (!path)
         return ss_exit_code(ss_fail_memory("arguments", (size_t)argc * sizeof *path));
-    int paths = take_paths(options, &argc, argv, path), code;
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK) {
-        code = 2;
-    } else if (help) {
-        printf("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\nTables of throughput, "
-               "memory and exposed communication of equal runs on more and more GPUs and nodes. "
-               "Options:\n");
-        ss_options_print(stdout, options);
-        code = 0;
-    } else if (!paths) {
+    int paths = take_paths(sets, &argc, argv, path);
+    int code = ss_options_command("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\n"
+                            "Tables of throughput, memory and exposed communication of equal runs "
+                            "on more and more GPUs and nodes. Options:\n",
+                            sets, argc, argv);
+    if (code < 0 && !paths) {
         ss_fail(SS_ERR_INVALID, "scaling: which runs? starstep scaling FOLDER-OR-LOG...");
-        code = 2;
-    } else {
-        code = ss_exit_code(compare(path, paths, mixed, dir));
+        code = SS_EXIT_USAGE;
+    } else if (code < 0) {
+        code = ss_exit_code(compare(path, paths, a.mixed, a.dir));
     }
     free(path);
     return code;

@@ -1,4 +1,3 @@
-#include "cli/cmd_trace.h"
 #include "cli/commands.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -15,6 +14,16 @@ struct trace_arguments {
     int path;
     int64_t first, last;
 };
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct trace_arguments, steps, "--steps", NULL, "A-B",
+                   "only these steps, a line for each"),
+    SS_OPTION_INT(struct trace_arguments, rank, "--rank", -1, -1, SS_TRACE_MAX_RANKS, "R",
+                  "print this rank's numbers, a line for each step; -1: all ranks"),
+    SS_OPTION_TEXT(struct trace_arguments, json, "--json", NULL, "FILE",
+                   "write everything there as JSON, too"),
+    SS_OPTION_FLAG(struct trace_arguments, path, "--path", "print the tasks of each critical path"),
+    {0}};
 
 /* Ranks without a file, in one line. */
 static void tell_missing(const char *dir, int ranks, const char *present)
@@ -91,53 +100,23 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
     return status;
 }
 
-int ss_trace_parse(char *command, const char *about, const struct ss_option *options, int argc,
-                   char **argv, const char **dir)
-{
-    int help, has_dir = argc > 1 && argv[1][0] != '-';
-    if (has_dir) {
-        *dir = argv[1];
-        argv++;
-        argc--;
-    }
-    argv[0] = command;
-    if (ss_options_parse(options, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        printf("usage: starstep %s DIR [OPTION...]\n%s Options:\n", command, about);
-        ss_options_print(stdout, options);
-        return 0;
-    }
-    if (has_dir)
-        return -1;
-    ss_fail(SS_ERR_INVALID, "%s: which trace? starstep %s DIR [OPTION...]", command, command);
-    return 2;
-}
-
 static int run_report(int argc, char **argv)
 {
     static char command[] = "trace report";
-    struct trace_arguments a = {.rank = -1};
-    const struct ss_option options[] = {
-        {"steps", SS_OPT_STRING, &a.steps, 0, 0, "A-B", "only these steps, a line for each"},
-        {"rank", SS_OPT_INT, &a.rank, -1, SS_TRACE_MAX_RANKS, "R",
-         "print this rank's numbers, a line for each step; -1: all ranks"},
-        {"json", SS_OPT_STRING, &a.json, 0, 0, "FILE", "write everything there as JSON, too"},
-        {"path", SS_OPT_FLAG, &a.path, 0, 0, NULL, "print the tasks of each critical path"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = ss_trace_parse(command,
-                              "Overlap, idle time, collectives, critical path, stragglers and "
-                              "loader of a run traced with --trace DIR.",
-                              options, argc, argv, &a.dir);
+    struct trace_arguments a;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
+    int code = ss_cli_parse_dir(command, "trace",
+                                "Overlap, idle time, collectives, critical path, stragglers and "
+                                "loader of a run traced with --trace DIR.",
+                                sets, argc, argv, &a.dir);
     if (code >= 0)
         return code;
     if (ss_trace_parse_steps("--steps", a.steps, &a.first, &a.last) != SS_OK)
-        return 2;
+        return SS_EXIT_USAGE;
     int ranks;
     char *present;
     if (ss_trace_find(a.dir, &ranks, &present) != SS_OK)
-        return 1;
+        return SS_EXIT_FAILED;
     enum ss_status status = read_and_report(&a, ranks, present);
     free(present);
     return ss_exit_code(status);
@@ -155,5 +134,5 @@ int ss_cmd_trace(int argc, char **argv)
     fputs("usage: starstep trace report DIR [OPTION...]\n"
           "       starstep trace export DIR [OPTION...]\n",
           help ? stdout : stderr);
-    return help ? 0 : 2;
+    return help ? SS_EXIT_OK : SS_EXIT_USAGE;
 }

@@ -1,5 +1,4 @@
 /* starstep trace export: a trace for Perfetto, Holistic Trace Analysis, a browser and Paje. */
-#include "cli/cmd_trace.h"
 #include "cli/commands.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -17,6 +16,16 @@ struct export_arguments {
     int paje;
     int64_t first, last;
 };
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct export_arguments, chrome, "--chrome", NULL, "FILE",
+                   "where to write the events for Perfetto; without it DIR/trace.json"),
+    SS_OPTION_TEXT(struct export_arguments, html, "--html", NULL, "FILE",
+                   "where to write the page for a browser; without it DIR/trace.html"),
+    SS_OPTION_TEXT(struct export_arguments, steps, "--steps", NULL, "A-B", "only these steps"),
+    SS_OPTION_FLAG(struct export_arguments, paje, "--paje",
+                   "also DIR/paje.trace, for programs that read the Paje format"),
+    {0}};
 
 static enum ss_status write_files(const struct export_arguments *a, const struct ss_export *e)
 {
@@ -54,25 +63,16 @@ static enum ss_status export_all(const struct export_arguments *a)
 int ss_cmd_trace_export(int argc, char **argv)
 {
     static char command[] = "trace export";
-    struct export_arguments a = {0};
-    const struct ss_option options[] = {
-        {"chrome", SS_OPT_STRING, &a.chrome, 0, 0, "FILE",
-         "where to write the events for Perfetto; without it DIR/trace.json"},
-        {"html", SS_OPT_STRING, &a.html, 0, 0, "FILE",
-         "where to write the page for a browser; without it DIR/trace.html"},
-        {"steps", SS_OPT_STRING, &a.steps, 0, 0, "A-B", "only these steps"},
-        {"paje", SS_OPT_FLAG, &a.paje, 0, 0, NULL,
-         "also DIR/paje.trace, for programs that read the Paje format"},
-        {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
-    };
-    int code = ss_trace_parse(command,
-                              "Files for other programs from a run traced with --trace DIR: events "
-                              "for Perfetto, a page for a browser, DIR/hta for Holistic Trace "
-                              "Analysis.",
-                              options, argc, argv, &a.dir);
+    struct export_arguments a;
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
+    int code = ss_cli_parse_dir(command, "trace",
+                                "Files for other programs from a run traced with --trace DIR: "
+                                "events for Perfetto, a page for a browser, DIR/hta for Holistic "
+                                "Trace Analysis.",
+                                sets, argc, argv, &a.dir);
     if (code >= 0)
         return code;
     if (ss_trace_parse_steps("--steps", a.steps, &a.first, &a.last) != SS_OK)
-        return 2;
+        return SS_EXIT_USAGE;
     return ss_exit_code(export_all(&a));
 }

@@ -13,19 +13,12 @@ static const char eval_usage[] = "usage: starstep eval --data-dir DIR --init FIL
 
 static int run(int argc, char **argv, int training)
 {
-    struct ss_train_options o = ss_train_defaults();
-    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
-    int help, n = ss_train_model_options(&o, table, 0);
-    n = ss_train_run_options(&o, table, n);
-    if (training)
-        ss_train_loop_options(&o, table, n);
-    if (ss_options_parse(table, argc, argv, &help) != SS_OK)
-        return 2;
-    if (help) {
-        fputs(training ? train_usage : eval_usage, stdout);
-        ss_options_print(stdout, table);
-        return 0;
-    }
+    struct ss_train_options o;
+    const struct ss_option_set sets[] = {
+        ss_train_option_set(&o, training ? SS_TRAIN_OF_TRAIN : SS_TRAIN_OF_EVAL), {0}};
+    int code = ss_options_command(training ? train_usage : eval_usage, sets, argc, argv);
+    if (code >= 0)
+        return code;
     /* Days of training do not end because who read the output has: main() tells at the end. */
     if (training)
         signal(SIGPIPE, SIG_IGN);

@@ -5,6 +5,7 @@
 #ifndef SS_CLI_COMMANDS_H
 #define SS_CLI_COMMANDS_H
 
+#include "core/options.h"
 #include "core/status.h"
 
 int ss_cmd_train(int argc, char **argv);
@@ -13,20 +14,27 @@ int ss_cmd_plan(int argc, char **argv);
 int ss_cmd_info(int argc, char **argv);
 int ss_cmd_launch(int argc, char **argv);
 int ss_cmd_trace(int argc, char **argv);
+int ss_cmd_trace_export(int argc, char **argv); /* argv[0] is the verb */
 int ss_cmd_monitor(int argc, char **argv);
 int ss_cmd_scaling(int argc, char **argv);
+int ss_cmd_data(int argc, char **argv);
 
-enum { SS_EXIT_RESUME = 3, SS_EXIT_DIVERGED = 4 };
+enum { SS_EXIT_OK, SS_EXIT_FAILED, SS_EXIT_USAGE, SS_EXIT_RESUME, SS_EXIT_DIVERGED };
+
+/* parse.c: ss_options_command() of a verb whose options stand behind a folder. what: it is one;
+ * about: for --help. */
+int ss_cli_parse_dir(char *command, const char *what, const char *about,
+                     const struct ss_option_set *sets, int argc, char **argv, const char **dir);
 
 static inline int ss_exit_code(enum ss_status status)
 {
     switch (status) {
     case SS_OK:
-        return 0;
+        return SS_EXIT_OK;
     case SS_ERR_DIVERGED:
         return SS_EXIT_DIVERGED;
     default:
-        return 1;
+        return SS_EXIT_FAILED;
     }
 }
 

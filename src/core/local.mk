@@ -3,6 +3,7 @@ libstarstep_la_SOURCES += \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h \
 	src/core/options.c src/core/options.h \
+	src/core/number.c src/core/number.h \
 	src/core/rng.c src/core/rng.h \
 	src/core/program.c src/core/program.h \
 	src/core/sha256.c src/core/sha256.h \

@@ -1,5 +1,6 @@
 #include "core/options.h"
 #include "core/log.h"
+#include "core/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,114 +31,301 @@ static size_t edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-static enum ss_status unknown_option(const struct ss_option *options, const char *command,
+/* Rows of a command, over all its sets. */
+struct row {
+    const struct ss_option_set *set;
+    const struct ss_option *option; /* NULL at the end */
+};
+
+static void skip_others(struct row *r)
+{
+    while (r->set->rows) {
+        unsigned groups = r->set->groups;
+        while (r->option->name && groups && !(r->option->group & groups))
+            r->option++;
+        if (r->option->name)
+            return;
+        r->option = (++r->set)->rows;
+    }
+}
+
+static struct row first_row(const struct ss_option_set *sets)
+{
+    struct row r = {sets, sets->rows};
+    skip_others(&r);
+    return r;
+}
+
+static void next_row(struct row *r)
+{
+    r->option++;
+    skip_others(r);
+}
+
+static struct row find_row(const struct ss_option_set *sets, const char *name)
+{
+    struct row r = first_row(sets);
+    while (r.option && strcmp(r.option->name, name))
+        next_row(&r);
+    return r;
+}
+
+const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name)
+{
+    return find_row(sets, name).option;
+}
+
+static void *field(const struct ss_option *o, void *values)
+{
+    return (char *)values + o->offset;
+}
+
+static void set_number(const struct ss_option *o, void *at, double v)
+{
+    if (o->type == SS_OPT_INT)
+        *(long *)at = (long)v;
+    else if (o->type == SS_OPT_FLOAT)
+        *(double *)at = v;
+    else
+        *(int *)at = (int)v;
+}
+
+void ss_options_default(const struct ss_option *rows, void *values)
+{
+    for (const struct ss_option *o = rows; o->name; o++) {
+        if (o->type == SS_OPT_TEXT)
+            *(const char **)field(o, values) = o->text;
+        else
+            set_number(o, field(o, values), o->number);
+    }
+}
+
+const char *ss_option_text(const struct ss_option *o, const void *values,
+                           char text[SS_OPTION_TEXT_ROOM])
+{
+    const void *at = (const char *)values + o->offset;
+    switch (o->type) {
+    case SS_OPT_FLAG:
+        return *(const int *)at ? "1" : "0";
+    case SS_OPT_INT:
+        snprintf(text, SS_OPTION_TEXT_ROOM, "%ld", *(const long *)at);
+        return text;
+    case SS_OPT_FLOAT:
+        return ss_number_text(*(const double *)at, text);
+    case SS_OPT_TEXT:
+        return *(const char *const *)at ? *(const char *const *)at : "(none)";
+    case SS_OPT_WORD:
+        for (const struct ss_word *w = o->words; w->text; w++)
+            if (w->value == *(const int *)at)
+                return w->text;
+    }
+    return "(none)";
+}
+
+static enum ss_status unknown_option(const struct ss_option_set *sets, const char *command,
                                      const char *name)
 {
     const char *nearest = NULL;
     size_t best = 4; /* farther away it is not a typing mistake */
-    for (const struct ss_option *o = options; o->name; o++) {
-        size_t d = edit_distance(name, o->name);
+    for (struct row r = first_row(sets); r.option; next_row(&r)) {
+        size_t d = edit_distance(name, r.option->name);
         if (d < best) {
             best = d;
-            nearest = o->name;
+            nearest = r.option->name;
         }
     }
     if (nearest)
-        return ss_fail(SS_ERR_INVALID, "%s: unknown option --%s; did you mean --%s?", command, name,
+        return ss_fail(SS_ERR_INVALID, "%s: unknown option %s; did you mean %s?", command, name,
                        nearest);
-    return ss_fail(SS_ERR_INVALID, "%s: unknown option --%s; see starstep %s --help", command, name,
+    return ss_fail(SS_ERR_INVALID, "%s: unknown option %s; see starstep %s --help", command, name,
                    command);
 }
 
-static enum ss_status set_value(const struct ss_option *o, const char *command, const char *text)
+/* "auto, cpu or cuda", or "auto|cpu|cuda". */
+static void list_words(const struct ss_word *words, const char *between, const char *last,
+                       char *text, size_t room)
+{
+    size_t n = 0;
+    for (const struct ss_word *w = words; w->text && n < room; w++)
+        n += (size_t)snprintf(text + n, room - n, "%s%s",
+                              w == words   ? ""
+                              : w[1].text ? between
+                                          : last,
+                              w->text);
+}
+
+/* How messages and help name the value. */
+static const char *argument(const struct ss_option *o, char *text, size_t room)
+{
+    if (!o->words)
+        return o->arg;
+    list_words(o->words, "|", "|", text, room);
+    return text;
+}
+
+static enum ss_status set_word(const struct ss_option *o, const char *command, const char *text,
+                               int *out)
+{
+    char known[128], advice[64] = "";
+    for (const struct ss_word *w = o->words; w->text; w++) {
+        if (!strcmp(w->text, text)) {
+            *out = w->value;
+            return SS_OK;
+        }
+        if (!*advice && 2 * edit_distance(text, w->text) <= strlen(text))
+            snprintf(advice, sizeof advice, "; did you mean %s?", w->text);
+    }
+    list_words(o->words, ", ", " or ", known, sizeof known);
+    return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not %s%s", command, o->name, text, known,
+                   advice);
+}
+
+static enum ss_status set_integer(const struct ss_option *o, const char *command, const char *text,
+                                  long *out)
 {
     char *end;
     errno = 0;
+    long v = strtol(text, &end, 10);
+    if (!*text || *end)
+        return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not an integer", command, o->name, text);
+    if (errno == ERANGE || (double)v < o->min || (double)v > o->max)
+        return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %.0f to %.0f", command,
+                       o->name, text, o->min, o->max);
+    *out = v;
+    return SS_OK;
+}
+
+static enum ss_status set_number_text(const struct ss_option *o, const char *command,
+                                      const char *text, double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (!*text || *end)
+        return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not a number", command, o->name, text);
+    if (!isfinite(v) || v < o->min || v > o->max)
+        return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %g to %g", command,
+                       o->name, text, o->min, o->max);
+    *out = v;
+    return SS_OK;
+}
+
+static enum ss_status set_value(const struct ss_option *o, void *at, const char *command,
+                                const char *text)
+{
     switch (o->type) {
     case SS_OPT_FLAG:
-        return SS_OK;
-    case SS_OPT_STRING:
-        *(const char **)o->value = text;
-        return SS_OK;
-    case SS_OPT_INT: {
-        long v = strtol(text, &end, 10);
-        if (!*text || *end)
-            return ss_fail(SS_ERR_INVALID, "%s: --%s: \"%s\" is not an integer", command, o->name,
-                           text);
-        if (errno == ERANGE || (double)v < o->min || (double)v > o->max)
-            return ss_fail(SS_ERR_INVALID, "%s: --%s: %s is out of range; give %.0f to %.0f",
-                           command, o->name, text, o->min, o->max);
-        *(long *)o->value = v;
-        return SS_OK;
-    }
-    case SS_OPT_FLOAT: {
-        double v = strtod(text, &end);
-        if (!*text || *end)
-            return ss_fail(SS_ERR_INVALID, "%s: --%s: \"%s\" is not a number", command, o->name,
-                           text);
-        if (!isfinite(v) || v < o->min || v > o->max)
-            return ss_fail(SS_ERR_INVALID, "%s: --%s: %s is out of range; give %g to %g", command,
-                           o->name, text, o->min, o->max);
-        *(double *)o->value = v;
-        return SS_OK;
-    }
+        break;
+    case SS_OPT_TEXT:
+        *(const char **)at = text;
+        break;
+    case SS_OPT_INT:
+        return set_integer(o, command, text, at);
+    case SS_OPT_FLOAT:
+        return set_number_text(o, command, text, at);
+    case SS_OPT_WORD:
+        return set_word(o, command, text, at);
     }
     return SS_OK;
 }
 
-enum ss_status ss_options_parse(const struct ss_option *options, int argc, char **argv, int *help)
+/* argv[*i], and its value if that stands behind it. */
+static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char **argv, int *i)
 {
-    const char *command = argv[0];
+    const char *command = argv[0], *arg = argv[*i];
+    char name[64], shown[64];
+    if (strncmp(arg, "--", 2) || !arg[2])
+        return ss_fail(SS_ERR_INVALID, "%s: unexpected argument \"%s\"; see starstep %s --help",
+                       command, arg, command);
+    const char *equals = strchr(arg, '=');
+    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - arg) : (int)strlen(arg), arg);
+    struct row r = find_row(sets, name);
+    if (!r.option)
+        return unknown_option(sets, command, name);
+    void *at = field(r.option, r.set->values);
+    if (r.option->type == SS_OPT_FLAG) {
+        if (equals)
+            return ss_fail(SS_ERR_INVALID, "%s: %s takes no value", command, name);
+        *(int *)at = 1;
+        return SS_OK;
+    }
+    if (!equals && *i + 1 >= argc)
+        return ss_fail(SS_ERR_INVALID, "%s: %s needs a value (%s)", command, name,
+                       argument(r.option, shown, sizeof shown));
+    return set_value(r.option, at, command, equals ? equals + 1 : argv[++*i]);
+}
+
+enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv, int *help)
+{
     *help = 0;
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
             *help = 1;
             return SS_OK;
         }
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i];
-        if (strncmp(arg, "--", 2) || !arg[2])
-            return ss_fail(SS_ERR_INVALID, "%s: unexpected argument \"%s\"; see starstep %s --help",
-                           command, arg, command);
-        char name[64];
-        const char *equals = strchr(arg, '=');
-        size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
-        if (len >= sizeof name)
-            len = sizeof name - 1;
-        memcpy(name, arg + 2, len);
-        name[len] = '\0';
-        const struct ss_option *o = options;
-        while (o->name && strcmp(o->name, name))
-            o++;
-        if (!o->name)
-            return unknown_option(options, command, name);
-        if (o->type == SS_OPT_FLAG) {
-            if (equals)
-                return ss_fail(SS_ERR_INVALID, "%s: --%s takes no value", command, name);
-            *(int *)o->value = 1;
-            continue;
-        }
-        if (!equals && i + 1 >= argc)
-            return ss_fail(SS_ERR_INVALID, "%s: --%s needs a value (%s)", command, name, o->arg);
-        SS_TRY(set_value(o, command, equals ? equals + 1 : argv[++i]));
-    }
+    for (int i = 1; i < argc; i++)
+        SS_TRY(parse_one(sets, argc, argv, &i));
     return SS_OK;
 }
 
-void ss_options_print(FILE *out, const struct ss_option *options)
+static const char *heading(const struct row *r)
 {
-    for (const struct ss_option *o = options; o->name; o++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-        fprintf(out, "  %-28s %s", left, o->help);
-        if (o->type == SS_OPT_INT)
-            fprintf(out, " (default %ld)", *(long *)o->value);
-        else if (o->type == SS_OPT_FLOAT)
-            fprintf(out, " (default %g)", *(double *)o->value);
-        else if (o->type == SS_OPT_STRING && *(const char **)o->value)
-            fprintf(out, " (default %s)", *(const char **)o->value);
-        fputc('\n', out);
+    const struct ss_option_heading *h = r->set->headings;
+    while (h && h->bits && !(h->bits & r->option->group))
+        h++;
+    return h && h->bits ? h->text : NULL;
+}
+
+static void print_row(FILE *out, const struct row *r)
+{
+    enum { HELP_AT = 31 };
+    char text[64];
+    const struct ss_option *o = r->option;
+    const char *arg = argument(o, text, sizeof text);
+    int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
+    fprintf(out, "%s%*s%s", n < HELP_AT ? "" : "\n", n < HELP_AT ? HELP_AT - n : HELP_AT, "",
+            o->help);
+    if (o->type != SS_OPT_FLAG && (o->type != SS_OPT_TEXT || *(char **)field(o, r->set->values)))
+        fprintf(out, " (default %s)", ss_option_text(o, r->set->values, text));
+    fputc('\n', out);
+}
+
+static void print_list(FILE *out, const struct ss_option_set *set,
+                       const struct ss_option_heading *list)
+{
+    fprintf(out, "\n%s:\n ", list->text);
+    for (const struct ss_option *o = set->rows; o->name; o++)
+        if (o->marks & list->bits)
+            fprintf(out, " %s", o->name);
+    fputc('\n', out);
+}
+
+void ss_options_print(FILE *out, const struct ss_option_set *sets)
+{
+    const char *last = NULL;
+    for (struct row r = first_row(sets); r.option; next_row(&r)) {
+        const char *text = heading(&r);
+        if (text && text != last)
+            fprintf(out, "%s%s:\n", last ? "\n" : "", text);
+        last = text;
+        print_row(out, &r);
     }
+    for (const struct ss_option_set *set = sets; set->rows; set++)
+        for (const struct ss_option_heading *list = set->lists; list && list->bits; list++)
+            print_list(out, set, list);
+}
+
+int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv)
+{
+    int help;
+    for (const struct ss_option_set *set = sets; set->rows; set++)
+        ss_options_default(set->rows, set->values);
+    if (ss_options_parse(sets, argc, argv, &help) != SS_OK)
+        return 2;
+    if (!help)
+        return -1;
+    fputs(usage, stdout);
+    ss_options_print(stdout, sets);
+    return 0;
 }
 
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,

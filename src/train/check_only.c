@@ -20,7 +20,7 @@ static const char *device_note(const struct ss_session *s)
     if (s->device.gpu)
         return here ? "GPUs, one of which is here at least"
                     : "GPUs, which were not checked: none is here";
-    return strcmp(s->options->device, "auto") ? "CPUs" : "CPUs (--device auto: no GPU is here)";
+    return s->options->device == SS_DEVICE_AUTO ? "CPUs (--device auto: no GPU is here)" : "CPUs";
 }
 
 static void tell(const struct ss_session *s, int ranks)

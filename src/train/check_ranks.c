@@ -3,89 +3,50 @@
 #include "train/options.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { MAX_FACTS = SS_TRAIN_MAX_OPTIONS + 2, SHOWN_DIGITS = 12 };
+enum { FILES = 2, SHOWN_DIGITS = 12 };
 
 struct facts {
-    struct ss_comm_fact fact[MAX_FACTS];
-    size_t n;
+    struct ss_comm_fact fact[FILES + SS_TRAIN_MOST_ROWS];
     /* What they point to. */
     struct ss_program program;
-    char shown[2][SS_PROGRAM_PATH + SS_PROGRAM_HASH];
-    char name[SS_TRAIN_MAX_OPTIONS][80], value[SS_TRAIN_MAX_OPTIONS][32];
+    char shown[FILES][SS_PROGRAM_PATH + SS_PROGRAM_HASH];
+    char name[SS_TRAIN_MOST_ROWS][64], value[SS_TRAIN_MOST_ROWS][SS_OPTION_TEXT_ROOM];
 };
 
-static void add(struct facts *f, struct ss_comm_fact fact)
+static struct ss_comm_fact file_fact(const char *name, const struct ss_program_file *file,
+                                     char *shown, size_t room)
 {
-    f->fact[f->n++] = fact;
-}
-
-static void add_file(struct facts *f, const char *name, const struct ss_program_file *file,
-                     char *shown)
-{
-    snprintf(shown, sizeof f->shown[0], "%.*s (%s)", SHOWN_DIGITS, file->sha256, file->path);
-    add(f, (struct ss_comm_fact){.name = name,
+    snprintf(shown, room, "%.*s (%s)", SHOWN_DIGITS, file->sha256, file->path);
+    return (struct ss_comm_fact){.name = name,
                                  .value = file->sha256,
                                  .shown = file->path[0] ? shown : NULL,
-                                 .advice = "install the same build on all nodes"});
+                                 .advice = "install the same build on all nodes"};
 }
 
-const char *ss_train_option_text(const struct ss_option *o, char *text, size_t bytes)
+/* Returns how many. What each rank may decide for itself, where files lie and how many cores it
+ * has, is left out. */
+static size_t make_facts(const struct ss_train_options *o, struct facts *f)
 {
-    switch (o->type) {
-    case SS_OPT_FLAG:
-        snprintf(text, bytes, "%d", *(int *)o->value);
-        break;
-    case SS_OPT_INT:
-        snprintf(text, bytes, "%ld", *(long *)o->value);
-        break;
-    case SS_OPT_FLOAT:
-        snprintf(text, bytes, "%.17g", *(double *)o->value);
-        break;
-    case SS_OPT_STRING:
-        return *(const char **)o->value ? *(const char **)o->value : "(none)";
-    }
-    return text;
-}
-
-/* What each rank may decide for itself: where files lie, and how many cores it has. */
-static int is_own(const struct ss_option *option)
-{
-    static const char *const own[] = {"data-dir",    "cache",          "init",    "log-json",
-                                      "tensorboard", "checkpoint-dir", "workers", "threads",
-                                      "gpu",         "gpu-cache",      "resume"};
-    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-        if (!strcmp(option->name, own[k]))
-            return 1;
-    return 0;
-}
-
-static void add_options(struct facts *f, struct ss_train_options *o)
-{
-    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
-    int n = ss_train_model_options(o, table, 0);
-    n = ss_train_run_options(o, table, n);
-    n = ss_train_loop_options(o, table, n);
-    for (int i = 0; i < n; i++) {
-        if (is_own(&table[i]))
+    size_t n = FILES;
+    ss_program_identify(&f->program);
+    f->fact[0] = file_fact("program", &f->program.program, f->shown[0], sizeof f->shown[0]);
+    f->fact[1] = file_fact("libstarstep", &f->program.library, f->shown[1], sizeof f->shown[1]);
+    for (const struct ss_option *row = ss_train_rows; row->name; row++) {
+        size_t i = n - FILES;
+        if (row->marks & SS_TRAIN_OWN)
             continue;
-        snprintf(f->name[i], sizeof f->name[i], "option --%s", table[i].name);
-        add(f, (struct ss_comm_fact){
-                   .name = f->name[i],
-                   .value = ss_train_option_text(&table[i], f->value[i], sizeof f->value[i])});
+        snprintf(f->name[i], sizeof f->name[i], "option %s", row->name);
+        f->fact[n++] = (struct ss_comm_fact){.name = f->name[i],
+                                             .value = ss_option_text(row, o, f->value[i])};
     }
+    return n;
 }
 
-enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm)
+enum ss_status ss_train_check_ranks(const struct ss_train_options *o, struct ss_comm *comm)
 {
     struct facts f;
-    f.n = 0;
     if (ss_comm_size(comm) == 1)
         return SS_OK;
-    ss_program_identify(&f.program);
-    add_file(&f, "program", &f.program.program, f.shown[0]);
-    add_file(&f, "libstarstep", &f.program.library, f.shown[1]);
-    add_options(&f, o);
-    return ss_comm_check_facts(comm, "comparison of options", f.fact, f.n);
+    return ss_comm_check_facts(comm, "comparison of options", f.fact, make_facts(o, &f));
 }

@@ -7,43 +7,62 @@
 #include "graph/plan.h"
 #include "graphs/models.h"
 
+enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
+enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
+enum { SS_NAN_STOP, SS_NAN_CONTINUE };
+enum { SS_EPOCH_LINE_AUTO = -1 }; /* else an enum ss_epoch_form */
+
+/* A field for each row of options.def, which says what they are. */
 struct ss_train_options {
-    const char *model, *width, *data_dir;
-    const char *init, *checkpoint_dir, *log_json;
-    const char *cache, *tensorboard, *epoch_line;
-    const char *trace, *trace_steps;
-    const char *resume; /* "auto" or a checkpoint's folder */
-    const char *device, *precision, *grad_dtype, *conv_algo;
-    const char *gpu_mode, *gpu_cache;
-    long batch_size, per_rank_batch_size; /* 0: not given */
-    long epochs, max_steps, lr_step, patience, keep, checkpoint_steps;
-    long image_size; /* 0: the data set's */
-    long workers, threads, slots, seed;
-    double base_lr, momentum, weight_decay, lr_gamma, target_accuracy;
-    const char *bucket_mb, *bucket_order; /* bucket_mb: a number or "auto" */
-    double first_bucket_mb, last_bucket_mb, dropout, timeout;
-    const char *on_nan; /* "stop" or "continue" */
-    long nan_steps;
-    double init_scale;
-    long scale_interval, nccl_ctas, gpu; /* -1: by the local rank */
-    int no_shuffle, no_augment, tf32, no_autotune, no_overlap, nccl_always, show_ranks;
-    int skip_corrupt, reduced_decode, overwrite;
-    int check; /* for so many ranks */
-    long ranks;
+#define FLAG(field, ...) int field;
+#define INT(field, ...) long field;
+#define FLOAT(field, ...) double field;
+#define TEXT(field, ...) const char *field;
+#define WORD(field, ...) int field;
+#include "train/options.def"
 };
+
+/* Rows' groups. */
+enum {
+    SS_TRAIN_MODEL = 1 << 0,
+    SS_TRAIN_DATA = 1 << 1,
+    SS_TRAIN_SAMPLES = 1 << 2,
+    SS_TRAIN_LOOP = 1 << 3,
+    SS_TRAIN_OPTIMIZER = 1 << 4,
+    SS_TRAIN_BUCKETS = 1 << 5,
+    SS_TRAIN_SUMS = 1 << 6,
+    SS_TRAIN_DEVICE = 1 << 7,
+    SS_TRAIN_CORES = 1 << 8,
+    SS_TRAIN_COMPUTE = 1 << 9,
+    SS_TRAIN_WEIGHTS = 1 << 10,
+    SS_TRAIN_CHECKPOINT = 1 << 11,
+    SS_TRAIN_OUTPUT = 1 << 12,
+    SS_TRAIN_RECORD = 1 << 13,
+    /* What each command takes. */
+    SS_TRAIN_OF_INFO = SS_TRAIN_DEVICE | SS_TRAIN_CORES,
+    SS_TRAIN_OF_PLAN = SS_TRAIN_MODEL | SS_TRAIN_BUCKETS | SS_TRAIN_DEVICE,
+    SS_TRAIN_OF_EVAL = SS_TRAIN_OF_PLAN | SS_TRAIN_DATA | SS_TRAIN_SUMS | SS_TRAIN_CORES |
+                       SS_TRAIN_COMPUTE | SS_TRAIN_WEIGHTS | SS_TRAIN_OUTPUT,
+    SS_TRAIN_OF_TRAIN = (1 << 14) - 1,
+};
+
+/* Rows' marks. */
+enum {
+    SS_TRAIN_SAME = 0,
+    SS_TRAIN_OWN = 1 << 0, /* each rank's */
+    SS_TRAIN_FREE = 0,
+    SS_TRAIN_FIXED = 1 << 1, /* while a run lasts */
+    SS_TRAIN_TOLD = 1 << 2,  /* when it changes at a resume */
+};
+extern const struct ss_option ss_train_rows[];
+/* A bound: no field is smaller. */
+enum { SS_TRAIN_MOST_ROWS = sizeof(struct ss_train_options) / sizeof(int) };
+
+/* What a command of these groups takes. */
+struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned groups);
 
 /* The guides' values where the guides have them. */
 struct ss_train_options ss_train_defaults(void);
-
-/* Append the options of one group to a table; returns its new length. Tables have room for
- * SS_TRAIN_MAX_OPTIONS and end with a zeroed entry. */
-enum { SS_TRAIN_MAX_OPTIONS = 80 };
-int ss_train_model_options(struct ss_train_options *o, struct ss_option *table, int n);
-int ss_train_run_options(struct ss_train_options *o, struct ss_option *table, int n);
-int ss_train_loop_options(struct ss_train_options *o, struct ss_option *table, int n);
-
-/* An option's value as text: a constant string, or in `text`. */
-const char *ss_train_option_text(const struct ss_option *option, char *text, size_t bytes);
 
 /* Where and in which format steps compute. */
 struct ss_train_device {
@@ -52,9 +71,8 @@ struct ss_train_device {
     enum ss_dtype dtype;
     enum ss_dtype grad_dtype; /* in which gradients travel */
 };
-/* From --device, --precision and --grad-dtype; "auto" takes a GPU where this process may use one.
- * Errors: SS_ERR_INVALID. */
-enum ss_status ss_train_device(const struct ss_train_options *o, struct ss_train_device *out);
+/* From --device, --precision and --grad-dtype; "auto" takes a GPU where this process may use one. */
+struct ss_train_device ss_train_choose_device(const struct ss_train_options *o);
 
 /* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
@@ -74,8 +92,8 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                   int channel_block, struct ss_graph **graph,
                                   struct ss_plan **plan);
 
-/* The program and every option that changes results must be the same on all ranks. Collective. */
-enum ss_status ss_train_check_ranks(struct ss_train_options *o, struct ss_comm *comm);
+/* The program and every option marked so must be the same on all ranks. Collective. */
+enum ss_status ss_train_check_ranks(const struct ss_train_options *o, struct ss_comm *comm);
 
 /* Learning rate of an epoch (from 0): base_lr * lr_gamma^floor(epoch / lr_step), as PyTorch's
  * StepLR. */

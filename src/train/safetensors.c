@@ -368,3 +368,17 @@ const char *ss_safetensors_metadata(const struct ss_safetensors *st, const char 
 {
     return json_string_value(json_object_get(json_object_get(st->root, SS_ST_METADATA_KEY), key));
 }
+
+int ss_safetensors_metadata_at(const struct ss_safetensors *st, size_t i, const char **key,
+                               const char **value)
+{
+    json_t *map = json_object_get(st->root, SS_ST_METADATA_KEY);
+    void *iter = json_object_iter(map);
+    while (iter && i--)
+        iter = json_object_iter_next(map, iter);
+    if (!iter)
+        return 0;
+    *key = json_object_iter_key(iter);
+    *value = json_string_value(json_object_iter_value(iter));
+    return 1;
+}

@@ -43,6 +43,9 @@ const struct ss_st_tensor *ss_safetensors_get(const struct ss_safetensors *st, s
 const struct ss_st_tensor *ss_safetensors_find(const struct ss_safetensors *st, const char *name);
 /* A value of "__metadata__", NULL when absent. */
 const char *ss_safetensors_metadata(const struct ss_safetensors *st, const char *key);
+/* The i-th pair in the order of the file: 0 behind the last one. */
+int ss_safetensors_metadata_at(const struct ss_safetensors *st, size_t i, const char **key,
+                               const char **value);
 
 /* Write a whole file atomically: to a temporary name in the same folder, flushed to disk, renamed
  * over `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and

@@ -34,7 +34,7 @@ static enum ss_status check_device(struct ss_session *s, int ranks)
     if (s->options->nccl_always)
         return ss_fail(SS_ERR_UNSUPPORTED, "--nccl-always: this build has no NCCL; configure it "
                                            "with --with-nccl");
-    if (strcmp(s->options->device, "auto") || s->device.dtype != SS_DTYPE_F32)
+    if (s->options->device != SS_DEVICE_AUTO || s->device.dtype != SS_DTYPE_F32)
         return ss_fail(
             SS_ERR_UNSUPPORTED,
             "GPUs on %d ranks: this build has no NCCL; configure it with --with-nccl, use "
@@ -127,7 +127,7 @@ static enum ss_status start_runtime(struct ss_session *s)
                 .dtype = s->device.dtype,
                 .tf32 = o->tf32,
                 .autotune = !o->no_autotune},
-        .ordered = !strcmp(o->gpu_mode, "ordered"),
+        .ordered = o->gpu_mode == SS_GPU_ORDERED,
     };
     if (s->device.gpu)
         gpu.gpu.cache_file =
@@ -157,8 +157,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,
-                                      .conv_algo = strcmp(o->conv_algo, "direct") ? SS_CONV_AUTO
-                                                                                  : SS_CONV_DIRECT,
+                                      .conv_algo = (enum ss_conv_algo)o->conv_algo,
                                       .training = training,
                                       .slots = (int)o->slots,
                                       .seed = (uint64_t)o->seed,
@@ -246,7 +245,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
         ss_fxt_announce();
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_session_check_trace(options));
-    SS_TRY(ss_train_device(options, &s->device));
+    s->device = ss_train_choose_device(options);
     SS_TRY(ss_comm_open(&config, &s->comm));
     if (ss_comm_rank(s->comm) == 0)
         ss_environment_tell();
@@ -274,8 +273,8 @@ static void expect_device(struct ss_session *s)
 {
 #ifdef HAVE_CUDA
     struct ss_train_options *o = s->options;
-    if (!strcmp(o->device, "auto") && strcmp(o->precision, "fp32"))
-        o->device = "cuda";
+    if (o->device == SS_DEVICE_AUTO && o->precision != SS_DTYPE_F32)
+        o->device = SS_DEVICE_CUDA;
 #else
     (void)s;
 #endif
@@ -290,7 +289,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     expect_device(s);
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_session_check_trace(options));
-    SS_TRY(ss_train_device(options, &s->device));
+    s->device = ss_train_choose_device(options);
     SS_TRY(ss_comm_open(&config, &s->comm));
     SS_TRY(check_device(s, ranks));
 #ifndef HAVE_MPI

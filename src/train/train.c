@@ -19,7 +19,7 @@
 
 static int stops_on_nan(const struct ss_loop *l)
 {
-    return !strcmp(l->options->on_nan, "stop");
+    return l->options->on_nan == SS_NAN_STOP;
 }
 
 /* All ranks report the same losses in the same order, so they end after the same step. */
@@ -233,10 +233,10 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
 /* Pictures in folders are what the ImageNet guide trains on. */
 static enum ss_epoch_form epoch_form(const struct ss_loop *l)
 {
-    const char *form = l->options->epoch_line;
-    if (!strcmp(form, "auto"))
-        return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
-    return !strcmp(form, "imagenet") ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
+    int form = l->options->epoch_line;
+    if (form != SS_EPOCH_LINE_AUTO)
+        return (enum ss_epoch_form)form;
+    return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
 }
 
 /* Evaluate, and tell what the epoch came to. */

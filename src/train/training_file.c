@@ -38,12 +38,19 @@ static enum ss_status file_crc(const char *path, char text[CRC_TEXT])
     return status;
 }
 
-/* Of what the file says: metadata in the order of their keys, then the tensors in theirs. */
-static uint32_t meta_crc(const struct ss_training_meta *m, const char *model_crc)
+/* Of what the file says: metadata in its order, then the tensors in theirs. */
+static uint32_t add_value(uint32_t crc, const char *value)
+{
+    return ss_crc32c(crc, value, strlen(value) + 1);
+}
+
+static uint32_t metadata_crc(const struct ss_safetensors *st, const char *model_crc)
 {
     uint32_t crc = ss_crc32c(0, model_crc, strlen(model_crc));
-    for (size_t i = 0; i < m->n; i++)
-        crc = ss_crc32c(crc, m->value[i], strlen(m->value[i]) + 1);
+    const char *key, *value;
+    for (size_t i = 0; ss_safetensors_metadata_at(st, i, &key, &value); i++)
+        if (strcmp(key, "crc32c") && strcmp(key, "model_crc32c"))
+            crc = add_value(crc, value);
     return crc;
 }
 
@@ -99,14 +106,15 @@ static enum ss_status write_all(const char *path, const char *model, const struc
     char model_crc[CRC_TEXT], own_crc[CRC_TEXT];
     size_t n = 0;
     SS_TRY(file_crc(model, model_crc));
-    uint32_t crc = meta_crc(meta, model_crc);
-    for (size_t k = 0; k < m->n; k++)
-        crc = ss_crc32c(crc, m->tensor[k].data, m->tensor[k].bytes);
-    snprintf(own_crc, sizeof own_crc, "%08x", crc);
+    uint32_t crc = ss_crc32c(0, model_crc, strlen(model_crc));
     for (size_t i = 0; i < meta->n; i++) {
+        crc = add_value(crc, meta->value[i]);
         pairs[n++] = meta->key[i];
         pairs[n++] = meta->value[i];
     }
+    for (size_t k = 0; k < m->n; k++)
+        crc = ss_crc32c(crc, m->tensor[k].data, m->tensor[k].bytes);
+    snprintf(own_crc, sizeof own_crc, "%08x", crc);
     pairs[n++] = "model_crc32c";
     pairs[n++] = model_crc;
     pairs[n++] = "crc32c";
@@ -137,7 +145,7 @@ enum ss_status ss_training_write(const struct ss_session *s, const struct ss_pos
 
 /* Damage is told from a checkpoint of something else. */
 static enum ss_status check_crcs(const struct ss_safetensors *st, const char *path,
-                                 const char *model, const struct ss_training_meta *meta)
+                                 const char *model)
 {
     const char *own = ss_safetensors_metadata(st, "crc32c");
     const char *of_model = ss_safetensors_metadata(st, "model_crc32c");
@@ -145,7 +153,7 @@ static enum ss_status check_crcs(const struct ss_safetensors *st, const char *pa
     if (!own || !of_model)
         return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path,
                        own ? "model_crc32c" : "crc32c");
-    uint32_t crc = meta_crc(meta, of_model);
+    uint32_t crc = metadata_crc(st, of_model);
     for (size_t k = 0; k < ss_safetensors_count(st); k++) {
         const struct ss_st_tensor *t = ss_safetensors_get(st, k);
         crc = ss_crc32c(crc, t->data, t->bytes);
@@ -240,7 +248,7 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
     ss_training_describe(s, &nowhere, &own);
     ss_training_describe(s, &nowhere, &meta);
     SS_TRY(ss_training_find(st, path, &meta));
-    SS_TRY(check_crcs(st, path, model, &meta));
+    SS_TRY(check_crcs(st, path, model));
     SS_TRY(ss_training_understand(s, path, model, &own, &meta, p, origin));
     SS_TRY(check_tensors(s, st, path));
     return s->exec ? set_all(s, st, model) : ss_state_check(s->plan, model);

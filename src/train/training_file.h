@@ -28,7 +28,7 @@ enum ss_status ss_training_read(struct ss_session *s, const char *path, const ch
                                 struct ss_position *p, struct ss_training_origin *origin);
 
 /* training_meta.c: the metadata. */
-enum { SS_TRAINING_PAIRS = 64, SS_TRAINING_TEXT = 64 };
+enum { SS_TRAINING_PAIRS = 32 + SS_TRAIN_MOST_ROWS, SS_TRAINING_TEXT = 64 };
 struct ss_training_meta {
     size_t n; /* pairs */
     const char *key[SS_TRAINING_PAIRS];
@@ -37,7 +37,8 @@ struct ss_training_meta {
 /* Of this session at this position; the keys are the same for every session. */
 void ss_training_describe(const struct ss_session *s, const struct ss_position *p,
                           struct ss_training_meta *meta);
-/* The values of those keys in a file. Errors: SS_ERR_FORMAT. */
+/* The values of those keys in a file; an option that it lacks had its default. Errors:
+ * SS_ERR_FORMAT, also for an option that is not known here. */
 enum ss_status ss_training_find(const struct ss_safetensors *st, const char *path,
                                 struct ss_training_meta *meta);
 /* What a file's metadata means to this session; its own is in `own`. */

@@ -42,58 +42,40 @@ static const struct field {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-/* A run goes on only with the same; of the others it says so. */
-static const char *const fixed[] = {"--model",    "--image-size",   "--dropout",
-                                    "--seed",     "--no-shuffle",   "--no-augment",
-                                    "--momentum", "--weight-decay", "--reduced-decode"};
-static const char *const noted[] = {"--base-lr",   "--lr-step",        "--lr-gamma",
-                                    "--precision", "--tf32",           "--grad-dtype",
-                                    "--conv-algo", "--target-accuracy"};
-enum { FIXED = sizeof fixed / sizeof *fixed, NOTED = sizeof noted / sizeof *noted };
-
 static char *add(struct ss_training_meta *m, const char *key)
 {
     m->key[m->n] = key;
     return m->value[m->n++];
 }
 
-/* As people write it: the shortest text of that number. */
-static void put_number(double v, char *text)
+/* As a checkpoint has it. */
+static void put_option(const struct ss_option *o, const void *values, char *value)
 {
-    snprintf(text, SS_TRAINING_TEXT, "%.15g", v);
-    if (strtod(text, NULL) != v)
-        snprintf(text, SS_TRAINING_TEXT, "%.17g", v);
-}
-
-static void put_option(const struct ss_option *o, char *value)
-{
-    char text[SS_TRAINING_TEXT];
+    char text[SS_OPTION_TEXT_ROOM];
+    const char *shown = ss_option_text(o, values, text);
     if (o->type == SS_OPT_FLAG)
-        snprintf(value, SS_TRAINING_TEXT, "%s", *(int *)o->value ? "given" : "not given");
-    else if (o->type == SS_OPT_FLOAT)
-        put_number(*(double *)o->value, value);
-    else
-        snprintf(value, SS_TRAINING_TEXT, "%s", ss_train_option_text(o, text, sizeof text));
+        shown = *shown == '1' ? "given" : "not given";
+    snprintf(value, SS_TRAINING_TEXT, "%s", shown);
 }
 
-static void add_options(struct ss_training_meta *m, const struct ss_option *table,
-                        const char *const *keys, size_t n)
+/* The rows that a checkpoint notes. */
+static const struct ss_option *next_noted(const struct ss_option *row)
 {
-    for (size_t i = 0; i < n; i++) {
-        char *value = add(m, keys[i]);
-        for (const struct ss_option *o = table; o->name; o++)
-            if (!strcmp(o->name, keys[i] + 2))
-                put_option(o, value);
-    }
+    while (row->name && !(row->marks & (SS_TRAIN_FIXED | SS_TRAIN_TOLD)))
+        row++;
+    return row->name ? row : NULL;
+}
+
+static void add_options(struct ss_training_meta *m, const struct ss_train_options *values)
+{
+    const struct ss_option *row = ss_train_rows;
+    for (; (row = next_noted(row)); row++)
+        put_option(row, values, add(m, row->name));
 }
 
 void ss_training_describe(const struct ss_session *s, const struct ss_position *p,
                           struct ss_training_meta *m)
 {
-    struct ss_option table[SS_TRAIN_MAX_OPTIONS];
-    int n = ss_train_model_options(s->options, table, 0);
-    n = ss_train_run_options(s->options, table, n);
-    ss_train_loop_options(s->options, table, n);
     m->n = 0;
     snprintf(add(m, "starstep_training"), SS_TRAINING_TEXT, FILE_VERSION);
     for (size_t i = 0; i < FIELDS; i++) {
@@ -110,8 +92,7 @@ void ss_training_describe(const struct ss_session *s, const struct ss_position *
     snprintf(add(m, "training_images"), SS_TRAINING_TEXT, "%zu", s->train->count);
     snprintf(add(m, "data"), SS_TRAINING_TEXT, "%016llx",
              (unsigned long long)s->train->fingerprint);
-    add_options(m, table, fixed, FIXED);
-    add_options(m, table, noted, NOTED);
+    add_options(m, s->options);
 }
 
 static const char *value_of(const struct ss_training_meta *m, const char *key)
@@ -131,10 +112,35 @@ static int is_plain(const char *text)
     return !text[n] && n < SS_TRAINING_TEXT;
 }
 
+/* An option that is younger than the checkpoint had its default. */
+static const char *default_of(const char *key, char *text)
+{
+    const struct ss_train_options defaults = ss_train_defaults();
+    for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++)
+        if (!strcmp(row->name, key)) {
+            put_option(row, &defaults, text);
+            return text;
+        }
+    return NULL;
+}
+
+/* One that is noted and that nobody here knows may matter. */
+static enum ss_status check_known(const struct ss_safetensors *st, const char *path)
+{
+    const char *key, *value;
+    char text[SS_TRAINING_TEXT];
+    for (size_t i = 0; ss_safetensors_metadata_at(st, i, &key, &value); i++)
+        if (!strncmp(key, "--", 2) && !default_of(key, text))
+            return ss_fail(SS_ERR_FORMAT, "%s: field %.40s is unknown: another version wrote it",
+                           path, is_plain(key) ? key : "--");
+    return SS_OK;
+}
+
 enum ss_status ss_training_find(const struct ss_safetensors *st, const char *path,
                                 struct ss_training_meta *m)
 {
     const char *version = ss_safetensors_metadata(st, m->key[0]);
+    char text[SS_TRAINING_TEXT];
     if (!version)
         return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing: this is no training state", path,
                        m->key[0]);
@@ -145,12 +151,14 @@ enum ss_status ss_training_find(const struct ss_safetensors *st, const char *pat
     for (size_t i = 0; i < m->n; i++) {
         const char *value = ss_safetensors_metadata(st, m->key[i]);
         if (!value)
+            value = default_of(m->key[i], text);
+        if (!value)
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path, m->key[i]);
         if (!is_plain(value))
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is too long, or no text", path, m->key[i]);
         strcpy(m->value[i], value);
     }
-    return SS_OK;
+    return check_known(st, path);
 }
 
 static enum ss_status read_integer(const char *path, const char *key, const char *text,
@@ -196,13 +204,13 @@ static enum ss_status check_fixed(const char *path, const char *model,
                                   const struct ss_training_meta *own,
                                   const struct ss_training_meta *m)
 {
-    for (size_t i = 0; i < FIXED; i++) {
-        const char *was = value_of(m, fixed[i]), *is = value_of(own, fixed[i]);
-        if (strcmp(was, is))
+    for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
+        const char *was = value_of(m, row->name), *is = value_of(own, row->name);
+        if (row->marks & SS_TRAIN_FIXED && strcmp(was, is))
             return ss_fail(SS_ERR_MISMATCH,
                            "%s: %s was %s and is now %s; continue with the former, or start anew "
                            "from its weights with --init %s",
-                           path, fixed[i], was, is, model);
+                           path, row->name, was, is, model);
     }
     if (strcmp(value_of(m, "data"), value_of(own, "data")))
         return ss_fail(SS_ERR_MISMATCH,
@@ -217,10 +225,10 @@ static enum ss_status check_fixed(const char *path, const char *model,
 static void tell_changes(const char *path, const struct ss_training_meta *own,
                          const struct ss_training_meta *m)
 {
-    for (size_t i = 0; i < NOTED; i++) {
-        const char *was = value_of(m, noted[i]), *is = value_of(own, noted[i]);
-        if (strcmp(was, is))
-            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, noted[i], was,
+    for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
+        const char *was = value_of(m, row->name), *is = value_of(own, row->name);
+        if (row->marks & SS_TRAIN_TOLD && strcmp(was, is))
+            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, row->name, was,
                     is);
     }
 }

@@ -1,7 +1,8 @@
 /* comm_equal_ranks.c: what every rank does in tests/comm/test_consistency.sh.
  *
  *     comm_equal_ranks MODE     MODE is what the last rank does: same, shown (only what is shown
- *                               differs), value, missing, more, name, long
+ *                               differs), value, missing, more, name, long; or options: every
+ *                               option of training in turn is another one there
  *
  * Exit code 0 when the ranks are found alike, 3 when a difference is found, 1 when
  * this test fails. */
@@ -11,6 +12,7 @@
 
 #include "comm/comm.h"
 #include "core/log.h"
+#include "train/options.h"
 
 enum { FACTS = 200, CHANGED = 100, LONG = 100000 };
 
@@ -56,6 +58,51 @@ static int compare(struct ss_comm *comm, const char *mode)
     return 0;
 }
 
+/* Another value than the default. */
+static void change(const struct ss_option *row, struct ss_train_options *o)
+{
+    void *at = (char *)o + row->offset;
+    switch (row->type) {
+    case SS_OPT_FLAG:
+        *(int *)at = 1;
+        break;
+    case SS_OPT_INT:
+        *(long *)at += 1;
+        break;
+    case SS_OPT_FLOAT:
+        *(double *)at += row->min < row->number ? -1e-9 : 1e-9; /* the smallest change counts */
+        break;
+    case SS_OPT_TEXT:
+        *(const char **)at = "another";
+        break;
+    case SS_OPT_WORD:
+        *(int *)at = row->words[1].value;
+        break;
+    }
+}
+
+/* 0: each option that must be the same is refused by its name, and only those. */
+static int compare_options(struct ss_comm *comm)
+{
+    int bad = ss_comm_rank(comm) == ss_comm_size(comm) - 1, failures = 0;
+    ss_log_set_quiet(1);
+    for (const struct ss_option *row = ss_train_rows; row->name; row++) {
+        struct ss_train_options o = ss_train_defaults();
+        enum ss_status want = row->marks & SS_TRAIN_OWN ? SS_OK : SS_ERR_MISMATCH;
+        char message[96];
+        if (bad)
+            change(row, &o);
+        snprintf(message, sizeof message, "option %s differs: rank 0 has ", row->name);
+        enum ss_status status = ss_train_check_ranks(&o, comm);
+        if (status == want && (status == SS_OK || ss_comm_rank(comm) ||
+                               strstr(ss_log_last_error(), message)))
+            continue;
+        fprintf(stderr, "%s: %s: %s\n", row->name, ss_status_name(status), ss_log_last_error());
+        failures++;
+    }
+    return failures != 0;
+}
+
 int main(int argc, char **argv)
 {
     struct ss_comm_config config = {.backend = "auto", .timeout_s = 30};
@@ -66,7 +113,7 @@ int main(int argc, char **argv)
     }
     if (ss_comm_open(&config, &comm) != SS_OK)
         return 1;
-    int code = compare(comm, argv[1]);
+    int code = strcmp(argv[1], "options") ? compare(comm, argv[1]) : compare_options(comm);
     ss_comm_close(comm);
     return code;
 }

@@ -45,6 +45,9 @@ says "another option" 3 'rank 0 checks option --o100 while rank 2 checks option 
 equal 3 long
 says "the last of 100000 characters" 3 'option --o101 differs: rank 0 has xxx'
 
+equal 3 options
+check "every option that must be the same is refused by its name" [ $code -eq 0 ]
+
 # The whole program
 make_data 64 16
 options=(--data-dir "$work/data" --width 1,1,1,1 --batch-size 12 --epochs 1 --max-steps 2 --timeout 60)

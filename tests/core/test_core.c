@@ -11,25 +11,43 @@
 #include "core/status.h"
 #include "tests/data_common.h"
 
-static long epochs;
-static double rate;
-static int flag;
-static const char *text;
-static const struct ss_option table[] = {
-    {"epochs", SS_OPT_INT, &epochs, 1, 100, "N", "passes"},
-    {"base-lr", SS_OPT_FLOAT, &rate, 0, 10, "F", "learning rate"},
-    {"no-shuffle", SS_OPT_FLAG, &flag, 0, 0, NULL, "file order"},
-    {"data-dir", SS_OPT_STRING, &text, 0, 0, "DIR", "folder"},
-    {NULL, SS_OPT_FLAG, NULL, 0, 0, NULL, NULL},
+struct values {
+    long epochs;
+    double rate;
+    int flag, device;
+    const char *text;
 };
+enum { TEXTS = 1, NUMBERS = 2 };
+static const struct ss_word devices[] = {{"auto", 5}, {"cpu", 0}, {"cuda", -3}, {0}};
+static const struct ss_option rows[] = {
+    SS_OPTION_INT(struct values, epochs, "--epochs", 7, 1, 100, "N", "passes", .group = NUMBERS),
+    SS_OPTION_FLOAT(struct values, rate, "--base-lr", 0.5, 0, 10, "F", "rate", .group = NUMBERS),
+    SS_OPTION_FLAG(struct values, flag, "--no-shuffle", "file order", .group = TEXTS, .marks = 3),
+    SS_OPTION_TEXT(struct values, text, "--data-dir", "here", "DIR", "folder", .group = TEXTS),
+    SS_OPTION_WORD(struct values, device, "--device", 5, devices, "where", .group = TEXTS),
+    {0}};
+
+/* A second table, of which one group is taken. */
+struct more {
+    const char *left_out, *taken;
+};
+static const struct ss_option more_rows[] = {
+    SS_OPTION_TEXT(struct more, left_out, "--left-out", NULL, "X", "x", .group = NUMBERS),
+    SS_OPTION_TEXT(struct more, taken, "--taken", NULL, "X", "without default", .group = TEXTS),
+    {0}};
+
+static struct values v;
+static struct more more;
+static const struct ss_option_heading headings[] = {{NUMBERS, "Numbers"}, {TEXTS, "Texts"}, {0}};
+static const struct ss_option_heading lists[] = {{1, "Marked"}, {0}};
+static const struct ss_option_set sets[] = {
+    {rows, &v, 0, headings, lists}, {more_rows, &more, TEXTS, headings, NULL}, {0}};
 
 static void reset(void)
 {
     ss_log_set_quiet(1);
-    epochs = 7;
-    rate = 0.5;
-    flag = 0;
-    text = "here";
+    ss_options_default(rows, &v);
+    ss_options_default(more_rows, &more);
 }
 
 /* Parse up to four arguments behind the command's name. */
@@ -43,25 +61,28 @@ static enum ss_status parse(const char *a, const char *b, const char *c, const c
         snprintf(words[argc], sizeof words[argc], "%s", given[argc]);
         argv[argc] = words[argc];
     }
-    return ss_options_parse(table, argc, argv, help);
+    return ss_options_parse(sets, argc, argv, help);
 }
 
 START_TEST(options_accepted)
 {
     int help = 9;
     ck_assert_int_eq(parse(NULL, NULL, NULL, NULL, &help), SS_OK);
-    ck_assert(help == 0 && epochs == 7 && flag == 0);
+    ck_assert(help == 0 && v.epochs == 7 && v.flag == 0);
     ck_assert_int_eq(parse("--epochs", "100", "--no-shuffle", NULL, &help), SS_OK);
-    ck_assert(epochs == 100 && flag == 1);
+    ck_assert(v.epochs == 100 && v.flag == 1);
     ck_assert_int_eq(parse("--epochs=1", "--base-lr=1e-3", NULL, NULL, &help), SS_OK);
-    ck_assert(epochs == 1 && rate == 1e-3);
+    ck_assert(v.epochs == 1 && v.rate == 1e-3);
     ck_assert_int_eq(parse("--base-lr", "10", "--epochs", "3", &help), SS_OK);
-    ck_assert(rate == 10 && epochs == 3);
+    ck_assert(v.rate == 10 && v.epochs == 3);
     ck_assert_int_eq(parse("--data-dir=a=b", NULL, NULL, NULL, &help), SS_OK);
-    ck_assert_str_eq(text, "a=b");
+    ck_assert_str_eq(v.text, "a=b");
     ck_assert_int_eq(parse("--data-dir", "--epochs", NULL, NULL, &help), SS_OK);
-    ck_assert_str_eq(text, "--epochs");
-    ck_assert_int_eq(epochs, 3);
+    ck_assert_str_eq(v.text, "--epochs");
+    ck_assert_int_eq(v.epochs, 3);
+    ck_assert_int_eq(parse("--device", "cuda", "--taken", "a", &help), SS_OK);
+    ck_assert_int_eq(v.device, -3);
+    ck_assert_str_eq(more.taken, "a");
     /* Help wins over everything, also over mistakes before it. */
     ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL, &help), SS_OK);
     ck_assert_int_eq(help, 1);
@@ -97,6 +118,12 @@ static const struct {
     {{"--", NULL}, "unexpected argument \"--\""},
     {{"-e", "3"}, "unexpected argument \"-e\""},
     {{"", NULL}, "unexpected argument \"\""},
+    {{"--left-out", "3"}, "unknown option --left-out"},
+    {{"--device", NULL}, "train: --device needs a value (auto|cpu|cuda)"},
+    {{"--device", "cpuu"},
+     "train: --device: \"cpuu\" is not auto, cpu or cuda; did you mean cpu?"},
+    {{"--device", "moon"}, "train: --device: \"moon\" is not auto, cpu or cuda"},
+    {{"--device=", NULL}, "--device: \"\" is not auto, cpu or cuda"},
 };
 
 START_TEST(options_refused)
@@ -104,8 +131,8 @@ START_TEST(options_refused)
     int help;
     expect_error(parse(refused[_i].argument[0], refused[_i].argument[1], NULL, NULL, &help),
                  SS_ERR_INVALID, refused[_i].message);
-    ck_assert(epochs == 7 && rate == 0.5 && flag == 0);
-    ck_assert_str_eq(text, "here");
+    ck_assert(v.epochs == 7 && v.rate == 0.5 && v.flag == 0);
+    ck_assert_str_eq(v.text, "here");
 }
 END_TEST
 
@@ -115,13 +142,19 @@ START_TEST(options_help)
     size_t bytes = 0;
     FILE *f = open_memstream(&out, &bytes);
     ck_assert_ptr_nonnull(f);
-    ss_options_print(f, table);
+    ss_options_print(f, sets);
     fclose(f);
     ck_assert_ptr_nonnull(strstr(out, "--epochs N "));
     ck_assert_ptr_nonnull(strstr(out, "passes (default 7)"));
-    ck_assert_ptr_nonnull(strstr(out, "learning rate (default 0.5)"));
+    ck_assert_ptr_nonnull(strstr(out, "rate (default 0.5)"));
     ck_assert_ptr_nonnull(strstr(out, "folder (default here)"));
     ck_assert_ptr_nonnull(strstr(out, "file order\n"));
+    ck_assert_ptr_nonnull(strstr(out, "--device auto|cpu|cuda       where (default auto)\n"));
+    ck_assert_ptr_nonnull(strstr(out, "without default\n"));
+    ck_assert_ptr_null(strstr(out, "--left-out"));
+    ck_assert_ptr_nonnull(strstr(out, "\n\nMarked:\n  --no-shuffle\n"));
+    ck_assert(!strncmp(out, "Numbers:\n", 9));
+    ck_assert_ptr_nonnull(strstr(out, "\n\nTexts:\n  --no-shuffle"));
     free(out);
 }
 END_TEST

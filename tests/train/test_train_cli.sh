@@ -169,6 +169,10 @@ usage "unknown command" 'unknown command "trian"' trian
 usage "unknown option" 'unknown option --epoch; did you mean --epochs' train --epoch 3
 usage "missing value" '--epochs needs a value' train --epochs
 usage "value out of range" '--momentum: 1.5 is out of range' train --momentum 1.5
+usage "--device tpu" '--device: "tpu" is not auto, cpu or cuda' train --device tpu
+usage "--precision fp8" '--precision: "fp8" is not fp32, bf16 or fp16' train --precision fp8
+usage "--conv-algo magic" '--conv-algo: "magic" is not auto or direct' train --conv-algo magic
+usage "--gpu-mode orderd" '--gpu-mode: "orderd" is not ordered or async; did you mean ordered?' train --gpu-mode orderd
 usage "plan --format" '--format: "svg" is not table or dot' plan --format svg
 usage "unknown verb" 'unknown verb "delete"' data delete
 run "$STARSTEP"
@@ -184,9 +188,6 @@ if grep -q '^devices:.*CUDA: not in this build' <("$STARSTEP" info); then
     unable "--precision fp16" '--precision fp16: .*fp32' --precision fp16
     unable "--precision bf16" '--precision bf16: .*fp32' --precision bf16
 fi
-unable "--device tpu" '--device: "tpu" is not auto, cpu or cuda' --device tpu
-unable "--precision fp8" '--precision: "fp8"' --precision fp8
-unable "--conv-algo magic" '--conv-algo: "magic"' --conv-algo magic
 unable "--model unknown" 'unknown model "resnet"; known: wideresnet' --model resnet
 
 finish

@@ -1,0 +1,24 @@
+/* parse.c: command lines (contract in commands.h). */
+#include "cli/commands.h"
+#include "core/log.h"
+
+#include <stdio.h>
+
+int ss_cli_parse_dir(char *command, const char *what, const char *about,
+                     const struct ss_option_set *sets, int argc, char **argv, const char **dir)
+{
+    char usage[512];
+    *dir = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    if (*dir) {
+        argv++;
+        argc--;
+    }
+    argv[0] = command;
+    snprintf(usage, sizeof usage, "usage: starstep %s DIR [OPTION...]\n%s Options:\n", command,
+             about);
+    int code = ss_options_command(usage, sets, argc, argv);
+    if (code >= 0 || *dir)
+        return code;
+    ss_fail(SS_ERR_INVALID, "%s: which %s? starstep %s DIR [OPTION...]", command, what, command);
+    return SS_EXIT_USAGE;
+}
