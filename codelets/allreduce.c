@@ -1,5 +1,4 @@
 #include "codelets/allreduce.h"
-#include "kernels/cuda/wire.h"
 #include "codelets/report.h"
 #include "codelets/lane.h"
 #include "comm/comm.h"
@@ -55,10 +54,11 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
     const float ranks = (float)ss_comm_size(a->comm);
     if (a->wire == SS_DTYPE_F32)
         return ss_nccl_sum(lanes->nccl, grads->data, count, SS_DTYPE_F32, tag, NULL, stream);
-    SS_TRY(
-        ss_wire_cuda_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy, count, stream));
+    SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy,
+                                     count, stream));
     SS_TRY(ss_nccl_sum(lanes->nccl, grads->copy, count, a->wire, tag, NULL, stream));
-    return ss_wire_cuda_unpack(lanes->gpu, a->wire, grads->copy, ranks, grads->data, count, stream);
+    return lanes->kernels->wire_unpack(lanes->gpu, a->wire, grads->copy, ranks, grads->data, count,
+                                       stream);
 }
 
 static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)
@@ -70,7 +70,7 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
         return enqueue_bucket(d, tag, stream);
     struct ss_metrics *m = ss_role(d, SS_ROLE_METRICS);
     if (ss_run_asked_to_stop(d->task->run))
-        SS_TRY(ss_gpu_copy_async(&m->stop, lanes->one, sizeof m->stop, stream));
+        SS_TRY(lanes->kernels->copy_async(&m->stop, lanes->one, sizeof m->stop, stream));
     return ss_nccl_sum_f64(lanes->nccl, (double *)m, sizeof *m / sizeof(double), tag, stream);
 }
 

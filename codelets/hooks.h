@@ -7,7 +7,7 @@
 #define SS_CODELETS_HOOKS_H
 
 #include "codelets/task.h"
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 
 /* Kinds of tasks. */
 #define SS_HOOKS_KIND(kind) (1u << (unsigned)(kind))

@@ -1,5 +1,4 @@
 #include "codelets/input.h"
-#include "kernels/cuda/elementwise.h"
 #include "codelets/lane.h"
 #include "codelets/op.h"
 
@@ -19,51 +18,50 @@ struct ss_input_layout ss_input_layout(const struct ss_plan *plan)
     return l;
 }
 
-#ifdef HAVE_CUDA
 /* The first slice's images begin the slot. */
 static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream stream)
 {
     const struct ss_region *staged = ss_role_region(d, SS_ROLE_STAGED);
-    return ss_gpu_copy_async(staged->data, ss_role(d, SS_ROLE_X), staged->bytes, stream);
+    return d->task->lanes->kernels->copy_async(staged->data, ss_role(d, SS_ROLE_X), staged->bytes,
+                                               stream);
 }
 
 static enum ss_status enqueue_convert(const struct ss_task_data *d, ss_stream stream)
 {
     const struct ss_normalise *n = d->task->context;
     (void)stream;
-    return ss_convert_cuda(d->task->lanes->gpu, &n->x, ss_role(d, SS_ROLE_STAGED), n->mean, n->std,
-                           ss_role(d, SS_ROLE_Y));
+    return d->task->lanes->kernels->convert(d->task->lanes->gpu, &n->x, ss_role(d, SS_ROLE_STAGED),
+                                            n->mean, n->std, ss_role(d, SS_ROLE_Y));
 }
 
 static enum ss_status enqueue_fetch(const struct ss_task_data *d, ss_stream stream)
 {
-    return ss_gpu_copy_async(ss_role(d, SS_ROLE_FETCHED), ss_role(d, SS_ROLE_METRICS),
-                             sizeof(struct ss_metrics), stream);
+    return d->task->lanes->kernels->copy_async(ss_role(d, SS_ROLE_FETCHED),
+                                               ss_role(d, SS_ROLE_METRICS),
+                                               sizeof(struct ss_metrics), stream);
 }
 
-static void cuda_upload(void *buffers[], void *cl_arg)
+static void run_upload(void *buffers[], void *cl_arg)
 {
     (void)buffers;
     ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_upload);
 }
 
-static void cuda_convert(void *buffers[], void *cl_arg)
+static void run_convert(void *buffers[], void *cl_arg)
 {
     (void)buffers;
     ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_convert);
 }
 
-static void cuda_fetch(void *buffers[], void *cl_arg)
+static void run_fetch(void *buffers[], void *cl_arg)
 {
     (void)buffers;
     ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_fetch);
 }
-#endif
 
-static struct starpu_codelet upload_codelet = SS_COPY_CODELET("upload", SS_IF_CUDA(cuda_upload));
-static struct starpu_codelet convert_codelet =
-    SS_COMPUTE_CODELET("convert", NULL, SS_IF_CUDA(cuda_convert));
-static struct starpu_codelet fetch_codelet = SS_COPY_CODELET("fetch", SS_IF_CUDA(cuda_fetch));
+static struct starpu_codelet upload_codelet = SS_COPY_CODELET("upload", run_upload);
+static struct starpu_codelet convert_codelet = SS_COMPUTE_CODELET("convert", NULL, run_convert);
+static struct starpu_codelet fetch_codelet = SS_COPY_CODELET("fetch", run_fetch);
 
 enum ss_status ss_upload_submit(const struct ss_step_args *args)
 {

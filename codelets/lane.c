@@ -4,15 +4,16 @@
 
 #include <stdlib.h>
 
-enum ss_status ss_order_create(struct ss_gpu *gpu, struct ss_order **out)
+enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out)
 {
     struct ss_order *o = calloc(1, sizeof *o);
     if (!o)
         return ss_fail_memory("the order of a region", sizeof *o);
+    o->kernels = lanes->kernels;
     o->writer = -1;
-    enum ss_status status = ss_gpu_event_create(gpu, 0, &o->written);
+    enum ss_status status = lanes->kernels->event_create(lanes->gpu, 0, &o->written);
     for (int l = 0; status == SS_OK && l < SS_LANE_COUNT; l++)
-        status = ss_gpu_event_create(gpu, 0, &o->read[l]);
+        status = lanes->kernels->event_create(lanes->gpu, 0, &o->read[l]);
     if (status != SS_OK) {
         ss_order_destroy(o);
         return status;
@@ -25,9 +26,9 @@ void ss_order_destroy(struct ss_order *o)
 {
     if (!o)
         return;
-    ss_gpu_event_destroy(o->written);
+    o->kernels->event_destroy(o->written);
     for (int l = 0; l < SS_LANE_COUNT; l++)
-        ss_gpu_event_destroy(o->read[l]);
+        o->kernels->event_destroy(o->read[l]);
     free(o);
 }
 
@@ -43,12 +44,12 @@ static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane 
         if (!o)
             continue;
         if (o->writer >= 0 && o->writer != (int)lane)
-            SS_TRY(ss_gpu_wait(stream, o->written));
+            SS_TRY(o->kernels->wait(stream, o->written));
         if (!(plan->access[i].mode & SS_WRITE))
             continue;
         for (int l = 0; l < SS_LANE_COUNT; l++)
             if (l != (int)lane && (o->readers & (1u << l)))
-                SS_TRY(ss_gpu_wait(stream, o->read[l]));
+                SS_TRY(o->kernels->wait(stream, o->read[l]));
     }
     return SS_OK;
 }
@@ -62,11 +63,11 @@ static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane la
         if (!o)
             continue;
         if (plan->access[i].mode & SS_WRITE) {
-            SS_TRY(ss_gpu_record(o->written, stream));
+            SS_TRY(o->kernels->record(o->written, stream));
             o->writer = (int)lane;
             o->readers = 0;
         } else {
-            SS_TRY(ss_gpu_record(o->read[lane], stream));
+            SS_TRY(o->kernels->record(o->read[lane], stream));
             o->readers |= 1u << lane;
         }
     }
@@ -87,16 +88,28 @@ static enum ss_status enqueue(const struct ss_task_data *d, enum ss_lane lane, s
     return SS_OK;
 }
 
+/* This worker's own. */
+static ss_stream own_stream(void)
+{
+#ifdef STARPU_USE_CUDA
+    return starpu_cuda_get_local_stream();
+#else
+    return NULL; /* there are no lanes */
+#endif
+}
+
 static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
 {
     const struct ss_lanes *lanes = d->task->lanes;
+    if (!lanes)
+        return body(d, NULL);
     /* Asked for in any case: StarPU warns when a worker never uses its stream. */
-    ss_stream stream = starpu_cuda_get_local_stream();
+    ss_stream stream = own_stream();
     if (lanes->ordered && lane != SS_LANE_COPY)
         stream = lanes->stream[lane];
     if (lane == SS_LANE_COMPUTE)
-        SS_TRY(ss_gpu_set_stream(lanes->gpu, stream));
-    ss_gpu_forget_errors();
+        SS_TRY(lanes->kernels->set_stream(lanes->gpu, stream));
+    lanes->kernels->forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
     SS_TRY(enqueue(d, lane, stream, body));

@@ -12,13 +12,14 @@
 #ifndef SS_CODELETS_LANE_H
 #define SS_CODELETS_LANE_H
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "codelets/task.h"
 
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 
 struct ss_lanes {
-    struct ss_gpu *gpu;
+    const struct ss_kernels *kernels;
+    struct ss_device *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
@@ -27,17 +28,19 @@ struct ss_lanes {
 
 /* What lanes did last to a region. */
 struct ss_order {
+    const struct ss_kernels *kernels;
     int writer;       /* lane, -1: none since the events were last waited for by StarPU */
     unsigned readers; /* bit per lane, since the last write */
     ss_event written, read[SS_LANE_COUNT];
 };
 
 /* Make and drop the order of a region that several lanes touch. */
-enum ss_status ss_order_create(struct ss_gpu *gpu, struct ss_order **out);
+enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out);
 void ss_order_destroy(struct ss_order *order); /* NULL is fine */
 
 /* Run body, which enqueues the task's work on the stream that it is given, in order with the other
- * lanes. Does nothing when the run has failed, and records a failure. */
+ * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and
+ * records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
 

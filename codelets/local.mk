@@ -1,5 +1,6 @@
 libstarstep_la_SOURCES += \
 	codelets/task.c codelets/task.h codelets/hooks.h \
+	codelets/lane.c codelets/lane.h \
 	codelets/ops.c codelets/op.h \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
@@ -8,7 +9,3 @@ libstarstep_la_SOURCES += \
 	codelets/report.c codelets/report.h \
 	codelets/input.c codelets/input.h \
 	codelets/scaler.c codelets/scaler.h
-
-if HAVE_CUDA
-libstarstep_la_SOURCES += codelets/lane.c codelets/lane.h
-endif

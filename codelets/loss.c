@@ -5,8 +5,6 @@
  * metrics: struct ss_metrics; in training written, in evaluation added to */
 #include "codelets/op.h"
 #include "codelets/input.h"
-#include "kernels/cpu/loss.h"
-#include "kernels/cuda/loss.h"
 
 #include <stdlib.h>
 
@@ -16,28 +14,22 @@ struct loss {
     size_t labels_at; /* GPU: where the labels begin in the staged input */
 };
 
-static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
+static const int32_t *labels_of(const struct loss *op, const struct ss_task_data *d)
 {
-    const struct ss_act *shape = &((struct loss *)head)->x;
-    struct ss_metrics *metrics = ss_role(d, SS_ROLE_METRICS);
-    float *x = ss_role(d, SS_ROLE_X);
-    if (d->task->training)
-        *metrics = (struct ss_metrics){.scale = 1};
-    return ss_loss_cpu(head->cpu, shape->n, shape->c, x, ss_role(d, SS_ROLE_LABELS), metrics,
-                       d->task->training ? x : NULL);
+    const char *staged = ss_role(d, SS_ROLE_STAGED);
+    return staged ? (const int32_t *)(const void *)(staged + op->labels_at)
+                  : ss_role(d, SS_ROLE_LABELS);
 }
 
-#ifdef HAVE_CUDA
-static enum ss_status forward_cuda(struct ss_op *head, const struct ss_task_data *d)
+static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct loss *op = (struct loss *)head;
     int training = d->task->training;
     void *x = ss_role(d, SS_ROLE_X);
-    const int32_t *labels = (const void *)((char *)ss_role(d, SS_ROLE_STAGED) + op->labels_at);
-    return ss_loss_cuda(head->gpu, op->x.n, op->x.c, x, labels, ss_role(d, SS_ROLE_SCALER),
-                        ss_role(d, SS_ROLE_METRICS), !training, training ? x : NULL);
+    return head->kernels->loss(head->device, op->x.n, op->x.c, x, labels_of(op, d),
+                               ss_role(d, SS_ROLE_SCALER), ss_role(d, SS_ROLE_METRICS), !training,
+                               training ? x : NULL);
 }
-#endif
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");
 
@@ -53,14 +45,11 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
         return SS_ERR_MEMORY;
     op->x = ss_block_input(context->plan, block);
     op->labels_at = ss_input_layout(context->plan).labels;
-#ifdef HAVE_CUDA
-    enum ss_status status =
-        context->gpu ? ss_loss_cuda_reserve(context->gpu, op->x.n, op->x.c) : SS_OK;
+    enum ss_status status = op->head.kernels->loss_reserve(op->head.device, op->x.n, op->x.c);
     if (status != SS_OK) {
         free(op);
         return status;
     }
-#endif
     *out = &op->head;
     return SS_OK;
 }
@@ -68,6 +57,5 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
 const struct ss_op_class ss_loss_class = {.name = "loss",
                                           .create = create,
                                           .destroy = destroy,
-                                          .forward_cpu = forward_cpu,
-                                          .forward_cuda = SS_IF_CUDA(forward_cuda),
-                                          .forward = &forward_codelet};
+                                          .forward = forward,
+                                          .forward_codelet = &forward_codelet};

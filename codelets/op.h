@@ -5,16 +5,13 @@
 #define SS_CODELETS_OP_H
 
 #include "codelets/task.h"
-#include "kernels/cpu/conv.h"
-#include "kernels/cpu/cpu.h"
-#include "kernels/cuda/gpu.h"
-#include "kernels/cpu/norm_act.h"
+#include "kernels/kernels.h"
 
 /* What an operation is made for. */
 struct ss_op_context {
     const struct ss_plan *plan;
-    struct ss_cpu *cpu; /* one of cpu and gpu is NULL */
-    struct ss_gpu *gpu;
+    const struct ss_kernels *kernels;
+    struct ss_device *device;
     enum ss_conv_algo conv_algo; /* on the CPU */
     int training;                /* 0: only forward will run */
 };
@@ -24,11 +21,9 @@ struct ss_op_class {
     enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
     void (*destroy)(struct ss_op *op);
     /* What the tasks do on the compute worker; backward NULL: there is none. */
-    enum ss_status (*forward_cpu)(struct ss_op *op, const struct ss_task_data *data);
-    enum ss_status (*backward_cpu)(struct ss_op *op, const struct ss_task_data *data);
-    enum ss_status (*forward_cuda)(struct ss_op *op, const struct ss_task_data *data);
-    enum ss_status (*backward_cuda)(struct ss_op *op, const struct ss_task_data *data);
-    struct starpu_codelet *forward, *backward;
+    enum ss_status (*forward)(struct ss_op *op, const struct ss_task_data *data);
+    enum ss_status (*backward)(struct ss_op *op, const struct ss_task_data *data);
+    struct starpu_codelet *forward_codelet, *backward_codelet;
     /* The weight's native layout, fp32 in host memory; NULL for operations without one. All other
      * parameters are plain vectors. */
     size_t (*weight_bytes)(const struct ss_op *op);
@@ -39,8 +34,9 @@ struct ss_op_class {
 /* The head of every operation. */
 struct ss_op {
     const struct ss_op_class *cls;
-    struct ss_cpu *cpu;
-    struct ss_gpu *gpu;
+    const struct ss_kernels *kernels; /* of the device */
+    struct ss_device *device;
+    size_t element; /* bytes of one in activations */
     const struct ss_block *block;
     /* Where each trainable parameter begins in its bucket, in floats. Set by the runtime. */
     size_t offset[SS_PARAM_BETA + 1];
@@ -66,18 +62,12 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
 /* The activation part of a block. */
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
-/* Before step 1: the room that the functions below need. */
-enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm);
 /* Run it forward on z, which is the task's z, y or x (act.c). */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                 const struct ss_task_data *d, const float *z);
-enum ss_status ss_op_act_forward_cuda(const struct ss_op *op, const struct ss_norm_act *norm,
-                                      const struct ss_task_data *d, const void *z);
+                                 const struct ss_task_data *d, const void *z);
 /* Run it backward: z becomes its gradient, the sum of dy is left in ds. */
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                  const struct ss_task_data *d, float *z);
-enum ss_status ss_op_act_backward_cuda(const struct ss_op *op, const struct ss_norm_act *norm,
-                                       const struct ss_task_data *d, void *z);
+                                  const struct ss_task_data *d, void *z);
 /* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */
 static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_param_role role)
 {
@@ -88,20 +78,15 @@ static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_pa
 void *ss_op_weight(const struct ss_op *op, const struct ss_region *params);
 /* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
 enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
-enum ss_status ss_op_sum_dy_cuda(const struct ss_op *op, const struct ss_task_data *d,
-                                 size_t elements);
 
-/* StarPU's side of forward and backward, the same for all operations: run it unless the run has
- * failed, and record its failure. */
-void ss_op_forward_cpu(void *buffers[], void *cl_arg);
-void ss_op_backward_cpu(void *buffers[], void *cl_arg);
-void ss_op_forward_cuda(void *buffers[], void *cl_arg);
-void ss_op_backward_cuda(void *buffers[], void *cl_arg);
+/* StarPU's side of forward and backward, the same for all operations and devices. */
+void ss_op_run_forward(void *buffers[], void *cl_arg);
+void ss_op_run_backward(void *buffers[], void *cl_arg);
 /* The codelets of an operation. */
 #define SS_OP_FORWARD(codelet_name)                                                                \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_forward_cpu, SS_IF_CUDA(ss_op_forward_cuda))
+    SS_COMPUTE_CODELET(codelet_name, ss_op_run_forward, ss_op_run_forward)
 #define SS_OP_BACKWARD(codelet_name)                                                               \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_backward_cpu, SS_IF_CUDA(ss_op_backward_cuda))
+    SS_COMPUTE_CODELET(codelet_name, ss_op_run_backward, ss_op_run_backward)
 
 /* Submit the forward or backward task of a block. */
 enum ss_status ss_op_submit(const struct ss_step_args *args);

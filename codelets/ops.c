@@ -1,5 +1,4 @@
 #include "codelets/op.h"
-#include "kernels/cuda/elementwise.h"
 #include "codelets/lane.h"
 #include "core/log.h"
 
@@ -32,8 +31,9 @@ void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *con
         return NULL;
     }
     op->cls = cls;
-    op->cpu = context->cpu;
-    op->gpu = context->gpu;
+    op->kernels = context->kernels;
+    op->device = context->device;
+    op->element = ss_dtype_bytes(context->plan->options.dtype);
     op->block = &context->plan->block[block];
     for (int role = 0; role <= SS_PARAM_BETA; role++)
         op->offset[role] = SIZE_MAX;
@@ -74,79 +74,45 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block)
     return ss_tensor_act(plan, ss_block_forward(plan, block)->tensor[SS_ROLE_Y]);
 }
 
-void ss_op_forward_cpu(void *buffers[], void *cl_arg)
+static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)
 {
-    (void)buffers;
-    struct ss_task_data d = ss_task_data(cl_arg);
-    struct ss_op *op = d.task->op;
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, op->cls->forward_cpu(op, &d));
+    (void)stream; /* the device knows it */
+    return d->task->op->cls->forward(d->task->op, d);
 }
 
-void ss_op_backward_cpu(void *buffers[], void *cl_arg)
-{
-    (void)buffers;
-    struct ss_task_data d = ss_task_data(cl_arg);
-    struct ss_op *op = d.task->op;
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, op->cls->backward_cpu(op, &d));
-}
-
-#ifdef HAVE_CUDA
-/* Kernels enqueue on the stream that the lane has set on the op's gpu. */
-static enum ss_status enqueue_forward(const struct ss_task_data *d, ss_stream stream)
+static enum ss_status backward(const struct ss_task_data *d, ss_stream stream)
 {
     (void)stream;
-    return d->task->op->cls->forward_cuda(d->task->op, d);
+    return d->task->op->cls->backward(d->task->op, d);
 }
 
-static enum ss_status enqueue_backward(const struct ss_task_data *d, ss_stream stream)
-{
-    (void)stream;
-    return d->task->op->cls->backward_cuda(d->task->op, d);
-}
-
-void ss_op_forward_cuda(void *buffers[], void *cl_arg)
+void ss_op_run_forward(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_forward);
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, forward);
 }
 
-void ss_op_backward_cuda(void *buffers[], void *cl_arg)
+void ss_op_run_backward(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_backward);
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, backward);
 }
-
-enum ss_status ss_op_sum_dy_cuda(const struct ss_op *op, const struct ss_task_data *d,
-                                 size_t elements)
-{
-    int n = d->task->plan->ndy;
-    if (n == 1)
-        return SS_OK;
-    const void *dy[SS_PLAN_MAX_DY];
-    for (int i = 0; i < n; i++)
-        dy[i] = ss_role(d, SS_ROLE_DY + i);
-    return ss_sum_cuda(op->gpu, dy, n, ss_role(d, SS_ROLE_DS), elements);
-}
-#endif
 
 enum ss_status ss_op_submit(const struct ss_step_args *args)
 {
     const struct ss_op_class *cls = args->task->op->cls;
     int forward = args->task->plan->kind == SS_TASK_FORWARD;
-    return ss_task_submit(forward ? cls->forward : cls->backward, args, sizeof *args);
+    return ss_task_submit(forward ? cls->forward_codelet : cls->backward_codelet, args,
+                          sizeof *args);
 }
 
-#ifdef HAVE_CUDA
 void *ss_op_weight(const struct ss_op *op, const struct ss_region *params)
 {
     size_t at = op->offset[SS_PARAM_WEIGHT];
     if (!params->copy)
         return (float *)params->data + at;
-    return (char *)params->copy + at * ss_dtype_bytes(ss_gpu_dtype(op->gpu));
+    return (char *)params->copy + at * op->element;
 }
-#endif
 
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
 {
@@ -178,8 +144,8 @@ enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d
     int n = d->task->plan->ndy;
     if (n == 1)
         return SS_OK;
-    const float *dy[SS_PLAN_MAX_DY];
+    const void *dy[SS_PLAN_MAX_DY];
     for (int i = 0; i < n; i++)
         dy[i] = ss_role(d, SS_ROLE_DY + i);
-    return ss_sum_cpu(op->cpu, dy, n, ss_role(d, SS_ROLE_DS), elements);
+    return op->kernels->sum(op->device, dy, n, ss_role(d, SS_ROLE_DS), elements);
 }

@@ -3,87 +3,51 @@
  * x (N,C,H,W) read   y (N,C,P,Q) written   dx (N,C,H,W) written
  * workspace: max pooling's argmax, written, read in backward */
 #include "codelets/op.h"
-#include "kernels/cpu/pool.h"
-#include "kernels/cuda/pool.h"
 #include "core/log.h"
 
 #include <stdlib.h>
 
 struct pool {
     struct ss_op head;
-    struct ss_pool_cpu *pool; /* CPU only */
-    struct ss_pool_shape shape;
+    struct ss_pool_kernel *pool;
     struct ss_act y;
 };
 
-static enum ss_status forward_cpu(struct ss_op *head, const struct ss_task_data *d)
+static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct pool *op = (struct pool *)head;
-    return ss_pool_cpu_forward(op->pool, ss_role(d, SS_ROLE_X), ss_role(d, SS_ROLE_Y),
-                               ss_role(d, SS_ROLE_WORKSPACE));
+    return head->kernels->pool_forward(((struct pool *)head)->pool, ss_role(d, SS_ROLE_X),
+                                       ss_role(d, SS_ROLE_Y), ss_role(d, SS_ROLE_WORKSPACE));
 }
 
-static enum ss_status backward_cpu(struct ss_op *head, const struct ss_task_data *d)
+static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
-    struct pool *op = (struct pool *)head;
-    SS_TRY(ss_op_sum_dy(&op->head, d, ss_act_elements(&op->y)));
-    float *dx = ss_role(d, SS_ROLE_DX);
-    return dx ? ss_pool_cpu_backward(op->pool, ss_role(d, SS_ROLE_DS),
-                                     ss_role(d, SS_ROLE_WORKSPACE), dx)
-              : SS_OK;
-}
-
-#ifdef HAVE_CUDA
-static enum ss_status forward_cuda(struct ss_op *head, const struct ss_task_data *d)
-{
-    struct pool *op = (struct pool *)head;
-    return ss_pool_cuda_forward(head->gpu, &op->shape, ss_role(d, SS_ROLE_X), ss_role(d, SS_ROLE_Y),
-                                ss_role(d, SS_ROLE_WORKSPACE));
-}
-
-static enum ss_status backward_cuda(struct ss_op *head, const struct ss_task_data *d)
-{
-    struct pool *op = (struct pool *)head;
-    SS_TRY(ss_op_sum_dy_cuda(head, d, ss_act_elements(&op->y)));
+    const struct pool *op = (struct pool *)head;
     void *dx = ss_role(d, SS_ROLE_DX);
-    return dx ? ss_pool_cuda_backward(head->gpu, &op->shape, ss_role(d, SS_ROLE_DS),
-                                      ss_role(d, SS_ROLE_WORKSPACE), dx)
+    SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->y)));
+    return dx ? head->kernels->pool_backward(op->pool, ss_role(d, SS_ROLE_DS),
+                                             ss_role(d, SS_ROLE_WORKSPACE), dx)
               : SS_OK;
 }
-#endif
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("pool_forward");
 static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("pool_backward");
 
 static void destroy(struct ss_op *head)
 {
-    ss_pool_cpu_destroy(((struct pool *)head)->pool);
+    head->kernels->pool_destroy(((struct pool *)head)->pool);
     free(head);
 }
 
 static enum ss_status check_workspace(const struct ss_plan *plan, int block, const struct pool *op)
 {
     int workspace = ss_block_forward(plan, block)->tensor[SS_ROLE_WORKSPACE];
-    size_t need = ss_pool_cpu_workspace_bytes(op->pool);
+    size_t need = op->head.kernels->pool_workspace_bytes(op->pool);
     size_t have = workspace < 0 ? 0 : plan->tensor[workspace].bytes;
     if (need > have)
         return ss_fail(SS_ERR_LIBRARY,
                        "%s: the plan keeps %zu bytes for argmax, the library wants %zu",
                        op->head.block->name, have, need);
     return SS_OK;
-}
-
-/* With an argmax to fill, evaluation runs the same primitive as training. */
-static enum ss_status create_pool(const struct ss_op_context *context, int block, struct pool *op)
-{
-    const struct ss_pool_shape *s = &op->shape;
-#ifdef HAVE_CUDA
-    if (context->gpu)
-        return ss_pool_cuda_check(s);
-#endif
-    SS_TRY(ss_pool_cpu_create(context->cpu, s->kind, &s->x, s->kernel, s->stride, s->pad, 1,
-                              &op->pool));
-    return check_workspace(context->plan, block, op);
 }
 
 static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_kind kind,
@@ -96,13 +60,16 @@ static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_ki
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *l = ss_block_layer(plan, block, SS_PLACE_HEAD);
     op->y = ss_block_output(plan, block);
-    op->shape = (struct ss_pool_shape){.kind = kind,
-                                       .x = ss_block_input(plan, block),
-                                       .y = op->y,
-                                       .kernel = l->kernel,
-                                       .stride = l->stride,
-                                       .pad = l->padding};
-    enum ss_status status = create_pool(context, block, op);
+    struct ss_pool_shape shape = {.kind = kind,
+                                  .x = ss_block_input(plan, block),
+                                  .y = op->y,
+                                  .kernel = l->kernel,
+                                  .stride = l->stride,
+                                  .pad = l->padding};
+    /* With an argmax to fill, evaluation runs the same primitive as training. */
+    enum ss_status status = op->head.kernels->pool_create(op->head.device, &shape, 1, &op->pool);
+    if (status == SS_OK)
+        status = check_workspace(plan, block, op);
     if (status != SS_OK) {
         destroy(&op->head);
         return status;
@@ -124,18 +91,14 @@ static enum ss_status create_avg(const struct ss_op_context *context, int block,
 const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
                                              .create = create_max,
                                              .destroy = destroy,
-                                             .forward_cpu = forward_cpu,
-                                             .backward_cpu = backward_cpu,
-                                             .forward_cuda = SS_IF_CUDA(forward_cuda),
-                                             .backward_cuda = SS_IF_CUDA(backward_cuda),
-                                             .forward = &forward_codelet,
-                                             .backward = &backward_codelet};
+                                             .forward = forward,
+                                             .backward = backward,
+                                             .forward_codelet = &forward_codelet,
+                                             .backward_codelet = &backward_codelet};
 const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
                                              .create = create_avg,
                                              .destroy = destroy,
-                                             .forward_cpu = forward_cpu,
-                                             .backward_cpu = backward_cpu,
-                                             .forward_cuda = SS_IF_CUDA(forward_cuda),
-                                             .backward_cuda = SS_IF_CUDA(backward_cuda),
-                                             .forward = &forward_codelet,
-                                             .backward = &backward_codelet};
+                                             .forward = forward,
+                                             .backward = backward,
+                                             .forward_codelet = &forward_codelet,
+                                             .backward_codelet = &backward_codelet};

@@ -11,7 +11,7 @@
 #include "codelets/task.h"
 
 struct ss_sgd {
-    struct ss_cpu *cpu; /* CPU runs */
+    struct ss_device *cpu; /* CPU runs */
     float momentum, weight_decay;
     float scale; /* of the summed gradient: 1 / world size */
 };

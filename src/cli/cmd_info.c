@@ -1,6 +1,5 @@
 #include "cli/commands.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cuda/gpu.h"
 #include "comm/comm.h"
 #include "core/program.h"
 #include "core/standard.h"
@@ -23,11 +22,11 @@ static void print_build(void)
     printf("runtime:      %s\n", ss_runtime_library());
     printf("kernels:      %s\n", ss_cpu_library());
     printf("mpi:          %s\n", ss_comm_library());
-#ifdef HAVE_CUDA
-    printf("devices:      cpu (fp32), cuda (fp32, bf16, fp16); GPUs seen: %d\n", ss_gpu_count());
-#else
-    printf("devices:      cpu (fp32); CUDA: not in this build\n");
-#endif
+    if (ss_cuda_kernels.missing)
+        printf("devices:      cpu (fp32); CUDA: not in this build\n");
+    else
+        printf("devices:      cpu (fp32), cuda (fp32, bf16, fp16); GPUs seen: %d\n",
+               ss_cuda_kernels.count());
     printf("models:       %s\n", ss_model_names());
 }
 

@@ -1,6 +1,6 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "runtime/environment.h"
@@ -58,23 +58,15 @@ static enum ss_status check_command(char *const *command)
 
 static enum ss_status count_ranks(const struct ss_launch_options *o, int *out)
 {
-    int gpus = 0;
     if (o->ranks) {
         *out = (int)o->ranks;
         return SS_OK;
     }
-#ifdef HAVE_CUDA
-    gpus = ss_gpu_count();
-#endif
+    const int gpus = ss_cuda_kernels.count();
     if (gpus == 0)
         return ss_fail(SS_ERR_INVALID,
                        "launch: this %s, so the number of ranks is not known; give it with -n N",
-#ifdef HAVE_CUDA
-                       "process may use no GPU"
-#else
-                       "build has no CUDA"
-#endif
-        );
+                       ss_cuda_kernels.missing ? "build has no CUDA" : "process may use no GPU");
     if (gpus > SS_LOCAL_RANKS)
         return ss_fail(SS_ERR_UNSUPPORTED, "launch: %d GPUs; give -n N, at most %d", gpus,
                        SS_LOCAL_RANKS);

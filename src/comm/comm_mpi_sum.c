@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "kernels/cpu/cpu.h"
+#include "core/alloc.h"
 #include "kernels/cpu/wire.h"
 
 enum {

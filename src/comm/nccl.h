@@ -27,9 +27,9 @@ void ss_nccl_close(struct ss_nccl *nccl);
 const char *ss_nccl_library(void);
 
 /* Device memory for what will be summed, zeroed and 256-byte aligned, of the kind that NCCL can
- * register (ss_nccl_register) where there is such a kind, else as ss_gpu_alloc's. Needs no
- * communicator. Freed after ss_nccl_close. Errors: as ss_gpu_alloc. */
-enum ss_status ss_nccl_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out);
+ * register (ss_nccl_register) where there is such a kind, else as ss_cuda_alloc's. Needs no
+ * communicator. Freed after ss_nccl_close. Errors: as ss_cuda_alloc. */
+enum ss_status ss_nccl_alloc(struct ss_device *gpu, size_t bytes, const char *what, void **out);
 void ss_nccl_free(void *data); /* NULL is fine */
 
 /* Tell NCCL of memory from ss_nccl_alloc that will be summed again and again: as a symmetric window
@@ -51,7 +51,7 @@ enum ss_status ss_nccl_sum_f64(struct ss_nccl *nccl, double *data, size_t count,
 
 /* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
  * element counts, on data, device memory of the largest count, whose content is lost. */
-enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_gpu *gpu, enum ss_dtype wire,
+enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_device *gpu, enum ss_dtype wire,
                               void *data, const size_t *counts, size_t ncounts);
 
 #endif

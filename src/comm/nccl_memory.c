@@ -13,7 +13,7 @@ enum {
     FIRST_WITH_WINDOWS = 22700
 };
 
-/* What ncclMemAlloc gave; all else is of ss_gpu_alloc. */
+/* What ncclMemAlloc gave; all else is of ss_cuda_alloc. */
 struct piece {
     struct piece *next;
     void *data;
@@ -45,13 +45,13 @@ static void *take(size_t bytes)
     return data;
 }
 
-enum ss_status ss_nccl_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+enum ss_status ss_nccl_alloc(struct ss_device *gpu, size_t bytes, const char *what, void **out)
 {
-    SS_TRY(ss_gpu_synchronize(gpu)); /* makes the GPU this thread's, too */
+    SS_TRY(ss_cuda_synchronize(gpu)); /* makes the GPU this thread's, too */
     void *data = take(bytes > 0 ? bytes : 1);
     if (!data)
-        return ss_gpu_alloc(gpu, bytes, what, out);
-    enum ss_status status = ss_gpu_adopt(gpu, data, bytes, what);
+        return ss_cuda_alloc(gpu, bytes, what, out);
+    enum ss_status status = ss_cuda_adopt(gpu, data, bytes, what);
     if (status != SS_OK)
         ss_nccl_free(data);
     else
@@ -72,10 +72,10 @@ void ss_nccl_free(void *data)
         *at = p->next;
     pthread_mutex_unlock(&pieces_lock);
     if (!p) {
-        ss_gpu_free(data);
+        ss_cuda_free(data);
         return;
     }
-    ss_gpu_disown(data);
+    ss_cuda_disown(data);
     ncclMemFree(data);
     free(p);
 }

@@ -188,7 +188,7 @@ struct check {
     uint16_t *packed; /* 2-byte formats */
 };
 
-static enum ss_status sum_known(struct ss_nccl *n, struct ss_gpu *gpu, const struct check *c,
+static enum ss_status sum_known(struct ss_nccl *n, struct ss_device *gpu, const struct check *c,
                                 size_t count)
 {
     const int packed = c->wire != SS_DTYPE_F32;
@@ -196,16 +196,16 @@ static enum ss_status sum_known(struct ss_nccl *n, struct ss_gpu *gpu, const str
     const size_t bytes = count * ss_dtype_bytes(c->wire);
     if (packed)
         ss_wire_pack(c->wire, c->host, 1, c->packed, count);
-    SS_TRY(ss_gpu_copy(gpu, c->data, from, bytes));
+    SS_TRY(ss_cuda_copy(gpu, c->data, from, bytes));
     SS_TRY(ss_nccl_sum(n, c->data, count, c->wire, (struct ss_comm_tag){0, -1}, "start-up check",
-                       ss_gpu_stream(gpu)));
-    SS_TRY(ss_gpu_copy(gpu, from, c->data, bytes));
+                       ss_cuda_stream(gpu)));
+    SS_TRY(ss_cuda_copy(gpu, from, c->data, bytes));
     if (packed)
         ss_wire_unpack(c->wire, c->packed, 1, c->host, count);
     return SS_OK;
 }
 
-static enum ss_status verify_count(struct ss_nccl *n, struct ss_gpu *gpu, const struct check *c,
+static enum ss_status verify_count(struct ss_nccl *n, struct ss_device *gpu, const struct check *c,
                                    size_t count)
 {
     const int size = n->control->size;
@@ -224,8 +224,8 @@ static enum ss_status verify_count(struct ss_nccl *n, struct ss_gpu *gpu, const 
     return SS_OK;
 }
 
-enum ss_status ss_nccl_verify(struct ss_nccl *n, struct ss_gpu *gpu, enum ss_dtype wire, void *data,
-                              const size_t *counts, size_t ncounts)
+enum ss_status ss_nccl_verify(struct ss_nccl *n, struct ss_device *gpu, enum ss_dtype wire,
+                              void *data, const size_t *counts, size_t ncounts)
 {
     size_t most = 1;
     for (size_t i = 0; i < ncounts; i++)

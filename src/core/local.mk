@@ -1,5 +1,6 @@
 libstarstep_la_SOURCES += \
 	src/core/dtype.h \
+	src/core/alloc.c src/core/alloc.h \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h \
 	src/core/options.c src/core/options.h \

@@ -1,12 +1,21 @@
 libstarstep_la_SOURCES += \
-	src/kernels/shapes.h src/kernels/dropout.h \
-	src/kernels/cpu/cpu.c src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
+	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/dropout.h \
+	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
-	src/kernels/cpu/conv.h src/kernels/cpu/linear.h src/kernels/cpu/pool.h \
-	src/kernels/cpu/norm_act.c src/kernels/cpu/norm_act.h \
-	src/kernels/cpu/elementwise.c src/kernels/cpu/sgd.h \
-	src/kernels/cpu/loss.c src/kernels/cpu/loss.h
+	src/kernels/cpu/elementwise.c src/kernels/cpu/sgd.h
+
+# Over oneDNN
+if HAVE_DNNL
+libstarstep_la_SOURCES += \
+	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/dnnl.c \
+	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
+	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
+	src/kernels/cpu/conv.c src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
+	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c
+else
+libstarstep_la_SOURCES += src/kernels/cpu/none.c
+endif
 
 if HAVE_CUDA
 CUDA_SOURCES += \
@@ -16,26 +25,13 @@ CUDA_SOURCES += \
 	src/kernels/cuda/wire.cu
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \
+	src/kernels/cuda/table.c \
 	src/kernels/cuda/gpu.c src/kernels/cuda/gpu.h src/kernels/cuda/internal.h \
-	src/kernels/cuda/conv.c src/kernels/cuda/conv.h \
-	src/kernels/cuda/conv_internal.h src/kernels/cuda/conv_legacy.c \
+	src/kernels/cuda/conv.c src/kernels/cuda/conv_internal.h src/kernels/cuda/conv_legacy.c \
 	src/kernels/cuda/conv_graph.c src/kernels/cuda/conv_graph.h \
 	src/kernels/cuda/conv_heuristics.c src/kernels/cuda/conv_tune.c \
 	src/kernels/cuda/conv_cache.c \
-	src/kernels/cuda/norm_act.h src/kernels/cuda/norm_act.cuh \
-	src/kernels/cuda/linear.c src/kernels/cuda/linear.h \
-	src/kernels/cuda/elementwise.h src/kernels/cuda/pool.h \
-	src/kernels/cuda/loss.h src/kernels/cuda/scaler.h src/kernels/cuda/sgd.h \
-	src/kernels/cuda/wire.h
-endif
-
-# Over oneDNN
-if HAVE_DNNL
-libstarstep_la_SOURCES += \
-	src/kernels/cpu/dnnl.c \
-	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
-	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
-	src/kernels/cpu/conv.c src/kernels/cpu/linear.c src/kernels/cpu/pool.c
+	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c src/kernels/cuda/sgd.h
 else
-libstarstep_la_SOURCES += src/kernels/cpu/no_dnnl.c
+libstarstep_la_SOURCES += src/kernels/cuda/none.c
 endif

@@ -58,12 +58,34 @@ struct ss_norm_act {
 };
 enum { SS_NORM_MAX_DY = 4 }; /* contributions to one gradient */
 
+struct ss_norm_act_grad {
+    const void *dy[SS_NORM_MAX_DY]; /* contributions to the gradient of y; their sum is meant */
+    int ndy;                        /* 1 .. SS_NORM_MAX_DY */
+    /* The gradient of s = sum of dy, through the second ReLU: what the residual input gets. Written
+     * when ndy > 1 or relu_out, may be dy[0]; else it must be dy[0] and is only read. */
+    void *ds;
+    const void *y; /* needed with relu_out only */
+    /* With pooling: dy and y are of the pooled shape; the sum of dy, rounded to the dtype, goes to
+     * each window's argmax, the rest of the window and uncovered rows and columns get 0. ds is of
+     * z's shape then, never one of dy, and always written unless NULL. */
+    const uint8_t *argmax;
+    void *z; /* in: what forward read; out: its gradient dz (in place) */
+    const float *gamma, *beta, *saved;
+    float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
+    uint64_t dropout_key;
+};
+
 /* Max and average pooling, as PyTorch's MaxPool2d and AvgPool2d (floor mode; average over kernel^2
  * with count_include_pad; the padding of max pooling is minus infinity).
  * x (N,C,H,W), y (N,C,P,Q) of equal block; P = floor((H + 2 pad - kernel)/stride) + 1. Rows and
  * columns of x that no window covers (7x7 over 8x8) take no part and get gradient 0. Max pooling
  * backward gives the whole gradient to the first maximum of the window in row-major order. */
 enum ss_pool_kind { SS_POOL_MAX, SS_POOL_AVG };
+struct ss_pool_shape {
+    enum ss_pool_kind kind;
+    struct ss_act x, y;
+    int kernel, stride, pad;
+};
 
 /* What steps are judged by; sums, so that ranks and batches add up. */
 struct ss_metrics {
@@ -74,5 +96,29 @@ struct ss_metrics {
     double stop;    /* ranks that were asked to end the run (not the kernel's business) */
     double scale;   /* the step's loss scale; 1 where none is used (summed over ranks too) */
 };
+
+/* Dynamic loss scaling wholly on the device, as PyTorch's GradScaler (init_scale 65536,
+ * growth_factor 2, backoff_factor 0.5, growth_interval 2000; torch.amp documentation and
+ * _amp_update_scale_):
+ *   found = any gradient is infinite or NaN
+ *   found: the step's updates are left out, scale *= backoff, tracker = 0
+ *   else:  tracker += 1; when it reaches interval: scale *= growth unless that is infinite,
+ *          tracker = 0
+ * Lives in the device's memory. */
+struct ss_scaler {
+    float scale;
+    int found;   /* in this step so far */
+    int tracker; /* steps since the last change */
+    int skipped; /* steps left out since the start */
+    float growth, backoff;
+    int interval, unused;
+};
+
+/* GradScaler's defaults, for the host to copy to the device. */
+static inline struct ss_scaler ss_scaler_defaults(void)
+{
+    struct ss_scaler s = {65536, 0, 0, 0, 2, 0.5f, 2000, 0};
+    return s;
+}
 
 #endif

@@ -264,13 +264,11 @@ static void set_ours(void)
 {
     setenv("STARPU_WORKERS_NOBIND", "1", 1);
     setenv("STARPU_SILENT", "1", 0);
-#ifdef HAVE_CUDA
     /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order. */
     char text[16];
     snprintf(text, sizeof text, "%d", SS_LANE_COUNT);
     setenv("STARPU_NWORKER_PER_CUDA", text, 1);
     setenv("STARPU_CUDA_THREAD_PER_DEV", "1", 1);
-#endif
 }
 
 enum ss_status ss_environment_prepare(void)

@@ -13,8 +13,8 @@
 static enum ss_status create_ops(struct ss_exec *e)
 {
     struct ss_op_context context = {.plan = e->plan,
-                                    .cpu = e->options.runtime->cpu,
-                                    .gpu = e->gpu,
+                                    .kernels = e->kernels,
+                                    .device = e->device,
                                     .conv_algo = e->options.conv_algo,
                                     .training = e->options.training};
     e->op = calloc((size_t)e->plan->nblocks, sizeof *e->op);
@@ -135,8 +135,9 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         return ss_fail_memory("executor", sizeof *e);
     e->options = *options;
     e->plan = options->plan;
-    e->gpu = options->runtime->gpu;
-    e->sgd = (struct ss_sgd){options->runtime->cpu, options->momentum, options->weight_decay,
+    e->kernels = options->runtime->kernels;
+    e->device = options->runtime->device;
+    e->sgd = (struct ss_sgd){options->runtime->device, options->momentum, options->weight_decay,
                              1.0f / (float)ss_comm_size(options->comm)};
     e->allreduce.comm = options->comm;
     e->allreduce.wire = e->plan->options.grad_dtype;
@@ -146,7 +147,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         (struct ss_act){e->plan->options.batch, x->c, x->h, x->w, e->plan->options.input_block};
     memcpy(e->normalise.mean, options->mean, sizeof options->mean);
     memcpy(e->normalise.std, options->std, sizeof options->std);
-    enum ss_status status = ss_feed_open(&e->feed, e->plan, options->slots, e->gpu);
+    enum ss_status status =
+        ss_feed_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
     ss_exec_hook(e, &e->feed.hooks);
     if (status == SS_OK)
         status = create_ops(e);
@@ -172,10 +174,7 @@ void ss_exec_destroy(struct ss_exec *e)
         return;
     starpu_task_wait_for_all();
     ss_step_watch_stop(e->watch);
-#ifdef HAVE_CUDA
-    if (e->gpu)
-        ss_gpu_synchronize(e->gpu);
-#endif
+    e->kernels->synchronize(e->device);
     ss_exec_destroy_memory(e);
     free_list(&e->train, e->plan->train.count, e->options.slots);
     free_list(&e->eval, e->plan->eval.count, e->options.slots);
@@ -201,7 +200,7 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
                                      .epoch = step->epoch,
                                      .augment = step->augment,
                                      .replace = head->task->training,
-                                     .bytes = e->gpu != NULL};
+                                     .bytes = e->plan->options.device};
     args->count = n;
     memcpy(args->sample, step->sample + begin, (size_t)n * sizeof *args->sample);
     enum ss_status status = ss_load_submit(args);
@@ -307,10 +306,7 @@ struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)
 enum ss_status ss_exec_wait(struct ss_exec *e)
 {
     SS_STARPU_TRY(starpu_task_wait_for_all());
-#ifdef HAVE_CUDA
     /* In stream order, tasks end before the GPU has run them. */
-    if (e->gpu)
-        SS_TRY(ss_gpu_synchronize(e->gpu));
-#endif
+    SS_TRY(e->kernels->synchronize(e->device));
     return (enum ss_status)atomic_load(&e->options.runtime->run.status);
 }

@@ -3,7 +3,7 @@
 #ifndef SS_RUNTIME_EXEC_H
 #define SS_RUNTIME_EXEC_H
 
-#include "kernels/cpu/conv.h"
+#include "kernels/kernels.h"
 #include "codelets/hooks.h"
 #include "codelets/report.h"
 #include "comm/comm.h"
@@ -103,10 +103,10 @@ void ss_exec_unhook(struct ss_exec *exec, struct ss_hooks *hooks);
 /* How the loader keeps up, in the training steps reported so far. */
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);
 
-/* Bytes held: activations, parameters with gradients and momentum, input slots, scratch. With a GPU
- * also what it holds of ours in all, and its own size (else 0). */
+/* Bytes held: activations, parameters with gradients and momentum, input slots. With a GPU also
+ * what it holds of ours in all, and its own size (else 0). */
 struct ss_exec_memory {
-    size_t activations, parameters, input, scratch;
+    size_t activations, parameters, input;
     size_t device_used, device;
 };
 struct ss_exec_memory ss_exec_memory(const struct ss_exec *exec);

@@ -32,7 +32,8 @@ struct bound_list {
 struct ss_exec {
     struct ss_exec_options options;
     const struct ss_plan *plan;
-    struct ss_gpu *gpu;      /* NULL: the CPU computes */
+    const struct ss_kernels *kernels; /* of the device */
+    struct ss_device *device;
     struct ss_op **op;       /* per block */
     struct region *buffer;   /* per plan buffer */
     struct region *params;   /* per bucket */
@@ -84,11 +85,5 @@ enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, s
 void ss_region_drop(const struct ss_exec *e, struct region *x);
 /* n of them, and their table. NULL is fine. */
 void ss_regions_drop(const struct ss_exec *e, struct region *x, size_t n);
-/* Between any two of the executor's memory and the host's; blocks. */
-enum ss_status ss_exec_copy(const struct ss_exec *e, void *dst, const void *src, size_t bytes);
-/* Pinned where there is a GPU. */
-enum ss_status ss_exec_alloc_host(const struct ss_exec *e, size_t bytes, const char *what,
-                                  void **out);
-void ss_exec_free_host(const struct ss_exec *e, void *data);
 
 #endif

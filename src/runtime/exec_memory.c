@@ -1,5 +1,4 @@
 /* exec_memory.c: what an executor keeps: one region per buffer, bucket and slot. */
-#include "kernels/cuda/scaler.h"
 #include "codelets/lane.h"
 #include "core/log.h"
 #include "core/rng.h"
@@ -49,12 +48,10 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
         bytes += ss_round64(ss_exec_param_bytes(e, p));
     }
     SS_TRY(ss_region_new(e, &e->params[k], bytes, "parameters"));
-#ifdef HAVE_CUDA
     size_t element = ss_dtype_bytes(plan->options.dtype);
-    if (e->gpu && element != sizeof(float))
-        SS_TRY(ss_gpu_alloc(e->gpu, bytes / sizeof(float) * element, "weights that compute",
-                            &e->params[k].r.copy));
-#endif
+    if (element != sizeof(float))
+        SS_TRY(e->kernels->alloc(e->device, bytes / sizeof(float) * element, "weights that compute",
+                                 &e->params[k].r.copy));
     if (!e->options.training)
         return SS_OK;
 #ifdef HAVE_NCCL
@@ -87,7 +84,7 @@ static enum ss_status create_slots(struct ss_exec *e)
     const struct ss_input_layout in = ss_input_layout(plan);
     size_t slots = (size_t)e->options.slots, slices = (size_t)plan->options.slices;
     void *memory;
-    SS_TRY(ss_exec_alloc_host(e, slots * in.bytes, "input slots", &memory));
+    SS_TRY(e->kernels->alloc_host(e->device, slots * in.bytes, "input slots", &memory));
     e->slot_memory = memory;
     memset(memory, 0, slots * in.bytes);
     for (size_t i = 0; i < slots * slices; i++) {
@@ -107,11 +104,9 @@ static enum ss_status create_slots(struct ss_exec *e)
     }
     SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
     SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
-#ifdef HAVE_CUDA
     /* Backward and sums are on different lanes. */
     if (plan->options.device_sums && plan->options.no_overlap)
-        return ss_order_create(e->gpu, &e->token.r.order);
-#endif
+        return ss_order_create(e->options.runtime->lanes, &e->token.r.order);
     return SS_OK;
 }
 
@@ -123,7 +118,7 @@ static enum ss_status create_scaler(struct ss_exec *e)
     start.scale = e->options.init_scale;
     start.interval = e->options.scale_interval;
     SS_TRY(ss_region_new(e, &e->scaler, sizeof start, "loss scale"));
-    return ss_exec_copy(e, e->scaler.r.data, &start, sizeof start);
+    return e->kernels->copy(e->device, e->scaler.r.data, &start, sizeof start);
 }
 
 enum ss_status ss_exec_create_memory(struct ss_exec *e)
@@ -154,8 +149,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->token);
     ss_region_drop(e, &e->scaler);
     ss_region_drop(e, &e->one);
-    if (e->slot_memory)
-        ss_exec_free_host(e, e->slot_memory);
+    e->kernels->free_host(e->slot_memory);
 }
 
 static size_t sum_bytes(const struct region *x, size_t n)
@@ -175,13 +169,7 @@ struct ss_exec_memory ss_exec_memory(const struct ss_exec *e)
                       sum_bytes(e->momentum, buckets),
         .input = slots * ss_input_layout(e->plan).bytes,
     };
-#ifdef HAVE_CUDA
-    if (e->gpu) {
-        ss_gpu_memory(e->gpu, &m.device_used, &m.device);
-        return m;
-    }
-#endif
-    m.scratch = ss_cpu_scratch_bytes(e->options.runtime->cpu);
+    e->kernels->memory(e->device, &m.device_used, &m.device);
     return m;
 }
 
@@ -193,7 +181,7 @@ void ss_exec_bucket_counts(const struct ss_exec *e, size_t *counts)
 
 uint64_t ss_exec_layout_hash(const struct ss_exec *e)
 {
-    uint64_t h = e->gpu ? (uint64_t)e->plan->options.dtype : ss_cpu_fingerprint();
+    uint64_t h = e->kernels->fingerprint(e->device);
     for (int k = 0; k < e->plan->nbuckets; k++)
         h = ss_mix64(h, e->params[k].r.bytes);
     for (int i = 0; i < e->plan->nblocks; i++)

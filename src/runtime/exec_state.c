@@ -1,9 +1,8 @@
 /* exec_state.c: what is read from and written to an executor between steps: parameters and
  * momentum, the loss scale, metrics of evaluations, and the memory that NCCL is told of. */
-#include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/scaler.h"
 #include "codelets/lane.h"
 #include "comm/nccl.h"
+#include "core/alloc.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/exec_internal.h"
@@ -14,12 +13,12 @@
 enum ss_status ss_exec_reset_eval(struct ss_exec *e)
 {
     const struct ss_metrics zero = {0};
-    return ss_exec_copy(e, e->metrics[e->options.slots].r.data, &zero, sizeof zero);
+    return e->kernels->copy(e->device, e->metrics[e->options.slots].r.data, &zero, sizeof zero);
 }
 
 enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *out)
 {
-    return ss_exec_copy(e, out, e->metrics[e->options.slots].r.data, sizeof *out);
+    return e->kernels->copy(e->device, out, e->metrics[e->options.slots].r.data, sizeof *out);
 }
 
 /* Where parameter i lives, in its native layout; `home`: the buckets' parameters or momentum. */
@@ -36,17 +35,11 @@ static float *param_data(const struct ss_exec *e, int i, const struct region *ho
 /* Bring the weights that compute up to date with their masters. */
 static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
 {
-#ifdef HAVE_CUDA
     const struct ss_region *r = bucket < 0 ? NULL : &e->params[bucket].r;
-    if (r && r->copy) {
-        SS_TRY(ss_cast_to_cuda(e->gpu, r->data, r->copy, r->bytes / sizeof(float)));
-        return ss_gpu_synchronize(e->gpu);
-    }
-#else
-    (void)e;
-    (void)bucket;
-#endif
-    return SS_OK;
+    if (!r || !r->copy)
+        return SS_OK;
+    SS_TRY(e->kernels->cast(e->device, r->data, r->copy, r->bytes / sizeof(float)));
+    return e->kernels->synchronize(e->device);
 }
 
 /* Host memory for parameter i in its native layout. */
@@ -64,12 +57,12 @@ static enum ss_status put(struct ss_exec *e, int i, const struct region *home, c
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
-        return ss_exec_copy(e, data, plain, (size_t)p->elements * sizeof *plain);
+        return e->kernels->copy(e->device, data, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
     SS_TRY(native_room(e, i, &bytes, &native));
     enum ss_status status = op->cls->weight_import(op, plain, native);
     if (status == SS_OK)
-        status = ss_exec_copy(e, data, native, bytes);
+        status = e->kernels->copy(e->device, data, native, bytes);
     free(native);
     return status;
 }
@@ -81,10 +74,10 @@ static enum ss_status get(struct ss_exec *e, int i, const struct region *home, f
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
-        return ss_exec_copy(e, plain, data, (size_t)p->elements * sizeof *plain);
+        return e->kernels->copy(e->device, plain, data, (size_t)p->elements * sizeof *plain);
     size_t bytes;
     SS_TRY(native_room(e, i, &bytes, &native));
-    enum ss_status status = ss_exec_copy(e, native, data, bytes);
+    enum ss_status status = e->kernels->copy(e->device, native, data, bytes);
     if (status == SS_OK)
         status = op->cls->weight_export(op, native, plain);
     free(native);
@@ -121,7 +114,7 @@ enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler
 {
     struct ss_scaler s = {0};
     if (e->scaler.r.data)
-        SS_TRY(ss_exec_copy(e, &s, e->scaler.r.data, sizeof s));
+        SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
     *out = (struct ss_exec_scaler){.scale = s.scale, .steps = s.tracker, .skipped = s.skipped};
     return SS_OK;
 }
@@ -131,26 +124,26 @@ enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler
     struct ss_scaler s;
     if (!e->scaler.r.data || in->scale <= 0)
         return SS_OK;
-    SS_TRY(ss_exec_copy(e, &s, e->scaler.r.data, sizeof s));
+    SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
     s.scale = in->scale;
     s.tracker = in->steps;
     s.skipped = in->skipped;
-    return ss_exec_copy(e, e->scaler.r.data, &s, sizeof s);
+    return e->kernels->copy(e->device, e->scaler.r.data, &s, sizeof s);
 }
 
 /* Rank 0's content of a region to all ranks, through host memory. */
 static enum ss_status broadcast(struct ss_exec *e, const struct ss_region *r, const char *what)
 {
-    if (!e->gpu)
+    if (!e->device)
         return ss_comm_bcast(e->options.comm, r->data, r->bytes, 0, what);
     void *host = malloc(r->bytes);
     if (!host)
         return ss_fail_memory(what, r->bytes);
-    enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
+    enum ss_status status = e->kernels->copy(e->device, host, r->data, r->bytes);
     if (status == SS_OK)
         status = ss_comm_bcast(e->options.comm, host, r->bytes, 0, what);
     if (status == SS_OK)
-        status = ss_exec_copy(e, r->data, host, r->bytes);
+        status = e->kernels->copy(e->device, r->data, host, r->bytes);
     free(host);
     return status;
 }
@@ -206,12 +199,12 @@ static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
         return ss_fail_memory("bucket sizes", n * sizeof *counts);
     ss_exec_bucket_counts(e, counts);
     enum ss_status status =
-        ss_nccl_verify(nccl, e->gpu, e->plan->options.grad_dtype, largest, counts, n);
+        ss_nccl_verify(nccl, e->device, e->plan->options.grad_dtype, largest, counts, n);
     free(counts);
     SS_TRY(status);
     /* Between parameters nobody writes; what lies there is summed again each step. */
-    SS_TRY(ss_gpu_zero_async(largest, most, ss_gpu_stream(e->gpu)));
-    return ss_gpu_synchronize(e->gpu);
+    SS_TRY(e->kernels->zero_async(largest, most, e->kernels->stream(e->device)));
+    return e->kernels->synchronize(e->device);
 }
 
 enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
@@ -251,7 +244,7 @@ static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r,
     void *host = malloc(r->bytes);
     if (!host)
         return ss_fail_memory("a bucket", r->bytes);
-    enum ss_status status = ss_exec_copy(e, host, r->data, r->bytes);
+    enum ss_status status = e->kernels->copy(e->device, host, r->data, r->bytes);
     if (hash)
         *hash = hash_words(*hash, host, r->bytes);
     *finite &= all_finite(host, r->bytes);

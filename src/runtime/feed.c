@@ -1,7 +1,5 @@
-#ifdef HAVE_CONFIG_H
-#    include "config.h"
-#endif
 #include "runtime/feed.h"
+#include "codelets/lane.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -53,7 +51,6 @@ static void task_ends(void *arg, const struct ss_step_args *args)
         raise_to(&entry(arg, args->step)->computed, args->times.end);
 }
 
-#ifdef HAVE_CUDA
 /* The conversion of its input is the first work of a step. */
 static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
                                      ss_stream stream)
@@ -61,31 +58,31 @@ static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args,
     (void)lane;
     if (args->task->plan->kind != SS_TASK_CONVERT)
         return SS_OK;
-    return ss_gpu_record(entry(arg, args->step)->begin, stream);
+    return ((struct ss_feed *)arg)->kernels->record(entry(arg, args->step)->begin, stream);
 }
 
 static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, ss_stream stream)
 {
-    struct ss_feed_step *s = entry(arg, args->step);
+    struct ss_feed *f = arg;
+    struct ss_feed_step *s = entry(f, args->step);
     if (args->task->plan->kind != SS_TASK_UPDATE)
         return SS_OK;
     raise_to(&s->computed, ss_now_ns());
-    return ss_gpu_record(s->end, stream);
+    return f->kernels->record(s->end, stream);
 }
 
 /* At most *waited: how long the GPU had nothing to do between the step before and this one. The
  * former was only enqueued when its `computed` was set, and may have run long after that. */
-static enum ss_status shorten_to_gap(const struct ss_feed_step *before,
+static enum ss_status shorten_to_gap(const struct ss_feed *f, const struct ss_feed_step *before,
                                      const struct ss_feed_step *s, uint64_t *waited)
 {
     float ms;
-    SS_TRY(ss_gpu_elapsed(before->end, s->begin, &ms));
+    SS_TRY(f->kernels->elapsed(before->end, s->begin, &ms));
     uint64_t gap = ms > 0 ? (uint64_t)(1e6 * (double)ms) : 0;
     if (gap < *waited)
         *waited = gap;
     return SS_OK;
 }
-#endif
 
 /* Add what the step has waited for. */
 static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
@@ -99,16 +96,14 @@ static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
     if (computed > ready && !s->begin)
         ready = computed;
     uint64_t waited = loaded_ns - ready;
-#ifdef HAVE_CUDA
     if (s->begin && computed)
-        SS_TRY(shorten_to_gap(before, s, &waited));
-#endif
+        SS_TRY(shorten_to_gap(f, before, s, &waited));
     atomic_fetch_add(&f->waited_ns, waited);
     return SS_OK;
 }
 
 enum ss_status ss_feed_open(struct ss_feed *f, const struct ss_plan *plan, int slots,
-                            struct ss_gpu *gpu)
+                            const struct ss_lanes *lanes)
 {
     f->plan = plan;
     f->hooks = (struct ss_hooks){.arg = f,
@@ -122,30 +117,26 @@ enum ss_status ss_feed_open(struct ss_feed *f, const struct ss_plan *plan, int s
     f->step = calloc(f->count, sizeof *f->step);
     if (!f->step)
         return ss_fail_memory("times of steps", f->count * sizeof *f->step);
-    (void)gpu;
-#ifdef HAVE_CUDA
-    if (gpu) { /* updates count when they are enqueued */
+    f->kernels = lanes ? lanes->kernels : NULL;
+    if (lanes) { /* updates count when they are enqueued */
         f->hooks.ended = LOAD;
         f->hooks.enqueued = CONVERT | UPDATE;
         f->hooks.enqueue_begins = enqueue_begins;
         f->hooks.enqueue_ends = enqueue_ends;
     }
-    for (uint64_t i = 0; gpu && i < f->count; i++) {
-        SS_TRY(ss_gpu_event_create(gpu, 1, &f->step[i].begin));
-        SS_TRY(ss_gpu_event_create(gpu, 1, &f->step[i].end));
+    for (uint64_t i = 0; lanes && i < f->count; i++) {
+        SS_TRY(f->kernels->event_create(lanes->gpu, 1, &f->step[i].begin));
+        SS_TRY(f->kernels->event_create(lanes->gpu, 1, &f->step[i].end));
     }
-#endif
     return SS_OK;
 }
 
 void ss_feed_close(struct ss_feed *f)
 {
-#ifdef HAVE_CUDA
-    for (uint64_t i = 0; f->step && i < f->count; i++) {
-        ss_gpu_event_destroy(f->step[i].begin);
-        ss_gpu_event_destroy(f->step[i].end);
+    for (uint64_t i = 0; f->step && f->kernels && i < f->count; i++) {
+        f->kernels->event_destroy(f->step[i].begin);
+        f->kernels->event_destroy(f->step[i].end);
     }
-#endif
     free(f->step);
     f->step = NULL;
 }

@@ -15,15 +15,16 @@ struct ss_feed_step;
 struct ss_feed {
     struct ss_hooks hooks; /* to be hung on the executor */
     const struct ss_plan *plan;
+    const struct ss_kernels *kernels; /* of a GPU, else NULL */
     struct ss_feed_step *step; /* of the last steps, by number */
     uint64_t count;            /* steps that are kept */
     _Atomic uint64_t busy_ns, images, waited_ns;
 };
 
-/* slots: steps in flight; gpu NULL: the CPU computes. plan outlives the feed, which does not move.
+/* slots: steps in flight; lanes NULL: the CPU computes. plan outlives the feed, which does not move.
  * Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. Closed in every case. */
 enum ss_status ss_feed_open(struct ss_feed *feed, const struct ss_plan *plan, int slots,
-                            struct ss_gpu *gpu);
+                            const struct ss_lanes *lanes);
 void ss_feed_close(struct ss_feed *feed); /* zeroed is fine */
 
 struct ss_feed_totals {

@@ -1,4 +1,5 @@
 #include "runtime/gpu_times.h"
+#include "codelets/lane.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -24,6 +25,7 @@ struct step_marks {
 struct ss_gpu_times {
     struct ss_hooks hooks;
     struct ss_gpu_times_listener listener;
+    const struct ss_kernels *kernels;
     size_t tasks;
     uint64_t count; /* steps that are kept: those behind them have been reported */
     ss_stream idle;
@@ -31,16 +33,16 @@ struct ss_gpu_times {
     struct mark *mark;      /* of all steps */
 };
 
-static enum ss_status create_events(struct ss_gpu *gpu, struct ss_gpu_times *t)
+static enum ss_status create_events(struct ss_device *gpu, struct ss_gpu_times *t)
 {
-    SS_TRY(ss_gpu_stream_create(gpu, 0, &t->idle));
+    SS_TRY(t->kernels->stream_create(gpu, 0, &t->idle));
     for (uint64_t i = 0; i < t->count; i++) {
         t->step[i].mark = t->mark + i * t->tasks;
-        SS_TRY(ss_gpu_event_create(gpu, 1, &t->step[i].reference));
+        SS_TRY(t->kernels->event_create(gpu, 1, &t->step[i].reference));
     }
     for (size_t i = 0; i < t->count * t->tasks; i++) {
-        SS_TRY(ss_gpu_event_create(gpu, 1, &t->mark[i].begin));
-        SS_TRY(ss_gpu_event_create(gpu, 1, &t->mark[i].end));
+        SS_TRY(t->kernels->event_create(gpu, 1, &t->mark[i].begin));
+        SS_TRY(t->kernels->event_create(gpu, 1, &t->mark[i].end));
     }
     return SS_OK;
 }
@@ -59,8 +61,8 @@ static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
         if (!m->used)
             continue;
         m->used = 0;
-        SS_TRY(ss_gpu_elapsed(s->reference, m->begin, &begin));
-        SS_TRY(ss_gpu_elapsed(m->begin, m->end, &length));
+        SS_TRY(t->kernels->elapsed(s->reference, m->begin, &begin));
+        SS_TRY(t->kernels->elapsed(m->begin, m->end, &length));
         t->listener.ran(t->listener.arg, s->step, i, m->lane, at(s, begin),
                         at(s, begin) + (uint64_t)(1e6 * (double)length));
     }
@@ -73,8 +75,8 @@ static enum ss_status look(struct ss_gpu_times *t, struct step_marks *s, uint64_
                            uint64_t *after)
 {
     *before = ss_now_ns();
-    SS_TRY(ss_gpu_record(s->reference, t->idle));
-    SS_TRY(ss_gpu_finish(s->reference));
+    SS_TRY(t->kernels->record(s->reference, t->idle));
+    SS_TRY(t->kernels->finish(s->reference));
     *after = ss_now_ns();
     return SS_OK;
 }
@@ -101,7 +103,7 @@ static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *
     uint64_t before, after;
     float ms;
     SS_TRY(look(t, s, &before, &after));
-    SS_TRY(ss_gpu_elapsed(t->last->reference, s->reference, &ms));
+    SS_TRY(t->kernels->elapsed(t->last->reference, s->reference, &ms));
     s->reference_ns = at(t->last, ms);
     if (s->reference_ns < before)
         s->reference_ns = before;
@@ -135,19 +137,20 @@ static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args,
         SS_TRY(begin_step(t, s, args->step));
     struct mark *m = &s->mark[args->task->index];
     m->lane = lane;
-    return ss_gpu_record(m->begin, stream);
+    return t->kernels->record(m->begin, stream);
 }
 
 static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, ss_stream stream)
 {
-    struct mark *m = &marks_of(arg, args->step)->mark[args->task->index];
+    struct ss_gpu_times *t = arg;
+    struct mark *m = &marks_of(t, args->step)->mark[args->task->index];
     m->used = 1;
-    return ss_gpu_record(m->end, stream);
+    return t->kernels->record(m->end, stream);
 }
 
-enum ss_status ss_gpu_times_open(struct ss_gpu *gpu, size_t tasks, int slots, uint64_t first,
-                                 uint64_t last, struct ss_gpu_times_listener listener,
-                                 struct ss_gpu_times **out)
+enum ss_status ss_gpu_times_open(const struct ss_lanes *lanes, size_t tasks, int slots,
+                                 uint64_t first, uint64_t last,
+                                 struct ss_gpu_times_listener listener, struct ss_gpu_times **out)
 {
     struct ss_gpu_times *t = calloc(1, sizeof *t);
     if (!t)
@@ -159,14 +162,14 @@ enum ss_status ss_gpu_times_open(struct ss_gpu *gpu, size_t tasks, int slots, ui
                                  .enqueue_begins = enqueue_begins,
                                  .enqueue_ends = enqueue_ends};
     t->listener = listener;
+    t->kernels = lanes->kernels;
     t->tasks = tasks;
     t->count = 2 * (uint64_t)slots + 2;
     t->step = calloc(t->count, sizeof *t->step);
     t->mark = calloc(t->count * tasks, sizeof *t->mark);
     enum ss_status status =
-        t->step && t->mark
-            ? create_events(gpu, t)
-            : ss_fail_memory("times of tasks", t->count * tasks * sizeof *t->mark);
+        t->step && t->mark ? create_events(lanes->gpu, t)
+                           : ss_fail_memory("times of tasks", t->count * tasks * sizeof *t->mark);
     if (status != SS_OK) {
         (void)ss_gpu_times_close(t, 0);
         return status;
@@ -188,13 +191,13 @@ enum ss_status ss_gpu_times_close(struct ss_gpu_times *t, int whole)
     for (uint64_t i = 0; t->step && i < t->count; i++) {
         if (whole && status == SS_OK && t->step[i].step)
             status = hand_over(t, &t->step[i]);
-        ss_gpu_event_destroy(t->step[i].reference);
+        t->kernels->event_destroy(t->step[i].reference);
     }
     for (size_t i = 0; t->mark && i < t->count * t->tasks; i++) {
-        ss_gpu_event_destroy(t->mark[i].begin);
-        ss_gpu_event_destroy(t->mark[i].end);
+        t->kernels->event_destroy(t->mark[i].begin);
+        t->kernels->event_destroy(t->mark[i].end);
     }
-    ss_gpu_stream_destroy(t->idle);
+    t->kernels->stream_destroy(t->idle);
     free(t->step);
     free(t->mark);
     free(t);

@@ -20,9 +20,9 @@ struct ss_gpu_times_listener {
 
 /* Of steps first to last, of plans of so many tasks a step; slots: steps in flight. Errors:
  * SS_ERR_MEMORY, SS_ERR_LIBRARY. The caller closes it. */
-enum ss_status ss_gpu_times_open(struct ss_gpu *gpu, size_t tasks, int slots, uint64_t first,
-                                 uint64_t last, struct ss_gpu_times_listener listener,
-                                 struct ss_gpu_times **out);
+enum ss_status ss_gpu_times_open(const struct ss_lanes *lanes, size_t tasks, int slots,
+                                 uint64_t first, uint64_t last,
+                                 struct ss_gpu_times_listener listener, struct ss_gpu_times **out);
 /* To be hung on the executor. */
 struct ss_hooks *ss_gpu_times_hooks(struct ss_gpu_times *times);
 /* whole: all work is done, hand over what is left. NULL is fine. */

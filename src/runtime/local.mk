@@ -7,12 +7,9 @@ libstarstep_la_SOURCES += \
 	src/runtime/step_watch.c src/runtime/step_watch.h \
 	src/runtime/idle.c src/runtime/idle.h \
 	src/runtime/feed.c src/runtime/feed.h \
+	src/runtime/gpu_times.c src/runtime/gpu_times.h \
+	src/runtime/nvtx.c src/runtime/nvtx.h \
 	src/runtime/fxt.c src/runtime/fxt.h \
 	src/runtime/exec.c src/runtime/exec.h \
 	src/runtime/exec_memory.c src/runtime/exec_internal.h \
 	src/runtime/exec_region.c src/runtime/exec_state.c
-
-if HAVE_CUDA
-libstarstep_la_SOURCES += src/runtime/gpu_times.c src/runtime/gpu_times.h \
-	src/runtime/nvtx.c src/runtime/nvtx.h
-endif

@@ -1,5 +1,4 @@
 #include "runtime/runtime.h"
-#include "kernels/cpu/cpu.h"
 #include "codelets/lane.h"
 #include "core/log.h"
 #include "runtime/environment.h"
@@ -59,13 +58,11 @@ static void place_service(void *arg)
     ss_placement_bind_service(&rt->placement);
 }
 
-#ifdef HAVE_CUDA
 static void place_driver(void *arg)
 {
     const struct ss_runtime *rt = arg;
     ss_placement_bind_driver(&rt->placement);
 }
-#endif
 
 static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu *gpu)
 {
@@ -98,10 +95,13 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
 
 static enum ss_status start_cpu(struct ss_runtime *rt)
 {
-    SS_TRY(ss_cpu_open(rt->placement.threads, &rt->cpu));
+    rt->kernels = &ss_cpu_kernels;
+    rt->node = STARPU_MAIN_RAM;
+    SS_TRY(rt->kernels->open(&(struct ss_device_options){.threads = rt->placement.threads},
+                             &rt->device));
     enum ss_status status = start_starpu(1 + rt->placement.workers, NULL);
     if (status != SS_OK) {
-        ss_cpu_close(rt->cpu);
+        rt->kernels->close(rt->device);
         return status;
     }
     int id[STARPU_NMAXWORKERS];
@@ -121,7 +121,6 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     return status;
 }
 
-#ifdef HAVE_CUDA
 static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
 {
     int id[STARPU_NMAXWORKERS];
@@ -131,26 +130,29 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                        "StarPU started %u CUDA workers, %d are needed (STARPU_NWORKER_PER_CUDA); "
                        "build StarPU with --with-cuda-dir and without --enable-blocking-drivers",
                        n, (int)SS_LANE_COUNT);
-    SS_TRY(ss_gpu_open(&gpu->gpu, &rt->gpu));
-    rt->device = gpu->gpu.device;
-    rt->gpu_node = (int)starpu_worker_get_memory_node((unsigned)id[SS_LANE_COMPUTE]);
+    SS_TRY(rt->kernels->open(&gpu->gpu, &rt->device));
+    rt->gpu = gpu->gpu.device;
+    rt->node = (int)starpu_worker_get_memory_node((unsigned)id[SS_LANE_COMPUTE]);
     rt->lanes = calloc(1, sizeof *rt->lanes);
     if (!rt->lanes)
         return ss_fail_memory("lanes", sizeof *rt->lanes);
-    rt->lanes->gpu = rt->gpu;
+    rt->lanes->kernels = rt->kernels;
+    rt->lanes->gpu = rt->device;
     rt->lanes->ordered = gpu->ordered;
     ss_set_worker_classes((struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
                                                      .comm = id[SS_LANE_COMM],
                                                      .copy = id[SS_LANE_COPY],
                                                      .asynchronous = !gpu->ordered});
-    SS_TRY(ss_gpu_stream_create(rt->gpu, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
-    return ss_gpu_stream_create(rt->gpu, 1, &rt->lanes->stream[SS_LANE_COMM]);
+    SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
+    return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]);
 }
 
 /* Before starpu_init, which would abort over a device that is not there. */
 static enum ss_status check_gpu(const struct ss_runtime_gpu *gpu)
 {
-    int have = ss_gpu_count();
+    int have = ss_cuda_kernels.count();
+    if (ss_cuda_kernels.missing)
+        return ss_fail(SS_ERR_UNSUPPORTED, "%s; use --device cpu", ss_cuda_kernels.missing);
     if (have == 0)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "no usable GPU: no NVIDIA driver, or CUDA_VISIBLE_DEVICES hides all; use "
@@ -164,6 +166,7 @@ static enum ss_status check_gpu(const struct ss_runtime_gpu *gpu)
 static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
 {
     SS_TRY(check_gpu(gpu));
+    rt->kernels = &ss_cuda_kernels;
     SS_TRY(start_starpu(rt->placement.workers, gpu));
     enum ss_status status = start_lanes(rt, gpu);
     if (status != SS_OK) {
@@ -182,22 +185,16 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
     ss_placement_bind_main(&rt->placement, &rt->main_thread);
     return SS_OK;
 }
-#endif
 
 enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,
                                     struct ss_placement *out)
 {
     char bus_id[SS_BUS_ID_BYTES] = "";
-    int count = 0;
-#ifdef HAVE_CUDA
-    count = ss_gpu_count();
-#endif
+    int count = ss_cuda_kernels.count();
     int chosen = ss_placement_pick_gpu(asked, ss_comm_local_rank(comm), count);
-#ifdef HAVE_CUDA
     /* Without its place the GPU works all the same, only that its cores may be far. */
-    if (chosen < count && ss_gpu_bus_id(chosen, bus_id, sizeof bus_id) != SS_OK)
+    if (chosen < count && ss_cuda_kernels.bus_id(chosen, bus_id, sizeof bus_id) != SS_OK)
         bus_id[0] = '\0';
-#endif
     SS_TRY(ss_placement_decide_gpu(comm, workers, bus_id, out));
     *device = chosen;
     return SS_OK;
@@ -208,34 +205,21 @@ enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement
 {
     memset(rt, 0, sizeof *rt);
     rt->placement = *placement;
-    if (!gpu)
-        return start_cpu(rt);
-#ifdef HAVE_CUDA
-    return start_gpu(rt, gpu);
-#else
-    return ss_fail(SS_ERR_UNSUPPORTED, "this build has no CUDA codelets; use --device cpu");
-#endif
+    return gpu ? start_gpu(rt, gpu) : start_cpu(rt);
 }
 
 void ss_runtime_stop(struct ss_runtime *rt)
 {
-#ifdef HAVE_CUDA
-    if (rt->lanes) {
-        for (int l = 0; l < SS_LANE_COUNT; l++)
-            ss_gpu_stream_destroy(rt->lanes->stream[l]);
-    }
+    for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
+        rt->kernels->stream_destroy(rt->lanes->stream[l]);
     free(rt->lanes);
     rt->lanes = NULL;
-    ss_gpu_close(rt->gpu);
-    rt->gpu = NULL;
-#endif
+    rt->kernels->close(rt->device);
+    rt->device = NULL;
     ss_idle_stop();
     starpu_shutdown();
     ss_environment_clean();
     ss_placement_restore(&rt->main_thread);
-    if (rt->cpu)
-        ss_cpu_close(rt->cpu);
-    rt->cpu = NULL;
 }
 
 const char *ss_runtime_library(void)

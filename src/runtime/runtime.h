@@ -6,22 +6,20 @@
 #ifndef SS_RUNTIME_RUNTIME_H
 #define SS_RUNTIME_RUNTIME_H
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "codelets/task.h"
 #include "core/status.h"
 #include "runtime/placement.h"
 
-struct ss_cpu;
-struct ss_gpu;
 struct ss_lanes;
 
 struct ss_runtime {
     struct ss_placement placement;
-    struct ss_cpu *cpu; /* one of cpu and gpu is NULL */
-    struct ss_gpu *gpu;
-    struct ss_lanes *lanes; /* of the GPU */
-    int gpu_node;           /* StarPU's memory node of the GPU */
-    int device;             /* CUDA's index of it */
+    const struct ss_kernels *kernels; /* of the device */
+    struct ss_device *device;         /* what computes */
+    struct ss_lanes *lanes;           /* of a GPU; NULL: the CPU computes */
+    int node;                         /* StarPU's memory node of the device */
+    int gpu;                          /* CUDA's index of it */
     struct ss_run run;
     /* GPU: the thread that started this runtime, as it was before */
     struct ss_thread_place main_thread;
@@ -29,7 +27,7 @@ struct ss_runtime {
 
 /* The GPU of a run. */
 struct ss_runtime_gpu {
-    struct ss_gpu_options gpu;
+    struct ss_device_options gpu;
     int ordered; /* see codelets/lane.h */
 };
 

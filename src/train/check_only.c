@@ -2,7 +2,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "train/resume.h"
 #include "train/state.h"
 #include "train/train.h"
@@ -13,10 +13,7 @@
 /* Devices are known where the job runs. */
 static const char *device_note(const struct ss_session *s)
 {
-    int here = 0;
-#ifdef HAVE_CUDA
-    here = ss_gpu_count();
-#endif
+    int here = ss_cuda_kernels.count();
     if (s->device.gpu)
         return here ? "GPUs, one of which is here at least"
                     : "GPUs, which were not checked: none is here";

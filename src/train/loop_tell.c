@@ -43,13 +43,11 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
 /* What computes on each rank. */
 static void print_device(const struct ss_session *s)
 {
-#ifdef HAVE_CUDA
-    if (s->runtime.gpu) {
-        printf("%s in %s", ss_gpu_info(s->runtime.gpu), ss_dtype_name(s->device.dtype));
-        return;
-    }
-#endif
-    printf("%d compute threads", s->runtime.placement.threads);
+    const struct ss_runtime *rt = &s->runtime;
+    if (rt->lanes)
+        printf("%s in %s", rt->kernels->info(rt->device), ss_dtype_name(s->device.dtype));
+    else
+        printf("%d compute threads", rt->placement.threads);
 }
 
 void ss_loop_print_start(struct ss_loop *l)
@@ -72,7 +70,7 @@ void ss_loop_print_start(struct ss_loop *l)
         (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
         "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
         ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, "nodes",
-        'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.gpu ? "cuda" : "cpu",
+        'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.lanes ? "cuda" : "cpu",
         "width", 's', l->options->width ? l->options->width : "default", "image_size", 'i',
         (int64_t)s->train->width, "images", 'i', (int64_t)s->train->count, NULL);
     ss_session_log_buckets(s, &l->journal);

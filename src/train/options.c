@@ -3,8 +3,7 @@
 #endif
 #include "train/options.h"
 #include "core/log.h"
-#include "kernels/cpu/conv.h"
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "train/epoch.h"
 
 #include <math.h>
@@ -76,22 +75,19 @@ struct ss_train_device ss_train_choose_device(const struct ss_train_options *o)
     struct ss_train_device d = {.gpu = o->device == SS_DEVICE_CUDA,
                                 .dtype = (enum ss_dtype)o->precision,
                                 .grad_dtype = (enum ss_dtype)o->grad_dtype};
-#ifdef HAVE_CUDA
     if (o->device == SS_DEVICE_AUTO)
-        d.gpu = ss_gpu_count() > 0;
-#endif
+        d.gpu = ss_cuda_kernels.count() > 0;
     return d;
 }
 
 static enum ss_status check_gpu_options(const struct ss_train_options *o,
                                         const struct ss_train_device *d)
 {
-#ifndef HAVE_CUDA
-    if (d->gpu)
+    if (d->gpu && ss_cuda_kernels.missing)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--device cuda: this build has no CUDA codelets; use --device cpu, or "
-                       "configure with CUDA, cuDNN and a StarPU built with CUDA");
-#endif
+                       "--device cuda: %s; use --device cpu, or configure with CUDA, cuDNN and a "
+                       "StarPU built with CUDA",
+                       ss_cuda_kernels.missing);
     if (!d->gpu && d->dtype != SS_DTYPE_F32)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "--precision %s: the CPU codelets compute in fp32 only; use --precision "

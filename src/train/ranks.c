@@ -2,7 +2,7 @@
 #    include "config.h"
 #endif
 #include "train/ranks.h"
-#include "kernels/cuda/gpu.h"
+#include "kernels/kernels.h"
 #include "comm/nccl.h"
 #include "core/log.h"
 
@@ -15,12 +15,10 @@ enum { CORES_TEXT = 512 };
 static void describe_gpu(int gpu, struct ss_rank *r)
 {
     r->gpu = gpu;
-#ifdef HAVE_CUDA
-    r->gpus = ss_gpu_count();
-    if (gpu >= r->gpus || ss_gpu_name(gpu, r->gpu_name, sizeof r->gpu_name) != SS_OK ||
-        ss_gpu_bus_id(gpu, r->bus_id, sizeof r->bus_id) != SS_OK)
+    r->gpus = ss_cuda_kernels.count();
+    if (gpu >= r->gpus || ss_cuda_kernels.name(gpu, r->gpu_name, sizeof r->gpu_name) != SS_OK ||
+        ss_cuda_kernels.bus_id(gpu, r->bus_id, sizeof r->bus_id) != SS_OK)
         r->gpu_name[0] = '\0';
-#endif
 }
 
 static void describe_transport(const struct ss_comm *comm, int nccl, char *text, size_t bytes)

@@ -6,6 +6,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/standard.h"
+#include "kernels/cpu/cpu.h"
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
 #include "train/outputs.h"
@@ -215,7 +216,7 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
 #ifdef HAVE_NCCL
     if (s->device.sums) {
         const struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
-                                                .device = s->runtime.device};
+                                                .device = s->runtime.gpu};
         SS_TRY(ss_nccl_open(s->comm, &options, &s->nccl));
         SS_TRY(ss_exec_use_nccl(s->exec, s->nccl));
         return start_from_rank_0(s);
@@ -271,13 +272,9 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
 /* A login node has no GPU perhaps, where the job will have one. */
 static void expect_device(struct ss_session *s)
 {
-#ifdef HAVE_CUDA
     struct ss_train_options *o = s->options;
-    if (o->device == SS_DEVICE_AUTO && o->precision != SS_DTYPE_F32)
+    if (!ss_cuda_kernels.missing && o->device == SS_DEVICE_AUTO && o->precision != SS_DTYPE_F32)
         o->device = SS_DEVICE_CUDA;
-#else
-    (void)s;
-#endif
 }
 
 enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_options *options,

@@ -103,7 +103,6 @@ static void task_ends(void *arg, const struct ss_step_args *args)
     take_time(arg, args->task->plan, args->step, args->times.end - args->times.begin);
 }
 
-#ifdef HAVE_CUDA
 static void ran(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
                 uint64_t end_ns)
 {
@@ -111,7 +110,6 @@ static void ran(void *arg, uint64_t step, size_t index, int lane, uint64_t begin
     (void)lane;
     take_time(x, &x->plan->train.task[index], step, end_ns - begin_ns);
 }
-#endif
 
 static enum ss_status alloc_times(struct ss_session *s)
 {
@@ -150,11 +148,9 @@ static enum ss_status begin_times(struct ss_session *s)
                                  .last = WARM + MEASURED,
                                  .ended = SS_HOOKS_ALL,
                                  .task_ends = task_ends};
-#ifdef HAVE_CUDA
     struct ss_gpu_times_listener listener = {ran, x};
     if (s->device.gpu)
         return ss_session_time_gpu(s, x->hooks.first, x->hooks.last, listener);
-#endif
     ss_exec_hook(s->exec, &x->hooks);
     return SS_OK;
 }

@@ -44,26 +44,21 @@ static enum ss_status compare_clocks(struct ss_session *s, const char *at)
 
 static enum ss_status open_nvtx(struct ss_session *s)
 {
-#ifdef HAVE_CUDA
     if (s->device.gpu) {
         SS_TRY(ss_nvtx_open(s->plan, (int)s->options->slots, &s->nvtx));
         ss_exec_hook(s->exec, s->nvtx ? ss_nvtx_hooks(s->nvtx) : NULL);
     }
-#endif
-    (void)s;
     return SS_OK;
 }
 
-#ifdef HAVE_CUDA
 enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
                                    struct ss_gpu_times_listener listener)
 {
-    SS_TRY(ss_gpu_times_open(s->runtime.gpu, (size_t)s->plan->train.count, (int)s->options->slots,
+    SS_TRY(ss_gpu_times_open(s->runtime.lanes, (size_t)s->plan->train.count, (int)s->options->slots,
                              first, last, listener, &s->gpu_times));
     ss_exec_hook(s->exec, ss_gpu_times_hooks(s->gpu_times));
     return SS_OK;
 }
-#endif
 
 static enum ss_status open_trace(struct ss_session *s)
 {
@@ -82,11 +77,9 @@ static enum ss_status open_trace(struct ss_session *s)
     SS_TRY(ss_trace_open(&options, &s->trace));
     ss_exec_hook(s->exec, ss_trace_hooks(s->trace));
     ss_exec_hook(s->exec, ss_fxt_hooks(options.first, options.last));
-#ifdef HAVE_CUDA
     struct ss_gpu_times_listener listener = {ss_trace_gpu, s->trace};
     if (s->device.gpu)
         return ss_session_time_gpu(s, options.first, options.last, listener);
-#endif
     return SS_OK;
 }
 
@@ -111,19 +104,16 @@ enum ss_status ss_session_end_trace(struct ss_session *s)
 
 enum ss_status ss_session_close_trace(struct ss_session *s)
 {
-    enum ss_status status = SS_OK;
     if (s->comm)
         ss_comm_observe(s->comm, NULL, NULL);
     if (s->exec && s->trace)
         ss_exec_unhook(s->exec, ss_trace_hooks(s->trace));
-#ifdef HAVE_CUDA
     if (s->exec && s->nvtx)
         ss_exec_unhook(s->exec, ss_nvtx_hooks(s->nvtx));
     if (s->exec && s->gpu_times)
         ss_exec_unhook(s->exec, ss_gpu_times_hooks(s->gpu_times));
     ss_nvtx_close(s->nvtx);
-    status = ss_gpu_times_close(s->gpu_times, ss_run_ok(&s->runtime.run));
-#endif
+    enum ss_status status = ss_gpu_times_close(s->gpu_times, ss_run_ok(&s->runtime.run));
     enum ss_status closed = ss_trace_close(s->trace);
     s->nvtx = NULL;
     s->gpu_times = NULL;

@@ -155,7 +155,7 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass)
 START_TEST(plans)
 {
     const int tf32 = _i == 3;
-    struct ss_gpu gpu = {
+    struct ss_device gpu = {
         .options = {.dtype = tf32 ? SS_DTYPE_F32 : (enum ss_dtype)_i, .tf32 = tf32}};
     for (int i = 0; i < NLAYERS; i++) {
         struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[i], gpu.options.dtype)};
@@ -169,7 +169,7 @@ END_TEST
 /* What is not a choice, or not one of this problem, is refused and not fatal. */
 START_TEST(refusals)
 {
-    struct ss_gpu gpu = {.options = {.dtype = SS_DTYPE_F16}};
+    struct ss_device gpu = {.options = {.dtype = SS_DTYPE_F16}};
     struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[1], SS_DTYPE_F16)};
     struct ss_conv_list list = {.count = 0};
     struct ss_conv_candidate c;

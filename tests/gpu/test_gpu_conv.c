@@ -75,11 +75,11 @@ struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, i
     return c;
 }
 
-struct conv_run conv_run_make(struct ss_gpu *gpu, const struct conv_case *c)
+struct conv_run conv_run_make(struct ss_device *gpu, const struct conv_case *c)
 {
     struct conv_run r = {.gpu = gpu};
-    OK(ss_conv_cuda_create(gpu, &c->s, 1, &r.conv));
-    ck_assert_uint_eq(ss_conv_cuda_weight_elements(r.conv), c->nw);
+    OK(ss_cuda_conv_create(gpu, &c->s, SS_CONV_AUTO, 1, &r.conv));
+    ck_assert_uint_eq(ss_cuda_conv_weight_bytes(r.conv), c->nw * sizeof(float));
     r.x = gpu_put(gpu, c->x, c->nx);
     r.w = gpu_put(gpu, c->w, c->nw);
     r.dy = gpu_put(gpu, c->dy, c->ny);
@@ -98,9 +98,9 @@ void conv_run_all(struct conv_run *r, const struct conv_case *c)
 
 void conv_run_again(struct conv_run *r)
 {
-    OK(ss_conv_cuda_forward(r->conv, r->x, r->w, r->bias, r->y));
-    OK(ss_conv_cuda_backward_data(r->conv, r->dy, r->w, r->dx));
-    OK(ss_conv_cuda_backward_weights(r->conv, r->x, r->dy, r->dw, r->dbias));
+    OK(ss_cuda_conv_forward(r->conv, r->x, r->w, r->bias, r->y));
+    OK(ss_cuda_conv_backward_data(r->conv, r->dy, r->w, r->dx));
+    OK(ss_cuda_conv_backward_weights(r->conv, r->x, r->dy, r->dw, r->dbias));
 }
 
 static void check_padding(const char *what, const float *x, size_t count, const struct ss_act *a)
@@ -113,10 +113,10 @@ static void check_padding(const char *what, const float *x, size_t count, const 
 
 void conv_run_compare(const struct conv_run *r, const struct conv_case *c, double bound)
 {
-    struct ss_gpu *gpu = r->gpu;
+    struct ss_device *gpu = r->gpu;
     float *y = gpu_fetch(gpu, r->y, c->ny), *dx = gpu_fetch(gpu, r->dx, c->nx),
           *dw = gpu_fetch_f32(gpu, r->dw, c->nw);
-    const char *info = ss_conv_cuda_info(r->conv);
+    const char *info = ss_cuda_conv_info(r->conv);
     char what[4][1200];
     const char *const names[4] = {"y", "dx", "dweight", "dbias"};
     for (int i = 0; i < 4; i++)
@@ -136,13 +136,13 @@ void conv_run_compare(const struct conv_run *r, const struct conv_case *c, doubl
 
 void conv_run_destroy(struct conv_run *r)
 {
-    ss_conv_cuda_destroy(r->conv);
+    ss_cuda_conv_destroy(r->conv);
     r->conv = NULL;
 }
 
-int conv_emulated(struct ss_gpu *gpu)
+int conv_emulated(struct ss_device *gpu)
 {
-    return strncmp(ss_gpu_info(gpu), "host emulation", strlen("host emulation")) == 0;
+    return strncmp(ss_cuda_info(gpu), "host emulation", strlen("host emulation")) == 0;
 }
 
 /* PADDED: as the network's input, to 8 channels or 4. */
@@ -185,24 +185,24 @@ END_TEST
 START_TEST(inference)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_for(dtype);
+    struct ss_device *gpu = gpu_for(dtype);
     const struct conv_case c = make_case(0, dtype);
     struct conv_run r = conv_run_make(gpu, &c);
     conv_run_all(&r, &c);
-    struct ss_conv_cuda *conv;
-    OK(ss_conv_cuda_create(gpu, &c.s, 0, &conv));
+    struct ss_conv_kernel *conv;
+    OK(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 0, &conv));
     void *y = gpu_out(gpu, c.ny);
-    OK(ss_conv_cuda_forward(conv, r.x, r.w, NULL, y));
+    OK(ss_cuda_conv_forward(conv, r.x, r.w, NULL, y));
     ck_assert_mem_eq(gpu_fetch(gpu, y, c.ny), gpu_fetch(gpu, r.y, c.ny), c.ny * sizeof(float));
     ss_log_set_quiet(1);
-    gpu_check_failure(ss_conv_cuda_backward_data(conv, r.dy, r.w, r.dx), SS_ERR_INVALID,
+    gpu_check_failure(ss_cuda_conv_backward_data(conv, r.dy, r.w, r.dx), SS_ERR_INVALID,
                       "without training");
-    gpu_check_failure(ss_conv_cuda_backward_weights(conv, r.x, r.dy, r.dw, NULL), SS_ERR_INVALID,
+    gpu_check_failure(ss_cuda_conv_backward_weights(conv, r.x, r.dy, r.dw, NULL), SS_ERR_INVALID,
                       "without training");
-    gpu_check_failure(ss_conv_cuda_forward(conv, r.x, r.w, r.dw, r.y), SS_ERR_INVALID,
+    gpu_check_failure(ss_cuda_conv_forward(conv, r.x, r.w, r.dw, r.y), SS_ERR_INVALID,
                       "bias given");
     ss_log_set_quiet(0);
-    ss_conv_cuda_destroy(conv);
+    ss_cuda_conv_destroy(conv);
     conv_run_destroy(&r);
 }
 END_TEST
@@ -212,23 +212,23 @@ START_TEST(weight_layout)
     for (int i = 0; i < NCASES; i++) {
         const struct conv_case c = make_case(i, SS_DTYPE_F32);
         const struct ss_conv_shape *s = &c.s;
-        struct ss_conv_cuda *conv;
-        OK(ss_conv_cuda_create(gpu_for(SS_DTYPE_F32), s, 0, &conv));
+        struct ss_conv_kernel *conv;
+        OK(ss_cuda_conv_create(gpu_for(SS_DTYPE_F32), s, SS_CONV_AUTO, 0, &conv));
         const size_t ci = (size_t)s->x.c, block = (size_t)s->x.block,
                      taps = (size_t)(s->kh * s->kw), np = c.nb * ci * taps;
         float *plain = host_random(np, 1, SS_DTYPE_F32), *native = host_floats(c.nw),
               *back = host_floats(np);
         memset(native, 0xFF, c.nw * sizeof(float));
-        ss_conv_cuda_import(conv, plain, native);
+        ss_cuda_conv_import(conv, plain, native);
         size_t wrong = 0;
         for (size_t at = 0; at < c.nw; at++) {
             const size_t channel = at % block, tap = at / block % taps, k = at / block / taps;
             wrong += native[at] != (channel < ci ? plain[(k * ci + channel) * taps + tap] : 0.0f);
         }
         ck_assert_uint_eq(wrong, 0);
-        ss_conv_cuda_export(conv, native, back);
+        ss_cuda_conv_export(conv, native, back);
         ck_assert_mem_eq(plain, back, np * sizeof(float));
-        ss_conv_cuda_destroy(conv);
+        ss_cuda_conv_destroy(conv);
     }
 }
 END_TEST
@@ -236,7 +236,7 @@ END_TEST
 static void check_same(const struct conv_run *a, const struct conv_run *b,
                        const struct conv_case *c)
 {
-    struct ss_gpu *gpu = a->gpu;
+    struct ss_device *gpu = a->gpu;
     ck_assert_mem_eq(gpu_fetch(gpu, a->y, c->ny), gpu_fetch(gpu, b->y, c->ny),
                      c->ny * sizeof(float));
     ck_assert_mem_eq(gpu_fetch(gpu, a->dx, c->nx), gpu_fetch(gpu, b->dx, c->nx),
@@ -250,7 +250,7 @@ static void check_same(const struct conv_run *a, const struct conv_run *b,
 START_TEST(same_bits)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_for(dtype);
+    struct ss_device *gpu = gpu_for(dtype);
     const struct conv_case c = conv_case_make(dtype, 4, 32, 0, 48, 14, 14, 3, 1, 1, 0);
     struct conv_run first = conv_run_make(gpu, &c);
     conv_run_all(&first, &c);
@@ -265,7 +265,7 @@ START_TEST(same_bits)
     conv_run_all(&again, &c);
     check_same(&first, &again, &c);
 
-    OK(ss_gpu_reserve(gpu, (size_t)32 << 20));
+    OK(ss_cuda_reserve(gpu, (size_t)32 << 20));
     conv_run_again(&again);
     check_same(&first, &again, &c);
     conv_run_destroy(&first);
@@ -295,15 +295,15 @@ END_TEST
 /* TF32 has 10 bits of fraction, as fp16. */
 START_TEST(tf32)
 {
-    const struct ss_gpu_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1, .autotune = _i};
-    struct ss_gpu *gpu;
-    OK(ss_gpu_open(&options, &gpu));
+    const struct ss_device_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1, .autotune = _i};
+    struct ss_device *gpu;
+    OK(ss_cuda_open(&options, &gpu));
     const struct conv_case c = make_case(0, SS_DTYPE_F32);
     struct conv_run r = conv_run_make(gpu, &c);
     conv_run_all(&r, &c);
     conv_run_compare(&r, &c, gpu_tolerance(SS_DTYPE_F16));
     conv_run_destroy(&r);
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
 }
 END_TEST
 
@@ -311,23 +311,23 @@ END_TEST
 START_TEST(memory)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_for(dtype);
+    struct ss_device *gpu = gpu_for(dtype);
     const struct conv_case c = make_case(0, dtype);
-    struct ss_conv_cuda *conv;
+    struct ss_conv_kernel *conv;
     size_t before, after, device;
-    OK(ss_conv_cuda_create(gpu, &c.s, 1, &conv)); /* the scratch grows once */
-    ss_gpu_memory(gpu, &before, &device);
-    ss_conv_cuda_destroy(conv);
-    OK(ss_conv_cuda_create(gpu, &c.s, 1, &conv));
-    ss_conv_cuda_destroy(conv);
-    ss_gpu_memory(gpu, &after, &device);
+    OK(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 1, &conv)); /* the scratch grows once */
+    ss_cuda_memory(gpu, &before, &device);
+    ss_cuda_conv_destroy(conv);
+    OK(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 1, &conv));
+    ss_cuda_conv_destroy(conv);
+    ss_cuda_memory(gpu, &after, &device);
     ck_assert_uint_eq(after, before);
 }
 END_TEST
 
 START_TEST(bad_shapes)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 32}, 3, 3, 1, 1, 0};
     struct ss_conv_shape s[] = {good, good, good, good, good, good, good};
     s[0].y.h = 7;
@@ -337,14 +337,16 @@ START_TEST(bad_shapes)
     s[4].x.block = 8;
     s[5].pad = -4;
     s[6].y.block = 40;
-    struct ss_conv_cuda *conv = NULL;
+    struct ss_conv_kernel *conv = NULL;
     ss_log_set_quiet(1);
     for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++)
-        gpu_check_failure(ss_conv_cuda_create(gpu, &s[i], 1, &conv), SS_ERR_SHAPE, "convolution");
-    gpu_check_failure(ss_conv_cuda_create(gpu, &s[0], 1, &conv), SS_ERR_SHAPE, "(2,32,8,8)");
+        gpu_check_failure(ss_cuda_conv_create(gpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE,
+                          "convolution");
+    gpu_check_failure(ss_cuda_conv_create(gpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE,
+                      "(2,32,8,8)");
     ss_log_set_quiet(0);
     ck_assert_ptr_null(conv);
-    ss_conv_cuda_destroy(NULL);
+    ss_cuda_conv_destroy(NULL);
 }
 END_TEST
 

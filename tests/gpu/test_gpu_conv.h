@@ -2,7 +2,6 @@
 #ifndef SS_TESTS_TEST_GPU_CONV_H
 #define SS_TESTS_TEST_GPU_CONV_H
 
-#include "kernels/cuda/conv.h"
 #include "tests/gpu/test_gpu_kernels.h"
 
 /* Operands (N,H,W,B), (Co,kh,kw,B), (N,P,Q,Co), padding zero, as numbers of the format; results in
@@ -19,12 +18,12 @@ struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, i
 
 /* A layer made of the case, its operands and results on the device. */
 struct conv_run {
-    struct ss_gpu *gpu;
-    struct ss_conv_cuda *conv;
+    struct ss_device *gpu;
+    struct ss_conv_kernel *conv;
     void *x, *w, *dy, *y, *dx;
     float *bias, *dw, *dbias;
 };
-struct conv_run conv_run_make(struct ss_gpu *gpu, const struct conv_case *c);
+struct conv_run conv_run_make(struct ss_device *gpu, const struct conv_case *c);
 /* All three passes, into new arrays or those of the last time. */
 void conv_run_all(struct conv_run *r, const struct conv_case *c);
 void conv_run_again(struct conv_run *r);
@@ -33,7 +32,7 @@ void conv_run_compare(const struct conv_run *r, const struct conv_case *c, doubl
 void conv_run_destroy(struct conv_run *r);
 
 /* Is the GPU the host emulation, whose algorithms are known? */
-int conv_emulated(struct ss_gpu *gpu);
+int conv_emulated(struct ss_device *gpu);
 
 void gpu_conv_cache_tests(TCase *t); /* test_gpu_conv_cache.c */
 

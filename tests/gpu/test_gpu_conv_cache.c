@@ -49,11 +49,11 @@ static int count_of(const char *text, const char *part)
     return n;
 }
 
-static struct ss_gpu *open_gpu(enum ss_dtype dtype)
+static struct ss_device *open_gpu(enum ss_dtype dtype)
 {
-    const struct ss_gpu_options options = {.dtype = dtype, .autotune = 1, .cache_file = file};
-    struct ss_gpu *gpu;
-    OK(ss_gpu_open(&options, &gpu));
+    const struct ss_device_options options = {.dtype = dtype, .autotune = 1, .cache_file = file};
+    struct ss_device *gpu;
+    OK(ss_cuda_open(&options, &gpu));
     return gpu;
 }
 
@@ -63,12 +63,12 @@ static struct conv_case small_case(enum ss_dtype dtype)
 }
 
 /* Make a layer, see that it computes rightly, and copy what it says of itself. */
-static void check_layer(struct ss_gpu *gpu, const struct conv_case *c, char info[1024])
+static void check_layer(struct ss_device *gpu, const struct conv_case *c, char info[1024])
 {
     struct conv_run r = conv_run_make(gpu, c);
     conv_run_all(&r, c);
-    conv_run_compare(&r, c, gpu_tolerance(ss_gpu_dtype(gpu)));
-    snprintf(info, 1024, "%s", ss_conv_cuda_info(r.conv));
+    conv_run_compare(&r, c, gpu_tolerance(ss_cuda_dtype(gpu)));
+    snprintf(info, 1024, "%s", ss_cuda_conv_info(r.conv));
     conv_run_destroy(&r);
 }
 
@@ -76,7 +76,7 @@ START_TEST(remembered)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
     make_folder();
-    struct ss_gpu *gpu = open_gpu(dtype);
+    struct ss_device *gpu = open_gpu(dtype);
     struct conv_case c = small_case(dtype);
     char tuned[1024], known[1024];
     check_layer(gpu, &c, tuned);
@@ -102,7 +102,7 @@ START_TEST(remembered)
     check_layer(gpu, &c, known);
     ck_assert_int_eq(count_of(read_file(), "\n"), 7);
     ck_assert_int_eq(strncmp(read_file(), text, strlen(text)), 0);
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
     remove_folder();
 }
 END_TEST
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(malformed)
 {
     make_folder();
-    struct ss_gpu *gpu = open_gpu(SS_DTYPE_F32);
+    struct ss_device *gpu = open_gpu(SS_DTYPE_F32);
     const struct conv_case c = small_case(SS_DTYPE_F32);
     char info[1024], text[1024];
     const char *const foreign[] = {
@@ -131,7 +131,7 @@ START_TEST(malformed)
     write_file(""); /* as mktemp makes it */
     check_layer(gpu, &c, info);
     ck_assert_int_eq(count_of(read_file(), "\n"), 4);
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
     remove_folder();
 }
 END_TEST
@@ -141,7 +141,7 @@ START_TEST(unwritable)
 {
     make_folder();
     ck_assert_int_eq(rmdir(folder), 0);
-    struct ss_gpu *gpu = open_gpu(SS_DTYPE_F32);
+    struct ss_device *gpu = open_gpu(SS_DTYPE_F32);
     const struct conv_case c = small_case(SS_DTYPE_F32);
     char info[1024];
     ss_log_set_quiet(1);
@@ -149,7 +149,7 @@ START_TEST(unwritable)
     check_layer(gpu, &c, info);
     ss_log_set_quiet(0);
     ck_assert_int_ne(access(file, F_OK), 0);
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
 }
 END_TEST
 
@@ -179,7 +179,7 @@ static const char *const broken_emulated[] = {
     "graph:2:", "graph:3:",  "graph:4:",         "graph:5:",    "graph:6:",
     "graph:8:", "graph:10:", "graph:1:2=8,12=0", "graph:1:5=0", "graph:1:2=1,12=1,14=1"};
 
-static void check_retuned(struct ss_gpu *gpu, const struct conv_case *c, const char *choice)
+static void check_retuned(struct ss_device *gpu, const struct conv_case *c, const char *choice)
 {
     const char *const choices[SS_CONV_PASSES] = {choice, choice, choice};
     char info[1024], part[64];
@@ -196,7 +196,7 @@ START_TEST(retuned)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
     make_folder();
-    struct ss_gpu *gpu = open_gpu(dtype);
+    struct ss_device *gpu = open_gpu(dtype);
     const struct conv_case c = small_case(dtype);
     char info[1024];
     check_layer(gpu, &c, info);
@@ -204,7 +204,7 @@ START_TEST(retuned)
         check_retuned(gpu, &c, broken[i]);
     for (size_t i = 0; conv_emulated(gpu) && i < sizeof(broken_emulated) / sizeof(broken[0]); i++)
         check_retuned(gpu, &c, broken_emulated[i]);
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
     remove_folder();
 }
 END_TEST
@@ -243,7 +243,7 @@ START_TEST(every_choice)
          1},
     };
     make_folder();
-    struct ss_gpu *gpu = open_gpu(dtype);
+    struct ss_device *gpu = open_gpu(dtype);
     const struct conv_case c = small_case(dtype);
     char info[1024];
     check_layer(gpu, &c, info);
@@ -255,7 +255,7 @@ START_TEST(every_choice)
         else
             ck_assert_int_gt(count_of(info, "refused)"), 0);
     }
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
     remove_folder();
 }
 END_TEST
@@ -264,7 +264,7 @@ END_TEST
 START_TEST(ranking)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_for(dtype);
+    struct ss_device *gpu = gpu_for(dtype);
     if (!conv_emulated(gpu))
         return;
     const struct conv_case c = small_case(dtype);
@@ -282,9 +282,9 @@ START_TEST(ranking)
     ck_assert_int_eq(count_of(info, " 1 refused)"), 3);
 
     setenv("SS_HOSTGPU_CUDNN_REFUSE", "2", 1);
-    struct ss_conv_cuda *conv;
+    struct ss_conv_kernel *conv;
     ss_log_set_quiet(1);
-    gpu_check_failure(ss_conv_cuda_create(gpu, &c.s, 1, &conv), SS_ERR_LIBRARY,
+    gpu_check_failure(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 1, &conv), SS_ERR_LIBRARY,
                       "2 refused; the last: SS_HOSTGPU_CUDNN_REFUSE");
     ss_log_set_quiet(0);
     unsetenv("SS_HOSTGPU_CUDNN_REFUSE");

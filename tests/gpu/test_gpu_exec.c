@@ -191,7 +191,7 @@ END_TEST
 
 int main(void)
 {
-    if (ss_gpu_count() == 0) {
+    if (ss_cuda_kernels.count() == 0) {
         puts("skipped: no GPU");
         return 77;
     }

@@ -3,7 +3,7 @@
 
 enum { GUARD_BYTES = 256, POISON = 0xFF };
 
-static struct ss_gpu *gpus[GPU_DTYPES];
+static struct ss_device *gpus[GPU_DTYPES];
 
 /* What a test holds, newest first. */
 struct held {
@@ -28,16 +28,16 @@ static void release_all(void)
         struct held *h = all_held;
         all_held = h->next;
         free(h->host);
-        ss_gpu_free(h->device);
+        ss_cuda_free(h->device);
         free(h);
     }
 }
 
-struct ss_gpu *gpu_for(enum ss_dtype dtype)
+struct ss_device *gpu_for(enum ss_dtype dtype)
 {
     if (!gpus[dtype]) {
-        const struct ss_gpu_options options = {.dtype = dtype};
-        OK(ss_gpu_open(&options, &gpus[dtype]));
+        const struct ss_device_options options = {.dtype = dtype};
+        OK(ss_cuda_open(&options, &gpus[dtype]));
     }
     return gpus[dtype];
 }
@@ -45,7 +45,7 @@ struct ss_gpu *gpu_for(enum ss_dtype dtype)
 static void close_all(void)
 {
     for (int i = 0; i < GPU_DTYPES; i++)
-        ss_gpu_close(gpus[i]);
+        ss_cuda_close(gpus[i]);
 }
 
 void *host_alloc(size_t bytes)
@@ -142,22 +142,22 @@ float *host_random(size_t count, uint32_t stream, enum ss_dtype dtype)
 }
 
 /* A device array of `bytes` bytes from host memory (NULL: poison), and its guard. */
-static void *make_array(struct ss_gpu *gpu, const void *from, size_t bytes)
+static void *make_array(struct ss_device *gpu, const void *from, size_t bytes)
 {
     void *device;
-    OK(ss_gpu_alloc(gpu, bytes + GUARD_BYTES, "a test's array", &device));
+    OK(ss_cuda_alloc(gpu, bytes + GUARD_BYTES, "a test's array", &device));
     hold(NULL, device, bytes);
     unsigned char *host = host_alloc(bytes + GUARD_BYTES);
     memset(host, POISON, bytes + GUARD_BYTES);
     if (from)
         memcpy(host, from, bytes);
-    OK(ss_gpu_copy(gpu, device, host, bytes + GUARD_BYTES));
+    OK(ss_cuda_copy(gpu, device, host, bytes + GUARD_BYTES));
     return device;
 }
 
-void *gpu_put(struct ss_gpu *gpu, const float *values, size_t count)
+void *gpu_put(struct ss_device *gpu, const float *values, size_t count)
 {
-    const enum ss_dtype dtype = ss_gpu_dtype(gpu);
+    const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     if (dtype == SS_DTYPE_F32)
         return gpu_put_f32(gpu, values, count);
     uint16_t *host = host_alloc(count * sizeof(*host));
@@ -166,32 +166,32 @@ void *gpu_put(struct ss_gpu *gpu, const float *values, size_t count)
     return make_array(gpu, host, count * sizeof(*host));
 }
 
-float *gpu_put_f32(struct ss_gpu *gpu, const float *values, size_t count)
+float *gpu_put_f32(struct ss_device *gpu, const float *values, size_t count)
 {
     return make_array(gpu, values, count * sizeof(float));
 }
 
-void *gpu_put_bytes(struct ss_gpu *gpu, const void *bytes, size_t count)
+void *gpu_put_bytes(struct ss_device *gpu, const void *bytes, size_t count)
 {
     return make_array(gpu, bytes, count);
 }
 
-void *gpu_out(struct ss_gpu *gpu, size_t count)
+void *gpu_out(struct ss_device *gpu, size_t count)
 {
-    return make_array(gpu, NULL, count * ss_dtype_bytes(ss_gpu_dtype(gpu)));
+    return make_array(gpu, NULL, count * ss_dtype_bytes(ss_cuda_dtype(gpu)));
 }
 
-float *gpu_out_f32(struct ss_gpu *gpu, size_t count)
+float *gpu_out_f32(struct ss_device *gpu, size_t count)
 {
     return make_array(gpu, NULL, count * sizeof(float));
 }
 
-void *gpu_out_bytes(struct ss_gpu *gpu, size_t bytes)
+void *gpu_out_bytes(struct ss_device *gpu, size_t bytes)
 {
     return make_array(gpu, NULL, bytes);
 }
 
-static void check_guard(struct ss_gpu *gpu, const void *device)
+static void check_guard(struct ss_device *gpu, const void *device)
 {
     const struct held *h = all_held;
     while (h && h->device != device)
@@ -199,27 +199,27 @@ static void check_guard(struct ss_gpu *gpu, const void *device)
     if (!h)
         return; /* inside of an array */
     unsigned char guard[GUARD_BYTES];
-    OK(ss_gpu_copy(gpu, guard, (const char *)device + h->bytes, GUARD_BYTES));
+    OK(ss_cuda_copy(gpu, guard, (const char *)device + h->bytes, GUARD_BYTES));
     for (size_t i = 0; i < GUARD_BYTES; i++)
         if (guard[i] != POISON) /* an assertion for each would write to Check's log each time */
             ck_abort_msg("byte %zu after the end of an array of %zu was written", i, h->bytes);
 }
 
-void gpu_get_bytes(struct ss_gpu *gpu, const void *device, void *bytes, size_t count)
+void gpu_get_bytes(struct ss_device *gpu, const void *device, void *bytes, size_t count)
 {
-    OK(ss_gpu_synchronize(gpu));
+    OK(ss_cuda_synchronize(gpu));
     check_guard(gpu, device);
-    OK(ss_gpu_copy(gpu, bytes, device, count));
+    OK(ss_cuda_copy(gpu, bytes, device, count));
 }
 
-void gpu_get_f32(struct ss_gpu *gpu, const float *device, float *values, size_t count)
+void gpu_get_f32(struct ss_device *gpu, const float *device, float *values, size_t count)
 {
     gpu_get_bytes(gpu, device, values, count * sizeof(float));
 }
 
-void gpu_get(struct ss_gpu *gpu, const void *device, float *values, size_t count)
+void gpu_get(struct ss_device *gpu, const void *device, float *values, size_t count)
 {
-    const enum ss_dtype dtype = ss_gpu_dtype(gpu);
+    const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     if (dtype == SS_DTYPE_F32) {
         gpu_get_bytes(gpu, device, values, count * sizeof(float));
         return;
@@ -230,21 +230,21 @@ void gpu_get(struct ss_gpu *gpu, const void *device, float *values, size_t count
         values[i] = from_16(host[i], dtype);
 }
 
-float *gpu_fetch(struct ss_gpu *gpu, const void *device, size_t count)
+float *gpu_fetch(struct ss_device *gpu, const void *device, size_t count)
 {
     float *values = host_floats(count);
     gpu_get(gpu, device, values, count);
     return values;
 }
 
-float *gpu_fetch_f32(struct ss_gpu *gpu, const float *device, size_t count)
+float *gpu_fetch_f32(struct ss_device *gpu, const float *device, size_t count)
 {
     float *values = host_floats(count);
     gpu_get_f32(gpu, device, values, count);
     return values;
 }
 
-static void check_written(const char *what, struct ss_gpu *gpu, const void *device, size_t count,
+static void check_written(const char *what, struct ss_device *gpu, const void *device, size_t count,
                           size_t size)
 {
     unsigned char *bytes = host_alloc(count * size), poison[sizeof(float)];
@@ -255,12 +255,13 @@ static void check_written(const char *what, struct ss_gpu *gpu, const void *devi
             ck_abort_msg("%s: element %zu of %zu not written", what, i, count);
 }
 
-void gpu_check_written(const char *what, struct ss_gpu *gpu, const void *device, size_t count)
+void gpu_check_written(const char *what, struct ss_device *gpu, const void *device, size_t count)
 {
-    check_written(what, gpu, device, count, ss_dtype_bytes(ss_gpu_dtype(gpu)));
+    check_written(what, gpu, device, count, ss_dtype_bytes(ss_cuda_dtype(gpu)));
 }
 
-void gpu_check_written_f32(const char *what, struct ss_gpu *gpu, const float *device, size_t count)
+void gpu_check_written_f32(const char *what, struct ss_device *gpu, const float *device,
+                           size_t count)
 {
     check_written(what, gpu, device, count, sizeof(float));
 }
@@ -344,7 +345,7 @@ static TCase *frame_tests(void)
 
 int main(void)
 {
-    if (ss_gpu_count() == 0) {
+    if (ss_cuda_count() == 0) {
         printf("no CUDA device: the tests of CUDA kernels are skipped\n");
         return 77;
     }

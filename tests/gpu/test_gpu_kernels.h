@@ -34,7 +34,7 @@ enum { GPU_DTYPES = 3 };
 
 /* The device in this format, opened once, without autotuning and TF32, on a stream of its own.
  * Tests that need other options open their own. */
-struct ss_gpu *gpu_for(enum ss_dtype dtype);
+struct ss_device *gpu_for(enum ss_dtype dtype);
 
 /* Host memory, zeroed. */
 void *host_alloc(size_t bytes);
@@ -46,26 +46,27 @@ float gpu_round(float x, enum ss_dtype dtype);
 float *host_random(size_t count, uint32_t stream, enum ss_dtype dtype);
 
 /* Arrays on the device, each followed by guard bytes. gpu_put converts to the gpu's format. */
-void *gpu_put(struct ss_gpu *gpu, const float *values, size_t count);
-float *gpu_put_f32(struct ss_gpu *gpu, const float *values, size_t count);
-void *gpu_put_bytes(struct ss_gpu *gpu, const void *bytes, size_t count);
+void *gpu_put(struct ss_device *gpu, const float *values, size_t count);
+float *gpu_put_f32(struct ss_device *gpu, const float *values, size_t count);
+void *gpu_put_bytes(struct ss_device *gpu, const void *bytes, size_t count);
 /* For outputs: all bits set, which is a NaN that no kernel makes. */
-void *gpu_out(struct ss_gpu *gpu, size_t count);
-float *gpu_out_f32(struct ss_gpu *gpu, size_t count);
-void *gpu_out_bytes(struct ss_gpu *gpu, size_t bytes);
+void *gpu_out(struct ss_device *gpu, size_t count);
+float *gpu_out_f32(struct ss_device *gpu, size_t count);
+void *gpu_out_bytes(struct ss_device *gpu, size_t bytes);
 
 /* Wait for the device, then copy. All fail the test when the array's guard bytes have changed (of
  * arrays that begin at `device`). gpu_get converts from the gpu's format; the
  * returning forms too. */
-void gpu_get(struct ss_gpu *gpu, const void *device, float *values, size_t count);
-void gpu_get_f32(struct ss_gpu *gpu, const float *device, float *values, size_t count);
-void gpu_get_bytes(struct ss_gpu *gpu, const void *device, void *bytes, size_t count);
-float *gpu_fetch(struct ss_gpu *gpu, const void *device, size_t count);
-float *gpu_fetch_f32(struct ss_gpu *gpu, const float *device, size_t count);
+void gpu_get(struct ss_device *gpu, const void *device, float *values, size_t count);
+void gpu_get_f32(struct ss_device *gpu, const float *device, float *values, size_t count);
+void gpu_get_bytes(struct ss_device *gpu, const void *device, void *bytes, size_t count);
+float *gpu_fetch(struct ss_device *gpu, const void *device, size_t count);
+float *gpu_fetch_f32(struct ss_device *gpu, const float *device, size_t count);
 
 /* Fails unless every element was written since gpu_out. */
-void gpu_check_written(const char *what, struct ss_gpu *gpu, const void *device, size_t count);
-void gpu_check_written_f32(const char *what, struct ss_gpu *gpu, const float *device, size_t count);
+void gpu_check_written(const char *what, struct ss_device *gpu, const void *device, size_t count);
+void gpu_check_written_f32(const char *what, struct ss_device *gpu, const float *device,
+                           size_t count);
 
 /* The bound of the relative error of outputs in this format: fp32 1e-5, fp16 2e-3, bf16 1e-2. */
 double gpu_tolerance(enum ss_dtype dtype);

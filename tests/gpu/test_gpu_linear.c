@@ -1,5 +1,4 @@
 /* test_gpu_linear.c: the fully connected layer on a GPU against double precision. */
-#include "kernels/cuda/linear.h"
 #include "tests/gpu/test_gpu_kernels.h"
 
 static const struct shape {
@@ -70,19 +69,19 @@ static struct result reference(const struct data *d)
 
 /* The layer and its arrays on the device. */
 struct layer {
-    struct ss_gpu *gpu;
-    struct ss_linear_cuda *op;
+    struct ss_device *gpu;
+    struct ss_linear_kernel *op;
     float *w_plain, *w_native; /* host */
     void *x, *w, *dy, *y, *dx;
     float *bias, *dw, *dbias;
 };
 
-static struct layer make_layer(struct ss_gpu *gpu, const struct shape *s, const struct data *d)
+static struct layer make_layer(struct ss_device *gpu, const struct shape *s, const struct data *d)
 {
     struct layer l = {.gpu = gpu, .w_plain = d->w, .w_native = host_floats(d->k * d->f)};
-    OK(ss_linear_cuda_create(gpu, &s->x, s->outputs, 1, &l.op));
-    ck_assert_uint_eq(ss_linear_cuda_weight_elements(l.op), d->k * d->f);
-    ss_linear_cuda_import(l.op, d->w, l.w_native);
+    OK(ss_cuda_linear_create(gpu, &s->x, s->outputs, 1, &l.op));
+    ck_assert_uint_eq(ss_cuda_linear_weight_bytes(l.op), d->k * d->f * sizeof(float));
+    ss_cuda_linear_import(l.op, d->w, l.w_native);
     l.x = gpu_put(gpu, d->x, d->n * d->f);
     l.w = gpu_put(gpu, l.w_native, d->k * d->f);
     l.dy = gpu_put(gpu, d->dy, d->n * d->k);
@@ -96,9 +95,9 @@ static struct layer make_layer(struct ss_gpu *gpu, const struct shape *s, const 
 
 static void run_layer(struct layer *l)
 {
-    OK(ss_linear_cuda_forward(l->op, l->x, l->w, l->bias, l->y));
-    OK(ss_linear_cuda_backward_data(l->op, l->dy, l->w, l->dx));
-    OK(ss_linear_cuda_backward_weights(l->op, l->x, l->dy, l->dw, l->dbias));
+    OK(ss_cuda_linear_forward(l->op, l->x, l->w, l->bias, l->y));
+    OK(ss_cuda_linear_backward_data(l->op, l->dy, l->w, l->dx));
+    OK(ss_cuda_linear_backward_weights(l->op, l->x, l->dy, l->dw, l->dbias));
 }
 
 static void compare_layer(struct layer *l, const struct data *d, double bound, double bound_f32)
@@ -116,13 +115,14 @@ static void compare_layer(struct layer *l, const struct data *d, double bound, d
     gpu_compare_bound("dbias", gpu_fetch_f32(l->gpu, l->dbias, d->k), want.dbias, d->k, 1e-5);
 }
 
-static void check_layer(struct ss_gpu *gpu, const struct shape *s, double bound, double bound_f32)
+static void check_layer(struct ss_device *gpu, const struct shape *s, double bound,
+                        double bound_f32)
 {
-    const struct data d = make_data(s, ss_gpu_dtype(gpu));
+    const struct data d = make_data(s, ss_cuda_dtype(gpu));
     struct layer l = make_layer(gpu, s, &d);
     run_layer(&l);
     compare_layer(&l, &d, bound, bound_f32);
-    ss_linear_cuda_destroy(l.op);
+    ss_cuda_linear_destroy(l.op);
 }
 
 START_TEST(products)
@@ -145,26 +145,26 @@ START_TEST(bias_by_a_kernel)
         unsetenv("SS_HOSTGPU_NO_BIAS_EPILOGUE");
         run_layer(&l);
         compare_layer(&l, &d, gpu_tolerance(dtype), 1e-5);
-        ss_linear_cuda_destroy(l.op);
+        ss_cuda_linear_destroy(l.op);
     }
 }
 END_TEST
 
 START_TEST(tf32)
 {
-    const struct ss_gpu_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1};
-    struct ss_gpu *gpu;
-    OK(ss_gpu_open(&options, &gpu));
+    const struct ss_device_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1};
+    struct ss_device *gpu;
+    OK(ss_cuda_open(&options, &gpu));
     for (int i = 0; i < NSHAPES; i++)
         check_layer(gpu, &shapes[i], 2.5e-3, 2.5e-3); /* twice 2^-10, should inputs be cut off */
-    ss_gpu_close(gpu);
+    ss_cuda_close(gpu);
 }
 END_TEST
 
 /* Two layers take turns on one scratch; the second round must equal the first bit by bit. */
 START_TEST(repeatable)
 {
-    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     const struct shape *const two[] = {&shapes[1], &shapes[4]};
     struct layer layers[2];
     struct data data[2];
@@ -190,7 +190,7 @@ START_TEST(repeatable)
         }
     }
     for (int i = 0; i < 2; i++)
-        ss_linear_cuda_destroy(layers[i].op);
+        ss_cuda_linear_destroy(layers[i].op);
 }
 END_TEST
 
@@ -202,37 +202,37 @@ START_TEST(weights_there_and_back)
     /* Output 3, channel 4, row 2, column 1 of (5,3,2). */
     ck_assert_float_eq(l.w_native[3 * 30 + (2 * 2 + 1) * 5 + 4], d.w[3 * 30 + 4 * 6 + 2 * 2 + 1]);
     float *back = host_floats(d.k * d.f);
-    ss_linear_cuda_export(l.op, l.w_native, back);
+    ss_cuda_linear_export(l.op, l.w_native, back);
     ck_assert_int_eq(memcmp(back, d.w, d.k * d.f * sizeof(float)), 0);
-    ss_linear_cuda_destroy(l.op);
+    ss_cuda_linear_destroy(l.op);
 }
 END_TEST
 
 START_TEST(wrong_use)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
-    struct ss_linear_cuda *op = NULL;
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_linear_kernel *op = NULL;
     struct ss_act x = {.n = 2, .c = 8, .h = 1, .w = 1, .block = 8};
     ss_log_set_quiet(1);
-    gpu_check_failure(ss_linear_cuda_create(gpu, &x, 0, 1, &op), SS_ERR_SHAPE, "0 outputs");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 0, 1, &op), SS_ERR_SHAPE, "0 outputs");
     x.block = 4;
-    gpu_check_failure(ss_linear_cuda_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "blocks of 4");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "blocks of 4");
     x = (struct ss_act){.n = 2, .c = 65536, .h = 256, .w = 256, .block = 65536};
-    gpu_check_failure(ss_linear_cuda_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "too many features");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "too many features");
     x = (struct ss_act){.n = 2, .c = 8, .h = 1, .w = 1, .block = 8};
-    OK(ss_linear_cuda_create(gpu, &x, 4, 0, &op));
+    OK(ss_cuda_linear_create(gpu, &x, 4, 0, &op));
     float *values = gpu_out_f32(gpu, 64);
-    gpu_check_failure(ss_linear_cuda_backward_data(op, values, values, values), SS_ERR_INVALID,
+    gpu_check_failure(ss_cuda_linear_backward_data(op, values, values, values), SS_ERR_INVALID,
                       "without training");
-    gpu_check_failure(ss_linear_cuda_backward_weights(op, values, values, values, values),
+    gpu_check_failure(ss_cuda_linear_backward_weights(op, values, values, values, values),
                       SS_ERR_INVALID, "without training");
-    gpu_check_failure(ss_linear_cuda_forward(op, values + 1, values, values, values),
+    gpu_check_failure(ss_cuda_linear_forward(op, values + 1, values, values, values),
                       SS_ERR_INVALID, "multiples of 16");
-    gpu_check_failure(ss_linear_cuda_forward(op, values, values, values + 1, values),
+    gpu_check_failure(ss_cuda_linear_forward(op, values, values, values + 1, values),
                       SS_ERR_INVALID, "multiples of 16");
     ss_log_set_quiet(0);
-    ss_linear_cuda_destroy(op);
-    ss_linear_cuda_destroy(NULL);
+    ss_cuda_linear_destroy(op);
+    ss_cuda_linear_destroy(NULL);
 }
 END_TEST
 

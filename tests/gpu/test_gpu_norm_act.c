@@ -1,7 +1,6 @@
 /* test_gpu_norm_act.c: the CUDA normalisation in all its options against double precision, and what
  * it promises besides: bits, places, NaN, the CPU kernel's dropout. */
-#include "kernels/cpu/norm_act.h"
-#include "kernels/cuda/norm_act.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_kernels.h"
 
 enum { KEY = 12345 };
@@ -139,7 +138,7 @@ struct device_layer {
     float *gamma, *beta, *saved, *running, *dgamma, *dbeta;
 };
 
-static struct device_layer upload(struct ss_gpu *gpu, const struct layer *l)
+static struct device_layer upload(struct ss_device *gpu, const struct layer *l)
 {
     struct device_layer d = {.z = gpu_put(gpu, l->z, l->count), .y = gpu_out(gpu, l->count)};
     if (l->op.residual)
@@ -161,34 +160,34 @@ static struct device_layer upload(struct ss_gpu *gpu, const struct layer *l)
         d.dgamma = gpu_out_f32(gpu, l->channels);
         d.dbeta = gpu_out_f32(gpu, l->channels);
     }
-    OK(ss_norm_act_cuda_reserve(gpu, &l->op));
+    OK(ss_cuda_norm_act_reserve(gpu, &l->op));
     return d;
 }
 
-static void run_forward(struct ss_gpu *gpu, const struct layer *l, const struct device_layer *d)
+static void run_forward(struct ss_device *gpu, const struct layer *l, const struct device_layer *d)
 {
     if (l->op.has_bn)
-        OK(ss_norm_act_cuda_stats(gpu, &l->op, d->z, d->saved, d->running));
-    OK(ss_norm_act_cuda_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, NULL,
+        OK(ss_cuda_norm_act_stats(gpu, &l->op, d->z, d->saved, d->running));
+    OK(ss_cuda_norm_act_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, NULL,
                                 l->training, KEY));
 }
 
-static enum ss_status run_backward(struct ss_gpu *gpu, const struct layer *l,
+static enum ss_status run_backward(struct ss_device *gpu, const struct layer *l,
                                    const struct device_layer *d)
 {
-    struct ss_norm_act_cuda_grad g = {.ndy = l->ndy,
-                                      .ds = d->ds,
-                                      .y = l->op.relu_out ? d->y : NULL,
-                                      .z = d->z,
-                                      .gamma = d->gamma,
-                                      .beta = d->beta,
-                                      .saved = d->saved,
-                                      .dgamma = d->dgamma,
-                                      .dbeta = d->dbeta,
-                                      .dropout_key = KEY};
+    struct ss_norm_act_grad g = {.ndy = l->ndy,
+                                 .ds = d->ds,
+                                 .y = l->op.relu_out ? d->y : NULL,
+                                 .z = d->z,
+                                 .gamma = d->gamma,
+                                 .beta = d->beta,
+                                 .saved = d->saved,
+                                 .dgamma = d->dgamma,
+                                 .dbeta = d->dbeta,
+                                 .dropout_key = KEY};
     for (int k = 0; k < l->ndy; k++)
         g.dy[k] = d->dy[k];
-    return ss_norm_act_cuda_backward(gpu, &l->op, &g);
+    return ss_cuda_norm_act_backward(gpu, &l->op, &g);
 }
 
 static void check_near(const char *what, size_t c, float got, double want, double bound)
@@ -197,7 +196,7 @@ static void check_near(const char *what, size_t c, float got, double want, doubl
         ck_abort_msg("%s of channel %zu: %.9g, want %.9g", what, c, (double)got, want);
 }
 
-static void check_statistics(struct ss_gpu *gpu, const struct layer *l,
+static void check_statistics(struct ss_device *gpu, const struct layer *l,
                              const struct device_layer *d)
 {
     const size_t channels = l->channels;
@@ -215,7 +214,7 @@ static void check_statistics(struct ss_gpu *gpu, const struct layer *l,
 
 static void check_layer(const struct layer *l)
 {
-    struct ss_gpu *gpu = gpu_for(l->dtype);
+    struct ss_device *gpu = gpu_for(l->dtype);
     const struct device_layer d = upload(gpu, l);
     run_forward(gpu, l, &d);
     if (l->op.has_bn)
@@ -296,9 +295,9 @@ START_TEST(large_mean)
         for (size_t i = 0; i < l->count; i++)
             l->z[i] = gpu_round((float)mean + 1.7f * l->z[i], _i); /* standard deviation 1 */
         moments(l);
-        struct ss_gpu *gpu = gpu_for(_i);
+        struct ss_device *gpu = gpu_for(_i);
         const struct device_layer d = upload(gpu, l);
-        OK(ss_norm_act_cuda_stats(gpu, &op, d.z, d.saved, NULL));
+        OK(ss_cuda_norm_act_stats(gpu, &op, d.z, d.saved, NULL));
         const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
         for (size_t c = 0; c < l->channels; c++) {
             check_near("mean", c, saved[c], l->mean[c], 1e-7);
@@ -310,7 +309,7 @@ END_TEST
 
 START_TEST(in_place)
 {
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     for (int bits = 0; bits < 8; bits++) {
         const struct ss_norm_act op = options(bits | 16, 40);
         const struct layer *l = layer_make(&op, _i, 1);
@@ -319,11 +318,11 @@ START_TEST(in_place)
         const float *want = gpu_fetch(gpu, d.y, l->count);
         if (op.residual) {
             void *r = gpu_put(gpu, l->r, l->count);
-            OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, r, r, NULL, 1,
+            OK(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, r, r, NULL, 1,
                                         KEY));
             ck_assert_mem_eq(gpu_fetch(gpu, r, l->count), want, l->count * sizeof(float));
         }
-        OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.z, NULL, 1,
+        OK(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.z, NULL, 1,
                                     KEY));
         ck_assert_mem_eq(gpu_fetch(gpu, d.z, l->count), want, l->count * sizeof(float));
     }
@@ -333,7 +332,7 @@ END_TEST
 /* Statistics of earlier batches, no dropout. */
 START_TEST(evaluation)
 {
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     const struct ss_norm_act op = options(31, 300);
     struct layer *l = layer_make(&op, _i, 1);
     const struct device_layer d = upload(gpu, l);
@@ -346,8 +345,8 @@ START_TEST(evaluation)
     }
     l->training = 0;
     forward(l);
-    OK(ss_norm_act_cuda_stats_eval(gpu, &op, gpu_put_f32(gpu, running, 2 * l->channels), d.saved));
-    OK(ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0, KEY));
+    OK(ss_cuda_norm_act_stats_eval(gpu, &op, gpu_put_f32(gpu, running, 2 * l->channels), d.saved));
+    OK(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0, KEY));
     const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
     for (size_t c = 0; c < l->channels; c++) {
         ck_assert(saved[c] == running[c]);
@@ -360,7 +359,7 @@ END_TEST
 /* All that a training step writes, one after the other. */
 static unsigned char *step(const struct layer *l, size_t *bytes)
 {
-    struct ss_gpu *gpu = gpu_for(l->dtype);
+    struct ss_device *gpu = gpu_for(l->dtype);
     const struct device_layer d = upload(gpu, l);
     const size_t tensor = l->count * ss_dtype_bytes(l->dtype), vector = l->channels * sizeof(float);
     run_forward(gpu, l, &d);
@@ -392,7 +391,7 @@ END_TEST
 /* What backward does with several gradients is what it does with their rounded sum. */
 START_TEST(stored_sum_is_used)
 {
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     for (int bits = 0; bits < 2; bits++) {
         const struct ss_norm_act op = options(bits | 2 | 16, 40);
         struct layer *l = layer_make(&op, _i, 3);
@@ -418,7 +417,7 @@ END_TEST
 /* Which elements dropout keeps, element by element; with and without whole vectors. */
 START_TEST(dropout_mask)
 {
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     for (int c = 7; c <= 8; c++) {
         const struct ss_norm_act op = {.shape = {3, c, 21, 5, c}, .dropout = 0.3f};
         const size_t count = ss_act_elements(&op.shape);
@@ -426,7 +425,7 @@ START_TEST(dropout_mask)
         for (size_t i = 0; i < count; i++)
             ones[i] = 1;
         void *y = gpu_put(gpu, ones, count);
-        OK(ss_norm_act_cuda_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+        OK(ss_cuda_norm_act_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
         const float *got = gpu_fetch(gpu, y, count), kept = gpu_round(1 / (1 - 0.3f), _i);
         for (size_t i = 0; i < count; i++)
             if (got[i] != (ss_dropout_keep(KEY, (uint32_t)i, 0.3f) ? kept : 0))
@@ -438,9 +437,9 @@ END_TEST
 /* The CPU kernel in NHWC, fp32: the same up to the order of sums. */
 START_TEST(as_the_cpu)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
-    struct ss_cpu *cpu;
-    OK(ss_cpu_open(1, &cpu));
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *cpu;
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &cpu));
     for (int bits = 1; bits < 32; bits += 2) {
         const struct ss_norm_act op = options(bits, 20);
         const struct layer *l = layer_make(&op, SS_DTYPE_F32, 1 + bits / 2 % 2);
@@ -449,12 +448,12 @@ START_TEST(as_the_cpu)
         run_forward(gpu, l, &d);
         OK(run_backward(gpu, l, &d));
 
-        OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+        OK(ss_cpu_norm_act_reserve(cpu, &op));
         float *saved = host_floats(2 * c), *y = host_floats(n), *ds = host_floats(n),
               *grads = host_floats(2 * c);
-        OK(ss_norm_act_stats(cpu, &op, l->z, saved, NULL));
-        OK(ss_norm_act_forward(cpu, &op, l->z, l->gamma, l->beta, saved, op.residual ? l->r : NULL,
-                               y, 1, KEY));
+        OK(ss_cpu_norm_act_stats(cpu, &op, l->z, saved, NULL));
+        OK(ss_cpu_norm_act_forward(cpu, &op, l->z, l->gamma, l->beta, saved,
+                                   op.residual ? l->r : NULL, y, NULL, 1, KEY));
         struct ss_norm_act_grad g = {.dy = {l->dy[0], l->dy[1]},
                                      .ndy = l->ndy,
                                      .ds = l->ndy > 1 || op.relu_out ? ds : l->dy[0],
@@ -466,7 +465,7 @@ START_TEST(as_the_cpu)
                                      .dgamma = grads,
                                      .dbeta = grads + c,
                                      .dropout_key = KEY};
-        OK(ss_norm_act_backward(cpu, &op, &g));
+        OK(ss_cpu_norm_act_backward(cpu, &op, &g));
         double *want = host_doubles(n);
         const struct {
             const char *what;
@@ -492,7 +491,7 @@ END_TEST
 /* A run that diverged must show it. */
 START_TEST(nan_stays)
 {
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     for (int bits = 0; bits < 16; bits++) {
         const struct ss_norm_act op = options(bits, 8);
         const struct layer *l = layer_make(&op, _i, 1);
@@ -517,17 +516,17 @@ END_TEST
 
 START_TEST(refusals)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     struct ss_norm_act op = options(1, 8);
     struct layer *l = layer_make(&op, SS_DTYPE_F32, 1);
     struct device_layer d = upload(gpu, l);
     run_forward(gpu, l, &d);
     ss_log_set_quiet(1);
     ck_assert_int_eq(
-        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, NULL, 1, KEY),
+        ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, NULL, 1, KEY),
         SS_ERR_INVALID); /* a residual that the layer does not have */
     ck_assert_int_eq(
-        ss_norm_act_cuda_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL, 1, KEY),
+        ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL, 1, KEY),
         SS_ERR_INVALID);
     d.ds = d.y;
     ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID); /* ds would not be written */
@@ -541,19 +540,19 @@ START_TEST(refusals)
 
     struct ss_norm_act bad = op;
     bad.shape.block = 4;
-    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_norm_act_reserve(gpu, &bad), SS_ERR_SHAPE);
     bad = op;
     bad.shape.n = 1, bad.shape.h = 1, bad.shape.w = 1;
-    ck_assert_int_eq(ss_norm_act_cuda_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_norm_act_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_SHAPE);
     bad = op;
     bad.dropout = 1;
-    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_norm_act_reserve(gpu, &bad), SS_ERR_INVALID);
     bad = op;
     bad.eps = -1;
-    ck_assert_int_eq(ss_norm_act_cuda_reserve(gpu, &bad), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_norm_act_reserve(gpu, &bad), SS_ERR_INVALID);
     bad = op;
     bad.shape = (struct ss_act){256, 4096, 32, 32, 4096}; /* no scratch for this one */
-    ck_assert_int_eq(ss_norm_act_cuda_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_norm_act_stats(gpu, &bad, d.z, d.saved, NULL), SS_ERR_INVALID);
     ss_log_set_quiet(0);
 }
 END_TEST

@@ -3,10 +3,7 @@
  *
  * BatchNorm's mean and invstd are given, not computed. "Coarse" values are multiples of 1/8, so
  * that windows have equal values, and all sums of backward are exact in any order. */
-#include "kernels/cuda/elementwise.h"
-#include "kernels/cpu/norm_act.h"
-#include "kernels/cuda/norm_act.h"
-#include "kernels/cuda/pool.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_kernels.h"
 
 enum { KEY = 4711 };
@@ -51,7 +48,6 @@ static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss
     l->pool = (struct ss_pool_shape){SS_POOL_MAX, shape, shape, pool, pool, 0};
     l->pool.y.h = shape.h / pool;
     l->pool.y.w = shape.w / pool;
-    OK(ss_pool_cuda_check(&l->pool));
     l->dtype = dtype;
     l->ndy = ndy;
     l->count = ss_act_elements(&shape);
@@ -73,13 +69,13 @@ static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss
 
 /* A layer's tensors on the device. */
 struct device_layer {
-    struct ss_gpu *gpu;
+    struct ss_device *gpu;
     void *z, *r, *y, *dz, *ds, *dy[SS_NORM_MAX_DY];
     uint8_t *argmax;
     float *gamma, *beta, *saved, *dgamma, *dbeta;
 };
 
-static struct device_layer upload(struct ss_gpu *gpu, const struct layer *l)
+static struct device_layer upload(struct ss_device *gpu, const struct layer *l)
 {
     struct device_layer d = {.gpu = gpu,
                              .z = gpu_put(gpu, l->z, l->count),
@@ -98,7 +94,7 @@ static struct device_layer upload(struct ss_gpu *gpu, const struct layer *l)
         d.dgamma = gpu_out_f32(gpu, l->channels);
         d.dbeta = gpu_out_f32(gpu, l->channels);
     }
-    OK(ss_norm_act_cuda_reserve(gpu, &l->op));
+    OK(ss_cuda_norm_act_reserve(gpu, &l->op));
     return d;
 }
 
@@ -120,19 +116,19 @@ static struct result download(const struct layer *l, const struct device_layer *
     return out;
 }
 
-static struct ss_norm_act_cuda_grad grad_of(const struct layer *l, const struct device_layer *d)
+static struct ss_norm_act_grad grad_of(const struct layer *l, const struct device_layer *d)
 {
-    struct ss_norm_act_cuda_grad g = {.ndy = l->ndy,
-                                      .ds = d->ds,
-                                      .y = l->op.relu_out ? d->y : NULL,
-                                      .argmax = d->argmax,
-                                      .z = d->dz,
-                                      .gamma = d->gamma,
-                                      .beta = d->beta,
-                                      .saved = d->saved,
-                                      .dgamma = d->dgamma,
-                                      .dbeta = d->dbeta,
-                                      .dropout_key = KEY};
+    struct ss_norm_act_grad g = {.ndy = l->ndy,
+                                 .ds = d->ds,
+                                 .y = l->op.relu_out ? d->y : NULL,
+                                 .argmax = d->argmax,
+                                 .z = d->dz,
+                                 .gamma = d->gamma,
+                                 .beta = d->beta,
+                                 .saved = d->saved,
+                                 .dgamma = d->dgamma,
+                                 .dbeta = d->dbeta,
+                                 .dropout_key = KEY};
     for (int k = 0; k < l->ndy; k++)
         g.dy[k] = d->dy[k];
     return g;
@@ -141,10 +137,10 @@ static struct ss_norm_act_cuda_grad grad_of(const struct layer *l, const struct 
 static struct result fused(const struct layer *l)
 {
     const struct device_layer d = upload(gpu_for(l->dtype), l);
-    OK(ss_norm_act_cuda_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
+    OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
                                 KEY));
-    const struct ss_norm_act_cuda_grad g = grad_of(l, &d);
-    OK(ss_norm_act_cuda_backward(d.gpu, &l->op, &g));
+    const struct ss_norm_act_grad g = grad_of(l, &d);
+    OK(ss_cuda_norm_act_backward(d.gpu, &l->op, &g));
     return download(l, &d);
 }
 
@@ -154,22 +150,25 @@ static struct result separate(const struct layer *l)
     struct device_layer d = upload(gpu_for(l->dtype), l);
     struct ss_norm_act op = l->op;
     op.pool = 0;
-    OK(ss_norm_act_cuda_reserve(d.gpu, &op));
+    OK(ss_cuda_norm_act_reserve(d.gpu, &op));
     void *const y = gpu_out(d.gpu, l->count), *const dy = gpu_out(d.gpu, l->count);
-    OK(ss_norm_act_cuda_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, NULL, 1, KEY));
-    OK(ss_pool_cuda_forward(d.gpu, &l->pool, y, d.y, d.argmax));
+    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, NULL, 1, KEY));
+    struct ss_pool_kernel *pool;
+    OK(ss_cuda_pool_create(d.gpu, &l->pool, 1, &pool));
+    OK(ss_cuda_pool_forward(pool, y, d.y, d.argmax));
 
     if (l->ndy > 1)
-        OK(ss_sum_cuda(d.gpu, (const void *const *)d.dy, l->ndy, d.dy[0], l->pooled));
-    OK(ss_pool_cuda_backward(d.gpu, &l->pool, d.dy[0], d.argmax, dy));
-    struct ss_norm_act_cuda_grad g = grad_of(l, &d);
+        OK(ss_cuda_sum(d.gpu, (const void *const *)d.dy, l->ndy, d.dy[0], l->pooled));
+    OK(ss_cuda_pool_backward(pool, d.dy[0], d.argmax, dy));
+    ss_cuda_pool_destroy(pool);
+    struct ss_norm_act_grad g = grad_of(l, &d);
     g.ndy = 1;
     g.dy[0] = dy;
     g.y = y;
     g.argmax = NULL;
     if (!op.relu_out)
         g.ds = d.ds = dy;
-    OK(ss_norm_act_cuda_backward(d.gpu, &op, &g));
+    OK(ss_cuda_norm_act_backward(d.gpu, &op, &g));
     return download(l, &d);
 }
 
@@ -321,7 +320,7 @@ START_TEST(double_precision)
         const double zhat = ((double)l->z[i] - (double)l->saved[c]) * invstd;
         dz[i] = (double)l->gamma[c] * invstd * (dz[i] - dbeta[c] / m - zhat * dgamma[c] / m);
     }
-    struct ss_gpu *gpu = gpu_for(_i);
+    struct ss_device *gpu = gpu_for(_i);
     const size_t size = ss_dtype_bytes(_i);
     gpu_compare("y", gpu_fetch(gpu, gpu_put_bytes(gpu, got.y, l->pooled * size), l->pooled), y,
                 l->pooled, _i);
@@ -338,7 +337,7 @@ END_TEST
 static void check_values(const char *what, const struct layer *l, const unsigned char *got,
                          const unsigned char *want, size_t count)
 {
-    struct ss_gpu *gpu = gpu_for(l->dtype);
+    struct ss_device *gpu = gpu_for(l->dtype);
     const size_t bytes = count * ss_dtype_bytes(l->dtype);
     const float *a = gpu_fetch(gpu, gpu_put_bytes(gpu, got, bytes), count),
                 *b = gpu_fetch(gpu, gpu_put_bytes(gpu, want, bytes), count);
@@ -353,7 +352,7 @@ static void take_statistics(struct layer *l)
     if (!l->op.has_bn)
         return;
     const struct device_layer d = upload(gpu_for(l->dtype), l);
-    OK(ss_norm_act_cuda_stats(d.gpu, &l->op, d.z, d.saved, NULL));
+    OK(ss_cuda_norm_act_stats(d.gpu, &l->op, d.z, d.saved, NULL));
     gpu_get_f32(d.gpu, d.saved, l->saved, 2 * l->channels);
 }
 
@@ -402,14 +401,14 @@ START_TEST(outputs_left_out)
     struct layer *l = layer_make(31, (struct ss_act){2, 16, 7, 5, 16}, 2, _i, 2, 1);
     const struct device_layer d = upload(gpu_for(_i), l);
     const struct result want = fused(l);
-    OK(ss_norm_act_cuda_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
+    OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
                                 KEY));
-    struct ss_norm_act_cuda_grad g = grad_of(l, &d);
+    struct ss_norm_act_grad g = grad_of(l, &d);
     g.ds = NULL;
-    OK(ss_norm_act_cuda_backward(d.gpu, &l->op, &g));
+    OK(ss_cuda_norm_act_backward(d.gpu, &l->op, &g));
     check_same("dz", l, download(l, &d).dz, want.dz, l->count, ss_dtype_bytes(_i));
 
-    OK(ss_norm_act_cuda_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0,
+    OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0,
                                 KEY));
     l->op.dropout = 0;
     check_same("y", l, download(l, &d).y, fused(l).y, l->pooled, ss_dtype_bytes(_i));
@@ -423,26 +422,26 @@ START_TEST(refusals)
     ss_log_set_quiet(1);
     struct ss_norm_act bad = l->op;
     bad.pool = 5;
-    gpu_check_failure(ss_norm_act_cuda_reserve(d.gpu, &bad), SS_ERR_SHAPE, "5x5");
+    gpu_check_failure(ss_cuda_norm_act_reserve(d.gpu, &bad), SS_ERR_SHAPE, "5x5");
     bad.shape.h = bad.shape.w = 40;
     bad.pool = 17;
-    gpu_check_failure(ss_norm_act_cuda_reserve(d.gpu, &bad), SS_ERR_SHAPE, "17x17");
-    gpu_check_failure(ss_norm_act_cuda_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, NULL,
+    gpu_check_failure(ss_cuda_norm_act_reserve(d.gpu, &bad), SS_ERR_SHAPE, "17x17");
+    gpu_check_failure(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, NULL,
                                                d.z, d.argmax, 1, KEY),
                       SS_ERR_INVALID, "of its own");
-    struct ss_norm_act_cuda_grad g = grad_of(l, &d);
+    struct ss_norm_act_grad g = grad_of(l, &d);
     g.argmax = NULL;
-    gpu_check_failure(ss_norm_act_cuda_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "places");
+    gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "places");
     g = grad_of(l, &d);
     g.ds = d.dy[0];
-    gpu_check_failure(ss_norm_act_cuda_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "dy[0]");
+    gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "dy[0]");
 
-    const struct ss_gpu_options options = {.dtype = SS_DTYPE_F32};
-    struct ss_gpu *fresh;
-    OK(ss_gpu_open(&options, &fresh));
+    const struct ss_device_options options = {.dtype = SS_DTYPE_F32};
+    struct ss_device *fresh;
+    OK(ss_cuda_open(&options, &fresh));
     g = grad_of(l, &d);
-    gpu_check_failure(ss_norm_act_cuda_backward(fresh, &l->op, &g), SS_ERR_INVALID, "reserve");
-    ss_gpu_close(fresh);
+    gpu_check_failure(ss_cuda_norm_act_backward(fresh, &l->op, &g), SS_ERR_INVALID, "reserve");
+    ss_cuda_close(fresh);
     ss_log_set_quiet(0);
 }
 END_TEST

@@ -1,14 +1,13 @@
 /* test_gpu_small.c: sums, casts, biases and the input's conversion. Most results are exact: one
  * rounding of a few fp32 operations. */
-#include "kernels/cuda/elementwise.h"
 #include "tests/gpu/test_gpu_small.h"
 
 static struct {
-    struct ss_gpu *gpu;
+    struct ss_device *gpu;
     int sms;
 } shrunk;
 
-struct ss_gpu *gpu_one_sm(enum ss_dtype dtype)
+struct ss_device *gpu_one_sm(enum ss_dtype dtype)
 {
     ck_assert_ptr_null(shrunk.gpu);
     shrunk.gpu = gpu_for(dtype);
@@ -54,7 +53,7 @@ enum { NCOUNTS = sizeof(counts) / sizeof(counts[0]) };
 START_TEST(sums)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_one_sm(dtype);
+    struct ss_device *gpu = gpu_one_sm(dtype);
     for (int at = 0; at < NCOUNTS; at++) {
         const size_t count = counts[at];
         float *x[SS_NORM_MAX_DY], *sum = host_floats(count), *want = host_floats(count);
@@ -67,12 +66,12 @@ START_TEST(sums)
                 want[i] = gpu_round(sum[i], dtype);
             }
             void *dst = gpu_out(gpu, count);
-            OK(ss_sum_cuda(gpu, (const void *const *)src, n, dst, count));
+            OK(ss_cuda_sum(gpu, (const void *const *)src, n, dst, count));
             check_equal("sum", gpu_fetch(gpu, dst, count), want, count);
         }
-        OK(ss_sum_cuda(gpu, (const void *const *)src, SS_NORM_MAX_DY, src[0], count));
+        OK(ss_cuda_sum(gpu, (const void *const *)src, SS_NORM_MAX_DY, src[0], count));
         check_equal("sum in place", gpu_fetch(gpu, src[0], count), want, count);
-        OK(ss_sum_cuda(gpu, (const void *const *)src, 2, src[0], 0));
+        OK(ss_cuda_sum(gpu, (const void *const *)src, 2, src[0], 0));
         check_equal("no elements", gpu_fetch(gpu, src[0], count), want, count);
     }
 }
@@ -86,7 +85,7 @@ START_TEST(casts)
         INFINITY, -INFINITY, NAN,          0x1p-130f,    -1.0f / 3,
     };
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_one_sm(dtype);
+    struct ss_device *gpu = gpu_one_sm(dtype);
     for (int at = 0; at < NCOUNTS; at++) {
         const size_t count = counts[at];
         float *x = host_random(count, 1, SS_DTYPE_F32), *want = host_floats(count);
@@ -97,9 +96,9 @@ START_TEST(casts)
         }
         void *narrow = gpu_out(gpu, count);
         float *wide = gpu_out_f32(gpu, count);
-        OK(ss_cast_to_cuda(gpu, gpu_put_f32(gpu, x, count), narrow, count));
+        OK(ss_cuda_cast(gpu, gpu_put_f32(gpu, x, count), narrow, count));
         check_equal("to the format", gpu_fetch(gpu, narrow, count), want, count);
-        OK(ss_cast_from_cuda(gpu, narrow, wide, count));
+        OK(ss_cuda_uncast(gpu, narrow, wide, count));
         check_equal("to fp32", gpu_fetch_f32(gpu, wide, count), want, count);
     }
 }
@@ -122,13 +121,13 @@ static size_t elements(const struct ss_act *a)
 START_TEST(bias_forward)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_one_sm(dtype);
+    struct ss_device *gpu = gpu_one_sm(dtype);
     for (int at = 0; at < NBIASED; at++) {
         const struct ss_act *a = &biased[at];
         const size_t count = elements(a), c = (size_t)a->c;
         float *y = host_random(count, 1, dtype), *bias = host_random(c, 2, SS_DTYPE_F32);
         void *dy = gpu_put(gpu, y, count);
-        OK(ss_bias_cuda_forward(gpu, a, dy, gpu_put_f32(gpu, bias, c)));
+        OK(ss_cuda_bias_forward(gpu, a, dy, gpu_put_f32(gpu, bias, c)));
         for (size_t i = 0; i < count; i++)
             y[i] = gpu_round(y[i] + bias[i % c], dtype);
         check_equal("y", gpu_fetch(gpu, dy, count), y, count);
@@ -139,7 +138,7 @@ END_TEST
 START_TEST(bias_backward)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    struct ss_gpu *gpu = gpu_for(dtype);
+    struct ss_device *gpu = gpu_for(dtype);
     for (int at = 0; at < NBIASED; at++) {
         const struct ss_act *a = &biased[at];
         const size_t count = elements(a), c = (size_t)a->c;
@@ -148,10 +147,10 @@ START_TEST(bias_backward)
         for (size_t i = 0; i < count; i++)
             want[i % c] += (double)dy[i];
         const void *device = gpu_put(gpu, dy, count);
-        OK(ss_bias_cuda_reserve(gpu, a));
+        OK(ss_cuda_bias_reserve(gpu, a));
         for (int again = 0; again < 2; again++) {
             float *dbias = gpu_out_f32(gpu, c);
-            OK(ss_bias_cuda_backward(gpu, a, device, dbias));
+            OK(ss_cuda_bias_backward(gpu, a, device, dbias));
             float *got = gpu_fetch_f32(gpu, dbias, c);
             gpu_compare_bound("dbias", got, want, c, 2e-6);
             if (again)
@@ -170,21 +169,21 @@ START_TEST(bias_bits_without_device)
     const void *dy = gpu_put(gpu_for(dtype), host_random(count, 1, dtype), count);
     float *dbias[2], *got[2];
     for (int small = 0; small < 2; small++) {
-        struct ss_gpu *gpu = small ? gpu_one_sm(dtype) : gpu_for(dtype);
+        struct ss_device *gpu = small ? gpu_one_sm(dtype) : gpu_for(dtype);
         dbias[small] = gpu_out_f32(gpu, c);
-        OK(ss_bias_cuda_reserve(gpu, &a));
-        OK(ss_bias_cuda_backward(gpu, &a, dy, dbias[small]));
+        OK(ss_cuda_bias_reserve(gpu, &a));
+        OK(ss_cuda_bias_backward(gpu, &a, dy, dbias[small]));
         got[small] = gpu_fetch_f32(gpu, dbias[small], c);
     }
     ck_assert_mem_eq(got[0], got[1], c * sizeof(float));
 }
 END_TEST
 
-static void check_input(struct ss_gpu *gpu, int n, int c, int h, int w)
+static void check_input(struct ss_device *gpu, int n, int c, int h, int w)
 {
     static const float mean[] = {0.5071f, 0.4865f, 0.4409f, 0.3f},
                        std[] = {0.2673f, 0.2564f, 0.2762f, 0.7f};
-    const enum ss_dtype dtype = ss_gpu_dtype(gpu);
+    const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     const struct ss_act x = {n, c, h, w, ss_gpu_input_block(dtype)};
     const size_t plane = (size_t)h * (size_t)w, bytes = (size_t)n * (size_t)c * plane,
                  block = (size_t)x.block, count = elements(&x);
@@ -197,13 +196,13 @@ static void check_input(struct ss_gpu *gpu, int n, int c, int h, int w)
         want[(image * plane + i % plane) * block + channel] = gpu_round(v, dtype);
     }
     void *out = gpu_out(gpu, count);
-    OK(ss_convert_cuda(gpu, &x, gpu_put_bytes(gpu, images, bytes), mean, std, out));
+    OK(ss_cuda_convert(gpu, &x, gpu_put_bytes(gpu, images, bytes), mean, std, out));
     check_equal("input", gpu_fetch(gpu, out, count), want, count);
 }
 
 START_TEST(input)
 {
-    struct ss_gpu *gpu = gpu_one_sm((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
     for (int c = 1; c <= 4; c++)
         check_input(gpu, 3, c, 5, 7);
     check_input(gpu, 40, 3, 32, 32);
@@ -215,20 +214,20 @@ END_TEST
 START_TEST(bad_arguments)
 {
     ss_log_set_quiet(1);
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F16);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
     const void *src[5] = {NULL};
     const float scales[5] = {1, 1, 1, 1, 1};
     float *bias = gpu_out_f32(gpu, 16);
     void *y = gpu_out(gpu, 256);
-    ck_assert_int_eq(ss_sum_cuda(gpu, src, 0, y, 8), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_sum_cuda(gpu, src, SS_NORM_MAX_DY + 1, y, 8), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_sum(gpu, src, 0, y, 8), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_sum(gpu, src, SS_NORM_MAX_DY + 1, y, 8), SS_ERR_INVALID);
     const struct ss_act blocked = {1, 16, 2, 2, 8}, empty = {1, 16, 0, 2, 16};
-    ck_assert_int_eq(ss_bias_cuda_forward(gpu, &blocked, y, bias), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_bias_cuda_reserve(gpu, &empty), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_bias_cuda_backward(gpu, &empty, y, bias), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_bias_forward(gpu, &blocked, y, bias), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_bias_reserve(gpu, &empty), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_bias_backward(gpu, &empty, y, bias), SS_ERR_SHAPE);
     const struct ss_act inputs[] = {{1, 5, 2, 2, 8}, {1, 3, 2, 2, 4}, {1, 3, 2, 0, 8}};
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(ss_convert_cuda(gpu, &inputs[i], y, scales, scales, y), SS_ERR_SHAPE);
+        ck_assert_int_eq(ss_cuda_convert(gpu, &inputs[i], y, scales, scales, y), SS_ERR_SHAPE);
         ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "input"));
     }
     ss_log_set_quiet(0);

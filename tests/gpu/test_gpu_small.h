@@ -12,7 +12,7 @@ void add_wire_tests(TCase *t);
 
 /* The device, which until the test's end counts as one with a single multiprocessor: grids are
  * small, and loops over them take several turns with few data. */
-struct ss_gpu *gpu_one_sm(enum ss_dtype dtype);
+struct ss_device *gpu_one_sm(enum ss_dtype dtype);
 
 /* Equal values, and NaN where NaN is wanted. */
 void check_equal(const char *what, const float *got, const float *want, size_t count);

@@ -1,6 +1,5 @@
 /* test_gpu_small_loss.c: softmax cross-entropy on a GPU against double precision and the CPU's. */
-#include "kernels/cpu/loss.h"
-#include "kernels/cuda/loss.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
 
 struct reference {
@@ -53,7 +52,7 @@ static void reference_make(struct reference *r, int n, int k, enum ss_dtype dtyp
 }
 
 /* With metrics that begin as *m (accumulate) or as anything. Returns the gradient, or NULL. */
-static float *run(struct ss_gpu *gpu, const struct reference *r, const struct ss_scaler *scaler,
+static float *run(struct ss_device *gpu, const struct reference *r, const struct ss_scaler *scaler,
                   struct ss_metrics *m, int accumulate, int in_place, int gradient)
 {
     const void *labels = gpu_put_bytes(gpu, r->labels, (size_t)r->n * sizeof(int32_t));
@@ -61,8 +60,8 @@ static float *run(struct ss_gpu *gpu, const struct reference *r, const struct ss
     struct ss_metrics *metrics = gpu_put_bytes(gpu, m, sizeof(*m));
     void *logits = gpu_put(gpu, r->logits, r->count);
     void *d = !gradient ? NULL : in_place ? logits : gpu_out(gpu, r->count);
-    OK(ss_loss_cuda_reserve(gpu, r->n, r->k));
-    OK(ss_loss_cuda(gpu, r->n, r->k, logits, labels, device_scaler, metrics, accumulate, d));
+    OK(ss_cuda_loss_reserve(gpu, r->n, r->k));
+    OK(ss_cuda_loss(gpu, r->n, r->k, logits, labels, device_scaler, metrics, accumulate, d));
     gpu_get_bytes(gpu, metrics, m, sizeof(*m));
     if (!in_place || !gradient)
         ck_assert_mem_eq(gpu_fetch(gpu, logits, r->count), r->logits, r->count * sizeof(float));
@@ -86,7 +85,7 @@ START_TEST(loss_and_gradient)
 {
     const enum ss_dtype dtype = (enum ss_dtype)(_i % GPU_DTYPES);
     const int *shape = shapes[_i / GPU_DTYPES];
-    struct ss_gpu *gpu = gpu_one_sm(dtype);
+    struct ss_device *gpu = gpu_one_sm(dtype);
     struct reference r;
     reference_make(&r, shape[0], shape[1], dtype);
     const size_t bytes = r.count * sizeof(float);
@@ -127,16 +126,16 @@ END_TEST
 #ifdef HAVE_DNNL /* there are CPU kernels */
 START_TEST(agrees_with_cpu)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
-    struct ss_cpu *cpu;
-    OK(ss_cpu_open(1, &cpu));
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *cpu;
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &cpu));
     for (int at = 0; at < NSHAPES; at++) {
         struct reference r;
         reference_make(&r, shapes[at][0], shapes[at][1], SS_DTYPE_F32);
         float *want = host_floats(r.count);
         struct ss_metrics a = {0}, b = {0};
         const float *got = run(gpu, &r, NULL, &a, 0, 0, 1);
-        OK(ss_loss_cpu(cpu, r.n, r.k, r.logits, r.labels, &b, want));
+        OK(ss_cpu_loss(cpu, r.n, r.k, r.logits, r.labels, NULL, &b, 1, want));
         b.scale = 1; /* not the CPU kernel's business */
         check_metrics(&a, &b);
         check_near("dlogits", got, want, r.count, 1e-6 / r.n);
@@ -147,7 +146,8 @@ END_TEST
 #endif
 
 /* One row of three classes; the metrics and the gradient. */
-static struct ss_metrics three(struct ss_gpu *gpu, float a, float b, float c, int label, float *d)
+static struct ss_metrics three(struct ss_device *gpu, float a, float b, float c, int label,
+                               float *d)
 {
     struct reference r = {.n = 1, .k = 3, .count = 3};
     const float logits[3] = {a, b, c};
@@ -162,10 +162,10 @@ static struct ss_metrics three(struct ss_gpu *gpu, float a, float b, float c, in
 
 START_TEST(extremes)
 {
-    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     float d[3];
     struct ss_metrics m = three(gpu, 1e4f, -1e4f, -1e4f, 1, d);
-    const double large = 2 * (double)gpu_round(1e4f, ss_gpu_dtype(gpu));
+    const double large = 2 * (double)gpu_round(1e4f, ss_cuda_dtype(gpu));
     ck_assert_double_eq(m.loss, large);
     ck_assert_float_eq(d[0], 1);
     ck_assert_float_eq(d[1], -1);
@@ -210,9 +210,9 @@ END_TEST
 START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
-    ck_assert_int_eq(ss_loss_cuda_reserve(gpu, 0, 3), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_loss_cuda(gpu, 3, 0, NULL, NULL, NULL, NULL, 0, NULL), SS_ERR_SHAPE);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    ck_assert_int_eq(ss_cuda_loss_reserve(gpu, 0, 3), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_loss(gpu, 3, 0, NULL, NULL, NULL, NULL, 0, NULL), SS_ERR_SHAPE);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "loss"));
     ss_log_set_quiet(0);
 }

@@ -12,9 +12,9 @@ struct bucket {
     void *copy;
 };
 
-static struct bucket bucket_make(struct ss_gpu *gpu, size_t count, const float *w, int momentum)
+static struct bucket bucket_make(struct ss_device *gpu, size_t count, const float *w, int momentum)
 {
-    const int fp32 = ss_gpu_dtype(gpu) == SS_DTYPE_F32;
+    const int fp32 = ss_cuda_dtype(gpu) == SS_DTYPE_F32;
     struct bucket b = {.count = count, .w = gpu_put_f32(gpu, w, count)};
     b.g = gpu_out_f32(gpu, count);
     b.v = momentum ? gpu_put_f32(gpu, host_floats(count), count) : NULL;
@@ -22,7 +22,7 @@ static struct bucket bucket_make(struct ss_gpu *gpu, size_t count, const float *
     return b;
 }
 
-static void step(struct ss_gpu *gpu, struct bucket *b, const float *g,
+static void step(struct ss_device *gpu, struct bucket *b, const float *g,
                  const struct ss_scaler *scaler)
 {
     const struct ss_sgd_cuda sgd = {.count = b->count,
@@ -35,25 +35,25 @@ static void step(struct ss_gpu *gpu, struct bucket *b, const float *g,
                                     .weight_decay = DECAY,
                                     .scale = SCALE,
                                     .scaler = scaler};
-    OK(ss_gpu_synchronize(gpu));
-    OK(ss_gpu_copy(gpu, b->g, g, b->count * sizeof(float)));
+    OK(ss_cuda_synchronize(gpu));
+    OK(ss_cuda_copy(gpu, b->g, g, b->count * sizeof(float)));
     OK(ss_sgd_cuda(gpu, &sgd));
 }
 
 /* The weights' copy is their rounding, exactly. */
-static void check_copy(struct ss_gpu *gpu, const struct bucket *b)
+static void check_copy(struct ss_device *gpu, const struct bucket *b)
 {
     if (!b->copy)
         return;
     float *w = gpu_fetch_f32(gpu, b->w, b->count);
     for (size_t i = 0; i < b->count; i++)
-        w[i] = gpu_round(w[i], ss_gpu_dtype(gpu));
+        w[i] = gpu_round(w[i], ss_cuda_dtype(gpu));
     check_equal("copy", gpu_fetch(gpu, b->copy, b->count), w, b->count);
 }
 
 /* Several steps of PyTorch's SGD in double precision, and with a loss scale, which must not change
  * a bit. */
-static void steps(struct ss_gpu *gpu, size_t count, int momentum)
+static void steps(struct ss_device *gpu, size_t count, int momentum)
 {
     const float *w32 = host_random(count, 1, SS_DTYPE_F32);
     double *w = host_doubles(count), *v = host_doubles(count);
@@ -88,7 +88,7 @@ static void steps(struct ss_gpu *gpu, size_t count, int momentum)
 
 START_TEST(sgd_steps)
 {
-    struct ss_gpu *gpu = gpu_one_sm((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
     for (int momentum = 0; momentum < 2; momentum++) {
         steps(gpu, 16, momentum);
         steps(gpu, 50000, momentum); /* more than one turn of the grid */
@@ -101,11 +101,11 @@ START_TEST(sgd_agrees_with_cpu)
 {
     enum { COUNT = 4096 };
     const int momentum = _i;
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     float *w = host_random(COUNT, 1, SS_DTYPE_F32), *v = momentum ? host_floats(COUNT) : NULL;
     struct bucket b = bucket_make(gpu, COUNT, w, momentum);
-    struct ss_cpu *cpu;
-    OK(ss_cpu_open(1, &cpu));
+    struct ss_device *cpu;
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &cpu));
     for (uint32_t at = 0; at < 4; at++) {
         const float *g = host_random(COUNT, 10 + at, SS_DTYPE_F32);
         step(gpu, &b, g, NULL);
@@ -123,7 +123,7 @@ END_TEST
 START_TEST(sgd_skips)
 {
     enum { COUNT = 4096 };
-    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     const float *w = host_random(COUNT, 1, SS_DTYPE_F32);
     float *g = host_random(COUNT, 2, SS_DTYPE_F32);
     struct bucket b = bucket_make(gpu, COUNT, w, 1);
@@ -135,16 +135,16 @@ START_TEST(sgd_skips)
     ck_assert(memcmp(w1, w, COUNT * sizeof(float)));
 
     g[COUNT - 1] = NAN;
-    OK(ss_gpu_synchronize(gpu));
-    OK(ss_gpu_copy(gpu, b.g, g, COUNT * sizeof(float)));
-    OK(ss_scaler_cuda_check(gpu, COUNT, b.g, device));
+    OK(ss_cuda_synchronize(gpu));
+    OK(ss_cuda_copy(gpu, b.g, g, COUNT * sizeof(float)));
+    OK(ss_cuda_scaler_check(gpu, COUNT, b.g, device));
     step(gpu, &b, g, device);
     ck_assert_mem_eq(gpu_fetch_f32(gpu, b.w, COUNT), w1, COUNT * sizeof(float));
     ck_assert_mem_eq(gpu_fetch_f32(gpu, b.v, COUNT), v1, COUNT * sizeof(float));
     if (copy1)
         ck_assert_mem_eq(gpu_fetch(gpu, b.copy, COUNT), copy1, COUNT * sizeof(float));
 
-    OK(ss_scaler_cuda_update(gpu, device)); /* found is 0 again: the next step counts */
+    OK(ss_cuda_scaler_update(gpu, device)); /* found is 0 again: the next step counts */
     g[COUNT - 1] = 0;
     step(gpu, &b, g, device);
     ck_assert(memcmp(gpu_fetch_f32(gpu, b.w, COUNT), w1, COUNT * sizeof(float)));
@@ -155,7 +155,7 @@ END_TEST
 START_TEST(sgd_bad_arguments)
 {
     ss_log_set_quiet(1);
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     float *w = gpu_out_f32(gpu, 32);
     struct ss_sgd_cuda sgd = {.count = 24, .w = w, .g = w, .scale = 1};
     ck_assert_int_eq(ss_sgd_cuda(gpu, &sgd), SS_ERR_SHAPE);
@@ -169,12 +169,12 @@ START_TEST(sgd_bad_arguments)
 }
 END_TEST
 
-static int found(struct ss_gpu *gpu, const float *grads, size_t count, int before)
+static int found(struct ss_device *gpu, const float *grads, size_t count, int before)
 {
     struct ss_scaler scaler = ss_scaler_defaults(), after;
     scaler.found = before;
     struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
-    OK(ss_scaler_cuda_check(gpu, count, gpu_put_f32(gpu, grads, count), device));
+    OK(ss_cuda_scaler_check(gpu, count, gpu_put_f32(gpu, grads, count), device));
     gpu_get_bytes(gpu, device, &after, sizeof(after));
     scaler.found = after.found;
     ck_assert_mem_eq(&scaler, &after, sizeof(after)); /* nothing else has changed */
@@ -185,7 +185,7 @@ START_TEST(scaler_check)
 {
     static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
     static const size_t sizes[] = {1, 2, 5, 1024, 100003}; /* the last: several turns and a tail */
-    struct ss_gpu *gpu = gpu_one_sm(SS_DTYPE_F16);
+    struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F16);
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         const size_t count = sizes[s];
         float *g = host_random(count, 1, SS_DTYPE_F32);
@@ -208,7 +208,7 @@ START_TEST(scaler_check)
         ck_assert_int_eq(found(gpu, g, count, 0), 1);
     }
     struct ss_scaler scaler = ss_scaler_defaults();
-    OK(ss_scaler_cuda_check(gpu, 0, NULL, gpu_put_bytes(gpu, &scaler, sizeof(scaler))));
+    OK(ss_cuda_scaler_check(gpu, 0, NULL, gpu_put_bytes(gpu, &scaler, sizeof(scaler))));
 }
 END_TEST
 
@@ -233,7 +233,7 @@ static void rule(struct ss_scaler *s)
 START_TEST(scaler_update)
 {
     static const char script[] = "...x..x...x.xx....xxx.........x"; /* x: found */
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F16);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
     for (int interval = 1; interval <= 4; interval++) {
         struct ss_scaler want = ss_scaler_defaults(), got;
         want.interval = interval;
@@ -243,9 +243,9 @@ START_TEST(scaler_update)
         for (const char *at = script; *at; at++) {
             want.found = *at == 'x';
             if (want.found)
-                OK(ss_scaler_cuda_check(gpu, 1, bad, device));
+                OK(ss_cuda_scaler_check(gpu, 1, bad, device));
             rule(&want);
-            OK(ss_scaler_cuda_update(gpu, device));
+            OK(ss_cuda_scaler_update(gpu, device));
             gpu_get_bytes(gpu, device, &got, sizeof(got));
             ck_assert_mem_eq(&got, &want, sizeof(got));
         }
@@ -255,13 +255,13 @@ END_TEST
 
 START_TEST(scaler_stays_finite)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F16);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
     struct ss_scaler scaler = ss_scaler_defaults();
     scaler.interval = 1;
     scaler.scale = 0x1p126f;
     struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
     for (int i = 0; i < 3; i++) {
-        OK(ss_scaler_cuda_update(gpu, device));
+        OK(ss_cuda_scaler_update(gpu, device));
         gpu_get_bytes(gpu, device, &scaler, sizeof(scaler));
         ck_assert_float_eq(scaler.scale, 0x1p127f); /* twice that would be infinite */
         ck_assert_int_eq(scaler.tracker, 0);

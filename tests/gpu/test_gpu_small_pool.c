@@ -1,5 +1,4 @@
 /* test_gpu_small_pool.c: pooling on a GPU against a naive one. */
-#include "kernels/cuda/pool.h"
 #include "tests/gpu/test_gpu_small.h"
 
 struct reference {
@@ -96,15 +95,17 @@ static void reference_make(struct reference *r, int i, enum ss_dtype dtype)
             r->x[k] = floorf(3 * r->x[k]);
 }
 
-static void run(const struct reference *r, struct ss_gpu *gpu)
+static void run(const struct reference *r, struct ss_device *gpu)
 {
-    const enum ss_dtype dtype = ss_gpu_dtype(gpu);
+    const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     const int max = r->s.kind == SS_POOL_MAX;
     const void *x = gpu_put(gpu, r->x, r->inputs), *dy = gpu_put(gpu, r->dy, r->outputs);
     void *y = gpu_out(gpu, r->outputs), *dx = gpu_out(gpu, r->inputs);
     uint8_t *argmax = max ? gpu_out_bytes(gpu, r->outputs) : NULL;
-    OK(ss_pool_cuda_check(&r->s));
-    OK(ss_pool_cuda_forward(gpu, &r->s, x, y, argmax));
+    struct ss_pool_kernel *pool;
+    OK(ss_cuda_pool_create(gpu, &r->s, 1, &pool));
+    ck_assert_uint_eq(ss_cuda_pool_workspace_bytes(pool), max ? r->outputs : 0);
+    OK(ss_cuda_pool_forward(pool, x, y, argmax));
     float *got = gpu_fetch(gpu, y, r->outputs);
     gpu_compare_bound("y", got, r->y, r->outputs, max ? 0 : gpu_tolerance(dtype));
     if (max) {
@@ -112,10 +113,11 @@ static void run(const struct reference *r, struct ss_gpu *gpu)
         gpu_get_bytes(gpu, argmax, places, r->outputs);
         ck_assert_mem_eq(places, r->argmax, r->outputs);
         void *inference = gpu_out(gpu, r->outputs);
-        OK(ss_pool_cuda_forward(gpu, &r->s, x, inference, NULL));
+        OK(ss_cuda_pool_forward(pool, x, inference, NULL));
         ck_assert_mem_eq(gpu_fetch(gpu, inference, r->outputs), got, r->outputs * sizeof(float));
     }
-    OK(ss_pool_cuda_backward(gpu, &r->s, dy, argmax, dx));
+    OK(ss_cuda_pool_backward(pool, dy, argmax, dx));
+    ss_cuda_pool_destroy(pool);
     gpu_check_written("dx", gpu, dx, r->inputs);
     got = gpu_fetch(gpu, dx, r->inputs);
     gpu_compare("dx", got, r->dx, r->inputs, dtype);
@@ -126,9 +128,9 @@ static void run(const struct reference *r, struct ss_gpu *gpu)
 
 START_TEST(pooling)
 {
-    struct ss_gpu *gpu = gpu_one_sm((enum ss_dtype)(_i % GPU_DTYPES));
+    struct ss_device *gpu = gpu_one_sm((enum ss_dtype)(_i % GPU_DTYPES));
     struct reference r;
-    reference_make(&r, _i / GPU_DTYPES, ss_gpu_dtype(gpu));
+    reference_make(&r, _i / GPU_DTYPES, ss_cuda_dtype(gpu));
     walk(&r);
     run(&r, gpu);
 }
@@ -137,10 +139,10 @@ END_TEST
 /* Minus infinity everywhere; a NaN wins, the last of several; infinities. */
 START_TEST(special_values)
 {
-    struct ss_gpu *gpu = gpu_for((enum ss_dtype)_i);
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     for (int i = 0; i < NCASES; i++) {
         struct reference r;
-        reference_make(&r, i, ss_gpu_dtype(gpu));
+        reference_make(&r, i, ss_cuda_dtype(gpu));
         if (r.s.kind != SS_POOL_MAX || r.inputs > 100000)
             continue;
         for (size_t k = 0; k < r.inputs; k++)
@@ -148,7 +150,10 @@ START_TEST(special_values)
         walk(&r);
         void *y = gpu_out(gpu, r.outputs);
         uint8_t *argmax = gpu_out_bytes(gpu, r.outputs);
-        OK(ss_pool_cuda_forward(gpu, &r.s, gpu_put(gpu, r.x, r.inputs), y, argmax));
+        struct ss_pool_kernel *pool;
+        OK(ss_cuda_pool_create(gpu, &r.s, 0, &pool));
+        OK(ss_cuda_pool_forward(pool, gpu_put(gpu, r.x, r.inputs), y, argmax));
+        ss_cuda_pool_destroy(pool);
         const float *got = gpu_fetch(gpu, y, r.outputs);
         unsigned char *places = host_alloc(r.outputs);
         gpu_get_bytes(gpu, argmax, places, r.outputs);
@@ -169,8 +174,9 @@ START_TEST(bad_shapes)
         int kernel, stride, pad, p, q;
     } bad[] = {{0, 1, 0, 8, 8}, {17, 1, 8, 8, 8}, {2, 0, 0, 4, 4}, {2, 2, 2, 6, 6},
                {9, 1, 0, 0, 0}, {2, 2, -1, 3, 3}, {2, 2, 0, 4, 5}, {2, 2, 0, 5, 4}};
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_pool_kernel *pool;
     ss_log_set_quiet(1);
-    OK(ss_pool_cuda_check(&good));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct ss_pool_shape s = good;
         s.kernel = bad[i].kernel;
@@ -178,29 +184,31 @@ START_TEST(bad_shapes)
         s.pad = bad[i].pad;
         s.y.h = bad[i].p;
         s.y.w = bad[i].q;
-        ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+        ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
         ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "pooling"));
     }
     struct ss_pool_shape s = good;
     s.y.c = s.y.block = 8;
-    ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
     s = good;
     s.x.block = s.y.block = 8;
-    ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
     s = good;
     s.y.n = 1;
-    ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
     s = good;
     s.x.n = s.y.n = 0;
-    ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
     s = good;
     s.x.n = s.y.n = 1 << 25; /* 2^31 pixels */
-    ck_assert_int_eq(ss_pool_cuda_check(&s), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cuda_pool_create(gpu, &s, 1, &pool), SS_ERR_SHAPE);
     s.x.n = s.y.n = (1 << 25) - 1;
-    OK(ss_pool_cuda_check(&s));
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
-    ck_assert_int_eq(ss_pool_cuda_backward(gpu, &good, gpu_out(gpu, 1), NULL, gpu_out(gpu, 1)),
+    OK(ss_cuda_pool_create(gpu, &s, 1, &pool));
+    ss_cuda_pool_destroy(pool);
+    OK(ss_cuda_pool_create(gpu, &good, 1, &pool));
+    ck_assert_int_eq(ss_cuda_pool_backward(pool, gpu_out(gpu, 1), NULL, gpu_out(gpu, 1)),
                      SS_ERR_INVALID);
+    ss_cuda_pool_destroy(pool);
     ss_log_set_quiet(0);
 }
 END_TEST

@@ -1,7 +1,6 @@
 /* test_gpu_small_wire.c: gradients rounded for their way on a GPU: the bits that the host makes,
  * and the values that the formats' definitions give. */
 #include "kernels/cpu/wire.h"
-#include "kernels/cuda/wire.h"
 #include "tests/gpu/test_gpu_small.h"
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};
@@ -14,16 +13,16 @@ static float float_of(uint32_t bits)
 }
 
 /* Packed on the device, then brought back. */
-static void check_way(struct ss_gpu *gpu, const char *what, enum ss_dtype t, const float *x,
+static void check_way(struct ss_device *gpu, const char *what, enum ss_dtype t, const float *x,
                       size_t count, float scale)
 {
     float *src = gpu_put_f32(gpu, x, count), *back = gpu_out_f32(gpu, count);
     void *packed = gpu_out_bytes(gpu, count * sizeof(uint16_t));
     uint16_t *got = host_alloc(count * sizeof(*got)), *want = host_alloc(count * sizeof(*want));
     float *value = host_floats(count), *wide = host_floats(count);
-    OK(ss_gpu_synchronize(gpu));
-    OK(ss_wire_cuda_pack(gpu, t, src, scale, packed, count, ss_gpu_stream(gpu)));
-    OK(ss_wire_cuda_unpack(gpu, t, packed, 1 / scale, back, count, ss_gpu_stream(gpu)));
+    OK(ss_cuda_synchronize(gpu));
+    OK(ss_cuda_wire_pack(gpu, t, src, scale, packed, count, ss_cuda_stream(gpu)));
+    OK(ss_cuda_wire_unpack(gpu, t, packed, 1 / scale, back, count, ss_cuda_stream(gpu)));
     gpu_get_bytes(gpu, packed, got, count * sizeof(*got));
     ss_wire_pack(t, x, scale, want, count);
     for (size_t i = 0; i < count; i++)
@@ -66,7 +65,7 @@ END_TEST
 /* Vectors of 16 bytes and what is left of them; scales that are exact and one that rounds. */
 START_TEST(counts)
 {
-    struct ss_gpu *gpu = gpu_one_sm(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F32);
     static const size_t most[] = {1, 3, 8, 77, 1024, 300001};
     for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
         float *x = host_random(most[i], (uint32_t)i, SS_DTYPE_F32);
@@ -78,16 +77,16 @@ END_TEST
 
 START_TEST(refused)
 {
-    struct ss_gpu *gpu = gpu_for(SS_DTYPE_F32);
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     float *x = gpu_out_f32(gpu, 8);
     ss_log_set_quiet(1);
-    gpu_check_failure(ss_wire_cuda_pack(gpu, SS_DTYPE_F32, x, 1, x, 8, ss_gpu_stream(gpu)),
+    gpu_check_failure(ss_cuda_wire_pack(gpu, SS_DTYPE_F32, x, 1, x, 8, ss_cuda_stream(gpu)),
                       SS_ERR_INVALID, "not to fp32");
-    gpu_check_failure(ss_wire_cuda_unpack(gpu, SS_DTYPE_F32, x, 1, x, 8, ss_gpu_stream(gpu)),
+    gpu_check_failure(ss_cuda_wire_unpack(gpu, SS_DTYPE_F32, x, 1, x, 8, ss_cuda_stream(gpu)),
                       SS_ERR_INVALID, "not to fp32");
     ss_log_set_quiet(0);
-    OK(ss_wire_cuda_pack(gpu, SS_DTYPE_F16, x, 1, x, 0, ss_gpu_stream(gpu)));
-    OK(ss_wire_cuda_unpack(gpu, SS_DTYPE_F16, x, 1, x, 0, ss_gpu_stream(gpu)));
+    OK(ss_cuda_wire_pack(gpu, SS_DTYPE_F16, x, 1, x, 0, ss_cuda_stream(gpu)));
+    OK(ss_cuda_wire_unpack(gpu, SS_DTYPE_F16, x, 1, x, 0, ss_cuda_stream(gpu)));
 }
 END_TEST
 

@@ -3,16 +3,16 @@
 
 #include "tests/kernels/test_kernels.h"
 
-struct ss_cpu *cpu;
+struct ss_device *cpu;
 
 void test_open(void)
 {
-    OK(ss_cpu_open(2, &cpu));
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 2}, &cpu));
 }
 
 void test_open_one(void)
 {
-    OK(ss_cpu_open(1, &cpu));
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &cpu));
 }
 
 void test_close(void)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "core/alloc.h"
 #include "core/log.h"
 #include "core/rng.h"
 
@@ -26,7 +27,7 @@ Suite *loss_suite(void);
 /* Opened before and closed after each test that adds test_open and test_close as fixture, with two
  * threads; test_open_one: with one, for tests of very many short calls, since two threads on a core
  * that is shared wait for each other all the time. */
-extern struct ss_cpu *cpu;
+extern struct ss_device *cpu;
 void test_open(void);
 void test_open_one(void);
 void test_close(void);

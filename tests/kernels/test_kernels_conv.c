@@ -1,5 +1,4 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
-#include "kernels/cpu/conv.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -88,11 +87,11 @@ static double run(const struct reference *r, int bx, int by, enum ss_conv_algo a
     struct ss_conv_shape s = r->s;
     s.x.block = bx;
     s.y.block = by;
-    struct ss_conv_cpu *conv, *inference;
-    OK(ss_conv_cpu_create(cpu, &s, algo, 1, &conv));
-    OK(ss_conv_cpu_create(cpu, &s, algo, 0, &inference));
-    const size_t bytes = ss_conv_cpu_weight_bytes(conv);
-    ck_assert_uint_eq(bytes, ss_conv_cpu_weight_bytes(inference));
+    struct ss_conv_kernel *conv, *inference;
+    OK(ss_cpu_conv_create(cpu, &s, algo, 1, &conv));
+    OK(ss_cpu_conv_create(cpu, &s, algo, 0, &inference));
+    const size_t bytes = ss_cpu_conv_weight_bytes(conv);
+    ck_assert_uint_eq(bytes, ss_cpu_conv_weight_bytes(inference));
 
     float *plain = to_floats(r->w, r->nw), *back = ss_aligned_alloc(r->nw * sizeof(float));
     float *w = ss_aligned_alloc(bytes), *w2 = ss_aligned_alloc(bytes),
@@ -101,20 +100,20 @@ static double run(const struct reference *r, int bx, int by, enum ss_conv_algo a
     /* Garbage in, so that import and the gradient must write their padding. */
     memset(w, 0x7f, bytes);
     memset(dw, 0x7f, bytes);
-    OK(ss_conv_cpu_import(conv, plain, w));
-    OK(ss_conv_cpu_import(inference, plain, w2));
+    OK(ss_cpu_conv_import(conv, plain, w));
+    OK(ss_cpu_conv_import(inference, plain, w2));
     ck_assert_mem_eq(w, w2, bytes);
-    OK(ss_conv_cpu_export(conv, w, back));
+    OK(ss_cpu_conv_export(conv, w, back));
     ck_assert_mem_eq(plain, back, r->nw * sizeof(float));
 
     float *x = act_pack(&s.x, r->x), *dy = act_pack(&s.y, r->dy), *y = act_pack(&s.y, NULL),
           *y2 = act_pack(&s.y, NULL), *dx = act_pack(&s.x, NULL);
-    OK(ss_conv_cpu_forward(conv, x, w, s.bias ? b : NULL, y));
-    OK(ss_conv_cpu_forward(inference, x, w, s.bias ? b : NULL, y2));
+    OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, y));
+    OK(ss_cpu_conv_forward(inference, x, w, s.bias ? b : NULL, y2));
     ck_assert_mem_eq(y, y2, ss_act_elements(&s.y) * sizeof(float));
-    OK(ss_conv_cpu_backward_data(conv, dy, w, dx));
-    OK(ss_conv_cpu_backward_weights(conv, x, dy, dw, s.bias ? db : NULL));
-    OK(ss_conv_cpu_export(conv, dw, back));
+    OK(ss_cpu_conv_backward_data(conv, dy, w, dx));
+    OK(ss_cpu_conv_backward_weights(conv, x, dy, dw, s.bias ? db : NULL));
+    OK(ss_cpu_conv_export(conv, dw, back));
 
     double *got[4] = {act_unpack(&s.y, y), act_unpack(&s.x, dx), to_doubles(back, r->nw),
                       to_doubles(db, (size_t)s.y.c)};
@@ -125,19 +124,19 @@ static double run(const struct reference *r, int bx, int by, enum ss_conv_algo a
     for (int i = 0; i < 4; i++) {
         const double e = error_of(got[i], want[i], count[i]);
         ck_assert_msg(e <= bound, "%s: error %.3g; %d to %d channels, %dx%d, blocks %d %d, %s",
-                      name[i], e, s.x.c, s.y.c, s.x.h, s.x.w, bx, by, ss_conv_cpu_info(conv));
+                      name[i], e, s.x.c, s.y.c, s.x.h, s.x.w, bx, by, ss_cpu_conv_info(conv));
         worst = e > worst ? e : worst;
         free(got[i]);
     }
     /* Padding of the gradient: exported and imported again, nothing is lost. */
-    OK(ss_conv_cpu_import(conv, back, w2));
+    OK(ss_cpu_conv_import(conv, back, w2));
     ck_assert_mem_eq(dw, w2, bytes);
 
     float *const all[] = {plain, back, w, w2, dw, b, db, x, dy, y, y2, dx};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
-    ss_conv_cpu_destroy(conv);
-    ss_conv_cpu_destroy(inference);
+    ss_cpu_conv_destroy(conv);
+    ss_cpu_conv_destroy(inference);
     return worst;
 }
 
@@ -221,7 +220,7 @@ END_TEST
 
 /* The kernels' own gradients against the kernels' own outputs. */
 struct kernel_loss {
-    struct ss_conv_cpu *conv;
+    struct ss_conv_kernel *conv;
     struct ss_conv_shape s;
     double *x, *w, *cotangent;
     size_t nw;
@@ -231,9 +230,9 @@ static double kernel_loss(void *ctx)
 {
     struct kernel_loss *k = ctx;
     float *x = act_pack(&k->s.x, k->x), *y = act_pack(&k->s.y, NULL),
-          *plain = to_floats(k->w, k->nw), *w = ss_aligned_alloc(ss_conv_cpu_weight_bytes(k->conv));
-    OK(ss_conv_cpu_import(k->conv, plain, w));
-    OK(ss_conv_cpu_forward(k->conv, x, w, NULL, y));
+          *plain = to_floats(k->w, k->nw), *w = ss_aligned_alloc(ss_cpu_conv_weight_bytes(k->conv));
+    OK(ss_cpu_conv_import(k->conv, plain, w));
+    OK(ss_cpu_conv_forward(k->conv, x, w, NULL, y));
     double *out = act_unpack(&k->s.y, y), loss = dot(out, k->cotangent, plain_count(&k->s.y));
     free(x), free(y), free(plain), free(w), free(out);
     return loss;
@@ -244,24 +243,24 @@ START_TEST(finite_differences_kernel)
     struct kernel_loss k = {.s = {{2, 40, 8, 8, 16}, {2, 56, 8, 8, 16}, 3, 3, 1, 1, 0}};
     const size_t nx = plain_count(&k.s.x);
     k.nw = 40 * 56 * 9;
-    OK(ss_conv_cpu_create(cpu, &k.s, SS_CONV_AUTO, 1, &k.conv));
+    OK(ss_cpu_conv_create(cpu, &k.s, SS_CONV_AUTO, 1, &k.conv));
     k.x = random_doubles(nx, 1);
     k.w = random_doubles(k.nw, 2);
     k.cotangent = random_doubles(plain_count(&k.s.y), 3);
-    const size_t bytes = ss_conv_cpu_weight_bytes(k.conv);
+    const size_t bytes = ss_cpu_conv_weight_bytes(k.conv);
     float *x = act_pack(&k.s.x, k.x), *dy = act_pack(&k.s.y, k.cotangent),
           *dx = act_pack(&k.s.x, NULL), *plain = to_floats(k.w, k.nw), *w = ss_aligned_alloc(bytes),
           *dw = ss_aligned_alloc(bytes);
-    OK(ss_conv_cpu_import(k.conv, plain, w));
-    OK(ss_conv_cpu_backward_data(k.conv, dy, w, dx));
-    OK(ss_conv_cpu_backward_weights(k.conv, x, dy, dw, NULL));
-    OK(ss_conv_cpu_export(k.conv, dw, plain));
+    OK(ss_cpu_conv_import(k.conv, plain, w));
+    OK(ss_cpu_conv_backward_data(k.conv, dy, w, dx));
+    OK(ss_cpu_conv_backward_weights(k.conv, x, dy, dw, NULL));
+    OK(ss_cpu_conv_export(k.conv, dw, plain));
     double *gx = act_unpack(&k.s.x, dx), *gw = to_doubles(plain, k.nw);
     check_slope("x", kernel_loss, &k, k.x, gx, nx, 0.5, 1e-3);
     check_slope("weight", kernel_loss, &k, k.w, gw, k.nw, 0.5, 1e-3);
     free(x), free(dy), free(dx), free(plain), free(w), free(dw), free(gx), free(gw);
     free(k.x), free(k.w), free(k.cotangent);
-    ss_conv_cpu_destroy(k.conv);
+    ss_cpu_conv_destroy(k.conv);
 }
 END_TEST
 
@@ -269,7 +268,7 @@ START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
     const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 16}, 3, 3, 1, 1, 0};
-    struct ss_conv_cpu *conv = NULL;
+    struct ss_conv_kernel *conv = NULL;
     struct ss_conv_shape s[] = {good, good, good, good, good, good};
     s[0].y.h = 7;
     s[1].y.n = 1;
@@ -278,20 +277,20 @@ START_TEST(bad_shapes)
     s[4].x.block = 5;
     s[5].pad = -4;
     for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++) {
-        ck_assert_int_eq(ss_conv_cpu_create(cpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
+        ck_assert_int_eq(ss_cpu_conv_create(cpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
         ck_assert_ptr_null(conv);
     }
-    ck_assert_int_eq(ss_conv_cpu_create(cpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_conv_create(cpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "(2,32,7,8)"));
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "(2,32,8,8)"));
 
-    OK(ss_conv_cpu_create(cpu, &good, SS_CONV_AUTO, 0, &conv));
+    OK(ss_cpu_conv_create(cpu, &good, SS_CONV_AUTO, 0, &conv));
     float x[1] = {0};
-    ck_assert_int_eq(ss_conv_cpu_backward_data(conv, x, x, x), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_conv_cpu_backward_weights(conv, x, x, x, NULL), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_conv_cpu_forward(conv, x, x, x, x), SS_ERR_INVALID);
-    ss_conv_cpu_destroy(conv);
-    ss_conv_cpu_destroy(NULL);
+    ck_assert_int_eq(ss_cpu_conv_backward_data(conv, x, x, x), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_conv_backward_weights(conv, x, x, x, NULL), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_conv_forward(conv, x, x, x, x), SS_ERR_INVALID);
+    ss_cpu_conv_destroy(conv);
+    ss_cpu_conv_destroy(NULL);
 }
 END_TEST
 

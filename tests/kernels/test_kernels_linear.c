@@ -1,5 +1,4 @@
 /* test_kernels_linear.c: the fully connected layer on every layout of its input. */
-#include "kernels/cpu/linear.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -75,11 +74,11 @@ static void run(const struct reference *r, int block)
 {
     struct ss_act xa = r->act;
     xa.block = block;
-    struct ss_linear_cpu *linear, *inference;
-    OK(ss_linear_cpu_create(cpu, &xa, (int)r->k, 1, &linear));
-    OK(ss_linear_cpu_create(cpu, &xa, (int)r->k, 0, &inference));
-    const size_t bytes = ss_linear_cpu_weight_bytes(linear);
-    ck_assert_uint_eq(bytes, ss_linear_cpu_weight_bytes(inference));
+    struct ss_linear_kernel *linear, *inference;
+    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, 1, &linear));
+    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, 0, &inference));
+    const size_t bytes = ss_cpu_linear_weight_bytes(linear);
+    ck_assert_uint_eq(bytes, ss_cpu_linear_weight_bytes(inference));
     float *plain = to_floats(r->w, r->k * r->f), *back = to_floats(r->w, r->k * r->f);
     float *w = ss_aligned_alloc(bytes), *dw = ss_aligned_alloc(bytes);
     float *b = to_floats(r->b, r->k), *db = to_floats(r->b, r->k);
@@ -87,24 +86,24 @@ static void run(const struct reference *r, int block)
           *y = to_floats(r->dy, r->n * r->k);
     memset(w, 0x7f, bytes);
     memset(dw, 0x7f, bytes);
-    OK(ss_linear_cpu_import(linear, plain, w));
-    OK(ss_linear_cpu_export(inference, w, back));
+    OK(ss_cpu_linear_import(linear, plain, w));
+    OK(ss_cpu_linear_export(inference, w, back));
     ck_assert_mem_eq(plain, back, r->k * r->f * sizeof(float));
-    OK(ss_linear_cpu_forward(linear, x, w, b, y));
+    OK(ss_cpu_linear_forward(linear, x, w, b, y));
     check_floats("y", y, r->y, r->n * r->k);
-    OK(ss_linear_cpu_forward(inference, x, w, b, y));
+    OK(ss_cpu_linear_forward(inference, x, w, b, y));
     check_floats("y, inference", y, r->y, r->n * r->k);
-    OK(ss_linear_cpu_backward_data(linear, dy, w, dx));
+    OK(ss_cpu_linear_backward_data(linear, dy, w, dx));
     check_act("dx", &xa, dx, r->dx, 1e-5);
-    OK(ss_linear_cpu_backward_weights(linear, x, dy, dw, db));
-    OK(ss_linear_cpu_export(linear, dw, back));
+    OK(ss_cpu_linear_backward_weights(linear, x, dy, dw, db));
+    OK(ss_cpu_linear_export(linear, dw, back));
     check_floats("dweight", back, r->dw, r->k * r->f);
     check_floats("dbias", db, r->db, r->k);
     float *const all[] = {plain, back, w, dw, b, db, x, dx, dy, y};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
-    ss_linear_cpu_destroy(linear);
-    ss_linear_cpu_destroy(inference);
+    ss_cpu_linear_destroy(linear);
+    ss_cpu_linear_destroy(inference);
 }
 
 START_TEST(every_layout)
@@ -139,19 +138,19 @@ END_TEST
 START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
-    struct ss_linear_cpu *linear = NULL;
+    struct ss_linear_kernel *linear = NULL;
     struct ss_act x = {2, 16, 1, 1, 16};
-    ck_assert_int_eq(ss_linear_cpu_create(cpu, &x, 0, 1, &linear), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 0, 1, &linear), SS_ERR_SHAPE);
     x.n = 0;
-    ck_assert_int_eq(ss_linear_cpu_create(cpu, &x, 10, 1, &linear), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 10, 1, &linear), SS_ERR_SHAPE);
     ck_assert_ptr_null(linear);
     x.n = 2;
-    OK(ss_linear_cpu_create(cpu, &x, 10, 0, &linear));
+    OK(ss_cpu_linear_create(cpu, &x, 10, 0, &linear));
     float v[1] = {0};
-    ck_assert_int_eq(ss_linear_cpu_backward_data(linear, v, v, v), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_linear_cpu_backward_weights(linear, v, v, v, v), SS_ERR_INVALID);
-    ss_linear_cpu_destroy(linear);
-    ss_linear_cpu_destroy(NULL);
+    ck_assert_int_eq(ss_cpu_linear_backward_data(linear, v, v, v), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_linear_backward_weights(linear, v, v, v, v), SS_ERR_INVALID);
+    ss_cpu_linear_destroy(linear);
+    ss_cpu_linear_destroy(NULL);
 }
 END_TEST
 

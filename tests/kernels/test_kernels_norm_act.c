@@ -1,5 +1,4 @@
 /* test_kernels_norm_act.c: the fused normalisation in all its options against double precision. */
-#include "kernels/cpu/norm_act.h"
 #include "tests/kernels/test_kernels.h"
 
 enum { KEY = 12345 };
@@ -131,7 +130,7 @@ static void run(const struct layer *l, int ndy)
     const struct ss_norm_act *op = &l->op;
     const struct ss_act *a = &op->shape;
     const size_t channels = (size_t)a->c;
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(op)));
+    OK(ss_cpu_norm_act_reserve(cpu, op));
     float *z = act_pack(a, l->z), *r = act_pack(a, l->r), *y = act_pack(a, NULL),
           *ds = act_pack(a, NULL);
     float *gamma = to_floats(l->gamma, channels), *beta = to_floats(l->beta, channels);
@@ -141,7 +140,7 @@ static void run(const struct layer *l, int ndy)
     for (size_t c = 0; c < channels; c++)
         running[c] = 2, running[channels + c] = 3;
     if (op->has_bn) {
-        OK(ss_norm_act_stats(cpu, op, z, saved, running));
+        OK(ss_cpu_norm_act_stats(cpu, op, z, saved, running));
         const double m = (double)(l->count / channels), k = (double)op->momentum;
         for (size_t c = 0; c < channels; c++) {
             ck_assert_double_eq_tol((double)saved[c], l->mean[c], 1e-6);
@@ -153,11 +152,11 @@ static void run(const struct layer *l, int ndy)
         }
     }
     const float *residual = op->residual ? r : NULL;
-    OK(ss_norm_act_forward(cpu, op, z, gamma, beta, saved, residual, y, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, op, z, gamma, beta, saved, residual, y, NULL, 1, KEY));
     check_act("y", a, y, l->y, 1e-5);
     float *in_place = act_pack(a, op->residual ? l->r : l->z);
-    OK(ss_norm_act_forward(cpu, op, op->residual ? z : in_place, gamma, beta, saved,
-                           op->residual ? in_place : NULL, in_place, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, op, op->residual ? z : in_place, gamma, beta, saved,
+                               op->residual ? in_place : NULL, in_place, NULL, 1, KEY));
     ck_assert_mem_eq(in_place, y, ss_act_elements(a) * sizeof(float));
 
     double *part = zero_doubles(l->count);
@@ -180,7 +179,7 @@ static void run(const struct layer *l, int ndy)
                                  .dropout_key = KEY};
     for (int k = 0; k < ndy; k++)
         g.dy[k] = dy[k];
-    OK(ss_norm_act_backward(cpu, op, &g));
+    OK(ss_cpu_norm_act_backward(cpu, op, &g));
     check_act("dz", a, z, l->dz, 1e-5);
     check_act("ds", a, g.ds, l->dr, 1e-5);
     if (op->has_bn) {
@@ -262,8 +261,8 @@ static double kernel_loss(void *ctx)
     float *z = act_pack(a, l->z), *y = act_pack(a, NULL),
           *gamma = to_floats(l->gamma, (size_t)a->c), *beta = to_floats(l->beta, (size_t)a->c),
           saved[2 * 20];
-    OK(ss_norm_act_stats(cpu, &l->op, z, saved, NULL));
-    OK(ss_norm_act_forward(cpu, &l->op, z, gamma, beta, saved, NULL, y, 1, KEY));
+    OK(ss_cpu_norm_act_stats(cpu, &l->op, z, saved, NULL));
+    OK(ss_cpu_norm_act_forward(cpu, &l->op, z, gamma, beta, saved, NULL, y, NULL, 1, KEY));
     double *out = act_unpack(a, y), value = dot(out, l->cotangent, l->count);
     free(z), free(y), free(gamma), free(beta), free(out);
     return value;
@@ -274,11 +273,11 @@ START_TEST(finite_differences_kernel)
     const struct ss_norm_act op = options(1 | 2 | 16, 20, 16); /* BatchNorm, ReLU, dropout */
     struct layer l;
     layer_make(&l, &op);
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
     float *z = act_pack(&op.shape, l.z), *dy = act_pack(&op.shape, l.cotangent), saved[2 * 20],
           grads[2 * 20];
     float *gamma = to_floats(l.gamma, 20), *beta = to_floats(l.beta, 20);
-    OK(ss_norm_act_stats(cpu, &op, z, saved, NULL));
+    OK(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL));
     const struct ss_norm_act_grad g = {.dy = {dy},
                                        .ndy = 1,
                                        .ds = dy,
@@ -289,7 +288,7 @@ START_TEST(finite_differences_kernel)
                                        .dgamma = grads,
                                        .dbeta = grads + 20,
                                        .dropout_key = KEY};
-    OK(ss_norm_act_backward(cpu, &op, &g));
+    OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     double *dz = act_unpack(&op.shape, z), *vectors = to_doubles(grads, 40);
     check_slope("z", kernel_loss, &l, l.z, dz, l.count, 5e-4, 1e-2);
     check_slope("gamma", kernel_loss, &l, l.gamma, vectors, 20, 5e-4, 1e-2);

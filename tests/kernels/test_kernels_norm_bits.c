@@ -1,7 +1,6 @@
 /* test_kernels_norm_bits.c: what the normalisation promises beyond its formula: bits that do not
  * depend on threads, statistics that survive a large mean, dropout's rate, NaN
  * that stays visible. */
-#include "kernels/cpu/norm_act.h"
 #include "tests/kernels/test_kernels.h"
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
@@ -18,9 +17,9 @@ static float *step(int threads, int block, size_t *bytes)
 {
     struct ss_norm_act op = whole;
     op.shape.block = block;
-    struct ss_cpu *own;
-    OK(ss_cpu_open(threads, &own));
-    OK(ss_cpu_reserve(own, ss_norm_act_scratch_bytes(&op)));
+    struct ss_device *own;
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = threads}, &own));
+    OK(ss_cpu_norm_act_reserve(own, &op));
     const size_t plain = plain_count(&op.shape), n = ss_act_elements(&op.shape);
     const size_t c = (size_t)op.shape.c;
     double *values = random_doubles(plain, 1);
@@ -32,8 +31,8 @@ static float *step(int threads, int block, size_t *bytes)
     float *gamma = small + 5 * c, *beta = small + 6 * c;
     for (size_t i = 0; i < c; i++)
         gamma[i] = 1, beta[i] = 0.125f;
-    OK(ss_norm_act_stats(own, &op, z, small, small + 2 * c));
-    OK(ss_norm_act_forward(own, &op, z, gamma, beta, small, r, y, 1, 9));
+    OK(ss_cpu_norm_act_stats(own, &op, z, small, small + 2 * c));
+    OK(ss_cpu_norm_act_forward(own, &op, z, gamma, beta, small, r, y, NULL, 1, 9));
     const struct ss_norm_act_grad g = {.dy = {dy, dy2},
                                        .ndy = 2,
                                        .ds = ds,
@@ -45,7 +44,7 @@ static float *step(int threads, int block, size_t *bytes)
                                        .dgamma = small + 4 * c,
                                        .dbeta = small + 3 * c,
                                        .dropout_key = 9};
-    OK(ss_norm_act_backward(own, &op, &g));
+    OK(ss_cpu_norm_act_backward(own, &op, &g));
     memcpy(out + 2 * n, z, n * sizeof(float));
     free(values), free(dy), free(dy2), free(r), free(z);
     ss_cpu_close(own);
@@ -78,9 +77,9 @@ START_TEST(large_mean)
     }
     for (size_t i = 0; i < count; i++)
         var[i / 1024 % 20] += pow(values[i] - mean[i / 1024 % 20], 2) / (double)m;
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
     float *z = act_pack(&op.shape, values), saved[40];
-    OK(ss_norm_act_stats(cpu, &op, z, saved, NULL));
+    OK(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL));
     for (int c = 0; c < 20; c++) {
         ck_assert_double_eq_tol((double)saved[c], mean[c], 1e-4);
         ck_assert_double_eq_tol((double)saved[20 + c] * sqrt(var[c] + 1e-5), 1, 1e-5);
@@ -107,10 +106,10 @@ START_TEST(evaluation)
         want[i] = 2 * (values[i] - (double)running[c]) / sqrt((double)running[20 + c] + 1e-3) + 0.5;
         want[i] = want[i] > 0 ? want[i] : 0;
     }
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
-    OK(ss_norm_act_stats_eval(&op, running, saved));
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    OK(ss_cpu_norm_act_stats_eval(cpu, &op, running, saved));
     float *z = act_pack(&op.shape, values);
-    OK(ss_norm_act_forward(cpu, &op, z, gamma, beta, saved, NULL, z, 0, 3));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, gamma, beta, saved, NULL, z, NULL, 0, 3));
     check_act("y", &op.shape, z, want, 1e-6);
     free(z), free(values), free(want);
 }
@@ -144,10 +143,10 @@ END_TEST
 START_TEST(nan_stays_visible)
 {
     const struct ss_norm_act op = {.shape = {1, 16, 2, 2, 16}, .relu = 1, .relu_out = 1};
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
     float *z = act_pack(&op.shape, NULL);
     z[0] = -1;
-    OK(ss_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, z, 1, 0));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, z, NULL, 1, 0));
     ck_assert_float_eq(z[0], 0);
     ck_assert_float_nan(z[1]);
     free(z);
@@ -168,31 +167,33 @@ START_TEST(bad_arguments)
                                  .saved = v,
                                  .dgamma = v,
                                  .dbeta = v};
-    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID); /* no scratch */
-    OK(ss_cpu_reserve(cpu, ss_norm_act_scratch_bytes(&op)));
-    OK(ss_norm_act_stats(cpu, &op, z, v, NULL));
-    OK(ss_norm_act_backward(cpu, &op, &g));
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID); /* no scratch */
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    OK(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL));
+    OK(ss_cpu_norm_act_backward(cpu, &op, &g));
 
-    ck_assert_int_eq(ss_norm_act_forward(cpu, &op, z, v, v, v, z, z, 1, 0), SS_ERR_INVALID);
-    ck_assert_int_eq(ss_norm_act_forward(cpu, &op, z, NULL, v, v, NULL, z, 1, 0), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, v, v, v, z, z, NULL, 1, 0),
+                     SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, NULL, v, v, NULL, z, NULL, 1, 0),
+                     SS_ERR_INVALID);
     g.ndy = 5;
-    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
     g.ndy = 1;
     g.ds = v;
-    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
     g.ds = z;
     op.relu_out = 1;
-    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID); /* y */
+    ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID); /* y */
     op.relu_out = 0;
     op.dropout = 1;
-    ck_assert_int_eq(ss_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
     op.dropout = NAN;
-    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
     op.dropout = 0;
     op.shape.block = 4;
-    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
     op.shape = (struct ss_act){1, 16, 1, 1, 16};
-    ck_assert_int_eq(ss_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
     free(z);
 }
 END_TEST

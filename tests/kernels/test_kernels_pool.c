@@ -1,5 +1,4 @@
 /* test_kernels_pool.c: pooling in every layout against a naive one in double precision. */
-#include "kernels/cpu/pool.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -95,27 +94,28 @@ static void run(const struct reference *r, int block)
 {
     struct ss_act xa = r->x, ya = r->y;
     xa.block = ya.block = block;
-    struct ss_pool_cpu *pool, *inference;
-    OK(ss_pool_cpu_create(cpu, r->kind, &xa, r->kernel, r->stride, r->pad, 1, &pool));
-    OK(ss_pool_cpu_create(cpu, r->kind, &xa, r->kernel, r->stride, r->pad, 0, &inference));
-    const size_t bytes = ss_pool_cpu_workspace_bytes(pool);
+    struct ss_pool_kernel *pool, *inference;
+    const struct ss_pool_shape s = {r->kind, xa, ya, r->kernel, r->stride, r->pad};
+    OK(ss_cpu_pool_create(cpu, &s, 1, &pool));
+    OK(ss_cpu_pool_create(cpu, &s, 0, &inference));
+    const size_t bytes = ss_cpu_pool_workspace_bytes(pool);
     ck_assert(r->kind == SS_POOL_MAX ? bytes > 0 : bytes == 0);
     void *workspace = bytes ? ss_aligned_alloc(bytes) : NULL;
     float *x = act_pack(&xa, r->in), *y = act_pack(&ya, NULL), *dy = act_pack(&ya, r->dout),
           *dx = act_pack(&xa, NULL);
-    OK(ss_pool_cpu_forward(inference, x, y, NULL));
+    OK(ss_cpu_pool_forward(inference, x, y, NULL));
     check_act("y, inference", &ya, y, r->out, 1e-6);
     memset(y, 0x7f, ss_act_elements(&ya) * sizeof(float));
-    OK(ss_pool_cpu_forward(pool, x, y, NULL));
+    OK(ss_cpu_pool_forward(pool, x, y, NULL));
     check_act("y, without workspace", &ya, y, r->out, 1e-6);
     memset(y, 0x7f, ss_act_elements(&ya) * sizeof(float));
-    OK(ss_pool_cpu_forward(pool, x, y, workspace));
+    OK(ss_cpu_pool_forward(pool, x, y, workspace));
     check_act("y", &ya, y, r->out, 1e-6);
-    OK(ss_pool_cpu_backward(pool, dy, workspace, dx));
+    OK(ss_cpu_pool_backward(pool, dy, workspace, dx));
     check_act("dx", &xa, dx, r->din, 1e-6);
     free(x), free(y), free(dy), free(dx), free(workspace);
-    ss_pool_cpu_destroy(pool);
-    ss_pool_cpu_destroy(inference);
+    ss_cpu_pool_destroy(pool);
+    ss_cpu_pool_destroy(inference);
 }
 
 START_TEST(every_layout)
@@ -149,23 +149,26 @@ END_TEST
 START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
-    struct ss_pool_cpu *pool = NULL;
-    const struct ss_act x = {2, 16, 8, 8, 16};
-    struct ss_act empty = x;
-    empty.h = 0;
-    ck_assert_int_eq(ss_pool_cpu_create(cpu, SS_POOL_MAX, &x, 9, 1, 0, 1, &pool), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_pool_cpu_create(cpu, SS_POOL_MAX, &x, 2, 0, 0, 1, &pool), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_pool_cpu_create(cpu, SS_POOL_MAX, &x, 2, 2, 2, 1, &pool), SS_ERR_SHAPE);
-    ck_assert_int_eq(ss_pool_cpu_create(cpu, SS_POOL_MAX, &empty, 2, 2, 0, 1, &pool), SS_ERR_SHAPE);
+    struct ss_pool_kernel *pool = NULL;
+    const struct ss_act x = {2, 16, 8, 8, 16}, y = {2, 16, 4, 4, 16}, empty = {2, 16, 0, 8, 16};
+    const struct ss_pool_shape bad[] = {
+        {SS_POOL_MAX, x, y, 9, 1, 0}, {SS_POOL_MAX, x, y, 2, 0, 0},
+        {SS_POOL_MAX, x, y, 2, 2, 2}, {SS_POOL_MAX, x, y, 2, 1, 0},
+        {SS_POOL_MAX, x, x, 2, 2, 0}, {SS_POOL_MAX, empty, y, 2, 2, 0},
+    };
+    struct ss_pool_shape good = {SS_POOL_MAX, x, y, 2, 2, 0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(ss_cpu_pool_create(cpu, &bad[i], 1, &pool), SS_ERR_SHAPE);
     ck_assert_ptr_null(pool);
-    OK(ss_pool_cpu_create(cpu, SS_POOL_MAX, &x, 2, 2, 0, 1, &pool));
+    OK(ss_cpu_pool_create(cpu, &good, 1, &pool));
     float v[1] = {0};
-    ck_assert_int_eq(ss_pool_cpu_backward(pool, v, NULL, v), SS_ERR_INVALID);
-    ss_pool_cpu_destroy(pool);
-    OK(ss_pool_cpu_create(cpu, SS_POOL_AVG, &x, 2, 2, 0, 0, &pool));
-    ck_assert_int_eq(ss_pool_cpu_backward(pool, v, NULL, v), SS_ERR_INVALID);
-    ss_pool_cpu_destroy(pool);
-    ss_pool_cpu_destroy(NULL);
+    ck_assert_int_eq(ss_cpu_pool_backward(pool, v, NULL, v), SS_ERR_INVALID);
+    ss_cpu_pool_destroy(pool);
+    good.kind = SS_POOL_AVG;
+    OK(ss_cpu_pool_create(cpu, &good, 0, &pool));
+    ck_assert_int_eq(ss_cpu_pool_backward(pool, v, NULL, v), SS_ERR_INVALID);
+    ss_cpu_pool_destroy(pool);
+    ss_cpu_pool_destroy(NULL);
 }
 END_TEST
 

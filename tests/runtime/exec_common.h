@@ -13,6 +13,7 @@
 
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/cpu/cpu.h"
 #include "runtime/exec.h"
 #include "tests/graph/test_graphs.h"
 #include "train/state.h"
@@ -113,7 +114,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .first_bucket_mb = s->bucket_mb,
                                       .no_overlap = s->no_overlap,
                                       .slices = s->slices};
-    if (runtime->gpu) {
+    if (runtime->lanes) {
         options.device = 1;
         options.channel_block = 0;
         options.dtype = s->dtype;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/conv.h"
 #include "kernels/cpu/dnnl_op.h"
 
 /* One of the three passes, and how its weight gets from the native layout into its own. */
@@ -18,8 +17,8 @@ struct pass {
     size_t weight_bytes;       /* of the reordered weight */
 };
 
-struct ss_conv_cpu {
-    struct ss_cpu *cpu;
+struct ss_conv_kernel {
+    struct ss_device *cpu;
     struct ss_conv_shape shape;
     int inputs; /* Ci, or the whole block where Ci is less: see make_layouts */
     int training;
@@ -78,7 +77,7 @@ static int winograd_pays(const struct ss_conv_shape *s, int weight_gradient)
 
 enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS };
 
-static dnnl_status_t create_pd(const struct ss_conv_cpu *c, int which, dnnl_alg_kind_t alg,
+static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, dnnl_alg_kind_t alg,
                                ss_md_in weight, const_dnnl_primitive_desc_t fwd,
                                dnnl_primitive_desc_t *pd)
 {
@@ -94,7 +93,7 @@ static dnnl_status_t create_pd(const struct ss_conv_cpu *c, int which, dnnl_alg_
 }
 
 /* The weight layout is free. Winograd where asked for and possible, else direct. */
-static dnnl_status_t create_free(const struct ss_conv_cpu *c, int which, int winograd,
+static dnnl_status_t create_free(const struct ss_conv_kernel *c, int which, int winograd,
                                  const_dnnl_primitive_desc_t fwd, dnnl_alg_kind_t *alg,
                                  dnnl_primitive_desc_t *pd)
 {
@@ -123,7 +122,7 @@ static size_t weight_offset(const struct pass *pass)
 
 /* A pass that reads weights, given its descriptor in the layout that it likes best: if the same
  * implementation also takes the native layout, use that; else reorder the weight at each call. */
-static enum ss_status make_pass(struct ss_conv_cpu *c, int which, dnnl_alg_kind_t alg,
+static enum ss_status make_pass(struct ss_conv_kernel *c, int which, dnnl_alg_kind_t alg,
                                 const_dnnl_primitive_desc_t fwd, struct pass *pass)
 {
     ss_md_in weight = dnnl_primitive_desc_query_md(pass->op.pd, dnnl_query_weights_md, 0);
@@ -159,7 +158,7 @@ static enum ss_status make_pass(struct ss_conv_cpu *c, int which, dnnl_alg_kind_
 
 /* oneDNN has only reference code for 3x3 kernels on fewer channels than a block. The padding
  * channels hold zeros, so they may as well be called channels, with zeros for their weights. */
-static enum ss_status make_layouts(struct ss_conv_cpu *c)
+static enum ss_status make_layouts(struct ss_conv_kernel *c)
 {
     struct ss_act x = c->shape.x;
     const struct ss_act *y = &c->shape.y;
@@ -179,12 +178,12 @@ static enum ss_status make_layouts(struct ss_conv_cpu *c)
 }
 
 /* Scratch of import and export: [the reorder's own | plain weight with c->inputs channels] */
-static size_t plain_offset(const struct ss_conv_cpu *c)
+static size_t plain_offset(const struct ss_conv_kernel *c)
 {
     return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
-static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
+static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo algo)
 {
     int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
     int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
@@ -216,7 +215,7 @@ static enum ss_status make_passes(struct ss_conv_cpu *c, enum ss_conv_algo algo)
     return make_pass(c, FORWARD, fwd_alg, NULL, &c->forward);
 }
 
-static void describe(struct ss_conv_cpu *c)
+static void describe(struct ss_conv_kernel *c)
 {
     int n = snprintf(c->info, sizeof(c->info), "fwd %s%s", ss_dnnl_impl(c->forward.op.pd),
                      c->forward.reorder.primitive ? " + weight reorder" : "");
@@ -227,11 +226,11 @@ static void describe(struct ss_conv_cpu *c)
                  ss_dnnl_impl(c->backward_weights.pd));
 }
 
-enum ss_status ss_conv_cpu_create(struct ss_cpu *cpu, const struct ss_conv_shape *shape,
-                                  enum ss_conv_algo algo, int training, struct ss_conv_cpu **out)
+enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_shape *shape,
+                                  enum ss_conv_algo algo, int training, struct ss_conv_kernel **out)
 {
     SS_TRY(check_shape(shape));
-    struct ss_conv_cpu *c = calloc(1, sizeof(*c));
+    struct ss_conv_kernel *c = calloc(1, sizeof(*c));
     if (!c)
         return ss_fail_memory("convolution", sizeof(*c));
     c->cpu = cpu;
@@ -242,7 +241,7 @@ enum ss_status ss_conv_cpu_create(struct ss_cpu *cpu, const struct ss_conv_shape
     if (status == SS_OK)
         status = make_passes(c, algo);
     if (status != SS_OK) {
-        ss_conv_cpu_destroy(c);
+        ss_cpu_conv_destroy(c);
         return status;
     }
     describe(c);
@@ -250,7 +249,7 @@ enum ss_status ss_conv_cpu_create(struct ss_cpu *cpu, const struct ss_conv_shape
     return SS_OK;
 }
 
-void ss_conv_cpu_destroy(struct ss_conv_cpu *c)
+void ss_cpu_conv_destroy(struct ss_conv_kernel *c)
 {
     if (!c)
         return;
@@ -270,12 +269,12 @@ void ss_conv_cpu_destroy(struct ss_conv_cpu *c)
     free(c);
 }
 
-size_t ss_conv_cpu_weight_bytes(const struct ss_conv_cpu *c)
+size_t ss_cpu_conv_weight_bytes(const struct ss_conv_kernel *c)
 {
     return c->weight_bytes;
 }
 
-enum ss_status ss_conv_cpu_import(struct ss_conv_cpu *c, const float *plain, float *native)
+enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, float *native)
 {
     char *scratch = ss_cpu_scratch(c->cpu);
     const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
@@ -291,7 +290,7 @@ enum ss_status ss_conv_cpu_import(struct ss_conv_cpu *c, const float *plain, flo
     return ss_dnnl_op_run(c->cpu, &c->import, pointers, scratch);
 }
 
-enum ss_status ss_conv_cpu_export(struct ss_conv_cpu *c, const float *native, float *plain)
+enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native, float *plain)
 {
     char *scratch = ss_cpu_scratch(c->cpu);
     const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
@@ -306,7 +305,8 @@ enum ss_status ss_conv_cpu_export(struct ss_conv_cpu *c, const float *native, fl
 }
 
 /* Once: a network has many layers of a kind. */
-static void warn_slow(const struct ss_conv_cpu *c, const char *pass, const_dnnl_primitive_desc_t pd)
+static void warn_slow(const struct ss_conv_kernel *c, const char *pass,
+                      const_dnnl_primitive_desc_t pd)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     const struct ss_conv_shape *s = &c->shape;
@@ -318,22 +318,22 @@ static void warn_slow(const struct ss_conv_cpu *c, const char *pass, const_dnnl_
         s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->kw, s->x.block, s->y.block, pass);
 }
 
-static enum ss_status run_pass(struct ss_conv_cpu *c, struct pass *pass, const float *in,
-                               const float *weight, const float *bias, float *out)
+static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, const void *in,
+                               const void *weight, const float *bias, void *out)
 {
     char *scratch = ss_cpu_scratch(c->cpu);
     if (pass->reorder.primitive) {
         char *reordered = scratch + weight_offset(pass);
         const void *const pointers[] = {weight, reordered};
         SS_TRY(ss_dnnl_op_run(c->cpu, &pass->reorder, pointers, scratch));
-        weight = (const float *)reordered;
+        weight = reordered;
     }
     const void *const pointers[] = {in, weight, out, bias};
     return ss_dnnl_op_run(c->cpu, &pass->op, pointers, scratch);
 }
 
-enum ss_status ss_conv_cpu_forward(struct ss_conv_cpu *c, const float *x, const float *weight,
-                                   const float *bias, float *y)
+enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
+                                   const float *bias, void *y)
 {
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
@@ -342,7 +342,7 @@ enum ss_status ss_conv_cpu_forward(struct ss_conv_cpu *c, const float *x, const 
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
 
-static enum ss_status check_training(const struct ss_conv_cpu *c, const char *pass)
+static enum ss_status check_training(const struct ss_conv_kernel *c, const char *pass)
 {
     if (!c->training)
         return ss_fail(SS_ERR_INVALID, "convolution: %s pass, but it was made without training",
@@ -350,15 +350,15 @@ static enum ss_status check_training(const struct ss_conv_cpu *c, const char *pa
     return SS_OK;
 }
 
-enum ss_status ss_conv_cpu_backward_data(struct ss_conv_cpu *c, const float *dy,
-                                         const float *weight, float *dx)
+enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *dy,
+                                         const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
     warn_slow(c, "backward data", c->backward_data.op.pd);
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
 
-enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *c, const float *x, const float *dy,
+enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void *x, const void *dy,
                                             float *dweight, float *dbias)
 {
     SS_TRY(check_training(c, "backward weights"));
@@ -371,7 +371,7 @@ enum ss_status ss_conv_cpu_backward_weights(struct ss_conv_cpu *c, const float *
     return ss_dnnl_op_run(c->cpu, &c->backward_weights, pointers, ss_cpu_scratch(c->cpu));
 }
 
-const char *ss_conv_cpu_info(const struct ss_conv_cpu *c)
+const char *ss_cpu_conv_info(const struct ss_conv_kernel *c)
 {
     return c->info;
 }

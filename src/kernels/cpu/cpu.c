@@ -2,25 +2,26 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "kernels/cpu/internal.h"
+#include "core/alloc.h"
 #include "core/log.h"
 
-void ss_cpu_enter(const struct ss_cpu *cpu)
+void ss_cpu_enter(const struct ss_device *cpu)
 {
     if (omp_get_max_threads() != cpu->threads)
         omp_set_num_threads(cpu->threads);
 }
 
-enum ss_status ss_cpu_open(int threads, struct ss_cpu **out)
+enum ss_status ss_cpu_open(const struct ss_device_options *options, struct ss_device **out)
 {
-    if (threads < 1)
-        return ss_fail(SS_ERR_INVALID, "CPU kernels: %d threads; at least 1 is needed", threads);
-    struct ss_cpu *cpu = calloc(1, sizeof(*cpu));
+    if (options->threads < 1)
+        return ss_fail(SS_ERR_INVALID, "CPU kernels: %d threads; at least 1 is needed",
+                       options->threads);
+    struct ss_device *cpu = calloc(1, sizeof(*cpu));
     if (!cpu)
         return ss_fail_memory("CPU kernels", sizeof(*cpu));
-    cpu->threads = threads;
+    cpu->threads = options->threads;
     ss_cpu_enter(cpu);
     enum ss_status status = ss_cpu_library_open(cpu);
     if (status != SS_OK) {
@@ -31,7 +32,7 @@ enum ss_status ss_cpu_open(int threads, struct ss_cpu **out)
     return SS_OK;
 }
 
-void ss_cpu_close(struct ss_cpu *cpu)
+void ss_cpu_close(struct ss_device *cpu)
 {
     if (!cpu)
         return;
@@ -40,12 +41,61 @@ void ss_cpu_close(struct ss_cpu *cpu)
     free(cpu);
 }
 
-int ss_cpu_threads(const struct ss_cpu *cpu)
+ss_stream ss_cpu_stream(const struct ss_device *cpu)
 {
-    return cpu->threads;
+    (void)cpu;
+    return NULL;
 }
 
-enum ss_status ss_cpu_reserve(struct ss_cpu *cpu, size_t bytes)
+enum ss_status ss_cpu_synchronize(struct ss_device *cpu)
+{
+    (void)cpu;
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_alloc(struct ss_device *cpu, size_t bytes, const char *what, void **out)
+{
+    (void)cpu;
+    *out = ss_aligned_alloc(bytes);
+    return *out ? SS_OK : ss_fail_memory(what, bytes);
+}
+
+void ss_cpu_free(void *data)
+{
+    free(data);
+}
+
+enum ss_status ss_cpu_alloc_host(struct ss_device *cpu, size_t bytes, const char *what, void **out)
+{
+    return ss_cpu_alloc(cpu, bytes, what, out);
+}
+
+void ss_cpu_free_host(void *data)
+{
+    free(data);
+}
+
+void ss_cpu_memory(const struct ss_device *cpu, size_t *used, size_t *whole)
+{
+    (void)cpu;
+    *used = *whole = 0;
+}
+
+enum ss_status ss_cpu_copy(struct ss_device *cpu, void *dst, const void *src, size_t bytes)
+{
+    (void)cpu;
+    memcpy(dst, src, bytes);
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
+{
+    (void)stream;
+    memcpy(dst, src, bytes);
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_reserve(struct ss_device *cpu, size_t bytes)
 {
     if (bytes <= cpu->scratch_bytes)
         return SS_OK;
@@ -58,30 +108,9 @@ enum ss_status ss_cpu_reserve(struct ss_cpu *cpu, size_t bytes)
     return SS_OK;
 }
 
-void *ss_cpu_scratch(struct ss_cpu *cpu)
+void *ss_cpu_scratch(const struct ss_device *cpu)
 {
     return cpu->scratch;
-}
-
-size_t ss_cpu_scratch_bytes(const struct ss_cpu *cpu)
-{
-    return cpu->scratch_bytes;
-}
-
-void *ss_aligned_alloc(size_t bytes)
-{
-    const size_t huge = (size_t)2 << 20;
-    void *p;
-    /* Tensors and Winograd's scratch are read with strides of many pages: 4 KiB pages thrash the
-     * TLB there. */
-    if (posix_memalign(&p, bytes >= 2 * huge ? huge : 64, bytes ? bytes : 64))
-        return NULL;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 2 * huge)
-        (void)madvise(p, bytes / huge * huge, MADV_HUGEPAGE);
-#endif
-    memset(p, 0, bytes);
-    return p;
 }
 
 enum ss_status ss_act_check(const struct ss_act *a, const char *what)

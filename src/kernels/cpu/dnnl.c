@@ -32,7 +32,7 @@ int ss_cpu_preferred_block(void)
 #endif
 }
 
-enum ss_status ss_cpu_library_open(struct ss_cpu *cpu)
+enum ss_status ss_cpu_library_open(struct ss_device *cpu)
 {
     enum ss_status status = SS_OK;
     SS_DNNL_GOTO(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), status, end);
@@ -45,7 +45,7 @@ end:
     return status;
 }
 
-void ss_cpu_library_close(struct ss_cpu *cpu)
+void ss_cpu_library_close(struct ss_device *cpu)
 {
     if (cpu->attr)
         dnnl_primitive_attr_destroy(cpu->attr);
@@ -97,8 +97,9 @@ const char *ss_cpu_library(void)
     return library;
 }
 
-uint64_t ss_cpu_fingerprint(void)
+uint64_t ss_cpu_fingerprint(const struct ss_device *cpu)
 {
+    (void)cpu;
     const dnnl_version_t *v = dnnl_version();
     uint64_t h = ss_mix64((uint64_t)v->major << 32 | (uint32_t)v->minor << 16 | (uint32_t)v->patch,
                           (uint64_t)dnnl_get_effective_cpu_isa());

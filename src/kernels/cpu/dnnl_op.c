@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/dnnl_op.h"
 
-enum ss_status ss_dnnl_op_make(struct ss_cpu *cpu, struct ss_dnnl_op *op,
+enum ss_status ss_dnnl_op_make(struct ss_device *cpu, struct ss_dnnl_op *op,
                                const struct ss_dnnl_operand *operands, int count)
 {
     ss_cpu_enter(cpu);
@@ -27,7 +27,7 @@ enum ss_status ss_dnnl_op_make(struct ss_cpu *cpu, struct ss_dnnl_op *op,
     return SS_OK;
 }
 
-enum ss_status ss_dnnl_op_make_reorder(struct ss_cpu *cpu, struct ss_dnnl_op *op, ss_md_in from,
+enum ss_status ss_dnnl_op_make_reorder(struct ss_device *cpu, struct ss_dnnl_op *op, ss_md_in from,
                                        ss_md_in to)
 {
     ss_cpu_enter(cpu);
@@ -37,7 +37,7 @@ enum ss_status ss_dnnl_op_make_reorder(struct ss_cpu *cpu, struct ss_dnnl_op *op
     return ss_dnnl_op_make(cpu, op, operands, 2);
 }
 
-enum ss_status ss_dnnl_op_run(struct ss_cpu *cpu, struct ss_dnnl_op *op,
+enum ss_status ss_dnnl_op_run(struct ss_device *cpu, struct ss_dnnl_op *op,
                               const void *const *pointers, void *scratch)
 {
     ss_cpu_enter(cpu);

@@ -23,14 +23,14 @@ struct ss_dnnl_operand {
 };
 
 /* Make the primitive of op->pd, which op owns from here on (also on errors: destroy it). */
-enum ss_status ss_dnnl_op_make(struct ss_cpu *cpu, struct ss_dnnl_op *op,
+enum ss_status ss_dnnl_op_make(struct ss_device *cpu, struct ss_dnnl_op *op,
                                const struct ss_dnnl_operand *operands, int count);
 /* A copy from one layout to another; padding of the target becomes zero. */
-enum ss_status ss_dnnl_op_make_reorder(struct ss_cpu *cpu, struct ss_dnnl_op *op, ss_md_in from,
+enum ss_status ss_dnnl_op_make_reorder(struct ss_device *cpu, struct ss_dnnl_op *op, ss_md_in from,
                                        ss_md_in to);
 /* pointers: one per operand that was not left out, in the order given at make. scratch: at least
  * op->scratch_bytes. */
-enum ss_status ss_dnnl_op_run(struct ss_cpu *cpu, struct ss_dnnl_op *op,
+enum ss_status ss_dnnl_op_run(struct ss_device *cpu, struct ss_dnnl_op *op,
                               const void *const *pointers, void *scratch);
 void ss_dnnl_op_destroy(struct ss_dnnl_op *op);
 

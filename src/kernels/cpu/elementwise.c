@@ -1,6 +1,5 @@
 /* elementwise.c: the optimizer's update and sums of tensors, in pieces over the threads. */
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/norm_act.h"
 #include "kernels/cpu/sgd.h"
 #include "kernels/cpu/simd.h"
 #include "core/log.h"
@@ -9,7 +8,7 @@
  * does not depend on the number of threads. */
 enum { PIECE = 16384 };
 
-enum ss_status ss_sgd_cpu(struct ss_cpu *cpu, size_t count, float *w, float *v, const float *g,
+enum ss_status ss_sgd_cpu(struct ss_device *cpu, size_t count, float *w, float *v, const float *g,
                           float lr, float momentum, float weight_decay, float scale)
 {
     if (!v && momentum != 0)
@@ -24,9 +23,10 @@ enum ss_status ss_sgd_cpu(struct ss_cpu *cpu, size_t count, float *w, float *v, 
     return SS_OK;
 }
 
-enum ss_status ss_sum_cpu(struct ss_cpu *cpu, const float *const *src, int n, float *dst,
+enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, void *sum,
                           size_t count)
 {
+    float *dst = sum;
     if (n < 1)
         return ss_fail(SS_ERR_INVALID, "sum of %d tensors; at least 1 is needed", n);
     const struct ss_simd_table *simd = ss_simd_table();
@@ -37,13 +37,13 @@ enum ss_status ss_sum_cpu(struct ss_cpu *cpu, const float *const *src, int n, fl
         const float *part[SS_NORM_MAX_DY];
         int taken = n < SS_NORM_MAX_DY ? n : SS_NORM_MAX_DY;
         for (int k = 0; k < taken; k++)
-            part[k] = src[k] + at;
+            part[k] = (const float *)src[k] + at;
         simd->combine(part, taken, NULL, dst + at, len);
         while (taken < n) {
             int more = 1;
             part[0] = dst + at;
             for (; more < SS_NORM_MAX_DY && taken < n; more++, taken++)
-                part[more] = src[taken] + at;
+                part[more] = (const float *)src[taken] + at;
             simd->combine(part, more, NULL, dst + at, len);
         }
     }

@@ -1,4 +1,4 @@
-/* What the kernels see of struct ss_cpu. */
+/* What the CPU's kernels see of a device. */
 #ifndef SS_KERNELS_CPU_INTERNAL_H
 #define SS_KERNELS_CPU_INTERNAL_H
 
@@ -11,7 +11,7 @@
 #endif
 #include "kernels/cpu/cpu.h"
 
-struct ss_cpu {
+struct ss_device {
 #ifdef HAVE_DNNL
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -23,13 +23,13 @@ struct ss_cpu {
 };
 
 /* The library's part of opening and closing; close also after a failed open. */
-enum ss_status ss_cpu_library_open(struct ss_cpu *cpu);
-void ss_cpu_library_close(struct ss_cpu *cpu);
+enum ss_status ss_cpu_library_open(struct ss_device *cpu);
+void ss_cpu_library_close(struct ss_device *cpu);
 
 /* Make OpenMP use cpu->threads in the calling thread. OpenMP keeps that number per thread, oneDNN
  * sizes scratchpads and splits work by it, and kernels are created on another thread than they run
  * on: so every create and every run begins with this. */
-void ss_cpu_enter(const struct ss_cpu *cpu);
+void ss_cpu_enter(const struct ss_device *cpu);
 
 /* Errors: SS_ERR_SHAPE; `what` names the tensor in the message. */
 enum ss_status ss_act_check(const struct ss_act *a, const char *what);

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 #include "kernels/cpu/dnnl_op.h"
-#include "kernels/cpu/linear.h"
 
-struct ss_linear_cpu {
-    struct ss_cpu *cpu;
+struct ss_linear_kernel {
+    struct ss_device *cpu;
     int training;
     ss_md act;       /* x as an activation; NULL: its bytes are plain rows */
     ss_md act_plain; /* the same tensor as plain rows */
@@ -22,13 +21,13 @@ struct ss_linear_cpu {
     size_t own_bytes; /* scratch: [own_bytes of a primitive | plain x or dx | reordered weight] */
 };
 
-static void need(struct ss_linear_cpu *l, const struct ss_dnnl_op *op)
+static void need(struct ss_linear_kernel *l, const struct ss_dnnl_op *op)
 {
     if (op->scratch_bytes > l->own_bytes)
         l->own_bytes = op->scratch_bytes;
 }
 
-static enum ss_status make_layouts(struct ss_linear_cpu *l, const struct ss_act *x, int outputs)
+static enum ss_status make_layouts(struct ss_linear_kernel *l, const struct ss_act *x, int outputs)
 {
     const int64_t features = (int64_t)x->c * x->h * x->w;
     const dnnl_dims_t xd = {x->n, features}, yd = {x->n, outputs}, wd = {outputs, features},
@@ -48,7 +47,7 @@ static enum ss_status make_layouts(struct ss_linear_cpu *l, const struct ss_act 
 }
 
 /* The weight of op->pd, and a reorder into it where it is not the native layout. */
-static enum ss_status make_reorder(struct ss_linear_cpu *l, const struct ss_dnnl_op *op,
+static enum ss_status make_reorder(struct ss_linear_kernel *l, const struct ss_dnnl_op *op,
                                    struct ss_dnnl_op *reorder, ss_md_in *weight, size_t *bytes)
 {
     *weight = dnnl_primitive_desc_query_md(op->pd, dnnl_query_weights_md, 0);
@@ -62,9 +61,9 @@ static enum ss_status make_reorder(struct ss_linear_cpu *l, const struct ss_dnnl
     return SS_OK;
 }
 
-static enum ss_status make(struct ss_linear_cpu *l)
+static enum ss_status make(struct ss_linear_kernel *l)
 {
-    struct ss_cpu *cpu = l->cpu;
+    struct ss_device *cpu = l->cpu;
     ss_md_in weight;
     size_t reordered = 0;
     SS_DNNL_TRY(
@@ -110,13 +109,13 @@ static enum ss_status make(struct ss_linear_cpu *l)
     return ss_cpu_reserve(cpu, l->own_bytes + l->x_bytes + reordered);
 }
 
-enum ss_status ss_linear_cpu_create(struct ss_cpu *cpu, const struct ss_act *x, int outputs,
-                                    int training, struct ss_linear_cpu **out)
+enum ss_status ss_cpu_linear_create(struct ss_device *cpu, const struct ss_act *x, int outputs,
+                                    int training, struct ss_linear_kernel **out)
 {
     SS_TRY(ss_act_check(x, "linear layer's input"));
     if (outputs < 1)
         return ss_fail(SS_ERR_SHAPE, "linear layer: %d outputs; at least 1 is needed", outputs);
-    struct ss_linear_cpu *l = calloc(1, sizeof(*l));
+    struct ss_linear_kernel *l = calloc(1, sizeof(*l));
     if (!l)
         return ss_fail_memory("linear layer", sizeof(*l));
     l->cpu = cpu;
@@ -126,14 +125,14 @@ enum ss_status ss_linear_cpu_create(struct ss_cpu *cpu, const struct ss_act *x, 
     if (status == SS_OK)
         status = make(l);
     if (status != SS_OK) {
-        ss_linear_cpu_destroy(l);
+        ss_cpu_linear_destroy(l);
         return status;
     }
     *out = l;
     return SS_OK;
 }
 
-void ss_linear_cpu_destroy(struct ss_linear_cpu *l)
+void ss_cpu_linear_destroy(struct ss_linear_kernel *l)
 {
     if (!l)
         return;
@@ -150,46 +149,46 @@ void ss_linear_cpu_destroy(struct ss_linear_cpu *l)
     free(l);
 }
 
-size_t ss_linear_cpu_weight_bytes(const struct ss_linear_cpu *l)
+size_t ss_cpu_linear_weight_bytes(const struct ss_linear_kernel *l)
 {
     return l->weight_bytes;
 }
 
-static enum ss_status copy(struct ss_linear_cpu *l, struct ss_dnnl_op *op, const void *from,
+static enum ss_status copy(struct ss_linear_kernel *l, struct ss_dnnl_op *op, const void *from,
                            void *to)
 {
     const void *const pointers[] = {from, to};
     return ss_dnnl_op_run(l->cpu, op, pointers, ss_cpu_scratch(l->cpu));
 }
 
-enum ss_status ss_linear_cpu_import(struct ss_linear_cpu *l, const float *plain, float *native)
+enum ss_status ss_cpu_linear_import(struct ss_linear_kernel *l, const float *plain, float *native)
 {
     return copy(l, &l->import, plain, native);
 }
 
-enum ss_status ss_linear_cpu_export(struct ss_linear_cpu *l, const float *native, float *plain)
+enum ss_status ss_cpu_linear_export(struct ss_linear_kernel *l, const float *native, float *plain)
 {
     return copy(l, &l->export, native, plain);
 }
 
-static float *plain_x(struct ss_linear_cpu *l)
+static float *plain_x(struct ss_linear_kernel *l)
 {
     return (float *)((char *)ss_cpu_scratch(l->cpu) + l->own_bytes);
 }
 
-static enum ss_status reorder_weight(struct ss_linear_cpu *l, struct ss_dnnl_op *reorder,
-                                     const float **weight)
+static enum ss_status reorder_weight(struct ss_linear_kernel *l, struct ss_dnnl_op *reorder,
+                                     const void **weight)
 {
     if (!reorder->primitive)
         return SS_OK;
-    float *reordered = (float *)((char *)ss_cpu_scratch(l->cpu) + l->own_bytes + l->x_bytes);
+    char *reordered = (char *)ss_cpu_scratch(l->cpu) + l->own_bytes + l->x_bytes;
     SS_TRY(copy(l, reorder, *weight, reordered));
     *weight = reordered;
     return SS_OK;
 }
 
-enum ss_status ss_linear_cpu_forward(struct ss_linear_cpu *l, const float *x, const float *weight,
-                                     const float *bias, float *y)
+enum ss_status ss_cpu_linear_forward(struct ss_linear_kernel *l, const void *x, const void *weight,
+                                     const float *bias, void *y)
 {
     if (l->act) {
         SS_TRY(copy(l, &l->flatten, x, plain_x(l)));
@@ -200,7 +199,7 @@ enum ss_status ss_linear_cpu_forward(struct ss_linear_cpu *l, const float *x, co
     return ss_dnnl_op_run(l->cpu, &l->forward, pointers, ss_cpu_scratch(l->cpu));
 }
 
-static enum ss_status check_training(const struct ss_linear_cpu *l)
+static enum ss_status check_training(const struct ss_linear_kernel *l)
 {
     if (!l->training)
         return ss_fail(SS_ERR_INVALID,
@@ -208,8 +207,8 @@ static enum ss_status check_training(const struct ss_linear_cpu *l)
     return SS_OK;
 }
 
-enum ss_status ss_linear_cpu_backward_data(struct ss_linear_cpu *l, const float *dy,
-                                           const float *weight, float *dx)
+enum ss_status ss_cpu_linear_backward_data(struct ss_linear_kernel *l, const void *dy,
+                                           const void *weight, void *dx)
 {
     SS_TRY(check_training(l));
     SS_TRY(reorder_weight(l, &l->data_reorder, &weight));
@@ -218,8 +217,8 @@ enum ss_status ss_linear_cpu_backward_data(struct ss_linear_cpu *l, const float 
     return l->act ? copy(l, &l->unflatten, plain_x(l), dx) : SS_OK;
 }
 
-enum ss_status ss_linear_cpu_backward_weights(struct ss_linear_cpu *l, const float *x,
-                                              const float *dy, float *dweight, float *dbias)
+enum ss_status ss_cpu_linear_backward_weights(struct ss_linear_kernel *l, const void *x,
+                                              const void *dy, float *dweight, float *dbias)
 {
     SS_TRY(check_training(l));
     if (l->act) {

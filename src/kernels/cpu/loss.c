@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/loss.h"
 #include "core/log.h"
 
 struct row {
@@ -29,16 +28,25 @@ static struct row one_row(int k, const float *x, int label, float *dx, float inv
     return row;
 }
 
-enum ss_status ss_loss_cpu(struct ss_cpu *cpu, int n, int k, const float *logits,
-                           const int32_t *labels, struct ss_metrics *metrics, float *dlogits)
+enum ss_status ss_cpu_loss_reserve(struct ss_device *cpu, int n, int k)
 {
     if (n < 1 || k < 1)
         return ss_fail(SS_ERR_SHAPE, "loss: logits (%d,%d); every size must be at least 1", n, k);
+    return ss_cpu_reserve(cpu, (size_t)n * sizeof(struct row));
+}
+
+enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *input,
+                           const int32_t *labels, const struct ss_scaler *scaler,
+                           struct ss_metrics *metrics, int accumulate, void *gradient)
+{
+    const float *logits = input;
+    float *dlogits = gradient;
+    (void)scaler; /* none in fp32 */
+    SS_TRY(ss_cpu_loss_reserve(cpu, n, k));
     for (int i = 0; i < n; i++)
         if (labels[i] < -1 || labels[i] >= k)
             return ss_fail(SS_ERR_INVALID, "loss: row %d has label %d; labels are 0 to %d, or -1",
                            i, (int)labels[i], k - 1);
-    SS_TRY(ss_cpu_reserve(cpu, (size_t)n * sizeof(struct row)));
     struct row *rows = ss_cpu_scratch(cpu);
     const float inv_n = 1 / (float)n;
 
@@ -52,6 +60,9 @@ enum ss_status ss_loss_cpu(struct ss_cpu *cpu, int n, int k, const float *logits
             for (int j = 0; j < k; j++)
                 dx[j] = 0;
     }
+    if (!accumulate)
+        *metrics = (struct ss_metrics){0};
+    metrics->scale = 1;
     for (int i = 0; i < n; i++) {
         if (labels[i] < 0)
             continue;

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/norm_act.h"
 #include "kernels/cpu/simd.h"
 #include "core/log.h"
 #include "core/rng.h"
@@ -50,10 +49,10 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     return at + room->slices * 2 * (size_t)s->block * sizeof(double);
 }
 
-size_t ss_norm_act_scratch_bytes(const struct ss_norm_act *op)
+enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_norm_act *op)
 {
     struct room room;
-    return layout(op, &room, NULL);
+    return ss_cpu_reserve(cpu, layout(op, &room, NULL));
 }
 
 static enum ss_status check(const struct ss_norm_act *op)
@@ -70,15 +69,16 @@ static enum ss_status check(const struct ss_norm_act *op)
     return SS_OK;
 }
 
-static enum ss_status prepare(struct ss_cpu *cpu, const struct ss_norm_act *op, struct room *room)
+static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *op,
+                              struct room *room)
 {
     SS_TRY(check(op));
     size_t bytes = layout(op, room, ss_cpu_scratch(cpu));
-    if (ss_cpu_scratch_bytes(cpu) < bytes)
+    if (cpu->scratch_bytes < bytes)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
-                       "ss_cpu_reserve() with ss_norm_act_scratch_bytes() first",
-                       ss_cpu_scratch_bytes(cpu), bytes);
+                       "ss_cpu_norm_act_reserve() first",
+                       cpu->scratch_bytes, bytes);
     return SS_OK;
 }
 
@@ -108,7 +108,7 @@ static void scale_and_shift(const struct ss_norm_act *op, const struct room *roo
 }
 
 /* total[cb] = sum over n of partial[n][cb], in that order. */
-static void add_partials(const struct ss_cpu *cpu, const struct ss_norm_act *op,
+static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
                          const struct room *room)
 {
     const int width = 2 * op->shape.block, blocks = room->blocks, images = op->shape.n;
@@ -126,9 +126,10 @@ static void add_partials(const struct ss_cpu *cpu, const struct ss_norm_act *op,
     }
 }
 
-enum ss_status ss_norm_act_stats(struct ss_cpu *cpu, const struct ss_norm_act *op, const float *z,
-                                 float *saved, float *running)
+enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
+                                     const void *input, float *saved, float *running)
 {
+    const float *z = input;
     struct room room;
     SS_TRY(prepare(cpu, op, &room));
     const struct ss_act *s = &op->shape;
@@ -177,9 +178,10 @@ enum ss_status ss_norm_act_stats(struct ss_cpu *cpu, const struct ss_norm_act *o
     return SS_OK;
 }
 
-enum ss_status ss_norm_act_stats_eval(const struct ss_norm_act *op, const float *running,
-                                      float *saved)
+enum ss_status ss_cpu_norm_act_stats_eval(struct ss_device *cpu, const struct ss_norm_act *op,
+                                          const float *running, float *saved)
 {
+    (void)cpu;
     SS_TRY(check(op));
     for (int c = 0; c < op->shape.c; c++) {
         saved[c] = running[c];
@@ -189,11 +191,15 @@ enum ss_status ss_norm_act_stats_eval(const struct ss_norm_act *op, const float 
     return SS_OK;
 }
 
-enum ss_status ss_norm_act_forward(struct ss_cpu *cpu, const struct ss_norm_act *op, const float *z,
-                                   const float *gamma, const float *beta, const float *saved,
-                                   const float *r, float *y, int training, uint64_t dropout_key)
+enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
+                                       const void *input, const float *gamma, const float *beta,
+                                       const float *saved, const void *residual, void *output,
+                                       uint8_t *argmax, int training, uint64_t dropout_key)
 {
+    const float *z = input, *r = residual;
+    float *y = output;
     struct room room;
+    (void)argmax; /* nothing is pooled here */
     SS_TRY(prepare(cpu, op, &room));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
@@ -264,13 +270,15 @@ static void gradient_coefficients(const struct ss_norm_act *op, const struct roo
     }
 }
 
-enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act *op,
-                                    const struct ss_norm_act_grad *grad)
+enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_norm_act *op,
+                                        const struct ss_norm_act_grad *grad)
 {
     struct room room;
     SS_TRY(prepare(cpu, op, &room));
     SS_TRY(check_backward(op, grad));
     const struct ss_norm_act_grad g = *grad;
+    float *z = g.z, *ds = g.ds;
+    const float *y = g.y;
     const struct ss_simd_table *simd = ss_simd_table();
     const int block = op->shape.block, combine = g.ndy > 1 || op->relu_out;
     float *a = room.coefficient[0], *b = room.coefficient[1], *mean = room.coefficient[2],
@@ -301,14 +309,14 @@ enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act
                 if (combine) {
                     const float *dy[SS_NORM_MAX_DY];
                     for (int k = 0; k < g.ndy; k++)
-                        dy[k] = g.dy[k] + at;
-                    simd->combine(dy, g.ndy, op->relu_out ? g.y + at : NULL, g.ds + at,
+                        dy[k] = (const float *)g.dy[k] + at;
+                    simd->combine(dy, g.ndy, op->relu_out ? y + at : NULL, ds + at,
                                   pixels * (size_t)block);
                 }
                 if (op->has_bn) {
                     struct ss_rows_backward f = common;
-                    f.g = combine ? g.ds + at : g.dy[0] + at;
-                    f.z = g.z + at;
+                    f.g = ds + at;
+                    f.z = z + at;
                     f.pixels = pixels;
                     f.a = a + channel;
                     f.b = b + channel;
@@ -324,7 +332,6 @@ enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act
         gradient_coefficients(op, &room, &g, cg, cz, c1);
     }
 
-    const float *ds = combine ? g.ds : g.dy[0];
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t k = 0; k < room.slices; k++) {
         /* From the end: what pass 1 read last is still in the cache. */
@@ -332,7 +339,7 @@ enum ss_status ss_norm_act_backward(struct ss_cpu *cpu, const struct ss_norm_act
         const size_t at = i * room.slice, channel = i % (size_t)room.blocks * (size_t)block;
         struct ss_rows_backward f = common;
         f.g = ds + at;
-        f.z = g.z + at;
+        f.z = z + at;
         f.pixels = room.pixels;
         f.a = a + channel;
         f.b = b + channel;

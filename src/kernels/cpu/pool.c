@@ -2,10 +2,9 @@
 #include <stdlib.h>
 
 #include "kernels/cpu/dnnl_op.h"
-#include "kernels/cpu/pool.h"
 
-struct ss_pool_cpu {
-    struct ss_cpu *cpu;
+struct ss_pool_kernel {
+    struct ss_device *cpu;
     int training;
     ss_md x, y;
     /* Max pooling without a workspace is another primitive. */
@@ -13,9 +12,10 @@ struct ss_pool_cpu {
     size_t workspace_bytes;
 };
 
-static enum ss_status output_shape(const struct ss_act *x, int kernel, int stride, int pad,
-                                   struct ss_act *y)
+static enum ss_status check_shape(const struct ss_pool_shape *s)
 {
+    const struct ss_act *x = &s->x, *y = &s->y;
+    const int kernel = s->kernel, stride = s->stride, pad = s->pad;
     SS_TRY(ss_act_check(x, "pooling input"));
     if (kernel < 1 || stride < 1 || pad < 0 || pad > kernel / 2)
         return ss_fail(
@@ -27,16 +27,20 @@ static enum ss_status output_shape(const struct ss_act *x, int kernel, int strid
         return ss_fail(SS_ERR_SHAPE,
                        "pooling: a %dx%d window does not fit into a %dx%d input with padding %d",
                        kernel, kernel, x->h, x->w, pad);
-    *y = *x;
-    y->h = (x->h + 2 * pad - kernel) / stride + 1;
-    y->w = (x->w + 2 * pad - kernel) / stride + 1;
+    if (y->n != x->n || y->c != x->c || y->block != x->block ||
+        y->h != (x->h + 2 * pad - kernel) / stride + 1 ||
+        y->w != (x->w + 2 * pad - kernel) / stride + 1)
+        return ss_fail(SS_ERR_SHAPE,
+                       "pooling: kernel %d, stride %d, padding %d make no (%d,%d,%d,%d) of "
+                       "(%d,%d,%d,%d)",
+                       kernel, stride, pad, y->n, y->c, y->h, y->w, x->n, x->c, x->h, x->w);
     return SS_OK;
 }
 
-static enum ss_status make(struct ss_pool_cpu *p, dnnl_alg_kind_t alg,
+static enum ss_status make(struct ss_pool_kernel *p, dnnl_alg_kind_t alg,
                            const struct ss_dnnl_window *win)
 {
-    struct ss_cpu *cpu = p->cpu;
+    struct ss_device *cpu = p->cpu;
     const struct ss_dnnl_operand in_out[] = {{DNNL_ARG_SRC, p->x}, {DNNL_ARG_DST, p->y}};
     SS_DNNL_TRY(ss_dnnl_pool_fwd(&p->inference.pd, cpu->engine, dnnl_forward_inference, alg, p->x,
                                  p->y, win, cpu->attr));
@@ -65,34 +69,33 @@ static enum ss_status make(struct ss_pool_cpu *p, dnnl_alg_kind_t alg,
     return ss_cpu_reserve(cpu, p->backward.scratch_bytes);
 }
 
-enum ss_status ss_pool_cpu_create(struct ss_cpu *cpu, enum ss_pool_kind kind,
-                                  const struct ss_act *x, int kernel, int stride, int pad,
-                                  int training, struct ss_pool_cpu **out)
+enum ss_status ss_cpu_pool_create(struct ss_device *cpu, const struct ss_pool_shape *shape,
+                                  int training, struct ss_pool_kernel **out)
 {
-    struct ss_act y;
-    SS_TRY(output_shape(x, kernel, stride, pad, &y));
-    struct ss_pool_cpu *p = calloc(1, sizeof(*p));
+    SS_TRY(check_shape(shape));
+    struct ss_pool_kernel *p = calloc(1, sizeof(*p));
     if (!p)
         return ss_fail_memory("pooling", sizeof(*p));
     p->cpu = cpu;
     p->training = training;
     ss_cpu_enter(cpu);
-    const struct ss_dnnl_window win = {kernel, kernel, stride, pad};
-    enum ss_status status = ss_act_md(x, 0, &p->x);
+    const struct ss_dnnl_window win = {shape->kernel, shape->kernel, shape->stride, shape->pad};
+    enum ss_status status = ss_act_md(&shape->x, 0, &p->x);
     if (status == SS_OK)
-        status = ss_act_md(&y, 0, &p->y);
+        status = ss_act_md(&shape->y, 0, &p->y);
     if (status == SS_OK)
-        status = make(p, kind == SS_POOL_MAX ? dnnl_pooling_max : dnnl_pooling_avg_include_padding,
-                      &win);
+        status = make(
+            p, shape->kind == SS_POOL_MAX ? dnnl_pooling_max : dnnl_pooling_avg_include_padding,
+            &win);
     if (status != SS_OK) {
-        ss_pool_cpu_destroy(p);
+        ss_cpu_pool_destroy(p);
         return status;
     }
     *out = p;
     return SS_OK;
 }
 
-void ss_pool_cpu_destroy(struct ss_pool_cpu *p)
+void ss_cpu_pool_destroy(struct ss_pool_kernel *p)
 {
     if (!p)
         return;
@@ -104,12 +107,13 @@ void ss_pool_cpu_destroy(struct ss_pool_cpu *p)
     free(p);
 }
 
-size_t ss_pool_cpu_workspace_bytes(const struct ss_pool_cpu *p)
+size_t ss_cpu_pool_workspace_bytes(const struct ss_pool_kernel *p)
 {
     return p->workspace_bytes;
 }
 
-enum ss_status ss_pool_cpu_forward(struct ss_pool_cpu *p, const float *x, float *y, void *workspace)
+enum ss_status ss_cpu_pool_forward(struct ss_pool_kernel *p, const void *x, void *y,
+                                   void *workspace)
 {
     const void *const pointers[] = {x, y, workspace};
     int keep = p->training && (workspace || p->workspace_bytes == 0);
@@ -117,8 +121,8 @@ enum ss_status ss_pool_cpu_forward(struct ss_pool_cpu *p, const float *x, float 
                           ss_cpu_scratch(p->cpu));
 }
 
-enum ss_status ss_pool_cpu_backward(struct ss_pool_cpu *p, const float *dy, const void *workspace,
-                                    float *dx)
+enum ss_status ss_cpu_pool_backward(struct ss_pool_kernel *p, const void *dy, const void *workspace,
+                                    void *dx)
 {
     if (!p->training)
         return ss_fail(SS_ERR_INVALID, "pooling: backward pass, but it was made without training");

@@ -9,7 +9,7 @@
 
 /* count elements; w and v in place. scale is 1 / world size after a sum over ranks. v may be NULL
  * with momentum 0. */
-enum ss_status ss_sgd_cpu(struct ss_cpu *cpu, size_t count, float *w, float *v, const float *g,
+enum ss_status ss_sgd_cpu(struct ss_device *cpu, size_t count, float *w, float *v, const float *g,
                           float lr, float momentum, float weight_decay, float scale);
 
 #endif

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/conv.h"
 #include "kernels/cuda/conv_internal.h"
-#include "kernels/cuda/elementwise.h"
 
-struct ss_conv_cuda {
+struct ss_conv_kernel {
     struct ss_conv_problem problem;
     int training;
     struct ss_conv_candidate chosen[SS_CONV_PASSES];
@@ -54,11 +52,11 @@ static enum ss_status check_shape(const struct ss_conv_shape *s)
 
 static const char *const pass_names[SS_CONV_PASSES] = {"fwd", "dgrad", "wgrad"};
 
-/* What a choice depends on. The GPU's name is what ss_gpu_info begins with. */
+/* What a choice depends on. The GPU's name is what ss_cuda_info begins with. */
 static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 {
     const struct ss_conv_shape *s = &p->shape;
-    const struct ss_gpu *gpu = p->gpu;
+    const struct ss_device *gpu = p->gpu;
     for (int i = 0; i < SS_CONV_PASSES; i++) {
         snprintf(m->key[i], SS_CONV_KEY,
                  "%.*s; cuDNN %d; %s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
@@ -73,7 +71,7 @@ static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 }
 
 /* "graph:5:2=1,12=0" as "graph eng5 k2=1 k12=0", "legacy:1" as "legacy 1". */
-static void describe(struct ss_conv_cuda *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
+static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
 {
     char *out = c->info + strlen(c->info);
     const size_t room = sizeof(c->info) - strlen(c->info);
@@ -93,7 +91,7 @@ static void describe(struct ss_conv_cuda *c, enum ss_conv_pass pass, const struc
         snprintf(out + n, room - n, " (of %d, %d refused)", l->count, l->refused);
 }
 
-static enum ss_status choose_pass(struct ss_conv_cuda *c, enum ss_conv_pass pass,
+static enum ss_status choose_pass(struct ss_conv_kernel *c, enum ss_conv_pass pass,
                                   struct ss_conv_bench *bench, char *choice, int *changed)
 {
     struct ss_conv_list *list = calloc(1, sizeof(*list));
@@ -111,9 +109,9 @@ static enum ss_status choose_pass(struct ss_conv_cuda *c, enum ss_conv_pass pass
     return status;
 }
 
-static enum ss_status choose_all(struct ss_conv_cuda *c)
+static enum ss_status choose_all(struct ss_conv_kernel *c)
 {
-    const struct ss_gpu_options *o = &c->problem.gpu->options;
+    const struct ss_device_options *o = &c->problem.gpu->options;
     const char *file = o->autotune ? o->cache_file : NULL;
     struct ss_conv_bench bench;
     struct ss_conv_memory memory;
@@ -136,25 +134,26 @@ static size_t weight_elements(const struct ss_conv_shape *s)
 }
 
 /* Scratch of the weight pass in 2-byte formats: [workspace | dweight in the dtype]. */
-static size_t gradient_offset(const struct ss_conv_cuda *c)
+static size_t gradient_offset(const struct ss_conv_kernel *c)
 {
     return (c->chosen[SS_CONV_BACKWARD_FILTER].workspace + 255) & ~(size_t)255;
 }
 
-static enum ss_status reserve(struct ss_conv_cuda *c)
+static enum ss_status reserve(struct ss_conv_kernel *c)
 {
-    struct ss_gpu *gpu = c->problem.gpu;
+    struct ss_device *gpu = c->problem.gpu;
     const size_t size = ss_dtype_bytes(gpu->options.dtype);
     for (int i = 0; i < SS_CONV_PASSES; i++)
-        SS_TRY(ss_gpu_reserve(gpu, c->chosen[i].workspace));
+        SS_TRY(ss_cuda_reserve(gpu, c->chosen[i].workspace));
     if (c->training && size < sizeof(float))
-        SS_TRY(ss_gpu_reserve(gpu, gradient_offset(c) + weight_elements(&c->problem.shape) * size));
+        SS_TRY(
+            ss_cuda_reserve(gpu, gradient_offset(c) + weight_elements(&c->problem.shape) * size));
     if (c->training && c->problem.shape.bias)
-        SS_TRY(ss_bias_cuda_reserve(gpu, &c->problem.shape.y));
+        SS_TRY(ss_cuda_bias_reserve(gpu, &c->problem.shape.y));
     return SS_OK;
 }
 
-static enum ss_status create(struct ss_conv_cuda *c)
+static enum ss_status create(struct ss_conv_kernel *c)
 {
     SS_CUDA_TRY(cudaSetDevice(c->problem.gpu->options.device));
     SS_TRY(ss_conv_legacy_open(&c->problem));
@@ -162,11 +161,13 @@ static enum ss_status create(struct ss_conv_cuda *c)
     return reserve(c);
 }
 
-enum ss_status ss_conv_cuda_create(struct ss_gpu *gpu, const struct ss_conv_shape *shape,
-                                   int training, struct ss_conv_cuda **out)
+enum ss_status ss_cuda_conv_create(struct ss_device *gpu, const struct ss_conv_shape *shape,
+                                   enum ss_conv_algo algo, int training,
+                                   struct ss_conv_kernel **out)
 {
+    (void)algo;
     SS_TRY(check_shape(shape));
-    struct ss_conv_cuda *c = calloc(1, sizeof(*c));
+    struct ss_conv_kernel *c = calloc(1, sizeof(*c));
     if (!c)
         return ss_fail_memory("convolution", sizeof(*c));
     c->problem.gpu = gpu;
@@ -174,14 +175,14 @@ enum ss_status ss_conv_cuda_create(struct ss_gpu *gpu, const struct ss_conv_shap
     c->training = training;
     enum ss_status status = create(c);
     if (status != SS_OK) {
-        ss_conv_cuda_destroy(c);
+        ss_cuda_conv_destroy(c);
         return status;
     }
     *out = c;
     return SS_OK;
 }
 
-void ss_conv_cuda_destroy(struct ss_conv_cuda *c)
+void ss_cuda_conv_destroy(struct ss_conv_kernel *c)
 {
     if (!c)
         return;
@@ -192,12 +193,12 @@ void ss_conv_cuda_destroy(struct ss_conv_cuda *c)
     free(c);
 }
 
-size_t ss_conv_cuda_weight_elements(const struct ss_conv_cuda *c)
+size_t ss_cuda_conv_weight_bytes(const struct ss_conv_kernel *c)
 {
-    return weight_elements(&c->problem.shape);
+    return weight_elements(&c->problem.shape) * sizeof(float);
 }
 
-void ss_conv_cuda_import(const struct ss_conv_cuda *c, const float *plain, float *native)
+enum ss_status ss_cuda_conv_import(struct ss_conv_kernel *c, const float *plain, float *native)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
     const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
@@ -207,9 +208,10 @@ void ss_conv_cuda_import(const struct ss_conv_cuda *c, const float *plain, float
             for (size_t i = 0; i < block; i++)
                 native[(k * taps + tap) * block + i] =
                     i < ci ? plain[(k * ci + i) * taps + tap] : 0;
+    return SS_OK;
 }
 
-void ss_conv_cuda_export(const struct ss_conv_cuda *c, const float *native, float *plain)
+enum ss_status ss_cuda_conv_export(struct ss_conv_kernel *c, const float *native, float *plain)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
     const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
@@ -218,14 +220,15 @@ void ss_conv_cuda_export(const struct ss_conv_cuda *c, const float *native, floa
         for (size_t i = 0; i < ci; i++)
             for (size_t tap = 0; tap < taps; tap++)
                 plain[(k * ci + i) * taps + tap] = native[(k * taps + tap) * block + i];
+    return SS_OK;
 }
 
-static enum ss_status run(struct ss_conv_cuda *c, enum ss_conv_pass pass,
+static enum ss_status run(struct ss_conv_kernel *c, enum ss_conv_pass pass,
                           const struct ss_conv_arrays *arrays)
 {
     struct ss_conv_problem *p = &c->problem;
     const cudnnStatus_t status =
-        ss_conv_candidate_run(p, pass, &c->chosen[pass], arrays, ss_gpu_scratch(p->gpu));
+        ss_conv_candidate_run(p, pass, &c->chosen[pass], arrays, ss_cuda_scratch(p->gpu));
     if (status == CUDNN_STATUS_SUCCESS)
         return SS_OK;
     char message[256] = "";
@@ -234,7 +237,7 @@ static enum ss_status run(struct ss_conv_cuda *c, enum ss_conv_pass pass,
                    c->chosen[pass].choice, cudnnGetErrorString(status), message);
 }
 
-enum ss_status ss_conv_cuda_forward(struct ss_conv_cuda *c, const void *x, const void *weight,
+enum ss_status ss_cuda_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
                                     const float *bias, void *y)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
@@ -242,10 +245,10 @@ enum ss_status ss_conv_cuda_forward(struct ss_conv_cuda *c, const void *x, const
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", s->bias ? "one" : "none");
     SS_TRY(run(c, SS_CONV_FORWARD, &(struct ss_conv_arrays){(void *)x, (void *)weight, y}));
-    return bias ? ss_bias_cuda_forward(c->problem.gpu, &s->y, y, bias) : SS_OK;
+    return bias ? ss_cuda_bias_forward(c->problem.gpu, &s->y, y, bias) : SS_OK;
 }
 
-static enum ss_status check_training(const struct ss_conv_cuda *c, const char *pass)
+static enum ss_status check_training(const struct ss_conv_kernel *c, const char *pass)
 {
     if (!c->training)
         return ss_fail(SS_ERR_INVALID, "convolution: %s pass, but it was made without training",
@@ -253,17 +256,17 @@ static enum ss_status check_training(const struct ss_conv_cuda *c, const char *p
     return SS_OK;
 }
 
-enum ss_status ss_conv_cuda_backward_data(struct ss_conv_cuda *c, const void *dy,
+enum ss_status ss_cuda_conv_backward_data(struct ss_conv_kernel *c, const void *dy,
                                           const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
     return run(c, SS_CONV_BACKWARD_DATA, &(struct ss_conv_arrays){dx, (void *)weight, (void *)dy});
 }
 
-enum ss_status ss_conv_cuda_backward_weights(struct ss_conv_cuda *c, const void *x, const void *dy,
-                                             float *dweight, float *dbias)
+enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const void *x,
+                                             const void *dy, float *dweight, float *dbias)
 {
-    struct ss_gpu *gpu = c->problem.gpu;
+    struct ss_device *gpu = c->problem.gpu;
     const struct ss_conv_shape *s = &c->problem.shape;
     SS_TRY(check_training(c, "backward weights"));
     if (s->bias != (dbias != NULL))
@@ -271,15 +274,15 @@ enum ss_status ss_conv_cuda_backward_weights(struct ss_conv_cuda *c, const void 
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", s->bias ? "one" : "none");
     const int narrow = gpu->options.dtype != SS_DTYPE_F32;
-    void *gradient = narrow ? (char *)ss_gpu_scratch(gpu) + gradient_offset(c) : (void *)dweight;
+    void *gradient = narrow ? (char *)ss_cuda_scratch(gpu) + gradient_offset(c) : (void *)dweight;
     SS_TRY(
         run(c, SS_CONV_BACKWARD_FILTER, &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy}));
     if (narrow)
-        SS_TRY(ss_cast_from_cuda(gpu, gradient, dweight, weight_elements(s)));
-    return dbias ? ss_bias_cuda_backward(gpu, &s->y, dy, dbias) : SS_OK;
+        SS_TRY(ss_cuda_uncast(gpu, gradient, dweight, weight_elements(s)));
+    return dbias ? ss_cuda_bias_backward(gpu, &s->y, dy, dbias) : SS_OK;
 }
 
-const char *ss_conv_cuda_info(const struct ss_conv_cuda *c)
+const char *ss_cuda_conv_info(const struct ss_conv_kernel *c)
 {
     return c->info;
 }

@@ -142,7 +142,7 @@ void ss_conv_graph_close(struct ss_conv_problem *p)
 }
 
 /* Notes of later versions are unknown, so engines that have them are left out. */
-static int acceptable(const struct ss_gpu *gpu, cudnnBackendNumericalNote_t note)
+static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t note)
 {
     const int fp32 = gpu->options.dtype == SS_DTYPE_F32;
     switch (note) {
@@ -162,7 +162,7 @@ static int acceptable(const struct ss_gpu *gpu, cudnnBackendNumericalNote_t note
     }
 }
 
-cudnnStatus_t ss_conv_check_engine(const struct ss_gpu *gpu, desc engine, int *accepted)
+cudnnStatus_t ss_conv_check_engine(const struct ss_device *gpu, desc engine, int *accepted)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
@@ -283,7 +283,7 @@ static cudnnStatus_t make_pack(const struct ss_conv_plan *plan, desc *pack)
     return cudnnBackendFinalize(*pack);
 }
 
-cudnnStatus_t ss_conv_plan_run(struct ss_gpu *gpu, struct ss_conv_plan *plan,
+cudnnStatus_t ss_conv_plan_run(struct ss_device *gpu, struct ss_conv_plan *plan,
                                const struct ss_conv_arrays *arrays, void *workspace)
 {
     /* From step to step a layer has the same arrays, so the pack is made once. */

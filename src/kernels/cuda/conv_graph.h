@@ -67,7 +67,7 @@ static inline cudnnStatus_t get_int(desc d, cudnnBackendAttributeName_t name, in
 /* "graph:ENGINE:KNOB=VALUE,..."; 0 where it does not fit. */
 int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t room);
 /* Are results of this engine acceptable? */
-cudnnStatus_t ss_conv_check_engine(const struct ss_gpu *gpu, desc engine, int *accepted);
+cudnnStatus_t ss_conv_check_engine(const struct ss_device *gpu, desc engine, int *accepted);
 /* *usable 0: it can be made, but its results or its workspace are not acceptable. */
 cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                 const struct ss_conv_recipe *r, struct ss_conv_candidate *out,

@@ -26,7 +26,7 @@ static cudnnStatus_t read_knobs(desc config, desc knobs[SS_CONV_KNOBS], struct s
 }
 
 /* The recipe of a configuration, and whether its engine is acceptable. */
-static cudnnStatus_t read_config(const struct ss_gpu *gpu, desc config, struct ss_conv_recipe *r,
+static cudnnStatus_t read_config(const struct ss_device *gpu, desc config, struct ss_conv_recipe *r,
                                  int *accepted)
 {
     desc engine = NULL, knobs[SS_CONV_KNOBS] = {NULL};

@@ -34,7 +34,7 @@ struct ss_conv_plan;  /* an execution plan */
 
 /* What cuDNN needs to know of a convolution. */
 struct ss_conv_problem {
-    struct ss_gpu *gpu;
+    struct ss_device *gpu;
     struct ss_conv_shape shape;
     cudnnTensorDescriptor_t x, y;
     cudnnFilterDescriptor_t w;
@@ -93,7 +93,7 @@ void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
                         struct ss_conv_list *list);
 int ss_conv_graph_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
                         struct ss_conv_candidate *out);
-cudnnStatus_t ss_conv_plan_run(struct ss_gpu *gpu, struct ss_conv_plan *plan,
+cudnnStatus_t ss_conv_plan_run(struct ss_device *gpu, struct ss_conv_plan *plan,
                                const struct ss_conv_arrays *arrays, void *workspace);
 void ss_conv_plan_destroy(struct ss_conv_plan *plan); /* NULL is fine */
 
@@ -105,13 +105,13 @@ cudnnStatus_t ss_conv_candidate_run(struct ss_conv_problem *p, enum ss_conv_pass
 
 /* Device memory to try candidates on; close is fine with what open left half made. */
 struct ss_conv_bench {
-    struct ss_gpu *gpu;
+    struct ss_device *gpu;
     struct ss_conv_arrays arrays;
     void *result, *workspace;
     size_t workspace_bytes;
     ss_event begin, end;
 };
-enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_gpu *gpu,
+enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu,
                                   const struct ss_conv_shape *s);
 void ss_conv_bench_close(struct ss_conv_bench *b);
 

@@ -21,7 +21,7 @@ struct ranked {
 };
 enum { RESULTS = 32 }; /* every algorithm in every mathematics mode, and more */
 
-static cudnnMathType_t math_type(const struct ss_gpu *gpu)
+static cudnnMathType_t math_type(const struct ss_device *gpu)
 {
     if (gpu->options.dtype != SS_DTYPE_F32)
         return CUDNN_TENSOR_OP_MATH;

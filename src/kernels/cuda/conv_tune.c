@@ -59,7 +59,7 @@ static void fill_pattern(enum ss_dtype dtype, void *out, size_t count)
 }
 
 /* A device array of `bytes` bytes that repeats the first `filled` ones. */
-static enum ss_status repeat(struct ss_gpu *gpu, char *data, size_t filled, size_t bytes)
+static enum ss_status repeat(struct ss_device *gpu, char *data, size_t filled, size_t bytes)
 {
     while (filled < bytes) {
         const size_t n = filled < bytes - filled ? filled : bytes - filled;
@@ -74,8 +74,8 @@ static enum ss_status make_array(struct ss_conv_bench *b, const void *pattern, s
 {
     const size_t size = ss_dtype_bytes(b->gpu->options.dtype), bytes = elements * size;
     const size_t head = bytes < PATTERN * size ? bytes : PATTERN * size;
-    SS_TRY(ss_gpu_alloc(b->gpu, bytes, "trying convolution algorithms", out));
-    SS_TRY(ss_gpu_copy(b->gpu, *out, pattern, head));
+    SS_TRY(ss_cuda_alloc(b->gpu, bytes, "trying convolution algorithms", out));
+    SS_TRY(ss_cuda_copy(b->gpu, *out, pattern, head));
     return repeat(b->gpu, *out, head, bytes);
 }
 
@@ -84,7 +84,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_gpu *gpu,
+enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu,
                                   const struct ss_conv_shape *s)
 {
     *b = (struct ss_conv_bench){.gpu = gpu};
@@ -100,13 +100,13 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_gpu *gpu,
     if (status == SS_OK)
         status = make_array(b, pattern, y, &b->arrays.y);
     if (status == SS_OK)
-        status = ss_gpu_alloc(gpu, larger(larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
-                              "trying convolution algorithms", &b->result);
+        status = ss_cuda_alloc(gpu, larger(larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
+                               "trying convolution algorithms", &b->result);
     free(pattern);
     if (status == SS_OK)
-        status = ss_gpu_event_create(gpu, 1, &b->begin);
+        status = ss_cuda_event_create(gpu, 1, &b->begin);
     if (status == SS_OK)
-        status = ss_gpu_event_create(gpu, 1, &b->end);
+        status = ss_cuda_event_create(gpu, 1, &b->end);
     return status;
 }
 
@@ -114,17 +114,17 @@ void ss_conv_bench_close(struct ss_conv_bench *b)
 {
     if (b->gpu)
         cudaStreamSynchronize(b->gpu->stream);
-    ss_gpu_free(b->arrays.x);
-    ss_gpu_free(b->arrays.w);
-    ss_gpu_free(b->arrays.y);
-    ss_gpu_free(b->result);
+    ss_cuda_free(b->arrays.x);
+    ss_cuda_free(b->arrays.w);
+    ss_cuda_free(b->arrays.y);
+    ss_cuda_free(b->result);
     if (b->workspace)
         cudaFree(b->workspace);
-    ss_gpu_event_destroy(b->begin);
-    ss_gpu_event_destroy(b->end);
+    ss_cuda_event_destroy(b->begin);
+    ss_cuda_event_destroy(b->end);
 }
 
-/* Not with ss_gpu_alloc: too little memory for one candidate is no error. */
+/* Not with ss_cuda_alloc: too little memory for one candidate is no error. */
 static int reserve(struct ss_conv_bench *b, size_t bytes)
 {
     if (bytes <= b->workspace_bytes)

@@ -1,10 +1,6 @@
 /* elementwise.cu: sums and casts of arrays, biases, and the network's input. */
 #include "kernels/cuda/grid.cuh"
 
-extern "C" {
-#include "kernels/cuda/elementwise.h"
-}
-
 namespace
 {
 
@@ -44,7 +40,7 @@ template <typename T, int N> __global__ void sum_kernel(sources src, T *dst, siz
 }
 
 template <typename T>
-void sum_launch(const struct ss_gpu *gpu, const sources &src, int n, T *dst, size_t count)
+void sum_launch(const struct ss_device *gpu, const sources &src, int n, T *dst, size_t count)
 {
     const unsigned grid = ss::grid_for(gpu, count / ss::format<T>::vector, THREADS, THREADS);
     const auto kernel = n == 1   ? sum_kernel<T, 1>
@@ -76,7 +72,7 @@ __global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, 
 }
 
 template <typename From, typename To>
-void cast_launch(const struct ss_gpu *gpu, const void *src, void *dst, size_t count)
+void cast_launch(const struct ss_device *gpu, const void *src, void *dst, size_t count)
 {
     const unsigned grid = ss::grid_for(gpu, count / ss::format<To>::vector, THREADS, THREADS);
     const auto kernel = cast_kernel<From, To>;
@@ -185,7 +181,7 @@ struct bias_shape {
     bool vectors; /* 16-byte accesses are possible */
 };
 
-enum ss_status bias_shape_make(const struct ss_gpu *gpu, const struct ss_act *shape,
+enum ss_status bias_shape_make(const struct ss_device *gpu, const struct ss_act *shape,
                                struct bias_shape *out)
 {
     if (shape->n < 1 || shape->c < 1 || shape->h < 1 || shape->w < 1 || shape->block != shape->c)
@@ -193,7 +189,7 @@ enum ss_status bias_shape_make(const struct ss_gpu *gpu, const struct ss_act *sh
                        "bias: a tensor (%d,%d,%d,%d) in blocks of %d channels; sizes must be at "
                        "least 1, and all channels one block",
                        shape->n, shape->c, shape->h, shape->w, shape->block);
-    const int vector = 16 / (int)ss_dtype_bytes(ss_gpu_dtype(gpu));
+    const int vector = 16 / (int)ss_dtype_bytes(ss_cuda_dtype(gpu));
     out->pixels = (size_t)shape->n * (size_t)shape->h * (size_t)shape->w;
     out->channels = (unsigned)shape->c;
     out->vectors = shape->c % vector == 0;
@@ -202,7 +198,7 @@ enum ss_status bias_shape_make(const struct ss_gpu *gpu, const struct ss_act *sh
 }
 
 template <typename T>
-void bias_forward_launch(const struct ss_gpu *gpu, const struct bias_shape &s, T *y,
+void bias_forward_launch(const struct ss_device *gpu, const struct bias_shape &s, T *y,
                          const float *bias)
 {
     const auto kernel = s.vectors ? bias_kernel<T, ss::format<T>::vector> : bias_kernel<T, 1>;
@@ -211,14 +207,14 @@ void bias_forward_launch(const struct ss_gpu *gpu, const struct bias_shape &s, T
 }
 
 template <typename T>
-void bias_backward_launch(const struct ss_gpu *gpu, const struct bias_shape &s, const T *dy,
+void bias_backward_launch(const struct ss_device *gpu, const struct bias_shape &s, const T *dy,
                           float *dbias)
 {
     const auto kernel =
         s.vectors ? bias_shares_kernel<T, ss::format<T>::vector> : bias_shares_kernel<T, 1>;
     const unsigned shares = bias_shares(s.pixels, s.tile);
     const dim3 grid(shares, s.tile.tiles);
-    float *partials = static_cast<float *>(ss_gpu_scratch(gpu));
+    float *partials = static_cast<float *>(ss_cuda_scratch(gpu));
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, dy, s.pixels, s.channels, s.tile, partials);
     const unsigned merges = (s.channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS;
     SS_LAUNCH(bias_merge_kernel, merges, THREADS, gpu->stream, partials, shares, s.channels, dbias);
@@ -252,7 +248,7 @@ __global__ void convert_kernel(const uint8_t *__restrict__ images, T *__restrict
 }
 
 template <typename T>
-void convert_launch(const struct ss_gpu *gpu, const struct ss_act *x, const uint8_t *images,
+void convert_launch(const struct ss_device *gpu, const struct ss_act *x, const uint8_t *images,
                     const normalisation &norm, T *out)
 {
     static_assert(ss::format<T>::vector >= INPUT_CHANNELS, "a pixel is 16 bytes");
@@ -266,7 +262,7 @@ void convert_launch(const struct ss_gpu *gpu, const struct ss_act *x, const uint
 
 } // namespace
 
-enum ss_status ss_sum_cuda(struct ss_gpu *gpu, const void *const *src, int n, void *dst,
+enum ss_status ss_cuda_sum(struct ss_device *gpu, const void *const *src, int n, void *dst,
                            size_t count)
 {
     if (n < 1 || n > SS_NORM_MAX_DY)
@@ -277,61 +273,61 @@ enum ss_status ss_sum_cuda(struct ss_gpu *gpu, const void *const *src, int n, vo
     sources s = {};
     for (int i = 0; i < n; i++)
         s.p[i] = src[i];
-    SS_DISPATCH(ss_gpu_dtype(gpu), sum_launch<T>(gpu, s, n, static_cast<T *>(dst), count));
+    SS_DISPATCH(ss_cuda_dtype(gpu), sum_launch<T>(gpu, s, n, static_cast<T *>(dst), count));
     SS_LAUNCHED("a sum");
     return SS_OK;
 }
 
-enum ss_status ss_cast_to_cuda(struct ss_gpu *gpu, const float *src, void *dst, size_t count)
+enum ss_status ss_cuda_cast(struct ss_device *gpu, const float *src, void *dst, size_t count)
 {
     if (count == 0)
         return SS_OK;
-    SS_DISPATCH(ss_gpu_dtype(gpu), cast_launch<float, T>(gpu, src, dst, count));
+    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<float, T>(gpu, src, dst, count));
     SS_LAUNCHED("a cast");
     return SS_OK;
 }
 
-enum ss_status ss_cast_from_cuda(struct ss_gpu *gpu, const void *src, float *dst, size_t count)
+enum ss_status ss_cuda_uncast(struct ss_device *gpu, const void *src, float *dst, size_t count)
 {
     if (count == 0)
         return SS_OK;
-    SS_DISPATCH(ss_gpu_dtype(gpu), cast_launch<T, float>(gpu, src, dst, count));
+    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<T, float>(gpu, src, dst, count));
     SS_LAUNCHED("a cast");
     return SS_OK;
 }
 
-enum ss_status ss_bias_cuda_forward(struct ss_gpu *gpu, const struct ss_act *shape, void *y,
+enum ss_status ss_cuda_bias_forward(struct ss_device *gpu, const struct ss_act *shape, void *y,
                                     const float *bias)
 {
     struct bias_shape s = {};
     SS_TRY(bias_shape_make(gpu, shape, &s));
-    SS_DISPATCH(ss_gpu_dtype(gpu), bias_forward_launch<T>(gpu, s, static_cast<T *>(y), bias));
+    SS_DISPATCH(ss_cuda_dtype(gpu), bias_forward_launch<T>(gpu, s, static_cast<T *>(y), bias));
     SS_LAUNCHED("a bias");
     return SS_OK;
 }
 
-enum ss_status ss_bias_cuda_reserve(struct ss_gpu *gpu, const struct ss_act *shape)
+enum ss_status ss_cuda_bias_reserve(struct ss_device *gpu, const struct ss_act *shape)
 {
     struct bias_shape s = {};
     SS_TRY(bias_shape_make(gpu, shape, &s));
-    return ss_gpu_reserve(gpu, (size_t)bias_shares(s.pixels, s.tile) * s.channels * sizeof(float));
+    return ss_cuda_reserve(gpu, (size_t)bias_shares(s.pixels, s.tile) * s.channels * sizeof(float));
 }
 
-enum ss_status ss_bias_cuda_backward(struct ss_gpu *gpu, const struct ss_act *shape, const void *dy,
-                                     float *dbias)
+enum ss_status ss_cuda_bias_backward(struct ss_device *gpu, const struct ss_act *shape,
+                                     const void *dy, float *dbias)
 {
     struct bias_shape s = {};
     SS_TRY(bias_shape_make(gpu, shape, &s));
-    SS_DISPATCH(ss_gpu_dtype(gpu),
+    SS_DISPATCH(ss_cuda_dtype(gpu),
                 bias_backward_launch<T>(gpu, s, static_cast<const T *>(dy), dbias));
     SS_LAUNCHED("a bias gradient");
     return SS_OK;
 }
 
-enum ss_status ss_convert_cuda(struct ss_gpu *gpu, const struct ss_act *x, const uint8_t *images,
+enum ss_status ss_cuda_convert(struct ss_device *gpu, const struct ss_act *x, const uint8_t *images,
                                const float *mean, const float *std, void *out)
 {
-    const int block = ss_gpu_input_block(ss_gpu_dtype(gpu));
+    const int block = ss_gpu_input_block(ss_cuda_dtype(gpu));
     if (x->n < 1 || x->h < 1 || x->w < 1 || x->c < 1 || x->c > INPUT_CHANNELS || x->block != block)
         return ss_fail(SS_ERR_SHAPE,
                        "input (%d,%d,%d,%d) in blocks of %d channels; 1 to %d channels in blocks "
@@ -342,7 +338,7 @@ enum ss_status ss_convert_cuda(struct ss_gpu *gpu, const struct ss_act *x, const
         norm.mean[c] = mean[c];
         norm.std[c] = std[c];
     }
-    SS_DISPATCH(ss_gpu_dtype(gpu), convert_launch<T>(gpu, x, images, norm, static_cast<T *>(out)));
+    SS_DISPATCH(ss_cuda_dtype(gpu), convert_launch<T>(gpu, x, images, norm, static_cast<T *>(out)));
     SS_LAUNCHED("the input's conversion");
     return SS_OK;
 }

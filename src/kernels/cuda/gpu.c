@@ -13,11 +13,11 @@
 
 enum { OLDEST_CAPABILITY = 80, MIB = 1 << 20 };
 
-/* Device memory given out by ss_gpu_alloc: cudaFree does not tell sizes, and the sum is shown to
+/* Device memory given out by ss_cuda_alloc: cudaFree does not tell sizes, and the sum is shown to
  * people. */
 struct allocation {
     struct allocation *next;
-    struct ss_gpu *gpu;
+    struct ss_device *gpu;
     void *data;
     size_t bytes;
 };
@@ -34,7 +34,7 @@ static int minor_of(int version)
     return version % 1000 / 10;
 }
 
-int ss_gpu_count(void)
+int ss_cuda_count(void)
 {
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
@@ -44,7 +44,7 @@ int ss_gpu_count(void)
     return count;
 }
 
-enum ss_status ss_gpu_bus_id(int device, char *text, size_t bytes)
+enum ss_status ss_cuda_bus_id(int device, char *text, size_t bytes)
 {
     SS_CUDA_TRY(cudaDeviceGetPCIBusId(text, (int)bytes, device));
     for (char *c = text; *c; c++)
@@ -52,7 +52,7 @@ enum ss_status ss_gpu_bus_id(int device, char *text, size_t bytes)
     return SS_OK;
 }
 
-enum ss_status ss_gpu_name(int device, char *text, size_t bytes)
+enum ss_status ss_cuda_name(int device, char *text, size_t bytes)
 {
     struct cudaDeviceProp prop;
     SS_CUDA_TRY(cudaGetDeviceProperties(&prop, device));
@@ -87,7 +87,7 @@ static enum ss_status fail_driver(cudaError_t error)
                    minor_of(runtime));
 }
 
-static enum ss_status select_device(struct ss_gpu *gpu)
+static enum ss_status select_device(struct ss_device *gpu)
 {
     const int device = gpu->options.device;
     int count = 0;
@@ -121,31 +121,31 @@ static enum ss_status select_device(struct ss_gpu *gpu)
     return SS_OK;
 }
 
-static enum ss_status open_gpu(struct ss_gpu *gpu)
+static enum ss_status open_gpu(struct ss_device *gpu)
 {
     SS_TRY(select_device(gpu));
     SS_CUDA_TRY(cudaStreamCreateWithFlags(&gpu->own_stream, cudaStreamNonBlocking));
     SS_CUDNN_TRY(cudnnCreate(&gpu->cudnn));
     SS_CUBLASLT_TRY(cublasLtCreate(&gpu->cublaslt));
-    return ss_gpu_set_stream(gpu, gpu->own_stream);
+    return ss_cuda_set_stream(gpu, gpu->own_stream);
 }
 
-enum ss_status ss_gpu_open(const struct ss_gpu_options *options, struct ss_gpu **out)
+enum ss_status ss_cuda_open(const struct ss_device_options *options, struct ss_device **out)
 {
-    struct ss_gpu *gpu = calloc(1, sizeof(*gpu));
+    struct ss_device *gpu = calloc(1, sizeof(*gpu));
     if (!gpu)
         return ss_fail_memory("GPU", sizeof(*gpu));
     gpu->options = *options;
     enum ss_status status = open_gpu(gpu);
     if (status != SS_OK) {
-        ss_gpu_close(gpu);
+        ss_cuda_close(gpu);
         return status;
     }
     *out = gpu;
     return SS_OK;
 }
 
-void ss_gpu_close(struct ss_gpu *gpu)
+void ss_cuda_close(struct ss_device *gpu)
 {
     if (!gpu)
         return;
@@ -167,17 +167,22 @@ void ss_gpu_close(struct ss_gpu *gpu)
     free(gpu);
 }
 
-enum ss_dtype ss_gpu_dtype(const struct ss_gpu *gpu)
+enum ss_dtype ss_cuda_dtype(const struct ss_device *gpu)
 {
     return gpu->options.dtype;
 }
 
-const char *ss_gpu_info(const struct ss_gpu *gpu)
+uint64_t ss_cuda_fingerprint(const struct ss_device *gpu)
+{
+    return (uint64_t)gpu->options.dtype;
+}
+
+const char *ss_cuda_info(const struct ss_device *gpu)
 {
     return gpu->info;
 }
 
-enum ss_status ss_gpu_set_stream(struct ss_gpu *gpu, ss_stream stream)
+enum ss_status ss_cuda_set_stream(struct ss_device *gpu, ss_stream stream)
 {
     if (gpu->stream == stream)
         return SS_OK;
@@ -186,12 +191,12 @@ enum ss_status ss_gpu_set_stream(struct ss_gpu *gpu, ss_stream stream)
     return SS_OK;
 }
 
-ss_stream ss_gpu_stream(const struct ss_gpu *gpu)
+ss_stream ss_cuda_stream(const struct ss_device *gpu)
 {
     return gpu->stream;
 }
 
-enum ss_status ss_gpu_stream_create(struct ss_gpu *gpu, int priority, ss_stream *out)
+enum ss_status ss_cuda_stream_create(struct ss_device *gpu, int priority, ss_stream *out)
 {
     int least = 0, greatest = 0;
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
@@ -201,55 +206,55 @@ enum ss_status ss_gpu_stream_create(struct ss_gpu *gpu, int priority, ss_stream 
     return SS_OK;
 }
 
-void ss_gpu_stream_destroy(ss_stream stream)
+void ss_cuda_stream_destroy(ss_stream stream)
 {
     if (stream)
         cudaStreamDestroy(stream);
 }
 
-enum ss_status ss_gpu_event_create(struct ss_gpu *gpu, int timing, ss_event *out)
+enum ss_status ss_cuda_event_create(struct ss_device *gpu, int timing, ss_event *out)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     SS_CUDA_TRY(cudaEventCreateWithFlags(out, timing ? cudaEventDefault : cudaEventDisableTiming));
     return SS_OK;
 }
 
-void ss_gpu_event_destroy(ss_event event)
+void ss_cuda_event_destroy(ss_event event)
 {
     if (event)
         cudaEventDestroy(event);
 }
 
-enum ss_status ss_gpu_record(ss_event event, ss_stream stream)
+enum ss_status ss_cuda_record(ss_event event, ss_stream stream)
 {
     SS_CUDA_TRY(cudaEventRecord(event, stream));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_wait(ss_stream stream, ss_event event)
+enum ss_status ss_cuda_wait(ss_stream stream, ss_event event)
 {
     SS_CUDA_TRY(cudaStreamWaitEvent(stream, event, 0));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_finish(ss_event event)
+enum ss_status ss_cuda_finish(ss_event event)
 {
     SS_CUDA_TRY(cudaEventSynchronize(event));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_elapsed(ss_event begin, ss_event end, float *ms)
+enum ss_status ss_cuda_elapsed(ss_event begin, ss_event end, float *ms)
 {
     SS_CUDA_TRY(cudaEventElapsedTime(ms, begin, end));
     return SS_OK;
 }
 
-void ss_gpu_forget_errors(void)
+void ss_cuda_forget_errors(void)
 {
     cudaGetLastError();
 }
 
-enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu)
+enum ss_status ss_cuda_synchronize(struct ss_device *gpu)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     SS_CUDA_TRY(cudaDeviceSynchronize());
@@ -257,7 +262,8 @@ enum ss_status ss_gpu_synchronize(struct ss_gpu *gpu)
 }
 
 /* cudaMalloc with a report of who wanted how much. */
-static enum ss_status device_malloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+static enum ss_status device_malloc(struct ss_device *gpu, size_t bytes, const char *what,
+                                    void **out)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     cudaError_t error = cudaMalloc(out, bytes);
@@ -277,7 +283,7 @@ static enum ss_status device_malloc(struct ss_gpu *gpu, size_t bytes, const char
                    gpu->device_bytes / MIB);
 }
 
-static enum ss_status zero(struct ss_gpu *gpu, void *data, size_t bytes)
+static enum ss_status zero(struct ss_device *gpu, void *data, size_t bytes)
 {
     SS_CUDA_TRY(cudaMemsetAsync(data, 0, bytes, gpu->stream));
     SS_CUDA_TRY(cudaStreamSynchronize(gpu->stream));
@@ -285,7 +291,7 @@ static enum ss_status zero(struct ss_gpu *gpu, void *data, size_t bytes)
 }
 
 /* Zero it and put it on the books. */
-static enum ss_status enter(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
+static enum ss_status enter(struct ss_device *gpu, void *data, size_t bytes, const char *what)
 {
     struct allocation *a = malloc(sizeof(*a));
     if (!a)
@@ -303,7 +309,7 @@ static enum ss_status enter(struct ss_gpu *gpu, void *data, size_t bytes, const 
     return SS_OK;
 }
 
-enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+enum ss_status ss_cuda_alloc(struct ss_device *gpu, size_t bytes, const char *what, void **out)
 {
     void *data;
     bytes = bytes > 0 ? bytes : 1;
@@ -316,14 +322,14 @@ enum ss_status ss_gpu_alloc(struct ss_gpu *gpu, size_t bytes, const char *what, 
     return status;
 }
 
-enum ss_status ss_gpu_adopt(struct ss_gpu *gpu, void *data, size_t bytes, const char *what)
+enum ss_status ss_cuda_adopt(struct ss_device *gpu, void *data, size_t bytes, const char *what)
 {
     SS_TRY(enter(gpu, data, bytes, what));
     gpu->used_bytes += bytes;
     return SS_OK;
 }
 
-void ss_gpu_disown(void *data)
+void ss_cuda_disown(void *data)
 {
     pthread_mutex_lock(&allocations_lock);
     struct allocation **at = &allocations;
@@ -339,15 +345,15 @@ void ss_gpu_disown(void *data)
     free(a);
 }
 
-void ss_gpu_free(void *data)
+void ss_cuda_free(void *data)
 {
     if (!data)
         return;
-    ss_gpu_disown(data);
+    ss_cuda_disown(data);
     cudaFree(data);
 }
 
-enum ss_status ss_gpu_alloc_host(struct ss_gpu *gpu, size_t bytes, const char *what, void **out)
+enum ss_status ss_cuda_alloc_host(struct ss_device *gpu, size_t bytes, const char *what, void **out)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     cudaError_t error = cudaMallocHost(out, bytes > 0 ? bytes : 1);
@@ -360,42 +366,42 @@ enum ss_status ss_gpu_alloc_host(struct ss_gpu *gpu, size_t bytes, const char *w
                    what, bytes, cudaGetErrorString(error));
 }
 
-void ss_gpu_free_host(void *data)
+void ss_cuda_free_host(void *data)
 {
     if (data)
         cudaFreeHost(data);
 }
 
-void ss_gpu_memory(const struct ss_gpu *gpu, size_t *used, size_t *device)
+void ss_cuda_memory(const struct ss_device *gpu, size_t *used, size_t *whole)
 {
     *used = gpu->used_bytes;
-    *device = gpu->device_bytes;
+    *whole = gpu->device_bytes;
 }
 
-enum ss_status ss_gpu_copy(struct ss_gpu *gpu, void *dst, const void *src, size_t bytes)
+enum ss_status ss_cuda_copy(struct ss_device *gpu, void *dst, const void *src, size_t bytes)
 {
     SS_CUDA_TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, gpu->stream));
     SS_CUDA_TRY(cudaStreamSynchronize(gpu->stream));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
+enum ss_status ss_cuda_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
 {
     SS_CUDA_TRY(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_zero_async(void *dst, size_t bytes, ss_stream stream)
+enum ss_status ss_cuda_zero_async(void *dst, size_t bytes, ss_stream stream)
 {
     SS_CUDA_TRY(cudaMemsetAsync(dst, 0, bytes, stream));
     return SS_OK;
 }
 
-enum ss_status ss_gpu_reserve(struct ss_gpu *gpu, size_t bytes)
+enum ss_status ss_cuda_reserve(struct ss_device *gpu, size_t bytes)
 {
     if (bytes <= gpu->scratch_bytes)
         return SS_OK;
-    SS_TRY(ss_gpu_synchronize(gpu)); /* kernels may still use what is freed now */
+    SS_TRY(ss_cuda_synchronize(gpu)); /* kernels may still use what is freed now */
     if (gpu->scratch) {
         SS_CUDA_TRY(cudaFree(gpu->scratch));
         gpu->used_bytes -= gpu->scratch_bytes;
@@ -409,7 +415,7 @@ enum ss_status ss_gpu_reserve(struct ss_gpu *gpu, size_t bytes)
     return SS_OK;
 }
 
-void *ss_gpu_scratch(const struct ss_gpu *gpu)
+void *ss_cuda_scratch(const struct ss_device *gpu)
 {
     return gpu->scratch;
 }

@@ -11,7 +11,7 @@ namespace ss
 
 /* Blocks for a loop over `items`, `per_block` of them a block and turn: at least one, and at most
  * four times what fills the device (2048 threads a multiprocessor). */
-static inline unsigned grid_for(const struct ss_gpu *gpu, size_t items, unsigned per_block,
+static inline unsigned grid_for(const struct ss_device *gpu, size_t items, unsigned per_block,
                                 unsigned threads)
 {
     const size_t want = (items + per_block - 1) / per_block;

@@ -1,4 +1,4 @@
-/* Inside of struct ss_gpu, for CUDA kernels only. C and CUDA C++. */
+/* Inside of struct ss_device, for CUDA kernels only. C and CUDA C++. */
 #ifndef SS_KERNELS_CUDA_INTERNAL_H
 #define SS_KERNELS_CUDA_INTERNAL_H
 
@@ -15,10 +15,10 @@
 #include "kernels/cuda/gpu.h"
 #include "core/log.h"
 
-struct ss_gpu {
-    struct ss_gpu_options options;
+struct ss_device {
+    struct ss_device_options options;
     cudaStream_t stream;
-    cudaStream_t own_stream; /* until ss_gpu_set_stream gives another */
+    cudaStream_t own_stream; /* until ss_cuda_set_stream gives another */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     int sms;        /* multiprocessors */

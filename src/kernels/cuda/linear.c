@@ -14,9 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/internal.h"
-#include "kernels/cuda/linear.h"
 
 enum {
     ALIGNMENT = 16,          /* of every pointer we get */
@@ -31,8 +29,8 @@ struct product {
     size_t workspace_bytes;
 };
 
-struct ss_linear_cuda {
-    struct ss_gpu *gpu;
+struct ss_linear_kernel {
+    struct ss_device *gpu;
     struct ss_act x, y; /* y as an activation (N,K,1,1) */
     int training, features;
     int epilogue;      /* forward adds the bias; else a kernel of its own */
@@ -53,10 +51,10 @@ static enum ss_status set(struct product *p, cublasLtMatmulDescAttributes_t attr
 }
 
 /* op(A) is (m,k), op(B) (k,n), D (m,n); all packed. */
-static enum ss_status describe(struct ss_linear_cuda *l, struct product *p, int m, int n, int k,
+static enum ss_status describe(struct ss_linear_kernel *l, struct product *p, int m, int n, int k,
                                int transpose_a, int transpose_b, cudaDataType_t d_type)
 {
-    const struct ss_gpu_options *o = &l->gpu->options;
+    const struct ss_device_options *o = &l->gpu->options;
     const cudaDataType_t type = data_type(o->dtype);
     const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                             op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -92,7 +90,7 @@ static enum ss_status prefer(cublasLtMatmulPreference_t preference)
 }
 
 /* found: whether cuBLASLt has an algorithm at all. */
-static enum ss_status choose(struct ss_linear_cuda *l, struct product *p, int *found)
+static enum ss_status choose(struct ss_linear_kernel *l, struct product *p, int *found)
 {
     cublasLtMatmulPreference_t preference;
     SS_CUBLASLT_TRY(cublasLtMatmulPreferenceCreate(&preference));
@@ -113,7 +111,8 @@ static enum ss_status choose(struct ss_linear_cuda *l, struct product *p, int *f
     return SS_OK;
 }
 
-static enum ss_status choose_or_fail(struct ss_linear_cuda *l, struct product *p, const char *what)
+static enum ss_status choose_or_fail(struct ss_linear_kernel *l, struct product *p,
+                                     const char *what)
 {
     int found = 0;
     SS_TRY(choose(l, p, &found));
@@ -131,7 +130,7 @@ static enum ss_status set_epilogue(struct product *p, cublasLtEpilogue_t epilogu
 }
 
 /* With the bias in the epilogue where that is possible. */
-static enum ss_status make_forward(struct ss_linear_cuda *l)
+static enum ss_status make_forward(struct ss_linear_kernel *l)
 {
     struct product *p = &l->forward;
     const cudaDataType_t type = data_type(l->gpu->options.dtype);
@@ -153,10 +152,10 @@ static enum ss_status make_forward(struct ss_linear_cuda *l)
     return SS_OK;
 }
 
-static enum ss_status make(struct ss_linear_cuda *l)
+static enum ss_status make(struct ss_linear_kernel *l)
 {
     SS_TRY(make_forward(l));
-    SS_TRY(ss_gpu_reserve(l->gpu, l->bias_bytes + l->forward.workspace_bytes));
+    SS_TRY(ss_cuda_reserve(l->gpu, l->bias_bytes + l->forward.workspace_bytes));
     if (!l->training)
         return SS_OK;
     SS_TRY(describe(l, &l->backward_data, l->features, l->x.n, l->y.c, 0, 0,
@@ -164,9 +163,9 @@ static enum ss_status make(struct ss_linear_cuda *l)
     SS_TRY(choose_or_fail(l, &l->backward_data, "backward pass"));
     SS_TRY(describe(l, &l->backward_weights, l->features, l->y.c, l->x.n, 0, 1, CUDA_R_32F));
     SS_TRY(choose_or_fail(l, &l->backward_weights, "gradient"));
-    SS_TRY(ss_gpu_reserve(l->gpu, l->backward_data.workspace_bytes));
-    SS_TRY(ss_gpu_reserve(l->gpu, l->backward_weights.workspace_bytes));
-    return ss_bias_cuda_reserve(l->gpu, &l->y);
+    SS_TRY(ss_cuda_reserve(l->gpu, l->backward_data.workspace_bytes));
+    SS_TRY(ss_cuda_reserve(l->gpu, l->backward_weights.workspace_bytes));
+    return ss_cuda_bias_reserve(l->gpu, &l->y);
 }
 
 static enum ss_status check_shape(const struct ss_act *x, int outputs)
@@ -184,11 +183,11 @@ static enum ss_status check_shape(const struct ss_act *x, int outputs)
     return SS_OK;
 }
 
-enum ss_status ss_linear_cuda_create(struct ss_gpu *gpu, const struct ss_act *x, int outputs,
-                                     int training, struct ss_linear_cuda **out)
+enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act *x, int outputs,
+                                     int training, struct ss_linear_kernel **out)
 {
     SS_TRY(check_shape(x, outputs));
-    struct ss_linear_cuda *l = calloc(1, sizeof(*l));
+    struct ss_linear_kernel *l = calloc(1, sizeof(*l));
     if (!l)
         return ss_fail_memory("linear layer", sizeof(*l));
     l->gpu = gpu;
@@ -198,7 +197,7 @@ enum ss_status ss_linear_cuda_create(struct ss_gpu *gpu, const struct ss_act *x,
     l->training = training;
     enum ss_status status = make(l);
     if (status != SS_OK) {
-        ss_linear_cuda_destroy(l);
+        ss_cuda_linear_destroy(l);
         return status;
     }
     *out = l;
@@ -215,7 +214,7 @@ static void destroy_product(struct product *p)
         cublasLtMatmulDescDestroy(p->desc);
 }
 
-void ss_linear_cuda_destroy(struct ss_linear_cuda *l)
+void ss_cuda_linear_destroy(struct ss_linear_kernel *l)
 {
     if (!l)
         return;
@@ -225,32 +224,34 @@ void ss_linear_cuda_destroy(struct ss_linear_cuda *l)
     free(l);
 }
 
-size_t ss_linear_cuda_weight_elements(const struct ss_linear_cuda *l)
+size_t ss_cuda_linear_weight_bytes(const struct ss_linear_kernel *l)
 {
-    return (size_t)l->y.c * (size_t)l->features;
+    return (size_t)l->y.c * (size_t)l->features * sizeof(float);
 }
 
 /* Where column `native` = (h,w,c) of the weight is among the plain columns (c,h,w). */
-static size_t plain_column(const struct ss_linear_cuda *l, size_t native)
+static size_t plain_column(const struct ss_linear_kernel *l, size_t native)
 {
     const size_t c = (size_t)l->x.c, pixels = (size_t)l->x.h * (size_t)l->x.w;
     return native % c * pixels + native / c;
 }
 
-void ss_linear_cuda_import(const struct ss_linear_cuda *l, const float *plain, float *native)
+enum ss_status ss_cuda_linear_import(struct ss_linear_kernel *l, const float *plain, float *native)
 {
     const size_t features = (size_t)l->features;
     for (size_t k = 0; k < (size_t)l->y.c; k++)
         for (size_t i = 0; i < features; i++)
             native[k * features + i] = plain[k * features + plain_column(l, i)];
+    return SS_OK;
 }
 
-void ss_linear_cuda_export(const struct ss_linear_cuda *l, const float *native, float *plain)
+enum ss_status ss_cuda_linear_export(struct ss_linear_kernel *l, const float *native, float *plain)
 {
     const size_t features = (size_t)l->features;
     for (size_t k = 0; k < (size_t)l->y.c; k++)
         for (size_t i = 0; i < features; i++)
             plain[k * features + plain_column(l, i)] = native[k * features + i];
+    return SS_OK;
 }
 
 /* The algorithm was chosen for this alignment; what a misaligned access does is seen much later. */
@@ -263,11 +264,11 @@ static enum ss_status check_alignment(const void *a, const void *b, const void *
     return SS_OK;
 }
 
-static enum ss_status run(struct ss_linear_cuda *l, const struct product *p, const void *a,
+static enum ss_status run(struct ss_linear_kernel *l, const struct product *p, const void *a,
                           const void *b, void *d)
 {
     const float one = 1, zero = 0;
-    char *workspace = (char *)ss_gpu_scratch(l->gpu) + (p == &l->forward ? l->bias_bytes : 0);
+    char *workspace = (char *)ss_cuda_scratch(l->gpu) + (p == &l->forward ? l->bias_bytes : 0);
     SS_TRY(check_alignment(a, b, d));
     SS_CUBLASLT_TRY(cublasLtMatmul(l->gpu->cublaslt, p->desc, &one, a, p->a, b, p->b, &zero, d,
                                    p->d, d, p->d, &p->algorithm, workspace, p->workspace_bytes,
@@ -275,24 +276,24 @@ static enum ss_status run(struct ss_linear_cuda *l, const struct product *p, con
     return SS_OK;
 }
 
-enum ss_status ss_linear_cuda_forward(struct ss_linear_cuda *l, const void *x, const void *weight,
+enum ss_status ss_cuda_linear_forward(struct ss_linear_kernel *l, const void *x, const void *weight,
                                       const float *bias, void *y)
 {
     if (!l->epilogue) {
         SS_TRY(run(l, &l->forward, weight, x, y));
-        return ss_bias_cuda_forward(l->gpu, &l->y, y, bias);
+        return ss_cuda_bias_forward(l->gpu, &l->y, y, bias);
     }
     const void *added = bias;
     if (l->bias_bytes) {
-        added = ss_gpu_scratch(l->gpu);
-        SS_TRY(ss_cast_to_cuda(l->gpu, bias, ss_gpu_scratch(l->gpu), (size_t)l->y.c));
+        added = ss_cuda_scratch(l->gpu);
+        SS_TRY(ss_cuda_cast(l->gpu, bias, ss_cuda_scratch(l->gpu), (size_t)l->y.c));
     }
     SS_TRY(check_alignment(added, NULL, NULL));
     SS_TRY(set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof(added)));
     return run(l, &l->forward, weight, x, y);
 }
 
-static enum ss_status check_training(const struct ss_linear_cuda *l)
+static enum ss_status check_training(const struct ss_linear_kernel *l)
 {
     if (!l->training)
         return ss_fail(SS_ERR_INVALID,
@@ -300,17 +301,17 @@ static enum ss_status check_training(const struct ss_linear_cuda *l)
     return SS_OK;
 }
 
-enum ss_status ss_linear_cuda_backward_data(struct ss_linear_cuda *l, const void *dy,
+enum ss_status ss_cuda_linear_backward_data(struct ss_linear_kernel *l, const void *dy,
                                             const void *weight, void *dx)
 {
     SS_TRY(check_training(l));
     return run(l, &l->backward_data, weight, dy, dx);
 }
 
-enum ss_status ss_linear_cuda_backward_weights(struct ss_linear_cuda *l, const void *x,
+enum ss_status ss_cuda_linear_backward_weights(struct ss_linear_kernel *l, const void *x,
                                                const void *dy, float *dweight, float *dbias)
 {
     SS_TRY(check_training(l));
     SS_TRY(run(l, &l->backward_weights, x, dy, dweight));
-    return ss_bias_cuda_backward(l->gpu, &l->y, dy, dbias);
+    return ss_cuda_bias_backward(l->gpu, &l->y, dy, dbias);
 }

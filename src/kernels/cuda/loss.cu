@@ -3,10 +3,6 @@
  * A row with a label that is none gets the loss NaN, so it counts as bad, and the gradient 0. */
 #include "kernels/cuda/grid.cuh"
 
-extern "C" {
-#include "kernels/cuda/loss.h"
-}
-
 namespace
 {
 
@@ -142,8 +138,9 @@ __global__ void finish_kernel(int n, const struct row *rows, const struct ss_sca
 }
 
 template <typename T>
-void rows_launch(const struct ss_gpu *gpu, int n, int k, const void *logits, const int32_t *labels,
-                 const struct ss_scaler *scaler, void *dlogits, struct row *rows)
+void rows_launch(const struct ss_device *gpu, int n, int k, const void *logits,
+                 const int32_t *labels, const struct ss_scaler *scaler, void *dlogits,
+                 struct row *rows)
 {
     const unsigned grid = ss::grid_for(gpu, (size_t)n, THREADS / WARP, THREADS);
     const auto kernel = rows_kernel<T>;
@@ -160,19 +157,19 @@ enum ss_status check(int n, int k)
 
 } // namespace
 
-enum ss_status ss_loss_cuda_reserve(struct ss_gpu *gpu, int n, int k)
+enum ss_status ss_cuda_loss_reserve(struct ss_device *gpu, int n, int k)
 {
     SS_TRY(check(n, k));
-    return ss_gpu_reserve(gpu, (size_t)n * sizeof(struct row));
+    return ss_cuda_reserve(gpu, (size_t)n * sizeof(struct row));
 }
 
-enum ss_status ss_loss_cuda(struct ss_gpu *gpu, int n, int k, const void *logits,
+enum ss_status ss_cuda_loss(struct ss_device *gpu, int n, int k, const void *logits,
                             const int32_t *labels, const struct ss_scaler *scaler,
                             struct ss_metrics *metrics, int accumulate, void *dlogits)
 {
     SS_TRY(check(n, k));
-    struct row *rows = static_cast<struct row *>(ss_gpu_scratch(gpu));
-    SS_DISPATCH(ss_gpu_dtype(gpu),
+    struct row *rows = static_cast<struct row *>(ss_cuda_scratch(gpu));
+    SS_DISPATCH(ss_cuda_dtype(gpu),
                 rows_launch<T>(gpu, n, k, logits, labels, scaler, dlogits, rows));
     SS_LAUNCHED("the loss");
     SS_LAUNCH(finish_kernel, 1, FINISH_THREADS, gpu->stream, n, rows, scaler, metrics, accumulate);

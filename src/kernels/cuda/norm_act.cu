@@ -379,14 +379,14 @@ ss_status check(const ss_norm_act *op)
     return SS_OK;
 }
 
-ss_status prepare(const ss_gpu *gpu, const ss_norm_act *op)
+ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
 {
     SS_TRY(check(op));
     const size_t bytes = scratch_bytes(op, gpu->options.dtype);
     if (gpu->scratch_bytes < bytes)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
-                       "ss_norm_act_cuda_reserve() first",
+                       "ss_cuda_norm_act_reserve() first",
                        gpu->scratch_bytes, bytes);
     return SS_OK;
 }
@@ -401,13 +401,14 @@ ss_dropout dropout_of(const ss_norm_act *op, int training, uint64_t key)
 }
 
 template <typename T, int V>
-void launch_stats(const ss_gpu *gpu, const geometry &g, const T *z, float *partial)
+void launch_stats(const ss_device *gpu, const geometry &g, const T *z, float *partial)
 {
     SS_LAUNCH((stats_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, z, partial);
 }
 
 template <typename T>
-ss_status stats(const ss_gpu *gpu, const ss_norm_act *op, const T *z, float *saved, float *running)
+ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *saved,
+                float *running)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
     float *partial = (float *)gpu->scratch;
@@ -424,7 +425,7 @@ ss_status stats(const ss_gpu *gpu, const ss_norm_act *op, const T *z, float *sav
 }
 
 template <typename T, int V>
-void launch_forward(const ss_gpu *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
+void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
                     const ss_dropout &drop, const T *z, const T *r, T *y)
 {
     SS_LAUNCH((forward_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f, low_of(op->relu),
@@ -432,8 +433,8 @@ void launch_forward(const ss_gpu *gpu, const geometry &g, const ss_norm_act *op,
 }
 
 template <typename T>
-ss_status forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, const ss_dropout &drop,
-                  const T *z, const T *r, T *y)
+ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                  const ss_dropout &drop, const T *z, const T *r, T *y)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     if (g.vector == 1)
@@ -445,8 +446,8 @@ ss_status forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, con
 }
 
 /* What pass 1 has summed, to dgamma, dbeta and the coefficients of pass 2. */
-ss_status merge_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                         const ss_norm_act_cuda_grad *grad, float **coefficient)
+ss_status merge_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                         const ss_norm_act_grad *grad, float **coefficient)
 {
     const ss_act *s = &op->shape;
     const ss_dtype dtype = gpu->options.dtype;
@@ -460,7 +461,7 @@ ss_status merge_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine 
 }
 
 template <typename T, int V>
-ss_status backward_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                         const ss_dropout &drop, const gradient<T> &in, const T *z)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
@@ -471,8 +472,7 @@ ss_status backward_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &
 }
 
 template <typename T, int V>
-ss_status backward_vector(const ss_gpu *gpu, const ss_norm_act *op,
-                          const ss_norm_act_cuda_grad *grad)
+ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     gradient<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
@@ -501,15 +501,14 @@ ss_status backward_vector(const ss_gpu *gpu, const ss_norm_act *op,
 }
 
 template <typename T>
-ss_status backward(const ss_gpu *gpu, const ss_norm_act *op, const ss_norm_act_cuda_grad *grad)
+ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     if (geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS).vector == 1)
         return backward_vector<T, 1>(gpu, op, grad);
     return backward_vector<T, format<T>::vector>(gpu, op, grad);
 }
 
-ss_status backward_pooled(const ss_gpu *gpu, const ss_norm_act *op,
-                          const ss_norm_act_cuda_grad *grad)
+ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
     const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
@@ -522,7 +521,7 @@ ss_status backward_pooled(const ss_gpu *gpu, const ss_norm_act *op,
 }
 
 /* ds, which only some layers need or have. */
-ss_status check_ds(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
+ss_status check_ds(const ss_norm_act *op, const ss_norm_act_grad *g)
 {
     if (op->pool) {
         for (int k = 0; k < g->ndy; k++)
@@ -539,7 +538,7 @@ ss_status check_ds(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
     return SS_OK;
 }
 
-ss_status check_backward(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
+ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
 {
     if (g->ndy < 1 || g->ndy > SS_NORM_MAX_DY)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
@@ -558,14 +557,16 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_cuda_grad *g)
 
 } // namespace
 
-extern "C" enum ss_status ss_norm_act_cuda_reserve(struct ss_gpu *gpu, const struct ss_norm_act *op)
+extern "C" enum ss_status ss_cuda_norm_act_reserve(struct ss_device *gpu,
+                                                   const struct ss_norm_act *op)
 {
     SS_TRY(check(op));
-    return ss_gpu_reserve(gpu, scratch_bytes(op, gpu->options.dtype));
+    return ss_cuda_reserve(gpu, scratch_bytes(op, gpu->options.dtype));
 }
 
-extern "C" enum ss_status ss_norm_act_cuda_stats(struct ss_gpu *gpu, const struct ss_norm_act *op,
-                                                 const void *z, float *saved, float *running)
+extern "C" enum ss_status ss_cuda_norm_act_stats(struct ss_device *gpu,
+                                                 const struct ss_norm_act *op, const void *z,
+                                                 float *saved, float *running)
 {
     SS_TRY(prepare(gpu, op));
     if ((double)op->shape.n * op->shape.h * op->shape.w < 2)
@@ -576,7 +577,7 @@ extern "C" enum ss_status ss_norm_act_cuda_stats(struct ss_gpu *gpu, const struc
     return status;
 }
 
-extern "C" enum ss_status ss_norm_act_cuda_stats_eval(struct ss_gpu *gpu,
+extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
                                                       const struct ss_norm_act *op,
                                                       const float *running, float *saved)
 {
@@ -588,11 +589,10 @@ extern "C" enum ss_status ss_norm_act_cuda_stats_eval(struct ss_gpu *gpu,
     return SS_OK;
 }
 
-extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const struct ss_norm_act *op,
-                                                   const void *z, const float *gamma,
-                                                   const float *beta, const float *saved,
-                                                   const void *r, void *y, uint8_t *argmax,
-                                                   int training, uint64_t dropout_key)
+extern "C" enum ss_status
+ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, const void *z,
+                         const float *gamma, const float *beta, const float *saved, const void *r,
+                         void *y, uint8_t *argmax, int training, uint64_t dropout_key)
 {
     SS_TRY(prepare(gpu, op));
     if (op->pool && (y == z || y == r))
@@ -615,9 +615,9 @@ extern "C" enum ss_status ss_norm_act_cuda_forward(struct ss_gpu *gpu, const str
     return status;
 }
 
-extern "C" enum ss_status ss_norm_act_cuda_backward(struct ss_gpu *gpu,
+extern "C" enum ss_status ss_cuda_norm_act_backward(struct ss_device *gpu,
                                                     const struct ss_norm_act *op,
-                                                    const struct ss_norm_act_cuda_grad *g)
+                                                    const struct ss_norm_act_grad *g)
 {
     SS_TRY(prepare(gpu, op));
     SS_TRY(check_backward(op, g));

@@ -15,7 +15,6 @@
 #include "kernels/cuda/launch.cuh"
 extern "C" {
 #include "kernels/dropout.h"
-#include "kernels/cuda/norm_act.h"
 }
 
 namespace ss
@@ -251,16 +250,15 @@ static inline float low_of(int relu)
 
 /* ---- norm_act_pool.cu; arguments have been checked ---- */
 
-ss_status pool_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                        const ss_dropout &drop, const void *z, const void *r, void *y,
                        uint8_t *argmax);
 /* Backward, pass 1: partial sums of this many blocks; pass 2, as coefficients_of_tile above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
-ss_status pool_gradient_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                             const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
-                             float *partial);
-ss_status pool_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                             const ss_dropout &drop, const ss_norm_act_grad *grad, float *partial);
+ss_status pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                        const ss_dropout &drop, const ss_norm_act_grad *grad,
                         const float *coefficient);
 
 } // namespace norm

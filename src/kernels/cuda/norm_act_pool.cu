@@ -371,7 +371,7 @@ geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, bool all, int most_b
     return g;
 }
 
-template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_act_cuda_grad *grad)
+template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     pooled<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
@@ -383,7 +383,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 }
 
 template <typename T>
-void launch_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                     const ss_dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax)
 {
     constexpr int V = format<T>::vector;
@@ -397,8 +397,8 @@ void launch_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
 }
 
 template <typename T>
-void launch_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, const ss_dropout &drop,
-                 const ss_norm_act_cuda_grad *grad, float *partial)
+void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                 const ss_dropout &drop, const ss_norm_act_grad *grad, float *partial)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -411,9 +411,8 @@ void launch_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f, cons
 }
 
 template <typename T>
-void launch_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                     const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
-                     const float *coefficient)
+void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                     const ss_dropout &drop, const ss_norm_act_grad *grad, const float *coefficient)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -427,7 +426,7 @@ void launch_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
 
 } // namespace
 
-ss_status ss::norm::pool_forward(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
+ss_status ss::norm::pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                                  const ss_dropout &drop, const void *z, const void *r, void *y,
                                  uint8_t *argmax)
 {
@@ -442,8 +441,8 @@ int ss::norm::pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
     return geometry_of(op, dtype, false, GRADIENT_BLOCKS, &w).blocks;
 }
 
-ss_status ss::norm::pool_gradient_sums(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                                       const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                                       const ss_dropout &drop, const ss_norm_act_grad *grad,
                                        float *partial)
 {
     SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, partial));
@@ -451,8 +450,8 @@ ss_status ss::norm::pool_gradient_sums(const ss_gpu *gpu, const ss_norm_act *op,
     return SS_OK;
 }
 
-ss_status ss::norm::pool_gradient(const ss_gpu *gpu, const ss_norm_act *op, const affine &f,
-                                  const ss_dropout &drop, const ss_norm_act_cuda_grad *grad,
+ss_status ss::norm::pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
+                                  const ss_dropout &drop, const ss_norm_act_grad *grad,
                                   const float *coefficient)
 {
     SS_DISPATCH(gpu->options.dtype, launch_gradient<T>(gpu, op, f, drop, grad, coefficient));

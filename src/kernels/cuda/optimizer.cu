@@ -42,7 +42,7 @@ template <typename T, bool MOMENTUM> __global__ void sgd_kernel(struct ss_sgd_cu
     }
 }
 
-template <typename T> void sgd_launch(const struct ss_gpu *gpu, const struct ss_sgd_cuda &s)
+template <typename T> void sgd_launch(const struct ss_device *gpu, const struct ss_sgd_cuda &s)
 {
     const unsigned grid = ss::grid_for(gpu, s.count / V, THREADS, THREADS);
     const auto kernel = s.v ? sgd_kernel<T, true> : sgd_kernel<T, false>;
@@ -93,7 +93,7 @@ __global__ void update_kernel(struct ss_scaler *scaler)
 
 } // namespace
 
-enum ss_status ss_sgd_cuda(struct ss_gpu *gpu, const struct ss_sgd_cuda *sgd)
+enum ss_status ss_sgd_cuda(struct ss_device *gpu, const struct ss_sgd_cuda *sgd)
 {
     if (sgd->count % 16 != 0)
         return ss_fail(SS_ERR_SHAPE, "SGD: a bucket of %zu elements; a multiple of 16 is needed",
@@ -103,12 +103,12 @@ enum ss_status ss_sgd_cuda(struct ss_gpu *gpu, const struct ss_sgd_cuda *sgd)
                        (double)sgd->momentum);
     if (sgd->count == 0)
         return SS_OK;
-    SS_DISPATCH(ss_gpu_dtype(gpu), sgd_launch<T>(gpu, *sgd));
+    SS_DISPATCH(ss_cuda_dtype(gpu), sgd_launch<T>(gpu, *sgd));
     SS_LAUNCHED("SGD");
     return SS_OK;
 }
 
-enum ss_status ss_scaler_cuda_check(struct ss_gpu *gpu, size_t count, const float *grads,
+enum ss_status ss_cuda_scaler_check(struct ss_device *gpu, size_t count, const float *grads,
                                     struct ss_scaler *scaler)
 {
     if (count == 0)
@@ -120,7 +120,7 @@ enum ss_status ss_scaler_cuda_check(struct ss_gpu *gpu, size_t count, const floa
     return SS_OK;
 }
 
-enum ss_status ss_scaler_cuda_update(struct ss_gpu *gpu, struct ss_scaler *scaler)
+enum ss_status ss_cuda_scaler_update(struct ss_device *gpu, struct ss_scaler *scaler)
 {
     SS_LAUNCH(update_kernel, 1, 32, gpu->stream, scaler);
     SS_LAUNCHED("the loss scale's update");

@@ -7,10 +7,6 @@
  * A NaN in a max window wins, as in PyTorch. */
 #include "kernels/cuda/grid.cuh"
 
-extern "C" {
-#include "kernels/cuda/pool.h"
-}
-
 namespace
 {
 
@@ -247,16 +243,16 @@ bool is_2x2(const struct ss_pool_shape *s)
     return s->kernel == 2 && s->stride == 2 && s->pad == 0;
 }
 
-bool has_vectors(const struct ss_gpu *gpu, const struct ss_pool_shape *s)
+bool has_vectors(const struct ss_device *gpu, const struct ss_pool_shape *s)
 {
-    return s->x.block % (16 / (int)ss_dtype_bytes(ss_gpu_dtype(gpu))) == 0;
+    return s->x.block % (16 / (int)ss_dtype_bytes(ss_cuda_dtype(gpu))) == 0;
 }
 
 /* Threads walk over images of height x width pixels. */
-struct geometry geometry_make(const struct ss_gpu *gpu, const struct ss_pool_shape *s, int height,
-                              int width)
+struct geometry geometry_make(const struct ss_device *gpu, const struct ss_pool_shape *s,
+                              int height, int width)
 {
-    const int vector = has_vectors(gpu, s) ? 16 / (int)ss_dtype_bytes(ss_gpu_dtype(gpu)) : 1;
+    const int vector = has_vectors(gpu, s) ? 16 / (int)ss_dtype_bytes(ss_cuda_dtype(gpu)) : 1;
     struct geometry g;
     g.pixels = (unsigned)s->x.n * (unsigned)height * (unsigned)width;
     g.height = height;
@@ -277,14 +273,14 @@ struct geometry geometry_make(const struct ss_gpu *gpu, const struct ss_pool_sha
     return g;
 }
 
-dim3 grid_of(const struct ss_gpu *gpu, const struct geometry &g)
+dim3 grid_of(const struct ss_device *gpu, const struct geometry &g)
 {
     return dim3(ss::grid_for(gpu, g.pixels, g.tile.rows, THREADS), g.tile.tiles);
 }
 
 template <typename T, bool MAX>
-void forward_launch(const struct ss_gpu *gpu, const struct ss_pool_shape *s, const void *x, void *y,
-                    uint8_t *argmax)
+void forward_launch(const struct ss_device *gpu, const struct ss_pool_shape *s, const void *x,
+                    void *y, uint8_t *argmax)
 {
     constexpr int V = ss::format<T>::vector;
     const struct geometry g = geometry_make(gpu, s, s->y.h, s->y.w);
@@ -296,7 +292,7 @@ void forward_launch(const struct ss_gpu *gpu, const struct ss_pool_shape *s, con
 }
 
 template <typename T, bool MAX>
-void backward_launch(const struct ss_gpu *gpu, const struct ss_pool_shape *s, const void *dy,
+void backward_launch(const struct ss_device *gpu, const struct ss_pool_shape *s, const void *dy,
                      const uint8_t *argmax, void *dx)
 {
     constexpr int V = ss::format<T>::vector;
@@ -321,7 +317,7 @@ enum ss_status check_pixels(const struct ss_act *a)
 
 } // namespace
 
-enum ss_status ss_pool_cuda_check(const struct ss_pool_shape *s)
+static enum ss_status check_shape(const struct ss_pool_shape *s)
 {
     const struct ss_act *x = &s->x, *y = &s->y;
     const int kernel = s->kernel, stride = s->stride, pad = s->pad;
@@ -347,26 +343,62 @@ enum ss_status ss_pool_cuda_check(const struct ss_pool_shape *s)
     return check_pixels(y);
 }
 
-enum ss_status ss_pool_cuda_forward(struct ss_gpu *gpu, const struct ss_pool_shape *shape,
-                                    const void *x, void *y, uint8_t *argmax)
+struct ss_pool_kernel {
+    struct ss_device *gpu;
+    struct ss_pool_shape shape;
+};
+
+enum ss_status ss_cuda_pool_create(struct ss_device *gpu, const struct ss_pool_shape *shape,
+                                   int training, struct ss_pool_kernel **out)
 {
+    (void)training;
+    SS_TRY(check_shape(shape));
+    struct ss_pool_kernel *p = (struct ss_pool_kernel *)malloc(sizeof *p);
+    if (!p)
+        return ss_fail_memory("pooling", sizeof *p);
+    p->gpu = gpu;
+    p->shape = *shape;
+    *out = p;
+    return SS_OK;
+}
+
+void ss_cuda_pool_destroy(struct ss_pool_kernel *p)
+{
+    free(p);
+}
+
+/* argmax: one byte an output, the row-major place in the window. */
+size_t ss_cuda_pool_workspace_bytes(const struct ss_pool_kernel *p)
+{
+    return p->shape.kind == SS_POOL_MAX ? ss_act_elements(&p->shape.y) : 0;
+}
+
+enum ss_status ss_cuda_pool_forward(struct ss_pool_kernel *pool, const void *x, void *y,
+                                    void *workspace)
+{
+    struct ss_device *gpu = pool->gpu;
+    const struct ss_pool_shape *shape = &pool->shape;
+    uint8_t *argmax = static_cast<uint8_t *>(workspace);
     if (shape->kind == SS_POOL_MAX)
-        SS_DISPATCH(ss_gpu_dtype(gpu), forward_launch<T, true>(gpu, shape, x, y, argmax));
+        SS_DISPATCH(ss_cuda_dtype(gpu), forward_launch<T, true>(gpu, shape, x, y, argmax));
     else
-        SS_DISPATCH(ss_gpu_dtype(gpu), forward_launch<T, false>(gpu, shape, x, y, NULL));
+        SS_DISPATCH(ss_cuda_dtype(gpu), forward_launch<T, false>(gpu, shape, x, y, NULL));
     SS_LAUNCHED("pooling");
     return SS_OK;
 }
 
-enum ss_status ss_pool_cuda_backward(struct ss_gpu *gpu, const struct ss_pool_shape *shape,
-                                     const void *dy, const uint8_t *argmax, void *dx)
+enum ss_status ss_cuda_pool_backward(struct ss_pool_kernel *pool, const void *dy,
+                                     const void *workspace, void *dx)
 {
+    struct ss_device *gpu = pool->gpu;
+    const struct ss_pool_shape *shape = &pool->shape;
+    const uint8_t *argmax = static_cast<const uint8_t *>(workspace);
     if (shape->kind == SS_POOL_MAX && !argmax)
         return ss_fail(SS_ERR_INVALID, "max pooling: backward pass without the places of maxima");
     if (shape->kind == SS_POOL_MAX)
-        SS_DISPATCH(ss_gpu_dtype(gpu), backward_launch<T, true>(gpu, shape, dy, argmax, dx));
+        SS_DISPATCH(ss_cuda_dtype(gpu), backward_launch<T, true>(gpu, shape, dy, argmax, dx));
     else
-        SS_DISPATCH(ss_gpu_dtype(gpu), backward_launch<T, false>(gpu, shape, dy, NULL, dx));
+        SS_DISPATCH(ss_cuda_dtype(gpu), backward_launch<T, false>(gpu, shape, dy, NULL, dx));
     SS_LAUNCHED("pooling's gradient");
     return SS_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef SS_KERNELS_CUDA_SGD_H
 #define SS_KERNELS_CUDA_SGD_H
 
-#include "kernels/cuda/scaler.h"
+#include "kernels/cuda/gpu.h"
 
 struct ss_sgd_cuda {
     size_t count;   /* elements of the bucket, a multiple of 16 */
@@ -14,6 +14,6 @@ struct ss_sgd_cuda {
     const struct ss_scaler *scaler; /* NULL: no loss scaling. Gradients are divided by its scale;
                                        with scaler->found nothing is changed. */
 };
-enum ss_status ss_sgd_cuda(struct ss_gpu *gpu, const struct ss_sgd_cuda *sgd);
+enum ss_status ss_sgd_cuda(struct ss_device *gpu, const struct ss_sgd_cuda *sgd);
 
 #endif

@@ -1,10 +1,6 @@
 /* wire.cu: see wire.h. */
 #include "kernels/cuda/grid.cuh"
 
-extern "C" {
-#include "kernels/cuda/wire.h"
-}
-
 namespace
 {
 
@@ -52,16 +48,16 @@ __global__ void unpack_kernel(const T *__restrict__ src, float scale, float *__r
 }
 
 template <typename T>
-void pack_launch(const struct ss_gpu *gpu, const float *src, float scale, void *dst, size_t count,
-                 ss_stream stream)
+void pack_launch(const struct ss_device *gpu, const float *src, float scale, void *dst,
+                 size_t count, ss_stream stream)
 {
     const unsigned grid = ss::grid_for(gpu, count / ss::format<T>::vector, THREADS, THREADS);
     SS_LAUNCH(pack_kernel<T>, grid, THREADS, stream, src, scale, static_cast<T *>(dst), count);
 }
 
 template <typename T>
-void unpack_launch(const struct ss_gpu *gpu, const void *src, float scale, float *dst, size_t count,
-                   ss_stream stream)
+void unpack_launch(const struct ss_device *gpu, const void *src, float scale, float *dst,
+                   size_t count, ss_stream stream)
 {
     const unsigned grid = ss::grid_for(gpu, count / ss::format<T>::vector, THREADS, THREADS);
     SS_LAUNCH(unpack_kernel<T>, grid, THREADS, stream, static_cast<const T *>(src), scale, dst,
@@ -78,7 +74,7 @@ enum ss_status check(enum ss_dtype dtype)
 
 } // namespace
 
-enum ss_status ss_wire_cuda_pack(const struct ss_gpu *gpu, enum ss_dtype dtype, const float *src,
+enum ss_status ss_cuda_wire_pack(const struct ss_device *gpu, enum ss_dtype dtype, const float *src,
                                  float scale, void *dst, size_t count, ss_stream stream)
 {
     SS_TRY(check(dtype));
@@ -92,8 +88,9 @@ enum ss_status ss_wire_cuda_pack(const struct ss_gpu *gpu, enum ss_dtype dtype, 
     return SS_OK;
 }
 
-enum ss_status ss_wire_cuda_unpack(const struct ss_gpu *gpu, enum ss_dtype dtype, const void *src,
-                                   float scale, float *dst, size_t count, ss_stream stream)
+enum ss_status ss_cuda_wire_unpack(const struct ss_device *gpu, enum ss_dtype dtype,
+                                   const void *src, float scale, float *dst, size_t count,
+                                   ss_stream stream)
 {
     SS_TRY(check(dtype));
     if (count == 0)

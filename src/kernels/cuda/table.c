@@ -1,0 +1,7 @@
+/* table.c: CUDA's table. */
+#include "kernels/cuda/gpu.h"
+
+const struct ss_kernels ss_cuda_kernels = {
+#define KERNEL_OF(type, name, ...) .name = ss_cuda_##name,
+#include "kernels/list.h"
+};

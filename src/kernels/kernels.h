@@ -1,0 +1,62 @@
+/* Kernels: plain functions on pointers. No StarPU in here.
+ *
+ * Each device fills one table (list.h says what is in it), ss_cpu_kernels and ss_cuda_kernels, and
+ * nobody above knows which of them a build has: in one without CUDA or oneDNN, cuda/none.c or
+ * cpu/none.c fills the table with `missing`, and nothing of it but `count` is called.
+ *
+ * A struct ss_device is what the kernels of one compute worker share: library handles, threads or
+ * the stream that they enqueue on, and one scratch area as large as the hungriest kernel needs. It
+ * is used by one thread at a time (the compute worker, or the main thread while no task runs). Each
+ * device has a struct of its own behind it; so has each behind struct ss_conv_kernel and so on.
+ *
+ * Whatever takes time or memory (choosing algorithms, growing the scratch) happens in the create
+ * and reserve functions, before step 1. On a GPU the others enqueue and return. Results do not
+ * depend on timing or on the number of threads.
+ *
+ * To add a kernel: a line in list.h and a function in a file of cpu/ and cuda/ each, in local.mk. */
+#ifndef SS_KERNELS_KERNELS_H
+#define SS_KERNELS_KERNELS_H
+
+#include "kernels/shapes.h"
+
+struct CUstream_st;
+typedef struct CUstream_st *ss_stream; /* a cudaStream_t; NULL on a CPU */
+struct CUevent_st;
+typedef struct CUevent_st *ss_event; /* a cudaEvent_t */
+
+struct ss_device;
+struct ss_conv_kernel;
+struct ss_linear_kernel;
+struct ss_pool_kernel;
+
+struct ss_device_options {
+    /* CPU */
+    int threads; /* OpenMP threads that kernels use, >= 1 */
+    /* GPU */
+    int device; /* CUDA's index */
+    enum ss_dtype dtype;
+    int tf32;               /* fp32 only: let tensor cores round inputs to TF32 */
+    int autotune;           /* time the convolution algorithms; 0: the library's own ranking */
+    const char *cache_file; /* of tuned choices; NULL: none is kept */
+};
+
+enum ss_conv_algo { /* on the CPU */
+                    SS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster (a fixed rule of shapes: never timing),
+                     else direct */
+                    SS_CONV_DIRECT, /* always direct */
+};
+
+struct ss_kernels {
+    const char *missing; /* "this build has no CUDA codelets"; NULL: they are there */
+#define KERNEL_OF(type, name, ...) type (*name)(__VA_ARGS__);
+#include "kernels/list.h"
+};
+extern const struct ss_kernels ss_cpu_kernels, ss_cuda_kernels;
+
+/* Channels of a GPU's input after padding: 8 for 2-byte formats, 4 for fp32. */
+static inline int ss_gpu_input_block(enum ss_dtype t)
+{
+    return t == SS_DTYPE_F32 ? 4 : 8;
+}
+
+#endif

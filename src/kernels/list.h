@@ -1,0 +1,171 @@
+/* The kernels: one line each, from which the devices' tables and their functions' declarations are
+ * made (kernels.h, cpu/cpu.h, cuda/gpu.h). KERNEL(name, arguments) returns an enum ss_status;
+ * KERNEL_OF(type, name, arguments) something else; the GPU_ ones are NULL on a CPU.
+ *
+ * Tensors named w, x, y, z, r, dx, dy, dz, ds are of the device's dtype, in the layout of their
+ * struct ss_act, 64-byte aligned (a part of a batch: 16). Everything else (statistics, gamma, beta,
+ * biases, master weights, all gradients of parameters) is fp32. Outputs are overwritten.
+ *
+ * Errors: SS_ERR_LIBRARY names the failing call, SS_ERR_MEMORY, SS_ERR_SHAPE, SS_ERR_INVALID. */
+#ifndef GPU_KERNEL_OF
+#    define GPU_KERNEL_OF KERNEL_OF
+#endif
+#define KERNEL(name, ...) KERNEL_OF(enum ss_status, name, __VA_ARGS__)
+#define GPU_KERNEL(name, ...) GPU_KERNEL_OF(enum ss_status, name, __VA_ARGS__)
+
+/* The device. SS_ERR_UNSUPPORTED where it cannot be used; the message says why. */
+KERNEL(open, const struct ss_device_options *options, struct ss_device **out)
+KERNEL_OF(void, close, struct ss_device *device) /* NULL is fine */
+/* Hash of all that decides result bits and layouts of parameters; ranks must agree. */
+KERNEL_OF(uint64_t, fingerprint, const struct ss_device *device)
+/* Block until all work of the device is done; reports errors of kernels. */
+KERNEL(synchronize, struct ss_device *device)
+
+/* Zeroed memory of the device, and of the host (pinned for a GPU). Only before and after steps.
+ * what is for the message. */
+KERNEL(alloc, struct ss_device *device, size_t bytes, const char *what, void **out)
+KERNEL_OF(void, free, void *data) /* NULL is fine */
+KERNEL(alloc_host, struct ss_device *device, size_t bytes, const char *what, void **out)
+KERNEL_OF(void, free_host, void *data) /* NULL is fine */
+/* Bytes that a GPU has given out, scratch and workspaces included, and of the whole device. */
+KERNEL_OF(void, memory, const struct ss_device *device, size_t *used, size_t *whole)
+/* Kernels call reserve when they are created; the scratch grows at once, so that its address is
+ * asked for at each run. Its contents do not outlive one kernel function. */
+KERNEL(reserve, struct ss_device *device, size_t bytes)
+KERNEL_OF(void *, scratch, const struct ss_device *device)
+/* Block until done; any two of host and device. */
+KERNEL(copy, struct ss_device *device, void *dst, const void *src, size_t bytes)
+/* In the order of `stream`; host memory must be pinned. */
+KERNEL(copy_async, void *dst, const void *src, size_t bytes, ss_stream stream)
+
+/* 2-D convolution: struct ss_conv_shape. The weight is kept in a layout that the library likes
+ * (native, that of its gradient); import and export convert from and to PyTorch's (Co,Ci,kh,kw) on
+ * the host, in fp32. Padding inside native is zero and stays zero under any elementwise update.
+ * training 0: only forward is made. SS_ERR_SHAPE: y does not follow from x. */
+KERNEL(conv_create, struct ss_device *device, const struct ss_conv_shape *shape,
+       enum ss_conv_algo algo, int training, struct ss_conv_kernel **out)
+KERNEL_OF(void, conv_destroy, struct ss_conv_kernel *conv) /* NULL is fine */
+/* Of the native weight in fp32; equal for training 0 and 1. */
+KERNEL_OF(size_t, conv_weight_bytes, const struct ss_conv_kernel *conv)
+KERNEL(conv_import, struct ss_conv_kernel *conv, const float *plain, float *native)
+KERNEL(conv_export, struct ss_conv_kernel *conv, const float *native, float *plain)
+/* bias, dbias: NULL iff shape.bias is 0. */
+KERNEL(conv_forward, struct ss_conv_kernel *conv, const void *x, const void *w, const float *bias,
+       void *y)
+KERNEL(conv_backward_data, struct ss_conv_kernel *conv, const void *dy, const void *w, void *dx)
+KERNEL(conv_backward_weights, struct ss_conv_kernel *conv, const void *x, const void *dy,
+       float *dweight, float *dbias)
+/* Which implementation each pass uses, for people; lives as long as conv. */
+KERNEL_OF(const char *, conv_info, const struct ss_conv_kernel *conv)
+
+/* Fully connected layer, as PyTorch's Flatten + Linear: y(n,k) = bias(k) + sum_i w(k,i) x(n,i),
+ * where i runs over (C,H,W) of x row-major whatever x's layout is. x (N,C,H,W), y (N,K) plain
+ * row-major, no padding; native weight as above, plain weight (K, C*H*W). */
+KERNEL(linear_create, struct ss_device *device, const struct ss_act *x, int outputs, int training,
+       struct ss_linear_kernel **out)
+KERNEL_OF(void, linear_destroy, struct ss_linear_kernel *linear) /* NULL is fine */
+KERNEL_OF(size_t, linear_weight_bytes, const struct ss_linear_kernel *linear)
+KERNEL(linear_import, struct ss_linear_kernel *linear, const float *plain, float *native)
+KERNEL(linear_export, struct ss_linear_kernel *linear, const float *native, float *plain)
+KERNEL(linear_forward, struct ss_linear_kernel *linear, const void *x, const void *w,
+       const float *bias, void *y)
+KERNEL(linear_backward_data, struct ss_linear_kernel *linear, const void *dy, const void *w,
+       void *dx)
+KERNEL(linear_backward_weights, struct ss_linear_kernel *linear, const void *x, const void *dy,
+       float *dweight, float *dbias)
+
+/* Pooling: struct ss_pool_shape. workspace: forward fills it and backward reads it (NULL: forward
+ * alone; average pooling needs none). SS_ERR_SHAPE: y does not follow from x. */
+KERNEL(pool_create, struct ss_device *device, const struct ss_pool_shape *shape, int training,
+       struct ss_pool_kernel **out)
+KERNEL_OF(void, pool_destroy, struct ss_pool_kernel *pool) /* NULL is fine */
+KERNEL_OF(size_t, pool_workspace_bytes, const struct ss_pool_kernel *pool)
+KERNEL(pool_forward, struct ss_pool_kernel *pool, const void *x, void *y, void *workspace)
+KERNEL(pool_backward, struct ss_pool_kernel *pool, const void *dy, const void *workspace, void *dx)
+
+/* Normalisation and activation: struct ss_norm_act. Call reserve once, before step 1. */
+KERNEL(norm_act_reserve, struct ss_device *device, const struct ss_norm_act *op)
+/* Batch statistics of z. saved (2,C): mean, then invstd = 1/sqrt(var + eps). running (2,C): mean,
+ * then variance, updated in place; NULL: left alone. */
+KERNEL(norm_act_stats, struct ss_device *device, const struct ss_norm_act *op, const void *z,
+       float *saved, float *running)
+/* saved from running statistics, for evaluation. */
+KERNEL(norm_act_stats_eval, struct ss_device *device, const struct ss_norm_act *op,
+       const float *running, float *saved)
+/* y may be z or r where nothing is pooled. gamma, beta (C), saved: NULL without BN. r NULL iff
+ * !residual. training 0: no dropout. dropout_key: one per (seed, step, block, rank). With pooling y
+ * is (N, H/pool, W/pool, C), and argmax (one byte an element of it: the place in the window,
+ * row-major) is written; NULL: not wanted, or no pooling. What is compared are the values as an
+ * unpooled y would hold them, rounded to the dtype; the first of equals wins. */
+KERNEL(norm_act_forward, struct ss_device *device, const struct ss_norm_act *op, const void *z,
+       const float *gamma, const float *beta, const float *saved, const void *r, void *y,
+       uint8_t *argmax, int training, uint64_t dropout_key)
+KERNEL(norm_act_backward, struct ss_device *device, const struct ss_norm_act *op,
+       const struct ss_norm_act_grad *g)
+
+/* dst[i] = src[0][i] + ... + src[n-1][i], in fp32; dst may be src[0]; 1 <= n <= SS_NORM_MAX_DY. */
+KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, size_t count)
+
+/* Softmax cross-entropy with the mean over the batch, as PyTorch's CrossEntropyLoss.
+ *   loss = - sum over valid n of log softmax(logits(n))[label(n)] / N
+ * logits (N,K) row-major; label (N): 0 .. K-1, or -1 for a row that does not count (the short last
+ * batch of an evaluation). metrics: with accumulate += this batch, else = this batch; its scale is
+ * the scaler's (NULL: 1). dlogits (may be logits; NULL: none) = scale * (softmax - onehot) / N, 0
+ * for rows that do not count. Sums over rows in double, in an order that follows from N. A label
+ * outside -1 .. K-1: SS_ERR_INVALID; on a GPU its row counts as `bad` and the loss is NaN. */
+KERNEL(loss_reserve, struct ss_device *device, int n, int k)
+KERNEL(loss, struct ss_device *device, int n, int k, const void *logits, const int32_t *labels,
+       const struct ss_scaler *scaler, struct ss_metrics *metrics, int accumulate, void *dlogits)
+
+/* ---- of GPUs ---- */
+
+/* Devices that this process may use; 0 also where there is no driver. Never fails. */
+GPU_KERNEL_OF(int, count, void)
+/* Of one of these devices: where it is, "0000:1b:00.0" in lower case, and its name. */
+GPU_KERNEL(bus_id, int device, char *text, size_t bytes)
+GPU_KERNEL(name, int device, char *text, size_t bytes)
+/* "NVIDIA H200 (sm_90), CUDA 13.0, driver 13.0, cuDNN 9.19.0"; lives as long as the device. */
+GPU_KERNEL_OF(const char *, info, const struct ss_device *device)
+
+/* The stream for what follows. */
+GPU_KERNEL(set_stream, struct ss_device *device, ss_stream stream)
+KERNEL_OF(ss_stream, stream, const struct ss_device *device) /* NULL on a CPU */
+/* priority 0: normal, 1: high. Streams and events belong to the caller. */
+GPU_KERNEL(stream_create, struct ss_device *device, int priority, ss_stream *out)
+GPU_KERNEL_OF(void, stream_destroy, ss_stream stream) /* NULL is fine */
+/* timing 0: an event that only orders. */
+GPU_KERNEL(event_create, struct ss_device *device, int timing, ss_event *out)
+GPU_KERNEL_OF(void, event_destroy, ss_event event) /* NULL is fine */
+GPU_KERNEL(record, ss_event event, ss_stream stream)
+GPU_KERNEL(wait, ss_stream stream, ss_event event)
+/* Block until a recorded event has come. */
+GPU_KERNEL(finish, ss_event event)
+/* Milliseconds between two recorded and completed events. */
+GPU_KERNEL(elapsed, ss_event begin, ss_event end, float *ms)
+/* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that
+ * may be refused), which the next launch would report as its own. */
+GPU_KERNEL_OF(void, forget_errors, void)
+GPU_KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
+
+/* fp32 to the dtype, round to nearest even. */
+GPU_KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t count)
+/* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B), x = (byte / 255 - mean(c)) /
+ * std(c), channels C .. B-1 zero. mean and std: C values each, C <= 4, on the host. As ToTensor and
+ * Normalize. */
+GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint8_t *images,
+           const float *mean, const float *std, void *out)
+/* scaler->found |= a non-finite value in grads; end of a step, after the updates: new scale. */
+GPU_KERNEL(scaler_check, struct ss_device *device, size_t count, const float *grads,
+           struct ss_scaler *scaler)
+GPU_KERNEL(scaler_update, struct ss_device *device, struct ss_scaler *scaler)
+/* Gradients on their way between GPUs in 2 bytes (fp16 or bf16, whatever the device computes in):
+ * dst[i] = round(src[i] * scale), and dst[i] = src[i] * scale. The same bits as cpu/wire.h makes. */
+GPU_KERNEL(wire_pack, const struct ss_device *device, enum ss_dtype dtype, const float *src,
+           float scale, void *dst, size_t count, ss_stream stream)
+GPU_KERNEL(wire_unpack, const struct ss_device *device, enum ss_dtype dtype, const void *src,
+           float scale, float *dst, size_t count, ss_stream stream)
+
+#undef KERNEL
+#undef KERNEL_OF
+#undef GPU_KERNEL
+#undef GPU_KERNEL_OF
