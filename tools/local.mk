@@ -13,4 +13,10 @@ gpu-bundle:
 
 gpu-bundle-folder:
 	bash $(srcdir)/tools/gpu-bundle $(srcdir) . ../gpu-bundle $(GPU_TESTS)
-.PHONY: gpu-bundle gpu-bundle-folder
+
+# The man page's options, from the program's.
+EXTRA_DIST += tools/manual
+manual: starstep
+	$(srcdir)/tools/manual ./starstep $(srcdir)/docs/starstep.1 >starstep.1.new
+	mv starstep.1.new $(srcdir)/docs/starstep.1
+.PHONY: gpu-bundle gpu-bundle-folder manual

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The man page has every option of every command, with its value, help and default as --help has them.
+# shellcheck disable=SC2154  # $top_srcdir: make check's
+. "${srcdir:-.}/tests/common.sh"
+
+page=$top_srcdir/docs/starstep.1
+manual() {
+    "$top_srcdir/tools/manual" "$STARSTEP" "$1" >"$work/page" 2>"$work/err"
+}
+manual "$page"
+check "the page is as \`make manual\` makes it" diff "$page" "$work/page"
+
+# What somebody changed there is put right, and what was said of an option is not lost when it goes.
+sed -e 's/^Default 0\.9\.$/Default 0.8./' -e '/^\.TP$/{N;/momentum/{N;N;N;N;d}}' "$page" >"$work/old"
+check "something was changed" eval '! cmp -s "$page" "$work/old"'
+manual "$work/old"
+check "an option that lacks is written" diff <(grep -v '^As in PyTorch\.$' "$page") <(grep -v '^As in PyTorch\.$' "$work/page")
+sed 's/^\\fB\\-\\-momentum/&s/' "$page" >"$work/old"
+check "an option that is none" eval '! manual "$work/old" && grep -q "train has no option --momentums any more" "$work/err"'
+
+options() {
+    # shellcheck disable=SC2086 # words
+    "$STARSTEP" $1 --help | sed -n '/^May differ/q; /^  --/{s/ *$//;p;}'
+}
+options train >"$work/train"
+count=0
+while read -r command; do
+    section=$(awk -v title=".SS starstep $command" '/^\.S[SH] /{on = $0 == title} on' "$page")
+    own=$(options "$command" | { if [ "$command" = train ]; then cat; else grep -vxFf "$work/train"; fi; } | wc -l)
+    [ -n "$section" ] || fail "no section about starstep $command"
+    [ "$(grep -c '^\.\\" more' <<<"$section")" -eq "$own" ] || fail "starstep $command has $own options of its own"
+    count=$((count + 1))
+done < <(
+    "$STARSTEP" --help | awk '/^  [a-z]/ && $1 != "data" && $1 != "trace" { print $1 }'
+    "$STARSTEP" data --help | awk '/^  [a-z]/ { print "data", $1, $2 }'
+    printf '%s\n' 'trace report' 'trace export' 'monitor report'
+)
+check "$count commands, each with a section" [ "$count" -ge 17 ]
+if command -v groff >/dev/null; then
+    check "groff has no doubts" [ -z "$(groff -man -ww -Tutf8 -z "$page" 2>&1)" ]
+fi
+finish
