@@ -34,11 +34,11 @@ static const struct ss_option rows[] = {
     SS_OPTION_INT(struct bench, rounds, "--rounds", 5, 1, MAX_ROUNDS, "N", "rounds"),
     {0}};
 
-static void report(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics)
+static void report(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
 {
     (void)step;
     (void)lr;
-    (void)metrics;
+    (void)facts;
     sem_post(&((struct bench *)arg)->in_flight);
 }
 

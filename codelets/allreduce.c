@@ -15,9 +15,8 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
     const struct ss_allreduce *a = d->task->context;
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
     if (plan->kind == SS_TASK_REDUCE_METRICS)
-        return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_metrics(d),
-                                           sizeof(struct ss_metrics) / sizeof(double), tag, release,
-                                           task);
+        return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
+                                           tag, release, task);
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
     return ss_comm_allreduce_start_f32(a->comm, grads->data, grads->bytes / sizeof(float), a->wire,
                                        tag, release, task);
@@ -30,7 +29,7 @@ static void cpu_start(void *buffers[], void *cl_arg)
     if (!ss_run_ok(d.task->run))
         return;
     if (d.task->plan->kind == SS_TASK_REDUCE_METRICS)
-        ss_step_metrics(&d)->stop = ss_run_asked_to_stop(d.task->run);
+        ss_step_facts_of(&d)->stop = ss_run_asked_to_stop(d.task->run);
     const struct ss_allreduce *a = d.task->context;
     if (ss_comm_size(a->comm) == 1)
         return;
@@ -68,10 +67,10 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
     if (plan->kind == SS_TASK_ALLREDUCE)
         return enqueue_bucket(d, tag, stream);
-    struct ss_metrics *m = ss_role(d, SS_ROLE_METRICS);
-    if (ss_run_asked_to_stop(d->task->run))
-        SS_TRY(lanes->kernels->copy_async(&m->stop, lanes->one, sizeof m->stop, stream));
-    return ss_nccl_sum_f64(lanes->nccl, (double *)m, sizeof *m / sizeof(double), tag, stream);
+    struct ss_step_facts *facts = ss_role(d, SS_ROLE_METRICS);
+    const double *stop = &lanes->stop[ss_run_asked_to_stop(d->task->run) != 0];
+    SS_TRY(lanes->kernels->copy_async(&facts->stop, stop, sizeof *stop, stream));
+    return ss_nccl_sum_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, stream);
 }
 
 static void cuda_sum(void *buffers[], void *cl_arg)

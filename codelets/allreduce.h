@@ -7,7 +7,7 @@
  * Over GPUs it is enqueued on the communication lane's stream (lane.h) and watched by the
  * communication thread; the task ends as any other of a lane does.
  *
- * grads (floats of the bucket, padding included) in place; metrics (struct ss_metrics) in place.
+ * grads (floats of the bucket, padding included) in place; metrics (struct ss_step_facts, report.h) in place.
  * The task's context is a struct ss_allreduce.
  *
  * Gradients may travel in 2 bytes: times 1 / ranks and rounded, summed, and back to fp32 times the

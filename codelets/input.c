@@ -1,6 +1,7 @@
 #include "codelets/input.h"
 #include "codelets/lane.h"
 #include "codelets/op.h"
+#include "codelets/report.h"
 
 static size_t round256(size_t bytes)
 {
@@ -38,7 +39,7 @@ static enum ss_status enqueue_fetch(const struct ss_task_data *d, ss_stream stre
 {
     return d->task->lanes->kernels->copy_async(ss_role(d, SS_ROLE_FETCHED),
                                                ss_role(d, SS_ROLE_METRICS),
-                                               sizeof(struct ss_metrics), stream);
+                                               sizeof(struct ss_step_facts), stream);
 }
 
 static void run_upload(void *buffers[], void *cl_arg)

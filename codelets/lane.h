@@ -23,7 +23,7 @@ struct ss_lanes {
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
-    double *one;                     /* pinned; with nccl */
+    const double *stop;              /* 0 and 1, pinned; with nccl */
 };
 
 /* What lanes did last to a region. */

@@ -10,7 +10,7 @@ static void cpu_report(void *buffers[], void *cl_arg)
     for (const struct ss_hooks *h = *d.task->hooks; h; h = h->next)
         if (h->step_ends && ss_hooks_want_step(h, d.args->step))
             ss_run_fail(run, h->step_ends(h->arg, d.args));
-    r->report(r->arg, d.args->step, d.args->lr, ss_run_ok(run) ? ss_step_metrics(&d) : NULL);
+    r->report(r->arg, d.args->step, d.args->lr, ss_run_ok(run) ? ss_step_facts_of(&d) : NULL);
 }
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("report", cpu_report);

@@ -8,16 +8,25 @@
 #include "kernels/shapes.h"
 #include "codelets/task.h"
 
+/* What a step tells, summed over all ranks as an array of doubles: the kernels' part, and how many
+ * ranks were asked to end the run. The memory of SS_ROLE_METRICS and SS_ROLE_FETCHED; kernels see
+ * the metrics alone. */
+struct ss_step_facts {
+    struct ss_metrics metrics;
+    double stop;
+};
+enum { SS_STEP_FACTS = sizeof(struct ss_step_facts) / sizeof(double) };
+
 /* Context of the report task. */
 struct ss_report {
-    void (*report)(void *arg, uint64_t step, double lr, const struct ss_metrics *metrics);
+    void (*report)(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts);
     void *arg;
 };
 
 enum ss_status ss_report_submit(const struct ss_step_args *args);
 
-/* The step's metrics in host memory: fetched ones on a GPU. For tasks that reduce or report. */
-static inline struct ss_metrics *ss_step_metrics(const struct ss_task_data *d)
+/* The step's facts in host memory: fetched ones on a GPU. For the reducing and reporting tasks. */
+static inline struct ss_step_facts *ss_step_facts_of(const struct ss_task_data *d)
 {
     return ss_role(d, d->task->lanes ? SS_ROLE_FETCHED : SS_ROLE_METRICS);
 }

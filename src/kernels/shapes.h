@@ -93,7 +93,6 @@ struct ss_metrics {
     double correct; /* samples whose largest logit (the first of equals) is the label's */
     double count;   /* valid samples */
     double bad;     /* samples whose loss is not finite */
-    double stop;    /* ranks that were asked to end the run (not the kernel's business) */
     double scale;   /* the step's loss scale; 1 where none is used (summed over ranks too) */
 };
 

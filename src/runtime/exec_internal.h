@@ -46,7 +46,7 @@ struct ss_exec {
     struct region *staged;   /* per slot; GPU */
     struct region *fetched;  /* per slot; GPU */
     struct region log, token, scaler;
-    struct region one; /* with several GPUs: the number, for a copy */
+    struct region stop; /* with several GPUs: 0 and 1, for a copy */
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
     struct ss_sgd sgd;

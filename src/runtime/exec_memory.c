@@ -97,10 +97,10 @@ static enum ss_status create_slots(struct ss_exec *e)
                            n * sizeof(int32_t));
     }
     for (size_t slot = 0; slot <= slots; slot++)
-        SS_TRY(ss_region_new_shared(e, &e->metrics[slot], sizeof(struct ss_metrics), "metrics"));
+        SS_TRY(ss_region_new_shared(e, &e->metrics[slot], sizeof(struct ss_step_facts), "metrics"));
     for (size_t slot = 0; plan->options.device && slot < slots; slot++) {
         SS_TRY(ss_region_new_shared(e, &e->staged[slot], in.bytes, "input slots on the device"));
-        SS_TRY(ss_region_new_host(e, &e->fetched[slot], sizeof(struct ss_metrics), "metrics"));
+        SS_TRY(ss_region_new_host(e, &e->fetched[slot], sizeof(struct ss_step_facts), "metrics"));
     }
     SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
     SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
@@ -148,7 +148,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->log);
     ss_region_drop(e, &e->token);
     ss_region_drop(e, &e->scaler);
-    ss_region_drop(e, &e->one);
+    ss_region_drop(e, &e->stop);
     e->kernels->free_host(e->slot_memory);
 }
 

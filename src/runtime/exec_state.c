@@ -211,10 +211,10 @@ enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
 {
     if (e->options.training)
         SS_TRY(prepare_sums(e, nccl));
-    const double one = 1;
-    SS_TRY(ss_region_new_host(e, &e->one, sizeof one, "a number"));
-    memcpy(e->one.r.data, &one, sizeof one);
-    e->options.runtime->lanes->one = e->one.r.data;
+    const double stop[] = {0, 1};
+    SS_TRY(ss_region_new_host(e, &e->stop, sizeof stop, "two numbers"));
+    memcpy(e->stop.r.data, stop, sizeof stop);
+    e->options.runtime->lanes->stop = e->stop.r.data;
     e->options.runtime->lanes->nccl = nccl;
     return SS_OK;
 }

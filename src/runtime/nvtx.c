@@ -1,4 +1,5 @@
 #include "runtime/nvtx.h"
+#include "codelets/report.h"
 #include "core/log.h"
 #include "graph/plan.h"
 
@@ -73,7 +74,7 @@ static uint64_t payload_of(const struct ss_nvtx *n, const struct ss_step_args *a
     if (task->kind == SS_TASK_ALLREDUCE)
         return n->plan->bucket[task->bucket].bytes / sizeof(float) *
                ss_dtype_bytes(n->plan->options.grad_dtype);
-    return task->kind == SS_TASK_REDUCE_METRICS ? sizeof(struct ss_metrics) : args->step;
+    return task->kind == SS_TASK_REDUCE_METRICS ? sizeof(struct ss_step_facts) : args->step;
 }
 
 static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,

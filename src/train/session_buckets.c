@@ -312,12 +312,12 @@ static void set_options(struct ss_session *s)
     ss_standard_flush();
 }
 
-static void no_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+static void no_report(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
 {
     (void)arg;
     (void)step;
     (void)lr;
-    (void)m;
+    (void)facts;
 }
 
 /* Caps for the trial: half of the gradients in one bucket, the others small: sums of many sizes. */

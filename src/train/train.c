@@ -42,11 +42,12 @@ static void count_bad(struct ss_loop *l, uint64_t step, double loss)
     }
 }
 
-/* A step's metrics, summed over all ranks; on a service worker, in step order. */
-static void report_step(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+/* A step's facts, summed over all ranks; on a service worker, in step order. */
+static void report_step(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
 {
     struct ss_loop *l = arg;
-    if (m) {
+    if (facts) {
+        const struct ss_metrics *m = &facts->metrics;
         double loss = m->bad > 0 ? NAN : m->loss / m->count;
         l->at.loss += loss;
         l->at.summed++;
@@ -56,7 +57,7 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_met
         l->at.train.bad += m->bad;
         atomic_store(&l->last_loss, (float)loss);
         count_bad(l, step, loss);
-        if (m->stop > 0 && !atomic_load(&l->stop_step))
+        if (facts->stop > 0 && !atomic_load(&l->stop_step))
             atomic_store(&l->stop_step, step);
         ss_journal_event(&l->journal, "step", "step", 'i', (int64_t)step, "epoch", 'i',
                          l->at.epoch + 1, "loss", 'f', loss, "lr", 'f', lr, "time", 'f',

@@ -69,13 +69,13 @@ struct bound {
     int augment;
 };
 
-static inline void on_report(void *arg, uint64_t step, double lr, const struct ss_metrics *m)
+static inline void on_report(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
 {
     struct bound *b = arg;
     (void)lr;
     b->in_order &= step > b->reported || step == 1;
     b->reported = step;
-    b->loss = m ? m->loss / m->count : NAN;
+    b->loss = facts ? facts->metrics.loss / facts->metrics.count : NAN;
     sem_post(&b->in_flight);
 }
 

@@ -126,7 +126,7 @@ __global__ void finish_kernel(int n, const struct row *rows, const struct ss_sca
     }
     if (t != 0)
         return;
-    struct ss_metrics m = {0, 0, 0, 0, 0, 0};
+    struct ss_metrics m = {0, 0, 0, 0, 0};
     if (accumulate)
         m = *metrics;
     m.loss += loss[0];
