@@ -6,41 +6,28 @@
  * within [t0 - r1, t3 - r2], and after several rounds within what is common to them. Source: the
  * bounds of Marzullo's interval method as RFC 5905 uses them. */
 #include "comm/comm.h"
+#include "core/boot.h"
 #include "core/clock.h"
 #include "core/log.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { ROUNDS = 16, BOOT_ID = 40 };
+enum { ROUNDS = 16 };
 
 /* Sent as bytes between equal programs. */
 struct times {
     int64_t arrived, sent; /* on the rank's clock */
-    char boot[BOOT_ID];
+    char boot[SS_BOOT_ID];
 };
 struct bounds {
     int64_t low, high; /* of rank 0's clock minus the rank's */
 };
 
-/* What tells one running kernel from another; "" where it cannot be read: that is nobody's. */
-static void read_boot_id(char *text)
-{
-    memset(text, 0, BOOT_ID);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (read(fd, text, BOOT_ID - 1) < 1)
-        text[0] = '\0';
-    close(fd);
-}
-
 static void narrow(struct bounds *b, const struct times *own, const struct times *other,
                    int64_t sent, int64_t arrived)
 {
-    if (*own->boot && !memcmp(own->boot, other->boot, BOOT_ID)) {
+    if (*own->boot && !memcmp(own->boot, other->boot, SS_BOOT_ID)) {
         *b = (struct bounds){0, 0};
         return;
     }
@@ -56,7 +43,7 @@ static enum ss_status exchange(struct ss_comm *comm, struct times *all, struct b
     size_t ranks = (size_t)ss_comm_size(comm);
     for (size_t r = 0; r < ranks; r++)
         bounds[r] = (struct bounds){INT64_MIN, INT64_MAX};
-    read_boot_id(own.boot);
+    ss_boot_id(own.boot);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t t0 = (int64_t)ss_now_ns();
         SS_TRY(ss_comm_bcast(comm, &t0, sizeof t0, 0, "comparison of clocks"));

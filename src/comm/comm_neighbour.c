@@ -12,15 +12,6 @@
 
 #define BOARD_BYTES 4096
 
-static void read_boot(char *text, size_t room)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (file && !fgets(text, (int)room, file))
-        text[0] = '\0';
-    if (file)
-        fclose(file);
-}
-
 /* When a process began: the 22nd field of its stat, 0 if it cannot be read. Its second field is the
  * program's name in brackets, which may hold anything. */
 static uint64_t read_since(long pid)
@@ -70,7 +61,7 @@ void ss_neighbour_describe(struct ss_neighbour *n, int rank, int first,
     if (stat("/proc/self/ns/pid", &space) == 0) {
         own->space_dev = (uint64_t)space.st_dev;
         own->space_no = (uint64_t)space.st_ino;
-        read_boot(own->boot, sizeof(own->boot));
+        ss_boot_id(own->boot);
     }
 }
 

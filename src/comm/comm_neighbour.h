@@ -12,10 +12,11 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "core/boot.h"
 
 /* What a rank tells the others of its node. Sent as bytes between equal programs. */
 struct ss_neighbour_card {
-    char boot[40];                /* which boot of which kernel; "" unknown */
+    char boot[SS_BOOT_ID];        /* which boot of which kernel; "" unknown */
     uint64_t space_dev, space_no; /* the namespace that pid belongs to */
     uint64_t since;               /* when the process began, in clock ticks since boot */
     int32_t pid, rank;

@@ -12,4 +12,5 @@ libstarstep_la_SOURCES += \
 	src/core/atomic_file.c src/core/atomic_file.h \
 	src/core/folder.c src/core/folder.h \
 	src/core/standard.c src/core/standard.h \
-	src/core/clock.c src/core/clock.h
+	src/core/clock.c src/core/clock.h \
+	src/core/boot.c src/core/boot.h

@@ -1,5 +1,6 @@
 /* placement_ranks.c: the part of placement that ranks do together: each tells the others what it
  * may use and which GPU it has, so that those of one node can divide its cores. */
+#include "core/boot.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/placement_gpu.h"
@@ -39,11 +40,9 @@ static uint64_t node_number(void)
 {
     char text[256] = "";
     uint64_t number = 0;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (!f || !fgets(text, sizeof text, f))
+    ss_boot_id(text);
+    if (!*text)
         gethostname(text, sizeof text - 1);
-    if (f)
-        fclose(f);
     for (const char *c = text; *c; c++)
         number = ss_mix64(number, (uint64_t)*c);
     return number;

@@ -37,24 +37,6 @@ int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r
     return ss_trace_common(r->trace, at) - e->base;
 }
 
-enum { MEMORY_MARGIN_NS = 250000000 };
-
-void ss_export_memory_span(const struct ss_export_rank *r, int64_t *begin, int64_t *end)
-{
-    *begin = INT64_MAX;
-    *end = INT64_MIN;
-    for (size_t i = 0; i < r->slice.count; i++) {
-        if (r->slice.at[i].begin < *begin)
-            *begin = r->slice.at[i].begin;
-        if (r->slice.at[i].end > *end)
-            *end = r->slice.at[i].end;
-    }
-    if (!r->slice.count)
-        return;
-    *begin -= MEMORY_MARGIN_NS;
-    *end += MEMORY_MARGIN_NS;
-}
-
 static void drop_marks(struct ss_trace_rank *t)
 {
     free(t->run.at);
@@ -94,7 +76,29 @@ static void align(struct ss_export *e)
             s->end = ss_export_time(e, r, s->end);
             s->ready = ss_export_time(e, r, s->ready);
         }
+        cut_memory(e, r);
     }
+}
+
+/* Memory while slices ran, and a little longer, because it is looked at only a few times a second. */
+static void cut_memory(const struct ss_export *e, struct ss_export_rank *r)
+{
+    enum { MARGIN_NS = 250000000 };
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    struct ss_trace_memory *m = r->trace->memory.at;
+    size_t n = 0;
+    for (size_t i = 0; i < r->slice.count; i++) {
+        if (r->slice.at[i].begin < begin)
+            begin = r->slice.at[i].begin;
+        if (r->slice.at[i].end > end)
+            end = r->slice.at[i].end;
+    }
+    for (size_t i = 0; r->slice.count && i < r->trace->memory.count; i++) {
+        m[n] = m[i];
+        m[n].at = ss_export_time(e, r, m[i].at);
+        n += m[n].at >= begin - MARGIN_NS && m[n].at <= end + MARGIN_NS;
+    }
+    r->trace->memory.count = n;
 }
 
 /* Processes have the numbers of ranks. Perfetto takes a thread of the same number, or of number 0,

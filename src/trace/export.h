@@ -25,7 +25,9 @@ struct ss_export_slice {
 };
 
 struct ss_export_rank {
-    struct ss_trace_rank *trace; /* without its marks of tasks and collectives */
+    /* Without its marks of tasks and collectives; samples of memory are in the times of slices, and
+     * only those from while slices ran. */
+    struct ss_trace_rank *trace;
     struct ss_rank_times *times;
     SS_TRACE_ARRAY(struct ss_export_track) track;
     int tid; /* track 0 as a thread, the others count on: no other rank's, and no rank's number */
@@ -48,10 +50,6 @@ void ss_export_free(struct ss_export *e); /* NULL is fine */
 
 /* A moment of this rank in the times of slices. */
 int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at);
-
-/* From when to when samples of memory are shown: while slices ran, and a little longer, because it
- * is looked at only a few times a second. */
-void ss_export_memory_span(const struct ss_export_rank *r, int64_t *begin, int64_t *end);
 
 /* The bucket whose gradients this task writes, sums or applies; -1: none. */
 int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task);

@@ -80,20 +80,14 @@ static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
     }
 }
 
-static void put_memory(struct ss_atomic_file *f, const struct ss_export *e,
-                       const struct ss_export_rank *r)
+static void put_memory(struct ss_atomic_file *f, const struct ss_export_rank *r)
 {
     char where[PLACE_ROOM];
-    int64_t begin, end;
-    ss_export_memory_span(r, &begin, &end);
     for (size_t i = 0; i < r->trace->memory.count; i++) {
         const struct ss_trace_memory *m = &r->trace->memory.at[i];
-        int64_t at = ss_export_time(e, r, m->at);
-        if (at < begin || at > end)
-            continue;
         ss_text_put(f,
                     ",\n{\"name\":\"memory\",\"ph\":\"C\",%s,\"ts\":", place(where, r, OF_PROCESS));
-        ss_text_us(f, at);
+        ss_text_us(f, m->at);
         ss_text_put(f, ",\"args\":{\"host bytes\":%" PRId64, m->host);
         if (r->trace->cuda)
             ss_text_put(f, ",\"device bytes\":%" PRId64, m->device);
@@ -179,7 +173,7 @@ enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
             put_slice(f, r, &r->slice.at[k]);
         for (size_t k = 0; k < r->trace->step.count; k++)
             put_step(f, e, r, &r->trace->step.at[k]);
-        put_memory(f, e, r);
+        put_memory(f, r);
         enum ss_status status = put_busy(f, e, r);
         if (status == SS_OK)
             status = put_flows(f, r, &id);

@@ -98,11 +98,8 @@ static void put_steps(struct ss_atomic_file *f, const struct ss_export *e,
 }
 
 /* Busy time of each worker and lane, per step; memory: time, host, device. */
-static void put_use(struct ss_atomic_file *f, const struct ss_export *e,
-                    const struct ss_export_rank *r)
+static void put_use(struct ss_atomic_file *f, const struct ss_export_rank *r)
 {
-    int64_t begin, end;
-    int any = 0;
     ss_text_put(f, ",\n\"workers\":[");
     for (size_t w = 0; w < r->times->worker.count; w++) {
         ss_text_put(f, "%s{\"name\":", w ? "," : "");
@@ -113,15 +110,10 @@ static void put_use(struct ss_atomic_file *f, const struct ss_export *e,
         ss_text_put(f, "]}");
     }
     ss_text_put(f, "],\n\"memory\":[");
-    ss_export_memory_span(r, &begin, &end);
     for (size_t i = 0; i < r->trace->memory.count; i++) {
         const struct ss_trace_memory *m = &r->trace->memory.at[i];
-        int64_t at = ss_export_time(e, r, m->at);
-        if (at < begin || at > end)
-            continue;
-        ss_text_put(f, "%s%" PRId64 ",%" PRId64 ",%" PRId64, any ? "," : "", at, m->host,
+        ss_text_put(f, "%s%" PRId64 ",%" PRId64 ",%" PRId64, i ? "," : "", m->at, m->host,
                     m->device);
-        any = 1;
     }
     ss_text_put(f, "]");
 }
@@ -135,7 +127,7 @@ static void put_rank(struct ss_atomic_file *f, const struct ss_export *e,
                 r->trace->ended ? "true" : "false");
     put_tasks(f, r);
     put_steps(f, e, r);
-    put_use(f, e, r);
+    put_use(f, r);
     put_tracks(f, r);
     ss_text_put(f, "}");
 }

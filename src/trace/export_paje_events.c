@@ -98,19 +98,13 @@ static enum ss_status note_shares(struct ss_paje *p, const struct ss_export *e,
     return status;
 }
 
-static enum ss_status note_memory(struct ss_paje *p, const struct ss_export *e,
-                                  const struct ss_export_rank *r)
+static enum ss_status note_memory(struct ss_paje *p, const struct ss_export_rank *r)
 {
-    int64_t begin, end;
-    ss_export_memory_span(r, &begin, &end);
     for (size_t i = 0; i < r->trace->memory.count; i++) {
         const struct ss_trace_memory *m = &r->trace->memory.at[i];
-        int64_t at = ss_export_time(e, r, m->at);
-        if (at < begin || at > end)
-            continue;
-        SS_TRY(note(p, at, SS_PAJE_SET, "host r%d %" PRId64, r->trace->rank, m->host));
+        SS_TRY(note(p, m->at, SS_PAJE_SET, "host r%d %" PRId64, r->trace->rank, m->host));
         if (r->trace->cuda)
-            SS_TRY(note(p, at, SS_PAJE_SET, "device r%d %" PRId64, r->trace->rank, m->device));
+            SS_TRY(note(p, m->at, SS_PAJE_SET, "device r%d %" PRId64, r->trace->rank, m->device));
     }
     return SS_OK;
 }
@@ -145,7 +139,7 @@ enum ss_status ss_paje_note(struct ss_paje *p, const struct ss_export *e)
         SS_TRY(note_slices(p, r));
         SS_TRY(note_flows(p, r));
         SS_TRY(note_steps(p, e, r));
-        SS_TRY(note_memory(p, e, r));
+        SS_TRY(note_memory(p, r));
         SS_TRY(note_shares(p, e, r));
     }
     qsort(p->event.at, p->event.count, sizeof *p->event.at, by_time);

@@ -3,6 +3,7 @@
 #    include "config.h"
 #endif
 #include "train/run_lock.h"
+#include "core/boot.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -42,27 +43,16 @@ static void describe_job(char *text, size_t room)
     }
 }
 
-/* Which kernel runs here: its locks are known to it alone. */
-static void read_boot(char *text, size_t room)
-{
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!f || !fgets(text, (int)room, f))
-        snprintf(text, room, "unknown");
-    text[strcspn(text, "\n")] = '\0';
-    if (f)
-        fclose(f);
-}
-
 static void describe_self(char *text)
 {
-    char host[FIELD] = "", job[FIELD], boot[FIELD];
+    char host[FIELD] = "", job[FIELD], boot[SS_BOOT_ID];
     struct timespec now;
     gethostname(host, sizeof host - 1);
     describe_job(job, sizeof job);
-    read_boot(boot, sizeof boot);
+    ss_boot_id(boot); /* the locks of a kernel are known to it alone */
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(text, SS_LOCK_TEXT, "host %s\nprocess %ld\njob %s\nboot %s\nsince %lld.%09ld\n", host,
-             (long)getpid(), job, boot, (long long)now.tv_sec, now.tv_nsec);
+             (long)getpid(), job, *boot ? boot : "unknown", (long long)now.tv_sec, now.tv_nsec);
 }
 
 /* The value of a line "NAME value", printable, "" if it is not there. */
