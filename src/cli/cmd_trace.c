@@ -103,7 +103,7 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
 static int run_report(int argc, char **argv)
 {
     static char command[] = "trace report";
-    struct trace_arguments a;
+    struct trace_arguments a = {0};
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     int code = ss_cli_parse_dir(command, "trace",
                                 "Overlap, idle time, collectives, critical path, stragglers and "

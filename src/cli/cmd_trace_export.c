@@ -63,7 +63,7 @@ static enum ss_status export_all(const struct export_arguments *a)
 int ss_cmd_trace_export(int argc, char **argv)
 {
     static char command[] = "trace export";
-    struct export_arguments a;
+    struct export_arguments a = {0};
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     int code = ss_cli_parse_dir(command, "trace",
                                 "Files for other programs from a run traced with --trace DIR: "

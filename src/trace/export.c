@@ -58,6 +58,27 @@ static enum ss_status load_rank(const char *dir, int rank, int64_t first, int64_
     return SS_OK;
 }
 
+/* Memory while slices ran, and a little longer, because it is looked at only a few times a second. */
+static void cut_memory(const struct ss_export *e, struct ss_export_rank *r)
+{
+    enum { MARGIN_NS = 250000000 };
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    struct ss_trace_memory *m = r->trace->memory.at;
+    size_t n = 0;
+    for (size_t i = 0; i < r->slice.count; i++) {
+        if (r->slice.at[i].begin < begin)
+            begin = r->slice.at[i].begin;
+        if (r->slice.at[i].end > end)
+            end = r->slice.at[i].end;
+    }
+    for (size_t i = 0; r->slice.count && i < r->trace->memory.count; i++) {
+        m[n] = m[i];
+        m[n].at = ss_export_time(e, r, m[i].at);
+        n += m[n].at >= begin - MARGIN_NS && m[n].at <= end + MARGIN_NS;
+    }
+    r->trace->memory.count = n;
+}
+
 /* All times on one clock. */
 static void align(struct ss_export *e)
 {
@@ -78,27 +99,6 @@ static void align(struct ss_export *e)
         }
         cut_memory(e, r);
     }
-}
-
-/* Memory while slices ran, and a little longer, because it is looked at only a few times a second. */
-static void cut_memory(const struct ss_export *e, struct ss_export_rank *r)
-{
-    enum { MARGIN_NS = 250000000 };
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    struct ss_trace_memory *m = r->trace->memory.at;
-    size_t n = 0;
-    for (size_t i = 0; i < r->slice.count; i++) {
-        if (r->slice.at[i].begin < begin)
-            begin = r->slice.at[i].begin;
-        if (r->slice.at[i].end > end)
-            end = r->slice.at[i].end;
-    }
-    for (size_t i = 0; r->slice.count && i < r->trace->memory.count; i++) {
-        m[n] = m[i];
-        m[n].at = ss_export_time(e, r, m[i].at);
-        n += m[n].at >= begin - MARGIN_NS && m[n].at <= end + MARGIN_NS;
-    }
-    r->trace->memory.count = n;
 }
 
 /* Processes have the numbers of ranks. Perfetto takes a thread of the same number, or of number 0,
