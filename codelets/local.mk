@@ -5,7 +5,7 @@ libstarstep_la_SOURCES += \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
 	codelets/allreduce.c codelets/allreduce.h \
-	codelets/sgd.c codelets/sgd.h \
+	codelets/update.c codelets/update.h \
 	codelets/report.c codelets/report.h \
 	codelets/input.c codelets/input.h \
 	codelets/scaler.c codelets/scaler.h

@@ -353,6 +353,7 @@ static void lower_backward(struct lowerer *lo, int i)
 static void lower_update(struct lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
+    const int states = lo->plan->options.states;
     snprintf(name, sizeof name, "update %d", k);
     struct ss_plan_task *t = add_task(lo, SS_TASK_UPDATE, name, PRIORITY_UPDATE + k);
     if (!t)
@@ -360,7 +361,8 @@ static void lower_update(struct lowerer *lo, int k)
     t->bucket = k;
     touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
     touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
-    touch(lo, t, SS_ROLE_MOMENTUM, SS_SPACE_MOMENTUM, k, SS_READ_WRITE);
+    for (int s = 0; s < states; s++)
+        touch(lo, t, (enum ss_role)(SS_ROLE_STATE + s), SS_SPACE_STATE, k * states + s, SS_READ_WRITE);
     if (lo->plan->options.loss_scaling)
         touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
@@ -504,6 +506,9 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
+    if (o->states < 0 || o->states > SS_PLAN_MAX_STATES)
+        return ss_fail(SS_ERR_INVALID, "a plan has no room for %d states of the optimizer",
+                       o->states);
     if (o->grad_dtype != SS_DTYPE_F32 && o->grad_dtype != SS_DTYPE_F16 &&
         o->grad_dtype != SS_DTYPE_BF16)
         return ss_fail(SS_ERR_INVALID, "gradients cannot travel in number format %d",

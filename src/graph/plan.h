@@ -20,7 +20,12 @@
 #include "core/dtype.h"
 #include "graph/graph.h"
 
-enum { SS_PLAN_MAX_DY = 4, SS_PLAN_MAX_SLICES = 8, SS_PLAN_MAX_ACCESSES = 24 };
+enum {
+    SS_PLAN_MAX_DY = 4,
+    SS_PLAN_MAX_SLICES = 8,
+    SS_PLAN_MAX_STATES = 4,
+    SS_PLAN_MAX_ACCESSES = 24
+};
 
 struct ss_plan_options {
     int batch;         /* images per rank and step, >= 1 */
@@ -32,6 +37,7 @@ struct ss_plan_options {
     const char *bucket_order; /* "0,1,3,2": in which buckets are summed; NULL: as they get ready */
     int no_overlap;           /* all-reduces begin when backward has ended: for comparison */
     int slices;               /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
+    int states;               /* of the optimizer, each as large as the parameters; may be 0 */
     enum ss_dtype dtype;      /* of activations */
     /* In which gradients travel between ranks; in buckets they are fp32. */
     enum ss_dtype grad_dtype;
@@ -81,15 +87,15 @@ struct ss_bucket {
 
 /* What a task touches. */
 enum ss_space {
-    SS_SPACE_BUFFER,   /* index: buffer */
-    SS_SPACE_IMAGES,   /* index: slice of the step's input slot */
-    SS_SPACE_LABELS,   /* likewise */
-    SS_SPACE_PARAMS,   /* index: bucket */
-    SS_SPACE_GRADS,    /* index: bucket */
-    SS_SPACE_MOMENTUM, /* index: bucket */
-    SS_SPACE_RUNNING,  /* index: block; its running statistics */
-    SS_SPACE_METRICS,  /* of the step */
-    SS_SPACE_LOG,      /* orders the reports */
+    SS_SPACE_BUFFER,  /* index: buffer */
+    SS_SPACE_IMAGES,  /* index: slice of the step's input slot */
+    SS_SPACE_LABELS,  /* likewise */
+    SS_SPACE_PARAMS,  /* index: bucket */
+    SS_SPACE_GRADS,   /* index: bucket */
+    SS_SPACE_STATE,   /* index: bucket * options.states + state of the optimizer */
+    SS_SPACE_RUNNING, /* index: block; its running statistics */
+    SS_SPACE_METRICS, /* of the step */
+    SS_SPACE_LOG,     /* orders the reports */
     /* Orders the collectives, the same on every rank. With no_overlap backward reads it. */
     SS_SPACE_TOKEN,
     SS_SPACE_STAGED,  /* images and labels of the step's input slot, on the device */
@@ -111,8 +117,8 @@ enum ss_role {
     SS_ROLE_DX,
     SS_ROLE_PARAMS,
     SS_ROLE_GRADS,
-    SS_ROLE_MOMENTUM,
-    SS_ROLE_RUNNING,
+    SS_ROLE_STATE, /* .. SS_ROLE_STATE + SS_PLAN_MAX_STATES - 1: the optimizer's */
+    SS_ROLE_RUNNING = SS_ROLE_STATE + SS_PLAN_MAX_STATES,
     SS_ROLE_METRICS,
     SS_ROLE_LABELS,
     SS_ROLE_LOG,
@@ -198,6 +204,12 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 
 const char *ss_task_kind_name(enum ss_task_kind kind);
 const char *ss_space_name(enum ss_space space);
+
+/* States that the optimizer has of parameter i: none of BatchNorm's buffers. */
+static inline int ss_plan_states(const struct ss_plan *plan, int i)
+{
+    return plan->param[i].bucket >= 0 ? plan->options.states : 0;
+}
 
 /* Bytes of the gradients of a block, unpadded fp32. */
 size_t ss_plan_block_bytes(const struct ss_plan *plan, int block);

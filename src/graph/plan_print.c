@@ -25,9 +25,9 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
     return names[kind];
 }
 
-static const char *const space_names[] = {"buf",      "images",  "labels",  "params", "grads",
-                                          "momentum", "running", "metrics", "log",    "token",
-                                          "staged",   "fetched", "scaler"};
+static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
+                                          "state",  "running", "metrics", "log",    "token",
+                                          "staged", "fetched", "scaler"};
 
 const char *ss_space_name(enum ss_space space)
 {

@@ -5,12 +5,7 @@
 
 #include <stdint.h>
 #include "core/rng.h"
-
-#ifdef __CUDACC__
-#    define SS_ANY_DEVICE __host__ __device__
-#else
-#    define SS_ANY_DEVICE
-#endif
+#include "kernels/any_device.h"
 
 /* Dropout as a function of the element's index, so that backward needs no stored mask. */
 struct ss_dropout {

@@ -18,6 +18,7 @@
 #define SS_KERNELS_KERNELS_H
 
 #include "kernels/shapes.h"
+#include "kernels/update.h"
 
 struct CUstream_st;
 typedef struct CUstream_st *ss_stream; /* a cudaStream_t; NULL on a CPU */

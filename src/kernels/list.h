@@ -154,6 +154,8 @@ GPU_KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t c
  * Normalize. */
 GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint8_t *images,
            const float *mean, const float *std, void *out)
+/* One step of an optimizer over a bucket, see update.h. */
+KERNEL(update, struct ss_device *device, const struct ss_update *u)
 /* scaler->found |= a non-finite value in grads; end of a step, after the updates: new scale. */
 GPU_KERNEL(scaler_check, struct ss_device *device, size_t count, const float *grads,
            struct ss_scaler *scaler)

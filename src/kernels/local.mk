@@ -1,9 +1,10 @@
 libstarstep_la_SOURCES += \
 	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/dropout.h \
+	src/kernels/any_device.h src/kernels/update.h \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
-	src/kernels/cpu/elementwise.c src/kernels/cpu/sgd.h
+	src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
 
 # Over oneDNN
 if HAVE_DNNL
@@ -21,7 +22,7 @@ if HAVE_CUDA
 CUDA_SOURCES += \
 	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
-	src/kernels/cuda/loss.cu src/kernels/cuda/optimizer.cu \
+	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
 	src/kernels/cuda/wire.cu
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \
@@ -31,7 +32,7 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/conv_graph.c src/kernels/cuda/conv_graph.h \
 	src/kernels/cuda/conv_heuristics.c src/kernels/cuda/conv_tune.c \
 	src/kernels/cuda/conv_cache.c \
-	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c src/kernels/cuda/sgd.h
+	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c
 else
 libstarstep_la_SOURCES += src/kernels/cuda/none.c
 endif

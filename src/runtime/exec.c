@@ -39,8 +39,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
         return &e->params[a->index].r;
     case SS_SPACE_GRADS:
         return &e->grads[a->index].r;
-    case SS_SPACE_MOMENTUM:
-        return &e->momentum[a->index].r;
+    case SS_SPACE_STATE:
+        return &e->state[a->index].r;
     case SS_SPACE_RUNNING:
         return &e->running[a->index].r;
     case SS_SPACE_METRICS:
@@ -66,7 +66,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     case SS_TASK_REDUCE_METRICS:
         return &e->allreduce;
     case SS_TASK_UPDATE:
-        return &e->sgd;
+        return &e->updating;
     case SS_TASK_CONVERT:
         return &e->normalise;
     case SS_TASK_REPORT:
@@ -137,8 +137,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->plan = options->plan;
     e->kernels = options->runtime->kernels;
     e->device = options->runtime->device;
-    e->sgd = (struct ss_sgd){options->runtime->device, options->momentum, options->weight_decay,
-                             1.0f / (float)ss_comm_size(options->comm)};
+    e->updating = (struct ss_updating){e->kernels, e->device, options->optim,
+                                       1.0f / (float)ss_comm_size(options->comm)};
     e->allreduce.comm = options->comm;
     e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =
@@ -244,7 +244,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     case SS_TASK_CHECK:
         return ss_check_submit(&args);
     case SS_TASK_UPDATE:
-        return ss_sgd_submit(&args);
+        return ss_update_submit(&args);
     case SS_TASK_SCALE:
         return ss_scale_submit(&args);
     case SS_TASK_FETCH:

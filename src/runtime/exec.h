@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "graph/plan.h"
+#include "optim/optim.h"
 #include "runtime/feed.h"
 #include "runtime/runtime.h"
 
@@ -22,7 +23,7 @@ struct ss_exec_options {
     int training; /* 0: only evaluation steps will be submitted */
     int slots;    /* input slots, that is steps in flight, >= 1 */
     uint64_t seed;
-    float momentum, weight_decay;
+    struct ss_optim optim; /* of training; its states are as many as the plan's */
     /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
     float mean[4], std[4];
     float init_scale;
@@ -64,11 +65,9 @@ enum ss_status ss_exec_eval_metrics(const struct ss_exec *exec, struct ss_metric
 enum ss_status ss_exec_set_param(struct ss_exec *exec, int i, const float *plain);
 enum ss_status ss_exec_get_param(struct ss_exec *exec, int i, float *plain);
 
-/* The momentum of parameter i, likewise; has: 0 for BatchNorm's buffers and of SGD without
- * momentum. */
-int ss_exec_has_momentum(const struct ss_exec *exec, int i);
-enum ss_status ss_exec_set_momentum(struct ss_exec *exec, int i, const float *plain);
-enum ss_status ss_exec_get_momentum(struct ss_exec *exec, int i, float *plain);
+/* A state that the optimizer has of parameter i (below ss_plan_states), likewise; of training. */
+enum ss_status ss_exec_set_state(struct ss_exec *exec, int i, int state, const float *plain);
+enum ss_status ss_exec_get_state(struct ss_exec *exec, int i, int state, float *plain);
 
 /* State of the dynamic loss scaling, likewise. */
 struct ss_exec_scaler {
@@ -79,10 +78,10 @@ struct ss_exec_scaler {
 enum ss_status ss_exec_get_scaler(const struct ss_exec *exec, struct ss_exec_scaler *out);
 enum ss_status ss_exec_set_scaler(struct ss_exec *exec, const struct ss_exec_scaler *in);
 
-/* Rank 0's parameters (or only BatchNorm's running statistics, or the momentum) to all ranks.
- * Collective. */
+/* Rank 0's parameters (or only BatchNorm's running statistics, or the optimizer's states) to all
+ * ranks. Collective. */
 enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
-enum ss_status ss_exec_broadcast_momentum(struct ss_exec *exec);
+enum ss_status ss_exec_broadcast_states(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
 
 struct ss_nccl;
@@ -91,8 +90,9 @@ struct ss_nccl;
  * executor is destroyed. Collective. */
 enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
 
-/* Hash of parameters, momentum excluded: equal on two ranks iff replicas are bit-equal. finite: 1
- * if all of them are, and BatchNorm's running statistics, which each rank has of its own. */
+/* Hash of parameters, not of the optimizer's states: equal on two ranks iff replicas are bit-equal.
+ * finite: 1 if all of them are, and BatchNorm's running statistics, which each rank has of its own.
+ */
 enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out, int *finite);
 
 /* Hang hooks on it, and take them off again; while no task is running. The executor owns none of
@@ -103,7 +103,7 @@ void ss_exec_unhook(struct ss_exec *exec, struct ss_hooks *hooks);
 /* How the loader keeps up, in the training steps reported so far. */
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);
 
-/* Bytes held: activations, parameters with gradients and momentum, input slots. With a GPU also
+/* Bytes held: activations, parameters with gradients and states, input slots. With a GPU also
  * what it holds of ours in all, and its own size (else 0). */
 struct ss_exec_memory {
     size_t activations, parameters, input;

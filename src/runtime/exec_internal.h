@@ -6,7 +6,7 @@
 #include "codelets/allreduce.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
-#include "codelets/sgd.h"
+#include "codelets/update.h"
 #include "runtime/exec.h"
 
 /* Where a region's memory is and who frees it. */
@@ -38,7 +38,7 @@ struct ss_exec {
     struct region *buffer;   /* per plan buffer */
     struct region *params;   /* per bucket */
     struct region *grads;    /* per bucket */
-    struct region *momentum; /* per bucket; without momentum it only orders */
+    struct region *state;    /* per bucket and state of the optimizer */
     struct region *running;  /* per block with BN */
     struct region *images;   /* per slot and slice */
     struct region *labels;   /* per slot and slice */
@@ -49,7 +49,7 @@ struct ss_exec {
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
-    struct ss_sgd sgd;
+    struct ss_updating updating;
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
     struct ss_feed feed;

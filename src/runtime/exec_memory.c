@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Regions of the optimizer's. */
+static size_t states_of(const struct ss_exec *e)
+{
+    return (size_t)e->plan->nbuckets * (size_t)e->plan->options.states;
+}
+
 static enum ss_status create_tables(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
@@ -15,14 +21,14 @@ static enum ss_status create_tables(struct ss_exec *e)
     e->buffer = calloc((size_t)plan->nbuffers, sizeof *e->buffer);
     e->params = calloc(buckets, sizeof *e->params);
     e->grads = calloc(buckets, sizeof *e->grads);
-    e->momentum = calloc(buckets, sizeof *e->momentum);
+    e->state = calloc(states_of(e) + 1, sizeof *e->state);
     e->running = calloc((size_t)plan->nblocks, sizeof *e->running);
     e->images = calloc(slices, sizeof *e->images);
     e->labels = calloc(slices, sizeof *e->labels);
     e->metrics = calloc(slots + 1, sizeof *e->metrics);
     e->staged = calloc(slots, sizeof *e->staged);
     e->fetched = calloc(slots, sizeof *e->fetched);
-    if (!e->buffer || !e->params || !e->grads || !e->momentum || !e->running || !e->images ||
+    if (!e->buffer || !e->params || !e->grads || !e->state || !e->running || !e->images ||
         !e->labels || !e->metrics || !e->staged || !e->fetched)
         return ss_fail_memory("executor", slices * sizeof *e->images);
     return SS_OK;
@@ -60,8 +66,10 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
     else
 #endif
         SS_TRY(ss_region_new(e, &e->grads[k], bytes, "gradients"));
-    /* Without momentum the handle still orders updates, over an empty region. */
-    return ss_region_new(e, &e->momentum[k], e->options.momentum > 0 ? bytes : 1, "momentum");
+    const int states = plan->options.states;
+    for (int s = 0; s < states; s++)
+        SS_TRY(ss_region_new(e, &e->state[k * states + s], bytes, "the optimizer's state"));
+    return SS_OK;
 }
 
 /* Each bucket's parameters in plan order, each on a cache line of its own. */
@@ -138,7 +146,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_regions_drop(e, e->buffer, (size_t)e->plan->nbuffers);
     ss_regions_drop(e, e->params, buckets);
     ss_regions_drop(e, e->grads, buckets);
-    ss_regions_drop(e, e->momentum, buckets);
+    ss_regions_drop(e, e->state, states_of(e));
     ss_regions_drop(e, e->running, (size_t)e->plan->nblocks);
     ss_regions_drop(e, e->images, slices);
     ss_regions_drop(e, e->labels, slices);
@@ -166,7 +174,7 @@ struct ss_exec_memory ss_exec_memory(const struct ss_exec *e)
     struct ss_exec_memory m = {
         .activations = sum_bytes(e->buffer, (size_t)e->plan->nbuffers),
         .parameters = sum_bytes(e->params, buckets) + sum_bytes(e->grads, buckets) +
-                      sum_bytes(e->momentum, buckets),
+                      sum_bytes(e->state, states_of(e)),
         .input = slots * ss_input_layout(e->plan).bytes,
     };
     e->kernels->memory(e->device, &m.device_used, &m.device);

@@ -1,5 +1,5 @@
-/* exec_state.c: what is read from and written to an executor between steps: parameters and
- * momentum, the loss scale, metrics of evaluations, and the memory that NCCL is told of. */
+/* exec_state.c: what is read from and written to an executor between steps: parameters and the
+ * optimizer's states, loss scale, metrics of evaluations, and the memory that NCCL is told of. */
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/alloc.h"
@@ -21,15 +21,18 @@ enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *
     return e->kernels->copy(e->device, out, e->metrics[e->options.slots].r.data, sizeof *out);
 }
 
-/* Where parameter i lives, in its native layout; `home`: the buckets' parameters or momentum. */
-static float *param_data(const struct ss_exec *e, int i, const struct region *home,
-                         enum ss_param_role *role)
+/* Where parameter i lives, in its native layout; or a state of it, unless `state` is PARAM. */
+enum { PARAM = -1 };
+static float *param_data(const struct ss_exec *e, int i, int state, enum ss_param_role *role)
 {
     const struct ss_plan_param *p = &e->plan->param[i];
     *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
     if (p->bucket < 0)
         return (float *)e->running[p->block].r.data + p->at;
-    return (float *)home[p->bucket].r.data + e->op[p->block]->offset[*role];
+    const struct region *home = state == PARAM
+                                    ? &e->params[p->bucket]
+                                    : &e->state[p->bucket * e->plan->options.states + state];
+    return (float *)home->r.data + e->op[p->block]->offset[*role];
 }
 
 /* Bring the weights that compute up to date with their masters. */
@@ -50,10 +53,10 @@ static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes,
     return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
 }
 
-static enum ss_status put(struct ss_exec *e, int i, const struct region *home, const float *plain)
+static enum ss_status put(struct ss_exec *e, int i, int state, const float *plain)
 {
     enum ss_param_role role;
-    float *data = param_data(e, i, home, &role), *native;
+    float *data = param_data(e, i, state, &role), *native;
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
@@ -67,10 +70,10 @@ static enum ss_status put(struct ss_exec *e, int i, const struct region *home, c
     return status;
 }
 
-static enum ss_status get(struct ss_exec *e, int i, const struct region *home, float *plain)
+static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
 {
     enum ss_param_role role;
-    float *data = param_data(e, i, home, &role), *native;
+    float *data = param_data(e, i, state, &role), *native;
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
     if (role != SS_PARAM_WEIGHT)
@@ -86,28 +89,23 @@ static enum ss_status get(struct ss_exec *e, int i, const struct region *home, f
 
 enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
 {
-    SS_TRY(put(e, i, e->params, plain));
+    SS_TRY(put(e, i, PARAM, plain));
     return refresh_copy(e, e->plan->param[i].bucket);
 }
 
 enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
 {
-    return get(e, i, e->params, plain);
+    return get(e, i, PARAM, plain);
 }
 
-int ss_exec_has_momentum(const struct ss_exec *e, int i)
+enum ss_status ss_exec_set_state(struct ss_exec *e, int i, int state, const float *plain)
 {
-    return e->options.training && e->options.momentum > 0 && e->plan->param[i].bucket >= 0;
+    return put(e, i, state, plain);
 }
 
-enum ss_status ss_exec_set_momentum(struct ss_exec *e, int i, const float *plain)
+enum ss_status ss_exec_get_state(struct ss_exec *e, int i, int state, float *plain)
 {
-    return put(e, i, e->momentum, plain);
-}
-
-enum ss_status ss_exec_get_momentum(struct ss_exec *e, int i, float *plain)
-{
-    return get(e, i, e->momentum, plain);
+    return get(e, i, state, plain);
 }
 
 enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler *out)
@@ -157,10 +155,10 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
     return ss_exec_broadcast_running(e);
 }
 
-enum ss_status ss_exec_broadcast_momentum(struct ss_exec *e)
+enum ss_status ss_exec_broadcast_states(struct ss_exec *e)
 {
-    for (int k = 0; e->options.momentum > 0 && k < e->plan->nbuckets; k++)
-        SS_TRY(broadcast(e, &e->momentum[k].r, "broadcast of the momentum"));
+    for (int k = 0; k < e->plan->nbuckets * e->plan->options.states; k++)
+        SS_TRY(broadcast(e, &e->state[k].r, "broadcast of the optimizer's states"));
     return SS_OK;
 }
 

@@ -100,6 +100,14 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
     return SS_OK;
 }
 
+enum ss_status ss_train_optim(const struct ss_train_options *o, struct ss_optim *out)
+{
+    SS_TRY(ss_optim_find("sgd", out));
+    ss_optim_set(out, "momentum", o->momentum);
+    ss_optim_set(out, "weight-decay", o->weight_decay);
+    return SS_OK;
+}
+
 int ss_train_buckets_auto(const struct ss_train_options *o)
 {
     return o->bucket_mb && !strcmp(o->bucket_mb, "auto");
@@ -187,10 +195,13 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
     struct ss_graph *built;
+    struct ss_optim optim;
     if (ss_train_buckets_auto(o))
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto is for train, which measures and prints "
                                        "what it chooses; give a size in MiB");
     SS_TRY(parse_bucket_mb(o, &options.bucket_mb));
+    SS_TRY(ss_train_optim(o, &optim));
+    options.states = ss_optim_states(&optim);
     model.width = o->width;
     model.dropout = (float)o->dropout;
     SS_TRY(ss_model_build(o->model, &model, &built));

@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "graph/plan.h"
 #include "graphs/models.h"
+#include "optim/optim.h"
 
 enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
 enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
@@ -76,6 +77,9 @@ struct ss_train_device ss_train_choose_device(const struct ss_train_options *o);
 
 /* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
+
+/* The optimizer and its hyperparameters. Errors: SS_ERR_INVALID. */
+enum ss_status ss_train_optim(const struct ss_train_options *o, struct ss_optim *out);
 
 /* --bucket-mb auto. */
 int ss_train_buckets_auto(const struct ss_train_options *o);

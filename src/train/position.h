@@ -1,4 +1,4 @@
-/* Where a run is: what it takes, besides weights, momentum and loss scale, to go on as if it had
+/* Where a run is: what it takes, besides weights, optimizer and loss scale, to go on as if it had
  * not been interrupted. Random numbers need no state of their own: order, augmentation and dropout
  * are functions of seed, epoch, sample and step (core/rng.h). */
 #ifndef SS_TRAIN_POSITION_H

@@ -82,7 +82,7 @@ static void tell(const struct ss_session *s, const struct ss_resumed *r, int ran
 static enum ss_status share(struct ss_session *s, struct ss_resumed *r)
 {
     SS_TRY(ss_exec_broadcast_params(s->exec));
-    SS_TRY(ss_exec_broadcast_momentum(s->exec));
+    SS_TRY(ss_exec_broadcast_states(s->exec));
     s->batches = r->at.tracked;
     const struct ss_exec_scaler scaler = {.scale = (float)r->at.scale,
                                           .steps = (int)r->at.scale_steps,

@@ -13,7 +13,7 @@ struct ss_resumed {
     char folder[4096];
 };
 
-/* Find the checkpoint that rank 0's options name, set weights, momentum and loss scale of all ranks
+/* Find the checkpoint that rank 0's options name, set weights, states and loss scale of all ranks
  * to it, and tell what was found in one line. Without --resume only `checkpoints` is set. After an
  * error nothing was changed, or the run ends. Collective. Errors: SS_ERR_INVALID, and those of
  * ss_training_read. */

@@ -153,6 +153,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
 {
     const struct ss_dataset *d = s->test;
     struct ss_model_options images = ss_session_images(s);
+    SS_TRY(ss_train_optim(o, &s->optim));
     SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
                               &s->plan));
     struct ss_exec_options options = {.runtime = &s->runtime,
@@ -162,8 +163,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .training = training,
                                       .slots = (int)o->slots,
                                       .seed = (uint64_t)o->seed,
-                                      .momentum = (float)o->momentum,
-                                      .weight_decay = (float)o->weight_decay,
+                                      .optim = s->optim,
                                       .init_scale = (float)o->init_scale,
                                       .scale_interval = (int)o->scale_interval,
                                       .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,
@@ -296,6 +296,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     SS_TRY(ss_train_rank_batch(options, ranks, &s->batch));
     SS_TRY(ss_outputs_try(options, 0, s->device.gpu, SS_OUTPUTS_REMOVE_FOLDERS));
     SS_TRY(ss_session_check_left(options));
+    SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_open_sets(s, 1));
     SS_TRY(check_batch(s, ranks));
     struct ss_model_options images = ss_session_images(s);

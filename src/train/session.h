@@ -18,6 +18,7 @@ struct ss_session_times;
 struct ss_session {
     struct ss_train_options *options;
     struct ss_train_device device;
+    struct ss_optim optim;
     struct ss_comm *comm;
     struct ss_dataset *train, *test;
     struct ss_graph *graph;

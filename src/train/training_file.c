@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char prefix[] = "momentum.";
-enum { CRC_TEXT = 9, NAME_ROOM = SS_NAME_BYTES + sizeof prefix, READ_AT_ONCE = 1 << 16 };
+enum { CRC_TEXT = 9, NAME_ROOM = SS_NAME_BYTES + 32, READ_AT_ONCE = 1 << 16 };
 
 static const struct ss_param *graph_param(const struct ss_plan *plan, int i)
 {
@@ -54,24 +53,26 @@ static uint32_t metadata_crc(const struct ss_safetensors *st, const char *model_
     return crc;
 }
 
-static void describe_tensor(const struct ss_plan *plan, int i, char *name, struct ss_st_tensor *t)
+/* Of a state of parameter i. */
+static void describe_tensor(const struct ss_session *s, int i, int state, char *name,
+                            struct ss_st_tensor *t)
 {
-    const struct ss_param *p = graph_param(plan, i);
-    snprintf(name, NAME_ROOM, "%s%s", prefix, p->name);
+    const struct ss_param *p = graph_param(s->plan, i);
+    snprintf(name, NAME_ROOM, "%s.%s", s->optim.cls->state[state], p->name);
     *t = (struct ss_st_tensor){.name = name, .dtype = SS_ST_F32, .ndim = p->ndim};
     for (int d = 0; d < p->ndim; d++)
         t->shape[d] = p->shape[d];
-    t->bytes = (size_t)plan->param[i].elements * sizeof(float);
+    t->bytes = (size_t)s->plan->param[i].elements * sizeof(float);
 }
 
-/* All momentum, in memory of this file's. */
-struct momentum {
+/* All states, in memory of this file's. */
+struct states {
     struct ss_st_tensor *tensor;
     char (*name)[NAME_ROOM];
     size_t n;
 };
 
-static void free_momentum(struct momentum *m)
+static void free_states(struct states *m)
 {
     for (size_t k = 0; m->tensor && k < m->n; k++)
         free((void *)(uintptr_t)m->tensor[k].data);
@@ -79,27 +80,30 @@ static void free_momentum(struct momentum *m)
     free(m->name);
 }
 
-static enum ss_status get_momentum(const struct ss_session *s, struct momentum *m)
+static enum ss_status get_state(const struct ss_session *s, int i, int state, struct states *m)
 {
-    size_t most = (size_t)s->plan->nparams;
-    *m = (struct momentum){calloc(most, sizeof *m->tensor), calloc(most, sizeof *m->name), 0};
+    struct ss_st_tensor *t = &m->tensor[m->n];
+    describe_tensor(s, i, state, m->name[m->n++], t);
+    float *plain = malloc(t->bytes);
+    t->data = plain;
+    if (!plain)
+        return ss_fail_memory(t->name, t->bytes);
+    return ss_exec_get_state(s->exec, i, state, plain);
+}
+
+static enum ss_status get_states(const struct ss_session *s, struct states *m)
+{
+    size_t most = (size_t)(s->plan->nparams * s->plan->options.states + 1);
+    *m = (struct states){calloc(most, sizeof *m->tensor), calloc(most, sizeof *m->name), 0};
     if (!m->tensor || !m->name)
         return ss_fail_memory("checkpoint", most * (sizeof *m->tensor + sizeof *m->name));
-    for (int i = 0; i < s->plan->nparams; i++) {
-        if (!ss_exec_has_momentum(s->exec, i))
-            continue;
-        struct ss_st_tensor *t = &m->tensor[m->n];
-        describe_tensor(s->plan, i, m->name[m->n++], t);
-        float *plain = malloc(t->bytes);
-        t->data = plain;
-        if (!plain)
-            return ss_fail_memory(t->name, t->bytes);
-        SS_TRY(ss_exec_get_momentum(s->exec, i, plain));
-    }
+    for (int i = 0; i < s->plan->nparams; i++)
+        for (int k = 0; k < ss_plan_states(s->plan, i); k++)
+            SS_TRY(get_state(s, i, k, m));
     return SS_OK;
 }
 
-static enum ss_status write_all(const char *path, const char *model, const struct momentum *m,
+static enum ss_status write_all(const char *path, const char *model, const struct states *m,
                                 struct ss_training_meta *meta)
 {
     const char *pairs[2 * SS_TRAINING_PAIRS + 5];
@@ -129,17 +133,17 @@ enum ss_status ss_training_write(const struct ss_session *s, const struct ss_pos
     struct ss_position p = *at;
     struct ss_exec_scaler scaler;
     struct ss_training_meta meta;
-    struct momentum m;
+    struct states m;
     SS_TRY(ss_exec_get_scaler(s->exec, &scaler));
     p.tracked = s->batches;
     p.scale = (double)scaler.scale;
     p.scale_steps = scaler.steps;
     p.scale_skipped = scaler.skipped;
     ss_training_describe(s, &p, &meta);
-    enum ss_status status = get_momentum(s, &m);
+    enum ss_status status = get_states(s, &m);
     if (status == SS_OK)
         status = write_all(path, model, &m, &meta);
-    free_momentum(&m);
+    free_states(&m);
     return status;
 }
 
@@ -189,31 +193,39 @@ static enum ss_status check_tensor(const struct ss_safetensors *st, const char *
     return SS_OK;
 }
 
-static int has_momentum(const struct ss_session *s, int i)
-{
-    return s->exec ? ss_exec_has_momentum(s->exec, i)
-                   : s->options->momentum > 0 && s->plan->param[i].bucket >= 0;
-}
-
 static enum ss_status check_tensors(const struct ss_session *s, const struct ss_safetensors *st,
                                     const char *path)
 {
     size_t known = 0;
-    for (int i = 0; i < s->plan->nparams; i++) {
-        struct ss_st_tensor want;
-        char name[NAME_ROOM];
-        if (!has_momentum(s, i))
-            continue;
-        describe_tensor(s->plan, i, name, &want);
-        SS_TRY(check_tensor(st, path, &want));
-        known++;
-    }
+    for (int i = 0; i < s->plan->nparams; i++)
+        for (int k = 0; k < ss_plan_states(s->plan, i); k++, known++) {
+            struct ss_st_tensor want;
+            char name[NAME_ROOM];
+            describe_tensor(s, i, k, name, &want);
+            SS_TRY(check_tensor(st, path, &want));
+        }
     if (known != ss_safetensors_count(st))
         return ss_fail(SS_ERR_MISMATCH,
-                       "%s: has %zu tensors, and the model's momentum is %zu; the file is of "
-                       "another model",
+                       "%s: has %zu tensors, and the optimizer's states of the model are %zu; the "
+                       "file is of another model",
                        path, ss_safetensors_count(st), known);
     return SS_OK;
+}
+
+static enum ss_status set_state(struct ss_session *s, const struct ss_safetensors *st, int i,
+                                int state)
+{
+    struct ss_st_tensor want;
+    char name[NAME_ROOM];
+    describe_tensor(s, i, state, name, &want);
+    /* The file's may be unaligned. */
+    float *plain = malloc(want.bytes);
+    if (!plain)
+        return ss_fail_memory(name, want.bytes);
+    memcpy(plain, ss_safetensors_find(st, name)->data, want.bytes);
+    enum ss_status status = ss_exec_set_state(s->exec, i, state, plain);
+    free(plain);
+    return status;
 }
 
 /* Everything fits: from here on only memory can fail. */
@@ -221,21 +233,9 @@ static enum ss_status set_all(struct ss_session *s, const struct ss_safetensors 
                               const char *model)
 {
     SS_TRY(ss_state_load(s->exec, s->plan, model, &s->batches));
-    for (int i = 0; i < s->plan->nparams; i++) {
-        struct ss_st_tensor want;
-        char name[NAME_ROOM];
-        if (!ss_exec_has_momentum(s->exec, i))
-            continue;
-        describe_tensor(s->plan, i, name, &want);
-        /* The file's may be unaligned. */
-        float *plain = malloc(want.bytes);
-        if (!plain)
-            return ss_fail_memory(name, want.bytes);
-        memcpy(plain, ss_safetensors_find(st, name)->data, want.bytes);
-        enum ss_status status = ss_exec_set_momentum(s->exec, i, plain);
-        free(plain);
-        SS_TRY(status);
-    }
+    for (int i = 0; i < s->plan->nparams; i++)
+        for (int k = 0; k < ss_plan_states(s->plan, i); k++)
+            SS_TRY(set_state(s, st, i, k));
     return SS_OK;
 }
 

@@ -1,8 +1,9 @@
 /* training.safetensors: what a checkpoint holds beside the model, so that a run can go on.
  *
- * Tensors "momentum.NAME", fp32 in PyTorch's layout, by the parameter's name: independent of
- * buckets and memory layouts. Metadata: the run's position (position.h), the options that change
- * results, and CRC-32Cs, of this file's content and of the model.safetensors that belongs to it. */
+ * Tensors "STATE.NAME" of the optimizer's states, fp32 in PyTorch's layout, by the parameter's
+ * name: independent of buckets and memory layouts. Metadata: the run's position (position.h), the
+ * options that change results, and CRC-32Cs, of this file's content and of the model.safetensors
+ * that belongs to it. */
 #ifndef SS_TRAIN_TRAINING_FILE_H
 #define SS_TRAIN_TRAINING_FILE_H
 
@@ -20,7 +21,7 @@ struct ss_training_origin {
     int64_t ranks, global_batch;
 };
 
-/* Check both files, then set weights, momentum and loss scale of this rank's executor, and *p.
+/* Check both files, then set weights, optimizer and loss scale of this rank's executor, and *p.
  * Options that a run cannot change are compared; those that it may are told. Errors: SS_ERR_IO,
  * SS_ERR_FORMAT (damage), SS_ERR_MISMATCH (another run); the message names file and field, and the
  * executor is changed only when everything fits. A session without one only gets the checks. */

@@ -1,6 +1,5 @@
 /* test_gpu_small_optimizer.c: SGD and dynamic loss scaling on a GPU. */
-#include "kernels/cpu/sgd.h"
-#include "kernels/cuda/sgd.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
 
 static const float LR = 0.1f, DECAY = 5e-4f, MOMENTUM = 0.9f, SCALE = 0.5f;
@@ -25,19 +24,20 @@ static struct bucket bucket_make(struct ss_device *gpu, size_t count, const floa
 static void step(struct ss_device *gpu, struct bucket *b, const float *g,
                  const struct ss_scaler *scaler)
 {
-    const struct ss_sgd_cuda sgd = {.count = b->count,
-                                    .w = b->w,
-                                    .v = b->v,
-                                    .g = b->g,
-                                    .copy = b->copy,
-                                    .lr = LR,
-                                    .momentum = b->v ? MOMENTUM : 0,
-                                    .weight_decay = DECAY,
-                                    .scale = SCALE,
-                                    .scaler = scaler};
+    const struct ss_update u = {.rule = b->v ? SS_RULE_SGD_MOMENTUM : SS_RULE_SGD,
+                                .count = b->count,
+                                .w = b->w,
+                                .state = {b->v},
+                                .g = b->g,
+                                .scale = SCALE,
+                                .lr = (double)LR,
+                                .hyper = {(double)MOMENTUM, (double)DECAY},
+                                .step = 1,
+                                .copy = b->copy,
+                                .scaler = scaler};
     OK(ss_cuda_synchronize(gpu));
     OK(ss_cuda_copy(gpu, b->g, g, b->count * sizeof(float)));
-    OK(ss_sgd_cuda(gpu, &sgd));
+    OK(ss_cuda_update(gpu, &u));
 }
 
 /* The weights' copy is their rounding, exactly. */
@@ -109,7 +109,16 @@ START_TEST(sgd_agrees_with_cpu)
     for (uint32_t at = 0; at < 4; at++) {
         const float *g = host_random(COUNT, 10 + at, SS_DTYPE_F32);
         step(gpu, &b, g, NULL);
-        OK(ss_sgd_cpu(cpu, COUNT, w, v, g, LR, momentum ? MOMENTUM : 0, DECAY, SCALE));
+        const struct ss_update u = {.rule = momentum ? SS_RULE_SGD_MOMENTUM : SS_RULE_SGD,
+                                    .count = COUNT,
+                                    .w = w,
+                                    .state = {v},
+                                    .g = g,
+                                    .scale = SCALE,
+                                    .lr = (double)LR,
+                                    .hyper = {(double)MOMENTUM, (double)DECAY},
+                                    .step = 1};
+        OK(ss_cpu_update(cpu, &u));
     }
     ss_cpu_close(cpu);
     /* Either may fuse products and sums: an ulp or so a step. */
@@ -157,14 +166,14 @@ START_TEST(sgd_bad_arguments)
     ss_log_set_quiet(1);
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     float *w = gpu_out_f32(gpu, 32);
-    struct ss_sgd_cuda sgd = {.count = 24, .w = w, .g = w, .scale = 1};
-    ck_assert_int_eq(ss_sgd_cuda(gpu, &sgd), SS_ERR_SHAPE);
-    sgd.count = 32;
-    sgd.momentum = 0.9f;
-    ck_assert_int_eq(ss_sgd_cuda(gpu, &sgd), SS_ERR_INVALID);
-    sgd.momentum = 0;
-    sgd.count = 0;
-    OK(ss_sgd_cuda(gpu, &sgd));
+    struct ss_update u = {.rule = SS_RULE_SGD, .count = 24, .w = w, .g = w, .scale = 1, .step = 1};
+    ck_assert_int_eq(ss_cuda_update(gpu, &u), SS_ERR_SHAPE);
+    u.count = 32;
+    u.rule = SS_RULE_SGD_MOMENTUM;
+    ck_assert_int_eq(ss_cuda_update(gpu, &u), SS_ERR_INVALID);
+    u.rule = SS_RULE_SGD;
+    u.count = 0;
+    OK(ss_cuda_update(gpu, &u));
     ss_log_set_quiet(0);
 }
 END_TEST

@@ -13,8 +13,12 @@
 #include "graphs/models.h"
 #include "tests/graph/test_graphs.h"
 
-static const struct ss_plan_options defaults = {
-    .batch = 32, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 8};
+static const struct ss_plan_options defaults = {.batch = 32,
+                                                .channel_block = 16,
+                                                .bucket_mb = 25,
+                                                .first_bucket_mb = 1,
+                                                .slices = 8,
+                                                .states = 1};
 
 static void quiet(void)
 {
@@ -312,7 +316,9 @@ static void check_bucket_order(const struct ss_plan *plan)
         ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_TOKEN, 0), SS_READ_WRITE);
         ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_GRADS, k), SS_READ);
         ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_PARAMS, k), SS_READ_WRITE);
-        ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_MOMENTUM, k), SS_READ_WRITE);
+        for (int s = 0; s < plan->nbuckets * plan->options.states; s++)
+            ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_STATE, s),
+                             s / plan->options.states == k ? SS_READ_WRITE : 0);
         /* Only the sum waits for other ranks. */
         for (int i = 0; i < list->count; i++)
             ck_assert(!mode_of(&list->task[i], SS_SPACE_TOKEN, 0) ||
@@ -560,7 +566,8 @@ static void check_with_options(const struct ss_graph *g)
                                               .channel_block = blocks[b],
                                               .bucket_mb = caps[c][0],
                                               .first_bucket_mb = caps[c][1],
-                                              .slices = batches[b] < 3 ? batches[b] : 3};
+                                              .slices = batches[b] < 3 ? batches[b] : 3,
+                                              .states = b};
             check_plan(g, &options);
             options.no_overlap = 1;
             check_plan(g, &options);
@@ -728,6 +735,14 @@ START_TEST(options_refused)
          "slices"},
         {{.batch = 4, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 5},
          "a batch of 4 cannot be loaded in 5 slices"},
+        {{.batch = 4, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1, .states = -1},
+         "-1 states of the optimizer"},
+        {{.batch = 4,
+          .bucket_mb = 25,
+          .first_bucket_mb = 1,
+          .slices = 1,
+          .states = SS_PLAN_MAX_STATES + 1},
+         "states of the optimizer"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
          "needs a channel block"},
         {{.batch = 4,

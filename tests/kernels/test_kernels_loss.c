@@ -1,5 +1,4 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
-#include "kernels/cpu/sgd.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -141,6 +140,12 @@ START_TEST(sgd_steps)
     double *w = random_doubles(count, 1), *v = zero_doubles(count);
     float *fw[2], *fv[2];
     struct ss_device *one;
+    struct ss_update u = {.rule = _i ? SS_RULE_SGD_MOMENTUM : SS_RULE_SGD,
+                          .count = count,
+                          .scale = (float)scale,
+                          .lr = lr,
+                          .hyper = {momentum, decay},
+                          .step = 1};
     OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &one));
     for (int i = 0; i < 2; i++) {
         fw[i] = to_floats(w, count);
@@ -153,9 +158,12 @@ START_TEST(sgd_steps)
             v[i] = momentum * v[i] + (scale * g[i] + decay * w[i]);
             w[i] -= lr * v[i];
         }
-        for (int i = 0; i < 2; i++)
-            OK(ss_sgd_cpu(i ? cpu : one, count, fw[i], _i ? fv[i] : NULL, fg, (float)lr,
-                          (float)momentum, (float)decay, (float)scale));
+        for (int i = 0; i < 2; i++) {
+            u.w = fw[i];
+            u.state[0] = fv[i];
+            u.g = fg;
+            OK(ss_cpu_update(i ? cpu : one, &u));
+        }
         free(g), free(fg);
     }
     double *got = to_doubles(fw[0], count);
@@ -163,7 +171,9 @@ START_TEST(sgd_steps)
     ck_assert_mem_eq(fw[0], fw[1], count * sizeof(float));
     ck_assert_mem_eq(fv[0], fv[1], count * sizeof(float));
     ss_log_set_quiet(1);
-    ck_assert_int_eq(ss_sgd_cpu(cpu, 1, fw[0], NULL, fw[1], 0.1f, 0.9f, 0, 1), SS_ERR_INVALID);
+    u.rule = SS_RULE_SGD_MOMENTUM;
+    u.state[0] = NULL;
+    ck_assert_int_eq(ss_cpu_update(cpu, &u), SS_ERR_INVALID);
     free(got), free(w), free(v);
     free(fw[0]), free(fw[1]), free(fv[0]), free(fv[1]);
     ss_cpu_close(one);

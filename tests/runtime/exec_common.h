@@ -121,6 +121,11 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
         options.input_block = ss_gpu_input_block(s->dtype);
         options.loss_scaling = s->dtype == SS_DTYPE_F16;
     }
+    struct ss_optim optim;
+    OK(ss_optim_find("sgd", &optim));
+    ss_optim_set(&optim, "momentum", (double)s->momentum);
+    ss_optim_set(&optim, "weight-decay", (double)s->weight_decay);
+    options.states = ss_optim_states(&optim);
     OK(ss_plan_lower(b->graph, &options, &b->plan));
     sem_init(&b->in_flight, 0, (unsigned)s->slots);
     struct ss_exec_options exec = {.runtime = runtime,
@@ -130,8 +135,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                    .training = 1,
                                    .slots = s->slots,
                                    .seed = 11,
-                                   .momentum = s->momentum,
-                                   .weight_decay = s->weight_decay,
+                                   .optim = optim,
                                    .init_scale = 1024,
                                    .scale_interval = 2000,
                                    .report = {on_report, b}};

@@ -1,27 +1,7 @@
-/* elementwise.c: the optimizer's update and sums of tensors, in pieces over the threads. */
+/* elementwise.c: sums of tensors, in pieces over the threads. */
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/sgd.h"
 #include "kernels/cpu/simd.h"
 #include "core/log.h"
-
-/* A multiple of every vector length: which elements a vector loop leaves to its scalar end then
- * does not depend on the number of threads. */
-enum { PIECE = 16384 };
-
-enum ss_status ss_sgd_cpu(struct ss_device *cpu, size_t count, float *w, float *v, const float *g,
-                          float lr, float momentum, float weight_decay, float scale)
-{
-    if (!v && momentum != 0)
-        return ss_fail(SS_ERR_INVALID, "SGD: momentum %g needs the velocity", (double)momentum);
-    const struct ss_simd_table *simd = ss_simd_table();
-    const size_t pieces = (count + PIECE - 1) / PIECE;
-#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
-    for (size_t i = 0; i < pieces; i++) {
-        const size_t at = i * PIECE, n = count - at < PIECE ? count - at : PIECE;
-        simd->sgd(n, w + at, v ? v + at : NULL, g + at, lr, momentum, weight_decay, scale);
-    }
-    return SS_OK;
-}
 
 enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, void *sum,
                           size_t count)
@@ -30,10 +10,11 @@ enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, 
     if (n < 1)
         return ss_fail(SS_ERR_INVALID, "sum of %d tensors; at least 1 is needed", n);
     const struct ss_simd_table *simd = ss_simd_table();
-    const size_t pieces = (count + PIECE - 1) / PIECE;
+    const size_t pieces = (count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
-        const size_t at = i * PIECE, len = count - at < PIECE ? count - at : PIECE;
+        const size_t at = i * SS_SIMD_PIECE,
+                     len = count - at < SS_SIMD_PIECE ? count - at : SS_SIMD_PIECE;
         const float *part[SS_NORM_MAX_DY];
         int taken = n < SS_NORM_MAX_DY ? n : SS_NORM_MAX_DY;
         for (int k = 0; k < taken; k++)

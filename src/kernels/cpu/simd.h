@@ -11,6 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernels/dropout.h"
+#include "kernels/update.h"
+
+/* What a thread does of a flat array at a time: a multiple of every vector length, so that which
+ * elements a vector loop leaves to its scalar end does not depend on the number of threads. */
+enum { SS_SIMD_PIECE = 16384 };
 
 /* Per-channel coefficients; arrays of `block`. */
 struct ss_rows_forward {
@@ -46,8 +51,9 @@ struct ss_simd_table {
     void (*backward_apply)(const struct ss_rows_backward *f);
     /* dst = sum of src[0..n-1], and zero where y <= 0 (y NULL: nowhere). dst may be src[0]. */
     void (*combine)(const float *const *src, int n, const float *y, float *dst, size_t count);
-    void (*sgd)(size_t count, float *w, float *v, const float *g, float lr, float momentum,
-                float weight_decay, float scale);
+    /* count elements from `at` on. */
+    void (*update)(const struct ss_update *u, const struct ss_rule_terms *terms, size_t at,
+                   size_t count);
     /* See wire.h; bf16 0: fp16. */
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);

@@ -361,27 +361,42 @@ SS_TARGET static void SS_NAME(combine)(const float *const *src, int n, const flo
     }
 }
 
-SS_TARGET static void SS_NAME(sgd)(size_t count, float *w, float *v, const float *g, float lr,
-                                   float momentum, float weight_decay, float scale)
+/* A function of its own: what a vector loop declares inside is not vectorised when it has an
+ * address. */
+SS_BODY void SS_NAME(update_element)(enum ss_rule rule, const struct ss_rule_terms *t, float *w,
+                                     float g, float *s0, float *s1)
 {
-    if (!v) {
+    const int states = ss_rule_states(rule);
+    float s[SS_UPDATE_STATES] = {states > 0 ? *s0 : 0, states > 1 ? *s1 : 0};
+    *w = ss_rule_element(rule, t, *w, g, s);
+    if (states > 0)
+        *s0 = s[0];
+    if (states > 1)
+        *s1 = s[1];
+}
+
+SS_BODY void SS_NAME(update_body)(enum ss_rule rule, const struct ss_update *u,
+                                  const struct ss_rule_terms *terms, size_t at, size_t count)
+{
+    const struct ss_rule_terms t = *terms;
+    const int states = ss_rule_states(rule);
+    const float scale = u->scale, *g = u->g + at;
+    float *w = u->w + at, *s0 = states > 0 ? u->state[0] + at : w, /* not used */
+                              *s1 = states > 1 ? u->state[1] + at : w;
 #pragma omp simd
-        for (size_t i = 0; i < count; i++)
-            w[i] -= lr * (scale * g[i] + weight_decay * w[i]);
-        return;
-    }
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        float d = scale * g[i] + weight_decay * w[i];
-        float m = momentum * v[i] + d;
-        v[i] = m;
-        w[i] -= lr * m;
-    }
+    for (size_t i = 0; i < count; i++)
+        SS_NAME(update_element)(rule, &t, w + i, scale * g[i], s0 + i, s1 + i);
+}
+
+SS_TARGET static void SS_NAME(update)(const struct ss_update *u, const struct ss_rule_terms *terms,
+                                      size_t at, size_t count)
+{
+    SS_RULE_DISPATCH(u->rule, SS_NAME(update_body)(RULE, u, terms, at, count));
 }
 
 static const struct ss_simd_table SS_NAME(table) = {
     SS_NAME(stats),          SS_NAME(forward), SS_NAME(backward_sums),
-    SS_NAME(backward_apply), SS_NAME(combine), SS_NAME(sgd),
+    SS_NAME(backward_apply), SS_NAME(combine), SS_NAME(update),
     SS_NAME(pack),           SS_NAME(unpack),  SS_NAME(sum_16),
 };
 

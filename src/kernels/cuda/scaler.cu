@@ -1,53 +1,11 @@
-/* optimizer.cu: SGD over a bucket, and dynamic loss scaling. */
+/* scaler.cu: dynamic loss scaling. */
 #include "kernels/cuda/grid.cuh"
-
-extern "C" {
-#include "kernels/cuda/sgd.h"
-}
 
 namespace
 {
 
 constexpr unsigned THREADS = 256;
 constexpr int V = ss::format<float>::vector;
-
-/* T: the format of the weights' copy. Gradients are divided by the loss scale, a power of two:
- * exact but for gradients near the smallest numbers. */
-template <typename T, bool MOMENTUM> __global__ void sgd_kernel(struct ss_sgd_cuda s)
-{
-    float scale = s.scale;
-    if (s.scaler) {
-        if (s.scaler->found)
-            return;
-        scale /= s.scaler->scale;
-    }
-    T *copy = static_cast<T *>(s.copy);
-    for (size_t i = ss::flat_begin() * V; i < s.count; i += ss::flat_step() * V) {
-        float w[V], v[V] = {}, g[V];
-        ss::load(s.w + i, w);
-        ss::load(s.g + i, g);
-        if (MOMENTUM)
-            ss::load(s.v + i, v);
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            const float d = scale * g[j] + s.weight_decay * w[j];
-            v[j] = MOMENTUM ? s.momentum * v[j] + d : d;
-            w[j] -= s.lr * v[j];
-        }
-        ss::store(s.w + i, w);
-        if (MOMENTUM)
-            ss::store(s.v + i, v);
-        if (copy)
-            ss::store(copy + i, w);
-    }
-}
-
-template <typename T> void sgd_launch(const struct ss_device *gpu, const struct ss_sgd_cuda &s)
-{
-    const unsigned grid = ss::grid_for(gpu, s.count / V, THREADS, THREADS);
-    const auto kernel = s.v ? sgd_kernel<T, true> : sgd_kernel<T, false>;
-    SS_LAUNCH(kernel, grid, THREADS, gpu->stream, s);
-}
 
 /* Infinite or NaN: all bits of the exponent are set. */
 __device__ inline bool not_finite(unsigned bits)
@@ -92,21 +50,6 @@ __global__ void update_kernel(struct ss_scaler *scaler)
 }
 
 } // namespace
-
-enum ss_status ss_sgd_cuda(struct ss_device *gpu, const struct ss_sgd_cuda *sgd)
-{
-    if (sgd->count % 16 != 0)
-        return ss_fail(SS_ERR_SHAPE, "SGD: a bucket of %zu elements; a multiple of 16 is needed",
-                       sgd->count);
-    if (!sgd->v && sgd->momentum != 0)
-        return ss_fail(SS_ERR_INVALID, "SGD: momentum %g needs the velocity",
-                       (double)sgd->momentum);
-    if (sgd->count == 0)
-        return SS_OK;
-    SS_DISPATCH(ss_cuda_dtype(gpu), sgd_launch<T>(gpu, *sgd));
-    SS_LAUNCHED("SGD");
-    return SS_OK;
-}
 
 enum ss_status ss_cuda_scaler_check(struct ss_device *gpu, size_t count, const float *grads,
                                     struct ss_scaler *scaler)

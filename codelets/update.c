@@ -1,0 +1,37 @@
+#include "codelets/update.h"
+#include "codelets/lane.h"
+
+_Static_assert((int)SS_UPDATE_STATES <= (int)SS_PLAN_MAX_STATES,
+               "a rule has more states than a plan");
+
+static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream; /* the device knows it */
+    const struct ss_updating *c = d->task->context;
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    struct ss_update u = {.count = ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
+                          .w = params->data,
+                          .g = ss_role(d, SS_ROLE_GRADS),
+                          .scale = c->scale,
+                          .lr = d->args->lr,
+                          .step = d->args->step,
+                          .copy = params->copy,
+                          .scaler = ss_role(d, SS_ROLE_SCALER)};
+    for (int k = 0; k < SS_UPDATE_STATES; k++)
+        u.state[k] = ss_role(d, SS_ROLE_STATE + k);
+    ss_optim_describe(&c->optim, &u);
+    return c->kernels->update(c->device, &u);
+}
+
+static void run_update(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, update);
+}
+
+static struct starpu_codelet codelet = SS_COMPUTE_CODELET("update", run_update, run_update);
+
+enum ss_status ss_update_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&codelet, args, sizeof *args);
+}

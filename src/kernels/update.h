@@ -1,0 +1,87 @@
+/* An optimizer's update of a bucket. A rule is written once, here, for all devices: what the
+ * elements of a step have in common, in double precision, and what happens to each of them. */
+#ifndef SS_KERNELS_UPDATE_H
+#define SS_KERNELS_UPDATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "kernels/any_device.h"
+
+enum ss_rule {
+    SS_RULE_SGD,          /* no state; hyper: as the next one, and not read the first */
+    SS_RULE_SGD_MOMENTUM, /* state: momentum; hyper: momentum, weight decay */
+};
+enum { SS_UPDATE_STATES = 2, SS_UPDATE_HYPER = 4 };
+
+/* Run a call with RULE, a constant, being the rule: so that loops are made once for each. */
+#define SS_RULE_DISPATCH(rule, ...)                                                                \
+    do {                                                                                           \
+        switch (rule) {                                                                            \
+        case SS_RULE_SGD: {                                                                        \
+            const enum ss_rule RULE = SS_RULE_SGD;                                                 \
+            __VA_ARGS__;                                                                           \
+            break;                                                                                 \
+        }                                                                                          \
+        case SS_RULE_SGD_MOMENTUM: {                                                               \
+            const enum ss_rule RULE = SS_RULE_SGD_MOMENTUM;                                        \
+            __VA_ARGS__;                                                                           \
+            break;                                                                                 \
+        }                                                                                          \
+        }                                                                                          \
+    } while (0)
+
+SS_ANY_DEVICE static inline int ss_rule_states(enum ss_rule rule)
+{
+    return rule == SS_RULE_SGD ? 0 : 1;
+}
+
+struct ss_update {
+    enum ss_rule rule;
+    size_t count;                   /* elements of the bucket, a multiple of 16 */
+    float *w;                       /* master weights, in place */
+    float *state[SS_UPDATE_STATES]; /* those of the rule, in place; zero before the first step */
+    const float *g;                 /* gradients, summed over ranks */
+    float scale;                    /* of the gradients: 1 / world size */
+    double lr, hyper[SS_UPDATE_HYPER];
+    uint64_t step; /* from 1 */
+    /* GPU: the weights in its dtype, written (NULL with fp32); and the loss scaling's state (NULL:
+     * none). Gradients are divided by its scale; with scaler->found nothing is changed. */
+    void *copy;
+    const struct ss_scaler *scaler;
+};
+
+/* What all elements of a step have in common. */
+struct ss_rule_terms {
+    float lr, keep, decay;
+};
+
+/* step: of this update, from 1. Steps that loss scaling left out do not count, as torch.amp never
+ * calls the optimizer for them. */
+SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_update *u,
+                                                               uint64_t step)
+{
+    struct ss_rule_terms t = {(float)u->lr, (float)u->hyper[0], (float)u->hyper[1]};
+    (void)step;
+    return t;
+}
+
+/* A weight's new value from its old one, its gradient and its states, which change.
+ *
+ * SGD, as PyTorch's (dampening 0, no Nesterov):
+ *   d = g + weight_decay * w      v = momentum * v + d      w = w - lr * v
+ * v starts as zero, which makes the first step PyTorch's (v = d). */
+SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struct ss_rule_terms *t,
+                                                  float w, float g, float *state)
+{
+    float d = g + t->decay * w;
+    switch (rule) {
+    case SS_RULE_SGD:
+        return w - t->lr * d;
+    case SS_RULE_SGD_MOMENTUM:
+        state[0] = t->keep * state[0] + d;
+        return w - t->lr * state[0];
+    }
+    return w;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* Optimizers. Each is a class in a file of its own (sgd.c): what its hyperparameters and the states
+ * of a parameter are called, and which rule of kernels/update.h computes a step. Plan, executor and
+ * checkpoints loop over states and know no optimizer. */
+#ifndef SS_OPTIM_OPTIM_H
+#define SS_OPTIM_OPTIM_H
+
+#include "kernels/update.h"
+
+/* A row of the command line's options, see core/options.h. */
+struct ss_hyper {
+    const char *option; /* NULL ends the list */
+    double initial, min, max;
+    const char *help;
+};
+
+struct ss_optim_class {
+    /* As --optimizer takes it. */
+    const char *name;
+    struct ss_hyper hyper[SS_UPDATE_HYPER + 1]; /* in the rules' order */
+    /* PyTorch's names; in a checkpoint a parameter's tensor is STATE.NAME. A rule with n states has
+     * the first n. */
+    const char *state[SS_UPDATE_STATES];
+    enum ss_rule (*rule)(const double *hyper);
+};
+
+/* An optimizer with its hyperparameters. */
+struct ss_optim {
+    const struct ss_optim_class *cls;
+    double hyper[SS_UPDATE_HYPER];
+};
+
+/* Every optimizer; NULL ends the list. */
+extern const struct ss_optim_class *const ss_optim_classes[];
+
+/* The optimizer of that name, with its hyperparameters' defaults. Errors: SS_ERR_INVALID. */
+enum ss_status ss_optim_find(const char *name, struct ss_optim *out);
+/* Set a hyperparameter by its option's name. Returns 0 if the optimizer has none of that name. */
+int ss_optim_set(struct ss_optim *optim, const char *option, double value);
+
+/* States of each parameter: so many regions a bucket. */
+static inline int ss_optim_states(const struct ss_optim *optim)
+{
+    return ss_rule_states(optim->cls->rule(optim->hyper));
+}
+/* Fill in what an update has from the optimizer. */
+void ss_optim_describe(const struct ss_optim *optim, struct ss_update *out);
+
+#endif
