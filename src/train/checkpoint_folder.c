@@ -26,15 +26,21 @@ void ss_checkpoint_name(enum ss_checkpoint_kind kind, int64_t number, char *name
     snprintf(name, SS_CHECKPOINT_NAME, forms[kind], number);
 }
 
-/* The number of a checkpoint of this kind, -1 of other names; *rest: what follows it. */
-static int64_t parse_name(enum ss_checkpoint_kind kind, const char *name, const char **rest)
-{
+struct checkpoint {
+    enum ss_checkpoint_kind kind;
     int64_t number;
-    int end = 0;
-    if (sscanf(name, scans[kind], &number, &end) != 1 || end == 0 || number < 0)
-        return -1;
-    *rest = name + end;
-    return number;
+};
+
+/* A checkpoint's name, and what follows it; NULL of other names. */
+static const char *parse_name(const char *name, struct checkpoint *out)
+{
+    for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
+        int end = 0;
+        *out = (struct checkpoint){.kind = (enum ss_checkpoint_kind)kind};
+        if (sscanf(name, scans[kind], &out->number, &end) == 1 && end && out->number >= 0)
+            return name + end;
+    }
+    return NULL;
 }
 
 /* Is it ours to remove: a file of a checkpoint, or what is left of writing one? */
@@ -164,88 +170,85 @@ enum ss_status ss_checkpoint_clean(const char *dir)
     if (!d)
         return ss_fail(SS_ERR_IO, "%s: cannot read the folder: %s", dir, strerror(errno));
     for (struct dirent *entry; (entry = readdir(d));) {
-        const char *rest = "";
-        if ((parse_name(SS_CHECKPOINT_EPOCH, entry->d_name, &rest) >= 0 ||
-             parse_name(SS_CHECKPOINT_STEP, entry->d_name, &rest) >= 0) &&
-            !strcmp(rest, suffix))
+        struct checkpoint made_of;
+        const char *rest = parse_name(entry->d_name, &made_of);
+        if (rest && !strcmp(rest, suffix))
             remove_checkpoint(dir, entry->d_name);
     }
     closedir(d);
     return SS_OK;
 }
 
-static int descending(const void *a, const void *b)
+/* By kind, newest first. */
+static int by_age(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x < y) - (x > y);
+    const struct checkpoint *x = a, *y = b;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return (x->number < y->number) - (x->number > y->number);
 }
 
-/* Numbers of DIR's checkpoints of a kind, newest first; the caller frees them. */
-static int64_t *list(const char *dir, enum ss_checkpoint_kind kind, size_t *n)
+/* DIR's checkpoints; the caller frees them. */
+static struct checkpoint *list(const char *dir, size_t *n)
 {
-    int64_t *numbers = NULL;
+    struct checkpoint *all = NULL, one;
     DIR *d = opendir(dir);
     *n = 0;
     for (struct dirent *entry; d && (entry = readdir(d));) {
-        const char *rest;
-        int64_t number = parse_name(kind, entry->d_name, &rest);
-        int64_t *more = number < 0 || *rest ? NULL : realloc(numbers, (*n + 1) * sizeof *numbers);
+        const char *rest = parse_name(entry->d_name, &one);
+        struct checkpoint *more = rest && !*rest ? realloc(all, (*n + 1) * sizeof *all) : NULL;
         if (!more)
             continue;
-        numbers = more;
-        numbers[(*n)++] = number;
+        all = more;
+        all[(*n)++] = one;
     }
     if (d)
         closedir(d);
     if (*n)
-        qsort(numbers, *n, sizeof *numbers, descending);
-    return numbers;
+        qsort(all, *n, sizeof *all, by_age);
+    return all;
+}
+
+static void remove_one(const char *dir, const struct checkpoint *c)
+{
+    char name[SS_CHECKPOINT_NAME];
+    ss_checkpoint_name(c->kind, c->number, name);
+    remove_checkpoint(dir, name);
 }
 
 void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep)
 {
-    char name[SS_CHECKPOINT_NAME];
     size_t n;
-    int64_t *numbers = list(dir, kind, &n);
-    for (size_t i = 0; i < n; i++) {
-        if (numbers[i] >= below || keep-- > 0)
-            continue;
-        ss_checkpoint_name(kind, numbers[i], name);
-        remove_checkpoint(dir, name);
-    }
-    free(numbers);
+    struct checkpoint *all = list(dir, &n);
+    for (size_t i = 0; i < n; i++)
+        if (all[i].kind == kind && all[i].number < below && keep-- <= 0)
+            remove_one(dir, &all[i]);
+    free(all);
 }
 
 int ss_checkpoint_any(const char *dir, char *name)
 {
     char latest[PATH_MAX];
     struct stat st;
-    for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
-        size_t n;
-        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)kind, &n);
-        if (n)
-            ss_checkpoint_name((enum ss_checkpoint_kind)kind, numbers[0], name);
-        free(numbers);
-        if (n)
-            return 1;
-    }
+    size_t n;
+    struct checkpoint *all = list(dir, &n);
+    if (n)
+        ss_checkpoint_name(all[0].kind, all[0].number, name);
+    free(all);
+    if (n)
+        return 1;
     strcpy(name, "latest");
     return ss_folder_join(latest, sizeof latest, dir, name) == SS_OK && !lstat(latest, &st);
 }
 
 void ss_checkpoint_remove_others(const char *dir, enum ss_checkpoint_kind kind, int64_t number)
 {
-    char name[SS_CHECKPOINT_NAME];
-    for (int other = SS_CHECKPOINT_EPOCH; other <= SS_CHECKPOINT_STEP; other++) {
-        size_t n;
-        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)other, &n);
-        for (size_t i = 0; i < n; i++) {
-            ss_checkpoint_name((enum ss_checkpoint_kind)other, numbers[i], name);
-            if (other != (int)kind || numbers[i] != number)
-                remove_checkpoint(dir, name);
-        }
-        free(numbers);
-    }
+    size_t n;
+    struct checkpoint *all = list(dir, &n);
+    for (size_t i = 0; i < n; i++)
+        if (all[i].kind != kind || all[i].number != number)
+            remove_one(dir, &all[i]);
+    free(all);
 }
 
 static int is_checkpoint(const char *folder)
@@ -257,23 +260,22 @@ static int is_checkpoint(const char *folder)
 static enum ss_status find_only(const char *dir, char *folder, size_t room, int *found)
 {
     char name[SS_CHECKPOINT_NAME];
-    for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
-        size_t n;
-        int64_t *numbers = list(dir, (enum ss_checkpoint_kind)kind, &n);
-        if (n)
-            ss_checkpoint_name((enum ss_checkpoint_kind)kind, numbers[0], name);
-        free(numbers);
-        if (!n)
-            continue;
-        if (n > 1 || *found)
-            return ss_fail(SS_ERR_INVALID,
-                           "%s: has checkpoints, but no latest that says which is the newest; name "
-                           "one, such as --resume %s/%s",
-                           dir, dir, name);
-        SS_TRY(ss_folder_join(folder, room, dir, name));
-        *found = is_checkpoint(folder);
+    size_t n;
+    struct checkpoint *all = list(dir, &n);
+    enum ss_status status = SS_OK;
+    for (size_t i = 0; status == SS_OK && i < n; i++) {
+        ss_checkpoint_name(all[i].kind, all[i].number, name);
+        if (*found || (i + 1 < n && all[i + 1].kind == all[i].kind))
+            status = ss_fail(SS_ERR_INVALID,
+                             "%s: has checkpoints, but no latest that says which is the newest; "
+                             "name one, such as --resume %s/%s",
+                             dir, dir, name);
+        else
+            status = ss_folder_join(folder, room, dir, name);
+        *found = status == SS_OK && is_checkpoint(folder);
     }
-    return SS_OK;
+    free(all);
+    return status;
 }
 
 enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, int *found)
