@@ -148,7 +148,7 @@ static enum ss_status pack_split(const struct job *job, enum ss_split split, con
 
 int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
 {
-    struct job job;
+    struct job job = {0};
     int code = data_verb_parse(verb, rows, &job, argc, argv);
     if (code >= 0)
         return code;

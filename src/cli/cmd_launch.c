@@ -107,7 +107,7 @@ static int launch(const struct ss_launch_options *o)
 
 int ss_cmd_launch(int argc, char **argv)
 {
-    struct ss_launch_options o;
+    struct ss_launch_options o = {0};
     const struct ss_option_set sets[] = {{.rows = rows, .values = &o}, {0}};
     int own;
     char **command = split(sets, argc, argv, &own);
