@@ -48,8 +48,7 @@ static double run_steps(struct bench *b, long steps)
     struct ss_session *s = &b->session;
     for (int i = 0; i < s->batch; i++)
         s->sample[i] = (uint32_t)i % (uint32_t)s->train->count;
-    struct ss_exec_step step = {
-        .lr = 1e-4, .dataset = s->train, .augment = 1, .sample = s->sample};
+    struct ss_exec_step step = {.lr = 1e-4, .dataset = s->train, .augment = 1, .sample = s->sample};
     double begin = ss_seconds();
     b->submit = 0;
     for (long k = 0; k < steps; k++) {

@@ -142,10 +142,10 @@ struct check_arguments {
     const char *dir;
 };
 
-static const struct ss_option check_rows[] = {
-    SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR",
-                   "folder with train.bin and test.bin"),
-    {0}};
+static const struct ss_option check_rows[] = {SS_OPTION_TEXT(struct check_arguments, dir,
+                                                             "--data-dir", NULL, "DIR",
+                                                             "folder with train.bin and test.bin"),
+                                              {0}};
 
 static int run_check(const struct data_verb *verb, int argc, char **argv)
 {

@@ -42,8 +42,8 @@ int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv)
                                         .seed = (uint64_t)a.seed};
     if (ss_make_tinyimagenet(a.out, &what) != SS_OK)
         return SS_EXIT_FAILED;
-    printf("%s: %ld training and %ld validation pictures of %ld classes\n", a.out, a.train,
-           a.val, a.classes);
+    printf("%s: %ld training and %ld validation pictures of %ld classes\n", a.out, a.train, a.val,
+           a.classes);
     return SS_EXIT_OK;
 }
 

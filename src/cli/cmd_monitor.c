@@ -19,19 +19,20 @@ static const struct ss_option rows[] = {
                    "the folder of the CSV files"),
     SS_OPTION_FLOAT(struct monitor_arguments, interval, "--interval", 5, 0.01, 86400, "S",
                     "seconds between samples"),
-    SS_OPTION_INT(struct monitor_arguments, pid, "--pid", 0, 1, 1 << 30, "PID",
-                  "look at this process and its descendants and end with them; without it: at those "
-                  "of the Slurm job, or of this user"),
+    SS_OPTION_INT(
+        struct monitor_arguments, pid, "--pid", 0, 1, 1 << 30, "PID",
+        "look at this process and its descendants and end with them; without it: at those "
+        "of the Slurm job, or of this user"),
     {0}};
 
 struct report_arguments {
     const char *svg;
 };
 
-static const struct ss_option report_rows[] = {
-    SS_OPTION_TEXT(struct report_arguments, svg, "--svg", NULL, "FILE",
-                   "draw all curves there, too"),
-    {0}};
+static const struct ss_option report_rows[] = {SS_OPTION_TEXT(struct report_arguments, svg, "--svg",
+                                                              NULL, "FILE",
+                                                              "draw all curves there, too"),
+                                               {0}};
 
 static int run_report(int argc, char **argv)
 {
@@ -72,18 +73,18 @@ int ss_cmd_monitor(int argc, char **argv)
         ss_fail(SS_ERR_INVALID, "monitor: \"%s\" is not report", argv[1]);
         return SS_EXIT_USAGE;
     }
-    int code = ss_options_command("usage: starstep monitor --out DIR [OPTION...]\n"
-                            "       starstep monitor report DIR [OPTION...]\n"
-                            "Samples memory, utilisation and power of GPUs and memory and load of "
-                            "processes until SIGTERM. Options:\n",
-                            sets, argc, argv);
+    int code =
+        ss_options_command("usage: starstep monitor --out DIR [OPTION...]\n"
+                           "       starstep monitor report DIR [OPTION...]\n"
+                           "Samples memory, utilisation and power of GPUs and memory and load of "
+                           "processes until SIGTERM. Options:\n",
+                           sets, argc, argv);
     if (code >= 0)
         return code;
     if (!a.dir) {
         ss_fail(SS_ERR_INVALID, "monitor: where to? starstep monitor --out DIR");
         return SS_EXIT_USAGE;
     }
-    const struct ss_monitor_options o = {
-        .dir = a.dir, .interval = a.interval, .pid = (pid_t)a.pid};
+    const struct ss_monitor_options o = {.dir = a.dir, .interval = a.interval, .pid = (pid_t)a.pid};
     return ss_exit_code(ss_monitor_run(&o));
 }

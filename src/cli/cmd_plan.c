@@ -65,10 +65,11 @@ int ss_cmd_plan(int argc, char **argv)
     struct plan_arguments a;
     const struct ss_option_set sets[] = {
         ss_train_option_set(&o, SS_TRAIN_OF_PLAN), {.rows = rows, .values = &a}, {0}};
-    int code = ss_options_command("usage: starstep plan [OPTION...]\n"
-                            "Print the tasks, buckets and buffers of one training step, or its "
-                            "graph in DOT. Options:\n",
-                            sets, argc, argv);
+    int code =
+        ss_options_command("usage: starstep plan [OPTION...]\n"
+                           "Print the tasks, buckets and buffers of one training step, or its "
+                           "graph in DOT. Options:\n",
+                           sets, argc, argv);
     if (code >= 0)
         return code;
     return ss_exit_code(make_plan(&o, &a));

@@ -160,10 +160,11 @@ int ss_cmd_scaling(int argc, char **argv)
     if (!path)
         return ss_exit_code(ss_fail_memory("arguments", (size_t)argc * sizeof *path));
     int paths = take_paths(sets, &argc, argv, path);
-    int code = ss_options_command("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\n"
-                            "Tables of throughput, memory and exposed communication of equal runs "
-                            "on more and more GPUs and nodes. Options:\n",
-                            sets, argc, argv);
+    int code =
+        ss_options_command("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\n"
+                           "Tables of throughput, memory and exposed communication of equal runs "
+                           "on more and more GPUs and nodes. Options:\n",
+                           sets, argc, argv);
     if (code < 0 && !paths) {
         ss_fail(SS_ERR_INVALID, "scaling: which runs? starstep scaling FOLDER-OR-LOG...");
         code = SS_EXIT_USAGE;

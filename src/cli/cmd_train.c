@@ -4,10 +4,11 @@
 #include <signal.h>
 #include <stdio.h>
 
-static const char train_usage[] = "usage: starstep train --data-dir DIR [OPTION...]\n"
-                                  "       mpiexec -n N starstep train --data-dir DIR [OPTION...]\n"
-                                  "Train a network on CIFAR-100 (binary version) or on folders of JPEG "
-                                  "files. Options:\n";
+static const char train_usage[] =
+    "usage: starstep train --data-dir DIR [OPTION...]\n"
+    "       mpiexec -n N starstep train --data-dir DIR [OPTION...]\n"
+    "Train a network on CIFAR-100 (binary version) or on folders of JPEG "
+    "files. Options:\n";
 static const char eval_usage[] = "usage: starstep eval --data-dir DIR --init FILE [OPTION...]\n"
                                  "Loss and accuracy of saved weights on the test set. Options:\n";
 

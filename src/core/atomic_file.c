@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,16 @@ enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size
     if (n > 0 && fwrite(bytes, 1, n, f->stream) != n)
         return fail_write(f, "cannot write");
     return SS_OK;
+}
+
+void ss_atomic_print(struct ss_atomic_file *f, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ss_atomic_write(f, text, strlen(text));
 }
 
 enum ss_status ss_atomic_push(struct ss_atomic_file *f)

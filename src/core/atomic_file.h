@@ -7,6 +7,7 @@
 #define SS_CORE_ATOMIC_FILE_H
 
 #include <stddef.h>
+#include "core/log.h"
 #include "core/status.h"
 
 struct ss_atomic_file;
@@ -18,6 +19,8 @@ enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out);
 /* Append n bytes. After an error (reported once: disk full, quota, file size limit) every further
  * write and the commit return the same status silently, so a caller may check only the commit. */
 enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n);
+/* The same of text, at most 1023 bytes at a time. */
+void ss_atomic_print(struct ss_atomic_file *f, const char *format, ...) SS_PRINTF(2, 3);
 
 /* For large files, from time to time: begin to bring to the disk what was appended, and wait for
  * what the call before had begun, so that little is left for the commit. Errors as of a write. */

@@ -148,7 +148,7 @@ static void list_words(const struct ss_word *words, const char *between, const c
     size_t n = 0;
     for (const struct ss_word *w = words; w->text && n < room; w++)
         n += (size_t)snprintf(text + n, room - n, "%s%s",
-                              w == words   ? ""
+                              w == words  ? ""
                               : w[1].text ? between
                                           : last,
                               w->text);

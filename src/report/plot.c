@@ -2,7 +2,6 @@
 #include "core/log.h"
 #include "report/scale.h"
 #include "report/svg.h"
-#include "trace/export_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,9 +31,9 @@ enum { COLOURS = sizeof colours / sizeof *colours, DASHES = sizeof dashes / size
 static void put_stroke(struct ss_atomic_file *f, const struct ss_curve *c, int i)
 {
     const char *dash = c->ideal ? "5 4" : dashes[i / COLOURS % DASHES];
-    ss_text_put(f, " stroke=\"%s\"", c->ideal ? "#999" : colours[i % COLOURS]);
+    ss_atomic_print(f, " stroke=\"%s\"", c->ideal ? "#999" : colours[i % COLOURS]);
     if (*dash)
-        ss_text_put(f, " stroke-dasharray=\"%s\"", dash);
+        ss_atomic_print(f, " stroke-dasharray=\"%s\"", dash);
 }
 
 /* "12500", "0.25": as short as the step between marks allows. */
@@ -141,8 +140,8 @@ struct pen {
 
 static void go_to(struct pen *pen, double x, double y)
 {
-    ss_text_put(pen->f, "%s%.1f %.1f", pen->down ? "L" : "M", ss_scale_place(pen->x, x),
-                ss_scale_place(pen->y, y));
+    ss_atomic_print(pen->f, "%s%.1f %.1f", pen->down ? "L" : "M", ss_scale_place(pen->x, x),
+                    ss_scale_place(pen->y, y));
     pen->down = 1;
 }
 
@@ -187,17 +186,17 @@ static void draw_curve(struct ss_atomic_file *f, const struct ss_curve *c, int i
                        const struct ss_scale *x, const struct ss_scale *y)
 {
     struct pen pen = {.f = f, .x = x, .y = y};
-    ss_text_put(f, "<path class=\"curve\"");
+    ss_atomic_print(f, "<path class=\"curve\"");
     put_stroke(f, c, i);
-    ss_text_put(f, " d=\"");
+    ss_atomic_print(f, " d=\"");
     draw_path(&pen, c);
-    ss_text_put(f, "\"/>\n");
+    ss_atomic_print(f, "\"/>\n");
     /* Also where a point is alone, and no line shows it. */
     for (size_t k = 0; (c->marks || c->count == 1) && k < c->count; k++)
         if (!isnan(c->y[k]))
-            ss_text_put(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",
-                        ss_scale_place(x, c->x[k]), ss_scale_place(y, c->y[k]),
-                        c->ideal ? "#999" : colours[i % COLOURS]);
+            ss_atomic_print(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",
+                            ss_scale_place(x, c->x[k]), ss_scale_place(y, c->y[k]),
+                            c->ideal ? "#999" : colours[i % COLOURS]);
 }
 
 static void draw_legend(struct ss_atomic_file *f, const struct ss_panel *panel, double top)
@@ -211,9 +210,9 @@ static void draw_legend(struct ss_atomic_file *f, const struct ss_panel *panel, 
             ss_svg_text(f, "text", "start", RIGHT + 48, at + 4, 0, text);
             return;
         }
-        ss_text_put(f, "<path class=\"curve\" d=\"M%d %.1fH%d\"", RIGHT + 16, at, RIGHT + 42);
+        ss_atomic_print(f, "<path class=\"curve\" d=\"M%d %.1fH%d\"", RIGHT + 16, at, RIGHT + 42);
         put_stroke(f, &panel->curve[i], i);
-        ss_text_put(f, "/>\n");
+        ss_atomic_print(f, "/>\n");
         snprintf(text, sizeof text, "%.30s%s", panel->curve[i].label,
                  strlen(panel->curve[i].label) > 30 ? "..." : "");
         ss_svg_text(f, "text", "start", RIGHT + 48, at + 4, 0, text);

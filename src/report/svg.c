@@ -1,5 +1,4 @@
 #include "report/svg.h"
-#include "trace/export_text.h"
 
 #include <string.h>
 
@@ -11,38 +10,38 @@ static const char style[] =
 
 void ss_svg_begin(struct ss_atomic_file *f, double width, double height, const char *title)
 {
-    ss_text_put(f,
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                "viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
-                width, height, width, height);
+    ss_atomic_print(f,
+                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+                    "viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
+                    width, height, width, height);
     ss_svg_escape(f, title);
-    ss_text_put(f, "</title>\n<style>%s</style>\n", style);
-    ss_text_put(f, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
+    ss_atomic_print(f, "</title>\n<style>%s</style>\n", style);
+    ss_atomic_print(f, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
 }
 
 void ss_svg_end(struct ss_atomic_file *f)
 {
-    ss_text_put(f, "</svg>\n");
+    ss_atomic_print(f, "</svg>\n");
 }
 
 void ss_svg_line(struct ss_atomic_file *f, const char *class_name, double x1, double y1, double x2,
                  double y2)
 {
-    ss_text_put(f, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                class_name, x1, y1, x2, y2);
+    ss_atomic_print(f, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                    class_name, x1, y1, x2, y2);
 }
 
 void ss_svg_text(struct ss_atomic_file *f, const char *class_name, const char *anchor, double x,
                  double y, double turn, const char *text)
 {
-    ss_text_put(f, "<text class=\"%s\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\"", class_name,
-                anchor, x, y);
+    ss_atomic_print(f, "<text class=\"%s\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\"", class_name,
+                    anchor, x, y);
     if (turn != 0)
-        ss_text_put(f, " transform=\"rotate(%.0f %.1f %.1f)\"", turn, x, y);
-    ss_text_put(f, ">");
+        ss_atomic_print(f, " transform=\"rotate(%.0f %.1f %.1f)\"", turn, x, y);
+    ss_atomic_print(f, ">");
     ss_svg_escape(f, text);
-    ss_text_put(f, "</text>\n");
+    ss_atomic_print(f, "</text>\n");
 }
 
 void ss_svg_escape(struct ss_atomic_file *f, const char *text)

@@ -1,8 +1,8 @@
 /* export_paje.c: events of the Paje format. */
 #include "trace/export_paje.h"
+#include "core/atomic_file.h"
 #include "core/log.h"
 #include "trace/export_paje_internal.h"
-#include "trace/export_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,19 +101,19 @@ static enum ss_status name_all(struct ss_paje *p, const struct ss_export *e)
 static void put_time(struct ss_atomic_file *f, enum ss_paje_line what, int64_t ns)
 {
     int64_t magnitude = ns < 0 ? -ns : ns;
-    ss_text_put(f, "%d %s%" PRId64 ".%09" PRId64, what, ns < 0 ? "-" : "", magnitude / 1000000000,
-                magnitude % 1000000000);
+    ss_atomic_print(f, "%d %s%" PRId64 ".%09" PRId64, what, ns < 0 ? "-" : "",
+                    magnitude / 1000000000, magnitude % 1000000000);
 }
 
 static void put_definitions(struct ss_atomic_file *f)
 {
     for (int i = 0; i < SS_PAJE_LINES; i++) {
-        ss_text_put(f, "%%EventDef %s %d\n", definitions[i][0], i);
+        ss_atomic_print(f, "%%EventDef %s %d\n", definitions[i][0], i);
         for (int k = 1; definitions[i][k]; k++)
-            ss_text_put(f, "%% %s\n", definitions[i][k]);
-        ss_text_put(f, "%%EndEventDef\n");
+            ss_atomic_print(f, "%% %s\n", definitions[i][k]);
+        ss_atomic_print(f, "%%EndEventDef\n");
     }
-    ss_text_put(f, "%s", types);
+    ss_atomic_print(f, "%s", types);
 }
 
 static void put_containers(struct ss_atomic_file *f, const struct ss_export_rank *r, int64_t at)
@@ -122,12 +122,12 @@ static void put_containers(struct ss_atomic_file *f, const struct ss_export_rank
     int rank = r->trace->rank;
     snprintf(before, sizeof before, "rank %d (", rank);
     put_time(f, SS_PAJE_CREATE, at);
-    ss_text_put(f, " r%d rank 0 %s\n", rank, ss_paje_quote(name, before, r->trace->host, ")"));
+    ss_atomic_print(f, " r%d rank 0 %s\n", rank, ss_paje_quote(name, before, r->trace->host, ")"));
     snprintf(before, sizeof before, "rank %d ", rank);
     for (size_t t = 0; t < r->track.count; t++) {
         put_time(f, SS_PAJE_CREATE, at);
-        ss_text_put(f, " r%dt%zu track r%d %s\n", rank, t, rank,
-                    ss_paje_quote(name, before, r->track.at[t].name, ""));
+        ss_atomic_print(f, " r%dt%zu track r%d %s\n", rank, t, rank,
+                        ss_paje_quote(name, before, r->track.at[t].name, ""));
     }
 }
 
@@ -135,10 +135,10 @@ static void end_containers(struct ss_atomic_file *f, const struct ss_export_rank
 {
     for (size_t t = 0; t < r->track.count; t++) {
         put_time(f, SS_PAJE_DESTROY, at);
-        ss_text_put(f, " track r%dt%zu\n", r->trace->rank, t);
+        ss_atomic_print(f, " track r%dt%zu\n", r->trace->rank, t);
     }
     put_time(f, SS_PAJE_DESTROY, at);
-    ss_text_put(f, " rank r%d\n", r->trace->rank);
+    ss_atomic_print(f, " rank r%d\n", r->trace->rank);
 }
 
 /* Tasks as values of states, workers as variables. */
@@ -148,12 +148,12 @@ static void put_names(struct ss_atomic_file *f, const struct ss_paje *p)
     for (size_t i = 0; i < p->task.count; i++) {
         unsigned c = colours[p->task.at[i].kind];
         ss_paje_quote(name, "", p->task.at[i].text, "");
-        ss_text_put(f, "%d %s task %s \"%.3f %.3f %.3f\"\n", SS_PAJE_DEFINE_VALUE, name, name,
-                    (c >> 16) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
+        ss_atomic_print(f, "%d %s task %s \"%.3f %.3f %.3f\"\n", SS_PAJE_DEFINE_VALUE, name, name,
+                        (c >> 16) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
     }
     for (size_t i = 0; i < p->worker.count; i++) {
         ss_paje_quote(name, "busy ", p->worker.at[i].text, " percent");
-        ss_text_put(f, "%d %s rank %s\n", SS_PAJE_DEFINE_VARIABLE, name, name);
+        ss_atomic_print(f, "%d %s rank %s\n", SS_PAJE_DEFINE_VARIABLE, name, name);
     }
 }
 
@@ -165,7 +165,7 @@ static void put_all(struct ss_atomic_file *f, const struct ss_export *e, const s
         put_containers(f, &e->rank[i], p->event.at[0].at);
     for (size_t i = 0; i < p->event.count; i++) {
         put_time(f, p->event.at[i].what, p->event.at[i].at);
-        ss_text_put(f, " %s\n", p->text.at + p->event.at[i].text);
+        ss_atomic_print(f, " %s\n", p->text.at + p->event.at[i].text);
     }
     for (int i = 0; i < e->count; i++)
         end_containers(f, &e->rank[i], p->event.at[p->event.count - 1].at);

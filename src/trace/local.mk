@@ -10,7 +10,6 @@ libstarstep_la_SOURCES += \
 	src/trace/analyse_sums.c src/trace/analyse_use.c src/trace/analyse_run.c \
 	src/trace/report.c src/trace/report.h src/trace/report_json.c \
 	src/trace/export.c src/trace/export.h src/trace/export_rows.c src/trace/export_rows.h \
-	src/trace/export_text.c src/trace/export_text.h \
 	src/trace/export_flow.c src/trace/export_flow.h \
 	src/trace/export_chrome.c src/trace/export_chrome.h \
 	src/trace/export_html.c src/trace/export_html.h \

@@ -4,6 +4,7 @@
 #include "trace/record.h"
 #include "core/clock.h"
 #include "core/folder.h"
+#include "core/json_text.h"
 #include "core/log.h"
 #include "graph/plan.h"
 #include "trace/format.h"
@@ -128,24 +129,24 @@ static void print_mark(const struct ss_trace *t, const struct mark *m)
 {
     switch (m->kind) {
     case MARK_STEP:
-        fprintf(t->file, "[\"s\",%" PRIu64 ",%" PRId64 ",%" PRId64 "]\n", m->step, since(t, m->a),
-                since(t, m->b));
+        ss_json_print(t->file, "['s',%" PRIu64 ",%" PRId64 ",%" PRId64 "]\n", m->step,
+                      since(t, m->a), since(t, m->b));
         break;
     case MARK_TASK:
-        fprintf(t->file, "[\"t\",%" PRIu64 ",%d,%d,%" PRId64 ",%" PRId64 ",%" PRId64 "]\n", m->step,
-                m->what, m->where, since(t, m->a), since(t, m->b), since(t, m->c));
+        ss_json_print(t->file, "['t',%" PRIu64 ",%d,%d,%" PRId64 ",%" PRId64 ",%" PRId64 "]\n",
+                      m->step, m->what, m->where, since(t, m->a), since(t, m->b), since(t, m->c));
         break;
     case MARK_GPU:
-        fprintf(t->file, "[\"g\",%" PRIu64 ",%d,\"%s\",%" PRId64 ",%" PRId64 "]\n", m->step,
-                m->what, lanes[m->where], since(t, m->a), since(t, m->b));
+        ss_json_print(t->file, "['g',%" PRIu64 ",%d,%s,%" PRId64 ",%" PRId64 "]\n", m->step,
+                      m->what, lanes[m->where], since(t, m->a), since(t, m->b));
         break;
     case MARK_COLLECTIVE:
-        fprintf(t->file, "[\"c\",%" PRIu64 ",%d,%" PRId64 ",%" PRId64 "]\n", m->step, m->what,
-                since(t, m->a), since(t, m->b));
+        ss_json_print(t->file, "['c',%" PRIu64 ",%d,%" PRId64 ",%" PRId64 "]\n", m->step, m->what,
+                      since(t, m->a), since(t, m->b));
         break;
     default:
-        fprintf(t->file, "[\"m\",%" PRId64 ",%" PRIu64 ",%" PRIu64 "]\n", since(t, m->a), m->b,
-                m->c);
+        ss_json_print(t->file, "['m',%" PRId64 ",%" PRIu64 ",%" PRIu64 "]\n", since(t, m->a), m->b,
+                      m->c);
     }
 }
 
@@ -191,14 +192,13 @@ static void *write_thread(void *arg)
 
 static void print_task(FILE *out, int i, const struct ss_plan_task *task)
 {
-    fprintf(out,
-            "{\"task\":%d,\"name\":\"%s\",\"kind\":\"%s\",\"block\":%d,\"bucket\":%d,\"slice\":%d,"
-            "\"access\":[",
-            i, task->name, ss_task_kind_name(task->kind), task->block, task->bucket, task->slice);
+    ss_json_print(
+        out, "{'task':%d,'name':%s,'kind':%s,'block':%d,'bucket':%d,'slice':%d,'access':[", i,
+        task->name, ss_task_kind_name(task->kind), task->block, task->bucket, task->slice);
     for (int a = 0; a < task->naccess; a++)
-        fprintf(out, "%s[\"%s\",%d,%d]", a ? "," : "", ss_space_name(task->access[a].space),
-                task->access[a].index, (int)task->access[a].mode);
-    fprintf(out, "]}\n");
+        ss_json_print(out, "%.1s[%s,%d,%d]", a ? "," : "", ss_space_name(task->access[a].space),
+                      task->access[a].index, (int)task->access[a].mode);
+    ss_json_print(out, "]}\n");
 }
 
 static void print_workers(FILE *out, int gpu)
@@ -207,12 +207,12 @@ static void print_workers(FILE *out, int gpu)
     for (unsigned w = 0; w < n; w++) {
         int cpu = starpu_worker_get_type((int)w) == STARPU_CPU_WORKER;
         if (!cpu)
-            fprintf(out, "{\"worker\":%u,\"name\":\"%s\"}\n", w, lane < 3 ? lanes[lane] : "other");
+            ss_json_print(out, "{'worker':%u,'name':%s}\n", w, lane < 3 ? lanes[lane] : "other");
         else if (!gpu && service == 0)
-            fprintf(out, "{\"worker\":%u,\"name\":\"compute\"}\n", w);
+            ss_json_print(out, "{'worker':%u,'name':'compute'}\n", w);
         else
-            fprintf(out, "{\"worker\":%u,\"name\":\"service %u\"}\n", w,
-                    gpu ? service + 1 : service);
+            ss_json_print(out, "{'worker':%u,'name':'service %u'}\n", w,
+                          gpu ? service + 1 : service);
         service += (unsigned)cpu;
         lane += (unsigned)!cpu;
     }
@@ -222,31 +222,29 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
-    fprintf(t->file,
-            "{\"trace\":\"starstep\",\"version\":%d,\"rank\":%d,\"ranks\":%d,\"host\":\"%s\","
-            "\"device\":\"%s\",\"model\":\"%s\",\"first_step\":%" PRIu64 ",\"last_step\":%" PRIu64
-            ",\"batch\":%d,\"slots\":%d,\"epoch_ns\":%" PRIu64
-            ",\"overlap\":%s,\"backend\":\"%s\"}\n",
-            SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model, o->first,
-            o->last == UINT64_MAX ? 0 : o->last, o->plan->options.batch, o->slots, t->epoch_ns,
-            o->plan->options.no_overlap ? "false" : "true", o->backend);
+    ss_json_print(t->file,
+                  "{'trace':'starstep','version':%d,'rank':%d,'ranks':%d,'host':%s,"
+                  "'device':%s,'model':%s,'first_step':%" PRIu64 ",'last_step':%" PRIu64
+                  ",'batch':%d,'slots':%d,'epoch_ns':%" PRIu64 ",'overlap':%.5s,'backend':%s}\n",
+                  SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model,
+                  o->first, o->last == UINT64_MAX ? 0 : o->last, o->plan->options.batch, o->slots,
+                  t->epoch_ns, o->plan->options.no_overlap ? "false" : "true", o->backend);
     print_workers(t->file, o->gpu);
     for (int i = 0; i < o->plan->train.count; i++)
         print_task(t->file, i, &o->plan->train.task[i]);
     size_t wire = ss_dtype_bytes(o->plan->options.grad_dtype);
     for (int k = 0; k < o->plan->nbuckets; k++)
-        fprintf(t->file, "{\"bucket\":%d,\"bytes\":%zu,\"wire_bytes\":%zu}\n", k,
-                o->plan->bucket[k].bytes, o->plan->bucket[k].bytes / sizeof(float) * wire);
+        ss_json_print(t->file, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu}\n", k,
+                      o->plan->bucket[k].bytes, o->plan->bucket[k].bytes / sizeof(float) * wire);
 }
 
 void ss_trace_clock(struct ss_trace *t, const char *at, int64_t offset_ns, uint64_t error_ns)
 {
     pthread_mutex_lock(&t->lock);
     write_marks(t);
-    fprintf(t->file,
-            "{\"clock\":\"%s\",\"at\":%" PRId64 ",\"offset_ns\":%" PRId64 ",\"error_ns\":%" PRIu64
-            "}\n",
-            at, since(t, ss_now_ns()), offset_ns, error_ns);
+    ss_json_print(t->file,
+                  "{'clock':%s,'at':%" PRId64 ",'offset_ns':%" PRId64 ",'error_ns':%" PRIu64 "}\n",
+                  at, since(t, ss_now_ns()), offset_ns, error_ns);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -322,7 +320,7 @@ enum ss_status ss_trace_close(struct ss_trace *t)
     if (t->lost)
         ss_warn("--trace %s: %zu marks did not fit into memory and are not there", t->path,
                 t->lost);
-    fprintf(t->file, "{\"end\":true,\"lost\":%zu}\n", t->lost);
+    ss_json_print(t->file, "{'end':true,'lost':%zu}\n", t->lost);
     int bad = ferror(t->file);
     bad |= fclose(t->file) != 0;
     t->file = NULL;

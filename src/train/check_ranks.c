@@ -37,8 +37,8 @@ static size_t make_facts(const struct ss_train_options *o, struct facts *f)
         if (row->marks & SS_TRAIN_OWN)
             continue;
         snprintf(f->name[i], sizeof f->name[i], "option %s", row->name);
-        f->fact[n++] = (struct ss_comm_fact){.name = f->name[i],
-                                             .value = ss_option_text(row, o, f->value[i])};
+        f->fact[n++] =
+            (struct ss_comm_fact){.name = f->name[i], .value = ss_option_text(row, o, f->value[i])};
     }
     return n;
 }

@@ -1,9 +1,10 @@
 #include "train/journal.h"
 #include "core/clock.h"
+#include "core/json_text.h"
 #include "core/log.h"
 
 #include <errno.h>
-#include <math.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,42 +79,22 @@ enum ss_status ss_journal_close(struct ss_journal *j)
     return j->failed ? SS_ERR_IO : SS_OK;
 }
 
-static void put_string(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(f, "\\u%04x", c);
-        else
-            fputc(c, f);
-    }
-    fputc('"', f);
-}
-
 void ss_journal_event(struct ss_journal *j, const char *event, ...)
 {
     if (!j->json)
         return;
     va_list ap;
     va_start(ap, event);
-    fprintf(j->json, "{\"event\":\"%s\"", event);
+    ss_json_print(j->json, "{'event':%s", event);
     for (const char *key; (key = va_arg(ap, const char *));) {
         int type = va_arg(ap, int);
-        fprintf(j->json, ",\"%s\":", key);
-        if (type == 'i') {
-            fprintf(j->json, "%lld", (long long)va_arg(ap, int64_t));
-        } else if (type == 'f') {
-            double v = va_arg(ap, double);
-            if (isfinite(v))
-                fprintf(j->json, "%.17g", v);
-            else
-                fputs("null", j->json);
-        } else {
-            put_string(j->json, va_arg(ap, const char *));
-        }
+        ss_json_print(j->json, ",%s:", key);
+        if (type == 'i')
+            ss_json_print(j->json, "%" PRId64, va_arg(ap, int64_t));
+        else if (type == 'f')
+            ss_json_print(j->json, "%.17g", va_arg(ap, double));
+        else
+            ss_json_print(j->json, "%s", va_arg(ap, const char *));
     }
     va_end(ap);
     fputs("}\n", j->json);

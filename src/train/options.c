@@ -15,13 +15,13 @@ static const struct ss_word devices[] = {
     {"auto", SS_DEVICE_AUTO}, {"cpu", SS_DEVICE_CPU}, {"cuda", SS_DEVICE_CUDA}, {0}};
 static const struct ss_word formats[] = {
     {"fp32", SS_DTYPE_F32}, {"bf16", SS_DTYPE_BF16}, {"fp16", SS_DTYPE_F16}, {0}};
-static const struct ss_word conv_algos[] = {{"auto", SS_CONV_AUTO}, {"direct", SS_CONV_DIRECT}, {0}};
-static const struct ss_word gpu_modes[] = {{"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
+static const struct ss_word conv_algos[] = {
+    {"auto", SS_CONV_AUTO}, {"direct", SS_CONV_DIRECT}, {0}};
+static const struct ss_word gpu_modes[] = {
+    {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
 static const struct ss_word on_nan[] = {{"stop", SS_NAN_STOP}, {"continue", SS_NAN_CONTINUE}, {0}};
-static const struct ss_word epoch_lines[] = {{"auto", SS_EPOCH_LINE_AUTO},
-                                             {"cifar", SS_EPOCH_CIFAR},
-                                             {"imagenet", SS_EPOCH_IMAGENET},
-                                             {0}};
+static const struct ss_word epoch_lines[] = {
+    {"auto", SS_EPOCH_LINE_AUTO}, {"cifar", SS_EPOCH_CIFAR}, {"imagenet", SS_EPOCH_IMAGENET}, {0}};
 
 #define OWNER(group_, ranks, resuming, ...)                                                        \
     __VA_ARGS__, .group = SS_TRAIN_##group_, .marks = SS_TRAIN_##ranks | SS_TRAIN_##resuming

@@ -94,8 +94,8 @@ static int compare_options(struct ss_comm *comm)
             change(row, &o);
         snprintf(message, sizeof message, "option %s differs: rank 0 has ", row->name);
         enum ss_status status = ss_train_check_ranks(&o, comm);
-        if (status == want && (status == SS_OK || ss_comm_rank(comm) ||
-                               strstr(ss_log_last_error(), message)))
+        if (status == want &&
+            (status == SS_OK || ss_comm_rank(comm) || strstr(ss_log_last_error(), message)))
             continue;
         fprintf(stderr, "%s: %s: %s\n", row->name, ss_status_name(status), ss_log_last_error());
         failures++;

@@ -1,11 +1,14 @@
 /* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
 #include <dirent.h>
+#include <float.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include "core/atomic_file.h"
+#include "core/json_text.h"
 #include "core/options.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -120,8 +123,7 @@ static const struct {
     {{"", NULL}, "unexpected argument \"\""},
     {{"--left-out", "3"}, "unknown option --left-out"},
     {{"--device", NULL}, "train: --device needs a value (auto|cpu|cuda)"},
-    {{"--device", "cpuu"},
-     "train: --device: \"cpuu\" is not auto, cpu or cuda; did you mean cpu?"},
+    {{"--device", "cpuu"}, "train: --device: \"cpuu\" is not auto, cpu or cuda; did you mean cpu?"},
     {{"--device", "moon"}, "train: --device: \"moon\" is not auto, cpu or cuda"},
     {{"--device=", NULL}, "--device: \"\" is not auto, cpu or cuda"},
 };
@@ -155,6 +157,28 @@ START_TEST(options_help)
     ck_assert_ptr_nonnull(strstr(out, "\n\nMarked:\n  --no-shuffle\n"));
     ck_assert(!strncmp(out, "Numbers:\n", 9));
     ck_assert_ptr_nonnull(strstr(out, "\n\nTexts:\n  --no-shuffle"));
+    free(out);
+}
+END_TEST
+
+START_TEST(json_text)
+{
+    static const char want[] =
+        "{\"a\":\"q\\\"b\\\\ \\u000a\\u003c \xc3\xa9 ??\",\"n\":-3,4294967295,"
+        "-9223372036854775808,18446744073709551615,[0.1,0.30000000000000004,1e+300,null,null],"
+        "12.345,12,true,x%100}";
+    char *out = NULL, big[400];
+    size_t bytes = 0;
+    FILE *f = open_memstream(&out, &bytes);
+    ck_assert_ptr_nonnull(f);
+    ss_json_print(f, "{'a':%s,'n':%d,%u,%" PRId64 ",%zu,[%g,%g,%g,%g,%g],%.3f,%.0f,%.5s,%c%%100}",
+                  "q\"b\\ \n< \xc3\xa9 \xc3\xff", -3, 4294967295u, INT64_MIN, SIZE_MAX, 0.1,
+                  0.1 + 0.2, 1e300, (double)NAN, -(double)INFINITY, 12.345, 12.4, "true", 'x');
+    ss_json_print(f, "%.0f", -DBL_MAX);
+    fclose(f);
+    snprintf(big, sizeof big, "%.0f", -DBL_MAX);
+    ck_assert_int_eq(strncmp(out, want, strlen(want)), 0);
+    ck_assert_str_eq(out + strlen(want), big);
     free(out);
 }
 END_TEST
@@ -400,6 +424,7 @@ int main(void)
     tcase_add_test(t, options_accepted);
     tcase_add_loop_test(t, options_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, options_help);
+    tcase_add_test(t, json_text);
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);
     t = tcase_create("rng");

@@ -308,7 +308,8 @@ START_TEST(full_disk_keeps_previous_file)
 END_TEST
 
 /* The options that a checkpoint notes: one that is younger than it had its default then. */
-static enum ss_status find_options(const char *key, const char *value, struct ss_training_meta *meta)
+static enum ss_status find_options(const char *key, const char *value,
+                                   struct ss_training_meta *meta)
 {
     const char *metadata[] = {"starstep_training", "1", key, value, NULL};
     struct ss_safetensors *st;
