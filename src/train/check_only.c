@@ -4,7 +4,7 @@
 #endif
 #include "kernels/kernels.h"
 #include "train/resume.h"
-#include "train/state.h"
+#include "train/model_file.h"
 #include "train/train.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ enum ss_status ss_train_check_only(struct ss_train_options *options)
     int ranks = options->ranks ? (int)options->ranks : 1;
     enum ss_status status = ss_session_open_check(&s, options, ranks);
     if (status == SS_OK && options->init)
-        status = ss_state_check(s.plan, options->init);
+        status = ss_model_file_check(s.plan, options->init);
     if (status == SS_OK)
         status = ss_resume_check(&s, ranks);
     if (status == SS_OK)

@@ -3,7 +3,7 @@
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/log.h"
-#include "train/state.h"
+#include "train/model_file.h"
 #include "train/training_file.h"
 
 #include <errno.h>
@@ -32,8 +32,8 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(make_folder(folder));
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
-    SS_TRY(ss_state_save(s->exec, s->plan, model, s->batches));
-    return ss_training_write(s, p, training, model);
+    SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches));
+    return ss_training_file_write(s, p, training, model);
 }
 
 enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_position *p,

@@ -1,4 +1,14 @@
-/* The folder of a run's checkpoints:
+/* Checkpoints, and the words for their parts. A checkpoint is a folder of two files:
+ *
+ *   the model file     model.safetensors (model_file.h): the parameters, for everybody who has
+ *                      PyTorch's names
+ *   the training file  training.safetensors (training_file.h): what going on takes besides. Its
+ *                      tensors are the optimizer's states; its metadata are notes: where the run
+ *                      is, its position (position.h), and with which options it got there
+ *
+ * safetensors.h is the format of both; resume.h goes on from them.
+ *
+ * The folder of a run's checkpoints:
  *
  *   epoch-NNNN/     after an epoch:  model.safetensors, training.safetensors
  *   step-NNNNNNNN/  after a step (--checkpoint-steps, or a signal), likewise

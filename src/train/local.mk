@@ -7,9 +7,9 @@ libstarstep_la_SOURCES += \
 	src/train/train.c src/train/train.h src/train/check_only.c src/train/eval.c src/train/epoch.c src/train/epoch.h \
 	src/train/journal.c src/train/journal.h src/train/outputs.c src/train/outputs.h \
 	src/train/tensorboard.c src/train/tensorboard.h \
-	src/train/state.c src/train/state.h \
+	src/train/model_file.c src/train/model_file.h \
 	src/train/checkpoint.c src/train/checkpoint.h src/train/checkpoint_folder.c \
-	src/train/training_file.c src/train/training_file.h src/train/training_meta.c \
+	src/train/training_file.c src/train/training_file.h src/train/training_notes.c \
 	src/train/claim.c src/train/run_lock.c src/train/run_lock.h \
 	src/train/resume.c src/train/resume.h src/train/position.h \
 	src/train/loop.h src/train/loop_tell.c src/train/stop.c src/train/stop.h \

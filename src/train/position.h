@@ -10,7 +10,7 @@
 /* No file may have a larger count, of steps or of batches: there is room to count on. */
 #define SS_COUNT_MAX ((int64_t)1 << 62)
 
-/* Sent as bytes between equal programs, and written field by field (training_meta.c). */
+/* Sent as bytes between equal programs, and written field by field (training_notes.c). */
 struct ss_position {
     int64_t step;                 /* optimizer steps so far */
     int64_t epoch;                /* from 0, under way */

@@ -59,7 +59,7 @@ static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r
                        "none), so where its run was is not known; start from its weights with "
                        "--init %s and another --checkpoint-dir",
                        folder, model);
-    SS_TRY(ss_training_read(s, training, model, &r->at, &origin));
+    SS_TRY(ss_training_file_read(s, training, model, &r->at, &origin));
     r->ranks = origin.ranks;
     return SS_OK;
 }

@@ -16,7 +16,7 @@ struct ss_resumed {
 /* Find the checkpoint that rank 0's options name, set weights, states and loss scale of all ranks
  * to it, and tell what was found in one line. Without --resume only `checkpoints` is set. After an
  * error nothing was changed, or the run ends. Collective. Errors: SS_ERR_INVALID, and those of
- * ss_training_read. */
+ * ss_training_file_read. */
 enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out);
 
 /* Only find, check and tell, for a session of ss_session_open_check for so many ranks. */

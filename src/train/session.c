@@ -10,7 +10,7 @@
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
 #include "train/outputs.h"
-#include "train/state.h"
+#include "train/model_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,8 +178,8 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     if (ss_comm_rank(s->comm) != 0)
         return SS_OK;
     if (o->init)
-        return ss_state_load(s->exec, s->plan, o->init, &s->batches);
-    return ss_state_init(s->exec, s->plan, (uint64_t)o->seed);
+        return ss_model_file_read(s->exec, s->plan, o->init, &s->batches);
+    return ss_model_init(s->exec, s->plan, (uint64_t)o->seed);
 }
 
 static enum ss_status start_from_rank_0(struct ss_session *s)

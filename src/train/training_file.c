@@ -1,8 +1,8 @@
-/* training_file.c: training.safetensors as a whole (contract in training_file.h). */
+/* training_file.c: a training file as a whole (contract in training_file.h). */
 #include "train/training_file.h"
 #include "core/crc32c.h"
 #include "core/log.h"
-#include "train/state.h"
+#include "train/model_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,17 +104,17 @@ static enum ss_status get_states(const struct ss_session *s, struct states *m)
 }
 
 static enum ss_status write_all(const char *path, const char *model, const struct states *m,
-                                struct ss_training_meta *meta)
+                                struct ss_training_notes *notes)
 {
-    const char *pairs[2 * SS_TRAINING_PAIRS + 5];
+    const char *pairs[2 * SS_TRAINING_NOTES + 5];
     char model_crc[CRC_TEXT], own_crc[CRC_TEXT];
     size_t n = 0;
     SS_TRY(file_crc(model, model_crc));
     uint32_t crc = ss_crc32c(0, model_crc, strlen(model_crc));
-    for (size_t i = 0; i < meta->n; i++) {
-        crc = add_value(crc, meta->value[i]);
-        pairs[n++] = meta->key[i];
-        pairs[n++] = meta->value[i];
+    for (size_t i = 0; i < notes->n; i++) {
+        crc = add_value(crc, notes->value[i]);
+        pairs[n++] = notes->key[i];
+        pairs[n++] = notes->value[i];
     }
     for (size_t k = 0; k < m->n; k++)
         crc = ss_crc32c(crc, m->tensor[k].data, m->tensor[k].bytes);
@@ -127,22 +127,22 @@ static enum ss_status write_all(const char *path, const char *model, const struc
     return ss_safetensors_write(path, m->tensor, m->n, pairs);
 }
 
-enum ss_status ss_training_write(const struct ss_session *s, const struct ss_position *at,
-                                 const char *path, const char *model)
+enum ss_status ss_training_file_write(const struct ss_session *s, const struct ss_position *at,
+                                      const char *path, const char *model)
 {
     struct ss_position p = *at;
     struct ss_exec_scaler scaler;
-    struct ss_training_meta meta;
+    struct ss_training_notes notes;
     struct states m;
     SS_TRY(ss_exec_get_scaler(s->exec, &scaler));
     p.tracked = s->batches;
     p.scale = (double)scaler.scale;
     p.scale_steps = scaler.steps;
     p.scale_skipped = scaler.skipped;
-    ss_training_describe(s, &p, &meta);
+    ss_training_notes_take(s, &p, &notes);
     enum ss_status status = get_states(s, &m);
     if (status == SS_OK)
-        status = write_all(path, model, &m, &meta);
+        status = write_all(path, model, &m, &notes);
     free_states(&m);
     return status;
 }
@@ -232,7 +232,7 @@ static enum ss_status set_state(struct ss_session *s, const struct ss_safetensor
 static enum ss_status set_all(struct ss_session *s, const struct ss_safetensors *st,
                               const char *model)
 {
-    SS_TRY(ss_state_load(s->exec, s->plan, model, &s->batches));
+    SS_TRY(ss_model_file_read(s->exec, s->plan, model, &s->batches));
     for (int i = 0; i < s->plan->nparams; i++)
         for (int k = 0; k < ss_plan_states(s->plan, i); k++)
             SS_TRY(set_state(s, st, i, k));
@@ -243,19 +243,19 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
                                   const char *path, const char *model, struct ss_position *p,
                                   struct ss_training_origin *origin)
 {
-    struct ss_training_meta own, meta;
+    struct ss_training_notes own, notes;
     const struct ss_position nowhere = {0};
-    ss_training_describe(s, &nowhere, &own);
-    ss_training_describe(s, &nowhere, &meta);
-    SS_TRY(ss_training_find(st, path, &meta));
+    ss_training_notes_take(s, &nowhere, &own);
+    ss_training_notes_take(s, &nowhere, &notes);
+    SS_TRY(ss_training_notes_read(st, path, &notes));
     SS_TRY(check_crcs(st, path, model));
-    SS_TRY(ss_training_understand(s, path, model, &own, &meta, p, origin));
+    SS_TRY(ss_training_notes_understand(s, path, model, &own, &notes, p, origin));
     SS_TRY(check_tensors(s, st, path));
-    return s->exec ? set_all(s, st, model) : ss_state_check(s->plan, model);
+    return s->exec ? set_all(s, st, model) : ss_model_file_check(s->plan, model);
 }
 
-enum ss_status ss_training_read(struct ss_session *s, const char *path, const char *model,
-                                struct ss_position *p, struct ss_training_origin *origin)
+enum ss_status ss_training_file_read(struct ss_session *s, const char *path, const char *model,
+                                     struct ss_position *p, struct ss_training_origin *origin)
 {
     struct ss_safetensors *st;
     SS_TRY(ss_safetensors_open(path, &st));

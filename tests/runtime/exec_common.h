@@ -16,7 +16,7 @@
 #include "kernels/cpu/cpu.h"
 #include "runtime/exec.h"
 #include "tests/graph/test_graphs.h"
-#include "train/state.h"
+#include "train/model_file.h"
 
 enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1 };
 
@@ -142,7 +142,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     memcpy(exec.mean, data.mean, sizeof data.mean);
     memcpy(exec.std, data.std, sizeof data.std);
     OK(ss_exec_create(&exec, &b->exec));
-    OK(ss_state_init(b->exec, b->plan, 3));
+    OK(ss_model_init(b->exec, b->plan, 3));
 }
 
 static inline void unbind(struct bound *b)

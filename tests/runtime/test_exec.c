@@ -301,12 +301,12 @@ START_TEST(save_and_load)
     s.which = _i;
     bind_plan(&a, &s, runtime);
     train(&a, 4);
-    OK(ss_state_save(a.exec, a.plan, path, 4711));
+    OK(ss_model_file_write(a.exec, a.plan, path, 4711));
     s.bucket_mb = 1e-6; /* the file does not know of buckets */
     bind_plan(&b, &s, runtime);
-    OK(ss_state_init(b.exec, b.plan, 99));
+    OK(ss_model_init(b.exec, b.plan, 99));
     int64_t batches = -1;
-    OK(ss_state_load(b.exec, b.plan, path, &batches));
+    OK(ss_model_file_read(b.exec, b.plan, path, &batches));
     int normalised = 0;
     for (int i = 0; i < a.plan->nparams; i++)
         normalised |= param_of(&a, i)->role == SS_PARAM_NUM_BATCHES;
@@ -328,7 +328,7 @@ START_TEST(save_and_load)
     s.which = (_i + 1) % TEST_GRAPHS;
     bind_plan(&c, &s, runtime);
     uint64_t hash = hash_of(c.exec);
-    ck_assert_int_eq(ss_state_load(c.exec, c.plan, path, &batches), SS_ERR_MISMATCH);
+    ck_assert_int_eq(ss_model_file_read(c.exec, c.plan, path, &batches), SS_ERR_MISMATCH);
     ck_assert_uint_eq(hash_of(c.exec), hash);
     unbind(&a);
     unbind(&b);

@@ -1,4 +1,4 @@
-#include "train/state.h"
+#include "train/model_file.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "train/position.h"
@@ -25,7 +25,7 @@ static float draw(const struct ss_param *p, struct ss_rng *rng)
     return p->init_value;
 }
 
-enum ss_status ss_state_init(struct ss_exec *exec, const struct ss_plan *plan, uint64_t seed)
+enum ss_status ss_model_init(struct ss_exec *exec, const struct ss_plan *plan, uint64_t seed)
 {
     for (int i = 0; i < plan->nparams; i++) {
         const struct ss_param *p = graph_param(plan, i);
@@ -125,7 +125,7 @@ static enum ss_status check_file(const struct ss_safetensors *st, const char *pa
     return SS_OK;
 }
 
-enum ss_status ss_state_check(const struct ss_plan *plan, const char *path)
+enum ss_status ss_model_file_check(const struct ss_plan *plan, const char *path)
 {
     struct ss_safetensors *st;
     SS_TRY(ss_safetensors_open(path, &st));
@@ -134,8 +134,8 @@ enum ss_status ss_state_check(const struct ss_plan *plan, const char *path)
     return status;
 }
 
-enum ss_status ss_state_load(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
-                             int64_t *batches)
+enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *plan,
+                                  const char *path, int64_t *batches)
 {
     struct ss_safetensors *st;
     SS_TRY(ss_safetensors_open(path, &st));
@@ -166,8 +166,8 @@ enum ss_status ss_state_load(struct ss_exec *exec, const struct ss_plan *plan, c
     return status;
 }
 
-enum ss_status ss_state_save(struct ss_exec *exec, const struct ss_plan *plan, const char *path,
-                             int64_t batches)
+enum ss_status ss_model_file_write(struct ss_exec *exec, const struct ss_plan *plan,
+                                   const char *path, int64_t batches)
 {
     static const char *const metadata[] = {"format", "pt", "producer", "starstep", NULL};
     size_t n = (size_t)plan->nparams;

@@ -1,4 +1,4 @@
-/* training_meta.c: the metadata of training.safetensors (contract in training_file.h). */
+/* training_notes.c: the notes of a training file (contract in training_file.h). */
 #include "core/log.h"
 #include "train/training_file.h"
 
@@ -42,7 +42,7 @@ static const struct field {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static char *add(struct ss_training_meta *m, const char *key)
+static char *add(struct ss_training_notes *m, const char *key)
 {
     m->key[m->n] = key;
     return m->value[m->n++];
@@ -66,15 +66,15 @@ static const struct ss_option *next_noted(const struct ss_option *row)
     return row->name ? row : NULL;
 }
 
-static void add_options(struct ss_training_meta *m, const struct ss_train_options *values)
+static void add_options(struct ss_training_notes *m, const struct ss_train_options *values)
 {
     const struct ss_option *row = ss_train_rows;
     for (; (row = next_noted(row)); row++)
         put_option(row, values, add(m, row->name));
 }
 
-void ss_training_describe(const struct ss_session *s, const struct ss_position *p,
-                          struct ss_training_meta *m)
+void ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
+                            struct ss_training_notes *m)
 {
     m->n = 0;
     snprintf(add(m, "starstep_training"), SS_TRAINING_TEXT, FILE_VERSION);
@@ -95,7 +95,7 @@ void ss_training_describe(const struct ss_session *s, const struct ss_position *
     add_options(m, s->options);
 }
 
-static const char *value_of(const struct ss_training_meta *m, const char *key)
+static const char *value_of(const struct ss_training_notes *m, const char *key)
 {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->key[i], key))
@@ -136,8 +136,8 @@ static enum ss_status check_known(const struct ss_safetensors *st, const char *p
     return SS_OK;
 }
 
-enum ss_status ss_training_find(const struct ss_safetensors *st, const char *path,
-                                struct ss_training_meta *m)
+enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const char *path,
+                                      struct ss_training_notes *m)
 {
     const char *version = ss_safetensors_metadata(st, m->key[0]);
     char text[SS_TRAINING_TEXT];
@@ -186,7 +186,7 @@ static enum ss_status read_number(const char *path, const char *key, const char 
     return SS_OK;
 }
 
-static enum ss_status read_position(const char *path, const struct ss_training_meta *m,
+static enum ss_status read_position(const char *path, const struct ss_training_notes *m,
                                     struct ss_position *p)
 {
     for (size_t i = 0; i < FIELDS; i++) {
@@ -201,8 +201,8 @@ static enum ss_status read_position(const char *path, const struct ss_training_m
 
 /* What does not change while a run lasts. */
 static enum ss_status check_fixed(const char *path, const char *model,
-                                  const struct ss_training_meta *own,
-                                  const struct ss_training_meta *m)
+                                  const struct ss_training_notes *own,
+                                  const struct ss_training_notes *m)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
@@ -222,8 +222,8 @@ static enum ss_status check_fixed(const char *path, const char *model,
     return SS_OK;
 }
 
-static void tell_changes(const char *path, const struct ss_training_meta *own,
-                         const struct ss_training_meta *m)
+static void tell_changes(const char *path, const struct ss_training_notes *own,
+                         const struct ss_training_notes *m)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
@@ -267,10 +267,11 @@ static enum ss_status place_in_epoch(const struct ss_session *s, const char *pat
     return SS_OK;
 }
 
-enum ss_status ss_training_understand(const struct ss_session *s, const char *path,
-                                      const char *model, const struct ss_training_meta *own,
-                                      const struct ss_training_meta *m, struct ss_position *p,
-                                      struct ss_training_origin *origin)
+enum ss_status ss_training_notes_understand(const struct ss_session *s, const char *path,
+                                            const char *model, const struct ss_training_notes *own,
+                                            const struct ss_training_notes *m,
+                                            struct ss_position *p,
+                                            struct ss_training_origin *origin)
 {
     *p = (struct ss_position){0};
     SS_TRY(read_position(path, m, p));
