@@ -92,9 +92,9 @@ void ss_op_run_backward(void *buffers[], void *cl_arg);
 enum ss_status ss_op_submit(const struct ss_step_args *args);
 
 extern const struct ss_op_class ss_conv_bn_act_class, ss_act_class, ss_maxpool_class,
-    ss_avgpool_class, ss_linear_class, ss_loss_class;
+    ss_avgpool_class, ss_linear_class, ss_loss_class, ss_groupnorm_class;
 #define SS_OP_CLASSES                                                                              \
     &ss_conv_bn_act_class, &ss_act_class, &ss_maxpool_class, &ss_avgpool_class, &ss_linear_class,  \
-        &ss_loss_class
+        &ss_loss_class, &ss_groupnorm_class
 
 #endif

@@ -103,6 +103,18 @@ KERNEL(norm_act_forward, struct ss_device *device, const struct ss_norm_act *op,
 KERNEL(norm_act_backward, struct ss_device *device, const struct ss_norm_act *op,
        const struct ss_norm_act_grad *g)
 
+/* Group normalisation, as PyTorch's GroupNorm, and the first activation of op, which else gives shape
+ * and eps: u = gamma(c) (x - mean) invstd + beta(c), with mean and 1/sqrt(var + eps) over H, W and
+ * the C/groups channels of a group, of each image; biased variance. saved (2,N,groups): mean, then
+ * invstd. Call reserve once, before step 1. Source: Wu and He 2018, eq. 1-6. */
+KERNEL(groupnorm_reserve, struct ss_device *device, const struct ss_norm_act *op, int groups)
+KERNEL(groupnorm_forward, struct ss_device *device, const struct ss_norm_act *op, int groups,
+       const void *x, const float *gamma, const float *beta, float *saved, void *y)
+/* dy: the sum; x becomes dx. dgamma, dbeta (C) are overwritten. */
+KERNEL(groupnorm_backward, struct ss_device *device, const struct ss_norm_act *op, int groups,
+       const void *dy, void *x, const float *gamma, const float *beta, const float *saved,
+       float *dgamma, float *dbeta)
+
 /* dst[i] = src[0][i] + ... + src[n-1][i], in fp32; dst may be src[0]; 1 <= n <= SS_NORM_MAX_DY. */
 KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, size_t count)
 

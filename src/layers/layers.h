@@ -28,6 +28,7 @@ struct ss_layer {
     int bias;                    /* convolution: has one */
     float p;                     /* dropout */
     float eps, momentum;         /* normalisation */
+    int groups;                  /* group normalisation */
 };
 
 /* Convolution weights that the model wants otherwise. */
@@ -54,6 +55,8 @@ ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_cha
 void ss_conv_init(struct ss_graph *g, enum ss_conv_init init);
 /* BatchNorm2d with eps 1e-5 and momentum 0.1. */
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
+/* GroupNorm(groups, x.C) with eps 1e-5 and a weight and a bias for each channel. */
+ss_value ss_groupnorm(struct ss_graph *g, ss_value x, const char *name, int groups);
 ss_value ss_relu(struct ss_graph *g, ss_value x);
 /* p in [0, 1). p = 0 returns x itself. */
 ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);

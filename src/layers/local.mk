@@ -1,5 +1,14 @@
-# A kind of layer is a file here, its operation in codelets/ and its kernels in src/kernels/.
+# A kind of layer is a file here, its operation in codelets/ and its kernels in src/kernels/; where it
+# shares none of them with other kinds, all stand here together.
 libstarstep_la_SOURCES += \
 	src/layers/shared.c \
 	src/layers/input.c src/layers/conv2d.c src/layers/batchnorm2d.c src/layers/activation.c \
 	src/layers/dropout.c src/layers/add.c src/layers/pool.c src/layers/linear.c src/layers/loss.c
+
+libstarstep_la_SOURCES += src/layers/groupnorm.c codelets/groupnorm.c
+if HAVE_DNNL
+libstarstep_la_SOURCES += src/kernels/cpu/groupnorm.c
+endif
+if HAVE_CUDA
+CUDA_SOURCES += src/kernels/cuda/groupnorm.cu
+endif

@@ -44,6 +44,7 @@ START_TEST(shapes)
     expect_shape(ss_avgpool2d(g, x, 7, 7), 3, 1, 1);
     expect_shape(ss_relu(g, x), 3, 9, 7);
     expect_shape(ss_batchnorm2d(g, x, "bn"), 3, 9, 7);
+    expect_shape(ss_groupnorm(g, x, "gn", 3), 3, 9, 7);
     expect_shape(ss_dropout(g, x, 0.5f), 3, 9, 7);
     ck_assert_int_eq(ss_dropout(g, x, 0), x);
     expect_shape(ss_add(g, x, ss_relu(g, x)), 3, 9, 7);
@@ -131,6 +132,21 @@ START_TEST(initial_values)
 }
 END_TEST
 
+START_TEST(groupnorm)
+{
+    ss_value x = ss_groupnorm(g, ss_input(g, 6, 4, 4), "gn", 3);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 10));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    ck_assert_int_eq(ss_graph_params(g), 4);
+    expect_param(0, "gn.weight", SS_PARAM_GAMMA, 6);
+    expect_param(1, "gn.bias", SS_PARAM_BETA, 6);
+    ck_assert_float_eq(ss_graph_param(g, 0)->init_value, 1);
+    ck_assert_float_eq(ss_graph_param(g, 1)->init_value, 0);
+    ck_assert_int_eq(ss_graph_layer(g, 1)->groups, 3);
+    ck_assert_float_eq(ss_graph_layer(g, 1)->eps, 1e-5f);
+}
+END_TEST
+
 /* Mistakes. Each builds on a good input x of (4,8,8). */
 static void twice(ss_value x)
 {
@@ -185,6 +201,14 @@ static void negative_value(ss_value x)
     (void)x;
     ss_add(g, 0, -3);
 }
+static void unequal_groups(ss_value x)
+{
+    ss_groupnorm(g, x, "gn", 3);
+}
+static void no_groups(ss_value x)
+{
+    ss_groupnorm(g, x, "gn", 0);
+}
 static void loss_of_no_linear(ss_value x)
 {
     ss_softmax_cross_entropy(g, ss_relu(g, x));
@@ -211,6 +235,8 @@ static const struct {
     {padding_negative, SS_ERR_SHAPE, "padding -1"},
     {no_channels, SS_ERR_SHAPE, "0 channels"},
     {no_outputs, SS_ERR_SHAPE, "layer fc has 0 outputs"},
+    {unequal_groups, SS_ERR_SHAPE, "layer gn: 4 channels are not 3 equal groups"},
+    {no_groups, SS_ERR_SHAPE, "not 0 equal groups"},
     {unequal_add, SS_ERR_SHAPE, "adds (4,8,8) and (5,8,8)"},
     {dropout_of_all, SS_ERR_INVALID, "dropout 1 is not in [0, 1)"},
     {dropout_nan, SS_ERR_INVALID, "dropout nan"},
@@ -292,6 +318,7 @@ int main(void)
     tcase_add_test(t, shapes);
     tcase_add_test(t, pool_of_the_guides);
     tcase_add_test(t, parameters);
+    tcase_add_test(t, groupnorm);
     tcase_add_test(t, initial_values);
     tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
     tcase_add_test(t, incomplete);

@@ -76,6 +76,18 @@ static inline void build_fan(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
+/* Group normalisation with and without ReLU, of channels that fill no block, read once and twice.
+ * PyTorch's twin is in tests/reference/record_small.py. */
+static inline void build_groups(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_conv2d(g, x, "conv1", 12, 3, 1, 1, 1);
+    x = ss_relu(g, ss_groupnorm(g, x, "norm1", 3));
+    ss_value y = ss_groupnorm(g, ss_conv2d(g, x, "conv2", 12, 3, 1, 1, 0), "norm2", 4);
+    x = ss_avgpool2d(g, ss_relu(g, ss_add(g, y, x)), 2, 2);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
 /* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
 static inline void build_front(struct ss_graph *g)
 {
@@ -96,6 +108,7 @@ static const struct test_graph {
                    {"chain", build_chain},
                    {"bare", build_bare},
                    {"fan", build_fan},
+                   {"groups", build_groups},
                    {"front", build_front}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 

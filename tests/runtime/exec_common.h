@@ -17,6 +17,7 @@
 #include "runtime/exec.h"
 #include "tests/graph/test_graphs.h"
 #include "train/model_file.h"
+#include "train/safetensors.h"
 
 enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1 };
 
@@ -227,6 +228,64 @@ static inline void free_params(const struct bound *b, float **all)
     for (int i = 0; i < b->plan->nparams; i++)
         free(all[i]);
     free(all);
+}
+
+/* Train 20 steps as tests/reference/record_small.py did with the model `name` of test_graphs.h, on its
+ * images and from its weights. Losses and weights must be as close to PyTorch's fp64 as a few times
+ * what PyTorch's own fp32 is. */
+static inline void as_pytorch(const char *name, struct ss_runtime *runtime)
+{
+    char path[1024];
+    const char *srcdir = getenv("srcdir");
+    struct ss_safetensors *file;
+    struct bound b;
+    struct setting s = usual;
+    snprintf(path, sizeof path, "%s/tests/reference/small/%s.safetensors", srcdir ? srcdir : ".",
+             name);
+    OK(ss_safetensors_open(path, &file));
+    const uint8_t *images = ss_safetensors_find(file, "records")->data;
+    const double *losses = ss_safetensors_find(file, "losses")->data,
+                 *off = ss_safetensors_find(file, "fp32")->data;
+    uint8_t mine[sizeof records];
+    memcpy(mine, records, sizeof records);
+    memcpy(records, images, sizeof records);
+    while (strcmp(test_graphs[s.which].name, name))
+        s.which++;
+    s.momentum = 0.9f;
+    s.weight_decay = 0.01f;
+    bind_plan(&b, &s, runtime);
+    b.augment = 0;
+    float **params = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++) {
+        snprintf(path, sizeof path, "first.%s", param_of(&b, i)->name);
+        memcpy(params[i], ss_safetensors_find(file, path)->data,
+               (size_t)b.plan->param[i].elements * sizeof **params);
+    }
+    set_params(&b, params);
+    free_params(&b, params);
+    for (int k = 0; k < 20; k++) {
+        submit(&b, (uint64_t)k + 1, 0.05, k * BATCH);
+        OK(ss_exec_wait(b.exec));
+        ck_assert_msg(fabs(b.loss / losses[k] - 1) <= 4 * off[0],
+                      "step %d: loss %.9g, PyTorch's %.9g", k + 1, b.loss, losses[k]);
+    }
+    params = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++) {
+        snprintf(path, sizeof path, "last.%s", param_of(&b, i)->name);
+        const double *want = ss_safetensors_find(file, path)->data;
+        double error = 0, size = 0;
+        for (int64_t k = 0; k < b.plan->param[i].elements; k++) {
+            error += pow((double)params[i][k] - want[k], 2);
+            size += want[k] * want[k];
+        }
+        ck_assert_msg(sqrt(error / size) <= 4 * off[1], "%s is off by %.3g", path,
+                      sqrt(error / size));
+    }
+    free_params(&b, params);
+    memcpy(records, mine, sizeof records);
+    unbind(&b);
+    ss_safetensors_close(file);
+    ss_runtime_stop(runtime);
 }
 
 /* The whole data set once, in batches whose last one may be short. */

@@ -358,6 +358,12 @@ START_TEST(failure_inside_a_step)
 }
 END_TEST
 
+START_TEST(groupnorm_as_pytorch)
+{
+    as_pytorch("groups", start_runtime(1, 1));
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -392,6 +398,7 @@ int main(void)
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, operation_missing);
+    tcase_add_test(t, groupnorm_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     /* StarPU does not survive a fork. */

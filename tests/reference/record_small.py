@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Record 20 training steps of small models, PyTorch's twins of those of tests/graph/test_graphs.h.
+
+    record_small.py [NAME...]      write small/NAME.safetensors, all without a name
+
+Images and labels are random, weights too, biases and scales of normalisations included, so that none
+is at a default that would hide a mistake. Trained in fp64, which is recorded, and in fp32, to know how
+far PyTorch's own rounding takes it. In a file:
+
+    records        (30, 193) uint8: label, then the image (3,8,8); batches of 6 in this order
+    losses         (20,) of the steps
+    fp32           (2,) largest relative errors of the losses and of a tensor (in norm) after the last step
+    first.NAME, last.NAME    the weights before the first step (fp32) and after the last
+"""
+
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import safetensors_io
+
+IMAGES, CLASSES, SIDE, BATCH, STEPS = 30, 5, 8, 6, 20
+SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+
+
+class Groups(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 12, 3, padding=1)
+        self.norm1 = nn.GroupNorm(3, 12)
+        self.conv2 = nn.Conv2d(12, 12, 3, padding=1, bias=False)
+        self.norm2 = nn.GroupNorm(4, 12)
+        self.fc = nn.Linear(12 * 4 * 4, CLASSES)
+
+    def forward(self, x):
+        x = F.relu(self.norm1(self.conv1(x)))
+        x = F.relu(self.norm2(self.conv2(x)) + x)
+        return self.fc(F.avg_pool2d(x, 2).flatten(1))
+
+
+MODELS = {"groups": Groups}
+
+
+def train(build, first, records, dtype):
+    """Losses, and the state after the last step."""
+    model = build()
+    model.load_state_dict(first)
+    model.to(dtype)
+    images = records[:, 1:].view(IMAGES, 3, SIDE, SIDE).to(dtype)
+    images = (images / 255 - 0.5) / 0.25
+    optimizer = torch.optim.SGD(model.parameters(), **SGD)
+    losses = []
+    for step in range(STEPS):
+        pick = (step * BATCH + torch.arange(BATCH)) % IMAGES
+        loss = F.cross_entropy(model(images[pick]), records[pick, 0].long())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses, dtype=torch.float64), model.state_dict()
+
+
+def record(name, path):
+    torch.manual_seed(1)
+    labels = torch.randint(0, CLASSES, (IMAGES, 1))
+    pixels = 20 * labels + torch.randint(0, 170, (IMAGES, 3 * SIDE * SIDE))
+    records = torch.cat([labels, pixels], 1).to(torch.uint8)
+    model = MODELS[name]()
+    first = {key: value + 0.2 * torch.rand_like(value) for key, value in model.state_dict().items()}
+    losses, last = train(MODELS[name], first, records, torch.float64)
+    losses32, last32 = train(MODELS[name], first, records, torch.float32)
+    errors = [((losses32 - losses) / losses).abs().max().item(),
+              max(((last32[key] - last[key]).norm() / last[key].norm()).item() for key in last)]
+    arrays = {"losses": losses.numpy(), "fp32": torch.tensor(errors, dtype=torch.float64).numpy()}
+    arrays |= {"last." + key: value.numpy() for key, value in last.items()}
+    arrays |= {"first." + key: value.numpy() for key, value in first.items()}
+    arrays["records"] = records.numpy()
+    safetensors_io.save(path, arrays, {"torch": torch.__version__})
+    print(f"{name}: losses {losses[0]:.4f} to {losses[-1]:.4f}; fp32 off by {errors[0]:.2g}, {errors[1]:.2g}")
+
+
+def main():
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "small")
+    os.makedirs(folder, exist_ok=True)
+    for name in sys.argv[1:] or MODELS:
+        record(name, os.path.join(folder, name + ".safetensors"))
+
+
+if __name__ == "__main__":
+    main()
