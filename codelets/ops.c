@@ -121,7 +121,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
         at[p] = ss_block_layer(plan, block, (enum ss_place)p);
     struct ss_norm_act norm = {.shape = ss_block_output(plan, block),
                                .has_bn = at[SS_PLACE_NORM] != NULL,
-                               .relu = at[SS_PLACE_ACT] != NULL,
+                               .act = at[SS_PLACE_ACT] ? at[SS_PLACE_ACT]->cls->act : SS_ACT_NONE,
                                .residual = at[SS_PLACE_ADD] != NULL,
                                .relu_out = at[SS_PLACE_OUT] != NULL};
     if (at[SS_PLACE_DROP])

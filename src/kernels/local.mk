@@ -1,6 +1,6 @@
 libstarstep_la_SOURCES += \
-	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/dropout.h \
-	src/kernels/any_device.h src/kernels/update.h \
+	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/activation.h \
+	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/wire.c src/kernels/cpu/wire.h \

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "core/activation.h"
 #include "core/dtype.h"
 #include "core/status.h"
 
@@ -39,9 +40,9 @@ struct ss_conv_shape {
     int bias; /* 0 or 1 */
 };
 
-/* BatchNorm, ReLU, dropout, residual add and a second ReLU:
+/* BatchNorm, an activation f, dropout, residual add and a ReLU:
  *   u = gamma * (z - mean) * invstd + beta        (has_bn; else u = z)
- *   v = relu ? max(u, 0) : u
+ *   v = f(u)                                    see activation.h
  *   d = dropout ? v * keep / (1 - p) : v          keep = 0 with probability p, see dropout.h
  *   s = residual ? d + r : d
  *   y = relu_out ? max(s, 0) : s                  pool > 0: then max pooling of y, kernel = stride =
@@ -51,7 +52,8 @@ struct ss_conv_shape {
  * Source: Ioffe and Szegedy 2015, eq. 1-4 and section 3; PyTorch BatchNorm2d's documentation. */
 struct ss_norm_act {
     struct ss_act shape; /* of z */
-    int has_bn, relu, residual, relu_out;
+    enum ss_activation act;
+    int has_bn, residual, relu_out;
     int pool;
     float dropout; /* p in [0, 1); 0: none */
     float eps, momentum;

@@ -9,6 +9,7 @@ static const struct ss_layer_class relu_class = {
     .behind = SS_AT(DROP),
     .reads_x = 1,
     .needs_dx = 1,
+    .act = SS_ACT_RELU,
 };
 
 ss_value ss_relu(struct ss_graph *g, ss_value x)

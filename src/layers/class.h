@@ -10,6 +10,7 @@
 #define SS_LAYERS_CLASS_H
 
 #include <stddef.h>
+#include "core/activation.h"
 #include "core/log.h"
 #include "layers/layers.h"
 
@@ -72,6 +73,7 @@ struct ss_layer_class {
     /* Of a block that it is in; one of each per block. The workspace is written in evaluation too
      * if it begins the block. */
     struct ss_layer_tensor saved, workspace;
+    enum ss_activation act; /* at ACT: what it computes; at OUT it is ReLU */
 };
 
 /* How a parameter starts: PyTorch's defaults for each layer. */

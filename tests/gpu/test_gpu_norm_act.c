@@ -49,7 +49,7 @@ static void forward(struct layer *l)
         if (l->op.has_bn)
             u = (double)l->gamma[c] * (u - l->mean[c]) * invstd(l, c) + (double)l->beta[c];
         l->u[i] = u;
-        const double v = l->op.relu && u < 0 ? 0 : u;
+        const double v = l->op.act && u < 0 ? 0 : u;
         l->s[i] = v * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
         l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
     }
@@ -66,7 +66,7 @@ static void backward(struct layer *l)
         for (int k = 0; k < l->ndy; k++)
             g += (double)l->dy[k][i];
         l->ds[i] = l->op.relu_out && l->s[i] <= 0 ? 0 : g;
-        l->dz[i] = l->op.relu && l->u[i] <= 0 ? 0 : l->ds[i] * keep_factor(l, i);
+        l->dz[i] = l->op.act && l->u[i] <= 0 ? 0 : l->ds[i] * keep_factor(l, i);
         l->dbeta[c] += l->dz[i];
         l->dgamma[c] += l->dz[i] * ((double)l->z[i] - l->mean[c]) * invstd(l, c);
     }
@@ -89,7 +89,7 @@ static void leave_kinks(struct layer *l)
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
             float *nudged = NULL;
-            if (l->op.relu && fabs(l->u[i]) < 2e-5)
+            if (l->op.act && fabs(l->u[i]) < 2e-5)
                 nudged = l->op.has_bn && l->gamma[i % l->channels] == 0 ? &l->beta[i % l->channels]
                                                                         : &l->z[i];
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
@@ -238,7 +238,7 @@ static struct ss_norm_act options(int bits, int c)
 {
     const struct ss_norm_act op = {.shape = {2, c, 5, 3, c},
                                    .has_bn = bits & 1,
-                                   .relu = bits >> 1 & 1,
+                                   .act = bits >> 1 & 1,
                                    .residual = bits >> 2 & 1,
                                    .relu_out = bits >> 3 & 1,
                                    .dropout = bits >> 4 & 1 ? 0.25f : 0,

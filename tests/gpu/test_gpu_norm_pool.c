@@ -38,7 +38,7 @@ static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss
     struct layer *l = host_alloc(sizeof(*l));
     l->op = (struct ss_norm_act){.shape = shape,
                                  .has_bn = bits & 1,
-                                 .relu = bits >> 1 & 1,
+                                 .act = bits >> 1 & 1,
                                  .residual = bits >> 2 & 1,
                                  .relu_out = bits >> 3 & 1,
                                  .dropout = bits >> 4 & 1 ? 0.5f : 0,
@@ -179,7 +179,7 @@ static void check_same(const char *what, const struct layer *l, const void *got,
         if (memcmp((const char *)got + i * size, (const char *)want + i * size, size))
             ck_abort_msg("%s: element %zu of %zu differs (BN %d, ReLU %d, residual %d, second ReLU "
                          "%d, dropout %g, pooling %d, %d gradients, %d channels)",
-                         what, i, count, l->op.has_bn, l->op.relu, l->op.residual, l->op.relu_out,
+                         what, i, count, l->op.has_bn, l->op.act, l->op.residual, l->op.relu_out,
                          (double)l->op.dropout, l->op.pool, l->ndy, l->op.shape.c);
 }
 

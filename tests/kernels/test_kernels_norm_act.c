@@ -41,7 +41,7 @@ static void forward(struct layer *l)
         if (l->op.has_bn)
             u = l->gamma[c] * (u - l->mean[c]) / sqrt(l->var[c] + eps) + l->beta[c];
         l->u[i] = u;
-        if (l->op.relu && u < 0)
+        if (l->op.act && u < 0)
             u = 0;
         l->s[i] = u * keep_factor(l, i) + (l->op.residual ? l->r[i] : 0);
         l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
@@ -58,7 +58,7 @@ static void backward(struct layer *l)
         const size_t c = channel_of(l, i);
         l->dr[i] = l->op.relu_out && l->s[i] <= 0 ? 0 : l->cotangent[i];
         double g = l->dr[i] * keep_factor(l, i);
-        if (l->op.relu && l->u[i] <= 0)
+        if (l->op.act && l->u[i] <= 0)
             g = 0;
         l->dz[i] = g;
         l->dbeta[c] += g;
@@ -85,7 +85,7 @@ static void leave_kinks(struct layer *l)
         again = 0;
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
-            if (l->op.relu && fabs(l->u[i]) < 2e-5)
+            if (l->op.act && fabs(l->u[i]) < 2e-5)
                 again = 1, l->z[i] = (double)(float)(l->z[i] + 0.07);
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
                 again = 1, *(l->op.residual ? &l->r[i] : &l->z[i]) += 0.0625;
@@ -198,7 +198,7 @@ static struct ss_norm_act options(int bits, int c, int block)
 {
     const struct ss_norm_act op = {.shape = {2, c, 5, 3, block},
                                    .has_bn = bits & 1,
-                                   .relu = bits >> 1 & 1,
+                                   .act = bits >> 1 & 1,
                                    .residual = bits >> 2 & 1,
                                    .relu_out = bits >> 3 & 1,
                                    .dropout = bits >> 4 & 1 ? 0.25f : 0,

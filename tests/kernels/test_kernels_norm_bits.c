@@ -5,7 +5,7 @@
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
                                          .has_bn = 1,
-                                         .relu = 1,
+                                         .act = 1,
                                          .residual = 1,
                                          .relu_out = 1,
                                          .dropout = 0.1f,
@@ -91,7 +91,7 @@ END_TEST
 START_TEST(evaluation)
 {
     const struct ss_norm_act op = {
-        .shape = {2, 20, 4, 4, 16}, .has_bn = 1, .relu = 1, .dropout = 0.5f, .eps = 1e-3f};
+        .shape = {2, 20, 4, 4, 16}, .has_bn = 1, .act = 1, .dropout = 0.5f, .eps = 1e-3f};
     const size_t count = plain_count(&op.shape);
     double *values = random_doubles(count, 1), *want = zero_doubles(count);
     float running[40], saved[40], gamma[20], beta[20];
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(nan_stays_visible)
 {
-    const struct ss_norm_act op = {.shape = {1, 16, 2, 2, 16}, .relu = 1, .relu_out = 1};
+    const struct ss_norm_act op = {.shape = {1, 16, 2, 2, 16}, .act = 1, .relu_out = 1};
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     float *z = act_pack(&op.shape, NULL);
     z[0] = -1;

@@ -58,6 +58,8 @@ enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_no
 static enum ss_status check(const struct ss_norm_act *op)
 {
     SS_TRY(ss_act_check(&op->shape, "normalisation"));
+    if (op->act >= SS_ACT_COUNT)
+        return ss_fail(SS_ERR_INVALID, "normalisation: no activation %d", (int)op->act);
     if (!(op->dropout >= 0 && op->dropout < 1))
         return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
                        (double)op->dropout);
@@ -226,7 +228,7 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
             .block = block,
             .a = a + channel,
             .b = b + channel,
-            .low = op->relu ? 0 : -INFINITY,
+            .act = op->act,
             .low_out = op->relu_out ? 0 : -INFINITY,
             .dropout = dropout,
             .index = (uint32_t)at,
@@ -292,7 +294,7 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
     }
     const struct ss_rows_backward common = {
         .block = block,
-        .low = op->relu ? 0 : -INFINITY,
+        .act = op->act,
         .dropout = ss_dropout_make(op->dropout, g.dropout_key),
     };
 

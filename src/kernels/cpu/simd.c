@@ -9,6 +9,18 @@ enum {
     SS_CHUNK = 1024, /* channels summed at a time where the block is no constant (NHWC) */
 };
 
+/* FUNCTION(f, act, ...) with act a constant. */
+#define SS_ACT_CASE(name, function, f, ...)                                                        \
+    case SS_ACT_##name:                                                                            \
+        function(f, SS_ACT_##name, ##__VA_ARGS__);                                                 \
+        break;
+#define SS_PER_ACT(kind, ...)                                                                      \
+    switch (kind) {                                                                                \
+        SS_ACTIVATIONS(SS_ACT_CASE, __VA_ARGS__)                                                   \
+    case SS_ACT_COUNT:                                                                             \
+        break;                                                                                     \
+    }
+
 #define SS_TARGET
 #define SS_NAME(name) name##_plain
 #include "kernels/cpu/simd_wire.h"

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "kernels/activation.h"
 #include "kernels/dropout.h"
 #include "kernels/update.h"
 
@@ -24,7 +25,8 @@ struct ss_rows_forward {
     size_t pixels;
     int block;
     const float *a, *b; /* u = a z + b */
-    float low, low_out; /* 0 for ReLU, -infinity for none */
+    enum ss_activation act;
+    float low_out; /* 0 for ReLU, -infinity for none */
     struct ss_dropout dropout;
     uint32_t index; /* of the first element */
 };
@@ -35,7 +37,7 @@ struct ss_rows_backward {
     size_t pixels;
     int block;
     const float *a, *b, *mean;
-    float low;
+    enum ss_activation act;
     struct ss_dropout dropout;
     uint32_t index;
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */

@@ -87,10 +87,11 @@ SS_TARGET static void SS_NAME(stats)(const float *z, size_t pixels, int block, c
 
 /* Comparisons are written so that NaN passes through, as it does in PyTorch: a run that diverged
  * must show it in its loss. */
-SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const int width, const float *a,
-                                   const float *b, const int drop, const int residual)
+SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum ss_activation act,
+                                   const int width, const float *a, const float *b, const int drop,
+                                   const int residual)
 {
-    const float low = f->low, low_out = f->low_out, scale = f->dropout.scale;
+    const float low_out = f->low_out, scale = f->dropout.scale;
     const uint32_t key0 = f->dropout.key[0], key1 = f->dropout.key[1],
                    threshold = f->dropout.threshold;
     const float *z = f->z, *r = f->r;
@@ -100,8 +101,7 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const int wi
     for (size_t p = 0; p < pixels; p++) {
 #pragma omp simd
         for (int j = 0; j < width; j++) {
-            float u = a[j] * z[j] + b[j];
-            u = u < low ? low : u;
+            float u = ss_act_value(act, a[j] * z[j] + b[j]);
             if (drop)
                 u = ss_dropout_hash(index + (uint32_t)j, key0, key1) >= threshold ? u * scale : 0;
             if (residual)
@@ -116,48 +116,53 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const int wi
     }
 }
 
-SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const int width,
-                                    const float *a, const float *b)
+SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const enum ss_activation act,
+                                    const int width, const float *a, const float *b)
 {
     if (f->dropout.on && f->r)
-        SS_NAME(forward_body)(f, width, a, b, 1, 1);
+        SS_NAME(forward_body)(f, act, width, a, b, 1, 1);
     else if (f->dropout.on)
-        SS_NAME(forward_body)(f, width, a, b, 1, 0);
+        SS_NAME(forward_body)(f, act, width, a, b, 1, 0);
     else if (f->r)
-        SS_NAME(forward_body)(f, width, a, b, 0, 1);
+        SS_NAME(forward_body)(f, act, width, a, b, 0, 1);
     else
-        SS_NAME(forward_body)(f, width, a, b, 0, 0);
+        SS_NAME(forward_body)(f, act, width, a, b, 0, 0);
 }
 
-SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
+SS_BODY void SS_NAME(forward_act)(const struct ss_rows_forward *f, const enum ss_activation act)
 {
     /* Copies, so that the compiler knows that stores to y leave them alone. */
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH];
     if (f->block == 16) {
         memcpy(a, f->a, 16 * sizeof(float));
         memcpy(b, f->b, 16 * sizeof(float));
-        SS_NAME(forward_width)(f, 16, a, b);
+        SS_NAME(forward_width)(f, act, 16, a, b);
     } else if (f->block == 8) {
         memcpy(a, f->a, 8 * sizeof(float));
         memcpy(b, f->b, 8 * sizeof(float));
-        SS_NAME(forward_width)(f, 8, a, b);
+        SS_NAME(forward_width)(f, act, 8, a, b);
     } else {
-        SS_NAME(forward_width)(f, f->block, f->a, f->b);
+        SS_NAME(forward_width)(f, act, f->block, f->a, f->b);
     }
 }
 
-/* The gradient of u from that of s: times 0 or 1 (or dropout's scale). Not "masked ? 0 : g": of
+SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
+{
+    SS_PER_ACT(f->act, SS_NAME(forward_act), f)
+}
+
+/* The gradient of u from that of s: times the slope, which may be 0 or 1 (or dropout's scale). Not "masked ? 0 : g": of
  * that the compiler makes masked loads of g, at which Zen 5 runs at half its memory bandwidth. */
 #define SS_GRADIENT_OF_U(g, u, i)                                                                  \
     do {                                                                                           \
-        float factor_ = (u) <= low ? 0.0f : 1.0f;                                                  \
+        float factor_ = ss_act_slope(act, u);                                                  \
         if (drop)                                                                                  \
             factor_ = ss_dropout_hash((i), key0, key1) >= threshold ? factor_ * scale : 0.0f;      \
         g *= factor_;                                                                              \
     } while (0)
 
 #define SS_BACKWARD_LOCALS(f)                                                                      \
-    const float low = (f)->low, scale = (f)->dropout.scale;                                        \
+    const float scale = (f)->dropout.scale;                                        \
     const uint32_t key0 = (f)->dropout.key[0], key1 = (f)->dropout.key[1],                         \
                    threshold = (f)->dropout.threshold;                                             \
     const float *gp = (f)->g;                                                                      \
@@ -165,7 +170,7 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
     const size_t pixels = (f)->pixels;                                                             \
     (void)scale, (void)key0, (void)key1, (void)threshold, (void)index
 
-SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const int width,
+SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
                                           const int drop, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
@@ -211,7 +216,7 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
     }
 }
 
-SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const int drop,
+SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const enum ss_activation act, const int drop,
                                         double *sums)
 {
     SS_BACKWARD_LOCALS(f);
@@ -241,23 +246,29 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
     }
 }
 
-SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, double *sums)
+SS_BODY void SS_NAME(backward_sums_act)(const struct ss_rows_backward *f,
+                                        const enum ss_activation act, double *sums)
 {
     if (f->block == 16 && f->dropout.on)
-        SS_NAME(backward_sums_fixed)(f, 16, 1, sums);
+        SS_NAME(backward_sums_fixed)(f, act, 16, 1, sums);
     else if (f->block == 16)
-        SS_NAME(backward_sums_fixed)(f, 16, 0, sums);
+        SS_NAME(backward_sums_fixed)(f, act, 16, 0, sums);
     else if (f->block == 8 && f->dropout.on)
-        SS_NAME(backward_sums_fixed)(f, 8, 1, sums);
+        SS_NAME(backward_sums_fixed)(f, act, 8, 1, sums);
     else if (f->block == 8)
-        SS_NAME(backward_sums_fixed)(f, 8, 0, sums);
+        SS_NAME(backward_sums_fixed)(f, act, 8, 0, sums);
     else if (f->dropout.on)
-        SS_NAME(backward_sums_any)(f, 1, sums);
+        SS_NAME(backward_sums_any)(f, act, 1, sums);
     else
-        SS_NAME(backward_sums_any)(f, 0, sums);
+        SS_NAME(backward_sums_any)(f, act, 0, sums);
 }
 
-SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const int width,
+SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, double *sums)
+{
+    SS_PER_ACT(f->act, SS_NAME(backward_sums_act), f, sums)
+}
+
+SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
                                           const int drop, const float *a, const float *b,
                                           const float *mean, const float *cg, const float *cz,
                                           const float *c1)
@@ -277,7 +288,7 @@ SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, cons
     }
 }
 
-SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const int width,
+SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
                                            const int drop)
 {
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], cg[SS_FIXED_WIDTH],
@@ -291,23 +302,29 @@ SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, con
         cz[j] = f->cz[j];
         c1[j] = f->c1[j];
     }
-    SS_NAME(backward_apply_body)(f, width, drop, a, b, mean, cg, cz, c1);
+    SS_NAME(backward_apply_body)(f, act, width, drop, a, b, mean, cg, cz, c1);
+}
+
+SS_BODY void SS_NAME(backward_apply_act)(const struct ss_rows_backward *f,
+                                         const enum ss_activation act)
+{
+    if (f->block == 16 && f->dropout.on)
+        SS_NAME(backward_apply_fixed)(f, act, 16, 1);
+    else if (f->block == 16)
+        SS_NAME(backward_apply_fixed)(f, act, 16, 0);
+    else if (f->block == 8 && f->dropout.on)
+        SS_NAME(backward_apply_fixed)(f, act, 8, 1);
+    else if (f->block == 8)
+        SS_NAME(backward_apply_fixed)(f, act, 8, 0);
+    else if (f->dropout.on)
+        SS_NAME(backward_apply_body)(f, act, f->block, 1, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+    else
+        SS_NAME(backward_apply_body)(f, act, f->block, 0, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
 }
 
 SS_TARGET static void SS_NAME(backward_apply)(const struct ss_rows_backward *f)
 {
-    if (f->block == 16 && f->dropout.on)
-        SS_NAME(backward_apply_fixed)(f, 16, 1);
-    else if (f->block == 16)
-        SS_NAME(backward_apply_fixed)(f, 16, 0);
-    else if (f->block == 8 && f->dropout.on)
-        SS_NAME(backward_apply_fixed)(f, 8, 1);
-    else if (f->block == 8)
-        SS_NAME(backward_apply_fixed)(f, 8, 0);
-    else if (f->dropout.on)
-        SS_NAME(backward_apply_body)(f, f->block, 1, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
-    else
-        SS_NAME(backward_apply_body)(f, f->block, 0, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+    SS_PER_ACT(f->act, SS_NAME(backward_apply_act), f)
 }
 
 SS_BODY void SS_NAME(combine_body)(const float *const *src, const int n, const int mask,

@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
 }
 
 /* z, r and y may be one tensor: an element is read and written by one thread. */
-template <typename T, int V>
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(geometry g, affine f, float low, float low_out, ss_dropout drop, const T *z,
+    forward_kernel(geometry g, affine f, activation act, float low_out, ss_dropout drop, const T *z,
                    const T *r, T *y)
 {
     const place<V> me(g);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float v = kept_part(a[j], x[u].v[j], b[j], low, keep >> j & 1);
+                float v = kept_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
                 v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
             }
@@ -158,9 +158,9 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
-template <typename T, int V>
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    gradient_sums_kernel(geometry g, affine f, float low, ss_dropout drop, gradient<T> in,
+    gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout drop, gradient<T> in,
                          const T *z, float *partial)
 {
     const place<V> me(g);
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float zj = format<T>::load(x[u].v[j]);
-                const float du = gradient_of_u(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
-                                               low, keep >> j & 1, drop.scale);
+                const float du = gradient_of_u<PLAIN>(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
+                                               act, keep >> j & 1, drop.scale);
                 s[j] += du;
                 q[j] = fmaf(du, zj - mean[j], q[j]);
             }
@@ -198,9 +198,9 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /* Backward, pass 2: dz over z. */
-template <typename T, int V>
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    gradient_kernel(geometry g, affine f, float low, ss_dropout drop, gradient<T> in,
+    gradient_kernel(geometry g, affine f, activation act, ss_dropout drop, gradient<T> in,
                     const float *coefficient, T *z)
 {
     const place<V> me(g);
@@ -222,8 +222,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float zj = format<T>::load(x[u].v[j]);
-                const float du = gradient_of_u(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
-                                               low, keep >> j & 1, drop.scale);
+                const float du = gradient_of_u<PLAIN>(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
+                                               act, keep >> j & 1, drop.scale);
                 dz.v[j] = format<T>::store(fmaf(cg[j], du, fmaf(cz[j], zj, c0[j])));
             }
             put(z, at[u], dz);
@@ -370,6 +370,8 @@ ss_status check(const ss_norm_act *op)
                        "normalisation: pooling of %dx%d pixels in windows of %dx%d; they must fit, "
                        "and be at most %dx%d",
                        s->h, s->w, op->pool, op->pool, (int)MOST_POOL, (int)MOST_POOL);
+    if (op->act >= SS_ACT_COUNT)
+        return ss_fail(SS_ERR_INVALID, "normalisation: no activation %d", (int)op->act);
     if (!(op->dropout >= 0 && op->dropout < 1))
         return ss_fail(SS_ERR_INVALID, "dropout %g; it must be at least 0 and below 1",
                        (double)op->dropout);
@@ -428,8 +430,9 @@ template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
                     const ss_dropout &drop, const T *z, const T *r, T *y)
 {
-    SS_LAUNCH((forward_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f, low_of(op->relu),
-              low_of(op->relu_out), drop, z, r, y);
+    const auto kernel = is_plain(op) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
+              low_of(op->relu_out != 0), drop, z, r, y);
 }
 
 template <typename T>
@@ -465,8 +468,9 @@ ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const affin
                         const ss_dropout &drop, const gradient<T> &in, const T *z)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
-    SS_LAUNCH((gradient_sums_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f,
-              low_of(op->relu), drop, in, z, (float *)gpu->scratch);
+    const auto kernel = is_plain(op) ? gradient_sums_kernel<T, V, true> : gradient_sums_kernel<T, V, false>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f,
+              activation_of(op), drop, in, z, (float *)gpu->scratch);
     SS_LAUNCHED("BatchNorm backward");
     return SS_OK;
 }
@@ -494,7 +498,8 @@ ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_
         in = made;
     }
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
-    SS_LAUNCH((gradient_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f, low_of(op->relu),
+    const auto kernel = is_plain(op) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
               drop, in, coefficient, z);
     SS_LAUNCHED("normalisation backward");
     return SS_OK;

@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/launch.cuh"
 extern "C" {
+#include "kernels/activation.h"
 #include "kernels/dropout.h"
 }
 
@@ -44,6 +45,12 @@ struct geometry {
 /* u = a z + b; saved NULL: u = z */
 struct affine {
     const float *gamma, *beta, *saved;
+};
+
+/* The activation. PLAIN ones, none and ReLU, are one: a cut off at low; the rest go by kind. */
+struct activation {
+    float low;
+    ss_activation kind;
 };
 
 /* ---- device code ---- */
@@ -148,18 +155,25 @@ template <int V> __device__ inline unsigned kept(const ss_dropout &drop, const s
     return bits;
 }
 
-/* z scaled and shifted, cut off at low, and zero where dropped. Comparisons are written so that NaN
- * passes through. */
-template <typename T> __device__ inline float kept_part(float a, T z, float b, float low, bool keep)
+/* f of z scaled and shifted, and zero where dropped. Comparisons are written so that NaN passes
+ * through. */
+template <bool PLAIN, typename T>
+__device__ inline float kept_part(float a, T z, float b, const activation &act, bool keep)
 {
     const float u = apply(a, format<T>::load(z), b);
-    return !keep ? 0 : u < low ? low : u;
+    if (!PLAIN)
+        return keep ? ss_act_value(act.kind, u) : 0;
+    return !keep ? 0 : u < act.low ? act.low : u;
 }
 
 /* The gradient of u from that of s, as in simd_body.h. */
-__device__ inline float gradient_of_u(float g, float u, float low, bool keep, float scale)
+template <bool PLAIN>
+__device__ inline float gradient_of_u(float g, float u, const activation &act, bool keep,
+                                      float scale)
 {
-    return g * (keep && !(u <= low) ? scale : 0.0f);
+    if (!PLAIN)
+        return g * (keep ? ss_act_slope(act.kind, u) * scale : 0.0f);
+    return g * (keep && !(u <= act.low) ? scale : 0.0f);
 }
 
 /* Add s and q over the rows of the block, pairwise, and write them as this block's partial sums.
@@ -243,9 +257,17 @@ static inline dim3 grid_of(const geometry &g)
     return dim3((unsigned)g.blocks, (unsigned)g.tiles);
 }
 
-static inline float low_of(int relu)
+static inline float low_of(bool relu)
 {
     return relu ? 0 : -INFINITY;
+}
+static inline bool is_plain(const ss_norm_act *op)
+{
+    return op->act == SS_ACT_NONE || op->act == SS_ACT_RELU;
+}
+static inline activation activation_of(const ss_norm_act *op)
+{
+    return {low_of(op->act == SS_ACT_RELU), op->act};
 }
 
 /* ---- norm_act_pool.cu; arguments have been checked ---- */

@@ -186,9 +186,10 @@ __device__ inline void load_share(const geometry &g, const windows &w, const win
 
 /* Of channel j the gradient of u at the place that gets one, and z there. Where that place is in
  * another group: zero, and any z of this one. */
-template <typename T, int V>
+template <bool PLAIN, typename T, int V>
 __device__ inline float gradient_of_group(const share<T, V> &from, int j, unsigned first,
-                                          const pack<T, V> (&x)[GROUP], float a, float b, float low,
+                                          const pack<T, V> (&x)[GROUP], float a, float b,
+                                          const activation &act,
                                           float scale, float *z)
 {
     const unsigned u = from.place.v[j] - first;
@@ -196,7 +197,7 @@ __device__ inline float gradient_of_group(const share<T, V> &from, int j, unsign
 #pragma unroll
     for (unsigned k = 1; k < GROUP; k++)
         *z = u == k ? format<T>::load(x[k].v[j]) : *z;
-    return gradient_of_u(u < GROUP ? format<T>::load(from.g.v[j]) : 0, apply(a, *z, b), low,
+    return gradient_of_u<PLAIN>(u < GROUP ? format<T>::load(from.g.v[j]) : 0, apply(a, *z, b), act,
                          from.keep >> j & 1, scale);
 }
 
@@ -214,9 +215,9 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 /* ---- kernels ---- */
 
 /* What is compared has been rounded as y would be; a NaN wins, as in pool.cu. */
-template <typename T, int V, int K>
+template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    pool_forward_kernel(geometry g, windows w, affine f, float low, float low_out, ss_dropout drop,
+    pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out, ss_dropout drop,
                         const T *z, const T *r, T *y, uint8_t *argmax)
 {
     const place<V> me(g);
@@ -246,7 +247,7 @@ __global__ void __launch_bounds__(THREADS)
                 const unsigned keep = kept<V>(drop, s[u]);
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    float vj = kept_part(a[j], x[u].v[j], b[j], low, keep >> j & 1);
+                    float vj = kept_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
                     vj = r ? fmaf(vj, drop.scale, format<T>::load(other[u].v[j])) : vj * drop.scale;
                     vj = format<T>::load(format<T>::store(vj < low_out ? low_out : vj));
                     if (vj > best[j] || vj != vj) {
@@ -267,9 +268,9 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Backward, pass 1: the sums of g and g (z - mean), g the gradient of u. */
-template <typename T, int V, int K>
+template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    pool_gradient_sums_kernel(geometry g, windows w, affine f, float low, ss_dropout drop,
+    pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout drop,
                               pooled<T> in, const T *z, float *partial)
 {
     const place<V> me(g);
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             for (int j = 0; j < V; j++) {
                 float zj;
                 const float du =
-                    gradient_of_group(from, j, first, x, a[j], b[j], low, drop.scale, &zj);
+                    gradient_of_group<PLAIN>(from, j, first, x, a[j], b[j], act, drop.scale, &zj);
                 s[j] += du;
                 q[j] = fmaf(du, zj - mean[j], q[j]);
             }
@@ -305,9 +306,9 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
-template <typename T, int V, int K>
+template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    pool_gradient_kernel(geometry g, windows w, affine f, float low, ss_dropout drop, pooled<T> in,
+    pool_gradient_kernel(geometry g, windows w, affine f, activation act, ss_dropout drop, pooled<T> in,
                          const float *coefficient, T *z, T *ds)
 {
     const place<V> me(g);
@@ -332,7 +333,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             for (int j = 0; j < V; j++) {
                 float zj;
                 const float du =
-                    gradient_of_group(from, j, first, x, a[j], b[j], low, drop.scale, &zj);
+                    gradient_of_group<PLAIN>(from, j, first, x, a[j], b[j], act, drop.scale, &zj);
 #pragma unroll
                 for (unsigned u = 0; u < GROUP; u++) {
                     const bool own = from.place.v[j] == first + u;
@@ -382,6 +383,14 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
     return in;
 }
 
+/* Other activations take their time: windows of 2x2 have no kernels of their own there. */
+#define POOL_KERNEL(name)                                                                          \
+    (is_plain(op) ? (g.vector == 1   ? name<T, 1, 0, true>                                         \
+                     : op->pool == 2 ? name<T, V, 2, true>                                         \
+                                     : name<T, V, 0, true>)                                        \
+     : g.vector == 1 ? name<T, 1, 0, false>                                                        \
+                     : name<T, V, 0, false>)
+
 template <typename T>
 void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                     const ss_dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax)
@@ -389,11 +398,9 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
     constexpr int V = format<T>::vector;
     windows w;
     const geometry g = geometry_of(op, gpu->options.dtype, false, MAP_BLOCKS, &w);
-    const auto kernel = g.vector == 1   ? pool_forward_kernel<T, 1, 0>
-                        : op->pool == 2 ? pool_forward_kernel<T, V, 2>
-                                        : pool_forward_kernel<T, V, 0>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu),
-              low_of(op->relu_out), drop, (const T *)z, (const T *)r, (T *)y, argmax);
+    const auto kernel = POOL_KERNEL(pool_forward_kernel);
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op),
+              low_of(op->relu_out != 0), drop, (const T *)z, (const T *)r, (T *)y, argmax);
 }
 
 template <typename T>
@@ -403,10 +410,8 @@ void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
     constexpr int V = format<T>::vector;
     windows w;
     const geometry g = geometry_of(op, gpu->options.dtype, false, GRADIENT_BLOCKS, &w);
-    const auto kernel = g.vector == 1   ? pool_gradient_sums_kernel<T, 1, 0>
-                        : op->pool == 2 ? pool_gradient_sums_kernel<T, V, 2>
-                                        : pool_gradient_sums_kernel<T, V, 0>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu), drop,
+    const auto kernel = POOL_KERNEL(pool_gradient_sums_kernel);
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op), drop,
               pooled_of<T>(op, grad), (const T *)grad->z, partial);
 }
 
@@ -417,10 +422,8 @@ void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &
     constexpr int V = format<T>::vector;
     windows w;
     const geometry g = geometry_of(op, gpu->options.dtype, true, MAP_BLOCKS, &w);
-    const auto kernel = g.vector == 1   ? pool_gradient_kernel<T, 1, 0>
-                        : op->pool == 2 ? pool_gradient_kernel<T, V, 2>
-                                        : pool_gradient_kernel<T, V, 0>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, low_of(op->relu), drop,
+    const auto kernel = POOL_KERNEL(pool_gradient_kernel);
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op), drop,
               pooled_of<T>(op, grad), coefficient, (T *)grad->z, (T *)grad->ds);
 }
 
