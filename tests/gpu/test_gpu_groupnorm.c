@@ -62,7 +62,7 @@ static void check_case(int i, int relu, struct ss_device *gpu)
     const struct ss_norm_act op = {.shape = {groupnorm_cases[i].n, groupnorm_cases[i].c,
                                              groupnorm_cases[i].h, groupnorm_cases[i].w,
                                              groupnorm_cases[i].c},
-                                   .relu = relu,
+                                   .act = relu ? SS_ACT_RELU : SS_ACT_NONE,
                                    .eps = 1e-5f};
     struct groupnorm_reference r;
     reference_make(&r, i, relu, dtype);

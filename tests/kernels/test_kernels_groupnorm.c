@@ -65,7 +65,7 @@ static struct ss_norm_act options(int i, int relu, int block)
 {
     return (struct ss_norm_act){.shape = {groupnorm_cases[i].n, groupnorm_cases[i].c,
                                           groupnorm_cases[i].h, groupnorm_cases[i].w, block},
-                                .relu = relu,
+                                .act = relu ? SS_ACT_RELU : SS_ACT_NONE,
                                 .eps = 1e-5f};
 }
 

@@ -132,7 +132,7 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
                                                 .block = s->block,
                                                 .a = room.coefficient[0] + i * block,
                                                 .b = room.coefficient[1] + i * block,
-                                                .low = op->relu ? 0 : -INFINITY,
+                                                .act = op->act,
                                                 .low_out = -INFINITY});
     return SS_OK;
 }
@@ -203,7 +203,7 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
                                          .a = k[0] + i * block,
                                          .b = k[1] + i * block,
                                          .mean = k[2] + i * block,
-                                         .low = op->relu ? 0 : -INFINITY,
+                                         .act = op->act,
                                          .cg = k[3] + i * block,
                                          .cz = k[4] + i * block,
                                          .c1 = k[5] + i * block};

@@ -18,7 +18,7 @@ enum { BLOCKS = 8 * 132, UNROLL = 2, MERGE = 64 };
 struct group_shape {
     geometry g; /* of one image */
     int images, groups, parts;
-    float low;
+    activation act;
 };
 
 /* What a thread of a kernel over pixels knows. */
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++)
-                out.v[j] = format<T>::store(kept_part(f.a[j], v[u].v[j], f.b[j], shape.low, true));
+                out.v[j] = format<T>::store(kept_part<false>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
             put(y + w.base, at[u], out);
         }
     }
@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float xj = format<T>::load(v[u].v[j]);
-                const float du = gradient_of_u(format<T>::load(g[u].v[j]),
-                                               apply(f.a[j], xj, f.b[j]), shape.low, true, 1);
+                const float du = gradient_of_u<false>(format<T>::load(g[u].v[j]),
+                                               apply(f.a[j], xj, f.b[j]), shape.act, true, 1);
                 if (coefficient) {
                     dx.v[j] =
                         format<T>::store(fmaf(f.a[j], du, fmaf(cz[j], xj - f.mean[j], c0[j])));
@@ -286,7 +286,7 @@ group_shape shape_of(const ss_norm_act *op, int groups, ss_dtype dtype)
     out.images = s->n;
     out.groups = groups;
     out.parts = out.g.blocks;
-    out.low = low_of(op->relu);
+    out.act = activation_of(op);
     return out;
 }
 
