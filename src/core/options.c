@@ -31,43 +31,29 @@ static size_t edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Rows of a command, over all its sets. */
+/* Rows of a command, over all its sets; begins with no option. */
 struct row {
     const struct ss_option_set *set;
-    const struct ss_option *option; /* NULL at the end */
+    const struct ss_option *option;
 };
 
-static void skip_others(struct row *r)
+static int next_row(struct row *r)
 {
-    while (r->set->rows) {
-        unsigned groups = r->set->groups;
-        while (r->option->name && groups && !(r->option->group & groups))
-            r->option++;
-        if (r->option->name)
-            return;
-        r->option = (++r->set)->rows;
-    }
-}
-
-static struct row first_row(const struct ss_option_set *sets)
-{
-    struct row r = {sets, sets->rows};
-    skip_others(&r);
-    return r;
-}
-
-static void next_row(struct row *r)
-{
-    r->option++;
-    skip_others(r);
+    r->option = r->option ? r->option + 1 : r->set->rows;
+    for (; r->set->rows; r->option = (++r->set)->rows)
+        for (; r->option->name; r->option++)
+            if (!r->set->groups || r->option->group & r->set->groups)
+                return 1;
+    return 0;
 }
 
 static struct row find_row(const struct ss_option_set *sets, const char *name)
 {
-    struct row r = first_row(sets);
-    while (r.option && strcmp(r.option->name, name))
-        next_row(&r);
-    return r;
+    struct row r = {.set = sets};
+    while (next_row(&r))
+        if (!strcmp(r.option->name, name))
+            return r;
+    return (struct row){0};
 }
 
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name)
@@ -127,7 +113,8 @@ static enum ss_status unknown_option(const struct ss_option_set *sets, const cha
 {
     const char *nearest = NULL;
     size_t best = 4; /* farther away it is not a typing mistake */
-    for (struct row r = first_row(sets); r.option; next_row(&r)) {
+    struct row r = {.set = sets};
+    while (next_row(&r)) {
         size_t d = edit_distance(name, r.option->name);
         if (d < best) {
             best = d;
@@ -254,19 +241,6 @@ static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char
     return set_value(r.option, at, command, equals ? equals + 1 : argv[++*i]);
 }
 
-enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv, int *help)
-{
-    *help = 0;
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            *help = 1;
-            return SS_OK;
-        }
-    for (int i = 1; i < argc; i++)
-        SS_TRY(parse_one(sets, argc, argv, &i));
-    return SS_OK;
-}
-
 static const char *heading(const struct row *r)
 {
     const struct ss_option_heading *h = r->set->headings;
@@ -302,7 +276,8 @@ static void print_list(FILE *out, const struct ss_option_set *set,
 void ss_options_print(FILE *out, const struct ss_option_set *sets)
 {
     const char *last = NULL;
-    for (struct row r = first_row(sets); r.option; next_row(&r)) {
+    struct row r = {.set = sets};
+    while (next_row(&r)) {
         const char *text = heading(&r);
         if (text && text != last)
             fprintf(out, "%s%s:\n", last ? "\n" : "", text);
@@ -316,16 +291,18 @@ void ss_options_print(FILE *out, const struct ss_option_set *sets)
 
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv)
 {
-    int help;
     for (const struct ss_option_set *set = sets; set->rows; set++)
         ss_options_default(set->rows, set->values);
-    if (ss_options_parse(sets, argc, argv, &help) != SS_OK)
-        return 2;
-    if (!help)
-        return -1;
-    fputs(usage, stdout);
-    ss_options_print(stdout, sets);
-    return 0;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            fputs(usage, stdout);
+            ss_options_print(stdout, sets);
+            return 0;
+        }
+    for (int i = 1; i < argc; i++)
+        if (parse_one(sets, argc, argv, &i) != SS_OK)
+            return 2;
+    return -1;
 }
 
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,

@@ -80,19 +80,16 @@ struct ss_option_heading {
 /* Give every field of a table its default. */
 void ss_options_default(const struct ss_option *rows, void *values);
 
-/* Parse "--name value" and "--name=value". argv[0] is the command's name, used in messages.
- * "--help" or "-h" anywhere sets *help and returns SS_OK without looking further.
- * Errors: SS_ERR_INVALID, one line naming option and value: unknown option (the nearest known one
- * is suggested), missing value, not a number, out of range, none of the words, an argument that is
- * no option. */
-enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv, int *help);
-
-/* One line per option; call before parsing (values then are the defaults). */
-void ss_options_print(FILE *out, const struct ss_option_set *sets);
-
-/* All of it for a command: defaults, then what the command line says. usage: what --help prints
- * above the options. Returns -1 to go on, else the exit code: 0 after help, 2 for an error. */
+/* Give the fields of all tables (of all their groups) their defaults, then what the command line
+ * says: "--name value" and "--name=value". argv[0] is the command's name, used in messages. "--help"
+ * or "-h" anywhere prints usage and the options instead.
+ * Returns -1 to go on, else the exit code: 0 after help, 2 after an error, which is told in one line
+ * with option and value: unknown option (the nearest known one is suggested), missing value, not a
+ * number, out of range, none of the words, an argument that is no option. */
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv);
+
+/* The help of these options, as long as their fields have the defaults. */
+void ss_options_print(FILE *out, const struct ss_option_set *sets);
 
 /* The option that is written so, without a value ("--name"); NULL: none. */
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name);
