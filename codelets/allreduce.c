@@ -25,7 +25,7 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
 static void cpu_start(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    struct ss_task_data d = ss_task_data(cl_arg);
+    struct ss_task_data d = ss_task_unpack(cl_arg);
     if (!ss_run_ok(d.task->run))
         return;
     if (d.task->plan->kind == SS_TASK_REDUCE_METRICS)
@@ -52,10 +52,10 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
     const size_t count = grads->bytes / sizeof(float);
     const float ranks = (float)ss_comm_size(a->comm);
     if (a->wire == SS_DTYPE_F32)
-        return ss_nccl_sum(lanes->nccl, grads->data, count, SS_DTYPE_F32, tag, NULL, stream);
+        return ss_nccl_allreduce(lanes->nccl, grads->data, count, SS_DTYPE_F32, tag, NULL, stream);
     SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy,
                                      count, stream));
-    SS_TRY(ss_nccl_sum(lanes->nccl, grads->copy, count, a->wire, tag, NULL, stream));
+    SS_TRY(ss_nccl_allreduce(lanes->nccl, grads->copy, count, a->wire, tag, NULL, stream));
     return lanes->kernels->wire_unpack(lanes->gpu, a->wire, grads->copy, ranks, grads->data, count,
                                        stream);
 }
@@ -70,7 +70,7 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     struct ss_step_facts *facts = ss_role(d, SS_ROLE_METRICS);
     const double *stop = &lanes->stop[ss_run_asked_to_stop(d->task->run) != 0];
     SS_TRY(lanes->kernels->copy_async(&facts->stop, stop, sizeof *stop, stream));
-    return ss_nccl_sum_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, stream);
+    return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, stream);
 }
 
 static void cuda_sum(void *buffers[], void *cl_arg)

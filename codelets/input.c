@@ -8,7 +8,7 @@ static size_t round256(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-struct ss_input_layout ss_input_layout(const struct ss_plan *plan)
+struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
 {
     const struct ss_value_info *x =
         ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);

@@ -20,7 +20,7 @@ struct ss_input_layout {
     size_t labels; /* where they begin */
     size_t bytes;  /* of the whole slot */
 };
-struct ss_input_layout ss_input_layout(const struct ss_plan *plan);
+struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan);
 
 /* Context of the convert task: the data set's normalisation. */
 struct ss_normalise {

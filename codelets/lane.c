@@ -118,7 +118,7 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
 
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
-    struct ss_task_data d = ss_task_data(cl_arg);
+    struct ss_task_data d = ss_task_unpack(cl_arg);
     if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, run(&d, lane, body));
 }

@@ -18,7 +18,7 @@ static enum ss_status load_sample(const struct ss_load_args *args, int i, void *
 static void cpu_load(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    struct ss_task_data d = ss_task_data(cl_arg);
+    struct ss_task_data d = ss_task_unpack(cl_arg);
     const struct ss_load_args *args = cl_arg;
     const struct ss_dataset *set = args->dataset;
     char *images = ss_role(&d, SS_ROLE_X);

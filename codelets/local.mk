@@ -1,7 +1,7 @@
 libstarstep_la_SOURCES += \
 	codelets/task.c codelets/task.h codelets/hooks.h \
 	codelets/lane.c codelets/lane.h \
-	codelets/ops.c codelets/op.h \
+	codelets/ops.c codelets/op_create.c codelets/op.h \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
 	codelets/allreduce.c codelets/allreduce.h \

@@ -44,7 +44,7 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
     if (!op)
         return SS_ERR_MEMORY;
     op->x = ss_block_input(context->plan, block);
-    op->labels_at = ss_input_layout(context->plan).labels;
+    op->labels_at = ss_input_layout_of(context->plan).labels;
     enum ss_status status = op->head.kernels->loss_reserve(op->head.device, op->x.n, op->x.c);
     if (status != SS_OK) {
         free(op);

@@ -42,7 +42,7 @@ struct ss_op {
     size_t offset[SS_PARAM_BETA + 1];
 };
 
-/* Make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
+/* op_create.c: make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out);
 void ss_op_destroy(struct ss_op *op);
 

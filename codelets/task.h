@@ -98,7 +98,7 @@ struct ss_task_data {
     const struct ss_bound_task *task;
     const struct ss_step_args *args;
 };
-static inline struct ss_task_data ss_task_data(void *cl_arg)
+static inline struct ss_task_data ss_task_unpack(void *cl_arg)
 {
     const struct ss_step_args *args = cl_arg;
     return (struct ss_task_data){args->task, args};
@@ -166,13 +166,6 @@ extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
         .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
         .name = codelet_name,                                                                      \
     }
-/* A function that is only there in builds with CUDA. */
-#ifdef HAVE_CUDA
-#    define SS_IF_CUDA(func) func
-#else
-#    define SS_IF_CUDA(func) NULL
-#endif
-
 /* Report a failing StarPU call. */
 #define SS_STARPU_TRY(call)                                                                        \
     do {                                                                                           \

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "tests/run_suite.h"
 
 static char folder[64];
 
@@ -98,14 +99,5 @@ static inline int count_files(const char *name)
                       ss_log_last_error(), (text));                                                \
         ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));                                     \
     } while (0)
-
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
 
 #endif

@@ -13,24 +13,6 @@
 #include "data/fetch.h"
 #include "data/synthetic.h"
 
-int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
-                    int argc, char **argv)
-{
-    char usage[256];
-    const struct ss_option_set sets[] = {{.rows = rows, .values = values}, {0}};
-    snprintf(usage, sizeof usage, "usage: starstep %s %s [options]\n%s\n\n", verb->command,
-             verb->data_set, verb->about);
-    return ss_options_command(usage, sets, argc, argv);
-}
-
-int data_verb_need(const char *command, const char *option, const char *value)
-{
-    if (value && *value)
-        return 1;
-    ss_fail(SS_ERR_INVALID, "%s: --%s DIR is needed", command, option);
-    return 0;
-}
-
 struct make_arguments {
     const char *out;
     long train, test, classes, seed;
@@ -55,8 +37,6 @@ static int run_make(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, make_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", a.out))
-        return SS_EXIT_USAGE;
     struct ss_synthetic what = {.train = (uint32_t)a.train,
                                 .test = (uint32_t)a.test,
                                 .classes = (uint32_t)a.classes,
@@ -85,8 +65,6 @@ static int run_convert(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, convert_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "from", a.from) || !data_verb_need(argv[0], "out", a.out))
-        return SS_EXIT_USAGE;
     if (ss_convert_cifar100(a.from, a.out) != SS_OK)
         return SS_EXIT_FAILED;
     printf("%s: train.bin and test.bin written\n", a.out);
@@ -114,8 +92,6 @@ static int run_fetch(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, fetch_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", a.out))
-        return SS_EXIT_USAGE;
     struct ss_fetch what = {.url = a.url, .md5 = a.md5, .sha256 = a.sha256};
     enum ss_status status = ss_fetch_cifar100(a.out, &what);
     if (status != SS_OK)
@@ -153,8 +129,6 @@ static int run_check(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "data-dir", a.dir))
-        return SS_EXIT_USAGE;
     if (print_split(a.dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
         print_split(a.dir, SS_SPLIT_TEST, "test") != SS_OK)
         return SS_EXIT_FAILED;

@@ -152,9 +152,6 @@ int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, rows, &job, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "data-dir", job.dir) ||
-        !data_verb_need(argv[0], "cache", job.cache))
-        return SS_EXIT_USAGE;
     const char *wish = getenv("STARSTEP_PROGRESS");
     job.bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
     catch_signals();

@@ -34,12 +34,10 @@ int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, make_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "out", a.out))
-        return SS_EXIT_USAGE;
-    struct ss_make_tinyimagenet what = {.classes = (uint32_t)a.classes,
-                                        .train = (uint32_t)a.train,
-                                        .val = (uint32_t)a.val,
-                                        .seed = (uint64_t)a.seed};
+    struct ss_tinyimagenet what = {.classes = (uint32_t)a.classes,
+                                   .train = (uint32_t)a.train,
+                                   .val = (uint32_t)a.val,
+                                   .seed = (uint64_t)a.seed};
     if (ss_make_tinyimagenet(a.out, &what) != SS_OK)
         return SS_EXIT_FAILED;
     printf("%s: %ld training and %ld validation pictures of %ld classes\n", a.out, a.train, a.val,
@@ -101,8 +99,6 @@ int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (!data_verb_need(argv[0], "data-dir", a.dir))
-        return SS_EXIT_USAGE;
     enum ss_status train = print_folder(a.dir, SS_SPLIT_TRAIN, "train", a.decode);
     if (train != SS_OK && !a.decode)
         return SS_EXIT_FAILED;

@@ -9,11 +9,10 @@ struct data_verb {
     int (*run)(const struct data_verb *verb, int argc, char **argv);
 };
 
-/* ss_options_command() for the options of `verb`. */
+/* ss_options_command() for the options of `verb`, of which those that name a folder (DIR) must be
+ * given. */
 int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
                     int argc, char **argv);
-/* 1 if the option that names a folder was given; else it says so. */
-int data_verb_need(const char *command, const char *option, const char *value);
 
 /* Those of data sets of pictures: cmd_data_pictures.c, cmd_data_pack.c. */
 int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv);

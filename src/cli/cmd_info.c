@@ -63,12 +63,8 @@ static enum ss_status print_ranks(const struct ss_train_options *o, struct ss_co
 {
     struct ss_placement placement;
     struct ss_rank *all;
-    int device = 0, any;
-    enum ss_status status = decide(o, comm, &device, &placement);
-    SS_TRY(ss_comm_any(comm, status != SS_OK, &any, "placement"));
-    SS_TRY(status);
-    if (any)
-        return SS_ERR_COMM; /* the rank that failed has said why */
+    int device = 0;
+    SS_TRY(ss_comm_agree(comm, decide(o, comm, &device, &placement), "placement"));
     SS_TRY(
         ss_ranks_gather(comm, &placement, device, placement.gpu && ss_comm_size(comm) > 1, &all));
     for (int r = 0; all && r < ss_comm_size(comm); r++)

@@ -313,6 +313,13 @@ enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char 
     return SS_OK;
 }
 
+enum ss_status ss_comm_agree(struct ss_comm *comm, enum ss_status status, const char *what)
+{
+    int any;
+    SS_TRY(ss_comm_any(comm, status != SS_OK, &any, what));
+    return status == SS_OK && any ? SS_ERR_COMM : status;
+}
+
 void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&comm->abort_lock);

@@ -91,6 +91,9 @@ enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t 
 enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what);
 /* *any = 1 on every rank if `flag` is non-zero on one of them. */
 enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what);
+/* What one rank has failed at, and reported, all have failed at: `status` of this rank, else
+ * SS_ERR_COMM if another one's is not SS_OK. */
+enum ss_status ss_comm_agree(struct ss_comm *comm, enum ss_status status, const char *what);
 
 /* `bytes` of every rank to all on rank 0, by rank: room for world size x bytes; elsewhere NULL.
  * Blocking, as above. */

@@ -83,11 +83,11 @@ void ss_comm_before_abort(struct ss_comm *comm);
 /* comm.c, for the other files of the front: start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
 
-/* comm_check.c: what the start-up checks sum, as it travels in `wire`: element i of a rank, and of the sum over
- * `size` ranks. Whole numbers, and so are all partial sums, in any order over up to 4096 ranks:
- * below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to 2^8, fp16 up
- * to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has something in
- * every (size + 7) / 8-th element then. */
+/* comm_check.c: what the start-up checks sum, as it travels in `wire`: element i of a rank, and of
+ * the sum over `size` ranks. Whole numbers, and so are all partial sums, in any order over up to
+ * 4096 ranks: below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to
+ * 2^8, fp16 up to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has
+ * something in every (size + 7) / 8-th element then. */
 float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
 float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
 

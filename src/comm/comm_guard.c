@@ -26,7 +26,7 @@ static _Atomic(const char *) last_words;
 static sem_t has_fired;
 static atomic_int said;
 
-/* In a thread of its own, as output may be blocked, and locks be held for ever by whatever hangs. */
+/* In a thread of its own, as output may be blocked, and locks held for ever by what hangs. */
 static void *say_last_words(void *unused)
 {
     char more[512] = "";

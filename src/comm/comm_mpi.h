@@ -66,7 +66,7 @@ struct ss_mpi {
  * under way. */
 void *ss_mpi_thread(void *arg);
 
-/* comm_mpi_beats.c. Host names and buffers for beats. Collective; called before the thread starts. */
+/* comm_mpi_beats.c: host names and buffers for beats. Collective; before the thread starts. */
 enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
 void ss_mpi_beats_close(struct ss_mpi *mpi);
 struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi);

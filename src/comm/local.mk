@@ -35,6 +35,7 @@ if HAVE_NCCL
 libstarstep_la_SOURCES += \
 	src/comm/nccl.c src/comm/nccl_internal.h \
 	src/comm/nccl_alone.c \
+	src/comm/nccl_base.c \
 	src/comm/nccl_memory.c \
 	src/comm/nccl_sum.c
 endif

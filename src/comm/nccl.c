@@ -16,104 +16,6 @@
 
 enum { GPU_NAME = 320 };
 
-static char library[32];
-
-static void describe(void)
-{
-    int v = 0;
-    if (ncclGetVersion(&v) == ncclSuccess)
-        snprintf(library, sizeof(library), "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
-    else
-        snprintf(library, sizeof(library), "NCCL");
-}
-
-const char *ss_nccl_library(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, describe);
-    return library;
-}
-
-void ss_nccl_begin_call(struct ss_nccl *n)
-{
-    pthread_mutex_lock(&n->calls);
-    if (!atomic_load(&n->aborted))
-        return;
-    pthread_mutex_unlock(&n->calls);
-    for (;;)
-        pause();
-}
-
-void ss_nccl_end_call(struct ss_nccl *n)
-{
-    pthread_mutex_unlock(&n->calls);
-}
-
-enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *call,
-                            ncclResult_t result)
-{
-    char host[256] = "";
-    if (atomic_exchange(&n->failed, 1))
-        return SS_ERR_COMM;
-    const char *more = ncclGetLastError(NULL);
-    gethostname(host, sizeof(host) - 1);
-    return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; NCCL_DEBUG=INFO tells more", during,
-                   host, call, ncclGetErrorString(result), more && *more ? ": " : "",
-                   more ? more : "");
-}
-
-enum ss_status ss_nccl_use_device(const struct ss_nccl *n)
-{
-    static _Thread_local int chosen = -1;
-    if (chosen == n->options.device)
-        return SS_OK;
-    cudaError_t error = cudaSetDevice(n->options.device);
-    if (error != cudaSuccess)
-        return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaSetDevice(%d): %s", n->options.device,
-                       cudaGetErrorString(error));
-    chosen = n->options.device;
-    return SS_OK;
-}
-
-enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during)
-{
-    ncclResult_t state = ncclSuccess;
-    ss_nccl_begin_call(n);
-    ncclResult_t asked = ncclCommGetAsyncError(n->comm, &state);
-    ss_nccl_end_call(n);
-    if (asked == ncclSuccess && state == ncclInProgress)
-        return SS_POLL_UNDER_WAY;
-    if (asked == ncclSuccess && state == ncclSuccess)
-        return SS_POLL_ENDED;
-    ss_nccl_fail(n, during, "the communicator", asked == ncclSuccess ? state : asked);
-    return SS_POLL_FAILED;
-}
-
-struct waiting {
-    struct ss_nccl *nccl;
-    const char *what;
-};
-
-static enum ss_comm_poll poll_ready(void *arg)
-{
-    const struct waiting *w = arg;
-    return ss_nccl_poll_state(w->nccl, w->what);
-}
-
-enum ss_status ss_nccl_wait_ready(struct ss_nccl *n, const char *what)
-{
-    struct waiting waiting = {n, what};
-    const struct ss_comm_request request = {.kind = SS_COMM_WATCHED,
-                                            .what = what,
-                                            .tag = {0, -1},
-                                            .poll = poll_ready,
-                                            .poll_arg = &waiting};
-    enum ss_status status = ss_comm_run(n->control, &request);
-    if (status != SS_OK)
-        atomic_store(&n->failed, 1);
-    return status;
-}
-
 /* Host and bus id of the GPU, the same text exactly when it is the same GPU. */
 static enum ss_status name_gpu(int device, char *text, size_t bytes)
 {
@@ -167,9 +69,7 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
     if (status == SS_OK && c->rank == 0)
         status = compare_gpus(all, (size_t)c->size);
     free(all);
-    int any;
-    SS_TRY(ss_comm_any(c, status != SS_OK, &any, "comparison of GPUs"));
-    return status == SS_OK && any ? SS_ERR_COMM : status;
+    return ss_comm_agree(c, status, "comparison of GPUs");
 }
 
 /* A call that does not return for a second would wait for ever; ncclCommAbort may end it. */
@@ -212,20 +112,12 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
     return SS_OK;
 }
 
-/* What only some ranks have failed at ends all. */
-static enum ss_status agree(struct ss_nccl *n, enum ss_status status)
-{
-    int any;
-    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, START));
-    return status == SS_OK && any ? SS_ERR_COMM : status;
-}
-
 static enum ss_status open_communicator(struct ss_nccl *n)
 {
     ncclUniqueId id = {{0}};
-    SS_TRY(agree(n, make_id(n, &id)));
+    SS_TRY(ss_comm_agree(n->control, make_id(n, &id), START));
     SS_TRY(ss_comm_bcast(n->control, &id, sizeof(id), 0, START));
-    SS_TRY(agree(n, begin_communicator(n, &id)));
+    SS_TRY(ss_comm_agree(n->control, begin_communicator(n, &id), START));
     return ss_nccl_wait_ready(n, START);
 }
 

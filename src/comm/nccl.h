@@ -42,12 +42,13 @@ const char *ss_nccl_registered(const struct ss_nccl *nccl);
 /* Enqueue the in-place sum over all ranks of `count` elements of device memory. All ranks enqueue
  * the same sums in the same order. One thread at a time. what names it in messages; NULL: the tag
  * does. Errors: SS_ERR_COMM. */
-enum ss_status ss_nccl_sum(struct ss_nccl *nccl, void *data, size_t count, enum ss_dtype dtype,
-                           struct ss_comm_tag tag, const char *what, ss_stream stream);
+enum ss_status ss_nccl_allreduce(struct ss_nccl *nccl, void *data, size_t count,
+                                 enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
+                                 ss_stream stream);
 
 /* The same for doubles: a step's metrics. */
-enum ss_status ss_nccl_sum_f64(struct ss_nccl *nccl, double *data, size_t count,
-                               struct ss_comm_tag tag, ss_stream stream);
+enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t count,
+                                     struct ss_comm_tag tag, ss_stream stream);
 
 /* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
  * element counts, on data, device memory of the largest count, whose content is lost. */

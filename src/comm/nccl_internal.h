@@ -1,5 +1,5 @@
 /* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums,
- * nccl_alone.c watches the sums of a single rank. */
+ * nccl_alone.c watches the sums of a single rank; nccl_base.c is below all of them. */
 #ifndef SS_COMM_NCCL_INTERNAL_H
 #define SS_COMM_NCCL_INTERNAL_H
 

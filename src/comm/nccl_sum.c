@@ -168,14 +168,14 @@ static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclD
     return SS_OK;
 }
 
-enum ss_status ss_nccl_sum(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
-                           struct ss_comm_tag tag, const char *what, ss_stream stream)
+enum ss_status ss_nccl_allreduce(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
+                                 struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
     return enqueue(n, data, count, type_of(dtype), tag, what, stream);
 }
 
-enum ss_status ss_nccl_sum_f64(struct ss_nccl *n, double *data, size_t count,
-                               struct ss_comm_tag tag, ss_stream stream)
+enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
+                                     struct ss_comm_tag tag, ss_stream stream)
 {
     return enqueue(n, data, count, ncclFloat64, tag, NULL, stream);
 }
@@ -197,8 +197,8 @@ static enum ss_status sum_known(struct ss_nccl *n, struct ss_device *gpu, const 
     if (packed)
         ss_wire_pack(c->wire, c->host, 1, c->packed, count);
     SS_TRY(ss_cuda_copy(gpu, c->data, from, bytes));
-    SS_TRY(ss_nccl_sum(n, c->data, count, c->wire, (struct ss_comm_tag){0, -1}, "start-up check",
-                       ss_cuda_stream(gpu)));
+    SS_TRY(ss_nccl_allreduce(n, c->data, count, c->wire, (struct ss_comm_tag){0, -1},
+                             "start-up check", ss_cuda_stream(gpu)));
     SS_TRY(ss_cuda_copy(gpu, from, c->data, bytes));
     if (packed)
         ss_wire_unpack(c->wire, c->packed, 1, c->host, count);
@@ -235,17 +235,16 @@ enum ss_status ss_nccl_verify(struct ss_nccl *n, struct ss_device *gpu, enum ss_
                       .host = malloc(most * sizeof(float)),
                       .packed = malloc(most * sizeof(uint16_t))};
     enum ss_status status = SS_OK;
-    int any = 0;
     if (!c.host || !c.packed)
         status = ss_fail_memory("the start-up check", most * sizeof(float));
-    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, "start-up check"));
+    const enum ss_status ready = ss_comm_agree(n->control, status, "start-up check");
     /* A rank that sees an error must still take part for those that do not. */
-    for (size_t i = 0; i < ncounts && !any; i++) {
+    for (size_t i = 0; i < ncounts && ready == SS_OK; i++) {
         enum ss_status one = verify_count(n, gpu, &c, counts[i]);
         status = status == SS_OK ? one : status;
     }
     free(c.host);
     free(c.packed);
-    SS_TRY(ss_comm_any(n->control, status != SS_OK, &any, "start-up check"));
-    return status == SS_OK && any ? SS_ERR_COMM : status;
+    SS_TRY(ready);
+    return ss_comm_agree(n->control, status, "start-up check");
 }

@@ -10,8 +10,8 @@
 
 enum { MESSAGE_BYTES = 2048 };
 
-/* Held for copies in memory alone: no thread that waits for a reader of the output keeps others from
- * their messages. */
+/* Held for copies in memory alone: no thread that waits for a reader of the output keeps others
+ * from their messages. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_rank, log_world = 1, log_quiet;
 static char last_error[MESSAGE_BYTES];

@@ -36,8 +36,8 @@ void ss_log_capture(char *text, size_t room);
 void ss_log_set_quiet(int quiet);
 
 /* How long each of the calling thread's messages waits for a reader of stderr that takes nothing
- * (stopped, or paused by hand) before it is lost; below 0, as at first: for ever. For threads that end
- * the run. */
+ * (stopped, or paused by hand) before it is lost; below 0, as at first: for ever. For threads that
+ * end the run. */
 void ss_log_set_patience(double seconds);
 #define SS_LAST_WORDS_S 1.0 /* what they give it */
 

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "core/folder.h"
-#include "core/log.h"
 #include "data/augment.h"
-#include "data/cifar100.h"
 
 enum { PADDING = 4 };
 
@@ -42,19 +39,6 @@ static void close_records(struct ss_dataset *d)
 }
 
 const struct ss_dataset_ops ss_record_ops = {load_record, close_records};
-
-enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
-                               const struct ss_dataset_options *options, struct ss_dataset **out)
-{
-    if (ss_folder_has(dir, "train") && ss_folder_has(dir, "val"))
-        return ss_dataset_open_pictures(dir, split, options, out);
-    if (options->side && options->side != SS_CIFAR100_SIDE)
-        return ss_fail(SS_ERR_INVALID,
-                       "--image-size %d: CIFAR-100's images are %dx%d; leave the option out, or "
-                       "give a --data-dir with folders of pictures",
-                       options->side, SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
-    return ss_dataset_open_cifar100(dir, split, out);
-}
 
 void ss_dataset_close(struct ss_dataset *dataset)
 {

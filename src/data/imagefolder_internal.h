@@ -3,7 +3,7 @@
 
 #include "data/imagefolder.h"
 
-/* imagefolder.c: keep a string (its place in f->text in *at), a file below root. */
+/* imagefolder_base.c: keep a string (its place in f->text in *at), a file below root. */
 enum ss_status imagefolder_keep(struct ss_imagefolder *f, const char *string, size_t length,
                                 size_t *at);
 enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int label);

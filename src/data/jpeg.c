@@ -186,8 +186,8 @@ static void step_header(struct ss_jpeg *j)
     jpeg_read_header(&j->c, TRUE);
 }
 
-/* The marker of the picture's end. A part may be decoded without coming that far, so it is looked for;
- * in a whole file it is the last thing. PIL too refuses files that are cut before it. */
+/* The marker of the picture's end. A part may be decoded without coming that far, so it is looked
+ * for; in a whole file it is the last thing. PIL too refuses files that are cut before it. */
 static int has_end(const struct ss_jpeg *j)
 {
     const uint8_t *begin = j->source.next_input_byte;

@@ -1,10 +1,11 @@
 libstarstep_la_SOURCES += \
-	src/data/dataset.c src/data/dataset.h src/data/pictures.c src/data/cifar100.c src/data/cifar100.h \
+	src/data/dataset.c src/data/dataset.h src/data/dataset_open.c \
+	src/data/pictures.c src/data/cifar100.c src/data/cifar100.h \
 	src/data/sampler.c src/data/sampler.h \
 	src/data/augment.c src/data/augment.h \
 	src/data/pickle.c src/data/pickle.h src/data/pickle_internal.h \
 	src/data/pickle_ops.c src/data/pickle_opcodes.h src/data/pickle_stack.c \
-	src/data/pickle_value.c src/data/pickle_numpy.c \
+	src/data/pickle_value.c src/data/pickle_numpy.c src/data/pickle_fail.c \
 	src/data/convert.c src/data/convert.h \
 	src/data/synthetic.c src/data/synthetic.h \
 	src/data/fetch.c src/data/fetch.h \
@@ -16,6 +17,6 @@ libstarstep_la_SOURCES += \
 	src/data/resize_avx2.c src/data/resize_avx2.h src/data/normalise.c src/data/normalise.h \
 	src/data/crop.c src/data/crop.h src/data/picture.c src/data/picture.h \
 	src/data/imagefolder.c src/data/imagefolder.h src/data/imagefolder_internal.h \
-	src/data/imagefolder_scan.c src/data/imagefolder_tiny.c \
+	src/data/imagefolder_base.c src/data/imagefolder_scan.c src/data/imagefolder_tiny.c \
 	src/data/pack.c src/data/pack.h src/data/pack_format.c src/data/pack_format.h \
 	src/data/pack_build.c src/data/pack_decode.c src/data/pack_decode.h

@@ -18,7 +18,7 @@ enum { SMALL = SS_SYNTHETIC_SIDE, SIDE = 64, WNID_STEP = 7919 };
 
 struct maker {
     const char *dir;
-    const struct ss_make_tinyimagenet *what;
+    const struct ss_tinyimagenet *what;
     struct ss_resizer *resizer;
 };
 
@@ -153,7 +153,7 @@ static enum ss_status make_all(const struct maker *m)
     return make_list(m, "wnids.txt", fill_wnids);
 }
 
-enum ss_status ss_make_tinyimagenet(const char *dir, const struct ss_make_tinyimagenet *what)
+enum ss_status ss_make_tinyimagenet(const char *dir, const struct ss_tinyimagenet *what)
 {
     if (what->classes < 1 || what->classes > SS_MAKE_TINYIMAGENET_CLASSES)
         return ss_fail(SS_ERR_INVALID, "%u classes; give 1 to %d", what->classes,

@@ -16,7 +16,7 @@ normalise(const uint8_t *restrict in, size_t n, float mean, float std, float *re
     }
 }
 
-/* Compiled twice, and chosen by what the processor can run. Without FMA, so that the bits are equal. */
+/* Compiled twice, chosen by what the processor can run. Without FMA, so that bits are equal. */
 #if defined(__x86_64__) && !defined(__AVX2__)
 __attribute__((target("avx2"))) static void normalise_avx2(const uint8_t *restrict in, size_t n,
                                                            float mean, float std,

@@ -10,19 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum ss_status pickle_fail(const struct ss_pickle *p, enum ss_status status, const char *fmt, ...)
-{
-    char text[512], code[8];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    const char *opcode = pickle_opcode_name(p->opcode);
-    snprintf(code, sizeof code, "0x%02x", p->opcode);
-    return ss_fail(status, "%s: byte %zu: opcode %s: %s", p->name, p->opcode_at,
-                   opcode ? opcode : code, text);
-}
-
 static enum ss_status finish(struct ss_pickle *p)
 {
     if (p->depth != 1 || p->mark_count)

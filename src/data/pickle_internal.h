@@ -55,10 +55,8 @@ enum ss_status pickle_extend(struct ss_pickle *p, struct ss_pickle_value *sequen
 const char *pickle_type_name(enum ss_pickle_type type);
 int pickle_string_is(const struct ss_pickle_value *v, const char *text);
 
-/* pickle_ops.c: run the opcode just read (p->opcode; every one but STOP); NULL for an unknown one's
- * name. */
+/* pickle_ops.c: run the opcode just read (p->opcode; every one but STOP). */
 enum ss_status pickle_step(struct ss_pickle *p);
-const char *pickle_opcode_name(uint8_t opcode);
 
 /* pickle_stack.c */
 enum ss_status pickle_push(struct ss_pickle *p, struct ss_pickle_value *v);

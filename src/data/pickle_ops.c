@@ -3,16 +3,6 @@
 
 #include <string.h>
 
-const char *pickle_opcode_name(uint8_t opcode)
-{
-    static const char *const names[256] = {
-#define PICKLE_NAME(name, code) [code] = #name,
-        PICKLE_OPCODES(PICKLE_NAME)
-#undef PICKLE_NAME
-    };
-    return names[opcode];
-}
-
 enum { MAX_NAME = 256 };
 
 /* The next n bytes of the file. */

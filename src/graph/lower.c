@@ -105,7 +105,7 @@ static struct ss_plan_task *add_task(struct lowerer *lo, enum ss_task_kind kind,
     return t;
 }
 
-enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space,
+enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role_kind role, enum ss_space space,
                              int index, enum ss_mode mode)
 {
     int i = 0;
@@ -120,7 +120,7 @@ enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role role, enum ss_
     return SS_OK;
 }
 
-static void touch(struct lowerer *lo, struct ss_plan_task *t, enum ss_role role,
+static void touch(struct lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
                   enum ss_space space, int index, enum ss_mode mode)
 {
     enum ss_status status = ss_plan_touch(t, role, space, index, mode);
@@ -129,8 +129,8 @@ static void touch(struct lowerer *lo, struct ss_plan_task *t, enum ss_role role,
 }
 
 /* The same for a tensor. Until buffers are assigned, the index is the tensor's, made negative. */
-static void touch_tensor(struct lowerer *lo, struct ss_plan_task *t, enum ss_role role, int tensor,
-                         enum ss_mode mode)
+static void touch_tensor(struct lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
+                         int tensor, enum ss_mode mode)
 {
     if (tensor < 0)
         return;
@@ -324,7 +324,7 @@ static void lower_backward(struct lowerer *lo, int i)
     /* The sum of the contributions goes where the first one is; nobody else reads it. */
     int writes_sum = t->ndy > 1 || out;
     for (int k = 0; k < t->ndy; k++)
-        touch_tensor(lo, t, (enum ss_role)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
+        touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
     /* Behind a pool the sum is smaller than what the residual gets, which has its own place. */
     int ds = lo->grad[b->y][0];
     if (pool)
@@ -362,7 +362,8 @@ static void lower_update(struct lowerer *lo, int k)
     touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
     touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
     for (int s = 0; s < states; s++)
-        touch(lo, t, (enum ss_role)(SS_ROLE_STATE + s), SS_SPACE_STATE, k * states + s, SS_READ_WRITE);
+        touch(lo, t, (enum ss_role_kind)(SS_ROLE_STATE + s), SS_SPACE_STATE, k * states + s,
+              SS_READ_WRITE);
     if (lo->plan->options.loss_scaling)
         touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
@@ -401,7 +402,7 @@ static void lower_scaled_updates(struct lowerer *lo)
         touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
-static void lower_reduce_metrics(struct lowerer *lo, enum ss_role role, enum ss_space space)
+static void lower_reduce_metrics(struct lowerer *lo, enum ss_role_kind role, enum ss_space space)
 {
     struct ss_plan_task *t =
         add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", PRIORITY_COMM);
@@ -416,7 +417,7 @@ static void lower_reduce_metrics(struct lowerer *lo, enum ss_role role, enum ss_
 static void lower_metrics(struct lowerer *lo)
 {
     enum ss_space space = SS_SPACE_METRICS;
-    enum ss_role role = SS_ROLE_METRICS;
+    enum ss_role_kind role = SS_ROLE_METRICS;
     int on_device = lo->plan->options.device && lo->plan->options.device_sums;
     if (on_device)
         lower_reduce_metrics(lo, role, space);

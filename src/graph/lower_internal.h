@@ -13,7 +13,7 @@ enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
 
 /* Record that t touches (space, index) as `role`; a second role on the same data shares the access.
  * SS_ERR_UNSUPPORTED when there are too many. */
-enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role role, enum ss_space space,
+enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role_kind role, enum ss_space space,
                              int index, enum ss_mode mode);
 
 #endif

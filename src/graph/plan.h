@@ -105,7 +105,7 @@ enum ss_space {
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
 /* What the accessed data means to the task. */
-enum ss_role {
+enum ss_role_kind {
     SS_ROLE_X,
     SS_ROLE_RESIDUAL,
     SS_ROLE_Y,

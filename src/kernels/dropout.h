@@ -8,7 +8,7 @@
 #include "kernels/any_device.h"
 
 /* Dropout as a function of the element's index, so that backward needs no stored mask. */
-struct ss_dropout {
+struct ss_dropout_draw {
     int on;
     uint32_t threshold; /* p * 2^32: dropped when the hash is below */
     uint32_t key[2];
@@ -31,10 +31,10 @@ SS_ANY_DEVICE static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, 
 }
 
 /* p in [0, 1); key: one per (seed, step, block, rank). */
-static inline struct ss_dropout ss_dropout_make(float p, uint64_t key)
+static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
 {
     const uint64_t mixed = ss_mix64(key, 0);
-    struct ss_dropout d;
+    struct ss_dropout_draw d;
     d.on = p > 0;
     d.threshold = (uint32_t)((double)p * 4294967296.0);
     d.key[0] = (uint32_t)mixed;

@@ -45,8 +45,9 @@ struct ss_conv_shape {
  *   v = f(u)                                    see activation.h
  *   d = dropout ? v * keep / (1 - p) : v          keep = 0 with probability p, see dropout.h
  *   s = residual ? d + r : d
- *   y = relu_out ? max(s, 0) : s                  pool > 0: then max pooling of y, kernel = stride =
- *                                                 pool, no padding (enum ss_pool_kind); CUDA only
+ *   y = relu_out ? max(s, 0) : s
+ * With pool > 0 then max pooling of y, kernel = stride = pool, no padding (enum ss_pool_kind): CUDA
+ * only.
  * Training statistics are over N,H,W per channel, biased variance; running statistics take the
  * unbiased one, as PyTorch's BatchNorm2d: running = (1 - momentum) * running + momentum * batch.
  * Source: Ioffe and Szegedy 2015, eq. 1-4 and section 3; PyTorch BatchNorm2d's documentation. */

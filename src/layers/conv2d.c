@@ -33,7 +33,7 @@ ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_cha
     return ss_layer_slide(g, l, out_channels, kernel, stride, padding);
 }
 
-void ss_conv_init(struct ss_graph *g, enum ss_conv_init init)
+void ss_conv_init(struct ss_graph *g, enum ss_conv_init_kind init)
 {
     ss_graph_defaults(g)->conv = init;
 }

@@ -32,7 +32,7 @@ struct ss_layer {
 };
 
 /* Convolution weights that the model wants otherwise. */
-enum ss_conv_init {
+enum ss_conv_init_kind {
     SS_CONV_INIT_UNIFORM, /* Conv2d's default, see ss_conv2d */
     /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)), biases
      * 0. He, Zhang, Ren, Sun 2015, eq. 14. */
@@ -41,7 +41,7 @@ enum ss_conv_init {
 
 /* How the layers that are added from here on start. */
 struct ss_layer_defaults {
-    enum ss_conv_init conv;
+    enum ss_conv_init_kind conv;
     float linear_std; /* 0: Linear's default */
 };
 
@@ -52,7 +52,7 @@ ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
 ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
                    int stride, int padding, int bias);
 /* How the convolutions that are added from here on start. */
-void ss_conv_init(struct ss_graph *g, enum ss_conv_init init);
+void ss_conv_init(struct ss_graph *g, enum ss_conv_init_kind init);
 /* BatchNorm2d with eps 1e-5 and momentum 0.1. */
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
 /* GroupNorm(groups, x.C) with eps 1e-5 and a weight and a bias for each channel. */

@@ -19,7 +19,7 @@ static enum ss_status print_part(const struct ss_samples *s, int column, const c
                                  const char *unit, FILE *out)
 {
     struct ss_sample_stats stats;
-    SS_TRY(ss_sample_stats(s->at[column], s->count, &stats));
+    SS_TRY(ss_sample_stats_of(s->at[column], s->count, &stats));
     if (stats.count)
         fprintf(out, ", %s Avg = %.2f%s, Peak = %.2f%s", name, stats.mean, unit, stats.peak, unit);
     return SS_OK;
@@ -29,7 +29,7 @@ static enum ss_status print_series(const struct ss_samples *s, FILE *out)
 {
     struct ss_sample_stats memory;
     double length = s->at[SS_SAMPLE_TIME][s->count - 1] - s->at[SS_SAMPLE_TIME][0];
-    SS_TRY(ss_sample_stats(s->at[SS_SAMPLE_MEMORY], s->count, &memory));
+    SS_TRY(ss_sample_stats_of(s->at[SS_SAMPLE_MEMORY], s->count, &memory));
     print_head(s, out);
     if (memory.count)
         fprintf(out, " Peak = %.0f MiB, Avg = %.2f MiB, Mode = %.0f MiB\n", round(memory.peak),

@@ -44,6 +44,6 @@ struct ss_sample_stats {
 };
 
 /* Errors: SS_ERR_MEMORY. */
-enum ss_status ss_sample_stats(const double *value, size_t count, struct ss_sample_stats *out);
+enum ss_status ss_sample_stats_of(const double *value, size_t count, struct ss_sample_stats *out);
 
 #endif

@@ -27,7 +27,7 @@ static double most_frequent(const double *value, size_t count)
     return mode;
 }
 
-enum ss_status ss_sample_stats(const double *value, size_t count, struct ss_sample_stats *out)
+enum ss_status ss_sample_stats_of(const double *value, size_t count, struct ss_sample_stats *out)
 {
     struct ss_sample_stats s = {0};
     double *whole = malloc((count ? count : 1) * sizeof *whole), sum = 0;

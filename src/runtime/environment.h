@@ -2,7 +2,7 @@
  * and a backtrace over what it does not like, and some of its variables would take workers or cores
  * from the placement.
  *
- * All changes to the environment are made here, before the process has a second thread: another one
+ * The environment is changed here and in fxt.h, before the process has a second thread: another one
  * may be reading it at any time. */
 #ifndef SS_RUNTIME_ENVIRONMENT_H
 #define SS_RUNTIME_ENVIRONMENT_H

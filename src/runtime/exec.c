@@ -300,7 +300,7 @@ void ss_exec_unhook(struct ss_exec *e, struct ss_hooks *hooks)
 
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)
 {
-    return ss_feed_totals(&e->feed);
+    return ss_feed_get_totals(&e->feed);
 }
 
 enum ss_status ss_exec_wait(struct ss_exec *e)

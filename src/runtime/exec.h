@@ -1,5 +1,6 @@
 /* A plan bound to this process: operations, memory, StarPU handles (registered once), and
- * submission of whole steps. The main thread calls these; nothing but wait, get and set blocks. */
+ * submission of whole steps. The main thread calls these. Submitting does not block; all else
+ * waits for tasks that were submitted, or for other ranks. */
 #ifndef SS_RUNTIME_EXEC_H
 #define SS_RUNTIME_EXEC_H
 
@@ -105,11 +106,11 @@ struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);
 
 /* Bytes held: activations, parameters with gradients and states, input slots. With a GPU also
  * what it holds of ours in all, and its own size (else 0). */
-struct ss_exec_memory {
+struct ss_exec_bytes {
     size_t activations, parameters, input;
     size_t device_used, device;
 };
-struct ss_exec_memory ss_exec_memory(const struct ss_exec *exec);
+struct ss_exec_bytes ss_exec_memory(const struct ss_exec *exec);
 
 /* Native bytes of each bucket, for the start-up check of collectives. counts has plan->nbuckets
  * entries, in floats. */

@@ -89,7 +89,7 @@ static enum ss_status create_parameters(struct ss_exec *e)
 static enum ss_status create_slots(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
-    const struct ss_input_layout in = ss_input_layout(plan);
+    const struct ss_input_layout in = ss_input_layout_of(plan);
     size_t slots = (size_t)e->options.slots, slices = (size_t)plan->options.slices;
     void *memory;
     SS_TRY(e->kernels->alloc_host(e->device, slots * in.bytes, "input slots", &memory));
@@ -168,14 +168,14 @@ static size_t sum_bytes(const struct region *x, size_t n)
     return sum;
 }
 
-struct ss_exec_memory ss_exec_memory(const struct ss_exec *e)
+struct ss_exec_bytes ss_exec_memory(const struct ss_exec *e)
 {
     size_t buckets = (size_t)e->plan->nbuckets, slots = (size_t)e->options.slots;
-    struct ss_exec_memory m = {
+    struct ss_exec_bytes m = {
         .activations = sum_bytes(e->buffer, (size_t)e->plan->nbuffers),
         .parameters = sum_bytes(e->params, buckets) + sum_bytes(e->grads, buckets) +
                       sum_bytes(e->state, states_of(e)),
-        .input = slots * ss_input_layout(e->plan).bytes,
+        .input = slots * ss_input_layout_of(e->plan).bytes,
     };
     e->kernels->memory(e->device, &m.device_used, &m.device);
     return m;

@@ -141,7 +141,7 @@ void ss_feed_close(struct ss_feed *f)
     f->step = NULL;
 }
 
-struct ss_feed_totals ss_feed_totals(const struct ss_feed *f)
+struct ss_feed_totals ss_feed_get_totals(const struct ss_feed *f)
 {
     return (struct ss_feed_totals){.images = (double)atomic_load(&f->images),
                                    .busy_s = 1e-9 * (double)atomic_load(&f->busy_ns),

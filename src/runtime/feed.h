@@ -32,6 +32,6 @@ struct ss_feed_totals {
     double busy_s; /* of all load tasks, one after the other */
     double wait_s; /* in which steps waited for their input */
 };
-struct ss_feed_totals ss_feed_totals(const struct ss_feed *feed);
+struct ss_feed_totals ss_feed_get_totals(const struct ss_feed *feed);
 
 #endif

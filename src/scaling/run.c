@@ -44,7 +44,7 @@ static enum ss_status read_memory(const char *dir, struct ss_run *run)
         const struct ss_samples *s = &data.series[i];
         if ((s->gpu >= 0) != gpu)
             continue;
-        status = ss_sample_stats(s->at[SS_SAMPLE_MEMORY], s->count, &run->memory);
+        status = ss_sample_stats_of(s->at[SS_SAMPLE_MEMORY], s->count, &run->memory);
         break;
     }
     if (status == SS_OK)

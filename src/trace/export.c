@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task)
-{
-    if (task->bucket >= 0)
-        return task->bucket;
-    for (int a = 0; task->kind == SS_TASK_BACKWARD && a < task->naccess; a++) {
-        const struct ss_trace_data *data = &r->data.at[task->access[a].data];
-        if (task->access[a].mode != SS_READ && !strcmp(data->space, "grads") &&
-            (size_t)data->index < r->bucket.count)
-            return data->index;
-    }
-    return -1;
-}
-
 const char *ss_export_name(const struct ss_export_rank *r, const struct ss_export_slice *s)
 {
     return s->task >= 0 ? r->trace->task.at[s->task].name : "collective";

@@ -51,9 +51,6 @@ void ss_export_free(struct ss_export *e); /* NULL is fine */
 /* A moment of this rank in the times of slices. */
 int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at);
 
-/* The bucket whose gradients this task writes, sums or applies; -1: none. */
-int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task);
-
 /* How the slice is called. */
 const char *ss_export_name(const struct ss_export_rank *r, const struct ss_export_slice *s);
 enum ss_task_kind ss_export_kind(const struct ss_export_rank *r, const struct ss_export_slice *s);

@@ -8,4 +8,7 @@
  * SS_ERR_MEMORY. */
 enum ss_status ss_export_fill(struct ss_export_rank *r, int64_t first, int64_t last);
 
+/* The bucket whose gradients this task writes, sums or applies; -1: none. */
+int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task);
+
 #endif

@@ -4,7 +4,7 @@ libstarstep_la_SOURCES += \
 	src/trace/record.c src/trace/record.h \
 	src/trace/interval.c src/trace/interval.h \
 	src/trace/read.c src/trace/read.h src/trace/read_internal.h \
-	src/trace/read_object.c src/trace/read_mark.c \
+	src/trace/read_base.c src/trace/read_object.c src/trace/read_mark.c \
 	src/trace/depend.c src/trace/depend.h \
 	src/trace/analyse.c src/trace/analyse.h src/trace/analyse_internal.h \
 	src/trace/analyse_sums.c src/trace/analyse_use.c src/trace/analyse_run.c \

@@ -92,8 +92,8 @@ void ss_trace_collective(struct ss_trace *t, uint64_t step, int bucket, uint64_t
                .kind = MARK_COLLECTIVE, .step = step, .what = bucket, .a = begin_ns, .b = end_ns});
 }
 
-void ss_trace_gpu(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
-                  uint64_t end_ns)
+void ss_trace_write_gpu(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
+                        uint64_t end_ns)
 {
     put(arg, (struct mark){.kind = MARK_GPU,
                            .step = step,
@@ -238,7 +238,7 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
                       o->plan->bucket[k].bytes, o->plan->bucket[k].bytes / sizeof(float) * wire);
 }
 
-void ss_trace_clock(struct ss_trace *t, const char *at, int64_t offset_ns, uint64_t error_ns)
+void ss_trace_write_clock(struct ss_trace *t, const char *at, int64_t offset_ns, uint64_t error_ns)
 {
     pthread_mutex_lock(&t->lock);
     write_marks(t);

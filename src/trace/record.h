@@ -34,9 +34,10 @@ void ss_trace_collective(struct ss_trace *trace, uint64_t step, int bucket, uint
                          uint64_t end_ns);
 /* A task's time on the GPU, for a struct ss_gpu_times_listener (runtime/gpu_times.h): arg is the
  * trace. */
-void ss_trace_gpu(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
-                  uint64_t end_ns);
+void ss_trace_write_gpu(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
+                        uint64_t end_ns);
 /* How this clock goes against rank 0's; at: "begin" or "end". */
-void ss_trace_clock(struct ss_trace *trace, const char *at, int64_t offset_ns, uint64_t error_ns);
+void ss_trace_write_clock(struct ss_trace *trace, const char *at, int64_t offset_ns,
+                          uint64_t error_ns);
 
 #endif

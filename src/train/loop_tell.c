@@ -54,7 +54,7 @@ void ss_loop_print_start(struct ss_loop *l)
 {
     struct ss_session *s = &l->session;
     const struct ss_placement *p = &s->runtime.placement;
-    struct ss_exec_memory m = ss_exec_memory(s->exec);
+    struct ss_exec_bytes m = ss_exec_memory(s->exec);
     if (ss_comm_rank(s->comm) != 0)
         return;
     printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, ",

@@ -10,20 +10,10 @@
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
 #include "train/outputs.h"
-#include "train/model_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what)
-{
-    int any;
-    SS_TRY(ss_comm_any(s->comm, status != SS_OK, &any, what));
-    if (status == SS_OK && any)
-        return SS_ERR_COMM; /* the rank that failed has said why */
-    return status;
-}
 
 /* Ranks on GPUs need collectives on GPUs. */
 static enum ss_status check_device(struct ss_session *s, int ranks)
@@ -139,100 +129,6 @@ static enum ss_status start_runtime(struct ss_session *s)
     s->runtime_started = 1;
     ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
     return SS_OK;
-}
-
-struct ss_model_options ss_session_images(const struct ss_session *s)
-{
-    const struct ss_dataset *d = s->test;
-    return (struct ss_model_options){
-        .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
-}
-
-enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,
-                               struct ss_report report)
-{
-    const struct ss_dataset *d = s->test;
-    struct ss_model_options images = ss_session_images(s);
-    SS_TRY(ss_train_optim(o, &s->optim));
-    SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
-                              &s->plan));
-    struct ss_exec_options options = {.runtime = &s->runtime,
-                                      .comm = s->comm,
-                                      .plan = s->plan,
-                                      .conv_algo = (enum ss_conv_algo)o->conv_algo,
-                                      .training = training,
-                                      .slots = (int)o->slots,
-                                      .seed = (uint64_t)o->seed,
-                                      .optim = s->optim,
-                                      .init_scale = (float)o->init_scale,
-                                      .scale_interval = (int)o->scale_interval,
-                                      .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,
-                                      .report = report};
-    memcpy(options.mean, d->mean, sizeof d->mean);
-    memcpy(options.std, d->std, sizeof d->std);
-    SS_TRY(ss_exec_create(&options, &s->exec));
-    s->sample = malloc((size_t)s->batch * sizeof *s->sample);
-    if (!s->sample)
-        return ss_fail_memory("sample indices", (size_t)s->batch * sizeof *s->sample);
-    /* Rank 0's state is everybody's, so only rank 0 reads the file. */
-    if (ss_comm_rank(s->comm) != 0)
-        return SS_OK;
-    if (o->init)
-        return ss_model_file_read(s->exec, s->plan, o->init, &s->batches);
-    return ss_model_init(s->exec, s->plan, (uint64_t)o->seed);
-}
-
-static enum ss_status start_from_rank_0(struct ss_session *s)
-{
-    SS_TRY(ss_exec_broadcast_params(s->exec));
-    return ss_comm_bcast(s->comm, &s->batches, sizeof s->batches, 0,
-                         "broadcast of the batch count");
-}
-
-void ss_session_unbind(struct ss_session *s)
-{
-#ifdef HAVE_NCCL
-    ss_nccl_close(s->nccl); /* knows the executor's memory */
-    s->nccl = NULL;
-#endif
-    if (s->exec)
-        ss_exec_destroy(s->exec);
-    free(s->sample);
-    ss_plan_destroy(s->plan);
-    ss_graph_destroy(s->graph);
-    s->exec = NULL;
-    s->sample = NULL;
-    s->plan = NULL;
-    s->graph = NULL;
-}
-
-enum ss_status ss_session_check_collectives(struct ss_session *s)
-{
-    if (ss_comm_size(s->comm) == 1 && !s->device.sums)
-        return SS_OK;
-    char text[32];
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)ss_exec_layout_hash(s->exec));
-    SS_TRY(ss_comm_check_equal(s->comm, "parameter layout (processor kind, oneDNN version)", text));
-#ifdef HAVE_NCCL
-    if (s->device.sums) {
-        const struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
-                                                .device = s->runtime.gpu};
-        SS_TRY(ss_nccl_open(s->comm, &options, &s->nccl));
-        SS_TRY(ss_exec_use_nccl(s->exec, s->nccl));
-        return start_from_rank_0(s);
-    }
-#endif
-    if (!s->train)
-        return start_from_rank_0(s); /* an evaluation sums no gradients */
-    size_t *counts = calloc((size_t)s->plan->nbuckets, sizeof *counts);
-    if (!counts)
-        return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);
-    ss_exec_bucket_counts(s->exec, counts);
-    enum ss_status status =
-        ss_comm_verify(s->comm, s->device.grad_dtype, counts, (size_t)s->plan->nbuckets);
-    free(counts);
-    SS_TRY(status);
-    return start_from_rank_0(s);
 }
 
 enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *options, int training,

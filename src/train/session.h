@@ -61,7 +61,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
  * over all ranks. Collective. */
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics);
 
-/* What a model for the session's data is made for. */
+/* session_bind.c: what a model for the session's data is made for. */
 struct ss_model_options ss_session_images(const struct ss_session *s);
 
 /* Graph, plan, executor and weights by these options, and rid of them. After the runtime was
@@ -114,7 +114,10 @@ enum ss_status ss_session_close_trace(struct ss_session *s);
 enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
                                    struct ss_gpu_times_listener listener);
 
-/* Turn one rank's status into all ranks' status. Collective. */
-enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status, const char *what);
+static inline enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status,
+                                              const char *what)
+{
+    return ss_comm_agree(s->comm, status, what);
+}
 
 #endif

@@ -38,7 +38,7 @@ static enum ss_status compare_clocks(struct ss_session *s, const char *at)
     int64_t offset;
     uint64_t error;
     SS_TRY(ss_comm_clock(s->comm, &offset, &error));
-    ss_trace_clock(s->trace, at, offset, error);
+    ss_trace_write_clock(s->trace, at, offset, error);
     return SS_OK;
 }
 
@@ -77,7 +77,7 @@ static enum ss_status open_trace(struct ss_session *s)
     SS_TRY(ss_trace_open(&options, &s->trace));
     ss_exec_hook(s->exec, ss_trace_hooks(s->trace));
     ss_exec_hook(s->exec, ss_fxt_hooks(options.first, options.last));
-    struct ss_gpu_times_listener listener = {ss_trace_gpu, s->trace};
+    struct ss_gpu_times_listener listener = {ss_trace_write_gpu, s->trace};
     if (s->device.gpu)
         return ss_session_time_gpu(s, options.first, options.last, listener);
     return SS_OK;

@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "core/log.h"
+#include "tests/run_suite.h"
 
 static const char *const launcher_marks[] = {
     "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",       "PMI_SIZE",      "PMI_RANK", "MPI_LOCALNRANKS",
@@ -123,9 +124,5 @@ int main(void)
     tcase_add_test(tc, refused);
     tcase_add_test(tc, launcher_without_mpi);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -16,6 +16,7 @@
 #include "comm/comm_tcp_door.h"
 #include "core/log.h"
 #include "tests/environment.h"
+#include "tests/run_suite.h"
 
 static const struct {
     const char *variables, *message; /* NULL: alone */
@@ -216,9 +217,5 @@ int main(void)
     tcase_add_test(tc, other_files);
     tcase_add_test(tc, adopted);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 #include "comm/comm_neighbour.h"
 #include "comm/comm_siblings.h"
 #include "core/log.h"
+#include "tests/run_suite.h"
 
 static void quiet(void)
 {
@@ -268,9 +269,5 @@ int main(void)
         tcase_add_loop_test(tc, guard_with_blocked_output, 0, 3);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -12,6 +12,7 @@
 #include "comm/comm_tcp_hello.h"
 #include "core/log.h"
 #include "tests/environment.h"
+#include "tests/run_suite.h"
 
 #define TORCH                                                                                      \
     "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 "
@@ -337,9 +338,5 @@ int main(void)
     tcase_add_loop_test(tc, first_host, 0, sizeof(lists) / sizeof(lists[0]));
     tcase_add_test(tc, proofs);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

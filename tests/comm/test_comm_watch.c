@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "comm/comm_watch.h"
+#include "tests/run_suite.h"
 
 /* Four ranks in step 12: all heard just now, all have started collective 8. */
 static struct ss_watch_rank ranks[4];
@@ -270,9 +271,5 @@ int main(void)
     tcase_add_test(tc, watch_short_buffer);
     tcase_add_test(tc, watch_root);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

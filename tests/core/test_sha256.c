@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/sha256.h"
+#include "tests/run_suite.h"
 
 static char hex[2 * SS_SHA256_BYTES + 1];
 
@@ -141,9 +142,5 @@ int main(void)
     tcase_add_loop_test(tc, mac_vectors, 0, sizeof(macs) / sizeof(macs[0]));
     tcase_add_test(tc, equal);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -285,7 +285,7 @@ static int mean_pictures(const struct ss_imagefolder *f, double (*mean)[3 * SIDE
  * recognised; chance is 1 in 4. */
 START_TEST(generated)
 {
-    struct ss_make_tinyimagenet what = {.classes = CLASSES, .train = TRAIN, .val = VAL, .seed = 3};
+    struct ss_tinyimagenet what = {.classes = CLASSES, .train = TRAIN, .val = VAL, .seed = 3};
     static double mean[CLASSES][3 * SIDE * SIDE];
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
@@ -312,7 +312,7 @@ START_TEST(generated)
     ck_assert_uint_ne(fingerprint(), print);
     what.classes = 201;
     expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "201 classes");
-    what = (struct ss_make_tinyimagenet){.classes = 10, .train = 9, .val = 1};
+    what = (struct ss_tinyimagenet){.classes = 10, .train = 9, .val = 1};
     expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "9 training");
 }
 END_TEST
@@ -322,7 +322,7 @@ END_TEST
 START_TEST(samples)
 {
     enum { OUT = 24, BYTES = 3 * OUT * OUT };
-    struct ss_make_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
+    struct ss_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
     struct ss_picture_loader *loader;

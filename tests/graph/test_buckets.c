@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "graph/bucket_choose.h"
 #include "tests/graph/test_graphs.h"
+#include "tests/run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -280,9 +281,5 @@ int main(void)
     tcase_add_test(t, order_in_a_plan);
     tcase_add_test(t, order_refused);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "graph/graph.h"
 #include "tests/graph/test_graphs.h"
+#include "tests/run_suite.h"
 
 static struct ss_graph *g;
 
@@ -324,9 +325,5 @@ int main(void)
     tcase_add_test(t, incomplete);
     tcase_add_loop_test(t, hand_made, 0, TEST_GRAPHS);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "graphs/models.h"
 #include "train/safetensors.h"
+#include "tests/run_suite.h"
 
 static void quiet(void)
 {
@@ -223,9 +224,5 @@ int main(void)
     tcase_add_test(t, models_options);
     tcase_add_test(t, wideresnet_options);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

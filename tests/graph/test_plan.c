@@ -12,6 +12,7 @@
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "tests/graph/test_graphs.h"
+#include "tests/run_suite.h"
 
 static const struct ss_plan_options defaults = {.batch = 32,
                                                 .channel_block = 16,
@@ -940,9 +941,5 @@ int main(void)
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

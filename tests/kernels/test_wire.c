@@ -9,6 +9,7 @@
 #include "kernels/cpu/wire.h"
 #include "comm/comm_base.h"
 #include "core/rng.h"
+#include "tests/run_suite.h"
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};
 /* What oneDNN, and so the loops' instruction set, is limited to; read once a process, and Check
@@ -233,9 +234,5 @@ int main(void)
     tcase_add_loop_test(t, check_values, SS_DTYPE_F32, SS_DTYPE_BF16 + 1);
     tcase_add_loop_test(t, check_values_arrive, 0, 2);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

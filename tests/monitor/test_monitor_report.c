@@ -31,7 +31,7 @@ static void check_stats(const double *value, size_t n, double peak, double mean,
                         size_t count)
 {
     struct ss_sample_stats s;
-    ck_assert_int_eq(ss_sample_stats(value, n, &s), SS_OK);
+    ck_assert_int_eq(ss_sample_stats_of(value, n, &s), SS_OK);
     ck_assert_uint_eq(s.count, count);
     ck_assert_double_eq_tol(s.peak, peak, 1e-12);
     ck_assert_double_eq_tol(s.mean, mean, 1e-12);

@@ -1,6 +1,6 @@
-/* planted_race.c: tasks with a race of their own, for test_planted_race.sh. Each of two tasks adds to one
- * number; without an argument StarPU does not know that they share it, and they wait for each other so
- * that two workers add at the same time, however late the second one wakes. */
+/* planted_race.c: tasks with a race of their own, for test_planted_race.sh. Each of two tasks adds
+ * to one number; without an argument StarPU does not know that they share it, and they wait for
+ * each other so that two workers add at the same time, however late the second one wakes. */
 #include <starpu.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -63,7 +63,7 @@ static void close_feed(void)
 
 static double waited(void)
 {
-    return ss_feed_totals(&feed).wait_s;
+    return ss_feed_get_totals(&feed).wait_s;
 }
 
 /* The first step waits from its submission on. */
@@ -150,7 +150,7 @@ START_TEST(totals)
         reported(step);
         computed(step);
     }
-    struct ss_feed_totals t = ss_feed_totals(&feed);
+    struct ss_feed_totals t = ss_feed_get_totals(&feed);
     ck_assert(t.images == 10 * STEPS);
     ck_assert_double_ge(t.busy_s, busy - 1e-6);
 }

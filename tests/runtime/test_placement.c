@@ -12,6 +12,7 @@
 
 #include "core/log.h"
 #include "runtime/placement_gpu.h"
+#include "tests/run_suite.h"
 
 enum { MOST_RANKS = 8, MOST_GPUS = 8 };
 
@@ -616,9 +617,5 @@ int main(void)
     tcase_add_test(t, binding_threads);
     tcase_add_test(t, a_new_thread_of_a_team);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

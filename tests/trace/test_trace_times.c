@@ -83,8 +83,8 @@ END_TEST
  * 1  window 100-570. Compute 100-360, 420-440, 505-525: 300. Collectives overlap each other:
  *    310-410 and 380-500 are 190; 310-360 and 420-440 of it overlap with compute: 70. Gaps:
  *    360-420, update 0 was ready with its sum at 410: communication 50, runtime 10. 440-505, update
- *    1, its sum at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480, its
- *    input there at 560: input 35, runtime 10.
+ *    1, its sum at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480,
+ *    its input there at 560: input 35, runtime 10.
  * 2  window 570-1100. Compute 570-770, 790-850, 905-925, 960-980: 300. Collectives 860-960, of it
  *    overlapped 905-925. Gaps: 770-790, BWD A was ready at 780, its last predecessor FWD:
  *    dependency 10, runtime 10. 850-905: communication 50, runtime 5. 925-960: communication 35.

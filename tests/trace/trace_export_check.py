@@ -17,16 +17,7 @@ from decimal import Decimal
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import trace_format  # noqa: E402
-
-wrong = 0
-
-
-def expect(holds, *what):
-    global wrong
-    if not holds:
-        wrong += 1
-        if wrong <= 20:
-            print("wrong:", *what)
+from trace_format import expect, wrong  # noqa: E402
 
 
 def ns(us):
@@ -205,8 +196,8 @@ def main():
     if len(sys.argv) > 5:
         with open(sys.argv[5]) as f:
             check_busy(events, json.load(f))
-    print(len(events), "events,", len(rows), "threads,", len(flows), "arrows,", wrong, "wrong")
-    sys.exit(wrong > 0)
+    print(len(events), "events,", len(rows), "threads,", len(flows), "arrows,", len(wrong), "wrong")
+    sys.exit(len(wrong) > 0)
 
 
 main()

@@ -23,6 +23,16 @@ def is_number(x):
     return isinstance(x, (int, Decimal)) and not isinstance(x, bool) and (isinstance(x, int) or x.is_finite())
 
 
+wrong = []  # what expect() was told
+
+
+def expect(holds, *what):
+    if not holds:
+        wrong.append(what)
+        if len(wrong) <= 20:
+            print("wrong:", *what)
+
+
 class Checker:
     def __init__(self):
         self.wrong, self.rows, self.async_open, self.stacks = [], {}, {}, {}

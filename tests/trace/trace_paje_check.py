@@ -10,15 +10,8 @@ import re
 import sys
 from decimal import Decimal
 
-wrong = 0
-
-
-def expect(holds, *what):
-    global wrong
-    if not holds:
-        wrong += 1
-        if wrong <= 20:
-            print("wrong:", *what)
+sys.dont_write_bytecode = True
+from trace_format import expect, wrong  # noqa: E402
 
 
 def ns(text, unit):
@@ -171,7 +164,7 @@ def main():
         for kind, rows in found.items():
             compare(f"{reader}: {kind}", rows, wanted[kind], precision)
         print(f"{reader}:", ", ".join(f"{len(rows)} {kind}" for kind, rows in found.items()))
-    sys.exit(wrong > 0)
+    sys.exit(len(wrong) > 0)
 
 
 main()

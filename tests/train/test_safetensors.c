@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "train/safetensors.h"
 #include "train/training_file.h"
+#include "tests/run_suite.h"
 
 static char folder[64], path[128];
 
@@ -354,9 +355,5 @@ int main(void)
     tcase_add_test(tc, full_disk_keeps_previous_file);
     tcase_set_timeout(tc, 30);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -108,7 +108,7 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
     struct room room;
     SS_TRY(prepare(cpu, op, groups, &room));
     const struct ss_act *s = &op->shape;
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t block = (size_t)s->block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
@@ -187,7 +187,7 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
     struct room room;
     SS_TRY(prepare(cpu, op, groups, &room));
     const struct ss_act *s = &op->shape;
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t block = (size_t)s->block;
     float *const *k = room.coefficient;
     scale_and_shift(s, &room, groups, gamma, beta, saved);

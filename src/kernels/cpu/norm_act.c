@@ -86,7 +86,7 @@ static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *o
 
 int ss_dropout_keep(uint64_t key, uint32_t i, float p)
 {
-    const struct ss_dropout d = ss_dropout_make(p, key);
+    const struct ss_dropout_draw d = ss_dropout_make(p, key);
     return ss_dropout_hash(i, d.key[0], d.key[1]) >= d.threshold;
 }
 
@@ -139,7 +139,7 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const int block = s->block;
 
     /* The variance is computed around each channel's first value instead of zero, else it would
@@ -210,11 +210,11 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
     if (op->has_bn && (!gamma || !beta || !saved))
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const int block = op->shape.block;
     float *a = room.coefficient[0], *b = room.coefficient[1];
     scale_and_shift(op, &room, gamma, beta, saved, a, b);
-    struct ss_dropout dropout = ss_dropout_make(op->dropout, dropout_key);
+    struct ss_dropout_draw dropout = ss_dropout_make(op->dropout, dropout_key);
     dropout.on = dropout.on && training;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -281,7 +281,7 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
     const struct ss_norm_act_grad g = *grad;
     float *z = g.z, *ds = g.ds;
     const float *y = g.y;
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const int block = op->shape.block, combine = g.ndy > 1 || op->relu_out;
     float *a = room.coefficient[0], *b = room.coefficient[1], *mean = room.coefficient[2],
           *cg = room.coefficient[3], *cz = room.coefficient[4], *c1 = room.coefficient[5];

@@ -44,7 +44,7 @@ enum {
 #    undef SS_TARGET
 #    undef SS_NAME
 
-const struct ss_simd_table *ss_simd_table(void)
+const struct ss_simd_rows *ss_simd_table(void)
 {
     switch (ss_cpu_simd()) {
     case SS_SIMD_AVX512:
@@ -58,7 +58,7 @@ const struct ss_simd_table *ss_simd_table(void)
 
 #else
 
-const struct ss_simd_table *ss_simd_table(void)
+const struct ss_simd_rows *ss_simd_table(void)
 {
     return &table_plain;
 }

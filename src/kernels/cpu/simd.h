@@ -27,7 +27,7 @@ struct ss_rows_forward {
     const float *a, *b; /* u = a z + b */
     enum ss_activation act;
     float low_out; /* 0 for ReLU, -infinity for none */
-    struct ss_dropout dropout;
+    struct ss_dropout_draw dropout;
     uint32_t index; /* of the first element */
 };
 
@@ -38,12 +38,12 @@ struct ss_rows_backward {
     int block;
     const float *a, *b, *mean;
     enum ss_activation act;
-    struct ss_dropout dropout;
+    struct ss_dropout_draw dropout;
     uint32_t index;
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 
-struct ss_simd_table {
+struct ss_simd_rows {
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside and double across calls. */
     void (*stats)(const float *z, size_t pixels, int block, const float *shift, double *sums);
@@ -62,6 +62,6 @@ struct ss_simd_table {
     void (*sum_16)(const uint16_t *const *src, int n, int bf16, uint16_t *dst, size_t count);
 };
 
-const struct ss_simd_table *ss_simd_table(void);
+const struct ss_simd_rows *ss_simd_table(void);
 
 #endif

@@ -411,7 +411,7 @@ SS_TARGET static void SS_NAME(update)(const struct ss_update *u, const struct ss
     SS_RULE_DISPATCH(u->rule, SS_NAME(update_body)(RULE, u, terms, at, count));
 }
 
-static const struct ss_simd_table SS_NAME(table) = {
+static const struct ss_simd_rows SS_NAME(table) = {
     SS_NAME(stats),          SS_NAME(forward), SS_NAME(backward_sums),
     SS_NAME(backward_apply), SS_NAME(combine), SS_NAME(update),
     SS_NAME(pack),           SS_NAME(unpack),  SS_NAME(sum_16),

@@ -8,7 +8,7 @@ enum ss_status ss_cpu_update(struct ss_device *cpu, const struct ss_update *u)
     for (int k = 0; k < ss_rule_states(u->rule); k++)
         if (!u->state[k])
             return ss_fail(SS_ERR_INVALID, "update: state %d is missing", k);
-    const struct ss_simd_table *simd = ss_simd_table();
+    const struct ss_simd_rows *simd = ss_simd_table();
     const struct ss_rule_terms terms = ss_rule_begin(u, u->step);
     const size_t pieces = (u->count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)

@@ -70,7 +70,13 @@ static inline int ss_conv_inputs(const struct ss_conv_shape *s)
 }
 
 /* Count a candidate that the library refused, and keep its message. */
-void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status);
+static inline void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status)
+{
+    list->refused++;
+    cudnnGetLastErrorString(list->message, sizeof(list->message));
+    if (list->message[0] == '\0')
+        snprintf(list->message, sizeof(list->message), "%s", cudnnGetErrorString(status));
+}
 
 /* conv_legacy.c. close is fine with what open left half made. */
 enum ss_status ss_conv_legacy_open(struct ss_conv_problem *p);

@@ -14,14 +14,6 @@
 enum { REPEATS = 5, MOST_RUNS = 20, PATTERN = 1 << 16 };
 static const float INTERVAL_MS = 0.5f;
 
-void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status)
-{
-    list->refused++;
-    cudnnGetLastErrorString(list->message, sizeof(list->message));
-    if (list->message[0] == '\0')
-        snprintf(list->message, sizeof(list->message), "%s", cudnnGetErrorString(status));
-}
-
 void ss_conv_candidate_destroy(struct ss_conv_candidate *c)
 {
     ss_conv_plan_destroy(c->plan);

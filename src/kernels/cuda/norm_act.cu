@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
 /* z, r and y may be one tensor: an element is read and written by one thread. */
 template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(geometry g, affine f, activation act, float low_out, ss_dropout drop, const T *z,
-                   const T *r, T *y)
+    forward_kernel(geometry g, affine f, activation act, float low_out, ss_dropout_draw drop,
+                   const T *z, const T *r, T *y)
 {
     const place<V> me(g);
     float a[V], b[V];
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(THREADS)
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
 template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout drop, gradient<T> in,
+    gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
                          const T *z, float *partial)
 {
     const place<V> me(g);
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 /* Backward, pass 2: dz over z. */
 template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    gradient_kernel(geometry g, affine f, activation act, ss_dropout drop, gradient<T> in,
+    gradient_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
                     const float *coefficient, T *z)
 {
     const place<V> me(g);
@@ -393,9 +393,9 @@ ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
     return SS_OK;
 }
 
-ss_dropout dropout_of(const ss_norm_act *op, int training, uint64_t key)
+ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
 {
-    ss_dropout drop = ss_dropout_make(op->dropout, key);
+    ss_dropout_draw drop = ss_dropout_make(op->dropout, key);
     drop.on = drop.on && training;
     if (!drop.on)
         drop.scale = 1;
@@ -428,7 +428,7 @@ ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *
 
 template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
-                    const ss_dropout &drop, const T *z, const T *r, T *y)
+                    const ss_dropout_draw &drop, const T *z, const T *r, T *y)
 {
     const auto kernel = is_plain(op) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
@@ -437,7 +437,7 @@ void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *
 
 template <typename T>
 ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                  const ss_dropout &drop, const T *z, const T *r, T *y)
+                  const ss_dropout_draw &drop, const T *z, const T *r, T *y)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     if (g.vector == 1)
@@ -465,7 +465,7 @@ ss_status merge_gradient(const ss_device *gpu, const ss_norm_act *op, const affi
 
 template <typename T, int V>
 ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout &drop, const gradient<T> &in, const T *z)
+                        const ss_dropout_draw &drop, const gradient<T> &in, const T *z)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
     const auto kernel = is_plain(op) ? gradient_sums_kernel<T, V, true> : gradient_sums_kernel<T, V, false>;
@@ -485,7 +485,7 @@ ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_
     in.y = op->relu_out ? (const T *)grad->y : nullptr;
     in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
     const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
-    const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
+    const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
     T *z = (T *)grad->z;
     float *coefficient = nullptr;
     if (op->has_bn) {
@@ -516,7 +516,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
 ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
-    const ss_dropout drop = dropout_of(op, 1, grad->dropout_key);
+    const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
     float *coefficient = nullptr;
     if (op->has_bn) {
         SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, (float *)gpu->scratch));
@@ -611,7 +611,7 @@ ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, co
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const affine f = {gamma, beta, op->has_bn ? saved : nullptr};
-    const ss_dropout drop = dropout_of(op, training, dropout_key);
+    const ss_dropout_draw drop = dropout_of(op, training, dropout_key);
     if (op->pool)
         return pool_forward(gpu, op, f, drop, z, r, y, argmax);
     ss_status status;

@@ -137,12 +137,12 @@ __device__ inline void coefficients_of_tile(const geometry &g, const place<V> &m
 }
 
 /* Dropout keeps element i; without dropout all, and the scale is 1. */
-__device__ inline bool keeps(const ss_dropout &drop, uint32_t i)
+__device__ inline bool keeps(const ss_dropout_draw &drop, uint32_t i)
 {
     return ss_dropout_hash(i, drop.key[0], drop.key[1]) >= drop.threshold;
 }
 /* Bit j: the vector's j-th. */
-template <int V> __device__ inline unsigned kept(const ss_dropout &drop, const spot &s)
+template <int V> __device__ inline unsigned kept(const ss_dropout_draw &drop, const spot &s)
 {
     unsigned bits = ~0u;
     if (drop.on) {
@@ -273,14 +273,15 @@ static inline activation activation_of(const ss_norm_act *op)
 /* ---- norm_act_pool.cu; arguments have been checked ---- */
 
 ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                       const ss_dropout &drop, const void *z, const void *r, void *y,
+                       const ss_dropout_draw &drop, const void *z, const void *r, void *y,
                        uint8_t *argmax);
 /* Backward, pass 1: partial sums of this many blocks; pass 2, as coefficients_of_tile above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                             const ss_dropout &drop, const ss_norm_act_grad *grad, float *partial);
+                             const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                             float *partial);
 ss_status pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout &drop, const ss_norm_act_grad *grad,
+                        const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
                         const float *coefficient);
 
 } // namespace norm

@@ -155,7 +155,7 @@ __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
 /* Which elements of the places that get a gradient dropout keeps. */
 template <int K, int V>
 __device__ inline unsigned kept_at(const geometry &g, const windows &w, const window &at,
-                                   const place<V> &me, const ss_dropout &drop,
+                                   const place<V> &me, const ss_dropout_draw &drop,
                                    const pack<uint8_t, V> &places)
 {
     const unsigned pool = K ? K : w.pool;
@@ -173,8 +173,8 @@ __device__ inline unsigned kept_at(const geometry &g, const windows &w, const wi
 
 template <int K, typename T, int V>
 __device__ inline void load_share(const geometry &g, const windows &w, const window &at,
-                                  const place<V> &me, const ss_dropout &drop, const pooled<T> &in,
-                                  share<T, V> *out)
+                                  const place<V> &me, const ss_dropout_draw &drop,
+                                  const pooled<T> &in, share<T, V> *out)
 {
     const size_t from = pooled_at(g, w, at, me);
     out->g = reinterpret_cast<const pack<T, V> *>(in.dy[0])[from];
@@ -217,8 +217,8 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 /* What is compared has been rounded as y would be; a NaN wins, as in pool.cu. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out, ss_dropout drop,
-                        const T *z, const T *r, T *y, uint8_t *argmax)
+    pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out,
+                        ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *argmax)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(THREADS)
 /* Backward, pass 1: the sums of g and g (z - mean), g the gradient of u. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout drop,
+    pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
                               pooled<T> in, const T *z, float *partial)
 {
     const place<V> me(g);
@@ -308,8 +308,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 /* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, 2)
-    pool_gradient_kernel(geometry g, windows w, affine f, activation act, ss_dropout drop, pooled<T> in,
-                         const float *coefficient, T *z, T *ds)
+    pool_gradient_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
+                         pooled<T> in, const float *coefficient, T *z, T *ds)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
@@ -393,7 +393,8 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 
 template <typename T>
 void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                    const ss_dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax)
+                    const ss_dropout_draw &drop, const void *z, const void *r, void *y,
+                    uint8_t *argmax)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -405,7 +406,7 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
 
 template <typename T>
 void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                 const ss_dropout &drop, const ss_norm_act_grad *grad, float *partial)
+                 const ss_dropout_draw &drop, const ss_norm_act_grad *grad, float *partial)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -417,7 +418,8 @@ void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
 
 template <typename T>
 void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                     const ss_dropout &drop, const ss_norm_act_grad *grad, const float *coefficient)
+                     const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                     const float *coefficient)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -430,7 +432,7 @@ void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &
 } // namespace
 
 ss_status ss::norm::pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                 const ss_dropout &drop, const void *z, const void *r, void *y,
+                                 const ss_dropout_draw &drop, const void *z, const void *r, void *y,
                                  uint8_t *argmax)
 {
     SS_DISPATCH(gpu->options.dtype, launch_forward<T>(gpu, op, f, drop, z, r, y, argmax));
@@ -445,7 +447,7 @@ int ss::norm::pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
 }
 
 ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                       const ss_dropout &drop, const ss_norm_act_grad *grad,
+                                       const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
                                        float *partial)
 {
     SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, partial));
@@ -454,7 +456,7 @@ ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *
 }
 
 ss_status ss::norm::pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                  const ss_dropout &drop, const ss_norm_act_grad *grad,
+                                  const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
                                   const float *coefficient)
 {
     SS_DISPATCH(gpu->options.dtype, launch_gradient<T>(gpu, op, f, drop, grad, coefficient));

@@ -1,0 +1,31 @@
+#include "cli/cmd_data_verb.h"
+#include "core/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A folder has no default. */
+static int check_folders(const char *command, const struct ss_option *row, const void *values)
+{
+    for (; row->name; row++) {
+        if (row->type != SS_OPT_TEXT || strcmp(row->arg, "DIR") != 0)
+            continue;
+        const char *folder = *(const char *const *)((const char *)values + row->offset);
+        if (folder && *folder)
+            continue;
+        ss_fail(SS_ERR_INVALID, "%s: %s DIR is needed", command, row->name);
+        return SS_EXIT_USAGE;
+    }
+    return -1;
+}
+
+int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
+                    int argc, char **argv)
+{
+    char usage[256];
+    const struct ss_option_set sets[] = {{.rows = rows, .values = values}, {0}};
+    snprintf(usage, sizeof usage, "usage: starstep %s %s [options]\n%s\n\n", verb->command,
+             verb->data_set, verb->about);
+    int code = ss_options_command(usage, sets, argc, argv);
+    return code >= 0 ? code : check_folders(argv[0], rows, values);
+}
