@@ -1,0 +1,2 @@
+# The house as a whole: what may know what
+TESTS += tests/house/test_walls.sh
