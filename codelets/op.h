@@ -84,9 +84,9 @@ void ss_op_run_forward(void *buffers[], void *cl_arg);
 void ss_op_run_backward(void *buffers[], void *cl_arg);
 /* The codelets of an operation. */
 #define SS_OP_FORWARD(codelet_name)                                                                \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_run_forward, ss_op_run_forward)
+    SS_COMPUTE_CODELET(codelet_name, ss_op_run_forward)
 #define SS_OP_BACKWARD(codelet_name)                                                               \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_run_backward, ss_op_run_backward)
+    SS_COMPUTE_CODELET(codelet_name, ss_op_run_backward)
 
 /* Submit the forward or backward task of a block. */
 enum ss_status ss_op_submit(const struct ss_step_args *args);

@@ -27,8 +27,8 @@ static void run_scale(void *buffers[], void *cl_arg)
     ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_scale);
 }
 
-static struct starpu_codelet check_codelet = SS_COMPUTE_CODELET("check", NULL, run_check);
-static struct starpu_codelet scale_codelet = SS_COMPUTE_CODELET("loss_scale", NULL, run_scale);
+static struct starpu_codelet check_codelet = SS_COMPUTE_CODELET("check", run_check);
+static struct starpu_codelet scale_codelet = SS_COMPUTE_CODELET("loss_scale", run_scale);
 
 enum ss_status ss_check_submit(const struct ss_step_args *args)
 {

@@ -138,10 +138,10 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
 /* StarPU leaves data where they are: STARPU_SPECIFIC_NODE_NONE for every access. */
 extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
 
-/* Initialisers of codelets: for the compute worker (cuda_func NULL: CPU only), ... */
-#define SS_COMPUTE_CODELET(codelet_name, cpu_func, cuda_func)                                      \
+/* Initialisers of codelets: for the compute worker, of whatever kind, ... */
+#define SS_COMPUTE_CODELET(codelet_name, func)                                                     \
     {                                                                                              \
-        .cpu_funcs = {cpu_func}, .cuda_funcs = {cuda_func}, .can_execute = ss_can_compute,         \
+        .cpu_funcs = {func}, .cuda_funcs = {func}, .can_execute = ss_can_compute,                  \
         .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
         .name = codelet_name,                                                                      \
     }
@@ -166,6 +166,7 @@ extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
         .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
         .name = codelet_name,                                                                      \
     }
+
 /* Report a failing StarPU call. */
 #define SS_STARPU_TRY(call)                                                                        \
     do {                                                                                           \

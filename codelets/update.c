@@ -29,7 +29,7 @@ static void run_update(void *buffers[], void *cl_arg)
     ss_lane_run(cl_arg, SS_LANE_COMPUTE, update);
 }
 
-static struct starpu_codelet codelet = SS_COMPUTE_CODELET("update", run_update, run_update);
+static struct starpu_codelet codelet = SS_COMPUTE_CODELET("update", run_update);
 
 enum ss_status ss_update_submit(const struct ss_step_args *args)
 {

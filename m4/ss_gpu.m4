@@ -1,5 +1,5 @@
 # SS_GPU: whether GPUs are used: with CUDA, cuDNN and a StarPU that knows CUDA, all of them or none.
-# After SS_STARPU, SS_CUDA, SS_CUDNN and SS_NCCL. Sets have_gpu, NVCC_WARN_FLAGS,
+# After SS_STARPU, SS_CUDA, SS_CUDNN and SS_NCCL. Sets have_gpu, GPU_LIBS, NVCC_WARN_FLAGS,
 # CXX_WARN_FLAGS and the conditionals and defines HAVE_CUDA, HAVE_NCCL and HOSTGPU (SS_HOSTGPU).
 AC_DEFUN([SS_GPU], [
     have_gpu=no
@@ -31,6 +31,11 @@ AC_DEFUN([SS_GPU], [
             [AC_MSG_ERROR([NCCL was asked for, and header nccl.h, library nccl were not found, or no CUDA to use it with])])
         NCCL_CFLAGS= NCCL_LIBS=])
     AS_IF([test $have_gpu = no], [CUDA_CFLAGS= CUDA_LIBS= CUDNN_CFLAGS= CUDNN_LIBS=])
+
+    # nvcc's host code needs libstdc++.
+    GPU_LIBS=
+    AS_IF([test $have_gpu = yes], [GPU_LIBS="$CUDNN_LIBS $NCCL_LIBS $CUDA_LIBS -lstdc++"])
+    AC_SUBST([GPU_LIBS])
 
     NVCC_WARN_FLAGS="--compiler-options=-Wall,-Wextra"
     CXX_WARN_FLAGS="-Wall -Wextra"

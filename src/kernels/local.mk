@@ -33,6 +33,10 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/conv_heuristics.c src/kernels/cuda/conv_tune.c \
 	src/kernels/cuda/conv_cache.c \
 	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c
+CUDA_TESTS = tests/gpu/test_gpu_kernels
+if !HOSTGPU
+CUDA_TESTS += tests/gpu/test_cudnn_plans
+endif
 else
 libstarstep_la_SOURCES += src/kernels/cuda/none.c
 endif

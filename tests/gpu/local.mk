@@ -3,8 +3,10 @@ GPU_TESTS = tests/gpu/test_gpu_train.sh tests/gpu/test_gpu_models.sh tests/gpu/t
 	tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh \
 	tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_ranks.sh \
 	tests/gpu/test_gpu_monitor.sh
-if HAVE_CUDA
-check_PROGRAMS += tests/gpu/test_gpu_kernels
+
+# Of the CUDA kernels; test_cudnn_plans: the real cuDNN, without a GPU
+check_PROGRAMS += $(CUDA_TESTS)
+GPU_TESTS += $(CUDA_TESTS)
 tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_kernels.c tests/gpu/test_gpu_kernels.h \
 	tests/gpu/test_gpu_device.c tests/gpu/test_gpu_norm_act.c tests/gpu/test_gpu_norm_pool.c \
@@ -14,7 +16,8 @@ tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_small_loss.c tests/gpu/test_gpu_small_optimizer.c \
 	tests/gpu/test_gpu_small_wire.c tests/gpu/test_gpu_groupnorm.c tests/kernels/groupnorm_reference.h
 tests_gpu_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
-GPU_TESTS += tests/gpu/test_gpu_kernels
+tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c
+tests_gpu_test_cudnn_plans_LDADD = $(TEST_LIBS)
 
 # Compares with the CPU
 if HAVE_DNNL
@@ -22,7 +25,6 @@ check_PROGRAMS += tests/gpu/test_gpu_exec
 tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/gpu/test_gpu_exec
-endif
 endif
 
 if HOSTGPU
@@ -39,14 +41,6 @@ tests_hostgpu_test_hostgpu_nccl_SOURCES = \
 	tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
 tests_hostgpu_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
 GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh
-endif
-else
-if HAVE_CUDA
-# The real cuDNN, without a GPU
-check_PROGRAMS += tests/gpu/test_cudnn_plans
-tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c
-tests_gpu_test_cudnn_plans_LDADD = $(TEST_LIBS)
-GPU_TESTS += tests/gpu/test_cudnn_plans
 endif
 endif
 
