@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(THREADS)
     write_partial(shape.g, w.me, s, q, partial);
 }
 
-template <typename T, int V>
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(group_shape shape, const T *x, const float *gamma, const float *beta,
                    const float *saved, T *y)
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++)
-                out.v[j] = format<T>::store(kept_part<false>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
+                out.v[j] = format<T>::store(kept_part<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
             put(y + w.base, at[u], out);
         }
     }
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* Backward, pass 1 (coefficient NULL): the sums of g and of g (x - mean) invstd. Pass 2: dx over x;
  * coefficient is [2][images][groups]. */
-template <typename T, int V>
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
     gradient_kernel(group_shape shape, const T *dy, T *x, const float *gamma, const float *beta,
                     const float *saved, const float *coefficient, float *partial)
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float xj = format<T>::load(v[u].v[j]);
-                const float du = gradient_of_u<false>(format<T>::load(g[u].v[j]),
+                const float du = gradient_of_u<PLAIN>(format<T>::load(g[u].v[j]),
                                                apply(f.a[j], xj, f.b[j]), shape.act, true, 1);
                 if (coefficient) {
                     dx.v[j] =
@@ -340,7 +340,9 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const group_shape
     SS_LAUNCH((merge_stats_kernel<T>), merge_grid(s.images * s.groups), MERGE, gpu->stream, s,
               partial, x, op->eps, saved);
     SS_LAUNCHED("GroupNorm statistics");
-    SS_LAUNCH((forward_kernel<T, V>), grid_of(s), THREADS, gpu->stream, s, x, gamma, beta, saved,
+    const auto kernel =
+        is_plain(s.act.kind) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, x, gamma, beta, saved,
               y);
     SS_LAUNCHED("GroupNorm forward");
     return SS_OK;
@@ -352,7 +354,9 @@ ss_status backward(const ss_device *gpu, const group_shape &s, const T *dy, T *x
                    float *dbeta)
 {
     float *partial = (float *)gpu->scratch, *coefficient = partial + partial_floats(s);
-    SS_LAUNCH((gradient_kernel<T, V>), grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
+    const auto kernel =
+        is_plain(s.act.kind) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
               saved, nullptr, partial);
     SS_LAUNCHED("GroupNorm backward");
     SS_LAUNCH(merge_gradient_kernel, merge_grid(s.images * s.groups), MERGE, gpu->stream, s,
@@ -361,7 +365,7 @@ ss_status backward(const ss_device *gpu, const group_shape &s, const T *dy, T *x
     SS_LAUNCH(merge_parameters_kernel, merge_grid(s.g.channels), MERGE, gpu->stream, s, partial,
               dgamma, dbeta);
     SS_LAUNCHED("GroupNorm backward");
-    SS_LAUNCH((gradient_kernel<T, V>), grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
               saved, coefficient, partial);
     SS_LAUNCHED("GroupNorm backward");
     return SS_OK;

@@ -430,7 +430,7 @@ template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
                     const ss_dropout_draw &drop, const T *z, const T *r, T *y)
 {
-    const auto kernel = is_plain(op) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
+    const auto kernel = is_plain(op->act) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
               low_of(op->relu_out != 0), drop, z, r, y);
 }
@@ -468,7 +468,7 @@ ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const affin
                         const ss_dropout_draw &drop, const gradient<T> &in, const T *z)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
-    const auto kernel = is_plain(op) ? gradient_sums_kernel<T, V, true> : gradient_sums_kernel<T, V, false>;
+    const auto kernel = is_plain(op->act) ? gradient_sums_kernel<T, V, true> : gradient_sums_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f,
               activation_of(op), drop, in, z, (float *)gpu->scratch);
     SS_LAUNCHED("BatchNorm backward");
@@ -498,7 +498,7 @@ ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_
         in = made;
     }
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
-    const auto kernel = is_plain(op) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
+    const auto kernel = is_plain(op->act) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
               drop, in, coefficient, z);
     SS_LAUNCHED("normalisation backward");

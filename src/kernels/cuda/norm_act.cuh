@@ -261,9 +261,9 @@ static inline float low_of(bool relu)
 {
     return relu ? 0 : -INFINITY;
 }
-static inline bool is_plain(const ss_norm_act *op)
+static inline bool is_plain(ss_activation kind)
 {
-    return op->act == SS_ACT_NONE || op->act == SS_ACT_RELU;
+    return kind == SS_ACT_NONE || kind == SS_ACT_RELU;
 }
 static inline activation activation_of(const ss_norm_act *op)
 {

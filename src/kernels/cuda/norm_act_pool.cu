@@ -385,7 +385,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 
 /* Other activations take their time: windows of 2x2 have no kernels of their own there. */
 #define POOL_KERNEL(name)                                                                          \
-    (is_plain(op) ? (g.vector == 1   ? name<T, 1, 0, true>                                         \
+    (is_plain(op->act) ? (g.vector == 1   ? name<T, 1, 0, true>                                         \
                      : op->pool == 2 ? name<T, V, 2, true>                                         \
                                      : name<T, V, 0, true>)                                        \
      : g.vector == 1 ? name<T, 1, 0, false>                                                        \
