@@ -6,11 +6,9 @@
 
 #include "kernels/update.h"
 
-/* A row of the command line's options, see core/options.h. */
 struct ss_hyper {
-    const char *option; /* NULL ends the list */
-    double initial, min, max;
-    const char *help;
+    const char *option; /* "--momentum", a row of train/options.def; NULL ends a list */
+    double initial;     /* where it is not given */
 };
 
 struct ss_optim_class {

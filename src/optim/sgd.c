@@ -8,8 +8,7 @@ static enum ss_rule rule(const double *hyper)
 
 const struct ss_optim_class ss_sgd = {
     .name = "sgd",
-    .hyper = {{"momentum", 0.9, 0, 1, "SGD momentum"},
-              {"weight-decay", 5e-4, 0, 1e6, "L2 penalty on all parameters"}},
+    .hyper = {{"--momentum", 0.9}, {"--weight-decay", 5e-4}},
     .state = {"momentum"},
     .rule = rule,
 };

@@ -100,11 +100,24 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
     return SS_OK;
 }
 
-enum ss_status ss_train_optim(const struct ss_train_options *o, struct ss_optim *out)
+static double *hyper_of(struct ss_train_options *o, const struct ss_hyper *h)
 {
-    SS_TRY(ss_optim_find("sgd", out));
-    ss_optim_set(out, "momentum", o->momentum);
-    ss_optim_set(out, "weight-decay", o->weight_decay);
+    const struct ss_option_set sets[] = {ss_train_option_set(o, 0), {0}};
+    return (double *)(void *)((char *)o + ss_option_find(sets, h->option)->offset);
+}
+
+enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
+{
+    SS_TRY(ss_optim_find(o->optimizer, out));
+    for (const struct ss_optim_class *const *c = ss_optim_classes; *c; c++)
+        for (const struct ss_hyper *h = (*c)->hyper; h->option; h++) {
+            const double given = *hyper_of(o, h);
+            if (given >= 0 && !ss_optim_set(out, h->option, given))
+                return ss_fail(SS_ERR_INVALID, "--optimizer %s has no %s; leave it out",
+                               o->optimizer, h->option);
+        }
+    for (int i = 0; out->cls->hyper[i].option; i++)
+        *hyper_of(o, &out->cls->hyper[i]) = out->hyper[i];
     return SS_OK;
 }
 
@@ -200,7 +213,8 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto is for train, which measures and prints "
                                        "what it chooses; give a size in MiB");
     SS_TRY(parse_bucket_mb(o, &options.bucket_mb));
-    SS_TRY(ss_train_optim(o, &optim));
+    struct ss_train_options copy = *o;
+    SS_TRY(ss_train_optim(&copy, &optim));
     options.states = ss_optim_states(&optim);
     model.width = o->width;
     model.dropout = (float)o->dropout;

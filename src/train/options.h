@@ -78,8 +78,9 @@ struct ss_train_device ss_train_choose_device(const struct ss_train_options *o);
 /* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
 
-/* The optimizer and its hyperparameters. Errors: SS_ERR_INVALID. */
-enum ss_status ss_train_optim(const struct ss_train_options *o, struct ss_optim *out);
+/* The optimizer. Its hyperparameters that were not given get its defaults, also in the options.
+ * Errors: SS_ERR_INVALID. */
+enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out);
 
 /* --bucket-mb auto. */
 int ss_train_buckets_auto(const struct ss_train_options *o);

@@ -141,6 +141,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     if (options->trace)
         ss_fxt_announce();
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_check_trace(options));
     s->device = ss_train_choose_device(options);
     SS_TRY(ss_comm_open(&config, &s->comm));
@@ -181,6 +182,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     struct ss_comm_config config = {.backend = "self", .timeout_s = options->timeout};
     expect_device(s);
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_check_trace(options));
     s->device = ss_train_choose_device(options);
     SS_TRY(ss_comm_open(&config, &s->comm));
@@ -192,7 +194,6 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     SS_TRY(ss_train_rank_batch(options, ranks, &s->batch));
     SS_TRY(ss_outputs_try(options, 0, s->device.gpu, SS_OUTPUTS_REMOVE_FOLDERS));
     SS_TRY(ss_session_check_left(options));
-    SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_open_sets(s, 1));
     SS_TRY(check_batch(s, ranks));
     struct ss_model_options images = ss_session_images(s);

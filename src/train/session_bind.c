@@ -23,7 +23,6 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
 {
     const struct ss_dataset *d = s->test;
     struct ss_model_options images = ss_session_images(s);
-    SS_TRY(ss_train_optim(o, &s->optim));
     SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
                               &s->plan));
     struct ss_exec_options options = {.runtime = &s->runtime,

@@ -124,8 +124,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     }
     struct ss_optim optim;
     OK(ss_optim_find("sgd", &optim));
-    ss_optim_set(&optim, "momentum", (double)s->momentum);
-    ss_optim_set(&optim, "weight-decay", (double)s->weight_decay);
+    ss_optim_set(&optim, "--momentum", (double)s->momentum);
+    ss_optim_set(&optim, "--weight-decay", (double)s->weight_decay);
     options.states = ss_optim_states(&optim);
     OK(ss_plan_lower(b->graph, &options, &b->plan));
     sem_init(&b->in_flight, 0, (unsigned)s->slots);

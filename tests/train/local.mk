@@ -9,8 +9,10 @@ tests_train_test_stop_SOURCES = tests/train/test_stop.c tests/data_common.h
 tests_train_test_stop_LDADD = $(TEST_LIBS)
 
 # For tests in shell: one prints TensorBoard's event files, one is the program itself with a StarPU that
-# refuses a task
-check_PROGRAMS += tests/train/read_events tests/train/fail_submit
+# refuses a task, one makes an earlier version's checkpoint of one
+check_PROGRAMS += tests/train/read_events tests/train/fail_submit tests/train/old_checkpoint
+tests_train_old_checkpoint_SOURCES = tests/train/old_checkpoint.c
+tests_train_old_checkpoint_LDADD = libstarstep.la
 tests_train_read_events_SOURCES = tests/train/read_events.c tests/train/events_reader.h
 tests_train_read_events_LDADD =
 tests_train_fail_submit_SOURCES = tests/train/fail_submit.c $(starstep_SOURCES)

@@ -122,6 +122,13 @@ on 1 --resume "$cut/latest" --base-lr 0.02 --epochs 2
 run "${command[@]}"
 says 'training.safetensors: --base-lr was 0.01 and is now 0.02; the run goes on with that$'
 
+what="a checkpoint written before there was --optimizer"
+cp -r "$cut/latest/" "$work/before"
+check "$what: made" ./tests/train/old_checkpoint "$cut/latest/training.safetensors" "$work/before/training.safetensors"
+on 1 --resume "$work/before" --checkpoint-dir "$work/after"
+starts "$what" "${command[@]}"
+check "$what: the same model" cmp "$work/whole1/latest/model.safetensors" "$work/after/latest/model.safetensors"
+
 # no FOLDER WHAT PATTERN ARGUMENT...: it does not go on, and touches nothing
 no() {
     local folder=$1 what=$2 pattern=$3
@@ -132,6 +139,7 @@ no() {
 }
 no auto "another seed" '/training.safetensors: --seed was 1 and is now 2' --seed 2
 no auto "another momentum" '/training.safetensors: --momentum was 0.9 and is now 0.8;.*--init .*/latest/model.safetensors' --momentum 0.8
+no auto "another optimizer" '--optimizer: "sdg" is not sgd' --optimizer sdg
 no auto "no augmentation" '/training.safetensors: --no-augment was not given and is now given' --no-augment
 no auto "another model" '/training.safetensors: --model was wideresnet and is now resnet50' --model resnet50
 no auto "other widths" '/training.safetensors: tensor momentum[^ ]* has another shape' --width 8,8,16,32
