@@ -14,7 +14,7 @@ static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
                           .g = ss_role(d, SS_ROLE_GRADS),
                           .scale = c->scale,
                           .lr = d->args->lr,
-                          .step = d->args->step,
+                          .step = d->args->step - (uint64_t)c->skipped,
                           .copy = params->copy,
                           .scaler = ss_role(d, SS_ROLE_SCALER)};
     for (int k = 0; k < SS_UPDATE_STATES; k++)

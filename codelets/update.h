@@ -16,6 +16,7 @@ struct ss_updating {
     struct ss_device *device;
     struct ss_optim optim;
     float scale; /* of the summed gradient: 1 / world size */
+    int skipped; /* steps left out, by a run that went on without loss scaling; else 0 */
 };
 
 enum ss_status ss_update_submit(const struct ss_step_args *args);

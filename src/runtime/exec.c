@@ -138,7 +138,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->kernels = options->runtime->kernels;
     e->device = options->runtime->device;
     e->updating = (struct ss_updating){e->kernels, e->device, options->optim,
-                                       1.0f / (float)ss_comm_size(options->comm)};
+                                       1.0f / (float)ss_comm_size(options->comm), 0};
     e->allreduce.comm = options->comm;
     e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =

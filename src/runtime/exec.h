@@ -72,7 +72,7 @@ enum ss_status ss_exec_get_state(struct ss_exec *exec, int i, int state, float *
 
 /* State of the dynamic loss scaling, likewise. */
 struct ss_exec_scaler {
-    float scale; /* 0: there is none; then setting does nothing */
+    float scale; /* 0: there is none; setting that leaves what there is */
     int steps;   /* since the scale last changed */
     int skipped; /* steps left out since the start */
 };

@@ -113,6 +113,8 @@ enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler
     struct ss_scaler s = {0};
     if (e->scaler.r.data)
         SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
+    else
+        s.skipped = e->updating.skipped;
     *out = (struct ss_exec_scaler){.scale = s.scale, .steps = s.tracker, .skipped = s.skipped};
     return SS_OK;
 }
@@ -120,11 +122,15 @@ enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler
 enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler *in)
 {
     struct ss_scaler s;
-    if (!e->scaler.r.data || in->scale <= 0)
+    if (!e->scaler.r.data) {
+        e->updating.skipped = in->skipped;
         return SS_OK;
+    }
     SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
-    s.scale = in->scale;
-    s.tracker = in->steps;
+    if (in->scale > 0) {
+        s.scale = in->scale;
+        s.tracker = in->steps;
+    }
     s.skipped = in->skipped;
     return e->kernels->copy(e->device, e->scaler.r.data, &s, sizeof s);
 }
