@@ -338,6 +338,82 @@ START_TEST(save_and_load)
 }
 END_TEST
 
+/* Who measures steps 2 and 3: what it was told, in atomics because tasks end on several threads. */
+struct listener {
+    struct ss_hooks hooks;
+    _Atomic uint64_t begun, ended; /* steps, as digits in their order */
+    _Atomic int loads, updates, others, wrong;
+};
+
+static void hook_begins(void *arg, uint64_t step)
+{
+    struct listener *l = arg;
+    l->begun = 10 * l->begun + step;
+}
+
+static enum ss_status hook_ends(void *arg, const struct ss_step_args *args)
+{
+    struct listener *l = arg;
+    l->ended = 10 * l->ended + args->step;
+    l->wrong += !args->submitted_ns || args->task->plan->kind != SS_TASK_REPORT;
+    return SS_OK;
+}
+
+static void hook_task(void *arg, const struct ss_step_args *args)
+{
+    struct listener *l = arg;
+    const struct ss_task_times *t = &args->times;
+    enum ss_task_kind kind = args->task->plan->kind;
+    *(kind == SS_TASK_LOAD ? &l->loads : kind == SS_TASK_UPDATE ? &l->updates : &l->others) += 1;
+    l->wrong += t->ready < args->submitted_ns || t->begin < t->ready || t->end < t->begin ||
+                t->worker < 0 || !args->task->training;
+}
+
+static void listen(struct listener *l, unsigned kinds)
+{
+    *l = (struct listener){.hooks = {.arg = l,
+                                     .first = 2,
+                                     .last = 3,
+                                     .step_begins = hook_begins,
+                                     .step_ends = hook_ends,
+                                     .ended = kinds,
+                                     .task_ends = hook_task}};
+}
+
+/* Two of them, of which each is told what it asked for, and nothing once it is off again. */
+START_TEST(hooks)
+{
+    struct listener some, all;
+    struct bound b;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    bind_plan(&b, &usual, runtime);
+    listen(&some, SS_HOOKS_KIND(SS_TASK_LOAD) | SS_HOOKS_KIND(SS_TASK_UPDATE));
+    listen(&all, SS_HOOKS_ALL);
+    ss_exec_hook(b.exec, &some.hooks);
+    ss_exec_hook(b.exec, &all.hooks);
+    train(&b, 4);
+    ss_exec_unhook(b.exec, &some.hooks);
+    train(&b, 2);
+    evaluate(&b);
+    ss_exec_unhook(b.exec, &all.hooks);
+    train(&b, 3);
+    int loads = b.plan->options.slices, updates = b.plan->nbuckets;
+    ck_assert_uint_eq(some.begun, 23);
+    ck_assert_uint_eq(some.ended, 23);
+    ck_assert_int_eq(some.loads, 2 * loads);
+    ck_assert_int_eq(some.updates, 2 * updates);
+    ck_assert_int_eq(some.others, 0);
+    ck_assert_uint_eq(all.begun, 232);
+    ck_assert_uint_eq(all.ended, 232);
+    ck_assert_int_eq(all.loads, 3 * loads);
+    ck_assert_int_eq(all.updates, 3 * updates);
+    ck_assert_int_eq(all.others, 3 * (b.plan->train.count - loads - updates));
+    ck_assert_int_eq(some.wrong + all.wrong, 0);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
 /* A label that the model has no output for: the run fails, nobody waits for ever, and reports come
  * without metrics. */
 START_TEST(failure_inside_a_step)
@@ -396,6 +472,7 @@ int main(void)
     tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
+    tcase_add_test(t, hooks);
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, groupnorm_as_pytorch);
