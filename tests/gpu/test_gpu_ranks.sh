@@ -72,4 +72,18 @@ for format in bf16 fp16; do
         <(paste <(losses full) <(losses first))
 done
 
+# A signal to one rank ends both after one step: the request is summed with the step's metrics.
+if have_ranks; then
+    what="SIGUSR1 to rank 1 of 2"
+    mkdir "$work/asked"
+    make_rank_wrapper
+    launch "$MPIEXEC" -n 2 bash "$work/rank" "$STARSTEP" train "${tiny[@]}" --epochs 1000 --max-steps 0 \
+        --checkpoint-dir "$work/asked" --log-json "$work/asked/log.json"
+    check "$what: steps" wait_until 120 has_steps "$work/asked/log.json" 3
+    kill -USR1 "$(cat "$work/pid.1")"
+    all_gone 60
+    check "$what: exit code $code" [ $code -eq 3 ]
+    check "$what: its checkpoint" test -s "$work/asked/latest/training.safetensors"
+fi
+
 finish
