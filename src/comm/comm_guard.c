@@ -1,17 +1,16 @@
 /* comm_guard.c: the dead-man's switch (contract in comm_guard.h). */
 #include "comm/comm_guard.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/thread.h"
 
 #define TICK_NS 250000000L
 #define LOOK_NS 10000000L /* whether the last words are out */
@@ -69,37 +68,29 @@ static void *count_down(void *unused)
     return NULL;
 }
 
-static int start_threads(void)
+static enum ss_status start_threads(void)
 {
     void *(*const runs[])(void *) = {say_last_words, count_down};
-    sigset_t all, before;
-    int rc = sem_init(&has_fired, 0, 0) ? errno : 0;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (int i = 0; rc == 0 && i < 2; i++) {
+    sem_init(&has_fired, 0, 0);
+    for (int i = 0; i < 2; i++) {
         pthread_t thread;
-        rc = pthread_create(&thread, NULL, runs[i], NULL);
-        if (rc == 0)
-            pthread_detach(thread);
+        SS_TRY(ss_thread_start(&thread, runs[i], NULL, "a watchdog thread"));
+        pthread_detach(thread);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
+    return SS_OK;
 }
 
 enum ss_status ss_guard_start(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int running;
-    int rc = 0;
+    enum ss_status status = SS_OK;
     pthread_mutex_lock(&lock);
-    if (!running) {
-        rc = start_threads();
-        running = rc == 0;
-    }
+    if (!running)
+        status = start_threads();
+    running |= status == SS_OK;
     pthread_mutex_unlock(&lock);
-    if (rc != 0)
-        return ss_fail(SS_ERR_LIBRARY, "cannot start a watchdog thread: %s", strerror(rc));
-    return SS_OK;
+    return status;
 }
 
 static void set(double seconds, const char *message, int last)

@@ -9,7 +9,6 @@
 #include "comm/comm_mpi.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "comm/comm_mpi_sum.h"
 #include "comm/comm_siblings.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 #define MPI_TRY(call, where)                                                                       \
     do {                                                                                           \
@@ -188,7 +188,6 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
 
 static enum ss_status start_thread(struct ss_mpi *mpi)
 {
-    sigset_t all, before;
     mpi->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mpi->wake < 0)
         return ss_fail(SS_ERR_LIBRARY, "cannot make an event for the communication thread: %s",
@@ -196,13 +195,7 @@ static enum ss_status start_thread(struct ss_mpi *mpi)
     pthread_mutex_init(&mpi->lock, NULL);
     mpi->queue.end = &mpi->queue.first;
     mpi->under_way.end = &mpi->under_way.first;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&mpi->thread, NULL, ss_mpi_thread, mpi);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        return ss_fail(SS_ERR_LIBRARY, "cannot start the communication thread: %s", strerror(rc));
-    return SS_OK;
+    return ss_thread_start(&mpi->thread, ss_mpi_thread, mpi, "the communication thread");
 }
 
 enum ss_status ss_comm_mpi_open(struct ss_comm *comm)

@@ -9,7 +9,6 @@
 #include "comm/comm_tcp.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "comm/comm_guard.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 #define ABORT_SECONDS 5
 
@@ -142,18 +142,6 @@ static enum ss_status open_events(struct ss_tcp *tcp)
     return SS_OK;
 }
 
-static enum ss_status start_thread(struct ss_tcp *tcp)
-{
-    sigset_t all, before;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&tcp->thread, NULL, ss_tcp_thread, tcp);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0)
-        return ss_fail(SS_ERR_LIBRARY, "cannot start the communication thread: %s", strerror(rc));
-    return SS_OK;
-}
-
 static enum ss_status check_place(const struct ss_comm *comm, const struct ss_comm_env *env)
 {
     if (env->local_rank < comm->local_size &&
@@ -209,7 +197,7 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     if (status == SS_OK)
         status = open_events(tcp);
     if (status == SS_OK)
-        status = start_thread(tcp);
+        status = ss_thread_start(&tcp->thread, ss_tcp_thread, tcp, "the communication thread");
     if (status != SS_OK) {
         free_tcp(tcp);
         return status;

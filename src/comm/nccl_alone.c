@@ -5,7 +5,6 @@
 #include "comm/nccl_internal.h"
 
 #include <cuda_runtime.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "comm/comm_watch.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 enum { LOOK_EVERY_NS = 20000000 };
 
@@ -82,20 +82,15 @@ static void *look(void *arg)
 
 static enum ss_status start(struct ss_nccl *n)
 {
-    sigset_t all, before;
     pthread_cond_init(&n->alone.changed, NULL);
     n->alone.end = &n->alone.first;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&n->alone.thread, NULL, look, n);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
+    enum ss_status status =
+        ss_thread_start(&n->alone.thread, look, n, "the thread that watches sums");
+    if (status != SS_OK)
         pthread_cond_destroy(&n->alone.changed);
-        return ss_fail(SS_ERR_LIBRARY, "cannot start the thread that watches sums: %s",
-                       strerror(rc));
-    }
-    n->alone.running = 1;
-    return SS_OK;
+    else
+        n->alone.running = 1;
+    return status;
 }
 
 enum ss_status ss_nccl_watch_alone(struct ss_nccl *n, struct ss_nccl_sum *s)

@@ -14,4 +14,5 @@ libstarstep_la_SOURCES += \
 	src/core/folder.c src/core/folder.h \
 	src/core/standard.c src/core/standard.h \
 	src/core/clock.c src/core/clock.h \
+	src/core/thread.c src/core/thread.h \
 	src/core/boot.c src/core/boot.h

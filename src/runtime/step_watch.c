@@ -1,9 +1,9 @@
 #include "runtime/step_watch.h"
 #include "comm/comm_guard.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,23 +126,14 @@ enum ss_status ss_step_watch_start(const struct ss_step_tasks *train,
     w->tasks[EVAL] = *eval;
     w->run = run;
     w->timeout_s = timeout_s;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->ending, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    sigset_t all, before;
-    sigfillset(&all); /* signals belong to the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&w->thread, NULL, watch, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
+    ss_cond_init(&w->ending);
+    enum ss_status status = ss_thread_start(&w->thread, watch, w, "a watchdog thread");
+    if (status == SS_OK)
+        *out = w;
+    else
         free(w);
-        return ss_fail(SS_ERR_LIBRARY, "cannot start a watchdog thread: %s", strerror(rc));
-    }
-    *out = w;
-    return SS_OK;
+    return status;
 }
 
 void ss_step_watch_stop(struct ss_step_watch *w)

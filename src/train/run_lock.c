@@ -6,10 +6,10 @@
 #include "core/boot.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,23 +298,15 @@ static void *run_beats(void *arg)
 
 enum ss_status ss_run_locks_keep(struct ss_run_locks *all)
 {
-    pthread_condattr_t clock;
-    sigset_t every, before;
     if (!all->n)
         return SS_OK;
     pthread_mutex_init(&all->mutex, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&all->end, &clock);
-    pthread_condattr_destroy(&clock);
-    sigfillset(&every); /* signals are for the main thread */
-    pthread_sigmask(SIG_SETMASK, &every, &before);
-    int rc = pthread_create(&all->thread, NULL, run_beats, all);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc) {
+    ss_cond_init(&all->end);
+    enum ss_status status = ss_thread_start(&all->thread, run_beats, all, "the thread of locks");
+    if (status != SS_OK) {
         pthread_cond_destroy(&all->end);
         pthread_mutex_destroy(&all->mutex);
-        return ss_fail(SS_ERR_LIBRARY, "pthread_create: %s", strerror(rc));
+        return status;
     }
     all->beating = 1;
     return SS_OK;
