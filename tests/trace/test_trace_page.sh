@@ -91,7 +91,7 @@ if [ -n "${slices:-}" ] && [ -n "$PYTHON" ]; then
     }
     check "numbers on the page are the report's" numbers_agree "$work/report"
     sed 's/^/    /' "$work/out"
-    sed 's/"exposed_ms": /&1/; s/"busy": 0/"busy": 1/' "$work/report" >"$work/other"
+    sed 's/"exposed_ms":/&1/; s/"busy":0/"busy":1/' "$work/report" >"$work/other"
     check "other numbers are found" eval '! numbers_agree "$work/other"'
 fi
 check "the wheel zooms in" between wheel 0.5 0.9
