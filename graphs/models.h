@@ -11,9 +11,9 @@
  *      (torchvision_models.py), and a line in record_torchvision.py, which then records the
  *      full model's names and a few steps of a narrow one. Widths that are no multiples of 8
  *      find more.
- *   4. A line each in test_models.c (names), test_plan.c (what every plan must hold, what is
- *      fused), test_init.sh (initial values) and test_parity_torchvision.sh (the recorded
- *      steps); the recorded files in tests/parity/local.mk.
+ *   4. A line each in tests/graph/test_models.c (names), tests/graph/test_plan.c (what every
+ *      plan must hold, what is fused), tests/parity/test_init.sh (initial values) and
+ *      tests/parity/test_parity_torchvision.sh (the recorded steps).
  *
  * `starstep plan --model NAME` shows what became of the layers. Nothing else knows the model:
  * not the lowering, not the kernels, not the training loop. */
