@@ -54,14 +54,7 @@ int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl)
 
 static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
 {
-    switch (mode) {
-    case SS_READ:
-        return STARPU_R;
-    case SS_WRITE:
-        return STARPU_W;
-    default:
-        return STARPU_RW;
-    }
+    return mode == SS_READ ? STARPU_R : mode == SS_WRITE ? STARPU_W : STARPU_RW;
 }
 
 static void count_end(void *arg)

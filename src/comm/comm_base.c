@@ -11,9 +11,13 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
     case SS_COMM_SUM_F64:
     case SS_COMM_MAX_U64:
         return 8;
-    default:
-        return 1;
+    case SS_COMM_BARRIER:
+    case SS_COMM_BCAST:
+    case SS_COMM_GATHER:
+    case SS_COMM_WATCHED:
+        break;
     }
+    return 1;
 }
 
 size_t ss_comm_wire_bytes(const struct ss_comm_request *request)

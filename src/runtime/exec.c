@@ -71,9 +71,16 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
         return &e->normalise;
     case SS_TASK_REPORT:
         return &e->options.report;
-    default:
-        return NULL;
+    case SS_TASK_LOAD:
+    case SS_TASK_UPLOAD:
+    case SS_TASK_FORWARD:
+    case SS_TASK_BACKWARD:
+    case SS_TASK_CHECK:
+    case SS_TASK_SCALE:
+    case SS_TASK_FETCH:
+        break;
     }
+    return NULL;
 }
 
 static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *list, int training,

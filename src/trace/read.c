@@ -250,9 +250,15 @@ int ss_trace_computes(enum ss_task_kind kind)
     case SS_TASK_UPDATE:
     case SS_TASK_SCALE:
         return 1;
-    default:
-        return 0;
+    case SS_TASK_LOAD:
+    case SS_TASK_UPLOAD:
+    case SS_TASK_ALLREDUCE:
+    case SS_TASK_FETCH:
+    case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REPORT:
+        break;
     }
+    return 0;
 }
 
 int ss_trace_sums(enum ss_task_kind kind)

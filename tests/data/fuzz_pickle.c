@@ -52,7 +52,12 @@ static void walk(const struct ss_pickle_value *v, int depth, int *budget)
             sink += v->array.bytes[i];
         break;
     }
-    default:
+    case SS_PICKLE_NONE:
+    case SS_PICKLE_BOOL:
+    case SS_PICKLE_INT:
+    case SS_PICKLE_FLOAT:
+    case SS_PICKLE_GLOBAL:
+    case SS_PICKLE_DTYPE:
         sink += (unsigned)v->integer;
     }
 }

@@ -5,22 +5,20 @@
 
 const char *ss_dnnl_status_text(dnnl_status_t status)
 {
-    switch (status) {
-    case dnnl_success:
-        return "success";
-    case dnnl_out_of_memory:
-        return "out of memory";
-    case dnnl_invalid_arguments:
-        return "invalid arguments";
-    case dnnl_unimplemented:
-        return "not implemented for these shapes and layouts";
-    case dnnl_runtime_error:
-        return "runtime error";
-    case dnnl_not_required:
-        return "not required";
-    default:
-        return "unknown error";
-    }
+    /* What else there is differs between versions. */
+    static const struct {
+        dnnl_status_t status;
+        const char *text;
+    } known[] = {{dnnl_success, "success"},
+                 {dnnl_out_of_memory, "out of memory"},
+                 {dnnl_invalid_arguments, "invalid arguments"},
+                 {dnnl_unimplemented, "not implemented for these shapes and layouts"},
+                 {dnnl_runtime_error, "runtime error"},
+                 {dnnl_not_required, "not required"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].status == status)
+            return known[i].text;
+    return "unknown error";
 }
 
 /* The window as oneDNN's arrays. */

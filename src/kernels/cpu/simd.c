@@ -51,9 +51,10 @@ const struct ss_simd_rows *ss_simd_table(void)
         return &table_avx512;
     case SS_SIMD_AVX2:
         return &table_avx2;
-    default:
-        return &table_plain;
+    case SS_SIMD_PLAIN:
+        break;
     }
+    return &table_plain;
 }
 
 #else

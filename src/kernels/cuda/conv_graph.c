@@ -145,21 +145,16 @@ void ss_conv_graph_close(struct ss_conv_problem *p)
 static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t note)
 {
     const int fp32 = gpu->options.dtype == SS_DTYPE_F32;
-    switch (note) {
 #if CUDNN_VERSION >= 90100
-    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)
         return 1;
 #endif
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
         return !fp32 || gpu->options.tf32;
-    case CUDNN_NUMERICAL_NOTE_FFT:
-    case CUDNN_NUMERICAL_NOTE_WINOGRAD:
-    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
-    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
-        return fp32;
-    default: /* NONDETERMINISTIC, REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles */
-        return 0;
-    }
+    /* Not NONDETERMINISTIC, REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles. */
+    return fp32 && (note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+                    note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+                    note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
 }
 
 cudnnStatus_t ss_conv_check_engine(const struct ss_device *gpu, desc engine, int *accepted)

@@ -102,10 +102,11 @@ static cudnnStatus_t workspace_of(struct ss_conv_problem *p, enum ss_conv_pass p
     case SS_CONV_BACKWARD_DATA:
         return cudnnGetConvolutionBackwardDataWorkspaceSize(
             h, p->w, p->y, p->conv, p->x, (cudnnConvolutionBwdDataAlgo_t)algorithm, bytes);
-    default:
-        return cudnnGetConvolutionBackwardFilterWorkspaceSize(
-            h, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)algorithm, bytes);
+    case SS_CONV_BACKWARD_FILTER:
+        break;
     }
+    return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+        h, p->x, p->y, p->conv, p->w, (cudnnConvolutionBwdFilterAlgo_t)algorithm, bytes);
 }
 
 static int transforms_inputs(enum ss_conv_pass pass, int algorithm)
@@ -121,12 +122,13 @@ static int transforms_inputs(enum ss_conv_pass pass, int algorithm)
                algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
                algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD ||
                algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-    default:
-        return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
-               algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
-               algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD ||
-               algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+    case SS_CONV_BACKWARD_FILTER:
+        break;
     }
+    return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
+           algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+           algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD ||
+           algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
 /* The acceptable ones, best first; an algorithm may come in several mathematics modes. */
@@ -206,9 +208,10 @@ cudnnStatus_t ss_conv_legacy_run(struct ss_conv_problem *p, enum ss_conv_pass pa
         return cudnnConvolutionBackwardData(h, &one, p->w, a->w, p->y, a->y, p->conv,
                                             (cudnnConvolutionBwdDataAlgo_t)algorithm, workspace,
                                             bytes, &zero, p->x, a->x);
-    default:
-        return cudnnConvolutionBackwardFilter(h, &one, p->x, a->x, p->y, a->y, p->conv,
-                                              (cudnnConvolutionBwdFilterAlgo_t)algorithm, workspace,
-                                              bytes, &zero, p->w, a->w);
+    case SS_CONV_BACKWARD_FILTER:
+        break;
     }
+    return cudnnConvolutionBackwardFilter(h, &one, p->x, a->x, p->y, a->y, p->conv,
+                                          (cudnnConvolutionBwdFilterAlgo_t)algorithm, workspace,
+                                          bytes, &zero, p->w, a->w);
 }
