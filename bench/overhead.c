@@ -8,10 +8,10 @@
  *   idle        in real steps, the part of the time in which the compute worker runs no task
  * Both as a share of a real step. The target is under 2 % at full width. Under idle, loading that a
  * step waits for counts too; with few cores it is the loader, not the runtime. */
-#include "kernels/cpu/cpu.h"
 #include "core/clock.h"
 #include "data/sampler.h"
 #include "data/synthetic.h"
+#include "kernels/cpu/cpu.h"
 #include "train/session.h"
 
 #include <semaphore.h>

@@ -1,6 +1,6 @@
 #include "codelets/allreduce.h"
-#include "codelets/report.h"
 #include "codelets/lane.h"
+#include "codelets/report.h"
 #include "comm/comm.h"
 #include "comm/nccl.h"
 

@@ -11,8 +11,8 @@
 #ifndef SS_CODELETS_INPUT_H
 #define SS_CODELETS_INPUT_H
 
-#include "kernels/shapes.h"
 #include "codelets/task.h"
+#include "kernels/shapes.h"
 
 /* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are fp32. */
 struct ss_input_layout {

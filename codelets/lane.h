@@ -12,8 +12,8 @@
 #ifndef SS_CODELETS_LANE_H
 #define SS_CODELETS_LANE_H
 
-#include "kernels/kernels.h"
 #include "codelets/task.h"
+#include "kernels/kernels.h"
 
 enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
 

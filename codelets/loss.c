@@ -3,8 +3,8 @@
  * x (N,K) logits: read; in training overwritten by their gradient (softmax - onehot) / N
  * labels (N) read: 0 .. K-1, or -1 for a row that does not count; on a GPU behind the staged images
  * metrics: struct ss_metrics; in training written, in evaluation added to */
-#include "codelets/op.h"
 #include "codelets/input.h"
+#include "codelets/op.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-#include "codelets/op.h"
 #include "codelets/lane.h"
+#include "codelets/op.h"
 #include "core/log.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #ifndef SS_CODELETS_REPORT_H
 #define SS_CODELETS_REPORT_H
 
-#include "kernels/shapes.h"
 #include "codelets/task.h"
+#include "kernels/shapes.h"
 
 /* What a step tells, summed over all ranks as an array of doubles: the kernels' part, and how many
  * ranks were asked to end the run. The memory of SS_ROLE_METRICS and SS_ROLE_FETCHED; kernels see

@@ -17,10 +17,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include <stdatomic.h>
-#include <starpu.h>
 #include "core/status.h"
 #include "graph/plan.h"
+
+#include <starpu.h>
+#include <stdatomic.h>
 
 /* The state of a run that tasks may change: the first failure ends it, later tasks do nothing. */
 struct ss_run {

@@ -7,8 +7,8 @@
  * input, then ReLU; the first one of a stage passes its input through a 1x1 conv-BN of its own. He,
  * Zhang, Ren, Sun, "Deep residual learning for image recognition", 2015. Names and initial values
  * are torchvision's: convolutions normal with fan-out, BatchNorm weights 1, fc Linear's default. */
-#include "graphs/models.h"
 #include "core/options.h"
+#include "graphs/models.h"
 
 #include <stdio.h>
 

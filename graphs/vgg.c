@@ -11,9 +11,9 @@
  * are, and multiples of 7 are averaged: the same for images of 224k x 224k; for smaller ones
  * torchvision repeats pixels, so that up to 49 weights multiply one number, and here classifier.0
  * is that much smaller. */
-#include "graphs/models.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "graphs/models.h"
 
 #include <stdio.h>
 

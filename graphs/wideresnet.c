@@ -8,8 +8,8 @@
  * and passes its input through a 1x1 convolution with bias. Nothing follows the addition. The
  * average pool reads the top-left 7x7 of the 8x8 map, and gives 1x1. Names are
  * the PyTorch model's. */
-#include "graphs/models.h"
 #include "core/options.h"
+#include "graphs/models.h"
 
 #include <stdio.h>
 

@@ -7,19 +7,18 @@
  * long sum; it is overwritten before the product begins.
  *
  * SS_HOSTGPU_NO_BIAS_EPILOGUE=1 in the environment: no algorithm adds a bias. */
-#include <cublasLt.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "hostgpu/hostgpu.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <mutex>
 #include <set>
 #include <vector>
-
-#include "hostgpu/hostgpu.h"
 
 struct cublasLtContext {
     int device;
@@ -133,10 +132,10 @@ void store(void *base, cudaDataType type, size_t i, float value)
 float round_tf32(float x)
 {
     uint32_t u;
-    memcpy(&u, &x, sizeof(u));
+    memcpy(&u, &x, sizeof u);
     if ((u & 0x7F800000) != 0x7F800000)
         u = (u + 0xFFF + (u >> 13 & 1)) & ~0x1FFFU;
-    memcpy(&x, &u, sizeof(x));
+    memcpy(&x, &u, sizeof x);
     return x;
 }
 
@@ -379,15 +378,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     algorithm chosen = {MAGIC, signature(p), 0, {}, 0};
-    memcpy(chosen.alignment, wish->alignment, sizeof(chosen.alignment));
+    memcpy(chosen.alignment, wish->alignment, sizeof chosen.alignment);
     if (p.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
         chosen.bias_alignment = alignment_of(p.desc.bias);
     const uint64_t partial = p.m * p.n * sizeof(float) * 2;
     if (p.k >= 16 && (wish->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) &&
         partial <= wish->workspace)
         chosen.workspace = partial;
-    memset(&results[0], 0, sizeof(results[0]));
-    memcpy(&results[0].algo, &chosen, sizeof(chosen));
+    memset(&results[0], 0, sizeof results[0]);
+    memcpy(&results[0].algo, &chosen, sizeof chosen);
     results[0].workspaceSize = chosen.workspace;
     results[0].state = CUBLAS_STATUS_SUCCESS;
     results[0].wavesCount = 1;
@@ -413,7 +412,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         hostgpu::die("cublasLtMatmul: handle of device %d, stream of %d, current device %d", device,
                      hostgpu::stream_device(stream), hostgpu::current_device());
     algorithm chosen;
-    memcpy(&chosen, algo, sizeof(chosen));
+    memcpy(&chosen, algo, sizeof chosen);
     if (chosen.magic != MAGIC || chosen.problem != signature(p))
         hostgpu::die("cublasLtMatmul: the algorithm was chosen for another product");
     if (workspace_bytes < chosen.workspace)

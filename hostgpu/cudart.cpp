@@ -95,7 +95,7 @@ void die(const char *format, ...)
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "host emulation: %s\n", text);
     abort();
@@ -216,7 +216,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     if (!is_device(device))
         return hostgpu::set_last_error(cudaErrorInvalidDevice);
     *p = {};
-    snprintf(p->name, sizeof(p->name), "host emulation");
+    snprintf(p->name, sizeof p->name, "host emulation");
     const int number = visible_devices()[(size_t)device];
     p->uuid.bytes[15] = (char)number;
     p->totalGlobalMem = hostgpu::memory_limit();

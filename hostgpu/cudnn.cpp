@@ -6,12 +6,12 @@
  *
  * SS_HOSTGPU_CUDNN_REFUSE=1 in the environment: the graph API supports nothing; 2: nor do these
  * algorithms. */
+#include "hostgpu/cudnn_internal.h"
+
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <set>
-
-#include "hostgpu/cudnn_internal.h"
 
 /* NHWC; a filter's n, c, h, w are K, C, kh, kw. */
 struct cudnnTensorStruct {
@@ -138,11 +138,11 @@ family family_of(pass pass)
 {
     switch (pass) {
     case pass::forward:
-        return {forward_algorithms, sizeof(forward_algorithms) / sizeof(algorithm)};
+        return {forward_algorithms, sizeof forward_algorithms / sizeof(algorithm)};
     case pass::backward_data:
-        return {data_algorithms, sizeof(data_algorithms) / sizeof(algorithm)};
+        return {data_algorithms, sizeof data_algorithms / sizeof(algorithm)};
     default:
-        return {filter_algorithms, sizeof(filter_algorithms) / sizeof(algorithm)};
+        return {filter_algorithms, sizeof filter_algorithms / sizeof(algorithm)};
     }
 }
 
@@ -246,7 +246,7 @@ cudnnContext *check_handle(cudnnHandle_t handle)
 
 cudnnStatus_t fail(cudnnStatus_t status, const char *text)
 {
-    snprintf(last_error, sizeof(last_error), "%s", text);
+    snprintf(last_error, sizeof last_error, "%s", text);
     return status;
 }
 

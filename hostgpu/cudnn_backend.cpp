@@ -6,14 +6,14 @@
  * descriptor refers to must be final when it is set, and must live while it is used.
  *
  * The engines are made to be chosen wrongly: see `engines`. */
+#include "hostgpu/cudnn_internal.h"
+
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 #include <vector>
-
-#include "hostgpu/cudnn_internal.h"
 
 namespace
 {

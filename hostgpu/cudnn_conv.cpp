@@ -3,15 +3,14 @@
  * Tensors become fp32 with the innermost size padded by zeros to LANES, so that the inner loops run
  * over whole vectors. Forward and backward data are one walk: each output pixel gathers products of
  * channels from the input pixels that its kernel's taps meet. */
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "hostgpu/cudnn_internal.h"
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <vector>
-
-#include "hostgpu/cudnn_internal.h"
 
 namespace hostgpu
 {
@@ -32,7 +31,7 @@ size_t padded(int channels)
 inline void add_scaled(vec *sum, float factor, const float *p)
 {
     vec v;
-    memcpy(&v, p, sizeof(v));
+    memcpy(&v, p, sizeof v);
     *sum += factor * v;
 }
 
@@ -59,11 +58,11 @@ void store(void *base, cudnnDataType_t type, size_t i, float value)
 float round_fraction(float x, int bits)
 {
     uint32_t u;
-    memcpy(&u, &x, sizeof(u));
+    memcpy(&u, &x, sizeof u);
     const int cut = 23 - bits;
     if ((u & 0x7F800000) != 0x7F800000)
         u = (u + (1U << (cut - 1)) - 1 + (u >> cut & 1)) & ~((1U << cut) - 1);
-    memcpy(&x, &u, sizeof(x));
+    memcpy(&x, &u, sizeof x);
     return x;
 }
 
@@ -149,7 +148,7 @@ void gather_pixel(const convolution &c, pass pass, const side &in, size_t out_wi
                 for (size_t k = 0; k < in_channels; k++)
                     add_scaled(&sum, x[k], w + k * out_width);
             }
-        memcpy(out + block, &sum, sizeof(sum));
+        memcpy(out + block, &sum, sizeof sum);
     }
 }
 
@@ -196,7 +195,7 @@ void reduce_tap(const convolution &c, int i, int j, size_t k, const std::vector<
                     add_scaled(&sum, dy[y * dy_width + k], &x[pixel * x_width + block]);
                 }
             }
-        memcpy(out + block, &sum, sizeof(sum));
+        memcpy(out + block, &sum, sizeof sum);
     }
 }
 

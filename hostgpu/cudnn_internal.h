@@ -3,9 +3,9 @@
 #ifndef HOSTGPU_CUDNN_INTERNAL_H
 #define HOSTGPU_CUDNN_INTERNAL_H
 
-#include <cudnn.h>
-
 #include "hostgpu/hostgpu.h"
+
+#include <cudnn.h>
 
 struct cudnnContext {
     int device;

@@ -14,9 +14,9 @@
 #include <ctime>
 #include <memory>
 #include <string>
-#include <vector>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #    define HOSTGPU_ASAN 1
@@ -325,7 +325,7 @@ void runner::fibre_main()
 std::string runner::where() const
 {
     char text[256];
-    snprintf(text, sizeof(text), "kernel %s, block (%u,%u,%u)", name_, here.block.x, here.block.y,
+    snprintf(text, sizeof text, "kernel %s, block (%u,%u,%u)", name_, here.block.x, here.block.y,
              here.block.z);
     return text;
 }
@@ -337,7 +337,7 @@ void runner::deadlock() const
                        std::to_string(threads_) + " threads returned";
     char line[512];
     if (barrier_.count) {
-        snprintf(line, sizeof(line), ", %u wait at %s (%s:%d)", barrier_.count, barrier_.site.what,
+        snprintf(line, sizeof line, ", %u wait at %s (%s:%d)", barrier_.count, barrier_.site.what,
                  barrier_.site.file, barrier_.site.line);
         text += line;
     }
@@ -345,7 +345,7 @@ void runner::deadlock() const
         const struct meeting *m = &warps_[w].meeting;
         if (!m->count)
             continue;
-        snprintf(line, sizeof(line), ", %u of 32 lanes of warp %u wait at %s (%s:%d)", m->count, w,
+        snprintf(line, sizeof line, ", %u of 32 lanes of warp %u wait at %s (%s:%d)", m->count, w,
                  m->site.what, m->site.file, m->site.line);
         text += line;
         break;

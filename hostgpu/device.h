@@ -8,10 +8,10 @@
 #ifndef HOSTGPU_DEVICE_H
 #define HOSTGPU_DEVICE_H
 
-#include <cuda_runtime.h>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <cuda_runtime.h>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -57,13 +57,13 @@ template <typename T> uint64_t to_bits(T v)
 {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "shuffles move up to 8 bytes");
     uint64_t bits = 0;
-    memcpy(&bits, &v, sizeof(v));
+    memcpy(&bits, &v, sizeof v);
     return bits;
 }
 template <typename T> T from_bits(uint64_t bits)
 {
     T v;
-    memcpy(&v, &bits, sizeof(v));
+    memcpy(&v, &bits, sizeof v);
     return v;
 }
 /* The value of lane `from`, or one's own where that lane is outside of one's group. */

@@ -8,8 +8,8 @@
 #ifndef HOSTGPU_H
 #define HOSTGPU_H
 
-#include <cuda_runtime_api.h>
 #include <cstddef>
+#include <cuda_runtime_api.h>
 #include <functional>
 
 namespace hostgpu

@@ -8,16 +8,16 @@
  *
  * A communicator that does not block returns ncclInProgress from all that NCCL may, and does it a
  * moment later: who goes on without polling finds that out. */
+#include "hostgpu/nccl_internal.h"
+
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <map>
-#include <thread>
 #include <pthread.h>
-
-#include "hostgpu/nccl_internal.h"
+#include <thread>
 
 using namespace hostgpu::nccl;
 
@@ -85,7 +85,7 @@ ncclResult_t configure(ncclComm *c, const ncclConfig_t *config)
 {
     if (!config)
         return ncclSuccess;
-    if (config->magic != 0xcafebeef || config->size != sizeof(*config))
+    if (config->magic != 0xcafebeef || config->size != sizeof *config)
         return fail(ncclInvalidArgument, "the configuration was not NCCL_CONFIG_INITIALIZER first");
     if (!undefined(config->blocking) && config->blocking != 0 && config->blocking != 1)
         return fail(ncclInvalidArgument, "blocking is %d", config->blocking);
@@ -306,7 +306,7 @@ const char *ncclGetLastError(ncclComm_t)
 {
     thread_local char text[sizeof(state::last_error)];
     std::lock_guard<std::mutex> lock(all().mutex);
-    memcpy(text, all().last_error, sizeof(text));
+    memcpy(text, all().last_error, sizeof text);
     return text;
 }
 

@@ -3,6 +3,8 @@
  * An id is the name of an abstract Unix socket. Who made the id listens there, and hands each rank
  * that comes a descriptor of memory without a name. So nothing is left in any file system, however
  * processes end; the socket closes when all ranks have come, or with its process. */
+#include "hostgpu/nccl_internal.h"
+
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -15,8 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "hostgpu/nccl_internal.h"
 
 namespace hostgpu
 {
@@ -71,7 +71,7 @@ struct descriptor_message {
         header.msg_iov = &data;
         header.msg_iovlen = 1;
         header.msg_control = control;
-        header.msg_controllen = sizeof(control);
+        header.msg_controllen = sizeof control;
     }
 };
 
@@ -82,7 +82,7 @@ bool send_descriptor(int to, int fd)
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
     return sendmsg(to, &m.header, MSG_NOSIGNAL) == 1;
 }
 
@@ -97,7 +97,7 @@ int receive_descriptor(int from)
         return -1;
     }
     int fd;
-    memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    memcpy(&fd, CMSG_DATA(c), sizeof fd);
     return fd;
 }
 
@@ -110,7 +110,7 @@ void serve(int listener, int memory)
         if (s < 0)
             break;
         int nranks;
-        if (recv(s, &nranks, sizeof(nranks), MSG_WAITALL) == (ssize_t)sizeof(nranks) &&
+        if (recv(s, &nranks, sizeof nranks, MSG_WAITALL) == (ssize_t)sizeof nranks &&
             send_descriptor(s, memory)) {
             ranks = served == 0 ? nranks : ranks;
             served++;
@@ -149,9 +149,9 @@ int connect_to(const char *name, int nranks)
     const socklen_t bytes = address_of(name, &a);
     const timeval tick = {0, TICK_MS * 1000};
     const int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s >= 0 && (setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick)) ||
+    if (s >= 0 && (setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick) ||
                    connect(s, (sockaddr *)&a, bytes) ||
-                   send(s, &nranks, sizeof(nranks), MSG_NOSIGNAL) != (ssize_t)sizeof(nranks))) {
+                   send(s, &nranks, sizeof nranks, MSG_NOSIGNAL) != (ssize_t)sizeof nranks)) {
         close(s);
         return -1;
     }
@@ -186,7 +186,7 @@ bool same(const call &a, const call &b)
 ncclResult_t open_place(ncclUniqueId *id)
 {
     unsigned char bytes[16];
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return fail(ncclSystemError, "getrandom: %s", strerror(errno));
     *id = {};
     strcpy(id->internal, PREFIX);

@@ -1,9 +1,9 @@
 /* nccl_collective.cpp: collectives and groups of the emulated NCCL. */
+#include "hostgpu/nccl_internal.h"
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
-
-#include "hostgpu/nccl_internal.h"
 
 using namespace hostgpu::nccl;
 

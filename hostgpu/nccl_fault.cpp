@@ -1,10 +1,10 @@
 /* nccl_fault.cpp: faults on demand of the emulated NCCL: SS_HOSTGPU_NCCL_FAULT, see README.md. */
+#include "hostgpu/nccl_internal.h"
+
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <sstream>
-
-#include "hostgpu/nccl_internal.h"
 
 namespace hostgpu
 {

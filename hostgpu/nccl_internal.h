@@ -4,7 +4,7 @@
 #ifndef HOSTGPU_NCCL_INTERNAL_H
 #define HOSTGPU_NCCL_INTERNAL_H
 
-#include <nccl.h>
+#include "hostgpu/hostgpu.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -14,10 +14,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nccl.h>
 #include <string>
 #include <vector>
-
-#include "hostgpu/hostgpu.h"
 
 namespace hostgpu
 {

@@ -3,11 +3,11 @@
  * Stricter than NCCL, which is silent where a GPU then reads other memory: windows are for memory
  * of ncclMemAlloc alone, a collective lies inside of one or outside of all, at the same place of it
  * on every rank, and what is registered or under way is not freed. */
+#include "hostgpu/nccl_internal.h"
+
 #include <atomic>
 #include <cstring>
 #include <sstream>
-
-#include "hostgpu/nccl_internal.h"
 
 using namespace hostgpu::nccl;
 
@@ -182,7 +182,7 @@ ncclResult_t ncclMemAlloc(void **out, size_t size)
     if (cudaMalloc((void **)&base, bytes + 2 * PAGE) != cudaSuccess)
         return fail(ncclUnhandledCudaError, "no memory for %zu bytes", bytes);
     char *p = base + (2 * PAGE - (uintptr_t)base % PAGE);
-    memcpy(p - sizeof(base), &base, sizeof(base));
+    memcpy(p - sizeof base, &base, sizeof base);
     *out = p;
     std::lock_guard<std::mutex> lock(all().mutex);
     all().allocated[p] = bytes;
@@ -206,7 +206,7 @@ ncclResult_t ncclMemFree(void *p)
         return fail(ncclInvalidArgument, "%p is not from ncclMemAlloc, or was freed", p);
     check_free({(char *)p, bytes});
     char *base;
-    memcpy(&base, (char *)p - sizeof(base), sizeof(base));
+    memcpy(&base, (char *)p - sizeof base, sizeof base);
     return cudaFree(base) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 

@@ -1,8 +1,8 @@
 /* nccl_sum.cpp: what the emulated NCCL computes; names of its calls, types and operations. */
+#include "hostgpu/nccl_internal.h"
+
 #include <cmath>
 #include <type_traits>
-
-#include "hostgpu/nccl_internal.h"
 
 namespace hostgpu
 {

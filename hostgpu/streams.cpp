@@ -18,12 +18,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <thread>
-#include <vector>
 #include <pthread.h>
 #include <sched.h>
+#include <set>
 #include <sys/resource.h>
+#include <thread>
+#include <vector>
 
 struct CUstream_st;
 
@@ -124,7 +124,7 @@ void prepare_thread()
     cpu_set_t cpus;
     for (int i = 0; i < CPU_SETSIZE; i++)
         CPU_SET(i, &cpus);
-    sched_setaffinity(0, sizeof(cpus), &cpus);
+    sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
 void run_item(struct item *it)

@@ -5,6 +5,9 @@
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* nftw */
 #endif
+#include "core/log.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <dirent.h>
 #include <ftw.h>
@@ -14,9 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/log.h"
-#include "tests/run_suite.h"
 
 static char folder[64];
 

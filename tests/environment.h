@@ -2,10 +2,10 @@
 #ifndef SS_TESTS_ENVIRONMENT_H
 #define SS_TESTS_ENVIRONMENT_H
 
+#include "core/log.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
 
 /* All that says which rank a process is. */
 static const char *const place_variables[] = {"RANK",
@@ -37,7 +37,7 @@ static const char *const place_variables[] = {"RANK",
 static inline void forget(void)
 {
     ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(place_variables) / sizeof(place_variables[0]); i++)
+    for (size_t i = 0; i < sizeof place_variables / sizeof place_variables[0]; i++)
         unsetenv(place_variables[i]);
 }
 

@@ -2,10 +2,10 @@
 #ifndef TESTS_FUZZ_BYTES_H
 #define TESTS_FUZZ_BYTES_H
 
+#include "core/rng.h"
+
 #include <stdint.h>
 #include <string.h>
-
-#include "core/rng.h"
 
 /* Replace `cut` bytes at `at` by n others, if they fit; returns the new size. */
 static inline size_t fuzz_splice(uint8_t *b, size_t size, size_t room, size_t at, size_t cut,

@@ -1,17 +1,16 @@
 #include "cli/cmd_data_verb.h"
-
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/log.h"
 #include "core/options.h"
 #include "data/convert.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
 #include "data/synthetic.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct make_arguments {
     const char *out;

@@ -1,4 +1,8 @@
 #include "cli/cmd_data_verb.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/standard.h"
+#include "data/pack.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -6,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/standard.h"
-#include "data/pack.h"
 
 /* What the command line says, for both splits. */
 struct job {

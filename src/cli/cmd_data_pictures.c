@@ -1,14 +1,13 @@
 #include "cli/cmd_data_verb.h"
+#include "core/log.h"
+#include "data/imagefolder.h"
+#include "data/jpeg.h"
+#include "data/make_tinyimagenet.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "core/log.h"
-#include "data/imagefolder.h"
-#include "data/jpeg.h"
-#include "data/make_tinyimagenet.h"
 
 struct make_arguments {
     const char *out;

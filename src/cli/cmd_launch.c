@@ -1,8 +1,8 @@
 #include "cli/commands.h"
 #include "cli/launch.h"
-#include "kernels/kernels.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "kernels/kernels.h"
 #include "runtime/environment.h"
 
 #ifdef HAVE_CONFIG_H

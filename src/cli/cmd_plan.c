@@ -1,7 +1,7 @@
 #include "cli/commands.h"
-#include "kernels/cpu/cpu.h"
 #include "core/log.h"
 #include "graph/plan.h"
+#include "kernels/cpu/cpu.h"
 #include "train/options.h"
 
 #include <errno.h>

@@ -2,10 +2,11 @@
 #ifndef SS_CLI_LAUNCH_H
 #define SS_CLI_LAUNCH_H
 
-#include <signal.h>
-#include <sys/types.h>
 #include "comm/comm_local.h"
 #include "core/status.h"
+
+#include <signal.h>
+#include <sys/types.h>
 
 struct ss_launch_options {
     long ranks;             /* 0: one per GPU */

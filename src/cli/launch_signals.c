@@ -3,13 +3,12 @@
  * The ranks are in process groups of their own: what the terminal sends to the foreground comes to
  * them from here alone, and so once. */
 #include "cli/launch.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 /* Taken even if this process was told to ignore them, as a shell script tells what it starts in the
  * background: starstep train takes them too. */

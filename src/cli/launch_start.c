@@ -1,5 +1,7 @@
 /* launch_start.c: the ranks' processes (contract in launch.h). */
 #include "cli/launch.h"
+#include "core/folder.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "core/folder.h"
-#include "core/log.h"
 
 enum { PATH_ROOM = 4096 };
 

@@ -5,6 +5,8 @@
  * was first is decided a moment after the first failure, and one that a signal ended counts before
  * those that ended by themselves. */
 #include "cli/launch.h"
+#include "core/clock.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,9 +14,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/clock.h"
-#include "core/log.h"
 
 #define DECIDE_SECONDS 1.0
 #define DEATH_SECONDS 10.0 /* for the kernel to end what was killed */

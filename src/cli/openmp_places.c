@@ -2,11 +2,10 @@
  * openmp_places.h). It may be called before a sanitizer has set itself up, so it calls nothing and
  * is not instrumented. */
 #include "cli/openmp_places.h"
+#include "runtime/environment.h"
 
 #include <stddef.h>
 #include <string.h>
-
-#include "runtime/environment.h"
 
 static const char *const names[] = {
     "OMP_PLACES=", "GOMP_CPU_AFFINITY=", "OMP_PROC_BIND=", "KMP_AFFINITY="};

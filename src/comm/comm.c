@@ -3,6 +3,10 @@
 #    include "config.h"
 #endif
 #include "comm/comm.h"
+#include "comm/comm_base.h"
+#include "comm/comm_env.h"
+#include "core/clock.h"
+#include "core/log.h"
 
 #include <math.h>
 #include <semaphore.h>
@@ -10,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "comm/comm_base.h"
-#include "comm/comm_env.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 /* The variable by which an MPI launcher shows, or NULL. */
 static const char *mpi_launcher(void)
@@ -55,7 +54,7 @@ static enum ss_status open_auto(struct ss_comm *comm)
         return ss_comm_tcp_open(comm);
     if (!mark)
         return ss_comm_self_open(comm);
-    snprintf(why, sizeof(why), "an MPI launcher started it (%s is set)", mark);
+    snprintf(why, sizeof why, "an MPI launcher started it (%s is set)", mark);
     return open_mpi(comm, why);
 }
 
@@ -84,9 +83,9 @@ enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm 
     if (!(config->timeout_s > 0) || isinf(config->timeout_s))
         return ss_fail(SS_ERR_INVALID, "communication timeout %g s is not a number > 0",
                        config->timeout_s);
-    struct ss_comm *comm = calloc(1, sizeof(*comm));
+    struct ss_comm *comm = calloc(1, sizeof *comm);
     if (!comm)
-        return ss_fail_memory("the communicator", sizeof(*comm));
+        return ss_fail_memory("the communicator", sizeof *comm);
     comm->timeout_s = config->timeout_s;
     pthread_mutex_init(&comm->totals_lock, NULL);
     pthread_mutex_init(&comm->abort_lock, NULL);

@@ -8,10 +8,11 @@
 #ifndef SS_COMM_COMM_H
 #define SS_COMM_COMM_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "core/dtype.h"
 #include "core/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 struct ss_comm;
 

@@ -1,6 +1,5 @@
 /* comm_base.c: what the backends stand on (contract in comm_base.h). */
 #include "comm/comm_base.h"
-
 #include "core/clock.h"
 
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind)

@@ -5,8 +5,9 @@
 #ifndef SS_COMM_COMM_BASE_H
 #define SS_COMM_COMM_BASE_H
 
-#include <pthread.h>
 #include "comm/comm.h"
+
+#include <pthread.h>
 
 enum ss_comm_kind {
     SS_COMM_SUM_F32, /* in place, every rank has the sum */

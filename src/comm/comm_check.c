@@ -1,8 +1,8 @@
 /* comm_check.c: the start-up check that sums come out right. */
-#include <stdlib.h>
-
 #include "comm/comm_base.h"
 #include "core/log.h"
+
+#include <stdlib.h>
 
 /* Of every so many ranks one has something in an element that travels in 2 bytes. */
 static int rank_stride(int size)
@@ -40,10 +40,10 @@ static enum ss_status verify_count(struct ss_comm *comm, enum ss_dtype wire, siz
 {
     /* Divided on the way: exactly, as a value of the format is the nearest to its own quotient. */
     const float scale = wire == SS_DTYPE_F32 ? 1 : (float)comm->size;
-    float *data = malloc((count ? count : 1) * sizeof(*data));
+    float *data = malloc((count ? count : 1) * sizeof *data);
     if (!data) {
         /* The others wait in the all-reduce. */
-        enum ss_status memory = ss_fail_memory("the start-up check", count * sizeof(*data));
+        enum ss_status memory = ss_fail_memory("the start-up check", count * sizeof *data);
         ss_comm_abort(comm, memory);
         return memory;
     }

@@ -1,13 +1,12 @@
 /* comm_env.c: rank and size from the environment (contract in comm_env.h). */
 #include "comm/comm_env.h"
+#include "core/log.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
 
 #define TORCHRUN_HINT                                                                              \
     "set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every "    \
@@ -204,7 +203,7 @@ static enum ss_status read_slurm_host(struct ss_comm_env *env)
     /* Where srun runs: with a batch script that is the first node, elsewhere it need not be. */
     if (launcher)
         SS_TRY(copy_host("SLURM_LAUNCH_NODE_IPADDR", launcher, env->fallback));
-    return ss_hostlist_first("SLURM_STEP_NODELIST", list, env->host, sizeof(env->host));
+    return ss_hostlist_first("SLURM_STEP_NODELIST", list, env->host, sizeof env->host);
 }
 
 /* A number of the other set, where it is set at all, must be equal. */
@@ -231,7 +230,7 @@ static enum ss_status read_slurm(struct ss_comm_env *env, const char *size_name)
     SS_TRY(agrees("LOCAL_RANK", "SLURM_LOCALID", env->local_rank));
     SS_TRY(read_slurm_host(env));
     SS_TRY(read_slurm_ports(env, job, step));
-    snprintf(env->job, sizeof(env->job), "slurm %d.%d", job, step);
+    snprintf(env->job, sizeof env->job, "slurm %d.%d", job, step);
     return SS_OK;
 }
 

@@ -16,8 +16,9 @@
 #ifndef SS_COMM_COMM_ENV_H
 #define SS_COMM_COMM_ENV_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 enum { SS_ENV_PORTS = 16, SS_ENV_HOST = 256, SS_ENV_RANKS = 65536 };
 

@@ -1,12 +1,12 @@
 /* comm_equal.c: what must be the same on all ranks. One small exchange while it is. After a
  * difference rank 0's values go to all, who look for theirs, and rank 0 reports. */
+#include "comm/comm_base.h"
+#include "core/log.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "comm/comm_base.h"
-#include "core/log.h"
 
 /* What a rank tells rank 0 of the first fact that it has otherwise; cut where it is too long. */
 struct difference {
@@ -57,10 +57,10 @@ static void find(const struct ss_comm_fact *fact, size_t n, const char *root,
             break;
         root = value + strlen(value) + 1;
     }
-    memset(out, 0, sizeof(*out));
+    memset(out, 0, sizeof *out);
     out->fact = *root || i < n ? (int32_t)i : -1;
-    snprintf(out->name, sizeof(out->name), "%s", i < n ? fact[i].name : "nothing more");
-    snprintf(out->shown, sizeof(out->shown), "%s", i < n ? shown_of(&fact[i]) : "");
+    snprintf(out->name, sizeof out->name, "%s", i < n ? fact[i].name : "nothing more");
+    snprintf(out->shown, sizeof out->shown, "%s", i < n ? shown_of(&fact[i]) : "");
 }
 
 /* Rank 0: the first rank that differs, and how many more do. */
@@ -77,9 +77,9 @@ static void report(const struct ss_comm *comm, const struct ss_comm_fact *fact, 
     const struct difference *d = &all[first];
     size_t i = d->fact < 0 ? n : (size_t)d->fact;
     if (others > 0)
-        snprintf(more, sizeof(more), " (%d more rank%s from rank 0)", others,
+        snprintf(more, sizeof more, " (%d more rank%s from rank 0)", others,
                  others > 1 ? "s differ" : " differs");
-    if (i >= n || strncmp(fact[i].name, d->name, sizeof(d->name) - 1) != 0)
+    if (i >= n || strncmp(fact[i].name, d->name, sizeof d->name - 1) != 0)
         ss_fail(SS_ERR_MISMATCH,
                 "rank 0 checks %s while rank %d checks %s%s; start all ranks with the same "
                 "program and options",
@@ -97,9 +97,9 @@ static enum ss_status find_difference(struct ss_comm *comm, const char *what,
     struct difference own, *all = NULL;
     char *text = calloc(1, longest);
     if (comm->rank == 0)
-        all = calloc((size_t)comm->size, sizeof(*all));
+        all = calloc((size_t)comm->size, sizeof *all);
     if (!text || (comm->rank == 0 && !all)) {
-        ss_fail_memory(what, longest + (size_t)comm->size * sizeof(*all));
+        ss_fail_memory(what, longest + (size_t)comm->size * sizeof *all);
         ss_comm_abort(comm, SS_ERR_MEMORY);
     } else {
         if (comm->rank == 0)
@@ -107,7 +107,7 @@ static enum ss_status find_difference(struct ss_comm *comm, const char *what,
         enum ss_status status = ss_comm_bcast(comm, text, longest, 0, what);
         find(fact, n, text, &own);
         if (status == SS_OK)
-            status = ss_comm_gather(comm, &own, sizeof(own), all, what);
+            status = ss_comm_gather(comm, &own, sizeof own, all, what);
         if (status == SS_OK && comm->rank == 0)
             report(comm, fact, n, all);
     }

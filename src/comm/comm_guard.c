@@ -1,5 +1,7 @@
 /* comm_guard.c: the dead-man's switch (contract in comm_guard.h). */
 #include "comm/comm_guard.h"
+#include "core/log.h"
+#include "core/thread.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,9 +10,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/log.h"
-#include "core/thread.h"
 
 #define TICK_NS 250000000L
 #define LOOK_NS 10000000L /* whether the last words are out */
@@ -34,7 +33,7 @@ static void *say_last_words(void *unused)
         ;
     explain_fn *describe = atomic_load(&explain_now);
     if (describe)
-        describe(more, sizeof(more));
+        describe(more, sizeof more);
     ss_fail(SS_ERR_TIMEOUT, "%s%s", atomic_load(&last_words), more);
     atomic_store(&said, 1);
     return NULL;

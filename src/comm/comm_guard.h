@@ -5,8 +5,9 @@
 #ifndef SS_COMM_COMM_GUARD_H
 #define SS_COMM_COMM_GUARD_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 /* Start its thread; once per process is enough, more calls do nothing. Errors: SS_ERR_LIBRARY. */
 enum ss_status ss_guard_start(void);

@@ -3,6 +3,9 @@
 #    include "config.h"
 #endif
 #include "comm/comm_local.h"
+#include "comm/comm_env.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,10 +14,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-
-#include "comm/comm_env.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/log.h"
 
 extern char **environ;
 
@@ -85,13 +84,13 @@ static enum ss_status fill_secret(char *text)
     unsigned char bytes[SS_LOCAL_SECRET];
     ssize_t n;
     do
-        n = getrandom(bytes, sizeof(bytes), 0);
+        n = getrandom(bytes, sizeof bytes, 0);
     while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof(bytes))
+    if (n != (ssize_t)sizeof bytes)
         return ss_fail(SS_ERR_LIBRARY, "no random numbers from the kernel: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof(bytes); i++)
+    for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    explicit_bzero(bytes, sizeof(bytes));
+    explicit_bzero(bytes, sizeof bytes);
     return SS_OK;
 }
 
@@ -102,7 +101,7 @@ static enum ss_status open_listener(struct ss_local_world *world)
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } address;
-    socklen_t length = sizeof(address);
+    socklen_t length = sizeof address;
     world->host = "127.0.0.1";
     world->listener = ss_tcp_listen(world->host, 0);
     if (world->listener < 0) {
@@ -135,12 +134,12 @@ void ss_local_world_close(struct ss_local_world *world)
     if (world->listener >= 0)
         close(world->listener);
     world->listener = -1;
-    explicit_bzero(world->secret, sizeof(world->secret));
+    explicit_bzero(world->secret, sizeof world->secret);
 }
 
 static int is_replaced(const char *entry)
 {
-    for (size_t i = 0; i < sizeof(replaced) / sizeof(replaced[0]); i++) {
+    for (size_t i = 0; i < sizeof replaced / sizeof replaced[0]; i++) {
         size_t n = strlen(replaced[i]);
         if (strncmp(entry, replaced[i], n) == 0 && (replaced[i][n - 1] == '_' || entry[n] == '='))
             return 1;
@@ -161,7 +160,7 @@ enum ss_status ss_local_environment_make(const struct ss_local_world *world, int
     for (size_t i = 0; i < n; i++)
         if (!is_replaced(environ[i]))
             list[kept++] = environ[i];
-    const size_t room = sizeof(out->variables[0]);
+    const size_t room = sizeof out->variables[0];
     /* The socket is rank 0's, so it comes last and only there. */
     int count = rank == 0 ? SS_LOCAL_VARIABLES : SS_LOCAL_VARIABLES - 1;
     snprintf(out->variables[0], room, "RANK=%d", rank);
@@ -182,6 +181,6 @@ enum ss_status ss_local_environment_make(const struct ss_local_world *world, int
 void ss_local_environment_free(struct ss_local_environment *environment)
 {
     free(environment->list);
-    explicit_bzero(environment->variables, sizeof(environment->variables));
+    explicit_bzero(environment->variables, sizeof environment->variables);
     environment->list = NULL;
 }

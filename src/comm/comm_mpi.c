@@ -7,6 +7,11 @@
 #    include "config.h"
 #endif
 #include "comm/comm_mpi.h"
+#include "comm/comm_guard.h"
+#include "comm/comm_mpi_sum.h"
+#include "comm/comm_siblings.h"
+#include "core/log.h"
+#include "core/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,12 +19,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include "comm/comm_guard.h"
-#include "comm/comm_mpi_sum.h"
-#include "comm/comm_siblings.h"
-#include "core/log.h"
-#include "core/thread.h"
 
 #define MPI_TRY(call, where)                                                                       \
     do {                                                                                           \
@@ -43,7 +42,7 @@ const char *ss_comm_mpi_library(void)
 static void wake(struct ss_mpi *mpi)
 {
     uint64_t one = 1;
-    (void)!write(mpi->wake, &one, sizeof(one)); /* fails only when it is awake 2^64 times over */
+    (void)!write(mpi->wake, &one, sizeof one); /* fails only when it is awake 2^64 times over */
 }
 
 static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_request *request)
@@ -119,8 +118,8 @@ static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
         return SS_OK;
     ss_neighbour_describe(&mpi->neighbour, mpi->comm->rank, here == 0, &own);
     root = own;
-    MPI_TRY(MPI_Bcast(&root, sizeof(root), MPI_BYTE, 0, node), "start-up");
-    MPI_TRY(MPI_Sendrecv(&own, sizeof(own), MPI_BYTE, (here + n - 1) % n, 0, &next, sizeof(next),
+    MPI_TRY(MPI_Bcast(&root, sizeof root, MPI_BYTE, 0, node), "start-up");
+    MPI_TRY(MPI_Sendrecv(&own, sizeof own, MPI_BYTE, (here + n - 1) % n, 0, &next, sizeof next,
                          MPI_BYTE, (here + 1) % n, 0, node, MPI_STATUS_IGNORE),
             "start-up");
     ss_neighbour_open(&mpi->neighbour, &own, &root, &next);
@@ -131,7 +130,7 @@ static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
 static enum ss_status count_nodes(struct ss_mpi *mpi, MPI_Comm node)
 {
     struct ss_comm *comm = mpi->comm;
-    const size_t bytes = (size_t)comm->size * sizeof(*mpi->node);
+    const size_t bytes = (size_t)comm->size * sizeof *mpi->node;
     int first = comm->rank;
     mpi->node = malloc(bytes);
     if (!mpi->node)
@@ -200,9 +199,9 @@ static enum ss_status start_thread(struct ss_mpi *mpi)
 
 enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
 {
-    struct ss_mpi *mpi = calloc(1, sizeof(*mpi));
+    struct ss_mpi *mpi = calloc(1, sizeof *mpi);
     if (!mpi)
-        return ss_fail_memory("the MPI communicator", sizeof(*mpi));
+        return ss_fail_memory("the MPI communicator", sizeof *mpi);
     mpi->comm = comm;
     mpi->neighbour.fd = mpi->neighbour.own_board = -1;
     comm->state = mpi;

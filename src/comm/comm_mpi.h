@@ -2,12 +2,12 @@
 #ifndef SS_COMM_COMM_MPI_H
 #define SS_COMM_COMM_MPI_H
 
+#include "comm/comm_base.h"
+#include "comm/comm_neighbour.h"
+#include "comm/comm_watch.h"
+
 #include <mpi.h>
 #include <pthread.h>
-
-#include "comm/comm_neighbour.h"
-#include "comm/comm_base.h"
-#include "comm/comm_watch.h"
 
 struct ss_mpi_scratch;
 

@@ -2,15 +2,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_guard.h"
 #include "comm/comm_mpi.h"
+#include "core/log.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "comm/comm_guard.h"
-#include "core/log.h"
 
 #define ABORT_SECONDS 5
 

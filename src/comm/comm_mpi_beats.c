@@ -5,13 +5,12 @@
 #endif
 #include "comm/comm_mpi.h"
 #include "comm/comm_mpi_sum.h"
+#include "core/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 enum { TAG_BEAT = 1 };
 
@@ -20,16 +19,16 @@ enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi)
     struct ss_comm *comm = mpi->comm;
     size_t n = comm->rank == 0 ? (size_t)comm->size : 1;
     char host[SS_WATCH_HOST] = "", *hosts = NULL;
-    mpi->ranks = calloc(n, sizeof(*mpi->ranks));
-    mpi->sends = calloc(n, sizeof(*mpi->sends));
+    mpi->ranks = calloc(n, sizeof *mpi->ranks);
+    mpi->sends = calloc(n, sizeof *mpi->sends);
     hosts = calloc(n, SS_WATCH_HOST);
     if (!mpi->ranks || !mpi->sends || !hosts) {
         free(hosts);
-        return ss_fail_memory("the watchdog's table of ranks", n * sizeof(*mpi->ranks));
+        return ss_fail_memory("the watchdog's table of ranks", n * sizeof *mpi->ranks);
     }
     for (size_t r = 0; r < n; r++)
         mpi->sends[r] = MPI_REQUEST_NULL;
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     int rc =
         MPI_Gather(host, SS_WATCH_HOST, MPI_CHAR, hosts, SS_WATCH_HOST, MPI_CHAR, 0, mpi->control);
     if (rc == MPI_SUCCESS && comm->rank == 0)
@@ -97,7 +96,7 @@ static void send_beat(struct ss_mpi *mpi)
         if (r == mpi->comm->rank || mpi->sends[r] != MPI_REQUEST_NULL)
             continue;
         check(mpi, "MPI_Isend",
-              MPI_Isend(&mpi->own, sizeof(mpi->own), MPI_BYTE, r, TAG_BEAT, mpi->control,
+              MPI_Isend(&mpi->own, sizeof mpi->own, MPI_BYTE, r, TAG_BEAT, mpi->control,
                         &mpi->sends[r]));
     }
 }
@@ -113,7 +112,7 @@ static void receive_beats(struct ss_mpi *mpi)
             return;
         struct ss_watch_rank *from = &mpi->ranks[status.MPI_SOURCE];
         check(mpi, "MPI_Recv",
-              MPI_Recv(&from->beat, sizeof(from->beat), MPI_BYTE, status.MPI_SOURCE, TAG_BEAT,
+              MPI_Recv(&from->beat, sizeof from->beat, MPI_BYTE, status.MPI_SOURCE, TAG_BEAT,
                        mpi->control, MPI_STATUS_IGNORE));
         from->heard_s = mpi->clock.now_s;
     }
@@ -128,7 +127,7 @@ void ss_mpi_beats_tick(struct ss_mpi *mpi)
     send_beat(mpi);
     receive_beats(mpi);
     struct ss_beat now = ss_mpi_own_beat(mpi);
-    if (ss_watch_look(comm, mpi->ranks, &now, mpi->clock.now_s, text, sizeof(text))) {
+    if (ss_watch_look(comm, mpi->ranks, &now, mpi->clock.now_s, text, sizeof text)) {
         if (!ss_neighbour_ended(&mpi->neighbour))
             ss_fail(SS_ERR_TIMEOUT, "%s", text);
         ss_mpi_abort(mpi->comm);

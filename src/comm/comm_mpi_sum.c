@@ -7,11 +7,10 @@
 #    include "config.h"
 #endif
 #include "comm/comm_mpi_sum.h"
-
-#include <stdlib.h>
-
 #include "core/alloc.h"
 #include "kernels/cpu/wire.h"
+
+#include <stdlib.h>
 
 enum {
     MAX_RANKS = 16,      /* each rank talks to each other one at once */
@@ -98,7 +97,7 @@ static struct ss_mpi_scratch *take(struct ss_mpi *mpi, size_t bytes)
         *best = found->next;
         return found;
     }
-    struct ss_mpi_scratch *made = ss_aligned_alloc(sizeof(*made) + bytes);
+    struct ss_mpi_scratch *made = ss_aligned_alloc(sizeof *made + bytes);
     if (made)
         made->bytes = bytes;
     return made;

@@ -9,18 +9,18 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_guard.h"
+#include "comm/comm_mpi.h"
+#include "comm/comm_mpi_sum.h"
+#include "core/clock.h"
+#include "core/log.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "comm/comm_guard.h"
-#include "comm/comm_mpi.h"
-#include "comm/comm_mpi_sum.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 enum {
     WORKED_NS = 5000, /* a test that took longer has moved data */
@@ -39,9 +39,9 @@ static void check(struct ss_mpi *mpi, const char *call, int rc,
     if (ss_neighbour_ended(&mpi->neighbour))
         ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
     if (request->what)
-        snprintf(where, sizeof(where), "%s", request->what);
+        snprintf(where, sizeof where, "%s", request->what);
     else
-        snprintf(where, sizeof(where), "step %llu, bucket %d",
+        snprintf(where, sizeof where, "step %llu, bucket %d",
                  (unsigned long long)request->tag.step, request->tag.bucket);
     ss_mpi_fail(call, rc, where);
     ss_mpi_abort(mpi->comm);
@@ -230,8 +230,8 @@ static void look_at_neighbour(struct ss_mpi *mpi)
         return;
     ss_watch_clock_advance(&mpi->clock);
     struct ss_beat own = ss_mpi_own_beat(mpi);
-    gethostname(host, sizeof(host) - 1);
-    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof(text));
+    gethostname(host, sizeof host - 1);
+    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof text);
     ss_fail(SS_ERR_COMM, "%s", text);
     ss_mpi_abort(mpi->comm);
 }
@@ -246,7 +246,7 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
     uint64_t times;
     int n = ppoll(events, 2, &time, NULL);
     if (n > 0 && events[0].revents)
-        (void)!read(mpi->wake, &times, sizeof(times)); /* only to make it quiet */
+        (void)!read(mpi->wake, &times, sizeof times); /* only to make it quiet */
     if (n > 0 && events[1].revents)
         look_at_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);

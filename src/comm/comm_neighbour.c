@@ -18,11 +18,11 @@ static uint64_t read_since(long pid)
 {
     char path[64], line[1024] = "";
     unsigned long long since = 0;
-    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     FILE *file = fopen(path, "r");
     if (!file)
         return 0;
-    size_t n = fread(line, 1, sizeof(line) - 1, file);
+    size_t n = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[n] = '\0';
     const char *at = strrchr(line, ')');
@@ -53,7 +53,7 @@ void ss_neighbour_describe(struct ss_neighbour *n, int rank, int first,
 {
     struct stat space;
     *n = (struct ss_neighbour){.fd = -1, .own_board = first ? make_board() : -1};
-    memset(own, 0, sizeof(*own));
+    memset(own, 0, sizeof *own);
     own->rank = rank;
     own->pid = (int32_t)getpid();
     own->since = read_since(getpid());
@@ -68,7 +68,7 @@ void ss_neighbour_describe(struct ss_neighbour *n, int rank, int first,
 /* Whether a process number means the same process to both. */
 static int see_each_other(const struct ss_neighbour_card *a, const struct ss_neighbour_card *b)
 {
-    return a->boot[0] && memcmp(a->boot, b->boot, sizeof(a->boot)) == 0 &&
+    return a->boot[0] && memcmp(a->boot, b->boot, sizeof a->boot) == 0 &&
            a->space_dev == b->space_dev && a->space_no == b->space_no;
 }
 
@@ -77,7 +77,7 @@ static void map_board(struct ss_neighbour *n, const struct ss_neighbour_card *ro
     char path[64];
     if (root->board < 0)
         return;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)root->pid, (int)root->board);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)root->pid, (int)root->board);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;

@@ -10,9 +10,10 @@
 #ifndef SS_COMM_COMM_NEIGHBOUR_H
 #define SS_COMM_COMM_NEIGHBOUR_H
 
+#include "core/boot.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
-#include "core/boot.h"
 
 /* What a rank tells the others of its node. Sent as bytes between equal programs. */
 struct ss_neighbour_card {

@@ -1,10 +1,10 @@
 /* comm_self.c: one rank. Every collective is over when it starts. */
-#include <sched.h>
-#include <string.h>
-
 #include "comm/comm_base.h"
 #include "core/clock.h"
 #include "core/log.h"
+
+#include <sched.h>
+#include <string.h>
 
 static enum ss_status watch(const struct ss_comm *comm, const struct ss_comm_request *request)
 {

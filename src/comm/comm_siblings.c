@@ -13,7 +13,7 @@
 static size_t read_proc(long pid, const char *name, char *to, size_t room)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%ld/%s", pid, name);
+    snprintf(path, sizeof path, "/proc/%ld/%s", pid, name);
     FILE *file = fopen(path, "r");
     size_t n = file ? fread(to, 1, room - 1, file) : 0;
     if (file)
@@ -36,7 +36,7 @@ static const char *find_variable(const char *environment, size_t n, const char *
 static const char *find_trouble(long pid)
 {
     char line[512];
-    read_proc(pid, "stat", line, sizeof(line));
+    read_proc(pid, "stat", line, sizeof line);
     const char *name_end = strrchr(line, ')');
     if (!name_end || name_end[1] != ' ')
         return NULL;
@@ -73,7 +73,7 @@ void ss_siblings_describe(char *text, size_t room)
     char *environment = malloc(ENVIRON_BYTES);
     DIR *processes = opendir("/proc");
     text[0] = '\0';
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     for (struct dirent *entry; job && environment && processes && (entry = readdir(processes));) {
         long pid = atol(entry->d_name);
         if (pid > 0 && pid != (long)getpid())

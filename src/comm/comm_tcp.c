@@ -7,6 +7,10 @@
 #    include "config.h"
 #endif
 #include "comm/comm_tcp.h"
+#include "comm/comm_guard.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,17 +20,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "comm/comm_guard.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/thread.h"
-
 #define ABORT_SECONDS 5
 
 static void wake(struct ss_tcp *tcp)
 {
     uint64_t one = 1;
-    (void)!write(tcp->wake, &one, sizeof(one)); /* fails only when it is awake 2^64 times over */
+    (void)!write(tcp->wake, &one, sizeof one); /* fails only when it is awake 2^64 times over */
 }
 
 static enum ss_status tcp_start(struct ss_comm *comm, const struct ss_comm_request *request)
@@ -36,9 +35,9 @@ static enum ss_status tcp_start(struct ss_comm *comm, const struct ss_comm_reque
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "gradients of CPU ranks are reduced through MPI: start the ranks with "
                        "mpiexec or srun --mpi=pmix, in a build with MPI");
-    struct ss_tcp_op *op = calloc(1, sizeof(*op));
+    struct ss_tcp_op *op = calloc(1, sizeof *op);
     if (!op)
-        return ss_fail_memory("a collective", sizeof(*op));
+        return ss_fail_memory("a collective", sizeof *op);
     op->request = *request;
     pthread_mutex_lock(&tcp->lock);
     *tcp->queue.end = op;
@@ -52,12 +51,12 @@ static void tcp_abort(struct ss_comm *comm)
 {
     struct ss_tcp *tcp = comm->state;
     char text[SS_TCP_TEXT];
-    snprintf(text, sizeof(text), "%.800s", ss_log_last_error());
+    snprintf(text, sizeof text, "%.800s", ss_log_last_error());
     if (pthread_equal(pthread_self(), tcp->thread))
         ss_tcp_end_own(tcp, text);
     pthread_mutex_lock(&tcp->lock);
     if (!tcp->abort)
-        memcpy(tcp->abort_text, text, sizeof(text));
+        memcpy(tcp->abort_text, text, sizeof text);
     tcp->abort = 1;
     pthread_mutex_unlock(&tcp->lock);
     wake(tcp);
@@ -98,9 +97,9 @@ static const struct ss_comm_ops tcp_ops = {"tcp", tcp_start, tcp_abort, tcp_clos
 static struct ss_tcp *make_tcp(struct ss_comm *comm)
 {
     size_t npeers = comm->rank == 0 ? (size_t)comm->size - 1 : 1;
-    struct ss_tcp *tcp = calloc(1, sizeof(*tcp));
+    struct ss_tcp *tcp = calloc(1, sizeof *tcp);
     if (!tcp) {
-        ss_fail_memory("the TCP communicator", sizeof(*tcp));
+        ss_fail_memory("the TCP communicator", sizeof *tcp);
         return NULL;
     }
     tcp->comm = comm;
@@ -110,12 +109,12 @@ static struct ss_tcp *make_tcp(struct ss_comm *comm)
     tcp->under_way.end = &tcp->under_way.first;
     tcp->beat_every_s = ss_watch_period(comm->timeout_s);
     pthread_mutex_init(&tcp->lock, NULL);
-    tcp->peers = calloc(npeers, sizeof(*tcp->peers));
-    tcp->ranks = calloc(npeers + 1, sizeof(*tcp->ranks));
+    tcp->peers = calloc(npeers, sizeof *tcp->peers);
+    tcp->ranks = calloc(npeers + 1, sizeof *tcp->ranks);
     if (!tcp->peers || !tcp->ranks) {
         free_tcp(tcp);
         ss_fail_memory("the connections of ranks",
-                       npeers * (sizeof(*tcp->peers) + sizeof(*tcp->ranks)));
+                       npeers * (sizeof *tcp->peers + sizeof *tcp->ranks));
         return NULL;
     }
     for (int i = 0; i < tcp->npeers; i++) {
@@ -165,7 +164,7 @@ static enum ss_status meet(struct ss_tcp *tcp, const struct ss_comm_env *env)
     SS_TRY(ss_tcp_key(env, key));
     enum ss_status status = env->rank == 0 ? ss_tcp_accept_all(tcp, env, key, deadline)
                                            : ss_tcp_join(tcp, env, key, deadline);
-    explicit_bzero(key, sizeof(key));
+    explicit_bzero(key, sizeof key);
     if (status == SS_OK)
         status = check_place(tcp->comm, env);
     return status;

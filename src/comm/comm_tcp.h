@@ -11,12 +11,12 @@
 #ifndef SS_COMM_COMM_TCP_H
 #define SS_COMM_COMM_TCP_H
 
-#include <pthread.h>
-
-#include "comm/comm_env.h"
 #include "comm/comm_base.h"
+#include "comm/comm_env.h"
 #include "comm/comm_tcp_hello.h"
 #include "comm/comm_watch.h"
+
+#include <pthread.h>
 
 enum {
     SS_TCP_CHUNK = 1 << 18, /* bytes of data in one frame: beats go between frames */

@@ -6,6 +6,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp_door.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+#include "core/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -15,11 +20,6 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp_door.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 enum { MOST_STRANGERS = 512 }; /* slots beyond those of the ranks */
 
@@ -63,11 +63,11 @@ static enum ss_status open_door(struct ss_door *door)
     if (door->epoll < 0)
         return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_create1: %s", strerror(errno));
     SS_TRY(check_open_files(door));
-    door->slots = calloc((size_t)door->nslots, sizeof(*door->slots));
+    door->slots = calloc((size_t)door->nslots, sizeof *door->slots);
     door->of_rank = calloc((size_t)door->env->size, sizeof(struct ss_slot *));
-    door->events = calloc((size_t)door->nslots + 1, sizeof(*door->events));
+    door->events = calloc((size_t)door->nslots + 1, sizeof *door->events);
     if (!door->slots || !door->of_rank || !door->events)
-        return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof(*door->slots));
+        return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof *door->slots);
     door->nfree = door->nslots;
     door->missing = door->env->size - 1;
     door->listening = 1;
@@ -96,7 +96,7 @@ static enum ss_status take_connection(struct ss_door *door, int fd, const struct
         i++;
     struct ss_slot *slot = &door->slots[i];
     ss_tcp_socket_options(fd);
-    memset(slot, 0, sizeof(*slot));
+    memset(slot, 0, sizeof *slot);
     slot->state = SS_SLOT_HELLO;
     slot->fd = fd;
     slot->since = ss_seconds();
@@ -122,7 +122,7 @@ static enum ss_status take_connections(struct ss_door *door)
 {
     for (int turn = 0; turn < door->nslots && !door->full; turn++) {
         struct sockaddr_storage from;
-        socklen_t length = sizeof(from);
+        socklen_t length = sizeof from;
         int fd = accept4(door->listener, (struct sockaddr *)&from, &length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -232,7 +232,7 @@ static enum ss_status hand_over(struct ss_door *door)
     for (int r = 1; r < comm->size; r++) {
         struct ss_slot *slot = door->of_rank[r];
         struct ss_tcp_world world = {comm->nodes, per_node[slot->hello.node]};
-        send_frame(slot->fd, SS_TCP_WORLD, &world, sizeof(world));
+        send_frame(slot->fd, SS_TCP_WORLD, &world, sizeof world);
         tcp->peers[r - 1].fd = slot->fd;
         memcpy(tcp->ranks[r].host, slot->hello.host, SS_WATCH_HOST);
     }
@@ -245,7 +245,7 @@ static enum ss_status hand_over(struct ss_door *door)
 static void dismiss(struct ss_door *door)
 {
     char text[SS_TCP_TEXT];
-    snprintf(text, sizeof(text), "%s", ss_log_last_error());
+    snprintf(text, sizeof text, "%s", ss_log_last_error());
     for (int r = 1; door->of_rank && r < door->env->size; r++) {
         if (!door->of_rank[r])
             continue;

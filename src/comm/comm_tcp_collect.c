@@ -6,12 +6,12 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp.h"
+#include "core/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "comm/comm_tcp.h"
-#include "core/log.h"
 
 /* The collective at the head, once begun; else NULL. */
 static struct ss_tcp_op *head(const struct ss_tcp *tcp)
@@ -254,7 +254,7 @@ static void check_same(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
     if (theirs->waiting_seq != tcp->head ||
         (theirs->kind == (int32_t)r->kind && theirs->root == r->root && theirs->count == r->count))
         return;
-    snprintf(why, sizeof(why), "it is in another collective%s%s%s; %s", *theirs->what ? " (" : "",
+    snprintf(why, sizeof why, "it is in another collective%s%s%s; %s", *theirs->what ? " (" : "",
              theirs->what, *theirs->what ? ")" : "", SS_TCP_SAME_PROGRAM);
     ss_tcp_lost(tcp, peer, why);
 }

@@ -3,14 +3,13 @@
 #    include "config.h"
 #endif
 #include "comm/comm_tcp_door.h"
+#include "core/log.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 enum { REFUSALS_SHOWN = 32 }; /* lines about refused connections */
 
@@ -55,9 +54,9 @@ static void answer_and_refuse(struct ss_door *door, struct ss_slot *slot, enum s
                               const char *reason)
 {
     struct ss_tcp_answer answer;
-    struct iovec part = {&answer, sizeof(answer)};
+    struct iovec part = {&answer, sizeof answer};
     ss_tcp_answer_fill(&answer, code);
-    snprintf(answer.reason, sizeof(answer.reason), "%s", reason);
+    snprintf(answer.reason, sizeof answer.reason, "%s", reason);
     if (code == SS_TCP_REFUSED)
         ss_tcp_root_proof(door->key, &slot->hello, &slot->challenge, &answer, answer.bytes);
     ss_tcp_send_some(slot->fd, &part, 1);
@@ -101,15 +100,15 @@ static void admit(struct ss_door *door, struct ss_slot *slot)
 {
     char reason[SS_TCP_REASON];
     struct ss_tcp_answer answer;
-    struct iovec part = {&answer, sizeof(answer)};
+    struct iovec part = {&answer, sizeof answer};
     slot->hello.version[SS_TCP_NAME - 1] = slot->hello.host[SS_TCP_NAME - 1] = '\0';
-    if (!acceptable(door, slot, reason, sizeof(reason))) {
+    if (!acceptable(door, slot, reason, sizeof reason)) {
         answer_and_refuse(door, slot, SS_TCP_REFUSED, reason);
         return;
     }
     ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
     ss_tcp_root_proof(door->key, &slot->hello, &slot->challenge, &answer, answer.bytes);
-    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof(answer)) {
+    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof answer) {
         refuse(door, slot, "it ended in the middle of the handshake");
         return;
     }
@@ -120,11 +119,11 @@ static void admit(struct ss_door *door, struct ss_slot *slot)
 
 static enum ss_status hello_came(struct ss_door *door, struct ss_slot *slot)
 {
-    struct iovec part = {&slot->challenge, sizeof(slot->challenge)};
+    struct iovec part = {&slot->challenge, sizeof slot->challenge};
     SS_TRY(ss_tcp_challenge_fill(&slot->challenge));
     slot->state = SS_SLOT_PROOF;
     slot->have = 0;
-    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof(slot->challenge))
+    if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof slot->challenge)
         refuse(door, slot, "it ended in the middle of the handshake");
     return SS_OK;
 }
@@ -146,16 +145,16 @@ static void proof_came(struct ss_door *door, struct ss_slot *slot)
 static int hello_so_far(struct ss_door *door, struct ss_slot *slot)
 {
     const struct ss_tcp_hello *hello = &slot->hello;
-    size_t n = slot->have < sizeof(hello->magic) ? slot->have : sizeof(hello->magic);
+    size_t n = slot->have < sizeof hello->magic ? slot->have : sizeof hello->magic;
     char reason[SS_TCP_REASON];
     if (memcmp(hello->magic, SS_TCP_MAGIC, n) != 0) {
         refuse(door, slot, "it is no rank: what it sent is not starstep's");
         return 0;
     }
     if (slot->have < offsetof(struct ss_tcp_hello, rank) ||
-        (hello->protocol == SS_TCP_PROTOCOL && hello->bytes == sizeof(*hello)))
+        (hello->protocol == SS_TCP_PROTOCOL && hello->bytes == sizeof *hello))
         return 1;
-    snprintf(reason, sizeof(reason),
+    snprintf(reason, sizeof reason,
              "it speaks protocol %u, rank 0 speaks %d; start the same program on all ranks of one "
              "kind of processor",
              hello->protocol, SS_TCP_PROTOCOL);
@@ -175,7 +174,7 @@ static enum ss_status rank_stirred(const struct ss_slot *slot)
 enum ss_status ss_door_readable(struct ss_door *door, struct ss_slot *slot)
 {
     char *to = slot->state == SS_SLOT_HELLO ? (char *)&slot->hello : (char *)slot->proof;
-    size_t whole = slot->state == SS_SLOT_HELLO ? sizeof(slot->hello) : sizeof(slot->proof);
+    size_t whole = slot->state == SS_SLOT_HELLO ? sizeof slot->hello : sizeof slot->proof;
     if (slot->state == SS_SLOT_IN)
         return rank_stirred(slot);
     ssize_t n = ss_tcp_receive_some(slot->fd, to + slot->have, whole - slot->have);
@@ -213,9 +212,9 @@ double ss_door_refuse_slow(struct ss_door *door, double now)
             next = fmin(next, slot->since + patience);
             continue;
         }
-        snprintf(reason, sizeof(reason), "it sent %zu of %zu bytes of the handshake in %.1f s%s",
-                 slot->have + (slot->state == SS_SLOT_PROOF ? sizeof(slot->hello) : 0),
-                 sizeof(slot->hello) + sizeof(slot->proof), now - slot->since,
+        snprintf(reason, sizeof reason, "it sent %zu of %zu bytes of the handshake in %.1f s%s",
+                 slot->have + (slot->state == SS_SLOT_PROOF ? sizeof slot->hello : 0),
+                 sizeof slot->hello + sizeof slot->proof, now - slot->since,
                  full ? ", while others waited" : "");
         refuse(door, slot, reason);
     }

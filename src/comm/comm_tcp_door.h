@@ -8,10 +8,10 @@
 #ifndef SS_COMM_COMM_TCP_DOOR_H
 #define SS_COMM_COMM_TCP_DOOR_H
 
-#include <sys/epoll.h>
-
 #include "comm/comm_tcp.h"
 #include "comm/comm_tcp_socket.h"
+
+#include <sys/epoll.h>
 
 enum ss_slot_state {
     SS_SLOT_FREE,

@@ -3,7 +3,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_guard.h"
 #include "comm/comm_tcp.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+#include "core/log.h"
 
 #include <math.h>
 #include <poll.h>
@@ -13,11 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm/comm_guard.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/clock.h"
-#include "core/log.h"
-
 #define END_SECONDS 2.0 /* for telling the other ranks why the run ends */
 
 void ss_tcp_begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *header,
@@ -26,13 +25,13 @@ void ss_tcp_begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *he
     peer->out = *header;
     peer->out_have = 0;
     peer->out_from = payload;
-    peer->out_left = sizeof(*header) + header->bytes;
+    peer->out_left = sizeof *header + header->bytes;
 }
 
 int ss_tcp_send_frame(struct ss_tcp_peer *peer)
 {
     while (peer->out_left > 0) {
-        size_t header_left = sizeof(peer->out) - peer->out_have;
+        size_t header_left = sizeof peer->out - peer->out_have;
         struct iovec parts[2] = {{(char *)&peer->out + peer->out_have, header_left},
                                  {(void *)peer->out_from, peer->out_left - header_left}};
         ssize_t n = ss_tcp_send_some(peer->fd, parts, 2);
@@ -62,7 +61,7 @@ void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
     char text[SS_TCP_TEXT];
     struct ss_beat own = ss_tcp_own_beat(tcp);
     ss_watch_lost(&tcp->ranks[peer->rank], peer->rank, &own, tcp->clock.now_s, why, text,
-                  sizeof(text));
+                  sizeof text);
     ss_fail(SS_ERR_COMM, "%s", text);
     if (tcp->comm->rank == 0)
         ss_tcp_end(tcp, text);
@@ -76,7 +75,7 @@ static void drain(struct ss_tcp_peer *peer)
     char dropped[4096];
     ssize_t n;
     do
-        n = ss_tcp_receive_some(peer->fd, dropped, sizeof(dropped));
+        n = ss_tcp_receive_some(peer->fd, dropped, sizeof dropped);
     while (n > 0);
     if (n < 0)
         peer->gone = 1;
@@ -121,7 +120,7 @@ static int tell_peers(struct ss_tcp *tcp, const char *text, struct pollfd *fds)
 void ss_tcp_end(struct ss_tcp *tcp, const char *text)
 {
     double deadline = ss_seconds() + END_SECONDS, left;
-    struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof(*fds));
+    struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof *fds);
     while (fds && tell_peers(tcp, text, fds) > 0 && (left = deadline - ss_seconds()) > 0)
         poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
     ss_guard_set_last(END_SECONDS, "the end of this rank hangs; ending it without");
@@ -132,7 +131,7 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
 void ss_tcp_end_own(struct ss_tcp *tcp, const char *text)
 {
     char told[SS_TCP_TEXT], host[SS_WATCH_HOST] = "";
-    gethostname(host, sizeof(host) - 1);
-    snprintf(told, sizeof(told), "rank %d (%s) ended the run: %.800s", tcp->comm->rank, host, text);
+    gethostname(host, sizeof host - 1);
+    snprintf(told, sizeof told, "rank %d (%s) ended the run: %.800s", tcp->comm->rank, host, text);
     ss_tcp_end(tcp, told);
 }

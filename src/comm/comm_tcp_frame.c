@@ -3,14 +3,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/log.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/log.h"
 
 /* Bytes received from one peer before the others have their turn. */
 #define TURN_BYTES (4u << 20)
@@ -24,7 +24,7 @@ static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
         peer->beat_due = 0;
         peer->out_beat = ss_tcp_own_beat(tcp);
         header.type = SS_TCP_BEAT;
-        header.bytes = sizeof(peer->out_beat);
+        header.bytes = sizeof peer->out_beat;
         data = (const char *)&peer->out_beat;
     } else if (ss_tcp_next_data(tcp, peer, &header, &data)) {
         header.type = SS_TCP_DATA;
@@ -93,9 +93,9 @@ static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     const struct ss_tcp_header *in = &peer->in;
     char *to = NULL;
-    if (in->type == SS_TCP_BEAT && in->bytes == sizeof(peer->small.beat))
+    if (in->type == SS_TCP_BEAT && in->bytes == sizeof peer->small.beat)
         to = (char *)&peer->small.beat;
-    else if (in->type == SS_TCP_ABORT && in->bytes < sizeof(peer->small.text))
+    else if (in->type == SS_TCP_ABORT && in->bytes < sizeof peer->small.text)
         to = peer->small.text;
     else if (in->type == SS_TCP_BYE && in->bytes == 0)
         to = peer->small.text;
@@ -157,11 +157,11 @@ static size_t receive(struct ss_tcp *tcp, struct ss_tcp_peer *peer, char *to, si
 void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     for (size_t taken = 0, n; taken < TURN_BYTES && !peer->closed; taken += n) {
-        if (peer->in_have < sizeof(peer->in)) {
+        if (peer->in_have < sizeof peer->in) {
             n = receive(tcp, peer, (char *)&peer->in + peer->in_have,
-                        sizeof(peer->in) - peer->in_have);
+                        sizeof peer->in - peer->in_have);
             peer->in_have += n;
-            if (peer->in_have == sizeof(peer->in))
+            if (peer->in_have == sizeof peer->in)
                 take_header(tcp, peer);
         } else {
             n = receive(tcp, peer, peer->in_to, peer->in_left);
@@ -170,7 +170,7 @@ void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
         }
         if (n == 0)
             return;
-        if (peer->in_have == sizeof(peer->in) && peer->in_left == 0)
+        if (peer->in_have == sizeof peer->in && peer->in_left == 0)
             take_frame(tcp, peer);
     }
 }

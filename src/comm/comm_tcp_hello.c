@@ -3,14 +3,13 @@
 #    include "config.h"
 #endif
 #include "comm/comm_tcp_hello.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 enum ss_status ss_tcp_key(const struct ss_comm_env *env, unsigned char key[SS_SHA256_BYTES])
 {
@@ -52,27 +51,27 @@ static void fill_version(char *version)
 
 enum ss_status ss_tcp_hello_fill(const struct ss_comm_env *env, struct ss_tcp_hello *hello)
 {
-    memset(hello, 0, sizeof(*hello));
-    memcpy(hello->magic, SS_TCP_MAGIC, sizeof(hello->magic));
+    memset(hello, 0, sizeof *hello);
+    memcpy(hello->magic, SS_TCP_MAGIC, sizeof hello->magic);
     hello->protocol = SS_TCP_PROTOCOL;
-    hello->bytes = sizeof(*hello);
+    hello->bytes = sizeof *hello;
     hello->rank = env->rank;
     hello->size = env->size;
     hello->node = env->node;
     hello->local_rank = env->local_rank;
     fill_version(hello->version);
-    gethostname(hello->host, sizeof(hello->host) - 1);
+    gethostname(hello->host, sizeof hello->host - 1);
     return fill_nonce(hello->nonce);
 }
 
 void ss_tcp_answer_fill(struct ss_tcp_answer *answer, enum ss_tcp_code code)
 {
-    memset(answer, 0, sizeof(*answer));
-    memcpy(answer->magic, SS_TCP_MAGIC, sizeof(answer->magic));
+    memset(answer, 0, sizeof *answer);
+    memcpy(answer->magic, SS_TCP_MAGIC, sizeof answer->magic);
     answer->protocol = SS_TCP_PROTOCOL;
     answer->code = code;
     fill_version(answer->version);
-    gethostname(answer->host, sizeof(answer->host) - 1);
+    gethostname(answer->host, sizeof answer->host - 1);
 }
 
 enum ss_status ss_tcp_challenge_fill(struct ss_tcp_answer *challenge)
@@ -87,8 +86,8 @@ void ss_tcp_rank_proof(const unsigned char *key, const struct ss_tcp_hello *hell
     struct ss_hmac mac;
     ss_hmac_begin(&mac, key, SS_SHA256_BYTES);
     ss_hmac_add(&mac, "starstep rank r ", 16);
-    ss_hmac_add(&mac, hello, sizeof(*hello));
-    ss_hmac_add(&mac, challenge, sizeof(*challenge));
+    ss_hmac_add(&mac, hello, sizeof *hello);
+    ss_hmac_add(&mac, challenge, sizeof *challenge);
     ss_hmac_end(&mac, proof);
 }
 
@@ -98,11 +97,11 @@ void ss_tcp_root_proof(const unsigned char *key, const struct ss_tcp_hello *hell
 {
     struct ss_hmac mac;
     struct ss_tcp_answer unsigned_answer = *answer;
-    memset(unsigned_answer.bytes, 0, sizeof(unsigned_answer.bytes));
+    memset(unsigned_answer.bytes, 0, sizeof unsigned_answer.bytes);
     ss_hmac_begin(&mac, key, SS_SHA256_BYTES);
     ss_hmac_add(&mac, "starstep rank 0 ", 16);
-    ss_hmac_add(&mac, hello, sizeof(*hello));
-    ss_hmac_add(&mac, challenge, sizeof(*challenge));
-    ss_hmac_add(&mac, &unsigned_answer, sizeof(unsigned_answer));
+    ss_hmac_add(&mac, hello, sizeof *hello);
+    ss_hmac_add(&mac, challenge, sizeof *challenge);
+    ss_hmac_add(&mac, &unsigned_answer, sizeof unsigned_answer);
     ss_hmac_end(&mac, proof);
 }

@@ -22,9 +22,10 @@
 #ifndef SS_COMM_COMM_TCP_HELLO_H
 #define SS_COMM_COMM_TCP_HELLO_H
 
-#include <stdint.h>
 #include "comm/comm_env.h"
 #include "core/sha256.h"
+
+#include <stdint.h>
 
 enum {
     SS_TCP_PROTOCOL = 1,

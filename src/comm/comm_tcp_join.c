@@ -7,6 +7,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+#include "core/log.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -16,11 +21,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 #define CONNECT_SECONDS 2.0 /* for one address and port */
 #define ANSWER_SECONDS 5.0  /* for the first word of what listens there, if it may be elsewhere */
@@ -53,23 +53,23 @@ static enum result not_yet(struct seeker *s, const char *doing)
     /* Cut short by the deadline: the try before tells more. */
     if (errno == ETIMEDOUT && s->why[0] && ss_seconds() >= s->deadline)
         return NOT_YET;
-    snprintf(s->why, sizeof(s->why), "%s: %s: %s", s->where, doing, strerror(errno));
+    snprintf(s->why, sizeof s->why, "%s: %s: %s", s->where, doing, strerror(errno));
     return NOT_YET;
 }
 
 static enum result not_ours(struct seeker *s, const char *reason)
 {
-    snprintf(s->why, sizeof(s->why), "%s: %s", s->where, reason);
+    snprintf(s->why, sizeof s->why, "%s: %s", s->where, reason);
     return NOT_OURS;
 }
 
 /* An answer whose texts can be shown, whoever sent it. */
 static int is_answer(struct ss_tcp_answer *answer)
 {
-    if (memcmp(answer->magic, SS_TCP_MAGIC, sizeof(answer->magic)) != 0)
+    if (memcmp(answer->magic, SS_TCP_MAGIC, sizeof answer->magic) != 0)
         return 0;
-    if (!memchr(answer->reason, '\0', sizeof(answer->reason)) ||
-        !memchr(answer->host, '\0', sizeof(answer->host)))
+    if (!memchr(answer->reason, '\0', sizeof answer->reason) ||
+        !memchr(answer->host, '\0', sizeof answer->host))
         return 0;
     for (const char *c = answer->reason; *c; c++)
         if (!isprint((unsigned char)*c))
@@ -84,8 +84,8 @@ static enum result prove(struct seeker *s, int fd, const struct ss_tcp_hello *he
     struct ss_tcp_answer answer;
     unsigned char proof[SS_SHA256_BYTES];
     ss_tcp_rank_proof(s->key, hello, challenge, proof);
-    if (ss_tcp_send_all(fd, proof, sizeof(proof), s->deadline) != 0 ||
-        ss_tcp_receive_all(fd, &answer, sizeof(answer), s->deadline) != 0)
+    if (ss_tcp_send_all(fd, proof, sizeof proof, s->deadline) != 0 ||
+        ss_tcp_receive_all(fd, &answer, sizeof answer, s->deadline) != 0)
         return not_yet(s, "handshake");
     if (!is_answer(&answer))
         return not_ours(s, "what listens there is not starstep");
@@ -99,7 +99,7 @@ static enum result prove(struct seeker *s, int fd, const struct ss_tcp_hello *he
                 answer.reason);
         return REFUSED;
     }
-    memcpy(s->root_host, answer.host, sizeof(s->root_host));
+    memcpy(s->root_host, answer.host, sizeof s->root_host);
     return JOINED;
 }
 
@@ -110,8 +110,8 @@ static enum result shake_hands(struct seeker *s, int fd)
     double deadline = fmin(s->deadline, ss_seconds() + s->answer_s);
     if (ss_tcp_hello_fill(s->env, &hello) != SS_OK)
         return REFUSED;
-    if (ss_tcp_send_all(fd, &hello, sizeof(hello), deadline) != 0 ||
-        ss_tcp_receive_all(fd, &challenge, sizeof(challenge), deadline) != 0)
+    if (ss_tcp_send_all(fd, &hello, sizeof hello, deadline) != 0 ||
+        ss_tcp_receive_all(fd, &challenge, sizeof challenge, deadline) != 0)
         return not_yet(s, "handshake");
     if (!is_answer(&challenge))
         return not_ours(s, "what listens there is not starstep");
@@ -154,7 +154,7 @@ static void look_up(struct seeker *s)
     }
     if (rc != 0) {
         s->address = NULL;
-        snprintf(s->why, sizeof(s->why), "its address is not known: %s",
+        snprintf(s->why, sizeof s->why, "its address is not known: %s",
                  rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
     }
 }
@@ -245,10 +245,10 @@ static enum ss_status wait_for_world(const struct seeker *s, int fd, struct ss_t
         return ss_fail(errno == ETIMEDOUT ? SS_ERR_TIMEOUT : SS_ERR_COMM,
                        "start-up: rank 0 (%s) let this rank in and then ended without a word: %s",
                        s->root_host, strerror(errno));
-    if (header.type == SS_TCP_WORLD && header.bytes == sizeof(*world) &&
-        ss_tcp_receive_all(fd, world, sizeof(*world), deadline) == 0)
+    if (header.type == SS_TCP_WORLD && header.bytes == sizeof *world &&
+        ss_tcp_receive_all(fd, world, sizeof *world, deadline) == 0)
         return SS_OK;
-    if (header.type == SS_TCP_ABORT && header.bytes < sizeof(text) &&
+    if (header.type == SS_TCP_ABORT && header.bytes < sizeof text &&
         ss_tcp_receive_all(fd, text, header.bytes, deadline) == 0)
         return ss_fail(SS_ERR_COMM, "rank 0 (%s) ended the start-up: %s", s->root_host, text);
     return ss_fail(SS_ERR_COMM, "start-up: rank 0 (%s) broke off", s->root_host);

@@ -3,15 +3,15 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp_door.h"
+#include "core/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp_door.h"
-#include "core/log.h"
 
 static enum ss_status not_usable(int fd, const char *why)
 {
@@ -33,9 +33,9 @@ static enum ss_status check_kind(int fd)
         {SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP, "it is of another protocol"},
         {SO_ACCEPTCONN, 1, 1, "it does not listen"},
     };
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         int value;
-        socklen_t length = sizeof(value);
+        socklen_t length = sizeof value;
         if (getsockopt(fd, SOL_SOCKET, wanted[i].option, &value, &length) != 0)
             return not_usable(fd, strerror(errno));
         if (value != wanted[i].value && value != wanted[i].other)
@@ -52,7 +52,7 @@ static enum ss_status check_port(const struct ss_comm_env *env, int fd)
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } address;
-    socklen_t length = sizeof(address);
+    socklen_t length = sizeof address;
     char ports[64];
     if (getsockname(fd, &address.any, &length) != 0)
         return not_usable(fd, strerror(errno));

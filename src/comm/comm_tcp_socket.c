@@ -1,5 +1,6 @@
 /* comm_tcp_socket.c: sockets with deadlines (contract in comm_tcp_socket.h). */
 #include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,13 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-
 void ss_tcp_address_text(const struct sockaddr *address, socklen_t length,
                          char text[SS_TCP_ADDRESS])
 {
     char host[64], port[8];
-    if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+    if (getnameinfo(address, length, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         snprintf(text, SS_TCP_ADDRESS, "an unknown address");
         return;
@@ -32,7 +31,7 @@ void ss_tcp_address_text(const struct sockaddr *address, socklen_t length,
 static void set(int fd, int level, int name, int value)
 {
     /* All of these only improve things: a kernel that refuses one is no reason to stop. */
-    (void)setsockopt(fd, level, name, &value, sizeof(value));
+    (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
 void ss_tcp_socket_options(int fd)
@@ -72,13 +71,13 @@ int ss_tcp_listen(const char *host, int port)
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     const char *literal = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     if (strncmp(literal, "127.", 4) == 0 && inet_pton(AF_INET, literal, &v4.sin_addr) == 1)
-        return listen_on((struct sockaddr *)&v4, sizeof(v4));
+        return listen_on((struct sockaddr *)&v4, sizeof v4);
     v6.sin6_addr = strcmp(host, "::1") == 0 ? in6addr_loopback : in6addr_any;
-    int fd = listen_on((struct sockaddr *)&v6, sizeof(v6));
+    int fd = listen_on((struct sockaddr *)&v6, sizeof v6);
     if (fd >= 0 || errno == EADDRINUSE || errno == EACCES)
         return fd;
     v4.sin_addr.s_addr = htonl(INADDR_ANY); /* a kernel without IPv6 */
-    return listen_on((struct sockaddr *)&v4, sizeof(v4));
+    return listen_on((struct sockaddr *)&v4, sizeof v4);
 }
 
 /* Until the socket has `events`: 0, or -1 and ETIMEDOUT. */
@@ -102,7 +101,7 @@ static int wait_for(int fd, short events, double deadline)
 int ss_tcp_connect(const struct sockaddr *address, socklen_t length, double deadline)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error = 0;
-    socklen_t error_length = sizeof(error);
+    socklen_t error_length = sizeof error;
     if (fd < 0)
         return -1;
     ss_tcp_socket_options(fd);

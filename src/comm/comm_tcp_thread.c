@@ -3,6 +3,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_guard.h"
+#include "comm/comm_tcp.h"
+#include "core/clock.h"
+#include "core/log.h"
+
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -10,11 +15,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp.h"
-#include "comm/comm_guard.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 enum { EVENTS = 64, NAP_MIN_NS = 20000, NAP_MAX_NS = 200000 };
 
@@ -61,7 +61,7 @@ static void look_at_deadline(struct ss_tcp *tcp)
 {
     char text[SS_TCP_TEXT];
     struct ss_beat own = ss_tcp_own_beat(tcp);
-    if (!ss_watch_look(tcp->comm, tcp->ranks, &own, tcp->clock.now_s, text, sizeof(text)))
+    if (!ss_watch_look(tcp->comm, tcp->ranks, &own, tcp->clock.now_s, text, sizeof text))
         return;
     ss_fail(SS_ERR_TIMEOUT, "%s", text);
     if (tcp->comm->rank == 0)
@@ -83,7 +83,7 @@ static void handle_events(struct ss_tcp *tcp, double seconds)
         struct ss_tcp_peer *peer = events[i].data.ptr;
         uint64_t times;
         if (!peer) {
-            (void)!read(tcp->wake, &times, sizeof(times)); /* only to make it quiet */
+            (void)!read(tcp->wake, &times, sizeof times); /* only to make it quiet */
             continue;
         }
         ss_tcp_pull(tcp, peer);

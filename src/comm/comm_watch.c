@@ -41,7 +41,7 @@ static void add_place(struct text *text, const struct ss_beat *beat)
 {
     char place[SS_WATCH_WHAT + 32];
     ss_watch_place(beat->what, (struct ss_comm_tag){beat->step, beat->bucket}, place,
-                   sizeof(place));
+                   sizeof place);
     add(text, "%s", place);
 }
 

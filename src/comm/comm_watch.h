@@ -6,9 +6,10 @@
 #ifndef SS_COMM_COMM_WATCH_H
 #define SS_COMM_COMM_WATCH_H
 
+#include "comm/comm_base.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "comm/comm_base.h"
 
 enum { SS_WATCH_HOST = 64, SS_WATCH_WHAT = 48 };
 

@@ -1,9 +1,9 @@
 /* comm_watch_beat.c: what a rank tells the watchdog, and when (contract in comm_watch.h). */
-#include <stdio.h>
-#include <string.h>
-
 #include "comm/comm_watch.h"
 #include "core/clock.h"
+
+#include <stdio.h>
+#include <string.h>
 
 void ss_watch_clock_advance(struct ss_watch_clock *clock)
 {
@@ -21,7 +21,7 @@ double ss_watch_period(double timeout_s)
 void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *request)
 {
     last->tag = request->tag;
-    snprintf(last->what, sizeof(last->what), "%s", request->what ? request->what : "");
+    snprintf(last->what, sizeof last->what, "%s", request->what ? request->what : "");
 }
 
 struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
@@ -40,6 +40,6 @@ struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *l
     }
     beat.step = place.tag.step;
     beat.bucket = place.tag.bucket;
-    memcpy(beat.what, place.what, sizeof(beat.what));
+    memcpy(beat.what, place.what, sizeof beat.what);
     return beat;
 }

@@ -2,6 +2,7 @@
  * return at once, and whatever takes time (start-up, connecting) is polled by the control side's
  * communication thread, which has the deadline and knows which rank has not come. */
 #include "comm/nccl_internal.h"
+#include "core/log.h"
 
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -9,8 +10,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 #define START "start of NCCL"
 
@@ -20,11 +19,11 @@ enum { GPU_NAME = 320 };
 static enum ss_status name_gpu(int device, char *text, size_t bytes)
 {
     char host[256] = "", bus[32] = "";
-    cudaError_t error = cudaDeviceGetPCIBusId(bus, (int)sizeof(bus), device);
+    cudaError_t error = cudaDeviceGetPCIBusId(bus, (int)sizeof bus, device);
     if (error != cudaSuccess)
         return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaDeviceGetPCIBusId: %s",
                        cudaGetErrorString(error));
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     memset(text, 0, bytes);
     snprintf(text, bytes, "%s on %s", bus, host);
     return SS_OK;
@@ -40,12 +39,12 @@ static int by_name(const void *a, const void *b)
 /* names: GPU_NAME bytes for each rank. */
 static enum ss_status compare_gpus(const char *names, size_t size)
 {
-    const char **sorted = malloc(size * sizeof(*sorted));
+    const char **sorted = malloc(size * sizeof *sorted);
     if (!sorted)
-        return ss_fail_memory("the names of GPUs", size * sizeof(*sorted));
+        return ss_fail_memory("the names of GPUs", size * sizeof *sorted);
     for (size_t r = 0; r < size; r++)
         sorted[r] = names + r * GPU_NAME;
-    qsort(sorted, size, sizeof(*sorted), by_name);
+    qsort(sorted, size, sizeof *sorted, by_name);
     enum ss_status status = SS_OK;
     for (size_t i = 1; status == SS_OK && i < size; i++)
         if (!strcmp(sorted[i - 1], sorted[i]))
@@ -64,8 +63,8 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
     struct ss_comm *c = n->control;
     char own[GPU_NAME];
     void *all;
-    SS_TRY(name_gpu(n->options.device, own, sizeof(own)));
-    enum ss_status status = ss_comm_gather_alloc(c, own, sizeof(own), &all, "comparison of GPUs");
+    SS_TRY(name_gpu(n->options.device, own, sizeof own));
+    enum ss_status status = ss_comm_gather_alloc(c, own, sizeof own, &all, "comparison of GPUs");
     if (status == SS_OK && c->rank == 0)
         status = compare_gpus(all, (size_t)c->size);
     free(all);
@@ -116,7 +115,7 @@ static enum ss_status open_communicator(struct ss_nccl *n)
 {
     ncclUniqueId id = {{0}};
     SS_TRY(ss_comm_agree(n->control, make_id(n, &id), START));
-    SS_TRY(ss_comm_bcast(n->control, &id, sizeof(id), 0, START));
+    SS_TRY(ss_comm_bcast(n->control, &id, sizeof id, 0, START));
     SS_TRY(ss_comm_agree(n->control, begin_communicator(n, &id), START));
     return ss_nccl_wait_ready(n, START);
 }
@@ -138,9 +137,9 @@ static void destroy(struct ss_nccl *n, ncclResult_t (*end)(ncclComm_t comm))
 enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_options *options,
                             struct ss_nccl **out)
 {
-    struct ss_nccl *n = calloc(1, sizeof(*n));
+    struct ss_nccl *n = calloc(1, sizeof *n);
     if (!n)
-        return ss_fail_memory("NCCL's state", sizeof(*n));
+        return ss_fail_memory("NCCL's state", sizeof *n);
     n->control = control;
     n->options = *options;
     pthread_mutex_init(&n->calls, NULL);

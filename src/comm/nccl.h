@@ -7,8 +7,8 @@
 #ifndef SS_COMM_NCCL_H
 #define SS_COMM_NCCL_H
 
-#include "kernels/cuda/gpu.h"
 #include "comm/comm.h"
+#include "kernels/cuda/gpu.h"
 
 struct ss_nccl;
 

@@ -2,17 +2,16 @@
  *
  * There is no communication thread with one rank, and who waits for the sum waits inside StarPU or
  * CUDA, where nothing ends it: a thread of its own looks at the oldest sum now and then. */
+#include "comm/comm_watch.h"
 #include "comm/nccl_internal.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/thread.h"
 
 #include <cuda_runtime.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "comm/comm_watch.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/thread.h"
 
 enum { LOOK_EVERY_NS = 20000000 };
 

@@ -1,11 +1,10 @@
 /* nccl_base.c: what the other files call NCCL with (contract in nccl_internal.h). */
 #include "comm/nccl_internal.h"
+#include "core/log.h"
 
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 static char library[32];
 
@@ -13,9 +12,9 @@ static void describe(void)
 {
     int v = 0;
     if (ncclGetVersion(&v) == ncclSuccess)
-        snprintf(library, sizeof(library), "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        snprintf(library, sizeof library, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
     else
-        snprintf(library, sizeof(library), "NCCL");
+        snprintf(library, sizeof library, "NCCL");
 }
 
 const char *ss_nccl_library(void)
@@ -47,7 +46,7 @@ enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *c
     if (atomic_exchange(&n->failed, 1))
         return SS_ERR_COMM;
     const char *more = ncclGetLastError(NULL);
-    gethostname(host, sizeof(host) - 1);
+    gethostname(host, sizeof host - 1);
     return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; NCCL_DEBUG=INFO tells more", during,
                    host, call, ncclGetErrorString(result), more && *more ? ": " : "",
                    more ? more : "");

@@ -3,14 +3,13 @@
 #ifndef SS_COMM_NCCL_INTERNAL_H
 #define SS_COMM_NCCL_INTERNAL_H
 
+#include "comm/comm_base.h"
 #include "comm/nccl.h"
 
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-
-#include "comm/comm_base.h"
 
 enum { SS_NCCL_MAX_REGISTERED = 256 };
 

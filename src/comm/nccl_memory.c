@@ -1,10 +1,9 @@
 /* nccl_memory.c: memory that NCCL can reach without copies of its own (contract in nccl.h). */
 #include "comm/nccl_internal.h"
+#include "core/log.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>
-
-#include "core/log.h"
 
 #define WHAT "registration (NCCL_WIN_ENABLE=0: no windows)" /* watched names are short */
 
@@ -29,7 +28,7 @@ static void *take(size_t bytes)
     struct piece *p;
     if (ncclGetVersion(&version) != ncclSuccess || version < FIRST_WITH_MEMORY)
         return NULL;
-    p = malloc(sizeof(*p));
+    p = malloc(sizeof *p);
     if (!p)
         return NULL;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess || !data) {

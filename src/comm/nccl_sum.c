@@ -2,17 +2,16 @@
  *
  * A sum is watched before NCCL is called: whatever then takes time, be it NCCL connecting its ranks
  * or the GPU, has the control side's deadline, and its message names step and bucket. */
+#include "comm/comm_watch.h"
 #include "comm/nccl_internal.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "kernels/cpu/wire.h"
 
 #include <cuda_runtime.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include "kernels/cpu/wire.h"
-#include "comm/comm_watch.h"
-#include "core/clock.h"
-#include "core/log.h"
 
 static enum ss_status make_event(cudaEvent_t *event)
 {
@@ -50,9 +49,9 @@ static enum ss_status take_sum(struct ss_nccl *n, struct ss_nccl_sum **out)
         n->free_sums = s->next;
     pthread_mutex_unlock(&n->lock);
     if (!s) {
-        s = calloc(1, sizeof(*s));
+        s = calloc(1, sizeof *s);
         if (!s)
-            return ss_fail_memory("a sum under way", sizeof(*s));
+            return ss_fail_memory("a sum under way", sizeof *s);
         s->nccl = n;
         enum ss_status status = make_event(&s->reached);
         if (status == SS_OK)
@@ -152,7 +151,7 @@ static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclD
 {
     struct ss_nccl_sum *s = NULL;
     SS_TRY(take_sum(n, &s));
-    ss_watch_place(what, tag, s->name, sizeof(s->name));
+    ss_watch_place(what, tag, s->name, sizeof s->name);
     enum ss_status status = n->control->size == 1
                                 ? ss_nccl_watch_alone(n, s)
                                 : ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);

@@ -1,4 +1,5 @@
 #include "core/atomic_file.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 struct ss_atomic_file {
     FILE *stream;

@@ -6,9 +6,10 @@
 #ifndef SS_CORE_ATOMIC_FILE_H
 #define SS_CORE_ATOMIC_FILE_H
 
-#include <stddef.h>
 #include "core/log.h"
 #include "core/status.h"
+
+#include <stddef.h>
 
 struct ss_atomic_file;
 

@@ -1,12 +1,11 @@
 #include "core/folder.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 enum { PATH_ROOM = 4096 };
 

@@ -2,8 +2,9 @@
 #ifndef SS_CORE_FOLDER_H
 #define SS_CORE_FOLDER_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 /* out = "DIR/NAME". Errors: SS_ERR_INVALID when it does not fit into `room` bytes. */
 enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const char *name);

@@ -10,9 +10,10 @@
 #ifndef SS_CORE_JSON_TEXT_H
 #define SS_CORE_JSON_TEXT_H
 
-#include <stdio.h>
 #include "core/atomic_file.h"
 #include "core/log.h"
+
+#include <stdio.h>
 
 /* Errors stay in the file until it is closed or committed. */
 void ss_json_print(FILE *f, const char *format, ...) SS_PRINTF(2, 3);

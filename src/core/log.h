@@ -5,8 +5,9 @@
 #ifndef SS_CORE_LOG_H
 #define SS_CORE_LOG_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 #define SS_PRINTF(fmt_index, first_arg) __attribute__((format(printf, fmt_index, first_arg)))
 

@@ -4,9 +4,10 @@
 #ifndef SS_CORE_OPTIONS_H
 #define SS_CORE_OPTIONS_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdio.h>
-#include "core/status.h"
 
 enum ss_option_type {
     SS_OPT_FLAG,  /* int: 1 when given, takes no value */

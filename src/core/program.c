@@ -1,5 +1,6 @@
 /* program.c: which files this process was started from (contract in program.h). */
 #include "core/program.h"
+#include "core/sha256.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -7,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/sha256.h"
 
 /* `open_as` may name the file better than its path does: /proc/self/exe stays the file that runs
  * when its path has another one by now. */

@@ -68,7 +68,7 @@ void ss_sha256_begin(struct ss_sha256 *hash)
 {
     static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memcpy(hash->state, first, sizeof(first));
+    memcpy(hash->state, first, sizeof first);
     hash->bytes = 0;
 }
 
@@ -98,7 +98,7 @@ void ss_sha256_end(struct ss_sha256 *hash, unsigned char digest[SS_SHA256_BYTES]
     write_big_endian(length, (uint32_t)(bits >> 32));
     write_big_endian(length + 4, (uint32_t)bits);
     ss_sha256_add(hash, padding, have < 56 ? 56 - have : 120 - have);
-    ss_sha256_add(hash, length, sizeof(length));
+    ss_sha256_add(hash, length, sizeof length);
     for (int i = 0; i < 8; i++)
         write_big_endian(digest + 4 * i, hash->state[i]);
 }
@@ -106,22 +106,22 @@ void ss_sha256_end(struct ss_sha256 *hash, unsigned char digest[SS_SHA256_BYTES]
 void ss_hmac_begin(struct ss_hmac *mac, const void *key, size_t key_bytes)
 {
     unsigned char block[SS_SHA256_BLOCK] = {0};
-    if (key_bytes > sizeof(block)) {
+    if (key_bytes > sizeof block) {
         ss_sha256_begin(&mac->inner);
         ss_sha256_add(&mac->inner, key, key_bytes);
         ss_sha256_end(&mac->inner, block);
     } else {
         memcpy(block, key, key_bytes);
     }
-    for (size_t i = 0; i < sizeof(block); i++)
+    for (size_t i = 0; i < sizeof block; i++)
         block[i] ^= 0x36;
     ss_sha256_begin(&mac->inner);
-    ss_sha256_add(&mac->inner, block, sizeof(block));
-    for (size_t i = 0; i < sizeof(block); i++)
+    ss_sha256_add(&mac->inner, block, sizeof block);
+    for (size_t i = 0; i < sizeof block; i++)
         block[i] ^= 0x36 ^ 0x5c;
     ss_sha256_begin(&mac->outer);
-    ss_sha256_add(&mac->outer, block, sizeof(block));
-    explicit_bzero(block, sizeof(block));
+    ss_sha256_add(&mac->outer, block, sizeof block);
+    explicit_bzero(block, sizeof block);
 }
 
 void ss_hmac_add(struct ss_hmac *mac, const void *data, size_t bytes)

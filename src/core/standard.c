@@ -1,12 +1,11 @@
 #include "core/standard.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 static int first_error;
 

@@ -2,8 +2,9 @@
 #ifndef SS_CORE_THREAD_H
 #define SS_CORE_THREAD_H
 
-#include <pthread.h>
 #include "core/status.h"
+
+#include <pthread.h>
 
 /* Start one. It takes no signals: these belong to the program's other threads. what names it in the
  * message ("the communication thread"). Errors: SS_ERR_LIBRARY. */

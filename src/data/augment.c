@@ -1,5 +1,4 @@
 #include "data/augment.h"
-
 #include "core/rng.h"
 
 #include <string.h>

@@ -6,8 +6,9 @@
 #ifndef SS_DATA_AUGMENT_H
 #define SS_DATA_AUGMENT_H
 
-#include <stdint.h>
 #include "data/dataset.h"
+
+#include <stdint.h>
 
 struct ss_crop_flip {
     int dy, dx; /* top-left corner of the crop inside the padded image, 0 .. 2*padding */

@@ -1,4 +1,8 @@
 #include "data/cifar100.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/dataset.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,11 +12,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/log.h"
-#include "core/rng.h"
-#include "data/dataset.h"
-#include "core/folder.h"
 
 /* FNV-1a (Fowler, Noll, Vo) taken over 8-byte words instead of bytes, with a fold of the high half
  * after each multiplication, which FNV's prime alone never carries down. Every step is a bijection

@@ -1,14 +1,13 @@
 #include "data/convert.h"
+#include "core/atomic_file.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "data/cifar100.h"
+#include "data/pickle.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "core/atomic_file.h"
-#include "core/log.h"
-#include "data/cifar100.h"
-#include "core/folder.h"
-#include "data/pickle.h"
 
 enum { PATH_ROOM = 4096 };
 

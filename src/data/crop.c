@@ -1,9 +1,8 @@
 #include "data/crop.h"
-
-#include <math.h>
-
 #include "core/log.h"
 #include "core/rng.h"
+
+#include <math.h>
 
 enum { TRIES = 10 };
 

@@ -3,10 +3,11 @@
 #ifndef SS_DATA_CROP_H
 #define SS_DATA_CROP_H
 
-#include <stdint.h>
 #include "core/status.h"
 #include "data/jpeg.h"
 #include "data/resize.h"
+
+#include <stdint.h>
 
 struct ss_crop {
     struct ss_area area;   /* the part of the picture that is resized */

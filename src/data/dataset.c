@@ -1,10 +1,9 @@
 /* dataset.c: what all data sets have in common, and images in memory (contract in dataset.h). */
 #include "data/dataset.h"
+#include "data/augment.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
-
-#include "data/augment.h"
 
 enum { PADDING = 4 };
 

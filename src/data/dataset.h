@@ -7,9 +7,10 @@
 #ifndef SS_DATA_DATASET_H
 #define SS_DATA_DATASET_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 enum ss_split { SS_SPLIT_TRAIN, SS_SPLIT_TEST };
 

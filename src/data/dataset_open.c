@@ -1,9 +1,8 @@
 /* dataset_open.c: which kind of data set a folder holds (contract in dataset.h). */
-#include "data/dataset.h"
-
 #include "core/folder.h"
 #include "core/log.h"
 #include "data/cifar100.h"
+#include "data/dataset.h"
 
 enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
                                const struct ss_dataset_options *options, struct ss_dataset **out)

@@ -1,4 +1,9 @@
 #include "data/fetch.h"
+#include "core/atomic_file.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "data/dataset.h"
+#include "data/process.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,12 +14,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/atomic_file.h"
-#include "core/log.h"
-#include "data/dataset.h"
-#include "core/folder.h"
-#include "data/process.h"
 
 /* Room for a folder's name leaves some for the names inside it. */
 enum { FOLDER_ROOM = 3840, PATH_ROOM = 4096, LINE_ROOM = 400 };

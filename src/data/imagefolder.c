@@ -1,11 +1,10 @@
+#include "core/folder.h"
+#include "core/log.h"
+#include "core/rng.h"
 #include "data/imagefolder_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/folder.h"
-#include "core/log.h"
-#include "core/rng.h"
 
 /* The folder's part of a path, with which os.walk sorts, before the file's. */
 static int compare_paths(const char *a, const char *b)

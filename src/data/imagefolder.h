@@ -11,10 +11,11 @@
 #ifndef SS_DATA_IMAGEFOLDER_H
 #define SS_DATA_IMAGEFOLDER_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "core/status.h"
 #include "data/dataset.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum { SS_IMAGEFOLDER_MAX_CLASSES = 65536 };
 

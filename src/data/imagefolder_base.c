@@ -1,5 +1,7 @@
 /* imagefolder_base.c: the list itself, and the reading of a file (contracts in imagefolder.h and
  * imagefolder_internal.h). */
+#include "core/folder.h"
+#include "core/log.h"
 #include "data/imagefolder_internal.h"
 
 #include <errno.h>
@@ -8,9 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/folder.h"
-#include "core/log.h"
 
 /* Room for one more element, doubled so that long lists grow cheaply. */
 static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size)

@@ -1,3 +1,5 @@
+#include "core/folder.h"
+#include "core/log.h"
 #include "data/imagefolder_internal.h"
 
 #include <dirent.h>
@@ -7,9 +9,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-
-#include "core/folder.h"
-#include "core/log.h"
 
 enum { MAX_DEPTH = 16 }; /* of folders in a class; links may go round in circles */
 

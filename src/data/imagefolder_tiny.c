@@ -1,11 +1,10 @@
+#include "core/folder.h"
+#include "core/log.h"
 #include "data/imagefolder_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/folder.h"
-#include "core/log.h"
 
 /* Called for each line that is not empty, cut at tabs into at most two fields and a rest; line
  * counts from 1. */

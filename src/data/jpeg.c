@@ -3,17 +3,15 @@
  * what the steps need is in struct ss_jpeg, and between the jump and guard() there are only
  * libjpeg's frames and those of steps that hold nothing. */
 #include "data/jpeg.h"
+#include "core/log.h"
+#include "data/jpeg_memory.h"
 
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <jerror.h>
 #include <jpeglib.h>
-
-#include "core/log.h"
-#include "data/jpeg_memory.h"
 
 enum {
     /* Columns beside a crop that are decoded too: smooth upsampling looks at the neighbours of a

@@ -15,9 +15,10 @@
 #ifndef SS_DATA_JPEG_H
 #define SS_DATA_JPEG_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 enum {
     /* Above this PIL warns of a decompression bomb (1 GiB / 4 / 3); here it is an error. */

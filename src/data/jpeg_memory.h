@@ -8,7 +8,6 @@
 
 #include <stddef.h>
 #include <stdio.h>
-
 #include <jpeglib.h>
 
 struct ss_jpeg_memory {

@@ -1,14 +1,12 @@
 #include "data/jpeg_write.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <jpeglib.h>
-
-#include "core/log.h"
 
 /* As in jpeg.c, all that a jump out of libjpeg must not lose is in here. */
 struct writer {

@@ -2,9 +2,10 @@
 #ifndef SS_DATA_JPEG_WRITE_H
 #define SS_DATA_JPEG_WRITE_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 struct ss_jpeg_how {
     int quality; /* 1 .. 100 */

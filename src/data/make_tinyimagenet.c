@@ -1,11 +1,4 @@
 #include "data/make_tinyimagenet.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -13,6 +6,12 @@
 #include "data/jpeg_write.h"
 #include "data/resize.h"
 #include "data/synthetic.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { SMALL = SS_SYNTHETIC_SIDE, SIDE = 64, WNID_STEP = 7919 };
 

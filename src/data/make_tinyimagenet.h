@@ -2,8 +2,9 @@
 #ifndef SS_DATA_MAKE_TINYIMAGENET_H
 #define SS_DATA_MAKE_TINYIMAGENET_H
 
-#include <stdint.h>
 #include "core/status.h"
+
+#include <stdint.h>
 
 struct ss_tinyimagenet {
     uint32_t classes;    /* 1 .. 200 */

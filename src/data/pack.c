@@ -1,4 +1,7 @@
 #include "data/pack.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "data/pack_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +14,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/folder.h"
-#include "core/log.h"
-#include "data/pack_format.h"
 
 struct ss_pack {
     const struct ss_imagefolder *folder;

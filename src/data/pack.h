@@ -11,10 +11,11 @@
 #ifndef SS_DATA_PACK_H
 #define SS_DATA_PACK_H
 
-#include <stddef.h>
 #include "core/status.h"
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
+
+#include <stddef.h>
 
 struct ss_pack;
 

@@ -1,4 +1,10 @@
+#include "core/atomic_file.h"
+#include "core/clock.h"
+#include "core/folder.h"
+#include "core/log.h"
 #include "data/pack.h"
+#include "data/pack_decode.h"
+#include "data/pack_format.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -9,13 +15,6 @@
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/atomic_file.h"
-#include "core/clock.h"
-#include "core/folder.h"
-#include "core/log.h"
-#include "data/pack_decode.h"
-#include "data/pack_format.h"
 
 enum { SAMPLES = 128, MAX_THREADS = 1024, PUSH_BYTES = 64 << 20 };
 

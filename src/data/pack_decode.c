@@ -3,14 +3,13 @@
  * pictures in memory are large. Who has the file that the caller waits for is never held back by
  * memory, so that one picture of any size goes through. */
 #include "data/pack_decode.h"
+#include "core/log.h"
+#include "data/jpeg.h"
+#include "data/pack_format.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "data/jpeg.h"
-#include "data/pack_format.h"
 
 enum {
     SLOTS_PER_THREAD = 16,

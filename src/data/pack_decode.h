@@ -3,10 +3,11 @@
 #ifndef SS_DATA_PACK_DECODE_H
 #define SS_DATA_PACK_DECODE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "core/status.h"
 #include "data/imagefolder.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 struct pack_decoders;
 

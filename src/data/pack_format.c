@@ -1,8 +1,7 @@
 #include "data/pack_format.h"
+#include "core/rng.h"
 
 #include <string.h>
-
-#include "core/rng.h"
 
 enum { LANES = 8 };
 

@@ -11,9 +11,10 @@
 #ifndef SS_DATA_PICKLE_H
 #define SS_DATA_PICKLE_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 enum ss_pickle_type {
     SS_PICKLE_NONE,

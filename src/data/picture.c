@@ -1,8 +1,7 @@
 #include "data/picture.h"
+#include "core/log.h"
 
 #include <stdlib.h>
-
-#include "core/log.h"
 
 struct ss_picture_loader {
     struct ss_image_file file;

@@ -1,5 +1,8 @@
 /* pictures.c: a data set of JPEG files (contract in dataset.h). */
+#include "core/log.h"
 #include "data/dataset.h"
+#include "data/normalise.h"
+#include "data/picture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,10 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "data/normalise.h"
-#include "data/picture.h"
 
 enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024 };
 

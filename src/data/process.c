@@ -1,4 +1,5 @@
 #include "data/process.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,8 +7,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "core/log.h"
 
 extern char **environ;
 

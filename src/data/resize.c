@@ -1,11 +1,10 @@
 #include "data/resize.h"
+#include "core/log.h"
+#include "data/resize_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "data/resize_kernels.h"
 
 enum {
     LANES = SS_RESIZE_LANES,

@@ -9,9 +9,10 @@
 #ifndef SS_DATA_RESIZE_H
 #define SS_DATA_RESIZE_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 enum ss_pixel_order { SS_PIXELS_CHW, SS_PIXELS_HWC };
 

@@ -1,8 +1,7 @@
 #include "data/resize_kernels.h"
+#include "data/resize_avx2.h"
 
 #include <string.h>
-
-#include "data/resize_avx2.h"
 
 enum { LANES = SS_RESIZE_LANES, MIX = SS_RESIZE_MIX };
 

@@ -1,9 +1,8 @@
 #include "data/sampler.h"
-
-#include <stdlib.h>
-
 #include "core/log.h"
 #include "core/rng.h"
+
+#include <stdlib.h>
 
 static enum ss_status check(size_t count, int rank, int world, size_t batch, int drop_last)
 {

@@ -8,9 +8,10 @@
 #ifndef SS_DATA_SAMPLER_H
 #define SS_DATA_SAMPLER_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 struct ss_sampler {
     size_t count; /* samples in the data set */

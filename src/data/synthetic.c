@@ -1,12 +1,11 @@
 #include "data/synthetic.h"
-
-#include <stdlib.h>
-
 #include "core/atomic_file.h"
+#include "core/folder.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/cifar100.h"
-#include "core/folder.h"
+
+#include <stdlib.h>
 
 _Static_assert((int)SS_SYNTHETIC_SIDE == (int)SS_CIFAR100_SIDE, "samples are records of CIFAR-100");
 

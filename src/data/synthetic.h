@@ -3,8 +3,9 @@
 #ifndef SS_DATA_SYNTHETIC_H
 #define SS_DATA_SYNTHETIC_H
 
-#include <stdint.h>
 #include "core/status.h"
+
+#include <stdint.h>
 
 struct ss_synthetic {
     uint32_t train, test; /* samples, 1 .. SS_SYNTHETIC_MAX */

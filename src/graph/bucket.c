@@ -1,8 +1,8 @@
 /* Buckets: parameters in the order in which backward finishes their gradients, that is blocks in
  * reverse. A block's parameters stay together, so that its backward task writes one bucket. And the
  * order in which buckets are summed. */
-#include "graph/lower_internal.h"
 #include "core/log.h"
+#include "graph/lower_internal.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* Fusion: which layers run in one task. A block is the longest chain of layers, each at a later
  * place than the one before it, that its first layer's class admits and whose inner values nobody
  * else reads. */
-#include "graph/lower_internal.h"
 #include "core/log.h"
+#include "graph/lower_internal.h"
 
 #include <stdlib.h>
 

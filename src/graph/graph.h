@@ -3,10 +3,11 @@
 #ifndef SS_GRAPH_GRAPH_H
 #define SS_GRAPH_GRAPH_H
 
-#include <stdint.h>
 #include "core/status.h"
 #include "layers/class.h"
 #include "layers/layers.h"
+
+#include <stdint.h>
 
 /* NULL when out of memory (reported). The caller destroys it. */
 struct ss_graph *ss_graph_create(const char *name);

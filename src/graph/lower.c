@@ -1,6 +1,6 @@
 /* From blocks to tasks: the training step and the evaluation step. */
-#include "graph/lower_internal.h"
 #include "core/log.h"
+#include "graph/lower_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

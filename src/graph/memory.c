@@ -4,8 +4,8 @@
  * First come, best fit: in order of first use, take the free buffer that wastes least; when all
  * free ones are too small, enlarge the largest. Sizes are only fixed at the end, so enlarging costs
  * nothing but the difference. */
-#include "graph/plan.h"
 #include "core/log.h"
+#include "graph/plan.h"
 
 #include <stdlib.h>
 

@@ -14,11 +14,12 @@
 #ifndef SS_GRAPH_PLAN_H
 #define SS_GRAPH_PLAN_H
 
+#include "core/dtype.h"
+#include "graph/graph.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "core/dtype.h"
-#include "graph/graph.h"
 
 enum {
     SS_PLAN_MAX_DY = 4,

@@ -1,6 +1,6 @@
 /* The plan for people: `starstep plan`, as a table or as a DOT graph. */
-#include "graph/plan.h"
 #include "core/log.h"
+#include "graph/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>

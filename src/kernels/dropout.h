@@ -3,9 +3,10 @@
 #ifndef SS_KERNELS_DROPOUT_H
 #define SS_KERNELS_DROPOUT_H
 
-#include <stdint.h>
 #include "core/rng.h"
 #include "kernels/any_device.h"
+
+#include <stdint.h>
 
 /* Dropout as a function of the element's index, so that backward needs no stored mask. */
 struct ss_dropout_draw {

@@ -9,11 +9,12 @@
 #ifndef SS_KERNELS_SHAPES_H
 #define SS_KERNELS_SHAPES_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "core/activation.h"
 #include "core/dtype.h"
 #include "core/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* Shape and layout of an activation. */
 struct ss_act {

@@ -3,9 +3,10 @@
 #ifndef SS_KERNELS_UPDATE_H
 #define SS_KERNELS_UPDATE_H
 
+#include "kernels/any_device.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "kernels/any_device.h"
 
 enum ss_rule {
     SS_RULE_SGD,          /* no state; hyper: as the next one, and not read the first */

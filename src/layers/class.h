@@ -9,10 +9,11 @@
 #ifndef SS_LAYERS_CLASS_H
 #define SS_LAYERS_CLASS_H
 
-#include <stddef.h>
 #include "core/activation.h"
 #include "core/log.h"
 #include "layers/layers.h"
+
+#include <stddef.h>
 
 enum ss_place {
     SS_PLACE_HEAD,

@@ -3,8 +3,9 @@
 #ifndef SS_MONITOR_LINES_H
 #define SS_MONITOR_LINES_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 struct ss_lines;
 

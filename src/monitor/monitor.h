@@ -2,8 +2,9 @@
 #ifndef SS_MONITOR_MONITOR_H
 #define SS_MONITOR_MONITOR_H
 
-#include <sys/types.h>
 #include "core/status.h"
+
+#include <sys/types.h>
 
 struct ss_monitor_options {
     const char *dir;

@@ -2,9 +2,10 @@
 #ifndef SS_MONITOR_PROCESS_H
 #define SS_MONITOR_PROCESS_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <sys/types.h>
-#include "core/status.h"
 
 /* Which processes. The calling process is in none. */
 enum ss_process_kind {

@@ -2,8 +2,9 @@
 #ifndef SS_MONITOR_REPORT_H
 #define SS_MONITOR_REPORT_H
 
-#include <stdio.h>
 #include "monitor/samples.h"
+
+#include <stdio.h>
 
 /* Per series one line of memory, "[FILE - GPU I] Peak = P MiB, Avg = A MiB, Mode = M MiB", and one
  * of the rest. Errors: SS_ERR_IO, SS_ERR_MEMORY. */

@@ -2,8 +2,9 @@
 #ifndef SS_MONITOR_SAMPLES_H
 #define SS_MONITOR_SAMPLES_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 enum ss_sample_column {
     SS_SAMPLE_TIME,        /* s since 1970, as if local time were UTC */

@@ -2,8 +2,9 @@
 #ifndef SS_REPORT_PLOT_H
 #define SS_REPORT_PLOT_H
 
-#include <stddef.h>
 #include "core/status.h"
+
+#include <stddef.h>
 
 /* x ascending; points with y NAN are left out and end the line. All is the caller's. */
 struct ss_curve {

@@ -4,12 +4,12 @@
 #ifndef SS_RUNTIME_EXEC_H
 #define SS_RUNTIME_EXEC_H
 
-#include "kernels/kernels.h"
 #include "codelets/hooks.h"
 #include "codelets/report.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "graph/plan.h"
+#include "kernels/kernels.h"
 #include "optim/optim.h"
 #include "runtime/feed.h"
 #include "runtime/runtime.h"

@@ -1,14 +1,13 @@
 /* idle.c: StarPU calls the hook on a worker each time that it has looked for a task and found none.
  * No lock is held there. */
 #include "runtime/idle.h"
+#include "core/clock.h"
+#include "core/log.h"
 
 #include <starpu.h>
 #include <starpu_expert.h>
 #include <stdint.h>
 #include <time.h>
-
-#include "core/clock.h"
-#include "core/log.h"
 
 enum {
     BUSY_NS = 20000,  /* a longer time between two calls was a task, or a sleep of StarPU's own */

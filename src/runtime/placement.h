@@ -7,11 +7,11 @@
 #ifndef SS_RUNTIME_PLACEMENT_H
 #define SS_RUNTIME_PLACEMENT_H
 
-#include <sched.h>
-#include <stdio.h>
-
 #include "comm/comm.h"
 #include "core/status.h"
+
+#include <sched.h>
+#include <stdio.h>
 
 enum { SS_MAX_CORES = 1024, SS_BUS_ID_BYTES = 32 };
 

@@ -3,9 +3,9 @@
 #ifndef SS_RUNTIME_PLACEMENT_GPU_H
 #define SS_RUNTIME_PLACEMENT_GPU_H
 
-#include <hwloc.h>
-
 #include "runtime/placement.h"
+
+#include <hwloc.h>
 
 enum { SS_SEAT_WORDS = SS_MAX_CORES / (8 * (int)sizeof(unsigned long)) };
 

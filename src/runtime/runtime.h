@@ -6,9 +6,9 @@
 #ifndef SS_RUNTIME_RUNTIME_H
 #define SS_RUNTIME_RUNTIME_H
 
-#include "kernels/kernels.h"
 #include "codelets/task.h"
 #include "core/status.h"
+#include "kernels/kernels.h"
 #include "runtime/placement.h"
 
 struct ss_lanes;

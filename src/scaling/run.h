@@ -2,9 +2,10 @@
 #ifndef SS_SCALING_RUN_H
 #define SS_SCALING_RUN_H
 
-#include <stddef.h>
 #include "monitor/samples.h"
 #include "scaling/run_log.h"
+
+#include <stddef.h>
 
 struct ss_run {
     struct ss_run_log log;

@@ -3,8 +3,9 @@
 #ifndef SS_SCALING_TABLE_H
 #define SS_SCALING_TABLE_H
 
-#include <stdio.h>
 #include "scaling/run.h"
+
+#include <stdio.h>
 
 struct ss_scaling_row {
     const struct ss_run *run; /* of `same` runs of this size the one with the median throughput */

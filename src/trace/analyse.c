@@ -1,6 +1,6 @@
 /* analyse.c: one rank of a trace (definitions in analyse.h). */
-#include "trace/analyse_internal.h"
 #include "core/log.h"
+#include "trace/analyse_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

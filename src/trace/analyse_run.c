@@ -1,7 +1,7 @@
 /* analyse_run.c: what ranks say together: their collectives, and who waited for whom (definitions
  * in analyse.h). */
-#include "trace/analyse.h"
 #include "core/log.h"
+#include "trace/analyse.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* analyse_sums.c: the collectives of one rank (definitions in analyse.h). */
-#include "trace/analyse_internal.h"
 #include "core/log.h"
+#include "trace/analyse_internal.h"
 
 /* Collectives: those of the comm lane, and of the others those that threads marked. */
 

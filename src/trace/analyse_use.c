@@ -1,6 +1,6 @@
 /* analyse_use.c: what one rank had and how busy its workers were. */
-#include "trace/analyse_internal.h"
 #include "core/log.h"
+#include "trace/analyse_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,10 @@
 #ifndef SS_TRACE_ARRAY_H
 #define SS_TRACE_ARRAY_H
 
+#include "core/log.h"
+
 #include <stddef.h>
 #include <stdlib.h>
-#include "core/log.h"
 
 #define SS_TRACE_ARRAY(type)                                                                       \
     struct {                                                                                       \

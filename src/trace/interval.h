@@ -6,9 +6,10 @@
 #ifndef SS_TRACE_INTERVAL_H
 #define SS_TRACE_INTERVAL_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 struct ss_interval {
     int64_t begin, end;

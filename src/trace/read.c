@@ -1,7 +1,7 @@
 #include "trace/read.h"
+#include "core/folder.h"
 #include "trace/format.h"
 #include "trace/read_internal.h"
-#include "core/folder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,11 +7,12 @@
 #ifndef SS_TRACE_READ_H
 #define SS_TRACE_READ_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "core/status.h"
 #include "graph/plan.h"
 #include "trace/array.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum { SS_TRACE_TEXT = 64, SS_TRACE_MAX_RANKS = 1 << 20, SS_TRACE_MAX_SLOTS = 4096 };
 

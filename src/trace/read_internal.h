@@ -2,9 +2,10 @@
 #ifndef SS_TRACE_READ_INTERNAL_H
 #define SS_TRACE_READ_INTERNAL_H
 
-#include <jansson.h>
 #include "core/log.h"
 #include "trace/read.h"
+
+#include <jansson.h>
 
 struct reader {
     const char *path;

@@ -2,8 +2,9 @@
 #ifndef SS_TRACE_REPORT_H
 #define SS_TRACE_REPORT_H
 
-#include <stdio.h>
 #include "trace/analyse.h"
+
+#include <stdio.h>
 
 struct ss_report_options {
     int rank;  /* -1: all; else what is printed per rank is this one's */

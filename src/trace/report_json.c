@@ -1,7 +1,7 @@
 /* report_json.c: the analysis of a trace as one JSON object. */
-#include "trace/report.h"
 #include "core/json_text.h"
 #include "core/log.h"
+#include "trace/report.h"
 
 #include <errno.h>
 #include <inttypes.h>

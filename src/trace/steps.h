@@ -2,8 +2,9 @@
 #ifndef SS_TRACE_STEPS_H
 #define SS_TRACE_STEPS_H
 
-#include <stdint.h>
 #include "core/status.h"
+
+#include <stdint.h>
 
 /* "A-B", "A-" (to the end: last becomes 0) or "A" (that step alone), with 1 <= A <= B. Without text
  * both stay as they are. what: the option, for the message. Errors: SS_ERR_INVALID. */

@@ -3,8 +3,8 @@
 #    include "config.h"
 #endif
 #include "kernels/kernels.h"
-#include "train/resume.h"
 #include "train/model_file.h"
+#include "train/resume.h"
 #include "train/train.h"
 
 #include <stdio.h>

@@ -3,9 +3,10 @@
 #ifndef SS_TRAIN_JOURNAL_H
 #define SS_TRAIN_JOURNAL_H
 
+#include "core/status.h"
+
 #include <stdint.h>
 #include <stdio.h>
-#include "core/status.h"
 
 struct ss_journal {
     FILE *json;       /* NULL: no file */

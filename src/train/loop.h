@@ -2,11 +2,12 @@
 #ifndef SS_TRAIN_LOOP_H
 #define SS_TRAIN_LOOP_H
 
-#include <semaphore.h>
 #include "train/journal.h"
 #include "train/resume.h"
 #include "train/session.h"
 #include "train/tensorboard.h"
+
+#include <semaphore.h>
 
 struct ss_loop {
     struct ss_session session;

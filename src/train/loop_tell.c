@@ -2,8 +2,8 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "train/loop.h"
 #include "core/standard.h"
+#include "train/loop.h"
 
 #include <stdio.h>
 #include <sys/resource.h>

@@ -4,8 +4,9 @@
 #ifndef SS_TRAIN_POSITION_H
 #define SS_TRAIN_POSITION_H
 
-#include <stdint.h>
 #include "kernels/shapes.h"
+
+#include <stdint.h>
 
 /* No file may have a larger count, of steps or of batches: there is room to count on. */
 #define SS_COUNT_MAX ((int64_t)1 << 62)

@@ -2,9 +2,9 @@
 #    include "config.h"
 #endif
 #include "train/ranks.h"
-#include "kernels/kernels.h"
 #include "comm/nccl.h"
 #include "core/log.h"
+#include "kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,11 @@
 #ifndef SS_TRAIN_RANKS_H
 #define SS_TRAIN_RANKS_H
 
-#include <stdio.h>
 #include "comm/comm.h"
 #include "runtime/placement.h"
 #include "train/journal.h"
+
+#include <stdio.h>
 
 /* Sent as bytes between equal programs. */
 struct ss_rank {

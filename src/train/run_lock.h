@@ -21,10 +21,11 @@
 #ifndef SS_TRAIN_RUN_LOCK_H
 #define SS_TRAIN_RUN_LOCK_H
 
+#include "core/status.h"
+
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include "core/status.h"
 
 enum { SS_LOCK_GRACE_S = 2, SS_LOCK_SILENCE_S = 10, SS_LOCK_TEXT = 512, SS_LOCK_MOST = 4 };
 

@@ -6,6 +6,8 @@
 #    include "config.h"
 #endif
 #include "train/safetensors.h"
+#include "core/log.h"
+#include "train/safetensors_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +17,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "core/log.h"
-#include "train/safetensors_format.h"
 
 struct ss_safetensors {
     void *map; /* NULL when the bytes belong to the caller */
@@ -43,7 +42,7 @@ struct ss_st_shown ss_st_show(const char *s)
 {
     struct ss_st_shown out;
     size_t n = 0;
-    for (; s[n] && n + 4 < sizeof(out.text); n++)
+    for (; s[n] && n + 4 < sizeof out.text; n++)
         out.text[n] = (unsigned char)s[n] < 32 || s[n] == 127 ? '?' : s[n];
     strcpy(out.text + n, s[n] ? "..." : "");
     return out;
@@ -218,10 +217,10 @@ static enum ss_status parse_entries(const char *file, const char *data, size_t d
                                     struct ss_safetensors *st)
 {
     size_t entries = json_object_size(st->root);
-    st->tensors = calloc(entries + 1, sizeof(*st->tensors));
-    st->by_name = calloc(entries + 1, sizeof(*st->by_name));
+    st->tensors = calloc(entries + 1, sizeof *st->tensors);
+    st->by_name = calloc(entries + 1, sizeof *st->by_name);
     if (!st->tensors || !st->by_name)
-        return ss_fail_memory("the tensors of a safetensors file", entries * sizeof(*st->tensors));
+        return ss_fail_memory("the tensors of a safetensors file", entries * sizeof *st->tensors);
     const char *name;
     json_t *entry;
     json_object_foreach(st->root, name, entry)
@@ -231,11 +230,11 @@ static enum ss_status parse_entries(const char *file, const char *data, size_t d
         else
             SS_TRY(parse_tensor(file, name, entry, data, data_bytes, &st->tensors[st->count++]));
     }
-    qsort(st->tensors, st->count, sizeof(*st->tensors), by_offset);
+    qsort(st->tensors, st->count, sizeof *st->tensors, by_offset);
     SS_TRY(check_layout(file, st, data, data_bytes));
     for (size_t i = 0; i < st->count; i++)
         st->by_name[i] = &st->tensors[i];
-    qsort(st->by_name, st->count, sizeof(*st->by_name), by_name);
+    qsort(st->by_name, st->count, sizeof *st->by_name, by_name);
     return SS_OK;
 }
 
@@ -275,10 +274,10 @@ static enum ss_status parse_header(const char *file, const char *bytes, size_t s
 enum ss_status ss_safetensors_parse(const char *name, const void *bytes, size_t size,
                                     struct ss_safetensors **out)
 {
-    struct ss_safetensors *st = calloc(1, sizeof(*st));
+    struct ss_safetensors *st = calloc(1, sizeof *st);
     size_t begin = 0;
     if (!st)
-        return ss_fail_memory("a safetensors file's description", sizeof(*st));
+        return ss_fail_memory("a safetensors file's description", sizeof *st);
     enum ss_status status = parse_header(name, bytes, size, st, &begin);
     if (status == SS_OK)
         status = parse_entries(name, (const char *)bytes + begin, size - begin, st);
@@ -360,7 +359,7 @@ const struct ss_st_tensor *ss_safetensors_find(const struct ss_safetensors *st, 
     struct ss_st_tensor wanted = {.name = name};
     const struct ss_st_tensor *key = &wanted;
     struct ss_st_tensor **found =
-        bsearch(&key, st->by_name, st->count, sizeof(*st->by_name), by_name);
+        bsearch(&key, st->by_name, st->count, sizeof *st->by_name, by_name);
     return found ? *found : NULL;
 }
 

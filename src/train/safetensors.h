@@ -7,9 +7,10 @@
 #ifndef SS_TRAIN_SAFETENSORS_H
 #define SS_TRAIN_SAFETENSORS_H
 
+#include "core/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
 
 enum { SS_ST_MAX_DIMS = 8 };
 

@@ -2,15 +2,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/atomic_file.h"
+#include "core/log.h"
 #include "train/safetensors.h"
+#include "train/safetensors_format.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/atomic_file.h"
-#include "core/log.h"
-#include "train/safetensors_format.h"
 
 static enum ss_status header_tensor(const char *path, json_t *root, const struct ss_st_tensor *t,
                                     size_t *offset)
@@ -60,10 +59,10 @@ static enum ss_status header_metadata(const char *path, json_t *root, const char
 static enum ss_status layout_order(const char *path, const struct ss_st_tensor *tensors,
                                    size_t count, const struct ss_st_tensor ***out)
 {
-    const struct ss_st_tensor **order = calloc(count + 1, sizeof(*order));
+    const struct ss_st_tensor **order = calloc(count + 1, sizeof *order);
     size_t n = 0;
     if (!order)
-        return ss_fail_memory("the order of tensors in a file", count * sizeof(*order));
+        return ss_fail_memory("the order of tensors in a file", count * sizeof *order);
     for (size_t bytes = 8; bytes > 0; bytes /= 2)
         for (size_t i = 0; i < count; i++)
             if ((unsigned)tensors[i].dtype < SS_ST_NDTYPES &&

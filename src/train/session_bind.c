@@ -2,10 +2,10 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "train/session.h"
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
 #include "train/model_file.h"
+#include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

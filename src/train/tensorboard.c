@@ -1,6 +1,9 @@
 /* tensorboard.c: the encoding of event files, and writing them record by record (format and
  * contract in tensorboard.h). */
 #include "train/tensorboard.h"
+#include "core/crc32c.h"
+#include "core/folder.h"
+#include "core/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,10 +13,6 @@
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/crc32c.h"
-#include "core/folder.h"
-#include "core/log.h"
 
 enum {
     PATH_ROOM = 4096,

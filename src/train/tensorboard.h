@@ -7,8 +7,9 @@
 #ifndef SS_TRAIN_TENSORBOARD_H
 #define SS_TRAIN_TENSORBOARD_H
 
-#include <stdint.h>
 #include "core/status.h"
+
+#include <stdint.h>
 
 struct ss_tensorboard;
 

@@ -6,13 +6,13 @@
  *
  * Exit code 0 when the ranks are found alike, 3 when a difference is found, 1 when
  * this test fails. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "comm/comm.h"
 #include "core/log.h"
 #include "train/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { FACTS = 200, CHANGED = 100, LONG = 100000 };
 

@@ -7,6 +7,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "tests/comm/ranks_common.h"
+
 #include <math.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -18,13 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
-#include "core/log.h"
-#include "core/rng.h"
-#include "tests/comm/ranks_common.h"
-
 static const size_t sizes[] = {1, 7, 1000, 65537, 1000003};
-enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]) };
+enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
 static double now_s(void)
 {
@@ -45,8 +45,8 @@ static int sums(struct ss_comm *comm)
     REQUIRE(ss_comm_local_rank(comm) == rank);
     for (int s = 0; s < NSIZES; s++) {
         size_t n = sizes[s];
-        float *f = malloc(n * sizeof(*f));
-        double *d = malloc(n * sizeof(*d));
+        float *f = malloc(n * sizeof *f);
+        double *d = malloc(n * sizeof *d);
         REQUIRE(f && d);
         for (size_t i = 0; i < n; i++) {
             f[i] = (float)((rank + 1) * (int)(i % 1000));
@@ -64,7 +64,7 @@ static int sums(struct ss_comm *comm)
         for (int root = 0; root < size; root++) {
             for (size_t i = 0; i < n; i++)
                 f[i] = rank == root ? (float)(i + (size_t)root) : -1;
-            REQUIRE(ss_comm_bcast(comm, f, n * sizeof(*f), root, "broadcast") == SS_OK);
+            REQUIRE(ss_comm_bcast(comm, f, n * sizeof *f, root, "broadcast") == SS_OK);
             for (size_t i = 0; i < n; i++)
                 REQUIRE(f[i] == (float)(i + (size_t)root));
         }
@@ -79,7 +79,7 @@ static int sums(struct ss_comm *comm)
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
     REQUIRE(two[0] == size && two[1] == size * (size - 1) / 2);
     void *gathered;
-    REQUIRE(ss_comm_gather_alloc(comm, &rank, sizeof(rank), &gathered, "gather") == SS_OK);
+    REQUIRE(ss_comm_gather_alloc(comm, &rank, sizeof rank, &gathered, "gather") == SS_OK);
     REQUIRE((gathered != NULL) == (rank == 0));
     for (int r = 0; gathered && r < size; r++)
         REQUIRE(((const int *)gathered)[r] == r);
@@ -95,7 +95,7 @@ static int bits(struct ss_comm *comm)
 {
     for (int s = 0; s < NSIZES; s++) {
         size_t n = sizes[s];
-        float *f = malloc(n * sizeof(*f));
+        float *f = malloc(n * sizeof *f);
         struct ss_rng rng;
         sem_t ended;
         char text[32];
@@ -115,7 +115,7 @@ static int bits(struct ss_comm *comm)
             memcpy(&word, &f[i], 4);
             hash = ss_mix64(hash, word);
         }
-        snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
+        snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
         REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
         if (ss_comm_rank(comm) == 0)
             printf("%zu %s\n", n, text);
@@ -180,7 +180,7 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
         if (step == 5 && strcmp(mode, "memory") == 0) {
             const void *own = ss_comm_rank(comm) == bad ? NULL : data;
             void *all;
-            REQUIRE(ss_comm_gather_alloc(comm, own, sizeof(data), &all, "figures") == SS_OK);
+            REQUIRE(ss_comm_gather_alloc(comm, own, sizeof data, &all, "figures") == SS_OK);
             free(all);
         }
         for (int b = 0; b < 2; b++) {
@@ -217,8 +217,8 @@ static int bench(struct ss_comm *comm)
 {
     static const size_t counts[] = {1, 10000, 1 << 18, 1 << 20, 6553600};
     int rank = ss_comm_rank(comm);
-    for (size_t s = 0; s < sizeof(counts) / sizeof(counts[0]); s++) {
-        float *f = calloc(counts[s], sizeof(*f));
+    for (size_t s = 0; s < sizeof counts / sizeof counts[0]; s++) {
+        float *f = calloc(counts[s], sizeof *f);
         enum { REPEATS = 50 };
         double times[REPEATS], cpu = cpu_s(RUSAGE_SELF);
         sem_t ended;
@@ -256,7 +256,7 @@ static int bench(struct ss_comm *comm)
 static void write_pid(const char *folder)
 {
     char path[512];
-    snprintf(path, sizeof(path), "%s/pid.%ld", folder, (long)getpid());
+    snprintf(path, sizeof path, "%s/pid.%ld", folder, (long)getpid());
     FILE *file = fopen(path, "w");
     if (file) {
         fprintf(file, "%ld\n", (long)getpid());

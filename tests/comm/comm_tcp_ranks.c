@@ -8,6 +8,13 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm.h"
+#include "comm/comm_base.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "tests/comm/ranks_common.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -18,16 +25,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
-#include "comm/comm_base.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/rng.h"
-#include "tests/comm/ranks_common.h"
-
 /* Below, at and above the size of one frame. */
 static const size_t sizes[] = {0, 1, 7, 1000, 32768, 32769, 300001};
-enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]) };
+enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
 static int run_sums(struct ss_comm *comm, size_t n, double *d)
 {
@@ -46,7 +46,7 @@ static int run_broadcasts(struct ss_comm *comm, size_t n, double *d)
     for (int root = 0; root<size; root += size> 4 ? 5 : 1) {
         for (size_t i = 0; i < n; i++)
             d[i] = rank == root ? (double)(i + (size_t)root) : -1;
-        REQUIRE(ss_comm_bcast(comm, d, n * sizeof(*d), root, "broadcast") == SS_OK);
+        REQUIRE(ss_comm_bcast(comm, d, n * sizeof *d, root, "broadcast") == SS_OK);
         for (size_t i = 0; i < n; i++)
             REQUIRE(d[i] == (double)(i + (size_t)root));
     }
@@ -56,10 +56,10 @@ static int run_broadcasts(struct ss_comm *comm, size_t n, double *d)
 static int run_gather(struct ss_comm *comm, size_t n, double *d)
 {
     int rank = ss_comm_rank(comm), size = ss_comm_size(comm);
-    double *all = rank == 0 ? malloc((n * (size_t)size + 1) * sizeof(*all)) : NULL;
+    double *all = rank == 0 ? malloc((n * (size_t)size + 1) * sizeof *all) : NULL;
     struct ss_comm_request gather = {.kind = SS_COMM_GATHER,
                                      .data = d,
-                                     .count = n * sizeof(*d),
+                                     .count = n * sizeof *d,
                                      .gathered = all,
                                      .what = "gather"};
     for (size_t i = 0; i < n; i++)
@@ -104,7 +104,7 @@ static int collectives(struct ss_comm *comm)
         return EXIT_FAILURE;
     for (int s = 0; s < NSIZES; s++) {
         size_t n = sizes[s];
-        double *d = malloc((n + 1) * sizeof(*d));
+        double *d = malloc((n + 1) * sizeof *d);
         REQUIRE(d);
         if (run_sums(comm, n, d) || run_broadcasts(comm, n, d) || run_gather(comm, n, d) ||
             run_maximum(comm, n, (uint64_t *)(void *)d))
@@ -146,7 +146,7 @@ static int bits(struct ss_comm *comm)
             hash = ss_mix64(hash, word);
         }
     }
-    snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
     REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
     if (ss_comm_rank(comm) == 0)
         printf("%s\n", text);
@@ -261,7 +261,7 @@ static void cut_connections(void)
 {
     struct sockaddr_storage peer;
     for (int fd = 3; fd < 256; fd++) {
-        socklen_t length = sizeof(peer);
+        socklen_t length = sizeof peer;
         if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
             shutdown(fd, SHUT_RDWR);
     }
@@ -293,7 +293,7 @@ static int misbehave(struct ss_comm *comm, const char *mode)
         pause(); /* the communication thread ends the process */
     }
     double other[3] = {0};
-    return ss_comm_bcast(comm, other, sizeof(other), 0, "something else") == SS_OK;
+    return ss_comm_bcast(comm, other, sizeof other, 0, "something else") == SS_OK;
 }
 
 /* Two sums a step, about 3 s of them, or until rank `bad` does its mischief in step 5. */

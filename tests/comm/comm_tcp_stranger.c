@@ -14,6 +14,10 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp_hello.h"
+#include "comm/comm_tcp_socket.h"
+#include "core/clock.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -22,10 +26,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "comm/comm_tcp_hello.h"
-#include "comm/comm_tcp_socket.h"
-#include "core/clock.h"
 
 enum { FAR_US = 400000 }; /* there and back; around the earth by satellite */
 
@@ -45,14 +45,14 @@ static int slow(int fd, const struct ss_tcp_hello *hello, size_t bytes, unsigned
             return EXIT_SUCCESS; /* closed */
         usleep(pause_us);
     }
-    if (ss_tcp_receive_all(fd, &answer, sizeof(answer), end) == 0)
+    if (ss_tcp_receive_all(fd, &answer, sizeof answer, end) == 0)
         return fail("it was answered");
     return errno == ETIMEDOUT ? fail("it was not refused") : EXIT_SUCCESS;
 }
 
 static int expect(int fd, enum ss_tcp_code code, struct ss_tcp_answer *answer)
 {
-    if (ss_tcp_receive_all(fd, answer, sizeof(*answer), ss_seconds() + 20) != 0)
+    if (ss_tcp_receive_all(fd, answer, sizeof *answer, ss_seconds() + 20) != 0)
         return fail("no answer");
     return answer->code == code ? EXIT_SUCCESS : fail("another answer");
 }
@@ -75,7 +75,7 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
     if (far)
         usleep(FAR_US / 4); /* the rest of the hello's way; a connection is there without it */
     if (ss_tcp_key(env, key) != SS_OK ||
-        ss_tcp_send_all(fd, hello, sizeof(*hello), ss_seconds() + 20) != 0)
+        ss_tcp_send_all(fd, hello, sizeof *hello, ss_seconds() + 20) != 0)
         return fail("cannot send");
     if (expect(fd, SS_TCP_CHALLENGE, &challenge) != EXIT_SUCCESS)
         return EXIT_FAILURE;
@@ -84,7 +84,7 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
     if (far)
         usleep(FAR_US);
     ss_tcp_rank_proof(key, hello, &proved, proof);
-    if (ss_tcp_send_all(fd, proof, sizeof(proof), ss_seconds() + 20) != 0)
+    if (ss_tcp_send_all(fd, proof, sizeof proof, ss_seconds() + 20) != 0)
         return fail("cannot send the proof");
     if (expect(fd, replay ? SS_TCP_UNPROVED : SS_TCP_REFUSED, &answer) != EXIT_SUCCESS)
         return EXIT_FAILURE;
@@ -107,15 +107,15 @@ static int impostor(int port)
     struct pollfd one = {.fd = listener, .events = POLLIN};
     if (poll(&one, 1, 20000) != 1 || (fd = accept(listener, NULL, NULL)) < 0)
         return fail("nobody came");
-    if (ss_tcp_receive_all(fd, &hello, sizeof(hello), end) != 0 ||
+    if (ss_tcp_receive_all(fd, &hello, sizeof hello, end) != 0 ||
         ss_tcp_challenge_fill(&answer) != SS_OK ||
-        ss_tcp_send_all(fd, &answer, sizeof(answer), end) != 0 ||
-        ss_tcp_receive_all(fd, proof, sizeof(proof), end) != 0)
+        ss_tcp_send_all(fd, &answer, sizeof answer, end) != 0 ||
+        ss_tcp_receive_all(fd, proof, sizeof proof, end) != 0)
         return fail("no proof");
     /* The rank's own proof, sent back, is none. */
     ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
-    memcpy(answer.bytes, proof, sizeof(proof));
-    if (ss_tcp_send_all(fd, &answer, sizeof(answer), end) != 0)
+    memcpy(answer.bytes, proof, sizeof proof);
+    if (ss_tcp_send_all(fd, &answer, sizeof answer, end) != 0)
         return fail("cannot answer");
     if (ss_tcp_receive_all(fd, proof, 1, end) == 0 || errno == ETIMEDOUT)
         return fail("the rank stayed");
@@ -126,7 +126,7 @@ static int other_protocol(int fd, struct ss_tcp_hello *hello)
 {
     struct ss_tcp_answer answer;
     hello->protocol++;
-    if (ss_tcp_send_all(fd, hello, sizeof(*hello), ss_seconds() + 20) != 0)
+    if (ss_tcp_send_all(fd, hello, sizeof *hello, ss_seconds() + 20) != 0)
         return fail("cannot send");
     return expect(fd, SS_TCP_UNPROVED, &answer);
 }
@@ -159,7 +159,7 @@ static int come(struct crowd *c, int i)
     c->connected[i] = 0;
     c->came++;
     return fd >= 0 &&
-           (connect(fd, (struct sockaddr *)&c->to, sizeof(c->to)) == 0 || errno == EINPROGRESS);
+           (connect(fd, (struct sockaddr *)&c->to, sizeof c->to) == 0 || errno == EINPROGRESS);
 }
 
 /* What one of them does when its connection has come about, or something was said to it. */
@@ -167,7 +167,7 @@ static int stir(struct crowd *c, int i)
 {
     char dropped[1024];
     int error = 0;
-    socklen_t length = sizeof(error);
+    socklen_t length = sizeof error;
     if (!c->connected[i]) {
         getsockopt(c->fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &length);
         if (error == ECONNREFUSED)
@@ -182,7 +182,7 @@ static int stir(struct crowd *c, int i)
         if (error == 0)
             return 1;
     }
-    ssize_t n = recv(c->fds[i].fd, dropped, sizeof(dropped), 0);
+    ssize_t n = recv(c->fds[i].fd, dropped, sizeof dropped, 0);
     if (n > 0 || (n < 0 && errno == EAGAIN))
         return 1;
     close(c->fds[i].fd);
@@ -193,7 +193,7 @@ static int crowd(struct crowd *c)
 {
     struct rlimit files;
     double end = ss_seconds() + 60;
-    c->fds = calloc((size_t)c->count, sizeof(*c->fds));
+    c->fds = calloc((size_t)c->count, sizeof *c->fds);
     c->connected = calloc((size_t)c->count, 1);
     if (!c->fds || !c->connected || getrlimit(RLIMIT_NOFILE, &files) != 0)
         return fail("cannot make a crowd");
@@ -231,11 +231,11 @@ int main(int argc, char **argv)
     if (strcmp(mode, "bytes") == 0)
         c.says = 1;
     if (strcmp(mode, "greeting") == 0)
-        c.says = sizeof(hello);
+        c.says = sizeof hello;
     if (strcmp(mode, "crowd") == 0 || c.says)
         return crowd(&c);
     for (int tries = 0; fd < 0 && tries < 500; tries++) {
-        fd = ss_tcp_connect((struct sockaddr *)&to, sizeof(to), ss_seconds() + 5);
+        fd = ss_tcp_connect((struct sockaddr *)&to, sizeof to, ss_seconds() + 5);
         if (fd < 0)
             usleep(20000);
     }
@@ -244,11 +244,11 @@ int main(int argc, char **argv)
     if (strcmp(mode, "silent") == 0)
         return slow(fd, &hello, 0, 0);
     if (strcmp(mode, "half") == 0)
-        return slow(fd, &hello, sizeof(hello) / 2, 0);
+        return slow(fd, &hello, sizeof hello / 2, 0);
     if (strcmp(mode, "gone") == 0)
-        return ss_tcp_send_all(fd, &hello, sizeof(hello) / 2, ss_seconds() + 5) ? 1 : 0;
+        return ss_tcp_send_all(fd, &hello, sizeof hello / 2, ss_seconds() + 5) ? 1 : 0;
     if (strcmp(mode, "dribble") == 0)
-        return slow(fd, &hello, sizeof(hello), 50000);
+        return slow(fd, &hello, sizeof hello, 50000);
     if (strcmp(mode, "garbage") == 0)
         return garbage(fd);
     if (strcmp(mode, "protocol") == 0)

@@ -10,6 +10,13 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "kernels/cpu/wire.h"
+#include "tests/comm/ranks_common.h"
+
 #include <math.h>
 #include <mpi.h>
 #include <semaphore.h>
@@ -17,15 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/wire.h"
-#include "comm/comm.h"
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/rng.h"
-#include "tests/comm/ranks_common.h"
-
 static const size_t sizes[] = {1, 7, 64, 1000, 65537, 1000003};
-enum { NSIZES = sizeof(sizes) / sizeof(sizes[0]), SPECIAL = 4, MOST_DIRECT = 16 };
+enum { NSIZES = sizeof sizes / sizeof sizes[0], SPECIAL = 4, MOST_DIRECT = 16 };
 
 /* The library's calls come here first, by MPI's profiling interface. */
 static int flip_half = -1, flip_mpi; /* which messages of this rank lose a bit */
@@ -99,8 +99,8 @@ static int by_mpi(const struct ss_comm *comm, size_t n)
 static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
     const int size = ss_comm_size(comm);
-    float *x = malloc(n * sizeof(*x));
-    double *want = calloc(n, sizeof(*want)), *magnitude = calloc(n, sizeof(*magnitude));
+    float *x = malloc(n * sizeof *x);
+    double *want = calloc(n, sizeof *want), *magnitude = calloc(n, sizeof *magnitude);
     size_t inexact = 0;
     REQUIRE(x && want && magnitude);
     for (int r = 0; r < size; r++) {
@@ -136,8 +136,8 @@ static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which
 static int check_exact(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
     const int size = ss_comm_size(comm);
-    float *x = malloc(n * sizeof(*x));
-    uint16_t *packed = malloc(n * (size_t)size * sizeof(*packed));
+    float *x = malloc(n * sizeof *x);
+    uint16_t *packed = malloc(n * (size_t)size * sizeof *packed);
     const uint16_t *from[MOST_DIRECT];
     REQUIRE(x && packed && size <= MOST_DIRECT);
     for (int r = 0; r < size; r++) {
@@ -147,7 +147,7 @@ static int check_exact(struct ss_comm *comm, const float *got, size_t n, int whi
     }
     ss_wire_sum(t, from, size, packed, n);
     ss_wire_unpack(t, packed, (float)size, x, n);
-    REQUIRE(memcmp(got, x, n * sizeof(*x)) == 0);
+    REQUIRE(memcmp(got, x, n * sizeof *x) == 0);
     free(x);
     free(packed);
     return EXIT_SUCCESS;
@@ -159,10 +159,10 @@ static int check_bits(struct ss_comm *comm, const float *x, size_t n, enum ss_dt
     char text[32];
     for (size_t i = 0; i < n; i++) {
         uint32_t word;
-        memcpy(&word, &x[i], sizeof(word));
+        memcpy(&word, &x[i], sizeof word);
         hash = ss_mix64(hash, word);
     }
-    snprintf(text, sizeof(text), "%016llx", (unsigned long long)hash);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
     REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
     if (ss_comm_rank(comm) == 0)
         printf("%s %zu %s\n", ss_dtype_name(t), n, text);
@@ -175,7 +175,7 @@ static int sums(struct ss_comm *comm, enum ss_dtype t)
     for (int s = 0; s < NSIZES; s++) {
         const size_t n = sizes[s];
         struct ss_comm_totals before, after;
-        float *x = malloc(n * sizeof(*x));
+        float *x = malloc(n * sizeof *x);
         REQUIRE(x);
         fill(x, n, rank, s);
         ss_comm_get_totals(comm, &before);
@@ -191,7 +191,7 @@ static int sums(struct ss_comm *comm, enum ss_dtype t)
      * though its sum is beyond it. By both ways of summing. */
     for (int s = 2; s < NSIZES; s++) {
         const size_t n = sizes[s];
-        float *x = calloc(n, sizeof(*x));
+        float *x = calloc(n, sizeof *x);
         REQUIRE(x);
         for (size_t at = 0; at + SPECIAL <= n; at += n - SPECIAL) {
             x[at] = rank == size - 1 ? -INFINITY : 1;
@@ -247,9 +247,9 @@ static int harmed(struct ss_comm *comm, enum ss_dtype t, const char *mode)
 static int bench(struct ss_comm *comm, enum ss_dtype t)
 {
     static const size_t counts[] = {10000, 1 << 18, 1 << 20, 6553600};
-    for (size_t s = 0; s < sizeof(counts) / sizeof(counts[0]); s++) {
+    for (size_t s = 0; s < sizeof counts / sizeof counts[0]; s++) {
         enum { REPEATS = 15 };
-        float *x = calloc(counts[s], sizeof(*x));
+        float *x = calloc(counts[s], sizeof *x);
         double total = 0, least = INFINITY;
         REQUIRE(x);
         for (int k = 0; k < REPEATS; k++) {

@@ -10,17 +10,17 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "cli/commands.h"
+#include "comm/comm.h"
+#include "core/folder.h"
+#include "core/log.h"
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cli/commands.h"
-#include "comm/comm.h"
-#include "core/folder.h"
-#include "core/log.h"
 
 static atomic_int asked;
 
@@ -40,7 +40,7 @@ static int env(void)
 {
     char in[256] = "";
     char *secret = getenv("STARSTEP_SECRET");
-    if (readlink("/proc/self/fd/0", in, sizeof(in) - 1) < 0)
+    if (readlink("/proc/self/fd/0", in, sizeof in - 1) < 0)
         return EXIT_FAILURE;
     printf("rank %s of %s, local %s of %s, listener %d, secret of %zu, input %s, own group %d, "
            "job %s, procid %s, agent %s\n",
@@ -56,7 +56,7 @@ static int env(void)
 static int exe(void)
 {
     char path[4096] = "";
-    if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0)
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0)
         return EXIT_FAILURE;
     printf("%s\n%s\n", path, value("LD_LIBRARY_PATH"));
     return EXIT_SUCCESS;
@@ -66,8 +66,8 @@ static int exe(void)
 static int leave_number(const char *rank)
 {
     char path[4096], whole[4096];
-    snprintf(path, sizeof(path), "%s/new.%s", value("WORK"), rank);
-    snprintf(whole, sizeof(whole), "%s/pid.%s", value("WORK"), rank);
+    snprintf(path, sizeof path, "%s/new.%s", value("WORK"), rank);
+    snprintf(whole, sizeof whole, "%s/pid.%s", value("WORK"), rank);
     FILE *file = fopen(path, "w");
     if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0)
         return 0;
@@ -86,7 +86,7 @@ static int meet(void)
         return EXIT_FAILURE;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaction(numbers[i], &action, NULL);
     if (!leave_number(value("RANK")))
         return EXIT_FAILURE;

@@ -2,10 +2,10 @@
 #ifndef SS_TESTS_RANKS_COMMON_H
 #define SS_TESTS_RANKS_COMMON_H
 
+#include "core/log.h"
+
 #include <semaphore.h>
 #include <stdlib.h>
-
-#include "core/log.h"
 
 /* In a function that returns an exit code. */
 #define REQUIRE(condition)                                                                         \

@@ -2,14 +2,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm.h"
+#include "core/log.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "comm/comm.h"
-#include "core/log.h"
-#include "tests/run_suite.h"
 
 static const char *const launcher_marks[] = {
     "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",       "PMI_SIZE",      "PMI_RANK", "MPI_LOCALNRANKS",
@@ -19,7 +19,7 @@ static const char *const launcher_marks[] = {
 static void quiet(void)
 {
     ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(launcher_marks) / sizeof(launcher_marks[0]); i++)
+    for (size_t i = 0; i < sizeof launcher_marks / sizeof launcher_marks[0]; i++)
         unsetenv(launcher_marks[i]);
 }
 
@@ -54,7 +54,7 @@ START_TEST(one_rank)
     ss_comm_get_totals(comm, &totals);
     ck_assert_uint_eq(totals.collectives, 2);
     ck_assert_uint_eq(totals.bytes, 28);
-    ck_assert_int_eq(ss_comm_bcast(comm, f, sizeof(f), 0, "weights"), SS_OK);
+    ck_assert_int_eq(ss_comm_bcast(comm, f, sizeof f, 0, "weights"), SS_OK);
     ck_assert_int_eq(ss_comm_allreduce_f64(comm, d, 2, "metrics"), SS_OK);
     ck_assert(f[0] == 1 && f[2] == 3 && d[0] == 4 && d[1] == 5);
     ck_assert_int_eq(ss_comm_barrier(comm, "barrier"), SS_OK);
@@ -62,10 +62,10 @@ START_TEST(one_rank)
     ck_assert_int_eq(any, 1);
     ck_assert_int_eq(ss_comm_any(comm, 0, &any, "any"), SS_OK);
     ck_assert_int_eq(any, 0);
-    ck_assert_int_eq(ss_comm_gather_alloc(comm, d, sizeof(d), &gathered, "gather"), SS_OK);
-    ck_assert_mem_eq(gathered, d, sizeof(d));
+    ck_assert_int_eq(ss_comm_gather_alloc(comm, d, sizeof d, &gathered, "gather"), SS_OK);
+    ck_assert_mem_eq(gathered, d, sizeof d);
     free(gathered);
-    ck_assert_int_eq(ss_comm_gather_alloc(comm, NULL, sizeof(d), &gathered, "gather"),
+    ck_assert_int_eq(ss_comm_gather_alloc(comm, NULL, sizeof d, &gathered, "gather"),
                      SS_ERR_MEMORY);
     ck_assert_ptr_null(gathered);
     ck_assert_int_eq(ss_comm_check_equal(comm, "--epochs", "3"), SS_OK);

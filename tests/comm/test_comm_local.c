@@ -3,6 +3,12 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_local.h"
+#include "comm/comm_tcp_door.h"
+#include "core/log.h"
+#include "tests/environment.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -11,12 +17,6 @@
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "comm/comm_local.h"
-#include "comm/comm_tcp_door.h"
-#include "core/log.h"
-#include "tests/environment.h"
-#include "tests/run_suite.h"
 
 static const struct {
     const char *variables, *message; /* NULL: alone */
@@ -87,15 +87,15 @@ START_TEST(environment)
     struct ss_local_environment rank0, rank2;
     char port[16], listener[16];
     forget();
-    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         setenv(gone[i], "7", 1);
     set("RANK=7 WORLD_SIZE=9 LOCAL_RANK=7 MASTER_ADDR=elsewhere MASTER_PORT=1 STARSTEP_SECRET=x "
         "STARSTEP_LISTEN_FD=99 SLURM_JOB_ID=7 OMPI_MCA_btl=self RANKS=5 PMIRROR=1");
     ck_assert_int_eq(ss_local_world_open(3, &world), SS_OK);
     ck_assert_int_eq(ss_local_environment_make(&world, 0, &rank0), SS_OK);
     ck_assert_int_eq(ss_local_environment_make(&world, 2, &rank2), SS_OK);
-    snprintf(port, sizeof(port), "%d", world.port);
-    snprintf(listener, sizeof(listener), "%d", world.listener);
+    snprintf(port, sizeof port, "%d", world.port);
+    snprintf(listener, sizeof listener, "%d", world.listener);
     ck_assert_str_eq(find(rank2.list, "RANK"), "2");
     ck_assert_str_eq(find(rank2.list, "WORLD_SIZE"), "3");
     ck_assert_str_eq(find(rank2.list, "LOCAL_RANK"), "2");
@@ -106,7 +106,7 @@ START_TEST(environment)
     ck_assert_ptr_null(find(rank2.list, "STARSTEP_LISTEN_FD"));
     ck_assert_str_eq(find(rank0.list, "RANK"), "0");
     ck_assert_str_eq(find(rank0.list, "STARSTEP_LISTEN_FD"), listener);
-    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         ck_assert_msg(!find(rank2.list, gone[i]), "%s", gone[i]);
     /* The rest stays, also what only begins alike. */
     ck_assert_str_eq(find(rank2.list, "SLURM_JOB_ID"), "7");
@@ -147,10 +147,10 @@ static struct ss_door door;
 static int loopback(int type, int listening, int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t length = sizeof(address);
+    socklen_t length = sizeof address;
     int fd = socket(AF_INET, type, 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     if (listening)
         ck_assert_int_eq(listen(fd, 1), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
@@ -211,7 +211,7 @@ int main(void)
 {
     Suite *suite = suite_create("comm_local");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, alone, 0, sizeof(places) / sizeof(places[0]));
+    tcase_add_loop_test(tc, alone, 0, sizeof places / sizeof places[0]);
     tcase_add_test(tc, environment);
     tcase_add_test(tc, worlds);
     tcase_add_test(tc, other_files);

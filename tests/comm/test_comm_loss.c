@@ -2,6 +2,12 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_guard.h"
+#include "comm/comm_neighbour.h"
+#include "comm/comm_siblings.h"
+#include "core/log.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,12 +19,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "comm/comm_guard.h"
-#include "comm/comm_neighbour.h"
-#include "comm/comm_siblings.h"
-#include "core/log.h"
-#include "tests/run_suite.h"
 
 static void quiet(void)
 {
@@ -35,12 +35,12 @@ static pid_t start_next_rank(struct ss_neighbour_card *card)
     if (pid == 0) {
         struct ss_neighbour own;
         ss_neighbour_describe(&own, 5, 0, card);
-        if (write(ends[1], card, sizeof(*card)) != sizeof(*card))
+        if (write(ends[1], card, sizeof *card) != sizeof *card)
             _exit(1);
         for (;;)
             pause();
     }
-    ck_assert_int_eq(read(ends[0], card, sizeof(*card)), sizeof(*card));
+    ck_assert_int_eq(read(ends[0], card, sizeof *card), sizeof *card);
     close(ends[0]);
     close(ends[1]);
     return pid;
@@ -104,7 +104,7 @@ static pid_t start_stopped_rank(void)
     char *words[] = {"sleep", "60", NULL};
     char job[64], *environment[] = {"A=1", job, "PMIX_RANK=7", NULL};
     int state, ends[2];
-    snprintf(job, sizeof(job), "PMIX_NAMESPACE=%s", getenv("PMIX_NAMESPACE"));
+    snprintf(job, sizeof job, "PMIX_NAMESPACE=%s", getenv("PMIX_NAMESPACE"));
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -124,25 +124,25 @@ static pid_t start_stopped_rank(void)
 START_TEST(siblings)
 {
     char text[256], expected[64], job[32];
-    snprintf(job, sizeof(job), "job.%ld", (long)getpid());
+    snprintf(job, sizeof job, "job.%ld", (long)getpid());
     setenv("PMIX_NAMESPACE", job, 1);
     pid_t pid = start_stopped_rank();
-    snprintf(expected, sizeof(expected), "), which is stopped (process %ld)", (long)pid);
-    ss_siblings_describe(text, sizeof(text));
+    snprintf(expected, sizeof expected, "), which is stopped (process %ld)", (long)pid);
+    ss_siblings_describe(text, sizeof text);
     ck_assert_msg(strncmp(text, "; rank 7 (", 10) == 0 && strstr(text, expected), "%s", text);
     for (size_t room = 1; room < 20; room++) {
-        memset(text, '#', sizeof(text));
+        memset(text, '#', sizeof text);
         ss_siblings_describe(text, room);
         ck_assert_uint_lt(strlen(text), room);
         ck_assert_int_eq(text[room], '#');
     }
     setenv("PMIX_NAMESPACE", "job.", 1);
-    ss_siblings_describe(text, sizeof(text));
+    ss_siblings_describe(text, sizeof text);
     ck_assert_str_eq(text, "");
     setenv("PMIX_NAMESPACE", job, 1);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    ss_siblings_describe(text, sizeof(text));
+    ss_siblings_describe(text, sizeof text);
     ck_assert_str_eq(text, "");
 }
 END_TEST
@@ -182,7 +182,7 @@ static void block(int fd)
     char bytes[4096] = {0};
     if (pipe(ends) || fcntl(ends[1], F_SETFL, O_NONBLOCK))
         _exit(2);
-    while (write(ends[1], bytes, sizeof(bytes)) > 0)
+    while (write(ends[1], bytes, sizeof bytes) > 0)
         ;
     if (fcntl(ends[1], F_SETFL, 0) || dup2(ends[1], fd) != fd)
         _exit(2);
@@ -250,7 +250,7 @@ START_TEST(guard_with_blocked_output)
     }
     ck_assert_msg(ended, "the guard hangs");
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    ck_assert_int_ge(read(ends[0], text, sizeof(text) - 1), 0);
+    ck_assert_int_ge(read(ends[0], text, sizeof text - 1), 0);
     if (_i == 0)
         ck_assert_str_eq(text, "starstep: error: the end\n");
     close(ends[0]);

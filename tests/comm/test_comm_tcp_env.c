@@ -3,16 +3,16 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "comm/comm.h"
 #include "comm/comm_env.h"
 #include "comm/comm_tcp_hello.h"
 #include "core/log.h"
 #include "tests/environment.h"
 #include "tests/run_suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TORCH                                                                                      \
     "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 "
@@ -191,7 +191,7 @@ START_TEST(long_host)
     char host[400];
     forget();
     set(TORCH);
-    memset(host, 'h', sizeof(host));
+    memset(host, 'h', sizeof host);
     host[SS_ENV_HOST - 1] = '\0';
     setenv("MASTER_ADDR", host, 1);
     ck_assert_int_eq(ss_comm_env_read(&env), SS_OK);
@@ -253,7 +253,7 @@ static const struct {
 START_TEST(first_host)
 {
     char host[32] = "";
-    enum ss_status status = ss_hostlist_first("LIST", lists[_i].list, host, sizeof(host));
+    enum ss_status status = ss_hostlist_first("LIST", lists[_i].list, host, sizeof host);
     forget();
     if (lists[_i].first) {
         ck_assert_msg(status == SS_OK, "%s", lists[_i].list);
@@ -264,7 +264,7 @@ START_TEST(first_host)
     /* Room for the name and its end, and no byte more. */
     if (lists[_i].first) {
         size_t n = strlen(lists[_i].first);
-        memset(host, '#', sizeof(host));
+        memset(host, '#', sizeof host);
         ck_assert_int_eq(ss_hostlist_first("LIST", lists[_i].list, host, n + 1), SS_OK);
         ck_assert_int_eq(host[n + 1], '#');
         ck_assert_int_eq(ss_hostlist_first("LIST", lists[_i].list, host, n), SS_ERR_INVALID);
@@ -332,10 +332,10 @@ int main(void)
     tcase_add_test(tc, torchrun);
     tcase_add_test(tc, listener);
     tcase_add_test(tc, slurm);
-    tcase_add_loop_test(tc, one, 0, sizeof(alone) / sizeof(alone[0]));
-    tcase_add_loop_test(tc, refused, 0, sizeof(wrong) / sizeof(wrong[0]));
+    tcase_add_loop_test(tc, one, 0, sizeof alone / sizeof alone[0]);
+    tcase_add_loop_test(tc, refused, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, long_host);
-    tcase_add_loop_test(tc, first_host, 0, sizeof(lists) / sizeof(lists[0]));
+    tcase_add_loop_test(tc, first_host, 0, sizeof lists / sizeof lists[0]);
     tcase_add_test(tc, proofs);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -2,12 +2,12 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_watch.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "comm/comm_watch.h"
-#include "tests/run_suite.h"
 
 /* Four ranks in step 12: all heard just now, all have started collective 8. */
 static struct ss_watch_rank ranks[4];
@@ -25,7 +25,7 @@ static void healthy(void)
 static int verdict(double now)
 {
     ranks[0].heard_s = now;
-    return ss_watch_verdict(ranks, 4, now, 30, text, sizeof(text));
+    return ss_watch_verdict(ranks, 4, now, 30, text, sizeof text);
 }
 
 START_TEST(watch_nothing)
@@ -181,16 +181,16 @@ START_TEST(watch_died)
 {
     struct ss_beat own = {
         .started = 8, .waiting_seq = 8, .waited_s = 0.12, .step = 12, .bucket = 3};
-    ss_watch_died(1, "b", 4711, &own, text, sizeof(text));
+    ss_watch_died(1, "b", 4711, &own, text, sizeof text);
     ck_assert_str_eq(text,
                      "step 12, bucket 3: waited 0.1 s for rank 1 (b), which has died (process "
                      "4711); ending all ranks");
     own.waiting_seq = 0;
-    ss_watch_died(1, "b", 4711, &own, text, sizeof(text));
+    ss_watch_died(1, "b", 4711, &own, text, sizeof text);
     ck_assert_str_eq(text, "after step 12, bucket 3: lost rank 1 (b), which has died (process "
                            "4711); ending all ranks");
     own.started = 0;
-    ss_watch_died(1, "b", 4711, &own, text, sizeof(text));
+    ss_watch_died(1, "b", 4711, &own, text, sizeof text);
     ck_assert_str_eq(text, "lost rank 1 (b), which has died (process 4711); ending all ranks");
 }
 END_TEST
@@ -222,7 +222,7 @@ START_TEST(watch_short_buffer)
     ranks[0].beat.waiting_seq = 8;
     ranks[0].beat.waited_s = 31;
     for (size_t room = 1; room < 64; room++) {
-        memset(text, '#', sizeof(text));
+        memset(text, '#', sizeof text);
         ck_assert_int_eq(ss_watch_verdict(ranks, 4, 100.4, 30, text, room), 1);
         ck_assert_uint_lt(strlen(text), room);
         ck_assert_int_eq(text[room], '#');
@@ -236,22 +236,22 @@ START_TEST(watch_root)
     struct ss_beat own = {
         .started = 8, .waiting_seq = 8, .waited_s = 30.5, .step = 12, .bucket = 2};
     /* Rank 0 lives and should speak first. */
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 0);
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 130.5, 30, text, sizeof(text)), 0);
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 131.5, 30, text, sizeof(text)), 1);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 0);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 130.5, 30, text, sizeof text), 0);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 131.5, 30, text, sizeof text), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 30.5 s for rank 0 (a), whose last sign of "
                            "life was 31.5 s ago; ending all ranks");
     own.waited_s = 40;
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 1);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "which still answers, has not named; ending"));
     own.half = 1;
     own.missing = 3;
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 1);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "has not named; data of rank 3 has not come here; ending"));
     own.half = 0;
     root.beat.waiting_seq = 8;
     root.beat.not_reached = 1;
-    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof(text)), 1);
+    ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "waited 40.0 s for rank 0 (a), whose GPU has not reached"));
 }
 END_TEST

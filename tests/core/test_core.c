@@ -1,4 +1,11 @@
 /* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
+#include "core/atomic_file.h"
+#include "core/json_text.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "tests/data_common.h"
+
 #include <dirent.h>
 #include <float.h>
 #include <inttypes.h>
@@ -6,13 +13,6 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
-
-#include "core/atomic_file.h"
-#include "core/json_text.h"
-#include "core/options.h"
-#include "core/rng.h"
-#include "core/status.h"
-#include "tests/data_common.h"
 
 struct values {
     long epochs;

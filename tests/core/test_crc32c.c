@@ -1,10 +1,10 @@
 /* test_crc32c.c: CRC-32C against published values, and against one that takes bit by bit. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "core/crc32c.h"
 #include "tests/data_common.h"
 #include "tests/train/events_reader.h"
+
+#include <check.h>
+#include <stdlib.h>
 
 /* RFC 3720, appendix B.4 (its CRCs are listed lowest byte first), and the check value of the
  * catalogues of CRCs. */

@@ -1,12 +1,12 @@
 /* test_log.c: messages of several threads at once. */
+#include "core/clock.h"
+#include "core/log.h"
+#include "tests/data_common.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-
-#include "core/clock.h"
-#include "core/log.h"
-#include "tests/data_common.h"
 
 enum { LETTERS = 1500, LOOK_S = 2 };
 

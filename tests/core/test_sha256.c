@@ -1,11 +1,11 @@
 /* test_sha256.c: SHA-256 and HMAC-SHA-256 against published vectors. */
+#include "core/sha256.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/sha256.h"
-#include "tests/run_suite.h"
 
 static char hex[2 * SS_SHA256_BYTES + 1];
 
@@ -71,11 +71,11 @@ START_TEST(hash_lengths)
     unsigned char zeros[200] = {0}, digest[SS_SHA256_BYTES];
     struct ss_sha256 chain, one;
     ss_sha256_begin(&chain);
-    for (size_t n = 0; n < sizeof(zeros); n++) {
+    for (size_t n = 0; n < sizeof zeros; n++) {
         ss_sha256_begin(&one);
         ss_sha256_add(&one, zeros, n);
         ss_sha256_end(&one, digest);
-        ss_sha256_add(&chain, digest, sizeof(digest));
+        ss_sha256_add(&chain, digest, sizeof digest);
     }
     ss_sha256_end(&chain, digest);
     show(digest);
@@ -136,10 +136,10 @@ int main(void)
 {
     Suite *suite = suite_create("sha256");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, hash_vectors, 0, sizeof(hashes) / sizeof(hashes[0]));
+    tcase_add_loop_test(tc, hash_vectors, 0, sizeof hashes / sizeof hashes[0]);
     tcase_add_test(tc, hash_million);
     tcase_add_test(tc, hash_lengths);
-    tcase_add_loop_test(tc, mac_vectors, 0, sizeof(macs) / sizeof(macs[0]));
+    tcase_add_loop_test(tc, mac_vectors, 0, sizeof macs / sizeof macs[0]);
     tcase_add_test(tc, equal);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

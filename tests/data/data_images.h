@@ -3,9 +3,8 @@
 #ifndef SS_TESTS_DATA_IMAGES_H
 #define SS_TESTS_DATA_IMAGES_H
 
-#include "tests/data_common.h"
-
 #include "data/jpeg.h"
+#include "tests/data_common.h"
 
 struct bytes {
     uint8_t *at;

@@ -5,17 +5,17 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/pickle.h"
 #include "tests/data/data_pickle.h"
 #include "tests/fuzz_bytes.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -2,11 +2,10 @@
 #ifndef SS_TESTS_PACK_COMMON_H
 #define SS_TESTS_PACK_COMMON_H
 
-#include "tests/data/data_images.h"
-
 #include "core/folder.h"
 #include "data/imagefolder.h"
 #include "data/pack.h"
+#include "tests/data/data_images.h"
 
 /* In the folder's order: names, and the reference pictures that they are copies of. */
 static const char *const train_files[][2] = {

@@ -3,16 +3,15 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "tests/data_common.h"
-
-#include <math.h>
-
 #include "core/rng.h"
 #include "data/augment.h"
 #include "data/cifar100.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/synthetic.h"
+#include "tests/data_common.h"
+
+#include <math.h>
 
 enum { RECORD = SS_CIFAR100_RECORD };
 

@@ -3,12 +3,6 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "tests/data_common.h"
-#include "tests/data/data_pickle.h"
-
-#include <signal.h>
-#include <sys/resource.h>
-
 #include "core/atomic_file.h"
 #include "data/cifar100.h"
 #include "data/convert.h"
@@ -16,6 +10,11 @@
 #include "data/fetch.h"
 #include "data/pickle.h"
 #include "data/synthetic.h"
+#include "tests/data/data_pickle.h"
+#include "tests/data_common.h"
+
+#include <signal.h>
+#include <sys/resource.h>
 
 static void write_pickle(const char *name, struct pickle_how how)
 {

@@ -3,15 +3,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "tests/data_common.h"
-
-#include <sys/types.h>
-
 #include "core/folder.h"
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
 #include "data/make_tinyimagenet.h"
 #include "data/picture.h"
+#include "tests/data_common.h"
+
+#include <sys/types.h>
 
 /* A file with its folders; its content is its name. */
 static void put(const char *name)

@@ -3,9 +3,8 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "tests/data/data_images.h"
-
 #include "core/rng.h"
+#include "tests/data/data_images.h"
 
 static const char *const files[] = {
     "c420.jpg", "c422.jpg",    "c444.jpg",  "grey.jpg",  "progressive.jpg",      "cmyk.jpg",

@@ -2,12 +2,11 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/rng.h"
+#include "data/pack_format.h"
 #include "tests/data/pack_common.h"
 
 #include <pthread.h>
-
-#include "core/rng.h"
-#include "data/pack_format.h"
 
 /* Put the right checksums into a pack whose fields were changed. */
 static void sign(uint8_t *bytes, size_t size)

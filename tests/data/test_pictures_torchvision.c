@@ -5,14 +5,13 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/sha256.h"
+#include "data/crop.h"
+#include "data/dataset.h"
 #include "tests/data_common.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-#include "core/sha256.h"
-#include "data/crop.h"
-#include "data/dataset.h"
 
 /* Calls `take` with each line of samples.txt that begins with `kind`; there must be `count`. */
 static void for_lines(const char *kind, int count, void (*take)(const char *arguments))

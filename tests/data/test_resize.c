@@ -3,15 +3,14 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "tests/data/data_images.h"
-
-#include <math.h>
-
 #include "core/rng.h"
 #include "data/crop.h"
 #include "data/normalise.h"
 #include "data/resize.h"
 #include "data/resize_kernels.h"
+#include "tests/data/data_images.h"
+
+#include <math.h>
 
 static struct ss_jpeg *decoder;
 static struct ss_resizer *resizer;

@@ -8,13 +8,13 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "kernels/cuda/conv_graph.h"
+
 #include <check.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_graph.h"
 
 #if CUDNN_VERSION < 90800
 int main(void)
@@ -43,7 +43,7 @@ static set_function *library_set(void)
 {
     set_function *f;
     void *symbol = dlsym(RTLD_NEXT, "cudnnBackendSetAttribute");
-    memcpy(&f, &symbol, sizeof(f)); /* ISO C has no cast between the two */
+    memcpy(&f, &symbol, sizeof f); /* ISO C has no cast between the two */
     return f;
 }
 
@@ -95,7 +95,7 @@ static const struct layer {
     {64, 64, 0, 256, 56, 1, 1, 0},   {8, 15, 0, 33, 17, 3, 2, 1},
     {3, 5, 0, 7, 9, 3, 1, 0},        {1, 1, 0, 1, 1, 1, 1, 0},
 };
-enum { NLAYERS = sizeof(layers) / sizeof(layers[0]) };
+enum { NLAYERS = sizeof layers / sizeof layers[0] };
 
 static struct ss_conv_shape shape_of(const struct layer *l, enum ss_dtype dtype)
 {
@@ -136,7 +136,7 @@ static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
 
 static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass)
 {
-    struct ss_conv_list *list = calloc(1, sizeof(*list));
+    struct ss_conv_list *list = calloc(1, sizeof *list);
     ck_assert_ptr_nonnull(list);
     ck_assert_int_eq(ss_conv_graph_open(p, pass, list), SS_OK);
     ck_assert_ptr_nonnull(p->graph[pass]);
@@ -177,7 +177,7 @@ START_TEST(refusals)
     static const char *const texts[] = {
         "graph:-1:", "graph:99999:", "graph:0:999=1", "graph:62:2=100000", "graph:62", "legacy:1",
         ""};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         ck_assert_msg(!ss_conv_graph_parse(&p, SS_CONV_FORWARD, texts[i], &c), "%s is accepted",
                       texts[i]);
     ss_conv_graph_close(&p);

@@ -120,7 +120,7 @@ void conv_run_compare(const struct conv_run *r, const struct conv_case *c, doubl
     char what[4][1200];
     const char *const names[4] = {"y", "dx", "dweight", "dbias"};
     for (int i = 0; i < 4; i++)
-        snprintf(what[i], sizeof(what[i]), "%s of %d to %d channels, %dx%d, kernel %d, by %s",
+        snprintf(what[i], sizeof what[i], "%s of %d to %d channels, %dx%d, kernel %d, by %s",
                  names[i], c->s.x.c, c->s.y.c, c->s.x.h, c->s.x.w, c->s.kh, info);
     gpu_compare_bound(what[0], y, c->y, c->ny, bound);
     gpu_compare_bound(what[1], dx, c->dx, c->nx, bound);
@@ -158,7 +158,7 @@ static const struct {
     {2, 1, PADDED, 9, 6, 6, 5, 1, 2, 0},  {1, 64, 0, 40, 8, 8, 3, 1, 1, 0},
     {2, 15, 0, 33, 11, 10, 3, 2, 1, 1},
 };
-enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static struct conv_case make_case(int i, enum ss_dtype dtype)
 {
@@ -339,7 +339,7 @@ START_TEST(bad_shapes)
     s[6].y.block = 40;
     struct ss_conv_kernel *conv = NULL;
     ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++)
+    for (size_t i = 0; i < sizeof s / sizeof s[0]; i++)
         gpu_check_failure(ss_cuda_conv_create(gpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE,
                           "convolution");
     gpu_check_failure(ss_cuda_conv_create(gpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE,

@@ -1,20 +1,20 @@
 /* test_gpu_conv_cache.c: which algorithm a convolution takes, and the file that remembers it. */
-#include <pthread.h>
-#include <unistd.h>
-
 #include "kernels/cuda/conv_internal.h"
 #include "tests/gpu/test_gpu_conv.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";
 
 /* A folder of its own per test, and what is in it. */
-static char folder[] = "/tmp/starstep-conv-XXXXXX", file[sizeof(folder) + 16];
+static char folder[] = "/tmp/starstep-conv-XXXXXX", file[sizeof folder + 16];
 
 static void make_folder(void)
 {
     memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(file, sizeof(file), "%s/choices", folder);
+    snprintf(file, sizeof file, "%s/choices", folder);
 }
 
 static void remove_folder(void)
@@ -117,12 +117,12 @@ START_TEST(malformed)
     const char *const foreign[] = {
         "[general]\nkey = 1\n", "\x7f\x45LF\1\2", "\n",
         "# starstep: convolution algorithms tuned by timing, version 2\n"};
-    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         write_file(foreign[i]);
         check_layer(gpu, &c, info);
         ck_assert_str_eq(read_file(), foreign[i]);
     }
-    snprintf(text, sizeof(text),
+    snprintf(text, sizeof text,
              "%sno tab\n\tno key\nno choice\t\na\tb\tc\nsome key\tsome choice\nend", HEADER);
     write_file(text);
     check_layer(gpu, &c, info);
@@ -185,7 +185,7 @@ static void check_retuned(struct ss_device *gpu, const struct conv_case *c, cons
     char info[1024], part[64];
     replace_choices(choices);
     check_layer(gpu, c, info);
-    snprintf(part, sizeof(part), "\t%s\n", choice);
+    snprintf(part, sizeof part, "\t%s\n", choice);
     const char *text = read_file();
     ck_assert_msg(!strstr(text, part), "\"%s\" is still in the file:\n%s", choice, text);
     ck_assert_int_eq(count_of(text, "\n"), 4);
@@ -200,9 +200,9 @@ START_TEST(retuned)
     const struct conv_case c = small_case(dtype);
     char info[1024];
     check_layer(gpu, &c, info);
-    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
         check_retuned(gpu, &c, broken[i]);
-    for (size_t i = 0; conv_emulated(gpu) && i < sizeof(broken_emulated) / sizeof(broken[0]); i++)
+    for (size_t i = 0; conv_emulated(gpu) && i < sizeof broken_emulated / sizeof broken[0]; i++)
         check_retuned(gpu, &c, broken_emulated[i]);
     ss_cuda_close(gpu);
     remove_folder();
@@ -247,7 +247,7 @@ START_TEST(every_choice)
     const struct conv_case c = small_case(dtype);
     char info[1024];
     check_layer(gpu, &c, info);
-    for (size_t i = 0; conv_emulated(gpu) && i < sizeof(all) / sizeof(all[0]); i++) {
+    for (size_t i = 0; conv_emulated(gpu) && i < sizeof all / sizeof all[0]; i++) {
         replace_choices(all[i].choices);
         check_layer(gpu, &c, info);
         if (dtype == SS_DTYPE_F32 ? all[i].fp32 : all[i].narrow)

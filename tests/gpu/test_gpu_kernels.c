@@ -15,7 +15,7 @@ static struct held *all_held;
 
 static void *hold(void *host, void *device, size_t bytes)
 {
-    struct held *h = malloc(sizeof(*h));
+    struct held *h = malloc(sizeof *h);
     ck_assert_ptr_nonnull(h);
     *h = (struct held){all_held, host, device, bytes};
     all_held = h;
@@ -68,14 +68,14 @@ double *host_doubles(size_t count)
 static uint32_t bits_of(float x)
 {
     uint32_t u;
-    memcpy(&u, &x, sizeof(u));
+    memcpy(&u, &x, sizeof u);
     return u;
 }
 
 static float float_of(uint32_t u)
 {
     float x;
-    memcpy(&x, &u, sizeof(x));
+    memcpy(&x, &u, sizeof x);
     return x;
 }
 
@@ -160,10 +160,10 @@ void *gpu_put(struct ss_device *gpu, const float *values, size_t count)
     const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     if (dtype == SS_DTYPE_F32)
         return gpu_put_f32(gpu, values, count);
-    uint16_t *host = host_alloc(count * sizeof(*host));
+    uint16_t *host = host_alloc(count * sizeof *host);
     for (size_t i = 0; i < count; i++)
         host[i] = to_16(values[i], dtype);
-    return make_array(gpu, host, count * sizeof(*host));
+    return make_array(gpu, host, count * sizeof *host);
 }
 
 float *gpu_put_f32(struct ss_device *gpu, const float *values, size_t count)
@@ -224,8 +224,8 @@ void gpu_get(struct ss_device *gpu, const void *device, float *values, size_t co
         gpu_get_bytes(gpu, device, values, count * sizeof(float));
         return;
     }
-    uint16_t *host = host_alloc(count * sizeof(*host));
-    gpu_get_bytes(gpu, device, host, count * sizeof(*host));
+    uint16_t *host = host_alloc(count * sizeof *host);
+    gpu_get_bytes(gpu, device, host, count * sizeof *host);
     for (size_t i = 0; i < count; i++)
         values[i] = from_16(host[i], dtype);
 }
@@ -248,7 +248,7 @@ static void check_written(const char *what, struct ss_device *gpu, const void *d
                           size_t size)
 {
     unsigned char *bytes = host_alloc(count * size), poison[sizeof(float)];
-    memset(poison, POISON, sizeof(poison));
+    memset(poison, POISON, sizeof poison);
     gpu_get_bytes(gpu, device, bytes, count * size);
     for (size_t i = 0; i < count; i++)
         if (!memcmp(bytes + i * size, poison, size))
@@ -353,7 +353,7 @@ int main(void)
                                      gpu_norm_act_tests, gpu_norm_pool_tests, gpu_conv_tests,
                                      gpu_linear_tests,   gpu_groupnorm_tests};
     Suite *suite = suite_create("CUDA kernels");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         TCase *t = cases[i]();
         tcase_add_checked_fixture(t, NULL, release_all);
         suite_add_tcase(suite, t);

@@ -10,15 +10,15 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/log.h"
+#include "core/rng.h"
+#include "kernels/cuda/gpu.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/gpu.h"
-#include "core/log.h"
-#include "core/rng.h"
 
 TCase *gpu_device_tests(void);
 TCase *gpu_norm_act_tests(void);

@@ -11,7 +11,7 @@ static const struct shape {
     {{.n = 17, .c = 64, .h = 1, .w = 1, .block = 64}, 100},
     {{.n = 64, .c = 640, .h = 1, .w = 1, .block = 640}, 100}, /* WideResNet's */
 };
-enum { NSHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { NSHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* Plain operands on the host; x, w, dy hold numbers of the format. */
 struct data {

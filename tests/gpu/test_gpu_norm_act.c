@@ -104,7 +104,7 @@ static void leave_kinks(struct layer *l)
 
 static struct layer *layer_make(const struct ss_norm_act *op, enum ss_dtype dtype, int ndy)
 {
-    struct layer *l = host_alloc(sizeof(*l));
+    struct layer *l = host_alloc(sizeof *l);
     const size_t count = ss_act_elements(&op->shape), channels = (size_t)op->shape.c;
     *l = (struct layer){.op = *op,
                         .dtype = dtype,
@@ -115,9 +115,9 @@ static struct layer *layer_make(const struct ss_norm_act *op, enum ss_dtype dtyp
                         .ndy = ndy};
     double **const tensors[] = {&l->u, &l->s, &l->y, &l->ds, &l->dz};
     double **const vectors[] = {&l->mean, &l->var, &l->dgamma, &l->dbeta};
-    for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++)
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         *tensors[i] = host_doubles(count);
-    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         *vectors[i] = host_doubles(channels);
     l->z = host_random(count, 1, dtype);
     l->r = host_random(count, 2, dtype);
@@ -249,7 +249,7 @@ static struct ss_norm_act options(int bits, int c)
 
 /* 3, 37: one channel at a time; 12: vectors in fp32 only. */
 static const int channels_tested[] = {8, 3, 12, 37, 160};
-enum { NCHANNELS = sizeof(channels_tested) / sizeof(channels_tested[0]) };
+enum { NCHANNELS = sizeof channels_tested / sizeof channels_tested[0] };
 
 START_TEST(every_option)
 {
@@ -266,7 +266,7 @@ END_TEST
  * one block, the last not full. */
 static const struct ss_act large[] = {{3, 640, 5, 4, 640}, {1, 333, 7, 9, 333}, {2, 16, 37, 33, 16},
                                       {1, 264, 9, 7, 264}, {9, 33, 40, 25, 33}, {1, 1, 61, 53, 1}};
-enum { NLARGE = sizeof(large) / sizeof(large[0]) };
+enum { NLARGE = sizeof large / sizeof large[0] };
 
 START_TEST(many_blocks)
 {
@@ -477,7 +477,7 @@ START_TEST(as_the_cpu)
                      {"saved", d.saved, saved, 2 * c},
                      {"dgamma", d.dgamma, grads, c},
                      {"dbeta", d.dbeta, grads + c, c}};
-        for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
+        for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++) {
             for (size_t i = 0; i < pairs[k].count; i++)
                 want[i] = (double)pairs[k].host[i];
             gpu_compare_bound(pairs[k].what, gpu_fetch_f32(gpu, pairs[k].device, pairs[k].count),

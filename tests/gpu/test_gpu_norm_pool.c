@@ -35,7 +35,7 @@ static float *values(size_t count, uint32_t stream, const struct layer *l, int c
 static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss_dtype dtype,
                                 int ndy, int coarse)
 {
-    struct layer *l = host_alloc(sizeof(*l));
+    struct layer *l = host_alloc(sizeof *l);
     l->op = (struct ss_norm_act){.shape = shape,
                                  .has_bn = bits & 1,
                                  .act = bits >> 1 & 1,
@@ -232,7 +232,7 @@ END_TEST
 
 /* Several blocks and turns of a block, several tiles of channels, the last not full. */
 static const struct ss_act large[] = {{3, 333, 43, 37, 333}, {2, 264, 21, 27, 264}};
-enum { NLARGE = sizeof(large) / sizeof(large[0]) };
+enum { NLARGE = sizeof large / sizeof large[0] };
 
 START_TEST(many_blocks)
 {

@@ -48,7 +48,7 @@ void check_near(const char *what, const float *got, const float *want, size_t co
 
 /* The last is more than one turn of the grid of one multiprocessor. */
 static const size_t counts[] = {1, 3, 8, 77, 1024, 300001};
-enum { NCOUNTS = sizeof(counts) / sizeof(counts[0]) };
+enum { NCOUNTS = sizeof counts / sizeof counts[0] };
 
 START_TEST(sums)
 {
@@ -91,7 +91,7 @@ START_TEST(casts)
         float *x = host_random(count, 1, SS_DTYPE_F32), *want = host_floats(count);
         for (size_t i = 0; i < count; i++) {
             if (i % 3 == 0)
-                x[i] = special[i / 3 % (sizeof(special) / sizeof(special[0]))];
+                x[i] = special[i / 3 % (sizeof special / sizeof special[0])];
             want[i] = gpu_round(x[i], dtype);
         }
         void *narrow = gpu_out(gpu, count);
@@ -111,7 +111,7 @@ static const struct ss_act biased[] = {
     {1, 2057, 1, 3, 2057}, {9, 64, 16, 16, 64}, {1, 8, 1, 1, 8},      {2, 4, 3, 3, 4},
     {3, 1, 9, 5, 1},       {2, 40, 40, 40, 40}, {10, 7, 128, 128, 7},
 };
-enum { NBIASED = sizeof(biased) / sizeof(biased[0]) };
+enum { NBIASED = sizeof biased / sizeof biased[0] };
 
 static size_t elements(const struct ss_act *a)
 {

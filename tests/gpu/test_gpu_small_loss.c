@@ -56,13 +56,13 @@ static float *run(struct ss_device *gpu, const struct reference *r, const struct
                   struct ss_metrics *m, int accumulate, int in_place, int gradient)
 {
     const void *labels = gpu_put_bytes(gpu, r->labels, (size_t)r->n * sizeof(int32_t));
-    struct ss_scaler *device_scaler = scaler ? gpu_put_bytes(gpu, scaler, sizeof(*scaler)) : NULL;
-    struct ss_metrics *metrics = gpu_put_bytes(gpu, m, sizeof(*m));
+    struct ss_scaler *device_scaler = scaler ? gpu_put_bytes(gpu, scaler, sizeof *scaler) : NULL;
+    struct ss_metrics *metrics = gpu_put_bytes(gpu, m, sizeof *m);
     void *logits = gpu_put(gpu, r->logits, r->count);
     void *d = !gradient ? NULL : in_place ? logits : gpu_out(gpu, r->count);
     OK(ss_cuda_loss_reserve(gpu, r->n, r->k));
     OK(ss_cuda_loss(gpu, r->n, r->k, logits, labels, device_scaler, metrics, accumulate, d));
-    gpu_get_bytes(gpu, metrics, m, sizeof(*m));
+    gpu_get_bytes(gpu, metrics, m, sizeof *m);
     if (!in_place || !gradient)
         ck_assert_mem_eq(gpu_fetch(gpu, logits, r->count), r->logits, r->count * sizeof(float));
     return d ? gpu_fetch(gpu, d, r->count) : NULL;
@@ -78,7 +78,7 @@ static void check_metrics(const struct ss_metrics *got, const struct ss_metrics 
 }
 
 static const int shapes[][2] = {{1, 1}, {4, 10}, {37, 100}, {130, 33}, {33, 1000}, {1500, 5}};
-enum { NSHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { NSHAPES = sizeof shapes / sizeof shapes[0] };
 
 START_TEST(loss_and_gradient)
 {
@@ -100,9 +100,9 @@ START_TEST(loss_and_gradient)
 
     struct ss_metrics again = {0};
     ck_assert_mem_eq(run(gpu, &r, NULL, &again, 0, 1, 1), d, bytes);
-    ck_assert_mem_eq(&again, &m, sizeof(m));
+    ck_assert_mem_eq(&again, &m, sizeof m);
     ck_assert_ptr_null(run(gpu, &r, NULL, &again, 0, 0, 0));
-    ck_assert_mem_eq(&again, &m, sizeof(m));
+    ck_assert_mem_eq(&again, &m, sizeof m);
 
     /* Sums go on; the scale is the scaler's. */
     struct ss_scaler scaler = ss_scaler_defaults();
@@ -151,7 +151,7 @@ static struct ss_metrics three(struct ss_device *gpu, float a, float b, float c,
     const float logits[3] = {a, b, c};
     int32_t labels[1] = {label};
     r.logits = host_floats(3);
-    memcpy(r.logits, logits, sizeof(logits));
+    memcpy(r.logits, logits, sizeof logits);
     r.labels = labels;
     struct ss_metrics m = {0};
     memcpy(d, run(gpu, &r, NULL, &m, 0, 1, 1), 3 * sizeof(float));
@@ -178,7 +178,7 @@ START_TEST(extremes)
                                    {0, 1, NAN},      {NAN, NAN, NAN},
                                    {INFINITY, 0, 0}, {-INFINITY, -INFINITY, -INFINITY},
                                    {0, 0, INFINITY}, {0, -INFINITY, 0}};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         m = three(gpu, bad[i][0], bad[i][1], bad[i][2], 1, d);
         ck_assert_double_eq(m.bad, 1);
         ck_assert_double_eq(m.count, 1);
@@ -190,7 +190,7 @@ START_TEST(extremes)
     ck_assert_float_eq(d[1], 0);
 
     static const int none[] = {3, 1000000, -2, INT32_MIN};
-    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         m = three(gpu, 0, 1, 2, none[i], d);
         ck_assert_double_eq(m.bad, 1);
         ck_assert_double_eq(m.count, 1);

@@ -62,7 +62,7 @@ static void steps(struct ss_device *gpu, size_t count, int momentum)
     struct bucket plain = bucket_make(gpu, count, w32, momentum),
                   scaled = bucket_make(gpu, count, w32, momentum);
     struct ss_scaler scaler = ss_scaler_defaults();
-    const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof scaler);
     for (uint32_t at = 0; at < 4; at++) {
         float *g = host_random(count, 10 + at, SS_DTYPE_F32), *large = host_floats(count);
         for (size_t i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ START_TEST(sgd_skips)
     float *g = host_random(COUNT, 2, SS_DTYPE_F32);
     struct bucket b = bucket_make(gpu, COUNT, w, 1);
     struct ss_scaler scaler = ss_scaler_defaults();
-    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof scaler);
     step(gpu, &b, g, device);
     const float *w1 = gpu_fetch_f32(gpu, b.w, COUNT), *v1 = gpu_fetch_f32(gpu, b.v, COUNT);
     const float *copy1 = b.copy ? gpu_fetch(gpu, b.copy, COUNT) : NULL;
@@ -182,11 +182,11 @@ static int found(struct ss_device *gpu, const float *grads, size_t count, int be
 {
     struct ss_scaler scaler = ss_scaler_defaults(), after;
     scaler.found = before;
-    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof scaler);
     OK(ss_cuda_scaler_check(gpu, count, gpu_put_f32(gpu, grads, count), device));
-    gpu_get_bytes(gpu, device, &after, sizeof(after));
+    gpu_get_bytes(gpu, device, &after, sizeof after);
     scaler.found = after.found;
-    ck_assert_mem_eq(&scaler, &after, sizeof(after)); /* nothing else has changed */
+    ck_assert_mem_eq(&scaler, &after, sizeof after); /* nothing else has changed */
     return after.found;
 }
 
@@ -195,7 +195,7 @@ START_TEST(scaler_check)
     static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
     static const size_t sizes[] = {1, 2, 5, 1024, 100003}; /* the last: several turns and a tail */
     struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F16);
-    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         const size_t count = sizes[s];
         float *g = host_random(count, 1, SS_DTYPE_F32);
         g[0] = 3.4028235e38f; /* the largest number, and some of the smallest */
@@ -206,7 +206,7 @@ START_TEST(scaler_check)
         /* The first and the last, and those on both sides of the end of whole vectors. */
         const size_t tail = count / 4 * 4;
         const size_t places[] = {0, count - 1, count / 2, tail ? tail - 1 : 0, tail % count};
-        for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
+        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
             const float keep = g[places[p]];
             g[places[p]] = bad[p % 4];
             ck_assert_int_eq(found(gpu, g, count, 0), 1);
@@ -217,7 +217,7 @@ START_TEST(scaler_check)
         ck_assert_int_eq(found(gpu, g, count, 0), 1);
     }
     struct ss_scaler scaler = ss_scaler_defaults();
-    OK(ss_cuda_scaler_check(gpu, 0, NULL, gpu_put_bytes(gpu, &scaler, sizeof(scaler))));
+    OK(ss_cuda_scaler_check(gpu, 0, NULL, gpu_put_bytes(gpu, &scaler, sizeof scaler)));
 }
 END_TEST
 
@@ -246,7 +246,7 @@ START_TEST(scaler_update)
     for (int interval = 1; interval <= 4; interval++) {
         struct ss_scaler want = ss_scaler_defaults(), got;
         want.interval = interval;
-        struct ss_scaler *device = gpu_put_bytes(gpu, &want, sizeof(want));
+        struct ss_scaler *device = gpu_put_bytes(gpu, &want, sizeof want);
         const float nan = NAN;
         const float *bad = gpu_put_f32(gpu, &nan, 1);
         for (const char *at = script; *at; at++) {
@@ -255,8 +255,8 @@ START_TEST(scaler_update)
                 OK(ss_cuda_scaler_check(gpu, 1, bad, device));
             rule(&want);
             OK(ss_cuda_scaler_update(gpu, device));
-            gpu_get_bytes(gpu, device, &got, sizeof(got));
-            ck_assert_mem_eq(&got, &want, sizeof(got));
+            gpu_get_bytes(gpu, device, &got, sizeof got);
+            ck_assert_mem_eq(&got, &want, sizeof got);
         }
     }
 }
@@ -268,10 +268,10 @@ START_TEST(scaler_stays_finite)
     struct ss_scaler scaler = ss_scaler_defaults();
     scaler.interval = 1;
     scaler.scale = 0x1p126f;
-    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof(scaler));
+    struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof scaler);
     for (int i = 0; i < 3; i++) {
         OK(ss_cuda_scaler_update(gpu, device));
-        gpu_get_bytes(gpu, device, &scaler, sizeof(scaler));
+        gpu_get_bytes(gpu, device, &scaler, sizeof scaler);
         ck_assert_float_eq(scaler.scale, 0x1p127f); /* twice that would be infinite */
         ck_assert_int_eq(scaler.tracker, 0);
     }

@@ -23,7 +23,7 @@ static const struct {
     {SS_POOL_AVG, 1, 8, 1, 1, 1, 1, 0},     {SS_POOL_AVG, 3, 16, 10, 10, 3, 4, 0},
     {SS_POOL_AVG, 3, 32, 40, 41, 3, 1, 1},
 };
-enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static size_t at(const struct ss_act *a, int n, int h, int w, int c)
 {
@@ -177,7 +177,7 @@ START_TEST(bad_shapes)
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
     struct ss_pool_kernel *pool;
     ss_log_set_quiet(1);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct ss_pool_shape s = good;
         s.kernel = bad[i].kernel;
         s.stride = bad[i].stride;

@@ -8,7 +8,7 @@ static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};
 static float float_of(uint32_t bits)
 {
     float x;
-    memcpy(&x, &bits, sizeof(x));
+    memcpy(&x, &bits, sizeof x);
     return x;
 }
 
@@ -18,12 +18,12 @@ static void check_way(struct ss_device *gpu, const char *what, enum ss_dtype t, 
 {
     float *src = gpu_put_f32(gpu, x, count), *back = gpu_out_f32(gpu, count);
     void *packed = gpu_out_bytes(gpu, count * sizeof(uint16_t));
-    uint16_t *got = host_alloc(count * sizeof(*got)), *want = host_alloc(count * sizeof(*want));
+    uint16_t *got = host_alloc(count * sizeof *got), *want = host_alloc(count * sizeof *want);
     float *value = host_floats(count), *wide = host_floats(count);
     OK(ss_cuda_synchronize(gpu));
     OK(ss_cuda_wire_pack(gpu, t, src, scale, packed, count, ss_cuda_stream(gpu)));
     OK(ss_cuda_wire_unpack(gpu, t, packed, 1 / scale, back, count, ss_cuda_stream(gpu)));
-    gpu_get_bytes(gpu, packed, got, count * sizeof(*got));
+    gpu_get_bytes(gpu, packed, got, count * sizeof *got);
     ss_wire_pack(t, x, scale, want, count);
     for (size_t i = 0; i < count; i++)
         if (got[i] != want[i])
@@ -43,7 +43,7 @@ START_TEST(every_number)
     enum { MARKS = 4 };
     const enum ss_dtype t = formats[_i];
     const size_t count = 65536 * MARKS;
-    uint16_t *all = host_alloc(65536 * sizeof(*all));
+    uint16_t *all = host_alloc(65536 * sizeof *all);
     float *x = host_floats(count), *number = host_floats(65536);
     for (uint32_t h = 0; h < 65536; h++)
         all[h] = (uint16_t)h;
@@ -67,7 +67,7 @@ START_TEST(counts)
 {
     struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F32);
     static const size_t most[] = {1, 3, 8, 77, 1024, 300001};
-    for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+    for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
         float *x = host_random(most[i], (uint32_t)i, SS_DTYPE_F32);
         x[0] = i % 2 ? INFINITY : NAN;
         check_way(gpu, "counts", formats[_i], x, most[i], i % 2 ? 0.25f : 1.0f / 3);

@@ -1,14 +1,14 @@
 /* test_graph.c: the layer graph: shapes, parameters, initial values, mistakes. */
+#include "core/log.h"
+#include "graph/graph.h"
+#include "tests/graph/test_graphs.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "graph/graph.h"
-#include "tests/graph/test_graphs.h"
-#include "tests/run_suite.h"
 
 static struct ss_graph *g;
 

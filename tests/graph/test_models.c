@@ -1,14 +1,14 @@
 /* test_models.c: names and shapes of the models against PyTorch's and torchvision's; the images and
  * options that they take. */
+#include "core/log.h"
+#include "graphs/models.h"
+#include "tests/run_suite.h"
+#include "train/safetensors.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "graphs/models.h"
-#include "train/safetensors.h"
-#include "tests/run_suite.h"
 
 static void quiet(void)
 {

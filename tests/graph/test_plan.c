@@ -1,18 +1,18 @@
 /* test_plan.c: the step plan: recorded dumps, and what must hold for the plan of any model.
  *
  * SS_UPDATE_GOLDEN=1 rewrites tests/graph/plan/NAME.golden instead of comparing with it. */
-#include <check.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/log.h"
 #include "graph/lower_internal.h"
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const struct ss_plan_options defaults = {.batch = 32,
                                                 .channel_block = 16,

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <string>
-#include <vector>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace
 {
@@ -359,7 +359,7 @@ void test_memory()
     CHECK(q == nullptr);
     CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
     float f = 0;
-    CUDA(cudaMemcpy(&f, p, sizeof(f), cudaMemcpyDeviceToHost));
+    CUDA(cudaMemcpy(&f, p, sizeof f, cudaMemcpyDeviceToHost));
     CHECK(std::isnan(f));
     CUDA(cudaFree(p));
     CHECK(cudaFree(p) == cudaErrorInvalidValue);
@@ -548,7 +548,7 @@ std::string last_words(const struct misuse &m)
     close(fd[1]);
     std::string text;
     char buffer[512];
-    for (ssize_t n; (n = read(fd[0], buffer, sizeof(buffer))) > 0;)
+    for (ssize_t n; (n = read(fd[0], buffer, sizeof buffer)) > 0;)
         text.append(buffer, (size_t)n);
     close(fd[0]);
     int status = 0;

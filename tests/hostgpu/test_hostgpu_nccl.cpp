@@ -86,7 +86,7 @@ template <typename T> T element(int rank, size_t i)
 {
     const uint64_t bits = mix((uint64_t)rank << 40 | (i + 1));
     T x;
-    memcpy(&x, &bits, sizeof(x));
+    memcpy(&x, &bits, sizeof x);
     return x;
 }
 template <> float element(int rank, size_t i)
@@ -449,9 +449,9 @@ void visible_gpus(const place &)
     char bus[32] = "";
     CUDA(cudaGetDeviceCount(&n));
     CHECK(n == 2);
-    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof(bus), 0));
+    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof bus, 0));
     CHECK(!strcmp(bus, "0000:03:00.0"));
-    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof(bus), 1));
+    CUDA(cudaDeviceGetPCIBusId(bus, (int)sizeof bus, 1));
     CHECK(!strcmp(bus, "0000:01:00.0"));
     CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
 }
@@ -864,7 +864,7 @@ void check_size()
 
 int main()
 {
-    arrived = new (mmap(nullptr, sizeof(*arrived), PROT_READ | PROT_WRITE,
+    arrived = new (mmap(nullptr, sizeof *arrived, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
     for (int nranks : {1, 2, 4})
         good("sums", nranks, {}, sums);

@@ -3,8 +3,6 @@
 #ifndef TEST_HOSTGPU_NCCL_H
 #define TEST_HOSTGPU_NCCL_H
 
-#include <nccl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -16,12 +14,13 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <nccl.h>
 #include <string>
-#include <thread>
-#include <vector>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 inline int failures;
 
@@ -59,7 +58,7 @@ inline std::string contents(int fd)
     std::string text;
     char buffer[4096];
     lseek(fd, 0, SEEK_SET);
-    for (ssize_t n; (n = read(fd, buffer, sizeof(buffer))) > 0;)
+    for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
         text.append(buffer, (size_t)n);
     close(fd);
     return text;
@@ -72,9 +71,9 @@ inline ncclUniqueId share_id(int rank, int nranks, const int pipe_ends[2])
     if (rank == 0) {
         NCCL(ncclGetUniqueId(&id));
         for (int r = 1; r < nranks; r++)
-            CHECK(write(pipe_ends[1], &id, sizeof(id)) == (ssize_t)sizeof(id));
+            CHECK(write(pipe_ends[1], &id, sizeof id) == (ssize_t)sizeof id);
     } else {
-        CHECK(read(pipe_ends[0], &id, sizeof(id)) == (ssize_t)sizeof(id));
+        CHECK(read(pipe_ends[0], &id, sizeof id) == (ssize_t)sizeof id);
     }
     return id;
 }

@@ -17,7 +17,7 @@ float *memory(size_t bytes = BYTES)
 void fill(float *p, size_t n, float value)
 {
     const std::vector<float> v(n, value);
-    CUDA(cudaMemcpy(p, v.data(), n * sizeof(*p), cudaMemcpyHostToDevice));
+    CUDA(cudaMemcpy(p, v.data(), n * sizeof *p, cudaMemcpyHostToDevice));
 }
 
 ncclWindow_t open_window(ncclComm_t comm, void *p, size_t bytes = BYTES)

@@ -1,7 +1,7 @@
 /* test_kernels.c: the CPU kernels against double precision and finite differences. */
-#include <unistd.h>
-
 #include "tests/kernels/test_kernels.h"
+
+#include <unistd.h>
 
 struct ss_device *cpu;
 
@@ -33,7 +33,7 @@ size_t plain_count(const struct ss_act *a)
 
 double *zero_doubles(size_t count)
 {
-    double *x = calloc(count, sizeof(*x));
+    double *x = calloc(count, sizeof *x);
     ck_assert_ptr_nonnull(x);
     return x;
 }
@@ -88,7 +88,7 @@ double *act_unpack(const struct ss_act *a, const float *packed)
 
 float *to_floats(const double *x, size_t count)
 {
-    float *y = ss_aligned_alloc(count * sizeof(*y));
+    float *y = ss_aligned_alloc(count * sizeof *y);
     ck_assert_ptr_nonnull(y);
     for (size_t i = 0; i < count; i++)
         y[i] = (float)x[i];
@@ -144,14 +144,14 @@ void check_slope(const char *what, double (*loss)(void *ctx), void *ctx, double 
                  const double *gradient, size_t count, double step, double bound)
 {
     double *v = random_doubles(count, 77), *at = zero_doubles(count);
-    memcpy(at, x, count * sizeof(*x));
+    memcpy(at, x, count * sizeof *x);
     for (size_t i = 0; i < count; i++)
         x[i] = at[i] + step * v[i];
     const double up = loss(ctx);
     for (size_t i = 0; i < count; i++)
         x[i] = at[i] - step * v[i];
     const double down = loss(ctx);
-    memcpy(x, at, count * sizeof(*x));
+    memcpy(x, at, count * sizeof *x);
     const double slope = (up - down) / (2 * step), want = dot(gradient, v, count);
     /* The slope along one direction may be small by chance: measure against its expected size. */
     const double size = sqrt(dot(gradient, gradient, count) / 3) + 1e-3;

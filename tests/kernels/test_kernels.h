@@ -6,16 +6,16 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/alloc.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "kernels/cpu/cpu.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cpu/cpu.h"
-#include "core/alloc.h"
-#include "core/log.h"
-#include "core/rng.h"
 
 Suite *conv_suite(void);
 Suite *norm_act_suite(void);

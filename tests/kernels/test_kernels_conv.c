@@ -54,7 +54,7 @@ static double reference_loss(void *ctx)
 static void reference_make(struct reference *r, int n, int ci, int co, int h, int w, int k,
                            int stride, int pad, int bias)
 {
-    memset(r, 0, sizeof(*r));
+    memset(r, 0, sizeof *r);
     r->s = (struct ss_conv_shape){
         .x = {n, ci, h, w, 1}, .kh = k, .kw = k, .stride = stride, .pad = pad, .bias = bias};
     r->s.y =
@@ -77,7 +77,7 @@ static void reference_make(struct reference *r, int n, int ci, int co, int h, in
 static void reference_free(struct reference *r)
 {
     double *const all[] = {r->x, r->w, r->b, r->y, r->dy, r->dx, r->dw, r->db};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }
 
@@ -133,7 +133,7 @@ static double run(const struct reference *r, int bx, int by, enum ss_conv_algo a
     ck_assert_mem_eq(dw, w2, bytes);
 
     float *const all[] = {plain, back, w, w2, dw, b, db, x, dy, y, y2, dx};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
     ss_cpu_conv_destroy(conv);
     ss_cpu_conv_destroy(inference);
@@ -164,7 +164,7 @@ static const struct {
     {10, 16, 64, 2, 2, 1, 1, 0, 0},
     {1, 24, 24, 3, 3, 3, 3, 1, 0},
 };
-enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+enum { NCASES = sizeof cases / sizeof cases[0] };
 
 START_TEST(every_layout)
 {
@@ -276,7 +276,7 @@ START_TEST(bad_shapes)
     s[3].stride = 0;
     s[4].x.block = 5;
     s[5].pad = -4;
-    for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++) {
+    for (size_t i = 0; i < sizeof s / sizeof s[0]; i++) {
         ck_assert_int_eq(ss_cpu_conv_create(cpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
         ck_assert_ptr_null(conv);
     }

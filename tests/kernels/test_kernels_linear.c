@@ -37,7 +37,7 @@ static const struct {
     int n, c, h, w, outputs;
 } cases[] = {
     {4, 64, 1, 1, 100}, {3, 20, 1, 1, 10}, {2, 40, 3, 2, 10}, {5, 56, 2, 2, 7}, {1, 8, 4, 4, 1}};
-enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static void reference_make(struct reference *r, int i)
 {
@@ -59,7 +59,7 @@ static void reference_make(struct reference *r, int i)
 static void reference_free(struct reference *r)
 {
     double *const all[] = {r->x, r->w, r->b, r->y, r->dy, r->dx, r->dw, r->db};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }
 
@@ -100,7 +100,7 @@ static void run(const struct reference *r, int block)
     check_floats("dweight", back, r->dw, r->k * r->f);
     check_floats("dbias", db, r->db, r->k);
     float *const all[] = {plain, back, w, dw, b, db, x, dx, dy, y};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
     ss_cpu_linear_destroy(linear);
     ss_cpu_linear_destroy(inference);

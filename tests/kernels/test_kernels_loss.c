@@ -74,7 +74,7 @@ START_TEST(loss_and_gradient)
 
     struct ss_metrics again = {.loss = 1, .correct = 1, .count = 1};
     OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, NULL, &again, 1, NULL));
-    ck_assert_mem_eq(&m, &again, sizeof(m));
+    ck_assert_mem_eq(&m, &again, sizeof m);
     OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, NULL, &again, 1, logits));
     ck_assert_mem_eq(logits, d, count * sizeof(float));
     free(logits), free(d);
@@ -101,7 +101,7 @@ START_TEST(loss_threads)
         OK(ss_cpu_loss(own, r.n, r.k, logits, r.labels, NULL, &m[i], 1, d[i]));
         ss_cpu_close(own);
     }
-    ck_assert_mem_eq(&m[0], &m[1], sizeof(m[0]));
+    ck_assert_mem_eq(&m[0], &m[1], sizeof m[0]);
     ck_assert_mem_eq(d[0], d[1], count * sizeof(float));
     free(logits), free(d[0]), free(d[1]);
     reference_free(&r);

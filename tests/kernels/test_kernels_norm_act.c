@@ -120,7 +120,7 @@ static void layer_free(struct layer *l)
 {
     double *const all[] = {l->z, l->r,    l->gamma, l->beta, l->cotangent, l->y,      l->u,
                            l->s, l->mean, l->var,   l->dz,   l->dr,        l->dgamma, l->dbeta};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }
 

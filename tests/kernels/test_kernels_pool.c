@@ -62,7 +62,7 @@ static const struct {
     {SS_POOL_AVG, 2, 20, 8, 8, 8, 8, 0},  {SS_POOL_AVG, 1, 40, 9, 7, 3, 2, 1},
     {SS_POOL_AVG, 2, 128, 8, 8, 7, 7, 0}, {SS_POOL_AVG, 2, 16, 6, 6, 2, 2, 0},
 };
-enum { NCASES = sizeof(cases) / sizeof(cases[0]) };
+enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static void reference_make(struct reference *r, int i)
 {

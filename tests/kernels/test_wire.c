@@ -1,15 +1,15 @@
 /* test_wire.c: gradients on their way in 2 bytes. Conversions against the formats' definitions, at
  * every number of theirs and beside every boundary between two; known values of the start-up
  * check. */
+#include "comm/comm_base.h"
+#include "core/rng.h"
+#include "kernels/cpu/wire.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cpu/wire.h"
-#include "comm/comm_base.h"
-#include "core/rng.h"
-#include "tests/run_suite.h"
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};
 /* What oneDNN, and so the loops' instruction set, is limited to; read once a process, and Check
@@ -59,8 +59,8 @@ static void check_pack(enum ss_dtype t, float x, unsigned want)
 START_TEST(every_number)
 {
     const enum ss_dtype t = format_of(_i);
-    uint16_t *all = malloc(65536 * sizeof(*all)), *back = malloc(65536 * sizeof(*back));
-    float *wide = malloc(65536 * sizeof(*wide));
+    uint16_t *all = malloc(65536 * sizeof *all), *back = malloc(65536 * sizeof *back);
+    float *wide = malloc(65536 * sizeof *wide);
     ck_assert(all && back && wide);
     for (unsigned h = 0; h < 65536; h++)
         all[h] = (uint16_t)h;
@@ -166,14 +166,14 @@ START_TEST(sums)
             x[i] = sum;
         }
         ss_wire_pack(t, x, 1, want, COUNT);
-        ck_assert_mem_eq(out, want, sizeof(out));
+        ck_assert_mem_eq(out, want, sizeof out);
         ck_assert(n < 3 || out[7] == infinity_of(t));
         ck_assert(n < 4 || out[8] == 0x7fff);
         ck_assert_uint_eq(out[9], 0x7fff);
     }
     ss_wire_sum(t, from, 3, out, COUNT);
     ss_wire_sum(t, from, 3, packed[1], COUNT);
-    ck_assert_mem_eq(out, packed[1], sizeof(out));
+    ck_assert_mem_eq(out, packed[1], sizeof out);
 }
 END_TEST
 
@@ -183,7 +183,7 @@ START_TEST(check_values)
 {
     static const int worlds[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 61, 62, 100, 1000, 4095, 4096};
     const enum ss_dtype t = (enum ss_dtype)_i;
-    for (size_t w = 0; w < sizeof(worlds) / sizeof(worlds[0]); w++) {
+    for (size_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
         const int size = worlds[w];
         double present = 0;
         for (size_t i = 0; i < 1100; i++) {

@@ -1,4 +1,11 @@
 /* test_monitor.c: what the monitor samples (NVML, /proc); its files grow by whole lines. */
+#include "core/clock.h"
+#include "monitor/lines.h"
+#include "monitor/nvml.h"
+#include "monitor/process.h"
+#include "monitor/process_stat.h"
+#include "tests/data_common.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -6,13 +13,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#include "core/clock.h"
-#include "monitor/lines.h"
-#include "monitor/nvml.h"
-#include "monitor/process.h"
-#include "monitor/process_stat.h"
-#include "tests/data_common.h"
 
 /* --- NVML: tests/monitor/fake_nvml.c */
 

@@ -1,11 +1,11 @@
 /* test_monitor_report.c: a monitor's files read again, their figures, and pictures. */
-#include <math.h>
-
 #include "monitor/report.h"
 #include "report/plot.h"
 #include "report/scale.h"
 #include "tests/damage_text.h"
 #include "tests/data_common.h"
+
+#include <math.h>
 
 #define GPU_HEAD                                                                                   \
     "timestamp, index, name, utilization.gpu [%], utilization.memory [%], memory.total [MiB], "    \

@@ -1,10 +1,10 @@
 /* test_scaling.c: the scaling tables, from logs, monitor files and traces with known values. */
-#include <math.h>
-#include <sys/time.h>
-
 #include "scaling/table.h"
 #include "tests/damage_text.h"
 #include "tests/trace/trace_common.h"
+
+#include <math.h>
+#include <sys/time.h>
 
 /* What a log tells; zeros stand for the values of sane(). */
 struct made {

@@ -7,11 +7,11 @@
  * default), "vgg" (the same; normal with 0.01 and biases 0) or "default" (Conv2d's and Linear's). A
  * layer's kind is read from the shapes: nothing of the model's own description is used. Exit code:
  * 0 if all tensors agree, 1 if not, 2 if the file could not be read. */
+#include "train/safetensors.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "train/safetensors.h"
 
 /* Estimates may be off by this many of their standard deviations; thousands are made. */
 static const double SIGMAS = 6;

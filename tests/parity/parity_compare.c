@@ -8,13 +8,13 @@
  *       the same names, types and shapes, and every byte of every tensor
  *
  * Prints the worst figures. Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
+#include "train/safetensors.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "train/safetensors.h"
 
 static const double LOSS_BOUND = 1e-4;
 static const double TENSOR_BOUND = 1e-3;

@@ -3,14 +3,6 @@
 #ifndef SS_TESTS_EXEC_COMMON_H
 #define SS_TESTS_EXEC_COMMON_H
 
-#include <check.h>
-#include <math.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/log.h"
 #include "core/rng.h"
 #include "kernels/cpu/cpu.h"
@@ -18,6 +10,14 @@
 #include "tests/graph/test_graphs.h"
 #include "train/model_file.h"
 #include "train/safetensors.h"
+
+#include <check.h>
+#include <math.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1 };
 

@@ -1,9 +1,9 @@
 /* Preloaded into a run: oneDNN never comes back once the file $HANG_TASK is there. */
+#include "kernels/cpu/dnnl_shim.h"
+
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include "kernels/cpu/dnnl_shim.h"
 
 dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stream_t stream,
                                      int nargs, const dnnl_exec_arg_t *args)

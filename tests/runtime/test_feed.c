@@ -1,10 +1,10 @@
 /* The loader's figures: who waited for whom, by order of events. Sleeps only make lower bounds. */
-#include <check.h>
-#include <unistd.h>
-
 #include "core/clock.h"
 #include "runtime/feed.h"
 #include "tests/data_common.h"
+
+#include <check.h>
+#include <unistd.h>
 
 enum { SLOTS = 2, PAUSE_US = 20000 };
 #define PAUSE_S (1e-6 * PAUSE_US)

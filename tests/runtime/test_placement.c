@@ -2,6 +2,10 @@
  * recorded decisions, and what must hold for any.
  *
  * SS_UPDATE_GOLDEN=1 rewrites tests/runtime/placement/NAME.golden instead of comparing with it. */
+#include "core/log.h"
+#include "runtime/placement_gpu.h"
+#include "tests/run_suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <omp.h>
@@ -9,10 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/log.h"
-#include "runtime/placement_gpu.h"
-#include "tests/run_suite.h"
 
 enum { MOST_RANKS = 8, MOST_GPUS = 8 };
 

@@ -1,9 +1,9 @@
 /* test_trace_times.c: what the analysis makes of traces whose answers were worked out by hand, and
  * what must hold for any trace. Times are in ns throughout. */
-#include <math.h>
-
 #include "tests/trace/trace_common.h"
 #include "trace/interval.h"
+
+#include <math.h>
 
 /* Intervals. */
 

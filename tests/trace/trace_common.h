@@ -2,10 +2,10 @@
 #ifndef SS_TESTS_TRACE_COMMON_H
 #define SS_TESTS_TRACE_COMMON_H
 
-#include <stdarg.h>
-
 #include "tests/data_common.h"
 #include "trace/analyse.h"
+
+#include <stdarg.h>
 
 /* Text of a file that grows. */
 static char trace_text[1 << 20];

@@ -5,16 +5,16 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "tests/fuzz_bytes.h"
+#include "train/safetensors.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/clock.h"
-#include "core/log.h"
-#include "core/rng.h"
-#include "train/safetensors.h"
-#include "tests/fuzz_bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -53,7 +53,7 @@ static const char *const words[] = {
     "[",     "]",       "{",     "}",       "\"",   ",", ":",    "-1",     "9223372036854775807",
     "1e999", "\\u0000", "[0,4]", "\"F32\"", "null", "0", "\xff", "\"w\":",
 };
-enum { NSEEDS = sizeof(seeds) / sizeof(seeds[0]), NWORDS = sizeof(words) / sizeof(words[0]) };
+enum { NSEEDS = sizeof seeds / sizeof seeds[0], NWORDS = sizeof words / sizeof words[0] };
 enum { ROOM = 4096 };
 
 static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
@@ -91,7 +91,7 @@ int main(void)
         const char *json = seeds[ss_rng_below(&rng, NSEEDS)];
         uint64_t header = strlen(json);
         size_t size = 8 + header + (header > 2 ? 24 : 0);
-        memset(b, 0, sizeof(b));
+        memset(b, 0, sizeof b);
         memcpy(b + 8, json, header);
         for (uint32_t m = ss_rng_below(&rng, 6); m > 0 && size > 8; m--)
             size = 8 + mutate(&rng, b + 8, size - 8);

@@ -1,10 +1,10 @@
 /* read_events FILE...: one line "TAG STEP VALUE" for each scalar in TensorBoard's event files. Exit
  * code 1, after a line that says why: a checksum or a record is broken, or a file cannot be read.
  * Used by tests of the command line. */
+#include "tests/train/events_reader.h"
+
 #include <errno.h>
 #include <inttypes.h>
-
-#include "tests/train/events_reader.h"
 
 /* The whole file, of which the caller frees the bytes; NULL: it cannot be read. */
 static unsigned char *read_all(const char *path, size_t *size)

@@ -3,20 +3,20 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/log.h"
+#include "tests/run_suite.h"
+#include "train/safetensors.h"
+#include "train/training_file.h"
+
 #include <check.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <dirent.h>
 #include <unistd.h>
-
-#include "core/log.h"
-#include "train/safetensors.h"
-#include "train/training_file.h"
-#include "tests/run_suite.h"
 
 static char folder[64], path[128];
 
@@ -24,7 +24,7 @@ static void make_folder(void)
 {
     strcpy(folder, "/tmp/test_safetensors.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof(path), "%s/m.safetensors", folder);
+    snprintf(path, sizeof path, "%s/m.safetensors", folder);
     ss_log_set_quiet(1);
 }
 
@@ -110,7 +110,7 @@ START_TEST(independent_reader)
     if (system("python3 -c pass >/dev/null 2>&1") != 0)
         return;
     ck_assert_int_eq(ss_safetensors_write(path, tensors, NTENSORS, metadata), SS_OK);
-    snprintf(command, sizeof(command), "python3 - %s <<'END'\n%sEND\n", path, script);
+    snprintf(command, sizeof command, "python3 - %s <<'END'\n%sEND\n", path, script);
     ck_assert_int_eq(system(command), 0);
 }
 END_TEST
@@ -121,8 +121,8 @@ static enum ss_status parse(const char *json, size_t data_bytes, int64_t length)
     static char bytes[65536];
     uint64_t n = strlen(json);
     size_t total = 8 + n + data_bytes;
-    ck_assert_uint_le(total, sizeof(bytes));
-    memset(bytes, 0, sizeof(bytes));
+    ck_assert_uint_le(total, sizeof bytes);
+    memset(bytes, 0, sizeof bytes);
     memcpy(bytes + 8, json, n);
     n = length >= 0 ? (uint64_t)length : n;
     memcpy(bytes, &n, 8);
@@ -345,7 +345,7 @@ int main(void)
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, no_tensors);
     tcase_add_test(tc, independent_reader);
-    tcase_add_loop_test(tc, malformed, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(tc, malformed, 0, sizeof cases / sizeof cases[0]);
     tcase_add_test(tc, header_length_2_to_63);
     tcase_add_test(tc, deep_nesting);
     tcase_add_test(tc, unreadable);

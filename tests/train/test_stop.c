@@ -1,4 +1,7 @@
 /* test_stop.c: signals that ask a run to end, at moments that clock_gettime() below chooses. */
+#include "tests/data_common.h"
+#include "train/stop.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <signal.h>
@@ -6,9 +9,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tests/data_common.h"
-#include "train/stop.h"
 
 static atomic_long moved_s; /* how far the clock was put forward */
 static atomic_int meeting;  /* the next reading of the clock is overtaken by another thread's */

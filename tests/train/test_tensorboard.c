@@ -1,6 +1,8 @@
 /* test_tensorboard.c: TensorBoard's event files as a reader that is written apart from the writer
  * finds them; damage; files that cannot be written. */
 #include "tests/data_common.h"
+#include "tests/train/events_reader.h"
+#include "train/tensorboard.h"
 
 #include <errno.h>
 #include <float.h>
@@ -9,9 +11,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
-
-#include "train/tensorboard.h"
-#include "tests/train/events_reader.h"
 
 /* The names in a folder inside the temporary one, sorted; at most 8. */
 static char names[8][256];

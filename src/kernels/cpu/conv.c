@@ -3,12 +3,12 @@
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
  * the rule knows shapes only, since timing would make results differ from run to run. */
+#include "kernels/cpu/dnnl_op.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cpu/dnnl_op.h"
 
 /* One of the three passes, and how its weight gets from the native layout into its own. */
 struct pass {
@@ -217,10 +217,10 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
 
 static void describe(struct ss_conv_kernel *c)
 {
-    int n = snprintf(c->info, sizeof(c->info), "fwd %s%s", ss_dnnl_impl(c->forward.op.pd),
+    int n = snprintf(c->info, sizeof c->info, "fwd %s%s", ss_dnnl_impl(c->forward.op.pd),
                      c->forward.reorder.primitive ? " + weight reorder" : "");
     if (c->training)
-        snprintf(c->info + n, sizeof(c->info) - (size_t)n, ", bwd data %s%s, bwd weights %s",
+        snprintf(c->info + n, sizeof c->info - (size_t)n, ", bwd data %s%s, bwd weights %s",
                  ss_dnnl_impl(c->backward_data.op.pd),
                  c->backward_data.reorder.primitive ? " + weight reorder" : "",
                  ss_dnnl_impl(c->backward_weights.pd));
@@ -230,9 +230,9 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
                                   enum ss_conv_algo algo, int training, struct ss_conv_kernel **out)
 {
     SS_TRY(check_shape(shape));
-    struct ss_conv_kernel *c = calloc(1, sizeof(*c));
+    struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)
-        return ss_fail_memory("convolution", sizeof(*c));
+        return ss_fail_memory("convolution", sizeof *c);
     c->cpu = cpu;
     c->shape = *shape;
     c->training = training;

@@ -1,11 +1,11 @@
 /* cpu.c: threads and scratch of one compute worker. The library behind it is in cpu_dnnl.c. */
+#include "core/alloc.h"
+#include "core/log.h"
+#include "kernels/cpu/internal.h"
+
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cpu/internal.h"
-#include "core/alloc.h"
-#include "core/log.h"
 
 void ss_cpu_enter(const struct ss_device *cpu)
 {
@@ -18,9 +18,9 @@ enum ss_status ss_cpu_open(const struct ss_device_options *options, struct ss_de
     if (options->threads < 1)
         return ss_fail(SS_ERR_INVALID, "CPU kernels: %d threads; at least 1 is needed",
                        options->threads);
-    struct ss_device *cpu = calloc(1, sizeof(*cpu));
+    struct ss_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
-        return ss_fail_memory("CPU kernels", sizeof(*cpu));
+        return ss_fail_memory("CPU kernels", sizeof *cpu);
     cpu->threads = options->threads;
     ss_cpu_enter(cpu);
     enum ss_status status = ss_cpu_library_open(cpu);

@@ -1,11 +1,11 @@
 /* cpu_dnnl.c: the oneDNN engine of a compute worker, and what oneDNN makes of this CPU. */
-#include <pthread.h>
-#include <stdio.h>
-
-#include "kernels/cpu/internal.h"
-#include "kernels/cpu/dnnl_shim.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/cpu/dnnl_shim.h"
+#include "kernels/cpu/internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
 
 static int isa_has(dnnl_cpu_isa_t wanted)
 {
@@ -71,7 +71,7 @@ static const char *isa_name(void)
         {dnnl_cpu_isa_sse41, "sse41"},
     };
 #if defined(__x86_64__)
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (isa_has(names[i].isa))
             return names[i].name;
     return "sse2";
@@ -86,7 +86,7 @@ static char library[80];
 static void describe(void)
 {
     const dnnl_version_t *v = dnnl_version();
-    snprintf(library, sizeof(library), "oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch,
+    snprintf(library, sizeof library, "oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch,
              isa_name());
 }
 

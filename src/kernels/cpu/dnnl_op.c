@@ -1,7 +1,7 @@
 /* dnnl_op.c: see dnnl_op.h. */
-#include <string.h>
-
 #include "kernels/cpu/dnnl_op.h"
+
+#include <string.h>
 
 enum ss_status ss_dnnl_op_make(struct ss_device *cpu, struct ss_dnnl_op *op,
                                const struct ss_dnnl_operand *operands, int count)
@@ -62,7 +62,7 @@ void ss_dnnl_op_destroy(struct ss_dnnl_op *op)
         dnnl_primitive_destroy(op->primitive);
     if (op->pd)
         dnnl_primitive_desc_destroy(op->pd);
-    memset(op, 0, sizeof(*op));
+    memset(op, 0, sizeof *op);
 }
 
 const char *ss_dnnl_impl(const_dnnl_primitive_desc_t pd)

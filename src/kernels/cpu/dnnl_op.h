@@ -2,8 +2,8 @@
 #ifndef SS_KERNELS_CPU_DNNL_OP_H
 #define SS_KERNELS_CPU_DNNL_OP_H
 
-#include "kernels/cpu/internal.h"
 #include "kernels/cpu/dnnl_shim.h"
+#include "kernels/cpu/internal.h"
 
 enum { SS_DNNL_MAX_ARGS = 6 };
 

@@ -1,7 +1,7 @@
 /* dnnl_shim.c: see dnnl_shim.h. */
-#include <stdlib.h>
-
 #include "kernels/cpu/dnnl_shim.h"
+
+#include <stdlib.h>
 
 const char *ss_dnnl_status_text(dnnl_status_t status)
 {
@@ -130,7 +130,7 @@ dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_
 
 dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
-    ss_md made = malloc(sizeof(*made));
+    ss_md made = malloc(sizeof *made);
     if (!made)
         return dnnl_out_of_memory;
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(made, ndims, dims, dnnl_f32, tag);
@@ -143,7 +143,7 @@ dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_fo
 
 dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from)
 {
-    ss_md made = malloc(sizeof(*made));
+    ss_md made = malloc(sizeof *made);
     if (!made)
         return dnnl_out_of_memory;
     *made = *from;

@@ -5,9 +5,10 @@
 #ifndef SS_KERNELS_CPU_DNNL_SHIM_H
 #define SS_KERNELS_CPU_DNNL_SHIM_H
 
+#include "core/log.h"
+
 #include <dnnl.h>
 #include <dnnl_version.h>
-#include "core/log.h"
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t ss_md;          /* owned */

@@ -1,7 +1,7 @@
 /* elementwise.c: sums of tensors, in pieces over the threads. */
+#include "core/log.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
-#include "core/log.h"
 
 enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, void *sum,
                           size_t count)

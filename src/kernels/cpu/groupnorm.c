@@ -7,12 +7,12 @@
  * norm_act.c, with sums over a group):
  *   dbeta = sum(g)     dgamma = sum(g zc invstd)          of a channel over images
  *   dx = invstd (gamma g - sum(gamma g) / M - zc invstd^2 sum(gamma g zc) / M) */
-#include <math.h>
-#include <string.h>
-
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
+
+#include <math.h>
+#include <string.h>
 
 enum { COEFFICIENTS = 6, TILE = 1024 /* pixels whose sums are fp32 */ };
 

@@ -3,10 +3,10 @@
  * It runs on plain (N, C*H*W) rows. Where the activation's layout is something else, x is copied
  * into scratch first: that is a copy of a few hundred kilobytes, and oneDNN has only slow reference
  * code for some products on padded channel blocks. */
+#include "kernels/cpu/dnnl_op.h"
+
 #include <stdint.h>
 #include <stdlib.h>
-
-#include "kernels/cpu/dnnl_op.h"
 
 struct ss_linear_kernel {
     struct ss_device *cpu;
@@ -115,9 +115,9 @@ enum ss_status ss_cpu_linear_create(struct ss_device *cpu, const struct ss_act *
     SS_TRY(ss_act_check(x, "linear layer's input"));
     if (outputs < 1)
         return ss_fail(SS_ERR_SHAPE, "linear layer: %d outputs; at least 1 is needed", outputs);
-    struct ss_linear_kernel *l = calloc(1, sizeof(*l));
+    struct ss_linear_kernel *l = calloc(1, sizeof *l);
     if (!l)
-        return ss_fail_memory("linear layer", sizeof(*l));
+        return ss_fail_memory("linear layer", sizeof *l);
     l->cpu = cpu;
     l->training = training;
     ss_cpu_enter(cpu);
@@ -140,11 +140,11 @@ void ss_cpu_linear_destroy(struct ss_linear_kernel *l)
         &l->flatten, &l->unflatten, &l->forward,         &l->backward_data, &l->backward_weights,
         &l->import,  &l->export,    &l->forward_reorder, &l->data_reorder,
     };
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         ss_dnnl_op_destroy(ops[i]);
     const ss_md layouts[] = {l->act,  l->act_plain, l->x,     l->y,
                              l->bias, l->any,       l->plain, l->native};
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
         ss_md_destroy(layouts[i]);
     free(l);
 }

@@ -1,8 +1,8 @@
 /* loss.c: softmax cross-entropy. Rows in parallel, sums over rows in row order. */
-#include <math.h>
-
-#include "kernels/cpu/internal.h"
 #include "core/log.h"
+#include "kernels/cpu/internal.h"
+
+#include <math.h>
 
 struct row {
     double loss;

@@ -6,14 +6,14 @@
  *   dbeta = sum(g)          dgamma = invstd sum(g zc)
  *   dz = gamma invstd (g - sum(g) / M - zc invstd^2 sum(g zc) / M)
  * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz over z. */
+#include "core/log.h"
+#include "core/rng.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/simd.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
-#include "core/log.h"
-#include "core/rng.h"
 
 enum { COEFFICIENTS = 6, TILE_FLOATS = 16384, TILE_MAX_PIXELS = 1024, TILE_MIN_PIXELS = 16 };
 

@@ -1,7 +1,7 @@
 /* pool.c: pooling is oneDNN's. */
-#include <stdlib.h>
-
 #include "kernels/cpu/dnnl_op.h"
+
+#include <stdlib.h>
 
 struct ss_pool_kernel {
     struct ss_device *cpu;
@@ -73,9 +73,9 @@ enum ss_status ss_cpu_pool_create(struct ss_device *cpu, const struct ss_pool_sh
                                   int training, struct ss_pool_kernel **out)
 {
     SS_TRY(check_shape(shape));
-    struct ss_pool_kernel *p = calloc(1, sizeof(*p));
+    struct ss_pool_kernel *p = calloc(1, sizeof *p);
     if (!p)
-        return ss_fail_memory("pooling", sizeof(*p));
+        return ss_fail_memory("pooling", sizeof *p);
     p->cpu = cpu;
     p->training = training;
     ss_cpu_enter(cpu);

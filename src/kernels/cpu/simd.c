@@ -1,8 +1,8 @@
 /* simd.c: the row functions for each instruction set, and the choice between them. */
-#include <string.h>
-
-#include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/internal.h"
+
+#include <string.h>
 
 enum {
     SS_FIXED_WIDTH = 16,

@@ -8,11 +8,12 @@
 #ifndef SS_KERNELS_CPU_SIMD_H
 #define SS_KERNELS_CPU_SIMD_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
 #include "kernels/update.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* What a thread does of a flat array at a time: a multiple of every vector length, so that which
  * elements a vector loop leaves to its scalar end does not depend on the number of threads. */

@@ -9,14 +9,14 @@
 SS_BODY int32_t SS_NAME(bits_of)(float x)
 {
     int32_t u;
-    memcpy(&u, &x, sizeof(u));
+    memcpy(&u, &x, sizeof u);
     return u;
 }
 
 SS_BODY float SS_NAME(float_of)(int32_t u)
 {
     float x;
-    memcpy(&x, &u, sizeof(x));
+    memcpy(&x, &u, sizeof x);
     return x;
 }
 

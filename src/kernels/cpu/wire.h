@@ -7,9 +7,10 @@
 #ifndef SS_KERNELS_CPU_WIRE_H
 #define SS_KERNELS_CPU_WIRE_H
 
+#include "core/dtype.h"
+
 #include <stddef.h>
 #include <stdint.h>
-#include "core/dtype.h"
 
 /* dst[i] = round(src[i] * scale) and dst[i] = src[i] * scale, the product in fp32. */
 void ss_wire_pack(enum ss_dtype dtype, const float *src, float scale, uint16_t *dst, size_t count);

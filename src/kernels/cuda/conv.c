@@ -1,10 +1,10 @@
 /* conv.c: convolutions are cuDNN's; here is what surrounds them: checks, the weight's layout,
  * bias, number formats of gradients. Which algorithm: conv_tune.c. */
+#include "kernels/cuda/conv_internal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_internal.h"
 
 struct ss_conv_kernel {
     struct ss_conv_problem problem;
@@ -74,7 +74,7 @@ static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
 {
     char *out = c->info + strlen(c->info);
-    const size_t room = sizeof(c->info) - strlen(c->info);
+    const size_t room = sizeof c->info - strlen(c->info);
     const char *choice = c->chosen[pass].choice, *colon = strchr(choice, ':');
     size_t n = (size_t)snprintf(out, room, "%s%s %.*s %s", c->info[0] ? ", " : "", pass_names[pass],
                                 (int)(colon - choice), choice, c->chosen[pass].plan ? "eng" : "");
@@ -94,9 +94,9 @@ static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const str
 static enum ss_status choose_pass(struct ss_conv_kernel *c, enum ss_conv_pass pass,
                                   struct ss_conv_bench *bench, char *choice, int *changed)
 {
-    struct ss_conv_list *list = calloc(1, sizeof(*list));
+    struct ss_conv_list *list = calloc(1, sizeof *list);
     if (!list)
-        return ss_fail_memory("convolution algorithms", sizeof(*list));
+        return ss_fail_memory("convolution algorithms", sizeof *list);
     enum ss_status status = ss_conv_graph_open(&c->problem, pass, list);
     if (status == SS_OK)
         status = ss_conv_choose(&c->problem, pass, bench, list, choice, &c->chosen[pass]);
@@ -167,9 +167,9 @@ enum ss_status ss_cuda_conv_create(struct ss_device *gpu, const struct ss_conv_s
 {
     (void)algo;
     SS_TRY(check_shape(shape));
-    struct ss_conv_kernel *c = calloc(1, sizeof(*c));
+    struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)
-        return ss_fail_memory("convolution", sizeof(*c));
+        return ss_fail_memory("convolution", sizeof *c);
     c->problem.gpu = gpu;
     c->problem.shape = *shape;
     c->training = training;
@@ -232,7 +232,7 @@ static enum ss_status run(struct ss_conv_kernel *c, enum ss_conv_pass pass,
     if (status == CUDNN_STATUS_SUCCESS)
         return SS_OK;
     char message[256] = "";
-    cudnnGetLastErrorString(message, sizeof(message));
+    cudnnGetLastErrorString(message, sizeof message);
     return ss_fail(SS_ERR_LIBRARY, "cuDNN: convolution %s by %s: %s: %s", pass_names[pass],
                    c->chosen[pass].choice, cudnnGetErrorString(status), message);
 }

@@ -6,14 +6,14 @@
  *
  * Nothing about this file ends a run. One that does not begin with the right line belongs to
  * someone else: it is neither read nor written. */
+#include "core/atomic_file.h"
+#include "kernels/cuda/conv_internal.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_internal.h"
-#include "core/atomic_file.h"
 
 static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";
 enum { LARGEST_FILE = 16 << 20 };
@@ -26,14 +26,14 @@ static char complained[1024], unwritable[1024];
 
 static int same(const char *remembered, const char *path)
 {
-    return strncmp(remembered, path, sizeof(complained) - 1) == 0;
+    return strncmp(remembered, path, sizeof complained - 1) == 0;
 }
 
 static void complain(const char *path, const char *what)
 {
     if (same(complained, path))
         return;
-    snprintf(complained, sizeof(complained), "%s", path);
+    snprintf(complained, sizeof complained, "%s", path);
     ss_warn("%s: %s", path, what);
 }
 
@@ -128,7 +128,7 @@ static enum ss_status store(const char *path, const struct ss_conv_memory *m, co
         if (m->choice[i][0])
             ss_atomic_write(
                 f, entry,
-                (size_t)snprintf(entry, sizeof(entry), "%s\t%s\n", m->key[i], m->choice[i]));
+                (size_t)snprintf(entry, sizeof entry, "%s\t%s\n", m->key[i], m->choice[i]));
     }
     return ss_atomic_commit(f);
 }
@@ -145,7 +145,7 @@ void ss_conv_cache_store(const char *path, const struct ss_conv_memory *m)
     pthread_mutex_lock(&lock);
     char *text = same(unwritable, path) ? NULL : read_file(path);
     if (text && store(path, m, text) != SS_OK) {
-        snprintf(unwritable, sizeof(unwritable), "%s", path);
+        snprintf(unwritable, sizeof unwritable, "%s", path);
         ss_warn("%s: cannot be written; tuned convolutions are not remembered", path);
     }
     free(text);

@@ -4,11 +4,11 @@
  * order or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
  * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats, as in
  * conv_legacy.c. */
+#include "kernels/cuda/conv_graph.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_graph.h"
 
 enum { UID_X = 1, UID_W, UID_Y }; /* names of the tensors */
 
@@ -113,7 +113,7 @@ static cudnnStatus_t make_graph(struct ss_conv_problem *p, enum ss_conv_pass pas
 static void drop_graph(struct ss_conv_graph *g)
 {
     desc *const all[] = {&g->graph, &g->operation, &g->conv, &g->y, &g->w, &g->x};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         drop(all[i]);
     free(g);
 }
@@ -121,9 +121,9 @@ static void drop_graph(struct ss_conv_graph *g)
 enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                   struct ss_conv_list *list)
 {
-    struct ss_conv_graph *g = calloc(1, sizeof(*g));
+    struct ss_conv_graph *g = calloc(1, sizeof *g);
     if (!g)
-        return ss_fail_memory("a convolution's graph", sizeof(*g));
+        return ss_fail_memory("a convolution's graph", sizeof *g);
     const cudnnStatus_t status = make_graph(p, pass, g);
     if (status == CUDNN_STATUS_SUCCESS) {
         p->graph[pass] = g;
@@ -196,7 +196,7 @@ static int scan_recipe(const char *text, struct ss_conv_recipe *r)
         r->knobs[r->nknobs++].value = value;
     }
     char back[SS_CONV_CHOICE];
-    return ss_conv_recipe_print(r, back, sizeof(back)) && strcmp(back, text) == 0;
+    return ss_conv_recipe_print(r, back, sizeof back) && strcmp(back, text) == 0;
 }
 
 static cudnnStatus_t make_config(const struct ss_conv_graph *g, const struct ss_conv_recipe *r,
@@ -238,7 +238,7 @@ cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pas
                                 const struct ss_conv_recipe *r, struct ss_conv_candidate *out,
                                 int *usable)
 {
-    struct ss_conv_plan *plan = calloc(1, sizeof(*plan));
+    struct ss_conv_plan *plan = calloc(1, sizeof *plan);
     int64_t workspace = 0;
     *usable = 0;
     if (!plan)
@@ -249,7 +249,7 @@ cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pas
     *out = (struct ss_conv_candidate){.workspace = (size_t)workspace, .plan = plan};
     *usable &= status == CUDNN_STATUS_SUCCESS && workspace >= 0 &&
                (size_t)workspace <= SS_CONV_WORKSPACE &&
-               ss_conv_recipe_print(r, out->choice, sizeof(out->choice));
+               ss_conv_recipe_print(r, out->choice, sizeof out->choice);
     if (!*usable) {
         ss_conv_plan_destroy(plan);
         out->plan = NULL;

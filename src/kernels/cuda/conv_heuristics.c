@@ -2,9 +2,9 @@
  *
  * Mode A, then FALLBACK, which has the slow engines that always work. Mode B predicts better than
  * A, which does not matter to who measures, and is not safe to use by two threads at once. */
-#include <string.h>
-
 #include "kernels/cuda/conv_graph.h"
+
+#include <string.h>
 
 enum { CONFIGURATIONS = 64 }; /* looked at of each mode; A lists about 40 */
 
@@ -77,7 +77,7 @@ static void append_config(struct ss_conv_problem *p, enum ss_conv_pass pass, des
     char choice[SS_CONV_CHOICE];
     cudnnStatus_t status = read_config(p->gpu, config, &r, &usable);
     if (status == CUDNN_STATUS_SUCCESS &&
-        (!usable || !ss_conv_recipe_print(&r, choice, sizeof(choice)) || listed(list, choice)))
+        (!usable || !ss_conv_recipe_print(&r, choice, sizeof choice) || listed(list, choice)))
         return;
     if (status == CUDNN_STATUS_SUCCESS)
         status = ss_conv_plan_make(p, pass, &r, &list->at[list->count], &usable);
@@ -91,7 +91,7 @@ void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
                         struct ss_conv_list *list)
 {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    for (size_t m = 0; p->graph[pass] && m < sizeof(modes) / sizeof(modes[0]); m++) {
+    for (size_t m = 0; p->graph[pass] && m < sizeof modes / sizeof modes[0]; m++) {
         desc heuristics = NULL, configs[CONFIGURATIONS] = {NULL};
         int64_t count = 0;
         const cudnnStatus_t status =

@@ -73,9 +73,9 @@ static inline int ss_conv_inputs(const struct ss_conv_shape *s)
 static inline void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t status)
 {
     list->refused++;
-    cudnnGetLastErrorString(list->message, sizeof(list->message));
+    cudnnGetLastErrorString(list->message, sizeof list->message);
     if (list->message[0] == '\0')
-        snprintf(list->message, sizeof(list->message), "%s", cudnnGetErrorString(status));
+        snprintf(list->message, sizeof list->message, "%s", cudnnGetErrorString(status));
 }
 
 /* conv_legacy.c. close is fine with what open left half made. */

@@ -6,11 +6,11 @@
  *
  * Left out are algorithms that add in no fixed order and, for 2-byte formats, Winograd and FFT:
  * these transform the inputs and round the intermediate results to the format once more. */
+#include "kernels/cuda/conv_internal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_internal.h"
 
 /* What cuDNN's three kinds of results have in common. */
 struct ranked {
@@ -164,7 +164,7 @@ static cudnnStatus_t rank(struct ss_conv_problem *p, enum ss_conv_pass pass, str
 static void describe(const struct ranked *r, struct ss_conv_candidate *c)
 {
     *c = (struct ss_conv_candidate){.workspace = r->workspace, .algorithm = r->algorithm};
-    snprintf(c->choice, sizeof(c->choice), "legacy:%d", r->algorithm);
+    snprintf(c->choice, sizeof c->choice, "legacy:%d", r->algorithm);
 }
 
 void ss_conv_legacy_list(struct ss_conv_problem *p, enum ss_conv_pass pass,

@@ -4,12 +4,12 @@
  * autotunes, the others are timed: the median of five intervals, each of as many runs as fill half
  * a millisecond, since a network too has its kernels queued one behind the other. One run is enough
  * to see that a candidate is far from the best. */
+#include "core/rng.h"
+#include "kernels/cuda/conv_internal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernels/cuda/conv_internal.h"
-#include "core/rng.h"
 
 enum { REPEATS = 5, MOST_RUNS = 20, PATTERN = 1 << 16 };
 static const float INTERVAL_MS = 0.5f;
@@ -166,7 +166,7 @@ static int run(const struct trial *t, const struct ss_conv_candidate *c, int n, 
     }
     if (status == CUDNN_STATUS_SUCCESS) {
         t->list->refused++;
-        snprintf(t->list->message, sizeof(t->list->message), "%s", cudaGetErrorString(error));
+        snprintf(t->list->message, sizeof t->list->message, "%s", cudaGetErrorString(error));
     }
     cudaGetLastError(); /* or the next launch would report it */
     return 0;
@@ -179,7 +179,7 @@ static int works(const struct trial *t, const struct ss_conv_candidate *c)
     if (reserve(t->bench, c->workspace))
         return run(t, c, 1, &ms);
     t->list->refused++;
-    snprintf(t->list->message, sizeof(t->list->message), "no memory for a workspace of %zu bytes",
+    snprintf(t->list->message, sizeof t->list->message, "no memory for a workspace of %zu bytes",
              c->workspace);
     return 0;
 }
@@ -204,7 +204,7 @@ static int measure(const struct trial *t, const struct ss_conv_candidate *c, flo
     for (int i = 0; i < REPEATS; i++)
         if (!run(t, c, n, &times[i]))
             return 0;
-    qsort(times, REPEATS, sizeof(times[0]), compare_floats);
+    qsort(times, REPEATS, sizeof times[0], compare_floats);
     *ms = times[REPEATS / 2];
     return 1;
 }

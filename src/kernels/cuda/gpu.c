@@ -4,12 +4,12 @@
  * makes it current first. Copies and zeroing run on the gpu's stream and wait for that stream only:
  * all streams of this program are non-blocking ones, which CUDA's own default stream does not order
  * with. */
+#include "kernels/cuda/internal.h"
+
 #include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "kernels/cuda/internal.h"
 
 enum { OLDEST_CAPABILITY = 80, MIB = 1 << 20 };
 
@@ -114,7 +114,7 @@ static enum ss_status select_device(struct ss_device *gpu)
     SS_CUDA_TRY(cudaDriverGetVersion(&driver));
     SS_CUDA_TRY(cudaRuntimeGetVersion(&runtime));
     const int cudnn = (int)cudnnGetVersion(); /* 91900 for 9.19.0 */
-    snprintf(gpu->info, sizeof(gpu->info),
+    snprintf(gpu->info, sizeof gpu->info,
              "%.80s (sm_%d), CUDA %d.%d, driver %d.%d, cuDNN %d.%d.%d", prop.name, gpu->capability,
              major_of(runtime), minor_of(runtime), major_of(driver), minor_of(driver),
              cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
@@ -132,9 +132,9 @@ static enum ss_status open_gpu(struct ss_device *gpu)
 
 enum ss_status ss_cuda_open(const struct ss_device_options *options, struct ss_device **out)
 {
-    struct ss_device *gpu = calloc(1, sizeof(*gpu));
+    struct ss_device *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
-        return ss_fail_memory("GPU", sizeof(*gpu));
+        return ss_fail_memory("GPU", sizeof *gpu);
     gpu->options = *options;
     enum ss_status status = open_gpu(gpu);
     if (status != SS_OK) {
@@ -293,9 +293,9 @@ static enum ss_status zero(struct ss_device *gpu, void *data, size_t bytes)
 /* Zero it and put it on the books. */
 static enum ss_status enter(struct ss_device *gpu, void *data, size_t bytes, const char *what)
 {
-    struct allocation *a = malloc(sizeof(*a));
+    struct allocation *a = malloc(sizeof *a);
     if (!a)
-        return ss_fail_memory(what, sizeof(*a));
+        return ss_fail_memory(what, sizeof *a);
     *a = (struct allocation){.gpu = gpu, .data = data, .bytes = bytes};
     enum ss_status status = zero(gpu, data, bytes);
     if (status != SS_OK) {

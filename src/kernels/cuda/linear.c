@@ -11,10 +11,10 @@
  *
  * Reproducible: partial sums of a split product are kept in fp32 and added in a second pass, never
  * in the order in which blocks happen to end. */
+#include "kernels/cuda/internal.h"
+
 #include <stdint.h>
 #include <stdlib.h>
-
-#include "kernels/cuda/internal.h"
 
 enum {
     ALIGNMENT = 16,          /* of every pointer we get */
@@ -62,8 +62,8 @@ static enum ss_status describe(struct ss_linear_kernel *l, struct product *p, in
     const int a_rows = transpose_a ? k : m, b_rows = transpose_b ? n : k;
     SS_CUBLASLT_TRY(cublasLtMatmulDescCreate(
         &p->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof(op_a)));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof(op_b)));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b));
     SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->a, type, (uint64_t)a_rows,
                                                (uint64_t)(transpose_a ? m : k), a_rows));
     SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->b, type, (uint64_t)b_rows,
@@ -80,12 +80,12 @@ static enum ss_status prefer(cublasLtMatmulPreference_t preference)
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)));
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
     SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof(reduction)));
-    for (size_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]); i++)
+        preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction));
+    for (size_t i = 0; i < sizeof aligned / sizeof aligned[0]; i++)
         SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment,
-                                                             sizeof(alignment)));
+                                                             sizeof alignment));
     return SS_OK;
 }
 
@@ -125,8 +125,8 @@ static enum ss_status choose_or_fail(struct ss_linear_kernel *l, struct product 
 
 static enum ss_status set_epilogue(struct product *p, cublasLtEpilogue_t epilogue, const void *bias)
 {
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)));
-    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
 /* With the bias in the epilogue where that is possible. */
@@ -138,7 +138,7 @@ static enum ss_status make_forward(struct ss_linear_kernel *l)
     /* Only its alignment is looked at until the product runs. */
     const void *const some_bias = (const void *)(uintptr_t)ALIGNMENT;
     SS_TRY(describe(l, p, l->y.c, l->x.n, l->features, 1, 0, type));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof(bias_type)));
+    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type));
     SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_BIAS, some_bias));
     SS_TRY(choose(l, p, &l->epilogue));
     if (!l->epilogue) {
@@ -187,9 +187,9 @@ enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act 
                                      int training, struct ss_linear_kernel **out)
 {
     SS_TRY(check_shape(x, outputs));
-    struct ss_linear_kernel *l = calloc(1, sizeof(*l));
+    struct ss_linear_kernel *l = calloc(1, sizeof *l);
     if (!l)
-        return ss_fail_memory("linear layer", sizeof(*l));
+        return ss_fail_memory("linear layer", sizeof *l);
     l->gpu = gpu;
     l->x = *x;
     l->y = (struct ss_act){.n = x->n, .c = outputs, .h = 1, .w = 1, .block = outputs};
@@ -207,7 +207,7 @@ enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act 
 static void destroy_product(struct product *p)
 {
     const cublasLtMatrixLayout_t layouts[] = {p->a, p->b, p->d};
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
         if (layouts[i])
             cublasLtMatrixLayoutDestroy(layouts[i]);
     if (p->desc)
@@ -289,7 +289,7 @@ enum ss_status ss_cuda_linear_forward(struct ss_linear_kernel *l, const void *x,
         SS_TRY(ss_cuda_cast(l->gpu, bias, ss_cuda_scratch(l->gpu), (size_t)l->y.c));
     }
     SS_TRY(check_alignment(added, NULL, NULL));
-    SS_TRY(set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof(added)));
+    SS_TRY(set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof added));
     return run(l, &l->forward, weight, x, y);
 }
 

@@ -10,9 +10,9 @@
 #ifndef SS_KERNELS_NORM_ACT_CUDA_CUH
 #define SS_KERNELS_NORM_ACT_CUDA_CUH
 
-#include <math.h>
-
 #include "kernels/cuda/launch.cuh"
+
+#include <math.h>
 extern "C" {
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
