@@ -3,7 +3,8 @@
 #define SS_CORE_ACTIVATION_H
 
 /* X(NAME, ...) for each. */
-#define SS_ACTIVATIONS(X, ...) X(NONE, __VA_ARGS__) X(RELU, __VA_ARGS__)
+#define SS_ACTIVATIONS(X, ...)                                                                     \
+    X(NONE, __VA_ARGS__) X(RELU, __VA_ARGS__) X(GELU, __VA_ARGS__) X(GELU_TANH, __VA_ARGS__)
 
 #define SS_ACT_ENUMERATOR(name, ...) SS_ACT_##name,
 enum ss_activation { SS_ACTIVATIONS(SS_ACT_ENUMERATOR, ) SS_ACT_COUNT };

@@ -58,6 +58,8 @@ ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
 /* GroupNorm(groups, x.C) with eps 1e-5 and a weight and a bias for each channel. */
 ss_value ss_groupnorm(struct ss_graph *g, ss_value x, const char *name, int groups);
 ss_value ss_relu(struct ss_graph *g, ss_value x);
+/* GELU; tanh: its approximation, PyTorch's approximate="tanh". */
+ss_value ss_gelu(struct ss_graph *g, ss_value x, int tanh);
 /* p in [0, 1). p = 0 returns x itself. */
 ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);
 ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b);

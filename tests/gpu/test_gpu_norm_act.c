@@ -2,6 +2,7 @@
  * it promises besides: bits, places, NaN, the CPU kernel's dropout. */
 #include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_kernels.h"
+#include "tests/kernels/activation_reference.h"
 
 enum { KEY = 12345 };
 
@@ -49,8 +50,7 @@ static void forward(struct layer *l)
         if (l->op.has_bn)
             u = (double)l->gamma[c] * (u - l->mean[c]) * invstd(l, c) + (double)l->beta[c];
         l->u[i] = u;
-        const double v = l->op.act && u < 0 ? 0 : u;
-        l->s[i] = v * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
+        l->s[i] = act_value(l->op.act, u) * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
         l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
     }
 }
@@ -66,7 +66,7 @@ static void backward(struct layer *l)
         for (int k = 0; k < l->ndy; k++)
             g += (double)l->dy[k][i];
         l->ds[i] = l->op.relu_out && l->s[i] <= 0 ? 0 : g;
-        l->dz[i] = l->op.act && l->u[i] <= 0 ? 0 : l->ds[i] * keep_factor(l, i);
+        l->dz[i] = l->ds[i] * keep_factor(l, i) * act_slope(l->op.act, l->u[i]);
         l->dbeta[c] += l->dz[i];
         l->dgamma[c] += l->dz[i] * ((double)l->z[i] - l->mean[c]) * invstd(l, c);
     }
@@ -89,7 +89,7 @@ static void leave_kinks(struct layer *l)
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
             float *nudged = NULL;
-            if (l->op.act && fabs(l->u[i]) < 2e-5)
+            if (l->op.act == SS_ACT_RELU && fabs(l->u[i]) < 2e-5)
                 nudged = l->op.has_bn && l->gamma[i % l->channels] == 0 ? &l->beta[i % l->channels]
                                                                         : &l->z[i];
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
@@ -255,8 +255,10 @@ START_TEST(every_option)
 {
     for (int i = 0; i < NCHANNELS; i++) {
         for (int bits = 0; bits < 32; bits++) {
-            const struct ss_norm_act op = options(bits, channels_tested[i]);
+            struct ss_norm_act op = options(bits, channels_tested[i]);
             check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
+            while (op.act && ++op.act < SS_ACT_COUNT)
+                check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
         }
     }
 }

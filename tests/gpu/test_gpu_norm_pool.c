@@ -205,10 +205,12 @@ START_TEST(as_separate_kernels)
     const int pools[] = {2, 3, 2, 4};
     for (int s = 0; s < 4; s++)
         for (int bits = 0; bits < 32; bits++) {
-            const struct layer *l =
+            struct layer *l =
                 layer_make(bits, shapes[s], pools[s], _i, 1 + (bits + s) % 3, bits & 1);
-            const struct result got = fused(l), want = separate(l);
-            check_bits(l, &got, &want);
+            do {
+                const struct result got = fused(l), want = separate(l);
+                check_bits(l, &got, &want);
+            } while (!l->op.has_bn && l->op.act && ++l->op.act < SS_ACT_COUNT);
         }
 }
 END_TEST

@@ -88,6 +88,18 @@ static inline void build_groups(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
+/* GELU in both forms: behind a convolution, a normalisation, an addition and a linear layer. PyTorch's
+ * twin is in tests/reference/record_small.py. */
+static inline void build_gelus(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_gelu(g, ss_conv2d(g, x, "conv1", 12, 3, 1, 1, 1), 0);
+    ss_value y = ss_groupnorm(g, ss_conv2d(g, x, "conv2", 12, 3, 1, 1, 0), "norm2", 4);
+    x = ss_avgpool2d(g, ss_gelu(g, ss_add(g, ss_gelu(g, y, 1), x), 0), 2, 2);
+    x = ss_gelu(g, ss_linear(g, x, "fc1", 20), 1);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc2", TEST_CLASSES));
+}
+
 /* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
 static inline void build_front(struct ss_graph *g)
 {
@@ -109,6 +121,7 @@ static const struct test_graph {
                    {"bare", build_bare},
                    {"fan", build_fan},
                    {"groups", build_groups},
+                   {"gelus", build_gelus},
                    {"front", build_front}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 

@@ -1,4 +1,5 @@
 /* test_kernels_norm_act.c: the fused normalisation in all its options against double precision. */
+#include "tests/kernels/activation_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 enum { KEY = 12345 };
@@ -41,9 +42,7 @@ static void forward(struct layer *l)
         if (l->op.has_bn)
             u = l->gamma[c] * (u - l->mean[c]) / sqrt(l->var[c] + eps) + l->beta[c];
         l->u[i] = u;
-        if (l->op.act && u < 0)
-            u = 0;
-        l->s[i] = u * keep_factor(l, i) + (l->op.residual ? l->r[i] : 0);
+        l->s[i] = act_value(l->op.act, u) * keep_factor(l, i) + (l->op.residual ? l->r[i] : 0);
         l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
     }
 }
@@ -57,9 +56,7 @@ static void backward(struct layer *l)
     for (size_t i = 0; i < l->count; i++) {
         const size_t c = channel_of(l, i);
         l->dr[i] = l->op.relu_out && l->s[i] <= 0 ? 0 : l->cotangent[i];
-        double g = l->dr[i] * keep_factor(l, i);
-        if (l->op.act && l->u[i] <= 0)
-            g = 0;
+        const double g = l->dr[i] * keep_factor(l, i) * act_slope(l->op.act, l->u[i]);
         l->dz[i] = g;
         l->dbeta[c] += g;
         l->dgamma[c] += g * (l->z[i] - l->mean[c]) / sqrt(l->var[c] + eps);
@@ -85,7 +82,7 @@ static void leave_kinks(struct layer *l)
         again = 0;
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
-            if (l->op.act && fabs(l->u[i]) < 2e-5)
+            if (l->op.act == SS_ACT_RELU && fabs(l->u[i]) < 2e-5)
                 again = 1, l->z[i] = (double)(float)(l->z[i] + 0.07);
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
                 again = 1, *(l->op.residual ? &l->r[i] : &l->z[i]) += 0.0625;
@@ -209,12 +206,18 @@ static struct ss_norm_act options(int bits, int c, int block)
 
 static const int channels_tested[] = {8, 20, 40, 56, 16};
 
+/* Loops run over kinds; the first two are options of the others. */
 START_TEST(every_option)
 {
+    const int c = channels_tested[_i % 5];
+    const enum ss_activation act = SS_ACT_RELU + (enum ss_activation)(_i / 5);
     for (int bits = 0; bits < 32; bits++)
         for (int block = 0; block < NBLOCKS; block++) {
-            const int c = channels_tested[_i];
-            const struct ss_norm_act op = options(bits, c, test_block(block, c));
+            struct ss_norm_act op = options(bits, c, test_block(block, c));
+            if (op.act)
+                op.act = act;
+            else if (act != SS_ACT_RELU)
+                continue;
             struct layer l;
             layer_make(&l, &op);
             run(&l, 1 + (bits + block) % SS_NORM_MAX_DY);
@@ -227,6 +230,8 @@ END_TEST
 START_TEST(long_slices)
 {
     struct ss_norm_act op = options(_i ? 3 : 31, 8, 8);
+    if (_i)
+        op.act = (enum ss_activation)_i;
     op.shape = (struct ss_act){1, 8, 53, 47, 8};
     struct layer l;
     layer_make(&l, &op);
@@ -237,7 +242,9 @@ END_TEST
 
 START_TEST(finite_differences)
 {
-    const struct ss_norm_act op = options(_i, 8, 8);
+    struct ss_norm_act op = options(_i % 32, 8, 8);
+    if (op.act)
+        op.act += (enum ss_activation)(_i / 32);
     struct layer l;
     layer_make(&l, &op);
     const size_t channels = (size_t)op.shape.c;
@@ -298,15 +305,46 @@ START_TEST(finite_differences_kernel)
 }
 END_TEST
 
+/* Every activation from -12 to 12 and at the ends, where PyTorch's fp32 is as far off. */
+START_TEST(activation_alone)
+{
+    const struct ss_norm_act op = {.shape = {1, 16, 96, 64, 16}, .act = (enum ss_activation)_i};
+    const size_t count = ss_act_elements(&op.shape);
+    float *z = ss_aligned_alloc(count * sizeof *z), *y = ss_aligned_alloc(count * sizeof *y),
+          *dy = ss_aligned_alloc(count * sizeof *dy), *dz = ss_aligned_alloc(count * sizeof *dz);
+    for (size_t i = 0; i < count; i++) {
+        z[i] = dz[i] = 24 * (float)i / (float)count - 12;
+        dy[i] = 1;
+    }
+    z[0] = dz[0] = -1e9f;
+    z[1] = dz[1] = 1e9f;
+    z[2] = dz[2] = NAN;
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = dz};
+    OK(ss_cpu_norm_act_backward(cpu, &op, &g));
+    ck_assert(isnan(y[2]) && (isnan(dz[2]) || op.act == SS_ACT_RELU));
+    for (size_t i = 0; i < count; i++) {
+        const double u = (double)z[i], size = fmax(1, fabs(u));
+        if (i == 2)
+            continue;
+        ck_assert_double_eq_tol((double)y[i], act_value(op.act, u), 1.5e-7 * size);
+        ck_assert_double_eq_tol((double)dz[i], act_slope(op.act, u), 3e-7);
+    }
+    free(z), free(y), free(dy), free(dz);
+}
+END_TEST
+
 Suite *norm_act_suite(void)
 {
     Suite *suite = suite_create("normalisation");
     TCase *t = tcase_create("normalisation");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open_one, test_close);
-    tcase_add_loop_test(t, every_option, 0, 5);
-    tcase_add_loop_test(t, long_slices, 0, 2);
-    tcase_add_loop_test(t, finite_differences, 0, 32);
+    tcase_add_loop_test(t, every_option, 0, 5 * (SS_ACT_COUNT - 1));
+    tcase_add_loop_test(t, long_slices, 0, SS_ACT_COUNT);
+    tcase_add_loop_test(t, finite_differences, 0, 32 * (SS_ACT_COUNT - 1));
+    tcase_add_loop_test(t, activation_alone, SS_ACT_RELU, SS_ACT_COUNT);
     tcase_add_test(t, finite_differences_kernel);
     suite_add_tcase(suite, t);
     return suite;

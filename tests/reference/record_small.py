@@ -29,6 +29,8 @@ SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
 
 
 class Groups(nn.Module):
+    spread = 0.2  # of what is added to the weights
+
     def __init__(self):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 12, 3, padding=1)
@@ -44,7 +46,25 @@ class Groups(nn.Module):
         return self.fc(F.avg_pool2d(x, 2).flatten(1))
 
 
-MODELS = {"groups": Groups}
+class Gelus(nn.Module):
+    spread = 0.05
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 12, 3, padding=1)
+        self.conv2 = nn.Conv2d(12, 12, 3, padding=1, bias=False)
+        self.norm2 = nn.GroupNorm(4, 12)
+        self.fc1 = nn.Linear(12 * 4 * 4, 20)
+        self.fc2 = nn.Linear(20, CLASSES)
+
+    def forward(self, x):
+        x = F.gelu(self.conv1(x))
+        x = F.gelu(F.gelu(self.norm2(self.conv2(x)), approximate="tanh") + x)
+        x = self.fc1(F.avg_pool2d(x, 2).flatten(1))
+        return self.fc2(F.gelu(x, approximate="tanh"))
+
+
+MODELS = {"groups": Groups, "gelus": Gelus}
 
 
 def train(build, first, records, dtype):
@@ -76,7 +96,8 @@ def draw(name):
     pixels = 20 * labels + torch.randint(0, 170, (IMAGES, 3 * SIDE * SIDE))
     records = torch.cat([labels, pixels], 1).to(torch.uint8)
     model = MODELS[name]()
-    first = {key: value + 0.2 * torch.rand_like(value) for key, value in model.state_dict().items()}
+    first = {key: value + model.spread * torch.rand_like(value)
+             for key, value in model.state_dict().items()}
     return records, first
 
 

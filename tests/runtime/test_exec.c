@@ -440,6 +440,12 @@ START_TEST(groupnorm_as_pytorch)
 }
 END_TEST
 
+START_TEST(gelu_as_pytorch)
+{
+    as_pytorch("gelus", start_runtime(1, 1));
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -476,6 +482,7 @@ int main(void)
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, groupnorm_as_pytorch);
+    tcase_add_test(t, gelu_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     /* StarPU does not survive a fork. */
