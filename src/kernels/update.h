@@ -5,12 +5,14 @@
 
 #include "kernels/any_device.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum ss_rule {
     SS_RULE_SGD,          /* no state; hyper: as the next one, and not read the first */
     SS_RULE_SGD_MOMENTUM, /* state: momentum; hyper: momentum, weight decay */
+    SS_RULE_ADAMW,        /* states: m, v of below; hyper: beta1, beta2, eps, weight decay */
 };
 enum { SS_UPDATE_STATES = 2, SS_UPDATE_HYPER = 4 };
 
@@ -28,12 +30,17 @@ enum { SS_UPDATE_STATES = 2, SS_UPDATE_HYPER = 4 };
             __VA_ARGS__;                                                                           \
             break;                                                                                 \
         }                                                                                          \
+        case SS_RULE_ADAMW: {                                                                      \
+            const enum ss_rule RULE = SS_RULE_ADAMW;                                               \
+            __VA_ARGS__;                                                                           \
+            break;                                                                                 \
+        }                                                                                          \
         }                                                                                          \
     } while (0)
 
 SS_ANY_DEVICE static inline int ss_rule_states(enum ss_rule rule)
 {
-    return rule == SS_RULE_SGD ? 0 : 1;
+    return rule == SS_RULE_SGD ? 0 : rule == SS_RULE_SGD_MOMENTUM ? 1 : 2;
 }
 
 struct ss_update {
@@ -54,15 +61,35 @@ struct ss_update {
 /* What all elements of a step have in common. */
 struct ss_rule_terms {
     float lr, keep, decay;
+    float take, keep2, take2, eps, root; /* AdamW */
 };
+
+/* base to the power n, by multiplications alone: the same on every device. */
+SS_ANY_DEVICE static inline double ss_power(double base, uint64_t n)
+{
+    double power = 1;
+    for (; n; n >>= 1, base *= base)
+        if (n & 1)
+            power *= base;
+    return power;
+}
 
 /* step: of this update, from 1. Steps that loss scaling left out do not count, as torch.amp never
  * calls the optimizer for them. */
 SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_update *u,
                                                                uint64_t step)
 {
-    struct ss_rule_terms t = {(float)u->lr, (float)u->hyper[0], (float)u->hyper[1]};
-    (void)step;
+    const double *h = u->hyper;
+    struct ss_rule_terms t = {(float)u->lr, (float)h[0], (float)h[1], 0, 0, 0, 0, 0};
+    if (u->rule != SS_RULE_ADAMW)
+        return t;
+    t.lr = (float)(u->lr / (1 - ss_power(h[0], step)));
+    t.root = (float)sqrt(1 - ss_power(h[1], step));
+    t.decay = (float)(1 - u->lr * h[3]);
+    t.take = (float)(1 - h[0]);
+    t.keep2 = (float)h[1];
+    t.take2 = (float)(1 - h[1]);
+    t.eps = (float)h[2];
     return t;
 }
 
@@ -70,17 +97,26 @@ SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_u
  *
  * SGD, as PyTorch's (dampening 0, no Nesterov):
  *   d = g + weight_decay * w      v = momentum * v + d      w = w - lr * v
- * v starts as zero, which makes the first step PyTorch's (v = d). */
+ * v starts as zero, which makes the first step PyTorch's (v = d).
+ *
+ * AdamW, as PyTorch's (no amsgrad; Loshchilov and Hutter 2019, algorithm 2), in step t:
+ *   w = w - lr * weight_decay * w
+ *   m = beta1 * m + (1 - beta1) * g      v = beta2 * v + (1 - beta2) * g * g
+ *   w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
 SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struct ss_rule_terms *t,
                                                   float w, float g, float *state)
 {
-    float d = g + t->decay * w;
+    const float d = g + t->decay * w;
     switch (rule) {
     case SS_RULE_SGD:
         return w - t->lr * d;
     case SS_RULE_SGD_MOMENTUM:
         state[0] = t->keep * state[0] + d;
         return w - t->lr * state[0];
+    case SS_RULE_ADAMW:
+        state[0] += t->take * (g - state[0]);
+        state[1] = t->keep2 * state[1] + t->take2 * g * g;
+        return t->decay * w - t->lr * (state[0] / (sqrtf(state[1]) / t->root + t->eps));
     }
     return w;
 }

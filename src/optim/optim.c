@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct ss_optim_class ss_sgd;
+extern const struct ss_optim_class ss_adamw, ss_sgd;
 
-const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd, NULL};
+const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd, &ss_adamw, NULL};
 
 static enum ss_status unknown(const char *name)
 {

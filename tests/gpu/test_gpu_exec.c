@@ -103,9 +103,15 @@ START_TEST(as_cpu)
 }
 END_TEST
 
+START_TEST(adamw_as_pytorch)
+{
+    as_pytorch("groups", "adamw", start_gpu(SS_DTYPE_F32, 1, 1));
+}
+END_TEST
+
 START_TEST(groupnorm_as_pytorch)
 {
-    as_pytorch("groups", start_gpu(SS_DTYPE_F32, 1, 1));
+    as_pytorch("groups", "sgd", start_gpu(SS_DTYPE_F32, 1, 1));
 }
 END_TEST
 
@@ -221,6 +227,7 @@ int main(void)
     tcase_add_test(t, out_of_memory);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
+    tcase_add_test(t, adamw_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */

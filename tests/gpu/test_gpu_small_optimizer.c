@@ -1,6 +1,7 @@
 /* test_gpu_small_optimizer.c: SGD and dynamic loss scaling on a GPU. */
 #include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
+#include "tests/kernels/adamw_reference.h"
 
 static const float LR = 0.1f, DECAY = 5e-4f, MOMENTUM = 0.9f, SCALE = 0.5f;
 
@@ -93,6 +94,62 @@ START_TEST(sgd_steps)
         steps(gpu, 16, momentum);
         steps(gpu, 50000, momentum); /* more than one turn of the grid */
     }
+}
+END_TEST
+
+/* AdamW in double precision; then, of the same bits, with a loss scale and three steps that were left
+ * out before, which do not count. */
+static void adamw(struct ss_device *gpu, size_t count)
+{
+    float *start[3] = {host_random(count, 1, SS_DTYPE_F32), host_floats(count), host_floats(count)};
+    float *plain[3], *scaled[3], *g = gpu_out_f32(gpu, count);
+    double *want[3], *wide = host_doubles(count);
+    struct ss_scaler scaler = ss_scaler_defaults();
+    scaler.skipped = 3;
+    const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof scaler);
+    for (int k = 0; k < 3; k++) {
+        want[k] = host_doubles(count);
+        for (size_t i = 0; i < count; i++)
+            want[k][i] = (double)start[k][i];
+        plain[k] = gpu_put_f32(gpu, start[k], count);
+        scaled[k] = gpu_put_f32(gpu, start[k], count);
+    }
+    struct ss_update u = {
+        .rule = SS_RULE_ADAMW, .count = count, .g = g, .scale = SCALE, .lr = (double)LR};
+    memcpy(u.hyper, ADAMW_HYPER, sizeof u.hyper);
+    if (ss_cuda_dtype(gpu) != SS_DTYPE_F32)
+        u.copy = gpu_out(gpu, count);
+    for (uint32_t at = 0; at < 2 * 5; at++) {
+        float *small = host_random(count, 10 + at / 2, SS_DTYPE_F32);
+        float **mine = at % 2 ? scaled : plain;
+        for (size_t i = 0; i < count; i++) {
+            wide[i] = (double)SCALE * (double)small[i];
+            small[i] *= at % 2 ? scaler.scale : 1;
+        }
+        u.w = mine[0];
+        u.state[0] = mine[1];
+        u.state[1] = mine[2];
+        u.step = 1 + at / 2 + (at % 2 ? 3 : 0);
+        u.scaler = at % 2 ? device_scaler : NULL;
+        OK(ss_cuda_copy(gpu, g, small, count * sizeof *small));
+        OK(ss_cuda_update(gpu, &u));
+        OK(ss_cuda_synchronize(gpu));
+        if (at % 2)
+            adamw_step(count, 1 + (int)at / 2, (double)LR, wide, want[0], want[1], want[2]);
+    }
+    for (int k = 0; k < 3; k++) {
+        const float *got = gpu_fetch_f32(gpu, plain[k], count);
+        gpu_compare_bound(k ? "state" : "w", got, want[k], count, ADAMW_BOUND);
+        ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled[k], count), got, count * sizeof(float));
+    }
+    check_copy(gpu, &(struct bucket){.count = count, .w = plain[0], .copy = u.copy});
+}
+
+START_TEST(adamw_steps)
+{
+    struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
+    adamw(gpu, 16);
+    adamw(gpu, 50000);
 }
 END_TEST
 
@@ -281,6 +338,7 @@ END_TEST
 void add_optimizer_tests(TCase *t)
 {
     tcase_add_loop_test(t, sgd_steps, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, adamw_steps, 0, GPU_DTYPES);
 #ifdef HAVE_DNNL
     tcase_add_loop_test(t, sgd_agrees_with_cpu, 0, 2);
 #endif

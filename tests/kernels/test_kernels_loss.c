@@ -1,4 +1,5 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
+#include "tests/kernels/adamw_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -180,6 +181,43 @@ START_TEST(sgd_steps)
 }
 END_TEST
 
+START_TEST(adamw_steps)
+{
+    const size_t count = 40001;
+    double *want[3] = {random_doubles(count, 1), zero_doubles(count), zero_doubles(count)};
+    float *got[2][3];
+    struct ss_device *one;
+    struct ss_update u = {.rule = SS_RULE_ADAMW, .count = count, .scale = 0.5f, .lr = 0.1};
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &one));
+    memcpy(u.hyper, ADAMW_HYPER, sizeof u.hyper);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            got[i][k] = to_floats(want[k], count);
+    for (u.step = 1; u.step <= 5; u.step++) {
+        double *g = random_doubles(count, 10 + (uint32_t)u.step);
+        float *fg = to_floats(g, count);
+        for (size_t i = 0; i < count; i++)
+            g[i] *= 0.5;
+        adamw_step(count, (int)u.step, u.lr, g, want[0], want[1], want[2]);
+        for (int i = 0; i < 2; i++) {
+            u.w = got[i][0];
+            u.state[0] = got[i][1];
+            u.state[1] = got[i][2];
+            u.g = fg;
+            OK(ss_cpu_update(i ? cpu : one, &u));
+        }
+        free(g), free(fg);
+    }
+    for (int k = 0; k < 3; k++) {
+        double *result = to_doubles(got[0][k], count);
+        check_error(k ? "state" : "w", result, want[k], count, ADAMW_BOUND);
+        ck_assert_mem_eq(got[0][k], got[1][k], count * sizeof(float));
+        free(result), free(want[k]), free(got[0][k]), free(got[1][k]);
+    }
+    ss_cpu_close(one);
+}
+END_TEST
+
 START_TEST(sums)
 {
     enum { COUNT = 20001, MOST = 9 };
@@ -240,6 +278,7 @@ Suite *loss_suite(void)
     tcase_add_test(t, loss_threads);
     tcase_add_test(t, loss_extremes);
     tcase_add_loop_test(t, sgd_steps, 0, 2);
+    tcase_add_test(t, adamw_steps);
     tcase_add_test(t, sums);
     tcase_add_test(t, cpu_itself);
     suite_add_tcase(suite, t);

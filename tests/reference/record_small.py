@@ -12,6 +12,7 @@ far PyTorch's own rounding takes it. In a file:
     losses         (20,) of the steps
     fp32           (2,) largest relative errors of the losses and of a tensor (in norm) after the last step
     first.NAME, last.NAME    the weights before the first step (fp32) and after the last
+    exp_avg.NAME, exp_avg_sq.NAME    AdamW's states after the last
 """
 
 import os
@@ -25,7 +26,9 @@ import safetensors_io
 
 IMAGES, CLASSES, SIDE, BATCH, STEPS = 30, 5, 8, 6, 20
 KINK = 1e-5
-SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+SGD = (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01})
+# Decay is far above the default: a run that forgets it must be out of bounds.
+ADAMW = (torch.optim.AdamW, {"lr": 0.002, "weight_decay": 0.5})
 
 
 class Groups(nn.Module):
@@ -64,11 +67,11 @@ class Gelus(nn.Module):
         return self.fc2(F.gelu(x, approximate="tanh"))
 
 
-MODELS = {"groups": Groups, "gelus": Gelus}
+RUNS = {"groups": (Groups, SGD), "gelus": (Gelus, SGD), "groups-adamw": (Groups, ADAMW)}
 
 
-def train(build, first, records, dtype):
-    """Losses, the state after the last step, and how close anything came to a ReLU's kink."""
+def train(build, optimizer, first, records, dtype):
+    """Losses, weights and the optimizer's states after the last step, and how close anything came to a ReLU's kink."""
     model, closest = build(), [1.0]
     for module in model.modules():
         if isinstance(module, nn.ReLU):
@@ -78,7 +81,8 @@ def train(build, first, records, dtype):
     model.to(dtype)
     images = records[:, 1:].view(IMAGES, 3, SIDE, SIDE).to(dtype)
     images = (images / 255 - 0.5) / 0.25
-    optimizer = torch.optim.SGD(model.parameters(), **SGD)
+    kind, options = optimizer
+    optimizer = kind(model.parameters(), **options)
     losses = []
     for step in range(STEPS):
         pick = (step * BATCH + torch.arange(BATCH)) % IMAGES
@@ -87,7 +91,12 @@ def train(build, first, records, dtype):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return torch.tensor(losses, dtype=torch.float64), model.state_dict(), min(closest)
+    last = {"last." + key: value for key, value in model.state_dict().items()}
+    for key, param in model.named_parameters():
+        for state in ("exp_avg", "exp_avg_sq"):
+            if state in optimizer.state[param]:
+                last[f"{state}.{key}"] = optimizer.state[param][state]
+    return torch.tensor(losses, dtype=torch.float64), last, min(closest)
 
 
 def draw(name):
@@ -95,7 +104,7 @@ def draw(name):
     labels = torch.randint(0, CLASSES, (IMAGES, 1))
     pixels = 20 * labels + torch.randint(0, 170, (IMAGES, 3 * SIDE * SIDE))
     records = torch.cat([labels, pixels], 1).to(torch.uint8)
-    model = MODELS[name]()
+    model = RUNS[name][0]()
     first = {key: value + model.spread * torch.rand_like(value)
              for key, value in model.state_dict().items()}
     return records, first
@@ -106,12 +115,12 @@ def record(name, path):
     closest = 0
     while closest < KINK:
         records, first = draw(name)
-        losses, last, closest = train(MODELS[name], first, records, torch.float64)
-    losses32, last32, _ = train(MODELS[name], first, records, torch.float32)
+        losses, last, closest = train(*RUNS[name], first, records, torch.float64)
+    losses32, last32, _ = train(*RUNS[name], first, records, torch.float32)
     errors = [((losses32 - losses) / losses).abs().max().item(),
               max(((last32[key] - last[key]).norm() / last[key].norm()).item() for key in last)]
     arrays = {"losses": losses.numpy(), "fp32": torch.tensor(errors, dtype=torch.float64).numpy()}
-    arrays |= {"last." + key: value.numpy() for key, value in last.items()}
+    arrays |= {key: value.numpy() for key, value in last.items()}
     arrays |= {"first." + key: value.numpy() for key, value in first.items()}
     arrays["records"] = records.numpy()
     safetensors_io.save(path, arrays, {"torch": torch.__version__})
@@ -123,7 +132,7 @@ def main():
     torch.set_num_threads(1)
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "small")
     os.makedirs(folder, exist_ok=True)
-    for name in sys.argv[1:] or MODELS:
+    for name in sys.argv[1:] or RUNS:
         record(name, os.path.join(folder, name + ".safetensors"))
 
 

@@ -87,9 +87,10 @@ struct setting {
     enum ss_conv_algo algo;
     enum ss_dtype dtype; /* GPU */
     int no_overlap;
+    const char *optimizer;
 };
 static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
-                                     0};
+                                     0, "sgd"};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -123,7 +124,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
         options.loss_scaling = s->dtype == SS_DTYPE_F16;
     }
     struct ss_optim optim;
-    OK(ss_optim_find("sgd", &optim));
+    OK(ss_optim_find(s->optimizer, &optim));
     ss_optim_set(&optim, "--momentum", (double)s->momentum);
     ss_optim_set(&optim, "--weight-decay", (double)s->weight_decay);
     options.states = ss_optim_states(&optim);
@@ -230,18 +231,34 @@ static inline void free_params(const struct bound *b, float **all)
     free(all);
 }
 
+/* `got` is as close, in norm, to a recorded tensor of doubles. */
+static inline void check_recorded(const struct ss_safetensors *file, const char *what,
+                                  const char *param, const float *got, int64_t n, double bound)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s", what, param);
+    const double *want = ss_safetensors_find(file, name)->data;
+    double error = 0, size = 0;
+    for (int64_t k = 0; k < n; k++) {
+        error += pow((double)got[k] - want[k], 2);
+        size += want[k] * want[k];
+    }
+    ck_assert_msg(sqrt(error / size) <= bound, "%s is off by %.3g", name, sqrt(error / size));
+}
+
 /* Train 20 steps as tests/reference/record_small.py did with the model `name` of test_graphs.h, on its
  * images and from its weights. Losses and weights must be as close to PyTorch's fp64 as a few times
  * what PyTorch's own fp32 is. */
-static inline void as_pytorch(const char *name, struct ss_runtime *runtime)
+static inline void as_pytorch(const char *name, const char *optimizer, struct ss_runtime *runtime)
 {
     char path[1024];
     const char *srcdir = getenv("srcdir");
     struct ss_safetensors *file;
     struct bound b;
     struct setting s = usual;
-    snprintf(path, sizeof path, "%s/tests/reference/small/%s.safetensors", srcdir ? srcdir : ".",
-             name);
+    const int adamw = !strcmp(optimizer, "adamw");
+    snprintf(path, sizeof path, "%s/tests/reference/small/%s%s.safetensors", srcdir ? srcdir : ".",
+             name, adamw ? "-adamw" : "");
     OK(ss_safetensors_open(path, &file));
     const uint8_t *images = ss_safetensors_find(file, "records")->data;
     const double *losses = ss_safetensors_find(file, "losses")->data,
@@ -251,8 +268,9 @@ static inline void as_pytorch(const char *name, struct ss_runtime *runtime)
     memcpy(records, images, sizeof records);
     while (strcmp(test_graphs[s.which].name, name))
         s.which++;
+    s.optimizer = optimizer;
     s.momentum = 0.9f;
-    s.weight_decay = 0.01f;
+    s.weight_decay = adamw ? 0.5f : 0.01f;
     bind_plan(&b, &s, runtime);
     b.augment = 0;
     float **params = get_params(&b);
@@ -264,22 +282,20 @@ static inline void as_pytorch(const char *name, struct ss_runtime *runtime)
     set_params(&b, params);
     free_params(&b, params);
     for (int k = 0; k < 20; k++) {
-        submit(&b, (uint64_t)k + 1, 0.05, k * BATCH);
+        submit(&b, (uint64_t)k + 1, adamw ? 0.002 : 0.05, k * BATCH);
         OK(ss_exec_wait(b.exec));
         ck_assert_msg(fabs(b.loss / losses[k] - 1) <= 4 * off[0],
                       "step %d: loss %.9g, PyTorch's %.9g", k + 1, b.loss, losses[k]);
     }
     params = get_params(&b);
     for (int i = 0; i < b.plan->nparams; i++) {
-        snprintf(path, sizeof path, "last.%s", param_of(&b, i)->name);
-        const double *want = ss_safetensors_find(file, path)->data;
-        double error = 0, size = 0;
-        for (int64_t k = 0; k < b.plan->param[i].elements; k++) {
-            error += pow((double)params[i][k] - want[k], 2);
-            size += want[k] * want[k];
+        const int64_t n = b.plan->param[i].elements;
+        check_recorded(file, "last", param_of(&b, i)->name, params[i], n, 4 * off[1]);
+        for (int k = 0; adamw && k < 2; k++) {
+            OK(ss_exec_get_state(b.exec, i, k, params[i]));
+            check_recorded(file, k ? "exp_avg_sq" : "exp_avg", param_of(&b, i)->name, params[i], n,
+                           4 * off[1]);
         }
-        ck_assert_msg(sqrt(error / size) <= 4 * off[1], "%s is off by %.3g", path,
-                      sqrt(error / size));
     }
     free_params(&b, params);
     memcpy(records, mine, sizeof records);

@@ -434,9 +434,15 @@ START_TEST(failure_inside_a_step)
 }
 END_TEST
 
+START_TEST(adamw_as_pytorch)
+{
+    as_pytorch("groups", "adamw", start_runtime(1, 1));
+}
+END_TEST
+
 START_TEST(groupnorm_as_pytorch)
 {
-    as_pytorch("groups", start_runtime(1, 1));
+    as_pytorch("groups", "sgd", start_runtime(1, 1));
 }
 END_TEST
 
@@ -483,6 +489,7 @@ int main(void)
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
+    tcase_add_test(t, adamw_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     /* StarPU does not survive a fork. */

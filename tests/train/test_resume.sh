@@ -129,6 +129,19 @@ on 1 --resume "$work/before" --checkpoint-dir "$work/after"
 starts "$what" "${command[@]}"
 check "$what: the same model" cmp "$work/whole1/latest/model.safetensors" "$work/after/latest/model.safetensors"
 
+for ranks in $counts; do
+    what="$ranks rank(s), adamw"
+    adamw=(--optimizer adamw --base-lr 0.001 --max-steps 25)
+    on "$ranks" "${adamw[@]}" --checkpoint-dir "$work/adamw$ranks"
+    starts "$what" "${command[@]}"
+    on "$ranks" "${adamw[@]}" --checkpoint-dir "$work/part$ranks" --max-steps 13
+    starts "$what, 13 steps" "${command[@]}"
+    on "$ranks" "${adamw[@]}" --resume "$work/part$ranks/latest" --checkpoint-dir "$work/rest$ranks"
+    starts "$what, resumed" "${command[@]}"
+    check "$what: the same model" cmp "$work/adamw$ranks/latest/model.safetensors" "$work/rest$ranks/latest/model.safetensors"
+    check "$what: another than sgd's" test "$(grep -ac exp_avg_sq.fc.bias "$work/rest$ranks/latest/training.safetensors")" -eq 1
+done
+
 # no FOLDER WHAT PATTERN ARGUMENT...: it does not go on, and touches nothing
 no() {
     local folder=$1 what=$2 pattern=$3
@@ -139,7 +152,9 @@ no() {
 }
 no auto "another seed" '/training.safetensors: --seed was 1 and is now 2' --seed 2
 no auto "another momentum" '/training.safetensors: --momentum was 0.9 and is now 0.8;.*--init .*/latest/model.safetensors' --momentum 0.8
-no auto "another optimizer" '--optimizer: "sdg" is not sgd' --optimizer sdg
+no auto "another optimizer" '--optimizer: "sdg" is not sgd or adamw' --optimizer sdg
+no auto "adamw goes on with sgd" 'training.safetensors: --optimizer was sgd and is now adamw' --optimizer adamw
+no auto "an option of another optimizer" '--optimizer adamw has no --momentum; leave it out' --optimizer adamw --momentum 0.9
 no auto "no augmentation" '/training.safetensors: --no-augment was not given and is now given' --no-augment
 no auto "another model" '/training.safetensors: --model was wideresnet and is now resnet50' --model resnet50
 no auto "other widths" '/training.safetensors: tensor momentum[^ ]* has another shape' --width 8,8,16,32
