@@ -5,10 +5,11 @@
 #ifndef SS_KERNELS_ACTIVATION_H
 #define SS_KERNELS_ACTIVATION_H
 
+#include "core/activation.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include "core/activation.h"
 
 /* a b + c. On GPUs explicitly fused: kernels must agree to the bit. */
 #ifdef __CUDACC__

@@ -2,8 +2,9 @@
 #ifndef SS_TESTS_ACTIVATION_REFERENCE_H
 #define SS_TESTS_ACTIVATION_REFERENCE_H
 
-#include <math.h>
 #include "core/activation.h"
+
+#include <math.h>
 
 static inline double gelu_inner(double u)
 {
