@@ -7,7 +7,8 @@ AC_DEFUN([SS_WARNINGS], [
         [], [enable_werror=no])
     WARN_CFLAGS=
     ss_cflags=$CFLAGS
-    for ss_flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith; do
+    for ss_flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+            -Wswitch-enum; do
         CFLAGS="$ss_cflags -Werror $ss_flag"
         AC_MSG_CHECKING([whether $CC knows $ss_flag])
         AC_COMPILE_IFELSE([AC_LANG_SOURCE([[extern int known;]])],

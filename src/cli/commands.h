@@ -28,14 +28,9 @@ int ss_cli_parse_dir(char *command, const char *what, const char *about,
 
 static inline int ss_exit_code(enum ss_status status)
 {
-    switch (status) {
-    case SS_OK:
+    if (status == SS_OK)
         return SS_EXIT_OK;
-    case SS_ERR_DIVERGED:
-        return SS_EXIT_DIVERGED;
-    default:
-        return SS_EXIT_FAILED;
-    }
+    return status == SS_ERR_DIVERGED ? SS_EXIT_DIVERGED : SS_EXIT_FAILED;
 }
 
 #endif

@@ -73,9 +73,11 @@ SS_ACT_EXPRESSION float ss_act_value(enum ss_activation kind, float u)
         return u * ss_gelu_factor(u, &slope);
     case SS_ACT_GELU_TANH:
         return u * ss_gelu_tanh_factor(u, &slope);
-    default:
-        return u;
+    case SS_ACT_NONE:
+    case SS_ACT_COUNT:
+        break;
     }
+    return u;
 }
 
 /* f'(u) */
@@ -91,9 +93,11 @@ SS_ACT_EXPRESSION float ss_act_slope(enum ss_activation kind, float u)
     case SS_ACT_GELU_TANH:
         factor = ss_gelu_tanh_factor(u, &slope);
         return SS_FMA(u, slope, factor);
-    default:
-        return 1;
+    case SS_ACT_NONE:
+    case SS_ACT_COUNT:
+        break;
     }
+    return 1;
 }
 
 #endif
