@@ -117,7 +117,7 @@ END_TEST
 
 START_TEST(gelu_as_pytorch)
 {
-    as_pytorch("gelus", start_gpu(SS_DTYPE_F32, 1, 1));
+    as_pytorch("gelus", "sgd", start_gpu(SS_DTYPE_F32, 1, 1));
 }
 END_TEST
 

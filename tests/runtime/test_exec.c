@@ -448,7 +448,7 @@ END_TEST
 
 START_TEST(gelu_as_pytorch)
 {
-    as_pytorch("gelus", start_runtime(1, 1));
+    as_pytorch("gelus", "sgd", start_runtime(1, 1));
 }
 END_TEST
 
