@@ -5,7 +5,7 @@
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/two_hosts.sh"
 
-program=${COMM_WIRE_RANKS:-tests/comm_wire_ranks}
+program=${COMM_WIRE_RANKS:-tests/comm/comm_wire_ranks}
 if ! have_ranks || [ ! -x "$program" ]; then
     echo "skipped: no mpiexec, or a build without MPI"
     exit 77

@@ -5,7 +5,7 @@
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 DEADLINE=600 # an emulated GPU is slow
 export XDG_CACHE_HOME=$work/cache

@@ -9,7 +9,7 @@ uses_gpu=1
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 reference=$REFERENCE/pictures-resnet50
 widths=4,5,6,7

@@ -8,7 +8,7 @@ uses_gpu=1
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 
 gpus=$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')

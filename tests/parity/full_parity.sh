@@ -11,7 +11,7 @@
 # CONV_ALGO (auto; direct rounds less).
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 THREADS=${THREADS:-2}
 CONV_ALGO=${CONV_ALGO:-auto}

@@ -6,8 +6,8 @@
 # tests/parity/init_moments).
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
-MOMENTS=${INIT_MOMENTS:-tests/init_moments}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
+MOMENTS=${INIT_MOMENTS:-tests/parity/init_moments}
 make_data 32 8
 
 # initial NAME MODEL WIDTHS SEED

@@ -11,7 +11,7 @@ set -u
 . "${srcdir:-.}/tests/skip.sh"
 
 STARSTEP=${STARSTEP:-./starstep}
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 MPIEXEC=${MPIEXEC:-mpiexec}
 REFERENCE=${srcdir:-.}/tests/reference
 DEADLINE=${PARITY_DEADLINE:-300} # seconds for one run: a hang is a failure, not a stuck test

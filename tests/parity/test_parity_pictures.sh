@@ -10,7 +10,7 @@
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not needed.
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 reference=$REFERENCE/pictures-resnet50
 model=(--model resnet50 --device cpu --width "4,5,6,7" --data-dir "$REFERENCE/pictures" --image-size 64

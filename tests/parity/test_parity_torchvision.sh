@@ -7,7 +7,7 @@
 # used for one more check where /usr/bin/python3 has torchvision.
 . "${srcdir:-.}/tests/common.sh"
 
-COMPARE=${PARITY_COMPARE:-tests/parity_compare}
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 
 # train RANKS NAME [OPTION...]: one run of the recorded case of $model, into $work/NAME. The numbers are

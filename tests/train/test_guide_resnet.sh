@@ -5,7 +5,7 @@
 # Environment: as common.sh; READ_EVENTS (default tests/train/read_events).
 . "${srcdir:-.}/tests/common.sh"
 
-READ_EVENTS=${READ_EVENTS:-tests/read_events}
+READ_EVENTS=${READ_EVENTS:-tests/train/read_events}
 data=$work/pictures
 run "$STARSTEP" data make tinyimagenet --out "$data" --train 200 --val 37 --classes 4 --seed 3
 check "a data set" [ $code -eq 0 ]
