@@ -26,7 +26,8 @@ put tests/help.h ''
 compile() {
     local file
     for file in log status; do
-        "${CC:-cc}" -c -I"$tree/src" -I"$tree" -o "$tree/src/core/$file.o" "$tree/src/core/$file.c" || exit 99
+        # shellcheck disable=SC2086 # "ccache gcc", for example
+        ${CC:-cc} -c -I"$tree/src" -I"$tree" -o "$tree/src/core/$file.o" "$tree/src/core/$file.c" || exit 99
     done
 }
 
