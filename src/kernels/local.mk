@@ -18,12 +18,12 @@ else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c
 endif
 
-if HAVE_CUDA
 CUDA_SOURCES += \
 	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
 	src/kernels/cuda/wire.cu
+if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \
 	src/kernels/cuda/table.c \

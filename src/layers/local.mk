@@ -9,6 +9,4 @@ libstarstep_la_SOURCES += src/layers/groupnorm.c codelets/groupnorm.c
 if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/groupnorm.c
 endif
-if HAVE_CUDA
 CUDA_SOURCES += src/kernels/cuda/groupnorm.cu
-endif
