@@ -5,8 +5,6 @@
  * dx (N,C,H,W) written: first a copy of x, then its gradient */
 #include "codelets/op.h"
 
-#include <stdlib.h>
-
 struct act {
     struct ss_op head;
     struct ss_norm_act norm;
@@ -69,29 +67,16 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("act_forward");
 static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("act_backward");
 
-static void destroy(struct ss_op *op)
+static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {
-    free(op);
-}
-
-static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
-{
-    struct act *op = ss_op_alloc(&ss_act_class, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
+    struct act *op = (struct act *)head;
     op->norm = ss_op_norm_act(context->plan, block);
-    enum ss_status status = op->head.kernels->norm_act_reserve(op->head.device, &op->norm);
-    if (status != SS_OK) {
-        free(op);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
+    return head->kernels->norm_act_reserve(head->device, &op->norm);
 }
 
 const struct ss_op_class ss_act_class = {.name = "act",
-                                         .create = create,
-                                         .destroy = destroy,
+                                         .bytes = sizeof(struct act),
+                                         .init = init,
                                          .forward = forward,
                                          .backward = backward,
                                          .forward_codelet = &forward_codelet,

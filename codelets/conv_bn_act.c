@@ -8,8 +8,6 @@
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
 
-#include <stdlib.h>
-
 struct conv_bn_act {
     struct ss_op head;
     struct ss_conv_kernel *conv;
@@ -50,17 +48,14 @@ static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("conv_bn_act_back
 static void destroy(struct ss_op *head)
 {
     head->kernels->conv_destroy(((struct conv_bn_act *)head)->conv);
-    free(head);
 }
 
-static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
+static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {
-    struct conv_bn_act *op = ss_op_alloc(&ss_conv_bn_act_class, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
-    op->acts = op->head.block->last != SS_PLACE_HEAD;
+    op->acts = head->block->last != SS_PLACE_HEAD;
     op->norm = ss_op_norm_act(plan, block);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
                                   .y = op->norm.shape,
@@ -69,16 +64,11 @@ static enum ss_status create(const struct ss_op_context *context, int block, str
                                   .stride = conv->stride,
                                   .pad = conv->padding,
                                   .bias = conv->bias};
-    enum ss_status status = op->head.kernels->conv_create(
-        op->head.device, &shape, context->conv_algo, context->training, &op->conv);
+    enum ss_status status = head->kernels->conv_create(
+        head->device, &shape, context->conv_algo, context->training, &op->conv);
     if (status == SS_OK && op->acts)
-        status = op->head.kernels->norm_act_reserve(op->head.device, &op->norm);
-    if (status != SS_OK) {
-        destroy(&op->head);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
+        status = head->kernels->norm_act_reserve(head->device, &op->norm);
+    return status;
 }
 
 static size_t weight_bytes(const struct ss_op *head)
@@ -98,7 +88,8 @@ static enum ss_status weight_export(struct ss_op *head, const float *native, flo
 
 const struct ss_op_class ss_conv_bn_act_class = {
     .name = "conv_bn_act",
-    .create = create,
+    .bytes = sizeof(struct conv_bn_act),
+    .init = init,
     .destroy = destroy,
     .forward = forward,
     .backward = backward,

@@ -5,8 +5,6 @@
  * dx (N,C,H,W) written: first a copy of x, then its gradient   dgamma, dbeta written */
 #include "codelets/op.h"
 
-#include <stdlib.h>
-
 struct groupnorm {
     struct ss_op head;
     struct ss_norm_act op; /* shape, eps and activation */
@@ -43,33 +41,19 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("groupnorm_forward");
 static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("groupnorm_backward");
 
-static void destroy(struct ss_op *op)
+static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {
-    free(op);
-}
-
-static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
-{
-    struct groupnorm *op = ss_op_alloc(&ss_groupnorm_class, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
+    struct groupnorm *op = (struct groupnorm *)head;
     const struct ss_layer *l = ss_block_layer(context->plan, block, SS_PLACE_HEAD);
     op->op = ss_op_norm_act(context->plan, block);
     op->op.eps = l->eps;
     op->groups = l->groups;
-    enum ss_status status =
-        op->head.kernels->groupnorm_reserve(op->head.device, &op->op, op->groups);
-    if (status != SS_OK) {
-        free(op);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
+    return head->kernels->groupnorm_reserve(head->device, &op->op, op->groups);
 }
 
 const struct ss_op_class ss_groupnorm_class = {.name = "groupnorm",
-                                               .create = create,
-                                               .destroy = destroy,
+                                               .bytes = sizeof(struct groupnorm),
+                                               .init = init,
                                                .forward = forward,
                                                .backward = backward,
                                                .forward_codelet = &forward_codelet,

@@ -4,8 +4,6 @@
  * y (N,K) plain, written   dx (N,C,H,W) written   dw, dbias written to the bucket's slice */
 #include "codelets/op.h"
 
-#include <stdlib.h>
-
 struct linear {
     struct ss_op head;
     struct ss_linear_kernel *linear;
@@ -42,24 +40,15 @@ static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("linear_backward"
 static void destroy(struct ss_op *head)
 {
     head->kernels->linear_destroy(((struct linear *)head)->linear);
-    free(head);
 }
 
-static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
+static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {
-    struct linear *op = ss_op_alloc(&ss_linear_class, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
+    struct linear *op = (struct linear *)head;
     struct ss_act x = ss_block_input(context->plan, block);
     op->y = ss_block_output(context->plan, block);
-    enum ss_status status = op->head.kernels->linear_create(op->head.device, &x, op->y.c,
+    return head->kernels->linear_create(head->device, &x, op->y.c,
                                                             context->training, &op->linear);
-    if (status != SS_OK) {
-        destroy(&op->head);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
 }
 
 static size_t weight_bytes(const struct ss_op *head)
@@ -79,7 +68,8 @@ static enum ss_status weight_export(struct ss_op *head, const float *native, flo
 
 const struct ss_op_class ss_linear_class = {
     .name = "linear",
-    .create = create,
+    .bytes = sizeof(struct linear),
+    .init = init,
     .destroy = destroy,
     .forward = forward,
     .backward = backward,

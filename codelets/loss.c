@@ -6,8 +6,6 @@
 #include "codelets/input.h"
 #include "codelets/op.h"
 
-#include <stdlib.h>
-
 struct loss {
     struct ss_op head;
     struct ss_act x;
@@ -33,29 +31,16 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");
 
-static void destroy(struct ss_op *op)
+static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {
-    free(op);
-}
-
-static enum ss_status create(const struct ss_op_context *context, int block, struct ss_op **out)
-{
-    struct loss *op = ss_op_alloc(&ss_loss_class, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
+    struct loss *op = (struct loss *)head;
     op->x = ss_block_input(context->plan, block);
     op->labels_at = ss_input_layout_of(context->plan).labels;
-    enum ss_status status = op->head.kernels->loss_reserve(op->head.device, op->x.n, op->x.c);
-    if (status != SS_OK) {
-        free(op);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
+    return head->kernels->loss_reserve(head->device, op->x.n, op->x.c);
 }
 
 const struct ss_op_class ss_loss_class = {.name = "loss",
-                                          .create = create,
-                                          .destroy = destroy,
+                                          .bytes = sizeof(struct loss),
+                                          .init = init,
                                           .forward = forward,
                                           .forward_codelet = &forward_codelet};

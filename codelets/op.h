@@ -18,7 +18,10 @@ struct ss_op_context {
 
 struct ss_op_class {
     const char *name; /* as in struct ss_layer_class */
-    enum ss_status (*create)(const struct ss_op_context *context, int block, struct ss_op **out);
+    size_t bytes; /* of its struct, which begins with a struct ss_op */
+    /* Fill in what follows the head, which is there; all else is zero. */
+    enum ss_status (*init)(struct ss_op *op, const struct ss_op_context *context, int block);
+    /* Drop what init made, all of it or a part; NULL: nothing. */
     void (*destroy)(struct ss_op *op);
     /* What the tasks do on the compute worker; backward NULL: there is none. */
     enum ss_status (*forward)(struct ss_op *op, const struct ss_task_data *data);
@@ -45,10 +48,6 @@ struct ss_op {
 /* op_create.c: make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out);
 void ss_op_destroy(struct ss_op *op);
-
-/* Allocate an operation of `bytes` bytes, head filled in. NULL when out of memory (reported). */
-void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *context, int block,
-                  size_t bytes);
 
 /* The layer at a place of a block, or NULL. */
 const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);

@@ -2,7 +2,37 @@
 #include "codelets/op.h"
 #include "core/log.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+void ss_op_destroy(struct ss_op *op)
+{
+    if (op && op->cls->destroy)
+        op->cls->destroy(op);
+    free(op);
+}
+
+static enum ss_status create(const struct ss_op_class *cls, const struct ss_op_context *context,
+                             int block, struct ss_op **out)
+{
+    struct ss_op *op = calloc(1, cls->bytes);
+    if (!op)
+        return ss_fail_memory("an operation", cls->bytes);
+    op->cls = cls;
+    op->kernels = context->kernels;
+    op->device = context->device;
+    op->element = ss_dtype_bytes(context->plan->options.dtype);
+    op->block = &context->plan->block[block];
+    for (int role = 0; role <= SS_PARAM_BETA; role++)
+        op->offset[role] = SIZE_MAX;
+    enum ss_status status = cls->init(op, context, block);
+    if (status != SS_OK) {
+        ss_op_destroy(op);
+        return status;
+    }
+    *out = op;
+    return SS_OK;
+}
 
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out)
 {
@@ -10,7 +40,7 @@ enum ss_status ss_op_create(const struct ss_op_context *context, int block, stru
     const struct ss_block *b = &context->plan->block[block];
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (!strcmp(classes[i]->name, b->cls->operation))
-            return classes[i]->create(context, block, out);
+            return create(classes[i], context, block, out);
     return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s ask for",
                    b->name, b->cls->operation, b->cls->name);
 }

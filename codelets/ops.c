@@ -1,32 +1,5 @@
 #include "codelets/lane.h"
 #include "codelets/op.h"
-#include "core/log.h"
-
-#include <stdlib.h>
-
-void ss_op_destroy(struct ss_op *op)
-{
-    if (op)
-        op->cls->destroy(op);
-}
-
-void *ss_op_alloc(const struct ss_op_class *cls, const struct ss_op_context *context, int block,
-                  size_t bytes)
-{
-    struct ss_op *op = calloc(1, bytes);
-    if (!op) {
-        ss_fail_memory("an operation", bytes);
-        return NULL;
-    }
-    op->cls = cls;
-    op->kernels = context->kernels;
-    op->device = context->device;
-    op->element = ss_dtype_bytes(context->plan->options.dtype);
-    op->block = &context->plan->block[block];
-    for (int role = 0; role <= SS_PARAM_BETA; role++)
-        op->offset[role] = SIZE_MAX;
-    return op;
-}
 
 struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor)
 {

@@ -5,8 +5,6 @@
 #include "codelets/op.h"
 #include "core/log.h"
 
-#include <stdlib.h>
-
 struct pool {
     struct ss_op head;
     struct ss_pool_kernel *pool;
@@ -35,7 +33,6 @@ static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("pool_backward");
 static void destroy(struct ss_op *head)
 {
     head->kernels->pool_destroy(((struct pool *)head)->pool);
-    free(head);
 }
 
 static enum ss_status check_workspace(const struct ss_plan *plan, int block, const struct pool *op)
@@ -50,13 +47,9 @@ static enum ss_status check_workspace(const struct ss_plan *plan, int block, con
     return SS_OK;
 }
 
-static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_kind kind,
-                                  const struct ss_op_context *context, int block,
-                                  struct ss_op **out)
+static enum ss_status init_kind(struct pool *op, enum ss_pool_kind kind,
+                                const struct ss_op_context *context, int block)
 {
-    struct pool *op = ss_op_alloc(cls, context, block, sizeof *op);
-    if (!op)
-        return SS_ERR_MEMORY;
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *l = ss_block_layer(plan, block, SS_PLACE_HEAD);
     op->y = ss_block_output(plan, block);
@@ -68,35 +61,30 @@ static enum ss_status create_kind(const struct ss_op_class *cls, enum ss_pool_ki
                                   .pad = l->padding};
     /* With an argmax to fill, evaluation runs the same primitive as training. */
     enum ss_status status = op->head.kernels->pool_create(op->head.device, &shape, 1, &op->pool);
-    if (status == SS_OK)
-        status = check_workspace(plan, block, op);
-    if (status != SS_OK) {
-        destroy(&op->head);
-        return status;
-    }
-    *out = &op->head;
-    return SS_OK;
+    return status == SS_OK ? check_workspace(plan, block, op) : status;
 }
 
-static enum ss_status create_max(const struct ss_op_context *context, int block, struct ss_op **out)
+static enum ss_status init_max(struct ss_op *op, const struct ss_op_context *context, int block)
 {
-    return create_kind(&ss_maxpool_class, SS_POOL_MAX, context, block, out);
+    return init_kind((struct pool *)op, SS_POOL_MAX, context, block);
 }
 
-static enum ss_status create_avg(const struct ss_op_context *context, int block, struct ss_op **out)
+static enum ss_status init_avg(struct ss_op *op, const struct ss_op_context *context, int block)
 {
-    return create_kind(&ss_avgpool_class, SS_POOL_AVG, context, block, out);
+    return init_kind((struct pool *)op, SS_POOL_AVG, context, block);
 }
 
 const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
-                                             .create = create_max,
+                                             .bytes = sizeof(struct pool),
+                                             .init = init_max,
                                              .destroy = destroy,
                                              .forward = forward,
                                              .backward = backward,
                                              .forward_codelet = &forward_codelet,
                                              .backward_codelet = &backward_codelet};
 const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
-                                             .create = create_avg,
+                                             .bytes = sizeof(struct pool),
+                                             .init = init_avg,
                                              .destroy = destroy,
                                              .forward = forward,
                                              .backward = backward,
