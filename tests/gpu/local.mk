@@ -48,4 +48,4 @@ endif
 TESTS += $(GPU_TESTS)
 
 check-gpu:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS)'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS) $(NVCC_TESTS)'

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# registers.sh FILE.ptxas...: what the CUDA kernels take of a multiprocessor, a line for each kernel and
+# GPU, from what nvcc's assembler said when they were built (tools/nvcc-pic). Says what is wrong and exits
+# with 1 if a kernel spills, or if fewer of its blocks than a kernel's floor run on a multiprocessor at
+# once. Blocks are counted at 256 threads, whatever a kernel is launched with, by registers and static
+# shared memory.
+# Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+set -u
+export LC_ALL=C
+
+# Least blocks: file and kernel as regular expressions. BatchNorm's backward kernels read more than all
+# others, and wait for memory.
+floors='
+^norm_act ^(pool_)?gradient(_sums)?_kernel 2
+'
+
+awk -v floors="$floors" '
+BEGIN {
+    printf "%-22s %5s %5s %6s %7s %7s  %s\n", "file", "GPU", "regs", "spill", "shared", "blocks", "kernel"
+    n = split(floors, line, "\n")
+    for (i = 1; i <= n; i++)
+        if (split(line[i], word, " ") == 3) {
+            nfloors++
+            file_of[nfloors] = word[1]; kernel_of[nfloors] = word[2]; least[nfloors] = word[3]
+        }
+    shared["80"] = 164; shared["90"] = 228 # KiB of a multiprocessor
+}
+function least_of(file, kernel,    i, floor) {
+    for (i = 1; i <= nfloors; i++)
+        if (file ~ file_of[i]) {
+            seen[i] = 1
+            if (kernel ~ kernel_of[i]) {
+                used[i] = 1
+                floor = least[i]
+            }
+        }
+    return floor + 0
+}
+# 65536 registers, given to warps 256 at a time; 2048 threads; a block has 1 KiB of its own.
+function blocks_of(registers, bytes, sm,    warp, blocks, by_memory) {
+    warp = int((registers * 32 + 255) / 256) * 256
+    blocks = int(int(65536 / warp) / 8)
+    if (blocks > 8) blocks = 8
+    by_memory = int(shared[sm] * 1024 / (int((bytes + 127) / 128) * 128 + 1024))
+    return by_memory < blocks ? by_memory : blocks
+}
+function number_before(what,    text) {
+    if (!match($0, "[0-9]+ " what)) return 0
+    text = substr($0, RSTART, RLENGTH)
+    return text + 0
+}
+/Compiling entry function/ {
+    split($0, part, "\047")
+    name = part[2]; sm = substr(part[4], 4)
+}
+/bytes stack frame/ { spill = number_before("bytes spill stores") + number_before("bytes spill loads") }
+/Used [0-9]+ registers/ {
+    if (name == "") next
+    registers = number_before("registers"); bytes = number_before("bytes smem")
+    file = FILENAME; sub(/.*\//, "", file); sub(/\.o\.ptxas$/, ".cu", file)
+    command = "c++filt \047" name "\047"
+    if ((command | getline kernel) <= 0) kernel = name
+    close(command)
+    gsub(/\(anonymous namespace\)::/, "", kernel)
+    kernel = gensub_casts(kernel)
+    sub(/^void /, "", kernel); sub(/\(.*/, "", kernel)
+    if (!(sm in shared)) {
+        bad[++nbad] = "sm_" sm ": how much shared memory its multiprocessors have is not in the list"
+        next
+    }
+    blocks = blocks_of(registers, bytes, sm)
+    rows++
+    printf "%-22s sm_%s %5d %6d %7d %7d  %s\n", file, sm, registers, spill, bytes, blocks, kernel
+    where = file ", " kernel ", sm_" sm
+    if (spill) bad[++nbad] = where ": " spill " bytes spilled; nothing may be"
+    floor = least_of(file, kernel)
+    if (blocks < floor)
+        bad[++nbad] = where ": " registers " registers and " bytes " bytes leave room for " blocks \
+            " blocks of 256 threads; at least " floor " must fit"
+    name = ""; spill = 0
+}
+function gensub_casts(text) { # <(kind)1> is <1>
+    while (match(text, /\([A-Za-z_:]+\)[0-9]/))
+        text = substr(text, 1, RSTART - 1) substr(text, RSTART + RLENGTH - 1)
+    return text
+}
+END {
+    if (!rows) bad[++nbad] = "no kernels found"
+    for (i = 1; i <= nfloors; i++)
+        if (seen[i] && !used[i]) bad[++nbad] = "no kernel is called " kernel_of[i] ": its floor has no use"
+    for (i = 1; i <= nbad; i++) print "registers: " bad[i]
+    exit nbad > 0
+}' "$@"
