@@ -124,6 +124,18 @@ int current_device()
     return device_of_thread;
 }
 
+const described_gpu &described_device()
+{
+    static const described_gpu &chosen = []() -> const described_gpu & {
+        const char *key = getenv("SS_HOSTGPU_DEVICE");
+        for (const described_gpu &gpu : described_gpus)
+            if (!key || strcmp(gpu.key, key) == 0)
+                return gpu;
+        die("SS_HOSTGPU_DEVICE=%s: h200, h100 or a100 is wanted", key);
+    }();
+    return chosen;
+}
+
 cudaError_t set_last_error(cudaError_t error)
 {
     if (error != cudaSuccess)
@@ -210,18 +222,22 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-/* What programs ask for, as an H200 answers. */
+/* What programs ask for, as the described GPU answers. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     if (!is_device(device))
         return hostgpu::set_last_error(cudaErrorInvalidDevice);
     *p = {};
-    snprintf(p->name, sizeof p->name, "host emulation");
+    const described_gpu &gpu = hostgpu::described_device();
+    const bool usual = &gpu == &described_gpus[0];
+    snprintf(p->name, sizeof p->name, "host emulation%s%s", usual ? "" : " of ",
+             usual ? "" : gpu.key);
     const int number = visible_devices()[(size_t)device];
     p->uuid.bytes[15] = (char)number;
     p->totalGlobalMem = hostgpu::memory_limit();
-    p->major = 9;
-    p->multiProcessorCount = 132;
+    p->major = gpu.capability / 10;
+    p->minor = gpu.capability % 10;
+    p->multiProcessorCount = gpu.sms;
     p->warpSize = 32;
     p->maxThreadsPerBlock = 1024;
     p->maxThreadsPerMultiProcessor = 2048;
@@ -231,15 +247,15 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->maxGridSize[0] = 0x7fffffff;
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
     p->sharedMemPerBlock = 48 << 10;
-    p->sharedMemPerBlockOptin = 227 << 10;
-    p->sharedMemPerMultiprocessor = 228 << 10;
+    p->sharedMemPerBlockOptin = static_cast<size_t>(gpu.shared_optin);
     p->reservedSharedMemPerBlock = 1 << 10;
+    p->sharedMemPerMultiprocessor = p->sharedMemPerBlockOptin + p->reservedSharedMemPerBlock;
     p->regsPerBlock = p->regsPerMultiprocessor = 65536;
     p->totalConstMem = 64 << 10;
     p->memPitch = 0x7fffffff;
     p->textureAlignment = 512;
     p->texturePitchAlignment = 32;
-    p->l2CacheSize = 60 << 20;
+    p->l2CacheSize = gpu.l2_bytes;
     p->memoryBusWidth = 6144;
     p->asyncEngineCount = 3;
     p->concurrentKernels = 1;

@@ -1,478 +1,411 @@
-/* cudnn.cpp: cuDNN's handle and its numbered convolution algorithms, on the host emulation.
+/* cudnn.cpp: cuDNN on the host emulation is the real library, but for what needs a GPU.
  *
- * The rankings hold what a caller must cope with: algorithms that are nondeterministic, that do not
- * support the problem, that want a gigabyte, that come twice, and, where inputs are rounded
- * (Winograd for 2-byte formats, tensor cores for fp32), results that show it.
+ * Descriptors, heuristics, engines, workspaces and plans are the library's own. Where a call names a
+ * handle, the library gets a described GPU instead (devices.h), for which it makes plans without
+ * having one. Handles are ours, and so is the execution of a plan: what it computes is read from the
+ * attributes that were set, of which a copy is kept beside each descriptor.
  *
- * SS_HOSTGPU_CUDNN_REFUSE=1 in the environment: the graph API supports nothing; 2: nor do these
- * algorithms. */
+ * The numerical notes of a plan's engine decide what its results look like, so that an engine which
+ * should not have been chosen gives results that show it. */
 #include "hostgpu/cudnn_internal.h"
+#include "hostgpu/devices.h"
 
-#include <cstdio>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <map>
 #include <mutex>
 #include <set>
+#include <string>
+#include <vector>
 
-/* NHWC; a filter's n, c, h, w are K, C, kh, kw. */
-struct cudnnTensorStruct {
-    bool set;
-    cudnnDataType_t type;
-    int n, c, h, w;
-};
-struct cudnnFilterStruct : cudnnTensorStruct {
-};
-struct cudnnConvolutionStruct {
-    bool set;
-    int pad_h, pad_w, stride_h, stride_w;
-    cudnnMathType_t math;
-};
+#if CUDNN_VERSION < 90800
+#    error "cuDNN before 9.8 makes no plans for a GPU that is only described"
+#endif
 
 namespace
 {
 
 using namespace hostgpu::dnn;
 
-thread_local char last_error[256];
+typedef cudnnBackendDescriptor_t desc;
+typedef cudnnBackendAttributeName_t attribute;
 
-/* Objects that were created and not destroyed. */
+template <typename F> F *find_real(const char *name, F *)
+{
+    void *symbol = dlsym(RTLD_NEXT, name);
+    if (!symbol)
+        hostgpu::die("cuDNN: the library has no %s", name);
+    return reinterpret_cast<F *>(symbol);
+}
+#define REAL(function) find_real(#function, function)
+
+/* What is alive: handles, and descriptors with the attributes that were set. */
 std::mutex lock;
-std::set<const void *> alive;
+std::set<const void *> handles;
+std::map<const void *, std::map<int, std::vector<char>>> descriptors;
 
-template <typename T> cudnnStatus_t create(T **out)
-{
-    T *object = new T();
-    std::lock_guard<std::mutex> guard(lock);
-    alive.insert(object);
-    *out = object;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-void check_alive(const void *object, const char *what)
+cudnnContext *check_handle(cudnnHandle_t handle)
 {
     std::lock_guard<std::mutex> guard(lock);
-    if (!alive.count(object))
-        hostgpu::die("cuDNN: %p is no %s, or a destroyed one", object, what);
+    if (!handles.count(handle))
+        hostgpu::die("cuDNN: %p is no handle, or a destroyed one", static_cast<void *>(handle));
+    return handle;
 }
 
-template <typename T> cudnnStatus_t destroy(T *object, const char *what)
+void check(const void *d)
 {
-    check_alive(object, what);
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        alive.erase(object);
-    }
-    delete object;
-    return CUDNN_STATUS_SUCCESS;
+    std::lock_guard<std::mutex> guard(lock);
+    if (!descriptors.count(d))
+        hostgpu::die("cuDNN: %p is no backend descriptor, or a destroyed one", d);
 }
 
-cudnnStatus_t set_tensor(cudnnTensorStruct *d, cudnnTensorFormat_t format, cudnnDataType_t type,
-                         int n, int c, int h, int w)
+size_t element_bytes(cudnnBackendAttributeType_t type)
 {
-    if (n < 1 || c < 1 || h < 1 || w < 1)
-        return fail(CUDNN_STATUS_BAD_PARAM, "a size of a tensor is not positive");
-    if (format != CUDNN_TENSOR_NHWC || !known_type(type))
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "only NHWC in fp32, fp16 and bf16 is emulated");
-    d->set = true;
-    d->type = type;
-    d->n = n;
-    d->c = c;
-    d->h = h;
-    d->w = w;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-/* The problem of three descriptors that fit together. */
-cudnnStatus_t make(const cudnnTensorStruct *x, const cudnnFilterStruct *w,
-                   const cudnnConvolutionStruct *conv, const cudnnTensorStruct *y, convolution *out)
-{
-    check_alive(x, "tensor descriptor");
-    check_alive(w, "filter descriptor");
-    check_alive(conv, "convolution descriptor");
-    check_alive(y, "tensor descriptor");
-    if (!x->set || !w->set || !conv->set || !y->set)
-        return fail(CUDNN_STATUS_BAD_PARAM, "a descriptor is not set");
-    if (x->type != w->type || x->type != y->type || x->c != w->c || x->n != y->n || w->n != y->c)
-        return fail(CUDNN_STATUS_BAD_PARAM, "tensors do not fit together");
-    if (y->h != (x->h + 2 * conv->pad_h - w->h) / conv->stride_h + 1 ||
-        y->w != (x->w + 2 * conv->pad_w - w->w) / conv->stride_w + 1)
-        return fail(CUDNN_STATUS_BAD_PARAM, "y is not as large as the convolution says");
-    *out = {x->n, x->c, x->h,        x->w,        w->n,           w->h,           w->w,
-            y->h, y->w, conv->pad_h, conv->pad_w, conv->stride_h, conv->stride_w, x->type};
-    if (refuse() >= 2)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "SS_HOSTGPU_CUDNN_REFUSE");
-    return CUDNN_STATUS_SUCCESS;
-}
-
-/* What an algorithm of a pass is like. */
-struct algorithm {
-    int number;
-    bool supported, ordered, transforms;
-    size_t workspace;
-};
-const size_t GIB = (size_t)1 << 30;
-
-const algorithm forward_algorithms[] = {
-    {CUDNN_CONVOLUTION_FWD_ALGO_GEMM, false, true, false, 0},
-    {CUDNN_CONVOLUTION_FWD_ALGO_FFT, true, true, true, GIB},
-    {CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, true, true, true, 0},
-    {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, true, true, false, 8192},
-    {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, true, true, false, 0},
-};
-const algorithm data_algorithms[] = {
-    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, true, false, false, 0},
-    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED, true, true, true, 2048},
-    {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, true, true, false, 4096},
-};
-const algorithm filter_algorithms[] = {
-    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3, true, false, false, 0},
-    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, true, false, false, 0},
-    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, true, true, true, GIB},
-    {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, true, true, false, 16384},
-};
-
-struct family {
-    const algorithm *first;
-    int count;
-};
-family family_of(pass pass)
-{
-    switch (pass) {
-    case pass::forward:
-        return {forward_algorithms, sizeof forward_algorithms / sizeof(algorithm)};
-    case pass::backward_data:
-        return {data_algorithms, sizeof data_algorithms / sizeof(algorithm)};
-    default:
-        return {filter_algorithms, sizeof filter_algorithms / sizeof(algorithm)};
+    switch (type) {
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+        return 8;
+    case CUDNN_TYPE_BOOLEAN:
+    case CUDNN_TYPE_CHAR:
+        return 1;
+    default: /* the enumerations, and float */
+        return 4;
     }
 }
 
-const algorithm *find(pass pass, int number)
+void keep(desc d, attribute name, cudnnBackendAttributeType_t type, int64_t n, const void *elements)
 {
-    const family f = family_of(pass);
-    for (int i = 0; i < f.count; i++)
-        if (f.first[i].number == number && f.first[i].supported)
-            return &f.first[i];
+    const char *bytes = static_cast<const char *>(elements);
+    std::lock_guard<std::mutex> guard(lock);
+    descriptors[d][name].assign(bytes, bytes + static_cast<size_t>(n) * element_bytes(type));
+}
+
+/* All values of an attribute; none: it was not set. */
+template <typename T> std::vector<T> values(const void *d, attribute name)
+{
+    check(d);
+    std::lock_guard<std::mutex> guard(lock);
+    const std::vector<char> &bytes = descriptors[d][name];
+    std::vector<T> out(bytes.size() / sizeof(T));
+    if (!out.empty())
+        memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
+
+template <typename T> T value(const void *d, attribute name, size_t i = 0)
+{
+    const std::vector<T> all = values<T>(d, name);
+    if (i >= all.size())
+        hostgpu::die("cuDNN: attribute %d of %p was not set, which its execution needs", name, d);
+    return all[i];
+}
+
+const described_gpu &described()
+{
+    return hostgpu::described_device();
+}
+
+/* The library's description of the GPU. */
+desc device()
+{
+    static const desc made = [] {
+        desc d = nullptr;
+        const char *json = described().json;
+        if (REAL(cudnnBackendCreateDescriptor)(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d) ||
+            REAL(cudnnBackendSetAttribute)(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                           CUDNN_TYPE_CHAR, static_cast<int64_t>(strlen(json)),
+                                           json) ||
+            REAL(cudnnBackendFinalize)(d))
+            hostgpu::die("cuDNN %zu takes no description of a GPU in this form", cudnnGetVersion());
+        return d;
+    }();
+    return made;
+}
+
+cudnnStatus_t set_device(desc d, attribute name)
+{
+    desc value = device();
+    return REAL(cudnnBackendSetAttribute)(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+desc engine_of(desc plan)
+{
+    return value<desc>(value<desc>(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+                       CUDNN_ATTR_ENGINECFG_ENGINE);
+}
+
+/* Is KIND, or KIND:ENGINE of the plan's engine, in the list SS_HOSTGPU_CUDNN_FAULT? */
+bool fault(const char *kind, desc plan)
+{
+    const char *list = getenv("SS_HOSTGPU_CUDNN_FAULT");
+    if (!list)
+        return false;
+    std::string wanted = kind;
+    if (plan)
+        wanted +=
+            ":" + std::to_string(value<int64_t>(engine_of(plan), CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+    return ("," + std::string(list) + ",").find("," + wanted + ",") != std::string::npos;
+}
+
+numbers numbers_of(desc engine, cudnnDataType_t type)
+{
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t count = 0;
+    if (REAL(cudnnBackendGetAttribute)(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                       CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                                       &count, notes))
+        hostgpu::die("cuDNN: an engine that executes tells no numerical notes");
+    const bool fp32 = type == CUDNN_DATA_FLOAT;
+    numbers worst = numbers::exact;
+    for (int64_t i = 0; i < count; i++) {
+        numbers of = numbers::exact;
+        switch (notes[i]) {
+        case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+            of = numbers::unordered;
+            break;
+        case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+            of = numbers::coarse;
+            break;
+        case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+            of = fp32 ? numbers::tf32 : numbers::exact;
+            break;
+        case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+            of = fp32 ? numbers::half : numbers::coarse;
+            break;
+        case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+            break;
+        default: /* transforms of the inputs, kept in their type; what later versions add */
+            of = fp32 ? numbers::exact : numbers::coarse;
+        }
+        worst = of > worst ? of : worst;
+    }
+    return worst;
+}
+
+struct operation {
+    pass kind;
+    attribute x, w, y, conv, alpha, beta;
+};
+#define OPERATION(kind, x, w, y, prefix)                                                           \
+    {                                                                                              \
+        kind, prefix##_##x, prefix##_##w, prefix##_##y, prefix##_CONV_DESC, prefix##_ALPHA,        \
+            prefix##_BETA                                                                          \
+    }
+const operation operations[] = {
+    OPERATION(pass::forward, X, W, Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD),
+    OPERATION(pass::backward_data, DX, W, DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA),
+    OPERATION(pass::backward_filter, X, DW, DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER),
+};
+
+const operation *find_operation(desc d)
+{
+    for (const operation &o : operations)
+        if (!values<desc>(d, o.x).empty())
+            return &o;
     return nullptr;
 }
 
-numbers numbers_of(const algorithm &a, cudnnDataType_t type, cudnnMathType_t math)
+convolution convolution_of(desc x, desc w, desc y, desc conv)
 {
-    if (!a.ordered)
-        return numbers::unordered;
-    if (type != CUDNN_DATA_FLOAT)
-        return a.transforms ? numbers::coarse : numbers::exact;
-    if (math == CUDNN_FMA_MATH)
-        return numbers::exact;
-    return math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ? numbers::half : numbers::tf32;
-}
-
-/* Perf: one of cuDNN's three structures. Each algorithm comes once more without tensor cores. */
-template <typename Perf, typename Algo>
-cudnnStatus_t rank(cudnnHandle_t handle, pass pass, const cudnnTensorStruct *x,
-                   const cudnnFilterStruct *w, const cudnnConvolutionStruct *conv,
-                   const cudnnTensorStruct *y, int requested, int *returned, Perf *results)
-{
-    check_handle(handle);
-    convolution c;
-    const cudnnStatus_t status = make(x, w, conv, y, &c);
-    if (status != CUDNN_STATUS_SUCCESS)
-        return status;
-    if (requested < 1)
-        return fail(CUDNN_STATUS_BAD_PARAM, "no results are requested");
-    const family f = family_of(pass);
-    *returned = 0;
-    for (int i = 0; i < 2 * f.count && *returned < requested; i++) {
-        const algorithm &a = f.first[i % f.count];
-        Perf perf = {};
-        perf.algo = static_cast<Algo>(a.number);
-        perf.status = a.supported ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
-        perf.time = -1;
-        perf.memory = a.workspace;
-        perf.determinism = a.ordered ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
-        perf.mathType = i < f.count ? conv->math : CUDNN_FMA_MATH;
-        results[(*returned)++] = perf;
+    for (desc tensor : {x, w, y}) {
+        const auto n = values<int64_t>(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS),
+                   s = values<int64_t>(tensor, CUDNN_ATTR_TENSOR_STRIDES);
+        if (n.size() != 4 || s[1] != 1 || s[3] != n[1] || s[2] != n[3] * n[1] ||
+            s[0] != n[2] * n[3] * n[1])
+            hostgpu::die("cuDNN: a tensor that is no packed NHWC one is not emulated");
     }
-    return CUDNN_STATUS_SUCCESS;
+    const auto size = [](desc d, size_t i) {
+        return static_cast<int>(value<int64_t>(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i));
+    };
+    const auto of = [conv](attribute name, size_t i) {
+        return static_cast<int>(value<int64_t>(conv, name, i));
+    };
+    for (size_t i = 0; i < 2; i++)
+        if (of(CUDNN_ATTR_CONVOLUTION_DILATIONS, i) != 1 ||
+            of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) !=
+                of(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i))
+            hostgpu::die("cuDNN: dilation, or paddings that differ, are not emulated");
+    return {size(x, 0),
+            size(x, 1),
+            size(x, 2),
+            size(x, 3),
+            size(w, 0),
+            size(w, 2),
+            size(w, 3),
+            size(y, 2),
+            size(y, 3),
+            of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0),
+            of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 1),
+            of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 0),
+            of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
+            value<cudnnDataType_t>(x, CUDNN_ATTR_TENSOR_DATA_TYPE)};
 }
 
-cudnnStatus_t workspace_size(cudnnHandle_t handle, pass pass, const cudnnTensorStruct *x,
-                             const cudnnFilterStruct *w, const cudnnConvolutionStruct *conv,
-                             const cudnnTensorStruct *y, int number, size_t *bytes)
+/* The caller's array that stands for a tensor. */
+void *array_of(desc pack, desc tensor)
 {
-    check_handle(handle);
-    convolution c;
-    const cudnnStatus_t status = make(x, w, conv, y, &c);
-    if (status != CUDNN_STATUS_SUCCESS)
-        return status;
-    const algorithm *a = find(pass, number);
-    if (!a)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "the algorithm does not support the problem");
-    *bytes = a->workspace;
-    return CUDNN_STATUS_SUCCESS;
+    const auto id = value<int64_t>(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    const auto ids = values<int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    for (size_t i = 0; i < ids.size(); i++)
+        if (ids[i] == id) {
+            void *array = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
+            if (reinterpret_cast<intptr_t>(array) %
+                value<int64_t>(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT))
+                hostgpu::die("cuDNN: array %p is not aligned as its tensor says", array);
+            return array;
+        }
+    hostgpu::die("cuDNN: tensor %ld has no array in the variant pack", static_cast<long>(id));
 }
 
-cudnnStatus_t convolve(cudnnHandle_t handle, pass pass, const void *alpha, const void *beta,
-                       const cudnnTensorStruct *x, const cudnnFilterStruct *w,
-                       const cudnnConvolutionStruct *conv, const cudnnTensorStruct *y, int number,
-                       const operands &o)
+void execute(const cudnnContext *handle, desc plan, desc pack)
 {
-    const cudnnContext *context = check_handle(handle);
-    convolution c;
-    const cudnnStatus_t status = make(x, w, conv, y, &c);
-    if (status != CUDNN_STATUS_SUCCESS)
-        return status;
-    const algorithm *a = find(pass, number);
-    if (!a)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "the algorithm does not support the problem");
-    if (o.workspace_bytes < a->workspace || (a->workspace && !o.workspace))
-        return fail(CUDNN_STATUS_BAD_PARAM, "the workspace is too small");
-    run(context, c, pass, numbers_of(*a, c.type, conv->math), *static_cast<const float *>(alpha),
-        *static_cast<const float *>(beta), o);
-    return CUDNN_STATUS_SUCCESS;
+    const desc engine = engine_of(plan);
+    const desc graph = value<desc>(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    const operation *o = nullptr;
+    desc conv = nullptr, stats = nullptr;
+    for (desc d : values<desc>(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS))
+        if (const operation *found = find_operation(d)) {
+            o = found;
+            conv = d;
+        } else {
+            stats = d;
+        }
+    if (!o)
+        hostgpu::die("cuDNN: a graph without a convolution is not emulated");
+    const desc x = value<desc>(conv, o->x), w = value<desc>(conv, o->w),
+               y = value<desc>(conv, o->y);
+    operands all = {
+        array_of(pack, x), array_of(pack, w), array_of(pack, y), nullptr, 0, nullptr, nullptr};
+    if (stats) {
+        if (value<desc>(stats, CUDNN_ATTR_OPERATION_GENSTATS_XDESC) != y)
+            hostgpu::die("cuDNN: statistics of something else than a convolution's result");
+        all.sum = static_cast<float *>(
+            array_of(pack, value<desc>(stats, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)));
+        all.squares = static_cast<float *>(
+            array_of(pack, value<desc>(stats, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC)));
+    }
+    int64_t count = 0, workspace = 0;
+    REAL(cudnnBackendGetAttribute)
+    (plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace);
+    all.workspace_bytes = static_cast<size_t>(workspace);
+    if (workspace)
+        all.workspace = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    const convolution c = convolution_of(x, w, y, value<desc>(conv, o->conv));
+    run(handle, c, o->kind, numbers_of(engine, c.type), value<float>(conv, o->alpha),
+        value<float>(conv, o->beta), all);
 }
 
 } // namespace
 
-namespace hostgpu
-{
-namespace dnn
-{
-
-cudnnContext *check_handle(cudnnHandle_t handle)
-{
-    check_alive(handle, "handle");
-    return handle;
-}
-
-cudnnStatus_t fail(cudnnStatus_t status, const char *text)
-{
-    snprintf(last_error, sizeof last_error, "%s", text);
-    return status;
-}
-
-long refuse()
-{
-    return environment("SS_HOSTGPU_CUDNN_REFUSE", 0, 0, 2);
-}
-
-} // namespace dnn
-} // namespace hostgpu
-
 extern "C" {
-
-size_t cudnnGetVersion(void)
-{
-    return CUDNN_VERSION;
-}
-
-const char *cudnnGetErrorString(cudnnStatus_t status)
-{
-    switch (static_cast<int>(status)) {
-    case CUDNN_STATUS_SUCCESS:
-        return "CUDNN_STATUS_SUCCESS";
-    case CUDNN_STATUS_NOT_INITIALIZED:
-        return "CUDNN_STATUS_NOT_INITIALIZED";
-    case CUDNN_STATUS_BAD_PARAM:
-        return "CUDNN_STATUS_BAD_PARAM";
-    case CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE:
-        return "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE";
-    case CUDNN_STATUS_NOT_SUPPORTED:
-        return "CUDNN_STATUS_NOT_SUPPORTED";
-    case CUDNN_STATUS_EXECUTION_FAILED:
-        return "CUDNN_STATUS_EXECUTION_FAILED";
-    default:
-        return "CUDNN_STATUS of another kind";
-    }
-}
-
-/* As the library's: telling it forgets it. */
-void cudnnGetLastErrorString(char *message, size_t size)
-{
-    if (size > 0)
-        snprintf(message, size, "%s", last_error);
-    last_error[0] = '\0';
-}
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
-    const cudnnStatus_t status = create(handle);
-    (*handle)->device = hostgpu::current_device();
-    return status;
+    *handle = new cudnnContext{hostgpu::current_device(), nullptr};
+    std::lock_guard<std::mutex> guard(lock);
+    handles.insert(*handle);
+    return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
-    return destroy(handle, "handle");
+    check_handle(handle);
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        handles.erase(handle);
+    }
+    delete handle;
+    return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 {
     cudnnContext *context = check_handle(handle);
     if (stream && hostgpu::stream_device(stream) != context->device)
-        return fail(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "a stream of another device");
+        return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
     context->stream = stream;
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream)
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, desc *out)
 {
-    *stream = check_handle(handle)->stream;
+    const cudnnStatus_t status = REAL(cudnnBackendCreateDescriptor)(type, out);
+    std::lock_guard<std::mutex> guard(lock);
+    if (status == CUDNN_STATUS_SUCCESS)
+        descriptors[*out].clear();
+    return status;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(desc d)
+{
+    check(d);
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        descriptors.erase(d);
+    }
+    return REAL(cudnnBackendDestroyDescriptor)(d);
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(desc d, attribute name, cudnnBackendAttributeType_t type,
+                                       int64_t n, const void *elements)
+{
+    check(d);
+    if (type == CUDNN_TYPE_HANDLE)
+        check_handle(*static_cast<const cudnnHandle_t *>(elements));
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+        for (int64_t i = 0; i < n; i++)
+            check(static_cast<const desc *>(elements)[i]);
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
+        return set_device(d, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
+        return status;
+    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+        status = set_device(d, CUDNN_ATTR_ENGINE_DEVICEPROP);
+    if (name == CUDNN_ATTR_ENGINEHEUR_MODE)
+        status = set_device(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = REAL(cudnnBackendSetAttribute)(d, name, type, n, elements);
+    if (status == CUDNN_STATUS_SUCCESS)
+        keep(d, name, type, n, elements);
+    return status;
+}
+
+cudnnStatus_t cudnnBackendFinalize(desc d)
+{
+    check(d);
+    if (!values<desc>(d, CUDNN_ATTR_OPERATIONGRAPH_OPS).empty() && fault("graph", nullptr))
+        return CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+    if (!values<desc>(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).empty() && fault("plan", d))
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    return REAL(cudnnBackendFinalize)(d);
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(desc const d, attribute name,
+                                       cudnnBackendAttributeType_t type, int64_t requested,
+                                       int64_t *told, void *out)
+{
+    check(d);
+    const cudnnStatus_t status =
+        REAL(cudnnBackendGetAttribute)(d, name, type, requested, told, out);
+    if (status == CUDNN_STATUS_SUCCESS && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE &&
+        fault("workspace", d))
+        *static_cast<int64_t *>(out) = int64_t{1} << 40;
+    return status;
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, desc plan, desc pack)
+{
+    const cudnnContext *context = check_handle(handle);
+    if (fault("run", plan))
+        return CUDNN_STATUS_EXECUTION_FAILED;
+    execute(context, plan, pack);
     return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *d)
-{
-    return create(d);
-}
-
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t d)
-{
-    return destroy(d, "tensor descriptor");
-}
-
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
-                                         cudnnDataType_t type, int n, int c, int h, int w)
-{
-    check_alive(d, "tensor descriptor");
-    return set_tensor(d, format, type, n, c, h, w);
-}
-
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *d)
-{
-    return create(d);
-}
-
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t d)
-{
-    return destroy(d, "filter descriptor");
-}
-
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t d, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int k, int c, int h, int w)
-{
-    check_alive(d, "filter descriptor");
-    return set_tensor(d, format, type, k, c, h, w);
-}
-
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *d)
-{
-    return create(d);
-}
-
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t d)
-{
-    return destroy(d, "convolution descriptor");
-}
-
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d, int pad_h, int pad_w,
-                                              int stride_h, int stride_w, int dilation_h,
-                                              int dilation_w, cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t compute)
-{
-    check_alive(d, "convolution descriptor");
-    if (pad_h < 0 || pad_w < 0 || stride_h < 1 || stride_w < 1)
-        return fail(CUDNN_STATUS_BAD_PARAM, "padding or stride out of range");
-    if (dilation_h != 1 || dilation_w != 1 || mode != CUDNN_CROSS_CORRELATION ||
-        compute != CUDNN_DATA_FLOAT)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "this kind of convolution is not emulated");
-    *d = {true, pad_h, pad_w, stride_h, stride_w, d->math};
-    return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math)
-{
-    check_alive(d, "convolution descriptor");
-    d->math = math;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
-    const cudnnConvolutionDescriptor_t conv, const cudnnTensorDescriptor_t y, const int requested,
-    int *returned, cudnnConvolutionFwdAlgoPerf_t *results)
-{
-    return rank<cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t>(
-        handle, pass::forward, x, w, conv, y, requested, returned, results);
-}
-
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t conv, const cudnnTensorDescriptor_t dx, const int requested,
-    int *returned, cudnnConvolutionBwdDataAlgoPerf_t *results)
-{
-    return rank<cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t>(
-        handle, pass::backward_data, dx, w, conv, dy, requested, returned, results);
-}
-
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t conv, const cudnnFilterDescriptor_t dw, const int requested,
-    int *returned, cudnnConvolutionBwdFilterAlgoPerf_t *results)
-{
-    return rank<cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t>(
-        handle, pass::backward_filter, x, dw, conv, dy, requested, returned, results);
-}
-
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
-                                                      const cudnnTensorDescriptor_t x,
-                                                      const cudnnFilterDescriptor_t w,
-                                                      const cudnnConvolutionDescriptor_t conv,
-                                                      const cudnnTensorDescriptor_t y,
-                                                      cudnnConvolutionFwdAlgo_t algo, size_t *bytes)
-{
-    return workspace_size(handle, pass::forward, x, w, conv, y, algo, bytes);
-}
-
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
-    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t conv, const cudnnTensorDescriptor_t dx,
-    cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes)
-{
-    return workspace_size(handle, pass::backward_data, dx, w, conv, dy, algo, bytes);
-}
-
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t conv, const cudnnFilterDescriptor_t dw,
-    cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes)
-{
-    return workspace_size(handle, pass::backward_filter, x, dw, conv, dy, algo, bytes);
-}
-
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
-                                      const cudnnTensorDescriptor_t x_desc, const void *x,
-                                      const cudnnFilterDescriptor_t w_desc, const void *w,
-                                      const cudnnConvolutionDescriptor_t conv,
-                                      cudnnConvolutionFwdAlgo_t algo, void *workspace,
-                                      size_t workspace_bytes, const void *beta,
-                                      const cudnnTensorDescriptor_t y_desc, void *y)
-{
-    return convolve(handle, pass::forward, alpha, beta, x_desc, w_desc, conv, y_desc, algo,
-                    {x, w, y, workspace, workspace_bytes});
-}
-
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
-                                           const cudnnFilterDescriptor_t w_desc, const void *w,
-                                           const cudnnTensorDescriptor_t dy_desc, const void *dy,
-                                           const cudnnConvolutionDescriptor_t conv,
-                                           cudnnConvolutionBwdDataAlgo_t algo, void *workspace,
-                                           size_t workspace_bytes, const void *beta,
-                                           const cudnnTensorDescriptor_t dx_desc, void *dx)
-{
-    return convolve(handle, pass::backward_data, alpha, beta, dx_desc, w_desc, conv, dy_desc, algo,
-                    {dx, w, dy, workspace, workspace_bytes});
-}
-
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
-                                             const cudnnTensorDescriptor_t x_desc, const void *x,
-                                             const cudnnTensorDescriptor_t dy_desc, const void *dy,
-                                             const cudnnConvolutionDescriptor_t conv,
-                                             cudnnConvolutionBwdFilterAlgo_t algo, void *workspace,
-                                             size_t workspace_bytes, const void *beta,
-                                             const cudnnFilterDescriptor_t dw_desc, void *dw)
-{
-    return convolve(handle, pass::backward_filter, alpha, beta, x_desc, dw_desc, conv, dy_desc,
-                    algo, {x, dw, dy, workspace, workspace_bytes});
 }
 
 } // extern "C"

@@ -244,6 +244,16 @@ void compute(const convolution &c, pass pass, numbers how, float alpha, float be
                 value += beta * load(out, c.type, at);
             store(out, c.type, at, value);
         }
+    for (size_t i = 0; o.sum && i < channels; i++) {
+        double sum = 0, squares = 0;
+        for (size_t r = 0; r < rows; r++) {
+            const double value = static_cast<double>(load(out, c.type, r * channels + i));
+            sum += value;
+            squares += value * value;
+        }
+        o.sum[i] = static_cast<float>(sum);
+        o.squares[i] = static_cast<float>(squares);
+    }
 }
 
 struct range {
@@ -261,31 +271,26 @@ void check_apart(const range &out, const range &other)
 
 } // namespace
 
-size_t type_bytes(cudnnDataType_t type)
-{
-    return type == CUDNN_DATA_FLOAT ? 4 : 2;
-}
-
-bool known_type(cudnnDataType_t type)
-{
-    return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
-}
-
 void run(const cudnnContext *handle, const convolution &c, pass pass, numbers how, float alpha,
          float beta, const operands &o)
 {
-    const size_t size = type_bytes(c.type);
-    const range all[4] = {
+    if (c.type != CUDNN_DATA_FLOAT && c.type != CUDNN_DATA_HALF && c.type != CUDNN_DATA_BFLOAT16)
+        die("cuDNN: only fp32, fp16 and bf16 are emulated");
+    const size_t size = c.type == CUDNN_DATA_FLOAT ? 4 : 2;
+    const size_t statistics = o.sum ? static_cast<size_t>(c.k) * sizeof(float) : 0;
+    const range all[] = {
         {"x", o.x, static_cast<size_t>(c.n * c.h * c.w) * static_cast<size_t>(c.c) * size},
         {"w", o.w, static_cast<size_t>(c.k * c.kh * c.kw) * static_cast<size_t>(c.c) * size},
         {"y", o.y, static_cast<size_t>(c.n * c.p * c.q) * static_cast<size_t>(c.k) * size},
-        {"the workspace", o.workspace, o.workspace_bytes}};
+        {"the workspace", o.workspace, o.workspace_bytes},
+        {"sums", o.sum, statistics},
+        {"sums of squares", o.squares, statistics}};
     const int written = pass == pass::forward ? 2 : pass == pass::backward_data ? 0 : 1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         if (!is_device_memory(all[i].data, all[i].bytes))
             die("cuDNN: %s at %p, %zu bytes, is not device memory", all[i].name, all[i].data,
                 all[i].bytes);
-        if (i < 3)
+        if (i != 3)
             check_apart(all[3], all[i]);
         if (i != written)
             check_apart(all[written], all[i]);

@@ -1,5 +1,5 @@
-/* Inside of the emulated cuDNN: the one thing that it computes, a 2-D convolution of NHWC tensors,
- * for its two faces (cudnn.cpp: numbered algorithms, cudnn_backend.cpp: graphs and engines). */
+/* Inside of the emulated cuDNN: what it computes, a 2-D convolution of NHWC tensors (cudnn_conv.cpp),
+ * for the plans of the real library that cudnn.cpp executes. */
 #ifndef HOSTGPU_CUDNN_INTERNAL_H
 #define HOSTGPU_CUDNN_INTERNAL_H
 
@@ -19,7 +19,7 @@ namespace dnn
 
 enum class pass { forward, backward_data, backward_filter };
 
-/* What algorithms do to numbers, worse than on a GPU, so that tests notice the wrong choice. */
+/* What engines do to numbers, worse than on a GPU, so that tests notice the wrong choice. */
 enum class numbers {
     exact,     /* products exact, sums in fp32 */
     tf32,      /* inputs rounded to 10 bits of fraction */
@@ -32,27 +32,20 @@ enum class numbers {
 struct convolution {
     int n, c, h, w, k, kh, kw, p, q;
     int pad_h, pad_w, stride_h, stride_w;
-    cudnnDataType_t type;
+    cudnnDataType_t type; /* fp32, fp16, bf16 */
 };
-size_t type_bytes(cudnnDataType_t type);
-bool known_type(cudnnDataType_t type); /* fp32, fp16, bf16 */
 
 struct operands {
     const void *x, *w, *y; /* of which the pass writes one */
     void *workspace;
     size_t workspace_bytes;
+    float *sum, *squares; /* (K): of y, as it is stored, and of its squares; null: not wanted */
 };
 
 /* result = alpha * convolution + beta * result, on the handle's stream. Wrong memory ends the
  * process. */
 void run(const cudnnContext *handle, const convolution &c, pass pass, numbers numbers, float alpha,
          float beta, const operands &o);
-
-cudnnContext *check_handle(cudnnHandle_t handle);
-/* Set the text of cudnnGetLastErrorString and return the status. */
-cudnnStatus_t fail(cudnnStatus_t status, const char *text);
-/* SS_HOSTGPU_CUDNN_REFUSE */
-long refuse();
 
 } // namespace dnn
 } // namespace hostgpu

@@ -8,6 +8,8 @@
 #ifndef HOSTGPU_H
 #define HOSTGPU_H
 
+#include "hostgpu/devices.h"
+
 #include <cstddef>
 #include <cuda_runtime_api.h>
 #include <functional>
@@ -30,6 +32,8 @@ bool is_device_memory(const void *p, size_t bytes);
 /* The calling thread's current device; the device of a stream. */
 int current_device();
 int device_count();
+/* What all devices are: SS_HOSTGPU_DEVICE. */
+const described_gpu &described_device();
 /* Bytes of memory of each device. */
 size_t memory_limit();
 int stream_device(cudaStream_t stream);

@@ -13,3 +13,19 @@ AC_DEFUN([SS_CUDNN], [
             SS_NVIDIA_CHECK([cudnn], [CUDNN], [cudnn.h], [cudnnGetVersion()],
                 [CUDNN_MAJOR], [CUDNN_MINOR], [CUDNN_PATCHLEVEL], [9])])])
 ])
+
+# SS_CUDNN_DESCRIBES: for --enable-hostgpu. Does the library load, without a GPU, and take descriptions?
+AC_DEFUN([SS_CUDNN_DESCRIBES], [
+    ss_cppflags=$CPPFLAGS; ss_libs=$LIBS
+    CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS $CUDNN_CFLAGS"; LIBS="$CUDNN_LIBS $LIBS"
+    AC_MSG_CHECKING([whether cuDNN makes plans without a GPU])
+    AC_RUN_IFELSE([AC_LANG_PROGRAM([[#include <cudnn.h>]], [[
+            cudnnBackendDescriptor_t d;
+            return cudnnGetVersion() < 90800 ||
+                cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d)]])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([--enable-hostgpu: cuDNN $ss_cudnn_version ($CUDNN_LIBS) does not load or is older than 9.8, which the emulation asks for its plans; --with-cudnn=DIR names another])],
+        [AC_MSG_RESULT([not tried])])
+    CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
+])

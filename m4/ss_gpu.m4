@@ -18,10 +18,13 @@ AC_DEFUN([SS_GPU], [
         [no:guess:guess:*], [AC_MSG_WARN([GPUs are left out. Missing is $ss_lack])],
         [AC_MSG_ERROR([CUDA was asked for. Missing is $ss_lack])])
     AS_IF([test "$enable_hostgpu" = yes && test $have_gpu = no],
-        [AC_MSG_ERROR([--enable-hostgpu needs CUDA's and cuDNN's headers and a StarPU with CUDA. Missing is $ss_lack])])
+        [AC_MSG_ERROR([--enable-hostgpu needs CUDA's headers, cuDNN and a StarPU with CUDA. Missing is $ss_lack])])
 
-    # The emulation serves instead of NVIDIA's libraries.
-    AS_IF([test "$enable_hostgpu" = yes], [CUDA_LIBS= CUDNN_LIBS= NCCL_LIBS=])
+    # The emulation serves instead of NVIDIA's libraries, but for cuDNN, which makes plans for a GPU that
+    # it is only described.
+    AS_IF([test "$enable_hostgpu" = yes], [
+        CUDA_LIBS= NCCL_LIBS=
+        SS_CUDNN_DESCRIBES])
     AS_IF([test $have_gpu = no], [have_nccl=no])
     AS_IF([test $have_nccl = no], [
         AS_CASE([$have_gpu:$enable_hostgpu:$with_nccl],

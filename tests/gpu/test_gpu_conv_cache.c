@@ -171,14 +171,8 @@ static void replace_choices(const char *const choices[SS_CONV_PASSES])
 
 /* Choices that do not work, whatever the GPU: all are tuned again, and the file is put right. */
 static const char *const broken[] = {
-    "legacy:77",    "legacy:",      "legacy:1 ",       "nonsense",  "graph:",    "graph:123456:",
+    "legacy:1",     "legacy:",      "graph:1 ",        "nonsense",  "graph:",    "graph:123456:",
     "graph:0:99=1", "graph:0:2=1,", "graph:0:2=1;3=1", "graph:0:2", "graph:+0:", "graph:-1:"};
-/* Of the emulation: engines that fail, are not reproducible, round or want too much; knobs and
- * values that engine 1 does not have. */
-static const char *const broken_emulated[] = {
-    "graph:2:", "graph:3:",  "graph:4:",         "graph:5:",    "graph:6:",
-    "graph:8:", "graph:10:", "graph:1:2=8,12=0", "graph:1:5=0", "graph:1:2=1,12=1,14=1"};
-
 static void check_retuned(struct ss_device *gpu, const struct conv_case *c, const char *choice)
 {
     const char *const choices[SS_CONV_PASSES] = {choice, choice, choice};
@@ -192,6 +186,26 @@ static void check_retuned(struct ss_device *gpu, const struct conv_case *c, cons
     ck_assert_int_eq(count_of(info, "refused)"), SS_CONV_PASSES);
 }
 
+/* The engine that a pass has, as what a layer says of itself has it. */
+static int engine_of(const char *info, const char *pass)
+{
+    const char *at = strstr(info, pass);
+    int engine = -1;
+    ck_assert_ptr_nonnull(at);
+    ck_assert_int_eq(sscanf(at + strlen(pass), " eng%d", &engine), 1);
+    return engine;
+}
+
+static void set_fault(const char *kind, int engine)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s:%d", kind, engine);
+    setenv("SS_HOSTGPU_CUDNN_FAULT", text, 1);
+}
+
+static const char *const faults[] = {"plan", "run", "workspace"};
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+
 START_TEST(retuned)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -202,58 +216,77 @@ START_TEST(retuned)
     check_layer(gpu, &c, info);
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
         check_retuned(gpu, &c, broken[i]);
-    for (size_t i = 0; conv_emulated(gpu) && i < sizeof broken_emulated / sizeof broken[0]; i++)
-        check_retuned(gpu, &c, broken_emulated[i]);
+    for (size_t i = 0; conv_emulated(gpu) && i < FAULTS; i++) {
+        const char *text = read_file(), *choice = strchr(text, '\t') + 1;
+        char *copy = host_alloc(SS_CONV_CHOICE);
+        snprintf(copy, SS_CONV_CHOICE, "%.*s", (int)strcspn(choice, "\n"), choice);
+        int engine = -1;
+        ck_assert_int_eq(sscanf(copy, "graph:%d:", &engine), 1);
+        set_fault(faults[i], engine);
+        check_retuned(gpu, &c, copy);
+        unsetenv("SS_HOSTGPU_CUDNN_FAULT");
+    }
     ss_cuda_close(gpu);
     remove_folder();
 }
 END_TEST
 
-/* Every algorithm and engine of the emulation that may be used computes rightly. */
+/* Texts of choices: what the library proposes for a pass, and every engine by its number. */
+enum { ENGINES = 64, CHOICES = SS_CONV_CANDIDATES + ENGINES };
+struct choices {
+    char at[CHOICES][SS_CONV_CHOICE];
+    int count;
+};
+
+static void list_choices(struct ss_device *gpu, const struct ss_conv_shape *s,
+                         enum ss_conv_pass pass, struct choices *out)
+{
+    struct ss_conv_problem p = {.gpu = gpu, .shape = *s};
+    struct ss_conv_list *list = host_alloc(sizeof *list);
+    *list = (struct ss_conv_list){.count = 0};
+    OK(ss_conv_graph_open(&p, pass, list));
+    ss_conv_graph_list(&p, pass, list);
+    ck_assert_int_gt(list->count, 1);
+    out->count = 0;
+    for (int i = 0; i < list->count; i++) {
+        strcpy(out->at[out->count++], list->at[i].choice);
+        ss_conv_candidate_destroy(&list->at[i]);
+    }
+    for (int i = 0; i < ENGINES; i++) {
+        struct ss_conv_candidate c;
+        snprintf(out->at[out->count], SS_CONV_CHOICE, "graph:%d:", i);
+        if (ss_conv_graph_parse(&p, pass, out->at[out->count], &c)) {
+            out->count++;
+            ss_conv_candidate_destroy(&c);
+        }
+    }
+    ss_conv_graph_close(&p);
+}
+
+/* Every engine that may be used computes rightly. On the emulation the results of those that may not
+ * are far off. */
 START_TEST(every_choice)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
-    static const struct {
-        const char *choices[SS_CONV_PASSES], *info;
-        int fp32, narrow; /* may be used */
-    } all[] = {
-        {{"graph:0:", "graph:9:", "graph:0:"},
-         "fwd graph eng0, dgrad graph eng9, wgrad graph eng0",
-         1,
-         1},
-        {{"graph:7:", "graph:7:", "graph:7:"},
-         "fwd graph eng7, dgrad graph eng7, wgrad graph eng7",
-         1,
-         0},
-        {{"graph:1:2=5,12=1", "graph:1:12=0", "graph:1:"},
-         "fwd graph eng1 k2=5 k12=1, dgrad graph eng1 k12=0, wgrad graph eng1",
-         0,
-         1},
-        {{"legacy:1", "legacy:1", "legacy:1"},
-         "fwd legacy 1, dgrad legacy 1, wgrad legacy 1",
-         1,
-         1},
-        {{"legacy:6", "legacy:5", "graph:9:"},
-         "fwd legacy 6, dgrad legacy 5, wgrad graph eng9",
-         1,
-         0},
-        {{"legacy:0", "legacy:1", "legacy:1"},
-         "fwd legacy 0, dgrad legacy 1, wgrad legacy 1",
-         1,
-         1},
-    };
     make_folder();
     struct ss_device *gpu = open_gpu(dtype);
     const struct conv_case c = small_case(dtype);
+    struct choices *of = host_alloc(SS_CONV_PASSES * sizeof *of);
     char info[1024];
+    int most = 0;
     check_layer(gpu, &c, info);
-    for (size_t i = 0; conv_emulated(gpu) && i < sizeof all / sizeof all[0]; i++) {
-        replace_choices(all[i].choices);
+    for (int pass = 0; pass < SS_CONV_PASSES; pass++) {
+        list_choices(gpu, &c.s, (enum ss_conv_pass)pass, &of[pass]);
+        most = of[pass].count > most ? of[pass].count : most;
+    }
+    for (int i = 0; i < most; i++) {
+        const char *choices[SS_CONV_PASSES];
+        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+            choices[pass] = of[pass].at[i % of[pass].count];
+        replace_choices(choices);
         check_layer(gpu, &c, info);
-        if (dtype == SS_DTYPE_F32 ? all[i].fp32 : all[i].narrow)
-            ck_assert_str_eq(info, all[i].info);
-        else
-            ck_assert_int_gt(count_of(info, "refused)"), 0);
+        ck_assert_msg(!strstr(info, "refused)"), "%s, %s, %s: %s", choices[0], choices[1],
+                      choices[2], info);
     }
     ss_cuda_close(gpu);
     remove_folder();
@@ -270,24 +303,23 @@ START_TEST(ranking)
     const struct conv_case c = small_case(dtype);
     char info[1024];
     check_layer(gpu, &c, info);
-    ck_assert_int_eq(
-        count_of(info, dtype == SS_DTYPE_F32 ? "graph eng7 (of " : "graph eng1 k2=3 k12=1 (of "),
-        3);
-    ck_assert_int_eq(count_of(info, " 2 refused)"), 3); /* engine 2 at the plan, 3 at the run */
+    const int first = engine_of(info, "fwd");
+    ck_assert_int_eq(count_of(info, " 0 refused)"), 3);
+    for (int i = 0; i < FAULTS; i++) {
+        set_fault(faults[i], first);
+        check_layer(gpu, &c, info);
+        ck_assert_int_ne(engine_of(info, "fwd"), first);
+        const int refused = strstr(info, " 0 refused), dgrad") == NULL;
+        ck_assert_int_eq(refused, strcmp(faults[i], "workspace") != 0);
+    }
 
-    setenv("SS_HOSTGPU_CUDNN_REFUSE", "1", 1);
-    check_layer(gpu, &c, info);
-    ck_assert_int_eq(
-        strncmp(info, dtype == SS_DTYPE_F32 ? "fwd legacy 6 (of " : "fwd legacy 1 (of ", 17), 0);
-    ck_assert_int_eq(count_of(info, " 1 refused)"), 3);
-
-    setenv("SS_HOSTGPU_CUDNN_REFUSE", "2", 1);
+    setenv("SS_HOSTGPU_CUDNN_FAULT", "graph", 1);
     struct ss_conv_kernel *conv;
     ss_log_set_quiet(1);
     gpu_check_failure(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 1, &conv), SS_ERR_LIBRARY,
-                      "2 refused; the last: SS_HOSTGPU_CUDNN_REFUSE");
+                      "(1 refused; the last: CUDNN_STATUS_NOT_SUPPORTED");
     ss_log_set_quiet(0);
-    unsetenv("SS_HOSTGPU_CUDNN_REFUSE");
+    unsetenv("SS_HOSTGPU_CUDNN_FAULT");
 }
 END_TEST
 
@@ -297,7 +329,7 @@ static void make_memory(struct ss_conv_memory *m, int writer, int entry)
 {
     for (int i = 0; i < SS_CONV_PASSES; i++) {
         snprintf(m->key[i], SS_CONV_KEY, "writer %d, entry %d, pass %d", writer, entry, i);
-        snprintf(m->choice[i], SS_CONV_CHOICE, "legacy:%d", writer * 100 + entry);
+        snprintf(m->choice[i], SS_CONV_CHOICE, "graph:%d:", writer * 100 + entry);
     }
 }
 

@@ -70,14 +70,13 @@ static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
     }
 }
 
-/* "graph:5:2=1,12=0" as "graph eng5 k2=1 k12=0", "legacy:1" as "legacy 1". */
+/* "graph:5:2=1,12=0" as "eng5 k2=1 k12=0". */
 static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
 {
     char *out = c->info + strlen(c->info);
     const size_t room = sizeof c->info - strlen(c->info);
-    const char *choice = c->chosen[pass].choice, *colon = strchr(choice, ':');
-    size_t n = (size_t)snprintf(out, room, "%s%s %.*s %s", c->info[0] ? ", " : "", pass_names[pass],
-                                (int)(colon - choice), choice, c->chosen[pass].plan ? "eng" : "");
+    const char *colon = strchr(c->chosen[pass].choice, ':');
+    size_t n = (size_t)snprintf(out, room, "%s%s eng", c->info[0] ? ", " : "", pass_names[pass]);
     for (const char *at = colon + 1; *at && n + 3 < room; at++) {
         if (*at != ':' && *at != ',') {
             out[n++] = *at;
@@ -156,7 +155,6 @@ static enum ss_status reserve(struct ss_conv_kernel *c)
 static enum ss_status create(struct ss_conv_kernel *c)
 {
     SS_CUDA_TRY(cudaSetDevice(c->problem.gpu->options.device));
-    SS_TRY(ss_conv_legacy_open(&c->problem));
     SS_TRY(choose_all(c));
     return reserve(c);
 }
@@ -189,7 +187,6 @@ void ss_cuda_conv_destroy(struct ss_conv_kernel *c)
     for (int i = 0; i < SS_CONV_PASSES; i++)
         ss_conv_candidate_destroy(&c->chosen[i]);
     ss_conv_graph_close(&c->problem);
-    ss_conv_legacy_close(&c->problem);
     free(c);
 }
 
@@ -228,7 +225,7 @@ static enum ss_status run(struct ss_conv_kernel *c, enum ss_conv_pass pass,
 {
     struct ss_conv_problem *p = &c->problem;
     const cudnnStatus_t status =
-        ss_conv_candidate_run(p, pass, &c->chosen[pass], arrays, ss_cuda_scratch(p->gpu));
+        ss_conv_candidate_run(p->gpu, &c->chosen[pass], arrays, ss_cuda_scratch(p->gpu));
     if (status == CUDNN_STATUS_SUCCESS)
         return SS_OK;
     char message[256] = "";

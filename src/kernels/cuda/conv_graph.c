@@ -2,8 +2,8 @@
  *
  * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
  * order or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
- * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats, as in
- * conv_legacy.c. */
+ * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats: these
+ * transform the inputs and round the intermediate results to the format once more. */
 #include "kernels/cuda/conv_graph.h"
 
 #include <stdio.h>
@@ -248,7 +248,7 @@ cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pas
         status = ss_conv_check_engine(p->gpu, plan->engine, usable);
     *out = (struct ss_conv_candidate){.workspace = (size_t)workspace, .plan = plan};
     *usable &= status == CUDNN_STATUS_SUCCESS && workspace >= 0 &&
-               (size_t)workspace <= SS_CONV_WORKSPACE &&
+               (size_t)workspace <= ss_conv_workspace_most(&p->shape, p->gpu->options.dtype) &&
                ss_conv_recipe_print(r, out->choice, sizeof out->choice);
     if (!*usable) {
         ss_conv_plan_destroy(plan);

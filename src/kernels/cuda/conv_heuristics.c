@@ -99,7 +99,8 @@ void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
         if (status != CUDNN_STATUS_SUCCESS)
             ss_conv_refused(list, status);
         else
-            for (int64_t i = 0; i < count && i < CONFIGURATIONS && list->count < SS_CONV_PLANS; i++)
+            for (int64_t i = 0; i < count && i < CONFIGURATIONS && list->count < SS_CONV_CANDIDATES;
+                 i++)
                 append_config(p, pass, configs[i], list);
         for (int i = 0; i < CONFIGURATIONS; i++)
             drop(&configs[i]);

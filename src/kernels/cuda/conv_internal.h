@@ -1,9 +1,8 @@
 /* Inside of conv_cuda: what its files tell each other.
  *
- * A convolution has three passes, and each pass some candidates: algorithms of cuDNN's legacy calls
- * (conv_legacy.c) and execution plans of its graph API (conv_graph.c). conv_tune.c
- * tries them and keeps one; conv_cache.c remembers which, as a text from which the candidate
- * can be made again: "legacy:ALGORITHM" or "graph:ENGINE:KNOB=VALUE,...". */
+ * A convolution has three passes, and each pass some candidates: execution plans of cuDNN's graph
+ * API (conv_graph.c). conv_tune.c tries them and keeps one; conv_cache.c remembers which, as a text
+ * from which the candidate can be made again: "graph:ENGINE:KNOB=VALUE,...". */
 #ifndef SS_KERNELS_CUDA_CONV_INTERNAL_H
 #define SS_KERNELS_CUDA_CONV_INTERNAL_H
 
@@ -12,15 +11,9 @@
 enum ss_conv_pass { SS_CONV_FORWARD, SS_CONV_BACKWARD_DATA, SS_CONV_BACKWARD_FILTER };
 enum { SS_CONV_PASSES = 3 };
 
-/* Algorithms that want more workspace are left out: the scratch is one for all layers, so one
- * greedy layer would take this much from the batch, and the fast kernels of today's GPUs (implicit
- * GEMM on tensor cores) want little; what wants gigabytes is FFT. */
-#define SS_CONV_WORKSPACE ((size_t)256 << 20)
-
 enum {
     SS_CONV_CHOICE = 512,    /* bytes of a choice's text: room for every knob that cuDNN has */
-    SS_CONV_CANDIDATES = 32, /* of one pass */
-    SS_CONV_PLANS = 16,      /* of them from the graph API: each loads kernels when it is tried */
+    SS_CONV_CANDIDATES = 16, /* of one pass: each loads kernels when it is tried */
 };
 
 /* The arrays of a pass, each read or written as the pass has it: x, w -> y; y, w -> x; x, y -> w.
@@ -36,17 +29,13 @@ struct ss_conv_plan;  /* an execution plan */
 struct ss_conv_problem {
     struct ss_device *gpu;
     struct ss_conv_shape shape;
-    cudnnTensorDescriptor_t x, y;
-    cudnnFilterDescriptor_t w;
-    cudnnConvolutionDescriptor_t conv;
-    struct ss_conv_graph *graph[SS_CONV_PASSES]; /* NULL: the graph API took it not */
+    struct ss_conv_graph *graph[SS_CONV_PASSES]; /* NULL: the library took it not */
 };
 
 struct ss_conv_candidate {
     char choice[SS_CONV_CHOICE];
     size_t workspace;
-    int algorithm;             /* legacy */
-    struct ss_conv_plan *plan; /* graph; NULL: legacy */
+    struct ss_conv_plan *plan;
 };
 
 /* Candidates of one pass. */
@@ -56,6 +45,17 @@ struct ss_conv_list {
     int refused;       /* by the library, when they were made or tried */
     char message[256]; /* why the last of them was */
 };
+
+/* Engines that want more workspace are left out: the scratch is one for all layers, so one greedy
+ * layer would take this much from the batch. Tensor cores' engines want up to 25 MiB; fp32's without
+ * them 400 MiB and more, twice x and y, where what wants less is many times slower. */
+static inline size_t ss_conv_workspace_most(const struct ss_conv_shape *s, enum ss_dtype dtype)
+{
+    const size_t twice =
+                     2 * (ss_act_elements(&s->x) + ss_act_elements(&s->y)) * ss_dtype_bytes(dtype),
+                 least = (size_t)1 << 30;
+    return twice > least ? twice : least;
+}
 
 static inline cudnnDataType_t ss_conv_data_type(enum ss_dtype t)
 {
@@ -78,19 +78,6 @@ static inline void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t stat
         snprintf(list->message, sizeof list->message, "%s", cudnnGetErrorString(status));
 }
 
-/* conv_legacy.c. close is fine with what open left half made. */
-enum ss_status ss_conv_legacy_open(struct ss_conv_problem *p);
-void ss_conv_legacy_close(struct ss_conv_problem *p);
-/* Append what is acceptable, best first by cuDNN's own ranking. */
-void ss_conv_legacy_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
-                         struct ss_conv_list *list);
-/* Make the candidate of a text; 0 if it is none, is not acceptable or does not work (any more). */
-int ss_conv_legacy_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
-                         struct ss_conv_candidate *out);
-cudnnStatus_t ss_conv_legacy_run(struct ss_conv_problem *p, enum ss_conv_pass pass, int algorithm,
-                                 const struct ss_conv_arrays *arrays, void *workspace,
-                                 size_t workspace_bytes);
-
 /* conv_graph.c. A pass that the library does not take as a graph counts as refused. */
 enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                   struct ss_conv_list *list);
@@ -105,8 +92,7 @@ void ss_conv_plan_destroy(struct ss_conv_plan *plan); /* NULL is fine */
 
 /* conv_tune.c */
 void ss_conv_candidate_destroy(struct ss_conv_candidate *c); /* what it holds */
-cudnnStatus_t ss_conv_candidate_run(struct ss_conv_problem *p, enum ss_conv_pass pass,
-                                    const struct ss_conv_candidate *c,
+cudnnStatus_t ss_conv_candidate_run(struct ss_device *gpu, const struct ss_conv_candidate *c,
                                     const struct ss_conv_arrays *arrays, void *workspace);
 
 /* Device memory to try candidates on; close is fine with what open left half made. */

@@ -23,6 +23,7 @@ struct ss_device {
     cublasLtHandle_t cublaslt;
     int sms;        /* multiprocessors */
     int capability; /* 90 for compute capability 9.0 */
+    int warm;       /* its clocks were raised: conv_tune.c */
     size_t l2_bytes;
     void *scratch;
     size_t scratch_bytes;
