@@ -14,8 +14,8 @@ using namespace ss::norm;
 enum {
     /* As many as run at once: see GRADIENT_BLOCKS. */
     STATS_BLOCKS = 4 * 132,
-    STATS_UNROLL = 4, /* vectors of a thread under way at once, in each tensor */
-    MAP_UNROLL = 2,
+    STATS_UNROLL = 4,   /* vectors of a thread under way at once, in each tensor */
+    MAP_UNROLL = 2,     /* of forward */
     MERGE_CHANNELS = 8, /* of a block that adds partial sums: one sector of memory */
     MERGE_LANES = 64
 };
@@ -45,52 +45,57 @@ __device__ inline void locate(const geometry &g, const place<V> &me, unsigned ch
     }
 }
 
-/* sum += x */
-template <typename T, int V, int UNROLL>
-__device__ inline void add(const pack<T, V> (&x)[UNROLL], float (&sum)[UNROLL][V])
-{
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            sum[u][j] += format<T>::load(x[u].v[j]);
-}
+/* What a thread of backward has of a chunk: two vectors of z and of dy, 64 bytes. The next turn's
+ * are under way while this turn's are worked on: RESIDENT * 256 threads * 64 bytes = 49 KB a
+ * multiprocessor. SUM: with several gradients or a second ReLU it is one vector a tensor, z, dy[0],
+ * dy[1] and y: 49 KB too, or 37 KB without y. So it is with activations that need many registers
+ * (25 KB, but much to compute), and where a vector is one element. */
+template <typename T, int V, bool SUM> struct turn {
+    static constexpr int UNROLL = SUM ? 1 : 2;
+    words<T, V> z[UNROLL], dy[UNROLL], other[UNROLL], y[UNROLL];
 
-/* The gradient of s at these places, as stored: what pass 2 and other kernels read. All that two
- * gradients and the second ReLU need is loaded before it is used; more gradients are rare. */
-template <typename T, int V, int UNROLL>
-__device__ inline void gradient_of_s(const gradient<T> &in, const spot (&at)[UNROLL],
-                                     pack<T, V> (&g)[UNROLL])
-{
-    fetch(in.dy[0], at, g);
-    if (!in.ds)
-        return;
-    pack<T, V> x[UNROLL], y[UNROLL];
-    if (in.n > 1)
-        fetch(in.dy[1], at, x);
-    if (in.y)
-        fetch(in.y, at, y);
-    float sum[UNROLL][V] = {};
-    add(g, sum);
-    if (in.n > 1)
-        add(x, sum);
-#pragma unroll
-    for (int k = 2; k < SS_NORM_MAX_DY; k++)
-        if (k < in.n) {
-            fetch(in.dy[k], at, x);
-            add(x, sum);
-        }
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++) {
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            if (in.y)
-                sum[u][j] *= format<T>::load(y[u].v[j]) <= 0 ? 0.0f : 1.0f;
-            g[u].v[j] = format<T>::store(sum[u][j]);
-        }
-        put(in.ds, at[u], g[u]);
+    __device__ inline void load(const spot (&at)[UNROLL], const gradient<T> &in, const T *from)
+    {
+        fetch(from, at, z);
+        fetch(in.dy[0], at, dy);
+        if (SUM && in.n > 1)
+            fetch(in.dy[1], at, other);
+        if (SUM && in.y)
+            fetch(in.y, at, y);
     }
-}
+    /* dy becomes the gradient of s, as stored: what pass 2 and other kernels read. More than two
+     * gradients are rare. */
+    __device__ inline void add(const spot (&at)[UNROLL], const gradient<T> &in)
+    {
+#pragma unroll
+        for (int u = 0; SUM && in.ds && u < UNROLL; u++) {
+            pack<T, V> g = unpack(dy[u]);
+            float sum[V];
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                sum[j] = format<T>::load(g.v[j]);
+                if (in.n > 1)
+                    sum[j] += format<T>::load(unpack(other[u]).v[j]);
+            }
+#pragma unroll
+            for (int k = 2; k < SS_NORM_MAX_DY; k++)
+                if (k < in.n) {
+                    const pack<T, V> x = reinterpret_cast<const pack<T, V> *>(in.dy[k])[at[u].at];
+#pragma unroll
+                    for (int j = 0; j < V; j++)
+                        sum[j] += format<T>::load(x.v[j]);
+                }
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                if (in.y)
+                    sum[j] *= format<T>::load(unpack(y[u]).v[j]) <= 0 ? 0.0f : 1.0f;
+                g.v[j] = format<T>::store(sum[j]);
+            }
+            put(in.ds, at[u], g);
+            dy[u] = waiting(g);
+        }
+    }
+};
 
 /* ---- kernels over pixels ---- */
 
@@ -158,39 +163,55 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
-template <typename T, int V, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, 2)
+template <typename T, int V, bool PLAIN, bool SUM>
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
                          const T *z, float *partial)
 {
+    typedef table<SUM_TABLE, V> coefficients;
+    constexpr int Q = coefficients::QUAD;
+    __shared__ coefficients t;
+    fill_sums(t, g, f);
     const place<V> me(g);
-    float a[V], b[V], mean[V], s[V], q[V];
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-        a[j] = b[j] = mean[j] = s[j] = q[j] = 0;
-        if (!me.idle) {
-            scale_and_shift(f, g.channels, me.channel + j, &a[j], &b[j]);
-            mean[j] = f.saved[me.channel + j];
-        }
-    }
-    for (unsigned k = me.idle ? g.chunks : blockIdx.x; k < g.chunks; k += gridDim.x) {
-        spot at[MAP_UNROLL];
-        pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
+    float s[V] = {}, q[V] = {};
+    turn<T, V, SUM> now, next;
+    spot at[now.UNROLL];
+    unsigned k = me.idle ? g.chunks : blockIdx.x;
+    if (k < g.chunks) {
         locate(g, me, g.chunks - 1 - k, at);
-        fetch(z, at, x);
-        gradient_of_s(in, at, ds);
+        next.load(at, in, z);
+    }
+    for (; k < g.chunks; k += gridDim.x) {
+        forget();
+        now = next;
+        if (k + gridDim.x < g.chunks) {
+            locate(g, me, g.chunks - 1 - k - gridDim.x, at);
+            next.load(at, in, z);
+        }
+        locate(g, me, g.chunks - 1 - k, at);
+        now.add(at, in);
+        unsigned keep[now.UNROLL];
 #pragma unroll
-        for (int u = 0; u < MAP_UNROLL; u++) {
-            if (!at[u].live)
-                continue;
-            const unsigned keep = kept<V>(drop, at[u]);
+        for (int u = 0; u < now.UNROLL; u++)
+            keep[u] = kept<V>(drop, at[u]);
 #pragma unroll
-            for (int j = 0; j < V; j++) {
-                const float zj = format<T>::load(x[u].v[j]);
-                const float du = gradient_of_u<PLAIN>(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
-                                               act, keep >> j & 1, drop.scale);
-                s[j] += du;
-                q[j] = fmaf(du, zj - mean[j], q[j]);
+        for (int h = 0; h < V / Q; h++) {
+            float c[SUM_TABLE][Q];
+            t.read(me, h, c);
+#pragma unroll
+            for (int u = 0; u < now.UNROLL; u++) {
+                if (!at[u].live)
+                    continue;
+#pragma unroll
+                for (int i = 0; i < Q; i++) {
+                    const int j = h * Q + i;
+                    const float zj = format<T>::load(unpack(now.z[u]).v[j]);
+                    const float du = gradient_of_u<PLAIN>(format<T>::load(unpack(now.dy[u]).v[j]),
+                                                          apply(c[A][i], zj, c[B][i]), act,
+                                                          keep[u] >> j & 1, drop.scale);
+                    s[j] += du;
+                    q[j] = fmaf(du, zj - c[MEAN][i], q[j]);
+                }
             }
         }
     }
@@ -198,36 +219,57 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /* Backward, pass 2: dz over z. */
-template <typename T, int V, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, 2)
+template <typename T, int V, bool PLAIN, bool SUM>
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     gradient_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
                     const float *coefficient, T *z)
 {
+    typedef table<DZ_TABLE, V> coefficients;
+    constexpr int Q = coefficients::QUAD;
+    __shared__ coefficients t;
+    fill_dz(t, g, f, coefficient);
     const place<V> me(g);
-    float a[V], b[V], cg[V], cz[V], c0[V];
-    affine_of_tile(g, me, f, a, b);
-    coefficients_of_tile(g, me, coefficient, cg, cz, c0);
     if (me.idle)
         return;
+    turn<T, V, SUM> now, next;
+    spot at[now.UNROLL];
+    if (blockIdx.x < g.chunks) {
+        locate(g, me, blockIdx.x, at);
+        next.load(at, in, z);
+    }
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
-        spot at[MAP_UNROLL];
-        pack<T, V> x[MAP_UNROLL], ds[MAP_UNROLL];
-        locate(g, me, k, at);
-        fetch(z, at, x);
-        gradient_of_s(in, at, ds);
-#pragma unroll
-        for (int u = 0; u < MAP_UNROLL; u++) {
-            const unsigned keep = kept<V>(drop, at[u]);
-            pack<T, V> dz;
-#pragma unroll
-            for (int j = 0; j < V; j++) {
-                const float zj = format<T>::load(x[u].v[j]);
-                const float du = gradient_of_u<PLAIN>(format<T>::load(ds[u].v[j]), apply(a[j], zj, b[j]),
-                                               act, keep >> j & 1, drop.scale);
-                dz.v[j] = format<T>::store(fmaf(cg[j], du, fmaf(cz[j], zj, c0[j])));
-            }
-            put(z, at[u], dz);
+        forget();
+        now = next;
+        if (k + gridDim.x < g.chunks) {
+            locate(g, me, k + gridDim.x, at);
+            next.load(at, in, z);
         }
+        locate(g, me, k, at);
+        now.add(at, in);
+        unsigned keep[now.UNROLL];
+        pack<T, V> dz[now.UNROLL];
+#pragma unroll
+        for (int u = 0; u < now.UNROLL; u++)
+            keep[u] = kept<V>(drop, at[u]);
+#pragma unroll
+        for (int h = 0; h < V / Q; h++) {
+            float c[DZ_TABLE][Q];
+            t.read(me, h, c);
+#pragma unroll
+            for (int u = 0; u < now.UNROLL; u++)
+#pragma unroll
+                for (int i = 0; i < Q; i++) {
+                    const int j = h * Q + i;
+                    const float zj = format<T>::load(unpack(now.z[u]).v[j]);
+                    const float du = gradient_of_u<PLAIN>(format<T>::load(unpack(now.dy[u]).v[j]),
+                                                          apply(c[A][i], zj, c[B][i]), act,
+                                                          keep[u] >> j & 1, drop.scale);
+                    dz[u].v[j] = format<T>::store(fmaf(c[CG][i], du, fmaf(c[CZ][i], zj, c[C0][i])));
+                }
+        }
+#pragma unroll
+        for (int u = 0; u < now.UNROLL; u++)
+            put(z, at[u], dz[u]);
     }
 }
 
@@ -333,17 +375,17 @@ dim3 merge_grid(int channels)
     return dim3((unsigned)((channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS));
 }
 
-int gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
+/* Of a backward kernel; sum: as `turn` above. */
+geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool sum, int most_blocks)
 {
-    return op->pool ? pool_gradient_blocks(op, dtype)
-                    : geometry_of(op, dtype, MAP_UNROLL, GRADIENT_BLOCKS).blocks;
+    return geometry_of(op, dtype, sum ? 1 : 2, most_blocks);
 }
-
-/* Of both kernels that sum. */
+/* Of all kernels that sum. */
 size_t partial_floats(const ss_norm_act *op, ss_dtype dtype)
 {
     const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
-    const int gradient = gradient_blocks(op, dtype);
+    const int gradient = op->pool ? pool_gradient_blocks(op, dtype)
+                                  : gradient_geometry(op, dtype, true, GRADIENT_BLOCKS).blocks;
     return (size_t)(stats > gradient ? stats : gradient) * 2 * (size_t)op->shape.c;
 }
 
@@ -450,57 +492,40 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
 
 /* What pass 1 has summed, to dgamma, dbeta and the coefficients of pass 2. */
 ss_status merge_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                         const ss_norm_act_grad *grad, float **coefficient)
+                         const ss_norm_act_grad *grad, int blocks, float **coefficient)
 {
     const ss_act *s = &op->shape;
     const ss_dtype dtype = gpu->options.dtype;
     float *partial = (float *)gpu->scratch;
     *coefficient = partial + partial_floats(op, dtype);
     SS_LAUNCH(merge_gradient_kernel, merge_grid(s->c), MERGE_CHANNELS * MERGE_LANES, gpu->stream,
-              partial, gradient_blocks(op, dtype), s->c, (double)s->n * s->h * s->w, f,
-              grad->dgamma, grad->dbeta, *coefficient);
+              partial, blocks, s->c, (double)s->n * s->h * s->w, f, grad->dgamma, grad->dbeta,
+              *coefficient);
     SS_LAUNCHED("BatchNorm backward");
     return SS_OK;
 }
 
-template <typename T, int V>
-ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout_draw &drop, const gradient<T> &in, const T *z)
+template <typename T, int V, bool PLAIN, bool SUM>
+ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
+                      gradient<T> in)
 {
-    const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, GRADIENT_BLOCKS);
-    const auto kernel = is_plain(op->act) ? gradient_sums_kernel<T, V, true> : gradient_sums_kernel<T, V, false>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f,
-              activation_of(op), drop, in, z, (float *)gpu->scratch);
-    SS_LAUNCHED("BatchNorm backward");
-    return SS_OK;
-}
-
-template <typename T, int V>
-ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
-{
-    gradient<T> in = {};
-    for (int k = 0; k < grad->ndy; k++)
-        in.dy[k] = (const T *)grad->dy[k];
-    in.n = grad->ndy;
-    in.y = op->relu_out ? (const T *)grad->y : nullptr;
-    in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
+    const ss_dtype dtype = gpu->options.dtype;
+    const geometry sums = gradient_geometry(op, dtype, SUM, GRADIENT_BLOCKS);
+    const geometry map = gradient_geometry(op, dtype, SUM, DZ_BLOCKS);
     const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
     const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
     T *z = (T *)grad->z;
     float *coefficient = nullptr;
     if (op->has_bn) {
-        SS_TRY((backward_sums<T, V>(gpu, op, f, drop, in, z)));
-        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
-        /* Pass 1 has made ds. */
-        gradient<T> made = {};
-        made.dy[0] = in.ds ? in.ds : in.dy[0];
-        made.n = 1;
-        in = made;
+        SS_LAUNCH((gradient_sums_kernel<T, V, PLAIN, SUM>), grid_of(sums), THREADS, gpu->stream,
+                  sums, f, activation_of(op), drop, in, z, (float *)gpu->scratch);
+        SS_LAUNCHED("BatchNorm backward");
+        SS_TRY(merge_gradient(gpu, op, f, grad, sums.blocks, &coefficient));
+        if (in.ds) /* pass 1 has made it */
+            in = {{in.ds}, 1, nullptr, nullptr};
     }
-    const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
-    const auto kernel = is_plain(op->act) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
-              drop, in, coefficient, z);
+    SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(map), THREADS, gpu->stream, map, f,
+              activation_of(op), drop, in, coefficient, z);
     SS_LAUNCHED("normalisation backward");
     return SS_OK;
 }
@@ -508,9 +533,20 @@ ss_status backward_vector(const ss_device *gpu, const ss_norm_act *op, const ss_
 template <typename T>
 ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
-    if (geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS).vector == 1)
-        return backward_vector<T, 1>(gpu, op, grad);
-    return backward_vector<T, format<T>::vector>(gpu, op, grad);
+    constexpr int V = format<T>::vector;
+    gradient<T> in = {};
+    for (int k = 0; k < grad->ndy; k++)
+        in.dy[k] = (const T *)grad->dy[k];
+    in.n = grad->ndy;
+    in.y = op->relu_out ? (const T *)grad->y : nullptr;
+    in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
+    const bool plain = is_plain(op->act);
+    const bool single = geometry_of(op, gpu->options.dtype, 1, 1).vector == 1;
+    const auto run = single ? plain ? backward_as<T, 1, true, true> : backward_as<T, 1, false, true>
+                     : !plain ? backward_as<T, V, false, true>
+                     : in.ds  ? backward_as<T, V, true, true>
+                              : backward_as<T, V, true, false>;
+    return run(gpu, op, grad, in);
 }
 
 ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
@@ -520,7 +556,8 @@ ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_
     float *coefficient = nullptr;
     if (op->has_bn) {
         SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, (float *)gpu->scratch));
-        SS_TRY(merge_gradient(gpu, op, f, grad, &coefficient));
+        SS_TRY(merge_gradient(gpu, op, f, grad, pool_gradient_blocks(op, gpu->options.dtype),
+                              &coefficient));
     }
     return pool_gradient(gpu, op, f, drop, grad, coefficient);
 }

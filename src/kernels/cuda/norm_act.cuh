@@ -2,8 +2,13 @@
  *
  * A tensor is [pixels][channels], pixels = N H W. A thread works on V neighbouring channels (16
  * bytes; one channel where C does not divide) and keeps these channels for all its pixels, so that
- * coefficients and sums stay in registers. A block is `rows` pixels (or windows of them) times a
- * tile of channels.
+ * sums stay in registers. A block is `rows` pixels (or windows of them) times a tile of channels.
+ *
+ * How fast memory answers decides how fast these kernels are. An H200 moves about 4.1 TB/s, and a
+ * load takes about 1 us under load: 4.1e12 * 1e-6 / 132 multiprocessors = 31 KB of loads a
+ * multiprocessor must be under way at all times; 36 KB are wanted. Backward has RESIDENT blocks
+ * there, at most 65536 / (3 * 256) = 85 registers a thread, so its coefficients are in shared
+ * memory (`table`). What a thread has under way: see the kernels.
  *
  * Sums of a block go to `partial`, [blocks][2][C] fp32, and a small kernel adds those in double in
  * a fixed order. The number of blocks follows from the shape alone: so do the bits. */
@@ -13,6 +18,8 @@
 #include "kernels/cuda/launch.cuh"
 
 #include <math.h>
+#include <string.h>
+#include <type_traits>
 extern "C" {
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
@@ -28,7 +35,9 @@ enum {
     MAX_TILE = 32, /* vectors; whole lines of memory, and sums that fit in shared memory */
     /* For each of an H200's 132 multiprocessors as many as its registers hold at once, so that all
      * of a kernel that sums runs at once; more where the load balances itself. */
-    GRADIENT_BLOCKS = 2 * 132,
+    RESIDENT = 3, /* blocks of a backward kernel on a multiprocessor */
+    GRADIENT_BLOCKS = RESIDENT * 132,
+    DZ_BLOCKS = 3 * RESIDENT * 132,
     MAP_BLOCKS = 8 * 132,
     MOST_POOL = 16,  /* a place in a window is a byte */
     COEFFICIENTS = 3 /* cg, cz, c0: dz = cg g + cz z + c0 */
@@ -81,6 +90,31 @@ __device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&
     for (int u = 0; u < UNROLL; u++)
         x[u] = reinterpret_cast<const pack<T, V> *>(p)[at[u].at];
 }
+/* A vector that waits for its turn, in as few registers as it has words: of a pack the compiler
+ * takes bf16 apart as soon as it is there. */
+template <typename T, int V> struct alignas(V * sizeof(T)) words {
+    typedef typename std::conditional<V * sizeof(T) % 4, uint16_t, uint32_t>::type word;
+    word w[V * sizeof(T) / sizeof(word)];
+};
+template <typename T, int V, int UNROLL>
+__device__ inline void fetch(const T *p, const spot (&at)[UNROLL], words<T, V> (&x)[UNROLL])
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        x[u] = reinterpret_cast<const words<T, V> *>(p)[at[u].at];
+}
+template <typename T, int V> __device__ inline pack<T, V> unpack(const words<T, V> &x)
+{
+    pack<T, V> out;
+    memcpy(&out, &x, sizeof out);
+    return out;
+}
+template <typename T, int V> __device__ inline words<T, V> waiting(const pack<T, V> &x)
+{
+    words<T, V> out;
+    memcpy(&out, &x, sizeof out);
+    return out;
+}
 template <typename T, int V> __device__ inline void put(T *p, const spot &s, const pack<T, V> &x)
 {
     if (s.live)
@@ -98,41 +132,93 @@ __device__ inline float apply(float a, float z, float b)
     return fmaf(a, z, b);
 }
 
-/* a and b of this thread's channels; all threads of the block call it, idle ones get anything. */
+/* K coefficients of each channel of the block's tile, in shared memory. They are read QUAD channels
+ * at a time: neighbouring threads read neighbouring 16 bytes, and few registers are taken. */
+template <int K, int V> struct table {
+    static constexpr int QUAD = V < 4 ? V : 4;
+    pack<float, QUAD> v[K][V / QUAD][MAX_TILE];
+    /* value(c, k) sets k[0..K-1] of channel c. All threads of the block call it. */
+    template <typename F> __device__ inline void fill(const geometry &g, F value)
+    {
+        const int first = (int)blockIdx.y * g.tile * V;
+        for (int i = (int)threadIdx.x; i < g.tile * V && first + i < g.channels; i += THREADS) {
+            float k[K];
+            value(first + i, k);
+#pragma unroll
+            for (int n = 0; n < K; n++)
+                v[n][i % V / QUAD][i / V].v[i % QUAD] = k[n];
+        }
+        __syncthreads();
+    }
+    /* Those of the thread's channels QUAD * quad and on. */
+    __device__ inline void read(const place<V> &me, int quad, float (&k)[K][QUAD]) const
+    {
+#pragma unroll
+        for (int n = 0; n < K; n++) {
+            const pack<float, QUAD> from = v[n][quad][me.vector];
+#pragma unroll
+            for (int i = 0; i < QUAD; i++)
+                k[n][i] = from.v[i];
+        }
+    }
+};
+
+/* Once a turn: what the tables hold is read again, instead of being kept in registers. */
+__device__ inline void forget()
+{
+    asm volatile("" ::: "memory");
+}
+
+/* The tables: what forward needs, and what pass 1 of backward needs too. */
+enum { A, B, AFFINE_TABLE, MEAN = AFFINE_TABLE, SUM_TABLE };
+template <int V>
+__device__ inline void fill_affine(table<AFFINE_TABLE, V> &t, const geometry &g, const affine &f)
+{
+    t.fill(g, [&](int c, float(&k)[AFFINE_TABLE]) {
+        scale_and_shift(f, g.channels, c, &k[A], &k[B]);
+    });
+}
+template <int V>
+__device__ inline void fill_sums(table<SUM_TABLE, V> &t, const geometry &g, const affine &f)
+{
+    t.fill(g, [&](int c, float(&k)[SUM_TABLE]) {
+        scale_and_shift(f, g.channels, c, &k[A], &k[B]);
+        k[MEAN] = f.saved[c];
+    });
+}
+
+/* Pass 2: a, b, and what makes dz; coefficient is [3][C]; NULL, without BN: dz = g. */
+enum { CG = AFFINE_TABLE, CZ, C0, DZ_TABLE };
+template <int V>
+__device__ inline void fill_dz(table<DZ_TABLE, V> &t, const geometry &g, const affine &f,
+                               const float *coefficient)
+{
+    t.fill(g, [&](int c, float(&k)[DZ_TABLE]) {
+        scale_and_shift(f, g.channels, c, &k[A], &k[B]);
+#pragma unroll
+        for (int n = 0; n < COEFFICIENTS; n++)
+            k[CG + n] = coefficient ? coefficient[n * g.channels + c] : n == 0;
+    });
+}
+
+/* a and b of this thread's channels, in registers; all threads of the block call it, idle ones get
+ * anything. */
 template <int V>
 __device__ inline void affine_of_tile(const geometry &g, const place<V> &me, const affine &f,
                                       float (&a)[V], float (&b)[V])
 {
-    __shared__ float as[MAX_TILE * V], bs[MAX_TILE * V];
-    const int first = (int)blockIdx.y * g.tile * V;
-    for (int i = (int)threadIdx.x; i < g.tile * V && first + i < g.channels; i += THREADS)
-        scale_and_shift(f, g.channels, first + i, &as[i], &bs[i]);
-    __syncthreads();
+    constexpr int Q = table<AFFINE_TABLE, V>::QUAD;
+    __shared__ table<AFFINE_TABLE, V> t;
+    fill_affine(t, g, f);
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-        a[j] = as[me.vector * V + j];
-        b[j] = bs[me.vector * V + j];
-    }
-}
-
-/* Likewise what makes dz; coefficient is [3][C]; NULL, without BN: dz = g. */
-template <int V>
-__device__ inline void coefficients_of_tile(const geometry &g, const place<V> &me,
-                                            const float *coefficient, float (&cg)[V],
-                                            float (&cz)[V], float (&c0)[V])
-{
-    __shared__ float cs[COEFFICIENTS][MAX_TILE * V];
-    const int first = (int)blockIdx.y * g.tile * V;
-    for (int i = (int)threadIdx.x; i < g.tile * V && first + i < g.channels; i += THREADS)
-        for (int k = 0; k < COEFFICIENTS; k++)
-            cs[k][i] = coefficient ? coefficient[k * g.channels + first + i] : k == 0;
-    __syncthreads();
+    for (int h = 0; h < V / Q; h++) {
+        float k[AFFINE_TABLE][Q];
+        t.read(me, h, k);
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-        const int i = me.vector * V + j;
-        cg[j] = cs[0][i];
-        cz[j] = cs[1][i];
-        c0[j] = cs[2][i];
+        for (int i = 0; i < Q; i++) {
+            a[h * Q + i] = k[A][i];
+            b[h * Q + i] = k[B][i];
+        }
     }
 }
 
@@ -182,23 +268,23 @@ template <int V>
 __device__ inline void write_partial(const geometry &g, const place<V> &me, float (&s)[V],
                                      float (&q)[V], float *partial)
 {
-    __shared__ float upper[2][THREADS / 2 * V];
+    __shared__ float upper[2][V][THREADS / 2];
     for (int n = g.rows; n > 1;) {
         const int half = (n + 1) / 2;
         if (me.row >= half && me.row < n)
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                const int i = ((me.row - half) * g.tile + me.vector) * V + j;
-                upper[0][i] = s[j];
-                upper[1][i] = q[j];
+                const int i = (me.row - half) * g.tile + me.vector;
+                upper[0][j][i] = s[j];
+                upper[1][j][i] = q[j];
             }
         __syncthreads();
         if (me.row + half < n)
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                const int i = (me.row * g.tile + me.vector) * V + j;
-                s[j] += upper[0][i];
-                q[j] += upper[1][i];
+                const int i = me.row * g.tile + me.vector;
+                s[j] += upper[0][j][i];
+                q[j] += upper[1][j][i];
             }
         __syncthreads();
         n = half;
@@ -275,7 +361,7 @@ static inline activation activation_of(const ss_norm_act *op)
 ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                        const ss_dropout_draw &drop, const void *z, const void *r, void *y,
                        uint8_t *argmax);
-/* Backward, pass 1: partial sums of this many blocks; pass 2, as coefficients_of_tile above. */
+/* Backward, pass 1: partial sums of this many blocks; pass 2, as fill_dz above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                              const ss_dropout_draw &drop, const ss_norm_act_grad *grad,

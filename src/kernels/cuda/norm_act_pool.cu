@@ -2,7 +2,7 @@
  * tensor before the pooling and its gradient never are in memory. See norm_act.h.
  *
  * Threads walk over windows of pool x pool pixels side by side. A window's places are numbered by
- * rows and taken in groups of GROUP, whose loads are under way at once. Forward, and the sums of
+ * rows and taken in groups, whose loads are under way at once. Forward, and the sums of
  * backward, need the whole windows only: elsewhere the gradient is zero. The pass that writes dz
  * also walks over the cut windows at the right and lower edge, so over each pixel once.
  *
@@ -17,7 +17,9 @@ namespace
 using namespace ss;
 using namespace ss::norm;
 
-enum { GROUP = 4 };
+/* How many places are under way at once: a window of 2x2, fewer of others, whose places cost more
+ * registers. */
+template <int K> constexpr unsigned GROUP = K == 2 ? 4 : 2;
 
 struct windows {
     unsigned images, rows, columns; /* of the walk: windows in an image */
@@ -105,13 +107,13 @@ template <int K> __device__ inline unsigned line_of(const windows &w, unsigned n
 /* A group's vectors in z. Those past the window's end or outside of z are in its first pixel. */
 template <int K, int V>
 __device__ inline void locate(const geometry &g, const windows &w, const window &at,
-                              const place<V> &me, unsigned first, spot (&s)[GROUP])
+                              const place<V> &me, unsigned first, spot (&s)[GROUP<K>])
 {
     const unsigned pool = K ? K : w.pool;
     const unsigned top = at.row * pool, left = at.column * pool;
     const unsigned corner = (at.image * w.h + top) * w.w + left;
 #pragma unroll
-    for (unsigned u = 0; u < GROUP; u++) {
+    for (unsigned u = 0; u < GROUP<K>; u++) {
         const unsigned number = first + u;
         const unsigned i = line_of<K>(w, number), j = number - i * pool;
         s[u].live = number < pool * pool && top + i < w.h && left + j < w.w;
@@ -186,19 +188,18 @@ __device__ inline void load_share(const geometry &g, const windows &w, const win
 
 /* Of channel j the gradient of u at the place that gets one, and z there. Where that place is in
  * another group: zero, and any z of this one. */
-template <bool PLAIN, typename T, int V>
+template <int K, bool PLAIN, typename T, int V>
 __device__ inline float gradient_of_group(const share<T, V> &from, int j, unsigned first,
-                                          const pack<T, V> (&x)[GROUP], float a, float b,
-                                          const activation &act,
-                                          float scale, float *z)
+                                          const words<T, V> (&x)[GROUP<K>], float a, float b,
+                                          const activation &act, float scale, float *z)
 {
     const unsigned u = from.place.v[j] - first;
-    *z = format<T>::load(x[0].v[j]);
+    *z = format<T>::load(unpack(x[0]).v[j]);
 #pragma unroll
-    for (unsigned k = 1; k < GROUP; k++)
-        *z = u == k ? format<T>::load(x[k].v[j]) : *z;
-    return gradient_of_u<PLAIN>(u < GROUP ? format<T>::load(from.g.v[j]) : 0, apply(a, *z, b), act,
-                         from.keep >> j & 1, scale);
+    for (unsigned k = 1; k < GROUP<K>; k++)
+        *z = u == k ? format<T>::load(unpack(x[k]).v[j]) : *z;
+    return gradient_of_u<PLAIN>(u < GROUP<K> ? format<T>::load(from.g.v[j]) : 0, apply(a, *z, b),
+                                act, from.keep >> j & 1, scale);
 }
 
 /* The gradient of s at a place. */
@@ -216,14 +217,16 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 
 /* What is compared has been rounded as y would be; a NaN wins, as in pool.cu. */
 template <typename T, int V, int K, bool PLAIN>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out,
                         ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *argmax)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
-    float a[V], b[V];
-    affine_of_tile(g, me, f, a, b);
+    typedef table<AFFINE_TABLE, V> coefficients;
+    constexpr int Q = coefficients::QUAD;
+    __shared__ coefficients t;
+    fill_affine(t, g, f);
     for (window at = first_window(g, w, me); at.image < w.images; advance(w, &at)) {
         float best[V];
         pack<T, V> out;
@@ -233,26 +236,38 @@ __global__ void __launch_bounds__(THREADS)
             best[j] = -INFINITY;
             places.v[j] = 0;
         }
-        for (unsigned first = 0; first < pool * pool; first += GROUP) {
-            spot s[GROUP];
-            pack<T, V> x[GROUP], other[GROUP];
+        for (unsigned first = 0; first < pool * pool; first += GROUP<K>) {
+            forget();
+            spot s[GROUP<K>];
+            words<T, V> x[GROUP<K>], other[GROUP<K>];
             locate<K>(g, w, at, me, first, s);
             fetch(z, s, x);
             if (r)
                 fetch(r, s, other);
+            unsigned keep[GROUP<K>];
 #pragma unroll
-            for (unsigned u = 0; u < GROUP; u++) {
-                if (!K && !s[u].live)
-                    continue;
-                const unsigned keep = kept<V>(drop, s[u]);
+            for (unsigned u = 0; u < GROUP<K>; u++)
+                keep[u] = kept<V>(drop, s[u]);
 #pragma unroll
-                for (int j = 0; j < V; j++) {
-                    float vj = kept_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
-                    vj = r ? fmaf(vj, drop.scale, format<T>::load(other[u].v[j])) : vj * drop.scale;
-                    vj = format<T>::load(format<T>::store(vj < low_out ? low_out : vj));
-                    if (vj > best[j] || vj != vj) {
-                        best[j] = vj;
-                        places.v[j] = (uint8_t)(first + u);
+            for (int h = 0; h < V / Q; h++) {
+                float c[AFFINE_TABLE][Q];
+                t.read(me, h, c);
+#pragma unroll
+                for (unsigned u = 0; u < GROUP<K>; u++) {
+                    if (!K && !s[u].live)
+                        continue;
+#pragma unroll
+                    for (int i = 0; i < Q; i++) {
+                        const int j = h * Q + i;
+                        float vj = kept_part<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
+                                                    keep[u] >> j & 1);
+                        vj = r ? fmaf(vj, drop.scale, format<T>::load(unpack(other[u]).v[j]))
+                               : vj * drop.scale;
+                        vj = format<T>::load(format<T>::store(vj < low_out ? low_out : vj));
+                        if (vj > best[j] || vj != vj) {
+                            best[j] = vj;
+                            places.v[j] = (uint8_t)(first + u);
+                        }
                     }
                 }
             }
@@ -269,36 +284,41 @@ __global__ void __launch_bounds__(THREADS)
 
 /* Backward, pass 1: the sums of g and g (z - mean), g the gradient of u. */
 template <typename T, int V, int K, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
                               pooled<T> in, const T *z, float *partial)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
-    float a[V], b[V], mean[V], s[V], q[V];
-    affine_of_tile(g, me, f, a, b);
-#pragma unroll
-    for (int j = 0; j < V; j++) {
-        mean[j] = me.idle ? 0 : f.saved[me.channel + j];
-        s[j] = q[j] = 0;
-    }
+    typedef table<SUM_TABLE, V> coefficients;
+    constexpr int Q = coefficients::QUAD;
+    __shared__ coefficients t;
+    fill_sums(t, g, f);
+    float s[V] = {}, q[V] = {};
     for (window k = first_window(g, w, me); k.image < w.images; advance(w, &k)) {
         const window at = mirrored(w, k);
         share<T, V> from;
-        for (unsigned first = 0; first < pool * pool; first += GROUP) {
-            spot spots[GROUP];
-            pack<T, V> x[GROUP];
+        for (unsigned first = 0; first < pool * pool; first += GROUP<K>) {
+            forget();
+            spot spots[GROUP<K>];
+            words<T, V> x[GROUP<K>];
             locate<K>(g, w, at, me, first, spots);
             fetch(z, spots, x);
             if (first == 0) /* here: loads of z are under way */
                 load_share<K>(g, w, at, me, drop, in, &from);
 #pragma unroll
-            for (int j = 0; j < V; j++) {
-                float zj;
-                const float du =
-                    gradient_of_group<PLAIN>(from, j, first, x, a[j], b[j], act, drop.scale, &zj);
-                s[j] += du;
-                q[j] = fmaf(du, zj - mean[j], q[j]);
+            for (int h = 0; h < V / Q; h++) {
+                float c[SUM_TABLE][Q];
+                t.read(me, h, c);
+#pragma unroll
+                for (int i = 0; i < Q; i++) {
+                    const int j = h * Q + i;
+                    float zj;
+                    const float du = gradient_of_group<K, PLAIN>(from, j, first, x, c[A][i],
+                                                                 c[B][i], act, drop.scale, &zj);
+                    s[j] += du;
+                    q[j] = fmaf(du, zj - c[MEAN][i], q[j]);
+                }
             }
         }
     }
@@ -307,43 +327,53 @@ __global__ void __launch_bounds__(THREADS, 2)
 
 /* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
 template <typename T, int V, int K, bool PLAIN>
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_gradient_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
                          pooled<T> in, const float *coefficient, T *z, T *ds)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
-    float a[V], b[V], cg[V], cz[V], c0[V];
-    affine_of_tile(g, me, f, a, b);
-    coefficients_of_tile(g, me, coefficient, cg, cz, c0);
+    typedef table<DZ_TABLE, V> coefficients;
+    constexpr int Q = coefficients::QUAD;
+    __shared__ coefficients t;
+    fill_dz(t, g, f, coefficient);
     for (window at = first_window(g, w, me); at.image < w.images; advance(w, &at)) {
         share<T, V> from = {};
-        for (unsigned first = 0; first < pool * pool; first += GROUP) {
-            spot spots[GROUP];
-            pack<T, V> x[GROUP];
+        for (unsigned first = 0; first < pool * pool; first += GROUP<K>) {
+            forget();
+            spot spots[GROUP<K>];
+            words<T, V> x[GROUP<K>];
             locate<K>(g, w, at, me, first, spots);
             fetch(z, spots, x);
             if (first == 0 && whole(w, at))
                 load_share<K>(g, w, at, me, drop, in, &from);
             if (ds)
 #pragma unroll
-                for (unsigned u = 0; u < GROUP; u++)
+                for (unsigned u = 0; u < GROUP<K>; u++)
                     put(ds, spots[u], gradient_at(from, first + u));
 #pragma unroll
-            for (int j = 0; j < V; j++) {
-                float zj;
-                const float du =
-                    gradient_of_group<PLAIN>(from, j, first, x, a[j], b[j], act, drop.scale, &zj);
+            for (int h = 0; h < V / Q; h++) {
+                float c[DZ_TABLE][Q];
+                t.read(me, h, c);
 #pragma unroll
-                for (unsigned u = 0; u < GROUP; u++) {
-                    const bool own = from.place.v[j] == first + u;
-                    zj = fmaf(cz[j], format<T>::load(x[u].v[j]), c0[j]);
-                    x[u].v[j] = format<T>::store(fmaf(cg[j], own ? du : 0, zj));
+                for (int i = 0; i < Q; i++) {
+                    const int j = h * Q + i;
+                    float zj;
+                    const float du = gradient_of_group<K, PLAIN>(from, j, first, x, c[A][i],
+                                                                 c[B][i], act, drop.scale, &zj);
+#pragma unroll
+                    for (unsigned u = 0; u < GROUP<K>; u++) {
+                        const bool own = from.place.v[j] == first + u;
+                        pack<T, V> dz = unpack(x[u]);
+                        zj = fmaf(c[CZ][i], format<T>::load(dz.v[j]), c[C0][i]);
+                        dz.v[j] = format<T>::store(fmaf(c[CG][i], own ? du : 0, zj));
+                        x[u] = waiting(dz);
+                    }
                 }
             }
 #pragma unroll
-            for (unsigned u = 0; u < GROUP; u++)
-                put(z, spots[u], x[u]);
+            for (unsigned u = 0; u < GROUP<K>; u++)
+                put(z, spots[u], unpack(x[u]));
         }
     }
 }
@@ -398,7 +428,7 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
 {
     constexpr int V = format<T>::vector;
     windows w;
-    const geometry g = geometry_of(op, gpu->options.dtype, false, MAP_BLOCKS, &w);
+    const geometry g = geometry_of(op, gpu->options.dtype, false, DZ_BLOCKS, &w);
     const auto kernel = POOL_KERNEL(pool_forward_kernel);
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op),
               low_of(op->relu_out != 0), drop, (const T *)z, (const T *)r, (T *)y, argmax);
@@ -423,7 +453,7 @@ void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &
 {
     constexpr int V = format<T>::vector;
     windows w;
-    const geometry g = geometry_of(op, gpu->options.dtype, true, MAP_BLOCKS, &w);
+    const geometry g = geometry_of(op, gpu->options.dtype, true, DZ_BLOCKS, &w);
     const auto kernel = POOL_KERNEL(pool_gradient_kernel);
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op), drop,
               pooled_of<T>(op, grad), coefficient, (T *)grad->z, (T *)grad->ds);
