@@ -21,6 +21,10 @@ namespace hostgpu
  * outlive the process (a string literal). An unknown or destroyed stream ends the process. */
 void enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
+/* How much the calling thread has enqueued so far, kernels and what libraries and copies do on a
+ * stream; for tests that count launches. */
+extern "C" unsigned long hostgpu_enqueued(void);
+
 /* Block until the stream, or all streams of a device, are done with what was enqueued so far. */
 void wait_stream(cudaStream_t stream);
 void wait_device(int device);

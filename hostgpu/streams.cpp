@@ -265,10 +265,18 @@ CUevent_st *check(cudaEvent_t event)
 namespace hostgpu
 {
 
+static thread_local unsigned long items;
+
 void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
 {
+    items++;
     std::lock_guard<std::mutex> lock(all().mutex);
     submit(find(stream), what, std::move(work));
+}
+
+extern "C" unsigned long hostgpu_enqueued(void)
+{
+    return items;
 }
 
 void wait_stream(cudaStream_t stream)

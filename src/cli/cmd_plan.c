@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "graph/plan.h"
 #include "kernels/cpu/cpu.h"
+#include "sim/roofline.h"
 #include "train/options.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@ enum { TABLE, DOT };
 
 struct plan_arguments {
     int format;
-    const char *out;
+    const char *out, *roofline;
+    int json;
     long classes, ranks, channel_block;
 };
 
@@ -28,15 +30,39 @@ static const struct ss_option rows[] = {
                   "ranks that share --batch-size"),
     SS_OPTION_INT(struct plan_arguments, channel_block, "--channel-block", -1, -1, 64, "N",
                   "CPU: channels stored together; 0: all (NHWC), -1: as this processor likes it"),
+    SS_OPTION_TEXT(struct plan_arguments, roofline, "--roofline", NULL, "GPU",
+                   "with --device cuda: predict the step's time on an h200, gh200, h100 or a100, "
+                   "task by task"),
+    SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline: as JSON"),
     {0}};
 
-static enum ss_status print_plan(const struct ss_plan *plan, const struct plan_arguments *a)
+static enum ss_status print_prediction(const struct ss_train_options *o,
+                                       const struct plan_arguments *a, const struct ss_plan *plan,
+                                       FILE *out)
+{
+    const struct ss_machine *machine;
+    struct ss_roofline r;
+    SS_TRY(ss_machine_find(a->roofline, &machine));
+    SS_TRY(ss_roofline_predict(plan, machine, o->tf32, &r));
+    if (a->json)
+        ss_roofline_print_json(&r, out);
+    else
+        ss_roofline_print(&r, out);
+    ss_roofline_close(&r);
+    if (fflush(out) || ferror(out))
+        return ss_fail(SS_ERR_IO, "writing the prediction: %s", strerror(errno));
+    return SS_OK;
+}
+
+static enum ss_status print_plan(const struct ss_train_options *o, const struct plan_arguments *a,
+                                 const struct ss_plan *plan)
 {
     FILE *out = a->out ? fopen(a->out, "w") : stdout;
     if (!out)
         return ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
-    enum ss_status status =
-        a->format == DOT ? ss_plan_print_dot(plan, out) : ss_plan_print_table(plan, out);
+    enum ss_status status = a->roofline        ? print_prediction(o, a, plan, out)
+                            : a->format == DOT ? ss_plan_print_dot(plan, out)
+                                               : ss_plan_print_table(plan, out);
     if (a->out && fclose(out) && status == SS_OK)
         status = ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
     return status;
@@ -51,9 +77,11 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
     struct ss_model_options images = {
         .classes = (int)a->classes, .channels = 3, .height = side, .width_px = side};
     const struct ss_train_device device = ss_train_choose_device(o);
+    if (a->json && !a->roofline)
+        return ss_fail(SS_ERR_INVALID, "--json goes with --roofline");
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;
     SS_TRY(ss_train_make_plan(o, &device, &images, batch, block, &graph, &plan));
-    enum ss_status status = print_plan(plan, a);
+    enum ss_status status = print_plan(o, a, plan);
     ss_plan_destroy(plan);
     ss_graph_destroy(graph);
     return status;

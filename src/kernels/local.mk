@@ -4,7 +4,9 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
-	src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
+	src/kernels/cpu/elementwise.c src/kernels/cpu/update.c \
+	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
+	src/kernels/tally/table.c src/kernels/tally/products.c src/kernels/tally/passes.c
 
 # Over oneDNN
 if HAVE_DNNL

@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "core/rng.h"
+#include "graphs/models.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/exec.h"
 #include "tests/graph/test_graphs.h"
@@ -88,9 +89,10 @@ struct setting {
     enum ss_dtype dtype; /* GPU */
     int no_overlap;
     const char *optimizer;
+    const char *model, *width; /* of graphs/, for the data's size; NULL: test_graphs[which] */
 };
-static const struct setting usual = {0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
-                                     0, "sgd"};
+static const struct setting usual = {
+    0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", NULL, NULL};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -101,13 +103,24 @@ static inline struct ss_runtime *start_runtime(int threads, int workers)
     return &runtime;
 }
 
+static inline struct ss_graph *make_graph(const struct setting *s)
+{
+    const struct ss_model_options images = {s->width,      -1,          TEST_CLASSES,
+                                            data.channels, data.height, data.width};
+    struct ss_graph *g;
+    if (!s->model)
+        return make_test_graph(s->which);
+    OK(ss_model_build(s->model, &images, &g));
+    return g;
+}
+
 static inline void bind_plan(struct bound *b, const struct setting *s, struct ss_runtime *runtime)
 {
     memset(b, 0, sizeof *b);
     b->in_order = b->augment = 1;
     b->lr = 0.05;
     b->runtime = runtime;
-    b->graph = make_test_graph(s->which);
+    b->graph = make_graph(s);
     ck_assert_msg(b->graph != NULL, "%s", ss_log_last_error());
     struct ss_plan_options options = {.batch = s->batch,
                                       .channel_block =

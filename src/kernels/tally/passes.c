@@ -1,0 +1,293 @@
+/* passes.c: passes over tensors: normalisation and activation (cuda/norm_act.cu, norm_act_pool.cu,
+ * groupnorm.cu), pooling (pool.cu), sums, biases and the input (elementwise.cu), the loss (loss.cu),
+ * update.cu and scaler.cu. */
+#include "core/log.h"
+#include "kernels/tally/internal.h"
+
+#include <stdlib.h>
+
+/* Partial sums that blocks leave to a merge, as norm_act.cuh makes them for 132 multiprocessors:
+ * tiles of at most 32 vectors of 16 bytes, 256 threads, at most `blocks` a multiprocessor. */
+static size_t partial_bytes(const struct ss_device *d, const struct ss_act *s, int blocks,
+                            int unroll)
+{
+    const size_t vectors = ((size_t)s->c * d->element + 15) / 16, tiles = (vectors + 31) / 32;
+    const size_t chunk = 256 * tiles / vectors * (size_t)unroll;
+    const size_t chunks = ((size_t)s->n * (size_t)s->h * (size_t)s->w + chunk - 1) / chunk;
+    const size_t most = (size_t)blocks * 132 / tiles;
+    return (chunks < most ? chunks : most) * 2 * (size_t)s->c * sizeof(float);
+}
+static size_t per_channel(const struct ss_act *s, int n)
+{
+    return (size_t)n * (size_t)s->c * sizeof(float);
+}
+
+/* ---- normalisation and activation ---- */
+
+enum ss_status ss_tally_norm_act_reserve(struct ss_device *d, const struct ss_norm_act *op)
+{
+    (void)d;
+    (void)op;
+    return SS_OK;
+}
+
+enum ss_status ss_tally_norm_act_stats(struct ss_device *d, const struct ss_norm_act *op,
+                                       const void *z, float *saved, float *running)
+{
+    const size_t partial = partial_bytes(d, &op->shape, 4, 4);
+    SS_TALLY_NOTE(d, SS_TALLY_K_STATS, SS_TALLY_R(z, ss_tally_bytes(d, &op->shape)),
+                  SS_TALLY_W(ss_tally_scratch(d), partial));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_R(ss_tally_scratch(d), partial),
+                  SS_TALLY_W(saved, per_channel(&op->shape, 2)),
+                  SS_TALLY_RW(running, per_channel(&op->shape, 2)));
+    return SS_OK;
+}
+
+static struct ss_act pooled(const struct ss_norm_act *op)
+{
+    struct ss_act y = op->shape;
+    y.h /= op->pool ? op->pool : 1;
+    y.w /= op->pool ? op->pool : 1;
+    return y;
+}
+
+enum ss_status ss_tally_norm_act_forward(struct ss_device *d, const struct ss_norm_act *op,
+                                         const void *z, const float *gamma, const float *beta,
+                                         const float *saved, const void *r, void *y,
+                                         uint8_t *argmax, int training, uint64_t dropout_key)
+{
+    (void)training;
+    (void)dropout_key;
+    const struct ss_act out = pooled(op);
+    const size_t large = ss_tally_bytes(d, &op->shape);
+    SS_TALLY_NOTE(d, op->pool ? SS_TALLY_K_POOL_FORWARD : SS_TALLY_K_FORWARD, SS_TALLY_R(z, large),
+                  SS_TALLY_R(r, large), SS_TALLY_W(y, ss_tally_bytes(d, &out)),
+                  SS_TALLY_W(argmax, op->pool ? ss_act_elements(&out) : 0),
+                  SS_TALLY_R(gamma, per_channel(&op->shape, 1)),
+                  SS_TALLY_R(beta, per_channel(&op->shape, 1)),
+                  SS_TALLY_R(op->has_bn ? saved : NULL, per_channel(&op->shape, 2)));
+    return SS_OK;
+}
+
+/* A pass over z and, at n >= 1, the gradients of y: the first of them alone where `made`. */
+static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
+                          const struct ss_norm_act_grad *g, enum ss_tally_row row, int made,
+                          struct ss_tally_access out)
+{
+    const struct ss_act small = pooled(op);
+    const size_t z = ss_tally_bytes(d, &op->shape), y = ss_tally_bytes(d, &small);
+    const int sums = !made && !op->pool && (g->ndy > 1 || op->relu_out);
+    const void *dy[SS_NORM_MAX_DY];
+    for (int k = 0; k < SS_NORM_MAX_DY; k++)
+        dy[k] = k < g->ndy && (k == 0 || !made) ? g->dy[k] : NULL;
+    if (made && (g->ndy > 1 || op->relu_out))
+        dy[0] = g->ds;
+    const int writes_ds = sums || (op->pool && row == SS_TALLY_K_POOL_GRADIENT);
+    SS_TALLY_NOTE(d, row, SS_TALLY_R(g->z, z), SS_TALLY_R(dy[0], y), SS_TALLY_R(dy[1], y),
+                  SS_TALLY_R(dy[2], y), SS_TALLY_R(dy[3], y),
+                  SS_TALLY_R(op->relu_out && !made ? g->y : NULL, y),
+                  SS_TALLY_R(g->argmax, op->pool ? ss_act_elements(&small) : 0),
+                  SS_TALLY_W(writes_ds ? g->ds : NULL, z), out,
+                  SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)));
+}
+
+enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_norm_act *op,
+                                          const struct ss_norm_act_grad *g)
+{
+    const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
+    if (op->has_bn) {
+        const size_t partial = partial_bytes(d, &op->shape, 2, 2);
+        gradient_pass(d, op, g, op->pool ? SS_TALLY_K_POOL_SUMS : SS_TALLY_K_GRADIENT_SUMS, 0,
+                      (struct ss_tally_access)SS_TALLY_W(ss_tally_scratch(d), partial));
+        SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(ss_tally_scratch(d), partial),
+                      SS_TALLY_R(g->saved, per_channel(&op->shape, 2)),
+                      SS_TALLY_R(g->gamma, per_channel(&op->shape, 1)),
+                      SS_TALLY_W(g->dgamma, per_channel(&op->shape, 1)),
+                      SS_TALLY_W(g->dbeta, per_channel(&op->shape, 1)));
+    }
+    gradient_pass(d, op, g, op->pool ? SS_TALLY_K_POOL_GRADIENT : SS_TALLY_K_GRADIENT,
+                  op->has_bn && !op->pool, dz);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_groupnorm_reserve(struct ss_device *d, const struct ss_norm_act *op,
+                                          int groups)
+{
+    (void)d;
+    (void)op;
+    (void)groups;
+    return SS_OK;
+}
+
+static size_t saved_bytes(const struct ss_norm_act *op, int groups)
+{
+    return 2 * (size_t)op->shape.n * (size_t)groups * sizeof(float);
+}
+
+enum ss_status ss_tally_groupnorm_forward(struct ss_device *d, const struct ss_norm_act *op,
+                                          int groups, const void *x, const float *gamma,
+                                          const float *beta, float *saved, void *y)
+{
+    const size_t bytes = ss_tally_bytes(d, &op->shape);
+    SS_TALLY_NOTE(d, SS_TALLY_K_GROUP_STATS, SS_TALLY_R(x, bytes));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_W(saved, saved_bytes(op, groups)));
+    SS_TALLY_NOTE(d, SS_TALLY_K_GROUP_FORWARD, SS_TALLY_R(x, bytes),
+                  SS_TALLY_R(gamma, per_channel(&op->shape, 1)),
+                  SS_TALLY_R(beta, per_channel(&op->shape, 1)),
+                  SS_TALLY_R(saved, saved_bytes(op, groups)), SS_TALLY_W(y, bytes));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_groupnorm_backward(struct ss_device *d, const struct ss_norm_act *op,
+                                           int groups, const void *dy, void *x, const float *gamma,
+                                           const float *beta, const float *saved, float *dgamma,
+                                           float *dbeta)
+{
+    const size_t bytes = ss_tally_bytes(d, &op->shape);
+    (void)beta;
+    SS_TALLY_NOTE(d, SS_TALLY_K_GROUP_SUMS, SS_TALLY_R(dy, bytes), SS_TALLY_R(x, bytes));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(saved, saved_bytes(op, groups)),
+                  SS_TALLY_R(gamma, per_channel(&op->shape, 1)));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_W(dgamma, per_channel(&op->shape, 1)),
+                  SS_TALLY_W(dbeta, per_channel(&op->shape, 1)));
+    SS_TALLY_NOTE(d, SS_TALLY_K_GROUP_GRADIENT, SS_TALLY_R(dy, bytes), SS_TALLY_RW(x, bytes));
+    return SS_OK;
+}
+
+/* ---- pooling ---- */
+
+struct ss_pool_kernel {
+    struct ss_device *device;
+    struct ss_pool_shape shape;
+};
+
+enum ss_status ss_tally_pool_create(struct ss_device *d, const struct ss_pool_shape *shape,
+                                    int training, struct ss_pool_kernel **out)
+{
+    (void)training;
+    struct ss_pool_kernel *p = calloc(1, sizeof *p);
+    if (!p)
+        return ss_fail_memory("pooling", sizeof *p);
+    *p = (struct ss_pool_kernel){d, *shape};
+    *out = p;
+    return SS_OK;
+}
+
+void ss_tally_pool_destroy(struct ss_pool_kernel *p)
+{
+    free(p);
+}
+
+size_t ss_tally_pool_workspace_bytes(const struct ss_pool_kernel *p)
+{
+    return p->shape.kind == SS_POOL_MAX ? ss_act_elements(&p->shape.y) : 0;
+}
+
+enum ss_status ss_tally_pool_forward(struct ss_pool_kernel *p, const void *x, void *y,
+                                     void *workspace)
+{
+    SS_TALLY_NOTE(p->device, SS_TALLY_K_POOL, SS_TALLY_R(x, ss_tally_bytes(p->device, &p->shape.x)),
+                  SS_TALLY_W(y, ss_tally_bytes(p->device, &p->shape.y)),
+                  SS_TALLY_W(workspace, ss_tally_pool_workspace_bytes(p)));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_pool_backward(struct ss_pool_kernel *p, const void *dy,
+                                      const void *workspace, void *dx)
+{
+    SS_TALLY_NOTE(p->device, SS_TALLY_K_POOL,
+                  SS_TALLY_R(dy, ss_tally_bytes(p->device, &p->shape.y)),
+                  SS_TALLY_R(workspace, ss_tally_pool_workspace_bytes(p)),
+                  SS_TALLY_W(dx, ss_tally_bytes(p->device, &p->shape.x)));
+    return SS_OK;
+}
+
+/* ---- the rest ---- */
+
+enum ss_status ss_tally_sum(struct ss_device *d, const void *const *src, int n, void *dst,
+                            size_t count)
+{
+    const size_t bytes = count * d->element;
+    SS_TALLY_NOTE(d, SS_TALLY_K_SUM, SS_TALLY_R(src[0], bytes),
+                  SS_TALLY_R(n > 1 ? src[1] : NULL, bytes),
+                  SS_TALLY_R(n > 2 ? src[2] : NULL, bytes),
+                  SS_TALLY_R(n > 3 ? src[3] : NULL, bytes), SS_TALLY_W(dst, bytes));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
+{
+    struct ss_device *d = (struct ss_device *)(uintptr_t)stream; /* ss_tally_stream */
+    SS_TALLY_NOTE(d, SS_TALLY_K_COPY, SS_TALLY_R(src, bytes), SS_TALLY_W(dst, bytes));
+    return SS_OK;
+}
+
+void ss_tally_bias_forward(struct ss_device *d, const struct ss_act *y, void *data,
+                           const float *bias)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_BIAS, SS_TALLY_RW(data, ss_tally_bytes(d, y)),
+                  SS_TALLY_R(bias, per_channel(y, 1)));
+}
+
+void ss_tally_bias_backward(struct ss_device *d, const struct ss_act *y, const void *dy,
+                            float *dbias)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_BIAS_SHARES, SS_TALLY_R(dy, ss_tally_bytes(d, y)));
+    SS_TALLY_NOTE(d, SS_TALLY_K_BIAS_MERGE, SS_TALLY_W(dbias, per_channel(y, 1)));
+}
+
+enum ss_status ss_tally_loss_reserve(struct ss_device *d, int n, int k)
+{
+    (void)d;
+    (void)n;
+    (void)k;
+    return SS_OK;
+}
+
+enum ss_status ss_tally_loss(struct ss_device *d, int n, int k, const void *logits,
+                             const int32_t *labels, const struct ss_scaler *scaler,
+                             struct ss_metrics *metrics, int accumulate, void *dlogits)
+{
+    const size_t bytes = (size_t)n * (size_t)k * d->element;
+    (void)accumulate;
+    SS_TALLY_NOTE(d, SS_TALLY_K_LOSS, SS_TALLY_R(logits, bytes),
+                  SS_TALLY_R(labels, (size_t)n * sizeof *labels), SS_TALLY_W(dlogits, bytes),
+                  SS_TALLY_R(scaler, sizeof *scaler));
+    SS_TALLY_NOTE(d, SS_TALLY_K_LOSS_SUMS, SS_TALLY_W(metrics, sizeof *metrics));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_convert(struct ss_device *d, const struct ss_act *x, const uint8_t *images,
+                                const float *mean, const float *std, void *out)
+{
+    (void)mean;
+    (void)std;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONVERT,
+                  SS_TALLY_R(images, (size_t)x->n * (size_t)x->c * (size_t)x->h * (size_t)x->w),
+                  SS_TALLY_W(out, ss_tally_bytes(d, x)));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_update(struct ss_device *d, const struct ss_update *u)
+{
+    const size_t bytes = u->count * sizeof(float);
+    SS_TALLY_NOTE(d, SS_TALLY_K_UPDATE, SS_TALLY_R(u->g, bytes), SS_TALLY_RW(u->w, bytes),
+                  SS_TALLY_RW(u->state[0], bytes), SS_TALLY_RW(u->state[1], bytes),
+                  SS_TALLY_W(u->copy, u->count * d->element),
+                  SS_TALLY_R(u->scaler, sizeof *u->scaler));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_scaler_check(struct ss_device *d, size_t count, const float *grads,
+                                     struct ss_scaler *scaler)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_CHECK, SS_TALLY_R(grads, count * sizeof *grads),
+                  SS_TALLY_RW(scaler, sizeof *scaler));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_scaler_update(struct ss_device *d, struct ss_scaler *scaler)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_SCALE, SS_TALLY_RW(scaler, sizeof *scaler));
+    return SS_OK;
+}

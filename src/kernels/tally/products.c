@@ -1,0 +1,189 @@
+/* products.c: convolutions, and linear layers (cuda/conv.c, cuda/linear.c). */
+#include "core/log.h"
+#include "kernels/tally/internal.h"
+
+#include <stdlib.h>
+
+struct ss_conv_kernel {
+    struct ss_device *device;
+    struct ss_conv_shape shape;
+    size_t x, y, weights; /* bytes of x that are touched; elements of the native weight */
+    double flop;
+};
+
+struct ss_linear_kernel {
+    struct ss_device *device;
+    struct ss_act x, y;
+    size_t weights;
+};
+
+/* Pixels between the windows of a large stride are not read. */
+static size_t touched_bytes(const struct ss_device *d, const struct ss_conv_shape *s)
+{
+    const size_t h = (size_t)(s->y.h * s->kh), w = (size_t)(s->y.w * s->kw);
+    struct ss_act x = s->x;
+    x.h = s->kh < s->stride && h < (size_t)x.h ? (int)h : x.h;
+    x.w = s->kw < s->stride && w < (size_t)x.w ? (int)w : x.w;
+    return ss_tally_bytes(d, &x);
+}
+
+enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_shape *s,
+                                    enum ss_conv_algo algo, int training,
+                                    struct ss_conv_kernel **out)
+{
+    (void)algo;
+    (void)training;
+    struct ss_conv_kernel *c = calloc(1, sizeof *c);
+    if (!c)
+        return ss_fail_memory("convolution", sizeof *c);
+    c->device = d;
+    c->shape = *s;
+    c->x = touched_bytes(d, s);
+    c->y = ss_tally_bytes(d, &s->y);
+    c->weights = (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
+    c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * s->kh * s->kw * s->x.c;
+    *out = c;
+    return SS_OK;
+}
+
+void ss_tally_conv_destroy(struct ss_conv_kernel *c)
+{
+    free(c);
+}
+
+size_t ss_tally_conv_weight_bytes(const struct ss_conv_kernel *c)
+{
+    return c->weights * sizeof(float);
+}
+
+/* As one product: which of its sides is how long. */
+static void product(const struct ss_conv_kernel *c, double rows, double cols, double k)
+{
+    ss_tally_product(c->device, c->flop, rows, cols, k);
+}
+static double pixels(const struct ss_act *a)
+{
+    return (double)a->n * a->h * a->w;
+}
+static double taps(const struct ss_conv_kernel *c)
+{
+    return (double)c->shape.kh * c->shape.kw;
+}
+
+enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, const void *w,
+                                     const float *bias, void *y)
+{
+    struct ss_device *d = c->device;
+    const struct ss_conv_shape *s = &c->shape;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
+                  SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y));
+    product(c, pixels(&s->y), s->y.c, taps(c) * s->x.block);
+    if (bias)
+        ss_tally_bias_forward(d, &s->y, y, bias);
+    return SS_OK;
+}
+
+/* Of a strided one the pixels of each phase are a product of their own, with its share of taps. */
+enum ss_status ss_tally_conv_backward_data(struct ss_conv_kernel *c, const void *dy, const void *w,
+                                           void *dx)
+{
+    struct ss_device *d = c->device;
+    const struct ss_conv_shape *s = &c->shape;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONV_DATA, SS_TALLY_R(dy, c->y),
+                  SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(dx, ss_tally_bytes(d, &s->x)));
+    product(c, pixels(&s->y), s->x.block, taps(c) * s->y.c);
+    return SS_OK;
+}
+
+/* In 2-byte formats cuDNN's is cast to fp32. */
+enum ss_status ss_tally_conv_backward_weights(struct ss_conv_kernel *c, const void *x,
+                                              const void *dy, float *dweight, float *dbias)
+{
+    struct ss_device *d = c->device;
+    const struct ss_conv_shape *s = &c->shape;
+    const int narrow = d->element != sizeof(float);
+    void *made = narrow ? ss_tally_scratch(d) : dweight;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONV_WEIGHTS, SS_TALLY_R(x, c->x), SS_TALLY_R(dy, c->y),
+                  SS_TALLY_W(made, c->weights * d->element));
+    product(c, s->y.c, taps(c) * s->x.block, pixels(&s->y));
+    if (narrow)
+        SS_TALLY_NOTE(d, SS_TALLY_K_UNCAST, SS_TALLY_R(made, c->weights * d->element),
+                      SS_TALLY_W(dweight, c->weights * sizeof(float)));
+    if (dbias)
+        ss_tally_bias_backward(d, &s->y, dy, dbias);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_linear_create(struct ss_device *d, const struct ss_act *x, int outputs,
+                                      int training, struct ss_linear_kernel **out)
+{
+    (void)training;
+    struct ss_linear_kernel *l = calloc(1, sizeof *l);
+    if (!l)
+        return ss_fail_memory("linear layer", sizeof *l);
+    l->device = d;
+    l->x = *x;
+    l->y = (struct ss_act){.n = x->n, .c = outputs, .h = 1, .w = 1, .block = outputs};
+    l->weights = (size_t)outputs * (size_t)x->c * (size_t)x->h * (size_t)x->w;
+    *out = l;
+    return SS_OK;
+}
+
+void ss_tally_linear_destroy(struct ss_linear_kernel *l)
+{
+    free(l);
+}
+
+size_t ss_tally_linear_weight_bytes(const struct ss_linear_kernel *l)
+{
+    return l->weights * sizeof(float);
+}
+
+/* Of x, dy, or the gradient: what two of them make the third of. */
+static void linear(struct ss_linear_kernel *l, struct ss_tally_access a, struct ss_tally_access b,
+                   struct ss_tally_access made, const float *bias)
+{
+    const double n = l->x.n, k = l->y.c, f = (double)l->weights / k;
+    SS_TALLY_NOTE(l->device, SS_TALLY_K_LINEAR, a, b, made,
+                  SS_TALLY_R(bias, (size_t)l->y.c * l->device->element));
+    ss_tally_product(l->device, 2 * n * k * f, n, k, f);
+}
+
+/* The bias is in the product's epilogue, in y's format. */
+enum ss_status ss_tally_linear_forward(struct ss_linear_kernel *l, const void *x, const void *w,
+                                       const float *bias, void *y)
+{
+    struct ss_device *d = l->device;
+    const size_t k = (size_t)l->y.c;
+    const float *added = bias;
+    if (d->element != sizeof(float)) {
+        added = ss_tally_scratch(d);
+        SS_TALLY_NOTE(d, SS_TALLY_K_CAST, SS_TALLY_R(bias, k * sizeof(float)),
+                      SS_TALLY_W(added, k * d->element));
+    }
+    linear(l, (struct ss_tally_access)SS_TALLY_R(x, ss_tally_bytes(d, &l->x)),
+           (struct ss_tally_access)SS_TALLY_R(w, l->weights * d->element),
+           (struct ss_tally_access)SS_TALLY_W(y, ss_tally_bytes(d, &l->y)), added);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_linear_backward_data(struct ss_linear_kernel *l, const void *dy,
+                                             const void *w, void *dx)
+{
+    struct ss_device *d = l->device;
+    linear(l, (struct ss_tally_access)SS_TALLY_R(dy, ss_tally_bytes(d, &l->y)),
+           (struct ss_tally_access)SS_TALLY_R(w, l->weights * d->element),
+           (struct ss_tally_access)SS_TALLY_W(dx, ss_tally_bytes(d, &l->x)), NULL);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_linear_backward_weights(struct ss_linear_kernel *l, const void *x,
+                                                const void *dy, float *dweight, float *dbias)
+{
+    struct ss_device *d = l->device;
+    linear(l, (struct ss_tally_access)SS_TALLY_R(x, ss_tally_bytes(d, &l->x)),
+           (struct ss_tally_access)SS_TALLY_R(dy, ss_tally_bytes(d, &l->y)),
+           (struct ss_tally_access)SS_TALLY_W(dweight, l->weights * sizeof(float)), NULL);
+    ss_tally_bias_backward(d, &l->y, dy, dbias);
+    return SS_OK;
+}

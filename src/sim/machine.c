@@ -1,0 +1,65 @@
+/* machine.c: see machine.h. */
+#include "sim/machine.h"
+#include "core/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bandwidth and FLOP/s: NVIDIA's datasheets "H200 Tensor Core GPU" (SXM, 2024), "GH200 Grace Hopper
+ * Superchip" (2024, with 96 GB of HBM3), "H100 Tensor Core GPU" (SXM5, 2023), "A100 80GB" (SXM,
+ * 2021), all on nvidia.com/en-us/data-center; Hopper's are given there with sparsity, which is
+ * twice as much. Multiprocessors and L2: the whitepapers "NVIDIA H100 Tensor Core GPU Architecture"
+ * (2022) and "NVIDIA A100 Tensor Core GPU Architecture" (2020).
+ *
+ * 85 % of the bandwidth: 4.08 TB/s of an H200's 4.8; copies were measured at up to 4.3. The others'
+ * part is taken to be the same. */
+const struct ss_machine ss_machines[] = {
+    {"h200", "NVIDIA H200", "H200 SXM", "datasheet 2024", 4.8e12, 0.85, 989.5e12, 494.5e12, 67e12,
+     132, 50e6},
+    {"gh200", "NVIDIA GH200", "GH200 with 96 GB", "datasheet 2024", 4.0e12, 0.85, 989.5e12,
+     494.5e12, 67e12, 132, 50e6},
+    {"h100", "NVIDIA H100", "H100 SXM5", "datasheet 2023", 3.35e12, 0.85, 989.5e12, 494.5e12, 67e12,
+     132, 50e6},
+    {"a100", "NVIDIA A100", "A100 SXM with 80 GB", "datasheet 2021", 2.039e12, 0.85, 312e12, 156e12,
+     19.5e12, 108, 40e6},
+    {0}};
+
+/* Assumptions, not measurements, but for `best`: 790 TFLOP/s of bf16 were measured on an H200.
+ * Convolutions: 600 and 480 TFLOP/s there. Latency: 37 KB have to be under way in each of an H200's
+ * multiprocessors (Little's law). Found in L2: its two halves may both hold a copy, and half of each
+ * is what a kernel writes. */
+const struct ss_machine_use ss_machine_use = {.matrix = 600 / 989.5,
+                                              .wgrad = 480 / 989.5,
+                                              .best = 790 / 989.5,
+                                              .latency = 1.2e-6,
+                                              .launch = 2e-6,
+                                              .chain = 2.5e-6,
+                                              .found_l2 = 0.25};
+
+enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
+{
+    char known[128] = "";
+    for (const struct ss_machine *m = ss_machines; m->name; m++) {
+        if (!strcmp(m->name, name)) {
+            *out = m;
+            return SS_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", m->name);
+    }
+    return ss_fail(SS_ERR_INVALID, "--roofline %s: no figures of this GPU; there are %s", name,
+                   known);
+}
+
+const struct ss_machine *ss_machine_of_gpu(const char *gpu)
+{
+    for (const struct ss_machine *m = ss_machines; m->name; m++)
+        if (!strncmp(m->gpu, gpu, strlen(m->gpu)))
+            return m;
+    return NULL;
+}
+
+double ss_machine_peak(const struct ss_machine *m, enum ss_dtype dtype, int tf32)
+{
+    return dtype != SS_DTYPE_F32 ? m->half : tf32 ? m->tf32 : m->single;
+}

@@ -1,0 +1,255 @@
+/* roofline.c: a step's tasks on the device that only notes what they do (contract in roofline.h). */
+#include "codelets/input.h"
+#include "codelets/op.h"
+#include "core/log.h"
+#include "sim/roofline_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The step's memory: a range of addresses for each tensor, and for each region that is none. */
+struct memory {
+    const struct ss_plan *plan;
+    struct ss_device *device;
+    struct ss_op **op;    /* per block */
+    size_t *bucket_bytes; /* in native layouts */
+};
+
+enum { ADDRESS_BITS = 36, COPY = SS_SPACE_SCALER + 1, INDICES = 1 << 14 };
+
+static void *address(size_t number)
+{
+    return (void *)(uintptr_t)((uint64_t)(number + 1) << ADDRESS_BITS);
+}
+
+static void *address_of(const struct ss_plan *plan, int space, int index)
+{
+    return address((size_t)plan->ntensors + (size_t)space * INDICES + (size_t)index);
+}
+
+static size_t bytes_of(const struct memory *m, const struct ss_access *a)
+{
+    switch (a->space) {
+    case SS_SPACE_PARAMS:
+    case SS_SPACE_GRADS:
+        return m->bucket_bytes[a->index];
+    case SS_SPACE_STATE:
+        return m->bucket_bytes[a->index / m->plan->options.states];
+    case SS_SPACE_RUNNING:
+        return (size_t)m->plan->block[a->index].running * sizeof(float);
+    case SS_SPACE_STAGED:
+        return ss_input_layout_of(m->plan).bytes;
+    case SS_SPACE_METRICS:
+        return sizeof(struct ss_metrics);
+    case SS_SPACE_SCALER:
+        return sizeof(struct ss_scaler);
+    case SS_SPACE_BUFFER:
+    case SS_SPACE_IMAGES:
+    case SS_SPACE_LABELS:
+    case SS_SPACE_LOG:
+    case SS_SPACE_TOKEN:
+    case SS_SPACE_FETCHED:
+        break;
+    }
+    return 0;
+}
+
+/* What access i of a task is: tensors that share a buffer have addresses of their own. */
+static struct ss_region region_of(const struct memory *m, const struct ss_plan_task *t, int i)
+{
+    const struct ss_access *a = &t->access[i];
+    const size_t element = ss_dtype_bytes(m->plan->options.dtype);
+    for (int role = 0; role < SS_ROLE_COUNT; role++)
+        if (t->role[role] == i && t->tensor[role] >= 0)
+            return (struct ss_region){.data = address((size_t)t->tensor[role]),
+                                      .bytes = m->plan->tensor[t->tensor[role]].bytes};
+    struct ss_region r = {.data = address_of(m->plan, (int)a->space, a->index),
+                          .bytes = bytes_of(m, a)};
+    if (a->space == SS_SPACE_PARAMS && element != sizeof(float))
+        r.copy = address_of(m->plan, COPY, a->index);
+    return r;
+}
+
+/* As the executor has them: each parameter at a multiple of 64 bytes of its bucket. */
+static void place_parameters(struct memory *m)
+{
+    const struct ss_plan *plan = m->plan;
+    for (int k = 0; k < plan->nbuckets; k++)
+        for (int i = 0; i < plan->bucket[k].nparams; i++) {
+            const struct ss_plan_param *p = &plan->param[plan->bucket[k].first_param + i];
+            const enum ss_param_role role = ss_graph_param(plan->graph, p->graph_param)->role;
+            struct ss_op *op = m->op[p->block];
+            const size_t bytes = role == SS_PARAM_WEIGHT ? op->cls->weight_bytes(op)
+                                                         : (size_t)p->elements * sizeof(float);
+            op->offset[role] = m->bucket_bytes[k] / sizeof(float);
+            m->bucket_bytes[k] += (bytes + 63) / 64 * 64;
+        }
+}
+
+static void close_memory(struct memory *m)
+{
+    for (int i = 0; m->op && i < m->plan->nblocks; i++)
+        ss_op_destroy(m->op[i]);
+    free(m->op);
+    free(m->bucket_bytes);
+    ss_tally_kernels.close(m->device);
+}
+
+static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
+{
+    const struct ss_device_options options = {.dtype = plan->options.dtype};
+    *m = (struct memory){.plan = plan};
+    SS_TRY(ss_tally_kernels.open(&options, &m->device));
+    m->op = calloc((size_t)plan->nblocks, sizeof *m->op);
+    m->bucket_bytes = calloc((size_t)plan->nbuckets + 1, sizeof *m->bucket_bytes);
+    if (!m->op || !m->bucket_bytes)
+        return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
+    const struct ss_op_context context = {
+        .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
+    for (int i = 0; i < plan->nblocks; i++)
+        SS_TRY(ss_op_create(&context, i, &m->op[i]));
+    place_parameters(m);
+    return SS_OK;
+}
+
+/* ---- running ---- */
+
+static enum ss_status update(const struct memory *m, const struct ss_task_data *d)
+{
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    struct ss_update u = {.count = params->bytes / sizeof(float),
+                          .w = params->data,
+                          .copy = params->copy,
+                          .g = ss_role(d, SS_ROLE_GRADS),
+                          .scaler = ss_role(d, SS_ROLE_SCALER)};
+    for (int k = 0; k < SS_UPDATE_STATES; k++)
+        u.state[k] = ss_role(d, SS_ROLE_STATE + k);
+    return ss_tally_kernels.update(m->device, &u);
+}
+
+/* What the codelets of the compute lane do. */
+static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
+{
+    const struct ss_kernels *k = &ss_tally_kernels;
+    const struct ss_plan_task *t = d->task->plan;
+    switch (t->kind) {
+    case SS_TASK_FORWARD:
+        return d->task->op->cls->forward(d->task->op, d);
+    case SS_TASK_BACKWARD:
+        return d->task->op->cls->backward(d->task->op, d);
+    case SS_TASK_CONVERT: {
+        const struct ss_act x = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Y]);
+        return k->convert(m->device, &x, ss_role(d, SS_ROLE_STAGED), NULL, NULL,
+                          ss_role(d, SS_ROLE_Y));
+    }
+    case SS_TASK_CHECK: {
+        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+        return k->scaler_check(m->device, grads->bytes / sizeof(float), grads->data,
+                               ss_role(d, SS_ROLE_SCALER));
+    }
+    case SS_TASK_UPDATE:
+        return update(m, d);
+    case SS_TASK_SCALE:
+        return k->scaler_update(m->device, ss_role(d, SS_ROLE_SCALER));
+    case SS_TASK_LOAD:
+    case SS_TASK_UPLOAD:
+    case SS_TASK_ALLREDUCE:
+    case SS_TASK_FETCH:
+    case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REPORT:
+        break;
+    }
+    return SS_OK;
+}
+
+/* Is this piece of memory in one that the task has said it touches? What it writes it may read. */
+static int is_said(const struct ss_plan_task *t, const struct ss_region *region,
+                   const struct ss_tally_access *a)
+{
+    const uintptr_t at = (uintptr_t)a->data;
+    for (int i = 0; i < t->naccess; i++) {
+        const uintptr_t begin = (uintptr_t)region[i].data, copy = (uintptr_t)region[i].copy;
+        const int in = at >= begin && at + a->bytes <= begin + region[i].bytes;
+        const int in_copy = copy && at >= copy && at + a->bytes <= copy + region[i].bytes;
+        if ((in || in_copy) && (!(a->mode & SS_TALLY_WRITE) || t->access[i].mode & SS_WRITE))
+            return 1;
+    }
+    return 0;
+}
+
+static enum ss_status check(const struct memory *m, const struct ss_plan_task *t,
+                            const struct ss_region *region, const struct ss_tally_launch *l)
+{
+    for (int i = 0; i < l->naccess; i++)
+        if (l->access[i].data != ss_tally_scratch(m->device) && !is_said(t, region, &l->access[i]))
+            return ss_fail(SS_ERR_MISMATCH,
+                           "task %s: %s %s %zu bytes that the plan does not give the task", t->name,
+                           l->kernel->name, l->access[i].mode & SS_TALLY_WRITE ? "writes" : "reads",
+                           l->access[i].bytes);
+    return SS_OK;
+}
+
+static enum ss_status predict_task(struct ss_roofline *r, const struct memory *m, struct ss_l2 *l2,
+                                   int i)
+{
+    const struct ss_plan_task *t = &r->plan->train.task[i];
+    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
+    for (int a = 0; a < t->naccess; a++) {
+        region[a] = region_of(m, t, a);
+        regions[a] = &region[a];
+    }
+    const struct ss_bound_task task = {
+        .plan = t, .index = i, .op = t->block >= 0 ? m->op[t->block] : NULL, .training = 1};
+    const struct ss_step_args args = {.task = &task, .region = regions, .step = 1};
+    SS_TRY(run(m, &(struct ss_task_data){&task, &args}));
+    SS_TRY(ss_tally_kernels.synchronize(m->device));
+    int count;
+    const struct ss_tally_launch *launch = ss_tally_take(m->device, &count);
+    for (int k = 0; k < count; k++) {
+        SS_TRY(check(m, t, region, &launch[k]));
+        ss_roofline_count(r, l2, &launch[k], &r->part[i][launch[k].kernel->line]);
+        r->floor += ss_roofline_floor(r, &launch[k]);
+    }
+    for (int line = 0; line < SS_TALLY_LINES; line++) {
+        ss_roofline_add(&r->task[i], &r->part[i][line]);
+        ss_roofline_add(&r->line[line], &r->part[i][line]);
+    }
+    ss_roofline_add(&r->step, &r->task[i]);
+    return SS_OK;
+}
+
+static enum ss_status predict(struct ss_roofline *r)
+{
+    struct memory m;
+    struct ss_l2 l2 = {0};
+    enum ss_status status = open_memory(&m, r->plan);
+    for (int i = 0; i < r->plan->train.count && status == SS_OK; i++)
+        status = predict_task(r, &m, &l2, i);
+    close_memory(&m);
+    return status;
+}
+
+enum ss_status ss_roofline_predict(const struct ss_plan *plan, const struct ss_machine *machine,
+                                   int tf32, struct ss_roofline *out)
+{
+    const size_t n = (size_t)plan->train.count;
+    if (!plan->options.device)
+        return ss_fail(SS_ERR_INVALID, "--roofline predicts steps of a GPU; add --device cuda");
+    *out = (struct ss_roofline){.plan = plan, .machine = machine, .tf32 = tf32};
+    out->task = calloc(n, sizeof *out->task);
+    out->part = calloc(n, sizeof *out->part);
+    enum ss_status status =
+        out->task && out->part ? SS_OK : ss_fail_memory("predictions", n * sizeof *out->part);
+    if (status == SS_OK)
+        status = predict(out);
+    if (status != SS_OK)
+        ss_roofline_close(out);
+    return status;
+}
+
+void ss_roofline_close(struct ss_roofline *r)
+{
+    free(r->task);
+    free(r->part);
+    *r = (struct ss_roofline){0};
+}

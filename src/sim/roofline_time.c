@@ -1,0 +1,127 @@
+/* roofline_time.c: how long a launch is predicted to take (the rule is in roofline.h). */
+#include "sim/roofline_internal.h"
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- L2 ---- */
+
+static double held(const struct ss_l2 *l2, const void *data)
+{
+    for (int i = 0; i < l2->count; i++)
+        if (l2->part[i].data == data)
+            return l2->part[i].bytes;
+    return 0;
+}
+
+static void hold(struct ss_l2 *l2, const void *data, double bytes)
+{
+    int i = 0;
+    while (i < l2->count && l2->part[i].data != data)
+        i++;
+    if (i == (int)(sizeof l2->part / sizeof *l2->part))
+        return;
+    if (i == l2->count)
+        l2->part[l2->count++] = (struct ss_l2_part){data, 0};
+    l2->part[i].bytes = larger(l2->part[i].bytes, bytes);
+}
+
+/* The launch's tensors push out what was there, all in proportion. */
+static void touch(struct ss_l2 *l2, double room, const struct ss_tally_launch *launch)
+{
+    double all = 0;
+    for (int i = 0; i < launch->naccess; i++)
+        all += (double)launch->access[i].bytes;
+    const double kept = larger(0, 1 - all / room), share = smaller(1, room / larger(all, 1));
+    int n = 0;
+    for (int i = 0; i < l2->count; i++)
+        if (l2->part[i].bytes * kept > 0)
+            l2->part[n++] = (struct ss_l2_part){l2->part[i].data, l2->part[i].bytes * kept};
+    l2->count = n;
+    for (int i = 0; i < launch->naccess; i++)
+        hold(l2, launch->access[i].data, (double)launch->access[i].bytes * share);
+}
+
+/* ---- time ---- */
+
+/* Bytes of loads that a multiprocessor has under way: of the large tensors, which all are read at
+ * once. */
+static double under_way(const struct ss_tally_launch *launch)
+{
+    const struct ss_tally_kernel *k = launch->kernel;
+    size_t most = 0;
+    int tensors = 0;
+    for (int i = 0; i < launch->naccess; i++)
+        if (launch->access[i].mode & SS_TALLY_READ && launch->access[i].bytes > most)
+            most = launch->access[i].bytes;
+    for (int i = 0; i < launch->naccess; i++)
+        tensors += launch->access[i].mode & SS_TALLY_READ && launch->access[i].bytes >= most / 8;
+    return (double)k->blocks * k->threads * k->vectors * 16 * tensors;
+}
+
+static double bandwidth(const struct ss_machine *m, const struct ss_tally_launch *launch)
+{
+    const double all = ss_machine_bandwidth(m);
+    if (!launch->kernel->blocks)
+        return all;
+    return smaller(all, under_way(launch) * m->sms / ss_machine_use.latency);
+}
+
+static double rate(const struct ss_roofline *r, const struct ss_tally_kernel *k)
+{
+    const struct ss_plan_options *o = &r->plan->options;
+    return ss_machine_peak(r->machine, o->dtype, r->tf32) *
+           (k->cls == SS_TALLY_WGRAD ? ss_machine_use.wgrad : ss_machine_use.matrix);
+}
+
+void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work *w)
+{
+    sum->launches += w->launches;
+    sum->read += w->read;
+    sum->written += w->written;
+    sum->flop += w->flop;
+    sum->seconds += w->seconds;
+    for (int i = 0; i < SS_BOUNDS; i++)
+        sum->by[i] += w->by[i];
+}
+
+void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
+                       const struct ss_tally_launch *launch, struct ss_roofline_work *out)
+{
+    struct ss_roofline_work w = {.launches = 1, .flop = launch->flop};
+    double found = 0;
+    for (int i = 0; i < launch->naccess; i++) {
+        const struct ss_tally_access *a = &launch->access[i];
+        w.read += a->mode & SS_TALLY_READ ? (double)a->bytes : 0;
+        w.written += a->mode & SS_TALLY_WRITE ? (double)a->bytes : 0;
+        if (a->mode & SS_TALLY_READ)
+            found += smaller((double)a->bytes, held(l2, a->data));
+    }
+    touch(l2, r->machine->l2 * ss_machine_use.found_l2, launch);
+    const double memory = (w.read - found + w.written) / bandwidth(r->machine, launch);
+    const double compute = launch->tiled / rate(r, launch->kernel);
+    w.by[SS_BOUND_LAUNCH] = ss_machine_use.launch;
+    if (launch->kernel->cls == SS_TALLY_CHAIN)
+        w.by[SS_BOUND_LAUNCH] += ss_machine_use.chain;
+    w.by[memory >= compute ? SS_BOUND_MEMORY : SS_BOUND_COMPUTE] = larger(memory, compute);
+    w.seconds = w.by[SS_BOUND_LAUNCH] + larger(memory, compute);
+    ss_roofline_add(out, &w);
+}
+
+double ss_roofline_floor(const struct ss_roofline *r, const struct ss_tally_launch *launch)
+{
+    double bytes = 0;
+    if (launch->kernel->line > SS_TALLY_CONV_WEIGHTS)
+        return 0;
+    for (int i = 0; i < launch->naccess; i++)
+        bytes += (double)launch->access[i].bytes;
+    return larger(bytes / ss_machine_bandwidth(r->machine),
+                  launch->flop / (ss_machine_use.best *
+                                  ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32)));
+}

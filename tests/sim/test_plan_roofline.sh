@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# starstep plan --roofline: a prediction without a GPU, as a table and as JSON that agree; what it
+# refuses.
+. "${srcdir:-.}/tests/common.sh"
+
+resnet=(--model resnet50 --image-size 224 --batch-size 256 --precision fp16 --device cuda)
+
+run "$STARSTEP" plan "${resnet[@]}"
+check "a GPU's plan is printed where there is none" grep -q ' upload ' "$work/out"
+
+run "$STARSTEP" plan "${resnet[@]}" --roofline h200
+check "a prediction is made" test "$code" = 0
+check "it is called one" grep -q '^Prediction, not a measurement: .*H200' "$work/out"
+table=$(sed -n 's/^predicted: \([0-9.]*\) ms a step.*/\1/p' "$work/out")
+
+run "$STARSTEP" plan "${resnet[@]}" --roofline h200 --json --out "$work/step.json"
+check "the same as JSON" test "$code" = 0
+if [ -n "$PYTHON" ]; then
+    check "JSON and table agree, kinds and tasks add up" "$PYTHON" - "$work/step.json" "$table" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))
+step = r["step"]
+assert r["prediction"] is True and r["machine"] == "h200" and r["batch"] == 256
+assert "%.2f" % step["predicted_ms"] == sys.argv[2], (step, sys.argv[2])
+for parts in (r["tasks"], r["kinds"].values()):
+    for name in ("launches", "read_bytes", "written_bytes", "flop", "predicted_ms"):
+        total = sum(p[name] for p in parts)
+        assert abs(total - step[name]) <= 1e-6 * step[name], (name, total, step[name])
+assert abs(256e3 / step["predicted_ms"] - r["predicted_images_per_s"]) < 1
+assert r["floor_ms"] < step["predicted_ms"]
+END
+fi
+
+refused() {
+    local what=$1 text=$2
+    shift 2
+    run "$STARSTEP" plan "$@"
+    check "$what" test "$code" != 0 -a "$(wc -l <"$work/err")" = 1
+    check "$what, and it says why" grep -qF -- "$text" "$work/err"
+}
+refused "an unknown GPU" "--roofline v100: no figures of this GPU; there are h200" --device cuda --roofline v100
+refused "a CPU's plan" "add --device cuda" --device cpu --roofline h200
+refused "--json alone" "--json goes with --roofline" --json
+finish

@@ -1,0 +1,179 @@
+/* test_roofline.c: the prediction of a GPU's step. Its bytes are checked against the plan's accesses
+ * by ss_roofline_predict itself; here: that it does so for every kind of layer, that the figures add
+ * up, and where they are for the two models that were predicted by hand. */
+#include "core/log.h"
+#include "graphs/models.h"
+#include "kernels/kernels.h"
+#include "sim/roofline.h"
+#include "tests/graph/test_graphs.h"
+#include "tests/run_suite.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ss_plan *lower(const struct ss_graph *g, int batch, enum ss_dtype dtype)
+{
+    const struct ss_plan_options options = {.batch = batch,
+                                            .bucket_mb = 10,
+                                            .first_bucket_mb = 1,
+                                            .slices = 1,
+                                            .states = 1,
+                                            .dtype = dtype,
+                                            .device = 1,
+                                            .input_block = ss_gpu_input_block(dtype),
+                                            .loss_scaling = dtype == SS_DTYPE_F16};
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    return plan;
+}
+
+static const struct ss_machine *machine(const char *name)
+{
+    const struct ss_machine *m;
+    ck_assert_int_eq(ss_machine_find(name, &m), SS_OK);
+    return m;
+}
+
+static void near(double a, double b)
+{
+    ck_assert_msg(fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b)), "%g and %g", a, b);
+}
+
+static void is_sum(const struct ss_roofline_work *part, int n, const struct ss_roofline_work *whole)
+{
+    struct ss_roofline_work sum = {0};
+    for (int i = 0; i < n; i++) {
+        sum.launches += part[i].launches;
+        sum.read += part[i].read;
+        sum.written += part[i].written;
+        sum.flop += part[i].flop;
+        sum.seconds += part[i].seconds;
+    }
+    ck_assert_int_eq(sum.launches, whole->launches);
+    near(sum.read, whole->read);
+    near(sum.written, whole->written);
+    near(sum.flop, whole->flop);
+    near(sum.seconds, whole->seconds);
+}
+
+static void adds_up(const struct ss_roofline *r)
+{
+    is_sum(r->task, r->plan->train.count, &r->step);
+    is_sum(r->line, SS_TALLY_LINES, &r->step);
+    for (int i = 0; i < r->plan->train.count; i++)
+        is_sum(r->part[i], SS_TALLY_LINES, &r->task[i]);
+    ck_assert(r->floor > 0 && r->step.seconds > r->floor);
+}
+
+/* Every layer kind, in every format. */
+START_TEST(small_models)
+{
+    const enum ss_dtype dtypes[] = {SS_DTYPE_F32, SS_DTYPE_F16, SS_DTYPE_BF16};
+    struct ss_graph *g = make_test_graph(_i);
+    for (int k = 0; k < 3; k++) {
+        struct ss_plan *plan = lower(g, 32, dtypes[k]);
+        struct ss_roofline r;
+        ck_assert_int_eq(ss_roofline_predict(plan, machine("a100"), 0, &r), SS_OK);
+        adds_up(&r);
+        for (int i = 0; i < plan->train.count; i++) {
+            const enum ss_task_kind kind = plan->train.task[i].kind;
+            ck_assert((kind != SS_TASK_FORWARD && kind != SS_TASK_BACKWARD) ||
+                      r.task[i].launches > 0);
+        }
+        ss_roofline_close(&r);
+        ss_plan_destroy(plan);
+    }
+    ss_graph_destroy(g);
+}
+END_TEST
+
+static struct ss_graph *model(const char *name, int side)
+{
+    const struct ss_model_options options = {NULL, -1, side > 32 ? 1000 : 100, 3, side, side};
+    struct ss_graph *g;
+    ck_assert_int_eq(ss_model_build(name, &options, &g), SS_OK);
+    return g;
+}
+
+/* Bounds of the whole, wide enough for better kernels and too narrow for a line left out. A step's
+ * operations: each convolution three times, but no data gradient of the first. */
+static const struct {
+    const char *name;
+    int side;
+    double least_ms, most_ms, flop;
+} models[] = {{"resnet50", 224, 22, 35, 6.2177e12}, {"wideresnet", 32, 9, 12, 3.7050e12}};
+
+START_TEST(built_in_models)
+{
+    struct ss_graph *g = model(models[_i].name, models[_i].side);
+    struct ss_plan *plan = lower(g, 256, SS_DTYPE_F16);
+    struct ss_roofline r, slow;
+    ck_assert_int_eq(ss_roofline_predict(plan, machine("h200"), 0, &r), SS_OK);
+    ck_assert_int_eq(ss_roofline_predict(plan, machine("a100"), 0, &slow), SS_OK);
+    adds_up(&r);
+    const double ms = r.step.seconds * 1e3;
+    ck_assert_msg(ms > models[_i].least_ms && ms < models[_i].most_ms, "%s: %.2f ms",
+                  models[_i].name, ms);
+    ck_assert_msg(fabs(r.step.flop / models[_i].flop - 1) < 1e-3, "%.5g FLOP", r.step.flop);
+    /* Half the bandwidth and a third of the tensor cores. */
+    ck_assert(slow.step.seconds > 1.9 * r.step.seconds && slow.step.seconds < 3.3 * r.step.seconds);
+    ck_assert_int_eq(slow.step.launches, r.step.launches);
+    ss_roofline_close(&r);
+    ss_roofline_close(&slow);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* A plan that gives a task less than its operation touches: what a change of one of them that
+ * forgets the other comes to. */
+START_TEST(unsaid_access)
+{
+    struct ss_graph *g = make_test_graph(0);
+    struct ss_plan *plan = lower(g, 8, SS_DTYPE_F16);
+    struct ss_roofline r;
+    for (int i = 0; i < plan->train.count; i++) {
+        struct ss_plan_task *t = &plan->train.task[i];
+        if (t->kind == SS_TASK_FORWARD && t->role[SS_ROLE_Y] >= 0)
+            t->access[t->role[SS_ROLE_Y]].mode = SS_READ;
+    }
+    ck_assert_int_eq(ss_roofline_predict(plan, machine("h200"), 0, &r), SS_ERR_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "writes"));
+    ss_plan_destroy(plan);
+    plan = lower(g, 8, SS_DTYPE_F16);
+    for (int i = 0; i < plan->ntensors; i++)
+        plan->tensor[i].bytes /= 2;
+    ck_assert_int_eq(ss_roofline_predict(plan, machine("h200"), 0, &r), SS_ERR_MISMATCH);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(machines)
+{
+    const struct ss_machine *m;
+    ck_assert_int_eq(ss_machine_find("v100", &m), SS_ERR_INVALID);
+    ck_assert_str_eq(ss_log_last_error(), "--roofline v100: no figures of this GPU; there are "
+                                          "h200, gh200, h100, a100");
+    ck_assert_str_eq(ss_machine_of_gpu("NVIDIA GH200 480GB")->name, "gh200");
+    ck_assert_str_eq(ss_machine_of_gpu("NVIDIA H200")->name, "h200");
+    ck_assert_str_eq(ss_machine_of_gpu("NVIDIA A100-SXM4-80GB")->name, "a100");
+    ck_assert_ptr_null(ss_machine_of_gpu("NVIDIA GeForce GTX 1080"));
+}
+END_TEST
+
+int main(void)
+{
+    ss_log_set_quiet(1);
+    Suite *suite = suite_create("roofline");
+    TCase *t = tcase_create("roofline");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, small_models, 0, TEST_GRAPHS - 1); /* "front" is for CPUs */
+    tcase_add_loop_test(t, built_in_models, 0, 2);
+    tcase_add_test(t, unsaid_access);
+    tcase_add_test(t, machines);
+    suite_add_tcase(suite, t);
+    return run_suite(suite);
+}
