@@ -12,7 +12,9 @@ AC_DEFUN([SS_MPI], [
     ss_mpi_source=none
     AS_IF([test "$with_mpi" != no], [
         AS_IF([test -n "$ss_dir"], [ss_path=$ss_dir/bin], [ss_path=$PATH])
-        AC_PATH_PROGS([MPICC], [mpicc], [], [$ss_path])
+        # This machine's wrapper knows nothing of another's libraries.
+        AS_IF([test -n "$ss_dir" || test "$cross_compiling" != yes],
+            [AC_PATH_PROGS([MPICC], [mpicc], [], [$ss_path])])
         AS_IF([test -n "$MPI_LIBS"],
                 [ss_mpi_source="MPI_LIBS"],
             [test -n "$MPICC" && ss_show=`$MPICC -show 2>/dev/null`],

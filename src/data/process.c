@@ -48,5 +48,8 @@ enum ss_status ss_process_run(const struct ss_process *process, int *code)
         if (errno != EINTR)
             return ss_fail(SS_ERR_IO, "cannot wait for %s: %s", program, strerror(errno));
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    /* That there is no such program may show only here (POSIX, posix_spawn()). */
+    if (*code == 127)
+        *code = -1;
     return SS_OK;
 }

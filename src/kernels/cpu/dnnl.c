@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#if defined(__x86_64__)
+
 static int isa_has(dnnl_cpu_isa_t wanted)
 {
     return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
@@ -14,23 +16,59 @@ static int isa_has(dnnl_cpu_isa_t wanted)
 
 enum ss_simd ss_cpu_simd(void)
 {
-#if defined(__x86_64__) && defined(__GNUC__)
+#    if defined(__GNUC__)
     if (isa_has(dnnl_cpu_isa_avx512_core))
         return SS_SIMD_AVX512;
     if (isa_has(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("fma"))
         return SS_SIMD_AVX2;
-#endif
+#    endif
     return SS_SIMD_PLAIN;
 }
 
 int ss_cpu_preferred_block(void)
 {
-#if defined(__x86_64__)
     return isa_has(dnnl_cpu_isa_avx512_core) ? 16 : isa_has(dnnl_cpu_isa_avx2) ? 8 : 0;
-#else
-    return 0;
-#endif
 }
+
+static const char *isa_name(void)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } names[] = {
+        {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+        {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+        {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+        {dnnl_cpu_isa_avx512_core, "avx512_core"},
+        {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+        {dnnl_cpu_isa_avx2, "avx2"},
+        {dnnl_cpu_isa_avx, "avx"},
+        {dnnl_cpu_isa_sse41, "sse41"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (isa_has(names[i].isa))
+            return names[i].name;
+    return "sse2";
+}
+
+#else /* oneDNN's names of instruction sets are x86's */
+
+enum ss_simd ss_cpu_simd(void)
+{
+    return SS_SIMD_PLAIN;
+}
+
+int ss_cpu_preferred_block(void)
+{
+    return 0;
+}
+
+static const char *isa_name(void)
+{
+    return "this CPU's default";
+}
+
+#endif
 
 enum ss_status ss_cpu_library_open(struct ss_device *cpu)
 {
@@ -53,32 +91,6 @@ void ss_cpu_library_close(struct ss_device *cpu)
         dnnl_stream_destroy(cpu->stream);
     if (cpu->engine)
         dnnl_engine_destroy(cpu->engine);
-}
-
-static const char *isa_name(void)
-{
-    static const struct {
-        dnnl_cpu_isa_t isa;
-        const char *name;
-    } names[] = {
-        {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
-        {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
-        {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
-        {dnnl_cpu_isa_avx512_core, "avx512_core"},
-        {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
-        {dnnl_cpu_isa_avx2, "avx2"},
-        {dnnl_cpu_isa_avx, "avx"},
-        {dnnl_cpu_isa_sse41, "sse41"},
-    };
-#if defined(__x86_64__)
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (isa_has(names[i].isa))
-            return names[i].name;
-    return "sse2";
-#else
-    (void)names;
-    return "this CPU's default";
-#endif
 }
 
 static char library[80];
