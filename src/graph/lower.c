@@ -298,6 +298,14 @@ static void lower_forward(struct lowerer *lo, int i, int training)
     touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
+/* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?
+ * Only where these stay as they are: a sum over ranks has other ranks' infinities too, and in 2 bytes
+ * may become infinite on its way. */
+static int looks_at_once(const struct ss_plan *plan)
+{
+    return plan->options.loss_scaling && !plan->options.device_sums;
+}
+
 static void contribute(struct lowerer *lo, ss_value v, int tensor)
 {
     if (lo->ngrad[v] == SS_PLAN_MAX_DY) {
@@ -335,6 +343,8 @@ static void lower_backward(struct lowerer *lo, int i)
     if (b->bucket >= 0) {
         touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
         touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
+        if (looks_at_once(lo->plan))
+            touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
     }
     if (lo->plan->options.no_overlap)
         touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
@@ -382,6 +392,8 @@ static void lower_bucket(struct lowerer *lo, int k)
         lower_update(lo, k);
         return;
     }
+    if (looks_at_once(lo->plan))
+        return;
     snprintf(name, sizeof name, "check %d", k);
     t = add_task(lo, SS_TASK_CHECK, name, PRIORITY_UPDATE + k);
     if (!t)

@@ -143,7 +143,7 @@ enum ss_task_kind {
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
     SS_TASK_ALLREDUCE,
-    SS_TASK_CHECK, /* a bucket's gradients for infinities */
+    SS_TASK_CHECK, /* a bucket's summed gradients for infinities; else backward looks itself */
     SS_TASK_UPDATE,
     SS_TASK_SCALE, /* end of a step: the new loss scale */
     SS_TASK_FETCH, /* metrics: device to host */

@@ -168,6 +168,9 @@ GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint
            const float *mean, const float *std, void *out)
 /* One step of an optimizer over a bucket, see update.h. */
 KERNEL(update, struct ss_device *device, const struct ss_update *u)
+/* The gradients of parameters that kernels make from now on are looked at: scaler->found |= a
+ * non-finite one. NULL: they are not, which is how a device begins. */
+GPU_KERNEL_OF(void, watch_gradients, struct ss_device *device, struct ss_scaler *scaler)
 /* scaler->found |= a non-finite value in grads; end of a step, after the updates: new scale. */
 GPU_KERNEL(scaler_check, struct ss_device *device, size_t count, const float *grads,
            struct ss_scaler *scaler)

@@ -87,6 +87,12 @@ same_bits() {
     [ $code -eq 0 ]
 }
 
+# some_left_out NAME: loss scaling left steps of the run out, and not all
+some_left_out() {
+    sed -n '/"event":"step"/s/.*"scale":\([^,}]*\).*/\1/p' "$work/$1/log.json" |
+        awk 'NR > 1 && $1 < last { out++ } NR > 1 && $1 == last { made++ } { last = $1 } END { exit !out || !made }'
+}
+
 # A run of a few tiny steps with several buckets, on the data of the reference.
 # shellcheck disable=SC2054 # options with commas
 tiny=(--device cuda --model wideresnet --width 4,4,4,4 --data-dir "$REFERENCE/data" --batch-size 4

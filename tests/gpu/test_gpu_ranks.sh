@@ -52,6 +52,12 @@ for precision in fp32 fp16; do
     unset SS_HOSTGPU_JITTER
 done
 
+# An infinity of one rank, or one that arises when gradients are rounded, leaves the step out on all.
+tiny_ranks first --precision fp16 --init-scale 125000
+check "fp16: steps left out, on both ranks alike" some_left_out first
+tiny_ranks again --precision fp16 --init-scale 125000 --grad-dtype fp16
+check "fp16, gradients too: steps left out, on both ranks alike" some_left_out again
+
 # losses NAME: of its steps
 losses() {
     sed -n '/"event":"step"/s/.*"loss":\([^,}]*\).*/\1/p' "$work/$1/log.json"

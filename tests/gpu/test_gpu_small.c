@@ -250,5 +250,6 @@ TCase *gpu_small_tests(void)
     add_loss_tests(t);
     add_optimizer_tests(t);
     add_wire_tests(t);
+    add_watch_tests(t);
     return t;
 }

@@ -9,6 +9,7 @@ void add_pool_tests(TCase *t);
 void add_loss_tests(TCase *t);
 void add_optimizer_tests(TCase *t);
 void add_wire_tests(TCase *t);
+void add_watch_tests(TCase *t);
 
 /* The device, which until the test's end counts as one with a single multiprocessor: grids are
  * small, and loops over them take several turns with few data. */

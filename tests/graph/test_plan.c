@@ -488,22 +488,27 @@ static void check_device(const struct ss_plan *plan)
     ck_assert_int_gt(fetch, 0);
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
-        int host = t->kind == SS_TASK_REDUCE_METRICS || t->kind == SS_TASK_REPORT;
+        int host = t->kind == SS_TASK_REPORT ||
+                   (t->kind == SS_TASK_REDUCE_METRICS && !plan->options.device_sums);
         ck_assert(!host || (i > fetch && mode_of(t, SS_SPACE_FETCHED, 0) &&
                             !mode_of(t, SS_SPACE_METRICS, 0)));
     }
 }
 
-/* No update before every bucket was checked, none after the new scale; the loss reads the scale. */
+/* Sums over ranks are checked by tasks of their own, else every task that makes gradients checks. No
+ * update before all were, none after the new scale; the loss reads the scale. */
 static void check_scaling(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
+    const int sums = plan->options.device_sums;
     int scale = find_task(list, SS_TASK_SCALE, -1), last_check = -1;
     ck_assert_int_eq(scale, list->count - 1);
     ck_assert_int_eq(mode_of(&list->task[scale], SS_SPACE_SCALER, 0), SS_READ_WRITE);
     for (int k = 0; k < plan->nbuckets; k++) {
         int check = find_task(list, SS_TASK_CHECK, k);
-        ck_assert_int_eq(check, find_task(list, SS_TASK_ALLREDUCE, k) + 1);
+        ck_assert_int_eq(check, sums ? find_task(list, SS_TASK_ALLREDUCE, k) + 1 : -1);
+        if (!sums)
+            continue;
         ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_GRADS, k), SS_READ);
         ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_SCALER, 0), SS_READ_WRITE);
         last_check = check > last_check ? check : last_check;
@@ -511,6 +516,11 @@ static void check_scaling(const struct ss_plan *plan)
     for (int i = 0; i < list->count; i++) {
         const struct ss_plan_task *t = &list->task[i];
         int loss = t->kind == SS_TASK_FORWARD && runs(&plan->block[t->block], "loss");
+        if (t->kind == SS_TASK_BACKWARD) {
+            int looks = !sums && t->role[SS_ROLE_GRADS] >= 0;
+            ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), looks ? SS_READ_WRITE : 0);
+            last_check = looks ? i : last_check;
+        }
         if (t->kind == SS_TASK_UPDATE)
             ck_assert_int_gt(i, last_check);
         if (t->kind == SS_TASK_UPDATE || loss)
@@ -577,6 +587,9 @@ static void check_with_options(const struct ss_graph *g)
             if (strcmp(model, "front"))            /* whose layers read the images themselves */
                 check_plan(g, &options);
             options.no_overlap = 1;
+            if (strcmp(model, "front"))
+                check_plan(g, &options);
+            options.device_sums = 1;
             if (strcmp(model, "front"))
                 check_plan(g, &options);
         }

@@ -276,6 +276,8 @@ enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const voi
         run(c, SS_CONV_BACKWARD_FILTER, &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy}));
     if (narrow)
         SS_TRY(ss_cuda_uncast(gpu, gradient, dweight, weight_elements(s)));
+    else if (gpu->scaler)
+        SS_TRY(ss_cuda_scaler_check(gpu, weight_elements(s), dweight, gpu->scaler));
     return dbias ? ss_cuda_bias_backward(gpu, &s->y, dy, dbias) : SS_OK;
 }
 

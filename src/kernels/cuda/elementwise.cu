@@ -53,8 +53,10 @@ void sum_launch(const struct ss_device *gpu, const sources &src, int n, T *dst, 
 
 /* Any format to any other: as many elements at a time as 16 bytes hold of the smaller one. */
 template <typename From, typename To>
-__global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, size_t count)
+__global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, size_t count,
+                            struct ss_scaler *scaler)
 {
+    bool found = false;
     constexpr int V = sizeof(From) < sizeof(To) ? ss::format<From>::vector : ss::format<To>::vector;
     constexpr int V_FROM = ss::format<From>::vector, V_TO = ss::format<To>::vector;
     const size_t vectors = count / V;
@@ -64,20 +66,28 @@ __global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, 
         for (int j = 0; j < V; j += V_FROM)
             ss::load(src + i * V + j, *reinterpret_cast<float(*)[V_FROM]>(v + j));
 #pragma unroll
+        for (int j = 0; j < V; j++)
+            found |= ss::not_finite(v[j]);
+#pragma unroll
         for (int j = 0; j < V; j += V_TO)
             ss::store(dst + i * V + j, *reinterpret_cast<const float(*)[V_TO]>(v + j));
     }
-    for (size_t i = vectors * V + ss::flat_begin(); i < count; i += ss::flat_step())
-        dst[i] = ss::format<To>::store(ss::format<From>::load(src[i]));
+    for (size_t i = vectors * V + ss::flat_begin(); i < count; i += ss::flat_step()) {
+        const float v = ss::format<From>::load(src[i]);
+        found |= ss::not_finite(v);
+        dst[i] = ss::format<To>::store(v);
+    }
+    ss::tell(scaler, found);
 }
 
 template <typename From, typename To>
-void cast_launch(const struct ss_device *gpu, const void *src, void *dst, size_t count)
+void cast_launch(const struct ss_device *gpu, const void *src, void *dst, size_t count,
+                 struct ss_scaler *scaler)
 {
     const unsigned grid = ss::grid_for(gpu, count / ss::format<To>::vector, THREADS, THREADS);
     const auto kernel = cast_kernel<From, To>;
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, static_cast<const From *>(src),
-              static_cast<To *>(dst), count);
+              static_cast<To *>(dst), count, scaler);
 }
 
 /* ---- biases ---- */
@@ -154,7 +164,8 @@ __global__ void bias_shares_kernel(const T *__restrict__ dy, size_t pixels, unsi
 
 /* The shares' sums in double: every eighth of them by one thread, then those eight in order. */
 __global__ void bias_merge_kernel(const float *__restrict__ partials, unsigned shares,
-                                  unsigned channels, float *__restrict__ dbias)
+                                  unsigned channels, float *__restrict__ dbias,
+                                  struct ss_scaler *scaler)
 {
     __shared__ double sums[THREADS];
     const unsigned lane = threadIdx.x % MERGE_CHANNELS, first = threadIdx.x / MERGE_CHANNELS;
@@ -172,6 +183,7 @@ __global__ void bias_merge_kernel(const float *__restrict__ partials, unsigned s
     for (unsigned i = 1; i < THREADS / MERGE_CHANNELS; i++)
         sum += sums[i * MERGE_CHANNELS + lane];
     dbias[c] = (float)sum;
+    ss::tell(scaler, ss::not_finite(dbias[c]));
 }
 
 struct bias_shape {
@@ -217,7 +229,8 @@ void bias_backward_launch(const struct ss_device *gpu, const struct bias_shape &
     float *partials = static_cast<float *>(ss_cuda_scratch(gpu));
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, dy, s.pixels, s.channels, s.tile, partials);
     const unsigned merges = (s.channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS;
-    SS_LAUNCH(bias_merge_kernel, merges, THREADS, gpu->stream, partials, shares, s.channels, dbias);
+    SS_LAUNCH(bias_merge_kernel, merges, THREADS, gpu->stream, partials, shares, s.channels, dbias,
+              gpu->scaler);
 }
 
 /* ---- the input ---- */
@@ -282,7 +295,7 @@ enum ss_status ss_cuda_cast(struct ss_device *gpu, const float *src, void *dst, 
 {
     if (count == 0)
         return SS_OK;
-    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<float, T>(gpu, src, dst, count));
+    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<float, T>(gpu, src, dst, count, nullptr));
     SS_LAUNCHED("a cast");
     return SS_OK;
 }
@@ -291,7 +304,7 @@ enum ss_status ss_cuda_uncast(struct ss_device *gpu, const void *src, float *dst
 {
     if (count == 0)
         return SS_OK;
-    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<T, float>(gpu, src, dst, count));
+    SS_DISPATCH(ss_cuda_dtype(gpu), cast_launch<T, float>(gpu, src, dst, count, gpu->scaler));
     SS_LAUNCHED("a cast");
     return SS_OK;
 }

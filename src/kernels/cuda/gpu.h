@@ -20,7 +20,7 @@ enum ss_dtype ss_cuda_dtype(const struct ss_device *gpu);
 enum ss_status ss_cuda_adopt(struct ss_device *gpu, void *data, size_t bytes, const char *what);
 void ss_cuda_disown(void *data);
 
-/* The dtype to fp32. Both 16-byte aligned. */
+/* The dtype to fp32, a gradient of parameters. Both 16-byte aligned. */
 enum ss_status ss_cuda_uncast(struct ss_device *gpu, const void *src, float *dst, size_t count);
 /* y(n,h,w,c) += bias(c) in place. */
 enum ss_status ss_cuda_bias_forward(struct ss_device *gpu, const struct ss_act *shape, void *y,

@@ -259,7 +259,8 @@ __global__ void __launch_bounds__(MERGE)
 
 /* A block for each channel: its sums over images. */
 __global__ void __launch_bounds__(MERGE)
-    merge_parameters_kernel(group_shape shape, const float *partial, float *dgamma, float *dbeta)
+    merge_parameters_kernel(group_shape shape, const float *partial, float *dgamma, float *dbeta,
+                            ss_scaler *scaler)
 {
     const int c = (int)blockIdx.x;
     double sum = 0, sum_z = 0;
@@ -273,6 +274,7 @@ __global__ void __launch_bounds__(MERGE)
         return;
     dbeta[c] = (float)sum;
     dgamma[c] = (float)sum_z;
+    tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
 }
 
 /* ---- launching ---- */
@@ -363,7 +365,7 @@ ss_status backward(const ss_device *gpu, const group_shape &s, const T *dy, T *x
               partial, gamma, saved, coefficient);
     SS_LAUNCHED("GroupNorm backward");
     SS_LAUNCH(merge_parameters_kernel, merge_grid(s.g.channels), MERGE, gpu->stream, s, partial,
-              dgamma, dbeta);
+              dgamma, dbeta, gpu->scaler);
     SS_LAUNCHED("GroupNorm backward");
     SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
               saved, coefficient, partial);

@@ -21,6 +21,7 @@ struct ss_device {
     cudaStream_t own_stream; /* until ss_cuda_set_stream gives another */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
+    struct ss_scaler *scaler; /* whom kernels tell of non-finite gradients; NULL: nobody */
     int sms;        /* multiprocessors */
     int capability; /* 90 for compute capability 9.0 */
     int warm;       /* its clocks were raised: conv_tune.c */

@@ -79,6 +79,17 @@ template <> struct format<__nv_bfloat16> {
     }
 };
 
+/* For kernels that make gradients of parameters: ss_device.scaler. */
+__device__ inline bool not_finite(float x)
+{
+    return !(x - x == 0);
+}
+__device__ inline void tell(ss_scaler *scaler, bool found)
+{
+    if (scaler && found)
+        atomicOr(&scaler->found, 1);
+}
+
 /* V elements, V*sizeof(T) a power of two up to 16 and the address a multiple of it. */
 template <typename T, int V> struct alignas(V * sizeof(T)) pack {
     T v[V];

@@ -313,5 +313,8 @@ enum ss_status ss_cuda_linear_backward_weights(struct ss_linear_kernel *l, const
 {
     SS_TRY(check_training(l));
     SS_TRY(run(l, &l->backward_weights, x, dy, dweight));
+    if (l->gpu->scaler)
+        SS_TRY(ss_cuda_scaler_check(l->gpu, (size_t)l->y.c * (size_t)l->features, dweight,
+                                    l->gpu->scaler));
     return ss_cuda_bias_backward(l->gpu, &l->y, dy, dbias);
 }

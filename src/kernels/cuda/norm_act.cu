@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
 
 __global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
     merge_gradient_kernel(const float *partial, int blocks, int channels, double m, affine f,
-                          float *dgamma, float *dbeta, float *coefficient)
+                          float *dgamma, float *dbeta, float *coefficient, ss_scaler *scaler)
 {
     int c;
     double total[2];
@@ -343,6 +343,7 @@ __global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
     const double cz = -scale * invstd * invstd * total[1] / m;
     dbeta[c] = (float)total[0];
     dgamma[c] = (float)(total[1] * invstd);
+    tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
     coefficient[c] = (float)scale;
     coefficient[channels + c] = (float)cz;
     coefficient[2 * channels + c] = (float)(-scale * total[0] / m - cz * mean);
@@ -500,7 +501,7 @@ ss_status merge_gradient(const ss_device *gpu, const ss_norm_act *op, const affi
     *coefficient = partial + partial_floats(op, dtype);
     SS_LAUNCH(merge_gradient_kernel, merge_grid(s->c), MERGE_CHANNELS * MERGE_LANES, gpu->stream,
               partial, blocks, s->c, (double)s->n * s->h * s->w, f, grad->dgamma, grad->dbeta,
-              *coefficient);
+              *coefficient, gpu->scaler);
     SS_LAUNCHED("BatchNorm backward");
     return SS_OK;
 }
