@@ -1,8 +1,62 @@
 #include "codelets/lane.h"
 #include "codelets/hooks.h"
+#include "comm/comm.h"
 #include "core/log.h"
 
 #include <stdlib.h>
+#include <unistd.h>
+
+/* What this thread, which feeds all lanes, enqueued last. */
+static _Thread_local struct {
+    const struct ss_bound_task *task;
+    unsigned long long step;
+} last;
+
+/* Nothing works on the GPU any more, nor can it be known which of the tasks in its queues is at
+ * fault. Going on would end in one of StarPU's assertions, so the process ends here. Other threads
+ * report what they were at, as any failure. */
+_Noreturn static void end_with_fault(const char *fault)
+{
+    char where[256] = "before the first task";
+    if (last.task && last.task->training)
+        snprintf(where, sizeof where, "in %.100s of step %llu or a task before it",
+                 last.task->plan->name, last.step);
+    else if (last.task)
+        snprintf(where, sizeof where, "in %.100s of the evaluation or a task before it",
+                 last.task->plan->name);
+    ss_log_set_patience(SS_LAST_WORDS_S);
+    ss_fail(SS_ERR_LIBRARY,
+            "GPU: %s, %s; with CUDA_LAUNCH_BLOCKING=1 the very task is named, and "
+            "compute-sanitizer finds the line",
+            fault, where);
+    if (last.task && last.task->lanes->comm)
+        ss_comm_abort(last.task->lanes->comm, SS_ERR_LIBRARY);
+    _exit(1);
+}
+
+static void hear_fault(const char *fault)
+{
+    if (last.task)
+        end_with_fault(fault);
+}
+
+void ss_lanes_hear_faults(const struct ss_kernels *kernels)
+{
+    kernels->on_fault(hear_fault);
+}
+
+#ifdef STARPU_USE_CUDA
+/* Instead of StarPU's own function of that name, which aborts. */
+void starpu_cuda_report_error(const char *func, const char *file, int line, cudaError_t status)
+{
+    char text[256];
+    const char *fault = ss_cuda_kernels.missing ? NULL : ss_cuda_kernels.fault(NULL);
+    (void)file;
+    (void)line;
+    snprintf(text, sizeof text, "CUDA error %d in StarPU's %.100s", (int)status, func);
+    end_with_fault(fault ? fault : text);
+}
+#endif
 
 enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out)
 {
@@ -98,13 +152,11 @@ static ss_stream own_stream(void)
 #endif
 }
 
-static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
+/* stream: the worker's own. */
+static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
+                          ss_lane_body body)
 {
     const struct ss_lanes *lanes = d->task->lanes;
-    if (!lanes)
-        return body(d, NULL);
-    /* Asked for in any case: StarPU warns when a worker never uses its stream. */
-    ss_stream stream = own_stream();
     if (lanes->ordered && lane != SS_LANE_COPY)
         stream = lanes->stream[lane];
     if (lane == SS_LANE_COMPUTE)
@@ -116,9 +168,33 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_la
     return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;
 }
 
+/* A fault of a kernel shows in the next call, whichever that is, so a failure's message waits for a
+ * look at the GPU. Without a failure StarPU looks, right behind this. */
+static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
+{
+    char why[1024];
+    enum ss_status status = SS_OK;
+    /* Asked for in any case: StarPU warns when a worker never uses its stream. */
+    ss_stream own = own_stream();
+    last.task = d->task;
+    last.step = d->args->step;
+    ss_log_capture(why, sizeof why);
+    if (ss_run_ok(d->task->run))
+        status = run(d, lane, own, body);
+    ss_log_capture(NULL, 0);
+    if (status == SS_OK)
+        return;
+    const char *fault = d->task->lanes->kernels->fault(own);
+    if (fault)
+        end_with_fault(fault);
+    ss_run_fail(d->task->run, ss_fail(status, "%s", why));
+}
+
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
     struct ss_task_data d = ss_task_unpack(cl_arg);
-    if (ss_run_ok(d.task->run))
-        ss_run_fail(d.task->run, run(&d, lane, body));
+    if (d.task->lanes)
+        run_on_gpu(&d, lane, body);
+    else if (ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, body(&d, NULL));
 }

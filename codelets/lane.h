@@ -22,6 +22,7 @@ struct ss_lanes {
     struct ss_device *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
+    struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
 };
@@ -37,6 +38,10 @@ struct ss_order {
 /* Make and drop the order of a region that several lanes touch. */
 enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out);
 void ss_order_destroy(struct ss_order *order); /* NULL is fine */
+
+/* A GPU that fails for good, as by a kernel's illegal access, ends the process, and with it all ranks,
+ * with a message that names the task. Before the first one. */
+void ss_lanes_hear_faults(const struct ss_kernels *kernels);
 
 /* Run body, which enqueues the task's work on the stream that it is given, in order with the other
  * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and

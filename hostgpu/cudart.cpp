@@ -3,13 +3,16 @@
 #include "hostgpu/hostgpu.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace
@@ -17,6 +20,12 @@ namespace
 
 thread_local int device_of_thread = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<cudaError_t> stuck{cudaSuccess};
+
+/* What SS_HOSTGPU_REPORT tells. */
+std::atomic<unsigned> contexts; /* bit per device */
+std::atomic<int> resets;
+std::atomic<uint64_t> most_queued;
 
 bool is_device(int device)
 {
@@ -44,6 +53,8 @@ const struct error_text error_texts[] = {
      "part or all of the requested memory range is already mapped"},
     {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
      "pointer does not correspond to a registered memory region"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
+     "an illegal memory access was encountered"},
 };
 
 const struct error_text *find_error(cudaError_t error)
@@ -81,8 +92,26 @@ std::vector<int> find_visible()
 
 const std::vector<int> &visible_devices()
 {
-    static const std::vector<int> visible = find_visible();
-    return visible;
+    static const auto *visible = new std::vector<int>(find_visible()); /* report() is late */
+    return *visible;
+}
+
+/* One line for this process at the end of the file that SS_HOSTGPU_REPORT names. */
+__attribute__((destructor)) void report()
+{
+    const char *file = getenv("SS_HOSTGPU_REPORT");
+    std::ostringstream line;
+    const int fd = file ? open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (fd < 0)
+        return;
+    line << "contexts:";
+    for (size_t d = 0; d < visible_devices().size(); d++)
+        if (contexts & (1u << d))
+            line << ' ' << visible_devices()[d];
+    line << "; resets: " << resets << "; queued: " << most_queued << '\n';
+    if (write(fd, line.str().data(), line.str().size()) < 0)
+        perror(file);
+    close(fd);
 }
 
 } // namespace
@@ -136,11 +165,45 @@ const described_gpu &described_device()
     return chosen;
 }
 
+void restore_device(int device)
+{
+    device_of_thread = device;
+}
+
 cudaError_t set_last_error(cudaError_t error)
 {
     if (error != cudaSuccess)
         last_error = error;
     return error;
+}
+
+cudaError_t standing()
+{
+    return set_last_error(stuck);
+}
+
+cudaError_t begin_call()
+{
+    if (is_device(device_of_thread))
+        contexts |= 1u << device_of_thread;
+    return standing();
+}
+
+void fault(cudaError_t error)
+{
+    stuck = error;
+}
+
+bool has_fault()
+{
+    return stuck != cudaSuccess;
+}
+
+void note_queued(uint64_t items)
+{
+    uint64_t most = most_queued;
+    while (items > most && !most_queued.compare_exchange_weak(most, items))
+        ;
 }
 
 } // namespace hostgpu
@@ -150,7 +213,7 @@ extern "C" {
 cudaError_t cudaGetLastError(void)
 {
     const cudaError_t error = last_error;
-    last_error = cudaSuccess;
+    last_error = stuck;
     return error;
 }
 
@@ -194,7 +257,7 @@ cudaError_t cudaSetDevice(int device)
     if (!is_device(device))
         return hostgpu::set_last_error(cudaErrorInvalidDevice);
     device_of_thread = device;
-    return cudaSuccess;
+    return hostgpu::begin_call();
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -210,12 +273,14 @@ cudaError_t cudaSetDeviceFlags(unsigned int)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
+    HOSTGPU_BEGIN();
     hostgpu::wait_device(device_of_thread);
-    return cudaSuccess;
+    return hostgpu::standing();
 }
 
 cudaError_t cudaDeviceReset(void)
 {
+    resets++;
     hostgpu::wait_device(device_of_thread);
     hostgpu::reset_streams(device_of_thread);
     hostgpu::reset_memory(device_of_thread);
@@ -348,12 +413,14 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int)
 {
+    HOSTGPU_BEGIN();
     return hostgpu::set_last_error(is_device(peer) ? cudaErrorPeerAccessUnsupported
                                                    : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, int)
 {
+    HOSTGPU_BEGIN();
     return function ? cudaSuccess : hostgpu::set_last_error(cudaErrorInvalidValue);
 }
 
@@ -361,6 +428,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, i
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
                                                           int threads, size_t)
 {
+    HOSTGPU_BEGIN();
     if (!function || threads < 1 || threads > 1024)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     *blocks = 2048 / threads < 32 ? 2048 / threads : 32;

@@ -465,9 +465,20 @@ static void stall()
         nanosleep(&t, nullptr);
 }
 
+/* Whether this launch is the one that SS_HOSTGPU_FAULT names: it faults when its turn comes. */
+static bool shall_fault()
+{
+    static const long which = environment("SS_HOSTGPU_FAULT", 0, 1, 1L << 30);
+    static long launches;
+    return which && __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == which;
+}
+
 void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
                  std::function<void()> thread)
 {
+    static const char *const blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    if (begin_call() != cudaSuccess)
+        return;
     if (block.y != 1 || block.z != 1 || block.x == 0 || block.x > 1024 || block.x % 32)
         die("kernel %s: blocks of (%u,%u,%u) threads; one dimension, a multiple of 32, at most "
             "1024 are allowed",
@@ -480,12 +491,21 @@ void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
         die("kernel %s: the stream is of device %d, the current device is %d", name,
             stream_device(stream), current_device());
     const unsigned order = next_order();
-    enqueue(stream, name, [name, grid, block, thread = std::move(thread), order] {
+    const bool faults = shall_fault();
+    enqueue(stream, name, [name, grid, block, thread = std::move(thread), order, faults] {
         stall();
+        if (faults) {
+            fault(cudaErrorIllegalAddress);
+            return;
+        }
         if (!the_runner)
             the_runner = std::make_unique<runner>();
         the_runner->run(name, grid, block.x, thread, order);
     });
+    if (blocking && *blocking == '1') {
+        wait_stream(stream);
+        (void)standing();
+    }
 }
 
 } // namespace hostgpu

@@ -11,6 +11,7 @@
 #include "hostgpu/devices.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <cuda_runtime_api.h>
 #include <functional>
 
@@ -35,6 +36,8 @@ bool is_device_memory(const void *p, size_t bytes);
 
 /* The calling thread's current device; the device of a stream. */
 int current_device();
+/* As it was before a library's own cudaSetDevice: makes no context. */
+void restore_device(int device);
 int device_count();
 /* What all devices are: SS_HOSTGPU_DEVICE. */
 const described_gpu &described_device();
@@ -52,10 +55,29 @@ long environment(const char *name, long unset, long min, long max);
 /* Remember an error for cudaGetLastError of this thread, and return it. */
 cudaError_t set_last_error(cudaError_t error);
 
+/* The first words of every call that needs a context: the thread's current device gets one, as in
+ * CUDA, whoever's device it is. Returns what the process is stuck with since a kernel faulted;
+ * standing(): the same at the end of a call that has waited. */
+cudaError_t begin_call();
+cudaError_t standing();
+/* A kernel has faulted: nothing runs any more. */
+void fault(cudaError_t error);
+bool has_fault();
+
+/* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done. */
+void note_queued(uint64_t items);
+
 /* One line to stderr, "host emulation: ...", then abort(). For what a real GPU answers with
  * undefined behaviour. */
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace hostgpu
+
+#define HOSTGPU_BEGIN()                                                                            \
+    do {                                                                                           \
+        const cudaError_t stuck_ = hostgpu::begin_call();                                          \
+        if (stuck_ != cudaSuccess)                                                                 \
+            return stuck_;                                                                         \
+    } while (0)
 
 #endif

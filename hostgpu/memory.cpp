@@ -237,7 +237,7 @@ cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStre
     const bool between_devices = dst == DEVICE && src == DEVICE;
     if ((!async && !between_devices) || dst == PAGEABLE)
         hostgpu::wait_stream(stream);
-    return cudaSuccess;
+    return hostgpu::standing();
 }
 
 struct region flat(void *dst, const void *src, size_t bytes)
@@ -349,43 +349,51 @@ extern "C" {
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+    HOSTGPU_BEGIN();
     return allocate(DEVICE, bytes, out);
 }
 
 cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned int)
 {
+    HOSTGPU_BEGIN();
     return allocate(MANAGED, bytes, out);
 }
 
 cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
 {
+    HOSTGPU_BEGIN();
     *pitch = round_up(width, 512);
     return allocate(DEVICE, *pitch * height, out);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
+    HOSTGPU_BEGIN();
     return allocate(PINNED, bytes, out);
 }
 
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned int)
 {
+    HOSTGPU_BEGIN();
     return allocate(PINNED, bytes, out);
 }
 
 cudaError_t cudaFree(void *p)
 {
+    HOSTGPU_BEGIN();
     return give_back(p, counted, cudaErrorInvalidValue);
 }
 
 cudaError_t cudaFreeHost(void *p)
 {
+    HOSTGPU_BEGIN();
     return give_back(
         p, [](enum kind k) { return k == PINNED; }, cudaErrorInvalidValue);
 }
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int)
 {
+    HOSTGPU_BEGIN();
     if (!p || bytes == 0)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -399,6 +407,7 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int)
 
 cudaError_t cudaHostUnregister(void *p)
 {
+    HOSTGPU_BEGIN();
     wait_all_devices();
     std::lock_guard<std::mutex> lock(all().mutex);
     auto it = all().allocations.find((char *)p);
@@ -410,6 +419,7 @@ cudaError_t cudaHostUnregister(void *p)
 
 cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned int)
 {
+    HOSTGPU_BEGIN();
     const enum kind kind = kind_of(p, 1);
     if (kind != PINNED && kind != REGISTERED)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
@@ -419,6 +429,7 @@ cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned int)
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
 {
+    HOSTGPU_BEGIN();
     if (!a)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -442,6 +453,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
+    HOSTGPU_BEGIN();
     std::lock_guard<std::mutex> lock(all().mutex);
     *total = hostgpu::memory_limit();
     *free_bytes = *total - all().used[hostgpu::current_device()];
@@ -450,23 +462,27 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
 {
+    HOSTGPU_BEGIN();
     return copy(flat(dst, src, bytes), kind, nullptr, false, "cudaMemcpy");
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return copy(flat(dst, src, bytes), kind, stream, true, "cudaMemcpyAsync");
 }
 
 cudaError_t cudaMemcpyPeer(void *dst, int, const void *src, int, size_t bytes)
 {
+    HOSTGPU_BEGIN();
     return copy(flat(dst, src, bytes), cudaMemcpyDeviceToDevice, nullptr, false, "cudaMemcpyPeer");
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *dst, int, const void *src, int, size_t bytes,
                                 cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return copy(flat(dst, src, bytes), cudaMemcpyDeviceToDevice, stream, true,
                 "cudaMemcpyPeerAsync");
 }
@@ -474,6 +490,7 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int, const void *src, int, size_t byt
 cudaError_t cudaMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                          size_t width, size_t height, enum cudaMemcpyKind kind)
 {
+    HOSTGPU_BEGIN();
     const struct region r = {(char *)dst, dst_pitch, 0, (const char *)src, src_pitch, 0,
                              width,       height,    1};
     return copy(r, kind, nullptr, false, "cudaMemcpy2D");
@@ -483,6 +500,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
                               size_t width, size_t height, enum cudaMemcpyKind kind,
                               cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     const struct region r = {(char *)dst, dst_pitch, 0, (const char *)src, src_pitch, 0,
                              width,       height,    1};
     return copy(r, kind, stream, true, "cudaMemcpy2DAsync");
@@ -490,42 +508,50 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 
 cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
 {
+    HOSTGPU_BEGIN();
     return copy_3d(p, nullptr, false);
 }
 
 cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return copy_3d(p, stream, true);
 }
 
 cudaError_t cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
 {
+    HOSTGPU_BEGIN();
     return copy_3d_peer(p, nullptr, false);
 }
 
 cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return copy_3d_peer(p, stream, true);
 }
 
 cudaError_t cudaMemset(void *dst, int value, size_t bytes)
 {
+    HOSTGPU_BEGIN();
     return set(dst, bytes, value, bytes, 1, nullptr);
 }
 
 cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return set(dst, bytes, value, bytes, 1, stream);
 }
 
 cudaError_t cudaMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height)
 {
+    HOSTGPU_BEGIN();
     return set(dst, pitch, value, width, height, nullptr);
 }
 
 cudaError_t cudaMemset2DAsync(void *dst, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     return set(dst, pitch, value, width, height, stream);
 }
 

@@ -124,14 +124,13 @@ void run(const operation &o)
 
 void enqueue(const operation &o)
 {
-    int before = 0;
-    cudaGetDevice(&before);
+    const int before = hostgpu::current_device();
     cudaSetDevice(o.comm->device); /* whose default stream 0 is */
     if (hostgpu::stream_device(o.stream) != o.comm->device)
         hostgpu::die("NCCL: %s on a stream of device %d, with a communicator of device %d",
                      describe(o.call).c_str(), hostgpu::stream_device(o.stream), o.comm->device);
     hostgpu::enqueue(o.stream, "a collective of NCCL", [o] { run(o); });
-    cudaSetDevice(before);
+    hostgpu::restore_device(before);
 }
 
 ncclResult_t launch(std::vector<operation> operations)

@@ -129,6 +129,8 @@ void prepare_thread()
 
 void run_item(struct item *it)
 {
+    if (hostgpu::has_fault())
+        return;
     try {
         it->work();
     } catch (const std::exception &e) {
@@ -228,10 +230,16 @@ std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
     return after;
 }
 
-void submit(const std::shared_ptr<CUstream_st> &s, const char *what, std::function<void()> work,
-            const struct point &after = {})
+/* What a stream holds that is not done; whoever gives it more waits. About CUDA's. */
+const uint64_t QUEUE_ITEMS = 1024;
+
+void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
+            const char *what, std::function<void()> work, const struct point &after = {})
 {
     not_on_stream(what);
+    if (s->submitted >= QUEUE_ITEMS)
+        wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
+    hostgpu::note_queued(s->submitted + 1 - s->completed);
     struct item it = {what, std::move(work), implied(s)};
     if (!reached(after))
         it.after.push_back(after);
@@ -270,8 +278,8 @@ static thread_local unsigned long items;
 void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
 {
     items++;
-    std::lock_guard<std::mutex> lock(all().mutex);
-    submit(find(stream), what, std::move(work));
+    std::unique_lock<std::mutex> lock(all().mutex);
+    submit(lock, find(stream), what, std::move(work));
 }
 
 extern "C" unsigned long hostgpu_enqueued(void)
@@ -327,6 +335,7 @@ extern "C" {
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
+    HOSTGPU_BEGIN();
     if (least)
         *least = 0;
     if (greatest)
@@ -336,6 +345,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, int priority)
 {
+    HOSTGPU_BEGIN();
     if (!out || (flags != cudaStreamDefault && flags != cudaStreamNonBlocking))
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -345,17 +355,20 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, 
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned int flags)
 {
+    HOSTGPU_BEGIN();
     return cudaStreamCreateWithPriority(out, flags, 0);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t *out)
 {
+    HOSTGPU_BEGIN();
     return cudaStreamCreateWithPriority(out, cudaStreamDefault, 0);
 }
 
 /* Returns at once; the stream ends when its work is done. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     std::lock_guard<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
     if (s->legacy)
@@ -366,12 +379,18 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     hostgpu::wait_stream(stream);
-    return cudaSuccess;
+    return hostgpu::standing();
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream)
+/* fault.c has the calls of these two names. */
+cudaError_t hostgpu_stream_query(cudaStream_t stream);
+cudaError_t hostgpu_event_query(cudaEvent_t event);
+
+cudaError_t hostgpu_stream_query(cudaStream_t stream)
 {
+    HOSTGPU_BEGIN();
     std::lock_guard<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
     const bool done = reached(now(s)) && (!s->legacy || implied(s).empty());
@@ -380,18 +399,20 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
+    HOSTGPU_BEGIN();
     if (flags != 0)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
-    std::lock_guard<std::mutex> lock(all().mutex);
+    std::unique_lock<std::mutex> lock(all().mutex);
     CUevent_st *e = check(event);
     if (e->recorded)
         submit(
-            find(stream), "cudaStreamWaitEvent", [] {}, e->point);
+            lock, find(stream), "cudaStreamWaitEvent", [] {}, e->point);
     return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
 {
+    HOSTGPU_BEGIN();
     if (!fn)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     hostgpu::enqueue(stream, "cudaLaunchHostFunc", [fn, data] { fn(data); });
@@ -400,6 +421,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
 {
+    HOSTGPU_BEGIN();
     if (!out || (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming)))
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -413,11 +435,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
+    HOSTGPU_BEGIN();
     return cudaEventCreateWithFlags(out, cudaEventDefault);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    HOSTGPU_BEGIN();
     std::lock_guard<std::mutex> lock(all().mutex);
     all().events.erase(check(event));
     delete event;
@@ -426,35 +450,39 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    std::lock_guard<std::mutex> lock(all().mutex);
+    HOSTGPU_BEGIN();
+    std::unique_lock<std::mutex> lock(all().mutex);
     CUevent_st *e = check(event);
     std::shared_ptr<CUstream_st> s = find(stream);
     if (s->device != e->device)
         return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
     auto time = std::make_shared<struct timespec>();
-    submit(s, "cudaEventRecord", [time] { clock_gettime(CLOCK_MONOTONIC, time.get()); });
+    submit(lock, s, "cudaEventRecord", [time] { clock_gettime(CLOCK_MONOTONIC, time.get()); });
     e->recorded = true;
     e->point = now(s);
     e->time = time;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event)
+cudaError_t hostgpu_event_query(cudaEvent_t event)
 {
+    HOSTGPU_BEGIN();
     std::lock_guard<std::mutex> lock(all().mutex);
     return reached(check(event)->point) ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    HOSTGPU_BEGIN();
     std::unique_lock<std::mutex> lock(all().mutex);
     const struct point p = check(event)->point; /* the event may be recorded again meanwhile */
     wait_for(lock, p);
-    return cudaSuccess;
+    return hostgpu::standing();
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
+    HOSTGPU_BEGIN();
     if (!ms)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);

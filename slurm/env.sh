@@ -101,16 +101,11 @@ starpu_environment() {
     # buffer is in MiB; too small a one is flushed in the middle of a step, which then looks slow.
     export STARPU_FXT_TRACE=${tracing:-0} STARPU_TRACE_BUFFER_SIZE=64
     unset STARPU_FXT_PREFIX STARPU_FXT_SUFFIX
-    # Bus bandwidths are measured at the first start of StarPU on a GPU, for seconds, and kept under the
-    # node's name. One name for all nodes of a kind measures once; in $HOME all kinds would share a folder.
-    STARPU_HOSTNAME=$(node_kind)
-    export STARPU_HOSTNAME
-    export STARPU_HOME=$1/$STARPU_HOSTNAME
-    export STARPU_PERF_MODEL_DIR=$STARPU_HOME/sampling
-    mkdir -p "$STARPU_PERF_MODEL_DIR" || die "$STARPU_PERF_MODEL_DIR: cannot be made"
     # Convolution algorithms that were chosen by timing: runs that share them have equal bits, also a run that
     # goes on on another node.
-    export XDG_CACHE_HOME=$STARPU_HOME/cache
+    XDG_CACHE_HOME=$1/$(node_kind)/cache
+    export XDG_CACHE_HOME
+    mkdir -p "$XDG_CACHE_HOME" || die "$XDG_CACHE_HOME: cannot be made"
     # Compute threads of a rank: one for each of the cores that Slurm gave it.
     unset OMP_NUM_THREADS
 }

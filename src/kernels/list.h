@@ -152,8 +152,14 @@ GPU_KERNEL(record, ss_event event, ss_stream stream)
 GPU_KERNEL(wait, ss_stream stream, ss_event event)
 /* Block until a recorded event has come. */
 GPU_KERNEL(finish, ss_event event)
-/* Milliseconds between two recorded and completed events. */
-GPU_KERNEL(elapsed, ss_event begin, ss_event end, float *ms)
+/* Milliseconds between two recorded and completed events. From any thread. */
+GPU_KERNEL(elapsed, struct ss_device *device, ss_event begin, ss_event end, float *ms)
+/* NULL, or what the device has failed with for good, such as a kernel's illegal access, in words: no
+ * call works from then on. */
+GPU_KERNEL_OF(const char *, fault, ss_stream stream)
+/* hear(what) is called by whichever thread is the first to learn it from its stream or event, also
+ * inside of StarPU. NULL: nobody. */
+GPU_KERNEL_OF(void, on_fault, void (*hear)(const char *what))
 /* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that
  * may be refused), which the next launch would report as its own. */
 GPU_KERNEL_OF(void, forget_errors, void)

@@ -5,8 +5,10 @@
 #include "codelets/lane.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "runtime/bus_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
@@ -63,9 +65,9 @@ static const struct rule {
     {"STARPU_DISABLE_KERNELS", "a run without its kernels computes nothing", "0"},
     {"STARPU_SIMGRID", "this is no simulation", "0"},
     {"STARPU_SINK", ours, NULL},
+    {"STARPU_BUS_CALIBRATE", "no task of a step is copied or placed by what it measures", "0"},
     {"STARPU_BACKOFF_MAX", NULL, NULL},
     {"STARPU_BACKOFF_MIN", NULL, NULL},
-    {"STARPU_BUS_CALIBRATE", NULL, NULL},
     {"STARPU_BUS_STATS", NULL, NULL},
     {"STARPU_CALIBRATE", NULL, NULL},
     {"STARPU_CUDA_PIPELINE", NULL, NULL},
@@ -92,7 +94,9 @@ enum { RULES = sizeof rules / sizeof *rules, NOTES = RULES + 8, NOTE_BYTES = 512
 
 static char note[NOTES][NOTE_BYTES];
 static int notes;
-static char own_folder[PATH_MAX]; /* made for StarPU; "": none */
+/* StarPU cuts off longer names of files, and adds two folders, a host and a suffix to this. */
+enum { FOLDER_BYTES = 150 };
+static char own_folder[FOLDER_BYTES + 1]; /* for StarPU's files; "": none yet */
 
 void ss_environment_ignore(const char *setting, const char *advice)
 {
@@ -162,87 +166,60 @@ static enum ss_status check_trace(void)
     return status == SS_OK ? SS_OK : ss_fail(status, "STARPU_FXT_PREFIX: %s", why);
 }
 
-/* StarPU cuts off longer names of files, and adds two folders, a host and a suffix to this. */
-enum { FOLDER_BYTES = 150 };
-
-/* Whether files can be kept below DIR/NAME, which is made; else *why. */
-static int can_keep(const char *dir, const char *name, char *why, size_t room)
+/* Whether a new folder in `place` can hold a few small files; else *why. */
+static int make_folder_in(const char *place, char *why, size_t room)
 {
-    static const char content[4096];
-    char folder[FOLDER_BYTES + 1], file[FOLDER_BYTES + 32];
-    int n = snprintf(folder, sizeof folder, "%s%s", dir, name);
-    if (n < 0 || n >= (int)sizeof folder) {
-        snprintf(why, room, "the name is longer than %d bytes", FOLDER_BYTES);
+    static const char content[8192];
+    char file[sizeof own_folder + 16];
+    int n = snprintf(own_folder, sizeof own_folder, "%s/starstep-XXXXXX", place);
+    if (n < 0 || n >= (int)sizeof own_folder) {
+        snprintf(why, room, "%.80s...: the name is longer than %d bytes", place, FOLDER_BYTES);
+        own_folder[0] = '\0';
         return 0;
     }
-    snprintf(file, sizeof file, "%s/starstep-XXXXXX", folder);
-    ss_log_capture(why, room);
-    enum ss_status status = ss_folder_make(folder);
-    ss_log_capture(NULL, 0);
-    if (status != SS_OK)
-        return 0;
-    int fd = mkstemp(file);
-    int ok = fd >= 0 && write(fd, content, sizeof content) == (ssize_t)sizeof content;
-    if (fd >= 0) {
-        ok &= close(fd) == 0;
+    int ok = mkdtemp(own_folder) != NULL;
+    if (ok) {
+        snprintf(file, sizeof file, "%s/room", own_folder);
+        int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        ok = fd >= 0 && write(fd, content, sizeof content) == (ssize_t)sizeof content;
+        if (fd >= 0)
+            ok &= close(fd) == 0;
         unlink(file);
     }
-    if (!ok)
-        snprintf(why, room, "%s: %s", folder, strerror(errno));
-    return ok;
-}
-
-/* A new folder for this process alone, with room for StarPU's files. */
-static int make_own_folder(void)
-{
-    const char *const places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm"};
-    char why[256];
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!places[i] || !*places[i])
-            continue;
-        int n = snprintf(own_folder, sizeof own_folder, "%s/starstep-XXXXXX", places[i]);
-        if (n < 0 || n >= (int)sizeof own_folder || !mkdtemp(own_folder))
-            continue;
-        if (can_keep(own_folder, "/.starpu/sampling/bus", why, sizeof why))
-            return 1;
-        ss_environment_clean();
-    }
+    if (ok)
+        return 1;
+    snprintf(why, room, "%s: %s", place, strerror(errno));
+    ss_environment_clean();
     own_folder[0] = '\0';
     return 0;
 }
 
-/* Where StarPU keeps what it measures: below the first of these variables that is set. It is only a
- * cache. */
-static enum ss_status check_home(void)
+/* Where StarPU looks for what it has measured: a folder of this process alone, which is gone as
+ * soon as StarPU has started. In a shared one ranks would be in each other's way, and nodes of
+ * another kind, or with other GPUs visible, would measure again. */
+static enum ss_status make_folder(void)
 {
-    static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
-    const char *models = getenv("STARPU_PERF_MODEL_DIR"), *home = NULL;
-    char why[512], text[NOTE_BYTES + 128];
-    int i = 0;
-    if (models && !can_keep(models, "/bus", why, sizeof why)) {
-        ignore("STARPU_PERF_MODEL_DIR", why);
-        unsetenv("STARPU_PERF_MODEL_DIR");
-        models = NULL;
-    }
-    while (i < 3 && !(home = getenv(names[i])))
-        i++;
-    if (models && home && *home)
+    const char *const places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("HOME")};
+    char why[512] = "";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (!places[i] || !*places[i] || !make_folder_in(places[i], why, sizeof why))
+            continue;
+        setenv("STARPU_PERF_MODEL_DIR", own_folder, 1);
+        setenv("STARPU_HOME", own_folder, 1);
+        setenv("STARPU_HOSTNAME", SS_BUS_HOST, 1);
+        unsetenv("STARPU_MPI_HOSTNAMES");
+        unsetenv("STARPU_PERF_MODEL_PATH");
         return SS_OK;
-    if (home && *home && can_keep(home, "/.starpu/sampling/bus", why, sizeof why))
-        return SS_OK;
-    if (!home || !*home)
-        snprintf(why, sizeof why, "HOME is not set");
-    if (!make_own_folder())
-        return ss_fail(SS_ERR_IO,
-                       "StarPU needs a folder for its caches, and neither %s nor TMPDIR, /tmp and "
-                       "/dev/shm can be written (%s); name one by STARPU_HOME",
-                       home ? names[i] : "HOME", why);
-    if (home && *home) {
-        snprintf(text, sizeof text, "StarPU's caches go to a temporary folder: %s", why);
-        ignore(names[i], text);
     }
-    setenv(i == 0 ? names[0] : "STARPU_HOME", own_folder, 1);
-    return SS_OK;
+    return ss_fail(SS_ERR_IO,
+                   "StarPU needs a folder for a few small files, and none can be made in TMPDIR, "
+                   "/tmp, /dev/shm and HOME (%s); name a place by TMPDIR",
+                   why);
+}
+
+const char *ss_environment_folder(void)
+{
+    return own_folder;
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
@@ -280,7 +257,7 @@ enum ss_status ss_environment_prepare(void)
         SS_TRY(apply(&rules[i]));
     SS_TRY(check_scheduler());
     SS_TRY(check_trace());
-    SS_TRY(check_home());
+    SS_TRY(make_folder());
     set_ours();
     prepared = 1;
     return SS_OK;

@@ -19,7 +19,9 @@ enum ss_status ss_environment_prepare(void);
 void ss_environment_ignore(const char *setting, const char *advice);
 void ss_environment_tell(void);
 
-/* Remove the folder that StarPU was given because it had none. When StarPU has ended. */
+/* The folder that StarPU was given for its files; remove it and what is in it, as soon as StarPU
+ * has started. */
+const char *ss_environment_folder(void);
 void ss_environment_clean(void);
 
 #endif

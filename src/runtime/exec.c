@@ -141,6 +141,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     if (!e)
         return ss_fail_memory("executor", sizeof *e);
     e->options = *options;
+    if (options->runtime->lanes)
+        options->runtime->lanes->comm = options->comm;
     e->plan = options->plan;
     e->kernels = options->runtime->kernels;
     e->device = options->runtime->device;

@@ -77,7 +77,7 @@ static enum ss_status shorten_to_gap(const struct ss_feed *f, const struct ss_fe
                                      const struct ss_feed_step *s, uint64_t *waited)
 {
     float ms;
-    SS_TRY(f->kernels->elapsed(before->end, s->begin, &ms));
+    SS_TRY(f->kernels->elapsed(f->gpu, before->end, s->begin, &ms));
     uint64_t gap = ms > 0 ? (uint64_t)(1e6 * (double)ms) : 0;
     if (gap < *waited)
         *waited = gap;
@@ -118,6 +118,7 @@ enum ss_status ss_feed_open(struct ss_feed *f, const struct ss_plan *plan, int s
     if (!f->step)
         return ss_fail_memory("times of steps", f->count * sizeof *f->step);
     f->kernels = lanes ? lanes->kernels : NULL;
+    f->gpu = lanes ? lanes->gpu : NULL;
     if (lanes) { /* updates count when they are enqueued */
         f->hooks.ended = LOAD;
         f->hooks.enqueued = CONVERT | UPDATE;

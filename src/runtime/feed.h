@@ -16,6 +16,7 @@ struct ss_feed {
     struct ss_hooks hooks; /* to be hung on the executor */
     const struct ss_plan *plan;
     const struct ss_kernels *kernels; /* of a GPU, else NULL */
+    struct ss_device *gpu;
     struct ss_feed_step *step; /* of the last steps, by number */
     uint64_t count;            /* steps that are kept */
     _Atomic uint64_t busy_ns, images, waited_ns;

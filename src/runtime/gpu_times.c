@@ -26,6 +26,7 @@ struct ss_gpu_times {
     struct ss_hooks hooks;
     struct ss_gpu_times_listener listener;
     const struct ss_kernels *kernels;
+    struct ss_device *gpu;
     size_t tasks;
     uint64_t count; /* steps that are kept: those behind them have been reported */
     ss_stream idle;
@@ -61,8 +62,8 @@ static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
         if (!m->used)
             continue;
         m->used = 0;
-        SS_TRY(t->kernels->elapsed(s->reference, m->begin, &begin));
-        SS_TRY(t->kernels->elapsed(m->begin, m->end, &length));
+        SS_TRY(t->kernels->elapsed(t->gpu, s->reference, m->begin, &begin));
+        SS_TRY(t->kernels->elapsed(t->gpu, m->begin, m->end, &length));
         t->listener.ran(t->listener.arg, s->step, i, m->lane, at(s, begin),
                         at(s, begin) + (uint64_t)(1e6 * (double)length));
     }
@@ -103,7 +104,7 @@ static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *
     uint64_t before, after;
     float ms;
     SS_TRY(look(t, s, &before, &after));
-    SS_TRY(t->kernels->elapsed(t->last->reference, s->reference, &ms));
+    SS_TRY(t->kernels->elapsed(t->gpu, t->last->reference, s->reference, &ms));
     s->reference_ns = at(t->last, ms);
     if (s->reference_ns < before)
         s->reference_ns = before;
@@ -163,6 +164,7 @@ enum ss_status ss_gpu_times_open(const struct ss_lanes *lanes, size_t tasks, int
                                  .enqueue_ends = enqueue_ends};
     t->listener = listener;
     t->kernels = lanes->kernels;
+    t->gpu = lanes->gpu;
     t->tasks = tasks;
     t->count = 2 * (uint64_t)slots + 2;
     t->step = calloc(t->count, sizeof *t->step);

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 #include "codelets/lane.h"
 #include "core/log.h"
+#include "runtime/bus_files.h"
 #include "runtime/environment.h"
 #include "runtime/idle.h"
 
@@ -79,7 +80,12 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
         conf.use_explicit_workers_cuda_gpuid = 1;
         conf.workers_cuda_gpuid[0] = (unsigned)gpu->gpu.device;
     }
+    SS_TRY(ss_bus_files_write(ss_environment_folder()));
     int ret = starpu_init(&conf);
+    if (ret == 0 && !ss_bus_files_were_taken(ss_environment_folder()))
+        ss_warn("StarPU has measured all GPUs and NUMA nodes, and will at each start: it counts "
+                "them otherwise than starstep; use the StarPU that ./quickstart builds");
+    ss_environment_clean();
     if (ret != 0)
         return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_init: %s", strerror(-ret));
     if (starpu_cpu_worker_get_count() != (unsigned)cpu_workers) {
@@ -139,6 +145,7 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
     rt->lanes->kernels = rt->kernels;
     rt->lanes->gpu = rt->device;
     rt->lanes->ordered = gpu->ordered;
+    ss_lanes_hear_faults(rt->kernels);
     ss_set_worker_classes((struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
                                                      .comm = id[SS_LANE_COMM],
                                                      .copy = id[SS_LANE_COPY],
@@ -210,15 +217,14 @@ enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement
 
 void ss_runtime_stop(struct ss_runtime *rt)
 {
+    rt->kernels->close(rt->device); /* its cuDNN still has the compute lane's stream */
+    rt->device = NULL;
     for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
         rt->kernels->stream_destroy(rt->lanes->stream[l]);
     free(rt->lanes);
     rt->lanes = NULL;
-    rt->kernels->close(rt->device);
-    rt->device = NULL;
     ss_idle_stop();
     starpu_shutdown();
-    ss_environment_clean();
     ss_placement_restore(&rt->main_thread);
 }
 

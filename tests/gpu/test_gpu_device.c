@@ -123,7 +123,7 @@ START_TEST(streams_and_events_order)
         for (size_t i = 0; i < BYTES; i++)
             ck_assert_int_eq(to[i], i < BYTES / 2 ? 0 : round + 1);
         float ms = -1;
-        OK(ss_cuda_elapsed(done[0], done[2], &ms));
+        OK(ss_cuda_elapsed(gpu, done[0], done[2], &ms));
         ck_assert_float_ge(ms, 0);
     }
     for (int i = 0; i < STREAMS; i++) {

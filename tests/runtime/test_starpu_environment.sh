@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# StarPU's variables and its folder for caches, as a site, a job script or another program may have left them.
+# StarPU's variables and places for its files, as a site, a job script or another program may have left them.
 # A run with any of them ends with the same losses, or is refused in one line before StarPU starts.
 . "${srcdir:-.}/tests/common.sh"
 DEADLINE=30
 make_data 16 8
-# The tests' own folder for StarPU would hide HOME.
-unset STARPU_PERF_MODEL_DIR XDG_CACHE_HOME STARPU_SCHED
+unset STARPU_SCHED
 train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --workers 2 --data-dir "$work/data" --log-json "$work/log" --overwrite)
 losses() {
     sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$work/log"
@@ -42,7 +41,7 @@ done
 
 for setting in STARPU_NCPU=8 STARPU_NCPUS=many STARPU_RESERVE_NCPU=2 STARPU_MAIN_THREAD_BIND=1 STARPU_MAIN_THREAD_CPUID=1 \
     STARPU_NTHREADS_PER_CORE=2 STARPU_WORKERS_CPUID=7 STARPU_WORKERS_NOBIND=0 STARPU_DISABLE_KERNELS=1 STARPU_SIMGRID=1 \
-    STARPU_MAX_PRIO=-10 STARPU_CATCH_SIGNALS=1 STARPU_NWORKER_PER_CUDA=2 STARPU_SCHED_LIB=/nonexistent \
+    STARPU_MAX_PRIO=-10 STARPU_CATCH_SIGNALS=1 STARPU_NWORKER_PER_CUDA=2 STARPU_SCHED_LIB=/nonexistent STARPU_BUS_CALIBRATE=1 \
     "STARPU_HWLOC_INPUT=${srcdir:-.}/tests/runtime/placement/gh200.xml"; do
     same "$setting" 1 env "$setting" "${train[@]}"
     check "it is named" grep -q "^starstep: warning: $setting is ignored: " "$work/err"
@@ -52,29 +51,28 @@ for name in STARPU_SILENT STARPU_CALIBRATE STARPU_TRACE_BUFFER_SIZE STARPU_FXT_T
     refused "$name=yes" "$name: \"yes\" is not a whole number" env $name=yes "${train[@]}"
 done
 
-# Folders for caches that are only in the way. Nothing is left in TMPDIR.
-mkdir "$work/tmp"
+# What StarPU measures of a machine is neither read nor kept. Its small files go to the first of several places that
+# will do, and nothing is left there.
+mkdir "$work/tmp" "$work/home"
 touch "$work/file"
 long=$(printf 'a%.0s' $(seq 200))
-homes=(/proc /proc/x "$work/file" "$work/file/x" "$work/$long/$long")
+mkdir -p "$work/$long"
+places=(/proc "$work/file" "$work/nonexistent" "$work/$long")
 if mkdir "$work/small" && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
     head -c 100000 /dev/zero >"$work/small/all" 2>/dev/null # no room
-    homes+=("$work/small")
+    places+=("$work/small")
 fi
-for home in "${homes[@]}"; do
-    same "HOME=${home:0:80}" 1 env -u STARPU_HOME HOME="$home" TMPDIR="$work/tmp" "${train[@]}"
-    check "it is named" grep -q "^starstep: warning: HOME=.* is ignored: StarPU.s caches go to a temporary folder: " "$work/err"
+for place in "${places[@]}"; do
+    same "TMPDIR=${place:0:80}" 0 env TMPDIR="$place" "${train[@]}"
 done
-same "STARPU_HOME" 1 env STARPU_HOME="$work/file" TMPDIR="$work/tmp" "${train[@]}"
-same "XDG_CACHE_HOME" 1 env XDG_CACHE_HOME="$work/file" TMPDIR="$work/tmp" "${train[@]}"
-same "STARPU_PERF_MODEL_DIR" 1 env STARPU_PERF_MODEL_DIR=/proc/x "${train[@]}"
+for name in HOME STARPU_HOME STARPU_PERF_MODEL_DIR STARPU_HOSTNAME STARPU_MPI_HOSTNAMES; do
+    same "$name" 0 env "$name=$work/file" TMPDIR="$work/tmp" "${train[@]}"
+done
 same "no HOME" 0 env -u STARPU_HOME -u HOME TMPDIR="$work/tmp" "${train[@]}"
-same "an empty HOME" 0 env -u STARPU_HOME HOME= TMPDIR="$work/tmp" "${train[@]}"
-same "no TMPDIR either" 1 env -u STARPU_HOME HOME="$work/file" TMPDIR=/proc "${train[@]}"
-check "no folder is left" test -z "$(ls -A "$work/tmp")"
-refused "data that are not there, and no HOME" nonexistent \
-    env -u STARPU_HOME -u HOME TMPDIR="$work/tmp" "${train[@]}" --data-dir "$work/nonexistent"
-check "no folder is left then" test -z "$(ls -A "$work/tmp")"
+same "a HOME" 0 env HOME="$work/home" STARPU_HOME="$work/home" TMPDIR="$work/tmp" "${train[@]}"
+check "nothing is left in HOME" test -z "$(ls -A "$work/home")"
+refused "data that are not there" nonexistent env TMPDIR="$work/tmp" "${train[@]}" --data-dir "$work/nonexistent"
+check "nothing is left in TMPDIR" test -z "$(ls -A "$work/tmp")"
 refused "a folder for FxT" 'STARPU_FXT_PREFIX: /proc/x: ' env STARPU_FXT_TRACE=1 STARPU_FXT_PREFIX=/proc/x "${train[@]}"
 
 # One word for all ranks.

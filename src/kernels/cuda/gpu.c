@@ -243,8 +243,10 @@ enum ss_status ss_cuda_finish(ss_event event)
     return SS_OK;
 }
 
-enum ss_status ss_cuda_elapsed(ss_event begin, ss_event end, float *ms)
+/* On a thread that has none yet, the call would make a context on device 0, whoever's that is. */
+enum ss_status ss_cuda_elapsed(struct ss_device *gpu, ss_event begin, ss_event end, float *ms)
 {
+    SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     SS_CUDA_TRY(cudaEventElapsedTime(ms, begin, end));
     return SS_OK;
 }

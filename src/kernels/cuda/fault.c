@@ -1,0 +1,65 @@
+/* fault.c: who hears first that a kernel has faulted.
+ *
+ * After a fault every call of CUDA fails, whoever makes it. StarPU's driver asks for the state of
+ * its streams and events after and between tasks, and stops with an assertion and a backtrace over
+ * an error. So these two calls come here on their way to CUDA's library: a symbol of this program,
+ * or of a library before CUDA's, goes before it. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+#include "kernels/cuda/internal.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+typedef void hear_fault(const char *what);
+static _Atomic(hear_fault *) hears;
+
+void ss_cuda_on_fault(void (*hear)(const char *what))
+{
+    atomic_store(&hears, hear);
+}
+
+static const char *text_of(cudaError_t error)
+{
+    return error == cudaSuccess || error == cudaErrorNotReady ? NULL : cudaGetErrorString(error);
+}
+
+static cudaError_t tell(cudaError_t error)
+{
+    hear_fault *hear = atomic_load(&hears);
+    const char *what = text_of(error);
+    if (what && hear)
+        hear(what);
+    return error;
+}
+
+#ifdef SS_HOSTGPU
+cudaError_t hostgpu_stream_query(cudaStream_t stream);
+cudaError_t hostgpu_event_query(cudaEvent_t event);
+#    define OF_CUDA(name, emulated) emulated
+#else
+/* Looked up once, by whichever thread is first. */
+#    define OF_CUDA(name, emulated)                                                                \
+        ({                                                                                         \
+            static _Atomic(__typeof__(&(name))) found_;                                            \
+            if (!atomic_load(&found_))                                                             \
+                atomic_store(&found_, (__typeof__(&(name)))dlsym(RTLD_NEXT, #name));               \
+            atomic_load(&found_);                                                                  \
+        })
+#endif
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    return tell(OF_CUDA(cudaStreamQuery, hostgpu_stream_query)(stream));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    return tell(OF_CUDA(cudaEventQuery, hostgpu_event_query)(event));
+}
+
+const char *ss_cuda_fault(ss_stream stream)
+{
+    return text_of(OF_CUDA(cudaStreamQuery, hostgpu_stream_query)(stream));
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# A rank and its GPU, told by the emulated one: no context on another GPU, none measured and none reset by the first
+# start of StarPU; and a kernel that faults ends all ranks with one line that names the task, without a backtrace.
+# Exit code 77: the GPU is not emulated.
+uses_gpu=1
+# shellcheck source=tests/gpu/gpu_ranks.sh
+. "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
+export SS_HOSTGPU_DEVICES=4 SS_HOSTGPU_REPORT=$work/report
+need 4
+[ -n "$emulated" ] || { echo "skipped: this GPU is real" && exit 77; }
+
+# touched WHAT GPU... -- COMMAND...: the run has contexts on these GPUs alone, and resets none
+touched() {
+    local what=$1 gpus=()
+    shift
+    while [ "$1" != -- ]; do gpus+=("$1") && shift; done
+    shift
+    rm -f "$SS_HOSTGPU_REPORT"
+    "$@"
+    sed 's/; queued.*//; s/^contexts:; resets: 0$//' "$SS_HOSTGPU_REPORT" | sort -u | grep . >"$work/got"
+    for gpu in "${gpus[@]}"; do echo "contexts: $gpu; resets: 0"; done >"$work/want"
+    check "$what: GPU ${gpus[*]:-none}" diff "$work/want" "$work/got"
+    [ $code -eq 0 ] || fail "$what: exit code $code"
+}
+unset STARPU_PERF_MODEL_DIR STARPU_HOME
+export HOME=$work/home
+mkdir "$HOME"
+begin=$(date +%s%N)
+touched "the first start" 2 -- tiny_alone a --gpu 2
+echo "it took $((($(date +%s%N) - begin) / 1000000)) ms"
+# Few slots: steps wait for their input, and the report of a step asks for the time between two events.
+touched "one slot, traced" 2 -- tiny_alone a --gpu 2 --slots 1 --trace "$work/trace"
+touched "asynchronous tasks" 2 -- tiny_alone a --gpu 2 --slots 1 --gpu-mode async
+touched "NCCL alone" 2 -- tiny_alone a --gpu 2 --slots 1 --nccl-always
+touched "a run on the CPU" -- tiny_alone a --device cpu
+way=launch
+touched "two ranks" 0 1 -- tiny_ranks a --slots 1
+check "nothing of StarPU's is left in HOME" test ! -e "$HOME/.starpu"
+unset SS_HOSTGPU_REPORT
+
+# faults WHAT PATTERN COMMAND...
+faults() {
+    ends "$@"
+    check "$1: no backtrace" test "$(grep -vc '^starstep: ' "$work/err")" -eq 0
+}
+GPU='GPU: an illegal memory access was encountered, in'
+for launch in 1 100 400; do
+    SS_HOSTGPU_FAULT=$launch SS_HOSTGPU_JITTER=100 faults "launch $launch faults" "$GPU .* or a task before it" tiny_alone b
+    # At the end of the run other threads may meet it, too.
+    [ $launch -eq 400 ] || check "it is one line" test "$(wc -l <"$work/err")" -eq 1
+done
+SS_HOSTGPU_FAULT=1 CUDA_LAUNCH_BLOCKING=1 faults "with blocking launches the task is known" "$GPU convert of step 1" tiny_alone b
+SS_HOSTGPU_FAULT=100 faults "asynchronous tasks" "$GPU " tiny_alone b --gpu-mode async
+variables_of=('' SS_HOSTGPU_FAULT=100)
+way=torchrun
+faults "one of two ranks" 'an illegal memory access was encountered' tiny_ranks b --timeout 60
+finish
