@@ -312,9 +312,11 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* The real one may wait for its stream. */
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
-    check_handle(handle);
+    if (check_handle(handle)->stream)
+        (void)hostgpu::stream_device(handle->stream);
     {
         std::lock_guard<std::mutex> guard(lock);
         handles.erase(handle);
