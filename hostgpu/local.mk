@@ -26,4 +26,4 @@ install-data-am:
 	$(NO_INSTALL)
 endif
 
-EXTRA_DIST += hostgpu/README.md
+EXTRA_DIST += hostgpu/README.md hostgpu/devices.h

@@ -37,7 +37,7 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c
 CUDA_TESTS = tests/gpu/test_gpu_kernels
 if !HOSTGPU
-CUDA_TESTS += tests/gpu/test_cudnn_plans
+CUDA_TESTS += tests/gpu/test_cudnn_plans tests/gpu/test_cudnn_matrix
 endif
 else
 libstarstep_la_SOURCES += src/kernels/cuda/none.c

@@ -4,7 +4,7 @@ GPU_TESTS = tests/gpu/test_gpu_train.sh tests/gpu/test_gpu_models.sh tests/gpu/t
 	tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_ranks.sh \
 	tests/gpu/test_gpu_monitor.sh
 
-# Of the CUDA kernels; test_cudnn_plans: the real cuDNN, without a GPU
+# Of the CUDA kernels; test_cudnn_*: the real cuDNN, without a GPU
 check_PROGRAMS += $(CUDA_TESTS)
 GPU_TESTS += $(CUDA_TESTS)
 tests_gpu_test_gpu_kernels_SOURCES = \
@@ -17,8 +17,10 @@ tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_small_wire.c tests/gpu/test_gpu_small_watch.c tests/gpu/test_gpu_groupnorm.c tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \
 	tests/kernels/adamw_reference.h
 tests_gpu_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
-tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c
+tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c tests/gpu/described_gpu.c tests/gpu/described_gpu.h
 tests_gpu_test_cudnn_plans_LDADD = $(TEST_LIBS)
+tests_gpu_test_cudnn_matrix_SOURCES = tests/gpu/test_cudnn_matrix.c tests/gpu/described_gpu.c tests/gpu/described_gpu.h
+tests_gpu_test_cudnn_matrix_LDADD = $(TEST_LIBS)
 
 # Compares with the CPU
 if HAVE_DNNL

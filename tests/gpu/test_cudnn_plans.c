@@ -1,80 +1,11 @@
-/* test_cudnn_plans.c: the real cuDNN accepts what convolutions on a GPU ask of its graph API.
- *
- * No GPU is needed: since 9.8 the library makes execution plans for a GPU that it only gets
- * described. So calls that name a handle are turned here into calls that name the description of an
- * H200, between the code under test and the library; and nothing is executed.
- *
- * Skipped where the library is older or wants the description in another form. */
-#ifdef HAVE_CONFIG_H
-#    include "config.h"
-#endif
-#include "hostgpu/devices.h"
-#include "kernels/cuda/conv_graph.h"
+/* test_cudnn_plans.c: the real cuDNN accepts what convolutions on a GPU ask of its graph API. No GPU
+ * is needed (described_gpu.h). */
+#include "tests/gpu/described_gpu.h"
 
 #include <check.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if CUDNN_VERSION < 90800
-int main(void)
-{
-    printf("cuDNN before 9.8 needs a GPU to make plans: skipped\n");
-    return 77;
-}
-#else
-
-static desc device;
-
-typedef cudnnStatus_t set_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
-                                   int64_t, const void *);
-
-static set_function *library_set(void)
-{
-    set_function *f;
-    void *symbol = dlsym(RTLD_NEXT, "cudnnBackendSetAttribute");
-    memcpy(&f, &symbol, sizeof f); /* ISO C has no cast between the two */
-    return f;
-}
-
-static cudnnStatus_t set_device(desc d, cudnnBackendAttributeName_t name)
-{
-    return library_set()(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
-}
-
-/* Instead of the library's. */
-cudnnStatus_t cudnnBackendSetAttribute(desc d, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t count,
-                                       const void *values)
-{
-    if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
-        return CUDNN_STATUS_SUCCESS;
-    if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
-        return set_device(d, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
-        TRY(set_device(d, CUDNN_ATTR_ENGINE_DEVICEPROP));
-    if (name == CUDNN_ATTR_ENGINEHEUR_MODE)
-        TRY(set_device(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP));
-    return library_set()(d, name, type, count, values);
-}
-
-static int executed;
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, desc plan, desc pack)
-{
-    (void)handle;
-    executed += plan && pack;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-static int describe_device(const char *json)
-{
-    return cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device) ==
-               CUDNN_STATUS_SUCCESS &&
-           library_set()(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                         (int64_t)strlen(json), json) == CUDNN_STATUS_SUCCESS &&
-           cudnnBackendFinalize(device) == CUDNN_STATUS_SUCCESS;
-}
 
 /* Layers of WideResNet-28-10 and ResNet-50, and shapes that no kernel likes. */
 static const struct layer {
@@ -114,14 +45,14 @@ static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
     /* Addresses that nobody looks at. */
     static _Alignas(256) char memory[5 * 256];
     struct ss_conv_arrays arrays = {memory, memory + 256, memory + 512};
-    executed = 0;
+    described_executions = 0;
     for (int i = 0; i < 3; i++) {
         arrays.y = memory + (i < 2 ? 512 : 768);
         ck_assert_int_eq(
             ss_conv_plan_run(p->gpu, again.plan, &arrays, c->workspace ? memory + 1024 : NULL),
             CUDNN_STATUS_SUCCESS);
     }
-    ck_assert_int_eq(executed, 3);
+    ck_assert_int_eq(described_executions, 3);
     ss_conv_plan_destroy(again.plan);
 }
 
@@ -177,11 +108,8 @@ END_TEST
 
 int main(void)
 {
-    if (!describe_device(described_gpus[0].json)) {
-        printf("cuDNN %zu takes no description of a GPU in this form: skipped\n",
-               cudnnGetVersion());
+    if (!describe_gpu("h200"))
         return 77;
-    }
     Suite *suite = suite_create("cuDNN plans");
     TCase *t = tcase_create("plans");
     tcase_set_timeout(t, 120);
@@ -193,8 +121,5 @@ int main(void)
     srunner_run_all(runner, CK_NORMAL);
     const int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    cudnnBackendDestroyDescriptor(device);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
-
-#endif

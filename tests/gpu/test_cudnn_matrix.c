@@ -1,0 +1,229 @@
+/* test_cudnn_matrix.c: what the real cuDNN has for every convolution of every model, in all
+ * precisions and at usual batch sizes: each pass is accepted, with at least three acceptable plans,
+ * not all of them engine 0's (which computes anything, many times slower), within the workspace that
+ * we give. An engine with knobs has a plan for each setting that the heuristics propose. No GPU is
+ * needed (described_gpu.h). Prints a table.
+ *
+ * Two batch sizes of an H200 only; STARSTEP_TEST_LONG=1: all, and of an A100. */
+#include "codelets/op.h"
+#include "graphs/models.h"
+#include "tests/gpu/described_gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct model {
+    const char *name;
+    int classes, side;
+} models[] = {
+    {"wideresnet", 10, 32}, {"resnet50", 1000, 224}, {"resnet50", 10, 64}, {"vgg11_bn", 10, 32}};
+enum { MODELS = sizeof models / sizeof models[0], MOST_SHAPES = 64 };
+
+static const struct precision {
+    const char *name;
+    enum ss_dtype dtype;
+    int tf32;
+} precisions[] = {{"fp32", SS_DTYPE_F32, 0},
+                  {"tf32", SS_DTYPE_F32, 1},
+                  {"bf16", SS_DTYPE_BF16, 0},
+                  {"fp16", SS_DTYPE_F16, 0}};
+enum { PRECISIONS = sizeof precisions / sizeof precisions[0] };
+
+static const int batches[] = {32, 256, 64, 128};
+enum { BATCHES = sizeof batches / sizeof batches[0], SPREAD = 2 };
+
+static const char *const gpus[] = {"h200", "a100"};
+enum { GPUS = sizeof gpus / sizeof gpus[0] };
+
+/* The fewest plans, the largest workspace of all shapes; what was wrong. */
+struct row {
+    int shapes, plans[SS_CONV_PASSES], faults;
+    size_t workspace[SS_CONV_PASSES];
+};
+
+/* ---- the convolutions of a model ------------------------------------------------------------ */
+
+static int known(const struct ss_conv_shape *s, const struct ss_conv_shape *all, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (memcmp(s, &all[i], sizeof *s) == 0)
+            return 1;
+    return 0;
+}
+
+static struct ss_conv_shape shape_of(const struct ss_plan *plan, int block)
+{
+    const struct ss_layer *l = ss_block_layer(plan, block, SS_PLACE_HEAD);
+    struct ss_conv_shape s;
+    memset(&s, 0, sizeof s); /* the padding, too: they are compared as bytes */
+    s.x = ss_block_input(plan, block);
+    s.kh = s.kw = l->kernel;
+    s.stride = l->stride;
+    s.pad = l->padding;
+    s.y.n = s.x.n;
+    s.y.c = s.y.block = ss_block_output(plan, block).c;
+    s.y.h = (s.x.h + 2 * s.pad - s.kh) / s.stride + 1;
+    s.y.w = (s.x.w + 2 * s.pad - s.kw) / s.stride + 1;
+    return s;
+}
+
+/* The distinct ones; 0: the model cannot be built, which was reported. */
+static int find_shapes(const struct model *m, enum ss_dtype dtype, int batch,
+                       struct ss_conv_shape out[MOST_SHAPES])
+{
+    const struct ss_model_options model = {.dropout = -1,
+                                           .classes = m->classes,
+                                           .channels = 3,
+                                           .height = m->side,
+                                           .width_px = m->side};
+    const struct ss_plan_options options = {.batch = batch,
+                                            .slices = 1,
+                                            .states = 1,
+                                            .dtype = dtype,
+                                            .device = 1,
+                                            .input_block = ss_gpu_input_block(dtype)};
+    struct ss_graph *graph = NULL;
+    struct ss_plan *plan = NULL;
+    int count = 0;
+    if (ss_model_build(m->name, &model, &graph) == SS_OK &&
+        ss_plan_lower(graph, &options, &plan) == SS_OK)
+        for (int i = 0; i < plan->nblocks && count < MOST_SHAPES; i++) {
+            if (strcmp(plan->block[i].cls->name, "conv2d") != 0)
+                continue;
+            out[count] = shape_of(plan, i);
+            count += !known(&out[count], out, count);
+        }
+    ss_plan_destroy(plan);
+    ss_graph_destroy(graph);
+    return count;
+}
+
+/* ---- what the library has for them ---------------------------------------------------------- */
+
+static int only_engine_0(const struct ss_conv_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (strncmp(list->at[i].choice, "graph:0:", strlen("graph:0:")) != 0)
+            return 0;
+    return 1;
+}
+
+static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct row *row)
+{
+    static struct ss_conv_list list;
+    memset(&list, 0, sizeof list);
+    const struct ss_conv_shape *s = &p->shape;
+    if (ss_conv_graph_open(p, pass, &list) == SS_OK)
+        ss_conv_graph_list(p, pass, &list);
+    if (list.refused > 0 || list.count < 3 || only_engine_0(&list)) {
+        printf("FAIL: pass %d of x (%d,%d,%d,%d), %d channels, kernel %d, stride %d, %s%s: %d "
+               "plans%s, %d refused %s\n",
+               pass, s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->stride,
+               ss_dtype_name(p->gpu->options.dtype), p->gpu->options.tf32 ? " tf32" : "",
+               list.count, only_engine_0(&list) ? " of engine 0 alone" : "", list.refused,
+               list.message);
+        row->faults++;
+    }
+    if (list.count < row->plans[pass] || row->shapes == 0)
+        row->plans[pass] = list.count;
+    for (int i = 0; i < list.count; i++) {
+        if (list.at[i].workspace > row->workspace[pass])
+            row->workspace[pass] = list.at[i].workspace;
+        ss_conv_candidate_destroy(&list.at[i]);
+    }
+}
+
+static void fill_row(const struct model *m, const struct precision *precision, int batch,
+                     struct row *row)
+{
+    struct ss_conv_shape shapes[MOST_SHAPES];
+    struct ss_device gpu = {.options = {.dtype = precision->dtype, .tf32 = precision->tf32}};
+    const int count = find_shapes(m, precision->dtype, batch, shapes);
+    row->faults += count == 0 || count == MOST_SHAPES;
+    for (; row->shapes < count; row->shapes++) {
+        struct ss_conv_problem p = {.gpu = &gpu, .shape = shapes[row->shapes]};
+        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+            check_pass(&p, (enum ss_conv_pass)pass, row);
+        ss_conv_graph_close(&p);
+    }
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+struct table {
+    struct row row[GPUS][MODELS][PRECISIONS][BATCHES];
+};
+
+/* Rows `first`, first + step, ...: one process's part. */
+static void fill_rows(struct table *t, int ngpus, int nbatches, int first, int step)
+{
+    int at = 0;
+    for (int g = 0; g < ngpus; g++) {
+        int described = 0;
+        for (int m = 0; m < MODELS; m++)
+            for (int p = 0; p < PRECISIONS; p++)
+                for (int b = 0; b < nbatches; b++) {
+                    if (at++ % step != first)
+                        continue;
+                    if (!described++)
+                        describe_gpu(gpus[g]);
+                    fill_row(&models[m], &precisions[p], batches[b], &t->row[g][m][p][b]);
+                }
+    }
+}
+
+static int print_rows(const struct table *t, int ngpus, int nbatches)
+{
+    int wrong = 0;
+    printf("%-5s %-10s %5s %-5s %5s %6s  %-22s %s\n", "GPU", "model", "side", "", "batch", "shapes",
+           "fewest plans f/d/w", "largest workspace, MiB, f/d/w");
+    for (int g = 0; g < ngpus; g++)
+        for (int m = 0; m < MODELS; m++)
+            for (int p = 0; p < PRECISIONS; p++)
+                for (int b = 0; b < nbatches; b++) {
+                    const struct row *r = &t->row[g][m][p][b];
+                    printf("%-5s %-10s %5d %-5s %5d %6d  %6d %6d %6d   %7.1f %7.1f %7.1f%s\n",
+                           gpus[g], models[m].name, models[m].side, precisions[p].name, batches[b],
+                           r->shapes, r->plans[0], r->plans[1], r->plans[2],
+                           (double)r->workspace[0] / (1 << 20), (double)r->workspace[1] / (1 << 20),
+                           (double)r->workspace[2] / (1 << 20), r->faults ? "  FAIL" : "");
+                    wrong += r->faults > 0 || r->shapes == 0;
+                }
+    return wrong;
+}
+
+int main(void)
+{
+    const char *whole = getenv("STARSTEP_TEST_LONG");
+    const int all = whole && strcmp(whole, "1") == 0;
+    const int ngpus = all ? GPUS : 1, nbatches = all ? BATCHES : SPREAD;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int processes = cores < 1 ? 1 : cores > 16 ? 16 : (int)cores;
+    struct table *t =
+        mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (t == MAP_FAILED)
+        return 99;
+    int failed = 0, status;
+    for (int i = 0; i < processes; i++) {
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0) {
+            if (!describe_gpu(gpus[0]))
+                exit(77);
+            fill_rows(t, ngpus, nbatches, i, processes);
+            exit(0);
+        }
+        failed |= child < 0;
+    }
+    while (wait(&status) > 0) {
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+            return 77;
+        failed |= status != 0;
+    }
+    const int wrong = print_rows(t, ngpus, nbatches);
+    return failed || wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+}
