@@ -91,21 +91,36 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
                   SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)));
 }
 
+/* The kernels with one vector a tensor under way instead of two. */
+static int takes_one(const struct ss_device *d, const struct ss_norm_act *op,
+                     const struct ss_norm_act_grad *g)
+{
+    const int plain = op->act == SS_ACT_NONE || op->act == SS_ACT_RELU;
+    return !plain || g->ndy > 1 || op->relu_out || (size_t)op->shape.c * d->element % 16;
+}
+
 enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_norm_act *op,
                                           const struct ss_norm_act_grad *g)
 {
     const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
+    const int one = takes_one(d, op, g);
     if (op->has_bn) {
-        const size_t partial = partial_bytes(d, &op->shape, 2, 2);
-        gradient_pass(d, op, g, op->pool ? SS_TALLY_K_POOL_SUMS : SS_TALLY_K_GRADIENT_SUMS, 0,
-                      (struct ss_tally_access)SS_TALLY_W(ss_tally_scratch(d), partial));
+        const size_t partial = partial_bytes(d, &op->shape, 3, one ? 1 : 2);
+        gradient_pass(d, op, g,
+                      op->pool ? SS_TALLY_K_POOL_SUMS
+                      : one    ? SS_TALLY_K_GRADIENT_SUMS_ONE
+                               : SS_TALLY_K_GRADIENT_SUMS,
+                      0, (struct ss_tally_access)SS_TALLY_W(ss_tally_scratch(d), partial));
         SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(ss_tally_scratch(d), partial),
                       SS_TALLY_R(g->saved, per_channel(&op->shape, 2)),
                       SS_TALLY_R(g->gamma, per_channel(&op->shape, 1)),
                       SS_TALLY_W(g->dgamma, per_channel(&op->shape, 1)),
                       SS_TALLY_W(g->dbeta, per_channel(&op->shape, 1)));
     }
-    gradient_pass(d, op, g, op->pool ? SS_TALLY_K_POOL_GRADIENT : SS_TALLY_K_GRADIENT,
+    gradient_pass(d, op, g,
+                  op->pool ? SS_TALLY_K_POOL_GRADIENT
+                  : one    ? SS_TALLY_K_GRADIENT_ONE
+                           : SS_TALLY_K_GRADIENT,
                   op->has_bn && !op->pool, dz);
     return SS_OK;
 }
