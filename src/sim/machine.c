@@ -16,12 +16,12 @@
 const struct ss_machine ss_machines[] = {
     {"h200", "NVIDIA H200", "H200 SXM", "datasheet 2024", 4.8e12, 0.85, 989.5e12, 494.5e12, 67e12,
      132, 50e6},
-    {"gh200", "NVIDIA GH200", "GH200 with 96 GB", "datasheet 2024", 4.0e12, 0.85, 989.5e12,
+    {"gh200", "NVIDIA GH200 480GB", "GH200 with 96 GB", "datasheet 2024", 4.0e12, 0.85, 989.5e12,
      494.5e12, 67e12, 132, 50e6},
-    {"h100", "NVIDIA H100", "H100 SXM5", "datasheet 2023", 3.35e12, 0.85, 989.5e12, 494.5e12, 67e12,
-     132, 50e6},
-    {"a100", "NVIDIA A100", "A100 SXM with 80 GB", "datasheet 2021", 2.039e12, 0.85, 312e12, 156e12,
-     19.5e12, 108, 40e6},
+    {"h100", "NVIDIA H100 80GB HBM3", "H100 SXM5", "datasheet 2023", 3.35e12, 0.85, 989.5e12,
+     494.5e12, 67e12, 132, 50e6},
+    {"a100", "NVIDIA A100-SXM4-80GB", "A100 SXM with 80 GB", "datasheet 2021", 2.039e12, 0.85,
+     312e12, 156e12, 19.5e12, 108, 40e6},
     {0}};
 
 /* Assumptions, not measurements, but for `best`: 790 TFLOP/s of bf16 were measured on an H200.
@@ -53,8 +53,10 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
 
 const struct ss_machine *ss_machine_of_gpu(const char *gpu)
 {
+    const char *rest = strstr(gpu, " (");
+    const size_t length = rest ? (size_t)(rest - gpu) : strlen(gpu);
     for (const struct ss_machine *m = ss_machines; m->name; m++)
-        if (!strncmp(m->gpu, gpu, strlen(m->gpu)))
+        if (strlen(m->gpu) == length && !strncmp(m->gpu, gpu, length))
             return m;
     return NULL;
 }

@@ -8,7 +8,7 @@
 
 struct ss_machine {
     const char *name;  /* --roofline's */
-    const char *gpu;   /* begins the name that CUDA gives it */
+    const char *gpu;   /* the name that CUDA gives it: others of its family have other figures */
     const char *title; /* for people */
     const char *source;
     double bandwidth;          /* of memory, bytes/s, as the datasheet has it */
@@ -35,7 +35,8 @@ extern const struct ss_machine ss_machines[]; /* a name NULL ends it */
 
 /* By name. Errors: SS_ERR_INVALID, which names those that there are. */
 enum ss_status ss_machine_find(const char *name, const struct ss_machine **out);
-/* By what CUDA calls a GPU ("NVIDIA H200"); NULL: none of them. */
+/* By what CUDA calls a GPU, "NVIDIA H200"; what stands behind that in brackets is left out. NULL:
+ * none of them. */
 const struct ss_machine *ss_machine_of_gpu(const char *gpu);
 
 /* Bytes/s of memory that can be had, and the peak of products in this format. */

@@ -254,6 +254,7 @@ void ss_rank_times_free(struct ss_rank_times *r)
         return;
     free(r->task_name);
     free(r->task_kind);
+    free(r->task_gpu);
     free(r->step.at);
     free(r->sum.at);
     for (size_t i = 0; i < r->worker.count; i++)

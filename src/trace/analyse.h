@@ -81,17 +81,25 @@ struct ss_worker_times {
     int64_t *step_busy;       /* busy, of each step's window */
 };
 
+/* A task of the compute lane, over the steps looked at. */
+struct ss_task_gpu {
+    int64_t sum, count; /* ns on the GPU, and of how many steps */
+    int64_t predicted;  /* ns; 0: not told */
+};
+
 struct ss_rank_times {
     int rank, ranks, cuda, overlap, ended, cut;
     int has_clock;
     int64_t batch, lost, clock_error, first_step, last_step;
     char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];
+    char machine[SS_TRACE_TEXT]; /* of the predictions; "": there are none */
     int loaders;          /* workers that can load */
     int64_t steps_broken; /* not whole: left out */
     int64_t window;       /* of all steps together */
     size_t tasks;
     char (*task_name)[SS_NAME_BYTES];
     enum ss_task_kind *task_kind;
+    struct ss_task_gpu *task_gpu;
     SS_TRACE_ARRAY(struct ss_step_times) step;
     SS_TRACE_ARRAY(struct ss_sum_times) sum;
     SS_TRACE_ARRAY(struct ss_worker_times) worker; /* the trace's, then a GPU's lanes */

@@ -40,6 +40,7 @@ struct ss_trace_task {
     enum ss_task_kind kind;
     char name[SS_NAME_BYTES];
     int block, bucket, slice; /* -1: none */
+    int64_t predicted;        /* ns on the GPU; 0: not told */
     int naccess;
     struct ss_trace_access access[SS_PLAN_MAX_ACCESSES];
 };
@@ -81,6 +82,7 @@ struct ss_trace_rank {
     int64_t first_step, last_step; /* as asked for; last_step 0: to the end */
     int64_t epoch_ns, batch;       /* batch: images per step; 0: not told */
     char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];
+    char machine[SS_TRACE_TEXT]; /* of the predictions; "": there are none */
     SS_TRACE_ARRAY(struct ss_trace_worker) worker;
     SS_TRACE_ARRAY(struct ss_trace_task) task;
     SS_TRACE_ARRAY(struct ss_trace_data) data;

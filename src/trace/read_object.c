@@ -94,6 +94,8 @@ static enum ss_status read_header(struct reader *in, const json_t *o)
                            (long long)r->first_step);
     SS_TRY(get_int(in, o, "slots", 1, SS_TRACE_MAX_SLOTS, &r->slots));
     SS_TRY(get_number(in, o, "epoch_ns", 0, READER_MAX, &r->epoch_ns));
+    if (json_object_get(o, "predicted_for"))
+        SS_TRY(get_text(in, o, "predicted_for", sizeof r->machine, r->machine));
     if (json_object_get(o, "batch"))
         SS_TRY(get_number(in, o, "batch", 1, INT_MAX, &r->batch));
     return get_flag(in, o, "overlap", &r->overlap);
@@ -171,6 +173,8 @@ static enum ss_status read_task(struct reader *in, const json_t *o)
     SS_TRY(get_int(in, o, "block", -1, INT_MAX, &t.block));
     SS_TRY(get_int(in, o, "bucket", -1, INT_MAX, &t.bucket));
     SS_TRY(get_int(in, o, "slice", -1, INT_MAX, &t.slice));
+    if (json_object_get(o, "predicted_ns"))
+        SS_TRY(get_number(in, o, "predicted_ns", 0, READER_MAX, &t.predicted));
     const json_t *list = json_object_get(o, "access");
     if (!json_is_array(list) || json_array_size(list) > SS_PLAN_MAX_ACCESSES)
         return reader_fail(in, "access: %s is not a list of at most %d", reader_show(list),

@@ -190,7 +190,7 @@ static void *write_thread(void *arg)
     return NULL;
 }
 
-static void print_task(FILE *out, int i, const struct ss_plan_task *task)
+static void print_task(FILE *out, int i, const struct ss_plan_task *task, double predicted)
 {
     ss_json_print(
         out, "{'task':%d,'name':%s,'kind':%s,'block':%d,'bucket':%d,'slice':%d,'access':[", i,
@@ -198,7 +198,10 @@ static void print_task(FILE *out, int i, const struct ss_plan_task *task)
     for (int a = 0; a < task->naccess; a++)
         ss_json_print(out, "%.1s[%s,%d,%d]", a ? "," : "", ss_space_name(task->access[a].space),
                       task->access[a].index, (int)task->access[a].mode);
-    ss_json_print(out, "]}\n");
+    ss_json_print(out, "]");
+    if (predicted > 0)
+        ss_json_print(out, ",'predicted_ns':%.0f", predicted * 1e9);
+    ss_json_print(out, "}\n");
 }
 
 static void print_workers(FILE *out, int gpu)
@@ -225,13 +228,16 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
     ss_json_print(t->file,
                   "{'trace':'starstep','version':%d,'rank':%d,'ranks':%d,'host':%s,"
                   "'device':%s,'model':%s,'first_step':%" PRIu64 ",'last_step':%" PRIu64
-                  ",'batch':%d,'slots':%d,'epoch_ns':%" PRIu64 ",'overlap':%.5s,'backend':%s}\n",
+                  ",'batch':%d,'slots':%d,'epoch_ns':%" PRIu64 ",'overlap':%.5s,'backend':%s",
                   SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model,
                   o->first, o->last == UINT64_MAX ? 0 : o->last, o->plan->options.batch, o->slots,
                   t->epoch_ns, o->plan->options.no_overlap ? "false" : "true", o->backend);
+    if (o->machine)
+        ss_json_print(t->file, ",'predicted_for':%s", o->machine);
+    ss_json_print(t->file, "}\n");
     print_workers(t->file, o->gpu);
     for (int i = 0; i < o->plan->train.count; i++)
-        print_task(t->file, i, &o->plan->train.task[i]);
+        print_task(t->file, i, &o->plan->train.task[i], o->predicted ? o->predicted[i] : 0);
     size_t wire = ss_dtype_bytes(o->plan->options.grad_dtype);
     for (int k = 0; k < o->plan->nbuckets; k++)
         ss_json_print(t->file, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu}\n", k,

@@ -18,6 +18,10 @@ struct ss_trace_options {
     int gpu;
     size_t device_bytes;        /* that the run holds there */
     const struct ss_plan *plan; /* outlives the trace */
+    /* A prediction of each task in seconds, 0: none, which ss_trace_open alone reads; and of which
+     * GPU. NULL: there is none. */
+    const double *predicted;
+    const char *machine;
 };
 
 /* Begin DIR/rank-NNNN.jsonl; DIR is made, older files of this rank are replaced. After StarPU was

@@ -2,9 +2,10 @@
 #include "core/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
-enum { MANY_STEPS = 64 };
+enum { MANY_STEPS = 64, FURTHEST = 10 };
 
 static void add_step(struct ss_rank_sums *sum, const struct ss_step_times *s)
 {
@@ -237,6 +238,68 @@ static void print_path_kinds(const struct ss_run_times *run, const struct ss_rep
     }
 }
 
+static void print_compared(const char *kind, const char *task, struct ss_gpu_compared x, FILE *out)
+{
+    fprintf(out, "%-12s %-46.46s %10.3f %10.3f %8.2f\n", kind, task, ms(x.measured),
+            ms(x.predicted), x.measured / x.predicted);
+}
+
+static double off(struct ss_gpu_compared x)
+{
+    return x.measured > 0 && x.predicted > 0 ? fabs(x.measured - x.predicted) : 0;
+}
+
+/* The tasks whose prediction was furthest off, in order. */
+static void print_furthest(const struct ss_rank_times *r, FILE *out)
+{
+    double last = INFINITY;
+    for (int n = 0; n < FURTHEST; n++) {
+        size_t worst = r->tasks;
+        for (size_t i = 0; i < r->tasks; i++)
+            if (off(ss_rank_compare(r, i)) > 0 && off(ss_rank_compare(r, i)) < last &&
+                (worst == r->tasks || off(ss_rank_compare(r, i)) > off(ss_rank_compare(r, worst))))
+                worst = i;
+        if (worst == r->tasks)
+            return;
+        last = off(ss_rank_compare(r, worst));
+        print_compared(ss_task_kind_name(r->task_kind[worst]), r->task_name[worst],
+                       ss_rank_compare(r, worst), out);
+    }
+}
+
+/* Of the first rank that is shown: their GPUs are of one kind. */
+static void print_predictions(const struct ss_run_times *run, const struct ss_report_options *o,
+                              FILE *out)
+{
+    int i = 0;
+    while (i < run->count && !shown(o, run->rank[i]))
+        i++;
+    const struct ss_rank_times *r = i < run->count ? run->rank[i] : NULL;
+    if (!r || !r->machine[0])
+        return;
+    struct ss_gpu_compared all = {0, 0}, kind[SS_TASK_REPORT + 1] = {{0, 0}};
+    for (size_t t = 0; t < r->tasks; t++) {
+        const struct ss_gpu_compared x = ss_rank_compare(r, t);
+        if (off(x) <= 0)
+            continue;
+        kind[r->task_kind[t]].measured += x.measured;
+        kind[r->task_kind[t]].predicted += x.predicted;
+        all.measured += x.measured;
+        all.predicted += x.predicted;
+    }
+    fprintf(
+        out,
+        "\nTasks on rank %d's GPU, in ms: the mean over steps, and the prediction for one %.16s "
+        "(no measurement)\n%-12s %-46s %10s %10s %8s\n",
+        r->rank, r->machine, "kind", "task", "measured", "predicted", "ratio");
+    for (int k = 0; k <= SS_TASK_REPORT; k++)
+        if (kind[k].predicted > 0)
+            print_compared(ss_task_kind_name((enum ss_task_kind)k), "all", kind[k], out);
+    if (all.predicted > 0)
+        print_compared("all", "", all, out);
+    print_furthest(r, out);
+}
+
 static void print_path(const struct ss_rank_times *r, FILE *out)
 {
     for (size_t i = 0; i < r->step.count; i++) {
@@ -328,6 +391,7 @@ enum ss_status ss_report_text(const struct ss_run_times *run, const struct ss_re
     print_buckets(run, o, out);
     print_stragglers(run, out);
     print_path_kinds(run, o, out);
+    print_predictions(run, o, out);
     print_use(run, o, out);
     for (int i = 0; o->path && i < run->count; i++)
         if (shown(o, run->rank[i]))

@@ -21,6 +21,17 @@ enum ss_status ss_report_text(const struct ss_run_times *run, const struct ss_re
 enum ss_status ss_report_json(const struct ss_run_times *run, const struct ss_report_options *o,
                               const char *file);
 
+/* Measured and predicted times on a GPU: of a task, in ns; 0 where there are none. */
+struct ss_gpu_compared {
+    double measured, predicted;
+};
+static inline struct ss_gpu_compared ss_rank_compare(const struct ss_rank_times *r, size_t task)
+{
+    const struct ss_task_gpu *g = &r->task_gpu[task];
+    return (struct ss_gpu_compared){g->count ? (double)g->sum / (double)g->count : 0,
+                                    (double)g->predicted};
+}
+
 /* What both print of all steps of a rank together. */
 struct ss_rank_sums {
     size_t steps;

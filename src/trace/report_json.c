@@ -134,6 +134,24 @@ static void put_workers(FILE *f, const struct ss_rank_times *r)
     ss_json_print(f, "]");
 }
 
+/* Tasks of a GPU's compute lane. */
+static void put_tasks(FILE *f, const struct ss_rank_times *r)
+{
+    size_t before = 0;
+    ss_json_print(f, ",\n'predicted_for':");
+    ss_json_print(f, r->machine[0] ? "%s" : "null", r->machine);
+    ss_json_print(f, ",'gpu_tasks':[");
+    for (size_t i = 0; i < r->tasks; i++) {
+        const struct ss_gpu_compared x = ss_rank_compare(r, i);
+        if (x.measured > 0 || x.predicted > 0)
+            ss_json_print(f, "%.1s\n{'task':%s,'kind':%s,'measured_ms':%.12g,'predicted_ms':%.12g}",
+                          comma(before++), r->task_name[i], ss_task_kind_name(r->task_kind[i]),
+                          x.measured > 0 ? ms(x.measured) : (double)NAN,
+                          x.predicted > 0 ? ms(x.predicted) : (double)NAN);
+    }
+    ss_json_print(f, "]");
+}
+
 static void put_memory(FILE *f, const struct ss_rank_times *r)
 {
     ss_json_print(f, ",\n'memory':[");
@@ -183,6 +201,7 @@ static void put_rank(FILE *f, const struct ss_run_times *run, int i, int path)
                   (size_t)run->straggler[i].steps);
     put_buckets(f, run->of_rank + (size_t)i * run->nbuckets, run->nbuckets, 0);
     put_workers(f, r);
+    put_tasks(f, r);
     put_memory(f, r);
     put_steps(f, r, path);
     ss_json_print(f, "}");

@@ -6,9 +6,12 @@
 #include "runtime/fxt.h"
 #include "runtime/gpu_times.h"
 #include "runtime/nvtx.h"
+#include "sim/roofline.h"
 #include "trace/record.h"
 #include "trace/steps.h"
 #include "train/session.h"
+
+#include <stdlib.h>
 
 /* To the end without --trace-steps. */
 static enum ss_status parse_steps(const char *text, uint64_t *first, uint64_t *last)
@@ -25,6 +28,11 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
     uint64_t first, last;
     if (o->trace_steps && !o->trace)
         return ss_fail(SS_ERR_INVALID, "--trace-steps %s needs --trace DIR", o->trace_steps);
+    if (o->roofline && !o->trace)
+        return ss_fail(SS_ERR_INVALID, "--roofline %s needs --trace DIR", o->roofline);
+    const struct ss_machine *machine;
+    if (o->roofline)
+        SS_TRY(ss_machine_find(o->roofline, &machine));
     return parse_steps(o->trace_steps, &first, &last);
 }
 
@@ -60,6 +68,47 @@ enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_
     return SS_OK;
 }
 
+/* A GPU without figures has no predictions. */
+static enum ss_status find_machine(const struct ss_session *s, const struct ss_machine **out)
+{
+    const struct ss_runtime *rt = &s->runtime;
+    *out = NULL;
+    if (s->options->roofline)
+        return ss_machine_find(s->options->roofline, out);
+    if (s->device.gpu)
+        *out = ss_machine_of_gpu(rt->kernels->info(rt->device));
+    return SS_OK;
+}
+
+/* The caller frees *out, NULL where there is no machine. */
+static enum ss_status predict(const struct ss_session *s, const struct ss_machine *machine,
+                              double **out)
+{
+    struct ss_roofline r;
+    *out = NULL;
+    if (!machine)
+        return SS_OK;
+    SS_TRY(ss_roofline_predict(s->plan, machine, s->options->tf32, &r));
+    *out = calloc((size_t)s->plan->train.count, sizeof **out);
+    for (int i = 0; *out && i < s->plan->train.count; i++)
+        (*out)[i] = r.task[i].seconds;
+    ss_roofline_close(&r);
+    return *out ? SS_OK : ss_fail_memory("predictions", (size_t)s->plan->train.count * 8);
+}
+
+static enum ss_status open_file(struct ss_session *s, struct ss_trace_options *options)
+{
+    const struct ss_machine *machine;
+    double *predicted;
+    SS_TRY(find_machine(s, &machine));
+    SS_TRY(predict(s, machine, &predicted));
+    options->machine = machine ? machine->name : NULL;
+    options->predicted = predicted;
+    enum ss_status status = ss_trace_open(options, &s->trace);
+    free(predicted);
+    return status;
+}
+
 static enum ss_status open_trace(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
@@ -74,7 +123,7 @@ static enum ss_status open_trace(struct ss_session *s)
                                        .device_bytes = ss_exec_memory(s->exec).device_used,
                                        .plan = s->plan};
     SS_TRY(parse_steps(o->trace_steps, &options.first, &options.last));
-    SS_TRY(ss_trace_open(&options, &s->trace));
+    SS_TRY(open_file(s, &options));
     ss_exec_hook(s->exec, ss_trace_hooks(s->trace));
     ss_exec_hook(s->exec, ss_fxt_hooks(options.first, options.last));
     struct ss_gpu_times_listener listener = {ss_trace_write_gpu, s->trace};

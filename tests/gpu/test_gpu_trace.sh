@@ -59,8 +59,28 @@ for precision in fp32 fp16; do
         check "$precision, $mode: one after the other ${wrong%%$'\n'*}" [ -z "$wrong" ]
         starts "$precision, $mode: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
         check "$precision, $mode: the report is of a GPU" grep -q ', GPU, 1 rank' "$work/out"
+        check "$precision, $mode: an emulated GPU has no predictions" \
+            eval "! $STARSTEP info | grep -q 'host emulation' || ! grep -q prediction '$work/out'"
     done
 done
+# Predictions for a GPU that is named: of every task of the compute lane, those that plan prints.
+trace=$work/trace/predicted
+starts "predicted for an H200" "$STARSTEP" "${train[@]}" --precision fp16 --trace "$trace" --trace-steps 4-5 \
+    --roofline h200
+starts "predicted: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
+check "predicted: it says so" grep -q 'prediction for one h200' "$work/out"
+run "$STARSTEP" plan --model wideresnet --width "4,4,8,8" --device cuda --batch-size 4 --precision fp16 --classes 100 \
+    --bucket-mb 0.01 --first-bucket-mb 0.005 --roofline h200 --json
+if [ -n "$PYTHON" ]; then
+    check "predicted: as plan --roofline says" "$PYTHON" -c '
+import json, sys
+plan = {t["task"]: t["predicted_ms"] for t in json.load(open(sys.argv[1]))["tasks"] if t["launches"]}
+tasks = {t["task"]: t for t in json.load(open(sys.argv[2]))["ranks"][0]["gpu_tasks"]}
+print(set(plan) ^ set(tasks))
+assert set(plan) == {t for t in tasks if tasks[t]["predicted_ms"]} and len(plan) > 40
+assert all(abs(plan[t] - tasks[t]["predicted_ms"]) < 2e-6 and tasks[t]["measured_ms"] > 0 for t in plan)
+' "$work/out" "$work/report"
+fi
 # The benchmark of GPUs reads its idle times from such a file.
 if [ -n "$PYTHON" ] && [ -e "${srcdir:-.}/bench/gpu_vs_pytorch" ]; then
     run "$PYTHON" -B -c '

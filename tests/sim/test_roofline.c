@@ -158,7 +158,8 @@ START_TEST(machines)
     ck_assert_str_eq(ss_log_last_error(), "--roofline v100: no figures of this GPU; there are "
                                           "h200, gh200, h100, a100");
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA GH200 480GB")->name, "gh200");
-    ck_assert_str_eq(ss_machine_of_gpu("NVIDIA H200")->name, "h200");
+    ck_assert_str_eq(ss_machine_of_gpu("NVIDIA H200 (sm_90), CUDA 13.0")->name, "h200");
+    ck_assert_ptr_null(ss_machine_of_gpu("NVIDIA H200 NVL"));
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA A100-SXM4-80GB")->name, "a100");
     ck_assert_ptr_null(ss_machine_of_gpu("NVIDIA GeForce GTX 1080"));
 }

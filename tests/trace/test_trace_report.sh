@@ -109,6 +109,27 @@ EOF
     check "JSON: what it holds" "$PYTHON" "$work/look.py" "$work/json"
 fi
 
+# A GPU's tasks beside their predictions: 2.001 and 2.5 us measured, 1 and 5 us predicted.
+mkdir "$work/gpu"
+sed -e '1s/"backend"/"predicted_for":"h200","backend"/' -e '/"task":0/s/}$/,"predicted_ns":1000}/' \
+    -e '/"task":1/s/}$/,"predicted_ns":5000}/' "${srcdir:-.}/tests/trace/trace_gpu.jsonl" >"$work/gpu/rank-0000.jsonl"
+starts "predictions" "${report[@]:0:3}" "$work/gpu" --json "$work/json"
+check "predictions: they are called that" has 'prediction for one h200 \(no measurement\)'
+check "predictions: kinds, then the furthest off" has '^forward +all +0\.002 +0\.001 +2\.00$' \
+    '^backward +all +0\.003 +0\.005 +0\.50$' '^all +0\.005 +0\.006 +0\.75$' '^backward +bwd a +0\.003 +0\.005 +0\.50$'
+check "predictions: the tables fit" fits
+if [ -n "$PYTHON" ]; then
+    check "predictions: in JSON" "$PYTHON" -c '
+import json, sys
+rank = json.load(open(sys.argv[1]))["ranks"][0]
+assert rank["predicted_for"] == "h200"
+tasks = {t["task"]: (t["measured_ms"], t["predicted_ms"]) for t in rank["gpu_tasks"]}
+assert tasks == {"fwd a": (0.002001, 0.001), "bwd a": (0.0025, 0.005), "update 0": (0.001, None)}, tasks
+' "$work/json"
+fi
+sed -i '/"task":0/s/1000}/"soon"}/' "$work/gpu/rank-0000.jsonl"
+refused "a prediction that is no number" 'predicted_ns: "soon" is not' "${report[@]:0:3}" "$work/gpu"
+
 # What is missing or wrong
 mkdir "$work/half" && cp "$work/t/rank-0001.jsonl" "$work/half"
 run "${report[@]:0:3}" "$work/half"
