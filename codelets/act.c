@@ -11,13 +11,13 @@ struct act {
 };
 
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                 const struct ss_task_data *d, const void *z)
+                                 const struct ss_task_data *d, const void *z, int sums)
 {
     const struct ss_kernels *k = op->kernels;
     float *params = ss_role(d, SS_ROLE_PARAMS), *saved = ss_role(d, SS_ROLE_SAVED);
     float *running = ss_role(d, SS_ROLE_RUNNING);
     if (norm->has_bn && d->task->training)
-        SS_TRY(k->norm_act_stats(op->device, norm, z, saved, running));
+        SS_TRY(k->norm_act_stats(op->device, norm, sums ? NULL : z, saved, running));
     else if (norm->has_bn)
         SS_TRY(k->norm_act_stats_eval(op->device, norm, running, saved));
     return k->norm_act_forward(op->device, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
@@ -51,7 +51,7 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
 
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
-    return ss_op_act_forward(head, &((struct act *)head)->norm, d, ss_role(d, SS_ROLE_X));
+    return ss_op_act_forward(head, &((struct act *)head)->norm, d, ss_role(d, SS_ROLE_X), 0);
 }
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)

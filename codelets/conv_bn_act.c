@@ -11,6 +11,7 @@
 struct conv_bn_act {
     struct ss_op head;
     struct ss_conv_kernel *conv;
+    int sums; /* in training it leaves them for BatchNorm, in saved */
     int acts; /* something follows the convolution: */
     struct ss_norm_act norm;
 };
@@ -19,10 +20,15 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct conv_bn_act *op = (struct conv_bn_act *)head;
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, params);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
-    SS_TRY(head->kernels->conv_forward(op->conv, ss_role(d, SS_ROLE_X), ss_op_weight(head, params),
-                                       ss_op_param(head, params->data, SS_PARAM_BIAS), z));
-    return op->acts ? ss_op_act_forward(head, &op->norm, d, z) : SS_OK;
+    const int sums = op->sums && d->task->training;
+    if (sums)
+        SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
+    else
+        SS_TRY(head->kernels->conv_forward(op->conv, x, w,
+                                           ss_op_param(head, params->data, SS_PARAM_BIAS), z));
+    return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums) : SS_OK;
 }
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
@@ -63,9 +69,12 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
                                   .kw = conv->kernel,
                                   .stride = conv->stride,
                                   .pad = conv->padding,
-                                  .bias = conv->bias};
+                                  .bias = conv->bias,
+                                  .sums = context->training && op->norm.has_bn};
     enum ss_status status = head->kernels->conv_create(
         head->device, &shape, context->conv_algo, context->training, &op->conv);
+    op->sums =
+        status == SS_OK && head->kernels->conv_has_sums && head->kernels->conv_has_sums(op->conv);
     if (status == SS_OK && op->acts)
         status = head->kernels->norm_act_reserve(head->device, &op->norm);
     return status;

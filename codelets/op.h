@@ -61,9 +61,9 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
 /* The activation part of a block. */
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
-/* Run it forward on z, which is the task's z, y or x (act.c). */
+/* Run it forward on z, which is the task's z, y or x (act.c). sums: conv_forward_sums left them. */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                 const struct ss_task_data *d, const void *z);
+                                 const struct ss_task_data *d, const void *z, int sums);
 /* Run it backward: z becomes its gradient, the sum of dy is left in ds. */
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
                                   const struct ss_task_data *d, void *z);

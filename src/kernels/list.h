@@ -55,6 +55,11 @@ KERNEL(conv_forward, struct ss_conv_kernel *conv, const void *x, const void *w, 
 KERNEL(conv_backward_data, struct ss_conv_kernel *conv, const void *dy, const void *w, void *dx)
 KERNEL(conv_backward_weights, struct ss_conv_kernel *conv, const void *x, const void *dy,
        float *dweight, float *dbias)
+/* The same (no bias) for training with BatchNorm: sums (2,Co) become, per channel, the sum of y and of
+ * its square, for norm_act_stats. Only where conv_has_sums says so, which asks ss_gpu_conv_sums. */
+GPU_KERNEL_OF(int, conv_has_sums, const struct ss_conv_kernel *conv)
+GPU_KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void *w, void *y,
+           float *sums)
 /* Which implementation each pass uses, for people; lives as long as conv. */
 KERNEL_OF(const char *, conv_info, const struct ss_conv_kernel *conv)
 
@@ -86,7 +91,8 @@ KERNEL(pool_backward, struct ss_pool_kernel *pool, const void *dy, const void *w
 /* Normalisation and activation: struct ss_norm_act. Call reserve once, before step 1. */
 KERNEL(norm_act_reserve, struct ss_device *device, const struct ss_norm_act *op)
 /* Batch statistics of z. saved (2,C): mean, then invstd = 1/sqrt(var + eps). running (2,C): mean,
- * then variance, updated in place; NULL: left alone. */
+ * then variance, updated in place; NULL: left alone. z NULL, on a GPU: saved has the sums that
+ * conv_forward_sums left. */
 KERNEL(norm_act_stats, struct ss_device *device, const struct ss_norm_act *op, const void *z,
        float *saved, float *running)
 /* saved from running statistics, for evaluation. */

@@ -39,6 +39,7 @@ struct ss_conv_shape {
     struct ss_act x, y;
     int kh, kw, stride, pad;
     int bias; /* 0 or 1 */
+    int sums; /* 1: BatchNorm follows in training; see ss_gpu_conv_sums */
 };
 
 /* BatchNorm, an activation f, dropout, residual add and a ReLU:

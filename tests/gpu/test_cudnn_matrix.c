@@ -1,7 +1,8 @@
 /* test_cudnn_matrix.c: what the real cuDNN has for every convolution of every model, in all
  * precisions and at usual batch sizes: each pass is accepted, with at least three acceptable plans,
  * not all of them engine 0's (which computes anything, many times slower), within the workspace that
- * we give. An engine with knobs has a plan for each setting that the heuristics propose. No GPU is
+ * we give. Where ss_gpu_conv_sums says that a convolution leaves BatchNorm's sums, there is a plan
+ * for that. An engine with knobs has a plan for each setting that the heuristics propose. No GPU is
  * needed (described_gpu.h). Prints a table.
  *
  * Two batch sizes of an H200 only; STARSTEP_TEST_LONG=1: all, and of an A100. */
@@ -41,7 +42,7 @@ enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
 /* The fewest plans, the largest workspace of all shapes; what was wrong. */
 struct row {
-    int shapes, plans[SS_CONV_PASSES], faults;
+    int shapes, sums, plans[SS_CONV_PASSES], faults;
     size_t workspace[SS_CONV_PASSES];
 };
 
@@ -137,6 +138,27 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct
     }
 }
 
+/* Of a layer without bias and with BatchNorm behind it. */
+static void check_sums(struct ss_conv_problem *p, struct row *row)
+{
+    static struct ss_conv_list list;
+    memset(&list, 0, sizeof list);
+    p->shape.sums = 1;
+    const int promised = ss_gpu_conv_sums(&p->shape, p->gpu->options.dtype);
+    if (p->gpu->options.dtype == SS_DTYPE_F16 &&
+        ss_conv_graph_open(p, SS_CONV_FORWARD_SUMS, &list) == SS_OK)
+        ss_conv_graph_list(p, SS_CONV_FORWARD_SUMS, &list);
+    if (promised != list.count > 0) {
+        printf("FAIL: sums of x (%d,%d,%d,%d), %d channels, kernel %d: %s, %d plans\n",
+               p->shape.x.n, p->shape.x.block, p->shape.x.h, p->shape.x.w, p->shape.y.c,
+               p->shape.kh, promised ? "promised" : "not promised", list.count);
+        row->faults++;
+    }
+    row->sums += list.count > 0;
+    for (int i = 0; i < list.count; i++)
+        ss_conv_candidate_destroy(&list.at[i]);
+}
+
 static void fill_row(const struct model *m, const struct precision *precision, int batch,
                      struct row *row)
 {
@@ -148,6 +170,7 @@ static void fill_row(const struct model *m, const struct precision *precision, i
         struct ss_conv_problem p = {.gpu = &gpu, .shape = shapes[row->shapes]};
         for (int pass = 0; pass < SS_CONV_PASSES; pass++)
             check_pass(&p, (enum ss_conv_pass)pass, row);
+        check_sums(&p, row);
         ss_conv_graph_close(&p);
     }
 }
@@ -179,16 +202,16 @@ static void fill_rows(struct table *t, int ngpus, int nbatches, int first, int s
 static int print_rows(const struct table *t, int ngpus, int nbatches)
 {
     int wrong = 0;
-    printf("%-5s %-10s %5s %-5s %5s %6s  %-22s %s\n", "GPU", "model", "side", "", "batch", "shapes",
-           "fewest plans f/d/w", "largest workspace, MiB, f/d/w");
+    printf("%-5s %-10s %5s %-5s %5s %6s %6s  %-22s %s\n", "GPU", "model", "side", "", "batch",
+           "shapes", "sums", "fewest plans f/d/w", "largest workspace, MiB, f/d/w");
     for (int g = 0; g < ngpus; g++)
         for (int m = 0; m < MODELS; m++)
             for (int p = 0; p < PRECISIONS; p++)
                 for (int b = 0; b < nbatches; b++) {
                     const struct row *r = &t->row[g][m][p][b];
-                    printf("%-5s %-10s %5d %-5s %5d %6d  %6d %6d %6d   %7.1f %7.1f %7.1f%s\n",
+                    printf("%-5s %-10s %5d %-5s %5d %6d %6d  %6d %6d %6d   %7.1f %7.1f %7.1f%s\n",
                            gpus[g], models[m].name, models[m].side, precisions[p].name, batches[b],
-                           r->shapes, r->plans[0], r->plans[1], r->plans[2],
+                           r->shapes, r->sums, r->plans[0], r->plans[1], r->plans[2],
                            (double)r->workspace[0] / (1 << 20), (double)r->workspace[1] / (1 << 20),
                            (double)r->workspace[2] / (1 << 20), r->faults ? "  FAIL" : "");
                     wrong += r->faults > 0 || r->shapes == 0;

@@ -44,7 +44,7 @@ static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
     ck_assert_uint_le(c->workspace, ss_conv_workspace_most(&p->shape, p->gpu->options.dtype));
     /* Addresses that nobody looks at. */
     static _Alignas(256) char memory[5 * 256];
-    struct ss_conv_arrays arrays = {memory, memory + 256, memory + 512};
+    struct ss_conv_arrays arrays = {memory, memory + 256, memory + 512, NULL};
     described_executions = 0;
     for (int i = 0; i < 3; i++) {
         arrays.y = memory + (i < 2 ? 512 : 768);

@@ -328,7 +328,7 @@ END_TEST
 START_TEST(bad_shapes)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
-    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 32}, 3, 3, 1, 1, 0};
+    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 32}, 3, 3, 1, 1, 0, 0};
     struct ss_conv_shape s[] = {good, good, good, good, good, good, good};
     s[0].y.h = 7;
     s[1].y.n = 1;
@@ -363,5 +363,6 @@ TCase *gpu_conv_tests(void)
     tcase_add_loop_test(t, memory, 0, GPU_DTYPES);
     tcase_add_test(t, bad_shapes);
     gpu_conv_cache_tests(t);
+    gpu_conv_sums_tests(t);
     return t;
 }

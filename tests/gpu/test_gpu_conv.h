@@ -35,5 +35,6 @@ void conv_run_destroy(struct conv_run *r);
 int conv_emulated(struct ss_device *gpu);
 
 void gpu_conv_cache_tests(TCase *t); /* test_gpu_conv_cache.c */
+void gpu_conv_sums_tests(TCase *t);  /* test_gpu_conv_sums.c */
 
 #endif

@@ -327,7 +327,7 @@ enum { WRITERS = 4, ENTRIES = 8 };
 
 static void make_memory(struct ss_conv_memory *m, int writer, int entry)
 {
-    for (int i = 0; i < SS_CONV_PASSES; i++) {
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++) {
         snprintf(m->key[i], SS_CONV_KEY, "writer %d, entry %d, pass %d", writer, entry, i);
         snprintf(m->choice[i], SS_CONV_CHOICE, "graph:%d:", writer * 100 + entry);
     }
@@ -359,13 +359,13 @@ START_TEST(writers)
     for (int i = 0; i < WRITERS * ENTRIES; i++) {
         make_memory(&want, i / ENTRIES, i % ENTRIES);
         got = want;
-        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+        for (int pass = 0; pass < SS_CONV_ALL_PASSES; pass++)
             got.choice[pass][0] = '\0';
         ss_conv_cache_load(file, &got);
-        for (int pass = 0; pass < SS_CONV_PASSES; pass++)
+        for (int pass = 0; pass < SS_CONV_ALL_PASSES; pass++)
             ck_assert_str_eq(got.choice[pass], want.choice[pass]);
     }
-    ck_assert_int_eq(count_of(read_file(), "\n"), 1 + WRITERS * ENTRIES * SS_CONV_PASSES);
+    ck_assert_int_eq(count_of(read_file(), "\n"), 1 + WRITERS * ENTRIES * SS_CONV_ALL_PASSES);
     remove_folder();
 }
 END_TEST

@@ -9,8 +9,8 @@
 struct ss_conv_kernel {
     struct ss_conv_problem problem;
     int training;
-    struct ss_conv_candidate chosen[SS_CONV_PASSES];
-    char info[SS_CONV_PASSES * (SS_CONV_CHOICE + 64)];
+    struct ss_conv_candidate chosen[SS_CONV_ALL_PASSES];
+    char info[SS_CONV_ALL_PASSES * (SS_CONV_CHOICE + 64)];
 };
 
 static enum ss_status check_act(const struct ss_act *a, int padded, const char *what)
@@ -50,14 +50,14 @@ static enum ss_status check_shape(const struct ss_conv_shape *s)
     return SS_OK;
 }
 
-static const char *const pass_names[SS_CONV_PASSES] = {"fwd", "dgrad", "wgrad"};
+static const char *const pass_names[SS_CONV_ALL_PASSES] = {"fwd", "dgrad", "wgrad", "fwd sums"};
 
 /* What a choice depends on. The GPU's name is what ss_cuda_info begins with. */
 static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 {
     const struct ss_conv_shape *s = &p->shape;
     const struct ss_device *gpu = p->gpu;
-    for (int i = 0; i < SS_CONV_PASSES; i++) {
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++) {
         snprintf(m->key[i], SS_CONV_KEY,
                  "%.*s; cuDNN %d; %s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
                  "stride %d padding %d",
@@ -100,12 +100,20 @@ static enum ss_status choose_pass(struct ss_conv_kernel *c, enum ss_conv_pass pa
     if (status == SS_OK)
         status = ss_conv_choose(&c->problem, pass, bench, list, choice, &c->chosen[pass]);
     if (status == SS_OK) {
-        describe(c, pass, list);
+        if (c->chosen[pass].plan)
+            describe(c, pass, list);
         *changed |= strcmp(choice, c->chosen[pass].choice) != 0;
         snprintf(choice, SS_CONV_CHOICE, "%s", c->chosen[pass].choice);
     }
     free(list);
     return status;
+}
+
+static int has_pass(const struct ss_conv_kernel *c, enum ss_conv_pass pass)
+{
+    const enum ss_dtype dtype = c->problem.gpu->options.dtype;
+    return pass == SS_CONV_FORWARD || (c->training && (pass != SS_CONV_FORWARD_SUMS ||
+                                                       ss_gpu_conv_sums(&c->problem.shape, dtype)));
 }
 
 static enum ss_status choose_all(struct ss_conv_kernel *c)
@@ -119,8 +127,9 @@ static enum ss_status choose_all(struct ss_conv_kernel *c)
     if (file)
         ss_conv_cache_load(file, &memory);
     enum ss_status status = ss_conv_bench_open(&bench, c->problem.gpu, &c->problem.shape);
-    for (int i = 0; i < SS_CONV_PASSES && status == SS_OK && (i == 0 || c->training); i++)
-        status = choose_pass(c, (enum ss_conv_pass)i, &bench, memory.choice[i], &changed);
+    for (int i = 0; i < SS_CONV_ALL_PASSES && status == SS_OK; i++)
+        if (has_pass(c, (enum ss_conv_pass)i))
+            status = choose_pass(c, (enum ss_conv_pass)i, &bench, memory.choice[i], &changed);
     ss_conv_bench_close(&bench);
     if (status == SS_OK && file && changed)
         ss_conv_cache_store(file, &memory);
@@ -142,7 +151,7 @@ static enum ss_status reserve(struct ss_conv_kernel *c)
 {
     struct ss_device *gpu = c->problem.gpu;
     const size_t size = ss_dtype_bytes(gpu->options.dtype);
-    for (int i = 0; i < SS_CONV_PASSES; i++)
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++)
         SS_TRY(ss_cuda_reserve(gpu, c->chosen[i].workspace));
     if (c->training && size < sizeof(float))
         SS_TRY(
@@ -184,7 +193,7 @@ void ss_cuda_conv_destroy(struct ss_conv_kernel *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < SS_CONV_PASSES; i++)
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++)
         ss_conv_candidate_destroy(&c->chosen[i]);
     ss_conv_graph_close(&c->problem);
     free(c);
@@ -241,7 +250,7 @@ enum ss_status ss_cuda_conv_forward(struct ss_conv_kernel *c, const void *x, con
     if (s->bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", s->bias ? "one" : "none");
-    SS_TRY(run(c, SS_CONV_FORWARD, &(struct ss_conv_arrays){(void *)x, (void *)weight, y}));
+    SS_TRY(run(c, SS_CONV_FORWARD, &(struct ss_conv_arrays){(void *)x, (void *)weight, y, NULL}));
     return bias ? ss_cuda_bias_forward(c->problem.gpu, &s->y, y, bias) : SS_OK;
 }
 
@@ -253,11 +262,26 @@ static enum ss_status check_training(const struct ss_conv_kernel *c, const char 
     return SS_OK;
 }
 
+int ss_cuda_conv_has_sums(const struct ss_conv_kernel *c)
+{
+    return c->chosen[SS_CONV_FORWARD_SUMS].plan != NULL;
+}
+
+enum ss_status ss_cuda_conv_forward_sums(struct ss_conv_kernel *c, const void *x,
+                                         const void *weight, void *y, float *sums)
+{
+    if (!ss_cuda_conv_has_sums(c))
+        return ss_fail(SS_ERR_INVALID, "convolution forward: this one leaves no sums");
+    return run(c, SS_CONV_FORWARD_SUMS,
+               &(struct ss_conv_arrays){(void *)x, (void *)weight, y, sums});
+}
+
 enum ss_status ss_cuda_conv_backward_data(struct ss_conv_kernel *c, const void *dy,
                                           const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
-    return run(c, SS_CONV_BACKWARD_DATA, &(struct ss_conv_arrays){dx, (void *)weight, (void *)dy});
+    return run(c, SS_CONV_BACKWARD_DATA,
+               &(struct ss_conv_arrays){dx, (void *)weight, (void *)dy, NULL});
 }
 
 enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const void *x,
@@ -272,8 +296,8 @@ enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const voi
                        dbias ? "given" : "missing", s->bias ? "one" : "none");
     const int narrow = gpu->options.dtype != SS_DTYPE_F32;
     void *gradient = narrow ? (char *)ss_cuda_scratch(gpu) + gradient_offset(c) : (void *)dweight;
-    SS_TRY(
-        run(c, SS_CONV_BACKWARD_FILTER, &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy}));
+    SS_TRY(run(c, SS_CONV_BACKWARD_FILTER,
+               &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy, NULL}));
     if (narrow)
         SS_TRY(ss_cuda_uncast(gpu, gradient, dweight, weight_elements(s)));
     else if (gpu->scaler)

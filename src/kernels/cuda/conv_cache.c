@@ -98,7 +98,7 @@ static void load(const char *path, struct ss_conv_memory *m)
         const size_t key = key_length(line, length);
         if (key == 0)
             complain(path, "has lines that are not \"key TAB choice\"; they are ignored");
-        for (int i = 0; key > 0 && i < SS_CONV_PASSES; i++)
+        for (int i = 0; key > 0 && i < SS_CONV_ALL_PASSES; i++)
             if (has_key(line, key, m->key[i]))
                 snprintf(m->choice[i], SS_CONV_CHOICE, "%.*s", (int)(length - key - 1),
                          line + key + 1);
@@ -116,14 +116,14 @@ static enum ss_status store(const char *path, const struct ss_conv_memory *m, co
     while (next_line(&at, &line, &length)) {
         const size_t key = key_length(line, length);
         int keep = key > 0;
-        for (int i = 0; i < SS_CONV_PASSES; i++)
+        for (int i = 0; i < SS_CONV_ALL_PASSES; i++)
             keep = keep && !(m->choice[i][0] && has_key(line, key, m->key[i]));
         if (keep) {
             ss_atomic_write(f, line, length);
             ss_atomic_write(f, "\n", 1);
         }
     }
-    for (int i = 0; i < SS_CONV_PASSES; i++) {
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++) {
         char entry[SS_CONV_KEY + SS_CONV_CHOICE + 2];
         if (m->choice[i][0])
             ss_atomic_write(

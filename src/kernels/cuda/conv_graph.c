@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UID_X = 1, UID_W, UID_Y }; /* names of the tensors */
+enum { UID_X = 1, UID_W, UID_Y, UID_SUM, UID_SQUARES }; /* names of the tensors */
 
 struct ss_conv_plan {
     desc engine, knobs[SS_CONV_KNOBS], config, plan;
@@ -18,6 +18,7 @@ struct ss_conv_plan {
     desc pack;
     struct ss_conv_arrays arrays;
     void *workspace;
+    int64_t channels; /* of y */
 };
 
 /* Sizes are (N,C,H,W) or (K,C,kh,kw) whatever the layout; the strides say that C is innermost. */
@@ -54,7 +55,7 @@ static cudnnStatus_t make_conv(const struct ss_conv_shape *s, desc *out)
 static const struct operation {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t x, w, y, conv, alpha, beta;
-} operations[SS_CONV_PASSES] = {
+} operations[] = {
     [SS_CONV_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
@@ -91,6 +92,24 @@ static cudnnStatus_t make_operation(struct ss_conv_graph *g, const struct operat
     return cudnnBackendFinalize(g->operation);
 }
 
+/* Per channel: the sum of y and of its square. */
+static cudnnStatus_t make_statistics(struct ss_conv_graph *g, int channels)
+{
+    const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const int size[4] = {1, channels, 1, 1};
+    TRY(make_tensor(UID_SUM, compute, size, &g->sum));
+    TRY(make_tensor(UID_SQUARES, compute, size, &g->squares));
+    TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, &g->statistics));
+    TRY(set(g->statistics, CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_TYPE_GENSTATS_MODE, 1, &mode));
+    TRY(set(g->statistics, CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+            &compute));
+    TRY(set_desc(g->statistics, CUDNN_ATTR_OPERATION_GENSTATS_XDESC, g->y));
+    TRY(set_desc(g->statistics, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, g->sum));
+    TRY(set_desc(g->statistics, CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, g->squares));
+    return cudnnBackendFinalize(g->statistics);
+}
+
 static cudnnStatus_t make_graph(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                 struct ss_conv_graph *g)
 {
@@ -103,16 +122,22 @@ static cudnnStatus_t make_graph(struct ss_conv_problem *p, enum ss_conv_pass pas
     TRY(make_tensor(UID_W, type, w, &g->w));
     TRY(make_tensor(UID_Y, type, y, &g->y));
     TRY(make_conv(s, &g->conv));
-    TRY(make_operation(g, &operations[pass]));
+    const int sums = pass == SS_CONV_FORWARD_SUMS;
+    TRY(make_operation(g, &operations[sums ? SS_CONV_FORWARD : pass]));
+    if (sums)
+        TRY(make_statistics(g, s->y.c));
+    const desc all[2] = {g->operation, g->statistics};
     TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph));
     TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &p->gpu->cudnn));
-    TRY(set_desc(g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, g->operation));
+    TRY(set(g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, sums ? 2 : 1,
+            all));
     return cudnnBackendFinalize(g->graph);
 }
 
 static void drop_graph(struct ss_conv_graph *g)
 {
-    desc *const all[] = {&g->graph, &g->operation, &g->conv, &g->y, &g->w, &g->x};
+    desc *const all[] = {&g->graph, &g->statistics, &g->squares, &g->sum, &g->operation,
+                         &g->conv,  &g->y,          &g->w,       &g->x};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         drop(all[i]);
     free(g);
@@ -136,7 +161,7 @@ enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass p
 
 void ss_conv_graph_close(struct ss_conv_problem *p)
 {
-    for (int i = 0; i < SS_CONV_PASSES; i++)
+    for (int i = 0; i < SS_CONV_ALL_PASSES; i++)
         if (p->graph[i])
             drop_graph(p->graph[i]);
 }
@@ -246,6 +271,7 @@ cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pas
     cudnnStatus_t status = make_plan(p->gpu->cudnn, p->graph[pass], r, plan, &workspace);
     if (status == CUDNN_STATUS_SUCCESS)
         status = ss_conv_check_engine(p->gpu, plan->engine, usable);
+    plan->channels = p->shape.y.c;
     *out = (struct ss_conv_candidate){.workspace = (size_t)workspace, .plan = plan};
     *usable &= status == CUDNN_STATUS_SUCCESS && workspace >= 0 &&
                (size_t)workspace <= ss_conv_workspace_most(&p->shape, p->gpu->options.dtype) &&
@@ -269,11 +295,14 @@ int ss_conv_graph_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const
 
 static cudnnStatus_t make_pack(const struct ss_conv_plan *plan, desc *pack)
 {
-    const int64_t uids[3] = {UID_X, UID_W, UID_Y};
-    void *const arrays[3] = {plan->arrays.x, plan->arrays.w, plan->arrays.y};
+    const int64_t uids[] = {UID_X, UID_W, UID_Y, UID_SUM, UID_SQUARES};
+    float *const sums = plan->arrays.sums;
+    void *const arrays[] = {plan->arrays.x, plan->arrays.w, plan->arrays.y, sums,
+                            sums ? sums + plan->channels : NULL};
+    const int64_t n = sums ? 5 : 3;
     TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, pack));
-    TRY(set(*pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, uids));
-    TRY(set(*pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, arrays));
+    TRY(set(*pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uids));
+    TRY(set(*pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, arrays));
     TRY(set(*pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &plan->workspace));
     return cudnnBackendFinalize(*pack);
 }
@@ -283,7 +312,8 @@ cudnnStatus_t ss_conv_plan_run(struct ss_device *gpu, struct ss_conv_plan *plan,
 {
     /* From step to step a layer has the same arrays, so the pack is made once. */
     if (!plan->pack || plan->workspace != workspace || plan->arrays.x != arrays->x ||
-        plan->arrays.w != arrays->w || plan->arrays.y != arrays->y) {
+        plan->arrays.w != arrays->w || plan->arrays.y != arrays->y ||
+        plan->arrays.sums != arrays->sums) {
         drop(&plan->pack);
         plan->arrays = *arrays;
         plan->workspace = workspace;

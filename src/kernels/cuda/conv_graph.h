@@ -1,6 +1,6 @@
 /* Inside of conv_cuda's use of cuDNN's graph API: descriptors and their attributes.
  *
- * A pass is described as a graph of one operation. Engines can compute a graph, each with knobs to
+ * A pass is described as a graph of one operation, or of two with the sums of a result. Engines can compute a graph, each with knobs to
  * set; an engine and values of its knobs are a configuration, from which an execution plan is made
  * (conv_graph.c). cuDNN's heuristics list configurations, best first (conv_heuristics.c).
  * A configuration is kept as numbers or text, and plans are always made from those, so that a
@@ -24,6 +24,7 @@ enum { SS_CONV_KNOBS = CUDNN_KNOB_TYPE_COUNTS };
 
 struct ss_conv_graph {
     desc x, w, y, conv, operation, graph;
+    desc sum, squares, statistics; /* of y, for SS_CONV_FORWARD_SUMS */
 };
 
 /* What a plan is made from. */

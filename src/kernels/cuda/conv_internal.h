@@ -8,8 +8,14 @@
 
 #include "kernels/cuda/internal.h"
 
-enum ss_conv_pass { SS_CONV_FORWARD, SS_CONV_BACKWARD_DATA, SS_CONV_BACKWARD_FILTER };
-enum { SS_CONV_PASSES = 3 };
+enum ss_conv_pass {
+    SS_CONV_FORWARD,
+    SS_CONV_BACKWARD_DATA,
+    SS_CONV_BACKWARD_FILTER,
+    SS_CONV_PASSES,                        /* that every convolution has */
+    SS_CONV_FORWARD_SUMS = SS_CONV_PASSES, /* forward that leaves sums, where there is one */
+    SS_CONV_ALL_PASSES
+};
 
 enum {
     SS_CONV_CHOICE = 512,    /* bytes of a choice's text: room for every knob that cuDNN has */
@@ -17,9 +23,10 @@ enum {
 };
 
 /* The arrays of a pass, each read or written as the pass has it: x, w -> y; y, w -> x; x, y -> w.
- * Not const, since cuDNN takes what it only reads as void * too. */
+ * sums (2,Co) are written by SS_CONV_FORWARD_SUMS alone, NULL for the others. Not const, since cuDNN takes what it only reads as void * too. */
 struct ss_conv_arrays {
     void *x, *w, *y;
+    float *sums;
 };
 
 struct ss_conv_graph; /* one pass described for the graph API */
@@ -29,7 +36,7 @@ struct ss_conv_plan;  /* an execution plan */
 struct ss_conv_problem {
     struct ss_device *gpu;
     struct ss_conv_shape shape;
-    struct ss_conv_graph *graph[SS_CONV_PASSES]; /* NULL: the library took it not */
+    struct ss_conv_graph *graph[SS_CONV_ALL_PASSES]; /* NULL: the library took it not */
 };
 
 struct ss_conv_candidate {
@@ -100,6 +107,7 @@ struct ss_conv_bench {
     struct ss_device *gpu;
     struct ss_conv_arrays arrays;
     void *result, *workspace;
+    float *sums;
     size_t workspace_bytes;
     ss_event begin, end;
 };
@@ -108,7 +116,8 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu
 void ss_conv_bench_close(struct ss_conv_bench *b);
 
 /* *out is the candidate to use: `cached` (a text; "": none) while it works, else the best of those
- * found, which are put into list. Errors: SS_ERR_LIBRARY if there is none. */
+ * found, which are put into list; nothing for SS_CONV_FORWARD_SUMS if there is none. Errors:
+ * SS_ERR_LIBRARY if there is none of another pass. */
 enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
                               struct ss_conv_bench *bench, struct ss_conv_list *list,
                               const char *cached, struct ss_conv_candidate *out);
@@ -116,7 +125,7 @@ enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
 /* conv_cache.c: choices by key, text without tabs and newlines; "" is no choice. */
 enum { SS_CONV_KEY = 320 };
 struct ss_conv_memory {
-    char key[SS_CONV_PASSES][SS_CONV_KEY], choice[SS_CONV_PASSES][SS_CONV_CHOICE];
+    char key[SS_CONV_ALL_PASSES][SS_CONV_KEY], choice[SS_CONV_ALL_PASSES][SS_CONV_CHOICE];
 };
 /* Set the choices that the file has; others stay. Trouble with it is told once, and ignored. */
 void ss_conv_cache_load(const char *path, struct ss_conv_memory *m);

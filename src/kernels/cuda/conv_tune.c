@@ -93,6 +93,9 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu
     if (status == SS_OK)
         status = ss_cuda_alloc(gpu, larger(larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
                                "trying convolution algorithms", &b->result);
+    if (status == SS_OK)
+        status = ss_cuda_alloc(gpu, 2 * (size_t)s->y.c * sizeof(float),
+                               "trying convolution algorithms", (void **)&b->sums);
     free(pattern);
     if (status == SS_OK)
         status = ss_cuda_event_create(gpu, 1, &b->begin);
@@ -109,6 +112,7 @@ void ss_conv_bench_close(struct ss_conv_bench *b)
     ss_cuda_free(b->arrays.w);
     ss_cuda_free(b->arrays.y);
     ss_cuda_free(b->result);
+    ss_cuda_free(b->sums);
     if (b->workspace)
         cudaFree(b->workspace);
     ss_cuda_event_destroy(b->begin);
@@ -278,7 +282,7 @@ static enum ss_status choose_new(const struct trial *t, struct ss_conv_candidate
     for (int i = 0; i < list->count; i++)
         if (i != best)
             ss_conv_candidate_destroy(&list->at[i]);
-    if (best >= 0)
+    if (best >= 0 || t->pass == SS_CONV_FORWARD_SUMS)
         return SS_OK;
     return ss_fail(
         SS_ERR_LIBRARY,
@@ -295,8 +299,9 @@ enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
                               const char *cached, struct ss_conv_candidate *out)
 {
     struct trial t = {.p = p, .pass = pass, .bench = bench, .arrays = bench->arrays, .list = list};
-    void **const results[SS_CONV_PASSES] = {&t.arrays.y, &t.arrays.x, &t.arrays.w};
+    void **const results[SS_CONV_ALL_PASSES] = {&t.arrays.y, &t.arrays.x, &t.arrays.w, &t.arrays.y};
     *results[pass] = bench->result;
+    t.arrays.sums = pass == SS_CONV_FORWARD_SUMS ? bench->sums : NULL;
     if (cached[0] && ss_conv_graph_parse(p, pass, cached, out)) {
         if (works(&t, out))
             return SS_OK;

@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
     double total[2];
     if (!merge_partial(partial, blocks, channels, &c, total))
         return;
-    const double d = total[0] / m, mean = (double)format<T>::load(z[c]) + d;
+    const double d = total[0] / m, mean = (z ? (double)format<T>::load(z[c]) : 0) + d;
     double var = total[1] / m - d * d;
     if (var < 0)
         var = 0;
@@ -456,15 +456,17 @@ ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *
                 float *running)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
-    float *partial = (float *)gpu->scratch;
-    if (g.vector == 1)
+    float *partial = z ? (float *)gpu->scratch : saved; /* without z: sums of one block */
+    if (!z)
+        ;
+    else if (g.vector == 1)
         launch_stats<T, 1>(gpu, g, z, partial);
     else
         launch_stats<T, format<T>::vector>(gpu, g, z, partial);
     SS_LAUNCHED("BatchNorm statistics");
     SS_LAUNCH((merge_stats_kernel<T>), merge_grid(g.channels), MERGE_CHANNELS * MERGE_LANES,
-              gpu->stream, partial, g.blocks, g.channels, (double)g.pixels, op->eps, op->momentum,
-              z, saved, running);
+              gpu->stream, partial, z ? g.blocks : 1, g.channels, (double)g.pixels, op->eps,
+              op->momentum, z, saved, running);
     SS_LAUNCHED("BatchNorm statistics");
     return SS_OK;
 }

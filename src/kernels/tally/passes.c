@@ -34,10 +34,11 @@ enum ss_status ss_tally_norm_act_reserve(struct ss_device *d, const struct ss_no
 enum ss_status ss_tally_norm_act_stats(struct ss_device *d, const struct ss_norm_act *op,
                                        const void *z, float *saved, float *running)
 {
-    const size_t partial = partial_bytes(d, &op->shape, 4, 4);
-    SS_TALLY_NOTE(d, SS_TALLY_K_STATS, SS_TALLY_R(z, ss_tally_bytes(d, &op->shape)),
-                  SS_TALLY_W(ss_tally_scratch(d), partial));
-    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_R(ss_tally_scratch(d), partial),
+    const size_t partial = z ? partial_bytes(d, &op->shape, 4, 4) : per_channel(&op->shape, 2);
+    if (z)
+        SS_TALLY_NOTE(d, SS_TALLY_K_STATS, SS_TALLY_R(z, ss_tally_bytes(d, &op->shape)),
+                      SS_TALLY_W(ss_tally_scratch(d), partial));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_R(z ? ss_tally_scratch(d) : saved, partial),
                   SS_TALLY_W(saved, per_channel(&op->shape, 2)),
                   SS_TALLY_RW(running, per_channel(&op->shape, 2)));
     return SS_OK;

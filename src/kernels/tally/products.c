@@ -83,6 +83,23 @@ enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, co
     return SS_OK;
 }
 
+int ss_tally_conv_has_sums(const struct ss_conv_kernel *c)
+{
+    return ss_gpu_conv_sums(&c->shape, c->device->dtype);
+}
+
+enum ss_status ss_tally_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *w,
+                                          void *y, float *sums)
+{
+    struct ss_device *d = c->device;
+    const struct ss_conv_shape *s = &c->shape;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
+                  SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y),
+                  SS_TALLY_W(sums, 2 * (size_t)s->y.c * sizeof(float)));
+    product(c, pixels(&s->y), s->y.c, taps(c) * s->x.block);
+    return SS_OK;
+}
+
 /* Of a strided one the pixels of each phase are a product of their own, with its share of taps. */
 enum ss_status ss_tally_conv_backward_data(struct ss_conv_kernel *c, const void *dy, const void *w,
                                            void *dx)
