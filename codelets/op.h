@@ -78,6 +78,9 @@ void *ss_op_weight(const struct ss_op *op, const struct ss_region *params);
 /* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
 enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
 
+/* A backward task's work. */
+enum ss_status ss_op_backward(const struct ss_task_data *d);
+
 /* StarPU's side of forward and backward, the same for all operations and devices. */
 void ss_op_run_forward(void *buffers[], void *cl_arg);
 void ss_op_run_backward(void *buffers[], void *cl_arg);

@@ -41,13 +41,18 @@ static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)
     return d->task->op->cls->forward(d->task->op, d);
 }
 
-static enum ss_status backward(const struct ss_task_data *d, ss_stream stream)
+enum ss_status ss_op_backward(const struct ss_task_data *d)
 {
-    (void)stream;
     const struct ss_op *op = d->task->op;
     if (op->kernels->watch_gradients)
         op->kernels->watch_gradients(op->device, ss_role(d, SS_ROLE_SCALER));
     return op->cls->backward(d->task->op, d);
+}
+
+static enum ss_status backward(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream;
+    return ss_op_backward(d);
 }
 
 void ss_op_run_forward(void *buffers[], void *cl_arg)

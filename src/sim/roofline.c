@@ -136,7 +136,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_FORWARD:
         return d->task->op->cls->forward(d->task->op, d);
     case SS_TASK_BACKWARD:
-        return d->task->op->cls->backward(d->task->op, d);
+        return ss_op_backward(d);
     case SS_TASK_CONVERT: {
         const struct ss_act x = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Y]);
         return k->convert(m->device, &x, ss_role(d, SS_ROLE_STAGED), NULL, NULL,

@@ -10,6 +10,7 @@
 struct ss_device {
     enum ss_dtype dtype;
     size_t element; /* bytes of one in activations */
+    struct ss_scaler *scaler; /* watch_gradients */
     int count, capacity, taken;
     struct ss_tally_launch *launch;
     enum ss_status status; /* of notes that found no memory */

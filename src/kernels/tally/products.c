@@ -201,6 +201,8 @@ enum ss_status ss_tally_linear_backward_weights(struct ss_linear_kernel *l, cons
     linear(l, (struct ss_tally_access)SS_TALLY_R(x, ss_tally_bytes(d, &l->x)),
            (struct ss_tally_access)SS_TALLY_R(dy, ss_tally_bytes(d, &l->y)),
            (struct ss_tally_access)SS_TALLY_W(dweight, l->weights * sizeof(float)), NULL);
+    if (d->scaler)
+        SS_TRY(ss_tally_scaler_check(d, l->weights, dweight, d->scaler));
     ss_tally_bias_backward(d, &l->y, dy, dbias);
     return SS_OK;
 }

@@ -38,6 +38,7 @@ const struct ss_kernels ss_tally_kernels = {
     .loss = ss_tally_loss,
     .convert = ss_tally_convert,
     .update = ss_tally_update,
+    .watch_gradients = ss_tally_watch_gradients,
     .scaler_check = ss_tally_scaler_check,
     .scaler_update = ss_tally_scaler_update,
 };
