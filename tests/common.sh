@@ -1,7 +1,7 @@
 # common.sh: what the tests of the command line share. Source it; it makes a scratch folder $work.
 #
 # Environment: STARSTEP (default ./starstep), MPIEXEC (default mpiexec), PYTHON (default python3),
-# and skip.sh's.
+# EMULATOR and top_builddir in a build for another machine, and skip.sh's.
 set -u
 
 # shellcheck source=tests/skip.sh
@@ -32,6 +32,15 @@ done
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 work=$(mktemp -d) || exit 99
+# A program for another processor, without libtool's script around it
+if [ -n "${EMULATOR:-}" ]; then
+    cat >"$work/starstep" <<END
+#!/bin/sh
+LD_LIBRARY_PATH='$top_builddir/.libs' exec $EMULATOR '$top_builddir/.libs/starstep' "\$@"
+END
+    chmod +x "$work/starstep"
+    STARSTEP=$work/starstep
+fi
 # Runs started at the same time by other tests would race for one session folder.
 export OMPI_MCA_orte_tmpdir_base="$work"
 failures=0

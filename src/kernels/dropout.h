@@ -1,5 +1,5 @@
-/* Dropout's decisions, the same on every device: a function of a key and the element's index in
- * memory (NHWC on CUDA devices and on CPUs with block 0). */
+/* Dropout's decisions, the same on every device and processor: a function of a key and of the
+ * element's index ((n H + h) W + w) C + c, wherever it lies in memory. */
 #ifndef SS_KERNELS_DROPOUT_H
 #define SS_KERNELS_DROPOUT_H
 

@@ -22,7 +22,10 @@ static double keep_factor(const struct layer *l, size_t i)
 {
     if (l->op.dropout == 0)
         return 1;
-    const uint32_t at = (uint32_t)storage_index(&l->op.shape, i);
+    /* As in NHWC, whatever the block */
+    struct ss_act nhwc = l->op.shape;
+    nhwc.block = nhwc.c;
+    const uint32_t at = (uint32_t)storage_index(&nhwc, i);
     return ss_dropout_keep(KEY, at, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
 }
 

@@ -109,6 +109,15 @@ static void scale_and_shift(const struct ss_norm_act *op, const struct room *roo
     }
 }
 
+/* dropout.h's index of the first channel of slice i at a pixel. */
+static uint32_t dropout_index(const struct ss_norm_act *op, const struct room *room, size_t i,
+                              size_t pixel)
+{
+    const size_t n = i / (size_t)room->blocks, cb = i % (size_t)room->blocks;
+    return (uint32_t)((n * room->pixels + pixel) * (size_t)op->shape.c +
+                      cb * (size_t)op->shape.block);
+}
+
 /* total[cb] = sum over n of partial[n][cb], in that order. */
 static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
                          const struct room *room)
@@ -231,7 +240,8 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
             .act = op->act,
             .low_out = op->relu_out ? 0 : -INFINITY,
             .dropout = dropout,
-            .index = (uint32_t)at,
+            .index = dropout_index(op, &room, i, 0),
+            .step = (uint32_t)op->shape.c,
         };
         simd->forward(&f);
     }
@@ -296,6 +306,7 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
         .block = block,
         .act = op->act,
         .dropout = ss_dropout_make(op->dropout, g.dropout_key),
+        .step = (uint32_t)op->shape.c,
     };
 
     /* ds tile by tile, so that the sums find it in the cache. */
@@ -323,7 +334,7 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
                     f.a = a + channel;
                     f.b = b + channel;
                     f.mean = mean + channel;
-                    f.index = (uint32_t)at;
+                    f.index = dropout_index(op, &room, i, p);
                     simd->backward_sums(&f, sums);
                 }
             }
@@ -346,7 +357,7 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
         f.a = a + channel;
         f.b = b + channel;
         f.mean = mean + channel;
-        f.index = (uint32_t)at;
+        f.index = dropout_index(op, &room, i, 0);
         f.cg = cg + channel;
         f.cz = cz + channel;
         f.c1 = c1 + channel;

@@ -29,7 +29,8 @@ struct ss_rows_forward {
     enum ss_activation act;
     float low_out; /* 0 for ReLU, -infinity for none */
     struct ss_dropout_draw dropout;
-    uint32_t index; /* of the first element */
+    uint32_t index; /* dropout's, of the first element, see dropout.h */
+    uint32_t step;  /* from a pixel's to the next one's: the channels of a whole pixel */
 };
 
 struct ss_rows_backward {
@@ -40,7 +41,7 @@ struct ss_rows_backward {
     const float *a, *b, *mean;
     enum ss_activation act;
     struct ss_dropout_draw dropout;
-    uint32_t index;
+    uint32_t index, step; /* as forward */
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 

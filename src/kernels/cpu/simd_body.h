@@ -97,6 +97,7 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum s
     const float *z = f->z, *r = f->r;
     float *y = f->y;
     uint32_t index = f->index;
+    const uint32_t step = f->step;
     const size_t pixels = f->pixels;
     for (size_t p = 0; p < pixels; p++) {
 #pragma omp simd
@@ -112,7 +113,7 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum s
         y += width;
         if (residual)
             r += width;
-        index += (uint32_t)width;
+        index += step;
     }
 }
 
@@ -167,8 +168,9 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
                    threshold = (f)->dropout.threshold;                                             \
     const float *gp = (f)->g;                                                                      \
     uint32_t index = (f)->index;                                                                   \
+    const uint32_t step = (f)->step;                                                               \
     const size_t pixels = (f)->pixels;                                                             \
-    (void)scale, (void)key0, (void)key1, (void)threshold, (void)index
+    (void)scale, (void)key0, (void)key1, (void)threshold, (void)index, (void)step
 
 SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
                                           const int drop, double *sums)
@@ -190,7 +192,7 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
         for (int j = 0; j < width; j++) {
             float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
             SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + (uint32_t)j);
-            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + (uint32_t)(j + width));
+            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + (uint32_t)j);
             s0[j] += g0;
             s1[j] += g1;
             q0[j] += g0 * (z0 - mean[j]);
@@ -198,7 +200,7 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
         }
         z += 2 * width;
         gp += 2 * width;
-        index += 2 * (uint32_t)width;
+        index += 2 * step;
     }
     if (p < pixels) {
 #pragma omp simd
@@ -229,7 +231,7 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
             s[j] = q[j] = 0;
         for (size_t p = 0; p < pixels; p++) {
             const float *z = f->z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
-            const uint32_t i = index + (uint32_t)(p * (size_t)block) + (uint32_t)c0;
+            const uint32_t i = index + (uint32_t)p * step + (uint32_t)c0;
             (void)i;
 #pragma omp simd
             for (int j = 0; j < width; j++) {
@@ -284,7 +286,7 @@ SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, cons
         }
         z += width;
         gp += width;
-        index += (uint32_t)width;
+        index += step;
     }
 }
 
