@@ -98,6 +98,14 @@ def print_floor(case, floor, gpu):
                                          "that are reachable there" if reachable else ""))
 
 
+def print_predicted(case):
+    for name, row in case["programs"].items():
+        if row.get("predicted_step_ms"):
+            print(f"{name}: predicted for one {row['predicted_for']}, no measurement: "
+                  f"{row['predicted_step_ms']:.2f} ms a step; measured {row['step_ms']:.2f} ms, "
+                  f"{row['step_ms'] / row['predicted_step_ms']:.2f} times that")
+
+
 def print_case(case, gpu):
     print(f"\n{title(case)}")
     print(f"{'program':<30} {'img/s':>8} {'step ms':>8} {'idle ms':>8} {'own MB':>8} {'GPU MB':>8}"
@@ -111,6 +119,7 @@ def print_case(case, gpu):
                  else ""))
     if case["image_size"]:
         print_loader(case)
+    print_predicted(case)
     floor = floor_of(case)
     if floor:
         print_floor(case, floor, gpu)

@@ -41,4 +41,6 @@ refused() {
 refused "an unknown GPU" "--roofline v100: no figures of this GPU; there are h200" --device cuda --roofline v100
 refused "a CPU's plan" "add --device cuda" --device cpu --roofline h200
 refused "--json alone" "--json goes with --roofline" --json
+run "$STARSTEP" train --roofline h200
+check "train --roofline without a trace" grep -qF -- "--roofline h200 needs --trace DIR" "$work/err"
 finish
