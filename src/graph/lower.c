@@ -439,6 +439,8 @@ static void lower_metrics(struct lowerer *lo)
             return;
         touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
         touch(lo, t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
+        /* Reads nothing there: the next upload waits until this step has come so far. */
+        touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
         space = SS_SPACE_FETCHED;
         role = SS_ROLE_FETCHED;
     }

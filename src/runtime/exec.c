@@ -50,7 +50,7 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
     case SS_SPACE_TOKEN:
         return &e->token.r;
     case SS_SPACE_STAGED:
-        return &e->staged[slot].r;
+        return &e->staged[slot % e->nstaged].r;
     case SS_SPACE_FETCHED:
         return &e->fetched[slot].r;
     case SS_SPACE_SCALER:
@@ -149,6 +149,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->updating = (struct ss_updating){e->kernels, e->device, options->optim,
                                        1.0f / (float)ss_comm_size(options->comm), 0};
     e->allreduce.comm = options->comm;
+    e->nstaged = e->plan->options.no_overlap && options->slots > 1 ? 2 : 1;
     e->allreduce.wire = e->plan->options.grad_dtype;
     const struct ss_value_info *x =
         ss_graph_value(e->plan->graph, ss_graph_layer(e->plan->graph, 0)->output);

@@ -43,10 +43,11 @@ struct ss_exec {
     struct region *images;   /* per slot and slice */
     struct region *labels;   /* per slot and slice */
     struct region *metrics;  /* per slot, then one of evaluation */
-    struct region *staged;   /* per slot; GPU */
+    struct region *staged; /* input on the device: nstaged, which bound the steps enqueued there */
     struct region *fetched;  /* per slot; GPU */
     struct region log, token, scaler;
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
+    int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
     struct ss_updating updating;

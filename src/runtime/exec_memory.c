@@ -26,7 +26,7 @@ static enum ss_status create_tables(struct ss_exec *e)
     e->images = calloc(slices, sizeof *e->images);
     e->labels = calloc(slices, sizeof *e->labels);
     e->metrics = calloc(slots + 1, sizeof *e->metrics);
-    e->staged = calloc(slots, sizeof *e->staged);
+    e->staged = calloc((size_t)e->nstaged, sizeof *e->staged);
     e->fetched = calloc(slots, sizeof *e->fetched);
     if (!e->buffer || !e->params || !e->grads || !e->state || !e->running || !e->images ||
         !e->labels || !e->metrics || !e->staged || !e->fetched)
@@ -106,10 +106,10 @@ static enum ss_status create_slots(struct ss_exec *e)
     }
     for (size_t slot = 0; slot <= slots; slot++)
         SS_TRY(ss_region_new_shared(e, &e->metrics[slot], sizeof(struct ss_step_facts), "metrics"));
-    for (size_t slot = 0; plan->options.device && slot < slots; slot++) {
-        SS_TRY(ss_region_new_shared(e, &e->staged[slot], in.bytes, "input slots on the device"));
+    for (int i = 0; plan->options.device && i < e->nstaged; i++)
+        SS_TRY(ss_region_new_shared(e, &e->staged[i], in.bytes, "the input on the device"));
+    for (size_t slot = 0; plan->options.device && slot < slots; slot++)
         SS_TRY(ss_region_new_host(e, &e->fetched[slot], sizeof(struct ss_step_facts), "metrics"));
-    }
     SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
     SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
     /* Backward and sums are on different lanes. */
@@ -151,7 +151,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_regions_drop(e, e->images, slices);
     ss_regions_drop(e, e->labels, slices);
     ss_regions_drop(e, e->metrics, slots + 1);
-    ss_regions_drop(e, e->staged, slots);
+    ss_regions_drop(e, e->staged, (size_t)e->nstaged);
     ss_regions_drop(e, e->fetched, slots);
     ss_region_drop(e, &e->log);
     ss_region_drop(e, &e->token);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank and its GPU, told by the emulated one: no context on another GPU, none measured and none reset by the first
-# start of StarPU; and a kernel that faults ends all ranks with one line that names the task, without a backtrace.
+# start of StarPU; no more than two steps in its queue; and a kernel that faults ends all ranks with one line that names the task, without a backtrace.
 # Exit code 77: the GPU is not emulated.
 uses_gpu=1
 # shellcheck source=tests/gpu/gpu_ranks.sh
@@ -36,6 +36,23 @@ touched "a run on the CPU" -- tiny_alone a --device cpu
 way=launch
 touched "two ranks" 0 1 -- tiny_ranks a --slots 1
 check "nothing of StarPU's is left in HOME" test ! -e "$HOME/.starpu"
+
+# queued STEPS: the most that a stream held in a run of so many steps, whose kernels begin late. NCCL: without it the
+# updates wait for the metrics anyway.
+queued() {
+    local starter
+    rm -f "$SS_HOSTGPU_REPORT"
+    touch "$work/stall"
+    : >"$work/out"
+    (wait_until 60 grep -q ^Training "$work/out" && sleep 2; rm "$work/stall") &
+    starter=$!
+    SS_HOSTGPU_STALL=$work/stall tiny_alone a --max-steps "$1" --slots 4 --no-autotune --nccl-always || fail "a late GPU"
+    wait $starter
+    sed 's/.*queued: //' "$SS_HOSTGPU_REPORT"
+}
+one=$(queued 1)
+six=$(queued 6)
+check "at most two steps are enqueued: $one items of one, $six of six" [ "$six" -lt $((2 * one)) ]
 unset SS_HOSTGPU_REPORT
 
 # faults WHAT PATTERN COMMAND...
