@@ -148,7 +148,7 @@ static void check_sums(struct ss_conv_problem *p, struct row *row)
     if (p->gpu->options.dtype == SS_DTYPE_F16 &&
         ss_conv_graph_open(p, SS_CONV_FORWARD_SUMS, &list) == SS_OK)
         ss_conv_graph_list(p, SS_CONV_FORWARD_SUMS, &list);
-    if (promised != list.count > 0) {
+    if (promised != (list.count > 0)) {
         printf("FAIL: sums of x (%d,%d,%d,%d), %d channels, kernel %d: %s, %d plans\n",
                p->shape.x.n, p->shape.x.block, p->shape.x.h, p->shape.x.w, p->shape.y.c,
                p->shape.kh, promised ? "promised" : "not promised", list.count);
