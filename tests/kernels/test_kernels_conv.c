@@ -267,7 +267,7 @@ END_TEST
 START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
-    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 16}, 3, 3, 1, 1, 0};
+    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 16}, 3, 3, 1, 1, 0, 0};
     struct ss_conv_kernel *conv = NULL;
     struct ss_conv_shape s[] = {good, good, good, good, good, good};
     s[0].y.h = 7;
