@@ -35,7 +35,7 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
         .ndy = d->task->plan->ndy,
         .ds = ss_role(d, SS_ROLE_DS),
         .y = ss_role(d, SS_ROLE_Y),
-        .argmax = ss_role(d, SS_ROLE_WORKSPACE),
+        .workspace = ss_role(d, SS_ROLE_WORKSPACE),
         .z = z,
         .gamma = ss_op_param(op, params, SS_PARAM_GAMMA),
         .beta = ss_op_param(op, params, SS_PARAM_BETA),

@@ -209,8 +209,22 @@ static int add_layer_tensor(struct lowerer *lo, const struct ss_block *b, const 
     if (!t->bytes)
         return -1;
     size_t elements = lo->plan->tensor[lo->value_tensor[b->y]].bytes / ss_dtype_bytes(o->dtype);
-    size_t bytes = t->bytes(l, ss_graph_value(lo->plan->graph, b->y), o->batch, elements);
+    size_t bytes = t->bytes(l, ss_graph_value(lo->plan->graph, b->y), o->batch, elements,
+                            ss_dtype_bytes(o->dtype));
     return add_tensor(lo, b->name, t->name, (struct ss_plan_tensor){.bytes = bytes});
+}
+
+/* The place whose layer makes the block's workspace, or -1. */
+static int workspace_place(const struct ss_plan *plan, const struct ss_block *b)
+{
+    for (int p = SS_PLACES - 1; p >= 0; p--) {
+        if (b->layer[p] < 0)
+            continue;
+        const struct ss_layer_tensor *t = &ss_graph_layer(plan->graph, b->layer[p])->cls->workspace;
+        if (t->bytes && (!t->devices_at || (plan->options.device && t->devices_at >> p & 1)))
+            return p;
+    }
+    return -1;
 }
 
 /* Tensors that the forward task of a block makes beside y; -1: none. */
@@ -224,6 +238,7 @@ static struct block_tensors add_block_tensors(struct lowerer *lo, const struct s
     const struct ss_graph *g = lo->plan->graph;
     struct block_tensors t = {-1, -1, -1};
     const struct ss_layer *first = ss_graph_layer(g, b->first_layer);
+    const int keeper = workspace_place(lo->plan, b);
     if (b->cls->keeps_z && b->y != first->output)
         t.z = training || b->layer[SS_PLACE_POOL] >= 0
                   ? add_activation(lo, b->name, "z", first->output)
@@ -232,7 +247,7 @@ static struct block_tensors add_block_tensors(struct lowerer *lo, const struct s
         const struct ss_layer *l = b->layer[p] < 0 ? NULL : ss_graph_layer(g, b->layer[p]);
         if (l && t.saved < 0)
             t.saved = add_layer_tensor(lo, b, l, &l->cls->saved);
-        if (l && t.workspace < 0 && (training || l == first))
+        if (l && p == keeper && (training || l == first))
             t.workspace = add_layer_tensor(lo, b, l, &l->cls->workspace);
     }
     return t;
@@ -348,7 +363,7 @@ static void lower_backward(struct lowerer *lo, int i)
     }
     if (lo->plan->options.no_overlap)
         touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
-    if (out)
+    if (out && workspace_place(lo->plan, b) != SS_PLACE_OUT)
         touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
     touch_tensor(lo, t, SS_ROLE_Z, made[SS_ROLE_Z], SS_READ_WRITE); /* becomes its gradient */
     touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);

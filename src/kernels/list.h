@@ -100,12 +100,15 @@ KERNEL(norm_act_stats_eval, struct ss_device *device, const struct ss_norm_act *
        const float *running, float *saved)
 /* y may be z or r where nothing is pooled. gamma, beta (C), saved: NULL without BN. r NULL iff
  * !residual. training 0: no dropout. dropout_key: one per (seed, step, block, rank). With pooling y
- * is (N, H/pool, W/pool, C), and argmax (one byte an element of it: the place in the window,
- * row-major) is written; NULL: not wanted, or no pooling. What is compared are the values as an
- * unpooled y would hold them, rounded to the dtype; the first of equals wins. */
+ * is (N, H/pool, W/pool, C). What is compared are the values as an unpooled y would hold them,
+ * rounded to the dtype; the first of equals wins. workspace, CUDA only, is what backward needs
+ * beside saved; NULL: not wanted, or nothing. With pooling, argmax: one byte an element of y, the
+ * place in the window, row-major. Else with relu_out the mask, a bit an element: 0 where y <= 0. A
+ * byte has the bits of 16 bytes of y, the first element's the lowest; of one element where C
+ * elements are no multiple of 16 bytes and there is BN, or y is no such multiple. */
 KERNEL(norm_act_forward, struct ss_device *device, const struct ss_norm_act *op, const void *z,
        const float *gamma, const float *beta, const float *saved, const void *r, void *y,
-       uint8_t *argmax, int training, uint64_t dropout_key)
+       uint8_t *workspace, int training, uint64_t dropout_key)
 KERNEL(norm_act_backward, struct ss_device *device, const struct ss_norm_act *op,
        const struct ss_norm_act_grad *g)
 

@@ -69,11 +69,11 @@ struct ss_norm_act_grad {
     /* The gradient of s = sum of dy, through the second ReLU: what the residual input gets. Written
      * when ndy > 1 or relu_out, may be dy[0]; else it must be dy[0] and is only read. */
     void *ds;
-    const void *y; /* needed with relu_out only */
+    const void *y; /* needed with relu_out only, where forward left no mask */
     /* With pooling: dy and y are of the pooled shape; the sum of dy, rounded to the dtype, goes to
      * each window's argmax, the rest of the window and uncovered rows and columns get 0. ds is of
      * z's shape then, never one of dy, and always written unless NULL. */
-    const uint8_t *argmax;
+    const uint8_t *workspace; /* what norm_act_forward wrote there: argmax or mask */
     void *z; /* in: what forward read; out: its gradient dz (in place) */
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */

@@ -3,8 +3,9 @@
 
 /* Mean and 1 / deviation of the batch, (2,C). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
-                          size_t elements)
+                          size_t elements, size_t each)
 {
+    (void)each;
     (void)l;
     (void)n;
     (void)elements;

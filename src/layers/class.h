@@ -21,8 +21,8 @@ enum ss_place {
     SS_PLACE_ACT,
     SS_PLACE_DROP,
     SS_PLACE_ADD, /* adds the block's residual */
-    /* An activation behind ADD whose backward needs no more than y, and leaves the residual's
-     * gradient in the sum of dy. */
+    /* An activation behind ADD whose backward needs no more than y, or its workspace instead, and
+     * leaves the residual's gradient in the sum of dy. */
     SS_PLACE_OUT,
     /* On devices only. Its backward gets dy of y's size, so the residual's gradient has a place of
      * its own. */
@@ -50,9 +50,11 @@ struct ss_value_info {
 /* A tensor that forward makes for backward. bytes NULL: none. */
 struct ss_layer_tensor {
     const char *name; /* in a plan */
-    /* For y of n images; elements: of y in memory, padding included. */
-    size_t (*bytes)(const struct ss_layer *l, const struct ss_value_info *y, int n,
-                    size_t elements);
+    /* For y of n images; elements: of y in memory, padding included, of so many bytes each. */
+    size_t (*bytes)(const struct ss_layer *l, const struct ss_value_info *y, int n, size_t elements,
+                    size_t each);
+    unsigned
+        devices_at; /* SS_AT bits: made at these places alone, and on devices alone; 0: always */
 };
 
 struct ss_layer_class {
@@ -71,8 +73,8 @@ struct ss_layer_class {
     int reads_x;       /* backward reads x */
     int needs_dx;      /* backward works in place in dx, also where nobody reads it */
     int keeps_z;       /* with layers behind it: its output is z, which becomes its own gradient */
-    /* Of a block that it is in; one of each per block. The workspace is written in evaluation too
-     * if it begins the block. */
+    /* Of a block that it is in; one of each per block, the workspace that of the last layer that
+     * makes one. It is written in evaluation too if that layer begins the block. */
     struct ss_layer_tensor saved, workspace;
     enum ss_activation act; /* at ACT: what it computes; at OUT it is ReLU */
 };

@@ -3,8 +3,9 @@
 
 /* Mean and 1 / deviation of each group of each image, (2,N,groups). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
-                          size_t elements)
+                          size_t elements, size_t each)
 {
+    (void)each;
     (void)y;
     (void)elements;
     return 2 * sizeof(float) * (size_t)n * (size_t)l->groups;

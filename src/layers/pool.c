@@ -9,8 +9,9 @@ static int joins(const struct ss_layer *l)
 
 /* One an output: a byte while the window has at most 256 places. */
 static size_t argmax_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
-                           size_t elements)
+                           size_t elements, size_t each)
 {
+    (void)each;
     (void)y;
     (void)n;
     return elements * (l->kernel <= 16 ? 1 : 4);

@@ -132,9 +132,17 @@ static struct layer *layer_make(const struct ss_norm_act *op, enum ss_dtype dtyp
     return l;
 }
 
+/* Elements of a byte of the mask, as list.h has it. */
+static size_t mask_elements(const struct layer *l)
+{
+    const size_t most = 16 / ss_dtype_bytes(l->dtype);
+    return (l->op.has_bn ? l->channels : l->count) % most ? 1 : most;
+}
+
 /* A layer's tensors on the device. */
 struct device_layer {
     void *z, *r, *y, *ds, *dy[SS_NORM_MAX_DY];
+    uint8_t *mask;
     float *gamma, *beta, *saved, *running, *dgamma, *dbeta;
 };
 
@@ -145,6 +153,8 @@ static struct device_layer upload(struct ss_device *gpu, const struct layer *l)
         d.r = gpu_put(gpu, l->r, l->count);
     for (int k = 0; k < l->ndy; k++)
         d.dy[k] = gpu_put(gpu, l->dy[k], l->count);
+    if (l->op.relu_out)
+        d.mask = gpu_out_bytes(gpu, l->count / mask_elements(l));
     d.ds = d.dy[0];
     /* In place and not in turn, where there is a choice. */
     if ((l->ndy > 1 || l->op.relu_out) && l->ndy % 2)
@@ -168,7 +178,7 @@ static void run_forward(struct ss_device *gpu, const struct layer *l, const stru
 {
     if (l->op.has_bn)
         OK(ss_cuda_norm_act_stats(gpu, &l->op, d->z, d->saved, d->running));
-    OK(ss_cuda_norm_act_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, NULL,
+    OK(ss_cuda_norm_act_forward(gpu, &l->op, d->z, d->gamma, d->beta, d->saved, d->r, d->y, d->mask,
                                 l->training, KEY));
 }
 
@@ -177,7 +187,7 @@ static enum ss_status run_backward(struct ss_device *gpu, const struct layer *l,
 {
     struct ss_norm_act_grad g = {.ndy = l->ndy,
                                  .ds = d->ds,
-                                 .y = l->op.relu_out ? d->y : NULL,
+                                 .workspace = d->mask,
                                  .z = d->z,
                                  .gamma = d->gamma,
                                  .beta = d->beta,
@@ -212,6 +222,21 @@ static void check_statistics(struct ss_device *gpu, const struct layer *l,
     }
 }
 
+/* Every bit of it, and that no byte more is written. */
+static void check_mask(struct ss_device *gpu, const struct layer *l, const struct device_layer *d)
+{
+    if (!l->op.relu_out)
+        return;
+    const size_t each = mask_elements(l);
+    uint8_t *mask = host_alloc(l->count / each);
+    gpu_get_bytes(gpu, d->mask, mask, l->count / each);
+    const float *y = gpu_fetch(gpu, d->y, l->count);
+    for (size_t i = 0; i < l->count; i++)
+        if ((mask[i / each] >> i % each & 1) != !(y[i] <= 0))
+            ck_abort_msg("mask of element %zu of %zu, %g, in %zu channels: byte %#x", i, l->count,
+                         (double)y[i], l->channels, mask[i / each]);
+}
+
 static void check_layer(const struct layer *l)
 {
     struct ss_device *gpu = gpu_for(l->dtype);
@@ -221,6 +246,7 @@ static void check_layer(const struct layer *l)
         check_statistics(gpu, l, &d);
     gpu_check_written("y", gpu, d.y, l->count);
     gpu_compare("y", gpu_fetch(gpu, d.y, l->count), l->y, l->count, l->dtype);
+    check_mask(gpu, l, &d);
 
     OK(run_backward(gpu, l, &d));
     gpu_check_written("ds", gpu, d.ds, l->count);
@@ -526,6 +552,40 @@ START_TEST(nan_stays)
 }
 END_TEST
 
+/* The mask where comparisons are delicate: zeros, what rounds to zero, NaN; the tail of a pixel that
+ * fills no vector, and one pixel alone. y is not read: it is gone. */
+START_TEST(mask_of_junction)
+{
+    static const float odd[] = {0, -0.0f, NAN, 1e-30f, -1e-30f, INFINITY, -INFINITY, 1e-3f, -1};
+    enum { ODD = sizeof odd / sizeof odd[0] };
+    static const int sizes[] = {8, 12, 5, 640};
+    struct ss_device *gpu = gpu_for(_i);
+    for (int s = 0; s < 4; s++)
+        for (int pixels = 1; pixels <= 31; pixels += 15) {
+            struct ss_norm_act op = options(4 | 8, sizes[s]); /* y = max(z + r, 0) */
+            op.shape.n = 1, op.shape.h = 1, op.shape.w = pixels;
+            struct layer *l = layer_make(&op, _i, 2);
+            for (size_t i = 0; i < l->count; i++) {
+                l->z[i] = gpu_round(odd[i % ODD], _i);
+                l->r[i] = 0;
+            }
+            struct device_layer d = upload(gpu, l);
+            run_forward(gpu, l, &d);
+            check_mask(gpu, l, &d);
+            const float *y = gpu_fetch(gpu, d.y, l->count);
+            d.y = NULL;
+            OK(run_backward(gpu, l, &d));
+            const float *ds = gpu_fetch(gpu, d.ds, l->count);
+            for (size_t i = 0; i < l->count; i++) {
+                const float sum = gpu_round(l->dy[0][i] + l->dy[1][i], _i);
+                if (ds[i] != (y[i] <= 0 ? 0 : sum))
+                    ck_abort_msg("ds of %g is %g, gradients are %g", (double)y[i], (double)ds[i],
+                                 (double)sum);
+            }
+        }
+}
+END_TEST
+
 START_TEST(refusals)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
@@ -547,7 +607,6 @@ START_TEST(refusals)
     ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID);
     l->ndy = 1;
     l->op.relu_out = 1;
-    d.y = NULL;
     ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID);
 
     struct ss_norm_act bad = op;
@@ -583,6 +642,7 @@ TCase *gpu_norm_act_tests(void)
     tcase_add_loop_test(t, dropout_mask, 0, GPU_DTYPES);
     tcase_add_test(t, as_the_cpu);
     tcase_add_loop_test(t, nan_stays, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, mask_of_junction, 0, GPU_DTYPES);
     tcase_add_test(t, refusals);
     return t;
 }

@@ -121,7 +121,7 @@ static struct ss_norm_act_grad grad_of(const struct layer *l, const struct devic
     struct ss_norm_act_grad g = {.ndy = l->ndy,
                                  .ds = d->ds,
                                  .y = l->op.relu_out ? d->y : NULL,
-                                 .argmax = d->argmax,
+                                 .workspace = d->argmax,
                                  .z = d->dz,
                                  .gamma = d->gamma,
                                  .beta = d->beta,
@@ -152,7 +152,8 @@ static struct result separate(const struct layer *l)
     op.pool = 0;
     OK(ss_cuda_norm_act_reserve(d.gpu, &op));
     void *const y = gpu_out(d.gpu, l->count), *const dy = gpu_out(d.gpu, l->count);
-    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, NULL, 1, KEY));
+    uint8_t *mask = gpu_out_bytes(d.gpu, l->count);
+    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, mask, 1, KEY));
     struct ss_pool_kernel *pool;
     OK(ss_cuda_pool_create(d.gpu, &l->pool, 1, &pool));
     OK(ss_cuda_pool_forward(pool, y, d.y, d.argmax));
@@ -164,8 +165,7 @@ static struct result separate(const struct layer *l)
     struct ss_norm_act_grad g = grad_of(l, &d);
     g.ndy = 1;
     g.dy[0] = dy;
-    g.y = y;
-    g.argmax = NULL;
+    g.workspace = mask;
     if (!op.relu_out)
         g.ds = d.ds = dy;
     OK(ss_cuda_norm_act_backward(d.gpu, &op, &g));
@@ -432,7 +432,7 @@ START_TEST(refusals)
                                                d.z, d.argmax, 1, KEY),
                       SS_ERR_INVALID, "of its own");
     struct ss_norm_act_grad g = grad_of(l, &d);
-    g.argmax = NULL;
+    g.workspace = NULL;
     gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "places");
     g = grad_of(l, &d);
     g.ds = d.dy[0];

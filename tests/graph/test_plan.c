@@ -466,6 +466,26 @@ static void check_device(const struct ss_plan *plan)
                 ck_assert(lists[l]->task[i].access[a].space != SS_SPACE_IMAGES &&
                           lists[l]->task[i].access[a].space != SS_SPACE_LABELS);
     }
+    /* Behind an addition backward reads a bit an element that forward leaves, and no y; behind a pool
+     * the y. */
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
+        if (!b || b->layer[SS_PLACE_OUT] < 0)
+            continue;
+        const int pool = b->layer[SS_PLACE_POOL] >= 0;
+        const struct ss_plan_tensor *mask = &plan->tensor[t->tensor[SS_ROLE_WORKSPACE]];
+        ck_assert_int_ge(t->tensor[SS_ROLE_WORKSPACE], 0);
+        ck_assert(pool || strstr(mask->name, ".mask"));
+        if (t->kind == SS_TASK_BACKWARD) {
+            ck_assert_int_eq(t->role[SS_ROLE_Y] >= 0, pool);
+            continue;
+        }
+        const struct ss_plan_tensor *y = &plan->tensor[t->tensor[SS_ROLE_Y]];
+        const size_t each = ss_dtype_bytes(plan->options.dtype);
+        if (!pool && (size_t)y->c * each % 16 == 0)
+            ck_assert_uint_eq(mask->bytes, y->bytes / 16);
+    }
     /* Pools without overlap are fused into convolutions; what a residual gets then is its own. */
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];

@@ -11,7 +11,7 @@ export LC_ALL=C
 # Least blocks: file and kernel as regular expressions. BatchNorm's backward kernels read more than all
 # others, and wait for memory.
 floors='
-^norm_act ^(pool_)?gradient(_sums)?_kernel 2
+^norm_act ^(pool_)?gradient(_sums)?_kernel 3
 '
 
 awk -v floors="$floors" '

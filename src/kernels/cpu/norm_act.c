@@ -205,12 +205,12 @@ enum ss_status ss_cpu_norm_act_stats_eval(struct ss_device *cpu, const struct ss
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
                                        const void *input, const float *gamma, const float *beta,
                                        const float *saved, const void *residual, void *output,
-                                       uint8_t *argmax, int training, uint64_t dropout_key)
+                                       uint8_t *workspace, int training, uint64_t dropout_key)
 {
     const float *z = input, *r = residual;
     float *y = output;
     struct room room;
-    (void)argmax; /* nothing is pooled here */
+    (void)workspace; /* nothing is pooled here, and backward reads y */
     SS_TRY(prepare(cpu, op, &room));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,

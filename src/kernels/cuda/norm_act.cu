@@ -20,12 +20,12 @@ enum {
     MERGE_LANES = 64
 };
 
-/* Where the gradient of s comes from: the sum of n tensors, zero where y <= 0 (y NULL: nowhere),
+/* Where the gradient of s comes from: the sum of n tensors, zero where the mask is (NULL: nowhere),
  * stored to ds (NULL: nowhere). */
 template <typename T> struct gradient {
     const T *dy[SS_NORM_MAX_DY];
     int n;
-    const T *y;
+    const uint8_t *mask;
     T *ds;
 };
 
@@ -45,14 +45,18 @@ __device__ inline void locate(const geometry &g, const place<V> &me, unsigned ch
     }
 }
 
+/* Blocks of pass 1 on a multiprocessor. */
+template <bool PLAIN, bool SUM> constexpr int SUM_RESIDENT = PLAIN &&SUM ? 4 : RESIDENT;
+
 /* What a thread of backward has of a chunk: two vectors of z and of dy, 64 bytes. The next turn's
- * are under way while this turn's are worked on: RESIDENT * 256 threads * 64 bytes = 49 KB a
- * multiprocessor. SUM: with several gradients or a second ReLU it is one vector a tensor, z, dy[0],
- * dy[1] and y: 49 KB too, or 37 KB without y. So it is with activations that need many registers
- * (25 KB, but much to compute), and where a vector is one element. */
+ * are under way while this turn's are worked on: 3 * 256 threads * 64 bytes = 49 KB a
+ * multiprocessor. SUM: with several gradients or a second ReLU it is one vector a tensor, of z,
+ * dy[0] and dy[1], and a byte of the mask: 4 * 256 * 49 bytes = 50 KB. So it is with activations
+ * that need many registers (25 KB, but much to compute), and where a vector is one element. */
 template <typename T, int V, bool SUM> struct turn {
     static constexpr int UNROLL = SUM ? 1 : 2;
-    words<T, V> z[UNROLL], dy[UNROLL], other[UNROLL], y[UNROLL];
+    words<T, V> z[UNROLL], dy[UNROLL], other[UNROLL];
+    uint8_t mask[UNROLL];
 
     __device__ inline void load(const spot (&at)[UNROLL], const gradient<T> &in, const T *from)
     {
@@ -60,8 +64,9 @@ template <typename T, int V, bool SUM> struct turn {
         fetch(in.dy[0], at, dy);
         if (SUM && in.n > 1)
             fetch(in.dy[1], at, other);
-        if (SUM && in.y)
-            fetch(in.y, at, y);
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++)
+            mask[u] = SUM && in.mask ? in.mask[at[u].at] : 255;
     }
     /* dy becomes the gradient of s, as stored: what pass 2 and other kernels read. More than two
      * gradients are rare. */
@@ -87,8 +92,7 @@ template <typename T, int V, bool SUM> struct turn {
                 }
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                if (in.y)
-                    sum[j] *= format<T>::load(unpack(y[u]).v[j]) <= 0 ? 0.0f : 1.0f;
+                sum[j] *= mask[u] >> j & 1 ? 1.0f : 0.0f;
                 g.v[j] = format<T>::store(sum[j]);
             }
             put(in.ds, at[u], g);
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
 template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(geometry g, affine f, activation act, float low_out, ss_dropout_draw drop,
-                   const T *z, const T *r, T *y)
+                   const T *z, const T *r, T *y, uint8_t *mask)
 {
     const place<V> me(g);
     float a[V], b[V];
@@ -150,21 +154,25 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int u = 0; u < MAP_UNROLL; u++) {
             const unsigned keep = kept<V>(drop, at[u]);
+            unsigned bits = 0;
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 float v = kept_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
                 v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
+                bits |= !(format<T>::load(out.v[j]) <= 0) << j;
             }
             put(y, at[u], out);
+            if (mask && at[u].live)
+                mask[at[u].at] = (uint8_t)bits;
         }
     }
 }
 
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
 template <typename T, int V, bool PLAIN, bool SUM>
-__global__ void __launch_bounds__(THREADS, RESIDENT)
+__global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
                          const T *z, float *partial)
 {
@@ -385,8 +393,9 @@ geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool sum, int 
 size_t partial_floats(const ss_norm_act *op, ss_dtype dtype)
 {
     const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
-    const int gradient = op->pool ? pool_gradient_blocks(op, dtype)
-                                  : gradient_geometry(op, dtype, true, GRADIENT_BLOCKS).blocks;
+    const int gradient =
+        op->pool ? pool_gradient_blocks(op, dtype)
+                 : gradient_geometry(op, dtype, true, SUM_RESIDENT<true, true> * 132).blocks;
     return (size_t)(stats > gradient ? stats : gradient) * 2 * (size_t)op->shape.c;
 }
 
@@ -473,22 +482,22 @@ ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *
 
 template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
-                    const ss_dropout_draw &drop, const T *z, const T *r, T *y)
+                    const ss_dropout_draw &drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     const auto kernel = is_plain(op->act) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
-              low_of(op->relu_out != 0), drop, z, r, y);
+              low_of(op->relu_out != 0), drop, z, r, y, op->relu_out ? mask : nullptr);
 }
 
 template <typename T>
 ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                  const ss_dropout_draw &drop, const T *z, const T *r, T *y)
+                  const ss_dropout_draw &drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     if (g.vector == 1)
-        launch_forward<T, 1>(gpu, g, op, f, drop, z, r, y);
+        launch_forward<T, 1>(gpu, g, op, f, drop, z, r, y, mask);
     else
-        launch_forward<T, format<T>::vector>(gpu, g, op, f, drop, z, r, y);
+        launch_forward<T, format<T>::vector>(gpu, g, op, f, drop, z, r, y, mask);
     SS_LAUNCHED("normalisation forward");
     return SS_OK;
 }
@@ -513,7 +522,7 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
                       gradient<T> in)
 {
     const ss_dtype dtype = gpu->options.dtype;
-    const geometry sums = gradient_geometry(op, dtype, SUM, GRADIENT_BLOCKS);
+    const geometry sums = gradient_geometry(op, dtype, SUM, SUM_RESIDENT<PLAIN, SUM> * 132);
     const geometry map = gradient_geometry(op, dtype, SUM, DZ_BLOCKS);
     const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
     const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
@@ -541,7 +550,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
     for (int k = 0; k < grad->ndy; k++)
         in.dy[k] = (const T *)grad->dy[k];
     in.n = grad->ndy;
-    in.y = op->relu_out ? (const T *)grad->y : nullptr;
+    in.mask = op->relu_out ? grad->workspace : nullptr;
     in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
     const bool plain = is_plain(op->act);
     const bool single = geometry_of(op, gpu->options.dtype, 1, 1).vector == 1;
@@ -589,11 +598,12 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
                        g->ndy, (int)SS_NORM_MAX_DY);
     SS_TRY(check_ds(op, g));
-    if (op->pool && !g->argmax)
+    if (op->pool && !g->workspace)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation backward: pooling needs the places of maxima");
-    if (op->relu_out && !g->y)
-        return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs y");
+    if (op->relu_out && !(op->pool ? g->y : g->workspace))
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs its %s",
+                       op->pool ? "output" : "mask");
     if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
                                        "dbeta are all needed");
@@ -637,7 +647,7 @@ extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
 extern "C" enum ss_status
 ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, const void *z,
                          const float *gamma, const float *beta, const float *saved, const void *r,
-                         void *y, uint8_t *argmax, int training, uint64_t dropout_key)
+                         void *y, uint8_t *workspace, int training, uint64_t dropout_key)
 {
     SS_TRY(prepare(gpu, op));
     if (op->pool && (y == z || y == r))
@@ -653,10 +663,10 @@ ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, co
     const affine f = {gamma, beta, op->has_bn ? saved : nullptr};
     const ss_dropout_draw drop = dropout_of(op, training, dropout_key);
     if (op->pool)
-        return pool_forward(gpu, op, f, drop, z, r, y, argmax);
+        return pool_forward(gpu, op, f, drop, z, r, y, workspace);
     ss_status status;
-    SS_DISPATCH(gpu->options.dtype,
-                status = forward<T>(gpu, op, f, drop, (const T *)z, (const T *)r, (T *)y));
+    SS_DISPATCH(gpu->options.dtype, status = forward<T>(gpu, op, f, drop, (const T *)z,
+                                                        (const T *)r, (T *)y, workspace));
     return status;
 }
 

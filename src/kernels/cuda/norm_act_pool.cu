@@ -409,7 +409,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
         in.dy[k] = (const T *)grad->dy[k];
     in.n = grad->ndy;
     in.y = op->relu_out ? (const T *)grad->y : nullptr;
-    in.argmax = grad->argmax;
+    in.argmax = grad->workspace;
     return in;
 }
 

@@ -52,10 +52,22 @@ static struct ss_act pooled(const struct ss_norm_act *op)
     return y;
 }
 
+/* argmax, or the mask (list.h). */
+static size_t workspace_bytes(const struct ss_device *d, const struct ss_norm_act *op)
+{
+    const struct ss_act y = pooled(op);
+    const size_t elements = ss_act_elements(&y);
+    if (op->pool)
+        return elements;
+    return !op->relu_out                        ? 0
+           : (size_t)y.c * d->element % 16 == 0 ? elements * d->element / 16
+                                                : elements;
+}
+
 enum ss_status ss_tally_norm_act_forward(struct ss_device *d, const struct ss_norm_act *op,
                                          const void *z, const float *gamma, const float *beta,
                                          const float *saved, const void *r, void *y,
-                                         uint8_t *argmax, int training, uint64_t dropout_key)
+                                         uint8_t *workspace, int training, uint64_t dropout_key)
 {
     (void)training;
     (void)dropout_key;
@@ -63,7 +75,7 @@ enum ss_status ss_tally_norm_act_forward(struct ss_device *d, const struct ss_no
     const size_t large = ss_tally_bytes(d, &op->shape);
     SS_TALLY_NOTE(d, op->pool ? SS_TALLY_K_POOL_FORWARD : SS_TALLY_K_FORWARD, SS_TALLY_R(z, large),
                   SS_TALLY_R(r, large), SS_TALLY_W(y, ss_tally_bytes(d, &out)),
-                  SS_TALLY_W(argmax, op->pool ? ss_act_elements(&out) : 0),
+                  SS_TALLY_W(workspace, workspace_bytes(d, op)),
                   SS_TALLY_R(gamma, per_channel(&op->shape, 1)),
                   SS_TALLY_R(beta, per_channel(&op->shape, 1)),
                   SS_TALLY_R(op->has_bn ? saved : NULL, per_channel(&op->shape, 2)));
@@ -86,8 +98,8 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
     const int writes_ds = sums || (op->pool && row == SS_TALLY_K_POOL_GRADIENT);
     SS_TALLY_NOTE(d, row, SS_TALLY_R(g->z, z), SS_TALLY_R(dy[0], y), SS_TALLY_R(dy[1], y),
                   SS_TALLY_R(dy[2], y), SS_TALLY_R(dy[3], y),
-                  SS_TALLY_R(op->relu_out && !made ? g->y : NULL, y),
-                  SS_TALLY_R(g->argmax, op->pool ? ss_act_elements(&small) : 0),
+                  SS_TALLY_R(op->relu_out && op->pool ? g->y : NULL, y),
+                  SS_TALLY_R(made ? NULL : g->workspace, workspace_bytes(d, op)),
                   SS_TALLY_W(writes_ds ? g->ds : NULL, z), out,
                   SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)));
 }
@@ -106,7 +118,7 @@ enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_n
     const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
     const int one = takes_one(d, op, g);
     if (op->has_bn) {
-        const size_t partial = partial_bytes(d, &op->shape, 3, one ? 1 : 2);
+        const size_t partial = partial_bytes(d, &op->shape, one ? 4 : 3, one ? 1 : 2);
         gradient_pass(d, op, g,
                       op->pool ? SS_TALLY_K_POOL_SUMS
                       : one    ? SS_TALLY_K_GRADIENT_SUMS_ONE

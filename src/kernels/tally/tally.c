@@ -25,7 +25,7 @@ const struct ss_tally_kernel ss_tally_rows[SS_TALLY_ROWS] = {
     [SS_TALLY_K_GRADIENT_SUMS] = {"gradient_sums_kernel", SS_TALLY_GRADIENT_SUMS, SS_TALLY_STREAM,
                                   3, 256, 2},
     [SS_TALLY_K_GRADIENT_SUMS_ONE] = {"gradient_sums_kernel", SS_TALLY_GRADIENT_SUMS,
-                                      SS_TALLY_STREAM, 3, 256, 1},
+                                      SS_TALLY_STREAM, 4, 256, 1},
     [SS_TALLY_K_MERGE_GRADIENT] = {"merge_gradient_kernel", SS_TALLY_MERGE, SS_TALLY_CHAIN, 0, 0,
                                    0},
     [SS_TALLY_K_GRADIENT] = {"gradient_kernel", SS_TALLY_GRADIENT, SS_TALLY_STREAM, 3, 256, 2},
