@@ -4,6 +4,11 @@ bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 bench_loader_SOURCES = bench/loader.c
 bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+if HAVE_CUDA
+noinst_PROGRAMS += bench/gpu_kernels
+bench_gpu_kernels_SOURCES = bench/gpu_kernels.c bench/gpu_timed.cpp bench/gpu_timed.h
+bench_gpu_kernels_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+endif
 if HAVE_MPI
 noinst_PROGRAMS += bench/comm_sums
 bench_comm_sums_SOURCES = bench/comm_sums.c

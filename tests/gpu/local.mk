@@ -52,7 +52,8 @@ GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh tests/
 endif
 endif
 
-TESTS += $(GPU_TESTS)
+GPU_TESTS += tests/gpu/test_gpu_kernel_times.sh
+TESTS += $(GPU_TESTS) tests/gpu/test_run_gpu_checks.sh
 
 check-gpu:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(GPU_TESTS) $(NVCC_TESTS)'

@@ -1,0 +1,626 @@
+/* bench/gpu_kernels: how long each kernel of a training step takes on this GPU, beside its prediction.
+ *
+ *     bench/gpu_kernels --model resnet50 --image-size 224 --batch-size 256 --precision fp16 [--json FILE]
+ *
+ * The operations of the step's tasks run one by one, with random activations, as the codelets of the
+ * compute lane run them: the same functions, a task of each kind once. Between two runs L2 is
+ * emptied. Times are by CUDA's events, medians: of the task as a whole, then of each function of the
+ * kernels' table that it calls; a task less its functions is what events and gaps cost. Bytes and
+ * operations are those that src/kernels/tally notes of the same calls, and the prediction is
+ * `starstep plan --roofline`'s, with nothing of other tasks in L2. */
+#include "bench/gpu_timed.h"
+#include "codelets/input.h"
+#include "codelets/op.h"
+#include "codelets/report.h"
+#include "core/clock.h"
+#include "core/json_text.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "sim/roofline_internal.h"
+#include "train/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CUDA, TALLY, MOST_CALLS = 32, MOST_REPS = 101, PATTERN = 1 << 22, LEAST_BYTES = 4096 };
+
+struct options {
+    long reps, flush_mb, classes;
+    const char *roofline, *json;
+};
+
+struct call {
+    const char *name;
+    double ms;
+    struct ss_roofline_work work;
+};
+
+/* A kind of task: its calls, and how many of the step's tasks are like it. */
+struct kind {
+    const struct ss_plan_task *task;
+    int count, ncalls;
+    double ms, enqueue_us;
+    struct call call[MOST_CALLS];
+};
+
+struct bench {
+    struct options o;
+    struct ss_train_options train;
+    const struct ss_plan *plan;
+    struct ss_graph *graph;
+    struct ss_kernels kernels[2]; /* those that tell */
+    struct ss_bench_watch watch[2];
+    struct ss_device *device[2];
+    struct ss_op **op[2];
+    size_t *bucket_bytes;
+    struct ss_roofline roofline; /* its machine NULL: none is known */
+    struct ss_l2 l2;
+    ss_event begin, end, around[MOST_CALLS][2];
+    void *pattern, *flush;
+    struct kind *kind;
+    int nkinds;
+    struct kind *now;
+    int at; /* of now's calls */
+};
+
+static const struct ss_option rows[] = {
+    SS_OPTION_INT(struct options, reps, "--reps", 11, 1, MOST_REPS, "N", "runs of each task"),
+    SS_OPTION_INT(struct options, flush_mb, "--flush-mb", 512, 1, 1 << 14, "N",
+                  "written between two runs"),
+    SS_OPTION_INT(struct options, classes, "--classes", 100, 1, 1 << 20, "N",
+                  "outputs of the classifier"),
+    SS_OPTION_TEXT(struct options, roofline, "--roofline", NULL, "GPU",
+                   "whose prediction; default: this GPU's, if it is known"),
+    SS_OPTION_TEXT(struct options, json, "--json", NULL, "FILE", "write the figures here, too"),
+    {0}};
+
+/* ---- what is told of calls ---- */
+
+static void call_begins(void *arg, const char *name)
+{
+    struct bench *b = arg;
+    const struct ss_kernels *k = &ss_cuda_kernels;
+    if (b->at < MOST_CALLS) {
+        b->now->call[b->at].name = name;
+        (void)k->record(b->around[b->at][0], k->stream(b->device[CUDA]));
+    }
+}
+
+static void call_ends(void *arg, const char *name)
+{
+    struct bench *b = arg;
+    const struct ss_kernels *k = &ss_cuda_kernels;
+    (void)name;
+    if (b->at < MOST_CALLS)
+        (void)k->record(b->around[b->at][1], k->stream(b->device[CUDA]));
+    b->at++;
+}
+
+static void noted_begins(void *arg, const char *name)
+{
+    struct bench *b = arg;
+    if (b->at < MOST_CALLS)
+        b->now->call[b->at].name = name;
+}
+
+static void noted_ends(void *arg, const char *name)
+{
+    struct bench *b = arg;
+    int count;
+    (void)name;
+    const struct ss_tally_launch *launch = ss_tally_take(b->device[TALLY], &count);
+    for (int i = 0; i < count && b->at < MOST_CALLS; i++)
+        ss_roofline_count(&b->roofline, &b->l2, &launch[i], &b->now->call[b->at].work);
+    b->at++;
+}
+
+/* ---- memory ---- */
+
+static size_t bytes_of(const struct bench *b, const struct ss_plan_task *t, int i)
+{
+    const struct ss_access *a = &t->access[i];
+    for (int role = 0; role < SS_ROLE_COUNT; role++)
+        if (t->role[role] == i && t->tensor[role] >= 0)
+            return b->plan->tensor[t->tensor[role]].bytes;
+    if (a->space == SS_SPACE_PARAMS || a->space == SS_SPACE_GRADS)
+        return b->bucket_bytes[a->index];
+    if (a->space == SS_SPACE_STATE)
+        return b->bucket_bytes[a->index / b->plan->options.states];
+    if (a->space == SS_SPACE_RUNNING)
+        return (size_t)b->plan->block[a->index].running * sizeof(float);
+    return a->space == SS_SPACE_STAGED ? ss_input_layout_of(b->plan).bytes : LEAST_BYTES;
+}
+
+/* Activations and gradients, but nothing that may hold indices. */
+static int is_random(const struct bench *b, const struct ss_plan_task *t, int i)
+{
+    for (int role = 0; role < SS_ROLE_COUNT; role++)
+        if (t->role[role] == i && t->tensor[role] >= 0)
+            return b->plan->tensor[t->tensor[role]].n > 0;
+    return t->access[i].space == SS_SPACE_PARAMS;
+}
+
+static enum ss_status fill(const struct bench *b, void *data, size_t bytes)
+{
+    const size_t most = (size_t)PATTERN * ss_dtype_bytes(b->plan->options.dtype);
+    for (size_t at = 0; at < bytes; at += most)
+        SS_TRY(ss_cuda_kernels.copy(b->device[CUDA], (char *)data + at, b->pattern,
+                                    bytes - at < most ? bytes - at : most));
+    return SS_OK;
+}
+
+static enum ss_status make_region(const struct bench *b, const struct ss_plan_task *t, int i,
+                                  struct ss_region *r)
+{
+    const size_t element = ss_dtype_bytes(b->plan->options.dtype);
+    size_t bytes = bytes_of(b, t, i);
+    *r = (struct ss_region){.bytes = bytes};
+    SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], bytes + LEAST_BYTES, "a tensor", &r->data));
+    if (t->access[i].space == SS_SPACE_PARAMS && element != sizeof(float)) {
+        bytes = bytes / sizeof(float) * element;
+        SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], bytes + LEAST_BYTES, "weights", &r->copy));
+        return fill(b, r->copy, bytes);
+    }
+    return is_random(b, t, i) ? fill(b, r->data, bytes) : SS_OK;
+}
+
+/* ---- running ---- */
+
+static enum ss_status update(const struct bench *b, int which, const struct ss_task_data *d)
+{
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    struct ss_update u = {.count = params->bytes / sizeof(float),
+                          .w = params->data,
+                          .copy = params->copy,
+                          .g = ss_role(d, SS_ROLE_GRADS),
+                          .scale = 1,
+                          .step = 1,
+                          .scaler = ss_role(d, SS_ROLE_SCALER)};
+    for (int k = 0; k < SS_UPDATE_STATES; k++)
+        u.state[k] = ss_role(d, SS_ROLE_STATE + k);
+    return b->kernels[which].update(b->device[which], &u);
+}
+
+static int is_measured(const struct ss_plan_task *t)
+{
+    return t->kind == SS_TASK_FORWARD || t->kind == SS_TASK_BACKWARD ||
+           t->kind == SS_TASK_CONVERT || t->kind == SS_TASK_CHECK || t->kind == SS_TASK_UPDATE ||
+           t->kind == SS_TASK_SCALE;
+}
+
+/* What the codelets of the compute lane do. */
+static enum ss_status run(const struct bench *b, int which, const struct ss_task_data *d)
+{
+    static const float mean[4] = {0.5f, 0.5f, 0.5f, 0.5f}, std[4] = {0.25f, 0.25f, 0.25f, 0.25f};
+    const struct ss_kernels *k = &b->kernels[which];
+    struct ss_device *device = b->device[which];
+    const struct ss_plan_task *t = d->task->plan;
+    if (t->kind == SS_TASK_FORWARD)
+        return d->task->op->cls->forward(d->task->op, d);
+    if (t->kind == SS_TASK_BACKWARD)
+        return ss_op_backward(d);
+    if (t->kind == SS_TASK_UPDATE)
+        return update(b, which, d);
+    if (t->kind == SS_TASK_SCALE)
+        return k->scaler_update(device, ss_role(d, SS_ROLE_SCALER));
+    if (t->kind == SS_TASK_CHECK) {
+        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+        return k->scaler_check(device, grads->bytes / sizeof(float), grads->data,
+                               ss_role(d, SS_ROLE_SCALER));
+    }
+    const struct ss_act x = ss_tensor_act(b->plan, t->tensor[SS_ROLE_Y]);
+    const struct ss_value_info *input =
+        ss_graph_value(b->plan->graph, ss_graph_layer(b->plan->graph, 0)->output);
+    const struct ss_act images = {x.n, input->c, x.h, x.w, x.block};
+    return k->convert(device, &images, ss_role(d, SS_ROLE_STAGED), mean, std,
+                      ss_role(d, SS_ROLE_Y));
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, long n)
+{
+    qsort(x, (size_t)n, sizeof *x, compare);
+    return x[n / 2];
+}
+
+/* L2 is emptied, and while that runs the host gets ahead of the GPU. */
+static enum ss_status flush(const struct bench *b)
+{
+    return ss_cuda_kernels.zero_async(b->flush, (size_t)b->o.flush_mb << 20,
+                                      ss_cuda_kernels.stream(b->device[CUDA]));
+}
+
+static enum ss_status elapsed(const struct bench *b, ss_event begin, ss_event end, double *ms)
+{
+    float got;
+    SS_TRY(ss_cuda_kernels.elapsed(b->device[CUDA], begin, end, &got));
+    *ms = (double)got;
+    return SS_OK;
+}
+
+static enum ss_status time_task(struct bench *b, const struct ss_task_data *d)
+{
+    const struct ss_kernels *k = &ss_cuda_kernels;
+    const ss_stream stream = k->stream(b->device[CUDA]);
+    double ms[MOST_REPS], us[MOST_REPS];
+    SS_TRY(run(b, CUDA, d));
+    for (long r = 0; r < b->o.reps; r++) {
+        SS_TRY(flush(b));
+        SS_TRY(k->record(b->begin, stream));
+        const uint64_t begin_ns = ss_now_ns();
+        SS_TRY(run(b, CUDA, d));
+        us[r] = 1e-3 * (double)(ss_now_ns() - begin_ns);
+        SS_TRY(k->record(b->end, stream));
+        SS_TRY(k->synchronize(b->device[CUDA]));
+        SS_TRY(elapsed(b, b->begin, b->end, &ms[r]));
+    }
+    b->now->ms = median(ms, b->o.reps);
+    b->now->enqueue_us = median(us, b->o.reps);
+    return SS_OK;
+}
+
+static enum ss_status time_calls(struct bench *b, const struct ss_task_data *d)
+{
+    static double ms[MOST_CALLS][MOST_REPS];
+    for (long r = 0; r < b->o.reps; r++) {
+        b->at = 0;
+        SS_TRY(flush(b));
+        b->watch[CUDA].on = 1;
+        enum ss_status status = run(b, CUDA, d);
+        b->watch[CUDA].on = 0;
+        SS_TRY(status);
+        SS_TRY(ss_cuda_kernels.synchronize(b->device[CUDA]));
+        if (b->at != b->now->ncalls)
+            return ss_fail(SS_ERR_MISMATCH, "%s: %d calls on the GPU, %d in its prediction",
+                           b->now->task->name, b->at, b->now->ncalls);
+        for (int i = 0; i < b->at; i++)
+            SS_TRY(elapsed(b, b->around[i][0], b->around[i][1], &ms[i][r]));
+    }
+    for (int i = 0; i < b->now->ncalls; i++)
+        b->now->call[i].ms = median(ms[i], b->o.reps);
+    return SS_OK;
+}
+
+static int is_same(const struct kind *a, const struct kind *b)
+{
+    if (a->ncalls != b->ncalls || a->task->kind != b->task->kind)
+        return 0;
+    for (int i = 0; i < a->ncalls; i++) {
+        const struct ss_roofline_work *x = &a->call[i].work, *y = &b->call[i].work;
+        if (strcmp(a->call[i].name, b->call[i].name) || x->launches != y->launches ||
+            x->read < y->read || x->read > y->read || x->written < y->written ||
+            x->written > y->written || x->flop < y->flop || x->flop > y->flop)
+            return 0;
+    }
+    return 1;
+}
+
+/* What it calls; 1: there was one like it. */
+static enum ss_status note(struct bench *b, const struct ss_task_data *d, int *again)
+{
+    b->at = 0;
+    b->l2 = (struct ss_l2){0};
+    b->watch[TALLY].on = 1;
+    enum ss_status status = run(b, TALLY, d);
+    b->watch[TALLY].on = 0;
+    SS_TRY(status);
+    if (b->at > MOST_CALLS)
+        return ss_fail(SS_ERR_INVALID, "%s: more than %d calls", b->now->task->name, MOST_CALLS);
+    b->now->ncalls = b->at;
+    *again = 0;
+    for (int i = 0; i < b->nkinds; i++)
+        if (is_same(&b->kind[i], b->now)) {
+            b->kind[i].count++;
+            *again = 1;
+        }
+    return SS_OK;
+}
+
+static enum ss_status measure_in(struct bench *b, int i, struct ss_region *region)
+{
+    const struct ss_plan_task *t = &b->plan->train.task[i];
+    struct ss_region *regions[SS_PLAN_MAX_ACCESSES];
+    int again = 0;
+    for (int a = 0; a < t->naccess; a++) {
+        SS_TRY(make_region(b, t, a, &region[a]));
+        regions[a] = &region[a];
+    }
+    struct ss_bound_task task[2];
+    struct ss_step_args args[2];
+    struct ss_task_data d[2];
+    for (int which = 0; which < 2; which++) {
+        task[which] = (struct ss_bound_task){.plan = t,
+                                             .index = i,
+                                             .op = t->block >= 0 ? b->op[which][t->block] : NULL,
+                                             .training = 1};
+        args[which] = (struct ss_step_args){.task = &task[which], .region = regions, .step = 1};
+        d[which] = (struct ss_task_data){&task[which], &args[which]};
+    }
+    b->now = &b->kind[b->nkinds];
+    *b->now = (struct kind){.task = t, .count = 1};
+    SS_TRY(note(b, &d[TALLY], &again));
+    if (again)
+        return SS_OK;
+    SS_TRY(time_task(b, &d[CUDA]));
+    SS_TRY(time_calls(b, &d[CUDA]));
+    b->nkinds++;
+    return SS_OK;
+}
+
+static enum ss_status measure(struct bench *b, int i)
+{
+    struct ss_region region[SS_PLAN_MAX_ACCESSES] = {{0}};
+    enum ss_status status = measure_in(b, i, region);
+    for (int a = 0; a < SS_PLAN_MAX_ACCESSES; a++) {
+        ss_cuda_kernels.free(region[a].data);
+        ss_cuda_kernels.free(region[a].copy);
+    }
+    return status;
+}
+
+/* ---- telling ---- */
+
+static void print_row(const struct bench *b, const char *name, int count, double ms,
+                      const struct ss_roofline_work *w)
+{
+    char times[16] = "", predicted[32] = "";
+    if (count > 1)
+        snprintf(times, sizeof times, "x%d", count);
+    if (b->roofline.machine)
+        snprintf(predicted, sizeof predicted, "%.3f", 1e3 * w->seconds);
+    printf("%-44.44s %4s %9.3f %9s %8.0f %8.1f\n", name, times, ms, predicted,
+           ms > 0 ? 1e-6 * (w->read + w->written) / ms : 0, ms > 0 ? 1e-9 * w->flop / ms : 0);
+}
+
+static void print_kind(const struct bench *b, const struct kind *k)
+{
+    struct ss_roofline_work all = {0};
+    char name[SS_NAME_BYTES];
+    for (int i = 0; i < k->ncalls; i++)
+        ss_roofline_add(&all, &k->call[i].work);
+    print_row(b, k->task->name, k->count, k->ms, &all);
+    for (int i = 0; i < k->ncalls && k->ncalls > 1; i++) {
+        snprintf(name, sizeof name, "    %s", k->call[i].name);
+        print_row(b, name, 1, k->call[i].ms, &k->call[i].work);
+    }
+    fflush(stdout); /* what is known so far survives */
+}
+
+/* Over the step, by function. */
+static void print_sums(const struct bench *b)
+{
+    const char *name[MOST_CALLS];
+    struct ss_roofline_work work[MOST_CALLS] = {{0}}, all = {0};
+    double ms[MOST_CALLS] = {0}, tasks = 0, calls = 0, enqueue_us = 0;
+    int n = 0;
+    for (int k = 0; k < b->nkinds; k++) {
+        const struct kind *kind = &b->kind[k];
+        tasks += kind->count * kind->ms;
+        enqueue_us += kind->count * kind->enqueue_us;
+        for (int i = 0; i < kind->ncalls; i++) {
+            int at = 0;
+            while (at < n && strcmp(name[at], kind->call[i].name))
+                at++;
+            if (at == MOST_CALLS)
+                continue;
+            if (at == n)
+                name[n++] = kind->call[i].name;
+            ms[at] += kind->count * kind->call[i].ms;
+            calls += kind->count * kind->call[i].ms;
+            for (int times = 0; times < kind->count; times++)
+                ss_roofline_add(&work[at], &kind->call[i].work);
+        }
+    }
+    puts("\nthe whole step, by function");
+    for (int i = 0; i < n; i++) {
+        print_row(b, name[i], 1, ms[i], &work[i]);
+        ss_roofline_add(&all, &work[i]);
+    }
+    print_row(b, "sum of the functions", 1, calls, &all);
+    print_row(b, "sum of the tasks", 1, tasks, &all);
+    printf("%d launches; the host enqueued them in %.3f ms\n", all.launches, 1e-3 * enqueue_us);
+}
+
+static enum ss_status write_json(const struct bench *b)
+{
+    FILE *f = fopen(b->o.json, "w");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "--json %s: cannot write: %s", b->o.json, strerror(errno));
+    ss_json_print(f, "{'gpu':%s,'model':%s,'batch':%d,'precision':%s,'machine':%s,'tasks':[",
+                  ss_cuda_kernels.info(b->device[CUDA]), ss_graph_name(b->graph),
+                  b->plan->options.batch, ss_dtype_name(b->plan->options.dtype),
+                  b->roofline.machine ? b->roofline.machine->name : "");
+    for (int k = 0; k < b->nkinds; k++) {
+        const struct kind *kind = &b->kind[k];
+        fputs(k ? ",\n" : "\n", f);
+        ss_json_print(f, "{'task':%s,'count':%d,'ms':%g,'enqueue_us':%g,'kernels':[",
+                      kind->task->name, kind->count, kind->ms, kind->enqueue_us);
+        for (int i = 0; i < kind->ncalls; i++) {
+            const struct ss_roofline_work *w = &kind->call[i].work;
+            fputs(i ? "," : "", f);
+            ss_json_print(f,
+                          "{'name':%s,'ms':%g,'predicted_ms':%g,'launches':%d,'bytes':%g,"
+                          "'flop':%g}",
+                          kind->call[i].name, kind->call[i].ms, 1e3 * w->seconds, w->launches,
+                          w->read + w->written, w->flop);
+        }
+        ss_json_print(f, "]}");
+    }
+    ss_json_print(f, "\n]}\n");
+    if (fclose(f))
+        return ss_fail(SS_ERR_IO, "--json %s: %s", b->o.json, strerror(errno));
+    return SS_OK;
+}
+
+/* ---- making ---- */
+
+static enum ss_status find_machine(struct bench *b)
+{
+    char name[256];
+    b->roofline = (struct ss_roofline){.plan = b->plan, .tf32 = b->train.tf32};
+    if (b->o.roofline)
+        return ss_machine_find(b->o.roofline, &b->roofline.machine);
+    SS_TRY(ss_cuda_kernels.name(b->train.gpu >= 0 ? (int)b->train.gpu : 0, name, sizeof name));
+    b->roofline.machine = ss_machine_of_gpu(name);
+    return SS_OK;
+}
+
+/* As the executor has them: each parameter at a multiple of 64 bytes of its bucket. */
+static enum ss_status make_ops(struct bench *b, int which)
+{
+    const struct ss_plan *plan = b->plan;
+    const struct ss_op_context context = {
+        .plan = plan, .kernels = &b->kernels[which], .device = b->device[which], .training = 1};
+    b->op[which] = calloc((size_t)plan->nblocks, sizeof *b->op[which]);
+    if (!b->op[which])
+        return ss_fail_memory("operations", (size_t)plan->nblocks * sizeof *b->op[which]);
+    for (int i = 0; i < plan->nblocks; i++)
+        SS_TRY(ss_op_create(&context, i, &b->op[which][i]));
+    for (int k = 0; k < plan->nbuckets; k++) {
+        b->bucket_bytes[k] = 0;
+        for (int i = 0; i < plan->bucket[k].nparams; i++) {
+            const struct ss_plan_param *p = &plan->param[plan->bucket[k].first_param + i];
+            const enum ss_param_role role = ss_graph_param(b->graph, p->graph_param)->role;
+            struct ss_op *op = b->op[which][p->block];
+            const size_t bytes = role == SS_PARAM_WEIGHT ? op->cls->weight_bytes(op)
+                                                         : (size_t)p->elements * sizeof(float);
+            op->offset[role] = b->bucket_bytes[k] / sizeof(float);
+            b->bucket_bytes[k] += (bytes + 63) / 64 * 64;
+        }
+    }
+    return SS_OK;
+}
+
+static enum ss_status make_pattern(struct bench *b)
+{
+    const struct ss_kernels *k = &ss_cuda_kernels;
+    const size_t bytes = (size_t)PATTERN * sizeof(float);
+    struct ss_rng rng;
+    void *device;
+    float *host = malloc(bytes);
+    if (!host)
+        return ss_fail_memory("random numbers", bytes);
+    ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, 0, 0);
+    for (size_t i = 0; i < PATTERN; i++)
+        host[i] = ss_rng_uniform(&rng) - 0.5f;
+    enum ss_status status = k->alloc(b->device[CUDA], bytes, "random numbers", &b->pattern);
+    if (status == SS_OK)
+        status = k->copy(b->device[CUDA], b->pattern, host, bytes);
+    free(host);
+    SS_TRY(status);
+    if (b->plan->options.dtype == SS_DTYPE_F32)
+        return SS_OK;
+    device = b->pattern;
+    SS_TRY(k->alloc(b->device[CUDA], bytes, "random numbers", &b->pattern));
+    SS_TRY(k->cast(b->device[CUDA], device, b->pattern, PATTERN));
+    SS_TRY(k->synchronize(b->device[CUDA]));
+    k->free(device);
+    return SS_OK;
+}
+
+static enum ss_status prepare(struct bench *b)
+{
+    const struct ss_kernels *k = &ss_cuda_kernels;
+    const struct ss_device_options options = {.device = b->train.gpu >= 0 ? (int)b->train.gpu : 0,
+                                              .dtype = b->plan->options.dtype,
+                                              .tf32 = b->train.tf32,
+                                              .autotune = !b->train.no_autotune,
+                                              .cache_file = b->train.gpu_cache};
+    b->watch[CUDA] = (struct ss_bench_watch){call_begins, call_ends, b, 0};
+    b->watch[TALLY] = (struct ss_bench_watch){noted_begins, noted_ends, b, 0};
+    ss_bench_watch(CUDA, k, &b->watch[CUDA], &b->kernels[CUDA]);
+    ss_bench_watch(TALLY, &ss_tally_kernels, &b->watch[TALLY], &b->kernels[TALLY]);
+    SS_TRY(k->open(&options, &b->device[CUDA]));
+    SS_TRY(ss_tally_kernels.open(&options, &b->device[TALLY]));
+    b->bucket_bytes = calloc((size_t)b->plan->nbuckets + 1, sizeof *b->bucket_bytes);
+    b->kind = calloc((size_t)b->plan->train.count + 1, sizeof *b->kind);
+    if (!b->bucket_bytes || !b->kind)
+        return ss_fail_memory("figures", (size_t)b->plan->train.count * sizeof *b->kind);
+    SS_TRY(find_machine(b));
+    SS_TRY(make_ops(b, TALLY));
+    SS_TRY(make_ops(b, CUDA)); /* whose sizes stay */
+    SS_TRY(make_pattern(b));
+    SS_TRY(k->alloc(b->device[CUDA], (size_t)b->o.flush_mb << 20, "what empties L2", &b->flush));
+    SS_TRY(k->event_create(b->device[CUDA], 1, &b->begin));
+    SS_TRY(k->event_create(b->device[CUDA], 1, &b->end));
+    for (int i = 0; i < 2 * MOST_CALLS; i++)
+        SS_TRY(k->event_create(b->device[CUDA], 1, &b->around[i / 2][i % 2]));
+    return SS_OK;
+}
+
+static enum ss_status run_all(struct bench *b)
+{
+    SS_TRY(prepare(b));
+    printf("%s, batch %d, %s on %s\n", ss_graph_name(b->graph), b->plan->options.batch,
+           ss_dtype_name(b->plan->options.dtype), ss_cuda_kernels.info(b->device[CUDA]));
+    if (b->roofline.machine)
+        printf("predicted (no measurement): of %s\n", b->roofline.machine->title);
+    printf("%-44s %4s %9s %9s %8s %8s\n", "task, and its functions", "", "ms", "predicted", "GB/s",
+           "TFLOP/s");
+    for (int i = 0; i < b->plan->train.count; i++) {
+        const int before = b->nkinds;
+        if (is_measured(&b->plan->train.task[i]))
+            SS_TRY(measure(b, i));
+        if (b->nkinds > before)
+            print_kind(b, &b->kind[before]);
+    }
+    print_sums(b);
+    return b->o.json ? write_json(b) : SS_OK;
+}
+
+/* All else ends with the process. */
+static void close_ops(struct bench *b)
+{
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; b->op[which] && i < b->plan->nblocks; i++)
+            ss_op_destroy(b->op[which][i]);
+        free(b->op[which]);
+    }
+    ss_cuda_kernels.close(b->device[CUDA]);
+    ss_tally_kernels.close(b->device[TALLY]);
+    free(b->bucket_bytes);
+    free(b->kind);
+}
+
+static enum ss_status bench(struct bench *b)
+{
+    const int side = b->train.image_size ? (int)b->train.image_size : 32;
+    const struct ss_model_options images = {
+        .classes = (int)b->o.classes, .channels = 3, .height = side, .width_px = side};
+    struct ss_plan *plan;
+    int batch;
+    b->train.device = SS_DEVICE_CUDA;
+    SS_TRY(ss_train_check(&b->train));
+    const struct ss_train_device device = ss_train_choose_device(&b->train);
+    SS_TRY(ss_train_rank_batch(&b->train, 1, &batch));
+    SS_TRY(ss_train_make_plan(&b->train, &device, &images, batch, 0, &b->graph, &plan));
+    b->plan = plan;
+    enum ss_status status = run_all(b);
+    close_ops(b);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(b->graph);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench b;
+    const struct ss_option_set sets[] = {
+        ss_train_option_set(&b.train, SS_TRAIN_OF_PLAN | SS_TRAIN_COMPUTE),
+        {.rows = rows, .values = &b.o},
+        {0}};
+    argv[0] = "gpu_kernels";
+    int code = ss_options_command("usage: gpu_kernels [OPTION...]\n"
+                                  "Time each kernel of a training step on this GPU. Options:\n",
+                                  sets, argc, argv);
+    if (code >= 0)
+        return code;
+    return bench(&b) == SS_OK ? 0 : 1;
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# bench/gpu_kernels on a small step of each model: every launch that is predicted of the step is in it, with a time.
+# What the times are is not judged. Exit code 77: there is no GPU.
+uses_gpu=1
+# shellcheck source=tests/common.sh
+. "${srcdir:-.}/tests/common.sh"
+GPU_KERNELS=${GPU_KERNELS:-${STARSTEP%/*}/bench/gpu_kernels}
+DEADLINE=600
+[ -x "$GPU_KERNELS" ] || GPU_KERNELS=${STARSTEP%/*}/gpu_kernels # of a bundle
+export XDG_CACHE_HOME=$work/cache
+
+gpus=$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')
+if [ "${gpus:-0}" -eq 0 ] || [ -z "$PYTHON" ]; then
+    echo "skipped: this build has no CUDA, or there is no GPU; or no python3"
+    exit 77
+fi
+
+# times WHAT OPTION...
+times() {
+    local what=$1
+    shift
+    run "$STARSTEP" plan "$@" --device cuda --classes 10 --roofline h200 --json
+    mv "$work/out" "$work/plan"
+    run "$GPU_KERNELS" "$@" --classes 10 --roofline h200 --reps 3 --flush-mb 1 --no-autotune --json "$work/times"
+    check "$what: it runs" test $code -eq 0
+    check "$what: each launch has its time" "$PYTHON" - "$work/plan" "$work/times" <<'END'
+import json, sys
+plan, times = (json.load(open(name)) for name in sys.argv[1:])
+kernels = [(task["count"], kernel) for task in times["tasks"] for kernel in task["kernels"]]
+predicted = sum(task["launches"] for task in plan["tasks"])
+measured = sum(count * kernel["launches"] for count, kernel in kernels)
+sys.exit(not (measured == predicted > 0 and all(kernel["ms"] > 0 for _, kernel in kernels)
+              and all(task["ms"] > 0 and task["enqueue_us"] > 0 for task in times["tasks"])))
+END
+}
+times wideresnet --width 8,8,16,16 --batch-size 4 --precision fp16
+times resnet50 --model resnet50 --width 8,8,8,8 --image-size 32 --batch-size 2 --precision fp32
+times vgg11_bn --model vgg11_bn --width 8,8,8,8,8,16 --batch-size 2 --precision bf16
+run "$GPU_KERNELS" --roofline mygpu
+check "an unknown GPU is refused" test $code -eq 1
+finish
