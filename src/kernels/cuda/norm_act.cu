@@ -536,8 +536,15 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
         if (in.ds) /* pass 1 has made it */
             in = {{in.ds}, 1, nullptr, nullptr};
     }
-    SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(map), THREADS, gpu->stream, map, f,
-              activation_of(op), drop, in, coefficient, z);
+    if (op->has_bn) { /* what pass 1 has added up is one gradient: two vectors of it at once */
+        constexpr bool MADE = SUM && !(PLAIN && V > 1);
+        const geometry made = gradient_geometry(op, dtype, MADE, DZ_BLOCKS);
+        SS_LAUNCH((gradient_kernel<T, V, PLAIN, MADE>), grid_of(made), THREADS, gpu->stream, made,
+                  f, activation_of(op), drop, in, coefficient, z);
+    } else {
+        SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(map), THREADS, gpu->stream, map, f,
+                  activation_of(op), drop, in, coefficient, z);
+    }
     SS_LAUNCHED("normalisation backward");
     return SS_OK;
 }

@@ -104,19 +104,20 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
                   SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)));
 }
 
-/* The kernels with one vector a tensor under way instead of two. */
+/* The kernels with one vector a tensor under way instead of two; made: dy is one tensor. */
 static int takes_one(const struct ss_device *d, const struct ss_norm_act *op,
-                     const struct ss_norm_act_grad *g)
+                     const struct ss_norm_act_grad *g, int made)
 {
     const int plain = op->act == SS_ACT_NONE || op->act == SS_ACT_RELU;
-    return !plain || g->ndy > 1 || op->relu_out || (size_t)op->shape.c * d->element % 16;
+    return !plain || (!made && (g->ndy > 1 || op->relu_out)) ||
+           (size_t)op->shape.c * d->element % 16;
 }
 
 enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_norm_act *op,
                                           const struct ss_norm_act_grad *g)
 {
     const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
-    const int one = takes_one(d, op, g);
+    const int one = takes_one(d, op, g, 0);
     if (op->has_bn) {
         const size_t partial = partial_bytes(d, &op->shape, one ? 4 : 3, one ? 1 : 2);
         gradient_pass(d, op, g,
@@ -131,9 +132,9 @@ enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_n
                       SS_TALLY_W(g->dbeta, per_channel(&op->shape, 1)));
     }
     gradient_pass(d, op, g,
-                  op->pool ? SS_TALLY_K_POOL_GRADIENT
-                  : one    ? SS_TALLY_K_GRADIENT_ONE
-                           : SS_TALLY_K_GRADIENT,
+                  op->pool                          ? SS_TALLY_K_POOL_GRADIENT
+                  : takes_one(d, op, g, op->has_bn) ? SS_TALLY_K_GRADIENT_ONE
+                                                    : SS_TALLY_K_GRADIENT,
                   op->has_bn && !op->pool, dz);
     return SS_OK;
 }
