@@ -2,11 +2,18 @@ libstarstep_la_SOURCES += \
 	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/activation.h \
 	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
-	src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
-	src/kernels/cpu/simd_wire.h src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
+	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
 	src/kernels/cpu/elementwise.c src/kernels/cpu/update.c \
 	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
 	src/kernels/tally/table.c src/kernels/tally/products.c src/kernels/tally/passes.c
+
+# Vector loops. Where a comparison of floats may trap, the compiler makes branches of their selections and
+# no vectors; here alone it may fuse products and sums.
+noinst_LTLIBRARIES += libsimd.la
+libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
+	src/kernels/cpu/simd_wire.h
+libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
+libstarstep_la_LIBADD += libsimd.la
 
 # Over oneDNN
 if HAVE_DNNL

@@ -1,5 +1,5 @@
 # The house as a whole: what may know what
-TESTS += tests/house/test_walls.sh
+TESTS += tests/house/test_walls.sh tests/house/test_vector_loops.sh
 
 # What nvcc has made of the kernels
 NVCC_TESTS =

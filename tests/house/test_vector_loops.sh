@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The CPU's row functions are vector loops with AVX2 too: their selections are made with packed comparisons,
+# where a compiler that fears traps makes branches, and code ten times slower.
+. "${srcdir:-.}/tests/common.sh"
+
+object=$top_builddir/src/kernels/cpu/.libs/libsimd_la-simd.o
+if ! objdump -dr --no-show-raw-insn "$object" >"$work/code" || ! grep -q 'x86-64' "$work/code" ||
+    grep -q '__\(asan\|ubsan\|tsan\)_' "$work/code"; then
+    echo "skipped: no objdump (Debian package binutils), or a build for another processor or with sanitizers"
+    exit 77
+fi
+for function in forward backward_sums backward_apply combine; do
+    count=$(awk -v name="<${function}_avx2>:" '/^[0-9a-f]+ </ { on = $2 == name } on && /vcmp[a-z]*ps|vm(ax|in)ps/ { n++ }
+        END { print n + 0 }' "$work/code")
+    check "${function}_avx2 has $count packed comparisons" [ "$count" -ge "$([ $function = forward ] && echo 48 || echo 4)" ]
+done
+finish
