@@ -229,6 +229,10 @@ template <typename T> T __ldg(const T *p)
 {
     return *p;
 }
+template <typename T> T __ldcg(const T *p)
+{
+    return *p;
+}
 template <typename T> T __ldcs(const T *p)
 {
     return *p;

@@ -157,6 +157,8 @@ void ss_cuda_close(struct ss_device *gpu)
         cublasLtDestroy(gpu->cublaslt);
     if (gpu->scratch)
         cudaFree(gpu->scratch);
+    if (gpu->done)
+        cudaFree(gpu->done);
     if (gpu->own_stream)
         cudaStreamDestroy(gpu->own_stream);
     pthread_mutex_lock(&allocations_lock);
@@ -415,6 +417,24 @@ enum ss_status ss_cuda_reserve(struct ss_device *gpu, size_t bytes)
     gpu->scratch = scratch;
     gpu->scratch_bytes = bytes;
     return SS_OK;
+}
+
+enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n)
+{
+    if (n <= gpu->ndone)
+        return SS_OK;
+    SS_TRY(ss_cuda_synchronize(gpu)); /* as above */
+    if (gpu->done)
+        SS_CUDA_TRY(cudaFree(gpu->done));
+    gpu->used_bytes -= gpu->ndone * sizeof *gpu->done;
+    gpu->done = NULL;
+    gpu->ndone = 0;
+    void *done = NULL;
+    SS_TRY(device_malloc(gpu, n * sizeof *gpu->done, "the kernels' counters", &done));
+    gpu->done = done;
+    gpu->ndone = n;
+    SS_CUDA_TRY(cudaMemsetAsync(done, 0, n * sizeof *gpu->done, gpu->stream));
+    return ss_cuda_synchronize(gpu);
 }
 
 void *ss_cuda_scratch(const struct ss_device *gpu)

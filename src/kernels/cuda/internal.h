@@ -28,9 +28,14 @@ struct ss_device {
     size_t l2_bytes;
     void *scratch;
     size_t scratch_bytes;
+    unsigned *done; /* blocks of the running kernel that are; all 0 between kernels */
+    size_t ndone;
     size_t used_bytes, device_bytes;
     char info[192];
 };
+
+/* At least n numbers at gpu->done, all 0; likewise before step 1 (gpu.c). */
+enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n);
 
 /* Return with a report when a call fails: file and line are not told, the call is. */
 #define SS_CUDA_TRY(call)                                                                          \

@@ -7,7 +7,7 @@
  * - static __shared__ arrays of fixed size, __syncthreads(), __syncwarp();
  * - __shfl_down_sync and __shfl_xor_sync with all 32 lanes, __ldg;
  * - no __syncthreads() after a thread of the block has returned; no atomics on floating point
- *   (atomicOr and atomicAdd on integers are there);
+ *   (atomicOr and atomicAdd on integers are there, and __threadfence());
  * - 16-byte accesses through uint4, float4. */
 #ifndef SS_KERNELS_LAUNCH_CUH
 #define SS_KERNELS_LAUNCH_CUH

@@ -14,10 +14,8 @@ using namespace ss::norm;
 enum {
     /* As many as run at once: see GRADIENT_BLOCKS. */
     STATS_BLOCKS = 4 * 132,
-    STATS_UNROLL = 4,   /* vectors of a thread under way at once, in each tensor */
-    MAP_UNROLL = 2,     /* of forward */
-    MERGE_CHANNELS = 8, /* of a block that adds partial sums: one sector of memory */
-    MERGE_LANES = 64
+    STATS_UNROLL = 4, /* vectors of a thread under way at once, in each tensor */
+    MAP_UNROLL = 2    /* of forward */
 };
 
 /* Where the gradient of s comes from: the sum of n tensors, zero where the mask is (NULL: nowhere),
@@ -103,10 +101,34 @@ template <typename T, int V, bool SUM> struct turn {
 
 /* ---- kernels over pixels ---- */
 
+/* Mean and 1 / deviation from the sums of z - shift and its square. */
+struct stats_end {
+    double m; /* pixels */
+    float eps, momentum;
+    float *saved, *running;
+    __device__ inline void operator()(int channels, int c, double shift,
+                                      const double (&total)[2]) const
+    {
+        const double d = total[0] / m, mean = shift + d;
+        double var = total[1] / m - d * d;
+        if (var < 0)
+            var = 0;
+        saved[c] = (float)mean;
+        saved[channels + c] = (float)(1 / sqrt(var + (double)eps));
+        if (running) {
+            const double k = (double)momentum;
+            running[c] = (float)((1 - k) * (double)running[c] + k * mean);
+            running[channels + c] =
+                (float)((1 - k) * (double)running[channels + c] + k * var * (m / (m - 1)));
+        }
+    }
+};
+
 /* Sums of z - shift and its square, shift being the first pixel: the variance does not cancel where
  * the mean is large. */
 template <typename T, int V>
-__global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *z, float *partial)
+__global__ void __launch_bounds__(THREADS, 4)
+    stats_kernel(geometry g, const T *z, merging m, stats_end end)
 {
     const place<V> me(g);
     float shift[V], s[V], q[V];
@@ -130,7 +152,10 @@ __global__ void __launch_bounds__(THREADS, 4) stats_kernel(geometry g, const T *
                     q[j] = fmaf(d, d, q[j]);
                 }
     }
-    write_partial(g, me, s, q, partial);
+    write_partial(g, me, s, q, m.partial);
+    merge<V>(g, m, [&](int c, const double(&total)[2]) {
+        end(g.channels, c, (double)format<T>::load(z[c]), total);
+    });
 }
 
 /* z, r and y may be one tensor: an element is read and written by one thread. */
@@ -174,7 +199,7 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T, int V, bool PLAIN, bool SUM>
 __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
-                         const T *z, float *partial)
+                         const T *z, merging m, gradient_end end)
 {
     typedef table<SUM_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -223,7 +248,8 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
             }
         }
     }
-    write_partial(g, me, s, q, partial);
+    write_partial(g, me, s, q, m.partial);
+    merge<V>(g, m, [&](int c, const double(&total)[2]) { end(f, g.channels, c, total); });
 }
 
 /* Backward, pass 2: dz over z. */
@@ -283,78 +309,14 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 
 /* ---- kernels over channels ---- */
 
-/* total: both sums of this thread's channel over all blocks; true for the one thread of the channel
- * that has them. */
-__device__ inline bool merge_partial(const float *partial, int blocks, int channels, int *channel,
-                                     double (&total)[2])
+/* From cuDNN's sums of z and its square, which are where the statistics go. */
+__global__ void __launch_bounds__(THREADS) stats_of_sums_kernel(int channels, stats_end end)
 {
-    __shared__ double sums[2][MERGE_LANES][MERGE_CHANNELS];
-    const int j = (int)threadIdx.x % MERGE_CHANNELS, lane = (int)threadIdx.x / MERGE_CHANNELS;
-    const int c = (int)blockIdx.x * MERGE_CHANNELS + j;
-    double s = 0, q = 0;
-    if (c < channels) {
-        const float *p = partial + c;
-#pragma unroll 4
-        for (int k = lane; k < blocks; k += MERGE_LANES) {
-            s += (double)p[(size_t)(2 * k) * (size_t)channels];
-            q += (double)p[(size_t)(2 * k + 1) * (size_t)channels];
-        }
-    }
-    sums[0][lane][j] = s;
-    sums[1][lane][j] = q;
-    for (int n = MERGE_LANES / 2; n > 0; n /= 2) {
-        __syncthreads();
-        if (lane < n) {
-            sums[0][lane][j] += sums[0][lane + n][j];
-            sums[1][lane][j] += sums[1][lane + n][j];
-        }
-    }
-    *channel = c;
-    total[0] = sums[0][0][j];
-    total[1] = sums[1][0][j];
-    return lane == 0 && c < channels;
-}
-
-template <typename T>
-__global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
-    merge_stats_kernel(const float *partial, int blocks, int channels, double m, float eps,
-                       float momentum, const T *z, float *saved, float *running)
-{
-    int c;
-    double total[2];
-    if (!merge_partial(partial, blocks, channels, &c, total))
+    const int c = (int)(blockIdx.x * THREADS + threadIdx.x);
+    if (c >= channels)
         return;
-    const double d = total[0] / m, mean = (z ? (double)format<T>::load(z[c]) : 0) + d;
-    double var = total[1] / m - d * d;
-    if (var < 0)
-        var = 0;
-    saved[c] = (float)mean;
-    saved[channels + c] = (float)(1 / sqrt(var + (double)eps));
-    if (running) {
-        const double k = (double)momentum;
-        running[c] = (float)((1 - k) * (double)running[c] + k * mean);
-        running[channels + c] =
-            (float)((1 - k) * (double)running[channels + c] + k * var * (m / (m - 1)));
-    }
-}
-
-__global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
-    merge_gradient_kernel(const float *partial, int blocks, int channels, double m, affine f,
-                          float *dgamma, float *dbeta, float *coefficient, ss_scaler *scaler)
-{
-    int c;
-    double total[2];
-    if (!merge_partial(partial, blocks, channels, &c, total))
-        return;
-    const double mean = (double)f.saved[c], invstd = (double)f.saved[channels + c];
-    const double scale = (double)f.gamma[c] * invstd;
-    const double cz = -scale * invstd * invstd * total[1] / m;
-    dbeta[c] = (float)total[0];
-    dgamma[c] = (float)(total[1] * invstd);
-    tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
-    coefficient[c] = (float)scale;
-    coefficient[channels + c] = (float)cz;
-    coefficient[2 * channels + c] = (float)(-scale * total[0] / m - cz * mean);
+    const double total[2] = {(double)end.saved[c], (double)end.saved[channels + c]};
+    end(channels, c, 0, total);
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -379,31 +341,51 @@ geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most
                          most_blocks);
 }
 
-dim3 merge_grid(int channels)
-{
-    return dim3((unsigned)((channels + MERGE_CHANNELS - 1) / MERGE_CHANNELS));
-}
-
 /* Of a backward kernel; sum: as `turn` above. */
 geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool sum, int most_blocks)
 {
     return geometry_of(op, dtype, sum ? 1 : 2, most_blocks);
 }
-/* Of all kernels that sum. */
-size_t partial_floats(const ss_norm_act *op, ss_dtype dtype)
+/* Of the kernel that sums whose grid is largest. */
+int most_blocks(const ss_norm_act *op, ss_dtype dtype)
 {
     const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
     const int gradient =
         op->pool ? pool_gradient_blocks(op, dtype)
                  : gradient_geometry(op, dtype, true, SUM_RESIDENT<true, true> * 132).blocks;
-    return (size_t)(stats > gradient ? stats : gradient) * 2 * (size_t)op->shape.c;
+    return stats > gradient ? stats : gradient;
+}
+size_t most_shares(const ss_norm_act *op, ss_dtype dtype)
+{
+    return ((size_t)most_blocks(op, dtype) + SHARE - 1) / SHARE;
 }
 
+/* Scratch: shares, partial, coefficients. */
 size_t scratch_bytes(const ss_norm_act *op, ss_dtype dtype)
 {
+    const size_t row = 2 * (size_t)op->shape.c;
     if (!op->has_bn)
         return 0;
-    return (partial_floats(op, dtype) + COEFFICIENTS * (size_t)op->shape.c) * sizeof(float);
+    return most_shares(op, dtype) * row * sizeof(double) +
+           ((size_t)most_blocks(op, dtype) * row + COEFFICIENTS * (size_t)op->shape.c) *
+               sizeof(float);
+}
+size_t counters(const ss_norm_act *op, ss_dtype dtype)
+{
+    return op->has_bn ? (size_t)geometry_of(op, dtype, 1, 1).tiles * (most_shares(op, dtype) + 1)
+                      : 0;
+}
+merging merging_of(const ss_device *gpu, const ss_norm_act *op, float **coefficient)
+{
+    const ss_dtype dtype = gpu->options.dtype;
+    const size_t row = 2 * (size_t)op->shape.c;
+    merging m;
+    m.shares = (double *)gpu->scratch;
+    m.partial = (float *)(m.shares + most_shares(op, dtype) * row);
+    m.done = gpu->done;
+    if (coefficient)
+        *coefficient = m.partial + (size_t)most_blocks(op, dtype) * row;
+    return m;
 }
 
 ss_status check(const ss_norm_act *op)
@@ -437,7 +419,7 @@ ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
 {
     SS_TRY(check(op));
     const size_t bytes = scratch_bytes(op, gpu->options.dtype);
-    if (gpu->scratch_bytes < bytes)
+    if (gpu->scratch_bytes < bytes || gpu->ndone < counters(op, gpu->options.dtype))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
                        "ss_cuda_norm_act_reserve() first",
@@ -454,28 +436,20 @@ ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
     return drop;
 }
 
-template <typename T, int V>
-void launch_stats(const ss_device *gpu, const geometry &g, const T *z, float *partial)
-{
-    SS_LAUNCH((stats_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, z, partial);
-}
-
+/* z NULL: of the sums that are at saved. */
 template <typename T>
 ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *saved,
                 float *running)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
-    float *partial = z ? (float *)gpu->scratch : saved; /* without z: sums of one block */
-    if (!z)
-        ;
-    else if (g.vector == 1)
-        launch_stats<T, 1>(gpu, g, z, partial);
+    const stats_end end = {(double)g.pixels, op->eps, op->momentum, saved, running};
+    const auto kernel = g.vector == 1 ? stats_kernel<T, 1> : stats_kernel<T, format<T>::vector>;
+    if (z)
+        SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, z, merging_of(gpu, op, nullptr),
+                  end);
     else
-        launch_stats<T, format<T>::vector>(gpu, g, z, partial);
-    SS_LAUNCHED("BatchNorm statistics");
-    SS_LAUNCH((merge_stats_kernel<T>), merge_grid(g.channels), MERGE_CHANNELS * MERGE_LANES,
-              gpu->stream, partial, z ? g.blocks : 1, g.channels, (double)g.pixels, op->eps,
-              op->momentum, z, saved, running);
+        SS_LAUNCH(stats_of_sums_kernel, dim3((unsigned)((g.channels + THREADS - 1) / THREADS)),
+                  THREADS, gpu->stream, g.channels, end);
     SS_LAUNCHED("BatchNorm statistics");
     return SS_OK;
 }
@@ -502,19 +476,11 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
     return SS_OK;
 }
 
-/* What pass 1 has summed, to dgamma, dbeta and the coefficients of pass 2. */
-ss_status merge_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                         const ss_norm_act_grad *grad, int blocks, float **coefficient)
+gradient_end gradient_end_of(const ss_device *gpu, const ss_norm_act *op,
+                             const ss_norm_act_grad *grad, float *coefficient)
 {
     const ss_act *s = &op->shape;
-    const ss_dtype dtype = gpu->options.dtype;
-    float *partial = (float *)gpu->scratch;
-    *coefficient = partial + partial_floats(op, dtype);
-    SS_LAUNCH(merge_gradient_kernel, merge_grid(s->c), MERGE_CHANNELS * MERGE_LANES, gpu->stream,
-              partial, blocks, s->c, (double)s->n * s->h * s->w, f, grad->dgamma, grad->dbeta,
-              *coefficient, gpu->scaler);
-    SS_LAUNCHED("BatchNorm backward");
-    return SS_OK;
+    return {(double)s->n * s->h * s->w, grad->dgamma, grad->dbeta, coefficient, gpu->scaler};
 }
 
 template <typename T, int V, bool PLAIN, bool SUM>
@@ -529,10 +495,11 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
     T *z = (T *)grad->z;
     float *coefficient = nullptr;
     if (op->has_bn) {
+        const merging m = merging_of(gpu, op, &coefficient);
         SS_LAUNCH((gradient_sums_kernel<T, V, PLAIN, SUM>), grid_of(sums), THREADS, gpu->stream,
-                  sums, f, activation_of(op), drop, in, z, (float *)gpu->scratch);
+                  sums, f, activation_of(op), drop, in, z, m,
+                  gradient_end_of(gpu, op, grad, coefficient));
         SS_LAUNCHED("BatchNorm backward");
-        SS_TRY(merge_gradient(gpu, op, f, grad, sums.blocks, &coefficient));
         if (in.ds) /* pass 1 has made it */
             in = {{in.ds}, 1, nullptr, nullptr};
     }
@@ -574,9 +541,9 @@ ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_
     const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
     float *coefficient = nullptr;
     if (op->has_bn) {
-        SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, (float *)gpu->scratch));
-        SS_TRY(merge_gradient(gpu, op, f, grad, pool_gradient_blocks(op, gpu->options.dtype),
-                              &coefficient));
+        const merging m = merging_of(gpu, op, &coefficient);
+        SS_TRY(pool_gradient_sums(gpu, op, f, drop, grad, m,
+                                  gradient_end_of(gpu, op, grad, coefficient)));
     }
     return pool_gradient(gpu, op, f, drop, grad, coefficient);
 }
@@ -623,6 +590,7 @@ extern "C" enum ss_status ss_cuda_norm_act_reserve(struct ss_device *gpu,
                                                    const struct ss_norm_act *op)
 {
     SS_TRY(check(op));
+    SS_TRY(ss_cuda_reserve_done(gpu, counters(op, gpu->options.dtype)));
     return ss_cuda_reserve(gpu, scratch_bytes(op, gpu->options.dtype));
 }
 

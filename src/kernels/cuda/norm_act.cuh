@@ -10,8 +10,8 @@
  * there, at most 65536 / (3 * 256) = 85 registers a thread, so its coefficients are in shared
  * memory (`table`). What a thread has under way: see the kernels.
  *
- * Sums of a block go to `partial`, [blocks][2][C] fp32, and a small kernel adds those in double in
- * a fixed order. The number of blocks follows from the shape alone: so do the bits. */
+ * Sums of a block go to `partial`, [blocks][2][C] fp32, and those are added in double in a fixed
+ * order (`merge`). The number of blocks follows from the shape alone: so do the bits. */
 #ifndef SS_KERNELS_NORM_ACT_CUDA_CUH
 #define SS_KERNELS_NORM_ACT_CUDA_CUH
 
@@ -299,6 +299,89 @@ __device__ inline void write_partial(const geometry &g, const place<V> &me, floa
     }
 }
 
+/* How a kernel adds up its blocks' sums without another kernel behind it: of every SHARE blocks the
+ * one that is done last adds theirs, and of these the last one all shares. So nobody reads more than
+ * SHARE rows, or adds more numbers in turn, while others wait. What is added to what follows from
+ * the blocks' numbers, whoever is last. */
+constexpr unsigned SHARE = 24;
+struct merging {
+    float *partial;
+    double *shares; /* [shares][2][C] */
+    unsigned *done; /* [tiles][shares + 1], 0 before and after */
+};
+
+/* True in all threads of the last of n blocks that call it; it sees what the others have written. */
+__device__ inline bool last_of(unsigned *done, unsigned n)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(done, 1u) + 1 == n;
+        if (last)
+            *done = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+/* finish(c, total), of each channel once: both sums over all blocks. After write_partial; all
+ * threads of the block call it. Reads pass by the multiprocessor's own cache. */
+template <int V, typename F>
+__device__ inline void merge(const geometry &g, const merging &m, F finish)
+{
+    const size_t row = 2 * (size_t)g.channels;
+    const unsigned shares = (gridDim.x + SHARE - 1) / SHARE, share = blockIdx.x / SHARE;
+    const unsigned begin = share * SHARE;
+    const unsigned count = gridDim.x - begin < SHARE ? gridDim.x - begin : SHARE;
+    const int first = (int)blockIdx.y * g.tile * V;
+    const int width = g.channels - first < g.tile * V ? g.channels - first : g.tile * V;
+    unsigned *done = m.done + blockIdx.y * (shares + 1);
+    if (!last_of(done + share, count))
+        return;
+    for (int i = (int)threadIdx.x; i < 2 * width; i += THREADS) {
+        const size_t at = (size_t)(i < width ? first + i : g.channels + first + i - width);
+        double sum = 0;
+#pragma unroll 8
+        for (unsigned k = 0; k < count; k++)
+            sum += (double)__ldcg(m.partial + (begin + k) * row + at);
+        m.shares[share * row + at] = sum;
+    }
+    if (!last_of(done + shares, shares))
+        return;
+    for (int i = (int)threadIdx.x; i < width; i += THREADS) {
+        const double *from = m.shares + first + i;
+        double total[2] = {0, 0};
+#pragma unroll 4
+        for (unsigned k = 0; k < shares; k++) {
+            total[0] += __ldcg(from + k * row);
+            total[1] += __ldcg(from + k * row + g.channels);
+        }
+        finish(first + i, total);
+    }
+}
+
+/* What pass 1 of backward ends with. */
+struct gradient_end {
+    double m; /* pixels of z */
+    float *dgamma, *dbeta, *coefficient;
+    ss_scaler *scaler;
+    __device__ inline void operator()(const affine &f, int channels, int c,
+                                      const double (&total)[2]) const
+    {
+        const double mean = (double)f.saved[c], invstd = (double)f.saved[channels + c];
+        const double scale = (double)f.gamma[c] * invstd;
+        const double cz = -scale * invstd * invstd * total[1] / m;
+        dbeta[c] = (float)total[0];
+        dgamma[c] = (float)(total[1] * invstd);
+        tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
+        coefficient[c] = (float)scale;
+        coefficient[channels + c] = (float)cz;
+        coefficient[2 * channels + c] = (float)(-scale * total[0] / m - cz * mean);
+    }
+};
+
 /* ---- host code ---- */
 
 /* Elements of 16 bytes. */
@@ -365,7 +448,7 @@ ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                              const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
-                             float *partial);
+                             const merging &m, const gradient_end &end);
 ss_status pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                         const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
                         const float *coefficient);

@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
-                              pooled<T> in, const T *z, float *partial)
+                              pooled<T> in, const T *z, merging m, gradient_end end)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
@@ -322,7 +322,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
             }
         }
     }
-    write_partial(g, me, s, q, partial);
+    write_partial(g, me, s, q, m.partial);
+    merge<V>(g, m, [&](int c, const double(&total)[2]) { end(f, g.channels, c, total); });
 }
 
 /* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
@@ -436,14 +437,15 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
 
 template <typename T>
 void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                 const ss_dropout_draw &drop, const ss_norm_act_grad *grad, float *partial)
+                 const ss_dropout_draw &drop, const ss_norm_act_grad *grad, const merging &m,
+                 const gradient_end &end)
 {
     constexpr int V = format<T>::vector;
     windows w;
     const geometry g = geometry_of(op, gpu->options.dtype, false, GRADIENT_BLOCKS, &w);
     const auto kernel = POOL_KERNEL(pool_gradient_sums_kernel);
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op), drop,
-              pooled_of<T>(op, grad), (const T *)grad->z, partial);
+              pooled_of<T>(op, grad), (const T *)grad->z, m, end);
 }
 
 template <typename T>
@@ -478,9 +480,9 @@ int ss::norm::pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
 
 ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                                        const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
-                                       float *partial)
+                                       const merging &m, const gradient_end &end)
 {
-    SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, partial));
+    SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, m, end));
     SS_LAUNCHED("BatchNorm backward with pooling");
     return SS_OK;
 }

@@ -34,13 +34,12 @@ enum ss_status ss_tally_norm_act_reserve(struct ss_device *d, const struct ss_no
 enum ss_status ss_tally_norm_act_stats(struct ss_device *d, const struct ss_norm_act *op,
                                        const void *z, float *saved, float *running)
 {
-    const size_t partial = z ? partial_bytes(d, &op->shape, 4, 4) : per_channel(&op->shape, 2);
-    if (z)
-        SS_TALLY_NOTE(d, SS_TALLY_K_STATS, SS_TALLY_R(z, ss_tally_bytes(d, &op->shape)),
-                      SS_TALLY_W(ss_tally_scratch(d), partial));
-    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_R(z ? ss_tally_scratch(d) : saved, partial),
-                  SS_TALLY_W(saved, per_channel(&op->shape, 2)),
-                  SS_TALLY_RW(running, per_channel(&op->shape, 2)));
+    SS_TALLY_NOTE(
+        d, z ? SS_TALLY_K_STATS : SS_TALLY_K_MERGE_STATS,
+        SS_TALLY_R(z, z ? ss_tally_bytes(d, &op->shape) : 0),
+        SS_TALLY_RW(z ? ss_tally_scratch(d) : NULL, partial_bytes(d, &op->shape, 4, 4)),
+        {saved, per_channel(&op->shape, 2), z ? SS_TALLY_WRITE : SS_TALLY_READ | SS_TALLY_WRITE},
+        SS_TALLY_RW(running, per_channel(&op->shape, 2)));
     return SS_OK;
 }
 
@@ -90,6 +89,7 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
     const struct ss_act small = pooled(op);
     const size_t z = ss_tally_bytes(d, &op->shape), y = ss_tally_bytes(d, &small);
     const int sums = !made && !op->pool && (g->ndy > 1 || op->relu_out);
+    const int sums_pass = out.data != g->z;
     const void *dy[SS_NORM_MAX_DY];
     for (int k = 0; k < SS_NORM_MAX_DY; k++)
         dy[k] = k < g->ndy && (k == 0 || !made) ? g->dy[k] : NULL;
@@ -101,7 +101,10 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
                   SS_TALLY_R(op->relu_out && op->pool ? g->y : NULL, y),
                   SS_TALLY_R(made ? NULL : g->workspace, workspace_bytes(d, op)),
                   SS_TALLY_W(writes_ds ? g->ds : NULL, z), out,
-                  SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)));
+                  SS_TALLY_R(op->has_bn ? g->saved : NULL, per_channel(&op->shape, 2)),
+                  SS_TALLY_R(sums_pass ? g->gamma : NULL, per_channel(&op->shape, 1)),
+                  SS_TALLY_W(sums_pass ? g->dgamma : NULL, per_channel(&op->shape, 1)),
+                  SS_TALLY_W(sums_pass ? g->dbeta : NULL, per_channel(&op->shape, 1)));
 }
 
 /* The kernels with one vector a tensor under way instead of two; made: dy is one tensor. */
@@ -124,12 +127,7 @@ enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_n
                       op->pool ? SS_TALLY_K_POOL_SUMS
                       : one    ? SS_TALLY_K_GRADIENT_SUMS_ONE
                                : SS_TALLY_K_GRADIENT_SUMS,
-                      0, (struct ss_tally_access)SS_TALLY_W(ss_tally_scratch(d), partial));
-        SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(ss_tally_scratch(d), partial),
-                      SS_TALLY_R(g->saved, per_channel(&op->shape, 2)),
-                      SS_TALLY_R(g->gamma, per_channel(&op->shape, 1)),
-                      SS_TALLY_W(g->dgamma, per_channel(&op->shape, 1)),
-                      SS_TALLY_W(g->dbeta, per_channel(&op->shape, 1)));
+                      0, (struct ss_tally_access)SS_TALLY_RW(ss_tally_scratch(d), partial));
     }
     gradient_pass(d, op, g,
                   op->pool                          ? SS_TALLY_K_POOL_GRADIENT

@@ -34,7 +34,8 @@ enum ss_tally_class {
     SS_TALLY_STREAM, /* passes over tensors: memory */
     SS_TALLY_MATRIX, /* products of matrices, on tensor cores where the format has them */
     SS_TALLY_WGRAD,  /* likewise, a convolution's weight gradient */
-    SS_TALLY_CHAIN,  /* little data, but a chain of reads and additions that wait for each other */
+    /* A chain of reads and additions that wait for each other, of little data or behind a pass. */
+    SS_TALLY_CHAIN,
 };
 
 /* How a kernel works: a row of the table in tally.c. */
@@ -47,7 +48,7 @@ struct ss_tally_kernel {
     int blocks, threads, vectors;
 };
 
-enum { SS_TALLY_READ = 1, SS_TALLY_WRITE = 2, SS_TALLY_ACCESSES = 12 };
+enum { SS_TALLY_READ = 1, SS_TALLY_WRITE = 2, SS_TALLY_ACCESSES = 16 };
 struct ss_tally_access {
     const void *data; /* where the tensor or the parameter begins */
     size_t bytes;
