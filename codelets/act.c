@@ -10,16 +10,56 @@ struct act {
     struct ss_norm_act norm;
 };
 
+enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm)
+{
+    SS_TRY(op->kernels->norm_act_reserve(op->device, norm));
+    return norm->shortcut ? op->kernels->norm_shortcut_reserve(op->device, norm) : SS_OK;
+}
+
+enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act *norm,
+                               const struct ss_task_data *d, const void *z, int sums)
+{
+    float *saved = ss_role(d, SS_ROLE_SAVED), *running = ss_role(d, SS_ROLE_RUNNING);
+    if (!norm->has_bn)
+        return SS_OK;
+    if (d->task->training)
+        return op->kernels->norm_act_stats(op->device, norm, sums ? NULL : z, saved, running);
+    return op->kernels->norm_act_stats_eval(op->device, norm, running, saved);
+}
+
+static float *param_of(const struct ss_op *op, float *base, enum ss_param_role role)
+{
+    return base ? ss_op_param(op, base, role) : NULL;
+}
+
+/* What is applied to the residual, as far as the task has it: parameters, or where gradients go. */
+static struct ss_norm_shortcut shortcut_of(const struct ss_op *op, const struct ss_task_data *d)
+{
+    const struct ss_op *from = op->shortcut;
+    float *params = ss_role(d, SS_ROLE_SHORTCUT_PARAMS), *grads = ss_role(d, SS_ROLE_SHORTCUT_GRADS);
+    float *saved = ss_role(d, SS_ROLE_SHORTCUT_SAVED);
+    const enum ss_param_role shift = saved ? SS_PARAM_BETA : SS_PARAM_BIAS;
+    return (struct ss_norm_shortcut){.r = ss_role(d, SS_ROLE_RESIDUAL),
+                                     .gamma = param_of(from, params, SS_PARAM_GAMMA),
+                                     .beta = param_of(from, params, shift),
+                                     .saved = saved,
+                                     .dgamma = param_of(from, grads, SS_PARAM_GAMMA),
+                                     .dbeta = param_of(from, grads, shift)};
+}
+
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
                                  const struct ss_task_data *d, const void *z, int sums)
 {
     const struct ss_kernels *k = op->kernels;
     float *params = ss_role(d, SS_ROLE_PARAMS), *saved = ss_role(d, SS_ROLE_SAVED);
-    float *running = ss_role(d, SS_ROLE_RUNNING);
-    if (norm->has_bn && d->task->training)
-        SS_TRY(k->norm_act_stats(op->device, norm, sums ? NULL : z, saved, running));
-    else if (norm->has_bn)
-        SS_TRY(k->norm_act_stats_eval(op->device, norm, running, saved));
+    SS_TRY(ss_op_act_stats(op, norm, d, z, sums));
+    if (norm->shortcut) {
+        const struct ss_norm_shortcut s = shortcut_of(op, d);
+        return k->norm_shortcut_forward(
+            op->device, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
+            ss_op_param(op, params, SS_PARAM_BETA), saved, &s, ss_role(d, SS_ROLE_Y),
+            ss_role(d, SS_ROLE_WORKSPACE), d->task->training, d->args->dropout_key);
+    }
     return k->norm_act_forward(op->device, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
                                ss_op_param(op, params, SS_PARAM_BETA), saved,
                                ss_role(d, SS_ROLE_RESIDUAL), ss_role(d, SS_ROLE_Y),
@@ -46,6 +86,10 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
     };
     for (int i = 0; i < g.ndy; i++)
         g.dy[i] = ss_role(d, SS_ROLE_DY + i);
+    if (norm->shortcut) {
+        const struct ss_norm_shortcut s = shortcut_of(op, d);
+        return op->kernels->norm_shortcut_backward(op->device, norm, &g, &s);
+    }
     return op->kernels->norm_act_backward(op->device, norm, &g);
 }
 
@@ -71,7 +115,7 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
 {
     struct act *op = (struct act *)head;
     op->norm = ss_op_norm_act(context->plan, block);
-    return head->kernels->norm_act_reserve(head->device, &op->norm);
+    return ss_op_act_reserve(head, &op->norm);
 }
 
 const struct ss_op_class ss_act_class = {.name = "act",

@@ -1,5 +1,6 @@
 /* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), on a GPU max
- * pooled too, forward and backward; every part but the convolution may be absent.
+ * pooled too, forward and backward; every part but the convolution may be absent. On a GPU bias or bn of
+ * a shortcut may be left to the block that adds it.
  *
  * x  (N,Ci,H,W) read       w (native), bias, gamma, beta: in the block's bucket, read
  * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
@@ -12,9 +13,16 @@ struct conv_bn_act {
     struct ss_op head;
     struct ss_conv_kernel *conv;
     int sums; /* in training it leaves them for BatchNorm, in saved */
-    int acts; /* something follows the convolution: */
+    int acts; /* something follows the convolution, here: */
+    int bias; /* it adds a bias, here */
     struct ss_norm_act norm;
 };
+
+static float *bias_of(const struct ss_op *head, float *base)
+{
+    const struct conv_bn_act *op = (const struct conv_bn_act *)head;
+    return op->bias ? ss_op_param(head, base, SS_PARAM_BIAS) : NULL;
+}
 
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
@@ -26,9 +34,9 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     if (sums)
         SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
     else
-        SS_TRY(head->kernels->conv_forward(op->conv, x, w,
-                                           ss_op_param(head, params->data, SS_PARAM_BIAS), z));
-    return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums) : SS_OK;
+        SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias_of(head, params->data), z));
+    return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums)
+                    : ss_op_act_stats(head, &op->norm, d, z, sums);
 }
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
@@ -43,7 +51,7 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
         SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
     SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
                                                 ss_op_param(head, grads, SS_PARAM_WEIGHT),
-                                                ss_op_param(head, grads, SS_PARAM_BIAS)));
+                                                bias_of(head, grads)));
     return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, params), dx)
               : SS_OK;
 }
@@ -61,22 +69,24 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     struct conv_bn_act *op = (struct conv_bn_act *)head;
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
-    op->acts = head->block->last != SS_PLACE_HEAD;
+    const int left = head->block->left_to >= 0;
+    op->acts = head->block->last != SS_PLACE_HEAD && !left;
     op->norm = ss_op_norm_act(plan, block);
+    op->bias = conv->bias && (!left || op->norm.has_bn);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
                                   .y = op->norm.shape,
                                   .kh = conv->kernel,
                                   .kw = conv->kernel,
                                   .stride = conv->stride,
                                   .pad = conv->padding,
-                                  .bias = conv->bias,
+                                  .bias = op->bias,
                                   .sums = context->training && op->norm.has_bn};
     enum ss_status status = head->kernels->conv_create(
         head->device, &shape, context->conv_algo, context->training, &op->conv);
     op->sums =
         status == SS_OK && head->kernels->conv_has_sums && head->kernels->conv_has_sums(op->conv);
-    if (status == SS_OK && op->acts)
-        status = head->kernels->norm_act_reserve(head->device, &op->norm);
+    if (status == SS_OK && head->block->last != SS_PLACE_HEAD)
+        status = ss_op_act_reserve(head, &op->norm);
     return status;
 }
 

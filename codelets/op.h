@@ -41,12 +41,15 @@ struct ss_op {
     struct ss_device *device;
     size_t element; /* bytes of one in activations */
     const struct ss_block *block;
+    const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
     /* Where each trainable parameter begins in its bucket, in floats. Set by the runtime. */
     size_t offset[SS_PARAM_BETA + 1];
 };
 
 /* op_create.c: make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out);
+/* Those of all blocks, into an array of zeros; after an error some may be there. */
+enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op **ops);
 void ss_op_destroy(struct ss_op *op);
 
 /* The layer at a place of a block, or NULL. */
@@ -59,8 +62,13 @@ struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
 struct ss_act ss_block_input(const struct ss_plan *plan, int block);
 struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
-/* The activation part of a block. */
+/* The activation part of a block; of one that leaves its end to another, what is left of it there. */
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
+/* What its kernels need, before the first step. */
+enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm);
+/* NORM's mean and deviation of z, of the batch or for evaluation; nothing without NORM. sums: as below. */
+enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act *norm,
+                               const struct ss_task_data *d, const void *z, int sums);
 /* Run it forward on z, which is the task's z, y or x (act.c). sums: conv_forward_sums left them. */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
                                  const struct ss_task_data *d, const void *z, int sums);

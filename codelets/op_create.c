@@ -44,3 +44,13 @@ enum ss_status ss_op_create(const struct ss_op_context *context, int block, stru
     return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s ask for",
                    b->name, b->cls->operation, b->cls->name);
 }
+
+enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op **ops)
+{
+    for (int i = 0; i < context->plan->nblocks; i++) {
+        const int shortcut = context->plan->block[i].shortcut; /* an earlier block */
+        SS_TRY(ss_op_create(context, i, &ops[i]));
+        ops[i]->shortcut = shortcut < 0 ? NULL : ops[shortcut];
+    }
+    return SS_OK;
+}

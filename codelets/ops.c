@@ -93,6 +93,9 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
                                .act = at[SS_PLACE_ACT] ? at[SS_PLACE_ACT]->cls->act : SS_ACT_NONE,
                                .residual = at[SS_PLACE_ADD] != NULL,
                                .relu_out = at[SS_PLACE_OUT] != NULL};
+    const int shortcut = plan->block[block].shortcut;
+    if (shortcut >= 0)
+        norm.shortcut = ss_block_layer(plan, shortcut, SS_PLACE_NORM) ? SS_SHORTCUT_BN : SS_SHORTCUT_BIAS;
     if (at[SS_PLACE_DROP])
         norm.dropout = at[SS_PLACE_DROP]->p;
     if (at[SS_PLACE_POOL]) { /* what is normalised is larger than the output */

@@ -9,4 +9,10 @@
 #define SS_ACT_ENUMERATOR(name, ...) SS_ACT_##name,
 enum ss_activation { SS_ACTIVATIONS(SS_ACT_ENUMERATOR, ) SS_ACT_COUNT };
 
+/* None and ReLU: a comparison is all they need. */
+static inline int ss_act_compares(enum ss_activation act)
+{
+    return act == SS_ACT_NONE || act == SS_ACT_RELU;
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* Fusion: which layers run in one task. A block is the longest chain of layers, each at a later
  * place than the one before it, that its first layer's class admits and whose inner values nobody
- * else reads. */
+ * else reads. On devices a block may also leave its end to the addition that reads it. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
@@ -80,7 +80,9 @@ static enum ss_status start_block(struct fuser *f, int layer)
                            .x = l->input[0],
                            .residual = -1,
                            .y = l->input[0],
-                           .bucket = -1};
+                           .bucket = -1,
+                           .left_to = -1,
+                           .shortcut = -1};
     for (int p = 0; p < SS_PLACES; p++)
         b->layer[p] = -1;
     int place = 0;
@@ -108,6 +110,40 @@ static void sort_blocks(struct ss_plan *plan)
         }
 }
 
+static int has_bias(const struct ss_graph *g, const struct ss_layer *l)
+{
+    for (int i = l->first_param; i < l->first_param + l->nparams; i++)
+        if (ss_graph_param(g, i)->role == SS_PARAM_BIAS)
+            return 1;
+    return 0;
+}
+
+/* Can block `to` do what ends `from`, whose y is its residual, in its own passes? These sum over NORM's
+ * channels anyway, and cover an addition of two NORMs, or of a bias and an activation that compares. */
+static int can_leave(const struct ss_plan *plan, const struct ss_block *from,
+                     const struct ss_block *to)
+{
+    const struct ss_graph *g = plan->graph;
+    if (!from->cls->keeps_z || from->last > SS_PLACE_NORM || single_reader(g, from->y) < 0 ||
+        to->residual != from->y || to->layer[SS_PLACE_NORM] < 0 || to->layer[SS_PLACE_POOL] >= 0)
+        return 0;
+    int act = to->layer[SS_PLACE_ACT];
+    if (from->last == SS_PLACE_NORM)
+        return act < 0 && to->layer[SS_PLACE_DROP] < 0;
+    return has_bias(g, ss_graph_layer(g, from->first_layer)) &&
+           (act < 0 || ss_act_compares(ss_graph_layer(g, act)->cls->act));
+}
+
+static void leave_ends(struct ss_plan *plan)
+{
+    for (int i = 0; i < plan->nblocks; i++)
+        for (int j = i + 1; j < plan->nblocks; j++)
+            if (can_leave(plan, &plan->block[i], &plan->block[j])) {
+                plan->block[i].left_to = j;
+                plan->block[j].shortcut = i;
+            }
+}
+
 enum ss_status ss_plan_fuse(struct ss_plan *plan)
 {
     size_t layers = (size_t)ss_graph_layers(plan->graph);
@@ -122,5 +158,7 @@ enum ss_status ss_plan_fuse(struct ss_plan *plan)
     free(f.claimed);
     if (status == SS_OK)
         sort_blocks(plan);
+    if (status == SS_OK && plan->options.device)
+        leave_ends(plan);
     return status;
 }

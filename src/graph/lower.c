@@ -239,7 +239,7 @@ static struct block_tensors add_block_tensors(struct lowerer *lo, const struct s
     struct block_tensors t = {-1, -1, -1};
     const struct ss_layer *first = ss_graph_layer(g, b->first_layer);
     const int keeper = workspace_place(lo->plan, b);
-    if (b->cls->keeps_z && b->y != first->output)
+    if (b->cls->keeps_z && b->y != first->output && b->left_to < 0)
         t.z = training || b->layer[SS_PLACE_POOL] >= 0
                   ? add_activation(lo, b->name, "z", first->output)
                   : lo->value_tensor[b->y];
@@ -264,6 +264,15 @@ static void touch_residual(struct lowerer *lo, struct ss_plan_task *t, const str
         return;
     }
     touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
+}
+
+/* What the addition applies to its residual. */
+static void touch_shortcut(struct lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    const struct ss_block *from = &lo->plan->block[b->shortcut];
+    const int *made = lo->list->task[lo->first_forward + b->shortcut].tensor;
+    touch(lo, t, SS_ROLE_SHORTCUT_PARAMS, SS_SPACE_PARAMS, from->bucket, SS_READ);
+    touch_tensor(lo, t, SS_ROLE_SHORTCUT_SAVED, made[SS_ROLE_SAVED], SS_READ);
 }
 
 /* The block that ends the graph. In training x becomes its own gradient. */
@@ -310,6 +319,8 @@ static void lower_forward(struct lowerer *lo, int i, int training)
     touch_tensor(lo, t, SS_ROLE_WORKSPACE, made.workspace, SS_WRITE);
     if (b->residual >= 0)
         touch_residual(lo, t, b);
+    if (b->shortcut >= 0)
+        touch_shortcut(lo, t, b);
     touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
@@ -331,6 +342,26 @@ static void contribute(struct lowerer *lo, ss_value v, int tensor)
     lo->grad[v][lo->ngrad[v]++] = tensor;
 }
 
+/* Does the block apply NORM to its residual? */
+static int normalises_residual(const struct ss_plan *plan, const struct ss_block *b)
+{
+    return b->shortcut >= 0 && plan->block[b->shortcut].last == SS_PLACE_NORM;
+}
+
+/* The gradients of what this block applied to its residual. Returns the gradient of the residual
+ * itself: with NORM it takes the residual's place, else it is ds. */
+static int lower_shortcut_backward(struct lowerer *lo, struct ss_plan_task *t,
+                                   const struct ss_block *b, int ds)
+{
+    const struct ss_block *from = &lo->plan->block[b->shortcut];
+    touch(lo, t, SS_ROLE_SHORTCUT_GRADS, SS_SPACE_GRADS, from->bucket, SS_READ_WRITE);
+    if (!normalises_residual(lo->plan, b))
+        return ds;
+    touch_shortcut(lo, t, b);
+    touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ_WRITE);
+    return lo->value_tensor[b->residual];
+}
+
 static void lower_backward(struct lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -345,7 +376,7 @@ static void lower_backward(struct lowerer *lo, int i)
     t->block = i;
     t->ndy = lo->ngrad[b->y];
     /* The sum of the contributions goes where the first one is; nobody else reads it. */
-    int writes_sum = t->ndy > 1 || out;
+    int writes_sum = (t->ndy > 1 || out) && !normalises_residual(lo->plan, b);
     for (int k = 0; k < t->ndy; k++)
         touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DY + k), lo->grad[b->y][k], SS_READ);
     /* Behind a pool the sum is smaller than what the residual gets, which has its own place. */
@@ -371,6 +402,8 @@ static void lower_backward(struct lowerer *lo, int i)
     touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
     if (b->x != lo->input)
         contribute(lo, b->x, dx);
+    if (b->shortcut >= 0)
+        ds = lower_shortcut_backward(lo, t, b, ds);
     if (b->residual >= 0 && b->residual != lo->input)
         contribute(lo, b->residual, ds);
 }
@@ -519,6 +552,7 @@ static void lower_evaluation(struct lowerer *lo)
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
     lower_input(lo);
+    lo->first_forward = lo->list->count;
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         lower_forward(lo, i, 0);
 }

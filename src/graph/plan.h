@@ -61,6 +61,11 @@ struct ss_block {
     ss_value x, residual, y;          /* residual -1: none; y -1: the loss */
     int bucket;                       /* of its parameters; -1: none */
     int64_t running;                  /* numbers in its fp32 buffers, running statistics; 0: none */
+    /* On devices. A block may leave what ends it, NORM or else its bias, to the one block that reads
+     * it, which applies it to the residual that it adds, and makes its parameters' gradients. In
+     * between y is what NORM or the bias would be applied to. */
+    int left_to;  /* the block that does so; -1: none */
+    int shortcut; /* the block whose residual has been left to this one; -1: none */
 };
 
 /* A tensor of one step, or a gradient. */
@@ -127,6 +132,9 @@ enum ss_role_kind {
     SS_ROLE_STAGED,
     SS_ROLE_FETCHED,
     SS_ROLE_SCALER,
+    SS_ROLE_SHORTCUT_PARAMS, /* of the block whose end was left to this one */
+    SS_ROLE_SHORTCUT_GRADS,
+    SS_ROLE_SHORTCUT_SAVED,
     SS_ROLE_COUNT
 };
 

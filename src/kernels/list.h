@@ -183,6 +183,16 @@ GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint
            const float *mean, const float *std, void *out)
 /* One step of an optimizer over a bucket, see update.h. */
 KERNEL(update, struct ss_device *device, const struct ss_update *u)
+/* Normalisation and activation with something applied to the residual first: struct ss_norm_shortcut.
+ * As norm_act_forward and norm_act_backward, but with BN nothing is written to ds. Both reserves are
+ * called. */
+GPU_KERNEL(norm_shortcut_reserve, struct ss_device *device, const struct ss_norm_act *op)
+GPU_KERNEL(norm_shortcut_forward, struct ss_device *device, const struct ss_norm_act *op,
+           const void *z, const float *gamma, const float *beta, const float *saved,
+           const struct ss_norm_shortcut *shortcut, void *y, uint8_t *mask, int training,
+           uint64_t dropout_key)
+GPU_KERNEL(norm_shortcut_backward, struct ss_device *device, const struct ss_norm_act *op,
+           const struct ss_norm_act_grad *g, const struct ss_norm_shortcut *shortcut)
 /* The gradients of parameters that kernels make from now on are looked at: scaler->found |= a
  * non-finite one. NULL: they are not, which is how a device begins. */
 GPU_KERNEL_OF(void, watch_gradients, struct ss_device *device, struct ss_scaler *scaler)

@@ -28,7 +28,7 @@ libstarstep_la_SOURCES += src/kernels/cpu/none.c
 endif
 
 CUDA_SOURCES += \
-	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu \
+	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu src/kernels/cuda/norm_shortcut.cu \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
 	src/kernels/cuda/wire.cu

@@ -53,10 +53,12 @@ struct ss_conv_shape {
  * Training statistics are over N,H,W per channel, biased variance; running statistics take the
  * unbiased one, as PyTorch's BatchNorm2d: running = (1 - momentum) * running + momentum * batch.
  * Source: Ioffe and Szegedy 2015, eq. 1-4 and section 3; PyTorch BatchNorm2d's documentation. */
+enum ss_shortcut { SS_SHORTCUT_NONE, SS_SHORTCUT_BIAS, SS_SHORTCUT_BN };
 struct ss_norm_act {
     struct ss_act shape; /* of z */
     enum ss_activation act;
     int has_bn, residual, relu_out;
+    enum ss_shortcut shortcut; /* what is applied to r first, CUDA only: struct ss_norm_shortcut */
     int pool;
     float dropout; /* p in [0, 1); 0: none */
     float eps, momentum;
@@ -78,6 +80,16 @@ struct ss_norm_act_grad {
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
     uint64_t dropout_key;
+};
+
+/* What becomes of the residual before it is added, with shortcut:
+ *   BN    r = gamma * (z' - mean) * invstd + beta, where there is neither activation nor dropout
+ *   BIAS  r = z' + beta, with no activation or ReLU
+ * z' has z's shape, and op has BN and does not pool. */
+struct ss_norm_shortcut {
+    void *r;                         /* z'; backward, BN: out: its gradient. BIAS: that is ds */
+    const float *gamma, *beta, *saved; /* saved (2,C); BIAS: beta alone */
+    float *dgamma, *dbeta;           /* backward: overwritten */
 };
 
 /* Max and average pooling, as PyTorch's MaxPool2d and AvgPool2d (floor mode; average over kernel^2

@@ -20,9 +20,7 @@ static enum ss_status create_ops(struct ss_exec *e)
     e->op = calloc((size_t)e->plan->nblocks, sizeof *e->op);
     if (!e->op)
         return ss_fail_memory("operations", (size_t)e->plan->nblocks * sizeof *e->op);
-    for (int i = 0; i < e->plan->nblocks; i++)
-        SS_TRY(ss_op_create(&context, i, &e->op[i]));
-    return SS_OK;
+    return ss_ops_create(&context, e->op);
 }
 
 static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *a, int slot,

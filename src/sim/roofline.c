@@ -106,8 +106,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
         return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
     const struct ss_op_context context = {
         .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
-    for (int i = 0; i < plan->nblocks; i++)
-        SS_TRY(ss_op_create(&context, i, &m->op[i]));
+    SS_TRY(ss_ops_create(&context, m->op));
     place_parameters(m);
     return SS_OK;
 }

@@ -310,8 +310,11 @@ static void check_bucket_order(const struct ss_plan *plan)
         ck_assert_int_gt(reduce, before);
         before = reduce;
         int blocks = 0;
-        for (int b = 0; b < plan->nblocks; b++)
-            blocks += plan->block[b].bucket == k;
+        for (int b = 0; b < plan->nblocks; b++) {
+            int shortcut = plan->block[b].shortcut;
+            blocks += plan->block[b].bucket == k ||
+                      (shortcut >= 0 && plan->block[shortcut].bucket == k);
+        }
         ck_assert_int_eq(writers, blocks);
         ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_GRADS, k), SS_READ_WRITE);
         ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_TOKEN, 0), SS_READ_WRITE);
@@ -515,6 +518,37 @@ static void check_device(const struct ss_plan *plan)
     }
 }
 
+/* What ends a block is left to the addition that reads it: its parameters are read and their gradients
+ * written there, and what is kept of the block is what comes in front. */
+static void check_shortcuts(const struct ss_plan *plan)
+{
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
+        if (!b || (t->kind != SS_TASK_FORWARD && t->kind != SS_TASK_BACKWARD))
+            continue;
+        if (b->left_to >= 0)
+            ck_assert_int_lt(t->role[SS_ROLE_Z], 0);
+        ck_assert(b->left_to < 0 || (plan->block[b->left_to].shortcut == t->block &&
+                                     plan->block[b->left_to].residual == b->y));
+        ck_assert_int_eq(b->shortcut >= 0 && t->kind == SS_TASK_FORWARD,
+                         t->role[SS_ROLE_SHORTCUT_PARAMS] >= 0 && t->kind == SS_TASK_FORWARD);
+        ck_assert_int_eq(b->shortcut >= 0 && t->kind == SS_TASK_BACKWARD,
+                         t->role[SS_ROLE_SHORTCUT_GRADS] >= 0);
+        if (b->shortcut < 0)
+            continue;
+        const struct ss_block *from = &plan->block[b->shortcut];
+        int norm = from->last == SS_PLACE_NORM, forward = t->kind == SS_TASK_FORWARD;
+        ck_assert(plan->options.device && from->left_to == t->block);
+        ck_assert_int_eq(t->role[SS_ROLE_SHORTCUT_SAVED] >= 0, norm);
+        ck_assert(mode_of(t, forward ? SS_SPACE_PARAMS : SS_SPACE_GRADS, from->bucket) & SS_READ);
+        ck_assert_int_eq(t->role[SS_ROLE_RESIDUAL] >= 0, norm || forward);
+        if (norm) /* its own gradient, in place */
+            ck_assert_int_eq(t->access[t->role[SS_ROLE_RESIDUAL]].mode,
+                             forward ? SS_READ : SS_READ_WRITE);
+    }
+}
+
 /* Sums over ranks are checked by tasks of their own, else every task that makes gradients checks. No
  * update before all were, none after the new scale; the loss reads the scale. */
 static void check_scaling(const struct ss_plan *plan)
@@ -579,6 +613,7 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_priorities(plan);
     check_coverage(plan);
     check_slices(plan);
+    check_shortcuts(plan);
     if (options->device)
         check_device(plan);
     if (options->loss_scaling)
@@ -614,6 +649,60 @@ static void check_with_options(const struct ss_graph *g)
                 check_plan(g, &options);
         }
 }
+
+/* Where there is something to leave, and to whom: ends that are left, with NORM and with a bias. */
+static void check_left(const struct ss_graph *g, int norms, int biases)
+{
+    struct ss_plan *plan;
+    struct ss_plan_options options = {.batch = 2, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1};
+    for (int device = 0; device < 2; device++) {
+        if (device)
+            on_device(&options, SS_DTYPE_F16);
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        int left[2] = {0};
+        for (int b = 0; b < plan->nblocks; b++)
+            if (plan->block[b].left_to >= 0)
+                left[plan->block[b].last == SS_PLACE_NORM]++;
+        ck_assert_int_eq(left[1], device ? norms : 0);
+        ck_assert_int_eq(left[0], device ? biases : 0);
+        ss_plan_destroy(plan);
+    }
+}
+
+/* Shortcuts of convolution and BatchNorm, or with a bias, and additions that cannot take them. */
+START_TEST(shortcuts)
+{
+    static const struct {
+        int norm, act, drop, twice, left;
+    } cases[] = {{1, 0, 0, 0, 1}, {1, 1, 0, 0, 0}, {1, 0, 1, 0, 0}, {1, 0, 0, 1, 0},
+                 {0, 0, 0, 0, 1}, {0, 1, 0, 0, 1}, {0, 1, 1, 0, 1}, {0, 2, 0, 0, 0}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct ss_graph *g = ss_graph_create("shortcut");
+        ss_value in = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+        ss_value x = conv_bn(g, in, "a", "a_bn", 8, 3, 1);
+        x = cases[k].act == 2 ? ss_gelu(g, x, 0) : cases[k].act ? ss_relu(g, x) : x;
+        x = ss_dropout(g, x, cases[k].drop ? 0.5f : 0);
+        ss_value r = ss_conv2d(g, in, "b", 8, 1, 1, 0, !cases[k].norm);
+        if (cases[k].norm)
+            r = ss_batchnorm2d(g, r, "b_bn");
+        x = ss_relu(g, ss_add(g, x, r));
+        if (cases[k].twice)
+            x = ss_add(g, ss_conv2d(g, x, "c", 8, 1, 1, 0, 0), r);
+        x = ss_avgpool2d(g, x, TEST_SIDE, TEST_SIDE);
+        ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+        ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+        check_left(g, cases[k].left * cases[k].norm, cases[k].left * !cases[k].norm);
+        check_with_options(g);
+        ss_graph_destroy(g);
+    }
+    struct ss_graph *g = build_model("resnet50", "8,8,16,16", 64);
+    check_left(g, 4, 0);
+    ss_graph_destroy(g);
+    g = build_model("wideresnet", "8,16,24,32", 32);
+    check_left(g, 0, 3);
+    ss_graph_destroy(g);
+}
+END_TEST
 
 START_TEST(invariants)
 {
@@ -963,6 +1052,7 @@ int main(void)
     tcase_add_checked_fixture(t, quiet, NULL);
     tcase_add_loop_test(t, golden, 0, sizeof recorded / sizeof *recorded);
     tcase_add_test(t, print_fails);
+    tcase_add_test(t, shortcuts);
     tcase_add_loop_test(t, invariants, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, invariants_models, 0, sizeof models / sizeof *models);
     tcase_add_test(t, fusion);

@@ -12,6 +12,7 @@ export LC_ALL=C
 # others, and wait for memory.
 floors='
 ^norm_act ^(pool_)?gradient(_sums)?_kernel 3
+^norm_shortcut ^shortcut_gradient(_sums)?_kernel 3
 '
 
 awk -v floors="$floors" '

@@ -32,9 +32,9 @@ check "48 KiB of shared memory: 3 and 4 blocks" rows 0 3 4
 said other twice 32 8 0
 check "a spill is refused" test "$code" = 1
 check "... with its kernel" grep -q 'other.cu, twice<int>, sm_80: 16 bytes spilled' "$work/out"
-said norm_act gradient_kernel 160 0 0
-check "BatchNorm's backward with 1 block is refused" test "$code" = 1
-check "... and told" grep -q 'norm_act.cu, gradient_kernel<int>, sm_90: 160 registers .* room for 1 ' "$work/out"
+said norm_act gradient_kernel 96 0 0
+check "BatchNorm's backward with 2 blocks is refused" test "$code" = 1
+check "... and told" grep -q 'norm_act.cu, gradient_kernel<int>, sm_90: 96 registers .* room for 2 ' "$work/out"
 said norm_act other_kernel 32 0 0
 check "a floor without a kernel is refused" grep -q 'its floor has no use' "$work/out"
 : >"$work/none.o.ptxas"

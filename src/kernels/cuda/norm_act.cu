@@ -29,20 +29,6 @@ template <typename T> struct gradient {
 
 /* ---- what kernels share ---- */
 
-/* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
-template <int V, int UNROLL>
-__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
-                              spot (&at)[UNROLL])
-{
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++) {
-        const unsigned pixel =
-            chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
-        at[u].live = pixel < g.pixels;
-        at[u].at = (at[u].live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
-    }
-}
-
 /* Blocks of pass 1 on a multiprocessor. */
 template <bool PLAIN, bool SUM> constexpr int SUM_RESIDENT = PLAIN &&SUM ? 4 : RESIDENT;
 
@@ -425,15 +411,6 @@ ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
                        "ss_cuda_norm_act_reserve() first",
                        gpu->scratch_bytes, bytes);
     return SS_OK;
-}
-
-ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
-{
-    ss_dropout_draw drop = ss_dropout_make(op->dropout, key);
-    drop.on = drop.on && training;
-    if (!drop.on)
-        drop.scale = 1;
-    return drop;
 }
 
 /* z NULL: of the sums that are at saved. */

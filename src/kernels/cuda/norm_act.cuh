@@ -82,6 +82,20 @@ struct spot {
     bool live;
 };
 
+/* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
+template <int V, int UNROLL>
+__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
+                              spot (&at)[UNROLL])
+{
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        const unsigned pixel =
+            chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
+        at[u].live = pixel < g.pixels;
+        at[u].at = (at[u].live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
+    }
+}
+
 /* As they are: all loads of a chunk are under way before the first vector is converted. */
 template <typename T, int V, int UNROLL>
 __device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&x)[UNROLL])
@@ -437,6 +451,15 @@ static inline bool is_plain(ss_activation kind)
 static inline activation activation_of(const ss_norm_act *op)
 {
     return {low_of(op->act == SS_ACT_RELU), op->act};
+}
+
+static inline ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
+{
+    ss_dropout_draw drop = ss_dropout_make(op->dropout, key);
+    drop.on = drop.on && training;
+    if (!drop.on)
+        drop.scale = 1;
+    return drop;
 }
 
 /* ---- norm_act_pool.cu; arguments have been checked ---- */

@@ -137,6 +137,57 @@ enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_n
     return SS_OK;
 }
 
+/* A bit an element, in bytes of a vector of channels; 0: no second ReLU. */
+static size_t junction_mask(const struct ss_device *d, const struct ss_norm_act *op)
+{
+    const size_t vector = (size_t)op->shape.c * d->element % 16 ? 1 : 16 / d->element;
+    return op->relu_out ? ss_act_elements(&op->shape) / vector : 0;
+}
+
+enum ss_status ss_tally_norm_shortcut_forward(struct ss_device *d, const struct ss_norm_act *op,
+                                              const void *z, const float *gamma, const float *beta,
+                                              const float *saved, const struct ss_norm_shortcut *s,
+                                              void *y, uint8_t *mask, int training,
+                                              uint64_t dropout_key)
+{
+    const size_t large = ss_tally_bytes(d, &op->shape), c = per_channel(&op->shape, 1);
+    (void)training;
+    (void)dropout_key;
+    SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_FORWARD, SS_TALLY_R(z, large), SS_TALLY_R(s->r, large),
+                  SS_TALLY_W(y, large), SS_TALLY_W(mask, junction_mask(d, op)),
+                  SS_TALLY_R(gamma, c), SS_TALLY_R(beta, c), SS_TALLY_R(saved, 2 * c),
+                  SS_TALLY_R(s->gamma, c), SS_TALLY_R(s->beta, c), SS_TALLY_R(s->saved, 2 * c));
+    return SS_OK;
+}
+
+/* Both passes read all; where only a bias is summed, pass 2 reads the gradient that pass 1 has made. */
+enum ss_status ss_tally_norm_shortcut_backward(struct ss_device *d, const struct ss_norm_act *op,
+                                               const struct ss_norm_act_grad *g,
+                                               const struct ss_norm_shortcut *s)
+{
+    const size_t large = ss_tally_bytes(d, &op->shape), c = per_channel(&op->shape, 1);
+    const size_t partial = 2 * partial_bytes(d, &op->shape, 3, 1), mask = junction_mask(d, op);
+    const int bn = op->shortcut == SS_SHORTCUT_BN;
+    const int made = !bn && (g->ndy > 1 || op->relu_out);
+    SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_SUMS, SS_TALLY_R(g->z, large),
+                  SS_TALLY_R(bn ? s->r : NULL, large), SS_TALLY_R(g->dy[0], large),
+                  SS_TALLY_R(g->ndy > 1 ? g->dy[1] : NULL, large),
+                  SS_TALLY_R(g->ndy > 2 ? g->dy[2] : NULL, large),
+                  SS_TALLY_R(g->ndy > 3 ? g->dy[3] : NULL, large), SS_TALLY_R(g->workspace, mask),
+                  SS_TALLY_W(made ? g->ds : NULL, large), SS_TALLY_W(ss_tally_scratch(d), partial),
+                  SS_TALLY_R(g->saved, 2 * c), SS_TALLY_R(bn ? s->saved : NULL, 2 * c));
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(ss_tally_scratch(d), partial),
+                  SS_TALLY_R(g->gamma, c), SS_TALLY_R(g->saved, 2 * c), SS_TALLY_W(g->dgamma, c),
+                  SS_TALLY_W(g->dbeta, c), SS_TALLY_W(s->dgamma, c), SS_TALLY_W(s->dbeta, c));
+    SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_GRADIENT, SS_TALLY_RW(g->z, large),
+                  SS_TALLY_RW(bn ? s->r : NULL, large), SS_TALLY_R(made ? g->ds : g->dy[0], large),
+                  SS_TALLY_R(g->ndy > 1 && !made ? g->dy[1] : NULL, large),
+                  SS_TALLY_R(g->ndy > 2 && !made ? g->dy[2] : NULL, large),
+                  SS_TALLY_R(g->ndy > 3 && !made ? g->dy[3] : NULL, large),
+                  SS_TALLY_R(made ? NULL : g->workspace, mask), SS_TALLY_R(g->saved, 2 * c));
+    return SS_OK;
+}
+
 enum ss_status ss_tally_groupnorm_reserve(struct ss_device *d, const struct ss_norm_act *op,
                                           int groups)
 {
