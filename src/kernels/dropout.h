@@ -44,4 +44,11 @@ static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
     return d;
 }
 
+/* Is element i kept? As the kernels decide it, for tests. */
+static inline int ss_dropout_keep(uint64_t key, uint32_t i, float p)
+{
+    const struct ss_dropout_draw d = ss_dropout_make(p, key);
+    return ss_dropout_hash(i, d.key[0], d.key[1]) >= d.threshold;
+}
+
 #endif

@@ -3,7 +3,7 @@
  *
  * BatchNorm's mean and invstd are given, not computed. "Coarse" values are multiples of 1/8, so
  * that windows have equal values, and all sums of backward are exact in any order. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/dropout.h"
 #include "tests/gpu/test_gpu_kernels.h"
 
 enum { KEY = 4711 };

@@ -1,4 +1,5 @@
 /* test_kernels_norm_act.c: the fused normalisation in all its options against double precision. */
+#include "kernels/dropout.h"
 #include "tests/kernels/activation_reference.h"
 #include "tests/kernels/test_kernels.h"
 

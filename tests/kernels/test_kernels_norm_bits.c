@@ -1,6 +1,7 @@
 /* test_kernels_norm_bits.c: what the normalisation promises beyond its formula: bits that do not
  * depend on threads, statistics that survive a large mean, dropout's rate, NaN
  * that stays visible. */
+#include "kernels/dropout.h"
 #include "tests/kernels/test_kernels.h"
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},

@@ -37,7 +37,7 @@ what="a hanging task"
 hang --timeout 1
 all_gone 30
 check "$what: exit code 1, not $code" test $code -eq 1
-says 'error: step [0-9]*: no task has ended for 10\.[0-9] s; [a-z]* .* is the first of [0-9]* that are waited for; .*(10 times --timeout)'
+says 'error: \(step [0-9]*\|evaluation\): no task has ended for 10\.[0-9] s; [a-z]* .* is the first of [0-9]* that are waited for; .*(10 times --timeout)'
 check "$what: one line" test "$(wc -l <"$work/err")" -eq 1
 
 what="a signal to a run with a hanging task"

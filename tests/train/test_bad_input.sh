@@ -262,7 +262,7 @@ fi
 limited() {
     # A file size limit stands for a full disk, for every user.
     trap '' XFSZ
-    ulimit -f 4
+    ulimit -f 8
     exec timeout -k 5 "$DEADLINE" "$@"
 }
 more=("${train[@]}" --data-dir "$work/data" --seed 2)

@@ -17,7 +17,4 @@ int ss_cpu_preferred_block(void);
 /* "oneDNN 2.6.3, avx512_core", for `starstep info`. A constant string. */
 const char *ss_cpu_library(void);
 
-/* The dropout decision for the element of index i (dropout.h) under a key, as the kernels make it (for tests). */
-int ss_dropout_keep(uint64_t key, uint32_t i, float p);
-
 #endif

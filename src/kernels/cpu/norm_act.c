@@ -84,12 +84,6 @@ static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *o
     return SS_OK;
 }
 
-int ss_dropout_keep(uint64_t key, uint32_t i, float p)
-{
-    const struct ss_dropout_draw d = ss_dropout_make(p, key);
-    return ss_dropout_hash(i, d.key[0], d.key[1]) >= d.threshold;
-}
-
 /* a and b of u = a z + b; zero in padding channels, so that these stay zero. */
 static void scale_and_shift(const struct ss_norm_act *op, const struct room *room,
                             const float *gamma, const float *beta, const float *saved, float *a,
