@@ -481,8 +481,7 @@ static enum ss_status make_ops(struct bench *b, int which)
     b->op[which] = calloc((size_t)plan->nblocks, sizeof *b->op[which]);
     if (!b->op[which])
         return ss_fail_memory("operations", (size_t)plan->nblocks * sizeof *b->op[which]);
-    for (int i = 0; i < plan->nblocks; i++)
-        SS_TRY(ss_op_create(&context, i, &b->op[which][i]));
+    SS_TRY(ss_ops_create(&context, b->op[which]));
     for (int k = 0; k < plan->nbuckets; k++) {
         b->bucket_bytes[k] = 0;
         for (int i = 0; i < plan->bucket[k].nparams; i++) {
