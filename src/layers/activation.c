@@ -18,7 +18,7 @@ static size_t mask_bytes(const struct ss_layer *l, const struct ss_value_info *y
 static const struct ss_layer_class relu_class = {
     .name = "relu",
     ACTIVATION(SS_ACT_RELU, SS_AT(ACT) | SS_AT(OUT)),
-    .workspace = {"mask", mask_bytes, SS_AT(OUT)},
+    .workspace = {.name = "mask", .bytes = mask_bytes, .devices_at = SS_AT(OUT)},
 };
 static const struct ss_layer_class gelu_class = {
     .name = "gelu", ACTIVATION(SS_ACT_GELU, SS_AT(ACT))};

@@ -19,7 +19,7 @@ static const struct ss_layer_class batchnorm2d_class = {
     .behind = SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT),
     .reads_x = 1,
     .needs_dx = 1,
-    .saved = {"saved", saved_bytes},
+    .saved = {.name = "saved", .bytes = saved_bytes},
 };
 
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name)

@@ -18,7 +18,7 @@ static const struct ss_layer_class groupnorm_class = {
     .behind = SS_AT(ACT),
     .reads_x = 1,
     .needs_dx = 1,
-    .saved = {"saved", saved_bytes},
+    .saved = {.name = "saved", .bytes = saved_bytes},
 };
 
 ss_value ss_groupnorm(struct ss_graph *g, ss_value x, const char *name, int groups)

@@ -22,7 +22,7 @@ static const struct ss_layer_class maxpool2d_class = {
     .operation = "maxpool",
     .places = SS_AT(HEAD) | SS_AT(POOL),
     .joins = joins,
-    .workspace = {"argmax", argmax_bytes},
+    .workspace = {.name = "argmax", .bytes = argmax_bytes},
 };
 
 static const struct ss_layer_class avgpool2d_class = {
