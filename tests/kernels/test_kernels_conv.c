@@ -240,7 +240,7 @@ static double kernel_loss(void *ctx)
 
 START_TEST(finite_differences_kernel)
 {
-    struct kernel_loss k = {.s = {{2, 40, 8, 8, 16}, {2, 56, 8, 8, 16}, 3, 3, 1, 1, 0}};
+    struct kernel_loss k = {.s = {{2, 40, 8, 8, 16}, {2, 56, 8, 8, 16}, 3, 3, 1, 1, 0, 0}};
     const size_t nx = plain_count(&k.s.x);
     k.nw = 40 * 56 * 9;
     OK(ss_cpu_conv_create(cpu, &k.s, SS_CONV_AUTO, 1, &k.conv));
