@@ -53,8 +53,8 @@ struct ss_layer_tensor {
     /* For y of n images; elements: of y in memory, padding included, of so many bytes each. */
     size_t (*bytes)(const struct ss_layer *l, const struct ss_value_info *y, int n, size_t elements,
                     size_t each);
-    unsigned
-        devices_at; /* SS_AT bits: made at these places alone, and on devices alone; 0: always */
+    /* SS_AT bits: made at these places alone, and on devices alone; 0: always */
+    unsigned devices_at;
 };
 
 struct ss_layer_class {

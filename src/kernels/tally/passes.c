@@ -137,13 +137,6 @@ enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_n
     return SS_OK;
 }
 
-/* A bit an element, in bytes of a vector of channels; 0: no second ReLU. */
-static size_t junction_mask(const struct ss_device *d, const struct ss_norm_act *op)
-{
-    const size_t vector = (size_t)op->shape.c * d->element % 16 ? 1 : 16 / d->element;
-    return op->relu_out ? ss_act_elements(&op->shape) / vector : 0;
-}
-
 enum ss_status ss_tally_norm_shortcut_forward(struct ss_device *d, const struct ss_norm_act *op,
                                               const void *z, const float *gamma, const float *beta,
                                               const float *saved, const struct ss_norm_shortcut *s,
@@ -154,7 +147,7 @@ enum ss_status ss_tally_norm_shortcut_forward(struct ss_device *d, const struct 
     (void)training;
     (void)dropout_key;
     SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_FORWARD, SS_TALLY_R(z, large), SS_TALLY_R(s->r, large),
-                  SS_TALLY_W(y, large), SS_TALLY_W(mask, junction_mask(d, op)),
+                  SS_TALLY_W(y, large), SS_TALLY_W(mask, workspace_bytes(d, op)),
                   SS_TALLY_R(gamma, c), SS_TALLY_R(beta, c), SS_TALLY_R(saved, 2 * c),
                   SS_TALLY_R(s->gamma, c), SS_TALLY_R(s->beta, c), SS_TALLY_R(s->saved, 2 * c));
     return SS_OK;
@@ -166,7 +159,7 @@ enum ss_status ss_tally_norm_shortcut_backward(struct ss_device *d, const struct
                                                const struct ss_norm_shortcut *s)
 {
     const size_t large = ss_tally_bytes(d, &op->shape), c = per_channel(&op->shape, 1);
-    const size_t partial = 2 * partial_bytes(d, &op->shape, 3, 1), mask = junction_mask(d, op);
+    const size_t partial = 2 * partial_bytes(d, &op->shape, 3, 1), mask = workspace_bytes(d, op);
     const int bn = op->shortcut == SS_SHORTCUT_BN;
     const int made = !bn && (g->ndy > 1 || op->relu_out);
     SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_SUMS, SS_TALLY_R(g->z, large),
