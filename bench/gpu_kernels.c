@@ -482,18 +482,8 @@ static enum ss_status make_ops(struct bench *b, int which)
     if (!b->op[which])
         return ss_fail_memory("operations", (size_t)plan->nblocks * sizeof *b->op[which]);
     SS_TRY(ss_ops_create(&context, b->op[which]));
-    for (int k = 0; k < plan->nbuckets; k++) {
-        b->bucket_bytes[k] = 0;
-        for (int i = 0; i < plan->bucket[k].nparams; i++) {
-            const struct ss_plan_param *p = &plan->param[plan->bucket[k].first_param + i];
-            const enum ss_param_role role = ss_graph_param(b->graph, p->graph_param)->role;
-            struct ss_op *op = b->op[which][p->block];
-            const size_t bytes = role == SS_PARAM_WEIGHT ? op->cls->weight_bytes(op)
-                                                         : (size_t)p->elements * sizeof(float);
-            op->offset[role] = b->bucket_bytes[k] / sizeof(float);
-            b->bucket_bytes[k] += (bytes + 63) / 64 * 64;
-        }
-    }
+    for (int k = 0; k < plan->nbuckets; k++)
+        b->bucket_bytes[k] = ss_ops_place(plan, b->op[which], k);
     return SS_OK;
 }
 

@@ -42,7 +42,7 @@ struct ss_op {
     size_t element; /* bytes of one in activations */
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
-    /* Where each trainable parameter begins in its bucket, in floats. Set by the runtime. */
+    /* Where each trainable parameter begins in its bucket, in floats. Set by ss_ops_place. */
     size_t offset[SS_PARAM_BETA + 1];
 };
 
@@ -51,6 +51,11 @@ enum ss_status ss_op_create(const struct ss_op_context *context, int block, stru
 /* Those of all blocks, into an array of zeros; after an error some may be there. */
 enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op **ops);
 void ss_op_destroy(struct ss_op *op);
+/* Bytes of a parameter of one of these operations, fp32 in its native layout. */
+size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
+                         const struct ss_plan_param *p);
+/* Say where each parameter of a bucket begins, at multiples of 64 bytes; returns the bucket's bytes. */
+size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bucket);
 
 /* The layer at a place of a block, or NULL. */
 const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);

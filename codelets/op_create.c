@@ -54,3 +54,25 @@ enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op *
     }
     return SS_OK;
 }
+
+size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
+                         const struct ss_plan_param *p)
+{
+    const struct ss_op *op = ops[p->block];
+    if (ss_graph_param(plan->graph, p->graph_param)->role == SS_PARAM_WEIGHT)
+        return op->cls->weight_bytes(op);
+    return (size_t)p->elements * sizeof(float);
+}
+
+size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bucket)
+{
+    const struct ss_bucket *b = &plan->bucket[bucket];
+    size_t bytes = 0;
+    for (int i = b->first_param; i < b->first_param + b->nparams; i++) {
+        const struct ss_plan_param *p = &plan->param[i];
+        ops[p->block]->offset[ss_graph_param(plan->graph, p->graph_param)->role] =
+            bytes / sizeof(float);
+        bytes += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
+    }
+    return bytes;
+}

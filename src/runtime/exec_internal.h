@@ -63,9 +63,6 @@ struct ss_exec {
 enum ss_status ss_exec_create_memory(struct ss_exec *e);
 void ss_exec_destroy_memory(struct ss_exec *e);
 
-/* Bytes of a parameter in its native layout. */
-size_t ss_exec_param_bytes(const struct ss_exec *e, const struct ss_plan_param *p);
-
 /* Regions, empty before; what is for messages. Sizes are rounded up to cache lines. */
 static inline size_t ss_round64(size_t bytes)
 {

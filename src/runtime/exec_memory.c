@@ -34,25 +34,10 @@ static enum ss_status create_tables(struct ss_exec *e)
     return SS_OK;
 }
 
-size_t ss_exec_param_bytes(const struct ss_exec *e, const struct ss_plan_param *p)
-{
-    const struct ss_op *op = e->op[p->block];
-    if (ss_graph_param(e->plan->graph, p->graph_param)->role == SS_PARAM_WEIGHT)
-        return op->cls->weight_bytes(op);
-    return (size_t)p->elements * sizeof(float);
-}
-
 static enum ss_status create_bucket(struct ss_exec *e, int k)
 {
     const struct ss_plan *plan = e->plan;
-    const struct ss_bucket *b = &plan->bucket[k];
-    size_t bytes = 0;
-    for (int i = b->first_param; i < b->first_param + b->nparams; i++) {
-        const struct ss_plan_param *p = &plan->param[i];
-        e->op[p->block]->offset[ss_graph_param(plan->graph, p->graph_param)->role] =
-            bytes / sizeof(float);
-        bytes += ss_round64(ss_exec_param_bytes(e, p));
-    }
+    const size_t bytes = ss_ops_place(plan, e->op, k);
     SS_TRY(ss_region_new(e, &e->params[k], bytes, "parameters"));
     size_t element = ss_dtype_bytes(plan->options.dtype);
     if (element != sizeof(float))

@@ -48,7 +48,7 @@ static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
 /* Host memory for parameter i in its native layout. */
 static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes, float **out)
 {
-    *bytes = ss_exec_param_bytes(e, &e->plan->param[i]);
+    *bytes = ss_op_param_bytes(e->plan, e->op, &e->plan->param[i]);
     *out = ss_aligned_alloc(ss_round64(*bytes));
     return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
 }

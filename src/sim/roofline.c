@@ -71,21 +71,6 @@ static struct ss_region region_of(const struct memory *m, const struct ss_plan_t
 }
 
 /* As the executor has them: each parameter at a multiple of 64 bytes of its bucket. */
-static void place_parameters(struct memory *m)
-{
-    const struct ss_plan *plan = m->plan;
-    for (int k = 0; k < plan->nbuckets; k++)
-        for (int i = 0; i < plan->bucket[k].nparams; i++) {
-            const struct ss_plan_param *p = &plan->param[plan->bucket[k].first_param + i];
-            const enum ss_param_role role = ss_graph_param(plan->graph, p->graph_param)->role;
-            struct ss_op *op = m->op[p->block];
-            const size_t bytes = role == SS_PARAM_WEIGHT ? op->cls->weight_bytes(op)
-                                                         : (size_t)p->elements * sizeof(float);
-            op->offset[role] = m->bucket_bytes[k] / sizeof(float);
-            m->bucket_bytes[k] += (bytes + 63) / 64 * 64;
-        }
-}
-
 static void close_memory(struct memory *m)
 {
     for (int i = 0; m->op && i < m->plan->nblocks; i++)
@@ -107,7 +92,8 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
     const struct ss_op_context context = {
         .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
-    place_parameters(m);
+    for (int k = 0; k < plan->nbuckets; k++)
+        m->bucket_bytes[k] = ss_ops_place(plan, m->op, k);
     return SS_OK;
 }
 
