@@ -1,4 +1,5 @@
-/* Shared by the files that lower a graph: blocks (fuse.c), buckets and tasks (lower.c). */
+/* Shared by the files that lower a graph: blocks (fuse.c), buckets
+ * (bucket.c) and tasks (lower.c; lower_blocks.c and lower_sums.c). */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 
@@ -15,5 +16,65 @@ enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
  * SS_ERR_UNSUPPORTED when there are too many. */
 enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role_kind role, enum ss_space space,
                              int index, enum ss_mode mode);
+
+/* Priorities: a collective that can start must start; then the backward pass from its end, updates
+ * (those the next forward needs first), forward, loading. */
+enum {
+    SS_PRIORITY_COMM = 100000,
+    SS_PRIORITY_REPORT = 90000,
+    SS_PRIORITY_BACKWARD = 50000,
+    SS_PRIORITY_UPDATE = 30000,
+    SS_PRIORITY_FORWARD = 20000,
+    SS_PRIORITY_UPLOAD = 1,
+    SS_PRIORITY_LOAD = 0
+};
+
+struct ss_lowerer {
+    struct ss_plan *plan;
+    struct ss_task_list *list;
+    int capacity;      /* of plan->tensor */
+    int *value_tensor; /* per value: its tensor in the list being built; -1: the input slot */
+    int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
+    int *ngrad;
+    int input;         /* the input value */
+    int first_forward; /* index of the forward task of block 0 in `list` */
+    enum ss_status status;
+};
+
+/* A tensor called BLOCK.WHAT; -1 after a failure, which lo->status keeps. */
+int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *what,
+                        struct ss_plan_tensor t);
+/* An activation of value v's shape, and the channel block of its layout. */
+int ss_lower_add_activation(struct ss_lowerer *lo, const char *block, const char *what, ss_value v);
+int ss_lower_layout_block(const struct ss_plan *plan, ss_value v);
+/* A task at the end of the list; NULL after a failure. */
+struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind kind,
+                                       const char *name, int priority);
+/* As ss_plan_touch; lo->status keeps failures. The second does so for a tensor; -1: nothing. */
+void ss_lower_touch(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
+                    enum ss_space space, int index, enum ss_mode mode);
+void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
+                           int tensor, enum ss_mode mode);
+
+/* The tasks of block i (lower_blocks.c). */
+void ss_lower_forward(struct ss_lowerer *lo, int i, int training);
+void ss_lower_backward(struct ss_lowerer *lo, int i);
+/* `tensor` is a contribution to the gradient of v. */
+void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
+
+/* What follows once all gradients of bucket k are there, and, with loss scaling, of all buckets
+ * (lower_sums.c). */
+void ss_lower_bucket(struct ss_lowerer *lo, int k);
+void ss_lower_scaled_updates(struct ss_lowerer *lo);
+/* The step's metrics to all ranks' sum and the report. */
+void ss_lower_metrics(struct ss_lowerer *lo);
+
+/* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?
+ * Only where these stay as they are: a sum over ranks has other ranks' infinities too, and in 2 bytes
+ * may become infinite on its way. */
+static inline int ss_lower_looks_at_once(const struct ss_plan *plan)
+{
+    return plan->options.loss_scaling && !plan->options.device_sums;
+}
 
 #endif

@@ -1,0 +1,101 @@
+/* lower_sums.c: what follows a full bucket (its sum, checks, its update), and the step's metrics. */
+#include "graph/lower_internal.h"
+
+#include <stdio.h>
+
+static void lower_update(struct ss_lowerer *lo, int k)
+{
+    char name[SS_NAME_BYTES];
+    const int states = lo->plan->options.states;
+    snprintf(name, sizeof name, "update %d", k);
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_UPDATE, name, SS_PRIORITY_UPDATE + k);
+    if (!t)
+        return;
+    t->bucket = k;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
+    for (int s = 0; s < states; s++)
+        ss_lower_touch(lo, t, (enum ss_role_kind)(SS_ROLE_STATE + s), SS_SPACE_STATE,
+                       k * states + s, SS_READ_WRITE);
+    if (lo->plan->options.loss_scaling)
+        ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+}
+
+void ss_lower_bucket(struct ss_lowerer *lo, int k)
+{
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "all-reduce %d", k);
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_ALLREDUCE, name, SS_PRIORITY_COMM - k);
+    if (!t)
+        return;
+    t->bucket = k;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    if (!lo->plan->options.loss_scaling) {
+        lower_update(lo, k);
+        return;
+    }
+    if (ss_lower_looks_at_once(lo->plan))
+        return;
+    snprintf(name, sizeof name, "check %d", k);
+    t = ss_lower_add_task(lo, SS_TASK_CHECK, name, SS_PRIORITY_UPDATE + k);
+    if (!t)
+        return;
+    t->bucket = k;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+}
+
+/* Whether the step counts is known once all its gradients are: with loss scaling all updates come
+ * last, those that the next forward needs first in front. */
+void ss_lower_scaled_updates(struct ss_lowerer *lo)
+{
+    for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
+        lower_update(lo, k);
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_SCALE, "loss scale", SS_PRIORITY_UPDATE - 1);
+    if (t)
+        ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+}
+
+static void lower_reduce_metrics(struct ss_lowerer *lo, enum ss_role_kind role, enum ss_space space)
+{
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", SS_PRIORITY_COMM);
+    if (!t)
+        return;
+    ss_lower_touch(lo, t, role, space, 0, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+}
+
+/* The step's metrics to all ranks' sum and the report. Summed where gradients are: one order of
+ * collectives, and none of it waits for the host. */
+void ss_lower_metrics(struct ss_lowerer *lo)
+{
+    enum ss_space space = SS_SPACE_METRICS;
+    enum ss_role_kind role = SS_ROLE_METRICS;
+    int on_device = lo->plan->options.device && lo->plan->options.device_sums;
+    if (on_device)
+        lower_reduce_metrics(lo, role, space);
+    if (lo->plan->options.device && lo->status == SS_OK) {
+        struct ss_plan_task *t =
+            ss_lower_add_task(lo, SS_TASK_FETCH, "fetch metrics", SS_PRIORITY_COMM);
+        if (!t)
+            return;
+        ss_lower_touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
+        ss_lower_touch(lo, t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
+        /* Reads nothing there: the next upload waits until this step has come so far. */
+        ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+        space = SS_SPACE_FETCHED;
+        role = SS_ROLE_FETCHED;
+    }
+    if (!on_device && lo->status == SS_OK)
+        lower_reduce_metrics(lo, role, space);
+    struct ss_plan_task *t =
+        lo->status == SS_OK ? ss_lower_add_task(lo, SS_TASK_REPORT, "report", SS_PRIORITY_REPORT)
+                            : NULL;
+    if (!t)
+        return;
+    ss_lower_touch(lo, t, role, space, 0, SS_READ);
+    ss_lower_touch(lo, t, SS_ROLE_LOG, SS_SPACE_LOG, 0, SS_READ_WRITE);
+}
