@@ -207,6 +207,19 @@ enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, si
     return start_sum(comm, SS_COMM_SUM_F32, data, count, wire, tag, done, arg);
 }
 
+enum ss_status ss_comm_reduce_scatter_start_f32(struct ss_comm *comm, float *data, size_t count,
+                                                enum ss_dtype wire, struct ss_comm_tag tag,
+                                                ss_comm_done_fn done, void *arg)
+{
+    return start_sum(comm, SS_COMM_REDUCE_SCATTER_F32, data, count, wire, tag, done, arg);
+}
+
+enum ss_status ss_comm_allgather_start_f32(struct ss_comm *comm, float *data, size_t count,
+                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
+{
+    return start_sum(comm, SS_COMM_ALLGATHER_F32, data, count, SS_DTYPE_F32, tag, done, arg);
+}
+
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg)
 {

@@ -9,6 +9,7 @@
 #define SS_COMM_COMM_H
 
 #include "core/dtype.h"
+#include "core/share.h"
 #include "core/status.h"
 
 #include <stddef.h>
@@ -43,8 +44,9 @@ const char *ss_comm_library(void);
 /* What a collective belongs to, for messages and traces. bucket < 0: not a bucket ("metrics"). */
 struct ss_comm_tag {
     uint64_t step;
-    int bucket;
+    int bucket; /* SS_COMM_GATHERED + k: the weights of bucket k, and not its gradients */
 };
+enum { SS_COMM_GATHERED = 1 << 20 };
 
 /* Called once, from the communication thread (or at once from the caller with `self`), when the
  * collective has ended well. Must be short: it may release StarPU tasks, nothing more. After a
@@ -64,6 +66,15 @@ enum ss_status ss_comm_allreduce_start_f32(struct ss_comm *comm, float *data, si
                                            enum ss_dtype wire, struct ss_comm_tag tag,
                                            ss_comm_done_fn done, void *arg);
 enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, size_t count,
+                                           struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
+
+/* The two halves of such a sum. The first leaves in this rank's share of data (core/share.h) the bits
+ * that the whole sum would have there, and anything elsewhere. The second takes every rank's share,
+ * as it is, to all. More than 16 ranks, and small buckets, make the whole sum in the first. */
+enum ss_status ss_comm_reduce_scatter_start_f32(struct ss_comm *comm, float *data, size_t count,
+                                                enum ss_dtype wire, struct ss_comm_tag tag,
+                                                ss_comm_done_fn done, void *arg);
+enum ss_status ss_comm_allgather_start_f32(struct ss_comm *comm, float *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
 
 /* Something else that every rank begins in the same order and that ends by itself, such as a sum on

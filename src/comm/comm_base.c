@@ -6,6 +6,8 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
 {
     switch (kind) {
     case SS_COMM_SUM_F32:
+    case SS_COMM_REDUCE_SCATTER_F32:
+    case SS_COMM_ALLGATHER_F32:
         return 4;
     case SS_COMM_SUM_F64:
     case SS_COMM_MAX_U64:
@@ -21,7 +23,7 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
 
 size_t ss_comm_wire_bytes(const struct ss_comm_request *request)
 {
-    if (request->kind == SS_COMM_SUM_F32)
+    if (ss_comm_sums_floats(request->kind))
         return ss_dtype_bytes(request->wire);
     return ss_comm_kind_bytes(request->kind);
 }

@@ -12,6 +12,8 @@
 enum ss_comm_kind {
     SS_COMM_SUM_F32, /* in place, every rank has the sum */
     SS_COMM_SUM_F64,
+    SS_COMM_REDUCE_SCATTER_F32, /* in place, every rank has its share of the sum */
+    SS_COMM_ALLGATHER_F32,      /* in place, every rank has all shares */
     SS_COMM_MAX_U64,
     SS_COMM_BCAST,  /* count bytes from root */
     SS_COMM_GATHER, /* count bytes of each rank to `gathered` on rank 0, by rank */
@@ -25,7 +27,7 @@ struct ss_comm_request {
     size_t count;       /* elements of the kind's type; bytes for BCAST and GATHER */
     void *gathered;     /* GATHER on rank 0 only: world size x count bytes */
     int root;           /* BCAST only */
-    enum ss_dtype wire; /* SUM_F32 only: the format in which it travels */
+    enum ss_dtype wire; /* of sums of floats: the format in which they travel */
     const char *what;   /* names it in messages; NULL: named by the tag */
     struct ss_comm_tag tag;
     ss_comm_poll_fn poll; /* WATCHED only */
@@ -91,6 +93,11 @@ enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *r
  * something in every (size + 7) / 8-th element then. */
 float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
 float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
+
+static inline int ss_comm_sums_floats(enum ss_comm_kind kind)
+{
+    return kind == SS_COMM_SUM_F32 || kind == SS_COMM_REDUCE_SCATTER_F32;
+}
 
 /* Bytes of one element in memory, and of one that travels. */
 size_t ss_comm_kind_bytes(enum ss_comm_kind kind);

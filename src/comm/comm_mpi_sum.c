@@ -31,7 +31,9 @@ struct ss_mpi_scratch {
 int ss_mpi_sum_fits(const struct ss_comm *comm, const struct ss_comm_request *request)
 {
     size_t share = request->count / (size_t)comm->size;
-    return (request->kind == SS_COMM_SUM_F32 || request->kind == SS_COMM_SUM_F64) &&
+    if (request->kind == SS_COMM_ALLGATHER_F32)
+        return comm->size > 1;
+    return (ss_comm_sums_floats(request->kind) || request->kind == SS_COMM_SUM_F64) &&
            comm->size > 1 && comm->size <= MAX_RANKS && share >= MIN_SHARE &&
            share < ss_mpi_part_elements();
 }
@@ -56,7 +58,8 @@ static size_t piece_elements(const struct ss_mpi *mpi, const struct ss_comm_requ
     const size_t bytes = mpi->piece_bytes[mpi->node[rank] != mpi->node[mpi->comm->rank]];
     const size_t most = bytes > 0 ? bytes / ss_comm_wire_bytes(request) : share;
     const size_t least = (share + MAX_PIECES - 1) / MAX_PIECES;
-    return most > least ? most : least;
+    const size_t piece = most > least ? most : least, part = ss_mpi_part_elements();
+    return piece < part ? piece : part;
 }
 
 /* Messages that a share goes in between this rank and another, which both know: the longest share
@@ -77,11 +80,9 @@ int ss_mpi_sum_parts(const struct ss_mpi *mpi, const struct ss_comm_request *req
     return n;
 }
 
-/* First element of rank's share; the share ends where the next one begins. */
 static size_t share_begin(const struct ss_comm *comm, size_t count, int rank)
 {
-    size_t size = (size_t)comm->size, r = (size_t)rank;
-    return count / size * r + (count % size < r ? count % size : r);
+    return ss_share_begin(count, comm->size, rank);
 }
 
 /* The smallest free block that is large enough. Blocks are kept: fresh memory of a bucket's size
@@ -124,7 +125,7 @@ void ss_mpi_sum_close(struct ss_mpi *mpi)
 
 static int rounded(const struct ss_mpi_op *op)
 {
-    return op->request.kind == SS_COMM_SUM_F32 && op->request.wire != SS_DTYPE_F32;
+    return ss_comm_sums_floats(op->request.kind) && op->request.wire != SS_DTYPE_F32;
 }
 
 /* What travels: the data themselves, or their rounding. */
@@ -137,7 +138,7 @@ static MPI_Datatype wire_type(const struct ss_mpi_op *op)
 {
     if (rounded(op))
         return MPI_UINT16_T;
-    return op->request.kind == SS_COMM_SUM_F32 ? MPI_FLOAT : MPI_DOUBLE;
+    return op->request.kind == SS_COMM_SUM_F64 ? MPI_DOUBLE : MPI_FLOAT;
 }
 
 /* Round elements begin .. end for the way, and bring them back. */
@@ -238,7 +239,7 @@ static void add_f64(double *restrict sum, const double *restrict x, size_t n)
 static void add_shares(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin, size_t share)
 {
     for (size_t k = 0; k + 1 < (size_t)comm->size; k++) {
-        if (op->request.kind == SS_COMM_SUM_F32)
+        if (op->request.kind != SS_COMM_SUM_F64)
             add_f32((float *)op->request.data + begin,
                     (const float *)(const void *)op->scratch->data + k * share, share);
         else
@@ -261,6 +262,19 @@ static void add_rounded(const struct ss_comm *comm, struct ss_mpi_op *op, size_t
     ss_wire_sum(op->request.wire, from, comm->size, all + begin, share);
 }
 
+void ss_mpi_sum_add(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    const struct ss_comm *comm = mpi->comm;
+    size_t begin = share_begin(comm, op->request.count, comm->rank);
+    size_t share = share_begin(comm, op->request.count, comm->rank + 1) - begin;
+    if (rounded(op)) {
+        add_rounded(comm, op, begin, share);
+    } else {
+        add_shares(comm, op, begin, share);
+        give_back(mpi, op);
+    }
+}
+
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const struct ss_comm *comm = mpi->comm;
@@ -268,12 +282,6 @@ int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op)
     size_t begin = share_begin(comm, count, comm->rank);
     size_t share = share_begin(comm, count, comm->rank + 1) - begin;
     MPI_Request *part = op->parts;
-    if (rounded(op)) {
-        add_rounded(comm, op, begin, share);
-    } else {
-        add_shares(comm, op, begin, share);
-        give_back(mpi, op);
-    }
     char *data = wire_data(op);
     op->half = 2;
     for (int r = 0; r < comm->size; r++) {
@@ -356,8 +364,14 @@ int ss_mpi_sum_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int 
 
 void ss_mpi_sum_end(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
+    const struct ss_comm *comm = mpi->comm;
+    const size_t count = op->request.count;
     if (!rounded(op))
         return;
-    arrive(mpi->comm, op, 0, op->request.count);
+    if (op->request.kind == SS_COMM_REDUCE_SCATTER_F32)
+        arrive(comm, op, share_begin(comm, count, comm->rank),
+               share_begin(comm, count, comm->rank + 1));
+    else
+        arrive(comm, op, 0, count);
     give_back(mpi, op);
 }

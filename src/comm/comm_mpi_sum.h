@@ -25,9 +25,10 @@ int ss_mpi_sum_fits(const struct ss_comm *comm, const struct ss_comm_request *re
 /* The number of MPI requests that an op needs for it. */
 int ss_mpi_sum_parts(const struct ss_mpi *mpi, const struct ss_comm_request *request);
 
-/* Begin the reduce-scatter; and, when all of op->parts have ended, the all-gather. Both return what
- * MPI returned. */
+/* Begin the reduce-scatter; when all of op->parts have ended, add up what has come; and begin the
+ * all-gather, which may also be all that is asked for. They return what MPI returned. */
 int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op);
+void ss_mpi_sum_add(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
 /* The first rank whose data for the present half has not come; -1 if none is missing. */

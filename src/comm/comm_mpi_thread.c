@@ -38,11 +38,7 @@ static void check(struct ss_mpi *mpi, const char *call, int rc,
         return;
     if (ss_neighbour_ended(&mpi->neighbour))
         ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
-    if (request->what)
-        snprintf(where, sizeof where, "%s", request->what);
-    else
-        snprintf(where, sizeof where, "step %llu, bucket %d",
-                 (unsigned long long)request->tag.step, request->tag.bucket);
+    ss_watch_place(request->what, request->tag, where, sizeof where);
     ss_mpi_fail(call, rc, where);
     ss_mpi_abort(mpi->comm);
 }
@@ -60,6 +56,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     char *data = r->data ? (char *)r->data + first * ss_comm_kind_bytes(r->kind) : NULL;
     switch (r->kind) {
     case SS_COMM_SUM_F32:
+    case SS_COMM_REDUCE_SCATTER_F32: /* the whole sum, which has the share's bits */
         if (r->wire != SS_DTYPE_F32)
             return ss_mpi_sum_part(mpi, op, first, n, request);
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
@@ -72,6 +69,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     case SS_COMM_GATHER: /* always one part */
         return MPI_Igather(data, n, MPI_BYTE, r->gathered, n, MPI_BYTE, 0, mpi->world, request);
     case SS_COMM_WATCHED: /* never comes here */
+    case SS_COMM_ALLGATHER_F32: /* only with one rank */
     case SS_COMM_BARRIER:
         break;
     }
@@ -102,6 +100,8 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     ss_watch_note(&mpi->last, &op->request);
     if (op->request.kind == SS_COMM_WATCHED)
         op->nparts = 0;
+    else if (ss_mpi_sum_fits(mpi->comm, &op->request) && op->request.kind == SS_COMM_ALLGATHER_F32)
+        check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
     else if (ss_mpi_sum_fits(mpi->comm, &op->request))
         check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
     else
@@ -201,7 +201,9 @@ static int test_all(struct ss_mpi *mpi)
     for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
         struct ss_mpi_op *op = *link;
         int ended = test(mpi, op);
-        if (ended && op->half == 1) {
+        if (ended && op->half == 1)
+            ss_mpi_sum_add(mpi, op);
+        if (ended && op->half == 1 && op->request.kind != SS_COMM_REDUCE_SCATTER_F32) {
             check(mpi, "all-reduce", ss_mpi_sum_gather(mpi, op), &op->request);
             op->ended_parts = 0;
             any = 1;

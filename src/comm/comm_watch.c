@@ -31,6 +31,9 @@ void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t
 {
     if (what && what[0])
         snprintf(text, room, "%s", what);
+    else if (tag.bucket >= SS_COMM_GATHERED)
+        snprintf(text, room, "step %llu, gather of bucket %d", (unsigned long long)tag.step,
+                 tag.bucket - SS_COMM_GATHERED);
     else if (tag.bucket >= 0)
         snprintf(text, room, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
     else

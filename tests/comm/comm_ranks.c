@@ -124,6 +124,54 @@ static int bits(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
+/* The two halves of a sum: each rank's share has the whole sum's bits, in all formats, and what is
+ * gathered too; all sizes under way at once. */
+static int halves(struct ss_comm *comm)
+{
+    const int rank = ss_comm_rank(comm), size = ss_comm_size(comm);
+    float *whole[NSIZES], *half[NSIZES];
+    sem_t ended;
+    sem_init(&ended, 0, 0);
+    for (int t = SS_DTYPE_F32; t <= SS_DTYPE_BF16; t++) {
+        const enum ss_dtype wire = (enum ss_dtype)t;
+        for (int s = 0; s < NSIZES; s++) {
+            const size_t n = sizes[s];
+            struct ss_comm_tag tag = {1, s};
+            struct ss_rng rng;
+            whole[s] = malloc(n * sizeof(float));
+            half[s] = malloc(n * sizeof(float));
+            REQUIRE(whole[s] && half[s]);
+            ss_rng_open(&rng, 3, SS_RNG_SYNTHETIC, (uint32_t)rank, (uint32_t)s);
+            for (size_t i = 0; i < n; i++)
+                whole[s][i] = (ss_rng_uniform(&rng) - 0.5f) * exp2f((float)ss_rng_below(&rng, 12));
+            memcpy(half[s], whole[s], n * sizeof(float));
+            REQUIRE(ss_comm_allreduce_start_f32(comm, whole[s], n, wire, tag, post, &ended) ==
+                    SS_OK);
+            REQUIRE(ss_comm_reduce_scatter_start_f32(comm, half[s], n, wire, tag, post, &ended) ==
+                    SS_OK);
+        }
+        for (int s = 0; s < 2 * NSIZES; s++)
+            sem_wait(&ended);
+        for (int s = 0; s < NSIZES; s++) {
+            const size_t n = sizes[s], begin = ss_share_begin(n, size, rank),
+                         end = ss_share_begin(n, size, rank + 1);
+            struct ss_comm_tag tag = {1, SS_COMM_GATHERED + s};
+            REQUIRE(memcmp(half[s] + begin, whole[s] + begin, (end - begin) * sizeof(float)) == 0);
+            memset(half[s], 0xff, begin * sizeof(float));
+            memset(half[s] + end, 0xff, (n - end) * sizeof(float));
+            REQUIRE(ss_comm_allgather_start_f32(comm, half[s], n, tag, post, &ended) == SS_OK);
+        }
+        for (int s = 0; s < NSIZES; s++)
+            sem_wait(&ended);
+        for (int s = 0; s < NSIZES; s++) {
+            REQUIRE(memcmp(half[s], whole[s], sizes[s] * sizeof(float)) == 0);
+            free(whole[s]);
+            free(half[s]);
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
 enum { MANY = 60, MANY_COUNT = 20000 };
 static float many_data[MANY][MANY_COUNT];
 static atomic_int many_ended;
@@ -285,6 +333,8 @@ int main(int argc, char **argv)
         rc = sums(comm);
     else if (strcmp(mode, "bits") == 0)
         rc = bits(comm);
+    else if (strcmp(mode, "halves") == 0)
+        rc = halves(comm);
     else if (strcmp(mode, "many") == 0)
         rc = many(comm);
     else if (strcmp(mode, "mismatch") == 0)

@@ -87,6 +87,7 @@ sizes='1 2 3 4 5'
 for n in $sizes; do
     [ $n -eq 5 ] || expect_ok $n sums 20
     [ $n -eq 5 ] || expect_ok $n many 20
+    expect_ok $n halves 20
     expect_ok $n bits 20
     cp "$work/out" "$work/bits"
     STARSTEP_COMM_PIECE=60000 && export STARSTEP_COMM_PIECE
@@ -97,10 +98,12 @@ done
 # More pieces than there may be.
 STARSTEP_COMM_PIECE=100 && export STARSTEP_COMM_PIECE
 expect_ok 2 sums 20
+expect_ok 3 halves 20
 unset STARSTEP_COMM_PIECE
 # Several parts a collective, as for counts beyond an int.
 STARSTEP_COMM_PART=1000 && export STARSTEP_COMM_PART
 expect_ok 3 sums 20
+expect_ok 3 halves 20
 unset STARSTEP_COMM_PART
 
 finish() {
