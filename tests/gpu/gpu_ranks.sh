@@ -95,7 +95,7 @@ some_left_out() {
 
 # A run of a few tiny steps with several buckets, on the data of the reference.
 # shellcheck disable=SC2054 # options with commas
-tiny=(--device cuda --model wideresnet --width 4,4,4,4 --data-dir "$REFERENCE/data" --batch-size 4
+tiny=(--device cuda --no-autotune --model wideresnet --width 4,4,4,4 --data-dir "$REFERENCE/data" --batch-size 4
     --epochs 1 --max-steps 4 --seed 1 --workers 1 --bucket-mb 0.002 --first-bucket-mb 0.001)
 
 # tiny_ranks NAME [OPTION...], tiny_alone NAME [OPTION...]: it, on two ranks, or on one

@@ -25,7 +25,7 @@ train() {
     shift
     rm -rf "$out"
     mkdir "$out"
-    run "$STARSTEP" train --model "$model" --device cuda --width "$widths" \
+    run "$STARSTEP" train --model "$model" --device cuda --no-autotune --width "$widths" \
         --data-dir "$REFERENCE/data" --batch-size 32 --epochs 1 --max-steps 10 --base-lr 0.02 \
         --momentum 0.9 --weight-decay 0.01 --seed 1 --no-shuffle --no-augment --dropout 0 \
         --init "$reference/init.safetensors" --checkpoint-dir "$out" --log-json "$out/log.json" \

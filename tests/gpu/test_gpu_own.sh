@@ -46,7 +46,7 @@ queued() {
     : >"$work/out"
     (wait_until 60 grep -q ^Training "$work/out" && sleep 2; rm "$work/stall") &
     starter=$!
-    SS_HOSTGPU_STALL=$work/stall tiny_alone a --max-steps "$1" --slots 4 --no-autotune --nccl-always || fail "a late GPU"
+    SS_HOSTGPU_STALL=$work/stall tiny_alone a --max-steps "$1" --slots 4 --nccl-always || fail "a late GPU"
     wait $starter
     sed 's/.*queued: //' "$SS_HOSTGPU_REPORT"
 }

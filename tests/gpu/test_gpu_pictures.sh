@@ -27,7 +27,7 @@ train() {
     local name=$1
     shift
     mkdir "$work/$name"
-    starts "$name" "$STARSTEP" train --model resnet50 --device cuda --target-accuracy 2 \
+    starts "$name" "$STARSTEP" train --model resnet50 --device cuda --no-autotune --target-accuracy 2 \
         --seed 1 --checkpoint-dir "$work/$name" --log-json "$work/$name/log.json" "$@"
 }
 
@@ -55,7 +55,7 @@ recorded() {
 # evaluated: the weights that PyTorch trained
 evaluated() {
     local loss
-    run "$STARSTEP" eval --model resnet50 --device cuda --width "$widths" --image-size 64 --batch-size 24 \
+    run "$STARSTEP" eval --model resnet50 --device cuda --no-autotune --width "$widths" --image-size 64 --batch-size 24 \
         --data-dir "$REFERENCE/pictures" --init "$reference/ranks1.safetensors"
     loss=$(sed -n "s/^Validation loss=\\([0-9.]*\\), .*($(recorded correct) of 25 images).*/\\1/p" "$work/out")
     [ -n "$loss" ] && awk "BEGIN { d = $loss - $(recorded loss); exit !(d < 1e-4 && d > -1e-4) }"

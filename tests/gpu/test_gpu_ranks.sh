@@ -12,7 +12,7 @@ need 2
 widths=8,16,24,32
 folder=$REFERENCE/w${widths//,/-}
 mkdir "$work/plain"
-ranks train --device cuda --model wideresnet --width "$widths" --data-dir "$REFERENCE/data" \
+ranks train --device cuda --no-autotune --model wideresnet --width "$widths" --data-dir "$REFERENCE/data" \
     --batch-size 32 --epochs 2 --max-steps 20 --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 \
     --seed 1 --workers 1 --no-shuffle --no-augment --dropout 0 --init "$folder/init.safetensors" \
     --checkpoint-dir "$work/plain" --log-json "$work/plain/log.json"

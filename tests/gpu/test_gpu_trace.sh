@@ -14,7 +14,7 @@ if [ "${gpus:-0}" -lt 1 ]; then
 fi
 
 make_data 40 8
-train=(train --model wideresnet --width "4,4,8,8" --device cuda --data-dir "$work/data" --batch-size 4
+train=(train --model wideresnet --width "4,4,8,8" --device cuda --no-autotune --data-dir "$work/data" --batch-size 4
     --target-accuracy 2 --epochs 1 --max-steps 9 --seed 1 --bucket-mb 0.01 --first-bucket-mb 0.005 --overwrite)
 
 hash_of() {
