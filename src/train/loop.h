@@ -15,6 +15,7 @@ struct ss_loop {
     struct ss_tensorboard *tensorboard; /* rank 0, with --tensorboard */
     struct ss_train_options *options;
     struct ss_resumed resumed;
+    struct ss_schedule schedule;
     sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
     double start;    /* of the run, without its interruptions */
     /* Steps and batches: submitted. The sums are written by reports, which run one after the other;

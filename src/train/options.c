@@ -6,7 +6,6 @@
 #include "kernels/kernels.h"
 #include "train/epoch.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,10 +224,4 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     else
         *graph = built;
     return status;
-}
-
-double ss_train_lr(const struct ss_train_options *o, long epoch)
-{
-    long decays = o->lr_step ? epoch / o->lr_step : 0;
-    return o->base_lr * pow(o->lr_gamma, (double)decays);
 }

@@ -7,6 +7,7 @@
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "optim/optim.h"
+#include "optim/schedule.h"
 
 enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
 enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
@@ -100,8 +101,16 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
 /* The program and every option marked so must be the same on all ranks. Collective. */
 enum ss_status ss_train_check_ranks(const struct ss_train_options *o, struct ss_comm *comm);
 
-/* Learning rate of an epoch (from 0): base_lr * lr_gamma^floor(epoch / lr_step), as PyTorch's
- * StepLR. */
-double ss_train_lr(const struct ss_train_options *o, long epoch);
+/* learning_rate.c: what decides the learning rate, beside the options: the global batch, and where
+ * the run is, which is at `at` steps by its epochs and has made `steps` of them; these differ
+ * when it has gone on with another global batch. */
+struct ss_train_course {
+    int64_t batch, steps_per_epoch, at, steps;
+};
+/* The schedule, whose steps are counted by epochs. Errors: SS_ERR_INVALID. */
+enum ss_status ss_train_schedule(const struct ss_train_options *o,
+                                 const struct ss_train_course *course, struct ss_schedule *out);
+/* Only its errors. */
+enum ss_status ss_train_check_schedule(const struct ss_train_options *o);
 
 #endif

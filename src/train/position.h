@@ -27,6 +27,7 @@ struct ss_position {
     double elapsed_s;             /* since the run began, without its interruptions */
     double scale;                 /* loss scale; 0: none is used */
     int64_t scale_steps, scale_skipped;
+    int64_t length; /* steps of the whole run by its --schedule; 0: not known */
 };
 
 #endif

@@ -141,6 +141,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     if (options->trace)
         ss_fxt_announce();
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_train_check_schedule(options));
     SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_check_trace(options));
     s->device = ss_train_choose_device(options);
@@ -182,6 +183,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     struct ss_comm_config config = {.backend = "self", .timeout_s = options->timeout};
     expect_device(s);
     SS_TRY(ss_train_check(options));
+    SS_TRY(ss_train_check_schedule(options));
     SS_TRY(ss_train_optim(options, &s->optim));
     SS_TRY(ss_session_check_trace(options));
     s->device = ss_train_choose_device(options);

@@ -185,12 +185,19 @@ static int64_t epoch_end(const struct ss_loop *l, const struct ss_sampler *sampl
     return end;
 }
 
+/* Steps so far by epochs: what the learning rate goes by. */
+static int64_t course(const struct ss_position *at, const struct ss_sampler *sampler)
+{
+    return at->epoch * (int64_t)sampler->steps + at->batches;
+}
+
 static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler,
                              struct ss_exec_step *step)
 {
     struct ss_session *s = &l->session;
     for (int i = 0; i < s->batch; i++)
         s->sample[i] = (uint32_t)ss_sampler_index(sampler, (size_t)l->at.batches, (size_t)i);
+    step->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler));
     step->step = (uint64_t)++l->at.step;
     SS_TRY(ss_exec_submit_train(s->exec, step));
     l->at.batches++;
@@ -204,13 +211,10 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     struct ss_session *s = &l->session;
     const struct ss_train_options *o = l->options;
     ss_sampler_set_epoch(sampler, (uint32_t)l->at.epoch);
-    *e = (struct ss_epoch){.epoch = l->at.epoch + 1,
-                           .epochs = o->epochs,
-                           .lr = ss_train_lr(o, l->at.epoch),
-                           .feed = {ss_exec_feed(s->exec)}};
+    *e = (struct ss_epoch){
+        .epoch = l->at.epoch + 1, .epochs = o->epochs, .feed = {ss_exec_feed(s->exec)}};
     double first = ss_seconds(), begin = first, images = (double)s->batch * ss_comm_size(s->comm);
-    struct ss_exec_step step = {.lr = e->lr,
-                                .dataset = s->train,
+    struct ss_exec_step step = {.dataset = s->train,
                                 .epoch = (uint32_t)l->at.epoch,
                                 .augment = !o->no_augment,
                                 .sample = s->sample};
@@ -226,6 +230,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     SS_TRY(settle(l, &begin));
     e->train_s = l->at.epoch_s;
     e->images = (double)l->at.batches * images;
+    e->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler) - 1);
     e->feed[1] = ss_exec_feed(s->exec);
     ss_journal_clear_bar(&l->journal);
     return SS_OK;
@@ -348,6 +353,31 @@ static enum ss_status report_divergence(struct ss_loop *l)
                        : "begin again");
 }
 
+/* From where the run is. */
+static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *sampler)
+{
+    const struct ss_session *s = &l->session;
+    const int64_t was = l->at.length;
+    if (l->at.epoch >= l->options->epochs)
+        return SS_OK; /* no step will be made */
+    const struct ss_train_course c = {.batch = (int64_t)s->batch * ss_comm_size(s->comm),
+                                      .steps_per_epoch = (int64_t)sampler->steps,
+                                      .at = course(&l->at, sampler),
+                                      .steps = l->at.step};
+    SS_TRY(ss_train_schedule(l->options, &c, &l->schedule));
+    l->at.length = l->schedule.length;
+    if (ss_comm_rank(s->comm) != 0)
+        return SS_OK;
+    if (l->schedule.cls->whole && was && was != l->at.length)
+        ss_warn("--schedule %s was for a run of %lld steps and is now for %lld (--epochs, "
+                "--max-steps, the global batch); the run goes on with that",
+                l->schedule.cls->name, (long long)was, (long long)l->at.length);
+    if (l->schedule.warmup >= l->schedule.length)
+        ss_warn("the warmup of %lld steps does not end within the run of %lld",
+                (long long)l->schedule.warmup, (long long)l->schedule.length);
+    return SS_OK;
+}
+
 static enum ss_status run(struct ss_loop *l)
 {
     struct ss_session *s = &l->session;
@@ -360,6 +390,7 @@ static enum ss_status run(struct ss_loop *l)
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->batch, !l->options->no_shuffle, 1,
                            (uint64_t)l->options->seed));
+    SS_TRY(make_schedule(l, &sampler));
     SS_TRY(ss_session_open_trace(s));
     ss_loop_print_start(l);
     l->start = ss_seconds() - l->at.elapsed_s;

@@ -14,7 +14,8 @@
 /* struct ss_position, field by field. */
 static const struct field {
     const char *key;
-    char type; /* 'i': int64_t, 0 to SS_COUNT_MAX; 'f': double; 'p': double >= 0 */
+    char type; /* 'i': int64_t, 0 to SS_COUNT_MAX, 'I': that an earlier version did not note; 'f':
+                  double; 'p': double >= 0 */
     size_t offset;
 } fields[] = {
     {"step", 'i', offsetof(struct ss_position, step)},
@@ -39,8 +40,14 @@ static const struct field {
     {"loss_scale", 'p', offsetof(struct ss_position, scale)},
     {"loss_scale_steps", 'i', offsetof(struct ss_position, scale_steps)},
     {"loss_scale_skipped", 'i', offsetof(struct ss_position, scale_skipped)},
+    {"schedule_steps", 'I', offsetof(struct ss_position, length)},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
+
+static int is_integer(const struct field *f)
+{
+    return f->type == 'i' || f->type == 'I';
+}
 
 static char *add(struct ss_training_notes *m, const char *key)
 {
@@ -81,7 +88,7 @@ void ss_training_notes_take(const struct ss_session *s, const struct ss_position
     for (size_t i = 0; i < FIELDS; i++) {
         const char *at = (const char *)p + fields[i].offset;
         char *value = add(m, fields[i].key);
-        if (fields[i].type == 'i')
+        if (is_integer(&fields[i]))
             snprintf(value, SS_TRAINING_TEXT, "%lld", (long long)*(const int64_t *)at);
         else
             snprintf(value, SS_TRAINING_TEXT, "%.17g", *(const double *)at);
@@ -112,9 +119,12 @@ static int is_plain(const char *text)
     return !text[n] && n < SS_TRAINING_TEXT;
 }
 
-/* An option that is younger than the checkpoint had its default. */
+/* An option or a field that is younger than the checkpoint had its default. */
 static const char *default_of(const char *key, char *text)
 {
+    for (size_t i = 0; i < FIELDS; i++)
+        if (!strcmp(fields[i].key, key))
+            return fields[i].type == 'I' ? "0" : NULL;
     const struct ss_train_options defaults = ss_train_defaults();
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++)
         if (!strcmp(row->name, key)) {
@@ -193,8 +203,8 @@ static enum ss_status read_position(const char *path, const struct ss_training_n
         const struct field *f = &fields[i];
         const char *text = value_of(m, f->key);
         void *at = (char *)p + f->offset;
-        SS_TRY(f->type == 'i' ? read_integer(path, f->key, text, at)
-                              : read_number(path, f->key, text, f->type, at));
+        SS_TRY(is_integer(f) ? read_integer(path, f->key, text, at)
+                             : read_number(path, f->key, text, f->type, at));
     }
     return SS_OK;
 }

@@ -1,4 +1,5 @@
-UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop
+UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop \
+	tests/train/test_schedule
 tests_train_test_safetensors_SOURCES = tests/train/test_safetensors.c
 tests_train_test_safetensors_LDADD = $(TEST_LIBS)
 tests_train_fuzz_safetensors_SOURCES = tests/train/fuzz_safetensors.c tests/fuzz_bytes.h
@@ -7,6 +8,8 @@ tests_train_test_tensorboard_SOURCES = tests/train/test_tensorboard.c tests/trai
 tests_train_test_tensorboard_LDADD = $(TEST_LIBS)
 tests_train_test_stop_SOURCES = tests/train/test_stop.c tests/data_common.h
 tests_train_test_stop_LDADD = $(TEST_LIBS)
+tests_train_test_schedule_SOURCES = tests/train/test_schedule.c
+tests_train_test_schedule_LDADD = $(TEST_LIBS) -lm
 
 # For tests in shell: one prints TensorBoard's event files, one is the program itself with a StarPU that
 # refuses a task, one makes an earlier version's checkpoint of one
@@ -25,5 +28,5 @@ TESTS += tests/train/test_quick_run.sh tests/train/test_train_cli.sh tests/train
 	tests/train/test_outputs.sh tests/train/test_soak.sh tests/train/test_pictures_train.sh \
 	tests/train/test_guide_resnet.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh \
 	tests/train/test_checkpoint_dir.sh tests/train/test_diverged.sh tests/train/test_failed_submit.sh \
-	tests/train/test_same_losses.sh
+	tests/train/test_same_losses.sh tests/train/test_learning_rate.sh
 endif

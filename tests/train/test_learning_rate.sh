@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Learning rates that go by steps: a run that goes on within the warmup and behind it has the rates and
+# the weights of one that nobody disturbed; one that goes on with another length says so.
+. "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/train/resume_facts.sh"
+
+make_data 80 24
+# Epochs of 5 steps
+# shellcheck disable=SC2054 # commas inside one word
+train=("$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 --batch-size 16 --seed 1 --target-accuracy 2)
+# shellcheck disable=SC2054
+curve=(--schedule cosine --warmup-epochs 1.2 --min-lr 0.001 --base-lr 0.1 --epochs 3)
+
+starts "cosine" "${train[@]}" "${curve[@]}" --log-json "$work/whole" --checkpoint-dir "$work/ck" --checkpoint-steps 4 --keep 9
+facts "$work/whole" >"$work/whole.facts"
+check "15 rates" test "$(facts "$work/whole" | grep '^step' | cut -d ' ' -f 5 | sort -u | wc -l)" -eq 15
+for step in 4 12; do
+    starts "on from step $step" "${train[@]}" "${curve[@]}" --resume "$work/ck/step-$(printf %08d $step)" --log-json "$work/part"
+    facts "$work/part" >"$work/part.facts"
+    tail -n "$(wc -l <"$work/part.facts")" "$work/whole.facts" >"$work/tail.facts"
+    check "on from step $step: the same rates, losses and weights" cmp "$work/tail.facts" "$work/part.facts"
+    rm "$work/part"
+done
+
+what="another length"
+run "${train[@]}" "${curve[@]}" --epochs 4 --resume "$work/ck/step-00000004"
+check "$what: exit code $code" test $code -eq 0
+says '--schedule cosine was for a run of 15 steps and is now for 20 (--epochs, --max-steps, the global batch); the run goes on with that$'
+what="a long warmup"
+run "${train[@]}" --warmup-steps 20 --epochs 2
+says 'the warmup of 20 steps does not end within the run of 10$'
+refused "before the data are looked at" '--schedule: "cosin" is not constant' "$STARSTEP" train --data-dir /nowhere --schedule cosin
+finish
