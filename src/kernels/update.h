@@ -11,36 +11,36 @@
 
 enum ss_rule {
     SS_RULE_SGD,          /* no state; hyper: as the next one, and not read the first */
-    SS_RULE_SGD_MOMENTUM, /* state: momentum; hyper: momentum, weight decay */
-    SS_RULE_ADAMW,        /* states: m, v of below; hyper: beta1, beta2, eps, weight decay */
+    SS_RULE_SGD_MOMENTUM, /* state: v of below; hyper: momentum, weight decay */
+    SS_RULE_SGD_NESTEROV, /* likewise */
+    SS_RULE_SGD_DAMPENED, /* likewise, and dampening */
+    SS_RULE_ADAM,         /* states: m, v of below; hyper: beta1, beta2, eps, weight decay */
+    SS_RULE_ADAMW,        /* likewise */
 };
 enum { SS_UPDATE_STATES = 2, SS_UPDATE_HYPER = 4 };
 
 /* Run a call with RULE, a constant, being the rule: so that loops are made once for each. */
+#define SS_RULE_CASE(rule, ...)                                                                    \
+case rule: {                                                                                       \
+    const enum ss_rule RULE = rule;                                                                \
+    __VA_ARGS__;                                                                                   \
+    break;                                                                                         \
+}
 #define SS_RULE_DISPATCH(rule, ...)                                                                \
     do {                                                                                           \
         switch (rule) {                                                                            \
-        case SS_RULE_SGD: {                                                                        \
-            const enum ss_rule RULE = SS_RULE_SGD;                                                 \
-            __VA_ARGS__;                                                                           \
-            break;                                                                                 \
-        }                                                                                          \
-        case SS_RULE_SGD_MOMENTUM: {                                                               \
-            const enum ss_rule RULE = SS_RULE_SGD_MOMENTUM;                                        \
-            __VA_ARGS__;                                                                           \
-            break;                                                                                 \
-        }                                                                                          \
-        case SS_RULE_ADAMW: {                                                                      \
-            const enum ss_rule RULE = SS_RULE_ADAMW;                                               \
-            __VA_ARGS__;                                                                           \
-            break;                                                                                 \
-        }                                                                                          \
+            SS_RULE_CASE(SS_RULE_SGD, __VA_ARGS__)                                                 \
+            SS_RULE_CASE(SS_RULE_SGD_MOMENTUM, __VA_ARGS__)                                        \
+            SS_RULE_CASE(SS_RULE_SGD_NESTEROV, __VA_ARGS__)                                        \
+            SS_RULE_CASE(SS_RULE_SGD_DAMPENED, __VA_ARGS__)                                        \
+            SS_RULE_CASE(SS_RULE_ADAM, __VA_ARGS__)                                                \
+            SS_RULE_CASE(SS_RULE_ADAMW, __VA_ARGS__)                                               \
         }                                                                                          \
     } while (0)
 
 SS_ANY_DEVICE static inline int ss_rule_states(enum ss_rule rule)
 {
-    return rule == SS_RULE_SGD ? 0 : rule == SS_RULE_SGD_MOMENTUM ? 1 : 2;
+    return rule == SS_RULE_SGD ? 0 : rule < SS_RULE_ADAM ? 1 : 2;
 }
 
 struct ss_update {
@@ -61,7 +61,8 @@ struct ss_update {
 /* What all elements of a step have in common. */
 struct ss_rule_terms {
     float lr, keep, decay;
-    float take, keep2, take2, eps, root; /* AdamW */
+    float take;                    /* Adam, AdamW, SGD with dampening */
+    float keep2, take2, eps, root; /* Adam, AdamW */
 };
 
 /* base to the power n, by multiplications alone: the same on every device. */
@@ -81,11 +82,13 @@ SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_u
 {
     const double *h = u->hyper;
     struct ss_rule_terms t = {(float)u->lr, (float)h[0], (float)h[1], 0, 0, 0, 0, 0};
-    if (u->rule != SS_RULE_ADAMW)
+    if (u->rule == SS_RULE_SGD_DAMPENED)
+        t.take = (float)(step == 1 ? 1 : 1 - h[2]);
+    if (u->rule < SS_RULE_ADAM)
         return t;
     t.lr = (float)(u->lr / (1 - ss_power(h[0], step)));
     t.root = (float)sqrt(1 - ss_power(h[1], step));
-    t.decay = (float)(1 - u->lr * h[3]);
+    t.decay = (float)(u->rule == SS_RULE_ADAMW ? 1 - u->lr * h[3] : h[3]);
     t.take = (float)(1 - h[0]);
     t.keep2 = (float)h[1];
     t.take2 = (float)(1 - h[1]);
@@ -95,9 +98,14 @@ SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_u
 
 /* A weight's new value from its old one, its gradient and its states, which change.
  *
- * SGD, as PyTorch's (dampening 0, no Nesterov):
+ * SGD, as PyTorch's:
  *   d = g + weight_decay * w      v = momentum * v + d      w = w - lr * v
- * v starts as zero, which makes the first step PyTorch's (v = d).
+ * v starts as zero, which makes the first step PyTorch's (v = d). With dampening v is
+ *   v = momentum * v + (1 - dampening) * d      but in the first step v = d
+ * and with Nesterov's momentum w = w - lr * (d + momentum * v).
+ *
+ * Adam, as PyTorch's (no amsgrad; Kingma and Ba 2015, algorithm 1): as AdamW with d for g and
+ * weight_decay 0.
  *
  * AdamW, as PyTorch's (no amsgrad; Loshchilov and Hutter 2019, algorithm 2), in step t:
  *   w = w - lr * weight_decay * w
@@ -113,6 +121,16 @@ SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struc
     case SS_RULE_SGD_MOMENTUM:
         state[0] = t->keep * state[0] + d;
         return w - t->lr * state[0];
+    case SS_RULE_SGD_NESTEROV:
+        state[0] = t->keep * state[0] + d;
+        return w - t->lr * (d + t->keep * state[0]);
+    case SS_RULE_SGD_DAMPENED:
+        state[0] = t->keep * state[0] + t->take * d;
+        return w - t->lr * state[0];
+    case SS_RULE_ADAM:
+        state[0] += t->take * (d - state[0]);
+        state[1] = t->keep2 * state[1] + t->take2 * d * d;
+        return w - t->lr * (state[0] / (sqrtf(state[1]) / t->root + t->eps));
     case SS_RULE_ADAMW:
         state[0] += t->take * (g - state[0]);
         state[1] = t->keep2 * state[1] + t->take2 * g * g;

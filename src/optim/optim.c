@@ -4,15 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct ss_optim_class ss_adamw, ss_sgd;
+extern const struct ss_optim_class ss_sgd, ss_adam, ss_adamw;
 
-const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd, &ss_adamw, NULL};
+const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd, &ss_adam, &ss_adamw, NULL};
 
 static enum ss_status unknown(const char *name)
 {
     char known[128] = "";
     for (size_t i = 0, used = 0; ss_optim_classes[i] && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? " or " : "",
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                                 !i                        ? ""
+                                 : ss_optim_classes[i + 1] ? ", "
+                                                           : " or ",
                                  ss_optim_classes[i]->name);
     return ss_fail(SS_ERR_INVALID, "--optimizer: \"%s\" is not %s", name, known);
 }
@@ -38,6 +41,11 @@ int ss_optim_set(struct ss_optim *optim, const char *option, double value)
             return 1;
         }
     return 0;
+}
+
+enum ss_status ss_optim_check(const struct ss_optim *optim)
+{
+    return optim->cls->check ? optim->cls->check(optim->hyper) : SS_OK;
 }
 
 void ss_optim_describe(const struct ss_optim *optim, struct ss_update *out)

@@ -4,11 +4,12 @@
 #ifndef SS_OPTIM_OPTIM_H
 #define SS_OPTIM_OPTIM_H
 
+#include "core/status.h"
 #include "kernels/update.h"
 
 struct ss_hyper {
     const char *option; /* "--momentum", a row of train/options.def; NULL ends a list */
-    double initial;     /* where it is not given */
+    double initial;     /* where it is not given; of a flag 0 */
 };
 
 struct ss_optim_class {
@@ -18,6 +19,10 @@ struct ss_optim_class {
     /* PyTorch's names; in a checkpoint a parameter's tensor is STATE.NAME. A rule with n states has
      * the first n. */
     const char *state[SS_UPDATE_STATES];
+    /* What earlier versions called them in checkpoints; NULL: the same. */
+    const char *former[SS_UPDATE_STATES];
+    /* Hyperparameters that do not go together; NULL: all do. */
+    enum ss_status (*check)(const double *hyper);
     enum ss_rule (*rule)(const double *hyper);
 };
 
@@ -34,6 +39,9 @@ extern const struct ss_optim_class *const ss_optim_classes[];
 enum ss_status ss_optim_find(const char *name, struct ss_optim *out);
 /* Set a hyperparameter by its option's name. Returns 0 if the optimizer has none of that name. */
 int ss_optim_set(struct ss_optim *optim, const char *option, double value);
+
+/* Hyperparameters that do not go together: SS_ERR_INVALID. */
+enum ss_status ss_optim_check(const struct ss_optim *optim);
 
 /* States of each parameter: so many regions a bucket. */
 static inline int ss_optim_states(const struct ss_optim *optim)

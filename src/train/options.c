@@ -99,10 +99,17 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
     return SS_OK;
 }
 
-static double *hyper_of(struct ss_train_options *o, const struct ss_hyper *h)
+static const struct ss_option *hyper_row(const struct ss_hyper *h)
 {
-    const struct ss_option_set sets[] = {ss_train_option_set(o, 0), {0}};
-    return (double *)(void *)((char *)o + ss_option_find(sets, h->option)->offset);
+    const struct ss_option_set sets[] = {ss_train_option_set(NULL, 0), {0}};
+    return ss_option_find(sets, h->option);
+}
+
+static double hyper_value(const struct ss_train_options *o, const struct ss_option *row)
+{
+    const char *at = (const char *)o + row->offset;
+    return row->type == SS_OPT_FLAG ? *(const int *)(const void *)at
+                                    : *(const double *)(const void *)at;
 }
 
 enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
@@ -110,14 +117,18 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
     SS_TRY(ss_optim_find(o->optimizer, out));
     for (const struct ss_optim_class *const *c = ss_optim_classes; *c; c++)
         for (const struct ss_hyper *h = (*c)->hyper; h->option; h++) {
-            const double given = *hyper_of(o, h);
-            if (given >= 0 && !ss_optim_set(out, h->option, given))
+            const struct ss_option *row = hyper_row(h);
+            const double given = hyper_value(o, row);
+            if (given != row->number && !ss_optim_set(out, h->option, given))
                 return ss_fail(SS_ERR_INVALID, "--optimizer %s has no %s; leave it out",
                                o->optimizer, h->option);
         }
-    for (int i = 0; out->cls->hyper[i].option; i++)
-        *hyper_of(o, &out->cls->hyper[i]) = out->hyper[i];
-    return SS_OK;
+    for (int i = 0; out->cls->hyper[i].option; i++) {
+        const struct ss_option *row = hyper_row(&out->cls->hyper[i]);
+        if (row->type == SS_OPT_FLOAT)
+            *(double *)(void *)((char *)o + row->offset) = out->hyper[i];
+    }
+    return ss_optim_check(out);
 }
 
 int ss_train_buckets_auto(const struct ss_train_options *o)

@@ -177,10 +177,23 @@ static enum ss_status check_crcs(const struct ss_safetensors *st, const char *pa
     return SS_OK;
 }
 
-static enum ss_status check_tensor(const struct ss_safetensors *st, const char *path,
+/* A state's tensor, under today's name or a former one; NULL: it is missing. */
+static const struct ss_st_tensor *find_state(const struct ss_session *s,
+                                             const struct ss_safetensors *st, int i, int state,
+                                             const char *name)
+{
+    const char *former = s->optim.cls->former[state];
+    const struct ss_st_tensor *t = ss_safetensors_find(st, name);
+    if (t || !former)
+        return t;
+    char old[NAME_ROOM];
+    snprintf(old, sizeof old, "%s.%s", former, graph_param(s->plan, i)->name);
+    return ss_safetensors_find(st, old);
+}
+
+static enum ss_status check_tensor(const char *path, const struct ss_st_tensor *t,
                                    const struct ss_st_tensor *want)
 {
-    const struct ss_st_tensor *t = ss_safetensors_find(st, want->name);
     if (!t)
         return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is missing; the file is of another model",
                        path, want->name);
@@ -202,7 +215,7 @@ static enum ss_status check_tensors(const struct ss_session *s, const struct ss_
             struct ss_st_tensor want;
             char name[NAME_ROOM];
             describe_tensor(s, i, k, name, &want);
-            SS_TRY(check_tensor(st, path, &want));
+            SS_TRY(check_tensor(path, find_state(s, st, i, k, name), &want));
         }
     if (known != ss_safetensors_count(st))
         return ss_fail(SS_ERR_MISMATCH,
@@ -222,7 +235,7 @@ static enum ss_status set_state(struct ss_session *s, const struct ss_safetensor
     float *plain = malloc(want.bytes);
     if (!plain)
         return ss_fail_memory(name, want.bytes);
-    memcpy(plain, ss_safetensors_find(st, name)->data, want.bytes);
+    memcpy(plain, find_state(s, st, i, state, name)->data, want.bytes);
     enum ss_status status = ss_exec_set_state(s->exec, i, state, plain);
     free(plain);
     return status;

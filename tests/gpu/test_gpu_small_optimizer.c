@@ -1,7 +1,7 @@
-/* test_gpu_small_optimizer.c: SGD and dynamic loss scaling on a GPU. */
+/* test_gpu_small_optimizer.c: optimizers and dynamic loss scaling on a GPU. */
 #include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
-#include "tests/kernels/adamw_reference.h"
+#include "tests/kernels/rule_reference.h"
 
 static const float LR = 0.1f, DECAY = 5e-4f, MOMENTUM = 0.9f, SCALE = 0.5f;
 
@@ -52,54 +52,9 @@ static void check_copy(struct ss_device *gpu, const struct bucket *b)
     check_equal("copy", gpu_fetch(gpu, b->copy, b->count), w, b->count);
 }
 
-/* Several steps of PyTorch's SGD in double precision, and with a loss scale, which must not change
- * a bit. */
-static void steps(struct ss_device *gpu, size_t count, int momentum)
-{
-    const float *w32 = host_random(count, 1, SS_DTYPE_F32);
-    double *w = host_doubles(count), *v = host_doubles(count);
-    for (size_t i = 0; i < count; i++)
-        w[i] = (double)w32[i];
-    struct bucket plain = bucket_make(gpu, count, w32, momentum),
-                  scaled = bucket_make(gpu, count, w32, momentum);
-    struct ss_scaler scaler = ss_scaler_defaults();
-    const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof scaler);
-    for (uint32_t at = 0; at < 4; at++) {
-        float *g = host_random(count, 10 + at, SS_DTYPE_F32), *large = host_floats(count);
-        for (size_t i = 0; i < count; i++) {
-            v[i] = (momentum ? (double)MOMENTUM * v[i] : 0) +
-                   ((double)SCALE * (double)g[i] + (double)DECAY * w[i]);
-            w[i] -= (double)LR * v[i];
-            large[i] = g[i] * scaler.scale;
-        }
-        step(gpu, &plain, g, NULL);
-        step(gpu, &scaled, large, device_scaler);
-    }
-    const float *got = gpu_fetch_f32(gpu, plain.w, count);
-    gpu_compare_bound("w", got, w, count, 5e-7);
-    ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled.w, count), got, count * sizeof(float));
-    if (momentum) {
-        got = gpu_fetch_f32(gpu, plain.v, count);
-        gpu_compare_bound("v", got, v, count, 5e-7);
-        ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled.v, count), got, count * sizeof(float));
-    }
-    check_copy(gpu, &plain);
-    check_copy(gpu, &scaled);
-}
-
-START_TEST(sgd_steps)
-{
-    struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
-    for (int momentum = 0; momentum < 2; momentum++) {
-        steps(gpu, 16, momentum);
-        steps(gpu, 50000, momentum); /* more than one turn of the grid */
-    }
-}
-END_TEST
-
-/* AdamW in double precision; then, of the same bits, with a loss scale and three steps that were left
+/* A rule in double precision; then, of the same bits, with a loss scale and three steps that were left
  * out before, which do not count. */
-static void adamw(struct ss_device *gpu, size_t count)
+static void rule_steps_of(struct ss_device *gpu, const struct rule_case *c, size_t count)
 {
     float *start[3] = {host_random(count, 1, SS_DTYPE_F32), host_floats(count), host_floats(count)};
     float *plain[3], *scaled[3], *g = gpu_out_f32(gpu, count);
@@ -115,8 +70,8 @@ static void adamw(struct ss_device *gpu, size_t count)
         scaled[k] = gpu_put_f32(gpu, start[k], count);
     }
     struct ss_update u = {
-        .rule = SS_RULE_ADAMW, .count = count, .g = g, .scale = SCALE, .lr = (double)LR};
-    memcpy(u.hyper, ADAMW_HYPER, sizeof u.hyper);
+        .rule = c->rule, .count = count, .g = g, .scale = SCALE, .lr = (double)LR};
+    memcpy(u.hyper, c->hyper, sizeof u.hyper);
     if (ss_cuda_dtype(gpu) != SS_DTYPE_F32)
         u.copy = gpu_out(gpu, count);
     for (uint32_t at = 0; at < 2 * 5; at++) {
@@ -135,21 +90,23 @@ static void adamw(struct ss_device *gpu, size_t count)
         OK(ss_cuda_update(gpu, &u));
         OK(ss_cuda_synchronize(gpu));
         if (at % 2)
-            adamw_step(count, 1 + (int)at / 2, (double)LR, wide, want[0], want[1], want[2]);
+            rule_step(c, count, 1 + (int)at / 2, (double)LR, wide, want[0], want[1], want[2]);
     }
     for (int k = 0; k < 3; k++) {
         const float *got = gpu_fetch_f32(gpu, plain[k], count);
-        gpu_compare_bound(k ? "state" : "w", got, want[k], count, ADAMW_BOUND);
+        gpu_compare_bound(k ? "state" : "w", got, want[k], count, RULE_BOUND);
         ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled[k], count), got, count * sizeof(float));
     }
     check_copy(gpu, &(struct bucket){.count = count, .w = plain[0], .copy = u.copy});
 }
 
-START_TEST(adamw_steps)
+START_TEST(rule_steps)
 {
     struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
-    adamw(gpu, 16);
-    adamw(gpu, 50000);
+    for (int k = 0; k < RULE_CASES; k++) {
+        rule_steps_of(gpu, &rule_cases[k], 16);
+        rule_steps_of(gpu, &rule_cases[k], 50000); /* more than one turn of the grid */
+    }
 }
 END_TEST
 
@@ -339,8 +296,7 @@ END_TEST
 
 void add_optimizer_tests(TCase *t)
 {
-    tcase_add_loop_test(t, sgd_steps, 0, GPU_DTYPES);
-    tcase_add_loop_test(t, adamw_steps, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, rule_steps, 0, GPU_DTYPES);
 #ifdef HAVE_DNNL
     tcase_add_loop_test(t, sgd_agrees_with_cpu, 0, 2);
 #endif

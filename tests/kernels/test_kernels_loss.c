@@ -1,5 +1,5 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
-#include "tests/kernels/adamw_reference.h"
+#include "tests/kernels/rule_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
@@ -133,63 +133,17 @@ START_TEST(loss_extremes)
 }
 END_TEST
 
-/* Several steps of PyTorch's SGD in double precision. */
-START_TEST(sgd_steps)
+/* Several steps of every rule in double precision, on one and on more threads. */
+START_TEST(rule_steps)
 {
-    const size_t count = 40000 + (size_t)_i;
-    const double lr = 0.1, decay = 5e-4, scale = 0.5, momentum = _i ? 0.9 : 0;
-    double *w = random_doubles(count, 1), *v = zero_doubles(count);
-    float *fw[2], *fv[2];
-    struct ss_device *one;
-    struct ss_update u = {.rule = _i ? SS_RULE_SGD_MOMENTUM : SS_RULE_SGD,
-                          .count = count,
-                          .scale = (float)scale,
-                          .lr = lr,
-                          .hyper = {momentum, decay},
-                          .step = 1};
-    OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &one));
-    for (int i = 0; i < 2; i++) {
-        fw[i] = to_floats(w, count);
-        fv[i] = ss_aligned_alloc(count * sizeof(float));
-    }
-    for (uint32_t step = 0; step < 5; step++) {
-        double *g = random_doubles(count, 10 + step);
-        float *fg = to_floats(g, count);
-        for (size_t i = 0; i < count; i++) {
-            v[i] = momentum * v[i] + (scale * g[i] + decay * w[i]);
-            w[i] -= lr * v[i];
-        }
-        for (int i = 0; i < 2; i++) {
-            u.w = fw[i];
-            u.state[0] = fv[i];
-            u.g = fg;
-            OK(ss_cpu_update(i ? cpu : one, &u));
-        }
-        free(g), free(fg);
-    }
-    double *got = to_doubles(fw[0], count);
-    check_error("w", got, w, count, 1e-6);
-    ck_assert_mem_eq(fw[0], fw[1], count * sizeof(float));
-    ck_assert_mem_eq(fv[0], fv[1], count * sizeof(float));
-    ss_log_set_quiet(1);
-    u.rule = SS_RULE_SGD_MOMENTUM;
-    u.state[0] = NULL;
-    ck_assert_int_eq(ss_cpu_update(cpu, &u), SS_ERR_INVALID);
-    free(got), free(w), free(v);
-    free(fw[0]), free(fw[1]), free(fv[0]), free(fv[1]);
-    ss_cpu_close(one);
-}
-END_TEST
-
-START_TEST(adamw_steps)
-{
+    const struct rule_case *c = &rule_cases[_i];
     const size_t count = 40001;
     double *want[3] = {random_doubles(count, 1), zero_doubles(count), zero_doubles(count)};
     float *got[2][3];
     struct ss_device *one;
-    struct ss_update u = {.rule = SS_RULE_ADAMW, .count = count, .scale = 0.5f, .lr = 0.1};
+    struct ss_update u = {.rule = c->rule, .count = count, .scale = 0.5f, .lr = 0.1};
     OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &one));
-    memcpy(u.hyper, ADAMW_HYPER, sizeof u.hyper);
+    memcpy(u.hyper, c->hyper, sizeof u.hyper);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 3; k++)
             got[i][k] = to_floats(want[k], count);
@@ -198,7 +152,7 @@ START_TEST(adamw_steps)
         float *fg = to_floats(g, count);
         for (size_t i = 0; i < count; i++)
             g[i] *= 0.5;
-        adamw_step(count, (int)u.step, u.lr, g, want[0], want[1], want[2]);
+        rule_step(c, count, (int)u.step, u.lr, g, want[0], want[1], want[2]);
         for (int i = 0; i < 2; i++) {
             u.w = got[i][0];
             u.state[0] = got[i][1];
@@ -210,10 +164,14 @@ START_TEST(adamw_steps)
     }
     for (int k = 0; k < 3; k++) {
         double *result = to_doubles(got[0][k], count);
-        check_error(k ? "state" : "w", result, want[k], count, ADAMW_BOUND);
+        check_error(k ? "state" : "w", result, want[k], count, RULE_BOUND);
         ck_assert_mem_eq(got[0][k], got[1][k], count * sizeof(float));
         free(result), free(want[k]), free(got[0][k]), free(got[1][k]);
     }
+    ss_log_set_quiet(1);
+    u.state[0] = NULL;
+    u.count = 0;
+    ck_assert_int_eq(ss_cpu_update(cpu, &u), ss_rule_states(c->rule) ? SS_ERR_INVALID : SS_OK);
     ss_cpu_close(one);
 }
 END_TEST
@@ -277,8 +235,7 @@ Suite *loss_suite(void)
     tcase_add_loop_test(t, loss_and_gradient, 0, 4);
     tcase_add_test(t, loss_threads);
     tcase_add_test(t, loss_extremes);
-    tcase_add_loop_test(t, sgd_steps, 0, 2);
-    tcase_add_test(t, adamw_steps);
+    tcase_add_loop_test(t, rule_steps, 0, RULE_CASES);
     tcase_add_test(t, sums);
     tcase_add_test(t, cpu_itself);
     suite_add_tcase(suite, t);

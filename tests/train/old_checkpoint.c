@@ -1,5 +1,6 @@
 /* old_checkpoint IN OUT: a training.safetensors as versions before --optimizer wrote it: the fields
- * below in this order and no others, tensors momentum.NAME, and a crc32c of both. */
+ * below in this order and no others, tensors momentum.NAME, which now are momentum_buffer.NAME, and
+ * a crc32c of both. */
 #include "core/crc32c.h"
 #include "core/log.h"
 #include "train/safetensors.h"
@@ -51,12 +52,14 @@ static const char *const fields[] = {"starstep_training",
                                      "--grad-dtype",
                                      "--conv-algo",
                                      "--target-accuracy"};
-enum { FIELDS = sizeof fields / sizeof *fields, TENSORS = 512 };
+enum { FIELDS = sizeof fields / sizeof *fields, TENSORS = 512, NAME_ROOM = 256 };
 
 static enum ss_status convert(const struct ss_safetensors *in, const char *out)
 {
     const char *pairs[2 * FIELDS + 5], *model = ss_safetensors_metadata(in, "model_crc32c");
     struct ss_st_tensor tensor[TENSORS];
+    static char name[TENSORS][NAME_ROOM];
+    const size_t prefix = strlen("momentum_buffer");
     size_t n = 0, count = ss_safetensors_count(in);
     uint32_t crc = ss_crc32c(0, model, strlen(model));
     for (size_t i = 0; i < FIELDS; i++) {
@@ -69,8 +72,10 @@ static enum ss_status convert(const struct ss_safetensors *in, const char *out)
     }
     for (size_t k = 0; k < count && k < TENSORS; k++) {
         tensor[k] = *ss_safetensors_get(in, k);
-        if (strncmp(tensor[k].name, "momentum.", 9))
+        if (strncmp(tensor[k].name, "momentum_buffer.", prefix + 1))
             return ss_fail(SS_ERR_FORMAT, "tensor %s is none of old", tensor[k].name);
+        snprintf(name[k], sizeof name[k], "momentum%s", tensor[k].name + prefix);
+        tensor[k].name = name[k];
         crc = ss_crc32c(crc, tensor[k].data, tensor[k].bytes);
     }
     char text[9];

@@ -152,7 +152,7 @@ no() {
 }
 no auto "another seed" '/training.safetensors: --seed was 1 and is now 2' --seed 2
 no auto "another momentum" '/training.safetensors: --momentum was 0.9 and is now 0.8;.*--init .*/latest/model.safetensors' --momentum 0.8
-no auto "another optimizer" '--optimizer: "sdg" is not sgd or adamw' --optimizer sdg
+no auto "another optimizer" '--optimizer: "sdg" is not sgd, adam or adamw' --optimizer sdg
 no auto "adamw goes on with sgd" 'training.safetensors: --optimizer was sgd and is now adamw' --optimizer adamw
 no auto "an option of another optimizer" '--optimizer adamw has no --momentum; leave it out' --optimizer adamw --momentum 0.9
 no auto "no augmentation" '/training.safetensors: --no-augment was not given and is now given' --no-augment
@@ -191,8 +191,8 @@ damaged training.safetensors sed -i 's/"step":"30"/"sTep":"30"/'
 no "$work/bad" "position missing" '/bad/training.safetensors: field step is missing' --overwrite
 damaged training.safetensors sed -i 's/"starstep_training":"1"/"starstep_training":"9"/'
 no "$work/bad" "another format" '/bad/training.safetensors: field starstep_training is not 1' --overwrite
-damaged training.safetensors sed -i 's/momentum.fc.bias/momentum.fc.bIas/'
-no "$work/bad" "tensor missing" '/bad/training.safetensors: tensor momentum.fc.bias is missing' --overwrite
+damaged training.safetensors sed -i 's/momentum_buffer.fc.bias/momentum_buffer.fc.bIas/'
+no "$work/bad" "tensor missing" '/bad/training.safetensors: tensor momentum_buffer.fc.bias is missing' --overwrite
 damaged model.safetensors flip
 no "$work/bad" "model damaged" '/bad/model.safetensors: .* model_crc32c of ' --overwrite
 damaged training.safetensors rm

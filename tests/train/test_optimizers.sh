@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Every optimizer, and what stands beside it (groups of parameters, clipping, averages): a run that is cut
+# and goes on has the weights of one that was not, on 1 and on 2 ranks, with 1 or 4 workers; the states in
+# a checkpoint have PyTorch's names; what does not go together is refused.
+. "${srcdir:-.}/tests/common.sh"
+
+make_data 96 16
+counts=1
+have_ranks && counts="1 2"
+
+# on RANKS ARGUMENT...: the command line
+on() {
+    local ranks=$1
+    shift
+    command=("$STARSTEP" train --data-dir "$work/data" --model resnet50 --width 8,8,8,8 --batch-size 16 --seed 1
+        --workers 1 --epochs 2 --max-steps 9 "$@")
+    [ "$ranks" -eq 1 ] || command=("$MPIEXEC" -n "$ranks" "${command[@]}")
+}
+
+hash_of() {
+    sed -n 's/.*"event":"end".*"weights_hash":"\([0-9a-f]*\)".*/\1/p' "$1"
+}
+
+# states FILE: the first part of its tensors' names, each once
+states() {
+    tr ',{' '\n\n' <"$1" | sed -n 's/^"\([a-z_]*\)\.fc\.bias":$/\1/p' | sort | paste -sd ' '
+}
+
+# whole NAME STATES ARGUMENT...: cut and whole, then with other workers
+whole() {
+    local name=$1 names=$2 ranks
+    shift 2
+    for ranks in $counts; do
+        what="$name, $ranks rank(s)"
+        rm -rf "$work/whole" "$work/part" "$work/log"*
+        on "$ranks" "$@" --checkpoint-dir "$work/whole" --log-json "$work/log.whole"
+        starts "$what" "${command[@]}" || continue
+        check "$what: states $names" test "$(states "$work/whole/latest/training.safetensors")" = "$names"
+        on "$ranks" "$@" --checkpoint-dir "$work/part" --max-steps 4
+        starts "$what, 4 steps" "${command[@]}" || continue
+        on "$ranks" "$@" --checkpoint-dir "$work/part" --resume auto --workers 4 --log-json "$work/log.part"
+        starts "$what, resumed" "${command[@]}" || continue
+        check "$what: the same weights" test -n "$(hash_of "$work/log.whole")" -a \
+            "$(hash_of "$work/log.whole")" = "$(hash_of "$work/log.part")"
+        check "$what: the same checkpoint" cmp "$work/whole/latest/model.safetensors" "$work/part/latest/model.safetensors"
+    done
+    seen="${seen:-} $(hash_of "$work/log.whole")"
+}
+
+whole sgd momentum_buffer
+whole nesterov momentum_buffer --nesterov
+whole dampening momentum_buffer --dampening 0.3
+whole adam "exp_avg exp_avg_sq" --optimizer adam --base-lr 0.001 --weight-decay 0.01
+whole adamw "exp_avg exp_avg_sq" --optimizer adamw --base-lr 0.001
+# shellcheck disable=SC2086
+check "each another result" test "$(printf '%s\n' $seen | sort -u | wc -l)" -eq "$(printf '%s\n' $seen | wc -l)"
+
+# no WHAT PATTERN ARGUMENT...
+no() {
+    local what=$1 pattern=$2
+    shift 2
+    on 1 "$@"
+    refused "$what" "$pattern" "${command[@]}"
+}
+no "nesterov without momentum" '--nesterov needs a --momentum above 0' --nesterov --momentum 0
+no "nesterov with dampening" '--nesterov and --dampening 0.1 do not go together' --nesterov --dampening 0.1
+no "dampening without momentum" '--dampening 0.1 needs a --momentum above 0' --dampening 0.1 --momentum 0
+no "nesterov of adam" '--optimizer adam has no --nesterov; leave it out' --optimizer adam --nesterov
+no "dampening of adamw" '--optimizer adamw has no --dampening; leave it out' --optimizer adamw --dampening 0.1
+
+finish
