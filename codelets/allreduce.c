@@ -17,9 +17,16 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
     if (plan->kind == SS_TASK_REDUCE_METRICS)
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
                                            tag, release, task);
+    if (plan->kind == SS_TASK_GATHER) {
+        const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+        tag.bucket += SS_COMM_GATHERED;
+        return ss_comm_allgather_start_f32(a->comm, params->data, params->bytes / sizeof(float),
+                                           tag, release, task);
+    }
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-    return ss_comm_allreduce_start_f32(a->comm, grads->data, grads->bytes / sizeof(float), a->wire,
-                                       tag, release, task);
+    return (plan->kind == SS_TASK_REDUCE_SCATTER ? ss_comm_reduce_scatter_start_f32
+                                                 : ss_comm_allreduce_start_f32)(
+        a->comm, grads->data, grads->bytes / sizeof(float), a->wire, tag, release, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)

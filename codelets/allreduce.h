@@ -1,4 +1,7 @@
-/* codelets/allreduce.c: the sum of a bucket's gradients, or of a step's metrics, over all ranks.
+/* codelets/allreduce.c: the sum of a bucket's gradients, or of a step's metrics, over all ranks. With
+ * shards each rank gets its share of a bucket's sum, and from the others the weights that they have
+ * updated, on a GPU in the format that computes; a loss-scaling rank also hears of the infinities
+ * that others have found.
  *
  * The codelet only starts the collective and returns; the StarPU task ends when the communication
  * thread says so, and no worker waits meanwhile. The token, written by every collective, gives all

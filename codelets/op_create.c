@@ -74,5 +74,7 @@ size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bu
             bytes / sizeof(float);
         bytes += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
     }
-    return bytes;
+    /* NCCL's shares are equal ones. */
+    const size_t unit = 64 * (size_t)(plan->options.shards > 1 ? plan->options.shards : 1);
+    return plan->options.device ? (bytes + unit - 1) / unit * unit : bytes;
 }

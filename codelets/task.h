@@ -17,6 +17,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "core/share.h"
 #include "core/status.h"
 #include "graph/plan.h"
 
@@ -71,6 +72,7 @@ struct ss_bound_task {
     void *context;                     /* of its codelet, for tasks without a block */
     struct ss_lanes *lanes;            /* NULL: no GPU */
     int training;                      /* 0: evaluation */
+    int shards, shard;                 /* plan option, and which of them is this rank's */
     struct ss_hooks *const *hooks;     /* list of those who measure (hooks.h) */
     struct ss_task_progress *progress; /* NULL: nobody watches */
 };
@@ -114,6 +116,14 @@ static inline void *ss_role(const struct ss_task_data *d, int role)
 {
     const struct ss_region *r = ss_role_region(d, role);
     return r ? r->data : NULL;
+}
+
+/* This rank's share of a bucket of `bytes` bytes, in floats; without shards all of it. */
+static inline size_t ss_task_share(const struct ss_bound_task *t, size_t bytes, size_t *begin)
+{
+    const size_t count = bytes / sizeof(float);
+    *begin = t->shards > 1 ? ss_share_begin(count, t->shards, t->shard) : 0;
+    return t->shards > 1 ? ss_share_begin(count, t->shards, t->shard + 1) - *begin : count;
 }
 
 /* Which StarPU worker computes, which sums over GPUs and which copies (-1: none); all other CPU

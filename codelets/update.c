@@ -9,13 +9,15 @@ static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
     (void)stream; /* the device knows it */
     const struct ss_updating *c = d->task->context;
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
-    struct ss_update u = {.count = ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
-                          .w = params->data,
-                          .g = ss_role(d, SS_ROLE_GRADS),
+    size_t begin;
+    const size_t count = ss_task_share(d->task, params->bytes, &begin);
+    struct ss_update u = {.count = count,
+                          .w = (float *)params->data + begin,
+                          .g = (const float *)ss_role(d, SS_ROLE_GRADS) + begin,
                           .scale = c->scale,
                           .lr = d->args->lr,
                           .step = d->args->step - (uint64_t)c->skipped,
-                          .copy = params->copy,
+                          .copy = params->copy ? (char *)params->copy + begin * c->element : NULL,
                           .scaler = ss_role(d, SS_ROLE_SCALER)};
     for (int k = 0; k < SS_UPDATE_STATES; k++)
         u.state[k] = ss_role(d, SS_ROLE_STATE + k);

@@ -1,4 +1,5 @@
-/* codelets/update.c: one step of the optimizer over a bucket's parameters.
+/* codelets/update.c: one step of the optimizer over a bucket's parameters, or with shards over this
+ * rank's share of them, of which alone there are states.
  *
  * grads read, params and the optimizer's states read and written; all in the bucket's layout. On a
  * GPU also the copy of the parameters in the format that computes; with loss scaling the scaler's
@@ -16,6 +17,7 @@ struct ss_updating {
     struct ss_device *device;
     struct ss_optim optim;
     float scale; /* of the summed gradient: 1 / world size */
+    size_t element; /* bytes of a weight that computes */
     int skipped; /* steps left out, by a run that went on without loss scaling; else 0 */
 };
 

@@ -76,7 +76,8 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
     struct ss_model_options images = {
         .classes = (int)a->classes, .channels = 3, .height = side, .width_px = side};
-    const struct ss_train_device device = ss_train_choose_device(o);
+    struct ss_train_device device = ss_train_choose_device(o);
+    device.ranks = (int)a->ranks;
     if (a->json && !a->roofline)
         return ss_fail(SS_ERR_INVALID, "--json goes with --roofline");
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;

@@ -197,6 +197,8 @@ static void lower_training(struct ss_lowerer *lo)
         ss_lower_metrics(lo);
     if (plan->options.loss_scaling && lo->status == SS_OK)
         ss_lower_scaled_updates(lo);
+    if (plan->options.shards > 1 && lo->status == SS_OK)
+        ss_lower_gathers(lo);
 }
 
 static void lower_evaluation(struct ss_lowerer *lo)
@@ -231,6 +233,10 @@ static enum ss_status check_options(const struct ss_plan_options *o)
         o->grad_dtype != SS_DTYPE_BF16)
         return ss_fail(SS_ERR_INVALID, "gradients cannot travel in number format %d",
                        (int)o->grad_dtype);
+    if (o->shards < 0 || (o->shards > 1 && o->device && !o->device_sums))
+        return ss_fail(SS_ERR_INVALID,
+                       "%d ranks cannot divide the optimizer: on GPUs sums over ranks are needed",
+                       o->shards);
     if (o->device && o->input_block < 1)
         return ss_fail(SS_ERR_INVALID, "a device's input needs a channel block of at least 1");
     return SS_OK;

@@ -138,6 +138,8 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
     touch_input(lo, t, b->x);
     if (b->bucket >= 0)
         ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+    if (training && lo->plan->options.no_overlap && lo->plan->options.shards > 1)
+        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ); /* all gathers are over */
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made.z, SS_WRITE);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made.saved, SS_WRITE);
     if (b->running)

@@ -66,6 +66,8 @@ void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
  * (lower_sums.c). */
 void ss_lower_bucket(struct ss_lowerer *lo, int k);
 void ss_lower_scaled_updates(struct ss_lowerer *lo);
+/* With shards: the end of a step. */
+void ss_lower_gathers(struct ss_lowerer *lo);
 /* The step's metrics to all ranks' sum and the report. */
 void ss_lower_metrics(struct ss_lowerer *lo);
 

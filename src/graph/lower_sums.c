@@ -24,8 +24,10 @@ static void lower_update(struct ss_lowerer *lo, int k)
 void ss_lower_bucket(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
-    snprintf(name, sizeof name, "all-reduce %d", k);
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_ALLREDUCE, name, SS_PRIORITY_COMM - k);
+    const int shards = lo->plan->options.shards > 1;
+    snprintf(name, sizeof name, shards ? "reduce-scatter %d" : "all-reduce %d", k);
+    struct ss_plan_task *t = ss_lower_add_task(
+        lo, shards ? SS_TASK_REDUCE_SCATTER : SS_TASK_ALLREDUCE, name, SS_PRIORITY_COMM - k);
     if (!t)
         return;
     t->bucket = k;
@@ -46,10 +48,41 @@ void ss_lower_bucket(struct ss_lowerer *lo, int k)
     ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
+/* Each rank has looked at its share of the sums only. */
+static void lower_reduce_found(struct ss_lowerer *lo)
+{
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_REDUCE_FOUND, "all-reduce found",
+                                               SS_PRIORITY_COMM - lo->plan->nbuckets);
+    if (!t)
+        return;
+    ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+}
+
+/* Behind all sums, in the order in which the next forward needs the weights: collectives go one
+ * after the other, and a gather in between, which waits for its update and that for backward, would
+ * hold up the sums behind it. A block waits for its own bucket alone. */
+void ss_lower_gathers(struct ss_lowerer *lo)
+{
+    for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--) {
+        char name[SS_NAME_BYTES];
+        snprintf(name, sizeof name, "gather %d", k);
+        struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_GATHER, name,
+                                                   SS_PRIORITY_COMM - 2 * lo->plan->nbuckets + k);
+        if (!t)
+            return;
+        t->bucket = k;
+        ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, k, SS_READ_WRITE);
+        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    }
+}
+
 /* Whether the step counts is known once all its gradients are: with loss scaling all updates come
  * last, those that the next forward needs first in front. */
 void ss_lower_scaled_updates(struct ss_lowerer *lo)
 {
+    if (lo->plan->options.shards > 1)
+        lower_reduce_found(lo);
     for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
         lower_update(lo, k);
     struct ss_plan_task *t =

@@ -49,6 +49,10 @@ struct ss_plan_options {
     int input_block; /* device only */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
     int loss_scaling; /* dynamic: gradients are checked; a step with an infinite one is left out */
+    /* Above 1: so many ranks divide the optimizer among them. Each has its share (core/share.h) of
+     * every bucket's states, sums and updates it, and gets the others' new weights. On a device only
+     * with device_sums. */
+    int shards;
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -151,11 +155,14 @@ enum ss_task_kind {
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
     SS_TASK_ALLREDUCE,
+    SS_TASK_REDUCE_SCATTER, /* with shards: of a bucket's gradients; only the own share is complete */
     SS_TASK_CHECK, /* a bucket's summed gradients for infinities; else backward looks itself */
     SS_TASK_UPDATE,
-    SS_TASK_SCALE, /* end of a step: the new loss scale */
-    SS_TASK_FETCH, /* metrics: device to host */
+    SS_TASK_GATHER, /* with shards: the weights of a bucket that the ranks have updated */
+    SS_TASK_SCALE,  /* end of a step: the new loss scale */
+    SS_TASK_FETCH,  /* metrics: device to host */
     SS_TASK_REDUCE_METRICS,
+    SS_TASK_REDUCE_FOUND, /* with shards and loss scaling: has any rank found an infinity */
     SS_TASK_REPORT,
 };
 
@@ -163,7 +170,7 @@ struct ss_plan_task {
     enum ss_task_kind kind;
     char name[SS_NAME_BYTES];
     int block;    /* forward, backward; else -1 */
-    int bucket;   /* all-reduce, update; else -1 */
+    int bucket;   /* its sum, check, update, gather; else -1 */
     int slice;    /* load; else -1 */
     int priority; /* larger runs first */
     int ndy;
@@ -187,7 +194,7 @@ struct ss_plan {
     struct ss_plan_param *param;
     int nbuckets;
     struct ss_bucket *bucket;
-    int *sum_order; /* of the buckets' all-reduces */
+    int *sum_order; /* of the buckets' sums */
     int ntensors;
     struct ss_plan_tensor *tensor;
     int nbuffers;
@@ -212,6 +219,11 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out);
 enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out);
 
 const char *ss_task_kind_name(enum ss_task_kind kind);
+/* Is it the sum of a bucket's gradients over ranks? */
+static inline int ss_task_sums_bucket(enum ss_task_kind kind)
+{
+    return kind == SS_TASK_ALLREDUCE || kind == SS_TASK_REDUCE_SCATTER;
+}
 const char *ss_space_name(enum ss_space space);
 
 /* States that the optimizer has of parameter i: none of BatchNorm's buffers. */

@@ -15,11 +15,14 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_FORWARD] = "forward",
         [SS_TASK_BACKWARD] = "backward",
         [SS_TASK_ALLREDUCE] = "all-reduce",
+        [SS_TASK_REDUCE_SCATTER] = "reduce-scatter",
         [SS_TASK_CHECK] = "check",
         [SS_TASK_UPDATE] = "update",
+        [SS_TASK_GATHER] = "gather",
         [SS_TASK_SCALE] = "scale",
         [SS_TASK_FETCH] = "fetch",
         [SS_TASK_REDUCE_METRICS] = "reduce-metrics",
+        [SS_TASK_REDUCE_FOUND] = "reduce-found",
         [SS_TASK_REPORT] = "report",
     };
     return names[kind];
@@ -162,6 +165,8 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_CHECK] = "lightgrey",          [SS_TASK_UPDATE] = "plum",
         [SS_TASK_SCALE] = "lightgrey",          [SS_TASK_FETCH] = "white",
         [SS_TASK_REDUCE_METRICS] = "palegreen", [SS_TASK_REPORT] = "white",
+        [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
+        [SS_TASK_REDUCE_FOUND] = "palegreen",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

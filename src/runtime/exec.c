@@ -61,7 +61,10 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
 {
     switch (kind) {
     case SS_TASK_ALLREDUCE:
+    case SS_TASK_REDUCE_SCATTER:
+    case SS_TASK_GATHER:
     case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REDUCE_FOUND:
         return &e->allreduce;
     case SS_TASK_UPDATE:
         return &e->updating;
@@ -100,6 +103,8 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
                                               .context = context_of(e, t->kind),
                                               .lanes = e->options.runtime->lanes,
                                               .training = training,
+                                              .shards = e->plan->options.shards,
+                                              .shard = ss_comm_rank(e->options.comm),
                                               .hooks = &e->hooks,
                                               .progress = out->progress ? &out->progress[i] : NULL};
         for (size_t slot = 0; slot < slots; slot++) {
@@ -144,8 +149,11 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->plan = options->plan;
     e->kernels = options->runtime->kernels;
     e->device = options->runtime->device;
-    e->updating = (struct ss_updating){e->kernels, e->device, options->optim,
-                                       1.0f / (float)ss_comm_size(options->comm), 0};
+    e->updating = (struct ss_updating){.kernels = e->kernels,
+                                       .device = e->device,
+                                       .optim = options->optim,
+                                       .scale = 1.0f / (float)ss_comm_size(options->comm),
+                                       .element = ss_dtype_bytes(e->plan->options.dtype)};
     e->allreduce.comm = options->comm;
     e->nstaged = e->plan->options.no_overlap && options->slots > 1 ? 2 : 1;
     e->allreduce.wire = e->plan->options.grad_dtype;
@@ -247,7 +255,10 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         args.dropout_key = dropout_key(e, step->step, task->plan->block);
         return ss_op_submit(&args);
     case SS_TASK_ALLREDUCE:
+    case SS_TASK_REDUCE_SCATTER:
+    case SS_TASK_GATHER:
     case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REDUCE_FOUND:
         return ss_allreduce_submit(&args);
     case SS_TASK_CHECK:
         return ss_check_submit(&args);

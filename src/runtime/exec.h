@@ -70,6 +70,13 @@ enum ss_status ss_exec_get_param(struct ss_exec *exec, int i, float *plain);
 enum ss_status ss_exec_set_state(struct ss_exec *exec, int i, int state, const float *plain);
 enum ss_status ss_exec_get_state(struct ss_exec *exec, int i, int state, float *plain);
 
+/* With shards (plan option) each rank has its share of every state. To read states on rank 0, collect
+ * them first, which is collective; what was collected of a bucket (-1: of all) goes by
+ * ss_exec_drop_states. What is set on rank 0 gets to all ranks by ss_exec_broadcast_states. Without shards the first two do
+ * nothing. */
+enum ss_status ss_exec_collect_states(struct ss_exec *exec);
+void ss_exec_drop_states(struct ss_exec *exec, int bucket);
+
 /* State of the dynamic loss scaling, likewise. */
 struct ss_exec_scaler {
     float scale; /* 0: there is none; setting that leaves what there is */

@@ -38,7 +38,9 @@ struct ss_exec {
     struct region *buffer;   /* per plan buffer */
     struct region *params;   /* per bucket */
     struct region *grads;    /* per bucket */
-    struct region *state;    /* per bucket and state of the optimizer */
+    struct region *state;    /* per bucket and state of the optimizer; with shards the own share */
+    float *
+        *whole; /* with shards, rank 0: whole states in host memory, while they are read or set */
     struct region *running;  /* per block with BN */
     struct region *images;   /* per slot and slice */
     struct region *labels;   /* per slot and slice */
@@ -58,6 +60,19 @@ struct ss_exec {
     uint64_t eval_steps;
     struct ss_step_watch *watch; /* NULL: nobody watches */
 };
+
+/* Are the optimizer's states and its work divided among ranks? */
+static inline int ss_exec_shards(const struct ss_exec *e)
+{
+    return e->plan->options.shards > 1 && e->options.training;
+}
+/* This rank's share of bucket k: its first element and their number. */
+static inline size_t ss_exec_share(const struct ss_exec *e, int k, size_t *begin)
+{
+    const struct ss_bound_task own = {.shards = e->plan->options.shards,
+                                      .shard = ss_comm_rank(e->options.comm)};
+    return ss_task_share(&own, e->params[k].r.bytes, begin);
+}
 
 /* Everything the executor keeps data in; operations are there already. */
 enum ss_status ss_exec_create_memory(struct ss_exec *e);

@@ -22,14 +22,15 @@ static enum ss_status create_tables(struct ss_exec *e)
     e->params = calloc(buckets, sizeof *e->params);
     e->grads = calloc(buckets, sizeof *e->grads);
     e->state = calloc(states_of(e) + 1, sizeof *e->state);
+    e->whole = calloc(states_of(e) + 1, sizeof *e->whole);
     e->running = calloc((size_t)plan->nblocks, sizeof *e->running);
     e->images = calloc(slices, sizeof *e->images);
     e->labels = calloc(slices, sizeof *e->labels);
     e->metrics = calloc(slots + 1, sizeof *e->metrics);
     e->staged = calloc((size_t)e->nstaged, sizeof *e->staged);
     e->fetched = calloc(slots, sizeof *e->fetched);
-    if (!e->buffer || !e->params || !e->grads || !e->state || !e->running || !e->images ||
-        !e->labels || !e->metrics || !e->staged || !e->fetched)
+    if (!e->buffer || !e->params || !e->grads || !e->state || !e->whole || !e->running ||
+        !e->images || !e->labels || !e->metrics || !e->staged || !e->fetched)
         return ss_fail_memory("executor", slices * sizeof *e->images);
     return SS_OK;
 }
@@ -52,8 +53,10 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
 #endif
         SS_TRY(ss_region_new(e, &e->grads[k], bytes, "gradients"));
     const int states = plan->options.states;
+    size_t begin;
+    const size_t share = ss_exec_share(e, k, &begin) * sizeof(float);
     for (int s = 0; s < states; s++)
-        SS_TRY(ss_region_new(e, &e->state[k * states + s], bytes, "the optimizer's state"));
+        SS_TRY(ss_region_new(e, &e->state[k * states + s], share, "the optimizer's state"));
     return SS_OK;
 }
 
@@ -132,6 +135,9 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_regions_drop(e, e->params, buckets);
     ss_regions_drop(e, e->grads, buckets);
     ss_regions_drop(e, e->state, states_of(e));
+    if (e->whole)
+        ss_exec_drop_states(e, -1);
+    free(e->whole);
     ss_regions_drop(e, e->running, (size_t)e->plan->nblocks);
     ss_regions_drop(e, e->images, slices);
     ss_regions_drop(e, e->labels, slices);

@@ -29,10 +29,91 @@ static float *param_data(const struct ss_exec *e, int i, int state, enum ss_para
     *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
     if (p->bucket < 0)
         return (float *)e->running[p->block].r.data + p->at;
-    const struct region *home = state == PARAM
-                                    ? &e->params[p->bucket]
-                                    : &e->state[p->bucket * e->plan->options.states + state];
-    return (float *)home->r.data + e->op[p->block]->offset[*role];
+    const int at = p->bucket * e->plan->options.states + state;
+    float *home = state == PARAM      ? e->params[p->bucket].r.data
+                  : ss_exec_shards(e) ? e->whole[at]
+                                      : e->state[at].r.data;
+    return home + e->op[p->block]->offset[*role];
+}
+
+/* Room on rank 0 for the whole of a state of which each rank has its share. */
+static enum ss_status make_whole(struct ss_exec *e, int bucket, int state)
+{
+    float **whole = &e->whole[bucket * e->plan->options.states + state];
+    if (!*whole)
+        *whole = calloc(1, e->params[bucket].r.bytes);
+    return *whole ? SS_OK : ss_fail_memory("the optimizer's state", e->params[bucket].r.bytes);
+}
+
+void ss_exec_drop_states(struct ss_exec *e, int bucket)
+{
+    const int states = e->plan->options.states, first = bucket < 0 ? 0 : bucket * states,
+              end = bucket < 0 ? e->plan->nbuckets * states : first + states;
+    for (int i = first; i < end; i++) {
+        free(e->whole[i]);
+        e->whole[i] = NULL;
+    }
+}
+
+/* n elements from `at` of every rank's share, to rank 0's whole; a share may end earlier. */
+static enum ss_status collect_part(struct ss_exec *e, int k, int s, size_t at, size_t n)
+{
+    struct ss_comm *comm = e->options.comm;
+    const size_t count = e->params[k].r.bytes / sizeof(float);
+    const int ranks = ss_comm_size(comm), index = k * e->plan->options.states + s;
+    size_t begin;
+    const size_t share = ss_exec_share(e, k, &begin), own = at < share ? share - at : 0;
+    float *mine = malloc(n * sizeof *mine);
+    void *all;
+    enum ss_status status = SS_OK;
+    if (mine && own)
+        status = e->kernels->copy(e->device, mine, (const float *)e->state[index].r.data + at,
+                                  (own < n ? own : n) * sizeof *mine);
+    if (status != SS_OK)
+        ss_comm_abort(comm, status); /* the others wait in the gather */
+    else
+        status = ss_comm_gather_alloc(comm, mine, n * sizeof *mine, &all,
+                                      "gather of the optimizer's states");
+    free(mine);
+    if (status != SS_OK || ss_comm_rank(comm) != 0)
+        return status;
+    for (int r = 0; r < ranks; r++) {
+        const size_t from = ss_share_begin(count, ranks, r) + at,
+                     to = ss_share_begin(count, ranks, r + 1);
+        if (from < to)
+            memcpy(e->whole[index] + from, (const float *)all + (size_t)r * n,
+                   (to - from < n ? to - from : n) * sizeof(float));
+    }
+    free(all);
+    return SS_OK;
+}
+
+static enum ss_status collect_state(struct ss_exec *e, int k, int s)
+{
+    enum { AT_ONCE = 1 << 20 };
+    const struct ss_comm *comm = e->options.comm;
+    /* Rank 0's share is the longest. */
+    const size_t longest =
+        ss_share_begin(e->params[k].r.bytes / sizeof(float), ss_comm_size(comm), 1);
+    if (ss_comm_rank(comm) == 0) {
+        enum ss_status status = make_whole(e, k, s);
+        if (status != SS_OK)
+            ss_comm_abort(e->options.comm, status);
+        SS_TRY(status);
+    }
+    for (size_t at = 0; at < longest; at += AT_ONCE)
+        SS_TRY(collect_part(e, k, s, at, longest - at < AT_ONCE ? longest - at : AT_ONCE));
+    return SS_OK;
+}
+
+enum ss_status ss_exec_collect_states(struct ss_exec *e)
+{
+    if (!ss_exec_shards(e))
+        return SS_OK;
+    for (int k = 0; k < e->plan->nbuckets; k++)
+        for (int s = 0; s < e->plan->options.states; s++)
+            SS_TRY(collect_state(e, k, s));
+    return SS_OK;
 }
 
 /* Bring the weights that compute up to date with their masters. */
@@ -100,6 +181,8 @@ enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
 
 enum ss_status ss_exec_set_state(struct ss_exec *e, int i, int state, const float *plain)
 {
+    if (ss_exec_shards(e))
+        SS_TRY(make_whole(e, e->plan->param[i].bucket, state));
     return put(e, i, state, plain);
 }
 
@@ -161,10 +244,34 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
     return ss_exec_broadcast_running(e);
 }
 
+/* To each rank its share of what was set on rank 0. */
+static enum ss_status deal_state(struct ss_exec *e, int k, int s)
+{
+    struct ss_comm *comm = e->options.comm;
+    const int index = k * e->plan->options.states + s;
+    size_t begin;
+    const size_t share = ss_exec_share(e, k, &begin);
+    enum ss_status status = make_whole(e, k, s);
+    if (status != SS_OK)
+        ss_comm_abort(comm, status);
+    SS_TRY(status);
+    SS_TRY(ss_comm_bcast(comm, e->whole[index], e->params[k].r.bytes, 0,
+                         "broadcast of the optimizer's states"));
+    return e->kernels->copy(e->device, e->state[index].r.data, e->whole[index] + begin,
+                            share * sizeof(float));
+}
+
 enum ss_status ss_exec_broadcast_states(struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets * e->plan->options.states; k++)
-        SS_TRY(broadcast(e, &e->state[k].r, "broadcast of the optimizer's states"));
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        for (int s = 0; s < e->plan->options.states; s++) {
+            const int index = k * e->plan->options.states + s;
+            SS_TRY(ss_exec_shards(e)
+                       ? deal_state(e, k, s)
+                       : broadcast(e, &e->state[index].r, "broadcast of the optimizer's states"));
+        }
+        ss_exec_drop_states(e, k);
+    }
     return SS_OK;
 }
 

@@ -139,8 +139,11 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_LOAD:
     case SS_TASK_UPLOAD:
     case SS_TASK_ALLREDUCE:
+    case SS_TASK_REDUCE_SCATTER:
+    case SS_TASK_GATHER:
     case SS_TASK_FETCH:
     case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REDUCE_FOUND:
     case SS_TASK_REPORT:
         break;
     }

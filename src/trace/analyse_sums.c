@@ -31,7 +31,7 @@ static int sum_task(const struct ss_trace_rank *r, int bucket)
     for (size_t t = 0; t < r->task.count; t++) {
         const struct ss_trace_task *task = &r->task.at[t];
         if (bucket < 0 ? task->kind == SS_TASK_REDUCE_METRICS
-                       : task->kind == SS_TASK_ALLREDUCE && task->bucket == bucket)
+                       : ss_task_sums_bucket(task->kind) && task->bucket == bucket)
             return (int)t;
     }
     return -1;
@@ -60,8 +60,8 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
         const struct ss_trace_task *task = &r->task.at[run->task];
         if (!run->on_gpu || !ss_trace_sums(task->kind))
             continue;
-        int bucket = task->kind == SS_TASK_ALLREDUCE ? task->bucket : -1;
-        if (bucket >= (int)r->bucket.count || (bucket < 0 && task->kind == SS_TASK_ALLREDUCE))
+        int bucket = ss_task_sums_bucket(task->kind) ? task->bucket : -1;
+        if (bucket >= (int)r->bucket.count || (bucket < 0 && ss_task_sums_bucket(task->kind)))
             return ss_fail(SS_ERR_FORMAT, "trace of rank %d: task %d: bucket %d is not described",
                            r->rank, (int)run->task, task->bucket);
         SS_TRY(add_sum(a, i, run->step, bucket, run->begin, run->end));

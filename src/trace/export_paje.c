@@ -54,6 +54,8 @@ static const unsigned colours[] = {
     [SS_TASK_CHECK] = 0xf0e442,          [SS_TASK_UPDATE] = 0x009e73,
     [SS_TASK_SCALE] = 0xc9b400,          [SS_TASK_FETCH] = 0x7a8796,
     [SS_TASK_REDUCE_METRICS] = 0x8c5a7d, [SS_TASK_REPORT] = 0x3d4855,
+    [SS_TASK_REDUCE_SCATTER] = 0xcc79a7, [SS_TASK_GATHER] = 0xb0608f,
+    [SS_TASK_REDUCE_FOUND] = 0x8c5a7d,
 };
 
 static int by_name(const void *a, const void *b)

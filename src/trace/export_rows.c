@@ -87,7 +87,7 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
         const struct ss_trace_task *task = &r->task.at[t];
         if (task->kind == SS_TASK_REDUCE_METRICS)
             s->sum_task[nbuckets] = (int)t;
-        else if (task->kind == SS_TASK_ALLREDUCE && task->bucket >= 0)
+        else if (ss_task_sums_bucket(task->kind) && task->bucket >= 0)
             s->sum_task[task->bucket] = (int)t;
     }
     return SS_OK;

@@ -253,8 +253,11 @@ int ss_trace_computes(enum ss_task_kind kind)
     case SS_TASK_LOAD:
     case SS_TASK_UPLOAD:
     case SS_TASK_ALLREDUCE:
+    case SS_TASK_REDUCE_SCATTER:
+    case SS_TASK_GATHER:
     case SS_TASK_FETCH:
     case SS_TASK_REDUCE_METRICS:
+    case SS_TASK_REDUCE_FOUND:
     case SS_TASK_REPORT:
         break;
     }
@@ -263,5 +266,6 @@ int ss_trace_computes(enum ss_task_kind kind)
 
 int ss_trace_sums(enum ss_task_kind kind)
 {
-    return kind == SS_TASK_ALLREDUCE || kind == SS_TASK_REDUCE_METRICS;
+    return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||
+           kind == SS_TASK_REDUCE_FOUND;
 }

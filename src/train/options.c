@@ -159,6 +159,10 @@ static enum ss_status check_buckets(const struct ss_train_options *o)
                                                 : NULL;
     if (given)
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto chooses %s, too; leave it out", given);
+    if (o->shard_optimizer)
+        return ss_fail(SS_ERR_INVALID,
+                       "--bucket-mb auto measures whole sums, and "
+                       "--shard-optimizer makes halves of them; give a size in MiB");
     return SS_OK;
 }
 
@@ -223,6 +227,10 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto is for train, which measures and prints "
                                        "what it chooses; give a size in MiB");
     SS_TRY(parse_bucket_mb(o, &options.bucket_mb));
+    if (o->shard_optimizer && device->ranks > 1) {
+        options.shards = device->ranks;
+        options.device_sums = device->gpu;
+    }
     struct ss_train_options copy = *o;
     SS_TRY(ss_train_optim(&copy, &optim));
     options.states = ss_optim_states(&optim);

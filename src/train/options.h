@@ -70,6 +70,7 @@ struct ss_train_options ss_train_defaults(void);
 struct ss_train_device {
     int gpu;  /* 0: CPU */
     int sums; /* over several GPUs; the session's to set */
+    int ranks; /* that may divide the optimizer among them, likewise; 0: one */
     enum ss_dtype dtype;
     enum ss_dtype grad_dtype; /* in which gradients travel */
 };

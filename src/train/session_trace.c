@@ -38,7 +38,8 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
 
 static void observe(void *arg, struct ss_comm_tag tag, uint64_t begin_ns, uint64_t end_ns)
 {
-    ss_trace_collective(arg, tag.step, tag.bucket, begin_ns, end_ns);
+    if (tag.bucket < SS_COMM_GATHERED)
+        ss_trace_collective(arg, tag.step, tag.bucket, begin_ns, end_ns);
 }
 
 static enum ss_status compare_clocks(struct ss_session *s, const char *at)

@@ -148,8 +148,10 @@ static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind
         return SS_OK;
     }
     l->at.elapsed_s = ss_seconds() - l->start;
+    SS_TRY(ss_exec_collect_states(l->session.exec));
     if (ss_comm_rank(l->session.comm) == 0)
         status = write_checkpoint(l, kind, number);
+    ss_exec_drop_states(l->session.exec, -1);
     return ss_session_agree(&l->session, status, "checkpoint");
 }
 

@@ -97,9 +97,13 @@ static enum ss_status get_states(const struct ss_session *s, struct states *m)
     *m = (struct states){calloc(most, sizeof *m->tensor), calloc(most, sizeof *m->name), 0};
     if (!m->tensor || !m->name)
         return ss_fail_memory("checkpoint", most * (sizeof *m->tensor + sizeof *m->name));
-    for (int i = 0; i < s->plan->nparams; i++)
+    for (int i = 0; i < s->plan->nparams; i++) {
+        const int bucket = s->plan->param[i].bucket;
         for (int k = 0; k < ss_plan_states(s->plan, i); k++)
             SS_TRY(get_state(s, i, k, m));
+        if (i + 1 < s->plan->nparams && s->plan->param[i + 1].bucket != bucket && bucket >= 0)
+            ss_exec_drop_states(s->exec, bucket); /* not all of them twice in memory */
+    }
     return SS_OK;
 }
 

@@ -35,6 +35,6 @@ endif
 # each decided, and many of them
 if HAVE_DNNL
 TESTS += tests/comm/test_rank_loss.sh tests/comm/test_ranks.sh tests/comm/test_consistency.sh \
-	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh \
+	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh tests/comm/test_shard_optimizer.sh \
 	tests/comm/test_blocked_output.sh
 endif

@@ -283,7 +283,8 @@ static void check_bucket_order(const struct ss_plan *plan)
         int reduce = -1, update = -1, last_writer = -1, last_reader = -1, writers = 0;
         for (int i = 0; i < list->count; i++) {
             const struct ss_plan_task *t = &list->task[i];
-            if (t->kind == SS_TASK_ALLREDUCE && t->bucket == k) {
+            if (ss_task_sums_bucket(t->kind) && t->bucket == k) {
+                ck_assert_int_eq(t->kind == SS_TASK_REDUCE_SCATTER, plan->options.shards > 1);
                 ck_assert_int_lt(reduce, 0);
                 reduce = i;
             }
@@ -326,10 +327,38 @@ static void check_bucket_order(const struct ss_plan *plan)
         /* Only the sum waits for other ranks. */
         for (int i = 0; i < list->count; i++)
             ck_assert(!mode_of(&list->task[i], SS_SPACE_TOKEN, 0) ||
-                      list->task[i].kind == SS_TASK_ALLREDUCE ||
+                      ss_task_sums_bucket(list->task[i].kind) ||
                       list->task[i].kind == SS_TASK_REDUCE_METRICS ||
+                      list->task[i].kind == SS_TASK_REDUCE_FOUND ||
+                      list->task[i].kind == SS_TASK_GATHER ||
+                      (plan->options.no_overlap && plan->options.shards > 1 &&
+                       list->task[i].kind == SS_TASK_FORWARD) ||
                       (plan->options.no_overlap && list->task[i].kind == SS_TASK_BACKWARD));
     }
+}
+
+/* With shards every bucket's weights are gathered behind its update and behind all sums, so that no
+ * sum waits for it; those that the next forward pass needs first in front. */
+static void check_gathers(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    const int nbuckets = plan->options.shards > 1 ? plan->nbuckets : 0;
+    int at = list->count;
+    for (int i = 0; i < list->count; i++)
+        ck_assert(list->task[i].kind != SS_TASK_GATHER || i >= list->count - nbuckets);
+    for (int k = 0; k < nbuckets; k++) {
+        const struct ss_plan_task *t = &list->task[--at];
+        ck_assert_int_eq(t->kind, SS_TASK_GATHER);
+        ck_assert_int_eq(t->bucket, k);
+        ck_assert_int_eq(t->naccess, 2);
+        ck_assert_int_eq(mode_of(t, SS_SPACE_PARAMS, k), SS_READ_WRITE);
+        ck_assert_int_eq(mode_of(t, SS_SPACE_TOKEN, 0), SS_READ_WRITE);
+    }
+    /* Compared without overlap, the next step waits for all of them. */
+    for (int i = 0; i < list->count; i++)
+        if (list->task[i].kind == SS_TASK_FORWARD && list->task[i].role[SS_ROLE_Y] >= 0)
+            ck_assert_int_eq(mode_of(&list->task[i], SS_SPACE_TOKEN, 0),
+                             nbuckets && plan->options.no_overlap ? SS_READ : 0);
 }
 
 /* before[i * n + j]: task j has ended when task i begins, by what they touch. */
@@ -364,7 +393,7 @@ static void check_overlap(const struct ss_plan *plan)
     for (size_t i = 0; i < n; i++) {
         const struct ss_plan_task *t = &list->task[i];
         size_t early = 0;
-        if (t->kind != SS_TASK_ALLREDUCE && t->kind != SS_TASK_REDUCE_METRICS)
+        if (!ss_task_sums_bucket(t->kind) && t->kind != SS_TASK_REDUCE_METRICS)
             continue;
         for (size_t j = 0; j < n; j++)
             early += list->task[j].kind == SS_TASK_BACKWARD && !before[i * n + j];
@@ -386,6 +415,7 @@ static void check_priorities(const struct ss_plan *plan)
         [SS_TASK_CONVERT] = 3,   [SS_TASK_SCALE] = 4,          [SS_TASK_UPDATE] = 5,
         [SS_TASK_CHECK] = 5,     [SS_TASK_BACKWARD] = 6,       [SS_TASK_REPORT] = 7,
         [SS_TASK_ALLREDUCE] = 8, [SS_TASK_REDUCE_METRICS] = 8, [SS_TASK_FETCH] = 8,
+        [SS_TASK_GATHER] = 8,    [SS_TASK_REDUCE_SCATTER] = 8, [SS_TASK_REDUCE_FOUND] = 8,
     };
     for (int i = 0; i < plan->train.count; i++)
         for (int j = 0; j < plan->train.count; j++) {
@@ -395,9 +425,10 @@ static void check_priorities(const struct ss_plan *plan)
                 higher = a->block < b->block;
             if (a->kind == b->kind && a->kind == SS_TASK_BACKWARD)
                 higher = a->block > b->block;
-            if (a->kind == b->kind && a->kind == SS_TASK_ALLREDUCE)
+            if (a->kind == b->kind && ss_task_sums_bucket(a->kind))
                 higher = a->bucket < b->bucket;
-            if (a->kind == b->kind && a->kind == SS_TASK_UPDATE)
+            higher |= ss_task_sums_bucket(a->kind) && b->kind == SS_TASK_GATHER;
+            if (a->kind == b->kind && (a->kind == SS_TASK_UPDATE || a->kind == SS_TASK_GATHER))
                 higher = a->bucket > b->bucket;
             ck_assert_msg(!higher || a->priority > b->priority, "%s: %s has priority %d, %s has %d",
                           model, a->name, a->priority, b->name, b->priority);
@@ -557,14 +588,21 @@ static void check_scaling(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
     const int sums = plan->options.device_sums;
+    const int shards = plan->options.shards > 1;
     int scale = find_task(list, SS_TASK_SCALE, -1), last_check = -1;
-    ck_assert_int_eq(scale, list->count - 1);
+    int found = find_task(list, SS_TASK_REDUCE_FOUND, -1);
+    ck_assert_int_eq(scale, list->count - 1 - (shards ? plan->nbuckets : 0));
+    ck_assert_int_eq(found >= 0, shards);
+    if (shards)
+        ck_assert_int_eq(mode_of(&list->task[found], SS_SPACE_SCALER, 0), SS_READ_WRITE);
     ck_assert_int_eq(mode_of(&list->task[scale], SS_SPACE_SCALER, 0), SS_READ_WRITE);
     for (int k = 0; k < plan->nbuckets; k++) {
         int check = find_task(list, SS_TASK_CHECK, k);
-        ck_assert_int_eq(check, sums ? find_task(list, SS_TASK_ALLREDUCE, k) + 1 : -1);
+        const enum ss_task_kind sum = shards ? SS_TASK_REDUCE_SCATTER : SS_TASK_ALLREDUCE;
+        ck_assert_int_eq(check, sums ? find_task(list, sum, k) + 1 : -1);
         if (!sums)
             continue;
+        ck_assert(!shards || check < found);
         ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_GRADS, k), SS_READ);
         ck_assert_int_eq(mode_of(&list->task[check], SS_SPACE_SCALER, 0), SS_READ_WRITE);
         last_check = check > last_check ? check : last_check;
@@ -578,7 +616,7 @@ static void check_scaling(const struct ss_plan *plan)
             last_check = looks ? i : last_check;
         }
         if (t->kind == SS_TASK_UPDATE)
-            ck_assert_int_gt(i, last_check);
+            ck_assert(i > last_check && i > found);
         if (t->kind == SS_TASK_UPDATE || loss)
             ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), SS_READ);
     }
@@ -611,6 +649,7 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_accesses(&plan->eval);
     check_bucket_content(plan);
     check_bucket_order(plan);
+    check_gathers(plan);
     check_overlap(plan);
     check_priorities(plan);
     check_coverage(plan);
@@ -639,7 +678,11 @@ static void check_with_options(const struct ss_graph *g)
             check_plan(g, &options);
             options.no_overlap = 1;
             check_plan(g, &options);
+            options.shards = 2 + b;
+            check_plan(g, &options);
             options.no_overlap = 0;
+            check_plan(g, &options);
+            options.shards = 1;
             on_device(&options, (enum ss_dtype)b); /* each format once */
             if (strcmp(model, "front"))            /* whose layers read the images themselves */
                 check_plan(g, &options);
@@ -647,6 +690,9 @@ static void check_with_options(const struct ss_graph *g)
             if (strcmp(model, "front"))
                 check_plan(g, &options);
             options.device_sums = 1;
+            if (strcmp(model, "front"))
+                check_plan(g, &options);
+            options.shards = 2;
             if (strcmp(model, "front"))
                 check_plan(g, &options);
         }

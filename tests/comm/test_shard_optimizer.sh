@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# --shard-optimizer on CPU ranks: weights, losses and checkpoints of the plain update, bit for bit, with one
+# optimizer or another, in fp32 or in 2 bytes between ranks; runs that go on with it, without it and on
+# fewer ranks; a rank that dies ends them all.
+. "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/train/resume_facts.sh"
+
+REFERENCE=${srcdir:-.}/tests/reference
+
+refused "sizes by measurement" '\-\-bucket-mb auto measures whole sums, and --shard-optimizer makes' \
+    "$STARSTEP" train --data-dir "$work" --shard-optimizer --bucket-mb auto
+small=(--width 8,16,24,32 --bucket-mb 0.05 --first-bucket-mb 0.01)
+run "$STARSTEP" plan "${small[@]}" --ranks 2 --shard-optimizer
+buckets=$(grep -c ' reduce-scatter .* grads.* -> ' "$work/out")
+check "the plan: $buckets sums in halves" eval "[ $buckets -gt 2 ] &&
+    [ $(grep -c ' gather .* params.* token$' "$work/out") -eq $buckets ] && ! grep -q ' all-reduce [0-9]' $work/out"
+run "$STARSTEP" plan "${small[@]}"
+mv "$work/out" "$work/plain"
+run "$STARSTEP" plan "${small[@]}" --shard-optimizer
+check "one rank: the option changes nothing" cmp "$work/plain" "$work/out"
+
+if ! have_ranks; then
+    echo "no mpiexec, or a build without MPI: the rest is left out"
+    finish
+fi
+
+# train RANKS NAME STEPS [OPTION...]: buckets of all sizes, some of fewer elements than ranks sum themselves
+train() {
+    local ranks=$1 name=$2 steps=$3
+    shift 3
+    starts "$name" "$MPIEXEC" -n "$ranks" "$STARSTEP" train --device cpu "${small[@]}" \
+        --data-dir "$REFERENCE/data" --batch-size 24 --epochs 2 --max-steps "$steps" --base-lr 0.005 \
+        --seed 1 --workers 1 --threads 1 --slots 2 --log-json "$work/$name.log" \
+        --checkpoint-dir "$work/$name" --checkpoint-steps 7 --keep 3 "$@"
+}
+
+# states FILE: the bytes of all tensors, without the notes in front
+states() {
+    tail -c +$(($(od -An -tu8 -N8 "$1") + 9)) "$1"
+}
+
+# same A B [FROM]: losses from that step on, weights and both files' tensors
+same() {
+    facts "$work/$1.log" | tail -n "+${3:-1}" >"$work/a"
+    facts "$work/$2.log" >"$work/b"
+    check "$2: the $(wc -l <"$work/a") losses and weights of $1" eval "[ -s $work/a ] && cmp $work/a $work/b"
+    check "$2: the model of $1" cmp "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+    states "$work/$1/latest/training.safetensors" >"$work/a"
+    states "$work/$2/latest/training.safetensors" >"$work/b"
+    check "$2: the $(wc -c <"$work/a") bytes of states of $1" eval "[ -s $work/a ] && cmp $work/a $work/b"
+}
+
+train 2 plain2 13
+train 2 shard2 13 --shard-optimizer
+same plain2 shard2
+train 3 plain3 13 --optimizer adamw
+train 3 shard3 13 --optimizer adamw --shard-optimizer
+same plain3 shard3
+train 3 serial3 13 --optimizer adamw --shard-optimizer --no-overlap --bucket-order "$(seq -s, $((buckets - 1)) -1 0)"
+same plain3 serial3
+train 3 plainbf16 13 --grad-dtype bf16
+train 3 shardbf16 13 --grad-dtype bf16 --shard-optimizer
+same plainbf16 shardbf16
+
+# Going on from step 7 of the one as the other, and on fewer ranks.
+train 3 toshard 13 --optimizer adamw --shard-optimizer --resume "$work/plain3/step-00000007"
+same plain3 toshard 8
+train 3 toplain 13 --optimizer adamw --resume "$work/shard3/step-00000007"
+same plain3 toplain 8
+train 4 four 7 --optimizer adamw --shard-optimizer
+train 2 fewer 13 --optimizer adamw --resume "$work/four/latest"
+train 2 fewershard 13 --optimizer adamw --resume "$work/four/latest" --shard-optimizer
+same fewer fewershard
+
+what="a rank dies"
+launch "$MPIEXEC" -n 2 bash "$work/rank" "$STARSTEP" train --device cpu "${small[@]}" --data-dir "$REFERENCE/data" \
+    --batch-size 24 --epochs 1000 --target-accuracy 2 --timeout 5 --shard-optimizer --log-json "$work/log"
+check "$what: it runs" wait_until 30 has_steps "$work/log" 5
+kill -KILL "$(cat "$work/pid.1")"
+all_gone 20
+check "$what: exit code $code" [ "$code" -ne 0 ]
+says 'rank 1 .* \(is dead\|died\|was killed\|has ended\)\|for rank 1 '
+check "$what: one line" [ "$(grep -c '^starstep: error: ' "$work/err")" -le 1 ]
+
+finish
