@@ -3,3 +3,7 @@ libstarstep_la_SOURCES += \
 	graphs/resnet50.c \
 	graphs/vgg.c \
 	graphs/wideresnet.c
+# Recipes for the models: train --recipe FILE
+recipesdir = $(pkgdatadir)/recipes
+dist_recipes_DATA = graphs/recipes/wideresnet-guide.json graphs/recipes/wideresnet-accuracy.json \
+	graphs/recipes/resnet50-tinyimagenet-guide.json graphs/recipes/resnet50-90-epochs.json

@@ -3,7 +3,7 @@
 #include "graph/plan.h"
 #include "kernels/cpu/cpu.h"
 #include "sim/roofline.h"
-#include "train/options.h"
+#include "train/recipe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -94,12 +94,15 @@ int ss_cmd_plan(int argc, char **argv)
     struct plan_arguments a;
     const struct ss_option_set sets[] = {
         ss_train_option_set(&o, SS_TRAIN_OF_PLAN), {.rows = rows, .values = &a}, {0}};
+    struct ss_recipe *recipe;
     int code =
-        ss_options_command("usage: starstep plan [OPTION...]\n"
-                           "Print the tasks, buckets and buffers of one training step, or its "
-                           "graph in DOT. Options:\n",
-                           sets, argc, argv);
+        ss_recipe_command("usage: starstep plan [OPTION...]\n"
+                          "Print the tasks, buckets and buffers of one training step, or its "
+                          "graph in DOT. Options:\n",
+                          sets, argc, argv, &recipe);
     if (code >= 0)
         return code;
-    return ss_exit_code(make_plan(&o, &a));
+    code = ss_exit_code(make_plan(&o, &a));
+    ss_recipe_close(recipe);
+    return code;
 }

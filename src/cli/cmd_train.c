@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "train/recipe.h"
 #include "train/train.h"
 
 #include <signal.h>
@@ -17,7 +18,8 @@ static int run(int argc, char **argv, int training)
     struct ss_train_options o;
     const struct ss_option_set sets[] = {
         ss_train_option_set(&o, training ? SS_TRAIN_OF_TRAIN : SS_TRAIN_OF_EVAL), {0}};
-    int code = ss_options_command(training ? train_usage : eval_usage, sets, argc, argv);
+    struct ss_recipe *recipe;
+    int code = ss_recipe_command(training ? train_usage : eval_usage, sets, argc, argv, &recipe);
     if (code >= 0)
         return code;
     /* Days of training do not end because who read the output has: main() tells at the end. */
@@ -26,6 +28,7 @@ static int run(int argc, char **argv, int training)
     enum ss_status status = o.check    ? ss_train_check_only(&o)
                             : training ? ss_train_run(&o)
                                        : ss_eval_run(&o);
+    ss_recipe_close(recipe);
     return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
 }
 

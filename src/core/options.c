@@ -108,8 +108,7 @@ const char *ss_option_text(const struct ss_option *o, const void *values,
     return "(none)";
 }
 
-static enum ss_status unknown_option(const struct ss_option_set *sets, const char *command,
-                                     const char *name)
+const char *ss_option_nearest(const struct ss_option_set *sets, const char *name)
 {
     const char *nearest = NULL;
     size_t best = 4; /* farther away it is not a typing mistake */
@@ -121,6 +120,13 @@ static enum ss_status unknown_option(const struct ss_option_set *sets, const cha
             nearest = r.option->name;
         }
     }
+    return nearest;
+}
+
+static enum ss_status unknown_option(const struct ss_option_set *sets, const char *command,
+                                     const char *name)
+{
+    const char *nearest = ss_option_nearest(sets, name);
     if (nearest)
         return ss_fail(SS_ERR_INVALID, "%s: unknown option %s; did you mean %s?", command, name,
                        nearest);
@@ -196,21 +202,31 @@ static enum ss_status set_number_text(const struct ss_option *o, const char *com
     return SS_OK;
 }
 
-static enum ss_status set_value(const struct ss_option *o, void *at, const char *command,
-                                const char *text)
+static enum ss_status set_flag(const struct ss_option *o, const char *command, const char *text,
+                               int *out)
 {
+    *out = !strcmp(text, "true");
+    if (*out || !strcmp(text, "false"))
+        return SS_OK;
+    return ss_fail(SS_ERR_INVALID, "%s: %s takes no value but true or false", command, o->name);
+}
+
+enum ss_status ss_option_set(const struct ss_option *o, void *values, const char *who,
+                             const char *text)
+{
+    void *at = field(o, values);
     switch (o->type) {
     case SS_OPT_FLAG:
-        break;
+        return set_flag(o, who, text, at);
     case SS_OPT_TEXT:
         *(const char **)at = text;
         break;
     case SS_OPT_INT:
-        return set_integer(o, command, text, at);
+        return set_integer(o, who, text, at);
     case SS_OPT_FLOAT:
-        return set_number_text(o, command, text, at);
+        return set_number_text(o, who, text, at);
     case SS_OPT_WORD:
-        return set_word(o, command, text, at);
+        return set_word(o, who, text, at);
     }
     return SS_OK;
 }
@@ -228,17 +244,12 @@ static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char
     struct row r = find_row(sets, name);
     if (!r.option)
         return unknown_option(sets, command, name);
-    void *at = field(r.option, r.set->values);
-    if (r.option->type == SS_OPT_FLAG) {
-        if (equals)
-            return ss_fail(SS_ERR_INVALID, "%s: %s takes no value", command, name);
-        *(int *)at = 1;
-        return SS_OK;
-    }
+    if (r.option->type == SS_OPT_FLAG && !equals)
+        return ss_option_set(r.option, r.set->values, command, "true");
     if (!equals && *i + 1 >= argc)
         return ss_fail(SS_ERR_INVALID, "%s: %s needs a value (%s)", command, name,
                        argument(r.option, shown, sizeof shown));
-    return set_value(r.option, at, command, equals ? equals + 1 : argv[++*i]);
+    return ss_option_set(r.option, r.set->values, command, equals ? equals + 1 : argv[++*i]);
 }
 
 static const char *heading(const struct row *r)
@@ -289,6 +300,13 @@ void ss_options_print(FILE *out, const struct ss_option_set *sets)
             print_list(out, set, list);
 }
 
+enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        SS_TRY(parse_one(sets, argc, argv, &i));
+    return SS_OK;
+}
+
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv)
 {
     for (const struct ss_option_set *set = sets; set->rows; set++)
@@ -299,10 +317,7 @@ int ss_options_command(const char *usage, const struct ss_option_set *sets, int 
             ss_options_print(stdout, sets);
             return 0;
         }
-    for (int i = 1; i < argc; i++)
-        if (parse_one(sets, argc, argv, &i) != SS_OK)
-            return 2;
-    return -1;
+    return ss_options_parse(sets, argc, argv) == SS_OK ? -1 : 2;
 }
 
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,

@@ -82,15 +82,26 @@ struct ss_option_heading {
 void ss_options_default(const struct ss_option *rows, void *values);
 
 /* Give the fields of all tables (of all their groups) their defaults, then what the command line
- * says: "--name value" and "--name=value". argv[0] is the command's name, used in messages. "--help"
+ * says: "--name value" and "--name=value"; "--flag=false" takes a flag back. argv[0] is the command's name, used in messages. "--help"
  * or "-h" anywhere prints usage and the options instead.
  * Returns -1 to go on, else the exit code: 0 after help, 2 after an error, which is told in one line
  * with option and value: unknown option (the nearest known one is suggested), missing value, not a
  * number, out of range, none of the words, an argument that is no option. */
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv);
 
+/* Only what the command line says, over the values that there are. Errors: SS_ERR_INVALID. */
+enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv);
+
+/* Set one option in `values`; a flag is "true" or "false", and a text points to `value` then. who:
+ * before the option's name in messages. Errors: SS_ERR_INVALID, as above. */
+enum ss_status ss_option_set(const struct ss_option *option, void *values, const char *who,
+                             const char *value);
+
 /* The help of these options, as long as their fields have the defaults. */
 void ss_options_print(FILE *out, const struct ss_option_set *sets);
+
+/* The option whose name is a typing mistake away; NULL: none. */
+const char *ss_option_nearest(const struct ss_option_set *sets, const char *name);
 
 /* The option that is written so, without a value ("--name"); NULL: none. */
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name);

@@ -14,23 +14,13 @@ static int has_option(const struct ss_schedule_class *c, const char *name)
     return 0;
 }
 
-static int is_given(const struct ss_train_options *o, const char *name)
-{
-    char text[2][SS_OPTION_TEXT_ROOM];
-    struct ss_train_options copy = *o;
-    const struct ss_train_options defaults = ss_train_defaults();
-    const struct ss_option_set sets[] = {ss_train_option_set(&copy, 0), {0}};
-    const struct ss_option *row = ss_option_find(sets, name);
-    return strcmp(ss_option_text(row, o, text[0]), ss_option_text(row, &defaults, text[1])) != 0;
-}
-
 /* What only other schedules have. */
 static enum ss_status check_alien(const struct ss_train_options *o,
                                   const struct ss_schedule_class *own)
 {
     for (const struct ss_schedule_class *c = ss_schedule_classes; c->name; c++)
         for (int i = 0; i < SS_SCHEDULE_OPTIONS && c->option[i]; i++)
-            if (!has_option(own, c->option[i]) && is_given(o, c->option[i]))
+            if (!has_option(own, c->option[i]) && !ss_train_is_default(o, c->option[i]))
                 return ss_fail(SS_ERR_INVALID,
                                "--schedule %s has no %s; leave it out, or give --schedule %s",
                                own->name, c->option[i], c->name);

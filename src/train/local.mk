@@ -1,6 +1,7 @@
 libstarstep_la_SOURCES += \
 	src/train/options.c src/train/options.h src/train/options.def \
 	src/train/check_ranks.c src/train/learning_rate.c \
+	src/train/recipe.c src/train/recipe.h \
 	src/train/ranks.c src/train/ranks.h \
 	src/train/session.c src/train/session.h src/train/session_bind.c src/train/session_data.c \
 	src/train/session_trace.c src/train/session_buckets.c \

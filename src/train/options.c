@@ -41,7 +41,7 @@ const struct ss_option ss_train_rows[] = {
     {0}};
 
 static const struct ss_option_heading headings[] = {
-    {SS_TRAIN_MODEL, "Model and batch"},
+    {SS_TRAIN_RECIPE | SS_TRAIN_MODEL, "Model and batch"},
     {SS_TRAIN_DATA | SS_TRAIN_SAMPLES, "Data"},
     {SS_TRAIN_LOOP, "Course of the run"},
     {SS_TRAIN_OPTIMIZER, "Optimizer"},
@@ -67,6 +67,15 @@ struct ss_train_options ss_train_defaults(void)
     struct ss_train_options o;
     ss_options_default(ss_train_rows, &o);
     return o;
+}
+
+int ss_train_is_default(const struct ss_train_options *o, const char *name)
+{
+    char text[2][SS_OPTION_TEXT_ROOM];
+    struct ss_train_options defaults = ss_train_defaults();
+    const struct ss_option_set sets[] = {ss_train_option_set(&defaults, 0), {0}};
+    const struct ss_option *row = ss_option_find(sets, name);
+    return !strcmp(ss_option_text(row, o, text[0]), ss_option_text(row, &defaults, text[1]));
 }
 
 struct ss_train_device ss_train_choose_device(const struct ss_train_options *o)

@@ -40,12 +40,13 @@ enum {
     SS_TRAIN_CHECKPOINT = 1 << 11,
     SS_TRAIN_OUTPUT = 1 << 12,
     SS_TRAIN_RECORD = 1 << 13,
+    SS_TRAIN_RECIPE = 1 << 14,
     /* What each command takes. */
     SS_TRAIN_OF_INFO = SS_TRAIN_DEVICE | SS_TRAIN_CORES,
-    SS_TRAIN_OF_PLAN = SS_TRAIN_MODEL | SS_TRAIN_BUCKETS | SS_TRAIN_DEVICE,
+    SS_TRAIN_OF_PLAN = SS_TRAIN_RECIPE | SS_TRAIN_MODEL | SS_TRAIN_BUCKETS | SS_TRAIN_DEVICE,
     SS_TRAIN_OF_EVAL = SS_TRAIN_OF_PLAN | SS_TRAIN_DATA | SS_TRAIN_SUMS | SS_TRAIN_CORES |
                        SS_TRAIN_COMPUTE | SS_TRAIN_WEIGHTS | SS_TRAIN_OUTPUT,
-    SS_TRAIN_OF_TRAIN = (1 << 14) - 1,
+    SS_TRAIN_OF_TRAIN = (1 << 15) - 1,
 };
 
 /* Rows' marks. */
@@ -65,6 +66,8 @@ struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned gr
 
 /* The guides' values where the guides have them. */
 struct ss_train_options ss_train_defaults(void);
+/* Has the option of that name its default? */
+int ss_train_is_default(const struct ss_train_options *o, const char *name);
 
 /* Where and in which format steps compute. */
 struct ss_train_device {

@@ -73,6 +73,10 @@ START_TEST(options_accepted)
     ck_assert(v.epochs == 7 && v.flag == 0);
     ck_assert_int_eq(parse("--epochs", "100", "--no-shuffle", NULL), -1);
     ck_assert(v.epochs == 100 && v.flag == 1);
+    ck_assert_int_eq(parse("--no-shuffle", "--no-shuffle=false", NULL, NULL), -1);
+    ck_assert_int_eq(v.flag, 0);
+    ck_assert_int_eq(parse("--no-shuffle=true", NULL, NULL, NULL), -1);
+    ck_assert_int_eq(v.flag, 1);
     ck_assert_int_eq(parse("--epochs=1", "--base-lr=1e-3", NULL, NULL), -1);
     ck_assert(v.epochs == 1 && v.rate == 1e-3);
     ck_assert_int_eq(parse("--base-lr", "10", "--epochs", "3"), -1);
@@ -113,7 +117,7 @@ static const struct {
     {{"--base-lr", "nan"}, "out of range"},
     {{"--base-lr", "inf"}, "out of range"},
     {{"--base-lr", "fast"}, "--base-lr: \"fast\" is not a number"},
-    {{"--no-shuffle=1", NULL}, "train: --no-shuffle takes no value"},
+    {{"--no-shuffle=1", NULL}, "train: --no-shuffle takes no value but true or false"},
     {{"epochs", "3"}, "train: unexpected argument \"epochs\""},
     {{"--", NULL}, "unexpected argument \"--\""},
     {{"-e", "3"}, "unexpected argument \"-e\""},
