@@ -5,6 +5,7 @@ libstarstep_la_SOURCES += \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \
 	codelets/load.c codelets/load.h \
 	codelets/allreduce.c codelets/allreduce.h \
+	codelets/add.c codelets/add.h \
 	codelets/update.c codelets/update.h \
 	codelets/report.c codelets/report.h \
 	codelets/input.c codelets/input.h \

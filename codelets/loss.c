@@ -2,7 +2,8 @@
  *
  * x (N,K) logits: read; in training overwritten by their gradient (softmax - onehot) / N
  * labels (N) read: 0 .. K-1, or -1 for a row that does not count; on a GPU behind the staged images
- * metrics: struct ss_metrics; in training written, in evaluation added to */
+ * metrics: struct ss_metrics; in training written, in evaluation and by a step's later micro-steps
+ * added to */
 #include "codelets/input.h"
 #include "codelets/op.h"
 
@@ -25,8 +26,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     int training = d->task->training;
     void *x = ss_role(d, SS_ROLE_X);
     return head->kernels->loss(head->device, op->x.n, op->x.c, x, labels_of(op, d),
-                               ss_role(d, SS_ROLE_SCALER), ss_role(d, SS_ROLE_METRICS), !training,
-                               training ? x : NULL);
+                               ss_role(d, SS_ROLE_SCALER), ss_role(d, SS_ROLE_METRICS),
+                               !training || d->task->plan->micro > 0, training ? x : NULL);
 }
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");

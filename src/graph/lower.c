@@ -75,6 +75,7 @@ struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind 
     struct ss_plan_task *t = &list->task[list->count++];
     *t = (struct ss_plan_task){
         .kind = kind, .block = -1, .bucket = -1, .slice = -1, .priority = priority};
+    t->micro = list == &lo->plan->train ? lo->plan->options.accumulate - 1 : 0;
     snprintf(t->name, sizeof t->name, "%s", name);
     for (int r = 0; r < SS_ROLE_COUNT; r++)
         t->role[r] = t->tensor[r] = -1;
@@ -185,6 +186,8 @@ static void lower_training(struct ss_lowerer *lo)
         if (lo->status != SS_OK || !bucket_ends_at(plan, i))
             continue;
         /* The bucket is full once the earliest of its blocks has run backward. */
+        if (plan->options.accumulate > 1)
+            ss_lower_add(lo, plan->block[i].bucket);
         plan->bucket[plan->block[i].bucket].ready_task = lo->list->count - 1;
         ready++;
         while (!plan->options.no_overlap && summed < plan->nbuckets &&
@@ -218,6 +221,8 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->batch < 1)
         return ss_fail(SS_ERR_INVALID, "batch size per rank is %d; it must be at least 1",
                        o->batch);
+    if (o->accumulate < 0)
+        return ss_fail(SS_ERR_INVALID, "a step cannot have %d micro-steps", o->accumulate);
     if (!(o->bucket_mb >= 0) || !(o->first_bucket_mb >= 0) || !(o->last_bucket_mb >= 0))
         return ss_fail(SS_ERR_INVALID,
                        "bucket sizes cannot be below 0 MB (--bucket-mb %g, --first-bucket-mb %g, "
@@ -251,6 +256,7 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
         return ss_fail_memory("step plan", sizeof *plan);
     plan->graph = graph;
     plan->options = *options;
+    plan->options.accumulate = options->accumulate ? options->accumulate : 1;
     for (int s = 0; s <= options->slices; s++)
         plan->slice_begin[s] = (int)((long)options->batch * s / options->slices);
 
@@ -274,6 +280,8 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
         lower_evaluation(&lo);
     if (lo.status == SS_OK)
         lo.status = ss_plan_assign_buffers(plan);
+    if (lo.status == SS_OK)
+        lo.status = ss_plan_accumulate(plan);
     free(lo.value_tensor);
     free(lo.grad);
     free(lo.ngrad);

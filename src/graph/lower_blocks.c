@@ -106,8 +106,9 @@ static void touch_loss(struct ss_lowerer *lo, struct ss_plan_task *t, const stru
     ss_lower_touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x],
                           training ? SS_READ_WRITE : SS_READ);
     touch_labels(lo, t);
+    /* Those of several batches are added up. */
     ss_lower_touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0,
-                   training ? SS_WRITE : SS_READ_WRITE);
+                   training && lo->plan->options.accumulate == 1 ? SS_WRITE : SS_READ_WRITE);
     if (training && lo->plan->options.loss_scaling)
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }

@@ -17,11 +17,12 @@ enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
 enum ss_status ss_plan_touch(struct ss_plan_task *t, enum ss_role_kind role, enum ss_space space,
                              int index, enum ss_mode mode);
 
-/* Priorities: a collective that can start must start; then the backward pass from its end, updates
+/* Priorities: a collective that can start must start; then additions, the backward pass from its end, updates
  * (those the next forward needs first), forward, loading. */
 enum {
     SS_PRIORITY_COMM = 100000,
     SS_PRIORITY_REPORT = 90000,
+    SS_PRIORITY_ADD = 60000, /* a sum waits for it */
     SS_PRIORITY_BACKWARD = 50000,
     SS_PRIORITY_UPDATE = 30000,
     SS_PRIORITY_FORWARD = 20000,
@@ -62,8 +63,9 @@ void ss_lower_backward(struct ss_lowerer *lo, int i);
 /* `tensor` is a contribution to the gradient of v. */
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
 
-/* What follows once all gradients of bucket k are there, and, with loss scaling, of all buckets
- * (lower_sums.c). */
+/* What follows once all gradients of bucket k are there: with those of earlier micro-steps; its sum;
+ * and, with loss scaling, once those of all buckets are (lower_sums.c). */
+void ss_lower_add(struct ss_lowerer *lo, int k);
 void ss_lower_bucket(struct ss_lowerer *lo, int k);
 void ss_lower_scaled_updates(struct ss_lowerer *lo);
 /* With shards: the end of a step. */
@@ -73,10 +75,11 @@ void ss_lower_metrics(struct ss_lowerer *lo);
 
 /* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?
  * Only where these stay as they are: a sum over ranks has other ranks' infinities too, and in 2 bytes
- * may become infinite on its way. */
+ * may become infinite on its way; a sum over micro-steps has those of all of them. */
 static inline int ss_lower_looks_at_once(const struct ss_plan *plan)
 {
-    return plan->options.loss_scaling && !plan->options.device_sums;
+    return plan->options.loss_scaling && !plan->options.device_sums &&
+           plan->options.accumulate == 1;
 }
 
 #endif

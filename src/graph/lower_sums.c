@@ -21,6 +21,19 @@ static void lower_update(struct ss_lowerer *lo, int k)
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
 
+/* In the last micro-step; accumulate.c turns it round for the others. */
+void ss_lower_add(struct ss_lowerer *lo, int k)
+{
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "add %d", k);
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_ADD, name, SS_PRIORITY_ADD - k);
+    if (!t)
+        return;
+    t->bucket = k;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_ACCUM, SS_SPACE_ACCUM, k, SS_READ);
+}
+
 void ss_lower_bucket(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];

@@ -53,6 +53,7 @@ struct ss_plan_options {
      * every bucket's states, sums and updates it, and gets the others' new weights. On a device only
      * with device_sums. */
     int shards;
+    int accumulate;   /* micro-steps of a step, each of `batch` images; 0: 1 */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -111,6 +112,7 @@ enum ss_space {
     SS_SPACE_STAGED,  /* images and labels of the step's input slot, on the device */
     SS_SPACE_FETCHED, /* metrics of the step, on the host */
     SS_SPACE_SCALER,  /* state of the loss scaling */
+    SS_SPACE_ACCUM,   /* index: bucket; its gradients of the step's earlier micro-steps, added up */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
@@ -139,6 +141,7 @@ enum ss_role_kind {
     SS_ROLE_SHORTCUT_PARAMS, /* of the block whose end was left to this one */
     SS_ROLE_SHORTCUT_GRADS,
     SS_ROLE_SHORTCUT_SAVED,
+    SS_ROLE_ACCUM,
     SS_ROLE_COUNT
 };
 
@@ -154,6 +157,7 @@ enum ss_task_kind {
     SS_TASK_CONVERT, /* bytes to activations */
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
+    SS_TASK_ADD, /* a bucket's gradients: to those of earlier micro-steps, or in the last one these */
     SS_TASK_ALLREDUCE,
     SS_TASK_REDUCE_SCATTER, /* with shards: of a bucket's gradients; only the own share is complete */
     SS_TASK_CHECK, /* a bucket's summed gradients for infinities; else backward looks itself */
@@ -170,8 +174,9 @@ struct ss_plan_task {
     enum ss_task_kind kind;
     char name[SS_NAME_BYTES];
     int block;    /* forward, backward; else -1 */
-    int bucket;   /* its sum, check, update, gather; else -1 */
+    int bucket;   /* its add, sum, check, update, gather; else -1 */
     int slice;    /* load; else -1 */
+    int micro;    /* of which micro-step, from 0; what comes once a step: of the last */
     int priority; /* larger runs first */
     int ndy;
     int naccess;
@@ -199,7 +204,7 @@ struct ss_plan {
     struct ss_plan_tensor *tensor;
     int nbuffers;
     size_t *buffer_bytes;
-    struct ss_task_list train; /* one training step */
+    struct ss_task_list train; /* one training step: micro-step after micro-step */
     struct ss_task_list eval;  /* forward only, with running statistics; shares the buffers */
     int slice_begin[SS_PLAN_MAX_SLICES + 1]; /* images of slice s: [begin[s], begin[s+1]) */
 };
@@ -247,5 +252,8 @@ int ss_bucket_partition(const size_t *bytes, int nblocks, const struct ss_bucket
 
 /* Assign tensors to buffers from their lifetimes (memory.c, called by ss_plan_lower). */
 enum ss_status ss_plan_assign_buffers(struct ss_plan *plan);
+
+/* Put the step's earlier micro-steps in front of the last one (accumulate.c, called by ss_plan_lower). */
+enum ss_status ss_plan_accumulate(struct ss_plan *plan);
 
 #endif

@@ -14,6 +14,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_CONVERT] = "convert",
         [SS_TASK_FORWARD] = "forward",
         [SS_TASK_BACKWARD] = "backward",
+        [SS_TASK_ADD] = "add",
         [SS_TASK_ALLREDUCE] = "all-reduce",
         [SS_TASK_REDUCE_SCATTER] = "reduce-scatter",
         [SS_TASK_CHECK] = "check",
@@ -30,7 +31,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
 
 static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
                                           "state",  "running", "metrics", "log",    "token",
-                                          "staged", "fetched", "scaler"};
+                                          "staged", "fetched", "scaler",  "accum"};
 
 const char *ss_space_name(enum ss_space space)
 {
@@ -56,10 +57,25 @@ static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE
         if (sliced && i && t->access[i - 1].space == a->space)
             continue;
         fprintf(out, "%s%s", gap, space_names[a->space]);
-        if (a->space < SS_SPACE_METRICS && !(sliced && t->kind != SS_TASK_LOAD))
+        int many = a->space < SS_SPACE_METRICS || a->space == SS_SPACE_ACCUM;
+        if (many && !(sliced && t->kind != SS_TASK_LOAD))
             fprintf(out, "%d", a->index);
         gap = " ";
     }
+}
+
+/* Micro-steps between the second and the last, which begins at the returned task, are the second again.
+ */
+static int skip_micros(const struct ss_task_list *list, int i, FILE *out)
+{
+    const int last = list->task[list->count - 1].micro, from = list->task[i].micro;
+    int to = i;
+    while (from == 2 && list->task[to].micro != last)
+        to++;
+    if (to > i)
+        fprintf(out, "%5d to %d: micro-step 3 and on to %d, each as the second\n", i, to - 1, last);
+    fprintf(out, "micro-step %d of %d\n", list->task[to].micro + 1, last + 1);
+    return to;
 }
 
 static void print_tasks(const struct ss_task_list *list, FILE *out)
@@ -68,6 +84,10 @@ static void print_tasks(const struct ss_task_list *list, FILE *out)
             "reads -> writes");
     for (int i = 0; i < list->count; i++) {
         const struct ss_plan_task *t = &list->task[i];
+        if (i && t->micro != t[-1].micro) {
+            i = skip_micros(list, i, out);
+            t = &list->task[i];
+        }
         fprintf(out, "%5d %-15s %8d  %-32s ", i, ss_task_kind_name(t->kind), t->priority, t->name);
         print_accesses(t, SS_READ, out);
         fprintf(out, " -> ");
@@ -94,7 +114,10 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
     fprintf(out, "model %s, batch %d per rank, %d layers in %d blocks, %zu parameters\n",
             ss_graph_name(plan->graph), o->batch, ss_graph_layers(plan->graph), plan->nblocks,
             params);
-    fprintf(out, "training step: %d tasks (", plan->train.count);
+    fprintf(out, "training step: ");
+    if (o->accumulate > 1)
+        fprintf(out, "%d micro-steps, ", o->accumulate);
+    fprintf(out, "%d tasks (", plan->train.count);
     const char *gap = "";
     for (int k = 0; k <= SS_TASK_REPORT; k++) {
         int n = count_kind(&plan->train, (enum ss_task_kind)k);
@@ -166,7 +189,7 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_SCALE] = "lightgrey",          [SS_TASK_FETCH] = "white",
         [SS_TASK_REDUCE_METRICS] = "palegreen", [SS_TASK_REPORT] = "white",
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
-        [SS_TASK_REDUCE_FOUND] = "palegreen",
+        [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

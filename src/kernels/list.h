@@ -126,6 +126,9 @@ KERNEL(groupnorm_backward, struct ss_device *device, const struct ss_norm_act *o
 
 /* dst[i] = src[0][i] + ... + src[n-1][i], in fp32; dst may be src[0]; 1 <= n <= SS_NORM_MAX_DY. */
 KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, size_t count)
+/* Gradients of a bucket over micro-steps, fp32: dst[i] = src[i], with add (dst[i] + src[i]) * factor. */
+KERNEL(accumulate, struct ss_device *device, size_t count, const float *src, int add, float factor,
+       float *dst)
 
 /* Softmax cross-entropy with the mean over the batch, as PyTorch's CrossEntropyLoss.
  *   loss = - sum over valid n of log softmax(logits(n))[label(n)] / N

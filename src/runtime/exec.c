@@ -42,6 +42,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
     case SS_SPACE_RUNNING:
         return &e->running[a->index].r;
     case SS_SPACE_METRICS:
+        /* A step's micro-steps add to one. */
+        slot = e->plan->options.accumulate > 1 ? 0 : slot;
         return &e->metrics[training ? slot : e->options.slots].r;
     case SS_SPACE_LOG:
         return &e->log.r;
@@ -53,6 +55,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
         return &e->fetched[slot].r;
     case SS_SPACE_SCALER:
         return &e->scaler.r;
+    case SS_SPACE_ACCUM:
+        return &e->accum[a->index].r;
     }
     return NULL;
 }
@@ -60,6 +64,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
 static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
 {
     switch (kind) {
+    case SS_TASK_ADD:
+        return &e->adding;
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:
@@ -154,6 +160,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
                                        .optim = options->optim,
                                        .scale = 1.0f / (float)ss_comm_size(options->comm),
                                        .element = ss_dtype_bytes(e->plan->options.dtype)};
+    e->adding = (struct ss_adding){e->kernels, e->device, e->plan->options.accumulate};
     e->allreduce.comm = options->comm;
     e->nstaged = e->plan->options.no_overlap && options->slots > 1 ? 2 : 1;
     e->allreduce.wire = e->plan->options.grad_dtype;
@@ -218,20 +225,22 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
                                      .replace = head->task->training,
                                      .bytes = e->plan->options.device};
     args->count = n;
+    begin += head->task->plan->micro * e->plan->options.batch;
     memcpy(args->sample, step->sample + begin, (size_t)n * sizeof *args->sample);
     enum ss_status status = ss_load_submit(args);
     free(args);
     return status;
 }
 
-/* One dropout key per (seed, step, block, rank). A block goes by its first layer, which does not
- * depend on what a device fuses. */
-static uint64_t dropout_key(const struct ss_exec *e, uint64_t step, int block)
+/* One dropout key per (seed, step, micro-step, block, rank). A block goes by its first layer, which
+ * does not depend on what a device fuses. */
+static uint64_t dropout_key(const struct ss_exec *e, uint64_t step, const struct ss_plan_task *t)
 {
-    uint32_t layer = (uint32_t)e->plan->block[block].first_layer;
+    uint32_t layer = (uint32_t)e->plan->block[t->block].first_layer;
     uint64_t stream = ss_mix64(e->options.seed, SS_RNG_DROPOUT);
     uint64_t where = ((uint64_t)ss_comm_rank(e->options.comm) << 32) | layer;
-    return ss_mix64(ss_mix64(stream, step), where);
+    uint64_t key = ss_mix64(ss_mix64(stream, step), where);
+    return t->micro ? ss_mix64(key, (uint64_t)t->micro) : key;
 }
 
 static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *list, int i, int slot,
@@ -252,8 +261,10 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         return ss_convert_submit(&args);
     case SS_TASK_FORWARD:
     case SS_TASK_BACKWARD:
-        args.dropout_key = dropout_key(e, step->step, task->plan->block);
+        args.dropout_key = dropout_key(e, step->step, task->plan);
         return ss_op_submit(&args);
+    case SS_TASK_ADD:
+        return ss_add_submit(&args);
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:
@@ -274,17 +285,31 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     return SS_OK;
 }
 
+/* Tasks under way take memory: no more micro-steps of them than slots. */
+static void throttle(const struct ss_exec *e)
+{
+    const int of_each = e->plan->train.count / e->plan->options.accumulate + 1;
+    starpu_task_wait_for_n_submitted((unsigned)(of_each * e->options.slots));
+}
+
 enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step *step)
 {
-    int slot = (int)(step->step % (uint64_t)e->options.slots);
+    const struct ss_task_list *list = &e->plan->train;
+    const uint64_t slots = (uint64_t)e->options.slots,
+                   micros = (uint64_t)e->plan->options.accumulate;
     for (const struct ss_hooks *h = e->hooks; h; h = h->next)
         if (h->step_begins && ss_hooks_want_step(h, step->step))
             h->step_begins(h->arg, step->step);
     uint64_t now_ns = ss_now_ns();
     starpu_iteration_push((unsigned long)step->step);
     enum ss_status status = SS_OK;
-    for (int i = 0; status == SS_OK && i < e->plan->train.count; i++)
-        status = submit_task(e, &e->train, i, slot, step, now_ns);
+    for (int i = 0; status == SS_OK && i < list->count; i++) {
+        const uint64_t micro = (uint64_t)list->task[i].micro;
+        if (micro && list->task[i].micro != list->task[i - 1].micro)
+            throttle(e);
+        status = submit_task(e, &e->train, i, (int)((step->step * micros + micro) % slots), step,
+                             now_ns);
+    }
     starpu_iteration_pop();
     ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
     return status;

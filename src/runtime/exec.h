@@ -22,7 +22,7 @@ struct ss_exec_options {
     const struct ss_plan *plan;
     enum ss_conv_algo conv_algo;
     int training; /* 0: only evaluation steps will be submitted */
-    int slots;    /* input slots, that is steps in flight, >= 1 */
+    int slots;    /* input slots, that is micro-steps in flight, >= 1 */
     uint64_t seed;
     struct ss_optim optim; /* of training; its states are as many as the plan's */
     /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
@@ -46,10 +46,12 @@ struct ss_exec_step {
     const struct ss_dataset *dataset;
     uint32_t epoch;
     int augment;
-    const uint32_t *sample; /* plan batch entries, UINT32_MAX: none; copied */
+    /* Plan batch entries, in training for each micro-step; UINT32_MAX: none; copied. */
+    const uint32_t *sample;
 };
 /* Submit one training step and return. At most `slots` steps should be in flight: the caller
- * throttles by the reports. */
+ * throttles by the reports. A step of several micro-steps waits until all but `slots` of them have
+ * ended. */
 enum ss_status ss_exec_submit_train(struct ss_exec *exec, const struct ss_exec_step *step);
 /* Submit forward and loss of one batch in evaluation mode; metrics accumulate in the executor. */
 enum ss_status ss_exec_submit_eval(struct ss_exec *exec, const struct ss_exec_step *step);

@@ -3,6 +3,7 @@
 #ifndef SS_RUNTIME_EXEC_INTERNAL_H
 #define SS_RUNTIME_EXEC_INTERNAL_H
 
+#include "codelets/add.h"
 #include "codelets/allreduce.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
@@ -34,25 +35,27 @@ struct ss_exec {
     const struct ss_plan *plan;
     const struct ss_kernels *kernels; /* of the device */
     struct ss_device *device;
-    struct ss_op **op;       /* per block */
-    struct region *buffer;   /* per plan buffer */
-    struct region *params;   /* per bucket */
-    struct region *grads;    /* per bucket */
-    struct region *state;    /* per bucket and state of the optimizer; with shards the own share */
+    struct ss_op **op;     /* per block */
+    struct region *buffer; /* per plan buffer */
+    struct region *params; /* per bucket */
+    struct region *grads;  /* per bucket */
+    struct region *accum;  /* per bucket; empty without micro-steps */
+    struct region *state;  /* per bucket and state of the optimizer; with shards the own share */
     float *
         *whole; /* with shards, rank 0: whole states in host memory, while they are read or set */
-    struct region *running;  /* per block with BN */
-    struct region *images;   /* per slot and slice */
-    struct region *labels;   /* per slot and slice */
-    struct region *metrics;  /* per slot, then one of evaluation */
-    struct region *staged; /* input on the device: nstaged, which bound the steps enqueued there */
-    struct region *fetched;  /* per slot; GPU */
+    struct region *running; /* per block with BN */
+    struct region *images;  /* per slot and slice */
+    struct region *labels;  /* per slot and slice */
+    struct region *metrics; /* per slot, or one with several micro-steps; last: of evaluation */
+    struct region *staged;  /* input on the device: nstaged, which bound the steps enqueued there */
+    struct region *fetched; /* per slot; GPU */
     struct region log, token, scaler;
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
     struct bound_list train, eval;
     struct ss_updating updating;
+    struct ss_adding adding;
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
     struct ss_feed feed;

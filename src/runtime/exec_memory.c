@@ -21,6 +21,7 @@ static enum ss_status create_tables(struct ss_exec *e)
     e->buffer = calloc((size_t)plan->nbuffers, sizeof *e->buffer);
     e->params = calloc(buckets, sizeof *e->params);
     e->grads = calloc(buckets, sizeof *e->grads);
+    e->accum = calloc(buckets, sizeof *e->accum);
     e->state = calloc(states_of(e) + 1, sizeof *e->state);
     e->whole = calloc(states_of(e) + 1, sizeof *e->whole);
     e->running = calloc((size_t)plan->nblocks, sizeof *e->running);
@@ -29,8 +30,8 @@ static enum ss_status create_tables(struct ss_exec *e)
     e->metrics = calloc(slots + 1, sizeof *e->metrics);
     e->staged = calloc((size_t)e->nstaged, sizeof *e->staged);
     e->fetched = calloc(slots, sizeof *e->fetched);
-    if (!e->buffer || !e->params || !e->grads || !e->state || !e->whole || !e->running ||
-        !e->images || !e->labels || !e->metrics || !e->staged || !e->fetched)
+    if (!e->buffer || !e->params || !e->grads || !e->accum || !e->state || !e->whole ||
+        !e->running || !e->images || !e->labels || !e->metrics || !e->staged || !e->fetched)
         return ss_fail_memory("executor", slices * sizeof *e->images);
     return SS_OK;
 }
@@ -52,6 +53,8 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
     else
 #endif
         SS_TRY(ss_region_new(e, &e->grads[k], bytes, "gradients"));
+    if (plan->options.accumulate > 1)
+        SS_TRY(ss_region_new(e, &e->accum[k], bytes, "gradients of several micro-steps"));
     const int states = plan->options.states;
     size_t begin;
     const size_t share = ss_exec_share(e, k, &begin) * sizeof(float);
@@ -134,6 +137,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_regions_drop(e, e->buffer, (size_t)e->plan->nbuffers);
     ss_regions_drop(e, e->params, buckets);
     ss_regions_drop(e, e->grads, buckets);
+    ss_regions_drop(e, e->accum, buckets);
     ss_regions_drop(e, e->state, states_of(e));
     if (e->whole)
         ss_exec_drop_states(e, -1);
@@ -165,7 +169,7 @@ struct ss_exec_bytes ss_exec_memory(const struct ss_exec *e)
     struct ss_exec_bytes m = {
         .activations = sum_bytes(e->buffer, (size_t)e->plan->nbuffers),
         .parameters = sum_bytes(e->params, buckets) + sum_bytes(e->grads, buckets) +
-                      sum_bytes(e->state, states_of(e)),
+                      sum_bytes(e->accum, buckets) + sum_bytes(e->state, states_of(e)),
         .input = slots * ss_input_layout_of(e->plan).bytes,
     };
     e->kernels->memory(e->device, &m.device_used, &m.device);

@@ -8,24 +8,37 @@
 enum {
     LOAD = SS_HOOKS_KIND(SS_TASK_LOAD),
     CONVERT = SS_HOOKS_KIND(SS_TASK_CONVERT),
-    UPDATE = SS_HOOKS_KIND(SS_TASK_UPDATE),
+    /* The last ones of a micro-step. */
+    UPDATE = SS_HOOKS_KIND(SS_TASK_ADD) | SS_HOOKS_KIND(SS_TASK_UPDATE),
 };
 
+/* Of a micro-step. */
 struct ss_feed_step {
     _Atomic uint64_t loaded, computed; /* CLOCK_MONOTONIC in ns */
     ss_event begin, end;               /* GPU, else NULL */
 };
 
-static struct ss_feed_step *entry(const struct ss_feed *f, uint64_t step)
+/* Micro-step so many of a step; -1: the last one of the step before. */
+static struct ss_feed_step *entry(const struct ss_feed *f, uint64_t step, int micro)
 {
-    return &f->step[step % f->count];
+    const uint64_t number =
+        step * (uint64_t)f->plan->options.accumulate + (uint64_t)(micro + 1) - 1;
+    return &f->step[number % f->count];
+}
+
+static struct ss_feed_step *entry_of(const struct ss_feed *f, const struct ss_step_args *args)
+{
+    return entry(f, args->step, args->task->plan->micro);
 }
 
 static void step_begins(void *arg, uint64_t step)
 {
-    struct ss_feed_step *s = entry(arg, step);
-    atomic_store(&s->loaded, 0);
-    atomic_store(&s->computed, 0);
+    const struct ss_feed *f = arg;
+    for (int micro = 0; micro < f->plan->options.accumulate; micro++) {
+        struct ss_feed_step *s = entry(f, step, micro);
+        atomic_store(&s->loaded, 0);
+        atomic_store(&s->computed, 0);
+    }
 }
 
 static void raise_to(_Atomic uint64_t *at, uint64_t ns)
@@ -40,7 +53,7 @@ static void loaded(struct ss_feed *f, const struct ss_step_args *args)
     const int *slice = f->plan->slice_begin + args->task->plan->slice;
     atomic_fetch_add(&f->busy_ns, args->times.end - args->times.begin);
     atomic_fetch_add(&f->images, (uint64_t)(slice[1] - slice[0]));
-    raise_to(&entry(f, args->step)->loaded, args->times.end);
+    raise_to(&entry_of(f, args)->loaded, args->times.end);
 }
 
 static void task_ends(void *arg, const struct ss_step_args *args)
@@ -48,24 +61,24 @@ static void task_ends(void *arg, const struct ss_step_args *args)
     if (args->task->plan->kind == SS_TASK_LOAD)
         loaded(arg, args);
     else
-        raise_to(&entry(arg, args->step)->computed, args->times.end);
+        raise_to(&entry_of(arg, args)->computed, args->times.end);
 }
 
-/* The conversion of its input is the first work of a step. */
+/* The conversion of its input is the first work of a micro-step. */
 static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
                                      ss_stream stream)
 {
     (void)lane;
     if (args->task->plan->kind != SS_TASK_CONVERT)
         return SS_OK;
-    return ((struct ss_feed *)arg)->kernels->record(entry(arg, args->step)->begin, stream);
+    return ((struct ss_feed *)arg)->kernels->record(entry_of(arg, args)->begin, stream);
 }
 
 static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, ss_stream stream)
 {
     struct ss_feed *f = arg;
-    struct ss_feed_step *s = entry(f, args->step);
-    if (args->task->plan->kind != SS_TASK_UPDATE)
+    struct ss_feed_step *s = entry_of(f, args);
+    if (args->task->plan->kind == SS_TASK_CONVERT)
         return SS_OK;
     raise_to(&s->computed, ss_now_ns());
     return f->kernels->record(s->end, stream);
@@ -84,13 +97,13 @@ static enum ss_status shorten_to_gap(const struct ss_feed *f, const struct ss_fe
     return SS_OK;
 }
 
-/* Add what the step has waited for. */
-static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
+/* Add what the micro-step has waited for. */
+static enum ss_status add_wait(struct ss_feed *f, const struct ss_step_args *args, int micro)
 {
-    struct ss_feed *f = arg;
-    const struct ss_feed_step *s = entry(f, args->step), *before = entry(f, args->step - 1);
+    const struct ss_feed_step *s = entry(f, args->step, micro),
+                              *before = entry(f, args->step, micro - 1);
     uint64_t loaded_ns = atomic_load(&s->loaded), ready = args->submitted_ns;
-    uint64_t computed = args->step > 1 ? atomic_load(&before->computed) : 0; /* 0: none before it */
+    uint64_t computed = args->step > 1 || micro ? atomic_load(&before->computed) : 0; /* 0: none */
     if (loaded_ns <= ready || loaded_ns <= computed || !ss_run_ok(args->task->run))
         return SS_OK;
     if (computed > ready && !s->begin)
@@ -99,6 +112,14 @@ static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
     if (s->begin && computed)
         SS_TRY(shorten_to_gap(f, before, s, &waited));
     atomic_fetch_add(&f->waited_ns, waited);
+    return SS_OK;
+}
+
+static enum ss_status step_ends(void *arg, const struct ss_step_args *args)
+{
+    struct ss_feed *f = arg;
+    for (int micro = 0; micro < f->plan->options.accumulate; micro++)
+        SS_TRY(add_wait(f, args, micro));
     return SS_OK;
 }
 
@@ -113,7 +134,7 @@ enum ss_status ss_feed_open(struct ss_feed *f, const struct ss_plan *plan, int s
                                  .ended = LOAD | UPDATE,
                                  .task_ends = task_ends};
     /* A step is reported while the one behind it may be computed and `slots` more are loaded. */
-    f->count = 2 * (uint64_t)slots + 2;
+    f->count = (2 * (uint64_t)slots + 2) * (uint64_t)plan->options.accumulate;
     f->step = calloc(f->count, sizeof *f->step);
     if (!f->step)
         return ss_fail_memory("times of steps", f->count * sizeof *f->step);

@@ -1,8 +1,8 @@
 /* How the loader keeps up: what load tasks cost, and how long training steps waited for their
  * input.
  *
- * A step can begin when the step before it has been computed, or when it was submitted if that was
- * later. What passes from then until its last slice is loaded is waited for. On a GPU, whose work
+ * A micro-step can begin when the one before it has been computed, or when its step was submitted if
+ * that was later. What passes from then until its last slice is loaded is waited for. On a GPU, whose work
  * is enqueued ahead, the clock is the GPU's own, from events: what passed between two steps, if the
  * input was late. */
 #ifndef SS_RUNTIME_FEED_H
@@ -17,8 +17,8 @@ struct ss_feed {
     const struct ss_plan *plan;
     const struct ss_kernels *kernels; /* of a GPU, else NULL */
     struct ss_device *gpu;
-    struct ss_feed_step *step; /* of the last steps, by number */
-    uint64_t count;            /* steps that are kept */
+    struct ss_feed_step *step; /* of the last micro-steps, by number */
+    uint64_t count;            /* those that are kept */
     _Atomic uint64_t busy_ns, images, waited_ns;
 };
 

@@ -1,4 +1,5 @@
 /* roofline.c: a step's tasks on the device that only notes what they do (contract in roofline.h). */
+#include "codelets/add.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
 #include "core/log.h"
@@ -15,7 +16,7 @@ struct memory {
     size_t *bucket_bytes; /* in native layouts */
 };
 
-enum { ADDRESS_BITS = 36, COPY = SS_SPACE_SCALER + 1, INDICES = 1 << 14 };
+enum { ADDRESS_BITS = 36, COPY = SS_SPACE_ACCUM + 1, INDICES = 1 << 14 };
 
 static void *address(size_t number)
 {
@@ -32,6 +33,7 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
     switch (a->space) {
     case SS_SPACE_PARAMS:
     case SS_SPACE_GRADS:
+    case SS_SPACE_ACCUM:
         return m->bucket_bytes[a->index];
     case SS_SPACE_STATE:
         return m->bucket_bytes[a->index / m->plan->options.states];
@@ -131,6 +133,10 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
         const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
         return k->scaler_check(m->device, grads->bytes / sizeof(float), grads->data,
                                ss_role(d, SS_ROLE_SCALER));
+    }
+    case SS_TASK_ADD: {
+        const struct ss_adding adding = {k, m->device, m->plan->options.accumulate};
+        return ss_add_run(&adding, d);
     }
     case SS_TASK_UPDATE:
         return update(m, d);

@@ -19,7 +19,7 @@ const char *ss_roofline_bound_name(const struct ss_roofline_work *w)
 
 static double images_per_second(const struct ss_roofline *r, double seconds)
 {
-    return r->plan->options.batch / seconds;
+    return (double)r->plan->options.batch * r->plan->options.accumulate / seconds;
 }
 
 static const char *format_of(const struct ss_roofline *r)
@@ -45,11 +45,14 @@ static void print_machine(const struct ss_roofline *r, FILE *out)
     const struct ss_machine *m = r->machine;
     const struct ss_machine_use *u = &ss_machine_use;
     const double peak = ss_machine_peak(m, r->plan->options.dtype, r->tf32);
+    char micros[48] = "";
+    if (r->plan->options.accumulate > 1)
+        snprintf(micros, sizeof micros, " in each of %d micro-steps", r->plan->options.accumulate);
     fprintf(out,
-            "Prediction, not a measurement: a training step of %s, batch %d, %s, on one %s.\n"
+            "Prediction, not a measurement: a training step of %s, batch %d%s, %s, on one %s.\n"
             "Assumed: %.2f of %.2f TB/s (%s), %.0f MB of L2, %d multiprocessors; convolutions and "
             "linear layers %.0f, weight gradients %.0f of %.0f TFLOP/s; %.1f us a launch.\n",
-            ss_graph_name(r->plan->graph), r->plan->options.batch, format_of(r), m->title,
+            ss_graph_name(r->plan->graph), r->plan->options.batch, micros, format_of(r), m->title,
             ss_machine_bandwidth(m) / 1e12, m->bandwidth / 1e12, m->source, m->l2 / 1e6, m->sms,
             peak * u->matrix / 1e12, peak * u->wgrad / 1e12, peak / 1e12, u->launch * 1e6);
 }
@@ -92,12 +95,13 @@ static void put_work(const struct ss_roofline_work *w, FILE *out)
 void ss_roofline_print_json(const struct ss_roofline *r, FILE *out)
 {
     const char *comma = "";
-    ss_json_print(out,
-                  "{'prediction':true,'model':%s,'batch':%d,'precision':%s,'machine':%s,"
-                  "'source':%s,'bandwidth':%.9g,'peak_flops':%.9g,\n'tasks':[",
-                  ss_graph_name(r->plan->graph), r->plan->options.batch, format_of(r),
-                  r->machine->name, r->machine->source, ss_machine_bandwidth(r->machine),
-                  ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32));
+    ss_json_print(
+        out,
+        "{'prediction':true,'model':%s,'batch':%d,'accumulate':%d,'precision':%s,'machine':%s,"
+        "'source':%s,'bandwidth':%.9g,'peak_flops':%.9g,\n'tasks':[",
+        ss_graph_name(r->plan->graph), r->plan->options.batch, r->plan->options.accumulate,
+        format_of(r), r->machine->name, r->machine->source, ss_machine_bandwidth(r->machine),
+        ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32));
     for (int i = 0; i < r->plan->train.count; i++) {
         const struct ss_plan_task *t = &r->plan->train.task[i];
         ss_json_print(out, "%.1s\n{'task':%s,'kind':%s,", comma, t->name,

@@ -193,14 +193,41 @@ static enum ss_status add_edge(struct ss_depend *d, int task, int target, int ba
     return SS_OK;
 }
 
+/* One of the n accesses to a piece of data, in a step so many before. */
+struct place {
+    size_t at;
+    int back;
+};
+
+/* The access before. Data of a slot were another micro-step's, as many of them before as there are
+ * slots; others were the step before's. */
+static struct place before(const struct ss_depend *d, const struct touch *t, size_t n, int per_slot,
+                           struct place p)
+{
+    const struct ss_trace_rank *r = d->trace;
+    const int micro = r->task.at[t[p.at].task].micro;
+    if (p.at > 0 && (!per_slot || r->task.at[t[p.at - 1].task].micro == micro))
+        return (struct place){p.at - 1, p.back};
+    if (!per_slot)
+        return (struct place){n - 1, p.back + 1};
+    int was = micro - r->slots;
+    for (; was < 0; was += r->micros)
+        p.back++;
+    for (p.at = n - 1; p.at > 0 && r->task.at[t[p.at].task].micro != was;)
+        p.at--;
+    return p;
+}
+
 /* Walk back from entry i of the n accesses to one piece of data. */
 static enum ss_status add_edges_of(struct ss_depend *d, const struct touch *t, size_t n, size_t i,
-                                   int distance)
+                                   int per_slot)
 {
     int readers = 0;
+    struct place p = {i, 0};
     for (size_t k = 1; k <= n; k++) {
-        const struct touch *other = &t[(i + n - k) % n];
-        int back = k > i ? distance : 0;
+        p = before(d, t, n, per_slot, p);
+        const struct touch *other = &t[p.at];
+        int back = p.back;
         if (other->mode & SS_WRITE)
             return readers ? SS_OK : add_edge(d, t[i].task, other->task, back);
         if (t[i].mode & SS_WRITE) {
@@ -218,12 +245,11 @@ static enum ss_status add_edges(struct ss_depend *d, const size_t *from, const s
         d->edge_from[task] = d->edge.count;
         for (int a = 0; a < r->task.at[task].naccess; a++) {
             int data = r->task.at[task].access[a].data;
-            int distance = r->data.at[data].per_slot ? r->slots : 1;
             const struct touch *t = touch + from[data];
             size_t n = from[data + 1] - from[data];
             for (size_t i = 0; i < n; i++)
                 if (t[i].task == (int)task)
-                    SS_TRY(add_edges_of(d, t, n, i, distance));
+                    SS_TRY(add_edges_of(d, t, n, i, r->data.at[data].per_slot));
         }
     }
     d->edge_from[r->task.count] = d->edge.count;
@@ -288,8 +314,8 @@ static enum ss_status take_feeds(struct ss_depend *d)
         d->feed_from[i] = d->feed.count;
         for (size_t j = 0; j < i && ss_trace_sums(sum->kind); j++) {
             enum ss_task_kind kind = r->task.at[j].kind;
-            int writer =
-                kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD || kind == SS_TASK_FETCH;
+            int writer = kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD ||
+                         kind == SS_TASK_ADD || kind == SS_TASK_FETCH;
             if (writer && writes_same(sum, &r->task.at[j]))
                 SS_TRACE_ADD(&d->feed, (int)j);
         }

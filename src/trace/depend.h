@@ -9,7 +9,7 @@
  * piece of data, StarPU lets a reader wait for the last writer, and a writer for the readers since
  * then, or for the last writer if there were none. Walking back from an access through the list of
  * those that touch the same data meets them; the walk goes on at the list's end in the step that
- * had the data before: the step before, or `slots` steps before for data of a slot. Writers further
+ * had the data before: the step before, or `slots` micro-steps before for data of a slot. Writers further
  * back need not be looked at: what is found waited for them. */
 #ifndef SS_TRACE_DEPEND_H
 #define SS_TRACE_DEPEND_H

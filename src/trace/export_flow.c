@@ -31,7 +31,7 @@ static int stop_of(const struct ss_export_rank *r, const struct ss_export_slice 
     enum ss_task_kind kind = r->trace->task.at[s->task].kind;
     if (s->sums)
         return SUMMED;
-    if (kind == SS_TASK_BACKWARD && s->computes)
+    if ((kind == SS_TASK_BACKWARD || kind == SS_TASK_ADD) && s->computes)
         return WRITTEN;
     return kind == SS_TASK_UPDATE && s->computes ? APPLIED : -1;
 }

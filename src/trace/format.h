@@ -11,7 +11,7 @@
  *    "overlap":true,"backend":"mpi","batch":32}
  *        device: "cpu", or "cuda" with tasks of lanes timed on the GPU. last_step 0: to the end of
  *        the run. batch: images per rank and step; may be missing. "predicted_for":"h200": the GPU
- *        of which tasks have predictions; may be missing
+ *        of which tasks have predictions; may be missing. "micros":4: micro-steps of a step; missing: 1
  *   {"worker":0,"name":"compute"}
  *        numbered from 0. "compute", "service 1", ...; on a GPU "compute", "comm" and "copy" too.
  *        All but these three are service workers, which load
@@ -22,8 +22,10 @@
  *        2 write, 3 both). From these follow all dependencies, as StarPU infers them: of two
  *        submitted tasks that touch the same (space, index), the later one waits for the earlier
  *        unless both read. The spaces images, labels, metrics, staged and fetched are those of the
- *        step's slot, step modulo `slots`; the others are one for all steps. "predicted_ns":1234:
- *        how long it should take on the GPU (sim/roofline.h); may be missing
+ *        step's slot, step modulo `slots`; the others are one for all steps. With micro-steps the slot
+ *        is that of (step * micros + micro), and metrics are one for all steps. "micro":1: which one of
+ *        the step it belongs to; missing: 0. "predicted_ns":1234: how long it should take on the GPU
+ *        (sim/roofline.h); may be missing
  *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}
  *        numbered from 0. Unpadded: in fp32, and as one rank's gradients travel
  *   {"clock":"begin","at":12345,"offset_ns":-250,"error_ns":900}

@@ -14,7 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SS_TRACE_TEXT = 64, SS_TRACE_MAX_RANKS = 1 << 20, SS_TRACE_MAX_SLOTS = 4096 };
+enum {
+    SS_TRACE_TEXT = 64,
+    SS_TRACE_MAX_RANKS = 1 << 20,
+    SS_TRACE_MAX_SLOTS = 4096,
+    SS_TRACE_MAX_MICROS = 1 << 20
+};
 
 /* Lanes of a GPU, and what workers are by their names. */
 enum ss_trace_lane {
@@ -40,6 +45,7 @@ struct ss_trace_task {
     enum ss_task_kind kind;
     char name[SS_NAME_BYTES];
     int block, bucket, slice; /* -1: none */
+    int micro;                /* below the rank's micros */
     int64_t predicted;        /* ns on the GPU; 0: not told */
     int naccess;
     struct ss_trace_access access[SS_PLAN_MAX_ACCESSES];
@@ -79,6 +85,7 @@ struct ss_trace_clock {
 
 struct ss_trace_rank {
     int rank, ranks, slots, cuda, overlap;
+    int micros;                    /* micro-steps of a step */
     int64_t first_step, last_step; /* as asked for; last_step 0: to the end */
     int64_t epoch_ns, batch;       /* batch: images per step; 0: not told */
     char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];

@@ -93,6 +93,9 @@ static enum ss_status read_header(struct reader *in, const json_t *o)
         return reader_fail(in, "last_step: %lld is before first_step %lld", (long long)r->last_step,
                            (long long)r->first_step);
     SS_TRY(get_int(in, o, "slots", 1, SS_TRACE_MAX_SLOTS, &r->slots));
+    r->micros = 1;
+    if (json_object_get(o, "micros"))
+        SS_TRY(get_int(in, o, "micros", 1, SS_TRACE_MAX_MICROS, &r->micros));
     SS_TRY(get_number(in, o, "epoch_ns", 0, READER_MAX, &r->epoch_ns));
     if (json_object_get(o, "predicted_for"))
         SS_TRY(get_text(in, o, "predicted_for", sizeof r->machine, r->machine));
@@ -114,9 +117,12 @@ static enum ss_status read_worker(struct reader *in, const json_t *o)
     return SS_OK;
 }
 
-static int per_slot(const char *space)
+/* A step's micro-steps add to one of `metrics`. */
+static int per_slot(const struct ss_trace_rank *r, const char *space)
 {
-    static const char *const names[] = {"images", "labels", "metrics", "staged", "fetched"};
+    static const char *const names[] = {"images", "labels", "staged", "fetched"};
+    if (r->micros == 1 && !strcmp(space, "metrics"))
+        return 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(space, names[i]))
             return 1;
@@ -132,7 +138,7 @@ static enum ss_status find_data(struct reader *in, const char *space, int index,
             *out = (int)i;
             return SS_OK;
         }
-    struct ss_trace_data d = {.index = index, .per_slot = per_slot(space)};
+    struct ss_trace_data d = {.index = index, .per_slot = per_slot(r, space)};
     strcpy(d.space, space);
     *out = (int)r->data.count;
     SS_TRACE_ADD(&r->data, d);
@@ -173,6 +179,8 @@ static enum ss_status read_task(struct reader *in, const json_t *o)
     SS_TRY(get_int(in, o, "block", -1, INT_MAX, &t.block));
     SS_TRY(get_int(in, o, "bucket", -1, INT_MAX, &t.bucket));
     SS_TRY(get_int(in, o, "slice", -1, INT_MAX, &t.slice));
+    if (json_object_get(o, "micro"))
+        SS_TRY(get_int(in, o, "micro", 0, in->r->micros - 1, &t.micro));
     if (json_object_get(o, "predicted_ns"))
         SS_TRY(get_number(in, o, "predicted_ns", 0, READER_MAX, &t.predicted));
     const json_t *list = json_object_get(o, "access");

@@ -199,6 +199,8 @@ static void print_task(FILE *out, int i, const struct ss_plan_task *task, double
         ss_json_print(out, "%.1s[%s,%d,%d]", a ? "," : "", ss_space_name(task->access[a].space),
                       task->access[a].index, (int)task->access[a].mode);
     ss_json_print(out, "]");
+    if (task->micro)
+        ss_json_print(out, ",'micro':%d", task->micro);
     if (predicted > 0)
         ss_json_print(out, ",'predicted_ns':%.0f", predicted * 1e9);
     ss_json_print(out, "}\n");
@@ -230,8 +232,11 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
                   "'device':%s,'model':%s,'first_step':%" PRIu64 ",'last_step':%" PRIu64
                   ",'batch':%d,'slots':%d,'epoch_ns':%" PRIu64 ",'overlap':%.5s,'backend':%s",
                   SS_TRACE_VERSION, o->rank, o->ranks, host, o->gpu ? "cuda" : "cpu", o->model,
-                  o->first, o->last == UINT64_MAX ? 0 : o->last, o->plan->options.batch, o->slots,
-                  t->epoch_ns, o->plan->options.no_overlap ? "false" : "true", o->backend);
+                  o->first, o->last == UINT64_MAX ? 0 : o->last,
+                  o->plan->options.batch * o->plan->options.accumulate, o->slots, t->epoch_ns,
+                  o->plan->options.no_overlap ? "false" : "true", o->backend);
+    if (o->plan->options.accumulate > 1)
+        ss_json_print(t->file, ",'micros':%d", o->plan->options.accumulate);
     if (o->machine)
         ss_json_print(t->file, ",'predicted_for':%s", o->machine);
     ss_json_print(t->file, "}\n");

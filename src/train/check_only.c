@@ -24,10 +24,10 @@ static void tell(const struct ss_session *s, int ranks)
 {
     const struct ss_train_options *o = s->options;
     printf(
-        "Checked: %s on %zu images with a global batch size of %d, %zu steps an epoch, %d rank%s "
+        "Checked: %s on %zu images with a global batch size of %lld, %zu steps an epoch, %d rank%s "
         "on %s\n",
-        o->model, s->train->count, s->batch * ranks,
-        s->train->count / ((size_t)s->batch * (size_t)ranks), ranks, ranks == 1 ? "" : "s",
+        o->model, s->train->count, (long long)s->step_batch * ranks,
+        s->train->count / ((size_t)s->step_batch * (size_t)ranks), ranks, ranks == 1 ? "" : "s",
         device_note(s));
 }
 

@@ -17,6 +17,7 @@ struct ss_loop {
     struct ss_resumed resumed;
     struct ss_schedule schedule;
     sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
+    int ahead;       /* how many those are at first */
     double start;    /* of the run, without its interruptions */
     /* Steps and batches: submitted. The sums are written by reports, which run one after the other;
      * the main thread touches them and the epoch only after all tasks have ended. */

@@ -18,7 +18,8 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
     const struct ss_position *at = &l->at;
     double accuracy = at->validation.correct / at->validation.count;
     double time = at->total_s + at->epoch_s, peak_mb = (double)usage.ru_maxrss / 1024;
-    double images = at->total_images + (double)at->batches * l->session.batch * ss_comm_size(comm);
+    double images =
+        at->total_images + (double)(at->batches * l->session.step_batch * ss_comm_size(comm));
     double throughput = images / time;
     if (ss_comm_rank(comm) != 0)
         return;
@@ -55,20 +56,24 @@ void ss_loop_print_start(struct ss_loop *l)
     struct ss_session *s = &l->session;
     const struct ss_placement *p = &s->runtime.placement;
     struct ss_exec_bytes m = ss_exec_memory(s->exec);
+    const int64_t batch = s->step_batch * ss_comm_size(s->comm);
+    char micros[48] = "";
     if (ss_comm_rank(s->comm) != 0)
         return;
-    printf("Training %s on %zu images with a global batch size of %d: %d ranks on %d nodes, ",
-           l->options->model, s->train->count, s->batch * ss_comm_size(s->comm),
-           ss_comm_size(s->comm), ss_comm_nodes(s->comm));
+    if (l->options->accumulate > 1)
+        snprintf(micros, sizeof micros, " in %ld micro-steps", l->options->accumulate);
+    printf("Training %s on %zu images with a global batch size of %lld%s: %d ranks on %d nodes, ",
+           l->options->model, s->train->count, (long long)batch, micros, ss_comm_size(s->comm),
+           ss_comm_nodes(s->comm));
     print_device(s);
     printf(" and %d load workers each\n", p->workers);
     ss_standard_flush();
     ss_journal_event(
         &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',
-        (int64_t)ss_comm_size(s->comm), "batch", 'i', (int64_t)s->batch * ss_comm_size(s->comm),
-        "threads", 'i', (int64_t)p->threads, "workers", 'i', (int64_t)p->workers, "buckets", 'i',
-        (int64_t)s->plan->nbuckets, "activation_bytes", 'i', (int64_t)m.activations,
-        "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
+        (int64_t)ss_comm_size(s->comm), "batch", 'i', batch, "accumulate", 'i',
+        (int64_t)l->options->accumulate, "threads", 'i', (int64_t)p->threads, "workers", 'i',
+        (int64_t)p->workers, "buckets", 'i', (int64_t)s->plan->nbuckets, "activation_bytes", 'i',
+        (int64_t)m.activations, "parameter_bytes", 'i', (int64_t)m.parameters, "precision", 's',
         ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, "nodes",
         'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.lanes ? "cuda" : "cpu",
         "width", 's', l->options->width ? l->options->width : "default", "image_size", 'i',

@@ -217,6 +217,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
 {
     struct ss_model_options model = *images;
     struct ss_plan_options options = {.batch = batch,
+                                      .accumulate = (int)o->accumulate,
                                       .channel_block = device->gpu ? 0 : channel_block,
                                       .dtype = device->dtype,
                                       .grad_dtype = device->grad_dtype,

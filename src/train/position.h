@@ -15,7 +15,7 @@
 struct ss_position {
     int64_t step;                 /* optimizer steps so far */
     int64_t epoch;                /* from 0, under way */
-    int64_t batches;              /* of it, done; all of them: only its evaluation is left */
+    int64_t batches; /* of it, done, each a step's; all of them: only its evaluation is left */
     int64_t tracked;              /* BatchNorm's num_batches_tracked */
     int64_t reached;              /* epochs in a row at the target accuracy */
     int64_t summed;               /* steps of this epoch in the sums below */

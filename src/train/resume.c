@@ -112,10 +112,10 @@ enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out)
 enum ss_status ss_resume_check(struct ss_session *s, int ranks)
 {
     struct ss_resumed r = {0};
-    int batch = s->batch;
-    s->batch *= ranks; /* by its one rank: the global batch is compared */
+    int64_t batch = s->step_batch;
+    s->step_batch *= ranks; /* by its one rank: the global batch is compared */
     enum ss_status status = read_checkpoint(s, &r);
-    s->batch = batch;
+    s->step_batch = batch;
     if (status == SS_OK && s->options->resume)
         tell(s, &r, ranks);
     return status;

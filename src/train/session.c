@@ -69,13 +69,19 @@ static enum ss_status check_sums(struct ss_session *s, int training)
 /* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
 static enum ss_status check_batch(const struct ss_session *s, int ranks)
 {
-    size_t most = s->train ? s->train->count / (size_t)ranks : 0;
-    if (s->train && (size_t)s->batch > most)
+    size_t micros = (size_t)s->options->accumulate;
+    size_t most = s->train ? s->train->count / micros / (size_t)ranks : 0;
+    if (!s->train || (size_t)s->batch <= most)
+        return SS_OK;
+    if (micros == 1)
         return ss_fail(SS_ERR_INVALID,
                        "%s: %zu images do not fill one batch of %d on each of %d ranks; give a "
                        "--batch-size of at most %zu",
                        s->train->path, s->train->count, s->batch, ranks, most * (size_t)ranks);
-    return SS_OK;
+    return ss_fail(SS_ERR_INVALID,
+                   "%s: %zu images do not fill %zu batches of %d on each of %d ranks; give a "
+                   "smaller --accumulate, or a --batch-size of at most %zu",
+                   s->train->path, s->train->count, micros, s->batch, ranks, most * (size_t)ranks);
 }
 
 /* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
@@ -156,6 +162,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(check_device(s, ss_comm_size(s->comm)));
     SS_TRY(check_sums(s, training));
     SS_TRY(ss_train_rank_batch(options, ss_comm_size(s->comm), &s->batch));
+    s->step_batch = (int64_t)s->batch * options->accumulate;
     SS_TRY(ss_session_agree(
         s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
         "trying where results go"));
@@ -198,6 +205,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
         return cannot_sum(ranks);
 #endif
     SS_TRY(ss_train_rank_batch(options, ranks, &s->batch));
+    s->step_batch = (int64_t)s->batch * options->accumulate;
     SS_TRY(ss_outputs_try(options, 0, s->device.gpu, SS_OUTPUTS_REMOVE_FOLDERS));
     SS_TRY(ss_session_check_left(options));
     SS_TRY(ss_session_open_sets(s, 1));

@@ -36,9 +36,10 @@ struct ss_session {
     struct ss_gpu_times *gpu_times;
     struct ss_nvtx *nvtx;
     struct ss_session_times *times; /* during session_buckets.c's trial */
-    int batch;            /* per rank */
+    int batch;                      /* per rank and micro-step */
+    int64_t step_batch;             /* per rank and step: of all its micro-steps */
     int64_t batches;      /* num_batches_tracked so far */
-    uint32_t *sample;     /* room for one batch's sample indices */
+    uint32_t *sample;     /* room for a step's sample indices */
     /* --bucket-mb auto: what was chosen (buckets 0: nothing), and as the option's text. */
     struct ss_bucket_choice buckets;
     char bucket_mb[32];

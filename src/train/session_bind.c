@@ -40,9 +40,9 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     memcpy(options.mean, d->mean, sizeof d->mean);
     memcpy(options.std, d->std, sizeof d->std);
     SS_TRY(ss_exec_create(&options, &s->exec));
-    s->sample = malloc((size_t)s->batch * sizeof *s->sample);
+    s->sample = malloc((size_t)s->step_batch * sizeof *s->sample);
     if (!s->sample)
-        return ss_fail_memory("sample indices", (size_t)s->batch * sizeof *s->sample);
+        return ss_fail_memory("sample indices", (size_t)s->step_batch * sizeof *s->sample);
     /* Rank 0's state is everybody's, so only rank 0 reads the file. */
     if (ss_comm_rank(s->comm) != 0)
         return SS_OK;

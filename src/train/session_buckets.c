@@ -337,6 +337,7 @@ static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *t
     trial->bucket_mb = s->bucket_mb;
     trial->first_bucket_mb = mb / 2;
     trial->no_overlap = 1;
+    trial->accumulate = 1; /* sums come with the last micro-step */
     trial->init = NULL;
     return SS_OK;
 }

@@ -68,14 +68,14 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_ste
 }
 
 /* Wait until another step may be submitted. Returns 0 when the run must end instead. A step s is
- * submitted only after the report of step s - slots, so all ranks see a stop request that came with
- * step t before they decide on step t + slots + 1, and all end after step t + slots. */
+ * submitted only after the report of step s - ahead, so all ranks see a stop request that came with
+ * step t before they decide on step t + ahead + 1, and all end after step t + ahead. */
 static int may_submit(struct ss_loop *l)
 {
     while (sem_wait(&l->in_flight) && errno == EINTR)
         ;
     uint64_t stop = atomic_load(&l->stop_step);
-    int end = (stop && (uint64_t)l->at.step >= stop + (uint64_t)l->options->slots) ||
+    int end = (stop && (uint64_t)l->at.step >= stop + (uint64_t)l->ahead) ||
               !ss_run_ok(&l->session.runtime.run);
     if (end)
         sem_post(&l->in_flight);
@@ -197,13 +197,13 @@ static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler
                              struct ss_exec_step *step)
 {
     struct ss_session *s = &l->session;
-    for (int i = 0; i < s->batch; i++)
+    for (int64_t i = 0; i < s->step_batch; i++)
         s->sample[i] = (uint32_t)ss_sampler_index(sampler, (size_t)l->at.batches, (size_t)i);
     step->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler));
     step->step = (uint64_t)++l->at.step;
     SS_TRY(ss_exec_submit_train(s->exec, step));
     l->at.batches++;
-    s->batches++;
+    s->batches += l->options->accumulate;
     return SS_OK;
 }
 
@@ -215,7 +215,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     ss_sampler_set_epoch(sampler, (uint32_t)l->at.epoch);
     *e = (struct ss_epoch){
         .epoch = l->at.epoch + 1, .epochs = o->epochs, .feed = {ss_exec_feed(s->exec)}};
-    double first = ss_seconds(), begin = first, images = (double)s->batch * ss_comm_size(s->comm);
+    double first = ss_seconds(), begin = first, images = (double)s->step_batch * ss_comm_size(s->comm);
     struct ss_exec_step step = {.dataset = s->train,
                                 .epoch = (uint32_t)l->at.epoch,
                                 .augment = !o->no_augment,
@@ -224,7 +224,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     while (l->at.batches < end && may_submit(l)) {
         SS_TRY(submit(l, sampler, &step));
         SS_TRY(checkpoint_step(l, &begin));
-        int64_t done = l->at.batches - 1 > start + o->slots ? l->at.batches - 1 - o->slots : start;
+        int64_t done = l->at.batches - 1 > start + l->ahead ? l->at.batches - 1 - l->ahead : start;
         ss_journal_bar(&l->journal, e->epoch, o->epochs, (long)done, (long)end,
                        (double)atomic_load(&l->last_loss),
                        (double)(done - start) * images / (ss_seconds() - first));
@@ -362,7 +362,7 @@ static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *
     const int64_t was = l->at.length;
     if (l->at.epoch >= l->options->epochs)
         return SS_OK; /* no step will be made */
-    const struct ss_train_course c = {.batch = (int64_t)s->batch * ss_comm_size(s->comm),
+    const struct ss_train_course c = {.batch = s->step_batch * ss_comm_size(s->comm),
                                       .steps_per_epoch = (int64_t)sampler->steps,
                                       .at = course(&l->at, sampler),
                                       .steps = l->at.step};
@@ -390,7 +390,7 @@ static enum ss_status run(struct ss_loop *l)
     SS_TRY(ss_session_agree(s, ss_loop_open_logs(l), "opening the logs"));
     /* Sizes are equal on all ranks, so this fails on all or none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
-                           (size_t)s->batch, !l->options->no_shuffle, 1,
+                           (size_t)s->step_batch, !l->options->no_shuffle, 1,
                            (uint64_t)l->options->seed));
     SS_TRY(make_schedule(l, &sampler));
     SS_TRY(ss_session_open_trace(s));
@@ -413,13 +413,21 @@ static enum ss_status run(struct ss_loop *l)
     return SS_OK;
 }
 
+/* As many micro-steps as there are slots; of more than one step, so that input is loaded meanwhile. */
+static int steps_ahead(const struct ss_train_options *o)
+{
+    const int steps = (int)((o->slots + o->accumulate - 1) / o->accumulate);
+    return steps < 2 && o->slots > 1 ? 2 : steps;
+}
+
 enum ss_status ss_train_run(struct ss_train_options *options)
 {
     struct ss_loop *l = calloc(1, sizeof *l);
     if (!l)
         return ss_fail_memory("training loop", sizeof *l);
     l->options = options;
-    if (sem_init(&l->in_flight, 0, (unsigned)options->slots)) {
+    l->ahead = steps_ahead(options);
+    if (sem_init(&l->in_flight, 0, (unsigned)l->ahead)) {
         free(l);
         return ss_fail(SS_ERR_LIBRARY, "sem_init: %s", strerror(errno));
     }

@@ -95,7 +95,7 @@ void ss_training_notes_take(const struct ss_session *s, const struct ss_position
     }
     snprintf(add(m, "ranks"), SS_TRAINING_TEXT, "%d", ss_comm_size(s->comm));
     snprintf(add(m, "global_batch"), SS_TRAINING_TEXT, "%lld",
-             (long long)s->batch * ss_comm_size(s->comm));
+             (long long)s->step_batch * ss_comm_size(s->comm));
     snprintf(add(m, "training_images"), SS_TRAINING_TEXT, "%zu", s->train->count);
     snprintf(add(m, "data"), SS_TRAINING_TEXT, "%016llx",
              (unsigned long long)s->train->fingerprint);
@@ -247,7 +247,7 @@ static void tell_changes(const char *path, const struct ss_training_notes *own,
 static enum ss_status place_in_epoch(const struct ss_session *s, const char *path, int64_t was,
                                      struct ss_position *p)
 {
-    int64_t is = (int64_t)s->batch * ss_comm_size(s->comm), count = (int64_t)s->train->count;
+    int64_t is = s->step_batch * ss_comm_size(s->comm), count = (int64_t)s->train->count;
     if (was < 1 || p->batches > count / was)
         return ss_fail(
             SS_ERR_FORMAT,

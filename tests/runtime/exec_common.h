@@ -90,9 +90,10 @@ struct setting {
     int no_overlap;
     const char *optimizer;
     const char *model, *width; /* of graphs/, for the data's size; NULL: test_graphs[which] */
+    int accumulate;            /* 0: 1 */
 };
 static const struct setting usual = {
-    0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", NULL, NULL};
+    0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", NULL, NULL, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -123,6 +124,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     b->graph = make_graph(s);
     ck_assert_msg(b->graph != NULL, "%s", ss_log_last_error());
     struct ss_plan_options options = {.batch = s->batch,
+                                      .accumulate = s->accumulate,
                                       .channel_block =
                                           s->block == NONE ? ss_cpu_preferred_block() : s->block,
                                       .bucket_mb = s->bucket_mb,
@@ -168,11 +170,16 @@ static inline void unbind(struct bound *b)
     sem_destroy(&b->in_flight);
 }
 
+static inline int step_images(const struct bound *b)
+{
+    return b->plan->options.batch * b->plan->options.accumulate;
+}
+
 /* Submit training step `number` on the images from `first` on, and do not wait for it. */
 static inline void submit(struct bound *b, uint64_t number, double lr, int first)
 {
     uint32_t sample[64];
-    for (int i = 0; i < b->plan->options.batch; i++)
+    for (int i = 0; i < step_images(b); i++)
         sample[i] = (uint32_t)((first + i) % IMAGES);
     struct ss_exec_step step = {.step = number,
                                 .lr = lr,
@@ -204,7 +211,7 @@ static inline uint64_t hash_of(const struct ss_exec *exec)
 static inline uint64_t train(struct bound *b, int steps)
 {
     for (int k = 1; k <= steps; k++)
-        submit(b, (uint64_t)k, b->lr, k * b->plan->options.batch);
+        submit(b, (uint64_t)k, b->lr, k * step_images(b));
     OK(ss_exec_wait(b->exec));
     ck_assert(b->in_order);
     ck_assert_uint_eq(b->reported, (uint64_t)steps);
@@ -261,8 +268,9 @@ static inline void check_recorded(const struct ss_safetensors *file, const char 
 
 /* Train 20 steps as tests/reference/record_small.py did with the model `name` of test_graphs.h, on its
  * images and from its weights. Losses and weights must be as close to PyTorch's fp64 as a few times
- * what PyTorch's own fp32 is. */
-static inline void as_pytorch(const char *name, const char *optimizer, struct ss_runtime *runtime)
+ * what PyTorch's own fp32 is. micros: its batch in so many micro-steps; without BatchNorm. */
+static inline void as_pytorch_in(const char *name, const char *optimizer,
+                                 struct ss_runtime *runtime, int micros)
 {
     char path[1024];
     const char *srcdir = getenv("srcdir");
@@ -284,6 +292,9 @@ static inline void as_pytorch(const char *name, const char *optimizer, struct ss
     s.optimizer = optimizer;
     s.momentum = 0.9f;
     s.weight_decay = adamw ? 0.5f : 0.01f;
+    s.batch = BATCH / micros;
+    s.slices = 1;
+    s.accumulate = micros;
     bind_plan(&b, &s, runtime);
     b.augment = 0;
     float **params = get_params(&b);
@@ -315,6 +326,11 @@ static inline void as_pytorch(const char *name, const char *optimizer, struct ss
     unbind(&b);
     ss_safetensors_close(file);
     ss_runtime_stop(runtime);
+}
+
+static inline void as_pytorch(const char *name, const char *optimizer, struct ss_runtime *runtime)
+{
+    as_pytorch_in(name, optimizer, runtime, 1);
 }
 
 /* The whole data set once, in batches whose last one may be short. */

@@ -11,6 +11,9 @@ if HAVE_DNNL
 UNIT_TESTS += tests/runtime/test_exec
 tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
 tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
+UNIT_TESTS += tests/runtime/test_accumulate
+tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_runtime_test_accumulate_LDADD = $(TEST_LIBS) -lm
 # Preloaded by tests in shell
 check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la
 tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c

@@ -11,12 +11,16 @@ enum { SLOTS = 2, PAUSE_US = 20000 };
 
 static struct ss_feed feed;
 static struct ss_plan plan;
+static int micro; /* of the task that ends */
 static struct ss_run run;
 static uint64_t submitted_ns[SLOTS];
 
 static void open_feed(void)
 {
     feed = (struct ss_feed){0};
+    micro = 0;
+    if (!plan.options.accumulate)
+        plan.options.accumulate = 1;
     ck_assert_int_eq(ss_feed_open(&feed, &plan, SLOTS, NULL), SS_OK);
 }
 
@@ -29,7 +33,7 @@ static void submitted(uint64_t step)
 /* A training task that began at begin_ns has ended. */
 static void ended(enum ss_task_kind kind, uint64_t step, uint64_t begin_ns)
 {
-    struct ss_plan_task task = {.kind = kind};
+    struct ss_plan_task task = {.kind = kind, .micro = micro};
     struct ss_bound_task bound = {.plan = &task, .run = &run, .training = 1};
     struct ss_step_args args = {
         .task = &bound, .step = step, .times = {.begin = begin_ns, .end = ss_now_ns()}};
@@ -156,6 +160,34 @@ START_TEST(totals)
 }
 END_TEST
 
+/* Micro-step 1 is computed late, and what 2 loads meanwhile nobody waits for; of 3 they wait. */
+START_TEST(micro_steps)
+{
+    close_feed();
+    plan.options.accumulate = 3;
+    open_feed();
+    submitted(1);
+    loaded(1, ss_now_ns(), 1);
+    usleep(PAUSE_US);
+    micro = 1;
+    loaded(1, ss_now_ns(), 1);
+    micro = 0;
+    ended(SS_TASK_ADD, 1, ss_now_ns());
+    micro = 1;
+    ended(SS_TASK_ADD, 1, ss_now_ns());
+    usleep(PAUSE_US);
+    micro = 2;
+    uint64_t begin = ss_now_ns();
+    usleep(PAUSE_US);
+    loaded(1, begin, 1);
+    double most = 1e-9 * (double)(ss_now_ns() - submitted_ns[1]) - PAUSE_S;
+    reported(1);
+    plan.options.accumulate = 1;
+    ck_assert_double_ge(waited(), 2 * PAUSE_S);
+    ck_assert_double_le(waited(), most);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("feed");
@@ -166,6 +198,7 @@ int main(void)
     tcase_add_test(t, loaded_late);
     tcase_add_test(t, after_a_pause);
     tcase_add_test(t, totals);
+    tcase_add_test(t, micro_steps);
     suite_add_tcase(suite, t);
     return run_suite(suite);
 }

@@ -30,3 +30,12 @@ enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, 
     }
     return SS_OK;
 }
+
+enum ss_status ss_cpu_accumulate(struct ss_device *cpu, size_t count, const float *src, int add,
+                                 float factor, float *dst)
+{
+#pragma omp parallel for simd schedule(static) num_threads(cpu->threads) if (count > SS_SIMD_PIECE)
+    for (size_t i = 0; i < count; i++)
+        dst[i] = add ? (dst[i] + src[i]) * factor : src[i];
+    return SS_OK;
+}

@@ -51,6 +51,31 @@ void sum_launch(const struct ss_device *gpu, const sources &src, int n, T *dst, 
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, src, dst, count);
 }
 
+template <int V>
+__device__ void accumulate_vector(const float *src, bool add, float factor, float *dst, size_t at)
+{
+    float v[V], sum[V];
+    ss::load(src + at, v);
+    if (add) {
+        ss::load(dst + at, sum);
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            v[j] = (sum[j] + v[j]) * factor;
+    }
+    ss::store(dst + at, v);
+}
+
+__global__ void accumulate_kernel(size_t count, const float *__restrict__ src, bool add,
+                                  float factor, float *__restrict__ dst)
+{
+    constexpr int V = ss::format<float>::vector;
+    const size_t vectors = count / V;
+    for (size_t i = ss::flat_begin(); i < vectors; i += ss::flat_step())
+        accumulate_vector<V>(src, add, factor, dst, i * V);
+    for (size_t i = vectors * V + ss::flat_begin(); i < count; i += ss::flat_step())
+        accumulate_vector<1>(src, add, factor, dst, i);
+}
+
 /* Any format to any other: as many elements at a time as 16 bytes hold of the smaller one. */
 template <typename From, typename To>
 __global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, size_t count,
@@ -288,6 +313,17 @@ enum ss_status ss_cuda_sum(struct ss_device *gpu, const void *const *src, int n,
         s.p[i] = src[i];
     SS_DISPATCH(ss_cuda_dtype(gpu), sum_launch<T>(gpu, s, n, static_cast<T *>(dst), count));
     SS_LAUNCHED("a sum");
+    return SS_OK;
+}
+
+enum ss_status ss_cuda_accumulate(struct ss_device *gpu, size_t count, const float *src, int add,
+                                  float factor, float *dst)
+{
+    if (count == 0)
+        return SS_OK;
+    const unsigned grid = ss::grid_for(gpu, count / ss::format<float>::vector, THREADS, THREADS);
+    SS_LAUNCH(accumulate_kernel, grid, THREADS, gpu->stream, count, src, add != 0, factor, dst);
+    SS_LAUNCHED("the addition of gradients");
     return SS_OK;
 }
 

@@ -286,6 +286,18 @@ enum ss_status ss_tally_sum(struct ss_device *d, const void *const *src, int n, 
     return SS_OK;
 }
 
+enum ss_status ss_tally_accumulate(struct ss_device *d, size_t count, const float *src, int add,
+                                   float factor, float *dst)
+{
+    const size_t bytes = count * sizeof *dst;
+    (void)factor;
+    if (add)
+        SS_TALLY_NOTE(d, SS_TALLY_K_ACCUMULATE, SS_TALLY_R(src, bytes), SS_TALLY_RW(dst, bytes));
+    else
+        SS_TALLY_NOTE(d, SS_TALLY_K_ACCUMULATE, SS_TALLY_R(src, bytes), SS_TALLY_W(dst, bytes));
+    return SS_OK;
+}
+
 enum ss_status ss_tally_copy_async(void *dst, const void *src, size_t bytes, ss_stream stream)
 {
     struct ss_device *d = (struct ss_device *)(uintptr_t)stream; /* ss_tally_stream */

@@ -47,6 +47,7 @@ const struct ss_tally_kernel ss_tally_rows[SS_TALLY_ROWS] = {
     [SS_TALLY_K_GROUP_GRADIENT] = {"gradient_kernel", SS_TALLY_GRADIENT, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_POOL] = {"pooling", SS_TALLY_POOL, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_SUM] = {"sum_kernel", SS_TALLY_POOL, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_ACCUMULATE] = {"accumulate_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_COPY] = {"copy", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_CONVERT] = {"convert_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_LOSS] = {"rows_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},

@@ -1,0 +1,31 @@
+#include "codelets/add.h"
+#include "codelets/lane.h"
+
+enum ss_status ss_add_run(const struct ss_adding *a, const struct ss_task_data *d)
+{
+    const int micro = d->task->plan->micro, last = micro == a->micros - 1;
+    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS),
+                           *accum = ss_role_region(d, SS_ROLE_ACCUM);
+    const struct ss_region *from = last ? accum : grads, *to = last ? grads : accum;
+    return a->kernels->accumulate(a->device, grads->bytes / sizeof(float), from->data, micro > 0,
+                                  last ? 1.0f / (float)a->micros : 1, to->data);
+}
+
+static enum ss_status add(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream; /* the device knows it */
+    return ss_add_run(d->task->context, d);
+}
+
+static void run_add(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, add);
+}
+
+static struct starpu_codelet codelet = SS_COMPUTE_CODELET("add", run_add);
+
+enum ss_status ss_add_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&codelet, args, sizeof *args);
+}

@@ -1,0 +1,23 @@
+/* codelets/add.c: a bucket's gradients of several micro-steps (graph/accumulate.c).
+ *
+ * accum  first micro-step: written, grads; then: grads added, up to the last but one
+ * grads  last micro-step: (grads + accum) / micro-steps, so that they are the mean's
+ * The task's context is a struct ss_adding. */
+#ifndef SS_CODELETS_ADD_H
+#define SS_CODELETS_ADD_H
+
+#include "codelets/task.h"
+#include "kernels/kernels.h"
+
+struct ss_adding {
+    const struct ss_kernels *kernels;
+    struct ss_device *device;
+    int micros; /* of a step */
+};
+
+enum ss_status ss_add_submit(const struct ss_step_args *args);
+
+/* What the task does, wherever it runs. */
+enum ss_status ss_add_run(const struct ss_adding *adding, const struct ss_task_data *d);
+
+#endif
