@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/plan_lr.h"
 #include "core/log.h"
 #include "graph/plan.h"
 #include "kernels/cpu/cpu.h"
@@ -14,8 +15,9 @@ enum { TABLE, DOT };
 struct plan_arguments {
     int format;
     const char *out, *roofline;
-    int json;
-    long classes, ranks, channel_block;
+    int json, lr;
+    const char *lr_svg;
+    long classes, ranks, channel_block, images;
 };
 
 static const struct ss_word formats[] = {{"table", TABLE}, {"dot", DOT}, {0}};
@@ -33,7 +35,13 @@ static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct plan_arguments, roofline, "--roofline", NULL, "GPU",
                    "with --device cuda: predict the step's time on an h200, gh200, h100 or a100, "
                    "task by task"),
-    SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline: as JSON"),
+    SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr: as JSON"),
+    SS_OPTION_FLAG(struct plan_arguments, lr, "--lr",
+                   "instead of the plan, print the learning rates of a run, epoch by epoch"),
+    SS_OPTION_TEXT(struct plan_arguments, lr_svg, "--lr-svg", NULL, "FILE",
+                   "with --lr: draw the rates of all steps, as a picture (SVG)"),
+    SS_OPTION_INT(struct plan_arguments, images, "--images", 50000, 1, 1L << 32, "N",
+                  "with --lr: images of an epoch"),
     {0}};
 
 static enum ss_status print_prediction(const struct ss_train_options *o,
@@ -54,18 +62,39 @@ static enum ss_status print_prediction(const struct ss_train_options *o,
     return SS_OK;
 }
 
+static enum ss_status open_out(const struct plan_arguments *a, FILE **out)
+{
+    *out = a->out ? fopen(a->out, "w") : stdout;
+    return *out ? SS_OK : ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
+}
+
+/* status: of what was written there. */
+static enum ss_status close_out(const struct plan_arguments *a, FILE *out, enum ss_status status)
+{
+    if (a->out && fclose(out) && status == SS_OK)
+        return ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
+    return status;
+}
+
 static enum ss_status print_plan(const struct ss_train_options *o, const struct plan_arguments *a,
                                  const struct ss_plan *plan)
 {
-    FILE *out = a->out ? fopen(a->out, "w") : stdout;
-    if (!out)
-        return ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
-    enum ss_status status = a->roofline        ? print_prediction(o, a, plan, out)
-                            : a->format == DOT ? ss_plan_print_dot(plan, out)
-                                               : ss_plan_print_table(plan, out);
-    if (a->out && fclose(out) && status == SS_OK)
-        status = ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
-    return status;
+    FILE *out;
+    SS_TRY(open_out(a, &out));
+    return close_out(a, out,
+                     a->roofline        ? print_prediction(o, a, plan, out)
+                     : a->format == DOT ? ss_plan_print_dot(plan, out)
+                                        : ss_plan_print_table(plan, out));
+}
+
+static enum ss_status print_lr(const struct ss_train_options *o, const struct plan_arguments *a)
+{
+    FILE *out;
+    struct ss_schedule s;
+    SS_TRY(ss_plan_lr(o, a->ranks, a->images, &s));
+    SS_TRY(open_out(a, &out));
+    SS_TRY(close_out(a, out, ss_plan_lr_print(&s, a->json, out)));
+    return a->lr_svg ? ss_plan_lr_draw(&s, a->lr_svg) : SS_OK;
 }
 
 static enum ss_status make_plan(const struct ss_train_options *o, const struct plan_arguments *a)
@@ -78,14 +107,23 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
         .classes = (int)a->classes, .channels = 3, .height = side, .width_px = side};
     struct ss_train_device device = ss_train_choose_device(o);
     device.ranks = (int)a->ranks;
-    if (a->json && !a->roofline)
-        return ss_fail(SS_ERR_INVALID, "--json goes with --roofline");
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;
     SS_TRY(ss_train_make_plan(o, &device, &images, batch, block, &graph, &plan));
     enum ss_status status = print_plan(o, a, plan);
     ss_plan_destroy(plan);
     ss_graph_destroy(graph);
     return status;
+}
+
+static enum ss_status print(const struct ss_train_options *o, const struct plan_arguments *a)
+{
+    if (a->json && !a->roofline && !a->lr)
+        return ss_fail(SS_ERR_INVALID, "--json goes with --roofline or --lr");
+    if (a->lr && a->roofline)
+        return ss_fail(SS_ERR_INVALID, "--lr and --roofline are two things; give one of them");
+    if (a->lr_svg && !a->lr)
+        return ss_fail(SS_ERR_INVALID, "--lr-svg goes with --lr");
+    return a->lr ? print_lr(o, a) : make_plan(o, a);
 }
 
 int ss_cmd_plan(int argc, char **argv)
@@ -102,7 +140,7 @@ int ss_cmd_plan(int argc, char **argv)
                           sets, argc, argv, &recipe);
     if (code >= 0)
         return code;
-    code = ss_exit_code(make_plan(&o, &a));
+    code = ss_exit_code(print(&o, &a));
     ss_recipe_close(recipe);
     return code;
 }

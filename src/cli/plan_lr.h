@@ -1,0 +1,17 @@
+/* plan --lr: the learning rates of a run, before it. */
+#ifndef SS_CLI_PLAN_LR_H
+#define SS_CLI_PLAN_LR_H
+
+#include "train/options.h"
+
+#include <stdio.h>
+
+/* The schedule of a run of so many ranks and images an epoch. Errors: SS_ERR_INVALID. */
+enum ss_status ss_plan_lr(const struct ss_train_options *o, long ranks, long images,
+                          struct ss_schedule *out);
+/* A line of each epoch: its first and last step with their rates. Errors: SS_ERR_IO. */
+enum ss_status ss_plan_lr_print(const struct ss_schedule *s, int json, FILE *out);
+/* A picture of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
+enum ss_status ss_plan_lr_draw(const struct ss_schedule *s, const char *file);
+
+#endif

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# plan --lr: the rates that a run has, as a table, as JSON and as a picture.
+. "${srcdir:-.}/tests/common.sh"
+
+make_data 80 24
+# shellcheck disable=SC2054 # commas inside one word
+curve=(--batch-size 16 --epochs 4 --max-steps 18 --schedule poly --poly-power 2 --warmup-epochs 1.4 --base-lr 0.1 --lr-scale sqrt:4)
+starts "train" "$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 "${curve[@]}" --target-accuracy 2 --log-json "$work/log"
+starts "plan --lr --json" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --json --out "$work/json"
+grep '"event":"step"' "$work/log" | sed -n 's/.*"step":\([0-9]*\),.*"lr":\([^,]*\),.*/\1 \2/p' | sed -n '1p;5p;6p;10p;11p;15p;16p;18p' >"$work/trained"
+sed -n 's/.*"first_step":\([0-9]*\),"last_step":\([0-9]*\),"first_lr":\([^,]*\),"last_lr":\([^}]*\)}.*/\1 \3\n\2 \4/p' "$work/json" >"$work/planned"
+# same_rates A B: to 14 digits, as both are printed in their ways
+same_rates() {
+    paste -d ' ' "$1" "$2" | awk '{ d = $2 - $4; if (d < 0) d = -d } $1 != $3 || d > 1e-14 { bad = 1 } END { exit bad || NR != 8 }'
+}
+check "the rates of the run" same_rates "$work/trained" "$work/planned"
+check "its length" grep -q '"schedule":"poly","steps":18,"steps_per_epoch":5,"warmup":7,' "$work/json"
+starts "table" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --lr-svg "$work/lr.svg"
+check "a line of each epoch" test "$(wc -l <"$work/out")" -eq 5
+check "of its steps" grep -qE '^ +4 +16-18 +0\.0148[0-9]* +0\.00165[0-9]*$' "$work/out"
+check "a picture" grep -q '</svg>' "$work/lr.svg"
+check "of the curve" test "$(grep -c '<polyline\|<path' "$work/lr.svg")" -ge 1
+refused "too few images" '--images 8 do not fill one batch of 16' "$STARSTEP" plan --lr --images 8 "${curve[@]}"
+refused "a picture alone" '--lr-svg goes with --lr' "$STARSTEP" plan --lr-svg "$work/x.svg"
+refused "JSON alone" '--json goes with --roofline or --lr' "$STARSTEP" plan --json
+refused "two things" '--lr and --roofline are two things' "$STARSTEP" plan --lr --roofline h200
+refused "a schedule" '--schedule: "x" is not' "$STARSTEP" plan --lr --schedule x
+refused "no place" '--out /nowhere/x: cannot write' "$STARSTEP" plan --lr --out /nowhere/x
+refused "no place for the picture" '/nowhere/x.svg' "$STARSTEP" plan --lr --lr-svg /nowhere/x.svg
+finish
