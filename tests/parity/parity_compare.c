@@ -8,6 +8,7 @@
  *       the same names, types and shapes, and every byte of every tensor
  *
  * Prints the worst figures. Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
+#include "run_log.h"
 #include "train/safetensors.h"
 
 #include <jansson.h>
@@ -21,89 +22,6 @@ static const double TENSOR_BOUND = 1e-3;
 /* Evaluation comes after all updates, so it inherits the tensors' differences. */
 static const double EVAL_BOUND = 1e-3;
 
-/* What a run's log says. */
-struct run_log {
-    size_t steps;       /* expected */
-    double *loss;       /* of step i+1; NaN where the log has none */
-    size_t stray_steps; /* step events that are none of these */
-    int has_eval;       /* the last epoch event carries validation figures */
-    double val_loss, val_accuracy;
-};
-
-/* Worst figure so far and what it belongs to. A NaN is worse than everything. */
-struct worst {
-    double value;
-    char what[256];
-};
-
-static void worst_update(struct worst *w, double value, const char *what)
-{
-    if (isnan(w->value) || (!isnan(value) && value <= w->value))
-        return;
-    w->value = value;
-    snprintf(w->what, sizeof w->what, "%s", what);
-}
-
-/* Print one verdict line; 0 if within the bound. Written so that a NaN is out of bounds. */
-static int verdict(const char *what, const struct worst *w, double bound)
-{
-    int good = w->value <= bound;
-    printf("  %-18s worst %.2e (bound %.0e)%s%s%s\n", what, w->value, bound,
-           w->what[0] ? " at " : "", w->what, good ? "" : "  OUT OF BOUNDS");
-    return !good;
-}
-
-static void read_event(const json_t *event, struct run_log *log)
-{
-    const char *kind = json_string_value(json_object_get(event, "event"));
-    if (kind && strcmp(kind, "step") == 0) {
-        json_int_t step = json_integer_value(json_object_get(event, "step"));
-        const json_t *loss = json_object_get(event, "loss");
-        /* Another step, or the same twice: more steps than asked, or two ranks in one log. */
-        if (step >= 1 && (size_t)step <= log->steps && isnan(log->loss[step - 1]) &&
-            json_is_number(loss)) {
-            log->loss[step - 1] = json_number_value(loss);
-        } else {
-            printf("  step event %lld: a step too many, or no loss\n", (long long)step);
-            log->stray_steps++;
-        }
-    } else if (kind && strcmp(kind, "epoch") == 0) {
-        const json_t *loss = json_object_get(event, "val_loss");
-        const json_t *accuracy = json_object_get(event, "val_accuracy");
-        log->has_eval = json_is_number(loss) && json_is_number(accuracy);
-        log->val_loss = json_number_value(loss);
-        log->val_accuracy = json_number_value(accuracy);
-    }
-}
-
-/* Read a --log-json file. 0, or 2 after a message. */
-static int read_log(const char *path, struct run_log *log)
-{
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        perror(path);
-        return 2;
-    }
-    char *line = NULL;
-    size_t capacity = 0, number = 0;
-    int rc = 0;
-    while (rc == 0 && getline(&line, &capacity, f) >= 0) {
-        json_error_t error;
-        json_t *event = json_loads(line, 0, &error);
-        number++;
-        if (event) {
-            read_event(event, log);
-        } else {
-            fprintf(stderr, "%s:%zu: %s\n", path, number, error.text);
-            rc = 2;
-        }
-        json_decref(event);
-    }
-    free(line);
-    fclose(f);
-    return rc;
-}
-
 static int compare_losses(const json_t *expected, const struct run_log *log)
 {
     struct worst worst = {0};
@@ -113,7 +31,7 @@ static int compare_losses(const json_t *expected, const struct run_log *log)
         snprintf(what, sizeof what, "step %zu", i + 1);
         worst_update(&worst, fabs(log->loss[i] - want) / fabs(want), what);
     }
-    return verdict("loss", &worst, LOSS_BOUND) | (log->stray_steps > 0);
+    return worst_verdict("loss", &worst, LOSS_BOUND) | (log->stray_steps > 0);
 }
 
 static int compare_eval(const json_t *expected, const struct run_log *log)
@@ -128,8 +46,8 @@ static int compare_eval(const json_t *expected, const struct run_log *log)
     struct worst loss = {.value = fabs(log->val_loss - want) / fabs(want)};
     /* A near tie may go either way: one sample may differ. */
     struct worst accuracy = {.value = fabs(log->val_accuracy * samples - correct)};
-    int bad = verdict("validation loss", &loss, EVAL_BOUND);
-    return verdict("validation correct", &accuracy, 1.001) | bad;
+    int bad = worst_verdict("validation loss", &loss, EVAL_BOUND);
+    return worst_verdict("validation correct", &accuracy, 1.001) | bad;
 }
 
 static int same_kind(const struct ss_st_tensor *a, const struct ss_st_tensor *b)
@@ -217,7 +135,7 @@ static int compare_files(const char *path_a, const char *path_b, int bits)
     if (bits)
         printf("  %zu tensors %s\n", ss_safetensors_count(b), rc ? "DIFFER" : "bit-equal");
     else
-        rc |= verdict("tensors", &worst, TENSOR_BOUND);
+        rc |= worst_verdict("tensors", &worst, TENSOR_BOUND);
 out:
     ss_safetensors_close(a);
     ss_safetensors_close(b);
@@ -230,18 +148,13 @@ static int compare_run(const char *reference, const char *tensors, const char *l
     json_error_t error;
     json_t *expected = json_load_file(reference, 0, &error);
     const json_t *losses = json_object_get(expected, "losses");
-    struct run_log log = {.steps = json_array_size(losses)};
+    struct run_log log = {0};
     int rc = 2;
-    if (log.steps == 0) {
+    if (json_array_size(losses) == 0) {
         fprintf(stderr, "%s: no losses: %s\n", reference, expected ? "wrong file?" : error.text);
         goto out;
     }
-    log.loss = malloc(log.steps * sizeof *log.loss);
-    if (!log.loss)
-        goto out;
-    for (size_t i = 0; i < log.steps; i++)
-        log.loss[i] = NAN;
-    rc = read_log(log_path, &log);
+    rc = run_log_read(log_path, json_array_size(losses), &log);
     if (rc == 0) {
         rc = compare_losses(losses, &log);
         rc |= compare_eval(json_object_get(expected, "eval"), &log);

@@ -1,0 +1,146 @@
+/* Compare a run with what record_recipes.py recorded of its recipe.
+ *
+ *   recipe_compare INIT.safetensors RECORDED.safetensors CASE.RANKS LOG.json WEIGHTS.safetensors
+ *                  [EMA.safetensors]
+ *
+ * INIT gives the tensors' order. Losses and samples of tensors, the latter by relative norm
+ * ||a-b||/||b||, may stray from the recorded truth, fp64, twice as far as PyTorch's fp32 does, or
+ * LEAST; learning rates, where they are recorded, LR_BOUND.
+ *
+ * Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
+#include "run_log.h"
+#include "train/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LEAST = 1e-5, LR_BOUND = 1e-9;
+enum { SAMPLE = 32 }; /* elements at most, as in record_recipes.py */
+
+/* PART of the case; NULL if it has none. */
+static const struct ss_st_tensor *part_of(const struct ss_safetensors *recorded, const char *name,
+                                          const char *part)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    return ss_safetensors_find(recorded, full);
+}
+
+/* Element i, of fp32 or fp64; the data may be unaligned. */
+static double element(const struct ss_st_tensor *t, size_t i)
+{
+    double d;
+    float f;
+    if (t->dtype == SS_ST_F64) {
+        memcpy(&d, (const char *)t->data + i * sizeof d, sizeof d);
+        return d;
+    }
+    memcpy(&f, (const char *)t->data + i * sizeof f, sizeof f);
+    return (double)f;
+}
+
+static size_t elements(const struct ss_st_tensor *t)
+{
+    return t->bytes / ss_st_dtype_bytes(t->dtype);
+}
+
+static int compare_steps(const char *what, const double *got, const struct ss_st_tensor *want,
+                         double bound)
+{
+    struct worst worst = {0};
+    for (size_t i = 0; i < elements(want); i++) {
+        double truth = element(want, i), error = fabs(got[i] - truth);
+        char step[32];
+        snprintf(step, sizeof step, "step %zu", i + 1);
+        worst_update(&worst, error == 0 ? 0 : error / fabs(truth), step);
+    }
+    return worst_verdict(what, &worst, bound);
+}
+
+/* A tensor's sample and the recorded one, from element *at on, which is moved behind it. */
+static double relative_norm(const struct ss_st_tensor *t, const struct ss_st_tensor *want,
+                            size_t *at)
+{
+    size_t n = elements(t), stride = ((n + SAMPLE - 1) / SAMPLE) | 1;
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i += stride, ++*at) {
+        double truth = *at < elements(want) ? element(want, *at) : NAN;
+        difference += (element(t, i) - truth) * (element(t, i) - truth);
+        norm += truth * truth;
+    }
+    return difference == 0 ? 0 : sqrt(difference / norm);
+}
+
+static int compare_weights(const char *what, const struct ss_safetensors *order, const char *path,
+                           const struct ss_st_tensor *want, double bound)
+{
+    struct ss_safetensors *got = NULL;
+    struct worst worst = {0};
+    size_t at = 0;
+    if (ss_safetensors_open(path, &got) != SS_OK)
+        return 2;
+    for (size_t i = 0; i < ss_safetensors_count(order); i++) {
+        const struct ss_st_tensor *o = ss_safetensors_get(order, i);
+        const struct ss_st_tensor *t = ss_safetensors_find(got, o->name);
+        if (o->dtype != SS_ST_F32)
+            continue;
+        worst_update(&worst, t && t->bytes == o->bytes ? relative_norm(t, want, &at) : NAN,
+                     o->name);
+    }
+    ss_safetensors_close(got);
+    if (at != elements(want))
+        worst_update(&worst, NAN, "the number of elements");
+    return worst_verdict(what, &worst, bound);
+}
+
+static double bound_of(const struct ss_st_tensor *fp32, size_t i)
+{
+    return fmax(LEAST, 2 * element(fp32, i));
+}
+
+static int compare(const struct ss_safetensors *order, const struct ss_safetensors *recorded,
+                   const char *name, const char *log_path, const char *weights, const char *ema)
+{
+    const struct ss_st_tensor *losses = part_of(recorded, name, "losses"),
+                              *tensors = part_of(recorded, name, "weights"),
+                              *averages = part_of(recorded, name, "ema"),
+                              *fp32 = part_of(recorded, name, "fp32"), *lrs;
+    char recipe[64];
+    snprintf(recipe, sizeof recipe, "%.*s", (int)strcspn(name, "."), name);
+    lrs = part_of(recorded, recipe, "lr");
+    if (!losses || !tensors || !fp32 || !averages != !ema) {
+        fprintf(stderr, "%s: not recorded, or without averaged weights\n", name);
+        return 2;
+    }
+    struct run_log log;
+    int rc = run_log_read(log_path, elements(losses), &log);
+    if (rc == 0) {
+        rc = compare_steps("loss", log.loss, losses, bound_of(fp32, 0)) | (log.stray_steps > 0);
+        if (lrs)
+            rc |= compare_steps("learning rate", log.lr, lrs, LR_BOUND);
+        rc |= compare_weights("tensors", order, weights, tensors, bound_of(fp32, 1));
+        if (ema)
+            rc |= compare_weights("averages", order, ema, averages, bound_of(fp32, 1));
+    }
+    free(log.loss);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct ss_safetensors *order = NULL, *recorded = NULL;
+    int rc = 2;
+    if (argc != 6 && argc != 7)
+        fprintf(stderr,
+                "usage: %s INIT.safetensors RECORDED.safetensors CASE.RANKS LOG.json "
+                "WEIGHTS.safetensors [EMA.safetensors]\n",
+                argv[0]);
+    else if (ss_safetensors_open(argv[1], &order) == SS_OK &&
+             ss_safetensors_open(argv[2], &recorded) == SS_OK)
+        rc = compare(order, recorded, argv[3], argv[4], argv[5], argv[6]);
+    ss_safetensors_close(order);
+    ss_safetensors_close(recorded);
+    return rc;
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Training recipes on 1 and 2 ranks: losses, learning rates and weights of 20 steps as PyTorch computes them,
+# recorded in tests/reference/recipes (record_recipes.py says how, and from what each case keeps away).
+#
+# Environment: as common.sh; RECIPE_COMPARE (default tests/parity/recipe_compare); RECIPES, a regular
+# expression: only cases whose names match as a whole. PyTorch is not needed.
+. "${srcdir:-.}/tests/common.sh"
+
+COMPARE=${RECIPE_COMPARE:-tests/parity/recipe_compare}
+REFERENCE=${srcdir:-.}/tests/reference
+init=$REFERENCE/w8-16-24-32/init.safetensors
+recorded=$REFERENCE/recipes/recorded.safetensors
+sgd=(--optimizer sgd --base-lr 5e-4 --momentum 0.9 --weight-decay 0.1)
+adam=(--optimizer adam --base-lr 2e-5 --weight-decay 0.1)
+adamw=(--optimizer adamw --base-lr 2e-5 --weight-decay 2)
+
+# train RANKS NAME OPTION...: a run into $work/NAME. The numbers are those of record_recipes.py.
+train() {
+    local ranks=$1 out=$work/$2
+    rm -rf "$out"
+    mkdir "$out"
+    set -- "$STARSTEP" train --model wideresnet --device cpu --precision fp32 --width 8,16,24,32 \
+        --data-dir "$REFERENCE/data" --batch-size 16 --epochs 1 --max-steps 20 --seed 1 --no-shuffle --no-augment \
+        --dropout 0 --init "$init" --checkpoint-dir "$out" --log-json "$out/log.json" --threads 1 "${@:3}"
+    [ "$ranks" -eq 1 ] || set -- "$MPIEXEC" -n "$ranks" "$@"
+    run "$@"
+    return "$code"
+}
+
+# recipe CASE RANKS OPTION...: a run is as recorded
+recipe() {
+    local name=$1 ranks=$2 out=$work/$1 average
+    [[ $name =~ ^(${RECIPES:-.*})$ ]] || return 0
+    average=$out/latest/ema.safetensors
+    shift 2
+    train "$ranks" "$name" "$@" || {
+        fail "$name, $ranks rank(s): exit code $code"
+        return
+    }
+    [ -f "$average" ] || average=
+    "$COMPARE" "$init" "$recorded" "$name.$ranks" "$out/log.json" "$out/latest/model.safetensors" \
+        ${average:+"$average"} >"$work/out" 2>&1
+    code=$?
+    cat "$work/out"
+    check "$name, $ranks rank(s)" [ $code -eq 0 ]
+}
+
+# sharded CASE OPTION...: the run of 2 ranks again, each with its share of the optimizer: the same bits
+sharded() {
+    [ -d "$work/$1" ] || return 0
+    check "$1, sharded: a run" train 2 sharded "${@:2}" --shard-optimizer
+    check "$1, sharded: the same bits" cmp "$work/$1/latest/model.safetensors" "$work/sharded/latest/model.safetensors"
+}
+
+for ranks in 1 2; do
+    if [ $ranks -gt 1 ] && ! have_ranks; then
+        echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
+        break
+    fi
+    recipe sgd $ranks "${sgd[@]}"
+    recipe dampening $ranks "${sgd[@]}" --dampening 0.5
+    recipe nesterov $ranks "${sgd[@]}" --nesterov
+    recipe adam $ranks "${adam[@]}"
+    recipe adamw $ranks "${adamw[@]}"
+    recipe betas $ranks "${adamw[@]}" --beta1 0.8 --beta2 0.95 --eps 1e-4
+    recipe cosine $ranks "${sgd[@]}" --schedule cosine --warmup-steps 4 --min-lr 1e-4
+    recipe poly $ranks "${sgd[@]}" --schedule poly --poly-power 2
+    recipe onecycle $ranks "${sgd[@]}" --schedule onecycle
+    if [ $ranks -gt 1 ]; then
+        sharded adamw "${adamw[@]}"
+    fi
+done
+finish
