@@ -20,3 +20,7 @@ manual: starstep
 	$(srcdir)/tools/manual ./starstep $(srcdir)/docs/starstep.1 >starstep.1.new
 	mv starstep.1.new $(srcdir)/docs/starstep.1
 .PHONY: gpu-bundle gpu-bundle-folder manual
+
+# Installed for users of PyTorch.
+toolsdir = $(pkgdatadir)/tools
+dist_tools_SCRIPTS = tools/optimizer_state.py
