@@ -130,7 +130,9 @@ int main(int argc, char **argv)
     if (!b)
         return 1;
     const struct ss_option_set sets[] = {
-        ss_train_option_set(&o, SS_TRAIN_OF_EVAL), {.rows = rows, .values = b}, {0}};
+        ss_train_option_set(&o, SS_TRAIN_OF_EVAL | SS_TRAIN_OPTIMIZER),
+        {.rows = rows, .values = b},
+        {0}};
     argv[0] = "overhead";
     int code = ss_options_command("usage: overhead [OPTION...]\n"
                                   "The runtime's own time per step, of 32 images unless "
