@@ -15,7 +15,7 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
     size_t n = (size_t)plan->options.batch, pixels = (size_t)x->c * (size_t)x->h * (size_t)x->w;
     struct ss_input_layout l = {.image = pixels * (plan->options.device ? 1 : sizeof(float))};
     l.labels = round256(n * l.image);
-    l.bytes = l.labels + round256(n * sizeof(int32_t));
+    l.bytes = l.labels + round256(n * sizeof(struct ss_label));
     return l;
 }
 

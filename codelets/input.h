@@ -3,7 +3,7 @@
  * back: the step's metrics.
  *
  * A slot is one piece of memory, the same on both sides: images (N,C,H,W) uint8, then, from
- * `labels` on, labels (N) int32. The upload is one copy of it.
+ * `labels` on, labels (N) struct ss_label. The upload is one copy of it.
  *
  * upload   images, labels (host) read    staged (device) written
  * convert  staged read                   y (N,H,W,B) of the gpu's dtype written

@@ -1,18 +1,20 @@
 #include "codelets/load.h"
+#include "kernels/shapes.h"
 
 #include <string.h>
 
 /* Sample i of the slice: the image to where out points, and its label. */
 static enum ss_status load_sample(const struct ss_load_args *args, int i, void *out, size_t bytes,
-                                  int32_t *label)
+                                  struct ss_label *label)
 {
     uint32_t sample = args->sample[i];
-    if (sample == UINT32_MAX) {
+    int32_t own = -1;
+    if (sample == UINT32_MAX)
         memset(out, 0, bytes);
-        *label = -1;
-        return SS_OK;
-    }
-    return ss_dataset_load(args->dataset, sample, &args->how, out, label);
+    else
+        SS_TRY(ss_dataset_load(args->dataset, sample, &args->how, out, &own));
+    *label = ss_label_of(own);
+    return SS_OK;
 }
 
 static void cpu_load(void *buffers[], void *cl_arg)
@@ -22,7 +24,7 @@ static void cpu_load(void *buffers[], void *cl_arg)
     const struct ss_load_args *args = cl_arg;
     const struct ss_dataset *set = args->dataset;
     char *images = ss_role(&d, SS_ROLE_X);
-    int32_t *labels = ss_role(&d, SS_ROLE_LABELS);
+    struct ss_label *labels = ss_role(&d, SS_ROLE_LABELS);
     size_t bytes = (size_t)set->channels * (size_t)set->height * (size_t)set->width *
                    (args->how.bytes ? 1 : sizeof(float));
     for (int i = 0; i < args->count && ss_run_ok(d.task->run); i++)

@@ -1,7 +1,7 @@
 /* codelets/load.c: read and augment one slice of a batch, and normalise it for the CPU.
  *
  * images (n,C,H,W) written: normalised fp32, or bytes for a GPU, which normalises them itself
- * labels (n) int32 written
+ * labels (n) struct ss_label written
  * Which samples: the submitter's list, so that neither workers nor timing decide. */
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H

@@ -1,7 +1,8 @@
-/* codelets/loss.c: softmax cross-entropy, and in training its gradient in the same task.
+/* codelets/loss.c: softmax cross-entropy, and in training its gradient in the same task. Labels are
+ * smoothed in training alone.
  *
- * x (N,K) logits: read; in training overwritten by their gradient (softmax - onehot) / N
- * labels (N) read: 0 .. K-1, or -1 for a row that does not count; on a GPU behind the staged images
+ * x (N,K) logits: read; in training overwritten by their gradient (softmax - t) / N
+ * labels (N) struct ss_label read; on a GPU behind the staged images
  * metrics: struct ss_metrics; in training written, in evaluation and by a step's later micro-steps
  * added to */
 #include "codelets/input.h"
@@ -11,12 +12,13 @@ struct loss {
     struct ss_op head;
     struct ss_act x;
     size_t labels_at; /* GPU: where the labels begin in the staged input */
+    float smoothing;
 };
 
-static const int32_t *labels_of(const struct loss *op, const struct ss_task_data *d)
+static const struct ss_label *labels_of(const struct loss *op, const struct ss_task_data *d)
 {
     const char *staged = ss_role(d, SS_ROLE_STAGED);
-    return staged ? (const int32_t *)(const void *)(staged + op->labels_at)
+    return staged ? (const struct ss_label *)(const void *)(staged + op->labels_at)
                   : ss_role(d, SS_ROLE_LABELS);
 }
 
@@ -26,8 +28,9 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     int training = d->task->training;
     void *x = ss_role(d, SS_ROLE_X);
     return head->kernels->loss(head->device, op->x.n, op->x.c, x, labels_of(op, d),
-                               ss_role(d, SS_ROLE_SCALER), ss_role(d, SS_ROLE_METRICS),
-                               !training || d->task->plan->micro > 0, training ? x : NULL);
+                               training ? op->smoothing : 0, ss_role(d, SS_ROLE_SCALER),
+                               ss_role(d, SS_ROLE_METRICS), !training || d->task->plan->micro > 0,
+                               training ? x : NULL);
 }
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");
@@ -37,6 +40,7 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     struct loss *op = (struct loss *)head;
     op->x = ss_block_input(context->plan, block);
     op->labels_at = ss_input_layout_of(context->plan).labels;
+    op->smoothing = context->label_smoothing;
     return head->kernels->loss_reserve(head->device, op->x.n, op->x.c);
 }
 

@@ -13,6 +13,7 @@ struct ss_op_context {
     const struct ss_kernels *kernels;
     struct ss_device *device;
     enum ss_conv_algo conv_algo; /* on the CPU */
+    float label_smoothing;       /* in training, 0 .. 1 */
     int training;                /* 0: only forward will run */
 };
 

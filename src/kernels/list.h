@@ -130,16 +130,20 @@ KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, 
 KERNEL(accumulate, struct ss_device *device, size_t count, const float *src, int add, float factor,
        float *dst)
 
-/* Softmax cross-entropy with the mean over the batch, as PyTorch's CrossEntropyLoss.
- *   loss = - sum over valid n of log softmax(logits(n))[label(n)] / N
- * logits (N,K) row-major; label (N): 0 .. K-1, or -1 for a row that does not count (the short last
- * batch of an evaluation). metrics: with accumulate += this batch, else = this batch; its scale is
- * the scaler's (NULL: 1). dlogits (may be logits; NULL: none) = scale * (softmax - onehot) / N, 0
- * for rows that do not count. Sums over rows in double, in an order that follows from N. A label
- * outside -1 .. K-1: SS_ERR_INVALID; on a GPU its row counts as `bad` and the loss is NaN. */
+/* Softmax cross-entropy with the mean over the batch, as PyTorch's CrossEntropyLoss with
+ * probabilities t and label_smoothing:
+ *   loss = - sum over valid n, and k, of t(n,k) log softmax(logits(n))[k] / N
+ *   t(n,k) = (1 - smoothing) (share [k = label] + (1 - share) [k = other]) + smoothing / K
+ * logits (N,K) row-major; labels (N), whose label is -1 in a row that does not count (the short last
+ * batch of an evaluation); smoothing in [0, 1). metrics: with accumulate += this batch, else = this
+ * batch; its scale is the scaler's (NULL: 1). dlogits (may be logits; NULL: none) = scale *
+ * (softmax - t) / N, 0 for rows that do not count. Sums over rows in double, in an order that
+ * follows from N. A class outside -1 .. K-1: SS_ERR_INVALID; on a GPU its row counts as `bad` and
+ * the loss is NaN. */
 KERNEL(loss_reserve, struct ss_device *device, int n, int k)
-KERNEL(loss, struct ss_device *device, int n, int k, const void *logits, const int32_t *labels,
-       const struct ss_scaler *scaler, struct ss_metrics *metrics, int accumulate, void *dlogits)
+KERNEL(loss, struct ss_device *device, int n, int k, const void *logits,
+       const struct ss_label *labels, float smoothing, const struct ss_scaler *scaler,
+       struct ss_metrics *metrics, int accumulate, void *dlogits)
 
 /* ---- of GPUs ---- */
 

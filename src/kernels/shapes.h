@@ -104,13 +104,29 @@ struct ss_pool_shape {
     int kernel, stride, pad;
 };
 
-/* What steps are judged by; sums, so that ranks and batches add up. */
+/* What a sample shows: a share of one class, the rest of another. Of one class alone: other = label,
+ * share = 1. */
+struct ss_label {
+    int32_t label, other; /* 0 .. K-1; label -1: the sample does not count */
+    float share;          /* of label, 0 .. 1 */
+};
+static inline struct ss_label ss_label_of(int32_t label)
+{
+    return (struct ss_label){label, label, 1};
+}
+
+enum { SS_TOP = 5 };
+
+/* What steps are judged by; sums, so that ranks and batches add up. Of a sample of two classes the
+ * one with the larger share is the right one. */
 struct ss_metrics {
     double loss;    /* sum of per-sample losses */
     double correct; /* samples whose largest logit (the first of equals) is the label's */
     double count;   /* valid samples */
     double bad;     /* samples whose loss is not finite */
     double scale;   /* the step's loss scale; 1 where none is used (summed over ranks too) */
+    double top5;    /* samples whose label is among the SS_TOP largest logits (of equals, the first
+                       ones); none whose loss is NaN */
 };
 
 /* Dynamic loss scaling wholly on the device, as PyTorch's GradScaler (init_scale 65536,

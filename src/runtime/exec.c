@@ -16,6 +16,7 @@ static enum ss_status create_ops(struct ss_exec *e)
                                     .kernels = e->kernels,
                                     .device = e->device,
                                     .conv_algo = e->options.conv_algo,
+                                    .label_smoothing = e->options.label_smoothing,
                                     .training = e->options.training};
     e->op = calloc((size_t)e->plan->nblocks, sizeof *e->op);
     if (!e->op)

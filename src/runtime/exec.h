@@ -25,6 +25,7 @@ struct ss_exec_options {
     int slots;    /* input slots, that is micro-steps in flight, >= 1 */
     uint64_t seed;
     struct ss_optim optim; /* of training; its states are as many as the plan's */
+    float label_smoothing; /* of training, 0 .. 1 */
     /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
     float mean[4], std[4];
     float init_scale;

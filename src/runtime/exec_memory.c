@@ -92,8 +92,8 @@ static enum ss_status create_slots(struct ss_exec *e)
                n = (size_t)plan->slice_begin[i % slices + 1] - begin;
         e->images[i].home = e->labels[i].home = REGION_PART;
         ss_region_register(e, &e->images[i], slot + begin * in.image, n * in.image);
-        ss_region_register(e, &e->labels[i], slot + in.labels + begin * sizeof(int32_t),
-                           n * sizeof(int32_t));
+        ss_region_register(e, &e->labels[i], slot + in.labels + begin * sizeof(struct ss_label),
+                           n * sizeof(struct ss_label));
     }
     for (size_t slot = 0; slot <= slots; slot++)
         SS_TRY(ss_region_new_shared(e, &e->metrics[slot], sizeof(struct ss_step_facts), "metrics"));

@@ -61,6 +61,11 @@ static double accuracy(const struct ss_metrics *m)
     return m->correct / m->count;
 }
 
+static double top5(const struct ss_metrics *m)
+{
+    return m->top5 / m->count;
+}
+
 void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out)
 {
     const struct ss_metrics *t = &e->train, *v = &e->validation;
@@ -96,7 +101,8 @@ void ss_epoch_log(const struct ss_epoch *e, struct ss_journal *journal)
         (int64_t)e->validation.count, "images_per_s", 'f', ss_epoch_train_rate(e),
         "images_per_s_with_validation", 'f', ss_epoch_rate(e), "lr", 'f', e->lr,
         "loader_images_per_s", 'f', e->loader_images_per_s, "input_wait_s", 'f', e->wait_s,
-        "peak_host_mb", 'f', e->host_mb, "peak_device_mb", 'f', e->device_mb, NULL);
+        "peak_host_mb", 'f', e->host_mb, "peak_device_mb", 'f', e->device_mb, "train_top5", 'f',
+        top5(&e->train), "val_top5", 'f', top5(&e->validation), NULL);
 }
 
 void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
@@ -111,6 +117,7 @@ void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
         {"Accuracy/val", 100 * accuracy(&e->validation)},
         {"Throughput/images_per_sec", ss_epoch_rate(e)},
         {"LR", e->lr},
+        {"Accuracy/val_top5", 100 * top5(&e->validation)},
     };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -10,14 +10,15 @@
 static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skipped, double seconds,
                  struct ss_journal *journal)
 {
-    double loss = m->loss / m->count, accuracy = m->correct / m->count;
-    printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs\n", loss, accuracy,
-           m->correct, m->count, seconds);
+    double loss = m->loss / m->count, accuracy = m->correct / m->count, top5 = m->top5 / m->count;
+    printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs, Top-5=%.4f\n", loss,
+           accuracy, m->correct, m->count, seconds, top5);
     if (s->options->skip_corrupt)
         printf("Corrupt files skipped: %zu\n", skipped);
     ss_journal_event(journal, "eval", "val_loss", 'f', loss, "val_accuracy", 'f', accuracy,
                      "val_images", 'i', (int64_t)m->count, "time", 'f', seconds, "ranks", 'i',
-                     (int64_t)ss_comm_size(s->comm), "skipped_files", 'i', (int64_t)skipped, NULL);
+                     (int64_t)ss_comm_size(s->comm), "skipped_files", 'i', (int64_t)skipped,
+                     "val_top5", 'f', top5, NULL);
 }
 
 static enum ss_status run(struct ss_session *s, double begin)

@@ -33,6 +33,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .slots = (int)o->slots,
                                       .seed = (uint64_t)o->seed,
                                       .optim = s->optim,
+                                      .label_smoothing = (float)o->label_smoothing,
                                       .init_scale = (float)o->init_scale,
                                       .scale_interval = (int)o->scale_interval,
                                       .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,

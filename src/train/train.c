@@ -55,6 +55,7 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_ste
         l->at.train.correct += m->correct;
         l->at.train.count += m->count;
         l->at.train.bad += m->bad;
+        l->at.train.top5 += m->top5;
         atomic_store(&l->last_loss, (float)loss);
         count_bad(l, step, loss);
         if (facts->stop > 0 && !atomic_load(&l->stop_step))

@@ -14,8 +14,9 @@
 /* struct ss_position, field by field. */
 static const struct field {
     const char *key;
-    char type; /* 'i': int64_t, 0 to SS_COUNT_MAX, 'I': that an earlier version did not note; 'f':
-                  double; 'p': double >= 0 */
+    /* 'i': int64_t, 0 to SS_COUNT_MAX, 'I': that an earlier version did not note; 'f': double, 'F':
+     * that an earlier version did not note, NaN then; 'p': double >= 0 */
+    char type;
     size_t offset;
 } fields[] = {
     {"step", 'i', offsetof(struct ss_position, step)},
@@ -29,10 +30,12 @@ static const struct field {
     {"train_correct", 'p', offsetof(struct ss_position, train.correct)},
     {"train_count", 'p', offsetof(struct ss_position, train.count)},
     {"train_bad", 'p', offsetof(struct ss_position, train.bad)},
+    {"train_top5", 'F', offsetof(struct ss_position, train.top5)},
     {"validation_loss", 'f', offsetof(struct ss_position, validation.loss)},
     {"validation_correct", 'p', offsetof(struct ss_position, validation.correct)},
     {"validation_count", 'p', offsetof(struct ss_position, validation.count)},
     {"validation_bad", 'p', offsetof(struct ss_position, validation.bad)},
+    {"validation_top5", 'F', offsetof(struct ss_position, validation.top5)},
     {"epoch_seconds", 'p', offsetof(struct ss_position, epoch_s)},
     {"total_seconds", 'p', offsetof(struct ss_position, total_s)},
     {"total_images", 'p', offsetof(struct ss_position, total_images)},
@@ -124,7 +127,7 @@ static const char *default_of(const char *key, char *text)
 {
     for (size_t i = 0; i < FIELDS; i++)
         if (!strcmp(fields[i].key, key))
-            return fields[i].type == 'I' ? "0" : NULL;
+            return fields[i].type == 'I' ? "0" : fields[i].type == 'F' ? "nan" : NULL;
     const struct ss_train_options defaults = ss_train_defaults();
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++)
         if (!strcmp(row->name, key)) {

@@ -1,51 +1,38 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
+#include "tests/kernels/loss_reference.h"
 #include "tests/kernels/rule_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
     int n, k;
+    float smoothing;
     double *logits, *gradient;
-    int32_t *labels;
+    struct ss_label *labels;
     struct ss_metrics metrics;
 };
 
 static double walk(void *ctx)
 {
     struct reference *r = ctx;
-    struct ss_metrics m = {0};
-    for (int n = 0; n < r->n; n++) {
-        const double *x = r->logits + n * r->k;
-        double sum = 0;
-        int best = 0;
-        for (int i = 0; i < r->k; i++) {
-            sum += exp(x[i]);
-            best = x[i] > x[best] ? i : best;
-        }
-        const int label = r->labels[n];
-        for (int i = 0; i < r->k; i++)
-            r->gradient[n * r->k + i] = label < 0 ? 0 : (exp(x[i]) / sum - (i == label)) / r->n;
-        if (label < 0)
-            continue;
-        m.loss += log(sum) - x[label];
-        m.correct += best == label;
-        m.count++;
-    }
-    r->metrics = m;
-    return m.loss / r->n;
+    r->metrics = (struct ss_metrics){0};
+    for (int n = 0; n < r->n; n++)
+        loss_row(r->k, r->logits + n * r->k, &r->labels[n], r->smoothing, r->n,
+                 r->gradient + n * r->k, &r->metrics);
+    return r->metrics.loss / r->n;
 }
 
-static void reference_make(struct reference *r, int n, int k)
+static void reference_make(struct reference *r, int n, int k, int kind)
 {
     const size_t count = (size_t)n * (size_t)k;
     *r = (struct reference){.n = n,
                             .k = k,
+                            .smoothing = loss_smoothing(kind),
                             .logits = random_doubles(count, 1),
                             .gradient = zero_doubles(count),
-                            .labels = calloc((size_t)n, sizeof(int32_t))};
+                            .labels = calloc((size_t)n, sizeof *r->labels)};
     for (size_t i = 0; i < count; i++)
         r->logits[i] *= 8;
-    for (int i = 0; i < n; i++)
-        r->labels[i] = i % 5 == 3 ? -1 : (i * 7) % k;
+    loss_labels(n, k, loss_mixed(kind), r->labels);
     walk(r);
 }
 
@@ -55,17 +42,20 @@ static void reference_free(struct reference *r)
 }
 
 static const int shapes[][2] = {{1, 1}, {4, 10}, {37, 100}, {33, 1000}};
+enum { NSHAPES = sizeof shapes / sizeof *shapes };
 
 START_TEST(loss_and_gradient)
 {
     struct reference r;
-    reference_make(&r, shapes[_i][0], shapes[_i][1]);
+    reference_make(&r, shapes[_i / LOSS_KINDS][0], shapes[_i / LOSS_KINDS][1], _i % LOSS_KINDS);
     const size_t count = (size_t)r.n * (size_t)r.k;
     float *logits = to_floats(r.logits, count), *d = to_floats(r.logits, count);
-    struct ss_metrics m = {.loss = 1, .correct = 1, .count = 1}; /* sums go on */
-    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, NULL, &m, 1, d));
+    const struct ss_metrics begin = {.loss = 1, .correct = 1, .count = 1, .top5 = 1};
+    struct ss_metrics m = begin; /* sums go on */
+    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, r.smoothing, NULL, &m, 1, d));
     ck_assert_double_eq_tol(m.loss - 1, r.metrics.loss, 1e-6 * (1 + r.metrics.loss));
     ck_assert_double_eq(m.correct - 1, r.metrics.correct);
+    ck_assert_double_eq(m.top5 - 1, r.metrics.top5);
     ck_assert_double_eq(m.count - 1, r.metrics.count);
     ck_assert_double_eq(m.bad, 0);
     double *got = to_doubles(d, count);
@@ -73,10 +63,10 @@ START_TEST(loss_and_gradient)
         ck_assert_double_eq_tol(got[i], r.gradient[i], 2e-7);
     free(got);
 
-    struct ss_metrics again = {.loss = 1, .correct = 1, .count = 1};
-    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, NULL, &again, 1, NULL));
+    struct ss_metrics again = begin;
+    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, r.smoothing, NULL, &again, 1, NULL));
     ck_assert_mem_eq(&m, &again, sizeof m);
-    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, NULL, &again, 1, logits));
+    OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, r.smoothing, NULL, &again, 1, logits));
     ck_assert_mem_eq(logits, d, count * sizeof(float));
     free(logits), free(d);
 
@@ -88,10 +78,53 @@ START_TEST(loss_and_gradient)
 }
 END_TEST
 
+START_TEST(loss_recorded)
+{
+    struct ss_label labels[RECORDED_N];
+    float *logits = to_floats(recorded_logits, (size_t)RECORDED_N * RECORDED_K);
+    float d[RECORDED_N * RECORDED_K];
+    struct ss_metrics m = {0};
+    loss_recorded_labels(recorded_losses[_i].mixed, labels);
+    OK(ss_cpu_loss(cpu, RECORDED_N, RECORDED_K, logits, labels,
+                   (float)recorded_losses[_i].smoothing, NULL, &m, 0, d));
+    ck_assert_double_eq_tol(m.loss / RECORDED_N, recorded_losses[_i].loss, 1e-6);
+    ck_assert_double_eq(m.top5, recorded_losses[_i].top5);
+    for (int i = 0; i < RECORDED_N * RECORDED_K; i++)
+        ck_assert_double_eq_tol((double)d[i], recorded_losses[_i].gradient[i], 1e-7);
+    free(logits);
+}
+END_TEST
+
+/* A label is among the 5 largest, the first of equals; all are where there are no more. */
+START_TEST(loss_top5)
+{
+    const float falling[8] = {8, 7, 6, 5, 4, 3, 2, 1}, equal[8] = {0}, nan[8] = {8, 7, NAN};
+    for (int label = 0; label < 8; label++) {
+        const struct ss_label l = ss_label_of(label);
+        const struct {
+            int k;
+            const float *x;
+            int in;
+        } cases[] = {{8, falling, label < 5},
+                     {8, equal, label < 5},
+                     {8, nan, 0},
+                     {5, falling, 1},
+                     {3, equal, 1}};
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct ss_metrics m = {0};
+            if (label >= cases[i].k)
+                continue;
+            OK(ss_cpu_loss(cpu, 1, cases[i].k, cases[i].x, &l, 0, NULL, &m, 0, NULL));
+            ck_assert_double_eq(m.top5, cases[i].in);
+        }
+    }
+}
+END_TEST
+
 START_TEST(loss_threads)
 {
     struct reference r;
-    reference_make(&r, 33, 1000);
+    reference_make(&r, 33, 1000, LOSS_KINDS - 1);
     const size_t count = (size_t)r.n * (size_t)r.k;
     float *logits = to_floats(r.logits, count), *d[2];
     struct ss_metrics m[2] = {{.loss = 0}, {.loss = 0}};
@@ -99,7 +132,7 @@ START_TEST(loss_threads)
         struct ss_device *own;
         OK(ss_cpu_open(&(struct ss_device_options){.threads = 1 + i}, &own));
         d[i] = ss_aligned_alloc(count * sizeof(float));
-        OK(ss_cpu_loss(own, r.n, r.k, logits, r.labels, NULL, &m[i], 1, d[i]));
+        OK(ss_cpu_loss(own, r.n, r.k, logits, r.labels, r.smoothing, NULL, &m[i], 1, d[i]));
         ss_cpu_close(own);
     }
     ck_assert_mem_eq(&m[0], &m[1], sizeof m[0]);
@@ -115,21 +148,27 @@ START_TEST(loss_extremes)
     struct ss_metrics m = {0};
     const float large[2] = {1e4f, -1e4f}, nan[2] = {0, NAN}, equal[3] = {2, 2, 2};
     float d[3];
-    int32_t label = 1;
-    OK(ss_cpu_loss(cpu, 1, 2, large, &label, NULL, &m, 1, d));
+    struct ss_label label = ss_label_of(1);
+    OK(ss_cpu_loss(cpu, 1, 2, large, &label, 0, NULL, &m, 1, d));
     ck_assert_double_eq(m.loss, 2e4);
     ck_assert_float_eq(d[0], 1);
     ck_assert_float_eq(d[1], -1);
-    OK(ss_cpu_loss(cpu, 1, 2, nan, &label, NULL, &m, 1, d));
+    OK(ss_cpu_loss(cpu, 1, 2, nan, &label, 0, NULL, &m, 1, d));
     ck_assert_double_eq(m.bad, 1);
     m = (struct ss_metrics){0};
-    OK(ss_cpu_loss(cpu, 1, 3, equal, &label, NULL, &m, 1, NULL));
+    OK(ss_cpu_loss(cpu, 1, 3, equal, &label, 0, NULL, &m, 1, NULL));
     ck_assert_double_eq(m.correct, 0); /* the first of equals is 0 */
-    for (label = -2; label <= 3; label += 5) {
-        ck_assert_int_eq(ss_cpu_loss(cpu, 1, 3, equal, &label, NULL, &m, 1, NULL), SS_ERR_INVALID);
+    const float impossible[3] = {0, 0, -INFINITY}; /* another class than the label's: fine */
+    m = (struct ss_metrics){0};
+    OK(ss_cpu_loss(cpu, 1, 3, impossible, &label, 0, NULL, &m, 1, d));
+    ck_assert_double_eq_tol(m.loss, log(2), 1e-6);
+    static const struct ss_label wrong[] = {{-2, -2, 1}, {3, 3, 1}, {1, 3, 1}, {1, -1, 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(ss_cpu_loss(cpu, 1, 3, equal, &wrong[i], 0, NULL, &m, 1, NULL),
+                         SS_ERR_INVALID);
         ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "label"));
     }
-    ck_assert_int_eq(ss_cpu_loss(cpu, 0, 3, equal, &label, NULL, &m, 1, NULL), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_loss(cpu, 0, 3, equal, &label, 0, NULL, &m, 1, NULL), SS_ERR_SHAPE);
 }
 END_TEST
 
@@ -232,7 +271,9 @@ Suite *loss_suite(void)
     TCase *t = tcase_create("loss, optimizer, sums");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open, test_close);
-    tcase_add_loop_test(t, loss_and_gradient, 0, 4);
+    tcase_add_loop_test(t, loss_and_gradient, 0, NSHAPES * LOSS_KINDS);
+    tcase_add_loop_test(t, loss_recorded, 0, RECORDED);
+    tcase_add_test(t, loss_top5);
     tcase_add_test(t, loss_threads);
     tcase_add_test(t, loss_extremes);
     tcase_add_loop_test(t, rule_steps, 0, RULE_CASES);

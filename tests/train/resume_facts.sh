@@ -15,7 +15,7 @@ facts() {
             last[id] = what
         }
         /"event":"step"/ { keep("step " key("step"), key("epoch") " " key("loss") " " key("lr") " " key("scale")) }
-        /"event":"epoch"/ { keep("epoch " key("epoch"), key("step") " " key("train_loss") " " key("train_accuracy") " " key("val_loss") " " key("val_accuracy")) }
+        /"event":"epoch"/ { keep("epoch " key("epoch"), key("step") " " key("train_loss") " " key("train_accuracy") " " key("val_loss") " " key("val_accuracy") " " key("train_top5") " " key("val_top5")) }
         /"event":"end"/ { keep("end", key("step") " " key("val_accuracy") " " key("weights_hash")) }
         END { for (i = 1; i <= n; i++) print order[i], last[order[i]] }' "$1"
 }

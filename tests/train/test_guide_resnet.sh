@@ -65,9 +65,10 @@ expect Loss/train train_loss 1
 expect Loss/val val_loss 1
 expect Accuracy/train train_accuracy 100
 expect Accuracy/val val_accuracy 100
+expect Accuracy/val_top5 val_top5 100
 expect Throughput/images_per_sec images_per_s_with_validation 1
 expect LR lr 1
-check "TensorBoard: nothing else" [ "$(wc -l <"$work/scalars")" -eq 18 ]
+check "TensorBoard: nothing else" [ "$(wc -l <"$work/scalars")" -eq 21 ]
 run "$STARSTEP" "${train[@]}" --tensorboard "$work/scalars"
 check "no folder for TensorBoard: exit code $code" [ $code -eq 1 ]
 check "no folder for TensorBoard: message" grep -q "$work/scalars" "$work/err"

@@ -52,6 +52,7 @@ check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" !
 check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "4 2"
 val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
 accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
+top5=$(events "$work/log" epoch val_top5 | tail -n 1 | awk '{printf "%.4f", $1}')
 
 # The same run again gives the same weights, progress bar or not.
 starts "repeated" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 --checkpoint-dir "$work/ck2"
@@ -62,7 +63,7 @@ check "progress bar" grep -q 'Epoch 1/1 \[' "$work/err"
 latest=$work/ck/latest/model.safetensors
 starts "eval" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --init "$latest"
 check "eval gives the last epoch's loss and accuracy" \
-    grep -q "^Validation loss=$val_loss, Accuracy=$accuracy (" "$work/out"
+    grep -q "^Validation loss=$val_loss, Accuracy=$accuracy (.*, Top-5=$top5\$" "$work/out"
 starts "eval, another batch" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 7 --init "$latest"
 check "eval does not depend on the batch" grep -q "^Validation loss=${val_loss%??}.*, Accuracy=$accuracy (.* of 24 images)" "$work/out"
 

@@ -6,10 +6,50 @@
 
 struct row {
     double loss;
-    int correct;
+    int correct, top;
 };
 
-static struct row one_row(int k, const float *x, int label, float *dx, float inv_n)
+/* What a row is compared with: all classes' part of t, the label's and the other's (list.h). Of a
+ * plain label: 0, 1 and 0, so that the sums below are exact. */
+struct target {
+    int label, other, right;
+    double base, of_label, of_other;
+};
+
+static struct target target_of(const struct ss_label *l, int k, double smoothing)
+{
+    return (struct target){.label = l->label,
+                           .other = l->other,
+                           .right = l->share >= 0.5f ? l->label : l->other,
+                           .base = smoothing / k,
+                           .of_label = (1 - smoothing) * (double)l->share,
+                           .of_other = (1 - smoothing) * (1 - (double)l->share)};
+}
+
+/* - sum of t * (x - top). Terms of weight 0 are left out, as x may be infinite. */
+static double distance(const struct target *t, int k, const float *x, float top)
+{
+    double sum = 0, all = 0;
+    if (t->of_label > 0)
+        sum += t->of_label * (double)(x[t->label] - top);
+    if (t->of_other > 0)
+        sum += t->of_other * (double)(x[t->other] - top);
+    for (int i = 0; t->base > 0 && i < k; i++)
+        all += (double)(x[i] - top);
+    return t->base > 0 ? -(sum + t->base * all) : -sum;
+}
+
+/* How many logits come before the label's. */
+static int place_of(int k, const float *x, int label)
+{
+    const float own = x[label];
+    int before = 0;
+    for (int i = 0; i < k; i++)
+        before += x[i] > own || (x[i] == own && i < label);
+    return before;
+}
+
+static struct row one_row(int k, const float *x, const struct target *t, float *dx, float inv_n)
 {
     int best = 0;
     for (int i = 1; i < k; i++)
@@ -19,11 +59,17 @@ static struct row one_row(int k, const float *x, int label, float *dx, float inv
     double sum = 0;
     for (int i = 0; i < k; i++)
         sum += (double)expf(x[i] - top);
-    const struct row row = {log(sum) - (double)(x[label] - top), best == label};
+    const double loss = log(sum) + distance(t, k, x, top);
+    const struct row row = {loss, best == t->right,
+                            !isnan(loss) && place_of(k, x, t->right) < SS_TOP};
     if (dx) {
-        const float inv_sum = (float)(1 / sum);
-        for (int i = 0; i < k; i++)
-            dx[i] = (expf(x[i] - top) * inv_sum - (float)(i == label)) * inv_n;
+        const float inv_sum = (float)(1 / sum), base = (float)t->base;
+        const float of_label = (float)t->of_label, of_other = (float)t->of_other;
+        for (int i = 0; i < k; i++) {
+            const float want =
+                base + (float)(i == t->label) * of_label + (float)(i == t->other) * of_other;
+            dx[i] = (expf(x[i] - top) * inv_sum - want) * inv_n;
+        }
     }
     return row;
 }
@@ -35,27 +81,38 @@ enum ss_status ss_cpu_loss_reserve(struct ss_device *cpu, int n, int k)
     return ss_cpu_reserve(cpu, (size_t)n * sizeof(struct row));
 }
 
+static enum ss_status check_labels(int n, int k, const struct ss_label *labels)
+{
+    for (int i = 0; i < n; i++) {
+        const int label = labels[i].label, other = labels[i].other;
+        if (label < -1 || label >= k || other < -1 || other >= k || (label >= 0 && other < 0))
+            return ss_fail(SS_ERR_INVALID,
+                           "loss: row %d has labels %d and %d; labels are 0 to %d, or -1", i, label,
+                           other, k - 1);
+    }
+    return SS_OK;
+}
+
 enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *input,
-                           const int32_t *labels, const struct ss_scaler *scaler,
-                           struct ss_metrics *metrics, int accumulate, void *gradient)
+                           const struct ss_label *labels, float smoothing,
+                           const struct ss_scaler *scaler, struct ss_metrics *metrics,
+                           int accumulate, void *gradient)
 {
     const float *logits = input;
     float *dlogits = gradient;
     (void)scaler; /* none in fp32 */
     SS_TRY(ss_cpu_loss_reserve(cpu, n, k));
-    for (int i = 0; i < n; i++)
-        if (labels[i] < -1 || labels[i] >= k)
-            return ss_fail(SS_ERR_INVALID, "loss: row %d has label %d; labels are 0 to %d, or -1",
-                           i, (int)labels[i], k - 1);
+    SS_TRY(check_labels(n, k, labels));
     struct row *rows = ss_cpu_scratch(cpu);
     const float inv_n = 1 / (float)n;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if ((size_t)n * k > 10000)
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)k;
+        const struct target t = target_of(&labels[i], k, (double)smoothing);
         float *dx = dlogits ? dlogits + at : NULL;
-        if (labels[i] >= 0)
-            rows[i] = one_row(k, logits + at, labels[i], dx, inv_n);
+        if (t.label >= 0)
+            rows[i] = one_row(k, logits + at, &t, dx, inv_n);
         else if (dx)
             for (int j = 0; j < k; j++)
                 dx[j] = 0;
@@ -64,10 +121,11 @@ enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *inpu
         *metrics = (struct ss_metrics){0};
     metrics->scale = 1;
     for (int i = 0; i < n; i++) {
-        if (labels[i] < 0)
+        if (labels[i].label < 0)
             continue;
         metrics->loss += rows[i].loss;
         metrics->correct += rows[i].correct;
+        metrics->top5 += rows[i].top;
         metrics->count += 1;
         metrics->bad += !isfinite(rows[i].loss);
     }

@@ -11,8 +11,25 @@ constexpr unsigned ALL_LANES = 0xffffffff;
 
 struct row {
     double loss;
-    int correct, counts; /* 0 or 1 */
+    int correct, top, counts; /* 0 or 1 */
 };
+
+/* What a row is compared with: all classes' part of t, the label's and the other's (list.h). Of a
+ * plain label: 0, 1 and 0, so that the sums below are exact. */
+struct target {
+    int label, other, right;
+    float base, of_label, of_other;
+};
+__device__ inline struct target target_of(const struct ss_label &l, int k, float smoothing)
+{
+    const float rest = 1 - smoothing;
+    return {l.label,
+            l.other,
+            l.share >= 0.5f ? l.label : l.other,
+            smoothing / (float)k,
+            rest * l.share,
+            rest * (1 - l.share)};
+}
 
 /* The largest value and its place, the first of equals; a NaN is never it. */
 struct top {
@@ -52,22 +69,72 @@ template <typename T> __device__ float warp_sum_exp(const T *x, int k, int lane,
     return sum;
 }
 
-/* All lanes of a warp come here together. dx may be x: a lane writes only what it alone has still
- * to read, but for the label's logit, which all have read before the barrier. */
+/* Sum of x - shift. */
+template <typename T> __device__ float warp_sum_below(const T *x, int k, int lane, float shift)
+{
+    float sum = 0;
+#pragma unroll 4
+    for (int i = lane; i < k; i += (int)WARP)
+        sum += ss::format<T>::load(x[i]) - shift;
+#pragma unroll
+    for (int d = (int)WARP / 2; d > 0; d /= 2)
+        sum += __shfl_xor_sync(ALL_LANES, sum, d);
+    return sum;
+}
+
+/* How many logits come before the label's. */
+template <typename T> __device__ int warp_place(const T *x, int k, int lane, int label)
+{
+    const float own = ss::format<T>::load(x[label]);
+    int before = 0;
+#pragma unroll 4
+    for (int i = lane; i < k; i += (int)WARP) {
+        const float value = ss::format<T>::load(x[i]);
+        before += value > own || (value == own && i < label);
+    }
+#pragma unroll
+    for (int d = (int)WARP / 2; d > 0; d /= 2)
+        before += __shfl_xor_sync(ALL_LANES, before, d);
+    return before;
+}
+
+/* - sum of t * (x - shift). Terms of weight 0 are left out, as x may be infinite. */
 template <typename T>
-__device__ void one_row(const T *x, int k, int label, float factor, T *dx, struct row *out)
+__device__ double warp_distance(const struct target &t, const T *x, int k, int lane, float shift)
+{
+    double sum = 0;
+    if (t.of_label > 0)
+        sum += (double)t.of_label * (double)(ss::format<T>::load(x[t.label]) - shift);
+    if (t.of_other > 0)
+        sum += (double)t.of_other * (double)(ss::format<T>::load(x[t.other]) - shift);
+    if (t.base > 0)
+        sum += (double)t.base * (double)warp_sum_below(x, k, lane, shift);
+    return -sum;
+}
+
+__device__ inline int is_class(int label, int k)
+{
+    return label >= 0 && label < k;
+}
+
+/* All lanes of a warp come here together. dx may be x: a lane writes only what it alone has still
+ * to read, but for the labels' logits, which all have read before the barrier. */
+template <typename T>
+__device__ void one_row(const T *x, int k, const struct target &t, float factor, T *dx,
+                        struct row *out)
 {
     const int lane = (int)(threadIdx.x % WARP);
-    const bool counts = label != -1, valid = label >= 0 && label < k;
-    struct row result = {0, 0, counts};
+    const bool counts = t.label != -1, valid = is_class(t.label, k) && is_class(t.other, k);
+    struct row result = {0, 0, 0, counts};
     struct top best = {0, 0};
     float inv_sum = 0;
     if (valid) {
         best = warp_top(x, k, lane);
         const float sum = warp_sum_exp(x, k, lane, best.value);
         inv_sum = 1 / sum;
-        result.loss = log((double)sum) - (double)(ss::format<T>::load(x[label]) - best.value);
-        result.correct = best.place == label;
+        result.loss = log((double)sum) + warp_distance(t, x, k, lane, best.value);
+        result.correct = best.place == t.right;
+        result.top = warp_place(x, k, lane, t.right) < SS_TOP && !isnan(result.loss);
     } else if (counts) {
         result.loss = (double)NAN;
     }
@@ -79,19 +146,23 @@ __device__ void one_row(const T *x, int k, int label, float factor, T *dx, struc
 #pragma unroll 4
     for (int i = lane; i < k; i += (int)WARP) {
         const float p = valid ? expf(ss::format<T>::load(x[i]) - best.value) * inv_sum : 0;
-        dx[i] = ss::format<T>::store((p - (float)(valid && i == label)) * factor);
+        const float want =
+            t.base + (float)(i == t.label) * t.of_label + (float)(i == t.other) * t.of_other;
+        dx[i] = ss::format<T>::store((p - (valid ? want : 0)) * factor);
     }
 }
 
 template <typename T>
-__global__ void rows_kernel(int n, int k, const T *logits, const int32_t *labels,
-                            const struct ss_scaler *scaler, T *dlogits, struct row *rows)
+__global__ void rows_kernel(int n, int k, const T *logits, const struct ss_label *labels,
+                            float smoothing, const struct ss_scaler *scaler, T *dlogits,
+                            struct row *rows)
 {
     const float factor = (scaler ? scaler->scale : 1) * (1 / (float)n);
     const size_t step = (size_t)gridDim.x * (THREADS / WARP);
     for (size_t i = ss::flat_begin() / WARP; i < (size_t)n; i += step) {
         const size_t at = i * (size_t)k;
-        one_row(logits + at, k, labels[i], factor, dlogits ? dlogits + at : NULL, rows + i);
+        one_row(logits + at, k, target_of(labels[i], k, smoothing), factor,
+                dlogits ? dlogits + at : NULL, rows + i);
     }
 }
 
@@ -100,19 +171,22 @@ __global__ void finish_kernel(int n, const struct row *rows, const struct ss_sca
                               struct ss_metrics *metrics, int accumulate)
 {
     __shared__ double loss[FINISH_THREADS];
-    __shared__ int correct[FINISH_THREADS], count[FINISH_THREADS], bad[FINISH_THREADS];
+    __shared__ int correct[FINISH_THREADS], top[FINISH_THREADS];
+    __shared__ int count[FINISH_THREADS], bad[FINISH_THREADS];
     const unsigned t = threadIdx.x;
-    struct row sum = {0, 0, 0};
+    struct row sum = {0, 0, 0, 0};
     int infinite = 0;
     for (unsigned i = t; i < (unsigned)n; i += FINISH_THREADS) {
         const struct row r = rows[i];
         sum.loss += r.loss;
         sum.correct += r.correct;
+        sum.top += r.top;
         sum.counts += r.counts;
         infinite += !isfinite(r.loss);
     }
     loss[t] = sum.loss;
     correct[t] = sum.correct;
+    top[t] = sum.top;
     count[t] = sum.counts;
     bad[t] = infinite;
     for (unsigned half = FINISH_THREADS / 2; half > 0; half /= 2) {
@@ -120,17 +194,19 @@ __global__ void finish_kernel(int n, const struct row *rows, const struct ss_sca
         if (t < half) {
             loss[t] += loss[t + half];
             correct[t] += correct[t + half];
+            top[t] += top[t + half];
             count[t] += count[t + half];
             bad[t] += bad[t + half];
         }
     }
     if (t != 0)
         return;
-    struct ss_metrics m = {0, 0, 0, 0, 0};
+    struct ss_metrics m = {0, 0, 0, 0, 0, 0};
     if (accumulate)
         m = *metrics;
     m.loss += loss[0];
     m.correct += correct[0];
+    m.top5 += top[0];
     m.count += count[0];
     m.bad += bad[0];
     m.scale = scaler ? (double)scaler->scale : 1;
@@ -139,13 +215,13 @@ __global__ void finish_kernel(int n, const struct row *rows, const struct ss_sca
 
 template <typename T>
 void rows_launch(const struct ss_device *gpu, int n, int k, const void *logits,
-                 const int32_t *labels, const struct ss_scaler *scaler, void *dlogits,
-                 struct row *rows)
+                 const struct ss_label *labels, float smoothing, const struct ss_scaler *scaler,
+                 void *dlogits, struct row *rows)
 {
     const unsigned grid = ss::grid_for(gpu, (size_t)n, THREADS / WARP, THREADS);
     const auto kernel = rows_kernel<T>;
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, n, k, static_cast<const T *>(logits), labels,
-              scaler, static_cast<T *>(dlogits), rows);
+              smoothing, scaler, static_cast<T *>(dlogits), rows);
 }
 
 enum ss_status check(int n, int k)
@@ -164,13 +240,14 @@ enum ss_status ss_cuda_loss_reserve(struct ss_device *gpu, int n, int k)
 }
 
 enum ss_status ss_cuda_loss(struct ss_device *gpu, int n, int k, const void *logits,
-                            const int32_t *labels, const struct ss_scaler *scaler,
-                            struct ss_metrics *metrics, int accumulate, void *dlogits)
+                            const struct ss_label *labels, float smoothing,
+                            const struct ss_scaler *scaler, struct ss_metrics *metrics,
+                            int accumulate, void *dlogits)
 {
     SS_TRY(check(n, k));
     struct row *rows = static_cast<struct row *>(ss_cuda_scratch(gpu));
     SS_DISPATCH(ss_cuda_dtype(gpu),
-                rows_launch<T>(gpu, n, k, logits, labels, scaler, dlogits, rows));
+                rows_launch<T>(gpu, n, k, logits, labels, smoothing, scaler, dlogits, rows));
     SS_LAUNCHED("the loss");
     SS_LAUNCH(finish_kernel, 1, FINISH_THREADS, gpu->stream, n, rows, scaler, metrics, accumulate);
     SS_LAUNCHED("the loss's sums");

@@ -328,10 +328,12 @@ enum ss_status ss_tally_loss_reserve(struct ss_device *d, int n, int k)
 }
 
 enum ss_status ss_tally_loss(struct ss_device *d, int n, int k, const void *logits,
-                             const int32_t *labels, const struct ss_scaler *scaler,
-                             struct ss_metrics *metrics, int accumulate, void *dlogits)
+                             const struct ss_label *labels, float smoothing,
+                             const struct ss_scaler *scaler, struct ss_metrics *metrics,
+                             int accumulate, void *dlogits)
 {
     const size_t bytes = (size_t)n * (size_t)k * d->element;
+    (void)smoothing;
     (void)accumulate;
     SS_TALLY_NOTE(d, SS_TALLY_K_LOSS, SS_TALLY_R(logits, bytes),
                   SS_TALLY_R(labels, (size_t)n * sizeof *labels), SS_TALLY_W(dlogits, bytes),
