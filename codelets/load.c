@@ -17,6 +17,25 @@ static enum ss_status load_sample(const struct ss_load_args *args, int i, void *
     return SS_OK;
 }
 
+/* From the last one on, so that each finds the one before it as it was loaded. */
+static enum ss_status mix_samples(const struct ss_load_args *args, char *images, size_t bytes,
+                                  struct ss_label *labels)
+{
+    const struct ss_dataset *set = args->dataset;
+    const struct ss_load_how *how = &args->how;
+    struct ss_label before;
+    SS_TRY(load_sample(args, args->count, args->spare, bytes, &before));
+    for (int i = args->count - 1; i >= 0; i--) {
+        const struct ss_mix mix = ss_mix_draw(&args->mix, how->seed, how->epoch, args->sample[i],
+                                              set->height, set->width);
+        char *image = images + (size_t)i * bytes;
+        ss_mix_apply(set, &mix, how->bytes, image, i ? image - bytes : args->spare);
+        labels[i].other = i ? labels[i - 1].label : before.label;
+        labels[i].share = mix.share;
+    }
+    return SS_OK;
+}
+
 static void cpu_load(void *buffers[], void *cl_arg)
 {
     (void)buffers;
@@ -30,6 +49,8 @@ static void cpu_load(void *buffers[], void *cl_arg)
     for (int i = 0; i < args->count && ss_run_ok(d.task->run); i++)
         ss_run_fail(d.task->run,
                     load_sample(args, i, images + (size_t)i * bytes, bytes, &labels[i]));
+    if (ss_mixes(&args->mix) && ss_run_ok(d.task->run))
+        ss_run_fail(d.task->run, mix_samples(args, images, bytes, labels));
 }
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("load", cpu_load);
@@ -37,5 +58,5 @@ static struct starpu_codelet codelet = SS_SERVICE_CODELET("load", cpu_load);
 enum ss_status ss_load_submit(const struct ss_load_args *args)
 {
     return ss_task_submit(&codelet, &args->head,
-                          sizeof *args + (size_t)args->count * sizeof args->sample[0]);
+                          sizeof *args + (size_t)(args->count + 1) * sizeof args->sample[0]);
 }

@@ -1,23 +1,31 @@
-/* codelets/load.c: read and augment one slice of a batch, and normalise it for the CPU.
+/* codelets/load.c: read and augment one slice of a batch, mix its samples, and normalise them for
+ * the CPU.
  *
  * images (n,C,H,W) written: normalised fp32, or bytes for a GPU, which normalises them itself
  * labels (n) struct ss_label written
- * Which samples: the submitter's list, so that neither workers nor timing decide. */
+ * Which samples: the submitter's list, so that neither workers nor timing decide. Sample i of a batch
+ * is mixed with sample i - 1, the first one with the last, as torchvision's MixUp and CutMix do; each
+ * has its own crop, flip and erasing. */
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H
 
 #include "codelets/task.h"
 #include "data/dataset.h"
+#include "data/mix.h"
 
 struct ss_load_args {
     struct ss_step_args head;
     const struct ss_dataset *dataset;
     struct ss_load_how how;
+    struct ss_mix_how mix;
+    void *spare; /* with mixing: room for one image */
     int count;
-    uint32_t sample[]; /* UINT32_MAX: no sample; the label becomes -1 and the image 0 */
+    /* Those of the slice, then the one before them in the batch. UINT32_MAX: no sample; the label
+     * becomes -1 and the image 0. */
+    uint32_t sample[];
 };
 
-/* args was allocated with room for args->count samples; it is copied. */
+/* args was allocated with room for args->count + 1 samples; it is copied. */
 enum ss_status ss_load_submit(const struct ss_load_args *args);
 
 #endif

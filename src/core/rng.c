@@ -58,6 +58,41 @@ float ss_rng_uniform(struct ss_rng *rng)
     return (float)(ss_rng_u32(rng) >> 8) * 0x1p-24f;
 }
 
+double ss_rng_between(struct ss_rng *rng, double low, double high)
+{
+    uint64_t bits = (uint64_t)ss_rng_u32(rng) << 21;
+    bits |= ss_rng_u32(rng) >> 11;
+    return low + (high - low) * ((double)bits * 0x1p-53);
+}
+
+/* Logarithm of a uniform draw in (0, 1]. */
+static double log_uniform(struct ss_rng *rng)
+{
+    return log(1 - ss_rng_between(rng, 0, 1));
+}
+
+static double log_gamma_draw(struct ss_rng *rng, double alpha)
+{
+    if (alpha < 1) {
+        const double small = log_uniform(rng) / alpha;
+        return log_gamma_draw(rng, alpha + 1) + small;
+    }
+    const double d = alpha - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        const double radius = sqrt(-2 * log_uniform(rng));
+        const double x = radius * cos(6.283185307179586 * ss_rng_between(rng, 0, 1));
+        const double v = (1 + c * x) * (1 + c * x) * (1 + c * x);
+        if (v > 0 && log_uniform(rng) < 0.5 * x * x + d * (1 - v + log(v)))
+            return log(d * v);
+    }
+}
+
+double ss_rng_beta(struct ss_rng *rng, double alpha)
+{
+    const double x = log_gamma_draw(rng, alpha), y = log_gamma_draw(rng, alpha);
+    return x == y ? 0.5 : 1 / (1 + exp(y - x)); /* also of two infinities */
+}
+
 float ss_rng_normal(struct ss_rng *rng)
 {
     double u = 1 - (double)ss_rng_uniform(rng), v = (double)ss_rng_uniform(rng);

@@ -12,6 +12,8 @@ enum ss_rng_domain {
     SS_RNG_AUGMENT,  /* data augmentation */
     SS_RNG_DROPOUT,
     SS_RNG_SYNTHETIC, /* generated data sets */
+    SS_RNG_MIX,       /* MixUp and CutMix */
+    SS_RNG_ERASE,     /* random erasing */
 };
 
 /* A stream: draws from one (seed, domain, a, b) in order. */
@@ -33,8 +35,15 @@ void ss_rng_open(struct ss_rng *rng, uint64_t seed, enum ss_rng_domain domain, u
 uint32_t ss_rng_u32(struct ss_rng *rng);
 /* Uniform in [0, 1), 24 bits. */
 float ss_rng_uniform(struct ss_rng *rng);
+/* Uniform in [low, high) with 53 bits, as a Python float. */
+double ss_rng_between(struct ss_rng *rng, double low, double high);
 /* Standard normal, from two uniform draws. Box, Muller 1958. */
 float ss_rng_normal(struct ss_rng *rng);
+/* Beta(alpha, alpha) with alpha > 0, in [0, 1]: X / (X + Y) with X, Y of Gamma(alpha), of which
+ * alpha >= 1 is by Marsaglia, Tsang, "A simple method for generating gamma variables", ACM TOMS 26
+ * (2000), section 2, and less by section 6: Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha). In
+ * logarithms, as for a small alpha both may be too small for a double. */
+double ss_rng_beta(struct ss_rng *rng, double alpha);
 /* Uniform in 0 .. n-1 without bias; n >= 1. */
 uint32_t ss_rng_below(struct ss_rng *rng, uint32_t n);
 

@@ -6,19 +6,11 @@
 
 enum { TRIES = 10 };
 
-/* Uniform in [low, high) with 53 bits, as a Python float. */
-static double draw_between(struct ss_rng *rng, double low, double high)
-{
-    uint64_t bits = (uint64_t)ss_rng_u32(rng) << 21;
-    bits |= ss_rng_u32(rng) >> 11;
-    return low + (high - low) * ((double)bits * 0x1p-53);
-}
-
 static int try_area(struct ss_rng *rng, int width, int height, const struct ss_crop_range *range,
                     struct ss_area *out)
 {
-    double area = (double)width * height * draw_between(rng, range->scale_min, range->scale_max);
-    double ratio = exp(draw_between(rng, log(range->ratio_min), log(range->ratio_max)));
+    double area = (double)width * height * ss_rng_between(rng, range->scale_min, range->scale_max);
+    double ratio = exp(ss_rng_between(rng, log(range->ratio_min), log(range->ratio_max)));
     /* rint rounds half to even, as Python's round. */
     double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
     if (!(w >= 1 && w <= width && h >= 1 && h <= height))

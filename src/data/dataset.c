@@ -1,6 +1,7 @@
 /* dataset.c: what all data sets have in common, and images in memory (contract in dataset.h). */
 #include "data/dataset.h"
 #include "data/augment.h"
+#include "data/erase.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -38,6 +39,16 @@ static void close_records(struct ss_dataset *d)
 }
 
 const struct ss_dataset_ops ss_record_ops = {load_record, close_records};
+
+enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
+                               void *out, int32_t *label)
+{
+    struct ss_area area;
+    SS_TRY(d->ops->load(d, i, how, out, label));
+    if (ss_erase_draw(how->erase, how->seed, how->epoch, (uint32_t)i, d->height, d->width, &area))
+        ss_erase_apply(d, &area, how->bytes, out);
+    return SS_OK;
+}
 
 void ss_dataset_close(struct ss_dataset *dataset)
 {

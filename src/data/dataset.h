@@ -21,6 +21,7 @@ struct ss_load_how {
     int augment; /* the data set's own training transform; else its evaluation transform */
     int bytes;   /* (C,H,W) bytes for devices that normalise themselves; else normalised fp32 */
     int replace; /* in place of a corrupt file that is skipped, the next good one */
+    double erase; /* probability of random erasing (erase.h) */
 };
 
 struct ss_dataset_options {
@@ -36,6 +37,7 @@ struct ss_imagefolder;
 struct ss_pack;
 
 struct ss_dataset_ops {
+    /* All but erasing. */
     enum ss_status (*load)(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
                            void *out, int32_t *label);
     void (*close)(struct ss_dataset *d); /* not d itself */
@@ -84,12 +86,8 @@ void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
  * skipped is named once; its place is taken by the next good one (how->replace), drawn as sample i
  * is, or the image is 0 and the label -1. Errors name the file: SS_ERR_IO, SS_ERR_FORMAT,
  * SS_ERR_MEMORY. */
-static inline enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i,
-                                             const struct ss_load_how *how, void *out,
-                                             int32_t *label)
-{
-    return d->ops->load(d, i, how, out, label);
-}
+enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
+                               void *out, int32_t *label);
 
 /* Pictures: the list of files, which lives as long as the data set; NULL for records. */
 const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d);

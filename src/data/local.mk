@@ -2,7 +2,7 @@ libstarstep_la_SOURCES += \
 	src/data/dataset.c src/data/dataset.h src/data/dataset_open.c \
 	src/data/pictures.c src/data/cifar100.c src/data/cifar100.h \
 	src/data/sampler.c src/data/sampler.h \
-	src/data/augment.c src/data/augment.h \
+	src/data/augment.c src/data/augment.h src/data/mix.c src/data/mix.h src/data/erase.c src/data/erase.h \
 	src/data/pickle.c src/data/pickle.h src/data/pickle_internal.h \
 	src/data/pickle_ops.c src/data/pickle_opcodes.h src/data/pickle_stack.c \
 	src/data/pickle_value.c src/data/pickle_numpy.c src/data/pickle_fail.c \

@@ -209,12 +209,18 @@ void ss_exec_destroy(struct ss_exec *e)
     free(e);
 }
 
-static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *head,
+static void *spare_image(const struct ss_exec *e, int slot, int slice)
+{
+    const size_t number = (size_t)slot * (size_t)e->plan->options.slices + (size_t)slice;
+    return e->spare ? e->spare + number * ss_input_layout_of(e->plan).image : NULL;
+}
+
+static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *head, int slot,
                                   const struct ss_exec_step *step)
 {
     int slice = head->task->plan->slice, begin = e->plan->slice_begin[slice];
-    int n = e->plan->slice_begin[slice + 1] - begin;
-    size_t bytes = sizeof(struct ss_load_args) + (size_t)n * sizeof(uint32_t);
+    int n = e->plan->slice_begin[slice + 1] - begin, batch = e->plan->options.batch;
+    size_t bytes = sizeof(struct ss_load_args) + (size_t)(n + 1) * sizeof(uint32_t);
     struct ss_load_args *args = malloc(bytes);
     if (!args)
         return ss_fail_memory("a load task", bytes);
@@ -226,8 +232,16 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
                                      .replace = head->task->training,
                                      .bytes = e->plan->options.device};
     args->count = n;
-    begin += head->task->plan->micro * e->plan->options.batch;
-    memcpy(args->sample, step->sample + begin, (size_t)n * sizeof *args->sample);
+    args->mix = (struct ss_mix_how){0};
+    args->spare = NULL;
+    if (head->task->training) {
+        args->how.erase = e->options.random_erasing;
+        args->mix = e->options.mix;
+        args->spare = spare_image(e, slot, slice);
+    }
+    const uint32_t *sample = step->sample + head->task->plan->micro * batch;
+    memcpy(args->sample, sample + begin, (size_t)n * sizeof *args->sample);
+    args->sample[n] = sample[(begin + batch - 1) % batch];
     enum ss_status status = ss_load_submit(args);
     free(args);
     return status;
@@ -255,7 +269,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
                                 .submitted_ns = now_ns};
     switch (task->plan->kind) {
     case SS_TASK_LOAD:
-        return submit_load(e, &args, step);
+        return submit_load(e, &args, slot, step);
     case SS_TASK_UPLOAD:
         return ss_upload_submit(&args);
     case SS_TASK_CONVERT:

@@ -8,6 +8,7 @@
 #include "codelets/report.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "data/mix.h"
 #include "graph/plan.h"
 #include "kernels/kernels.h"
 #include "optim/optim.h"
@@ -25,7 +26,10 @@ struct ss_exec_options {
     int slots;    /* input slots, that is micro-steps in flight, >= 1 */
     uint64_t seed;
     struct ss_optim optim; /* of training; its states are as many as the plan's */
-    float label_smoothing; /* of training, 0 .. 1 */
+    /* Of training: of labels, 0 .. 1; mixing of a batch's samples; probability of erasing. */
+    float label_smoothing;
+    struct ss_mix_how mix;
+    double random_erasing;
     /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
     float mean[4], std[4];
     float init_scale;

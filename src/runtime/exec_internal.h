@@ -53,6 +53,7 @@ struct ss_exec {
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
+    char *spare;       /* with mixing: an image for each slot and slice, likewise; else NULL */
     struct bound_list train, eval;
     struct ss_updating updating;
     struct ss_adding adding;

@@ -86,6 +86,11 @@ static enum ss_status create_slots(struct ss_exec *e)
     SS_TRY(e->kernels->alloc_host(e->device, slots * in.bytes, "input slots", &memory));
     e->slot_memory = memory;
     memset(memory, 0, slots * in.bytes);
+    if (ss_mixes(&e->options.mix)) {
+        SS_TRY(
+            e->kernels->alloc_host(e->device, slots * slices * in.image, "mixed images", &memory));
+        e->spare = memory;
+    }
     for (size_t i = 0; i < slots * slices; i++) {
         char *slot = e->slot_memory + i / slices * in.bytes;
         size_t begin = (size_t)plan->slice_begin[i % slices],
@@ -153,6 +158,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->scaler);
     ss_region_drop(e, &e->stop);
     e->kernels->free_host(e->slot_memory);
+    e->kernels->free_host(e->spare);
 }
 
 static size_t sum_bytes(const struct region *x, size_t n)

@@ -66,13 +66,24 @@ static enum ss_status check_sums(struct ss_session *s, int training)
     return ss_comm_rank(s->comm) == 0 ? cannot_sum(ss_comm_size(s->comm)) : SS_ERR_UNSUPPORTED;
 }
 
+static enum ss_status check_mixing(const struct ss_session *s)
+{
+    const struct ss_train_options *o = s->options;
+    if (!s->train || s->batch > 1 || !(o->mixup > 0 || o->cutmix > 0))
+        return SS_OK;
+    return ss_fail(SS_ERR_INVALID,
+                   "%s mixes the images of a rank's batch, which has one; give a "
+                   "larger --batch-size, or leave it out",
+                   o->mixup > 0 ? "--mixup" : "--cutmix");
+}
+
 /* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
 static enum ss_status check_batch(const struct ss_session *s, int ranks)
 {
     size_t micros = (size_t)s->options->accumulate;
     size_t most = s->train ? s->train->count / micros / (size_t)ranks : 0;
     if (!s->train || (size_t)s->batch <= most)
-        return SS_OK;
+        return check_mixing(s);
     if (micros == 1)
         return ss_fail(SS_ERR_INVALID,
                        "%s: %zu images do not fill one batch of %d on each of %d ranks; give a "

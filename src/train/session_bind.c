@@ -34,6 +34,8 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .seed = (uint64_t)o->seed,
                                       .optim = s->optim,
                                       .label_smoothing = (float)o->label_smoothing,
+                                      .mix = {o->mixup, o->cutmix},
+                                      .random_erasing = o->random_erasing,
                                       .init_scale = (float)o->init_scale,
                                       .scale_interval = (int)o->scale_interval,
                                       .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,

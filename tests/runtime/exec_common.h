@@ -91,9 +91,12 @@ struct setting {
     const char *optimizer;
     const char *model, *width; /* of graphs/, for the data's size; NULL: test_graphs[which] */
     int accumulate;            /* 0: 1 */
+    struct ss_mix_how mix;
+    double random_erasing;
 };
 static const struct setting usual = {
-    0, BATCH, 4, 3, NONE, 25, 0, 0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", NULL, NULL, 0};
+    0, BATCH, 4,    3,    NONE, 25,     0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
+    0, "sgd", NULL, NULL, 0,    {0, 0}, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -153,6 +156,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                    .slots = s->slots,
                                    .seed = 11,
                                    .optim = optim,
+                                   .mix = s->mix,
+                                   .random_erasing = s->random_erasing,
                                    .init_scale = 1024,
                                    .scale_interval = 2000,
                                    .report = {on_report, b}};

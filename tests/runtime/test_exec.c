@@ -2,6 +2,7 @@
  * whole steps by finite differences, and what may not change a result: slots, load workers, the
  * batch size of an evaluation, bucket sizes, a second executor, saving and loading. */
 #include "codelets/op.h"
+#include "runtime/exec_internal.h"
 #include "tests/runtime/exec_common.h"
 
 /* Finite differences. */
@@ -220,6 +221,51 @@ START_TEST(same_values_in_other_buckets)
     free_params(&a, x);
     free_params(&b, y);
     unbind(&a);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+/* What a training step's input slot holds, sample by sample: each one mixed with the one before it
+ * in the batch, whatever the slices; evaluation mixes and erases nothing. */
+START_TEST(mixed_slots)
+{
+    enum { N = 7, FIRST = 25, ALL = 3 * TEST_SIDE * TEST_SIDE };
+    struct setting s = usual;
+    struct bound b;
+    s.batch = N;
+    s.slots = 1;
+    s.slices = 1 + _i;
+    s.mix = (struct ss_mix_how){.mixup = 0.4, .cutmix = 1};
+    s.random_erasing = 0.5;
+    struct ss_runtime *runtime = start_runtime(1, 2);
+    bind_plan(&b, &s, runtime);
+    const struct ss_load_how how = {.seed = 11, .augment = 1, .replace = 1, .erase = 0.5};
+    static float x[ALL], before[ALL];
+    submit(&b, 1, 0.05, FIRST);
+    OK(ss_exec_wait(b.exec));
+    const struct ss_label *labels = b.exec->labels[0].r.data;
+    const float *slot = b.exec->images[0].r.data;
+    for (int i = 0; i < N; i++) {
+        const uint32_t own = (FIRST + (uint32_t)i) % IMAGES,
+                       other = (FIRST + (uint32_t)(i + N - 1) % N) % IMAGES;
+        int32_t label[2];
+        OK(ss_dataset_load(&data, own, &how, x, &label[0]));
+        OK(ss_dataset_load(&data, other, &how, before, &label[1]));
+        const struct ss_mix mix = ss_mix_draw(&s.mix, 11, 0, own, TEST_SIDE, TEST_SIDE);
+        ss_mix_apply(&data, &mix, 0, x, before);
+        ck_assert_mem_eq(slot + i * ALL, x, sizeof x);
+        ck_assert_int_eq(labels[i].label, label[0]);
+        ck_assert_int_eq(labels[i].other, label[1]);
+        ck_assert_float_eq(labels[i].share, mix.share);
+    }
+    (void)evaluate(&b);
+    const struct ss_load_how plain = {.seed = 11};
+    int32_t label; /* of the last batch's first sample */
+    OK(ss_dataset_load(&data, IMAGES / N * N, &plain, x, &label));
+    ck_assert_mem_eq(slot, x, sizeof x);
+    ck_assert_int_eq(labels[0].label, label);
+    ck_assert_float_eq(labels[0].share, 1);
     unbind(&b);
     ss_runtime_stop(runtime);
 }
@@ -481,6 +527,7 @@ int main(void)
     tcase_add_test(t, momentum);
     tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
     tcase_add_test(t, same_values_in_other_buckets);
+    tcase_add_loop_test(t, mixed_slots, 0, 3);
     tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);

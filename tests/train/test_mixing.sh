@@ -45,7 +45,7 @@ same_weights() {
         same_weights "2 ranks" "2 ranks again"
         before=()
     fi
-    refused "a batch of one" "at least 2$" "$STARSTEP" train --data-dir "$work/data" --width 8,8,8,8 --batch-size 1 --mixup 1
+    refused "a batch of one" "larger --batch-size" "$STARSTEP" train --data-dir "$work/data" --width 8,8,8,8 --batch-size 1 --mixup 1
     refused "smoothing of 1" "label-smoothing" "$STARSTEP" train --data-dir "$work/data" --label-smoothing 1
 }
 finish
