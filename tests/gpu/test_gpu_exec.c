@@ -181,6 +181,62 @@ START_TEST(same_bits_on_gpu)
 }
 END_TEST
 
+/* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
+ * whatever the slots. */
+START_TEST(micro_steps)
+{
+    struct setting s = setting_of(_i);
+    s.batch = 4;
+    s.accumulate = 3;
+    struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
+    struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), 9, 0.05);
+    compare(&gpu, &cpu, 1e-4);
+    s.slots = 2;
+    ck_assert_uint_eq(hash_with(&s, 0, 2), gpu.hash);
+    forget(&gpu);
+    forget(&cpu);
+}
+END_TEST
+
+START_TEST(micro_steps_as_pytorch)
+{
+    as_pytorch_in("groups", "sgd", start_gpu(SS_DTYPE_F32, 1, 1), 3);
+}
+END_TEST
+
+/* An infinity in any micro-step leaves the whole step out. Gradients of no images are 0. */
+START_TEST(infinite_micro_step)
+{
+    enum { MICROS = 3, N = 4 };
+    struct bound b;
+    struct ss_exec_scaler scaler = {.scale = 1e30f};
+    struct setting s = setting_of(0);
+    s.batch = N;
+    s.accumulate = MICROS;
+    s.dtype = SS_DTYPE_F16;
+    bind_plan(&b, &s, start_gpu(SS_DTYPE_F16, 1, 1));
+    for (int bad = 0; bad <= MICROS; bad++) { /* the last time: none */
+        uint32_t sample[MICROS * N];
+        for (int i = 0; i < MICROS * N; i++)
+            sample[i] = i / N == bad ? (uint32_t)i : UINT32_MAX;
+        scaler.skipped = 0;
+        OK(ss_exec_set_scaler(b.exec, &scaler));
+        uint64_t before = hash_of(b.exec);
+        struct ss_exec_step step = {
+            .step = (uint64_t)bad + 1, .lr = 0.1, .dataset = &data, .sample = sample};
+        OK(ss_exec_submit_train(b.exec, &step));
+        OK(ss_exec_wait(b.exec));
+        struct ss_exec_scaler after;
+        OK(ss_exec_get_scaler(b.exec, &after));
+        ck_assert_int_eq(after.skipped, bad < MICROS);
+        ck_assert_int_eq(hash_of(b.exec) == before, bad < MICROS);
+    }
+    struct ss_runtime *runtime = b.runtime;
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
 /* A device that is full says which allocation failed and what to do, and everything ends. */
 START_TEST(out_of_memory)
 {
@@ -224,6 +280,9 @@ int main(void)
     tcase_add_loop_test(t, as_cpu, 0, GPU_GRAPHS);
     tcase_add_loop_test(t, gradients_of_formats, 0, GPU_GRAPHS);
     tcase_add_loop_test(t, same_bits_on_gpu, 0, GPU_GRAPHS);
+    tcase_add_loop_test(t, micro_steps, 0, 2);
+    tcase_add_test(t, micro_steps_as_pytorch);
+    tcase_add_test(t, infinite_micro_step);
     tcase_add_test(t, out_of_memory);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);

@@ -38,7 +38,8 @@ static void compare(const struct setting *s)
                              .last = 2,
                              .enqueued =
                                  SS_HOOKS_KIND(SS_TASK_FORWARD) | SS_HOOKS_KIND(SS_TASK_BACKWARD) |
-                                 SS_HOOKS_KIND(SS_TASK_CONVERT) | SS_HOOKS_KIND(SS_TASK_CHECK) |
+                                 SS_HOOKS_KIND(SS_TASK_CONVERT) | SS_HOOKS_KIND(SS_TASK_ADD) |
+                                 SS_HOOKS_KIND(SS_TASK_CHECK) |
                                  SS_HOOKS_KIND(SS_TASK_UPDATE) | SS_HOOKS_KIND(SS_TASK_SCALE),
                              .enqueue_begins = begins,
                              .enqueue_ends = ends};
@@ -68,6 +69,17 @@ START_TEST(small_models)
     struct setting s = usual;
     s.which = _i / 2;
     s.dtype = _i % 2 ? SS_DTYPE_F16 : SS_DTYPE_F32;
+    compare(&s);
+}
+END_TEST
+
+START_TEST(micro_steps)
+{
+    struct setting s = usual;
+    s.dtype = SS_DTYPE_F16;
+    s.batch = 2;
+    s.slices = 1;
+    s.accumulate = 3;
     compare(&s);
 }
 END_TEST
@@ -109,6 +121,7 @@ int main(void)
     TCase *t = tcase_create("gpu_roofline");
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, small_models, 0, 2 * (TEST_GRAPHS - 1)); /* "front" is for CPUs */
+    tcase_add_test(t, micro_steps);
     tcase_add_loop_test(t, built_in_models, 0, (int)(sizeof models / sizeof *models));
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
