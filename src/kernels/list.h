@@ -111,6 +111,22 @@ KERNEL(norm_act_forward, struct ss_device *device, const struct ss_norm_act *op,
        uint8_t *workspace, int training, uint64_t dropout_key)
 KERNEL(norm_act_backward, struct ss_device *device, const struct ss_norm_act *op,
        const struct ss_norm_act_grad *g)
+/* The same in halves, for statistics over op->ranks ranks, as PyTorch's SyncBatchNorm: between them
+ * sums are added up over ranks. Neither pooling nor shortcut.
+ * norm_act_sums: sums (2,C) become sum of z, sum of its square. In double they may be about 0: the
+ * variance, their difference, has an error of (1 + k^2) 2^-53 where the mean is k deviations, which
+ * is below fp32's own rounding up to k = 20000. stats_of_sums makes of their totals what stats does.
+ * backward_sums: ds as backward leaves it, z and dgamma and dbeta are not touched; sums (4,C) become
+ * sum(g), sum(g (z - mean)), and the same again: backward_apply wants the first two over all ranks
+ * and the others as they were, for dgamma and dbeta, which are this rank's. */
+KERNEL(norm_act_sums, struct ss_device *device, const struct ss_norm_act *op, const void *z,
+       double *sums)
+KERNEL(norm_act_stats_of_sums, struct ss_device *device, const struct ss_norm_act *op,
+       const double *sums, float *saved, float *running)
+KERNEL(norm_act_backward_sums, struct ss_device *device, const struct ss_norm_act *op,
+       const struct ss_norm_act_grad *g, double *sums)
+KERNEL(norm_act_backward_apply, struct ss_device *device, const struct ss_norm_act *op,
+       const struct ss_norm_act_grad *g, const double *sums)
 
 /* Group normalisation, as PyTorch's GroupNorm, and the first activation of op, which else gives shape
  * and eps: u = gamma(c) (x - mean) invstd + beta(c), with mean and 1/sqrt(var + eps) over H, W and

@@ -62,7 +62,13 @@ struct ss_norm_act {
     int pool;
     float dropout; /* p in [0, 1); 0: none */
     float eps, momentum;
+    int ranks; /* whose batches BN's statistics are over: N ranks images; 0, 1: this one's alone */
 };
+/* What a channel's statistics are over. */
+static inline double ss_norm_values(const struct ss_norm_act *op)
+{
+    return (double)op->shape.n * op->shape.h * op->shape.w * (op->ranks > 1 ? op->ranks : 1);
+}
 enum { SS_NORM_MAX_DY = 4 }; /* contributions to one gradient */
 
 struct ss_norm_act_grad {

@@ -4,6 +4,7 @@
 #include "kernels/dropout.h"
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/kernels/activation_reference.h"
+#include "tests/kernels/norm_halves.h"
 
 enum { KEY = 12345 };
 
@@ -631,6 +632,26 @@ START_TEST(refusals)
 }
 END_TEST
 
+START_TEST(halves_are_the_whole)
+{
+    /* A rounding to 2 bytes may fall to the other side. */
+    const struct halves h = {&ss_cuda_kernels, gpu_for((enum ss_dtype)_i),
+                             _i == SS_DTYPE_F32 ? 1e-6 : gpu_tolerance((enum ss_dtype)_i) / 4,
+                             gpu_put, gpu_get, NULL};
+    for (int channels = 29; channels <= 32; channels += 3)
+        for (int act = SS_ACT_RELU; act <= SS_ACT_GELU; act += SS_ACT_GELU - SS_ACT_RELU) {
+            const struct ss_norm_act op = {.shape = {4, channels, 9, 11, channels},
+                                           .has_bn = 1,
+                                           .act = (enum ss_activation)act,
+                                           .residual = 1,
+                                           .relu_out = 1,
+                                           .eps = 1e-5f,
+                                           .momentum = 0.1f};
+            halves_check(&h, &op);
+        }
+}
+END_TEST
+
 TCase *gpu_norm_act_tests(void)
 {
     TCase *t = tcase_create("normalisation");
@@ -643,6 +664,7 @@ TCase *gpu_norm_act_tests(void)
     tcase_add_loop_test(t, same_bits_again, 0, GPU_DTYPES);
     tcase_add_loop_test(t, stored_sum_is_used, 0, GPU_DTYPES);
     tcase_add_loop_test(t, dropout_mask, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, halves_are_the_whole, 0, GPU_DTYPES);
     tcase_add_test(t, as_the_cpu);
     tcase_add_loop_test(t, nan_stays, 0, GPU_DTYPES);
     tcase_add_loop_test(t, mask_of_junction, 0, GPU_DTYPES);

@@ -2,6 +2,7 @@
  * depend on threads, statistics that survive a large mean, dropout's rate, NaN
  * that stays visible. */
 #include "kernels/dropout.h"
+#include "tests/kernels/norm_halves.h"
 #include "tests/kernels/test_kernels.h"
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
@@ -199,6 +200,34 @@ START_TEST(bad_arguments)
 }
 END_TEST
 
+static void *put(struct ss_device *d, const float *values, size_t count)
+{
+    float *data = ss_aligned_alloc(count * sizeof *data);
+    (void)d;
+    memcpy(data, values, count * sizeof *data);
+    return data;
+}
+
+static void get(struct ss_device *d, const void *data, float *values, size_t count)
+{
+    (void)d;
+    memcpy(values, data, count * sizeof *values);
+}
+
+START_TEST(halves_are_the_whole)
+{
+    const struct halves h = {&ss_cpu_kernels, cpu, 1e-6, put, get, free};
+    const struct ss_norm_act op = {.shape = {4, 32, 9, 11, test_block(_i, 32)},
+                                   .has_bn = 1,
+                                   .act = SS_ACT_GELU,
+                                   .residual = 1,
+                                   .relu_out = 1,
+                                   .eps = 1e-5f,
+                                   .momentum = 0.1f};
+    halves_check(&h, &op);
+}
+END_TEST
+
 Suite *norm_act_bits_suite(void)
 {
     Suite *suite = suite_create("normalisation, properties");
@@ -206,6 +235,7 @@ Suite *norm_act_bits_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_test(t, threads_do_not_change_bits);
+    tcase_add_loop_test(t, halves_are_the_whole, 0, NBLOCKS);
     tcase_add_test(t, large_mean);
     tcase_add_test(t, evaluation);
     tcase_add_test(t, dropout_rate);

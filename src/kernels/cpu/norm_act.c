@@ -131,10 +131,61 @@ static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *
     }
 }
 
-enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
-                                     const void *input, float *saved, float *running)
+/* The two halves are of BN. */
+static enum ss_status check_half(const struct ss_norm_act *op, const double *sums)
 {
-    const float *z = input;
+    if (!op->has_bn || !sums)
+        return ss_fail(SS_ERR_INVALID,
+                       "statistics over ranks: BatchNorm and sums are needed");
+    return SS_OK;
+}
+
+/* Sums of z - shift and its square, into room->total. The variance is computed around each channel's
+ * first value, shift, instead of zero, else it would cancel where the mean is large. */
+static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act *op,
+                                const struct room *room, const float *z)
+{
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const int block = op->shape.block;
+    float *shift = room->coefficient[0];
+    for (int cb = 0; cb < room->blocks; cb++)
+        memcpy(shift + cb * block, z + (size_t)cb * room->slice, (size_t)block * sizeof(float));
+
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < room->slices; i++) {
+        double *sums = room->partial + i * 2 * (size_t)block;
+        const float *slice = z + i * room->slice,
+                    *c = shift + i % (size_t)room->blocks * (size_t)block;
+        memset(sums, 0, 2 * (size_t)block * sizeof(double));
+        for (size_t p = 0; p < room->pixels; p += room->tile) {
+            size_t pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+            simd->stats(slice + p * (size_t)block, pixels, block, c, sums);
+        }
+    }
+    add_partials(cpu, op, room);
+    return shift;
+}
+
+/* Statistics of channel c over m values. */
+static void keep_stats(const struct ss_norm_act *op, int c, double m, double mean, double var,
+                       float *saved, float *running)
+{
+    const int channels = op->shape.c;
+    if (var < 0)
+        var = 0;
+    saved[c] = (float)mean;
+    saved[channels + c] = (float)(1 / sqrt(var + (double)op->eps));
+    if (running) {
+        const double k = (double)op->momentum;
+        running[c] = (float)((1 - k) * (double)running[c] + k * mean);
+        running[channels + c] =
+            (float)((1 - k) * (double)running[channels + c] + k * var * (m / (m - 1)));
+    }
+}
+
+enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
+                                     const void *z, float *saved, float *running)
+{
     struct room room;
     SS_TRY(prepare(cpu, op, &room));
     const struct ss_act *s = &op->shape;
@@ -142,43 +193,45 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
-    const struct ss_simd_rows *simd = ss_simd_table();
     const int block = s->block;
-
-    /* The variance is computed around each channel's first value instead of zero, else it would
-     * cancel where the mean is large. */
-    float *shift = room.coefficient[0];
-    for (int cb = 0; cb < room.blocks; cb++)
-        memcpy(shift + cb * block, z + (size_t)cb * room.slice, (size_t)block * sizeof(float));
-
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room.slices; i++) {
-        double *sums = room.partial + i * 2 * (size_t)block;
-        const float *slice = z + i * room.slice,
-                    *c = shift + i % (size_t)room.blocks * (size_t)block;
-        memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < room.pixels; p += room.tile) {
-            size_t pixels = room.pixels - p < room.tile ? room.pixels - p : room.tile;
-            simd->stats(slice + p * (size_t)block, pixels, block, c, sums);
-        }
-    }
-    add_partials(cpu, op, &room);
-
+    const float *shift = sum_shifted(cpu, op, &room, z);
     for (int c = 0; c < s->c; c++) {
         const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
         const double d = total[c % block] / m;
-        double var = total[block + c % block] / m - d * d;
-        if (var < 0)
-            var = 0;
-        const double mean = (double)shift[c] + d;
-        saved[c] = (float)mean;
-        saved[s->c + c] = (float)(1 / sqrt(var + (double)op->eps));
-        if (running) {
-            const double k = (double)op->momentum;
-            running[c] = (float)((1 - k) * (double)running[c] + k * mean);
-            running[s->c + c] =
-                (float)((1 - k) * (double)running[s->c + c] + k * var * (m / (m - 1)));
-        }
+        keep_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
+                   running);
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_norm_act_sums(struct ss_device *cpu, const struct ss_norm_act *op,
+                                    const void *z, double *sums)
+{
+    struct room room;
+    SS_TRY(prepare(cpu, op, &room));
+    SS_TRY(check_half(op, sums));
+    const int channels = op->shape.c, block = op->shape.block;
+    const double m = (double)op->shape.n * (double)room.pixels;
+    const float *shift = sum_shifted(cpu, op, &room, z);
+    for (int c = 0; c < channels; c++) {
+        const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double k = (double)shift[c], d = total[c % block];
+        sums[c] = m * k + d;
+        sums[channels + c] = total[block + c % block] + k * (2 * d + m * k);
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_norm_act_stats_of_sums(struct ss_device *cpu, const struct ss_norm_act *op,
+                                             const double *sums, float *saved, float *running)
+{
+    (void)cpu;
+    SS_TRY(check(op));
+    SS_TRY(check_half(op, sums));
+    const double m = ss_norm_values(op);
+    for (int c = 0; c < op->shape.c; c++) {
+        const double mean = sums[c] / m;
+        keep_stats(op, c, m, mean, sums[op->shape.c + c] / m - mean * mean, saved, running);
     }
     return SS_OK;
 }
@@ -252,110 +305,198 @@ static enum ss_status check_backward(const struct ss_norm_act *op, const struct 
                        g->ds ? "dy[0]" : "given");
     if (op->relu_out && !g->y)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs y");
-    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
+    return SS_OK;
+}
+
+/* sums: pass 1 alone is made, of BN. */
+static enum ss_status check_parameters(const struct ss_norm_act *op,
+                                       const struct ss_norm_act_grad *g, const double *sums)
+{
+    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
                                        "dbeta are all needed");
     return SS_OK;
 }
 
-/* dgamma, dbeta and the coefficients of dz, from the sums of pass 1. */
-static void gradient_coefficients(const struct ss_norm_act *op, const struct room *room,
-                                  const struct ss_norm_act_grad *g, float *cg, float *cz, float *c1)
+/* What both passes of backward work with. */
+struct backward {
+    struct ss_norm_act_grad g;
+    struct room room;
+    struct ss_rows_backward common;
+    float *a, *b, *mean, *cg, *cz, *c1;
+};
+
+static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm_act *op,
+                                     const struct ss_norm_act_grad *grad, struct backward *w)
 {
-    const int channels = op->shape.c, block = op->shape.block;
-    const double m = (double)op->shape.n * (double)room->pixels;
-    for (int c = 0; c < channels; c++) {
-        const double *total = room->total + (size_t)(c / block) * 2 * (size_t)block;
-        const double sum = total[c % block], sum_z = total[block + c % block];
-        const double invstd = (double)g->saved[channels + c], scale = (double)g->gamma[c] * invstd;
-        g->dbeta[c] = (float)sum;
-        g->dgamma[c] = (float)(sum_z * invstd);
-        cg[c] = (float)scale;
-        cz[c] = (float)(-scale * invstd * invstd * sum_z / m);
-        c1[c] = (float)(-scale * sum / m);
+    SS_TRY(prepare(cpu, op, &w->room));
+    float *const *coefficient = w->room.coefficient;
+    w->g = *grad;
+    w->a = coefficient[0];
+    w->b = coefficient[1];
+    w->mean = coefficient[2];
+    w->cg = coefficient[3];
+    w->cz = coefficient[4];
+    w->c1 = coefficient[5];
+    scale_and_shift(op, &w->room, grad->gamma, grad->beta, grad->saved, w->a, w->b);
+    for (int c = 0; c < w->room.padded; c++) {
+        const int real = c < op->shape.c;
+        w->mean[c] = op->has_bn && real ? grad->saved[c] : 0;
+        w->cg[c] = real;
+        w->cz[c] = w->c1[c] = 0;
     }
+    w->common = (struct ss_rows_backward){
+        .block = op->shape.block,
+        .act = op->act,
+        .dropout = ss_dropout_make(op->dropout, grad->dropout_key),
+        .step = (uint32_t)op->shape.c,
+    };
+    return SS_OK;
+}
+
+/* Pass 1: ds tile by tile, so that the sums find it in the cache; the sums to room.total. */
+static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
+                          const struct backward *w)
+{
+    const struct room *room = &w->room;
+    const struct ss_norm_act_grad *g = &w->g;
+    float *z = g->z, *ds = g->ds;
+    const float *y = g->y;
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
+    if (!combine && !op->has_bn)
+        return;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < room->slices; i++) {
+        const size_t channel = i % (size_t)room->blocks * (size_t)block;
+        double *sums = room->partial + i * 2 * (size_t)block;
+        memset(sums, 0, 2 * (size_t)block * sizeof(double));
+        for (size_t p = 0; p < room->pixels; p += room->tile) {
+            const size_t at = i * room->slice + p * (size_t)block;
+            const size_t pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+            if (combine) {
+                const float *dy[SS_NORM_MAX_DY];
+                for (int k = 0; k < g->ndy; k++)
+                    dy[k] = (const float *)g->dy[k] + at;
+                simd->combine(dy, g->ndy, op->relu_out ? y + at : NULL, ds + at,
+                              pixels * (size_t)block);
+            }
+            if (op->has_bn) {
+                struct ss_rows_backward f = w->common;
+                f.g = ds + at;
+                f.z = z + at;
+                f.pixels = pixels;
+                f.a = w->a + channel;
+                f.b = w->b + channel;
+                f.mean = w->mean + channel;
+                f.index = dropout_index(op, room, i, p);
+                simd->backward_sums(&f, sums);
+            }
+        }
+    }
+    if (op->has_bn)
+        add_partials(cpu, op, room);
+}
+
+/* Pass 2: dz over z. */
+static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
+                           const struct backward *w)
+{
+    const struct room *room = &w->room;
+    float *z = w->g.z, *ds = w->g.ds;
+    const struct ss_simd_rows *simd = ss_simd_table();
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t k = 0; k < room->slices; k++) {
+        /* From the end: what pass 1 read last is still in the cache. */
+        const size_t i = room->slices - 1 - k;
+        const size_t at = i * room->slice,
+                     channel = i % (size_t)room->blocks * (size_t)op->shape.block;
+        struct ss_rows_backward f = w->common;
+        f.g = ds + at;
+        f.z = z + at;
+        f.pixels = room->pixels;
+        f.a = w->a + channel;
+        f.b = w->b + channel;
+        f.mean = w->mean + channel;
+        f.index = dropout_index(op, room, i, 0);
+        f.cg = w->cg + channel;
+        f.cz = w->cz + channel;
+        f.c1 = w->c1 + channel;
+        simd->backward_apply(&f);
+    }
+}
+
+/* The coefficients of channel c's dz, with the sums over all m values. */
+static void gradient_coefficients(const struct ss_norm_act *op, const struct backward *w, int c,
+                                  double m, double sum, double sum_z)
+{
+    const double invstd = (double)w->g.saved[op->shape.c + c],
+                 scale = (double)w->g.gamma[c] * invstd;
+    w->cg[c] = (float)scale;
+    w->cz[c] = (float)(-scale * invstd * invstd * sum_z / m);
+    w->c1[c] = (float)(-scale * sum / m);
+}
+
+static void parameter_gradients(const struct ss_norm_act *op, const struct backward *w, int c,
+                                double sum, double sum_z)
+{
+    w->g.dbeta[c] = (float)sum;
+    w->g.dgamma[c] = (float)(sum_z * (double)w->g.saved[op->shape.c + c]);
 }
 
 enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_norm_act *op,
                                         const struct ss_norm_act_grad *grad)
 {
-    struct room room;
-    SS_TRY(prepare(cpu, op, &room));
+    struct backward w;
     SS_TRY(check_backward(op, grad));
-    const struct ss_norm_act_grad g = *grad;
-    float *z = g.z, *ds = g.ds;
-    const float *y = g.y;
-    const struct ss_simd_rows *simd = ss_simd_table();
-    const int block = op->shape.block, combine = g.ndy > 1 || op->relu_out;
-    float *a = room.coefficient[0], *b = room.coefficient[1], *mean = room.coefficient[2],
-          *cg = room.coefficient[3], *cz = room.coefficient[4], *c1 = room.coefficient[5];
-    scale_and_shift(op, &room, g.gamma, g.beta, g.saved, a, b);
-    for (int c = 0; c < room.padded; c++) {
-        const int real = c < op->shape.c;
-        mean[c] = op->has_bn && real ? g.saved[c] : 0;
-        cg[c] = real;
-        cz[c] = c1[c] = 0;
+    SS_TRY(check_parameters(op, grad, NULL));
+    SS_TRY(backward_begin(cpu, op, grad, &w));
+    backward_sums(cpu, op, &w);
+    const int block = op->shape.block;
+    const double m = (double)op->shape.n * (double)w.room.pixels;
+    for (int c = 0; op->has_bn && c < op->shape.c; c++) {
+        const double *total = w.room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double sum = total[c % block], sum_z = total[block + c % block];
+        parameter_gradients(op, &w, c, sum, sum_z);
+        gradient_coefficients(op, &w, c, m, sum, sum_z);
     }
-    const struct ss_rows_backward common = {
-        .block = block,
-        .act = op->act,
-        .dropout = ss_dropout_make(op->dropout, g.dropout_key),
-        .step = (uint32_t)op->shape.c,
-    };
+    backward_apply(cpu, op, &w);
+    return SS_OK;
+}
 
-    /* ds tile by tile, so that the sums find it in the cache. */
-    if (combine || op->has_bn) {
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-        for (size_t i = 0; i < room.slices; i++) {
-            const size_t channel = i % (size_t)room.blocks * (size_t)block;
-            double *sums = room.partial + i * 2 * (size_t)block;
-            memset(sums, 0, 2 * (size_t)block * sizeof(double));
-            for (size_t p = 0; p < room.pixels; p += room.tile) {
-                const size_t at = i * room.slice + p * (size_t)block;
-                const size_t pixels = room.pixels - p < room.tile ? room.pixels - p : room.tile;
-                if (combine) {
-                    const float *dy[SS_NORM_MAX_DY];
-                    for (int k = 0; k < g.ndy; k++)
-                        dy[k] = (const float *)g.dy[k] + at;
-                    simd->combine(dy, g.ndy, op->relu_out ? y + at : NULL, ds + at,
-                                  pixels * (size_t)block);
-                }
-                if (op->has_bn) {
-                    struct ss_rows_backward f = common;
-                    f.g = ds + at;
-                    f.z = z + at;
-                    f.pixels = pixels;
-                    f.a = a + channel;
-                    f.b = b + channel;
-                    f.mean = mean + channel;
-                    f.index = dropout_index(op, &room, i, p);
-                    simd->backward_sums(&f, sums);
-                }
-            }
-        }
+enum ss_status ss_cpu_norm_act_backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
+                                             const struct ss_norm_act_grad *grad, double *sums)
+{
+    struct backward w;
+    SS_TRY(check_half(op, sums));
+    SS_TRY(check_backward(op, grad));
+    SS_TRY(check_parameters(op, grad, sums));
+    SS_TRY(backward_begin(cpu, op, grad, &w));
+    backward_sums(cpu, op, &w);
+    const int block = op->shape.block, channels = op->shape.c;
+    for (int c = 0; c < channels; c++) {
+        const double *total = w.room.total + (size_t)(c / block) * 2 * (size_t)block;
+        sums[c] = sums[2 * channels + c] = total[c % block];
+        sums[channels + c] = sums[3 * channels + c] = total[block + c % block];
     }
-    if (op->has_bn) {
-        add_partials(cpu, op, &room);
-        gradient_coefficients(op, &room, &g, cg, cz, c1);
-    }
+    return SS_OK;
+}
 
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t k = 0; k < room.slices; k++) {
-        /* From the end: what pass 1 read last is still in the cache. */
-        const size_t i = room.slices - 1 - k;
-        const size_t at = i * room.slice, channel = i % (size_t)room.blocks * (size_t)block;
-        struct ss_rows_backward f = common;
-        f.g = ds + at;
-        f.z = z + at;
-        f.pixels = room.pixels;
-        f.a = a + channel;
-        f.b = b + channel;
-        f.mean = mean + channel;
-        f.index = dropout_index(op, &room, i, 0);
-        f.cg = cg + channel;
-        f.cz = cz + channel;
-        f.c1 = c1 + channel;
-        simd->backward_apply(&f);
+enum ss_status ss_cpu_norm_act_backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
+                                              const struct ss_norm_act_grad *grad,
+                                              const double *sums)
+{
+    struct backward w;
+    SS_TRY(check_half(op, sums));
+    SS_TRY(check_parameters(op, grad, NULL));
+    if (!grad->ds)
+        return ss_fail(SS_ERR_INVALID, "BatchNorm backward: its second half needs ds");
+    SS_TRY(backward_begin(cpu, op, grad, &w));
+    const int channels = op->shape.c;
+    for (int c = 0; c < channels; c++) {
+        parameter_gradients(op, &w, c, sums[2 * channels + c], sums[3 * channels + c]);
+        gradient_coefficients(op, &w, c, ss_norm_values(op), sums[c], sums[channels + c]);
     }
+    backward_apply(cpu, op, &w);
     return SS_OK;
 }

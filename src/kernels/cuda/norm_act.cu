@@ -87,14 +87,21 @@ template <typename T, int V, bool SUM> struct turn {
 
 /* ---- kernels over pixels ---- */
 
-/* Mean and 1 / deviation from the sums of z - shift and its square. */
+/* Mean and 1 / deviation from the sums of z - shift and its square. sums not NULL: only the sums of
+ * z and its square, for a total over ranks. */
 struct stats_end {
     double m; /* pixels */
     float eps, momentum;
     float *saved, *running;
+    double *sums; /* (2,C) */
     __device__ inline void operator()(int channels, int c, double shift,
                                       const double (&total)[2]) const
     {
+        if (sums) {
+            sums[c] = m * shift + total[0];
+            sums[channels + c] = total[1] + shift * (2 * total[0] + m * shift);
+            return;
+        }
         const double d = total[0] / m, mean = shift + d;
         double var = total[1] / m - d * d;
         if (var < 0)
@@ -295,14 +302,29 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 
 /* ---- kernels over channels ---- */
 
-/* From cuDNN's sums of z and its square, which are where the statistics go. */
-__global__ void __launch_bounds__(THREADS) stats_of_sums_kernel(int channels, stats_end end)
+/* From sums of z and its square: over ranks; NULL: cuDNN's, which are where the statistics go. */
+__global__ void __launch_bounds__(THREADS)
+    stats_of_sums_kernel(int channels, const double *sums, stats_end end)
 {
     const int c = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (c >= channels)
         return;
-    const double total[2] = {(double)end.saved[c], (double)end.saved[channels + c]};
+    const double total[2] = {sums ? sums[c] : (double)end.saved[c],
+                             sums ? sums[channels + c] : (double)end.saved[channels + c]};
     end(channels, c, 0, total);
+}
+
+/* The end of pass 1 from sums: the first two over all ranks, the others this one's. */
+__global__ void __launch_bounds__(THREADS)
+    gradient_of_sums_kernel(int channels, affine f, const double *sums, gradient_end end)
+{
+    const int c = (int)(blockIdx.x * THREADS + threadIdx.x);
+    if (c >= channels)
+        return;
+    const double total[2] = {sums[c], sums[channels + c]};
+    const double own[2] = {sums[2 * channels + c], sums[3 * channels + c]};
+    end.parameters(f, channels, c, own);
+    end.coefficients(f, channels, c, total);
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -413,20 +435,25 @@ ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
     return SS_OK;
 }
 
-/* z NULL: of the sums that are at saved. */
+dim3 grid_of_channels(int channels)
+{
+    return dim3((unsigned)((channels + THREADS - 1) / THREADS));
+}
+
+/* z NULL: of the sums that are at saved. sums: make those, and no statistics. */
 template <typename T>
 ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *saved,
-                float *running)
+                float *running, double *sums)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
-    const stats_end end = {(double)g.pixels, op->eps, op->momentum, saved, running};
+    const stats_end end = {(double)g.pixels, op->eps, op->momentum, saved, running, sums};
     const auto kernel = g.vector == 1 ? stats_kernel<T, 1> : stats_kernel<T, format<T>::vector>;
     if (z)
         SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, z, merging_of(gpu, op, nullptr),
                   end);
     else
-        SS_LAUNCH(stats_of_sums_kernel, dim3((unsigned)((g.channels + THREADS - 1) / THREADS)),
-                  THREADS, gpu->stream, g.channels, end);
+        SS_LAUNCH(stats_of_sums_kernel, grid_of_channels(g.channels), THREADS, gpu->stream,
+                  g.channels, nullptr, end);
     SS_LAUNCHED("BatchNorm statistics");
     return SS_OK;
 }
@@ -456,65 +483,112 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
 gradient_end gradient_end_of(const ss_device *gpu, const ss_norm_act *op,
                              const ss_norm_act_grad *grad, float *coefficient)
 {
-    const ss_act *s = &op->shape;
-    return {(double)s->n * s->h * s->w, grad->dgamma, grad->dbeta, coefficient, gpu->scaler};
+    return {ss_norm_values(op), grad->dgamma, grad->dbeta, coefficient, gpu->scaler, nullptr};
+}
+
+affine affine_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
+{
+    return {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
+}
+
+/* Pass 1. */
+template <typename T, int V, bool PLAIN, bool SUM>
+ss_status sums_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
+                  const gradient<T> &in, const gradient_end &end)
+{
+    const geometry g =
+        gradient_geometry(op, gpu->options.dtype, SUM, SUM_RESIDENT<PLAIN, SUM> * 132);
+    SS_LAUNCH((gradient_sums_kernel<T, V, PLAIN, SUM>), grid_of(g), THREADS, gpu->stream, g,
+              affine_of(op, grad), activation_of(op), dropout_of(op, 1, grad->dropout_key), in,
+              (T *)grad->z, merging_of(gpu, op, nullptr), end);
+    SS_LAUNCHED("BatchNorm backward");
+    return SS_OK;
+}
+
+/* Pass 2. */
+template <typename T, int V, bool PLAIN, bool SUM>
+ss_status dz_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
+                const gradient<T> &in, const float *coefficient)
+{
+    const geometry g = gradient_geometry(op, gpu->options.dtype, SUM, DZ_BLOCKS);
+    SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(g), THREADS, gpu->stream, g,
+              affine_of(op, grad), activation_of(op), dropout_of(op, 1, grad->dropout_key), in,
+              coefficient, (T *)grad->z);
+    SS_LAUNCHED("normalisation backward");
+    return SS_OK;
 }
 
 template <typename T, int V, bool PLAIN, bool SUM>
 ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
                       gradient<T> in)
 {
-    const ss_dtype dtype = gpu->options.dtype;
-    const geometry sums = gradient_geometry(op, dtype, SUM, SUM_RESIDENT<PLAIN, SUM> * 132);
-    const geometry map = gradient_geometry(op, dtype, SUM, DZ_BLOCKS);
-    const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
-    const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
-    T *z = (T *)grad->z;
     float *coefficient = nullptr;
-    if (op->has_bn) {
-        const merging m = merging_of(gpu, op, &coefficient);
-        SS_LAUNCH((gradient_sums_kernel<T, V, PLAIN, SUM>), grid_of(sums), THREADS, gpu->stream,
-                  sums, f, activation_of(op), drop, in, z, m,
-                  gradient_end_of(gpu, op, grad, coefficient));
-        SS_LAUNCHED("BatchNorm backward");
-        if (in.ds) /* pass 1 has made it */
-            in = {{in.ds}, 1, nullptr, nullptr};
-    }
-    if (op->has_bn) { /* what pass 1 has added up is one gradient: two vectors of it at once */
-        constexpr bool MADE = SUM && !(PLAIN && V > 1);
-        const geometry made = gradient_geometry(op, dtype, MADE, DZ_BLOCKS);
-        SS_LAUNCH((gradient_kernel<T, V, PLAIN, MADE>), grid_of(made), THREADS, gpu->stream, made,
-                  f, activation_of(op), drop, in, coefficient, z);
-    } else {
-        SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(map), THREADS, gpu->stream, map, f,
-                  activation_of(op), drop, in, coefficient, z);
-    }
-    SS_LAUNCHED("normalisation backward");
-    return SS_OK;
+    if (!op->has_bn)
+        return dz_as<T, V, PLAIN, SUM>(gpu, op, grad, in, nullptr);
+    merging_of(gpu, op, &coefficient);
+    SS_TRY((sums_as<T, V, PLAIN, SUM>(gpu, op, grad, in,
+                                      gradient_end_of(gpu, op, grad, coefficient))));
+    if (in.ds) /* pass 1 has made it */
+        in = {{in.ds}, 1, nullptr, nullptr};
+    /* What pass 1 has added up is one gradient: two vectors of it at once. */
+    constexpr bool MADE = SUM && !(PLAIN && V > 1);
+    return dz_as<T, V, PLAIN, MADE>(gpu, op, grad, in, coefficient);
 }
 
 template <typename T>
-ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
+gradient<T> gradient_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
-    constexpr int V = format<T>::vector;
     gradient<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
         in.dy[k] = (const T *)grad->dy[k];
     in.n = grad->ndy;
     in.mask = op->relu_out ? grad->workspace : nullptr;
     in.ds = grad->ndy > 1 || op->relu_out ? (T *)grad->ds : nullptr;
-    const bool plain = is_plain(op->act);
-    const bool single = geometry_of(op, gpu->options.dtype, 1, 1).vector == 1;
-    const auto run = single ? plain ? backward_as<T, 1, true, true> : backward_as<T, 1, false, true>
-                     : !plain ? backward_as<T, V, false, true>
-                     : in.ds  ? backward_as<T, V, true, true>
-                              : backward_as<T, V, true, false>;
-    return run(gpu, op, grad, in);
+    return in;
+}
+
+/* The instance of a template above for these tensors. */
+#define SS_OF_GRADIENT(what)                                                                       \
+    (geometry_of(op, gpu->options.dtype, 1, 1).vector == 1                                         \
+         ? is_plain(op->act) ? what<T, 1, true, true> : what<T, 1, false, true>                    \
+     : !is_plain(op->act) ? what<T, format<T>::vector, false, true>                                \
+     : in.ds              ? what<T, format<T>::vector, true, true>                                 \
+                          : what<T, format<T>::vector, true, false>)
+
+template <typename T>
+ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
+{
+    const gradient<T> in = gradient_of<T>(op, grad);
+    return SS_OF_GRADIENT(backward_as)(gpu, op, grad, in);
+}
+
+template <typename T>
+ss_status backward_sums(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
+                        double *sums)
+{
+    const gradient<T> in = gradient_of<T>(op, grad);
+    gradient_end end = gradient_end_of(gpu, op, grad, nullptr);
+    end.sums = sums;
+    return SS_OF_GRADIENT(sums_as)(gpu, op, grad, in, end);
+}
+
+template <typename T>
+ss_status backward_apply(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
+                         const double *sums)
+{
+    const gradient<T> in = {{(const T *)grad->ds}, 1, nullptr, nullptr};
+    float *coefficient;
+    merging_of(gpu, op, &coefficient);
+    SS_LAUNCH(gradient_of_sums_kernel, grid_of_channels(op->shape.c), THREADS, gpu->stream,
+              op->shape.c, affine_of(op, grad), sums,
+              gradient_end_of(gpu, op, grad, coefficient));
+    SS_LAUNCHED("BatchNorm backward");
+    return SS_OF_GRADIENT(dz_as)(gpu, op, grad, in, coefficient);
 }
 
 ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
-    const affine f = {grad->gamma, grad->beta, op->has_bn ? grad->saved : nullptr};
+    const affine f = affine_of(op, grad);
     const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
     float *coefficient = nullptr;
     if (op->has_bn) {
@@ -555,9 +629,25 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
     if (op->relu_out && !(op->pool ? g->y : g->workspace))
         return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs its %s",
                        op->pool ? "output" : "mask");
-    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || !g->dgamma || !g->dbeta))
+    return SS_OK;
+}
+
+/* sums: pass 1 alone is made, of BN. */
+ss_status check_parameters(const ss_norm_act *op, const ss_norm_act_grad *g, const double *sums)
+{
+    if (op->has_bn &&
+        (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
                                        "dbeta are all needed");
+    return SS_OK;
+}
+
+/* The two halves are of BN and cover nothing that a block takes in where ranks share statistics. */
+ss_status check_half(const ss_norm_act *op, const double *sums)
+{
+    if (!op->has_bn || op->pool || op->shortcut || !sums)
+        return ss_fail(SS_ERR_INVALID, "statistics over ranks: BatchNorm and sums are needed, and "
+                                       "neither pooling nor a shortcut");
     return SS_OK;
 }
 
@@ -580,8 +670,33 @@ extern "C" enum ss_status ss_cuda_norm_act_stats(struct ss_device *gpu,
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
     ss_status status;
-    SS_DISPATCH(gpu->options.dtype, status = stats<T>(gpu, op, (const T *)z, saved, running));
+    SS_DISPATCH(gpu->options.dtype, status = stats<T>(gpu, op, (const T *)z, saved, running, nullptr));
     return status;
+}
+
+extern "C" enum ss_status ss_cuda_norm_act_sums(struct ss_device *gpu, const struct ss_norm_act *op,
+                                                const void *z, double *sums)
+{
+    SS_TRY(prepare(gpu, op));
+    SS_TRY(check_half(op, sums));
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype,
+                status = stats<T>(gpu, op, (const T *)z, nullptr, nullptr, sums));
+    return status;
+}
+
+extern "C" enum ss_status ss_cuda_norm_act_stats_of_sums(struct ss_device *gpu,
+                                                         const struct ss_norm_act *op,
+                                                         const double *sums, float *saved,
+                                                         float *running)
+{
+    SS_TRY(check(op));
+    SS_TRY(check_half(op, sums));
+    const stats_end end = {ss_norm_values(op), op->eps, op->momentum, saved, running, nullptr};
+    SS_LAUNCH(stats_of_sums_kernel, grid_of_channels(op->shape.c), THREADS, gpu->stream,
+              op->shape.c, sums, end);
+    SS_LAUNCHED("BatchNorm statistics");
+    return SS_OK;
 }
 
 extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
@@ -590,8 +705,8 @@ extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
 {
     SS_TRY(check(op));
     const int channels = op->shape.c;
-    SS_LAUNCH(stats_eval_kernel, dim3((unsigned)((channels + THREADS - 1) / THREADS)), THREADS,
-              gpu->stream, channels, op->eps, running, saved);
+    SS_LAUNCH(stats_eval_kernel, grid_of_channels(channels), THREADS, gpu->stream, channels,
+              op->eps, running, saved);
     SS_LAUNCHED("BatchNorm statistics");
     return SS_OK;
 }
@@ -628,9 +743,39 @@ extern "C" enum ss_status ss_cuda_norm_act_backward(struct ss_device *gpu,
 {
     SS_TRY(prepare(gpu, op));
     SS_TRY(check_backward(op, g));
+    SS_TRY(check_parameters(op, g, NULL));
     if (op->pool)
         return backward_pooled(gpu, op, g);
     ss_status status;
     SS_DISPATCH(gpu->options.dtype, status = backward<T>(gpu, op, g));
+    return status;
+}
+
+extern "C" enum ss_status ss_cuda_norm_act_backward_sums(struct ss_device *gpu,
+                                                         const struct ss_norm_act *op,
+                                                         const struct ss_norm_act_grad *g,
+                                                         double *sums)
+{
+    SS_TRY(prepare(gpu, op));
+    SS_TRY(check_half(op, sums));
+    SS_TRY(check_backward(op, g));
+    SS_TRY(check_parameters(op, g, sums));
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype, status = backward_sums<T>(gpu, op, g, sums));
+    return status;
+}
+
+extern "C" enum ss_status ss_cuda_norm_act_backward_apply(struct ss_device *gpu,
+                                                          const struct ss_norm_act *op,
+                                                          const struct ss_norm_act_grad *g,
+                                                          const double *sums)
+{
+    SS_TRY(prepare(gpu, op));
+    SS_TRY(check_half(op, sums));
+    SS_TRY(check_parameters(op, g, NULL));
+    if (!g->ds)
+        return ss_fail(SS_ERR_INVALID, "BatchNorm backward: its second half needs ds");
+    ss_status status;
+    SS_DISPATCH(gpu->options.dtype, status = backward_apply<T>(gpu, op, g, sums));
     return status;
 }

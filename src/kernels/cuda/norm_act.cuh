@@ -376,23 +376,40 @@ __device__ inline void merge(const geometry &g, const merging &m, F finish)
     }
 }
 
-/* What pass 1 of backward ends with. */
+/* What pass 1 of backward ends with. sums not NULL: only with the sums, for a total over ranks. */
 struct gradient_end {
     double m; /* pixels of z */
     float *dgamma, *dbeta, *coefficient;
     ss_scaler *scaler;
-    __device__ inline void operator()(const affine &f, int channels, int c,
+    double *sums; /* (4,C), see norm_act_backward_sums */
+    __device__ inline void parameters(const affine &f, int channels, int c,
                                       const double (&total)[2]) const
+    {
+        const double invstd = (double)f.saved[channels + c];
+        dbeta[c] = (float)total[0];
+        dgamma[c] = (float)(total[1] * invstd);
+        tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
+    }
+    __device__ inline void coefficients(const affine &f, int channels, int c,
+                                        const double (&total)[2]) const
     {
         const double mean = (double)f.saved[c], invstd = (double)f.saved[channels + c];
         const double scale = (double)f.gamma[c] * invstd;
         const double cz = -scale * invstd * invstd * total[1] / m;
-        dbeta[c] = (float)total[0];
-        dgamma[c] = (float)(total[1] * invstd);
-        tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
         coefficient[c] = (float)scale;
         coefficient[channels + c] = (float)cz;
         coefficient[2 * channels + c] = (float)(-scale * total[0] / m - cz * mean);
+    }
+    __device__ inline void operator()(const affine &f, int channels, int c,
+                                      const double (&total)[2]) const
+    {
+        if (sums) {
+            sums[c] = sums[2 * channels + c] = total[0];
+            sums[channels + c] = sums[3 * channels + c] = total[1];
+            return;
+        }
+        parameters(f, channels, c, total);
+        coefficients(f, channels, c, total);
     }
 };
 

@@ -43,6 +43,24 @@ enum ss_status ss_tally_norm_act_stats(struct ss_device *d, const struct ss_norm
     return SS_OK;
 }
 
+enum ss_status ss_tally_norm_act_sums(struct ss_device *d, const struct ss_norm_act *op,
+                                      const void *z, double *sums)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_STATS, SS_TALLY_R(z, ss_tally_bytes(d, &op->shape)),
+                  SS_TALLY_RW(ss_tally_scratch(d), partial_bytes(d, &op->shape, 4, 4)),
+                  SS_TALLY_W(sums, 2 * per_channel(&op->shape, 2)));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_norm_act_stats_of_sums(struct ss_device *d, const struct ss_norm_act *op,
+                                               const double *sums, float *saved, float *running)
+{
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_STATS, SS_TALLY_R(sums, 2 * per_channel(&op->shape, 2)),
+                  SS_TALLY_W(saved, per_channel(&op->shape, 2)),
+                  SS_TALLY_RW(running, per_channel(&op->shape, 2)));
+    return SS_OK;
+}
+
 static struct ss_act pooled(const struct ss_norm_act *op)
 {
     struct ss_act y = op->shape;
@@ -116,24 +134,59 @@ static int takes_one(const struct ss_device *d, const struct ss_norm_act *op,
            (size_t)op->shape.c * d->element % 16;
 }
 
-enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_norm_act *op,
-                                          const struct ss_norm_act_grad *g)
+static void gradient_sums(struct ss_device *d, const struct ss_norm_act *op,
+                          const struct ss_norm_act_grad *g)
+{
+    const int one = takes_one(d, op, g, 0);
+    const size_t partial = partial_bytes(d, &op->shape, one ? 4 : 3, one ? 1 : 2);
+    gradient_pass(d, op, g,
+                  op->pool ? SS_TALLY_K_POOL_SUMS
+                  : one    ? SS_TALLY_K_GRADIENT_SUMS_ONE
+                           : SS_TALLY_K_GRADIENT_SUMS,
+                  0, (struct ss_tally_access)SS_TALLY_RW(ss_tally_scratch(d), partial));
+}
+
+static void gradient_dz(struct ss_device *d, const struct ss_norm_act *op,
+                        const struct ss_norm_act_grad *g)
 {
     const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
-    const int one = takes_one(d, op, g, 0);
-    if (op->has_bn) {
-        const size_t partial = partial_bytes(d, &op->shape, one ? 4 : 3, one ? 1 : 2);
-        gradient_pass(d, op, g,
-                      op->pool ? SS_TALLY_K_POOL_SUMS
-                      : one    ? SS_TALLY_K_GRADIENT_SUMS_ONE
-                               : SS_TALLY_K_GRADIENT_SUMS,
-                      0, (struct ss_tally_access)SS_TALLY_RW(ss_tally_scratch(d), partial));
-    }
     gradient_pass(d, op, g,
                   op->pool                          ? SS_TALLY_K_POOL_GRADIENT
                   : takes_one(d, op, g, op->has_bn) ? SS_TALLY_K_GRADIENT_ONE
                                                     : SS_TALLY_K_GRADIENT,
                   op->has_bn && !op->pool, dz);
+}
+
+enum ss_status ss_tally_norm_act_backward(struct ss_device *d, const struct ss_norm_act *op,
+                                          const struct ss_norm_act_grad *g)
+{
+    if (op->has_bn)
+        gradient_sums(d, op, g);
+    gradient_dz(d, op, g);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_norm_act_backward_sums(struct ss_device *d, const struct ss_norm_act *op,
+                                               const struct ss_norm_act_grad *g, double *sums)
+{
+    gradient_sums(d, op, g);
+    (void)sums; /* some KB */
+    return SS_OK;
+}
+
+enum ss_status ss_tally_norm_act_backward_apply(struct ss_device *d, const struct ss_norm_act *op,
+                                                const struct ss_norm_act_grad *g,
+                                                const double *sums)
+{
+    struct ss_norm_act_grad made = *g;
+    made.ndy = 1;
+    made.dy[0] = g->ds;
+    SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(sums, 4 * per_channel(&op->shape, 2)),
+                  SS_TALLY_R(g->gamma, per_channel(&op->shape, 1)),
+                  SS_TALLY_R(g->saved, per_channel(&op->shape, 2)),
+                  SS_TALLY_W(g->dgamma, per_channel(&op->shape, 1)),
+                  SS_TALLY_W(g->dbeta, per_channel(&op->shape, 1)));
+    gradient_dz(d, op, &made);
     return SS_OK;
 }
 
