@@ -226,10 +226,27 @@ enum ss_status ss_comm_allreduce_start_f64(struct ss_comm *comm, double *data, s
     return start_sum(comm, SS_COMM_SUM_F64, data, count, SS_DTYPE_F32, tag, done, arg);
 }
 
-enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
-                             ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg)
+enum ss_status ss_comm_allreduce_start_small(struct ss_comm *comm, double *data, size_t count,
+                                             struct ss_comm_tag tag, const char *what,
+                                             ss_comm_done_fn done, void *arg)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_SUM_F64,
+                                      .channel = SS_COMM_SMALL,
+                                      .data = data,
+                                      .count = count,
+                                      .what = what,
+                                      .tag = tag,
+                                      .done = done,
+                                      .arg = arg};
+    return start(comm, &request);
+}
+
+static enum ss_status start_watch(struct ss_comm *comm, enum ss_comm_channel channel,
+                                  struct ss_comm_tag tag, const char *what, ss_comm_poll_fn poll,
+                                  void *poll_arg, ss_comm_done_fn done, void *arg)
 {
     struct ss_comm_request request = {.kind = SS_COMM_WATCHED,
+                                      .channel = channel,
                                       .what = what,
                                       .tag = tag,
                                       .poll = poll,
@@ -237,6 +254,19 @@ enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const
                                       .done = done,
                                       .arg = arg};
     return start(comm, &request);
+}
+
+enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
+                             ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg)
+{
+    return start_watch(comm, SS_COMM_MAIN, tag, what, poll, poll_arg, done, arg);
+}
+
+enum ss_status ss_comm_watch_small(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
+                                   ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done,
+                                   void *arg)
+{
+    return start_watch(comm, SS_COMM_SMALL, tag, what, poll, poll_arg, done, arg);
 }
 
 static void post(void *semaphore)

@@ -77,6 +77,14 @@ enum ss_status ss_comm_reduce_scatter_start_f32(struct ss_comm *comm, float *dat
 enum ss_status ss_comm_allgather_start_f32(struct ss_comm *comm, float *data, size_t count,
                                            struct ss_comm_tag tag, ss_comm_done_fn done, void *arg);
 
+/* The same for a sum that compute waits for and that must not wait behind larger ones: these have an
+ * order, a number and, over MPI, communicators of their own, so that all ranks start them in one order
+ * among themselves, whatever is under way besides. what, which lives until `done`, names it behind
+ * the step: "sync fwd conv1". No observer is told of it. Not with `tcp`. */
+enum ss_status ss_comm_allreduce_start_small(struct ss_comm *comm, double *data, size_t count,
+                                             struct ss_comm_tag tag, const char *what,
+                                             ss_comm_done_fn done, void *arg);
+
 /* Something else that every rank begins in the same order and that ends by itself, such as a sum on
  * GPUs: watched like a collective, with the same deadline and messages. poll is called from the
  * communication thread until it returns SS_POLL_ENDED (ended well: `done` is called) or
@@ -93,6 +101,11 @@ enum ss_comm_poll {
 typedef enum ss_comm_poll (*ss_comm_poll_fn)(void *arg);
 enum ss_status ss_comm_watch(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
                              ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done, void *arg);
+/* The same, in the order of ss_comm_allreduce_start_small. (`tcp` has one order for both. As nothing
+ * travels there for what is watched, ranks may differ in it; only messages may name a neighbour.) */
+enum ss_status ss_comm_watch_small(struct ss_comm *comm, struct ss_comm_tag tag, const char *what,
+                                   ss_comm_poll_fn poll, void *poll_arg, ss_comm_done_fn done,
+                                   void *arg);
 
 /* Blocking, with the deadline; only while no started collective is under way. `what` names it in
  * messages ("broadcast of the initial weights"). */

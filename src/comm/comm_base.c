@@ -39,7 +39,7 @@ void ss_comm_account_end(struct ss_comm *comm)
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     ss_comm_account_end(comm);
-    if (comm->observer && request->tag.step)
+    if (comm->observer && request->tag.step && request->channel == SS_COMM_MAIN)
         comm->observer(comm->observer_arg, request->tag, request->begin_ns, ss_now_ns());
     if (request->done)
         request->done(request->arg);

@@ -21,14 +21,18 @@ enum ss_comm_kind {
     SS_COMM_WATCHED, /* no data: poll says when it has ended */
 };
 
+/* Each has an order, and numbers, of its own. */
+enum ss_comm_channel { SS_COMM_MAIN, SS_COMM_SMALL, SS_COMM_CHANNELS };
+
 struct ss_comm_request {
     enum ss_comm_kind kind;
+    enum ss_comm_channel channel;
     void *data;
     size_t count;       /* elements of the kind's type; bytes for BCAST and GATHER */
     void *gathered;     /* GATHER on rank 0 only: world size x count bytes */
     int root;           /* BCAST only */
     enum ss_dtype wire; /* of sums of floats: the format in which they travel */
-    const char *what;   /* names it in messages; NULL: named by the tag */
+    const char *what;   /* names it in messages, behind the tag's step; NULL: named by the tag */
     struct ss_comm_tag tag;
     ss_comm_poll_fn poll; /* WATCHED only */
     void *poll_arg;

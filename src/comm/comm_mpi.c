@@ -53,7 +53,9 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     /* A barrier, and a sum of nothing, keep their turn; a gather is small and cannot be cut. */
     if (nparts == 0 || request->kind == SS_COMM_GATHER)
         nparts = 1;
-    if (ss_mpi_sum_fits(comm, request))
+    if (ss_mpi_small_fits(comm, request))
+        nparts = 2 * (size_t)(comm->size - 1);
+    else if (ss_mpi_sum_fits(comm, request))
         nparts = (size_t)ss_mpi_sum_parts(mpi, request);
     size_t bytes = sizeof(struct ss_mpi_op) + nparts * sizeof(MPI_Request);
     struct ss_mpi_op *op = calloc(1, bytes);
@@ -84,6 +86,7 @@ static void mpi_close(struct ss_comm *comm)
     ss_mpi_beats_close(mpi);
     MPI_Comm_free(&mpi->world);
     MPI_Comm_free(&mpi->sums);
+    MPI_Comm_free(&mpi->small);
     MPI_Comm_free(&mpi->control);
     MPI_Finalize();
     ss_guard_clear();
@@ -180,6 +183,7 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
     SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
+    MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->small), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
     ss_mpi_sum_open(mpi);
     return ss_mpi_beats_open(mpi);

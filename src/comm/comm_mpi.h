@@ -15,7 +15,7 @@ struct ss_mpi_scratch;
 struct ss_mpi_op {
     struct ss_mpi_op *next;
     struct ss_comm_request request;
-    uint64_t seq;     /* from 1, in the order of starting */
+    uint64_t seq;     /* from 1, in the order of starting; of its channel */
     int not_reached;  /* what is only watched: this rank's device has not reached it */
     double started_s; /* on the watch clock */
     int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
@@ -34,6 +34,7 @@ struct ss_mpi {
     struct ss_comm *comm;
     MPI_Comm world;   /* for collectives */
     MPI_Comm sums;    /* for the messages of comm_mpi_sum.c */
+    MPI_Comm small;   /* for sums of SS_COMM_SMALL, of either kind */
     MPI_Comm control; /* for beats */
     int *node;        /* by rank: the first rank of its node */
     size_t
@@ -50,15 +51,16 @@ struct ss_mpi {
 
     /* The rest belongs to the communication thread. */
     struct ss_mpi_list under_way;
-    uint64_t started;
-    struct ss_watch_last last;
+    uint64_t started[SS_COMM_CHANNELS];
+    struct ss_watch_last last[SS_COMM_CHANNELS];
     struct ss_mpi_scratch *scratch; /* free blocks */
     MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
     int has_add[SS_DTYPE_BF16 + 1];
     struct ss_watch_clock clock;
     double beat_every_s, next_beat_s;
-    struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
-    struct ss_beat own;          /* the buffer of the beats being sent */
+    /* rank 0: all; others: [0] is what they know of rank 0 */
+    struct ss_watch_rank *ranks[SS_COMM_CHANNELS];
+    struct ss_beat own[SS_COMM_CHANNELS]; /* the buffer of the beats being sent */
     MPI_Request *sends;          /* rank 0: one for each rank; others: [0] */
 };
 
@@ -69,7 +71,7 @@ void *ss_mpi_thread(void *arg);
 /* comm_mpi_beats.c: host names and buffers for beats. Collective; before the thread starts. */
 enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
 void ss_mpi_beats_close(struct ss_mpi *mpi);
-struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi);
+struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi, enum ss_comm_channel channel);
 /* Exchange beats and look at the deadline; ends the run when it has passed. */
 void ss_mpi_beats_tick(struct ss_mpi *mpi);
 

@@ -19,12 +19,13 @@ enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi)
     struct ss_comm *comm = mpi->comm;
     size_t n = comm->rank == 0 ? (size_t)comm->size : 1;
     char host[SS_WATCH_HOST] = "", *hosts = NULL;
-    mpi->ranks = calloc(n, sizeof *mpi->ranks);
+    for (int c = 0; c < SS_COMM_CHANNELS; c++)
+        mpi->ranks[c] = calloc(n, sizeof *mpi->ranks[c]);
     mpi->sends = calloc(n, sizeof *mpi->sends);
     hosts = calloc(n, SS_WATCH_HOST);
-    if (!mpi->ranks || !mpi->sends || !hosts) {
+    if (!mpi->ranks[SS_COMM_MAIN] || !mpi->ranks[SS_COMM_SMALL] || !mpi->sends || !hosts) {
         free(hosts);
-        return ss_fail_memory("the watchdog's table of ranks", n * sizeof *mpi->ranks);
+        return ss_fail_memory("the watchdog's table of ranks", n * sizeof *mpi->ranks[0]);
     }
     for (size_t r = 0; r < n; r++)
         mpi->sends[r] = MPI_REQUEST_NULL;
@@ -35,10 +36,10 @@ enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi)
         memcpy(host, hosts, SS_WATCH_HOST);
     if (rc == MPI_SUCCESS)
         rc = MPI_Bcast(host, SS_WATCH_HOST, MPI_CHAR, 0, mpi->control);
-    if (rc == MPI_SUCCESS) {
+    for (int c = 0; rc == MPI_SUCCESS && c < SS_COMM_CHANNELS; c++) {
         for (size_t r = 0; r < n; r++)
-            memcpy(mpi->ranks[r].host, hosts + r * SS_WATCH_HOST, SS_WATCH_HOST);
-        memcpy(mpi->ranks[0].host, host, SS_WATCH_HOST);
+            memcpy(mpi->ranks[c][r].host, hosts + r * SS_WATCH_HOST, SS_WATCH_HOST);
+        memcpy(mpi->ranks[c][0].host, host, SS_WATCH_HOST);
     }
     free(hosts);
     mpi->beat_every_s = ss_watch_period(comm->timeout_s);
@@ -51,17 +52,21 @@ void ss_mpi_beats_close(struct ss_mpi *mpi)
     for (int r = 0; mpi->sends && r < n; r++)
         if (mpi->sends[r] != MPI_REQUEST_NULL)
             MPI_Request_free(&mpi->sends[r]); /* nobody listens any more */
-    free(mpi->ranks);
+    for (int c = 0; c < SS_COMM_CHANNELS; c++)
+        free(mpi->ranks[c]);
     free(mpi->sends);
 }
 
-struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi)
+struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi, enum ss_comm_channel channel)
 {
     const struct ss_mpi_op *oldest = mpi->under_way.first;
+    while (oldest && oldest->request.channel != channel)
+        oldest = oldest->next;
     if (!oldest)
-        return ss_watch_describe(mpi->started, &mpi->last, NULL, 0, 0);
-    struct ss_beat beat = ss_watch_describe(mpi->started, &mpi->last, &oldest->request, oldest->seq,
-                                            mpi->clock.now_s - oldest->started_s);
+        return ss_watch_describe(mpi->started[channel], &mpi->last[channel], NULL, 0, 0);
+    struct ss_beat beat =
+        ss_watch_describe(mpi->started[channel], &mpi->last[channel], &oldest->request, oldest->seq,
+                          mpi->clock.now_s - oldest->started_s);
     beat.not_reached = oldest->not_reached;
     if (oldest->half) {
         beat.missing = ss_mpi_sum_missing(mpi, oldest);
@@ -90,13 +95,13 @@ static void send_beat(struct ss_mpi *mpi)
     /* The buffer is shared, so as long as one rank has not taken the last beat it must not change.
      * Beats are small and sent eagerly: this happens only when a rank is in trouble already, and
      * resending the old one is as good a sign of life. */
-    if (idle)
-        mpi->own = ss_mpi_own_beat(mpi);
+    for (int c = 0; idle && c < SS_COMM_CHANNELS; c++)
+        mpi->own[c] = ss_mpi_own_beat(mpi, (enum ss_comm_channel)c);
     for (int r = 0; r < n; r++) {
         if (r == mpi->comm->rank || mpi->sends[r] != MPI_REQUEST_NULL)
             continue;
         check(mpi, "MPI_Isend",
-              MPI_Isend(&mpi->own, sizeof mpi->own, MPI_BYTE, r, TAG_BEAT, mpi->control,
+              MPI_Isend(mpi->own, sizeof mpi->own, MPI_BYTE, r, TAG_BEAT, mpi->control,
                         &mpi->sends[r]));
     }
 }
@@ -110,24 +115,44 @@ static void receive_beats(struct ss_mpi *mpi)
               MPI_Iprobe(MPI_ANY_SOURCE, TAG_BEAT, mpi->control, &there, &status));
         if (!there || most-- == 0)
             return;
-        struct ss_watch_rank *from = &mpi->ranks[status.MPI_SOURCE];
+        struct ss_beat beat[SS_COMM_CHANNELS];
         check(mpi, "MPI_Recv",
-              MPI_Recv(&from->beat, sizeof from->beat, MPI_BYTE, status.MPI_SOURCE, TAG_BEAT,
-                       mpi->control, MPI_STATUS_IGNORE));
-        from->heard_s = mpi->clock.now_s;
+              MPI_Recv(beat, sizeof beat, MPI_BYTE, status.MPI_SOURCE, TAG_BEAT, mpi->control,
+                       MPI_STATUS_IGNORE));
+        for (int c = 0; c < SS_COMM_CHANNELS; c++) {
+            mpi->ranks[c][status.MPI_SOURCE].beat = beat[c];
+            mpi->ranks[c][status.MPI_SOURCE].heard_s = mpi->clock.now_s;
+        }
     }
+}
+
+static int look(struct ss_mpi *mpi, enum ss_comm_channel channel, double timeout_s, char *text,
+                size_t room)
+{
+    struct ss_comm with = *mpi->comm; /* rank, size and deadline are looked at */
+    struct ss_beat now = ss_mpi_own_beat(mpi, channel);
+    with.timeout_s = timeout_s;
+    return ss_watch_look(&with, mpi->ranks[channel], &now, mpi->clock.now_s, text, room);
 }
 
 void ss_mpi_beats_tick(struct ss_mpi *mpi)
 {
     const struct ss_comm *comm = mpi->comm;
+    const double timeout_s = comm->timeout_s;
     char text[1024];
     if (comm->size == 1)
         return;
     send_beat(mpi);
     receive_beats(mpi);
-    struct ss_beat now = ss_mpi_own_beat(mpi);
-    if (ss_watch_look(comm, mpi->ranks, &now, mpi->clock.now_s, text, sizeof text)) {
+    int late = look(mpi, SS_COMM_SMALL, timeout_s, text, sizeof text);
+    if (!late && look(mpi, SS_COMM_MAIN, timeout_s, text, sizeof text)) {
+        /* A bucket may be late because a rank waits in a small sum: then that one is named. */
+        char why[sizeof text];
+        late = 1;
+        if (look(mpi, SS_COMM_SMALL, timeout_s / 2, why, sizeof why))
+            memcpy(text, why, sizeof text);
+    }
+    if (late) {
         if (!ss_neighbour_ended(&mpi->neighbour))
             ss_fail(SS_ERR_TIMEOUT, "%s", text);
         ss_mpi_abort(mpi->comm);

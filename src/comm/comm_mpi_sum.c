@@ -15,6 +15,7 @@
 enum {
     MAX_RANKS = 16,      /* each rank talks to each other one at once */
     MIN_SHARE = 1024,    /* elements; below, latency counts and not bandwidth */
+    MAX_SMALL = 1 << 16, /* numbers that each rank sends to each other one */
     TAG_NUMBERS = 8192,  /* MPI promises tags up to 32767 only */
     PIECE_BYTES = 60000, /* below Open MPI's eager limit over TCP, 64 KiB with its header */
     MAX_PIECES = 1024    /* of a share; larger shares have larger pieces */
@@ -31,6 +32,8 @@ struct ss_mpi_scratch {
 int ss_mpi_sum_fits(const struct ss_comm *comm, const struct ss_comm_request *request)
 {
     size_t share = request->count / (size_t)comm->size;
+    if (request->channel == SS_COMM_SMALL)
+        return 0;
     if (request->kind == SS_COMM_ALLGATHER_F32)
         return comm->size > 1;
     return (ss_comm_sums_floats(request->kind) || request->kind == SS_COMM_SUM_F64) &&
@@ -362,10 +365,53 @@ int ss_mpi_sum_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int 
                           mpi->add[wire], mpi->world, request);
 }
 
+int ss_mpi_small_fits(const struct ss_comm *comm, const struct ss_comm_request *request)
+{
+    return request->channel == SS_COMM_SMALL && request->kind == SS_COMM_SUM_F64 &&
+           comm->size > 1 && comm->size <= MAX_RANKS && request->count <= MAX_SMALL;
+}
+
+int ss_mpi_small_start(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    const struct ss_comm *comm = mpi->comm;
+    const int count = (int)op->request.count, tag = (int)(op->seq % TAG_NUMBERS);
+    MPI_Request *part = op->parts;
+    int rc = MPI_SUCCESS;
+    op->scratch = take(mpi, op->request.count * sizeof(double) * (size_t)(comm->size - 1));
+    if (!op->scratch)
+        return MPI_ERR_NO_MEM;
+    double *slot = (double *)(void *)op->scratch->data;
+    for (int r = 0; r < comm->size && rc == MPI_SUCCESS; r++)
+        if (r != comm->rank) {
+            rc = MPI_Irecv(slot, count, MPI_DOUBLE, r, tag, mpi->small, part++);
+            slot += count;
+        }
+    for (int r = 0; r < comm->size && rc == MPI_SUCCESS; r++)
+        if (r != comm->rank)
+            rc = MPI_Isend(op->request.data, count, MPI_DOUBLE, r, tag, mpi->small, part++);
+    return rc;
+}
+
+static void add_small(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    const size_t count = op->request.count;
+    const double *slot = (const double *)(const void *)op->scratch->data;
+    double *data = op->request.data;
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int r = 0, from = 0; r < mpi->comm->size; r++)
+            sum += r == mpi->comm->rank ? data[i] : slot[(size_t)from++ * count + i];
+        data[i] = sum;
+    }
+    give_back(mpi, op);
+}
+
 void ss_mpi_sum_end(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const struct ss_comm *comm = mpi->comm;
     const size_t count = op->request.count;
+    if (ss_mpi_small_fits(comm, &op->request))
+        add_small(mpi, op);
     if (!rounded(op))
         return;
     if (op->request.kind == SS_COMM_REDUCE_SCATTER_F32)

@@ -31,6 +31,11 @@ int ss_mpi_sum_scatter(struct ss_mpi *mpi, struct ss_mpi_op *op);
 void ss_mpi_sum_add(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_gather(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
+/* A small sum on few ranks is one exchange: every rank sends its numbers to every other, and adds up
+ * all of them in the order of ranks, in ss_mpi_sum_end. Half the latency of any tree. */
+int ss_mpi_small_fits(const struct ss_comm *comm, const struct ss_comm_request *request);
+int ss_mpi_small_start(struct ss_mpi *mpi, struct ss_mpi_op *op);
+
 /* The first rank whose data for the present half has not come; -1 if none is missing. */
 int ss_mpi_sum_missing(const struct ss_mpi *mpi, const struct ss_mpi_op *op);
 
@@ -40,7 +45,8 @@ int ss_mpi_sum_begin(struct ss_mpi *mpi, struct ss_mpi_op *op);
 int ss_mpi_sum_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
                     MPI_Request *request);
 
-/* All has arrived: bring it back to fp32 where it travelled in 2 bytes. For every op. */
+/* All has arrived: bring it back to fp32 where it travelled in 2 bytes; add it up where it is small.
+ * For every op. */
 void ss_mpi_sum_end(struct ss_mpi *mpi, struct ss_mpi_op *op);
 
 /* Free all scratch memory and MPI's objects. */

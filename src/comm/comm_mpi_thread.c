@@ -27,6 +27,7 @@ enum {
     EAGER_NS = 60000, /* after data has moved, test for so long without sleeping */
     SLEEP_MIN_NS = 20000,
     SLEEP_MAX_NS = 200000,
+    SLEEP_SMALL_NS = 50000, /* the most while compute waits for a small sum */
     PACE_MAX_NS = 2000000, /* between pieces of a sum, so that neither side's socket runs dry */
 };
 
@@ -61,7 +62,8 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
             return ss_mpi_sum_part(mpi, op, first, n, request);
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
     case SS_COMM_SUM_F64:
-        return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_DOUBLE, MPI_SUM, mpi->world, request);
+        return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_DOUBLE, MPI_SUM,
+                              r->channel == SS_COMM_SMALL ? mpi->small : mpi->world, request);
     case SS_COMM_MAX_U64:
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_UINT64_T, MPI_MAX, mpi->world, request);
     case SS_COMM_BCAST:
@@ -94,14 +96,16 @@ static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
 
 static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
-    op->seq = ++mpi->started;
+    op->seq = ++mpi->started[op->request.channel];
     op->started_s = mpi->clock.now_s;
     op->next = NULL;
-    ss_watch_note(&mpi->last, &op->request);
+    ss_watch_note(&mpi->last[op->request.channel], &op->request);
     if (op->request.kind == SS_COMM_WATCHED)
         op->nparts = 0;
     else if (ss_mpi_sum_fits(mpi->comm, &op->request) && op->request.kind == SS_COMM_ALLGATHER_F32)
         check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
+    else if (ss_mpi_small_fits(mpi->comm, &op->request))
+        check(mpi, "small sum", ss_mpi_small_start(mpi, op), &op->request);
     else if (ss_mpi_sum_fits(mpi->comm, &op->request))
         check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
     else
@@ -165,9 +169,20 @@ static uint64_t pace_of(const struct ss_mpi_op *op, uint64_t now)
     return each < PACE_MAX_NS ? each : PACE_MAX_NS;
 }
 
+/* Compute waits for these. */
+static int small_under_way(const struct ss_mpi *mpi)
+{
+    const struct ss_mpi_op *op = mpi->under_way.first;
+    while (op && op->request.channel != SS_COMM_SMALL)
+        op = op->next;
+    return op != NULL;
+}
+
 static uint64_t least_pace(const struct ss_mpi *mpi)
 {
     uint64_t now = ss_now_ns(), least = 0;
+    if (small_under_way(mpi))
+        return 0;
     for (const struct ss_mpi_op *op = mpi->under_way.first; op; op = op->next) {
         uint64_t pace = pace_of(op, now);
         if (pace > 0 && (least == 0 || pace < least))
@@ -231,7 +246,9 @@ static void look_at_neighbour(struct ss_mpi *mpi)
     if (!ss_neighbour_died(&mpi->neighbour))
         return;
     ss_watch_clock_advance(&mpi->clock);
-    struct ss_beat own = ss_mpi_own_beat(mpi);
+    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
+    if (!own.waiting_seq)
+        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
     gethostname(host, sizeof host - 1);
     ss_watch_died(n->rank, host, n->pid, &own, text, sizeof text);
     ss_fail(SS_ERR_COMM, "%s", text);
@@ -287,7 +304,8 @@ void *ss_mpi_thread(void *arg)
             nap(mpi, pace);
         } else if (ss_now_ns() - moved_ns > EAGER_NS) {
             nap(mpi, sleep_ns);
-            sleep_ns = 2 * sleep_ns < SLEEP_MAX_NS ? 2 * sleep_ns : SLEEP_MAX_NS;
+            const uint64_t most = small_under_way(mpi) ? SLEEP_SMALL_NS : SLEEP_MAX_NS;
+            sleep_ns = 2 * sleep_ns < most ? 2 * sleep_ns : most;
         }
     }
     return NULL;

@@ -29,7 +29,9 @@ static void add(struct text *text, const char *fmt, ...)
 
 void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t room)
 {
-    if (what && what[0])
+    if (what && what[0] && tag.step)
+        snprintf(text, room, "step %llu, %s", (unsigned long long)tag.step, what);
+    else if (what && what[0])
         snprintf(text, room, "%s", what);
     else if (tag.bucket >= SS_COMM_GATHERED)
         snprintf(text, room, "step %llu, gather of bucket %d", (unsigned long long)tag.step,

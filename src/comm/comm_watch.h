@@ -50,7 +50,8 @@ struct ss_watch_clock {
 };
 void ss_watch_clock_advance(struct ss_watch_clock *clock);
 
-/* Name a collective for messages: by `what` where it has one, else by step and bucket. */
+/* Name a collective for messages: by `what` where it has one, behind a step where that has one, else
+ * by step and bucket. */
 void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t room);
 
 /* Seconds between two beats. */

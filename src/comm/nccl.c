@@ -82,8 +82,11 @@ static void abort_communicator(void *arg)
     atomic_store(&n->aborted, 1);
     if (held)
         pthread_mutex_unlock(&n->calls);
-    if (ss_nccl_use_device(n) == SS_OK)
+    if (ss_nccl_use_device(n) == SS_OK) {
         ncclCommAbort(n->comm);
+        if (n->small)
+            ncclCommAbort(n->small);
+    }
 }
 
 static enum ss_status make_id(struct ss_nccl *n, ncclUniqueId *id)
@@ -95,7 +98,8 @@ static enum ss_status make_id(struct ss_nccl *n, ncclUniqueId *id)
     return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, START, "ncclGetUniqueId", result);
 }
 
-static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *id)
+static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *id,
+                                         ncclComm_t *comm)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -104,19 +108,19 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
         config.maxCTAs = n->options.ctas;
     }
     ncclResult_t result =
-        ncclCommInitRankConfig(&n->comm, n->control->size, *id, n->control->rank, &config);
+        ncclCommInitRankConfig(comm, n->control->size, *id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
         return ss_nccl_fail(n, START, "ncclCommInitRankConfig", result);
     ss_comm_at_abort(n->control, abort_communicator, n);
     return SS_OK;
 }
 
-static enum ss_status open_communicator(struct ss_nccl *n)
+static enum ss_status open_communicator(struct ss_nccl *n, ncclComm_t *comm)
 {
     ncclUniqueId id = {{0}};
     SS_TRY(ss_comm_agree(n->control, make_id(n, &id), START));
     SS_TRY(ss_comm_bcast(n->control, &id, sizeof id, 0, START));
-    SS_TRY(ss_comm_agree(n->control, begin_communicator(n, &id), START));
+    SS_TRY(ss_comm_agree(n->control, begin_communicator(n, &id, comm), START));
     return ss_nccl_wait_ready(n, START);
 }
 
@@ -125,6 +129,8 @@ static void destroy(struct ss_nccl *n, ncclResult_t (*end)(ncclComm_t comm))
 {
     ss_nccl_begin_call(n);
     ss_comm_at_abort(n->control, NULL, NULL);
+    if (n->small)
+        end(n->small);
     if (n->comm)
         end(n->comm);
     ss_nccl_end_call(n);
@@ -146,7 +152,9 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
     pthread_mutex_init(&n->lock, NULL);
     enum ss_status status = check_own_gpu(n);
     if (status == SS_OK)
-        status = open_communicator(n);
+        status = open_communicator(n, &n->comm);
+    if (status == SS_OK && n->options.small)
+        status = open_communicator(n, &n->small);
     if (status == SS_OK)
         *out = n;
     else
@@ -159,6 +167,8 @@ static void finish(struct ss_nccl *n)
     ss_nccl_forget_memory(n);
     ss_nccl_begin_call(n);
     ncclResult_t result = ncclCommFinalize(n->comm);
+    if (n->small && (result == ncclSuccess || result == ncclInProgress))
+        result = ncclCommFinalize(n->small);
     ss_nccl_end_call(n);
     if (result == ncclSuccess || result == ncclInProgress)
         ss_nccl_wait_ready(n, "end of NCCL");

@@ -15,6 +15,7 @@ struct ss_nccl;
 struct ss_nccl_options {
     int ctas;   /* thread blocks that NCCL may use at most; 0: its own choice */
     int device; /* CUDA's index of this rank's GPU, which is current */
+    int small;  /* there will be small sums: a second communicator */
 };
 
 /* Collective. Refuses two ranks on one GPU. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
@@ -49,6 +50,13 @@ enum ss_status ss_nccl_allreduce(struct ss_nccl *nccl, void *data, size_t count,
 /* The same for doubles: a step's metrics. */
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t count,
                                      struct ss_comm_tag tag, ss_stream stream);
+
+/* The same for a small sum that compute waits for, in an order of its own: over a communicator of its
+ * own, as sums of one communicator run one after the other, whatever their streams. On a GPU both may
+ * run at once, so ranks may enqueue the two kinds in different orders: a sum takes at most some dozen
+ * of the GPU's multiprocessors. what: as in ss_comm_allreduce_start_small. With options.small. */
+enum ss_status ss_nccl_allreduce_small(struct ss_nccl *nccl, double *data, size_t count,
+                                       struct ss_comm_tag tag, const char *what, ss_stream stream);
 
 /* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
  * element counts, on data, device memory of the largest count, whose content is lost. */

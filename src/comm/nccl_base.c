@@ -70,6 +70,8 @@ enum ss_comm_poll ss_nccl_poll_state(struct ss_nccl *n, const char *during)
     ncclResult_t state = ncclSuccess;
     ss_nccl_begin_call(n);
     ncclResult_t asked = ncclCommGetAsyncError(n->comm, &state);
+    if (n->small && asked == ncclSuccess && state == ncclSuccess)
+        asked = ncclCommGetAsyncError(n->small, &state);
     ss_nccl_end_call(n);
     if (asked == ncclSuccess && state == ncclInProgress)
         return SS_POLL_UNDER_WAY;

@@ -33,7 +33,7 @@ struct ss_nccl_alone {
 struct ss_nccl {
     struct ss_comm *control;
     struct ss_nccl_options options;
-    ncclComm_t comm;
+    ncclComm_t comm, small; /* small: NULL without options.small */
     int version;
     atomic_int failed;     /* and reported */
     pthread_mutex_t calls; /* ss_nccl_begin_call */

@@ -111,7 +111,8 @@ static ncclDataType_t type_of(enum ss_dtype t)
 /* A call of a non-blocking communicator may still be under way when it returns (the first ones
  * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
  * one is behind it. */
-static enum ss_status settle(struct ss_nccl *n, const char *name, ncclResult_t result)
+static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *name,
+                             ncclResult_t result)
 {
     const uint64_t begin = ss_now_ns();
     const double most = 2 * n->control->timeout_s + 10;
@@ -121,7 +122,7 @@ static enum ss_status settle(struct ss_nccl *n, const char *name, ncclResult_t r
                            name, most);
         nanosleep(&(struct timespec){0, 20000}, NULL);
         ss_nccl_begin_call(n);
-        ncclResult_t asked = ncclCommGetAsyncError(n->comm, &result);
+        ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
         ss_nccl_end_call(n);
         if (asked != ncclSuccess)
             result = asked;
@@ -137,31 +138,48 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
     return SS_OK;
 }
 
-static enum ss_status sum(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
-                          const char *name, ss_stream stream)
+/* What is summed, where, and what it is called. */
+struct summed {
+    ncclComm_t comm;
+    void *data;
+    size_t count;
+    ncclDataType_t type;
+    struct ss_comm_tag tag;
+    const char *what;
+};
+
+static enum ss_status sum(struct ss_nccl *n, const struct summed *x, const char *name,
+                          ss_stream stream)
 {
     ss_nccl_begin_call(n);
-    ncclResult_t result = ncclAllReduce(data, data, count, type, ncclSum, n->comm, stream);
+    ncclResult_t result =
+        ncclAllReduce(x->data, x->data, x->count, x->type, ncclSum, x->comm, stream);
     ss_nccl_end_call(n);
-    return settle(n, name, result);
+    return settle(n, x->comm, name, result);
 }
 
-static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclDataType_t type,
-                              struct ss_comm_tag tag, const char *what, ss_stream stream)
+static enum ss_status watch(struct ss_nccl *n, const struct summed *x, struct ss_nccl_sum *s)
+{
+    if (n->control->size == 1)
+        return ss_nccl_watch_alone(n, s);
+    return x->comm == n->comm
+               ? ss_comm_watch(n->control, x->tag, x->what, poll_sum, s, give_back, s)
+               : ss_comm_watch_small(n->control, x->tag, x->what, poll_sum, s, give_back, s);
+}
+
+static enum ss_status enqueue(struct ss_nccl *n, const struct summed *x, ss_stream stream)
 {
     struct ss_nccl_sum *s = NULL;
     SS_TRY(take_sum(n, &s));
-    ss_watch_place(what, tag, s->name, sizeof s->name);
-    enum ss_status status = n->control->size == 1
-                                ? ss_nccl_watch_alone(n, s)
-                                : ss_comm_watch(n->control, tag, what, poll_sum, s, give_back, s);
+    ss_watch_place(x->what, x->tag, s->name, sizeof s->name);
+    enum ss_status status = watch(n, x, s);
     if (status != SS_OK) {
         give_back(s);
         return status;
     }
     /* From here on the thread that watches it gives it back, once it has ended. */
     SS_TRY(record(s->reached, stream));
-    SS_TRY(sum(n, data, count, type, s->name, stream));
+    SS_TRY(sum(n, x, s->name, stream));
     SS_TRY(record(s->done, stream));
     atomic_store(&s->enqueued, 1);
     return SS_OK;
@@ -170,13 +188,19 @@ static enum ss_status enqueue(struct ss_nccl *n, void *data, size_t count, ncclD
 enum ss_status ss_nccl_allreduce(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
                                  struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    return enqueue(n, data, count, type_of(dtype), tag, what, stream);
+    return enqueue(n, &(struct summed){n->comm, data, count, type_of(dtype), tag, what}, stream);
 }
 
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
                                      struct ss_comm_tag tag, ss_stream stream)
 {
-    return enqueue(n, data, count, ncclFloat64, tag, NULL, stream);
+    return enqueue(n, &(struct summed){n->comm, data, count, ncclFloat64, tag, NULL}, stream);
+}
+
+enum ss_status ss_nccl_allreduce_small(struct ss_nccl *n, double *data, size_t count,
+                                       struct ss_comm_tag tag, const char *what, ss_stream stream)
+{
+    return enqueue(n, &(struct summed){n->small, data, count, ncclFloat64, tag, what}, stream);
 }
 
 /* Room for the start-up check on the host: numbers, and how they travel. */
