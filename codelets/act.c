@@ -16,12 +16,21 @@ enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_ac
     return norm->shortcut ? op->kernels->norm_shortcut_reserve(op->device, norm) : SS_OK;
 }
 
+enum ss_status ss_op_act_sums(const struct ss_op *op, const struct ss_norm_act *norm,
+                              const struct ss_task_data *d, const void *z)
+{
+    return op->kernels->norm_act_sums(op->device, norm, z, ss_role(d, SS_ROLE_SUMS));
+}
+
 enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act *norm,
                                const struct ss_task_data *d, const void *z, int sums)
 {
     float *saved = ss_role(d, SS_ROLE_SAVED), *running = ss_role(d, SS_ROLE_RUNNING);
     if (!norm->has_bn)
         return SS_OK;
+    if (ss_op_part(d) == SS_PART_APPLY)
+        return op->kernels->norm_act_stats_of_sums(op->device, norm, ss_role(d, SS_ROLE_SUMS), saved,
+                                                   running);
     if (d->task->training)
         return op->kernels->norm_act_stats(op->device, norm, sums ? NULL : z, saved, running);
     return op->kernels->norm_act_stats_eval(op->device, norm, running, saved);
@@ -80,8 +89,8 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
         .gamma = ss_op_param(op, params, SS_PARAM_GAMMA),
         .beta = ss_op_param(op, params, SS_PARAM_BETA),
         .saved = ss_role(d, SS_ROLE_SAVED),
-        .dgamma = ss_op_param(op, grads, SS_PARAM_GAMMA),
-        .dbeta = ss_op_param(op, grads, SS_PARAM_BETA),
+        .dgamma = param_of(op, grads, SS_PARAM_GAMMA),
+        .dbeta = param_of(op, grads, SS_PARAM_BETA),
         .dropout_key = d->args->dropout_key,
     };
     for (int i = 0; i < g.ndy; i++)
@@ -90,18 +99,27 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
         const struct ss_norm_shortcut s = shortcut_of(op, d);
         return op->kernels->norm_shortcut_backward(op->device, norm, &g, &s);
     }
+    if (ss_op_part(d) == SS_PART_SUMS)
+        return op->kernels->norm_act_backward_sums(op->device, norm, &g, ss_role(d, SS_ROLE_SUMS));
+    if (ss_op_part(d) == SS_PART_APPLY)
+        return op->kernels->norm_act_backward_apply(op->device, norm, &g, ss_role(d, SS_ROLE_SUMS));
     return op->kernels->norm_act_backward(op->device, norm, &g);
 }
 
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
-    return ss_op_act_forward(head, &((struct act *)head)->norm, d, ss_role(d, SS_ROLE_X), 0);
+    const struct ss_norm_act *norm = &((struct act *)head)->norm;
+    const void *x = ss_role(d, SS_ROLE_X);
+    return ss_op_part(d) == SS_PART_SUMS ? ss_op_act_sums(head, norm, d, x)
+                                         : ss_op_act_forward(head, norm, d, x, 0);
 }
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct ss_norm_act *norm = &((struct act *)head)->norm;
     void *dx = ss_role(d, SS_ROLE_DX);
+    if (ss_op_part(d) == SS_PART_SUMS) /* which only reads it */
+        return ss_op_act_backward(head, norm, d, ss_role(d, SS_ROLE_X));
     size_t bytes = ss_act_elements(&norm->shape) * head->element;
     SS_TRY(head->kernels->copy_async(dx, ss_role(d, SS_ROLE_X), bytes,
                                      head->kernels->stream(head->device)));

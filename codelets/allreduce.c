@@ -9,11 +9,23 @@ static void release(void *arg)
     starpu_task_end_dep_release(arg);
 }
 
+/* "sync bwd conv1", in messages behind the step. */
+static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_task *task)
+{
+    const struct ss_allreduce *a = d->task->context;
+    return ss_comm_allreduce_start_small(a->comm, ss_role(d, SS_ROLE_SUMS),
+                                         (size_t)d->task->plan->sums,
+                                         (struct ss_comm_tag){d->args->step, -1},
+                                         d->task->plan->name, release, task);
+}
+
 static enum ss_status start(const struct ss_task_data *d, struct starpu_task *task)
 {
     const struct ss_plan_task *plan = d->task->plan;
     const struct ss_allreduce *a = d->task->context;
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
+    if (plan->kind == SS_TASK_SYNC)
+        return start_sync(d, task);
     if (plan->kind == SS_TASK_REDUCE_METRICS)
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
                                            tag, release, task);
@@ -80,6 +92,24 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, stream);
 }
 
+/* On the compute lane's stream: what is before and behind the sum is there, and a communicator of its
+ * own keeps it from waiting behind buckets. */
+static enum ss_status enqueue_sync(const struct ss_task_data *d, ss_stream stream)
+{
+    return ss_nccl_allreduce_small(d->task->lanes->nccl, ss_role(d, SS_ROLE_SUMS),
+                                   (size_t)d->task->plan->sums,
+                                   (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name,
+                                   stream);
+}
+
+static void cuda_sync(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_sync);
+}
+
+static struct starpu_codelet gpu_sync_codelet = SS_COMPUTE_CODELET("sync_gpu", cuda_sync);
+
 static void cuda_sum(void *buffers[], void *cl_arg)
 {
     (void)buffers;
@@ -94,6 +124,8 @@ static struct starpu_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args)
 {
 #ifdef HAVE_NCCL
+    if (args->task->lanes && args->task->lanes->nccl && args->task->plan->kind == SS_TASK_SYNC)
+        return ss_task_submit(&gpu_sync_codelet, args, sizeof *args);
     if (args->task->lanes && args->task->lanes->nccl)
         return ss_task_submit(&gpu_codelet, args, sizeof *args);
 #endif

@@ -1,5 +1,5 @@
-/* codelets/allreduce.c: the sum of a bucket's gradients, or of a step's metrics, over all ranks. With
- * shards each rank gets its share of a bucket's sum, and from the others the weights that they have
+/* codelets/allreduce.c: the sum of a bucket's gradients, of a step's metrics or of a block's statistics
+ * over all ranks. With shards each rank gets its share of a bucket's sum, and from the others the weights that they have
  * updated, on a GPU in the format that computes; a loss-scaling rank also hears of the infinities
  * that others have found.
  *
@@ -11,6 +11,7 @@
  * communication thread; the task ends as any other of a lane does.
  *
  * grads (floats of the bucket, padding included) in place; metrics (struct ss_step_facts, report.h) in place.
+ * A block's sums for BatchNorm's statistics (fp64) have a token, and a way, of their own.
  * The task's context is a struct ss_allreduce.
  *
  * Gradients may travel in 2 bytes: times 1 / ranks and rounded, summed, and back to fp32 times the

@@ -6,6 +6,7 @@
  * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
  * saved (2,Co)  batch mean and invstd            running (2,Co) updated in training
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
+ * With statistics over ranks in parts (enum ss_part): sums (2,C), backward (4,C), fp64, between them.
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
 
@@ -31,10 +32,14 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, params);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     const int sums = op->sums && d->task->training;
+    if (ss_op_part(d) == SS_PART_APPLY)
+        return ss_op_act_forward(head, &op->norm, d, z, 0);
     if (sums)
         SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
     else
         SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias_of(head, params->data), z));
+    if (ss_op_part(d) == SS_PART_SUMS)
+        return ss_op_act_sums(head, &op->norm, d, z);
     return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums)
                     : ss_op_act_stats(head, &op->norm, d, z, sums);
 }
@@ -43,15 +48,17 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct conv_bn_act *op = (struct conv_bn_act *)head;
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    const enum ss_part part = ss_op_part(d);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
-    if (op->acts)
+    if (op->acts && part != SS_PART_WEIGHTS)
         SS_TRY(ss_op_act_backward(head, &op->norm, d, dz));
-    else
+    else if (!op->acts)
         SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
-    SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
-                                                ss_op_param(head, grads, SS_PARAM_WEIGHT),
-                                                bias_of(head, grads)));
+    if (part == SS_PART_WHOLE || part == SS_PART_WEIGHTS)
+        SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
+                                                    ss_op_param(head, grads, SS_PARAM_WEIGHT),
+                                                    bias_of(head, grads)));
     return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, params), dx)
               : SS_OK;
 }
@@ -80,7 +87,8 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
                                   .stride = conv->stride,
                                   .pad = conv->padding,
                                   .bias = op->bias,
-                                  .sums = context->training && op->norm.has_bn};
+                                  .sums =
+                                      context->training && op->norm.has_bn && op->norm.ranks <= 1};
     enum ss_status status = head->kernels->conv_create(
         head->device, &shape, context->conv_algo, context->training, &op->conv);
     op->sums =

@@ -61,8 +61,9 @@ size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bu
 
 /* The layer at a place of a block, or NULL. */
 const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);
-/* Its forward task in the training step. */
-const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block);
+/* Its forward task in the training step, or that part of it where it comes in parts. */
+const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block,
+                                            enum ss_part part);
 /* The activation shape of a value or tensor as the plan has laid it out. */
 struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
 /* Shape and layout of a block's input: its tensor, or the plain input slot. */
@@ -73,13 +74,22 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
 /* What its kernels need, before the first step. */
 enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm);
-/* NORM's mean and deviation of z, of the batch or for evaluation; nothing without NORM. sums: as below. */
+/* A task's part of an operation (enum ss_part), forward with z, and backward: sums over this rank's
+ * batch, or what follows from those over all ranks. */
+static inline enum ss_part ss_op_part(const struct ss_task_data *d)
+{
+    return d->task->plan->part;
+}
+enum ss_status ss_op_act_sums(const struct ss_op *op, const struct ss_norm_act *norm,
+                              const struct ss_task_data *d, const void *z);
+/* NORM's mean and deviation of z, of the batch, of all ranks' or for evaluation; nothing without NORM.
+ * sums: as below. */
 enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act *norm,
                                const struct ss_task_data *d, const void *z, int sums);
 /* Run it forward on z, which is the task's z, y or x (act.c). sums: conv_forward_sums left them. */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
                                  const struct ss_task_data *d, const void *z, int sums);
-/* Run it backward: z becomes its gradient, the sum of dy is left in ds. */
+/* Run it backward: z becomes its gradient, the sum of dy is left in ds; or a part of it. */
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
                                   const struct ss_task_data *d, void *z);
 /* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */

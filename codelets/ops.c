@@ -13,17 +13,21 @@ const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enu
     return i < 0 ? NULL : ss_graph_layer(plan->graph, i);
 }
 
-const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block)
+const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int block,
+                                            enum ss_part part)
 {
-    for (int i = 0; i < plan->train.count; i++)
-        if (plan->train.task[i].kind == SS_TASK_FORWARD && plan->train.task[i].block == block)
-            return &plan->train.task[i];
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        if (t->kind == SS_TASK_FORWARD && t->block == block &&
+            (t->part == part || t->part == SS_PART_WHOLE))
+            return t;
+    }
     return NULL;
 }
 
 struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 {
-    int tensor = ss_block_forward(plan, block)->tensor[SS_ROLE_X];
+    int tensor = ss_block_forward(plan, block, SS_PART_SUMS)->tensor[SS_ROLE_X];
     if (tensor >= 0)
         return ss_tensor_act(plan, tensor);
     const struct ss_value_info *v = ss_graph_value(plan->graph, plan->block[block].x);
@@ -32,7 +36,8 @@ struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)
 {
-    return ss_tensor_act(plan, ss_block_forward(plan, block)->tensor[SS_ROLE_Y]);
+    return ss_tensor_act(plan,
+                         ss_block_forward(plan, block, SS_PART_APPLY)->tensor[SS_ROLE_Y]);
 }
 
 static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)
@@ -105,6 +110,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
         norm.shape.w = z->w;
     }
     if (at[SS_PLACE_NORM]) {
+        norm.ranks = plan->options.sync_bn;
         norm.eps = at[SS_PLACE_NORM]->eps;
         norm.momentum = at[SS_PLACE_NORM]->momentum;
     }

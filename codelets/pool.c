@@ -37,7 +37,7 @@ static void destroy(struct ss_op *head)
 
 static enum ss_status check_workspace(const struct ss_plan *plan, int block, const struct pool *op)
 {
-    int workspace = ss_block_forward(plan, block)->tensor[SS_ROLE_WORKSPACE];
+    int workspace = ss_block_forward(plan, block, SS_PART_WHOLE)->tensor[SS_ROLE_WORKSPACE];
     size_t need = op->head.kernels->pool_workspace_bytes(op->pool);
     size_t have = workspace < 0 ? 0 : plan->tensor[workspace].bytes;
     if (need > have)

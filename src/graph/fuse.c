@@ -56,7 +56,8 @@ static int extend(struct fuser *f, struct ss_block *b)
         return 0;
     const struct ss_layer *l = ss_graph_layer(f->plan->graph, i);
     unsigned open = l->cls->places & b->cls->behind;
-    if (!f->plan->options.device)
+    /* Passes that pool do not come in halves. */
+    if (!f->plan->options.device || ss_lower_syncs(f->plan, b))
         open &= ~SS_AT(POOL);
     for (int p = (int)b->last + 1; p < SS_PLACES; p++)
         if (open >> p & 1 && before[p] >> b->last & 1 && (!l->cls->joins || l->cls->joins(l))) {
@@ -158,7 +159,7 @@ enum ss_status ss_plan_fuse(struct ss_plan *plan)
     free(f.claimed);
     if (status == SS_OK)
         sort_blocks(plan);
-    if (status == SS_OK && plan->options.device)
+    if (status == SS_OK && plan->options.device && plan->options.sync_bn <= 1)
         leave_ends(plan);
     return status;
 }

@@ -170,7 +170,6 @@ static void lower_training(struct ss_lowerer *lo)
     struct ss_plan *plan = lo->plan;
     lo->list = &plan->train;
     lower_input(lo);
-    lo->first_forward = lo->list->count;
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         ss_lower_forward(lo, i, 1);
     if (!plan->options.no_overlap && lo->status == SS_OK)
@@ -185,6 +184,7 @@ static void lower_training(struct ss_lowerer *lo)
         ss_lower_backward(lo, i);
         if (lo->status != SS_OK || !bucket_ends_at(plan, i))
             continue;
+        ss_lower_weights(lo);
         /* The bucket is full once the earliest of its blocks has run backward. */
         if (plan->options.accumulate > 1)
             ss_lower_add(lo, plan->block[i].bucket);
@@ -211,7 +211,6 @@ static void lower_evaluation(struct ss_lowerer *lo)
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
     lower_input(lo);
-    lo->first_forward = lo->list->count;
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         ss_lower_forward(lo, i, 0);
 }
@@ -231,6 +230,8 @@ static enum ss_status check_options(const struct ss_plan_options *o)
     if (o->slices < 1 || o->slices > SS_PLAN_MAX_SLICES || o->slices > o->batch)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
+    if (o->sync_bn < 0)
+        return ss_fail(SS_ERR_INVALID, "BatchNorm's statistics cannot be over %d ranks", o->sync_bn);
     if (o->states < 0 || o->states > SS_PLAN_MAX_STATES)
         return ss_fail(SS_ERR_INVALID, "a plan has no room for %d states of the optimizer",
                        o->states);
@@ -262,11 +263,12 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
 
     size_t values = (size_t)ss_graph_values(graph);
     struct ss_lowerer lo = {
-        .plan = plan, .input = ss_graph_layer(graph, 0)->output, .status = SS_OK};
+        .plan = plan, .input = ss_graph_layer(graph, 0)->output, .weights = -1, .status = SS_OK};
     lo.value_tensor = malloc(values * sizeof *lo.value_tensor);
     lo.grad = malloc(values * sizeof *lo.grad);
     lo.ngrad = calloc(values, sizeof *lo.ngrad);
-    if (!lo.value_tensor || !lo.grad || !lo.ngrad)
+    lo.forward = calloc((size_t)ss_graph_layers(graph), sizeof *lo.forward);
+    if (!lo.forward || !lo.value_tensor || !lo.grad || !lo.ngrad)
         lo.status = ss_fail_memory("step plan", values * sizeof *lo.grad);
     if (lo.status == SS_OK)
         lo.status = ss_plan_fuse(plan);
@@ -285,6 +287,7 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
     free(lo.value_tensor);
     free(lo.grad);
     free(lo.ngrad);
+    free(lo.forward);
     if (lo.status != SS_OK) {
         ss_plan_destroy(plan);
         return lo.status;

@@ -3,6 +3,7 @@
 #include "graph/lower_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* x of a block: a tensor, or all slices of the input slot. */
 static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, ss_value x)
@@ -94,7 +95,7 @@ static void touch_residual(struct ss_lowerer *lo, struct ss_plan_task *t, const 
 static void touch_shortcut(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     const struct ss_block *from = &lo->plan->block[b->shortcut];
-    const int *made = lo->list->task[lo->first_forward + b->shortcut].tensor;
+    const int *made = lo->list->task[lo->forward[b->shortcut]].tensor;
     ss_lower_touch(lo, t, SS_ROLE_SHORTCUT_PARAMS, SS_SPACE_PARAMS, from->bucket, SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SHORTCUT_SAVED, made[SS_ROLE_SAVED], SS_READ);
 }
@@ -113,6 +114,115 @@ static void touch_loss(struct ss_lowerer *lo, struct ss_plan_task *t, const stru
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
 
+/* A task of block i. `prefix` names the part; priority: among the block's. */
+static struct ss_plan_task *add_block_task(struct ss_lowerer *lo, enum ss_task_kind kind,
+                                           enum ss_part part, const char *prefix, int i,
+                                           int priority)
+{
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "%s %.80s", prefix, lo->plan->block[i].name);
+    struct ss_plan_task *t = ss_lower_add_task(lo, kind, name, priority);
+    if (!t || lo->status != SS_OK)
+        return NULL;
+    t->block = i;
+    t->part = part;
+    return t;
+}
+
+static int channels_of(const struct ss_plan *plan, const struct ss_block *b)
+{
+    return ss_graph_value(plan->graph, ss_graph_layer(plan->graph, b->layer[SS_PLACE_NORM])->output)
+        ->c;
+}
+
+/* Room for a block's sums of statistics, `rows` for each channel. */
+static int add_sums(struct ss_lowerer *lo, const struct ss_block *b, int rows)
+{
+    const size_t count = (size_t)rows * (size_t)channels_of(lo->plan, b);
+    return ss_lower_add_tensor(lo, b->name, "sums",
+                               (struct ss_plan_tensor){.bytes = count * sizeof(double)});
+}
+
+/* The first two rows of block i's sums, over all ranks. */
+static void lower_sync(struct ss_lowerer *lo, const char *prefix, int i, int sums)
+{
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_SYNC, SS_PART_WHOLE, prefix, i, SS_PRIORITY_COMM);
+    if (!t)
+        return;
+    t->sums = 2 * channels_of(lo->plan, &lo->plan->block[i]);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_SYNC, 0, SS_READ_WRITE);
+}
+
+/* z as a block with NORM reads it: the convolution's output, or x. */
+static void touch_z(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b, int z,
+                    enum ss_mode mode)
+{
+    if (z >= 0)
+        ss_lower_touch_tensor(lo, t, SS_ROLE_Z, z, mode);
+    else
+        touch_input(lo, t, b->x);
+}
+
+/* What a forward task makes of z. */
+static void touch_outputs(struct ss_lowerer *lo, struct ss_plan_task *t, int i,
+                          const struct block_tensors *made, int training)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made->saved, SS_WRITE);
+    if (b->running)
+        ss_lower_touch(lo, t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i,
+                       training ? SS_READ_WRITE : SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made->workspace, SS_WRITE);
+    if (b->residual >= 0)
+        touch_residual(lo, t, b);
+    if (b->shortcut >= 0)
+        touch_shortcut(lo, t, b);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
+}
+
+/* Without overlap forward waits until all gathers are over. */
+static void touch_gathers(struct ss_lowerer *lo, struct ss_plan_task *t)
+{
+    if (lo->plan->options.no_overlap && lo->plan->options.shards > 1)
+        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
+}
+
+static void touch_params(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    if (b->bucket >= 0)
+        ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
+}
+
+/* Forward with the sum over ranks of what z's statistics are made of. */
+static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct block_tensors *made)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    const int sums = add_sums(lo, b, 2), priority = SS_PRIORITY_FORWARD - i;
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_FORWARD, SS_PART_SUMS, "fwd sums", i, priority);
+    if (!t)
+        return;
+    touch_input(lo, t, b->x);
+    if (made->z >= 0)
+        touch_params(lo, t, b);
+    touch_gathers(lo, t);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made->z, SS_WRITE);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_WRITE);
+    lower_sync(lo, "sync fwd", i, sums);
+    t = lo->status == SS_OK
+            ? add_block_task(lo, SS_TASK_FORWARD, SS_PART_APPLY, "fwd", i, priority)
+            : NULL;
+    if (!t)
+        return;
+    lo->forward[i] = lo->list->count - 1;
+    touch_params(lo, t, b);
+    touch_z(lo, t, b, made->z, SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
+    touch_outputs(lo, t, i, made, 1);
+}
+
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -121,37 +231,30 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
         lo->value_tensor[b->y] = ss_lower_add_activation(lo, b->name, "y", b->y);
     if (lo->status == SS_OK && b->y >= 0)
         made = add_block_tensors(lo, b, training);
-    char name[SS_NAME_BYTES];
-    snprintf(name, sizeof name, "fwd %.80s", b->name);
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_FORWARD, name, SS_PRIORITY_FORWARD - i);
-    if (!t || lo->status != SS_OK)
-        return;
-    t->block = i;
-    if (b->y < 0) {
-        touch_loss(lo, t, b, training);
-        return;
-    }
     if (lo->plan->options.device && b->x == lo->input && !b->cls->reads_samples)
         lo->status = ss_fail(SS_ERR_UNSUPPORTED,
                              "model %s: %s reads the images, whose channels are padded on a GPU, "
                              "which kind %s cannot; " SS_LAYOUT_REMEDY,
                              ss_graph_name(lo->plan->graph), b->name, b->cls->name);
+    if (training && lo->status == SS_OK && ss_lower_syncs(lo->plan, b)) {
+        lower_synced_forward(lo, i, &made);
+        return;
+    }
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_FORWARD, SS_PART_WHOLE, "fwd", i, SS_PRIORITY_FORWARD - i);
+    if (!t)
+        return;
+    lo->forward[i] = lo->list->count - 1;
+    if (b->y < 0) {
+        touch_loss(lo, t, b, training);
+        return;
+    }
     touch_input(lo, t, b->x);
-    if (b->bucket >= 0)
-        ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
-    if (training && lo->plan->options.no_overlap && lo->plan->options.shards > 1)
-        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ); /* all gathers are over */
+    touch_params(lo, t, b);
+    if (training)
+        touch_gathers(lo, t);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made.z, SS_WRITE);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made.saved, SS_WRITE);
-    if (b->running)
-        ss_lower_touch(lo, t, SS_ROLE_RUNNING, SS_SPACE_RUNNING, i,
-                       training ? SS_READ_WRITE : SS_READ);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made.workspace, SS_WRITE);
-    if (b->residual >= 0)
-        touch_residual(lo, t, b);
-    if (b->shortcut >= 0)
-        touch_shortcut(lo, t, b);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
+    touch_outputs(lo, t, i, &made, training);
 }
 
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor)
@@ -184,21 +287,32 @@ static int lower_shortcut_backward(struct ss_lowerer *lo, struct ss_plan_task *t
     return lo->value_tensor[b->residual];
 }
 
-void ss_lower_backward(struct ss_lowerer *lo, int i)
+/* Priorities: the backward pass from its end. With sums of statistics in it, a block's first part
+ * comes before the weights of the block behind it, which are worked on during its sum. */
+static int backward_priority(const struct ss_plan *plan, int i, enum ss_part part)
 {
-    const struct ss_block *b = &lo->plan->block[i];
-    int out = b->layer[SS_PLACE_OUT] >= 0, pool = b->layer[SS_PLACE_POOL] >= 0;
-    int dx = b->x == lo->input && !b->cls->needs_dx
-                 ? -1
-                 : ss_lower_add_activation(lo, b->name, "dx", b->x);
-    char name[SS_NAME_BYTES];
-    snprintf(name, sizeof name, "bwd %.80s", b->name);
-    struct ss_plan_task *t =
-        ss_lower_add_task(lo, SS_TASK_BACKWARD, name, SS_PRIORITY_BACKWARD + i);
-    if (!t || lo->status != SS_OK)
-        return;
-    const int *made = lo->list->task[lo->first_forward + i].tensor;
-    t->block = i;
+    if (plan->options.sync_bn <= 1)
+        return SS_PRIORITY_BACKWARD + i;
+    return SS_PRIORITY_BACKWARD + 2 * i + (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE);
+}
+
+static void touch_token(struct ss_lowerer *lo, struct ss_plan_task *t)
+{
+    if (lo->plan->options.no_overlap)
+        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
+}
+
+static void touch_grads(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
+    if (ss_lower_looks_at_once(lo->plan))
+        ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
+}
+
+/* The contributions to dy and their sum; returns what the residual gets. */
+static int touch_dy(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    const int out = b->layer[SS_PLACE_OUT] >= 0, pool = b->layer[SS_PLACE_POOL] >= 0;
     t->ndy = lo->ngrad[b->y];
     /* The sum of the contributions goes where the first one is; nobody else reads it. */
     int writes_sum = (t->ndy > 1 || out) && !normalises_residual(lo->plan, b);
@@ -213,27 +327,132 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
                           pool         ? SS_WRITE
                           : writes_sum ? SS_READ_WRITE
                                        : SS_READ);
+    return ds;
+}
+
+/* What tells a second activation's slope, made in forward. */
+static void touch_out(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    if (b->layer[SS_PLACE_OUT] >= 0 && workspace_place(lo->plan, b) != SS_PLACE_OUT)
+        ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
+}
+
+void ss_lower_weights(struct ss_lowerer *lo)
+{
+    const int i = lo->weights;
+    if (i < 0 || lo->status != SS_OK)
+        return;
+    const struct ss_block *b = &lo->plan->block[i];
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WEIGHTS, "bwd weights", i,
+                       backward_priority(lo->plan, i, SS_PART_WEIGHTS));
+    if (!t)
+        return;
+    lo->weights = -1;
+    touch_input(lo, t, b->x);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_Z, lo->list->task[lo->forward[i]].tensor[SS_ROLE_Z],
+                          SS_READ);
+    touch_grads(lo, t, b);
+    touch_token(lo, t);
+}
+
+/* Up to this rank's sums. Returns what the residual gets. */
+static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, int sums)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_SUMS, "bwd sums", i,
+                       backward_priority(lo->plan, i, SS_PART_SUMS));
+    if (!t)
+        return -1;
+    const int ds = touch_dy(lo, t, b);
+    touch_params(lo, t, b);
+    touch_token(lo, t);
+    touch_out(lo, t, b);
+    touch_z(lo, t, b, made[SS_ROLE_Z], SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_WRITE);
+    return ds;
+}
+
+/* Backward with a sum over ranks in it. The weight's gradient is put off until the next block's sum
+ * is under way, or until the bucket ends. */
+static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    /* A copy, as tasks move when the list grows. */
+    int made[SS_ROLE_COUNT];
+    memcpy(made, lo->list->task[lo->forward[i]].tensor, sizeof made);
+    const int sums = add_sums(lo, b, 4), ds = lower_backward_sums(lo, i, made, sums);
+    if (lo->status == SS_OK)
+        lower_sync(lo, "sync bwd", i, sums);
+    ss_lower_weights(lo);
+    struct ss_plan_task *t =
+        lo->status == SS_OK
+            ? add_block_task(lo, SS_TASK_BACKWARD, SS_PART_APPLY, "bwd", i,
+                             backward_priority(lo->plan, i, SS_PART_APPLY))
+            : NULL;
+    if (!t)
+        return ds;
+    ss_lower_touch_tensor(lo, t, SS_ROLE_DS, ds, SS_READ);
+    touch_params(lo, t, b);
+    touch_grads(lo, t, b);
+    touch_token(lo, t);
+    touch_z(lo, t, b, made[SS_ROLE_Z], SS_READ_WRITE);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    if (made[SS_ROLE_Z] >= 0)
+        lo->weights = i;
+    return ds;
+}
+
+/* In one task. Returns what the residual gets. */
+static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WHOLE, "bwd", i,
+                       backward_priority(lo->plan, i, SS_PART_WHOLE));
+    if (!t)
+        return -1;
+    const int *made = lo->list->task[lo->forward[i]].tensor;
+    const int ds = touch_dy(lo, t, b);
     if (b->cls->reads_x)
         touch_input(lo, t, b->x);
-    if (b->bucket >= 0) {
-        ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
-        ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
-        if (ss_lower_looks_at_once(lo->plan))
-            ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
-    }
-    if (lo->plan->options.no_overlap)
-        ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ);
-    if (out && workspace_place(lo->plan, b) != SS_PLACE_OUT)
-        ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
+    touch_params(lo, t, b);
+    if (b->bucket >= 0)
+        touch_grads(lo, t, b);
+    touch_token(lo, t);
+    touch_out(lo, t, b);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made[SS_ROLE_Z],
                           SS_READ_WRITE); /* becomes its gradient */
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
+}
+
+void ss_lower_backward(struct ss_lowerer *lo, int i)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    int dx = b->x == lo->input && !b->cls->needs_dx
+                 ? -1
+                 : ss_lower_add_activation(lo, b->name, "dx", b->x);
+    if (lo->status != SS_OK)
+        return;
+    int ds;
+    if (ss_lower_syncs(lo->plan, b)) {
+        ds = lower_synced_backward(lo, i, dx);
+    } else {
+        ss_lower_weights(lo);
+        ds = lower_whole_backward(lo, i, dx);
+    }
+    if (lo->status != SS_OK)
+        return;
     if (b->x != lo->input)
         ss_lower_contribute(lo, b->x, dx);
-    if (b->shortcut >= 0)
-        ds = lower_shortcut_backward(lo, t, b, ds);
     if (b->residual >= 0 && b->residual != lo->input)
         ss_lower_contribute(lo, b->residual, ds);
 }

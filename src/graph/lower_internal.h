@@ -38,7 +38,8 @@ struct ss_lowerer {
     int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
     int *ngrad;
     int input;         /* the input value */
-    int first_forward; /* index of the forward task of block 0 in `list` */
+    int *forward; /* per block: its forward task in `list`, the last one */
+    int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
     enum ss_status status;
 };
 
@@ -60,6 +61,8 @@ void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum s
 /* The tasks of block i (lower_blocks.c). */
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training);
 void ss_lower_backward(struct ss_lowerer *lo, int i);
+/* What backward of blocks has put off: before their bucket is summed. */
+void ss_lower_weights(struct ss_lowerer *lo);
 /* `tensor` is a contribution to the gradient of v. */
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
 
@@ -72,6 +75,12 @@ void ss_lower_scaled_updates(struct ss_lowerer *lo);
 void ss_lower_gathers(struct ss_lowerer *lo);
 /* The step's metrics to all ranks' sum and the report. */
 void ss_lower_metrics(struct ss_lowerer *lo);
+
+/* Do ranks share a block's statistics? */
+static inline int ss_lower_syncs(const struct ss_plan *plan, const struct ss_block *b)
+{
+    return plan->options.sync_bn > 1 && b->layer[SS_PLACE_NORM] >= 0;
+}
 
 /* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?
  * Only where these stay as they are: a sum over ranks has other ranks' infinities too, and in 2 bytes

@@ -48,6 +48,8 @@ struct ss_plan_options {
     int device;
     int input_block; /* device only */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
+    /* BatchNorm's statistics over so many ranks, as torch.nn.SyncBatchNorm; 0, 1: each rank's own. */
+    int sync_bn;
     int loss_scaling; /* dynamic: gradients are checked; a step with an infinite one is left out */
     /* Above 1: so many ranks divide the optimizer among them. Each has its share (core/share.h) of
      * every bucket's states, sums and updates it, and gets the others' new weights. On a device only
@@ -113,6 +115,7 @@ enum ss_space {
     SS_SPACE_FETCHED, /* metrics of the step, on the host */
     SS_SPACE_SCALER,  /* state of the loss scaling */
     SS_SPACE_ACCUM,   /* index: bucket; its gradients of the step's earlier micro-steps, added up */
+    SS_SPACE_SYNC,    /* orders the sums of statistics, which do not wait behind buckets */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
@@ -142,6 +145,7 @@ enum ss_role_kind {
     SS_ROLE_SHORTCUT_GRADS,
     SS_ROLE_SHORTCUT_SAVED,
     SS_ROLE_ACCUM,
+    SS_ROLE_SUMS, /* of statistics, see norm_act_sums and norm_act_backward_sums */
     SS_ROLE_COUNT
 };
 
@@ -158,6 +162,7 @@ enum ss_task_kind {
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
     SS_TASK_ADD, /* a bucket's gradients: to those of earlier micro-steps, or in the last one these */
+    SS_TASK_SYNC, /* a block's statistics: the sum over ranks */
     SS_TASK_ALLREDUCE,
     SS_TASK_REDUCE_SCATTER, /* with shards: of a bucket's gradients; only the own share is complete */
     SS_TASK_CHECK, /* a bucket's summed gradients for infinities; else backward looks itself */
@@ -170,10 +175,21 @@ enum ss_task_kind {
     SS_TASK_REPORT,
 };
 
+/* With sync_bn, forward and backward of a block with NORM are several tasks of its kind, with a sum
+ * over ranks behind the first. */
+enum ss_part {
+    SS_PART_WHOLE,
+    SS_PART_SUMS,    /* up to this rank's sums: convolution, sums; backward: ds, sums */
+    SS_PART_APPLY,   /* from the sums on: statistics, y; backward: dz, dx, gradients of NORM */
+    SS_PART_WEIGHTS, /* backward: the weight's gradient, while the block before waits for its sum */
+};
+
 struct ss_plan_task {
     enum ss_task_kind kind;
+    enum ss_part part; /* forward, backward */
     char name[SS_NAME_BYTES];
-    int block;    /* forward, backward; else -1 */
+    int block;    /* forward, backward, sync; else -1 */
+    int sums;     /* sync: numbers, fp64 */
     int bucket;   /* its add, sum, check, update, gather; else -1 */
     int slice;    /* load; else -1 */
     int micro;    /* of which micro-step, from 0; what comes once a step: of the last */

@@ -15,6 +15,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_FORWARD] = "forward",
         [SS_TASK_BACKWARD] = "backward",
         [SS_TASK_ADD] = "add",
+        [SS_TASK_SYNC] = "sync",
         [SS_TASK_ALLREDUCE] = "all-reduce",
         [SS_TASK_REDUCE_SCATTER] = "reduce-scatter",
         [SS_TASK_CHECK] = "check",
@@ -31,7 +32,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
 
 static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
                                           "state",  "running", "metrics", "log",    "token",
-                                          "staged", "fetched", "scaler",  "accum"};
+                                          "staged", "fetched", "scaler",  "accum",  "sync"};
 
 const char *ss_space_name(enum ss_space space)
 {
@@ -104,6 +105,18 @@ static int count_kind(const struct ss_task_list *list, enum ss_task_kind kind)
     return n;
 }
 
+/* What synchronised BatchNorm adds. */
+static void print_sync(const struct ss_plan *plan, FILE *out)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < plan->train.count; i++)
+        bytes += (size_t)plan->train.task[i].sums * sizeof(double);
+    if (plan->options.sync_bn > 1)
+        fprintf(out, "BatchNorm's statistics over %d ranks: %d sums a step, %.1f KB\n",
+                plan->options.sync_bn, count_kind(&plan->train, SS_TASK_SYNC),
+                (double)bytes / 1024);
+}
+
 enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
 {
     const double mib = 1048576.0;
@@ -141,6 +154,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
                 ss_dtype_name(o->grad_dtype),
                 (double)(params * ss_dtype_bytes(o->grad_dtype)) / mib,
                 (double)(params * sizeof(float)) / mib);
+    print_sync(plan, out);
     fprintf(out, "\n%6s %10s  %s\n", "buffer", "MB", "tensors (tasks)");
     for (int i = 0; i < plan->nbuffers; i++) {
         fprintf(out, "%6d %10.3f ", i, (double)plan->buffer_bytes[i] / mib);
@@ -190,6 +204,7 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_REDUCE_METRICS] = "palegreen", [SS_TASK_REPORT] = "white",
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
         [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
+        [SS_TASK_SYNC] = "palegreen",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

@@ -58,6 +58,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
         return &e->scaler.r;
     case SS_SPACE_ACCUM:
         return &e->accum[a->index].r;
+    case SS_SPACE_SYNC:
+        return &e->sync.r;
     }
     return NULL;
 }
@@ -67,6 +69,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     switch (kind) {
     case SS_TASK_ADD:
         return &e->adding;
+    case SS_TASK_SYNC:
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:
@@ -280,6 +283,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         return ss_op_submit(&args);
     case SS_TASK_ADD:
         return ss_add_submit(&args);
+    case SS_TASK_SYNC:
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:

@@ -49,7 +49,7 @@ struct ss_exec {
     struct region *metrics; /* per slot, or one with several micro-steps; last: of evaluation */
     struct region *staged;  /* input on the device: nstaged, which bound the steps enqueued there */
     struct region *fetched; /* per slot; GPU */
-    struct region log, token, scaler;
+    struct region log, token, sync, scaler;
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */

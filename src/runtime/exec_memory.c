@@ -108,6 +108,7 @@ static enum ss_status create_slots(struct ss_exec *e)
         SS_TRY(ss_region_new_host(e, &e->fetched[slot], sizeof(struct ss_step_facts), "metrics"));
     SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
     SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
+    SS_TRY(ss_region_new_host(e, &e->sync, 1, "order of statistics' sums"));
     /* Backward and sums are on different lanes. */
     if (plan->options.device_sums && plan->options.no_overlap)
         return ss_order_create(e->options.runtime->lanes, &e->token.r.order);
@@ -155,6 +156,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_regions_drop(e, e->fetched, slots);
     ss_region_drop(e, &e->log);
     ss_region_drop(e, &e->token);
+    ss_region_drop(e, &e->sync);
     ss_region_drop(e, &e->scaler);
     ss_region_drop(e, &e->stop);
     e->kernels->free_host(e->slot_memory);

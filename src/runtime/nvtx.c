@@ -22,6 +22,7 @@ static const uint32_t colours[] = {
     [SS_TASK_REDUCE_METRICS] = 0xff8c5a7d, [SS_TASK_REPORT] = 0xff3d4855,
     [SS_TASK_REDUCE_SCATTER] = 0xffcc79a7, [SS_TASK_GATHER] = 0xffb0608f,
     [SS_TASK_REDUCE_FOUND] = 0xff8c5a7d,   [SS_TASK_ADD] = 0xffd55e00,
+    [SS_TASK_SYNC] = 0xffa05195,
 };
 
 /* A step under way. Written by the thread that enqueues, then, StarPU's dependencies between, by
@@ -73,6 +74,8 @@ static void begin_step(const struct ss_nvtx *n, uint64_t step)
 static uint64_t payload_of(const struct ss_nvtx *n, const struct ss_step_args *args)
 {
     const struct ss_plan_task *task = args->task->plan;
+    if (task->kind == SS_TASK_SYNC)
+        return (uint64_t)task->sums * sizeof(double);
     if (ss_task_sums_bucket(task->kind))
         return n->plan->bucket[task->bucket].bytes / sizeof(float) *
                ss_dtype_bytes(n->plan->options.grad_dtype);

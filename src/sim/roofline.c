@@ -50,6 +50,7 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
     case SS_SPACE_LABELS:
     case SS_SPACE_LOG:
     case SS_SPACE_TOKEN:
+    case SS_SPACE_SYNC:
     case SS_SPACE_FETCHED:
         break;
     }
@@ -144,6 +145,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
         return k->scaler_update(m->device, ss_role(d, SS_ROLE_SCALER));
     case SS_TASK_LOAD:
     case SS_TASK_UPLOAD:
+    case SS_TASK_SYNC:
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:

@@ -253,6 +253,7 @@ int ss_trace_computes(enum ss_task_kind kind)
         return 1;
     case SS_TASK_LOAD:
     case SS_TASK_UPLOAD:
+    case SS_TASK_SYNC:
     case SS_TASK_ALLREDUCE:
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:
@@ -268,5 +269,5 @@ int ss_trace_computes(enum ss_task_kind kind)
 int ss_trace_sums(enum ss_task_kind kind)
 {
     return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||
-           kind == SS_TASK_REDUCE_FOUND;
+           kind == SS_TASK_REDUCE_FOUND || kind == SS_TASK_SYNC;
 }

@@ -74,8 +74,8 @@ int ss_train_is_default(const struct ss_train_options *o, const char *name);
 /* Where and in which format steps compute. */
 struct ss_train_device {
     int gpu;  /* 0: CPU */
-    int sums; /* over several GPUs; the session's to set */
-    int ranks; /* that may divide the optimizer among them, likewise; 0: one */
+    int sums;  /* over several GPUs; the session's to set */
+    int ranks; /* that may share BatchNorm's statistics and the optimizer, likewise; 0: one */
     enum ss_dtype dtype;
     enum ss_dtype grad_dtype; /* in which gradients travel */
 };

@@ -95,7 +95,7 @@ static void take_time(struct ss_session_times *x, const struct ss_plan_task *t, 
             : t->kind == SS_TASK_UPDATE   ? 2 * m->nblocks + t->bucket
                                           : -1;
     if (i >= 0)
-        x->per_step[i * MEASURED + at] = seconds;
+        x->per_step[i * MEASURED + at] += seconds; /* of all parts */
 }
 
 static void task_ends(void *arg, const struct ss_step_args *args)

@@ -416,6 +416,7 @@ static void check_priorities(const struct ss_plan *plan)
         [SS_TASK_CHECK] = 5,     [SS_TASK_BACKWARD] = 6,       [SS_TASK_REPORT] = 7,
         [SS_TASK_ALLREDUCE] = 8, [SS_TASK_REDUCE_METRICS] = 8, [SS_TASK_FETCH] = 8,
         [SS_TASK_GATHER] = 8,    [SS_TASK_REDUCE_SCATTER] = 8, [SS_TASK_REDUCE_FOUND] = 8,
+        [SS_TASK_SYNC] = 8,
     };
     for (int i = 0; i < plan->train.count; i++)
         for (int j = 0; j < plan->train.count; j++) {
@@ -698,6 +699,123 @@ static void check_with_options(const struct ss_graph *g)
         }
 }
 
+/* Parts of a block in the training step: where each is in the list, -1: there is none. */
+struct parts {
+    int task[4], sync;
+};
+
+static struct parts parts_of(const struct ss_task_list *list, enum ss_task_kind kind, int block)
+{
+    struct parts p = {{-1, -1, -1, -1}, -1};
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        if (t->block != block)
+            continue;
+        if (t->kind == kind) {
+            ck_assert_int_eq(p.task[t->part], -1);
+            p.task[t->part] = i;
+        } else if (t->kind == SS_TASK_SYNC && p.task[SS_PART_SUMS] >= 0 && p.sync < 0) {
+            p.sync = i;
+        }
+    }
+    return p;
+}
+
+/* A block with NORM: sums, their sum over ranks, what follows; others are whole. */
+static void check_parts(const struct ss_plan *plan, const char *order)
+{
+    const struct ss_task_list *list = &plan->train;
+    const size_t n = (size_t)list->count;
+    int syncs = 0, blocks = 0;
+    for (int b = 0; b < plan->nblocks; b++) {
+        const struct ss_block *block = &plan->block[b];
+        const int norm = block->layer[SS_PLACE_NORM];
+        blocks += norm >= 0;
+        ck_assert_int_eq(block->left_to, -1);
+        ck_assert(norm < 0 || block->layer[SS_PLACE_POOL] < 0);
+        for (int backward = 0; backward < 2 && block->y >= 0; backward++) {
+            const struct parts p =
+                parts_of(list, backward ? SS_TASK_BACKWARD : SS_TASK_FORWARD, b);
+            if (norm < 0) {
+                ck_assert(p.task[SS_PART_WHOLE] >= 0 && p.task[SS_PART_SUMS] < 0);
+                continue;
+            }
+            const int sums = p.task[SS_PART_SUMS], apply = p.task[SS_PART_APPLY],
+                      weights = p.task[SS_PART_WEIGHTS];
+            ck_assert(p.task[SS_PART_WHOLE] < 0 && sums >= 0 && sums < p.sync && p.sync < apply);
+            ck_assert(order[(size_t)p.sync * n + (size_t)sums]);
+            ck_assert(order[(size_t)apply * n + (size_t)p.sync]);
+            ck_assert_int_eq(list->task[p.sync].sums,
+                             2 * ss_graph_value(plan->graph,
+                                                ss_graph_layer(plan->graph, norm)->output)
+                                     ->c);
+            /* The gradient of a weight comes last, and before its bucket is summed. */
+            ck_assert_int_eq(weights >= 0, backward && block->layer[SS_PLACE_HEAD] >= 0);
+            for (int i = 0; i < weights; i++)
+                ck_assert(list->task[i].kind != SS_TASK_ALLREDUCE ||
+                          list->task[i].bucket != block->bucket);
+            if (weights >= 0)
+                ck_assert(order[(size_t)weights * n + (size_t)apply]);
+        }
+    }
+    for (int i = 0; i < list->count; i++)
+        syncs += list->task[i].kind == SS_TASK_SYNC;
+    ck_assert_int_eq(syncs, 2 * blocks);
+}
+
+/* Sums of statistics: one order of their own, behind no bucket's; while one is under way, weights of
+ * the block behind can be worked on, which are wanted less than what comes before the sum. */
+static void check_syncs(const struct ss_plan *plan, const char *order)
+{
+    const struct ss_task_list *list = &plan->train;
+    const size_t n = (size_t)list->count;
+    int before = -1, meanwhile = 0, syncs = 0;
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        ck_assert_int_eq(mode_of(t, SS_SPACE_SYNC, 0), t->kind == SS_TASK_SYNC ? SS_READ_WRITE : 0);
+        if (t->kind != SS_TASK_SYNC)
+            continue;
+        const int backward = list->task[i - 1].kind == SS_TASK_BACKWARD;
+        ck_assert(before < 0 || order[(size_t)i * n + (size_t)before]);
+        before = i;
+        syncs++;
+        for (size_t j = 0; j < n; j++) {
+            const struct ss_plan_task *other = &list->task[j];
+            ck_assert(!order[(size_t)i * n + j] || other->kind != SS_TASK_ALLREDUCE);
+            if (!backward || other->kind != SS_TASK_BACKWARD || other->part != SS_PART_WEIGHTS ||
+                other->block <= t->block || order[(size_t)i * n + j] || (int)j < i)
+                continue;
+            meanwhile++;
+            ck_assert_int_lt(other->priority, list->task[i - 1].priority);
+        }
+    }
+    if (syncs > 4 && plan->nbuckets == 1)
+        ck_assert_int_gt(meanwhile, 0);
+}
+
+static void check_synced(const struct ss_graph *g, const struct ss_plan_options *options)
+{
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_plan_lower(g, options, &plan), SS_OK);
+    int *in_training = calloc((size_t)plan->ntensors, sizeof *in_training);
+    check_tensors(plan, &plan->train, in_training);
+    check_tensors(plan, &plan->eval, NULL);
+    check_sharing(plan, in_training);
+    free(in_training);
+    check_accesses(&plan->train);
+    check_bucket_content(plan);
+    check_overlap(plan);
+    check_slices(plan);
+    char *order = find_order(&plan->train);
+    check_parts(plan, order);
+    check_syncs(plan, order);
+    free(order);
+    for (int i = 0; i < plan->eval.count; i++)
+        ck_assert(plan->eval.task[i].kind != SS_TASK_SYNC &&
+                  plan->eval.task[i].part == SS_PART_WHOLE);
+    ss_plan_destroy(plan);
+}
+
 /* Where there is something to leave, and to whom: ends that are left, with NORM and with a bias. */
 static void check_left(const struct ss_graph *g, int norms, int biases)
 {
@@ -774,6 +892,54 @@ START_TEST(invariants_models)
 {
     struct ss_graph *g = build_model(models[_i].name, models[_i].width, models[_i].side);
     check_with_options(g);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* BatchNorm over several ranks. */
+START_TEST(synced_models)
+{
+    struct ss_graph *g = build_model(models[_i].name, models[_i].width, models[_i].side);
+    model = ss_graph_name(g);
+    for (int device = 0; device < 2; device++)
+        for (int small = 0; small < 2; small++)
+            for (int no_overlap = 0; no_overlap < 2; no_overlap++) {
+                struct ss_plan_options options = defaults;
+                options.sync_bn = 2 + small;
+                options.no_overlap = no_overlap;
+                if (small)
+                    options.bucket_mb = options.first_bucket_mb = 0.01;
+                if (device) {
+                    on_device(&options, SS_DTYPE_F16);
+                    options.device_sums = 1;
+                }
+                check_synced(g, &options);
+            }
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* With one rank nothing changes. */
+START_TEST(one_rank_is_not_synced)
+{
+    struct ss_graph *g = build_model("resnet50", "8,8,16,16", 64);
+    char *text[3];
+    for (int ranks = 0; ranks < 3; ranks++) {
+        struct ss_plan *plan;
+        struct ss_plan_options options = defaults;
+        size_t bytes;
+        options.sync_bn = ranks;
+        ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+        FILE *f = open_memstream(&text[ranks], &bytes);
+        ck_assert_int_eq(ss_plan_print_table(plan, f), SS_OK);
+        fclose(f);
+        ss_plan_destroy(plan);
+    }
+    ck_assert_str_eq(text[0], text[1]);
+    ck_assert_ptr_null(strstr(text[0], "BatchNorm's statistics"));
+    ck_assert_ptr_nonnull(strstr(text[2], "BatchNorm's statistics over 2 ranks: 106 sums a step"));
+    for (int ranks = 0; ranks < 3; ranks++)
+        free(text[ranks]);
     ss_graph_destroy(g);
 }
 END_TEST
@@ -1103,6 +1269,8 @@ int main(void)
     tcase_add_test(t, shortcuts);
     tcase_add_loop_test(t, invariants, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, invariants_models, 0, sizeof models / sizeof *models);
+    tcase_add_loop_test(t, synced_models, 0, sizeof models / sizeof *models);
+    tcase_add_test(t, one_rank_is_not_synced);
     tcase_add_test(t, fusion);
     tcase_add_test(t, fusion_of_resnet50);
     tcase_add_test(t, options_refused);
