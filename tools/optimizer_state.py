@@ -95,6 +95,8 @@ class Checkpoint:
         self.name = self.notes.get("--optimizer", "sgd")
         if self.name not in OPTIMIZERS:
             raise ValueError(f"{folder}: --optimizer {self.name}: PyTorch has no such optimizer")
+        if self.notes.get("--lr-factor", "(none)") != "(none)":
+            raise ValueError(f"{folder}: --lr-factor was given; groups of learning rates are not converted")
         self.kind, self.kept, self.options = OPTIMIZERS[self.name]
 
     def value(self, option):

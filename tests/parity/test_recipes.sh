@@ -31,7 +31,7 @@ train() {
 recipe() {
     local name=$1 ranks=$2 out=$work/$1 average
     [[ $name =~ ^(${RECIPES:-.*})$ ]] || return 0
-    average=$out/latest/ema.safetensors
+    average=$out/latest/model_ema.safetensors
     shift 2
     train "$ranks" "$name" "$@" || {
         fail "$name, $ranks rank(s): exit code $code"
@@ -66,7 +66,10 @@ for ranks in 1 2; do
     recipe cosine $ranks "${sgd[@]}" --schedule cosine --warmup-steps 4 --min-lr 1e-4
     recipe poly $ranks "${sgd[@]}" --schedule poly --poly-power 2
     recipe onecycle $ranks "${sgd[@]}" --schedule onecycle
-    if [ $ranks -gt 1 ]; then
+    recipe accumulate-2 $ranks "${sgd[@]}" --batch-size 8 --accumulate 2
+    if [ $ranks -eq 1 ]; then
+        recipe accumulate-4 1 "${adamw[@]}" --batch-size 4 --accumulate 4
+    else
         sharded adamw "${adamw[@]}"
     fi
 done

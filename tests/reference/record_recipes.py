@@ -43,7 +43,7 @@ import safetensors_io
 from wideresnet import WideResNet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WIDTHS, BATCH, STEPS, RANKS = (8, 16, 24, 32), 16, 20, (1, 2)
+WIDTHS, BATCH, STEPS = (8, 16, 24, 32), 16, 20
 SAMPLE = 32
 BOUND = 1e-5  # of test_recipes.sh, where PyTorch's fp32 is closer than half of it
 
@@ -116,6 +116,13 @@ def excluded(**options):
     return groups
 
 
+def factors(model):
+    """The last layer learns ten times as fast."""
+    named = list(model.named_parameters())
+    return [{"params": [p for n, p in named if not n.startswith("fc.")]},
+            {"params": [p for n, p in named if n.startswith("fc.")], "lr": 5e-3}]
+
+
 def build(kind, **options):
     return lambda groups: kind(groups, **options)
 
@@ -160,6 +167,7 @@ class Recipe:
     ema: float = 0.0
     accumulate: int = 1
     sync: bool = False
+    ranks: tuple = (1, 2)
     without: tuple = ()  # recipes that must end elsewhere
 
 
@@ -184,6 +192,7 @@ CASES = {
         Recipe(lamb(correct=False), not_adapted), Recipe(lamb(weight_decay=0.0), not_adapted))),
     "no-decay": Recipe(groups=excluded(weight_decay=0.0), without=(PLAIN,)),
     "no-decay-adamw": Recipe(adamw(), excluded(weight_decay=0.0), without=(DECOUPLED,)),
+    "factors": Recipe(groups=factors, without=(PLAIN,)),
     "cosine": Recipe(schedule=behind_warmup(4, cosine(STEPS - 4, eta_min=1e-4)), without=(
         PLAIN, Recipe(schedule=cosine(STEPS, eta_min=1e-4)), Recipe(schedule=WARMED_COSINE))),
     "poly": Recipe(schedule=lambda o: lr_scheduler.PolynomialLR(o, STEPS, 2.0), without=(
@@ -193,10 +202,10 @@ CASES = {
     "clip": Recipe(clip=0.5, without=(PLAIN,)),
     "ema": Recipe(ema=0.9),
     "accumulate-2": Recipe(accumulate=2, without=(PLAIN,)),
-    "accumulate-4": Recipe(adamw(), accumulate=4, without=(DECOUPLED,)),
-    "sync-bn": Recipe(sync=True, without=(PLAIN,)),
+    "accumulate-4": Recipe(adamw(), accumulate=4, ranks=(1,), without=(DECOUPLED,)),
+    "sync-bn": Recipe(sync=True, ranks=(2,), without=(PLAIN,)),
     "all": Recipe(adamw(), excluded(weight_decay=0.0), WARMED_COSINE, smoothing=0.1, clip=0.5, ema=0.9, accumulate=2,
-                  sync=True, without=(Recipe(adamw(), excluded(weight_decay=0.0), WARMED_COSINE),)),
+                  sync=True, ranks=(2,), without=(Recipe(adamw(), excluded(weight_decay=0.0), WARMED_COSINE),)),
 }
 
 
@@ -318,8 +327,7 @@ def main():
     if sys.argv[1:] and os.path.exists(path):
         arrays = {key: value for key, value in safetensors_io.load(path).items() if key.split(".")[0] in CASES}
     for name in sys.argv[1:] or CASES:
-        # One rank is what SyncBN is compared with.
-        for ranks in RANKS[CASES[name].sync:]:
+        for ranks in CASES[name].ranks:
             record_case(name, ranks, arrays)
     safetensors_io.save(path, arrays, {"torch": torch.__version__})
 
