@@ -30,5 +30,6 @@ EXTRA_DIST += \
 	bench/pytorch_ddp.py \
 	bench/pytorch_gpu.py \
 	bench/pytorch_loader.py \
+	bench/shard_memory \
 	bench/slow_link \
 	bench/trace_cost
