@@ -67,6 +67,7 @@ for ranks in 1 2; do
     recipe poly $ranks "${sgd[@]}" --schedule poly --poly-power 2
     recipe onecycle $ranks "${sgd[@]}" --schedule onecycle
     recipe accumulate-2 $ranks "${sgd[@]}" --batch-size 8 --accumulate 2
+    recipe smoothing $ranks "${sgd[@]}" --label-smoothing 0.1
     if [ $ranks -eq 1 ]; then
         recipe accumulate-4 1 "${adamw[@]}" --batch-size 4 --accumulate 4
     else
