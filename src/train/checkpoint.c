@@ -52,6 +52,8 @@ enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_p
         return status;
     }
     SS_TRY(ss_checkpoint_install(dir, name));
+    if (s->options->best && p->best_epoch)
+        SS_TRY(ss_checkpoint_link_best(dir, p->best_epoch));
     if (kind == SS_CHECKPOINT_EPOCH && keep)
         ss_checkpoint_prune(dir, kind, number, keep - 1);
     /* The steps' are for going on: older ones are kept only where one asks for it. */

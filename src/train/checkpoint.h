@@ -13,6 +13,7 @@
  *   epoch-NNNN/     after an epoch:  model.safetensors, training.safetensors
  *   step-NNNNNNNN/  after a step (--checkpoint-steps, or a signal), likewise
  *   latest          a symbolic link to the newest of them
+ *   best            one to the best epoch's, with --best; --keep does not count and remove that
  *
  * A checkpoint is made in NAME.new, flushed, and renamed as a whole; then the link is replaced. So
  * a crash at any moment leaves `latest` a complete checkpoint, the former one or the new one. */
@@ -53,7 +54,11 @@ void ss_checkpoint_name(enum ss_checkpoint_kind kind, int64_t number, char *name
 enum ss_status ss_checkpoint_install(const char *dir, const char *name);
 /* Remove what crashes have left, before another one is written. */
 enum ss_status ss_checkpoint_clean(const char *dir);
-/* Remove a kind's checkpoints with numbers below `below`, all but the newest `keep` of them. */
+/* Let `best` name the checkpoint of an epoch; remove the link if there is none (a run that went on
+ * from before it). Errors: SS_ERR_IO. */
+enum ss_status ss_checkpoint_link_best(const char *dir, int64_t epoch);
+/* Remove a kind's checkpoints with numbers below `below`, all but the newest `keep` of them and
+ * the one that `best` names. */
 void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep);
 
 #endif

@@ -91,30 +91,69 @@ static int remove_checkpoint(const char *dir, const char *name)
     return gone;
 }
 
-/* latest, in the place of what is there. An earlier version made a folder of that name, with a
- * model and nothing else; a copy of a run may have one with both files. */
-static enum ss_status link_latest(const char *dir, const char *name)
+/* A link in the place of what is there. */
+static enum ss_status make_link(const char *dir, const char *link, const char *name)
 {
-    char latest[PATH_MAX], temporary[PATH_MAX];
-    struct stat st;
-    SS_TRY(ss_folder_join(latest, sizeof latest, dir, "latest"));
-    SS_TRY(ss_folder_join(temporary, sizeof temporary, dir, "latest.tmp"));
+    char path[PATH_MAX], new_name[16], temporary[PATH_MAX];
+    snprintf(new_name, sizeof new_name, "%s.tmp", link);
+    SS_TRY(ss_folder_join(path, sizeof path, dir, link));
+    SS_TRY(ss_folder_join(temporary, sizeof temporary, dir, new_name));
     unlink(temporary);
     if (symlink(name, temporary))
         return ss_fail(SS_ERR_IO, "%s: cannot make this link: %s", temporary, strerror(errno));
-    if (!lstat(latest, &st) && S_ISDIR(st.st_mode) && !remove_checkpoint(dir, "latest")) {
-        unlink(temporary);
-        return ss_fail(SS_ERR_IO,
-                       "%s: is a folder with other files than a checkpoint's; move it away",
-                       latest);
-    }
-    if (rename(temporary, latest)) {
+    if (rename(temporary, path)) {
         enum ss_status status =
-            ss_fail(SS_ERR_IO, "%s: cannot replace the link: %s", latest, strerror(errno));
+            ss_fail(SS_ERR_IO, "%s: cannot replace the link: %s", path, strerror(errno));
         unlink(temporary);
         return status;
     }
     return ss_atomic_sync_folder(dir);
+}
+
+/* An earlier version made a folder of that name, with a model and nothing else; a copy of a run may
+ * have one with both files. */
+static enum ss_status link_latest(const char *dir, const char *name)
+{
+    char latest[PATH_MAX];
+    struct stat st;
+    SS_TRY(ss_folder_join(latest, sizeof latest, dir, "latest"));
+    if (!lstat(latest, &st) && S_ISDIR(st.st_mode) && !remove_checkpoint(dir, "latest"))
+        return ss_fail(SS_ERR_IO,
+                       "%s: is a folder with other files than a checkpoint's; move it away",
+                       latest);
+    return make_link(dir, "latest", name);
+}
+
+/* What a link names, "" when it is none. */
+static void read_link(const char *dir, const char *link, char *name, size_t room)
+{
+    char path[PATH_MAX];
+    ssize_t n = -1;
+    if (ss_folder_join(path, sizeof path, dir, link) == SS_OK)
+        n = readlink(path, name, room - 1);
+    name[n > 0 ? n : 0] = '\0';
+}
+
+/* A link that leads nowhere. */
+static void remove_stale_best(const char *dir)
+{
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    read_link(dir, "best", name, sizeof name);
+    if (*name && !ss_folder_has(dir, name) &&
+        ss_folder_join(path, sizeof path, dir, "best") == SS_OK)
+        unlink(path);
+}
+
+enum ss_status ss_checkpoint_link_best(const char *dir, int64_t epoch)
+{
+    char name[SS_CHECKPOINT_NAME], was[NAME_MAX + 1], path[PATH_MAX];
+    ss_checkpoint_name(SS_CHECKPOINT_EPOCH, epoch, name);
+    read_link(dir, "best", was, sizeof was);
+    if (ss_folder_has(dir, name))
+        return strcmp(was, name) ? make_link(dir, "best", name) : SS_OK;
+    if (*was && ss_folder_join(path, sizeof path, dir, "best") == SS_OK)
+        unlink(path);
+    return SS_OK;
 }
 
 enum ss_status ss_checkpoint_install(const char *dir, const char *name)
@@ -138,16 +177,6 @@ enum ss_status ss_checkpoint_install(const char *dir, const char *name)
     return link_latest(dir, name);
 }
 
-/* What latest names, "" when it is no link. */
-static void read_latest(const char *dir, char *name, size_t room)
-{
-    char latest[PATH_MAX];
-    ssize_t n = -1;
-    if (ss_folder_join(latest, sizeof latest, dir, "latest") == SS_OK)
-        n = readlink(latest, name, room - 1);
-    name[n > 0 ? n : 0] = '\0';
-}
-
 /* Cut ".new" off; 0 if it is not there. */
 static int cut_suffix(char *name)
 {
@@ -161,7 +190,7 @@ static int cut_suffix(char *name)
 enum ss_status ss_checkpoint_clean(const char *dir)
 {
     char name[NAME_MAX + 1], made[NAME_MAX + 1];
-    read_latest(dir, made, sizeof made);
+    read_link(dir, "latest", made, sizeof made);
     strcpy(name, made);
     if (cut_suffix(name)) /* a crash inside ss_checkpoint_install */
         SS_TRY(ss_folder_has(dir, made) ? ss_checkpoint_install(dir, name)
@@ -219,10 +248,14 @@ static void remove_one(const char *dir, const struct checkpoint *c)
 void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep)
 {
     size_t n;
+    char best[NAME_MAX + 1], name[SS_CHECKPOINT_NAME];
     struct checkpoint *all = list(dir, &n);
-    for (size_t i = 0; i < n; i++)
-        if (all[i].kind == kind && all[i].number < below && keep-- <= 0)
+    read_link(dir, "best", best, sizeof best);
+    for (size_t i = 0; i < n; i++) {
+        ss_checkpoint_name(all[i].kind, all[i].number, name);
+        if (all[i].kind == kind && all[i].number < below && keep-- <= 0 && strcmp(name, best))
             remove_one(dir, &all[i]);
+    }
     free(all);
 }
 
@@ -249,6 +282,7 @@ void ss_checkpoint_remove_others(const char *dir, enum ss_checkpoint_kind kind, 
         if (all[i].kind != kind || all[i].number != number)
             remove_one(dir, &all[i]);
     free(all);
+    remove_stale_best(dir);
 }
 
 static int is_checkpoint(const char *folder)
@@ -285,7 +319,7 @@ enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, 
     *found = is_checkpoint(folder);
     if (*found)
         return SS_OK;
-    read_latest(dir, name, sizeof name);
+    read_link(dir, "latest", name, sizeof name);
     if (!cut_suffix(name))
         return find_only(dir, folder, room, found);
     /* A crash inside ss_checkpoint_install, after the renaming. */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -66,25 +67,34 @@ static double top5(const struct ss_metrics *m)
     return m->top5 / m->count;
 }
 
+/* "-" of an epoch that was not evaluated. */
+static const char *shown(const struct ss_epoch *e, double v, int digits, char text[32])
+{
+    snprintf(text, 32, "%.*f", digits, v);
+    return e->validation.count > 0 ? text : "-";
+}
+
 void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out)
 {
     const struct ss_metrics *t = &e->train, *v = &e->validation;
+    char loss[32], right[32];
     if (form == SS_EPOCH_CIFAR) {
         fprintf(out,
-                "Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%.4f, Accuracy=%.4f, "
+                "Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%s, Accuracy=%s, "
                 "Throughput=%.1f img/s, Loader=%.1f img/s, Waited for input=%.3fs\n",
-                e->epoch, e->epochs, e->train_s, e->train_loss, mean_loss(v), accuracy(v),
-                ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s);
+                e->epoch, e->epochs, e->train_s, e->train_loss, shown(e, mean_loss(v), 4, loss),
+                shown(e, accuracy(v), 4, right), ss_epoch_train_rate(e), e->loader_images_per_s,
+                e->wait_s);
         fflush(out);
         return;
     }
     fprintf(out,
-            "Epoch [%ld/%ld] LR: %.6f | Loss (train, val): %.3f, %.3f | Accuracy (train, val): "
-            "%.2f%%, %.2f%% | Throughput: %.1f img/s | Training only: %.1f img/s | Loader: %.1f "
+            "Epoch [%ld/%ld] LR: %.6f | Loss (train, val): %.3f, %s | Accuracy (train, val): "
+            "%.2f%%, %s%% | Throughput: %.1f img/s | Training only: %.1f img/s | Loader: %.1f "
             "img/s, waited for input %.3f s of %.3f s | Peak memory: ",
-            e->epoch, e->epochs, e->lr, e->train_loss, mean_loss(v), 100 * accuracy(t),
-            100 * accuracy(v), ss_epoch_rate(e), ss_epoch_train_rate(e), e->loader_images_per_s,
-            e->wait_s, e->train_s);
+            e->epoch, e->epochs, e->lr, e->train_loss, shown(e, mean_loss(v), 3, loss),
+            100 * accuracy(t), shown(e, 100 * accuracy(v), 2, right), ss_epoch_rate(e),
+            ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s, e->train_s);
     if (e->device_mb > 0)
         fprintf(out, "device %.0f MiB, ", e->device_mb);
     fprintf(out, "host %.0f MiB\n", e->host_mb);
@@ -123,5 +133,6 @@ void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
     clock_gettime(CLOCK_REALTIME, &now);
     double wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
-        (void)ss_tensorboard_scalar(t, scalars[i].tag, e->epoch, wall, scalars[i].value);
+        if (e->validation.count > 0 || !strstr(scalars[i].tag, "/val"))
+            (void)ss_tensorboard_scalar(t, scalars[i].tag, e->epoch, wall, scalars[i].value);
 }

@@ -25,6 +25,10 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
         return;
     printf("\nTraining Summary:\n");
     printf("Final accuracy: %.4f\n", accuracy);
+    if (l->options->best && at->best_epoch)
+        printf("Best %s: %.4f after epoch %lld\n",
+               l->options->best == SS_BEST_LOSS ? "validation loss" : "accuracy", at->best,
+               (long long)at->best_epoch);
     printf("Total training time: %.3f seconds\n", time);
     printf("Throughput: %.3f images/second\n", throughput);
     printf("Number of nodes: %d\n", ss_comm_nodes(comm));

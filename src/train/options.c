@@ -19,6 +19,8 @@ static const struct ss_word conv_algos[] = {
 static const struct ss_word gpu_modes[] = {
     {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
 static const struct ss_word on_nan[] = {{"stop", SS_NAN_STOP}, {"continue", SS_NAN_CONTINUE}, {0}};
+static const struct ss_word best_by[] = {
+    {"none", SS_BEST_NONE}, {"accuracy", SS_BEST_ACCURACY}, {"loss", SS_BEST_LOSS}, {0}};
 static const struct ss_word epoch_lines[] = {
     {"auto", SS_EPOCH_LINE_AUTO}, {"cifar", SS_EPOCH_CIFAR}, {"imagenet", SS_EPOCH_IMAGENET}, {0}};
 

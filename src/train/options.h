@@ -12,6 +12,7 @@
 enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
 enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
 enum { SS_NAN_STOP, SS_NAN_CONTINUE };
+enum { SS_BEST_NONE, SS_BEST_ACCURACY, SS_BEST_LOSS }; /* of the validation */
 enum { SS_EPOCH_LINE_AUTO = -1 }; /* else an enum ss_epoch_form */
 
 /* A field for each row of options.def, which says what they are. */

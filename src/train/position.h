@@ -27,7 +27,9 @@ struct ss_position {
     double elapsed_s;             /* since the run began, without its interruptions */
     double scale;                 /* loss scale; 0: none is used */
     int64_t scale_steps, scale_skipped;
-    int64_t length; /* steps of the whole run by its --schedule; 0: not known */
+    int64_t best_epoch; /* from 1, by --best; 0: none yet */
+    double best;        /* its accuracy or loss */
+    int64_t length;     /* steps of the whole run by its --schedule; 0: not known */
 };
 
 #endif

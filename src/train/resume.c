@@ -16,6 +16,8 @@ static enum ss_status find(const struct ss_train_options *o, char *folder, size_
     if (o->checkpoint_steps && !o->checkpoint_dir)
         return ss_fail(SS_ERR_INVALID, "--checkpoint-steps %ld needs --checkpoint-dir",
                        o->checkpoint_steps);
+    if (o->best && !o->checkpoint_dir)
+        return ss_fail(SS_ERR_INVALID, "--best needs --checkpoint-dir");
     if (!o->resume)
         return SS_OK;
     if (!strcmp(o->resume, "auto")) {

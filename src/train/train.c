@@ -248,17 +248,46 @@ static enum ss_epoch_form epoch_form(const struct ss_loop *l)
     return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
 }
 
-/* Evaluate, and tell what the epoch came to. */
+static enum ss_status evaluate(struct ss_loop *l, struct ss_epoch *e)
+{
+    const struct ss_train_options *o = l->options;
+    const double begin = ss_seconds();
+    const int last = e->epoch >= o->epochs || (o->max_steps && l->at.step >= o->max_steps);
+    if (e->epoch % o->eval_every && !last)
+        return SS_OK;
+    SS_TRY(ss_session_evaluate(&l->session, &l->at.validation));
+    e->validation_s = ss_seconds() - begin;
+    e->validation = l->at.validation;
+    return SS_OK;
+}
+
+/* --best, of an epoch whose checkpoint will be written. One that --max-steps had cut counts anew when
+ * it has come to its end, as its checkpoint is replaced. */
+static void compare_with_best(struct ss_loop *l, const struct ss_epoch *e)
+{
+    struct ss_position *at = &l->at;
+    const struct ss_metrics *m = &e->validation;
+    const int loss = l->options->best == SS_BEST_LOSS;
+    if (at->best_epoch == e->epoch)
+        at->best_epoch = 0;
+    if (!l->options->best || !l->sound || !(m->count > 0) || m->bad > 0)
+        return;
+    const double value = (loss ? m->loss : m->correct) / m->count;
+    if (!at->best_epoch || (loss ? value < at->best : value > at->best)) {
+        at->best = value;
+        at->best_epoch = e->epoch;
+    }
+}
+
+/* Tell what the epoch came to. */
 static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
 {
     struct ss_session *s = &l->session;
-    double begin = ss_seconds();
-    SS_TRY(ss_session_evaluate(s, &l->at.validation));
-    e->validation_s = ss_seconds() - begin;
+    SS_TRY(evaluate(l, e));
+    compare_with_best(l, e);
     e->step = (uint64_t)l->at.step;
     e->train_loss = l->at.loss / (double)l->at.summed;
     e->train = l->at.train;
-    e->validation = l->at.validation;
     SS_TRY(ss_epoch_gather(s, e));
     if (ss_comm_rank(s->comm) != 0)
         return SS_OK;
@@ -273,8 +302,9 @@ static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
 static void next_epoch(struct ss_loop *l, const struct ss_epoch *e)
 {
     struct ss_position *at = &l->at;
-    double accuracy = at->validation.correct / at->validation.count;
-    at->reached = accuracy >= l->options->target_accuracy ? at->reached + 1 : 0;
+    const double accuracy = e->validation.correct / e->validation.count;
+    if (e->validation.count > 0)
+        at->reached = accuracy >= l->options->target_accuracy ? at->reached + 1 : 0;
     at->total_s += at->epoch_s;
     at->total_images += e->images;
     at->epoch++;
@@ -381,6 +411,15 @@ static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *
     return SS_OK;
 }
 
+/* A crash, or going on from before it, may have left another one. */
+static enum ss_status link_best(const struct ss_loop *l)
+{
+    const struct ss_train_options *o = l->options;
+    if (ss_comm_rank(l->session.comm) != 0 || !o->best || !l->at.best_epoch)
+        return SS_OK;
+    return ss_checkpoint_link_best(o->checkpoint_dir, l->at.best_epoch);
+}
+
 static enum ss_status run(struct ss_loop *l)
 {
     struct ss_session *s = &l->session;
@@ -394,6 +433,7 @@ static enum ss_status run(struct ss_loop *l)
                            (size_t)s->step_batch, !l->options->no_shuffle, 1,
                            (uint64_t)l->options->seed));
     SS_TRY(make_schedule(l, &sampler));
+    SS_TRY(ss_session_agree(s, link_best(l), "link to the best checkpoint"));
     SS_TRY(ss_session_open_trace(s));
     ss_loop_print_start(l);
     l->start = ss_seconds() - l->at.elapsed_s;

@@ -14,8 +14,8 @@
 /* struct ss_position, field by field. */
 static const struct field {
     const char *key;
-    /* 'i': int64_t, 0 to SS_COUNT_MAX, 'I': that an earlier version did not note; 'f': double, 'F':
-     * that an earlier version did not note, NaN then; 'p': double >= 0 */
+    /* 'i': int64_t, 0 to SS_COUNT_MAX; 'f': double; 'p': double >= 0. What an earlier version did not
+     * note: 'I', 'P': 0 then; 'F': NaN then. */
     char type;
     size_t offset;
 } fields[] = {
@@ -43,6 +43,8 @@ static const struct field {
     {"loss_scale", 'p', offsetof(struct ss_position, scale)},
     {"loss_scale_steps", 'i', offsetof(struct ss_position, scale_steps)},
     {"loss_scale_skipped", 'i', offsetof(struct ss_position, scale_skipped)},
+    {"best_epoch", 'I', offsetof(struct ss_position, best_epoch)},
+    {"best_value", 'P', offsetof(struct ss_position, best)},
     {"schedule_steps", 'I', offsetof(struct ss_position, length)},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -127,7 +129,7 @@ static const char *default_of(const char *key, char *text)
 {
     for (size_t i = 0; i < FIELDS; i++)
         if (!strcmp(fields[i].key, key))
-            return fields[i].type == 'I' ? "0" : fields[i].type == 'F' ? "nan" : NULL;
+            return strchr("IP", fields[i].type) ? "0" : fields[i].type == 'F' ? "nan" : NULL;
     const struct ss_train_options defaults = ss_train_defaults();
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++)
         if (!strcmp(row->name, key)) {
@@ -192,9 +194,9 @@ static enum ss_status read_number(const char *path, const char *key, const char 
 {
     char *end;
     double v = strtod(text, &end);
-    if (end == text || *end || (type == 'p' && !(v >= 0 && isfinite(v))))
+    if (end == text || *end || (strchr("pP", type) && !(v >= 0 && isfinite(v))))
         return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a number%s", path, key, text,
-                       type == 'p' ? " >= 0" : "");
+                       strchr("pP", type) ? " >= 0" : "");
     *out = v;
     return SS_OK;
 }
@@ -294,6 +296,8 @@ enum ss_status ss_training_notes_understand(const struct ss_session *s, const ch
     SS_TRY(place_in_epoch(s, path, origin->global_batch, p));
     if (strcmp(value_of(m, "--target-accuracy"), value_of(own, "--target-accuracy")))
         p->reached = 0;
+    if (strcmp(value_of(m, "--best"), value_of(own, "--best")))
+        p->best_epoch = 0;
     tell_changes(path, own, m);
     return SS_OK;
 }
