@@ -58,7 +58,10 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
     for (size_t i = 0; i < a->depend->count; i++) {
         const struct ss_depend_run *run = &a->depend->run[i];
         const struct ss_trace_task *task = &r->task.at[run->task];
-        if (!run->on_gpu || !ss_trace_sums(task->kind))
+        /* Sums of statistics are no bucket's, and no thread marks them. */
+        if (task->kind == SS_TASK_SYNC)
+            SS_TRY(ss_intervals_add(&a->comm, run->begin, run->end));
+        if (!run->on_gpu || !ss_trace_sums(task->kind) || task->kind == SS_TASK_SYNC)
             continue;
         int bucket = ss_task_sums_bucket(task->kind) ? task->bucket : -1;
         if (bucket >= (int)r->bucket.count || (bucket < 0 && ss_task_sums_bucket(task->kind)))

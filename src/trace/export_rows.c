@@ -110,6 +110,7 @@ static enum ss_status add_runs(struct ss_export_rank *r, const struct sorted *s,
         /* A collective holds no worker until it is done: it is shown on its own track. */
         if (ss_trace_sums(task->kind) && (summed[i] || on_gpu(s, run->step, run->task)))
             continue;
+        const int sync = task->kind == SS_TASK_SYNC;
         struct ss_export_slice slice = {
             .step = run->step,
             .begin = run->begin,
@@ -117,7 +118,8 @@ static enum ss_status add_runs(struct ss_export_rank *r, const struct sorted *s,
             .ready = ready_of(run, run->begin),
             .task = run->task,
             .bucket = ss_export_bucket(t, task),
-            .track = TRACK_WORKERS + run->worker,
+            .track = sync ? TRACK_SUMS : TRACK_WORKERS + run->worker,
+            .sums = (int8_t)sync,
             .computes = !s->gpu_computes && ss_trace_computes(task->kind) &&
                         t->worker.at[run->worker].lane == SS_TRACE_COMPUTE,
         };
