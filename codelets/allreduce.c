@@ -62,6 +62,15 @@ static void cpu_start(void *buffers[], void *cl_arg)
 }
 
 #ifdef HAVE_NCCL
+static enum ss_status sum_bucket(const struct ss_task_data *d, void *data, size_t count,
+                                 enum ss_dtype wire, struct ss_comm_tag tag, ss_stream stream)
+{
+    struct ss_nccl *nccl = d->task->lanes->nccl;
+    return d->task->plan->kind == SS_TASK_REDUCE_SCATTER
+               ? ss_nccl_reduce_scatter(nccl, data, count, wire, tag, stream)
+               : ss_nccl_allreduce(nccl, data, count, wire, tag, NULL, stream);
+}
+
 static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_comm_tag tag,
                                      ss_stream stream)
 {
@@ -70,13 +79,28 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
     const size_t count = grads->bytes / sizeof(float);
     const float ranks = (float)ss_comm_size(a->comm);
+    size_t begin;
+    const size_t share = ss_task_share(d->task, grads->bytes, &begin);
     if (a->wire == SS_DTYPE_F32)
-        return ss_nccl_allreduce(lanes->nccl, grads->data, count, SS_DTYPE_F32, tag, NULL, stream);
+        return sum_bucket(d, grads->data, count, SS_DTYPE_F32, tag, stream);
     SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy,
                                      count, stream));
-    SS_TRY(ss_nccl_allreduce(lanes->nccl, grads->copy, count, a->wire, tag, NULL, stream));
-    return lanes->kernels->wire_unpack(lanes->gpu, a->wire, grads->copy, ranks, grads->data, count,
-                                       stream);
+    SS_TRY(sum_bucket(d, grads->copy, count, a->wire, tag, stream));
+    const char *own = (const char *)grads->copy + begin * ss_dtype_bytes(a->wire);
+    return lanes->kernels->wire_unpack(lanes->gpu, a->wire, own, ranks,
+                                       (float *)grads->data + begin, share, stream);
+}
+
+/* The weights that compute. */
+static enum ss_status enqueue_gather(const struct ss_task_data *d, struct ss_comm_tag tag,
+                                     ss_stream stream)
+{
+    const struct ss_allreduce *a = d->task->context;
+    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    const size_t count = params->bytes / sizeof(float);
+    tag.bucket += SS_COMM_GATHERED;
+    return ss_nccl_allgather(d->task->lanes->nccl, params->copy ? params->copy : params->data,
+                             count, params->copy ? a->weights : SS_DTYPE_F32, tag, NULL, stream);
 }
 
 static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)
@@ -84,8 +108,14 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     const struct ss_plan_task *plan = d->task->plan;
     struct ss_lanes *lanes = d->task->lanes;
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
-    if (plan->kind == SS_TASK_ALLREDUCE)
+    if (ss_task_sums_bucket(plan->kind))
         return enqueue_bucket(d, tag, stream);
+    if (plan->kind == SS_TASK_GATHER)
+        return enqueue_gather(d, tag, stream);
+    if (plan->kind == SS_TASK_REDUCE_FOUND)
+        return ss_nccl_max_i32(lanes->nccl,
+                               &((struct ss_scaler *)ss_role(d, SS_ROLE_SCALER))->found, tag,
+                               "infinities of all ranks", stream);
     struct ss_step_facts *facts = ss_role(d, SS_ROLE_METRICS);
     const double *stop = &lanes->stop[ss_run_asked_to_stop(d->task->run) != 0];
     SS_TRY(lanes->kernels->copy_async(&facts->stop, stop, sizeof *stop, stream));

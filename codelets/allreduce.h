@@ -29,6 +29,7 @@ struct ss_comm;
 struct ss_allreduce {
     struct ss_comm *comm;
     enum ss_dtype wire; /* the format in which gradients travel; on a GPU in the region's copy */
+    enum ss_dtype weights; /* of weights that compute, on a GPU */
 };
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args);

@@ -55,9 +55,11 @@ void ss_op_destroy(struct ss_op *op);
 /* Bytes of a parameter of one of these operations, fp32 in its native layout. */
 size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
                          const struct ss_plan_param *p);
-/* Say where each parameter of a bucket begins, at multiples of 64 bytes; returns the bucket's bytes,
- * on a device a multiple of 64 bytes for each of the plan's shards. */
+/* Say where each parameter of a bucket begins, at multiples of 64 bytes; returns the bucket's bytes. */
 size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bucket);
+/* The room that a bucket of so many bytes takes: on a device it divides into the plan's shards, as
+ * NCCL's are equal ones. */
+size_t ss_ops_room(const struct ss_plan *plan, size_t bytes);
 
 /* The layer at a place of a block, or NULL. */
 const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);

@@ -74,7 +74,11 @@ size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bu
             bytes / sizeof(float);
         bytes += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
     }
-    /* NCCL's shares are equal ones. */
+    return bytes;
+}
+
+size_t ss_ops_room(const struct ss_plan *plan, size_t bytes)
+{
     const size_t unit = 64 * (size_t)(plan->options.shards > 1 ? plan->options.shards : 1);
     return plan->options.device ? (bytes + unit - 1) / unit * unit : bytes;
 }

@@ -5,8 +5,10 @@ static enum ss_status enqueue_check(const struct ss_task_data *d, ss_stream stre
 {
     (void)stream;
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-    return d->task->lanes->kernels->scaler_check(d->task->lanes->gpu, grads->bytes / sizeof(float),
-                                                 grads->data, ss_role(d, SS_ROLE_SCALER));
+    size_t begin;
+    const size_t count = ss_task_share(d->task, grads->bytes, &begin);
+    return d->task->lanes->kernels->scaler_check(
+        d->task->lanes->gpu, count, (const float *)grads->data + begin, ss_role(d, SS_ROLE_SCALER));
 }
 
 static enum ss_status enqueue_scale(const struct ss_task_data *d, ss_stream stream)

@@ -47,7 +47,20 @@ enum ss_status ss_nccl_allreduce(struct ss_nccl *nccl, void *data, size_t count,
                                  enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
                                  ss_stream stream);
 
-/* The same for doubles: a step's metrics. */
+/* Its halves, in place on `count` elements that divide by the number of ranks: the first leaves this
+ * rank's share (core/share.h) of the sum, the second takes all shares to all ranks. */
+enum ss_status ss_nccl_reduce_scatter(struct ss_nccl *nccl, void *data, size_t count,
+                                      enum ss_dtype dtype, struct ss_comm_tag tag,
+                                      ss_stream stream);
+enum ss_status ss_nccl_allgather(struct ss_nccl *nccl, void *data, size_t count,
+                                 enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
+                                 ss_stream stream);
+
+/* The largest of all ranks' numbers. */
+enum ss_status ss_nccl_max_i32(struct ss_nccl *nccl, int *data, struct ss_comm_tag tag,
+                               const char *what, ss_stream stream);
+
+/* The sum of doubles: a step's metrics. */
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t count,
                                      struct ss_comm_tag tag, ss_stream stream);
 

@@ -112,14 +112,14 @@ static ncclDataType_t type_of(enum ss_dtype t)
  * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
  * one is behind it. */
 static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *name,
-                             ncclResult_t result)
+                             const char *call, ncclResult_t result)
 {
     const uint64_t begin = ss_now_ns();
     const double most = 2 * n->control->timeout_s + 10;
     while (result == ncclInProgress) {
         if (1e-9 * (double)(ss_now_ns() - begin) > most)
-            return ss_fail(SS_ERR_TIMEOUT, "%s: NCCL: ncclAllReduce has not returned for %.0f s",
-                           name, most);
+            return ss_fail(SS_ERR_TIMEOUT, "%s: NCCL: %s has not returned for %.0f s", name, call,
+                           most);
         nanosleep(&(struct timespec){0, 20000}, NULL);
         ss_nccl_begin_call(n);
         ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
@@ -127,7 +127,7 @@ static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *nam
         if (asked != ncclSuccess)
             result = asked;
     }
-    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, name, "ncclAllReduce", result);
+    return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, name, call, result);
 }
 
 static enum ss_status record(cudaEvent_t event, ss_stream stream)
@@ -138,7 +138,9 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
     return SS_OK;
 }
 
-/* What is summed, where, and what it is called. */
+enum verb { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER };
+
+/* What is summed, where, and what it is called; or one of a sum's halves. */
 struct summed {
     ncclComm_t comm;
     void *data;
@@ -146,16 +148,32 @@ struct summed {
     ncclDataType_t type;
     struct ss_comm_tag tag;
     const char *what;
+    enum verb verb;
+    ncclRedOp_t op; /* ncclSum is 0 */
+    size_t share;   /* of halves: bytes of a rank's */
 };
 
 static enum ss_status sum(struct ss_nccl *n, const struct summed *x, const char *name,
                           ss_stream stream)
 {
+    static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather"};
+    const size_t count = x->count / (size_t)n->control->size;
+    char *own = (char *)x->data + (size_t)n->control->rank * x->share;
+    ncclResult_t result = ncclInternalError;
     ss_nccl_begin_call(n);
-    ncclResult_t result =
-        ncclAllReduce(x->data, x->data, x->count, x->type, ncclSum, x->comm, stream);
+    switch (x->verb) {
+    case ALL_REDUCE:
+        result = ncclAllReduce(x->data, x->data, x->count, x->type, x->op, x->comm, stream);
+        break;
+    case REDUCE_SCATTER:
+        result = ncclReduceScatter(x->data, own, count, x->type, x->op, x->comm, stream);
+        break;
+    case ALL_GATHER:
+        result = ncclAllGather(own, x->data, count, x->type, x->comm, stream);
+        break;
+    }
     ss_nccl_end_call(n);
-    return settle(n, x->comm, name, result);
+    return settle(n, x->comm, name, names[x->verb], result);
 }
 
 static enum ss_status watch(struct ss_nccl *n, const struct summed *x, struct ss_nccl_sum *s)
@@ -188,19 +206,74 @@ static enum ss_status enqueue(struct ss_nccl *n, const struct summed *x, ss_stre
 enum ss_status ss_nccl_allreduce(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
                                  struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    return enqueue(n, &(struct summed){n->comm, data, count, type_of(dtype), tag, what}, stream);
+    const struct summed x = {.comm = n->comm,
+                             .data = data,
+                             .count = count,
+                             .type = type_of(dtype),
+                             .tag = tag,
+                             .what = what};
+    return enqueue(n, &x, stream);
+}
+
+static enum ss_status enqueue_half(struct ss_nccl *n, enum verb verb, void *data, size_t count,
+                                   enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
+                                   ss_stream stream)
+{
+    const size_t share = count / (size_t)n->control->size * ss_dtype_bytes(dtype);
+    const struct summed x = {.comm = n->comm,
+                             .data = data,
+                             .count = count,
+                             .type = type_of(dtype),
+                             .tag = tag,
+                             .what = what,
+                             .verb = verb,
+                             .share = share};
+    return enqueue(n, &x, stream);
+}
+
+enum ss_status ss_nccl_reduce_scatter(struct ss_nccl *n, void *data, size_t count,
+                                      enum ss_dtype dtype, struct ss_comm_tag tag, ss_stream stream)
+{
+    return enqueue_half(n, REDUCE_SCATTER, data, count, dtype, tag, NULL, stream);
+}
+
+enum ss_status ss_nccl_allgather(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,
+                                 struct ss_comm_tag tag, const char *what, ss_stream stream)
+{
+    return enqueue_half(n, ALL_GATHER, data, count, dtype, tag, what, stream);
+}
+
+enum ss_status ss_nccl_max_i32(struct ss_nccl *n, int *data, struct ss_comm_tag tag,
+                               const char *what, ss_stream stream)
+{
+    const struct summed x = {.comm = n->comm,
+                             .data = data,
+                             .count = 1,
+                             .type = ncclInt32,
+                             .tag = tag,
+                             .what = what,
+                             .op = ncclMax};
+    return enqueue(n, &x, stream);
 }
 
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
                                      struct ss_comm_tag tag, ss_stream stream)
 {
-    return enqueue(n, &(struct summed){n->comm, data, count, ncclFloat64, tag, NULL}, stream);
+    const struct summed x = {
+        .comm = n->comm, .data = data, .count = count, .type = ncclFloat64, .tag = tag};
+    return enqueue(n, &x, stream);
 }
 
 enum ss_status ss_nccl_allreduce_small(struct ss_nccl *n, double *data, size_t count,
                                        struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    return enqueue(n, &(struct summed){n->small, data, count, ncclFloat64, tag, what}, stream);
+    const struct summed x = {.comm = n->small,
+                             .data = data,
+                             .count = count,
+                             .type = ncclFloat64,
+                             .tag = tag,
+                             .what = what};
+    return enqueue(n, &x, stream);
 }
 
 /* Room for the start-up check on the host: numbers, and how they travel. */

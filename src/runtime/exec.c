@@ -168,6 +168,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->allreduce.comm = options->comm;
     e->nstaged = e->plan->options.no_overlap && options->slots > 1 ? 2 : 1;
     e->allreduce.wire = e->plan->options.grad_dtype;
+    e->allreduce.weights = e->plan->options.dtype;
     const struct ss_value_info *x =
         ss_graph_value(e->plan->graph, ss_graph_layer(e->plan->graph, 0)->output);
     e->normalise.x =

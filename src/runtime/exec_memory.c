@@ -39,8 +39,10 @@ static enum ss_status create_tables(struct ss_exec *e)
 static enum ss_status create_bucket(struct ss_exec *e, int k)
 {
     const struct ss_plan *plan = e->plan;
-    const size_t bytes = ss_ops_place(plan, e->op, k);
-    SS_TRY(ss_region_new(e, &e->params[k], bytes, "parameters"));
+    const size_t bytes = ss_ops_room(plan, ss_ops_place(plan, e->op, k));
+    /* With shards two lanes write them. */
+    SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(e, &e->params[k], bytes,
+                                                                      "parameters"));
     size_t element = ss_dtype_bytes(plan->options.dtype);
     if (element != sizeof(float))
         SS_TRY(e->kernels->alloc(e->device, bytes / sizeof(float) * element, "weights that compute",
@@ -122,7 +124,8 @@ static enum ss_status create_scaler(struct ss_exec *e)
     struct ss_scaler start = ss_scaler_defaults();
     start.scale = e->options.init_scale;
     start.interval = e->options.scale_interval;
-    SS_TRY(ss_region_new(e, &e->scaler, sizeof start, "loss scale"));
+    SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(e, &e->scaler, sizeof start,
+                                                                      "loss scale"));
     return e->kernels->copy(e->device, e->scaler.r.data, &start, sizeof start);
 }
 

@@ -106,10 +106,26 @@ static enum ss_status collect_state(struct ss_exec *e, int k, int s)
     return SS_OK;
 }
 
+/* On GPUs a step gathers the weights that compute: make their fp32 masters whole on every rank. */
+static enum ss_status gather_masters(const struct ss_exec *e)
+{
+    if (!ss_exec_shards(e) || e->plan->options.dtype == SS_DTYPE_F32)
+        return SS_OK;
+#ifdef HAVE_NCCL
+    const struct ss_comm_tag no_step = {.bucket = -1};
+    for (int k = 0; k < e->plan->nbuckets; k++)
+        SS_TRY(ss_nccl_allgather(e->options.runtime->lanes->nccl, e->params[k].r.data,
+                                 e->params[k].r.bytes / sizeof(float), SS_DTYPE_F32, no_step,
+                                 "gather of the weights", e->kernels->stream(e->device)));
+#endif
+    return e->kernels->synchronize(e->device);
+}
+
 enum ss_status ss_exec_collect_states(struct ss_exec *e)
 {
     if (!ss_exec_shards(e))
         return SS_OK;
+    SS_TRY(gather_masters(e));
     for (int k = 0; k < e->plan->nbuckets; k++)
         for (int s = 0; s < e->plan->options.states; s++)
             SS_TRY(collect_state(e, k, s));
@@ -301,7 +317,9 @@ static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
     void *largest = NULL;
     for (int k = 0; k < e->plan->nbuckets; k++) {
         void *data = summed(e, k, &bytes);
-        SS_TRY(ss_nccl_register(nccl, data, bytes));
+        /* Of a window all ranks must give NCCL the same place, and shares are different ones. */
+        if (!ss_exec_shards(e))
+            SS_TRY(ss_nccl_register(nccl, data, bytes));
         largest = bytes > most ? data : largest;
         most = bytes > most ? bytes : most;
     }
@@ -348,16 +366,16 @@ static int all_finite(const void *data, size_t bytes)
     return !bad;
 }
 
-/* hash NULL: none is wanted. */
-static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r, uint64_t *hash,
-                             int *finite)
+/* hash NULL: none is wanted; else of the first `hashed` bytes. */
+static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r, size_t hashed,
+                             uint64_t *hash, int *finite)
 {
     void *host = malloc(r->bytes);
     if (!host)
         return ss_fail_memory("a bucket", r->bytes);
     enum ss_status status = e->kernels->copy(e->device, host, r->data, r->bytes);
     if (hash)
-        *hash = hash_words(*hash, host, r->bytes);
+        *hash = hash_words(*hash, host, hashed);
     *finite &= all_finite(host, r->bytes);
     free(host);
     return status;
@@ -367,11 +385,12 @@ enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out, int *
 {
     uint64_t h = 0;
     int all = 1;
+    SS_TRY(gather_masters(e));
     for (int k = 0; k < e->plan->nbuckets; k++)
-        SS_TRY(survey(e, &e->params[k].r, &h, &all));
+        SS_TRY(survey(e, &e->params[k].r, ss_ops_place(e->plan, e->op, k), &h, &all));
     for (int i = 0; i < e->plan->nblocks; i++)
         if (e->running[i].r.data)
-            SS_TRY(survey(e, &e->running[i].r, NULL, &all));
+            SS_TRY(survey(e, &e->running[i].r, 0, NULL, &all));
     *out = h;
     *finite = all;
     return SS_OK;

@@ -36,7 +36,9 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
     case SS_SPACE_ACCUM:
         return m->bucket_bytes[a->index];
     case SS_SPACE_STATE:
-        return m->bucket_bytes[a->index / m->plan->options.states];
+        return ss_share_begin(m->bucket_bytes[a->index / m->plan->options.states] / sizeof(float),
+                              m->plan->options.shards > 1 ? m->plan->options.shards : 1, 1) *
+               sizeof(float);
     case SS_SPACE_RUNNING:
         return (size_t)m->plan->block[a->index].running * sizeof(float);
     case SS_SPACE_STAGED:
@@ -96,7 +98,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
         .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
     for (int k = 0; k < plan->nbuckets; k++)
-        m->bucket_bytes[k] = ss_ops_place(plan, m->op, k);
+        m->bucket_bytes[k] = ss_ops_room(plan, ss_ops_place(plan, m->op, k));
     return SS_OK;
 }
 
@@ -105,7 +107,8 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
 static enum ss_status update(const struct memory *m, const struct ss_task_data *d)
 {
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
-    struct ss_update u = {.count = params->bytes / sizeof(float),
+    size_t begin;
+    struct ss_update u = {.count = ss_task_share(d->task, params->bytes, &begin),
                           .w = params->data,
                           .copy = params->copy,
                           .g = ss_role(d, SS_ROLE_GRADS),
@@ -132,7 +135,8 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     }
     case SS_TASK_CHECK: {
         const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-        return k->scaler_check(m->device, grads->bytes / sizeof(float), grads->data,
+        size_t begin;
+        return k->scaler_check(m->device, ss_task_share(d->task, grads->bytes, &begin), grads->data,
                                ss_role(d, SS_ROLE_SCALER));
     }
     case SS_TASK_ADD: {
@@ -194,8 +198,11 @@ static enum ss_status predict_task(struct ss_roofline *r, const struct memory *m
         region[a] = region_of(m, t, a);
         regions[a] = &region[a];
     }
-    const struct ss_bound_task task = {
-        .plan = t, .index = i, .op = t->block >= 0 ? m->op[t->block] : NULL, .training = 1};
+    const struct ss_bound_task task = {.plan = t,
+                                       .index = i,
+                                       .op = t->block >= 0 ? m->op[t->block] : NULL,
+                                       .training = 1,
+                                       .shards = r->plan->options.shards}; /* as rank 0 */
     const struct ss_step_args args = {.task = &task, .region = regions, .step = 1};
     SS_TRY(run(m, &(struct ss_task_data){&task, &args}));
     SS_TRY(ss_tally_kernels.synchronize(m->device));

@@ -31,7 +31,8 @@
  *
  * A bucket's collective: its delay is from the end of the last task of the step that wrote the
  * gradients to its start on that rank. Bandwidths as NCCL's tests define them, of the bytes that
- * travel: algorithm bandwidth = bytes / duration, bus bandwidth = algorithm bandwidth * 2(n-1)/n
+ * travel: algorithm bandwidth = bytes / duration, bus bandwidth = algorithm bandwidth * 2(n-1)/n,
+ * of the halves of a sum (reduce-scatter, gather) half of it;
  * for n ranks, which is what the links carry if each byte is sent once and received once per rank.
  * Skew: between the first and the last rank that start it, on rank 0's clock; what a rank waits for
  * the last one is from its own start to that one's (at most to its own end). Skews below the error
@@ -129,7 +130,9 @@ struct ss_spread {
 
 /* One collective of a step, over the steps: of all ranks, or of one. */
 struct ss_bucket_times {
-    int bucket; /* -1: metrics */
+    int bucket;             /* number of the collective; -1: metrics */
+    enum ss_task_kind kind; /* all-reduce, reduce-scatter, gather ... */
+    int of;                 /* ... of this bucket */
     int64_t bytes, wire_bytes;
     struct ss_spread delay, duration, skew; /* skew: of all ranks only */
     double algorithm_bw, bus_bw;            /* GB/s (1e9 bytes), at the mean duration */

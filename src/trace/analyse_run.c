@@ -111,7 +111,7 @@ static void fill_bucket(const struct ss_run_times *run, const struct list *l, in
     b->waiting = lasted > 0 ? waited / lasted : 0;
     if (b->duration.mean > 0)
         b->algorithm_bw = (double)b->wire_bytes / b->duration.mean;
-    b->bus_bw = b->algorithm_bw * 2 * (ranks - 1) / ranks;
+    b->bus_bw = b->algorithm_bw * (b->kind == SS_TASK_ALLREDUCE ? 2 : 1) * (ranks - 1) / ranks;
 }
 
 /* Steps of a bucket are groups of its list; caused: per step looked at (run->step) and rank. */
@@ -189,6 +189,8 @@ static enum ss_status fill_buckets(struct ss_run_times *run, struct list *lists)
         struct ss_bucket_times all = {.bucket = -1};
         if (b < buckets)
             all = (struct ss_bucket_times){.bucket = (int)b,
+                                           .of = run->rank[0]->bucket.at[b].of,
+                                           .kind = run->rank[0]->bucket.at[b].kind,
                                            .bytes = run->rank[0]->bucket.at[b].bytes,
                                            .wire_bytes = run->rank[0]->bucket.at[b].wire_bytes};
         size_t skews = fill_skews(run, &lists[b], caused, scratch);

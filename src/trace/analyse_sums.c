@@ -25,13 +25,13 @@ static enum ss_status add_sum(struct ss_analysis *a, size_t run, int64_t step, i
     return SS_OK;
 }
 
-/* The task that sums a bucket (-1: the metrics); -1: none. */
+/* The task of a collective (-1: the sum of metrics); -1: none. */
 static int sum_task(const struct ss_trace_rank *r, int bucket)
 {
     for (size_t t = 0; t < r->task.count; t++) {
         const struct ss_trace_task *task = &r->task.at[t];
         if (bucket < 0 ? task->kind == SS_TASK_REDUCE_METRICS
-                       : ss_task_sums_bucket(task->kind) && task->bucket == bucket)
+                       : ss_trace_collective_of(r, task) == bucket)
             return (int)t;
     }
     return -1;
@@ -63,8 +63,8 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
             SS_TRY(ss_intervals_add(&a->comm, run->begin, run->end));
         if (!run->on_gpu || !ss_trace_sums(task->kind) || task->kind == SS_TASK_SYNC)
             continue;
-        int bucket = ss_task_sums_bucket(task->kind) ? task->bucket : -1;
-        if (bucket >= (int)r->bucket.count || (bucket < 0 && ss_task_sums_bucket(task->kind)))
+        int bucket = ss_trace_collective_of(r, task);
+        if (bucket < 0 && (ss_task_sums_bucket(task->kind) || task->kind == SS_TASK_GATHER))
             return ss_fail(SS_ERR_FORMAT, "trace of rank %d: task %d: bucket %d is not described",
                            r->rank, (int)run->task, task->bucket);
         SS_TRY(add_sum(a, i, run->step, bucket, run->begin, run->end));

@@ -315,7 +315,8 @@ static enum ss_status take_feeds(struct ss_depend *d)
         for (size_t j = 0; j < i && ss_trace_sums(sum->kind); j++) {
             enum ss_task_kind kind = r->task.at[j].kind;
             int writer = kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD ||
-                         kind == SS_TASK_ADD || kind == SS_TASK_FETCH;
+                         kind == SS_TASK_ADD || kind == SS_TASK_FETCH ||
+                         (kind == SS_TASK_UPDATE && sum->kind == SS_TASK_GATHER);
             if (writer && writes_same(sum, &r->task.at[j]))
                 SS_TRACE_ADD(&d->feed, (int)j);
         }

@@ -16,7 +16,7 @@ enum ss_task_kind ss_export_kind(const struct ss_export_rank *r, const struct ss
 {
     if (s->task >= 0)
         return r->trace->task.at[s->task].kind;
-    return s->bucket < 0 ? SS_TASK_REDUCE_METRICS : SS_TASK_ALLREDUCE;
+    return s->bucket < 0 ? SS_TASK_REDUCE_METRICS : r->trace->bucket.at[s->bucket].kind;
 }
 
 int64_t ss_export_time(const struct ss_export *e, const struct ss_export_rank *r, int64_t at)

@@ -57,7 +57,7 @@ static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
                 us(s->end - s->begin), pid(r), tid(r, s->track));
     ss_json_put(f, "'args':{'step':%" PRId64 ",'ready_us':%.3f", s->step, us(s->begin - s->ready));
     if (s->bucket >= 0)
-        ss_json_put(f, ",'bucket':%d", s->bucket);
+        ss_json_put(f, ",'bucket':%d", r->trace->bucket.at[s->bucket].of);
     if (s->bucket >= 0 && s->sums)
         ss_json_put(f, ",'bytes':%" PRId64, r->trace->bucket.at[s->bucket].wire_bytes);
     ss_json_put(f, "}}");
@@ -182,8 +182,12 @@ static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
 {
     char name[2 * SS_NAME_BYTES];
     int stream = s->sums ? 2 : 1;
-    snprintf(name, sizeof name, "%s%s", s->sums ? "ncclDevKernel_AllReduce " : "",
-             ss_export_name(r, s));
+    const char *nccl = !s->sums ? ""
+                       : ss_export_kind(r, s) == SS_TASK_REDUCE_SCATTER
+                           ? "ncclDevKernel_ReduceScatter "
+                       : ss_export_kind(r, s) == SS_TASK_GATHER ? "ncclDevKernel_AllGather "
+                                                                : "ncclDevKernel_AllReduce ";
+    snprintf(name, sizeof name, "%s%s", nccl, ss_export_name(r, s));
     ss_json_put(f, ",\n{'name':%s,'cat':'kernel','ph':'X','ts':%.3f,'dur':%.3f,", name,
                 us(s->begin), us(s->end - s->begin));
     ss_json_put(f,

@@ -30,7 +30,7 @@ static int stop_of(const struct ss_export_rank *r, const struct ss_export_slice 
         return -1;
     enum ss_task_kind kind = r->trace->task.at[s->task].kind;
     if (s->sums)
-        return SUMMED;
+        return kind == SS_TASK_GATHER ? -1 : SUMMED;
     if ((kind == SS_TASK_BACKWARD || kind == SS_TASK_ADD) && s->computes)
         return WRITTEN;
     return kind == SS_TASK_UPDATE && s->computes ? APPLIED : -1;

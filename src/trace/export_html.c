@@ -58,7 +58,7 @@ static void put_tasks(struct ss_atomic_file *f, const struct ss_export_rank *r)
         ss_json_put(f, "%d,", (int)t->task.at[i].kind);
     ss_json_put(f, "%d", (int)SS_TASK_REDUCE_METRICS);
     for (int b = 0; b < nbuckets; b++)
-        ss_json_put(f, ",%d", (int)SS_TASK_ALLREDUCE);
+        ss_json_put(f, ",%d", (int)t->bucket.at[b].kind);
     ss_json_put(f, "],\n'bucket':[");
     for (size_t i = 0; i < t->task.count; i++)
         ss_json_put(f, "%d,", ss_export_bucket(t, &t->task.at[i]));
@@ -151,8 +151,8 @@ static void put_run(struct ss_atomic_file *f, const struct ss_export *e)
         ss_json_put(f, "%.1s%s", k ? "," : "", ss_task_kind_name((enum ss_task_kind)k));
     ss_json_put(f, "],\n'buckets':[");
     for (size_t b = 0; b < t->bucket.count; b++)
-        ss_json_put(f, "%.2s[%" PRId64 ",%" PRId64 "]", b ? "," : "", t->bucket.at[b].bytes,
-                    t->bucket.at[b].wire_bytes);
+        ss_json_put(f, "%.2s[%" PRId64 ",%" PRId64 ",%d,%d]", b ? "," : "", t->bucket.at[b].bytes,
+                    t->bucket.at[b].wire_bytes, t->bucket.at[b].of, (int)t->bucket.at[b].kind);
     ss_json_put(f, "],\n'times':[");
     for (size_t b = 0; b < e->run->nbuckets; b++)
         put_bucket(f, -1, &e->run->bucket[b], b == 0);

@@ -7,6 +7,8 @@
 
 int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task)
 {
+    if (ss_trace_sums(task->kind))
+        return ss_trace_collective_of(r, task);
     if (task->bucket >= 0)
         return task->bucket;
     for (int a = 0; task->kind == SS_TASK_BACKWARD && a < task->naccess; a++) {
@@ -87,8 +89,8 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
         const struct ss_trace_task *task = &r->task.at[t];
         if (task->kind == SS_TASK_REDUCE_METRICS)
             s->sum_task[nbuckets] = (int)t;
-        else if (ss_task_sums_bucket(task->kind) && task->bucket >= 0)
-            s->sum_task[task->bucket] = (int)t;
+        else if (ss_trace_collective_of(r, task) >= 0)
+            s->sum_task[ss_trace_collective_of(r, task)] = (int)t;
     }
     return SS_OK;
 }

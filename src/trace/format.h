@@ -27,7 +27,10 @@
  *        the step it belongs to; missing: 0. "predicted_ns":1234: how long it should take on the GPU
  *        (sim/roofline.h); may be missing
  *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}
- *        numbered from 0. Unpadded: in fp32, and as one rank's gradients travel
+ *        a collective of every step, numbered from 0. Unpadded: in fp32, and as one rank's numbers
+ *        travel. "collective":"reduce-scatter" or "gather": not an all-reduce of gradients, but these
+ *        halves of a sharded optimizer; a gather is of the weights of bucket "of":0. May be missing,
+ *        and "of" then is its own number
  *   {"clock":"begin","at":12345,"offset_ns":-250,"error_ns":900}
  *        and perhaps "end": at that time rank 0's CLOCK_MONOTONIC was this rank's (epoch_ns + at) +
  *        offset_ns, with an error of at most error_ns. Linear between the two, constant outside
@@ -44,7 +47,7 @@
  *   ["g",step,task,lane,begin,end]
  *        the same task on the GPU, by events. lane: "compute", "comm" or "copy"
  *   ["c",step,bucket,begin,end]
- *        a collective between ranks was under way; bucket -1: metrics
+ *        a collective between ranks was under way, by the number of its line; bucket -1: metrics
  *   ["m",at,host_bytes,device_bytes]
  *        memory held
  *

@@ -266,6 +266,14 @@ int ss_trace_computes(enum ss_task_kind kind)
     return 0;
 }
 
+int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task)
+{
+    for (size_t b = 0; b < r->bucket.count; b++)
+        if (r->bucket.at[b].kind == task->kind && r->bucket.at[b].of == task->bucket)
+            return (int)b;
+    return -1;
+}
+
 int ss_trace_sums(enum ss_task_kind kind)
 {
     return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||

@@ -58,6 +58,8 @@ struct ss_trace_worker {
 
 struct ss_trace_bucket {
     int64_t bytes, wire_bytes;
+    enum ss_task_kind kind; /* of the task that makes this collective */
+    int of;                 /* whose gradients, or weights */
 };
 
 /* Marks, in the order of the file; steps sorted. */
@@ -74,7 +76,7 @@ struct ss_trace_gpu {
 };
 struct ss_trace_sum {
     int64_t step, begin, end;
-    int32_t bucket; /* -1: metrics */
+    int32_t bucket; /* as they are numbered; -1: metrics */
 };
 struct ss_trace_memory {
     int64_t at, host, device;
@@ -122,6 +124,9 @@ int64_t ss_trace_error(const struct ss_trace_rank *r);
 
 /* When a step's submission began; INT64_MIN: not told. */
 int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step);
+
+/* The number of a task's collective in `bucket`; -1: none, or it is not described. */
+int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task);
 
 /* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
 int ss_trace_computes(enum ss_task_kind kind);

@@ -158,16 +158,17 @@ static enum ss_status read_access(struct reader *in, const json_t *a, struct ss_
     return find_data(in, space, (int)index, &out->data);
 }
 
-static enum ss_status read_kind(const struct reader *in, const json_t *o, enum ss_task_kind *out)
+static enum ss_status read_kind(const struct reader *in, const json_t *o, const char *key,
+                                enum ss_task_kind *out)
 {
     char name[SS_TRACE_TEXT];
-    SS_TRY(get_text(in, o, "kind", sizeof name, name));
+    SS_TRY(get_text(in, o, key, sizeof name, name));
     for (int k = SS_TASK_LOAD; k <= SS_TASK_REPORT; k++)
         if (!strcmp(name, ss_task_kind_name((enum ss_task_kind)k))) {
             *out = (enum ss_task_kind)k;
             return SS_OK;
         }
-    return reader_fail(in, "kind: \"%s\" is no kind of task (load, forward, ...)", name);
+    return reader_fail(in, "%s: \"%s\" is no kind of task (load, forward, ...)", key, name);
 }
 
 static enum ss_status read_task(struct reader *in, const json_t *o)
@@ -175,7 +176,7 @@ static enum ss_status read_task(struct reader *in, const json_t *o)
     struct ss_trace_task t = {0};
     SS_TRY(check_next(in, o, "task", in->r->task.count));
     SS_TRY(get_text(in, o, "name", sizeof t.name, t.name));
-    SS_TRY(read_kind(in, o, &t.kind));
+    SS_TRY(read_kind(in, o, "kind", &t.kind));
     SS_TRY(get_int(in, o, "block", -1, INT_MAX, &t.block));
     SS_TRY(get_int(in, o, "bucket", -1, INT_MAX, &t.bucket));
     SS_TRY(get_int(in, o, "slice", -1, INT_MAX, &t.slice));
@@ -195,10 +196,14 @@ static enum ss_status read_task(struct reader *in, const json_t *o)
 
 static enum ss_status read_bucket(struct reader *in, const json_t *o)
 {
-    struct ss_trace_bucket b;
+    struct ss_trace_bucket b = {.kind = SS_TASK_ALLREDUCE, .of = (int)in->r->bucket.count};
     SS_TRY(check_next(in, o, "bucket", in->r->bucket.count));
     SS_TRY(get_number(in, o, "bytes", 0, READER_MAX, &b.bytes));
     SS_TRY(get_number(in, o, "wire_bytes", 0, READER_MAX, &b.wire_bytes));
+    if (json_object_get(o, "collective")) {
+        SS_TRY(read_kind(in, o, "collective", &b.kind));
+        SS_TRY(get_int(in, o, "of", 0, INT_MAX, &b.of));
+    }
     SS_TRACE_ADD(&in->r->bucket, b);
     return SS_OK;
 }

@@ -223,6 +223,24 @@ static void print_workers(FILE *out, int gpu)
     }
 }
 
+static void print_buckets(FILE *out, const struct ss_plan *plan)
+{
+    const size_t wire = ss_dtype_bytes(plan->options.grad_dtype);
+    const int shards = plan->options.shards > 1;
+    for (int k = 0; k < plan->nbuckets; k++) {
+        ss_json_print(out, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu", k, plan->bucket[k].bytes,
+                      plan->bucket[k].bytes / sizeof(float) * wire);
+        if (shards)
+            ss_json_print(out, ",'collective':'reduce-scatter','of':%d", k);
+        ss_json_print(out, "}\n");
+    }
+    for (int k = 0; shards && k < plan->nbuckets; k++)
+        ss_json_print(
+            out, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu,'collective':'gather','of':%d}\n",
+            plan->nbuckets + k, plan->bucket[k].bytes,
+            plan->bucket[k].bytes / sizeof(float) * ss_dtype_bytes(plan->options.dtype), k);
+}
+
 static void print_head(const struct ss_trace *t, const struct ss_trace_options *o)
 {
     char host[64] = "";
@@ -243,10 +261,7 @@ static void print_head(const struct ss_trace *t, const struct ss_trace_options *
     print_workers(t->file, o->gpu);
     for (int i = 0; i < o->plan->train.count; i++)
         print_task(t->file, i, &o->plan->train.task[i], o->predicted ? o->predicted[i] : 0);
-    size_t wire = ss_dtype_bytes(o->plan->options.grad_dtype);
-    for (int k = 0; k < o->plan->nbuckets; k++)
-        ss_json_print(t->file, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu}\n", k,
-                      o->plan->bucket[k].bytes, o->plan->bucket[k].bytes / sizeof(float) * wire);
+    print_buckets(t->file, o->plan);
 }
 
 void ss_trace_write_clock(struct ss_trace *t, const char *at, int64_t offset_ns, uint64_t error_ns)

@@ -157,14 +157,14 @@ static void print_buckets(const struct ss_run_times *run, const struct ss_report
         return;
     fprintf(out, "\nCollectives, in ms: mean, median, maximum%s; GB/s at the mean duration\n",
             o->rank < 0 ? " over ranks and steps" : " over the steps of this rank");
-    fprintf(out, "%-7s %9s  %-26s  %-26s  %-17s %7s %7s %7s\n", "bucket", "MB sent",
+    fprintf(out, "%-9s %9s  %-26s  %-26s  %-17s %7s %7s %7s\n", "bucket", "MB sent",
             "ready to start", "duration", "skew of starts", "wait %", "alg.bw", "bus bw");
     for (size_t b = 0; b < run->nbuckets; b++) {
         const struct ss_bucket_times *x = &bucket[b];
-        char name[16] = "metrics";
+        char name[24] = "metrics";
         if (x->bucket >= 0)
-            snprintf(name, sizeof name, "%d", x->bucket);
-        fprintf(out, "%-7s %9.3f ", name, (double)x->wire_bytes / 1e6);
+            snprintf(name, sizeof name, x->kind == SS_TASK_GATHER ? "gather %d" : "%d", x->of);
+        fprintf(out, "%-9s %9.3f ", name, (double)x->wire_bytes / 1e6);
         print_spread(&x->delay, out);
         print_spread(&x->duration, out);
         fprintf(out, " %8.3f %8.3f %7.1f", ms(run->bucket[b].skew.mean),

@@ -113,7 +113,9 @@ static void put_buckets(FILE *f, const struct ss_bucket_times *bucket, size_t n,
             ss_json_print(f,
                           "%.1s\n{'bucket':%d,'bytes':%" PRId64 ",'wire_bytes':%" PRId64
                           ",'algorithm_gb_s':%.12g,'bus_gb_s':%.12g",
-                          comma(i), x->bucket, x->bytes, x->wire_bytes, x->algorithm_bw, x->bus_bw);
+                          comma(i), x->of, x->bytes, x->wire_bytes, x->algorithm_bw, x->bus_bw);
+        if (x->bucket >= 0 && x->kind != SS_TASK_ALLREDUCE)
+            ss_json_print(f, ",'collective':%s", ss_task_kind_name(x->kind));
         put_spread(f, "ready_to_start", &x->delay);
         put_spread(f, "duration", &x->duration);
         ss_json_print(f, ",'waiting_for_last_rank':%.12g", x->waiting);

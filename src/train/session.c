@@ -20,9 +20,6 @@ static enum ss_status check_device(struct ss_session *s, int ranks)
 {
     s->device.sums = s->device.gpu && (ranks > 1 || s->options->nccl_always);
     s->device.ranks = ranks;
-    if (s->device.sums && s->options->shard_optimizer)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--shard-optimizer is for CPU ranks: leave it out on GPUs");
 #ifndef HAVE_NCCL
     if (!s->device.sums)
         return SS_OK;

@@ -38,8 +38,11 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
 
 static void observe(void *arg, struct ss_comm_tag tag, uint64_t begin_ns, uint64_t end_ns)
 {
-    if (tag.bucket < SS_COMM_GATHERED)
-        ss_trace_collective(arg, tag.step, tag.bucket, begin_ns, end_ns);
+    const struct ss_session *s = arg;
+    const int gather = tag.bucket >= SS_COMM_GATHERED; /* their lines come behind those of sums */
+    ss_trace_collective(s->trace, tag.step,
+                        gather ? tag.bucket - SS_COMM_GATHERED + s->plan->nbuckets : tag.bucket,
+                        begin_ns, end_ns);
 }
 
 static enum ss_status compare_clocks(struct ss_session *s, const char *at)
@@ -140,7 +143,7 @@ enum ss_status ss_session_open_trace(struct ss_session *s)
         return SS_OK;
     SS_TRY(ss_session_agree(s, open_trace(s), "opening the trace"));
     SS_TRY(compare_clocks(s, "begin"));
-    ss_comm_observe(s->comm, observe, s->trace);
+    ss_comm_observe(s->comm, observe, s);
     return SS_OK;
 }
 

@@ -128,6 +128,11 @@ bars.canvas.addEventListener("pointermove", (e) => {
     share[0] + ": " + showTime(k ? row[k + 3] : row[2] - row[4])).join("\n") + "\nCommunication: " + showTime(row[3]);
 });
 
+function collectiveName(b) {
+  const [, , of, kind] = trace.buckets[b];
+  return kindNames[kind] === "gather" ? "gather " + of : of;
+}
+
 // Times of a bucket: [rank, bucket, delay mean, median, max, duration mean, median, max, skew mean, max,
 // algorithm bandwidth, bus bandwidth, share of waiting, count]
 function fillBuckets() {
@@ -139,9 +144,9 @@ function fillBuckets() {
   for (const text of all ? head : head.slice(0, -2)) top.append(Object.assign(document.createElement("th"), { textContent: text }));
   for (const t of trace.times) {
     if (t[0] !== chosenRank || !t[13]) continue;
-    const bytes = t[1] < 0 ? ["\u2013", "\u2013"] : trace.buckets[t[1]].map(showBytes), row = body.insertRow();
+    const bytes = t[1] < 0 ? ["\u2013", "\u2013"] : trace.buckets[t[1]].slice(0, 2).map(showBytes), row = body.insertRow();
     const rate = (x) => t[1] < 0 || !(x > 0) ? "\u2013" : showRate(x);
-    const cells = [t[1] < 0 ? "metrics" : t[1], ...bytes, ...t.slice(2, 8).map(showTime), rate(t[10]), rate(t[11]), percent(t[12], 1)];
+    const cells = [t[1] < 0 ? "metrics" : collectiveName(t[1]), ...bytes, ...t.slice(2, 8).map(showTime), rate(t[10]), rate(t[11]), percent(t[12], 1)];
     if (all) cells.push(showTime(t[8]), showTime(t[9]));
     for (const cell of cells) row.insertCell().textContent = cell;
   }

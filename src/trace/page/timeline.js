@@ -158,7 +158,10 @@ function drawDetails(track, y) {
 function label(track, i, letters) {
   const task = track.task[i], bucket = track.rank.bucket[task], name = track.rank.name[task].replace(/^(fwd|bwd) /, "");
   if (name.length <= letters) return name;
-  if (kinds[track.kind[i]][2]) return bucket >= 0 && letters >= String(bucket).length ? String(bucket) : "";
+  if (kinds[track.kind[i]][2]) {
+    const of = bucket >= 0 ? String(trace.buckets[bucket][2]) : "";
+    return letters >= of.length ? of : "";
+  }
   return letters < 6 ? "" : name.slice(0, letters - 1) + "\u2026";
 }
 const DARK = new Set(["forward", "update", "report", "reduce-metrics", "fetch"]);
@@ -339,7 +342,7 @@ function facts(track, i) {
   if (own) list.push(["In its step", "from " + showTime(track.begin[i] - own[1])]);
   list.push(["Ready, but waiting", showTime(track.wait[i])]);
   if (bucket >= 0) {
-    list.push(["Bucket", bucket]);
+    list.push(["Bucket", trace.buckets[bucket][2]]);
     list.push(["Bytes", showBytes(trace.buckets[bucket][0]) + (trace.buckets[bucket][1] !== trace.buckets[bucket][0]
       ? ", " + showBytes(trace.buckets[bucket][1]) + " travel" : "")]);
     if (kinds[track.kind[i]][2] && length > 0) list.push(["Bandwidth", showRate(trace.buckets[bucket][1] / length)]);
