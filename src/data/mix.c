@@ -40,6 +40,7 @@ struct ss_mix ss_mix_draw(const struct ss_mix_how *how, uint64_t seed, uint32_t 
 static void mix_floats(size_t n, float share, float *restrict image, const float *restrict other)
 {
     const float rest = 1 - share;
+#pragma omp simd
     for (size_t i = 0; i < n; i++)
         image[i] = other[i] * rest + image[i] * share;
 }
@@ -47,6 +48,7 @@ static void mix_floats(size_t n, float share, float *restrict image, const float
 static void mix_bytes(size_t n, float share, uint8_t *restrict image, const uint8_t *restrict other)
 {
     const float rest = 1 - share;
+#pragma omp simd
     for (size_t i = 0; i < n; i++)
         image[i] = (uint8_t)((float)other[i] * rest + (float)image[i] * share + 0.5f);
 }
