@@ -22,6 +22,7 @@ EXTRA_DIST += \
 	bench/gpu_memory.py \
 	bench/gpu_report.py \
 	bench/gpu_vs_pytorch \
+	bench/large_batch \
 	bench/link_hosts.py \
 	bench/link_trace.py \
 	bench/loader_vs_pytorch \

@@ -1244,6 +1244,53 @@ START_TEST(pools_on_device)
 }
 END_TEST
 
+/* Several micro-steps: the last one is the step without them but for its additions; in the others stand
+ * what a batch needs and no sum. Nothing takes more memory. */
+START_TEST(micro_steps)
+{
+    enum { MICROS = 4 };
+    static const int once = 1 << SS_TASK_ALLREDUCE | 1 << SS_TASK_CHECK | 1 << SS_TASK_UPDATE |
+                            1 << SS_TASK_SCALE | 1 << SS_TASK_REDUCE_METRICS | 1 << SS_TASK_REPORT;
+    struct ss_plan *one, *many;
+    struct ss_plan_options options = defaults;
+    struct ss_graph *g = build_model("wideresnet", "8,16,24,32", 32);
+    if (_i)
+        on_device(&options, SS_DTYPE_F32);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &one), SS_OK);
+    options.accumulate = MICROS;
+    ck_assert_int_eq(ss_plan_lower(g, &options, &many), SS_OK);
+    check_accesses(&many->train);
+    ck_assert_uint_eq(ss_plan_buffer_bytes(many), ss_plan_buffer_bytes(one));
+    int adds[MICROS] = {0}, micro = 0, at = 0;
+    for (int i = 0; i < many->train.count; i++) {
+        const struct ss_plan_task *t = &many->train.task[i];
+        ck_assert(t->micro == micro || t->micro == ++micro); /* in order */
+        const int last = micro == MICROS - 1;
+        ck_assert(last || !(once >> t->kind & 1));
+        if (t->kind == SS_TASK_ADD) {
+            adds[micro]++;
+            ck_assert_int_eq(mode_of(t, SS_SPACE_GRADS, t->bucket), last ? SS_READ_WRITE : SS_READ);
+            ck_assert_int_eq(mode_of(t, SS_SPACE_ACCUM, t->bucket), last    ? SS_READ
+                                                                    : micro ? SS_READ_WRITE
+                                                                            : SS_WRITE);
+        } else if (last) {
+            ck_assert_str_eq(t->name, one->train.task[at++].name);
+        }
+    }
+    ck_assert_int_eq(at, one->train.count);
+    for (int m = 0; m < MICROS; m++)
+        ck_assert_int_eq(adds[m], many->nbuckets);
+    for (int k = 0; k < many->nbuckets; k++) {
+        int add = many->bucket[k].ready_task; /* its sum follows */
+        ck_assert_int_eq(many->train.task[add].kind, SS_TASK_ADD);
+        ck_assert_int_eq(many->train.task[add + 1].kind, SS_TASK_ALLREDUCE);
+    }
+    ss_plan_destroy(one);
+    ss_plan_destroy(many);
+    ss_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(images_on_device)
 {
     struct ss_plan *plan = NULL;
@@ -1277,6 +1324,7 @@ int main(void)
     tcase_add_test(t, accesses_refused);
     tcase_add_test(t, norm_behind_norm);
     tcase_add_test(t, images_on_device);
+    tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);
     suite_add_tcase(suite, t);
