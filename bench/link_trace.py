@@ -22,6 +22,10 @@ class Rank:
         compute = {index for index, t in self.tasks.items() if t["kind"] in COMPUTE}
         self.computing = [(step, task, begin, end) for step, task, begin, end in self.marks
                           if task in compute]
+        self.synced = any(t["kind"] == "sync" for t in self.tasks.values())
+        # Sums of BatchNorm's statistics: from -2 down, each its own
+        self.sums += [(step, -2 - task, begin, end) for step, task, begin, end in self.marks
+                      if self.tasks[task]["kind"] == "sync"]
         first = {}
         for step, _, begin, _ in self.computing:
             first[step] = min(begin, first.get(step, begin))
@@ -94,14 +98,15 @@ def without(spans, others):
 def exposure(rank, peer):
     """Of one rank and step: step, compute, communication (a collective is under way, from where this
     rank entered it), exposed (of it, while no computing task runs), and of that the part spent before
-    the other rank entered (late), by bucket (-1: metrics)."""
+    the other rank entered (late), by bucket (-1: metrics, -2:
+    BatchNorm's statistics)."""
     compute = rank.inside((b, e) for _, _, b, e in rank.computing)
     entered = {(step, bucket): begin for step, bucket, begin, _ in peer.sums}
     late = rank.inside((b, min(e, entered.get((s, k), b))) for s, k, b, e in rank.sums)
     communication = rank.inside((b, e) for _, _, b, e in rank.sums)
     buckets = {}
-    for bucket in sorted({k for _, k, _, _ in rank.sums}):
-        spans = rank.inside((b, e) for _, k, b, e in rank.sums if k == bucket)
+    for bucket in sorted({max(k, -2) for _, k, _, _ in rank.sums}):
+        spans = rank.inside((b, e) for _, k, b, e in rank.sums if max(k, -2) == bucket)
         buckets[bucket] = {"communication_ms": rank.per_step(spans),
                            "exposed_ms": rank.per_step(without(spans, compute))}
     exposed = without(communication, compute)
