@@ -71,6 +71,7 @@ for ranks in 1 2; do
     if [ $ranks -eq 1 ]; then
         recipe accumulate-4 1 "${adamw[@]}" --batch-size 4 --accumulate 4
     else
+        recipe sync-bn 2 "${sgd[@]}" --sync-bn
         sharded adamw "${adamw[@]}"
     fi
 done
