@@ -110,7 +110,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
         norm.shape.w = z->w;
     }
     if (at[SS_PLACE_NORM]) {
-        norm.ranks = plan->options.sync_bn;
+        norm.ranks = plan->options.sync_stats;
         norm.eps = at[SS_PLACE_NORM]->eps;
         norm.momentum = at[SS_PLACE_NORM]->momentum;
     }

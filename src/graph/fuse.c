@@ -159,7 +159,7 @@ enum ss_status ss_plan_fuse(struct ss_plan *plan)
     free(f.claimed);
     if (status == SS_OK)
         sort_blocks(plan);
-    if (status == SS_OK && plan->options.device && plan->options.sync_bn <= 1)
+    if (status == SS_OK && plan->options.device && plan->options.sync_stats <= 1)
         leave_ends(plan);
     return status;
 }

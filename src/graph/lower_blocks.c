@@ -211,9 +211,8 @@ static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct bloc
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made->z, SS_WRITE);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_WRITE);
     lower_sync(lo, "sync fwd", i, sums);
-    t = lo->status == SS_OK
-            ? add_block_task(lo, SS_TASK_FORWARD, SS_PART_APPLY, "fwd", i, priority)
-            : NULL;
+    t = lo->status == SS_OK ? add_block_task(lo, SS_TASK_FORWARD, SS_PART_APPLY, "fwd", i, priority)
+                            : NULL;
     if (!t)
         return;
     lo->forward[i] = lo->list->count - 1;
@@ -291,7 +290,7 @@ static int lower_shortcut_backward(struct ss_lowerer *lo, struct ss_plan_task *t
  * comes before the weights of the block behind it, which are worked on during its sum. */
 static int backward_priority(const struct ss_plan *plan, int i, enum ss_part part)
 {
-    if (plan->options.sync_bn <= 1)
+    if (plan->options.sync_stats <= 1)
         return SS_PRIORITY_BACKWARD + i;
     return SS_PRIORITY_BACKWARD + 2 * i + (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE);
 }
@@ -343,9 +342,8 @@ void ss_lower_weights(struct ss_lowerer *lo)
     if (i < 0 || lo->status != SS_OK)
         return;
     const struct ss_block *b = &lo->plan->block[i];
-    struct ss_plan_task *t =
-        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WEIGHTS, "bwd weights", i,
-                       backward_priority(lo->plan, i, SS_PART_WEIGHTS));
+    struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WEIGHTS, "bwd weights", i,
+                                            backward_priority(lo->plan, i, SS_PART_WEIGHTS));
     if (!t)
         return;
     lo->weights = -1;
@@ -360,9 +358,8 @@ void ss_lower_weights(struct ss_lowerer *lo)
 static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, int sums)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    struct ss_plan_task *t =
-        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_SUMS, "bwd sums", i,
-                       backward_priority(lo->plan, i, SS_PART_SUMS));
+    struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_SUMS, "bwd sums", i,
+                                            backward_priority(lo->plan, i, SS_PART_SUMS));
     if (!t)
         return -1;
     const int ds = touch_dy(lo, t, b);
@@ -388,11 +385,10 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     if (lo->status == SS_OK)
         lower_sync(lo, "sync bwd", i, sums);
     ss_lower_weights(lo);
-    struct ss_plan_task *t =
-        lo->status == SS_OK
-            ? add_block_task(lo, SS_TASK_BACKWARD, SS_PART_APPLY, "bwd", i,
-                             backward_priority(lo->plan, i, SS_PART_APPLY))
-            : NULL;
+    struct ss_plan_task *t = lo->status == SS_OK
+                                 ? add_block_task(lo, SS_TASK_BACKWARD, SS_PART_APPLY, "bwd", i,
+                                                  backward_priority(lo->plan, i, SS_PART_APPLY))
+                                 : NULL;
     if (!t)
         return ds;
     ss_lower_touch_tensor(lo, t, SS_ROLE_DS, ds, SS_READ);
@@ -412,9 +408,8 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
 static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    struct ss_plan_task *t =
-        add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WHOLE, "bwd", i,
-                       backward_priority(lo->plan, i, SS_PART_WHOLE));
+    struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WHOLE, "bwd", i,
+                                            backward_priority(lo->plan, i, SS_PART_WHOLE));
     if (!t)
         return -1;
     const int *made = lo->list->task[lo->forward[i]].tensor;

@@ -1,5 +1,5 @@
-/* Shared by the files that lower a graph: blocks (fuse.c), buckets
- * (bucket.c) and tasks (lower.c; lower_blocks.c and lower_sums.c). */
+/* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c) and tasks: those of
+ * blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in lower.c. */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 
@@ -37,13 +37,13 @@ struct ss_lowerer {
     int *value_tensor; /* per value: its tensor in the list being built; -1: the input slot */
     int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
     int *ngrad;
-    int input;         /* the input value */
+    int input;    /* the input value */
     int *forward; /* per block: its forward task in `list`, the last one */
     int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
     enum ss_status status;
 };
 
-/* A tensor called BLOCK.WHAT; -1 after a failure, which lo->status keeps. */
+/* lower_tasks.c. A tensor called BLOCK.WHAT; -1 after a failure, which lo->status keeps. */
 int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *what,
                         struct ss_plan_tensor t);
 /* An activation of value v's shape, and the channel block of its layout. */
@@ -79,7 +79,7 @@ void ss_lower_metrics(struct ss_lowerer *lo);
 /* Do ranks share a block's statistics? */
 static inline int ss_lower_syncs(const struct ss_plan *plan, const struct ss_block *b)
 {
-    return plan->options.sync_bn > 1 && b->layer[SS_PLACE_NORM] >= 0;
+    return plan->options.sync_stats > 1 && b->layer[SS_PLACE_NORM] >= 0;
 }
 
 /* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?

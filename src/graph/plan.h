@@ -49,7 +49,7 @@ struct ss_plan_options {
     int input_block; /* device only */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
     /* BatchNorm's statistics over so many ranks, as torch.nn.SyncBatchNorm; 0, 1: each rank's own. */
-    int sync_bn;
+    int sync_stats;
     int loss_scaling; /* dynamic: gradients are checked; a step with an infinite one is left out */
     /* Above 1: so many ranks divide the optimizer among them. Each has its share (core/share.h) of
      * every bucket's states, sums and updates it, and gets the others' new weights. On a device only
@@ -175,7 +175,7 @@ enum ss_task_kind {
     SS_TASK_REPORT,
 };
 
-/* With sync_bn, forward and backward of a block with NORM are several tasks of its kind, with a sum
+/* With sync_stats, forward and backward of a block with NORM are several tasks of its kind, with a sum
  * over ranks behind the first. */
 enum ss_part {
     SS_PART_WHOLE,

@@ -111,9 +111,9 @@ static void print_sync(const struct ss_plan *plan, FILE *out)
     size_t bytes = 0;
     for (int i = 0; i < plan->train.count; i++)
         bytes += (size_t)plan->train.task[i].sums * sizeof(double);
-    if (plan->options.sync_bn > 1)
+    if (plan->options.sync_stats > 1)
         fprintf(out, "BatchNorm's statistics over %d ranks: %d sums a step, %.1f KB\n",
-                plan->options.sync_bn, count_kind(&plan->train, SS_TASK_SYNC),
+                plan->options.sync_stats, count_kind(&plan->train, SS_TASK_SYNC),
                 (double)bytes / 1024);
 }
 

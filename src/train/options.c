@@ -231,7 +231,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .last_bucket_mb = o->last_bucket_mb,
                                       .bucket_order = o->bucket_order,
                                       .no_overlap = o->no_overlap,
-                                      .sync_bn = o->sync_bn ? device->ranks : 0,
+                                      .sync_stats = o->sync_bn ? device->ranks : 0,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};
     struct ss_graph *built;

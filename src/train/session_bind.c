@@ -89,7 +89,7 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
     if (s->device.sums) {
         const struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
                                                 .device = s->runtime.gpu,
-                                                .small = s->plan->options.sync_bn > 1};
+                                                .small = s->plan->options.sync_stats > 1};
         SS_TRY(ss_nccl_open(s->comm, &options, &s->nccl));
         SS_TRY(ss_exec_use_nccl(s->exec, s->nccl));
         return start_from_rank_0(s);

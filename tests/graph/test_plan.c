@@ -905,7 +905,7 @@ START_TEST(synced_models)
         for (int small = 0; small < 2; small++)
             for (int no_overlap = 0; no_overlap < 2; no_overlap++) {
                 struct ss_plan_options options = defaults;
-                options.sync_bn = 2 + small;
+                options.sync_stats = 2 + small;
                 options.no_overlap = no_overlap;
                 if (small)
                     options.bucket_mb = options.first_bucket_mb = 0.01;
@@ -928,7 +928,7 @@ START_TEST(one_rank_is_not_synced)
         struct ss_plan *plan;
         struct ss_plan_options options = defaults;
         size_t bytes;
-        options.sync_bn = ranks;
+        options.sync_stats = ranks;
         ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
         FILE *f = open_memstream(&text[ranks], &bytes);
         ck_assert_int_eq(ss_plan_print_table(plan, f), SS_OK);
