@@ -18,11 +18,33 @@ static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
                           .lr = d->args->lr,
                           .step = d->args->step - (uint64_t)c->skipped,
                           .copy = params->copy ? (char *)params->copy + begin * c->element : NULL,
-                          .scaler = ss_role(d, SS_ROLE_SCALER)};
-    for (int k = 0; k < SS_UPDATE_STATES; k++)
+                          .scaler = ss_role(d, SS_ROLE_SCALER),
+                          .squares = ss_role(d, SS_ROLE_SQUARES),
+                          .spans = c->spans[d->task->plan->bucket]};
+    const int states = ss_optim_rule_states(&c->optim);
+    for (int k = 0; k < states; k++)
         u.state[k] = ss_role(d, SS_ROLE_STATE + k);
+    if (c->optim.ema_decay > 0)
+        u.ema = ss_role(d, SS_ROLE_STATE + states);
     ss_optim_describe(&c->optim, &u);
     return c->kernels->update(c->device, &u);
+}
+
+static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
+{
+    (void)stream;
+    const struct ss_updating *c = d->task->context;
+    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+    const struct ss_plan_task *t = d->task->plan;
+    const int first = t->access[t->role[SS_ROLE_SQUARES]].mode == SS_WRITE;
+    return c->kernels->squares(c->device, grads->bytes / sizeof(float), grads->data, first,
+                               ss_role(d, SS_ROLE_SQUARES));
+}
+
+static void run_squares(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    ss_lane_run(cl_arg, SS_LANE_COMPUTE, squares);
 }
 
 static void run_update(void *buffers[], void *cl_arg)
@@ -32,6 +54,12 @@ static void run_update(void *buffers[], void *cl_arg)
 }
 
 static struct starpu_codelet codelet = SS_COMPUTE_CODELET("update", run_update);
+static struct starpu_codelet squares_codelet = SS_COMPUTE_CODELET("squares", run_squares);
+
+enum ss_status ss_squares_submit(const struct ss_step_args *args)
+{
+    return ss_task_submit(&squares_codelet, args, sizeof *args);
+}
 
 enum ss_status ss_update_submit(const struct ss_step_args *args)
 {

@@ -1,10 +1,13 @@
 /* codelets/update.c: one step of the optimizer over a bucket's parameters, or with shards over this
- * rank's share of them, of which alone there are states.
+ * rank's share of them, of which alone there are states; and, for clipping, the sum of squares of a
+ * bucket's gradients.
  *
- * grads read, params and the optimizer's states read and written; all in the bucket's layout. On a
+ * squares: grads read, the sum of squares written (of the first bucket) or added to.
+ *
+ * update: grads read, params and the optimizer's states read and written; all in the bucket's layout. On a
  * GPU also the copy of the parameters in the format that computes; with loss scaling the scaler's
- * state is read, which may leave the step out. The task's context is a struct ss_updating; the
- * learning rate comes with each step. */
+ * state is read, which may leave the step out, and with clipping the sum of squares. The task's
+ * context is a struct ss_updating; the learning rate comes with each step. */
 #ifndef SS_CODELETS_UPDATE_H
 #define SS_CODELETS_UPDATE_H
 
@@ -19,7 +22,10 @@ struct ss_updating {
     float scale; /* of the summed gradient: 1 / world size */
     size_t element; /* bytes of a weight that computes */
     int skipped; /* steps left out, by a run that went on without loss scaling; else 0 */
+    const struct ss_spans *spans; /* per bucket, of this rank's share */
 };
+
+enum ss_status ss_squares_submit(const struct ss_step_args *args);
 
 enum ss_status ss_update_submit(const struct ss_step_args *args);
 

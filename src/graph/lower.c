@@ -83,8 +83,8 @@ static void lower_training(struct ss_lowerer *lo)
         ss_lower_bucket(lo, plan->sum_order[summed++]);
     if (plan->options.no_overlap && lo->status == SS_OK)
         ss_lower_metrics(lo);
-    if (plan->options.loss_scaling && lo->status == SS_OK)
-        ss_lower_scaled_updates(lo);
+    if (ss_lower_updates_last(plan) && lo->status == SS_OK)
+        ss_lower_last_updates(lo);
     if (plan->options.shards > 1 && lo->status == SS_OK)
         ss_lower_gathers(lo);
 }

@@ -67,10 +67,10 @@ void ss_lower_weights(struct ss_lowerer *lo);
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
 
 /* What follows once all gradients of bucket k are there: with those of earlier micro-steps; its sum;
- * and, with loss scaling, once those of all buckets are (lower_sums.c). */
+ * and, with loss scaling or clipping, once those of all buckets are (lower_sums.c). */
 void ss_lower_add(struct ss_lowerer *lo, int k);
 void ss_lower_bucket(struct ss_lowerer *lo, int k);
-void ss_lower_scaled_updates(struct ss_lowerer *lo);
+void ss_lower_last_updates(struct ss_lowerer *lo);
 /* With shards: the end of a step. */
 void ss_lower_gathers(struct ss_lowerer *lo);
 /* The step's metrics to all ranks' sum and the report. */
@@ -80,6 +80,11 @@ void ss_lower_metrics(struct ss_lowerer *lo);
 static inline int ss_lower_syncs(const struct ss_plan *plan, const struct ss_block *b)
 {
     return plan->options.sync_stats > 1 && b->layer[SS_PLACE_NORM] >= 0;
+}
+
+static inline int ss_lower_updates_last(const struct ss_plan *plan)
+{
+    return plan->options.loss_scaling || plan->options.clipping;
 }
 
 /* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?

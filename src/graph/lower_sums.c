@@ -19,6 +19,24 @@ static void lower_update(struct ss_lowerer *lo, int k)
                        k * states + s, SS_READ_WRITE);
     if (lo->plan->options.loss_scaling)
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
+    if (lo->plan->options.clipping)
+        ss_lower_touch(lo, t, SS_ROLE_SQUARES, SS_SPACE_SQUARES, 0, SS_READ);
+}
+
+/* The norm is of the sum over ranks, so each rank makes the same one of the same numbers, bucket by
+ * bucket in the order of the sums. Were a rank to hold only a part of a bucket's sum, the sums of
+ * squares would be summed over ranks behind the last of these tasks. */
+static void lower_squares(struct ss_lowerer *lo, int k)
+{
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "squares %d", k);
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_SQUARES, name, SS_PRIORITY_UPDATE + k);
+    if (!t)
+        return;
+    t->bucket = k;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ);
+    ss_lower_touch(lo, t, SS_ROLE_SQUARES, SS_SPACE_SQUARES, 0,
+                   k == lo->plan->sum_order[0] ? SS_WRITE : SS_READ_WRITE);
 }
 
 /* In the last micro-step; accumulate.c turns it round for the others. */
@@ -46,11 +64,11 @@ void ss_lower_bucket(struct ss_lowerer *lo, int k)
     t->bucket = k;
     ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, k, SS_READ_WRITE);
     ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
-    if (!lo->plan->options.loss_scaling) {
+    if (lo->plan->options.clipping)
+        lower_squares(lo, k);
+    if (!ss_lower_updates_last(lo->plan) && lo->status == SS_OK)
         lower_update(lo, k);
-        return;
-    }
-    if (ss_lower_looks_at_once(lo->plan))
+    if (!lo->plan->options.loss_scaling || ss_lower_looks_at_once(lo->plan) || lo->status != SS_OK)
         return;
     snprintf(name, sizeof name, "check %d", k);
     t = ss_lower_add_task(lo, SS_TASK_CHECK, name, SS_PRIORITY_UPDATE + k);
@@ -90,14 +108,16 @@ void ss_lower_gathers(struct ss_lowerer *lo)
     }
 }
 
-/* Whether the step counts is known once all its gradients are: with loss scaling all updates come
- * last, those that the next forward needs first in front. */
-void ss_lower_scaled_updates(struct ss_lowerer *lo)
+/* Whether the step counts, or how long it is, is known once all its gradients are: with loss scaling
+ * and with clipping all updates come last, those that the next forward needs first in front. */
+void ss_lower_last_updates(struct ss_lowerer *lo)
 {
-    if (lo->plan->options.shards > 1)
+    if (lo->plan->options.shards > 1 && lo->plan->options.loss_scaling)
         lower_reduce_found(lo);
     for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
         lower_update(lo, k);
+    if (!lo->plan->options.loss_scaling || lo->status != SS_OK)
+        return;
     struct ss_plan_task *t =
         ss_lower_add_task(lo, SS_TASK_SCALE, "loss scale", SS_PRIORITY_UPDATE - 1);
     if (t)

@@ -50,12 +50,14 @@ struct ss_plan_options {
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
     /* BatchNorm's statistics over so many ranks, as torch.nn.SyncBatchNorm; 0, 1: each rank's own. */
     int sync_stats;
+    int clipping;     /* updates wait for the norm of all gradients */
+    int norms;        /* the optimizer takes norms of each parameter */
     int loss_scaling; /* dynamic: gradients are checked; a step with an infinite one is left out */
     /* Above 1: so many ranks divide the optimizer among them. Each has its share (core/share.h) of
      * every bucket's states, sums and updates it, and gets the others' new weights. On a device only
      * with device_sums. */
     int shards;
-    int accumulate;   /* micro-steps of a step, each of `batch` images; 0: 1 */
+    int accumulate; /* micro-steps of a step, each of `batch` images; 0: 1 */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -116,6 +118,7 @@ enum ss_space {
     SS_SPACE_SCALER,  /* state of the loss scaling */
     SS_SPACE_ACCUM,   /* index: bucket; its gradients of the step's earlier micro-steps, added up */
     SS_SPACE_SYNC,    /* orders the sums of statistics, which do not wait behind buckets */
+    SS_SPACE_SQUARES, /* sum of the squares of the step's gradients */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
@@ -141,6 +144,7 @@ enum ss_role_kind {
     SS_ROLE_STAGED,
     SS_ROLE_FETCHED,
     SS_ROLE_SCALER,
+    SS_ROLE_SQUARES,
     SS_ROLE_SHORTCUT_PARAMS, /* of the block whose end was left to this one */
     SS_ROLE_SHORTCUT_GRADS,
     SS_ROLE_SHORTCUT_SAVED,
@@ -165,7 +169,8 @@ enum ss_task_kind {
     SS_TASK_SYNC, /* a block's statistics: the sum over ranks */
     SS_TASK_ALLREDUCE,
     SS_TASK_REDUCE_SCATTER, /* with shards: of a bucket's gradients; only the own share is complete */
-    SS_TASK_CHECK, /* a bucket's summed gradients for infinities; else backward looks itself */
+    SS_TASK_CHECK,   /* a bucket's summed gradients for infinities; else backward looks itself */
+    SS_TASK_SQUARES, /* of a bucket's summed gradients, with clipping */
     SS_TASK_UPDATE,
     SS_TASK_GATHER, /* with shards: the weights of a bucket that the ranks have updated */
     SS_TASK_SCALE,  /* end of a step: the new loss scale */
@@ -190,7 +195,7 @@ struct ss_plan_task {
     char name[SS_NAME_BYTES];
     int block;    /* forward, backward, sync; else -1 */
     int sums;     /* sync: numbers, fp64 */
-    int bucket;   /* its add, sum, check, update, gather; else -1 */
+    int bucket;   /* its add, sum, check, squares, update, gather; else -1 */
     int slice;    /* load; else -1 */
     int micro;    /* of which micro-step, from 0; what comes once a step: of the last */
     int priority; /* larger runs first */

@@ -19,6 +19,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_ALLREDUCE] = "all-reduce",
         [SS_TASK_REDUCE_SCATTER] = "reduce-scatter",
         [SS_TASK_CHECK] = "check",
+        [SS_TASK_SQUARES] = "squares",
         [SS_TASK_UPDATE] = "update",
         [SS_TASK_GATHER] = "gather",
         [SS_TASK_SCALE] = "scale",
@@ -32,7 +33,8 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
 
 static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
                                           "state",  "running", "metrics", "log",    "token",
-                                          "staged", "fetched", "scaler",  "accum",  "sync"};
+                                          "staged", "fetched", "scaler",  "accum",  "sync",
+                                          "squares"};
 
 const char *ss_space_name(enum ss_space space)
 {
@@ -205,6 +207,7 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
         [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
         [SS_TASK_SYNC] = "palegreen",
+        [SS_TASK_SQUARES] = "lightgrey",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

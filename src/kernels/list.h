@@ -206,6 +206,10 @@ GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint
            const float *mean, const float *std, void *out)
 /* One step of an optimizer over a bucket, see update.h. */
 KERNEL(update, struct ss_device *device, const struct ss_update *u)
+/* The sum of squares of g, for clipping: += to *sum, or with `first` = it. In double, in an order that
+ * follows from count. Call update_reserve first, with the chunks of the largest count. */
+KERNEL(squares, struct ss_device *device, size_t count, const float *g, int first, double *sum)
+KERNEL(update_reserve, struct ss_device *device, size_t chunks)
 /* Normalisation and activation with something applied to the residual first: struct ss_norm_shortcut.
  * As norm_act_forward and norm_act_backward, but with BN nothing is written to ds. Both reserves are
  * called. */

@@ -4,6 +4,7 @@
 #define SS_KERNELS_UPDATE_H
 
 #include "kernels/any_device.h"
+#include "kernels/shapes.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -14,10 +15,16 @@ enum ss_rule {
     SS_RULE_SGD_MOMENTUM, /* state: v of below; hyper: momentum, weight decay */
     SS_RULE_SGD_NESTEROV, /* likewise */
     SS_RULE_SGD_DAMPENED, /* likewise, and dampening */
+    SS_RULE_LARS,         /* likewise, and trust */
     SS_RULE_ADAM,         /* states: m, v of below; hyper: beta1, beta2, eps, weight decay */
     SS_RULE_ADAMW,        /* likewise */
+    SS_RULE_LAMB,         /* likewise */
 };
-enum { SS_UPDATE_STATES = 2, SS_UPDATE_HYPER = 4 };
+enum {
+    SS_UPDATE_STATES = 2,
+    SS_UPDATE_HYPER = 4,
+    SS_UPDATE_CHUNK = 4096 /* elements; a multiple of every vector's */
+};
 
 /* Run a call with RULE, a constant, being the rule: so that loops are made once for each. */
 #define SS_RULE_CASE(rule, ...)                                                                    \
@@ -33,8 +40,10 @@ case rule: {                                                                    
             SS_RULE_CASE(SS_RULE_SGD_MOMENTUM, __VA_ARGS__)                                        \
             SS_RULE_CASE(SS_RULE_SGD_NESTEROV, __VA_ARGS__)                                        \
             SS_RULE_CASE(SS_RULE_SGD_DAMPENED, __VA_ARGS__)                                        \
+            SS_RULE_CASE(SS_RULE_LARS, __VA_ARGS__)                                                \
             SS_RULE_CASE(SS_RULE_ADAM, __VA_ARGS__)                                                \
             SS_RULE_CASE(SS_RULE_ADAMW, __VA_ARGS__)                                               \
+            SS_RULE_CASE(SS_RULE_LAMB, __VA_ARGS__)                                                \
         }                                                                                          \
     } while (0)
 
@@ -42,6 +51,31 @@ SS_ANY_DEVICE static inline int ss_rule_states(enum ss_rule rule)
 {
     return rule == SS_RULE_SGD ? 0 : rule < SS_RULE_ADAM ? 1 : 2;
 }
+
+/* Does a step depend on the norms of each parameter and its gradient? */
+SS_ANY_DEVICE static inline int ss_rule_has_norms(enum ss_rule rule)
+{
+    return rule == SS_RULE_LARS || rule == SS_RULE_LAMB;
+}
+
+/* Neighbouring elements of a bucket that are updated in one way: parameters with their padding; of a
+ * rule with norms one parameter. Spans cover the bucket, and are cut into chunks. */
+struct ss_span {
+    size_t begin, count;    /* on a GPU multiples of 16 */
+    double lr, decay;       /* factors of the learning rate and of the weight decay */
+    uint32_t chunk, chunks; /* its first one, and how many */
+    int adapt;              /* 0: norms do not matter here */
+};
+struct ss_chunk {
+    size_t begin;
+    uint32_t count, span; /* count: at most SS_UPDATE_CHUNK */
+};
+/* Of a bucket, in the device's memory. */
+struct ss_spans {
+    uint32_t nspans, nchunks;
+    const struct ss_span *span;
+    const struct ss_chunk *chunk;
+};
 
 struct ss_update {
     enum ss_rule rule;
@@ -56,13 +90,38 @@ struct ss_update {
      * none). Gradients are divided by its scale; with scaler->found nothing is changed. */
     void *copy;
     const struct ss_scaler *scaler;
+    /* nchunks 0: all factors are 1. Of a rule with norms there are chunks, and update_reserve was
+     * called with as many. */
+    struct ss_spans spans;
+    /* Clipping: sum of the squares of all buckets' g, and the largest norm; NULL: none. */
+    const double *squares;
+    double clip;
+    /* Average of the weights, in place, and what it keeps in a step; NULL: none. */
+    float *ema;
+    double ema_decay;
 };
+
+/* What gradients are multiplied with, as torch.nn.utils.clip_grad_norm_ does:
+ * min(1, clip / (norm + 1e-6)), of the 2-norm of all gradients. */
+SS_ANY_DEVICE static inline float ss_update_scale(const struct ss_update *u)
+{
+    float scale = u->scale;
+    if (u->scaler)
+        scale /= u->scaler->scale;
+    if (u->squares) {
+        const double c = u->clip / (sqrt(*u->squares) * (double)scale + 1e-6);
+        scale *= c > 1 ? 1.0f : (float)c; /* NaN stays */
+    }
+    return scale;
+}
 
 /* What all elements of a step have in common. */
 struct ss_rule_terms {
     float lr, keep, decay;
     float take;                    /* Adam, AdamW, SGD with dampening */
-    float keep2, take2, eps, root; /* Adam, AdamW */
+    float keep2, take2, eps, root; /* Adam, AdamW, LAMB */
+    float unbias;                  /* LAMB */
+    float average;                 /* of the weights: what the new ones have of it */
 };
 
 /* base to the power n, by multiplications alone: the same on every device. */
@@ -75,20 +134,25 @@ SS_ANY_DEVICE static inline double ss_power(double base, uint64_t n)
     return power;
 }
 
-/* step: of this update, from 1. Steps that loss scaling left out do not count, as torch.amp never
+/* span NULL: all factors are 1. step: of this update, from 1. Steps that loss scaling left out do not count, as torch.amp never
  * calls the optimizer for them. */
-SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_update *u,
-                                                               uint64_t step)
+SS_ANY_DEVICE static inline struct ss_rule_terms
+ss_rule_begin(const struct ss_update *u, const struct ss_span *span, uint64_t step)
 {
-    const double *h = u->hyper;
-    struct ss_rule_terms t = {(float)u->lr, (float)h[0], (float)h[1], 0, 0, 0, 0, 0};
+    const double *h = u->hyper, lr = u->lr * (span ? span->lr : 1), keep = span ? span->decay : 1;
+    const double average = step == 1 ? 1 : 1 - u->ema_decay;
+    struct ss_rule_terms t = {(float)lr, (float)h[0], (float)(h[1] * keep), 0, 0, 0, 0,
+                              0,         0,           (float)average};
     if (u->rule == SS_RULE_SGD_DAMPENED)
         t.take = (float)(step == 1 ? 1 : 1 - h[2]);
     if (u->rule < SS_RULE_ADAM)
         return t;
-    t.lr = (float)(u->lr / (1 - ss_power(h[0], step)));
+    const double unbias = 1 / (1 - ss_power(h[0], step)), decay = h[3] * keep;
+    t.unbias = (float)unbias;
+    if (u->rule != SS_RULE_LAMB)
+        t.lr = (float)(lr / (1 - ss_power(h[0], step)));
     t.root = (float)sqrt(1 - ss_power(h[1], step));
-    t.decay = (float)(u->rule == SS_RULE_ADAMW ? 1 - u->lr * h[3] : h[3]);
+    t.decay = (float)(u->rule == SS_RULE_ADAMW ? 1 - lr * decay : decay);
     t.take = (float)(1 - h[0]);
     t.keep2 = (float)h[1];
     t.take2 = (float)(1 - h[1]);
@@ -110,7 +174,16 @@ SS_ANY_DEVICE static inline struct ss_rule_terms ss_rule_begin(const struct ss_u
  * AdamW, as PyTorch's (no amsgrad; Loshchilov and Hutter 2019, algorithm 2), in step t:
  *   w = w - lr * weight_decay * w
  *   m = beta1 * m + (1 - beta1) * g      v = beta2 * v + (1 - beta2) * g * g
- *   w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
+ *   w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+ *
+ * LARS, as MLPerf's reference of ResNet has it (You, Gitman and Ginsburg 2017): SGD's d, and
+ *   v = momentum * v + lr * ratio * d      w = w - v
+ *
+ * LAMB (You et al. 2020, algorithm 2): AdamW's m and v, and
+ *   u = m / (1 - beta1^t) / (sqrt(v) / sqrt(1 - beta2^t) + eps) + weight_decay * w
+ *   w = w - lr * ratio * u
+ *
+ * t->lr has the ratio already (ss_rule_ratio). */
 SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struct ss_rule_terms *t,
                                                   float w, float g, float *state)
 {
@@ -127,6 +200,9 @@ SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struc
     case SS_RULE_SGD_DAMPENED:
         state[0] = t->keep * state[0] + t->take * d;
         return w - t->lr * state[0];
+    case SS_RULE_LARS:
+        state[0] = t->keep * state[0] + t->lr * d;
+        return w - state[0];
     case SS_RULE_ADAM:
         state[0] += t->take * (d - state[0]);
         state[1] = t->keep2 * state[1] + t->take2 * d * d;
@@ -135,8 +211,45 @@ SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struc
         state[0] += t->take * (g - state[0]);
         state[1] = t->keep2 * state[1] + t->take2 * g * g;
         return t->decay * w - t->lr * (state[0] / (sqrtf(state[1]) / t->root + t->eps));
+    case SS_RULE_LAMB:
+        state[0] += t->take * (g - state[0]);
+        state[1] = t->keep2 * state[1] + t->take2 * g * g;
+        return w -
+               t->lr * (t->unbias * state[0] / (sqrtf(state[1]) / t->root + t->eps) + t->decay * w);
     }
     return w;
+}
+
+/* Of a rule with norms: the element of what the parameter's norm is compared with: LARS's gradient,
+ * LAMB's u. */
+SS_ANY_DEVICE static inline float ss_rule_direction(enum ss_rule rule,
+                                                    const struct ss_rule_terms *t, float w, float g,
+                                                    const float *state)
+{
+    if (rule != SS_RULE_LAMB)
+        return g;
+    const float m = state[0] + t->take * (g - state[0]), v = t->keep2 * state[1] + t->take2 * g * g;
+    return t->unbias * m / (sqrtf(v) / t->root + t->eps) + t->decay * w;
+}
+
+/* The ratio of a span, from the sums of squares of its parameter and of its direction:
+ *   LARS: trust * |w| / (|g| + weight_decay * |w|)      LAMB: |w| / |u|
+ * 1 where one of the norms is 0. */
+SS_ANY_DEVICE static inline float ss_rule_ratio(const struct ss_update *u,
+                                                const struct ss_span *span, double w2, double d2)
+{
+    const double w = sqrt(w2), d = sqrt(d2);
+    if (!span->adapt || !(w > 0) || !(d > 0))
+        return 1;
+    if (u->rule == SS_RULE_LAMB)
+        return (float)(w / d);
+    return (float)(u->hyper[2] * w / (d + u->hyper[1] * span->decay * w));
+}
+
+/* torch.lerp(ema, w, weight). */
+SS_ANY_DEVICE static inline float ss_average(float ema, float w, float weight)
+{
+    return weight < 0.5f ? ema + weight * (w - ema) : w - (w - ema) * (1 - weight);
 }
 
 #endif

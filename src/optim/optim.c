@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct ss_optim_class ss_sgd, ss_adam, ss_adamw;
+extern const struct ss_optim_class ss_sgd, ss_adam, ss_adamw, ss_lars, ss_lamb;
 
-const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd, &ss_adam, &ss_adamw, NULL};
+const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd,  &ss_adam, &ss_adamw,
+                                                         &ss_lars, &ss_lamb, NULL};
 
 static enum ss_status unknown(const char *name)
 {
@@ -48,8 +49,20 @@ enum ss_status ss_optim_check(const struct ss_optim *optim)
     return optim->cls->check ? optim->cls->check(optim->hyper) : SS_OK;
 }
 
+const char *ss_optim_state_name(const struct ss_optim *optim, int state)
+{
+    return state < ss_optim_rule_states(optim) ? optim->cls->state[state] : "ema";
+}
+
+const char *ss_optim_former_name(const struct ss_optim *optim, int state)
+{
+    return state < ss_optim_rule_states(optim) ? optim->cls->former[state] : NULL;
+}
+
 void ss_optim_describe(const struct ss_optim *optim, struct ss_update *out)
 {
     out->rule = optim->cls->rule(optim->hyper);
     memcpy(out->hyper, optim->hyper, sizeof out->hyper);
+    out->clip = optim->clip;
+    out->ema_decay = optim->ema_decay;
 }

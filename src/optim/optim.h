@@ -7,6 +7,12 @@
 #include "core/status.h"
 #include "kernels/update.h"
 
+/* Words of --no-decay. */
+enum {
+    SS_OPTIM_BN = 1 << 0,   /* parameters of normalisations */
+    SS_OPTIM_BIAS = 1 << 1, /* biases, those of normalisations too */
+};
+
 struct ss_hyper {
     const char *option; /* "--momentum", a row of train/options.def; NULL ends a list */
     double initial;     /* where it is not given; of a flag 0 */
@@ -21,6 +27,7 @@ struct ss_optim_class {
     const char *state[SS_UPDATE_STATES];
     /* What earlier versions called them in checkpoints; NULL: the same. */
     const char *former[SS_UPDATE_STATES];
+    unsigned excludes; /* SS_OPTIM bits: what it neither decays nor adapts to norms */
     /* Hyperparameters that do not go together; NULL: all do. */
     enum ss_status (*check)(const double *hyper);
     enum ss_rule (*rule)(const double *hyper);
@@ -30,6 +37,10 @@ struct ss_optim_class {
 struct ss_optim {
     const struct ss_optim_class *cls;
     double hyper[SS_UPDATE_HYPER];
+    unsigned no_decay;     /* SS_OPTIM bits */
+    const char *lr_factor; /* "PATTERN=F,..."; NULL: none */
+    double clip;           /* largest norm of the gradients; 0: any */
+    double ema_decay;      /* what the weights' average keeps in a step; 0: there is none */
 };
 
 /* Every optimizer; NULL ends the list. */
@@ -43,11 +54,22 @@ int ss_optim_set(struct ss_optim *optim, const char *option, double value);
 /* Hyperparameters that do not go together: SS_ERR_INVALID. */
 enum ss_status ss_optim_check(const struct ss_optim *optim);
 
-/* States of each parameter: so many regions a bucket. */
-static inline int ss_optim_states(const struct ss_optim *optim)
+/* States of each parameter: so many regions a bucket. The rule's, then the weights' average. */
+static inline int ss_optim_rule_states(const struct ss_optim *optim)
 {
     return ss_rule_states(optim->cls->rule(optim->hyper));
 }
+static inline int ss_optim_states(const struct ss_optim *optim)
+{
+    return ss_optim_rule_states(optim) + (optim->ema_decay > 0);
+}
+static inline int ss_optim_has_norms(const struct ss_optim *optim)
+{
+    return ss_rule_has_norms(optim->cls->rule(optim->hyper));
+}
+/* What a state is called in checkpoints, and was (NULL: the same). */
+const char *ss_optim_state_name(const struct ss_optim *optim, int state);
+const char *ss_optim_former_name(const struct ss_optim *optim, int state);
 /* Fill in what an update has from the optimizer. */
 void ss_optim_describe(const struct ss_optim *optim, struct ss_update *out);
 

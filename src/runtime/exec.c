@@ -60,6 +60,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
         return &e->accum[a->index].r;
     case SS_SPACE_SYNC:
         return &e->sync.r;
+    case SS_SPACE_SQUARES:
+        return &e->squares.r;
     }
     return NULL;
 }
@@ -76,6 +78,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     case SS_TASK_REDUCE_METRICS:
     case SS_TASK_REDUCE_FOUND:
         return &e->allreduce;
+    case SS_TASK_SQUARES:
     case SS_TASK_UPDATE:
         return &e->updating;
     case SS_TASK_CONVERT:
@@ -182,6 +185,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         status = create_ops(e);
     if (status == SS_OK)
         status = ss_exec_create_memory(e);
+    e->updating.spans = e->spans;
     if (status == SS_OK && options->training)
         status = bind_list(e, &e->plan->train, 1, &e->train);
     if (status == SS_OK)
@@ -293,6 +297,8 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         return ss_allreduce_submit(&args);
     case SS_TASK_CHECK:
         return ss_check_submit(&args);
+    case SS_TASK_SQUARES:
+        return ss_squares_submit(&args);
     case SS_TASK_UPDATE:
         return ss_update_submit(&args);
     case SS_TASK_SCALE:

@@ -49,7 +49,8 @@ struct ss_exec {
     struct region *metrics; /* per slot, or one with several micro-steps; last: of evaluation */
     struct region *staged;  /* input on the device: nstaged, which bound the steps enqueued there */
     struct region *fetched; /* per slot; GPU */
-    struct region log, token, sync, scaler;
+    struct region log, token, sync, scaler, squares;
+    struct ss_spans *spans; /* per bucket; of one that is all alike empty */
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
@@ -81,6 +82,11 @@ static inline size_t ss_exec_share(const struct ss_exec *e, int k, size_t *begin
 /* Everything the executor keeps data in; operations are there already. */
 enum ss_status ss_exec_create_memory(struct ss_exec *e);
 void ss_exec_destroy_memory(struct ss_exec *e);
+
+/* Groups of parameters to spans, of training; the parameters have their places. Errors: also
+ * SS_ERR_INVALID, of the options. */
+enum ss_status ss_exec_create_spans(struct ss_exec *e);
+void ss_exec_destroy_spans(struct ss_exec *e);
 
 /* Regions, empty before; what is for messages. Sizes are rounded up to cache lines. */
 static inline size_t ss_round64(size_t bytes)

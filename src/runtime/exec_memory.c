@@ -136,6 +136,10 @@ enum ss_status ss_exec_create_memory(struct ss_exec *e)
     for (int i = 0; i < e->plan->nbuffers; i++)
         SS_TRY(ss_region_new(e, &e->buffer[i], e->plan->buffer_bytes[i], "activations"));
     SS_TRY(create_scaler(e));
+    if (e->plan->options.clipping)
+        SS_TRY(ss_region_new(e, &e->squares, sizeof(double), "sum of squares"));
+    if (e->options.training)
+        SS_TRY(ss_exec_create_spans(e));
     return create_slots(e);
 }
 
@@ -161,6 +165,8 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->token);
     ss_region_drop(e, &e->sync);
     ss_region_drop(e, &e->scaler);
+    ss_region_drop(e, &e->squares);
+    ss_exec_destroy_spans(e);
     ss_region_drop(e, &e->stop);
     e->kernels->free_host(e->slot_memory);
     e->kernels->free_host(e->spare);

@@ -207,6 +207,35 @@ enum ss_status ss_exec_get_state(struct ss_exec *e, int i, int state, float *pla
     return get(e, i, state, plain);
 }
 
+/* The average is the last of the states. */
+static struct ss_region *ema_of(struct ss_exec *e, int bucket)
+{
+    const int states = e->plan->options.states;
+    return e->options.training && e->options.optim.ema_decay > 0
+               ? &e->state[bucket * states + states - 1].r
+               : NULL;
+}
+
+enum ss_status ss_exec_start_ema(struct ss_exec *e)
+{
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
+        SS_TRY(e->kernels->copy(e->device, ema_of(e, k)->data, e->params[k].r.data,
+                                e->params[k].r.bytes));
+    return SS_OK;
+}
+
+/* Tasks know regions, not addresses; StarPU never moves their data. */
+enum ss_status ss_exec_swap_ema(struct ss_exec *e)
+{
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++) {
+        void *data = e->params[k].r.data;
+        e->params[k].r.data = ema_of(e, k)->data;
+        ema_of(e, k)->data = data;
+        SS_TRY(refresh_copy(e, k));
+    }
+    return SS_OK;
+}
+
 enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler *out)
 {
     struct ss_scaler s = {0};

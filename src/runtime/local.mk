@@ -13,4 +13,4 @@ libstarstep_la_SOURCES += \
 	src/runtime/fxt.c src/runtime/fxt.h \
 	src/runtime/exec.c src/runtime/exec.h \
 	src/runtime/exec_memory.c src/runtime/exec_internal.h \
-	src/runtime/exec_region.c src/runtime/exec_state.c
+	src/runtime/exec_region.c src/runtime/exec_spans.c src/runtime/exec_state.c

@@ -16,7 +16,7 @@ struct memory {
     size_t *bucket_bytes; /* in native layouts */
 };
 
-enum { ADDRESS_BITS = 36, COPY = SS_SPACE_ACCUM + 1, INDICES = 1 << 14 };
+enum { ADDRESS_BITS = 36, COPY = SS_SPACE_SQUARES + 1, INDICES = 1 << 14 };
 
 static void *address(size_t number)
 {
@@ -47,6 +47,8 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
         return sizeof(struct ss_metrics);
     case SS_SPACE_SCALER:
         return sizeof(struct ss_scaler);
+    case SS_SPACE_SQUARES:
+        return sizeof(double);
     case SS_SPACE_BUFFER:
     case SS_SPACE_IMAGES:
     case SS_SPACE_LABELS:
@@ -108,13 +110,16 @@ static enum ss_status update(const struct memory *m, const struct ss_task_data *
 {
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     size_t begin;
-    struct ss_update u = {.count = ss_task_share(d->task, params->bytes, &begin),
+    struct ss_update u = {.rule = m->plan->options.norms ? SS_RULE_LARS : SS_RULE_SGD,
+                          .count = ss_task_share(d->task, params->bytes, &begin),
                           .w = params->data,
                           .copy = params->copy,
                           .g = ss_role(d, SS_ROLE_GRADS),
-                          .scaler = ss_role(d, SS_ROLE_SCALER)};
+                          .scaler = ss_role(d, SS_ROLE_SCALER),
+                          .squares = ss_role(d, SS_ROLE_SQUARES)};
     for (int k = 0; k < SS_UPDATE_STATES; k++)
         u.state[k] = ss_role(d, SS_ROLE_STATE + k);
+    u.ema = ss_role(d, SS_ROLE_STATE + SS_UPDATE_STATES); /* or it is one of these */
     return ss_tally_kernels.update(m->device, &u);
 }
 
@@ -142,6 +147,11 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_ADD: {
         const struct ss_adding adding = {k, m->device, m->plan->options.accumulate};
         return ss_add_run(&adding, d);
+    }
+    case SS_TASK_SQUARES: {
+        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+        return k->squares(m->device, grads->bytes / sizeof(float), grads->data, 0,
+                          ss_role(d, SS_ROLE_SQUARES));
     }
     case SS_TASK_UPDATE:
         return update(m, d);

@@ -248,6 +248,7 @@ int ss_trace_computes(enum ss_task_kind kind)
     case SS_TASK_BACKWARD:
     case SS_TASK_ADD:
     case SS_TASK_CHECK:
+    case SS_TASK_SQUARES:
     case SS_TASK_UPDATE:
     case SS_TASK_SCALE:
         return 1;

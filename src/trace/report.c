@@ -210,7 +210,8 @@ static const struct {
                {"all-reduce", 1u << SS_TASK_SYNC | 1u << SS_TASK_ALLREDUCE | 1u << SS_TASK_REDUCE_SCATTER |
                                   1u << SS_TASK_GATHER | 1u << SS_TASK_REDUCE_METRICS |
                                   1u << SS_TASK_REDUCE_FOUND},
-               {"update", 1u << SS_TASK_CHECK | 1u << SS_TASK_UPDATE | 1u << SS_TASK_SCALE},
+               {"update", 1u << SS_TASK_CHECK | 1u << SS_TASK_SQUARES | 1u << SS_TASK_UPDATE |
+                              1u << SS_TASK_SCALE},
                {"report", 1u << SS_TASK_FETCH | 1u << SS_TASK_REPORT},
                {"waiting", 1u << SS_PATH_WAITING},
                {"unsubmit.", 1u << SS_PATH_UNSUBMITTED}};

@@ -25,6 +25,19 @@ static enum ss_status make_folder(const char *folder)
     return SS_OK;
 }
 
+/* PyTorch's AveragedModel has the model's running statistics, too. */
+static enum ss_status write_ema(const struct ss_session *s, const char *folder)
+{
+    char path[PATH_MAX];
+    if (!(s->optim.ema_decay > 0))
+        return SS_OK;
+    SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_EMA));
+    SS_TRY(ss_exec_swap_ema(s->exec));
+    enum ss_status status = ss_model_file_write(s->exec, s->plan, path, s->batches);
+    enum ss_status back = ss_exec_swap_ema(s->exec);
+    return status == SS_OK ? back : status;
+}
+
 static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
                                   const char *folder)
 {
@@ -33,6 +46,7 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
     SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches));
+    SS_TRY(write_ema(s, folder));
     return ss_training_file_write(s, p, training, model);
 }
 

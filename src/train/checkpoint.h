@@ -6,6 +6,9 @@
  *                      tensors are the optimizer's states; its metadata are notes: where the run
  *                      is, its position (position.h), and with which options it got there
  *
+ * With --ema-decay there is model_ema.safetensors besides, a model file of the weights' average and the
+ * model's running statistics. A resumed run has the average from the training file's states.
+ *
  * safetensors.h is the format of both; resume.h goes on from them.
  *
  * The folder of a run's checkpoints:
@@ -24,6 +27,7 @@
 #include "train/session.h"
 
 #define SS_CHECKPOINT_MODEL "model.safetensors"
+#define SS_CHECKPOINT_EMA "model_ema.safetensors"
 #define SS_CHECKPOINT_TRAINING "training.safetensors"
 
 enum ss_checkpoint_kind { SS_CHECKPOINT_EPOCH, SS_CHECKPOINT_STEP };

@@ -81,10 +81,14 @@ void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out
     if (form == SS_EPOCH_CIFAR) {
         fprintf(out,
                 "Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%s, Accuracy=%s, "
-                "Throughput=%.1f img/s, Loader=%.1f img/s, Waited for input=%.3fs\n",
+                "Throughput=%.1f img/s, Loader=%.1f img/s, Waited for input=%.3fs",
                 e->epoch, e->epochs, e->train_s, e->train_loss, shown(e, mean_loss(v), 4, loss),
                 shown(e, accuracy(v), 4, right), ss_epoch_train_rate(e), e->loader_images_per_s,
                 e->wait_s);
+        if (e->ema.count > 0)
+            fprintf(out, ", EMA validation loss=%.4f, EMA accuracy=%.4f", mean_loss(&e->ema),
+                    accuracy(&e->ema));
+        fputc('\n', out);
         fflush(out);
         return;
     }
@@ -97,7 +101,11 @@ void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out
             ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s, e->train_s);
     if (e->device_mb > 0)
         fprintf(out, "device %.0f MiB, ", e->device_mb);
-    fprintf(out, "host %.0f MiB\n", e->host_mb);
+    fprintf(out, "host %.0f MiB", e->host_mb);
+    if (e->ema.count > 0)
+        fprintf(out, " | EMA (val): loss %.3f, accuracy %.2f%%", mean_loss(&e->ema),
+                100 * accuracy(&e->ema));
+    fputc('\n', out);
     fflush(out);
 }
 
@@ -112,7 +120,9 @@ void ss_epoch_log(const struct ss_epoch *e, struct ss_journal *journal)
         "images_per_s_with_validation", 'f', ss_epoch_rate(e), "lr", 'f', e->lr,
         "loader_images_per_s", 'f', e->loader_images_per_s, "input_wait_s", 'f', e->wait_s,
         "peak_host_mb", 'f', e->host_mb, "peak_device_mb", 'f', e->device_mb, "train_top5", 'f',
-        top5(&e->train), "val_top5", 'f', top5(&e->validation), NULL);
+        top5(&e->train), "val_top5", 'f', top5(&e->validation),
+        e->ema.count > 0 ? "val_ema_loss" : NULL, 'f', mean_loss(&e->ema), "val_ema_accuracy", 'f',
+        accuracy(&e->ema), NULL);
 }
 
 void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
@@ -128,11 +138,14 @@ void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
         {"Throughput/images_per_sec", ss_epoch_rate(e)},
         {"LR", e->lr},
         {"Accuracy/val_top5", 100 * top5(&e->validation)},
+        {"Loss/val_ema", mean_loss(&e->ema)},
+        {"Accuracy/val_ema", 100 * accuracy(&e->ema)},
     };
+    const size_t n = sizeof scalars / sizeof *scalars - (e->ema.count > 0 ? 0 : 2);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     double wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+    for (size_t i = 0; i < n; i++)
         if (e->validation.count > 0 || !strstr(scalars[i].tag, "/val"))
             (void)ss_tensorboard_scalar(t, scalars[i].tag, e->epoch, wall, scalars[i].value);
 }

@@ -4,6 +4,7 @@
 #include "train/options.h"
 #include "core/log.h"
 #include "kernels/kernels.h"
+#include "optim/parameter_groups.h"
 #include "train/epoch.h"
 
 #include <stdio.h>
@@ -139,7 +140,38 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
         if (row->type == SS_OPT_FLOAT)
             *(double *)(void *)((char *)o + row->offset) = out->hyper[i];
     }
+    if (o->no_decay)
+        SS_TRY(ss_optim_words("--no-decay", o->no_decay, &out->no_decay));
+    out->lr_factor = o->lr_factor;
+    out->clip = o->clip_norm;
+    out->ema_decay = o->ema_decay;
     return ss_optim_check(out);
+}
+
+/* What looks at whole parameters, or at all gradients, does not go with shares of them. */
+static enum ss_status check_shards(const struct ss_train_options *o, const struct ss_optim *optim)
+{
+    if (optim->clip > 0 || optim->ema_decay > 0)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--shard-optimizer and %s do not go together; leave one of them out",
+                       optim->clip > 0 ? "--clip-norm" : "--ema-decay");
+    if (ss_optim_has_norms(optim))
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--shard-optimizer and --optimizer %s do not go together: its norms are of "
+                       "whole parameters; leave one of them out",
+                       o->optimizer);
+    return SS_OK;
+}
+
+/* The groups fit the model. */
+static enum ss_status check_groups(const struct ss_optim *optim, const struct ss_plan *plan)
+{
+    struct ss_span *span = malloc((size_t)plan->nparams * sizeof *span);
+    if (!span)
+        return ss_fail_memory("groups of parameters", (size_t)plan->nparams * sizeof *span);
+    enum ss_status status = ss_optim_groups(optim, plan, span);
+    free(span);
+    return status;
 }
 
 int ss_train_buckets_auto(const struct ss_train_options *o)
@@ -246,11 +278,19 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     }
     struct ss_train_options copy = *o;
     SS_TRY(ss_train_optim(&copy, &optim));
+    if (options.shards > 1)
+        SS_TRY(check_shards(o, &optim));
     options.states = ss_optim_states(&optim);
+    options.clipping = optim.clip > 0;
+    options.norms = ss_optim_has_norms(&optim);
     model.width = o->width;
     model.dropout = (float)o->dropout;
     SS_TRY(ss_model_build(o->model, &model, &built));
     enum ss_status status = ss_plan_lower(built, &options, plan);
+    if (status == SS_OK && (status = check_groups(&optim, *plan)) != SS_OK) {
+        ss_plan_destroy(*plan);
+        *plan = NULL;
+    }
     if (status != SS_OK)
         ss_graph_destroy(built);
     else

@@ -183,7 +183,8 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     if (ss_train_buckets_auto(options))
         SS_TRY(ss_session_choose_buckets(s, training));
     SS_TRY(ss_session_agree(s, ss_session_bind(s, options, training, report), "start-up"));
-    return ss_session_check_collectives(s);
+    SS_TRY(ss_session_check_collectives(s));
+    return ss_exec_start_ema(s->exec);
 }
 
 /* A login node has no GPU perhaps, where the job will have one. */

@@ -256,6 +256,11 @@ static enum ss_status evaluate(struct ss_loop *l, struct ss_epoch *e)
     if (e->epoch % o->eval_every && !last)
         return SS_OK;
     SS_TRY(ss_session_evaluate(&l->session, &l->at.validation));
+    if (l->session.optim.ema_decay > 0) {
+        SS_TRY(ss_exec_swap_ema(l->session.exec));
+        SS_TRY(ss_session_evaluate(&l->session, &e->ema));
+        SS_TRY(ss_exec_swap_ema(l->session.exec));
+    }
     e->validation_s = ss_seconds() - begin;
     e->validation = l->at.validation;
     return SS_OK;

@@ -58,7 +58,7 @@ static void describe_tensor(const struct ss_session *s, int i, int state, char *
                             struct ss_st_tensor *t)
 {
     const struct ss_param *p = graph_param(s->plan, i);
-    snprintf(name, NAME_ROOM, "%s.%s", s->optim.cls->state[state], p->name);
+    snprintf(name, NAME_ROOM, "%s.%s", ss_optim_state_name(&s->optim, state), p->name);
     *t = (struct ss_st_tensor){.name = name, .dtype = SS_ST_F32, .ndim = p->ndim};
     for (int d = 0; d < p->ndim; d++)
         t->shape[d] = p->shape[d];
@@ -186,7 +186,7 @@ static const struct ss_st_tensor *find_state(const struct ss_session *s,
                                              const struct ss_safetensors *st, int i, int state,
                                              const char *name)
 {
-    const char *former = s->optim.cls->former[state];
+    const char *former = ss_optim_former_name(&s->optim, state);
     const struct ss_st_tensor *t = ss_safetensors_find(st, name);
     if (t || !former)
         return t;

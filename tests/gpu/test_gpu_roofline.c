@@ -40,7 +40,8 @@ static void compare(const struct setting *s)
                                  SS_HOOKS_KIND(SS_TASK_FORWARD) | SS_HOOKS_KIND(SS_TASK_BACKWARD) |
                                  SS_HOOKS_KIND(SS_TASK_CONVERT) | SS_HOOKS_KIND(SS_TASK_ADD) |
                                  SS_HOOKS_KIND(SS_TASK_CHECK) |
-                                 SS_HOOKS_KIND(SS_TASK_UPDATE) | SS_HOOKS_KIND(SS_TASK_SCALE),
+                                 SS_HOOKS_KIND(SS_TASK_UPDATE) | SS_HOOKS_KIND(SS_TASK_SCALE) |
+                                 SS_HOOKS_KIND(SS_TASK_SQUARES),
                              .enqueue_begins = begins,
                              .enqueue_ends = ends};
     memset(launches, 0, sizeof launches);
@@ -84,6 +85,20 @@ START_TEST(micro_steps)
 }
 END_TEST
 
+/* Norms of each parameter, clipping and an average; and, without norms, spans. */
+START_TEST(optimizers)
+{
+    struct setting s = usual;
+    s.dtype = SS_DTYPE_F16;
+    s.bucket_mb = 0.01;
+    s.optimizer = _i ? "adamw" : "lamb";
+    s.clip = 0.5;
+    s.ema_decay = 0.9;
+    s.lr_factor = "fc.*=2";
+    compare(&s);
+}
+END_TEST
+
 /* Narrow, as only the numbers of launches matter. */
 static const char *const models[][2] = {
     {"wideresnet", "8,8,16,16"}, {"resnet50", "8,8,8,8"}, {"vgg11_bn", "8,8,8,8,8,16"}};
@@ -122,6 +137,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, small_models, 0, 2 * (TEST_GRAPHS - 1)); /* "front" is for CPUs */
     tcase_add_test(t, micro_steps);
+    tcase_add_loop_test(t, optimizers, 0, 2);
     tcase_add_loop_test(t, built_in_models, 0, (int)(sizeof models / sizeof *models));
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -52,49 +52,74 @@ static void check_copy(struct ss_device *gpu, const struct bucket *b)
     check_equal("copy", gpu_fetch(gpu, b->copy, b->count), w, b->count);
 }
 
-/* A rule in double precision; then, of the same bits, with a loss scale and three steps that were left
- * out before, which do not count. */
-static void rule_steps_of(struct ss_device *gpu, const struct rule_case *c, size_t count)
+/* A rule in double precision, in spans or not, with clipping and an average of the weights; then, of the
+ * same bits, with a loss scale and three steps that were left out before, which do not count. */
+static void rule_steps_of(struct ss_device *gpu, const struct rule_case *c, int spans, size_t count)
 {
-    float *start[3] = {host_random(count, 1, SS_DTYPE_F32), host_floats(count), host_floats(count)};
-    float *plain[3], *scaled[3], *g = gpu_out_f32(gpu, count);
-    double *want[3], *wide = host_doubles(count);
+    enum { KINDS = 4 };
+    float *start[KINDS] = {host_random(count, 1, SS_DTYPE_F32), host_floats(count),
+                           host_floats(count), host_floats(count)};
+    float *plain[KINDS], *scaled[KINDS], *g = gpu_out_f32(gpu, count);
+    double *want[KINDS], *wide = host_doubles(count), zero = 0;
     struct ss_scaler scaler = ss_scaler_defaults();
     scaler.skipped = 3;
     const struct ss_scaler *device_scaler = gpu_put_bytes(gpu, &scaler, sizeof scaler);
-    for (int k = 0; k < 3; k++) {
+    double *squares = gpu_put_bytes(gpu, &zero, sizeof zero);
+    for (int k = 0; k < KINDS; k++) {
         want[k] = host_doubles(count);
         for (size_t i = 0; i < count; i++)
             want[k][i] = (double)start[k][i];
         plain[k] = gpu_put_f32(gpu, start[k], count);
         scaled[k] = gpu_put_f32(gpu, start[k], count);
     }
-    struct ss_update u = {
-        .rule = c->rule, .count = count, .g = g, .scale = SCALE, .lr = (double)LR};
+    struct ss_update u = {.rule = c->rule,
+                          .count = count,
+                          .g = g,
+                          .scale = SCALE,
+                          .lr = (double)LR,
+                          .squares = squares,
+                          .clip = 0.2 * sqrt((double)count),
+                          .ema_decay = 0.9};
     memcpy(u.hyper, c->hyper, sizeof u.hyper);
+    if (spans) {
+        u.spans = (struct ss_spans){.nspans = RULE_SPANS, .nchunks = rule_cut()};
+        u.spans.span = gpu_put_bytes(gpu, rule_spans, sizeof rule_spans);
+        u.spans.chunk = gpu_put_bytes(gpu, rule_chunks, sizeof rule_chunks);
+    }
+    OK(ss_cuda_update_reserve(gpu, 40));
     if (ss_cuda_dtype(gpu) != SS_DTYPE_F32)
         u.copy = gpu_out(gpu, count);
     for (uint32_t at = 0; at < 2 * 5; at++) {
         float *small = host_random(count, 10 + at / 2, SS_DTYPE_F32);
         float **mine = at % 2 ? scaled : plain;
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             wide[i] = (double)SCALE * (double)small[i];
+        const double norm = rule_norm(wide, count);
+        for (size_t i = 0; i < count; i++) {
+            wide[i] *= u.clip < norm ? u.clip / (norm + 1e-6) : 1;
             small[i] *= at % 2 ? scaler.scale : 1;
         }
         u.w = mine[0];
         u.state[0] = mine[1];
         u.state[1] = mine[2];
+        u.ema = mine[3];
         u.step = 1 + at / 2 + (at % 2 ? 3 : 0);
         u.scaler = at % 2 ? device_scaler : NULL;
         OK(ss_cuda_copy(gpu, g, small, count * sizeof *small));
+        OK(ss_cuda_squares(gpu, 16, g, 1, squares)); /* as of two buckets */
+        if (count > 16)
+            OK(ss_cuda_squares(gpu, count - 16, g + 16, 0, squares));
         OK(ss_cuda_update(gpu, &u));
         OK(ss_cuda_synchronize(gpu));
-        if (at % 2)
-            rule_step(c, count, 1 + (int)at / 2, (double)LR, wide, want[0], want[1], want[2]);
+        if (at % 2 == 0)
+            continue;
+        rule_step(c, spans, count, 1 + (int)at / 2, (double)LR, wide, want[0], want[1], want[2]);
+        for (size_t i = 0; i < count; i++)
+            want[3][i] = at == 1 ? want[0][i] : 0.9 * want[3][i] + 0.1 * want[0][i];
     }
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < KINDS; k++) {
         const float *got = gpu_fetch_f32(gpu, plain[k], count);
-        gpu_compare_bound(k ? "state" : "w", got, want[k], count, RULE_BOUND);
+        gpu_compare_bound(k == 3 ? "average" : k ? "state" : "w", got, want[k], count, c->bound);
         ck_assert_mem_eq(gpu_fetch_f32(gpu, scaled[k], count), got, count * sizeof(float));
     }
     check_copy(gpu, &(struct bucket){.count = count, .w = plain[0], .copy = u.copy});
@@ -104,8 +129,11 @@ START_TEST(rule_steps)
 {
     struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
     for (int k = 0; k < RULE_CASES; k++) {
-        rule_steps_of(gpu, &rule_cases[k], 16);
-        rule_steps_of(gpu, &rule_cases[k], 50000); /* more than one turn of the grid */
+        rule_steps_of(gpu, &rule_cases[k], 1, RULE_COUNT);
+        if (ss_rule_has_norms(rule_cases[k].rule))
+            continue;
+        rule_steps_of(gpu, &rule_cases[k], 0, 16);
+        rule_steps_of(gpu, &rule_cases[k], 0, 50000); /* more than one turn of the grid */
     }
 }
 END_TEST

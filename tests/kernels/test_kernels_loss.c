@@ -172,46 +172,93 @@ START_TEST(loss_extremes)
 }
 END_TEST
 
-/* Several steps of every rule in double precision, on one and on more threads. */
-START_TEST(rule_steps)
+/* Several steps of every rule in double precision, on one and on more threads: of a whole bucket and
+ * of one in spans, with clipping, and with an average of the weights. */
+static void rule_steps_of(const struct rule_case *c, int spans)
 {
-    const struct rule_case *c = &rule_cases[_i];
-    const size_t count = 40001;
-    double *want[3] = {random_doubles(count, 1), zero_doubles(count), zero_doubles(count)};
-    float *got[2][3];
+    const size_t count = spans ? RULE_COUNT : 40001;
+    const double clip = 20;
+    double *want[4] = {random_doubles(count, 1), zero_doubles(count), zero_doubles(count),
+                       zero_doubles(count)};
+    float *got[2][4];
+    double squares[2];
     struct ss_device *one;
-    struct ss_update u = {.rule = c->rule, .count = count, .scale = 0.5f, .lr = 0.1};
+    struct ss_update u = {
+        .rule = c->rule, .count = count, .scale = 0.5f, .lr = 0.1, .clip = clip, .ema_decay = 0.9};
     OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &one));
     memcpy(u.hyper, c->hyper, sizeof u.hyper);
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 3; k++)
+    if (spans)
+        u.spans = (struct ss_spans){RULE_SPANS, rule_cut(), rule_spans, rule_chunks};
+    for (int i = 0; i < 2; i++) {
+        OK(ss_cpu_update_reserve(i ? cpu : one, 40));
+        for (int k = 0; k < 4; k++)
             got[i][k] = to_floats(want[k], count);
+    }
     for (u.step = 1; u.step <= 5; u.step++) {
         double *g = random_doubles(count, 10 + (uint32_t)u.step);
         float *fg = to_floats(g, count);
+        const double norm = 0.5 * rule_norm(g, count);
+        const double scale = 0.5 * (clip < norm ? clip / (norm + 1e-6) : 1);
         for (size_t i = 0; i < count; i++)
-            g[i] *= 0.5;
-        rule_step(c, count, (int)u.step, u.lr, g, want[0], want[1], want[2]);
+            g[i] *= scale;
+        rule_step(c, spans, count, (int)u.step, u.lr, g, want[0], want[1], want[2]);
+        for (size_t i = 0; i < count; i++)
+            want[3][i] = u.step == 1 ? want[0][i] : 0.9 * want[3][i] + 0.1 * want[0][i];
         for (int i = 0; i < 2; i++) {
+            /* In two parts, as two buckets are. */
+            OK(ss_cpu_squares(i ? cpu : one, 8192, fg, 1, &squares[i]));
+            OK(ss_cpu_squares(i ? cpu : one, count - 8192, fg + 8192, 0, &squares[i]));
+            u.squares = &squares[i];
             u.w = got[i][0];
             u.state[0] = got[i][1];
             u.state[1] = got[i][2];
+            u.ema = got[i][3];
             u.g = fg;
             OK(ss_cpu_update(i ? cpu : one, &u));
         }
+        ck_assert_double_eq_tol(sqrt(squares[0]), 2 * norm, 1e-12 * norm);
+        ck_assert_double_eq(squares[0], squares[1]);
         free(g), free(fg);
     }
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
+        static const char *const names[] = {"w", "state 0", "state 1", "average"};
         double *result = to_doubles(got[0][k], count);
-        check_error(k ? "state" : "w", result, want[k], count, RULE_BOUND);
+        check_error(names[k], result, want[k], count, c->bound);
         ck_assert_mem_eq(got[0][k], got[1][k], count * sizeof(float));
         free(result), free(want[k]), free(got[0][k]), free(got[1][k]);
     }
-    ss_log_set_quiet(1);
-    u.state[0] = NULL;
-    u.count = 0;
-    ck_assert_int_eq(ss_cpu_update(cpu, &u), ss_rule_states(c->rule) ? SS_ERR_INVALID : SS_OK);
     ss_cpu_close(one);
+}
+
+START_TEST(rule_steps)
+{
+    const struct rule_case *c = &rule_cases[_i];
+    if (!ss_rule_has_norms(c->rule))
+        rule_steps_of(c, 0);
+    rule_steps_of(c, 1);
+    ss_log_set_quiet(1);
+    float w = 1;
+    struct ss_update u = {.rule = c->rule, .w = &w, .state = {NULL, &w}};
+    ck_assert_int_eq(ss_cpu_update(cpu, &u), ss_rule_states(c->rule) ? SS_ERR_INVALID : SS_OK);
+    u.state[0] = &w;
+    u.count = 1;
+    u.g = &w;
+    ck_assert_int_eq(ss_cpu_update(cpu, &u), ss_rule_has_norms(c->rule) ? SS_ERR_INVALID : SS_OK);
+}
+END_TEST
+
+/* As torch.nn.utils.clip_grad_norm_: nothing is scaled up, and what is not finite stays so. */
+START_TEST(clipping)
+{
+    const double nan = (double)NAN, inf = (double)INFINITY, small = 1e-4, large = 400;
+    struct ss_update u = {.scale = 0.5f, .clip = 1, .squares = &small};
+    ck_assert_float_eq(ss_update_scale(&u), 0.5f);
+    u.squares = &large;
+    ck_assert_float_eq_tol(ss_update_scale(&u), 0.05f, 1e-8f);
+    u.squares = &inf;
+    ck_assert_float_eq(ss_update_scale(&u), 0);
+    u.squares = &nan;
+    ck_assert_float_nan(ss_update_scale(&u));
 }
 END_TEST
 
@@ -277,6 +324,7 @@ Suite *loss_suite(void)
     tcase_add_test(t, loss_threads);
     tcase_add_test(t, loss_extremes);
     tcase_add_loop_test(t, rule_steps, 0, RULE_CASES);
+    tcase_add_test(t, clipping);
     tcase_add_test(t, sums);
     tcase_add_test(t, cpu_itself);
     suite_add_tcase(suite, t);

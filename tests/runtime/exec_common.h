@@ -89,6 +89,8 @@ struct setting {
     enum ss_dtype dtype; /* GPU */
     int no_overlap;
     const char *optimizer;
+    double clip, ema_decay;
+    const char *lr_factor;
     const char *model, *width; /* of graphs/, for the data's size; NULL: test_graphs[which] */
     int accumulate;            /* 0: 1 */
     struct ss_mix_how mix;
@@ -96,7 +98,7 @@ struct setting {
 };
 static const struct setting usual = {
     0, BATCH, 4,    3,    NONE, 25,     0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
-    0, "sgd", NULL, NULL, 0,    {0, 0}, 0};
+    0, "sgd", 0, 0, NULL, NULL, NULL, 0,    {0, 0}, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -145,7 +147,12 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     OK(ss_optim_find(s->optimizer, &optim));
     ss_optim_set(&optim, "--momentum", (double)s->momentum);
     ss_optim_set(&optim, "--weight-decay", (double)s->weight_decay);
+    optim.clip = s->clip;
+    optim.ema_decay = s->ema_decay;
+    optim.lr_factor = s->lr_factor;
     options.states = ss_optim_states(&optim);
+    options.clipping = optim.clip > 0;
+    options.norms = ss_optim_has_norms(&optim);
     OK(ss_plan_lower(b->graph, &options, &b->plan));
     sem_init(&b->in_flight, 0, (unsigned)s->slots);
     struct ss_exec_options exec = {.runtime = runtime,

@@ -30,7 +30,7 @@ states() {
 whole() {
     local name=$1 names=$2 ranks
     shift 2
-    for ranks in $counts; do
+    for ranks in $ranks_of; do
         what="$name, $ranks rank(s)"
         rm -rf "$work/whole" "$work/part" "$work/log"*
         on "$ranks" "$@" --checkpoint-dir "$work/whole" --log-json "$work/log.whole"
@@ -47,13 +47,39 @@ whole() {
     seen="${seen:-} $(hash_of "$work/log.whole")"
 }
 
+ranks_of=1
 whole sgd momentum_buffer
 whole nesterov momentum_buffer --nesterov
 whole dampening momentum_buffer --dampening 0.3
-whole adam "exp_avg exp_avg_sq" --optimizer adam --base-lr 0.001 --weight-decay 0.01
-whole adamw "exp_avg exp_avg_sq" --optimizer adamw --base-lr 0.001
+whole adam "exp_avg exp_avg_sq" --optimizer adam --base-lr 0.001 --weight-decay 0.01 --no-decay bn
+ranks_of=$counts
+whole lars momentum_buffer --optimizer lars --base-lr 0.5
+whole lamb "ema exp_avg exp_avg_sq" --optimizer lamb --base-lr 0.01 --ema-decay 0.9 --clip-norm 0.5 \
+    --no-decay bias --lr-factor 'fc.*=2,conv1.*=0.5'
 # shellcheck disable=SC2086
 check "each another result" test "$(printf '%s\n' $seen | sort -u | wc -l)" -eq "$(printf '%s\n' $seen | wc -l)"
+
+# The average is evaluated with the model's running statistics, and saved as a model.
+what="--ema-decay"
+on 1 --ema-decay 0.8 --checkpoint-dir "$work/ema" --log-json "$work/log.ema"
+starts "$what" "${command[@]}" && says '^Epoch 2/2: .*Waited for input=[0-9.]*s, EMA validation loss=[0-9.]*, EMA accuracy=[0-9.]*$'
+value() { sed -n "s/.*\"event\":\"$2\".*\"$3\":\([0-9.e-]*\).*/\1/p" "$1" | tail -n 1; }
+for file in model model_ema; do
+    key=val_loss
+    [ $file = model ] || key=val_ema_loss
+    starts "eval of $file" "$STARSTEP" eval --data-dir "$work/data" --model resnet50 --width 8,8,8,8 --batch-size 16 \
+        --init "$work/ema/latest/$file.safetensors" --log-json "$work/log.$file"
+    check "$what: $key is that of $file.safetensors" test -n "$(value "$work/log.ema" epoch $key)" -a \
+        "$(value "$work/log.ema" epoch $key)" = "$(value "$work/log.$file" eval val_loss)"
+done
+check "$what: two models" eval '! cmp -s "$work/ema/latest/model.safetensors" "$work/ema/latest/model_ema.safetensors"'
+on 1 --checkpoint-dir "$work/plain"
+starts "without it" "${command[@]}"
+check "$what: the model itself is as without it" cmp "$work/plain/latest/model.safetensors" "$work/ema/latest/model.safetensors"
+what="--clip-norm that no gradient reaches"
+on 1 --clip-norm 1e20 --checkpoint-dir "$work/clip"
+starts "$what" "${command[@]}"
+check "$what: the model is as without it" cmp "$work/plain/latest/model.safetensors" "$work/clip/latest/model.safetensors"
 
 # no WHAT PATTERN ARGUMENT...
 no() {
@@ -67,5 +93,19 @@ no "nesterov with dampening" '--nesterov and --dampening 0.1 do not go together'
 no "dampening without momentum" '--dampening 0.1 needs a --momentum above 0' --dampening 0.1 --momentum 0
 no "nesterov of adam" '--optimizer adam has no --nesterov; leave it out' --optimizer adam --nesterov
 no "dampening of adamw" '--optimizer adamw has no --dampening; leave it out' --optimizer adamw --dampening 0.1
+no "words of --no-decay" '--no-decay: "fc" is not bn or bias' --no-decay bn,fc
+no "a pattern of nothing" '--lr-factor: gn\..* fits no parameter of resnet50' --lr-factor 'gn.*=2'
+no "no factor" '--lr-factor: "fc.\*" is not PATTERN=F' --lr-factor 'fc.*'
+no "trust of sgd" '--optimizer sgd has no --trust' --trust 0.1
+no "another optimizer" '--optimizer: "sdg" is not sgd, adam, adamw, lars or lamb' --optimizer sdg
+if [ "$counts" != 1 ]; then
+    for with in "--clip-norm 1" "--ema-decay 0.9" "--optimizer lars"; do
+        # shellcheck disable=SC2086
+        on 2 --shard-optimizer $with
+        run "${command[@]}"
+        check "--shard-optimizer $with: exit code $code" test "$code" -eq 1
+        check "--shard-optimizer $with is refused" grep -q -e "--shard-optimizer and ${with% [0-9]*}.* do not go together" "$work/err"
+    done
+fi
 
 finish

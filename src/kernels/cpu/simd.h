@@ -58,6 +58,12 @@ struct ss_simd_rows {
     /* count elements from `at` on. */
     void (*update)(const struct ss_update *u, const struct ss_rule_terms *terms, size_t at,
                    size_t count);
+    /* The directions of at most SS_UPDATE_CHUNK elements from `at` on; and the sum of squares of so
+     * many numbers, in one order whatever the instruction set. */
+    void (*direction)(const struct ss_update *u, const struct ss_rule_terms *terms, size_t at,
+                      size_t count, float *out);
+    double (*squares)(const float *x, size_t count);
+    void (*average)(const float *w, float weight, float *ema, size_t count);
     /* See wire.h; bf16 0: fp16. */
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);

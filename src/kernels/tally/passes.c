@@ -406,13 +406,37 @@ enum ss_status ss_tally_convert(struct ss_device *d, const struct ss_act *x, con
     return SS_OK;
 }
 
+/* The tables of spans are small and stay in the cache. */
 enum ss_status ss_tally_update(struct ss_device *d, const struct ss_update *u)
 {
     const size_t bytes = u->count * sizeof(float);
+    if (ss_rule_has_norms(u->rule)) {
+        SS_TALLY_NOTE(d, SS_TALLY_K_NORMS, SS_TALLY_R(u->g, bytes), SS_TALLY_R(u->w, bytes),
+                      SS_TALLY_R(u->state[0], bytes), SS_TALLY_R(u->state[1], bytes),
+                      SS_TALLY_R(u->squares, sizeof *u->squares));
+        SS_TALLY_NOTE(d, SS_TALLY_K_RATIOS, SS_TALLY_R(u->scaler, sizeof *u->scaler));
+    }
     SS_TALLY_NOTE(d, SS_TALLY_K_UPDATE, SS_TALLY_R(u->g, bytes), SS_TALLY_RW(u->w, bytes),
                   SS_TALLY_RW(u->state[0], bytes), SS_TALLY_RW(u->state[1], bytes),
-                  SS_TALLY_W(u->copy, u->count * d->element),
-                  SS_TALLY_R(u->scaler, sizeof *u->scaler));
+                  SS_TALLY_RW(u->ema, bytes), SS_TALLY_W(u->copy, u->count * d->element),
+                  SS_TALLY_R(u->scaler, sizeof *u->scaler),
+                  SS_TALLY_R(u->squares, sizeof *u->squares));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_update_reserve(struct ss_device *d, size_t chunks)
+{
+    (void)d;
+    (void)chunks;
+    return SS_OK;
+}
+
+enum ss_status ss_tally_squares(struct ss_device *d, size_t count, const float *g, int first,
+                                double *sum)
+{
+    (void)first;
+    SS_TALLY_NOTE(d, SS_TALLY_K_SQUARES, SS_TALLY_R(g, count * sizeof *g));
+    SS_TALLY_NOTE(d, SS_TALLY_K_ADD_SQUARES, SS_TALLY_RW(sum, sizeof *sum));
     return SS_OK;
 }
 

@@ -53,6 +53,10 @@ const struct ss_tally_kernel ss_tally_rows[SS_TALLY_ROWS] = {
     [SS_TALLY_K_LOSS] = {"rows_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_LOSS_SUMS] = {"finish_kernel", SS_TALLY_REST, SS_TALLY_CHAIN, 0, 0, 0},
     [SS_TALLY_K_UPDATE] = {"update_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_NORMS] = {"norms_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_RATIOS] = {"ratios_kernel", SS_TALLY_UPDATE, SS_TALLY_CHAIN, 0, 0, 0},
+    [SS_TALLY_K_SQUARES] = {"squares_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_ADD_SQUARES] = {"add_squares_kernel", SS_TALLY_UPDATE, SS_TALLY_CHAIN, 0, 0, 0},
     [SS_TALLY_K_CHECK] = {"check_kernel", SS_TALLY_CHECK, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_SCALE] = {"loss scale", SS_TALLY_UPDATE, SS_TALLY_CHAIN, 0, 0, 0},
 };

@@ -1,0 +1,135 @@
+/* exec_spans.c: which elements of a bucket are updated in which way (contract in exec_internal.h). */
+#include "core/log.h"
+#include "core/share.h"
+#include "optim/parameter_groups.h"
+#include "runtime/exec_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int alike(const struct ss_span *a, const struct ss_span *b)
+{
+    return a->lr == b->lr && a->decay == b->decay && a->adapt == b->adapt;
+}
+
+/* Of a bucket's elements this rank updates those from *begin on; returns how many. */
+static size_t share_of(const struct ss_exec *e, int k, size_t *begin)
+{
+    const size_t count = e->params[k].r.bytes / sizeof(float);
+    const int shards = e->plan->options.shards, rank = ss_comm_rank(e->options.comm);
+    *begin = shards > 1 ? ss_share_begin(count, shards, rank) : 0;
+    return (shards > 1 ? ss_share_begin(count, shards, rank + 1) : count) - *begin;
+}
+
+/* What of n spans lies in this rank's share, from whose first element they count then. */
+static uint32_t keep_share(const struct ss_exec *e, int k, struct ss_span *span, uint32_t n)
+{
+    size_t begin;
+    const size_t end = share_of(e, k, &begin) + begin;
+    uint32_t kept = 0;
+    for (uint32_t s = 0; s < n; s++) {
+        const size_t from = span[s].begin > begin ? span[s].begin : begin,
+                     last = span[s].begin + span[s].count, to = last < end ? last : end;
+        if (from >= to)
+            continue;
+        span[kept] = span[s];
+        span[kept].begin = from - begin;
+        span[kept++].count = to - from;
+    }
+    return kept;
+}
+
+/* A bucket's spans from those of its parameters; neighbours that are alike are one, but of an
+ * optimizer that takes norms of each. Returns their number. */
+static uint32_t place_spans(const struct ss_exec *e, int k, const struct ss_span *of,
+                            struct ss_span *out)
+{
+    const struct ss_bucket *b = &e->plan->bucket[k];
+    const int apart = ss_optim_has_norms(&e->options.optim);
+    uint32_t n = 0, chunks = 0;
+    for (int i = b->first_param; i < b->first_param + b->nparams; i++) {
+        const struct ss_plan_param *p = &e->plan->param[i];
+        const size_t count = ss_round64(ss_op_param_bytes(e->plan, e->op, p)) / sizeof(float);
+        if (n && !apart && alike(&out[n - 1], &of[i])) {
+            out[n - 1].count += count;
+            continue;
+        }
+        out[n] = of[i];
+        out[n].begin = n ? out[n - 1].begin + out[n - 1].count : 0;
+        out[n++].count = count;
+    }
+    n = keep_share(e, k, out, n);
+    for (uint32_t s = 0; s < n; s++) {
+        out[s].chunk = chunks;
+        out[s].chunks = (uint32_t)((out[s].count + SS_UPDATE_CHUNK - 1) / SS_UPDATE_CHUNK);
+        chunks += out[s].chunks;
+    }
+    return n;
+}
+
+static void cut(const struct ss_span *span, uint32_t n, struct ss_chunk *out)
+{
+    for (uint32_t s = 0; s < n; s++)
+        for (size_t at = 0; at < span[s].count; at += SS_UPDATE_CHUNK) {
+            const size_t left = span[s].count - at;
+            *out++ = (struct ss_chunk){
+                span[s].begin + at, (uint32_t)(left < SS_UPDATE_CHUNK ? left : SS_UPDATE_CHUNK), s};
+        }
+}
+
+/* Both tables in one piece of the device's memory. */
+static enum ss_status upload(struct ss_exec *e, int k, const struct ss_span *span, uint32_t n)
+{
+    const uint32_t chunks = span[n - 1].chunk + span[n - 1].chunks;
+    const size_t first = n * sizeof *span, bytes = first + chunks * sizeof(struct ss_chunk);
+    char *both = malloc(bytes);
+    void *there;
+    if (!both)
+        return ss_fail_memory("spans of a bucket", bytes);
+    memcpy(both, span, first);
+    cut(span, n, (struct ss_chunk *)(void *)(both + first));
+    enum ss_status status = e->kernels->alloc(e->device, bytes, "spans of a bucket", &there);
+    if (status == SS_OK) {
+        e->spans[k] =
+            (struct ss_spans){n, chunks, there, (struct ss_chunk *)(void *)((char *)there + first)};
+        status = e->kernels->copy(e->device, there, both, bytes);
+    }
+    free(both);
+    return status == SS_OK ? e->kernels->update_reserve(e->device, chunks) : status;
+}
+
+static enum ss_status create(struct ss_exec *e, struct ss_span *of, struct ss_span *span)
+{
+    const struct ss_span plain = {.lr = 1, .decay = 1, .adapt = 1};
+    SS_TRY(ss_optim_groups(&e->options.optim, e->plan, of));
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        const uint32_t n = place_spans(e, k, of, span);
+        if (n > 1 || (n && (!alike(&span[0], &plain) || ss_optim_has_norms(&e->options.optim))))
+            SS_TRY(upload(e, k, span, n));
+    }
+    return SS_OK;
+}
+
+enum ss_status ss_exec_create_spans(struct ss_exec *e)
+{
+    const size_t n = (size_t)e->plan->nparams;
+    size_t most = 0;
+    e->spans = calloc((size_t)e->plan->nbuckets, sizeof *e->spans);
+    struct ss_span *of = malloc(2 * n * sizeof *of);
+    enum ss_status status = e->spans && of
+                                ? create(e, of, of + n)
+                                : ss_fail_memory("spans of the buckets", 2 * n * sizeof *of);
+    free(of);
+    for (int k = 0; status == SS_OK && k < e->plan->nbuckets; k++)
+        most = e->params[k].r.bytes > most ? e->params[k].r.bytes : most;
+    if (status == SS_OK && e->plan->options.clipping)
+        status = e->kernels->update_reserve(e->device, most / sizeof(float) / SS_UPDATE_CHUNK + 1);
+    return status;
+}
+
+void ss_exec_destroy_spans(struct ss_exec *e)
+{
+    for (int k = 0; e->spans && k < e->plan->nbuckets; k++)
+        e->kernels->free((void *)(uintptr_t)e->spans[k].span);
+    free(e->spans);
+}
