@@ -149,8 +149,14 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
 }
 
 /* What looks at whole parameters, or at all gradients, does not go with shares of them. */
-static enum ss_status check_shards(const struct ss_train_options *o, const struct ss_optim *optim)
+static enum ss_status check_shards(const struct ss_train_options *o, int gpu,
+                                   const struct ss_optim *optim)
 {
+    /* Shares there begin inside of vectors. */
+    if (gpu && (optim->no_decay || optim->lr_factor))
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "--shard-optimizer and %s do not go together on GPUs; leave one of them out",
+                       optim->no_decay ? "--no-decay" : "--lr-factor");
     if (optim->clip > 0 || optim->ema_decay > 0)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "--shard-optimizer and %s do not go together; leave one of them out",
@@ -279,7 +285,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     struct ss_train_options copy = *o;
     SS_TRY(ss_train_optim(&copy, &optim));
     if (options.shards > 1)
-        SS_TRY(check_shards(o, &optim));
+        SS_TRY(check_shards(o, device->gpu, &optim));
     options.states = ss_optim_states(&optim);
     options.clipping = optim.clip > 0;
     options.norms = ss_optim_has_norms(&optim);
