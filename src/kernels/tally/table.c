@@ -41,6 +41,7 @@ const struct ss_kernels ss_tally_kernels = {
     .groupnorm_forward = ss_tally_groupnorm_forward,
     .groupnorm_backward = ss_tally_groupnorm_backward,
     .sum = ss_tally_sum,
+    .accumulate = ss_tally_accumulate,
     .loss_reserve = ss_tally_loss_reserve,
     .loss = ss_tally_loss,
     .convert = ss_tally_convert,
