@@ -63,15 +63,24 @@ for ranks in 1 2; do
     recipe adam $ranks "${adam[@]}"
     recipe adamw $ranks "${adamw[@]}"
     recipe betas $ranks "${adamw[@]}" --beta1 0.8 --beta2 0.95 --eps 1e-4
+    recipe lars $ranks --optimizer lars --base-lr 0.01 --momentum 0.9 --weight-decay 0.1 --schedule cosine --warmup-steps 4
+    recipe lamb $ranks --optimizer lamb --base-lr 1e-4 --weight-decay 5
+    recipe no-decay $ranks "${sgd[@]}" --no-decay bn,bias
+    recipe no-decay-adamw $ranks "${adamw[@]}" --no-decay bn,bias
+    recipe factors $ranks "${sgd[@]}" --lr-factor 'fc.*=10'
     recipe cosine $ranks "${sgd[@]}" --schedule cosine --warmup-steps 4 --min-lr 1e-4
     recipe poly $ranks "${sgd[@]}" --schedule poly --poly-power 2
     recipe onecycle $ranks "${sgd[@]}" --schedule onecycle
     recipe accumulate-2 $ranks "${sgd[@]}" --batch-size 8 --accumulate 2
+    recipe clip $ranks "${sgd[@]}" --clip-norm 0.5
+    recipe ema $ranks "${sgd[@]}" --ema-decay 0.9
     recipe smoothing $ranks "${sgd[@]}" --label-smoothing 0.1
     if [ $ranks -eq 1 ]; then
         recipe accumulate-4 1 "${adamw[@]}" --batch-size 4 --accumulate 4
     else
         recipe sync-bn 2 "${sgd[@]}" --sync-bn
+        recipe all 2 "${adamw[@]}" --no-decay bn,bias --schedule cosine --warmup-steps 4 --label-smoothing 0.1 \
+            --clip-norm 0.5 --ema-decay 0.9 --batch-size 8 --accumulate 2 --sync-bn
         sharded adamw "${adamw[@]}"
     fi
 done
