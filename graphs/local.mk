@@ -6,4 +6,5 @@ libstarstep_la_SOURCES += \
 # Recipes for the models: train --recipe FILE
 recipesdir = $(pkgdatadir)/recipes
 dist_recipes_DATA = graphs/recipes/wideresnet-guide.json graphs/recipes/wideresnet-accuracy.json \
-	graphs/recipes/resnet50-tinyimagenet-guide.json graphs/recipes/resnet50-90-epochs.json
+	graphs/recipes/resnet50-tinyimagenet-guide.json graphs/recipes/resnet50-90-epochs.json \
+	graphs/recipes/resnet50-large-batch.json

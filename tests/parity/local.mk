@@ -10,5 +10,5 @@ tests_parity_init_moments_LDADD = libstarstep.la -lm
 
 if HAVE_DNNL
 TESTS += tests/parity/test_parity.sh tests/parity/test_parity_torchvision.sh tests/parity/test_parity_pictures.sh \
-	tests/parity/test_init.sh tests/parity/test_recipes.sh tests/parity/test_optimizer_state.sh
+	tests/parity/test_init.sh tests/parity/test_parity_recipes.sh tests/parity/test_optimizer_state.sh
 endif

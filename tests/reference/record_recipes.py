@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record training recipes as PyTorch computes them, for tests/parity/test_recipes.sh.
+"""Record training recipes as PyTorch computes them, for tests/parity/test_parity_recipes.sh.
 
     record_recipes.py [CASE...]      all cases without a name; the others' recordings stay
 
@@ -45,7 +45,7 @@ from wideresnet import WideResNet
 HERE = os.path.dirname(os.path.abspath(__file__))
 WIDTHS, BATCH, STEPS = (8, 16, 24, 32), 16, 20
 SAMPLE = 32
-BOUND = 1e-5  # of test_recipes.sh, where PyTorch's fp32 is closer than half of it
+BOUND = 1e-5  # of test_parity_recipes.sh, where PyTorch's fp32 is closer than half of it
 
 
 class Lars(torch.optim.Optimizer):
