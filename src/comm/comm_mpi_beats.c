@@ -135,6 +135,15 @@ static int look(struct ss_mpi *mpi, enum ss_comm_channel channel, double timeout
     return ss_watch_look(&with, mpi->ranks[channel], &now, mpi->clock.now_s, text, room);
 }
 
+/* Does any rank, as far as this one hears of them, wait in a small sum? */
+static int waits_in_small(const struct ss_mpi *mpi)
+{
+    int waits = ss_mpi_own_beat(mpi, SS_COMM_SMALL).waiting_seq != 0;
+    for (int r = 0; r < (mpi->comm->rank == 0 ? mpi->comm->size : 1); r++)
+        waits |= mpi->ranks[SS_COMM_SMALL][r].beat.waiting_seq != 0;
+    return waits;
+}
+
 void ss_mpi_beats_tick(struct ss_mpi *mpi)
 {
     const struct ss_comm *comm = mpi->comm;
@@ -144,12 +153,13 @@ void ss_mpi_beats_tick(struct ss_mpi *mpi)
         return;
     send_beat(mpi);
     receive_beats(mpi);
-    int late = look(mpi, SS_COMM_SMALL, timeout_s, text, sizeof text);
+    const int small = waits_in_small(mpi);
+    int late = small && look(mpi, SS_COMM_SMALL, timeout_s, text, sizeof text);
     if (!late && look(mpi, SS_COMM_MAIN, timeout_s, text, sizeof text)) {
         /* A bucket may be late because a rank waits in a small sum: then that one is named. */
         char why[sizeof text];
         late = 1;
-        if (look(mpi, SS_COMM_SMALL, timeout_s / 2, why, sizeof why))
+        if (small && look(mpi, SS_COMM_SMALL, timeout_s / 2, why, sizeof why))
             memcpy(text, why, sizeof text);
     }
     if (late) {
