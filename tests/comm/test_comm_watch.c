@@ -69,6 +69,7 @@ START_TEST(watch_behind)
                            "ranks");
     /* A blocking call is named by what it is; the rank waited for may be rank 0 itself. */
     strcpy(ranks[1].beat.what, "metrics");
+    ranks[1].beat.step = 0;
     ranks[2].beat.started = 8;
     ranks[0].beat.started = 0;
     ck_assert_int_eq(verdict(100.4), 1);
@@ -76,6 +77,7 @@ START_TEST(watch_behind)
                      "metrics: rank 1 waited 30.2 s for rank 0 (a), which answers but has not "
                      "started it; ending all ranks");
     strcpy(ranks[2].beat.what, "evaluation");
+    ranks[2].beat.step = 0;
     ranks[2].beat.started = 7;
     ranks[2].beat.waiting_seq = 7;
     ranks[0].beat.started = 8;
