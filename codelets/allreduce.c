@@ -26,6 +26,9 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
     struct ss_comm_tag tag = {d->args->step, plan->bucket};
     if (plan->kind == SS_TASK_SYNC)
         return start_sync(d, task);
+    if (plan->kind == SS_TASK_REDUCE_SQUARES)
+        return ss_comm_allreduce_start_small(a->comm, ss_role(d, SS_ROLE_SQUARES), 1, tag,
+                                             plan->name, release, task);
     if (plan->kind == SS_TASK_REDUCE_METRICS)
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
                                            tag, release, task);
@@ -116,10 +119,14 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
         return ss_nccl_max_i32(lanes->nccl,
                                &((struct ss_scaler *)ss_role(d, SS_ROLE_SCALER))->found, tag,
                                "infinities of all ranks", stream);
+    if (plan->kind == SS_TASK_REDUCE_SQUARES)
+        return ss_nccl_allreduce_f64(lanes->nccl, ss_role(d, SS_ROLE_SQUARES), 1, tag,
+                                     "squares of all ranks", stream);
     struct ss_step_facts *facts = ss_role(d, SS_ROLE_METRICS);
     const double *stop = &lanes->stop[ss_run_asked_to_stop(d->task->run) != 0];
     SS_TRY(lanes->kernels->copy_async(&facts->stop, stop, sizeof *stop, stream));
-    return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, stream);
+    return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, NULL,
+                                 stream);
 }
 
 /* On the compute lane's stream: what is before and behind the sum is there, and a communicator of its

@@ -1,7 +1,7 @@
 /* codelets/allreduce.c: the sum of a bucket's gradients, of a step's metrics or of a block's statistics
  * over all ranks. With shards each rank gets its share of a bucket's sum, and from the others the weights that they have
  * updated, on a GPU in the format that computes; a loss-scaling rank also hears of the infinities
- * that others have found.
+ * that others have found, and a clipping one of their sums of squares.
  *
  * The codelet only starts the collective and returns; the StarPU task ends when the communication
  * thread says so, and no worker waits meanwhile. The token, written by every collective, gives all
@@ -11,7 +11,8 @@
  * communication thread; the task ends as any other of a lane does.
  *
  * grads (floats of the bucket, padding included) in place; metrics (struct ss_step_facts, report.h) in place.
- * A block's sums for BatchNorm's statistics (fp64) have a token, and a way, of their own.
+ * A block's sums for BatchNorm's statistics (fp64) have a token, and a way, of their own; on the CPU
+ * the sum of squares (a double) goes the same way.
  * The task's context is a struct ss_allreduce.
  *
  * Gradients may travel in 2 bytes: times 1 / ranks and rounded, summed, and back to fp32 times the

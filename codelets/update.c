@@ -37,7 +37,9 @@ static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
     const struct ss_plan_task *t = d->task->plan;
     const int first = t->access[t->role[SS_ROLE_SQUARES]].mode == SS_WRITE;
-    return c->kernels->squares(c->device, grads->bytes / sizeof(float), grads->data, first,
+    size_t begin;
+    const size_t count = ss_task_share(d->task, grads->bytes, &begin);
+    return c->kernels->squares(c->device, count, (const float *)grads->data + begin, first,
                                ss_role(d, SS_ROLE_SQUARES));
 }
 

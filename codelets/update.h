@@ -1,6 +1,6 @@
 /* codelets/update.c: one step of the optimizer over a bucket's parameters, or with shards over this
  * rank's share of them, of which alone there are states; and, for clipping, the sum of squares of a
- * bucket's gradients.
+ * bucket's gradients, or of this rank's share.
  *
  * squares: grads read, the sum of squares written (of the first bucket) or added to.
  *

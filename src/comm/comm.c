@@ -308,6 +308,14 @@ enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t 
     return ss_comm_run(comm, &request);
 }
 
+enum ss_status ss_comm_allgather_f32(struct ss_comm *comm, float *data, size_t count,
+                                     const char *what)
+{
+    struct ss_comm_request request = {
+        .kind = SS_COMM_ALLGATHER_F32, .data = data, .count = count, .what = what};
+    return ss_comm_run(comm, &request);
+}
+
 enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t bytes, void *all,
                               const char *what)
 {

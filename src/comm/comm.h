@@ -113,6 +113,9 @@ enum ss_status ss_comm_bcast(struct ss_comm *comm, void *data, size_t bytes, int
                              const char *what);
 enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t count,
                                      const char *what);
+/* As ss_comm_allgather_start_f32. */
+enum ss_status ss_comm_allgather_f32(struct ss_comm *comm, float *data, size_t count,
+                                     const char *what);
 enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what);
 /* *any = 1 on every rank if `flag` is non-zero on one of them. */
 enum ss_status ss_comm_any(struct ss_comm *comm, int flag, int *any, const char *what);

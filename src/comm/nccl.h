@@ -60,9 +60,9 @@ enum ss_status ss_nccl_allgather(struct ss_nccl *nccl, void *data, size_t count,
 enum ss_status ss_nccl_max_i32(struct ss_nccl *nccl, int *data, struct ss_comm_tag tag,
                                const char *what, ss_stream stream);
 
-/* The sum of doubles: a step's metrics. */
+/* The sum of doubles. what: as above. */
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t count,
-                                     struct ss_comm_tag tag, ss_stream stream);
+                                     struct ss_comm_tag tag, const char *what, ss_stream stream);
 
 /* The same for a small sum that compute waits for, in an order of its own: over a communicator of its
  * own, as sums of one communicator run one after the other, whatever their streams. On a GPU both may

@@ -257,10 +257,14 @@ enum ss_status ss_nccl_max_i32(struct ss_nccl *n, int *data, struct ss_comm_tag 
 }
 
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
-                                     struct ss_comm_tag tag, ss_stream stream)
+                                     struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    const struct summed x = {
-        .comm = n->comm, .data = data, .count = count, .type = ncclFloat64, .tag = tag};
+    const struct summed x = {.comm = n->comm,
+                             .data = data,
+                             .count = count,
+                             .type = ncclFloat64,
+                             .tag = tag,
+                             .what = what};
     return enqueue(n, &x, stream);
 }
 

@@ -25,6 +25,7 @@ static int is_of_each(enum ss_task_kind kind)
     case SS_TASK_REDUCE_SCATTER:
     case SS_TASK_GATHER:
     case SS_TASK_REDUCE_FOUND:
+    case SS_TASK_REDUCE_SQUARES:
     case SS_TASK_CHECK:
     case SS_TASK_SQUARES:
     case SS_TASK_UPDATE:

@@ -24,8 +24,7 @@ static void lower_update(struct ss_lowerer *lo, int k)
 }
 
 /* The norm is of the sum over ranks, so each rank makes the same one of the same numbers, bucket by
- * bucket in the order of the sums. Were a rank to hold only a part of a bucket's sum, the sums of
- * squares would be summed over ranks behind the last of these tasks. */
+ * bucket in the order of the sums. With shards it makes that of its share. */
 static void lower_squares(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
@@ -90,6 +89,18 @@ static void lower_reduce_found(struct ss_lowerer *lo)
     ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
 }
 
+/* On the CPU this is a small sum beside the others (comm.h), in one order with those of statistics:
+ * behind all of the step's backward, in front of all of its updates. */
+static void lower_reduce_squares(struct ss_lowerer *lo)
+{
+    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_REDUCE_SQUARES, "all-reduce squares",
+                                               SS_PRIORITY_COMM - lo->plan->nbuckets);
+    if (!t)
+        return;
+    ss_lower_touch(lo, t, SS_ROLE_SQUARES, SS_SPACE_SQUARES, 0, SS_READ_WRITE);
+    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+}
+
 /* Behind all sums, in the order in which the next forward needs the weights: collectives go one
  * after the other, and a gather in between, which waits for its update and that for backward, would
  * hold up the sums behind it. A block waits for its own bucket alone. */
@@ -114,6 +125,8 @@ void ss_lower_last_updates(struct ss_lowerer *lo)
 {
     if (lo->plan->options.shards > 1 && lo->plan->options.loss_scaling)
         lower_reduce_found(lo);
+    if (lo->plan->options.shards > 1 && lo->plan->options.clipping && lo->status == SS_OK)
+        lower_reduce_squares(lo);
     for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
         lower_update(lo, k);
     if (!lo->plan->options.loss_scaling || lo->status != SS_OK)

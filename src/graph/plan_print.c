@@ -26,6 +26,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_FETCH] = "fetch",
         [SS_TASK_REDUCE_METRICS] = "reduce-metrics",
         [SS_TASK_REDUCE_FOUND] = "reduce-found",
+        [SS_TASK_REDUCE_SQUARES] = "reduce-squares",
         [SS_TASK_REPORT] = "report",
     };
     return names[kind];
@@ -207,7 +208,7 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
         [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
         [SS_TASK_SYNC] = "palegreen",
-        [SS_TASK_SQUARES] = "lightgrey",
+        [SS_TASK_SQUARES] = "lightgrey",        [SS_TASK_REDUCE_SQUARES] = "palegreen",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

@@ -77,6 +77,7 @@ static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
     case SS_TASK_GATHER:
     case SS_TASK_REDUCE_METRICS:
     case SS_TASK_REDUCE_FOUND:
+    case SS_TASK_REDUCE_SQUARES:
         return &e->allreduce;
     case SS_TASK_SQUARES:
     case SS_TASK_UPDATE:
@@ -294,6 +295,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     case SS_TASK_GATHER:
     case SS_TASK_REDUCE_METRICS:
     case SS_TASK_REDUCE_FOUND:
+    case SS_TASK_REDUCE_SQUARES:
         return ss_allreduce_submit(&args);
     case SS_TASK_CHECK:
         return ss_check_submit(&args);

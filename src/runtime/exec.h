@@ -84,9 +84,11 @@ enum ss_status ss_exec_get_state(struct ss_exec *exec, int i, int state, float *
 enum ss_status ss_exec_collect_states(struct ss_exec *exec);
 void ss_exec_drop_states(struct ss_exec *exec, int bucket);
 
-/* The average of the weights (optim.ema_decay), likewise: it begins as the weights; and takes their
- * place, or gives it back. Nothing without one. */
+/* The average of the weights (optim.ema_decay), likewise: it begins as the weights; takes their place,
+ * or gives it back, which with shards is collective; nothing without one. And parameter i of it, as
+ * ss_exec_get_state; running statistics are the model's. */
 enum ss_status ss_exec_start_ema(struct ss_exec *exec);
+enum ss_status ss_exec_get_ema(struct ss_exec *exec, int i, float *plain);
 enum ss_status ss_exec_swap_ema(struct ss_exec *exec);
 
 /* State of the dynamic loss scaling, likewise. */

@@ -137,7 +137,8 @@ enum ss_status ss_exec_create_memory(struct ss_exec *e)
         SS_TRY(ss_region_new(e, &e->buffer[i], e->plan->buffer_bytes[i], "activations"));
     SS_TRY(create_scaler(e));
     if (e->plan->options.clipping)
-        SS_TRY(ss_region_new(e, &e->squares, sizeof(double), "sum of squares"));
+        SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(
+            e, &e->squares, sizeof(double), "sum of squares"));
     if (e->options.training)
         SS_TRY(ss_exec_create_spans(e));
     return create_slots(e);

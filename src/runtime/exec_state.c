@@ -106,19 +106,35 @@ static enum ss_status collect_state(struct ss_exec *e, int k, int s)
     return SS_OK;
 }
 
+/* Every rank's share of a bucket's fp32 weights to all. */
+static enum ss_status gather_bucket(const struct ss_exec *e, int k)
+{
+    static const char what[] = "gather of the weights";
+    float *data = e->params[k].r.data;
+    const size_t count = e->params[k].r.bytes / sizeof *data;
+#ifdef HAVE_NCCL
+    const struct ss_lanes *lanes = e->options.runtime->lanes;
+    const struct ss_comm_tag no_step = {.bucket = -1};
+    if (lanes && lanes->nccl)
+        return ss_nccl_allgather(lanes->nccl, data, count, SS_DTYPE_F32, no_step, what,
+                                 e->kernels->stream(e->device));
+#endif
+    return ss_comm_allgather_f32(e->options.comm, data, count, what);
+}
+
+static enum ss_status gather_weights(const struct ss_exec *e)
+{
+    for (int k = 0; k < e->plan->nbuckets; k++)
+        SS_TRY(gather_bucket(e, k));
+    return e->kernels->synchronize(e->device);
+}
+
 /* On GPUs a step gathers the weights that compute: make their fp32 masters whole on every rank. */
 static enum ss_status gather_masters(const struct ss_exec *e)
 {
     if (!ss_exec_shards(e) || e->plan->options.dtype == SS_DTYPE_F32)
         return SS_OK;
-#ifdef HAVE_NCCL
-    const struct ss_comm_tag no_step = {.bucket = -1};
-    for (int k = 0; k < e->plan->nbuckets; k++)
-        SS_TRY(ss_nccl_allgather(e->options.runtime->lanes->nccl, e->params[k].r.data,
-                                 e->params[k].r.bytes / sizeof(float), SS_DTYPE_F32, no_step,
-                                 "gather of the weights", e->kernels->stream(e->device)));
-#endif
-    return e->kernels->synchronize(e->device);
+    return gather_weights(e);
 }
 
 enum ss_status ss_exec_collect_states(struct ss_exec *e)
@@ -218,21 +234,59 @@ static struct ss_region *ema_of(struct ss_exec *e, int bucket)
 
 enum ss_status ss_exec_start_ema(struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
-        SS_TRY(e->kernels->copy(e->device, ema_of(e, k)->data, e->params[k].r.data,
-                                e->params[k].r.bytes));
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++) {
+        size_t begin;
+        const size_t share = ss_exec_share(e, k, &begin);
+        SS_TRY(e->kernels->copy(e->device, ema_of(e, k)->data,
+                                (const float *)e->params[k].r.data + begin, share * sizeof(float)));
+    }
     return SS_OK;
 }
 
+enum ss_status ss_exec_get_ema(struct ss_exec *e, int i, float *plain)
+{
+    return get(e, i, e->plan->options.states - 1, plain);
+}
+
+/* This rank's share of the weights for that of their average. */
+static enum ss_status swap_share(struct ss_exec *e, int k)
+{
+    size_t begin;
+    const size_t bytes = ss_exec_share(e, k, &begin) * sizeof(float);
+    float *own = (float *)e->params[k].r.data + begin, *ema = ema_of(e, k)->data,
+          *host = malloc(bytes ? bytes : 1);
+    enum ss_status status = host ? e->kernels->copy(e->device, host, own, bytes)
+                                 : ss_fail_memory("the average of the weights", bytes);
+    if (status == SS_OK)
+        status = e->kernels->copy(e->device, own, ema, bytes);
+    if (status == SS_OK)
+        status = e->kernels->copy(e->device, ema, host, bytes);
+    free(host);
+    if (status != SS_OK)
+        ss_comm_abort(e->options.comm, status); /* the others wait in the gather */
+    return status;
+}
+
 /* Tasks know regions, not addresses; StarPU never moves their data. */
+static void swap_whole(struct ss_exec *e, int k)
+{
+    void *data = e->params[k].r.data;
+    e->params[k].r.data = ema_of(e, k)->data;
+    ema_of(e, k)->data = data;
+}
+
 enum ss_status ss_exec_swap_ema(struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++) {
-        void *data = e->params[k].r.data;
-        e->params[k].r.data = ema_of(e, k)->data;
-        ema_of(e, k)->data = data;
+    const int shards = ss_exec_shards(e);
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
+        if (shards)
+            SS_TRY(swap_share(e, k));
+        else
+            swap_whole(e, k);
+    if (shards && e->options.optim.ema_decay > 0)
+        SS_TRY(gather_weights(e));
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
         SS_TRY(refresh_copy(e, k));
-    }
     return SS_OK;
 }
 

@@ -150,7 +150,9 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     }
     case SS_TASK_SQUARES: {
         const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-        return k->squares(m->device, grads->bytes / sizeof(float), grads->data, 0,
+        size_t begin;
+        const size_t count = ss_task_share(d->task, grads->bytes, &begin);
+        return k->squares(m->device, count, (const float *)grads->data + begin, 0,
                           ss_role(d, SS_ROLE_SQUARES));
     }
     case SS_TASK_UPDATE:
@@ -166,6 +168,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_FETCH:
     case SS_TASK_REDUCE_METRICS:
     case SS_TASK_REDUCE_FOUND:
+    case SS_TASK_REDUCE_SQUARES:
     case SS_TASK_REPORT:
         break;
     }

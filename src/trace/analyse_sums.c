@@ -58,8 +58,8 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
     for (size_t i = 0; i < a->depend->count; i++) {
         const struct ss_depend_run *run = &a->depend->run[i];
         const struct ss_trace_task *task = &r->task.at[run->task];
-        /* Sums of statistics are no bucket's, and no thread marks them. */
-        if (task->kind == SS_TASK_SYNC)
+        /* Sums of statistics and of squares are no bucket's, and no thread marks them. */
+        if (task->kind == SS_TASK_SYNC || (task->kind == SS_TASK_REDUCE_SQUARES && !run->on_gpu))
             SS_TRY(ss_intervals_add(&a->comm, run->begin, run->end));
         if (!run->on_gpu || !ss_trace_sums(task->kind) || task->kind == SS_TASK_SYNC)
             continue;

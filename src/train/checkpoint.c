@@ -32,10 +32,7 @@ static enum ss_status write_ema(const struct ss_session *s, const char *folder)
     if (!(s->optim.ema_decay > 0))
         return SS_OK;
     SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_EMA));
-    SS_TRY(ss_exec_swap_ema(s->exec));
-    enum ss_status status = ss_model_file_write(s->exec, s->plan, path, s->batches);
-    enum ss_status back = ss_exec_swap_ema(s->exec);
-    return status == SS_OK ? back : status;
+    return ss_model_file_write(s->exec, s->plan, path, s->batches, 1);
 }
 
 static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
@@ -45,8 +42,8 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(make_folder(folder));
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
-    SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches));
-    SS_TRY(write_ema(s, folder));
+    SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches, 0));
+    SS_TRY(write_ema(s, folder)); /* before the states go */
     return ss_training_file_write(s, p, training, model);
 }
 

@@ -167,7 +167,7 @@ enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *pl
 }
 
 enum ss_status ss_model_file_write(struct ss_exec *exec, const struct ss_plan *plan,
-                                   const char *path, int64_t batches)
+                                   const char *path, int64_t batches, int average)
 {
     static const char *const metadata[] = {"format", "pt", "producer", "starstep", NULL};
     size_t n = (size_t)plan->nparams;
@@ -189,7 +189,7 @@ enum ss_status ss_model_file_write(struct ss_exec *exec, const struct ss_plan *p
             break;
         }
         t->data = plain;
-        status = ss_exec_get_param(exec, i, plain);
+        status = (average ? ss_exec_get_ema : ss_exec_get_param)(exec, i, plain);
     }
     if (status == SS_OK)
         status = ss_safetensors_write(path, tensor, n, metadata);

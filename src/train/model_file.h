@@ -18,8 +18,9 @@ enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *pl
 /* Only whether it could be loaded. */
 enum ss_status ss_model_file_check(const struct ss_plan *plan, const char *path);
 
-/* Write all of them, atomically. batches: num_batches_tracked of every BatchNorm. */
+/* Write all of them, atomically. batches: num_batches_tracked of every BatchNorm. average: of the
+ * weights (ss_exec_get_ema), in their place. */
 enum ss_status ss_model_file_write(struct ss_exec *exec, const struct ss_plan *plan,
-                                   const char *path, int64_t batches);
+                                   const char *path, int64_t batches, int average);
 
 #endif

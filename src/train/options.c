@@ -148,7 +148,7 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
     return ss_optim_check(out);
 }
 
-/* What looks at whole parameters, or at all gradients, does not go with shares of them. */
+/* What looks at whole parameters does not go with shares of them. */
 static enum ss_status check_shards(const struct ss_train_options *o, int gpu,
                                    const struct ss_optim *optim)
 {
@@ -157,10 +157,6 @@ static enum ss_status check_shards(const struct ss_train_options *o, int gpu,
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "--shard-optimizer and %s do not go together on GPUs; leave one of them out",
                        optim->no_decay ? "--no-decay" : "--lr-factor");
-    if (optim->clip > 0 || optim->ema_decay > 0)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--shard-optimizer and %s do not go together; leave one of them out",
-                       optim->clip > 0 ? "--clip-norm" : "--ema-decay");
     if (ss_optim_has_norms(optim))
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "--shard-optimizer and --optimizer %s do not go together: its norms are of "

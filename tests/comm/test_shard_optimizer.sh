@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # --shard-optimizer on CPU ranks: weights, losses and checkpoints of the plain update, bit for bit, with one
-# optimizer or another, in fp32 or in 2 bytes between ranks; runs that go on with it, without it and on
-# fewer ranks; a rank that dies ends them all.
+# optimizer or another, in fp32 or in 2 bytes between ranks, with clipping and an average of the weights;
+# runs that go on with it, without it and on fewer ranks; a rank that dies ends them all.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/train/resume_facts.sh"
 
@@ -73,6 +73,33 @@ same plain3 serial3
 train 3 plainbf16 13 --grad-dtype bf16
 train 3 shardbf16 13 --grad-dtype bf16 --shard-optimizer
 same plainbf16 shardbf16
+
+# A norm of each rank's share, which is summed where statistics are, and an average of which each rank
+# has its share.
+with=(--sync-bn --clip-norm 0.1 --ema-decay 0.8)
+# figures A: of evaluations, and of the average's
+figures() {
+    grep -o '"val_[a-z0-9_]*":[^,}]*' "$work/$1.log"
+}
+# same_average A B
+same_average() {
+    same "$@"
+    figures "$1" | tail -n 8 >"$work/a"
+    figures "$2" | tail -n 8 >"$work/b"
+    check "$2: the average's figures of $1" eval "grep -q val_ema_loss $work/a && cmp $work/a $work/b"
+    check "$2: the average of $1" cmp "$work/$1/latest/model_ema.safetensors" "$work/$2/latest/model_ema.safetensors"
+}
+train 2 plainclip 13 "${with[@]}"
+train 2 shardclip 13 "${with[@]}" --shard-optimizer --trace "$work/trace.clip"
+same_average plainclip shardclip
+check "shardclip: another model than its average" eval \
+    "! cmp -s $work/shardclip/latest/model.safetensors $work/shardclip/latest/model_ema.safetensors"
+train 2 shardfree 13 --sync-bn --shard-optimizer
+check "shardclip: steps were clipped" eval \
+    "! cmp -s $work/shardclip/latest/model.safetensors $work/shardfree/latest/model.safetensors"
+starts "trace report of clipping" "$STARSTEP" trace report "$work/trace.clip"
+train 2 clipresumed 13 "${with[@]}" --shard-optimizer --resume "$work/plainclip/step-00000007"
+same_average plainclip clipresumed 8
 
 # Going on from step 7 of the one as the other, and on fewer ranks.
 train 3 toshard 13 --optimizer adamw --shard-optimizer --resume "$work/plain3/step-00000007"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # --shard-optimizer on two GPUs: losses, scales, weights and checkpoints of the plain update, in fp32 and in
-# fp16 with its loss scale, where only one rank sees an infinity; and runs that go on with and without it.
-# Two ranks' sums have the same bits in halves.
+# fp16 with its loss scale, where only one rank sees an infinity; with an average of the weights, and with
+# clipping; and runs that go on with and without it. Two ranks' sums have the same bits in halves.
 uses_gpu=1
 . "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
 . "${srcdir:-.}/tests/train/resume_facts.sh"
@@ -18,7 +18,7 @@ train() {
     # shellcheck disable=SC2054 # commas inside one word
     starts "$name" "$STARSTEP" launch -n 2 train --device cuda --data-dir "$work/data" --width 8,8,8,8 --batch-size 4 \
         --seed 1 --epochs 2 --target-accuracy 2 --workers 1 --no-autotune --bucket-mb 0.03 --first-bucket-mb 0.01 \
-        --optimizer adamw --scale-interval 2 --init-scale 1e7 --max-steps "$steps" --keep 4 --checkpoint-steps 3 \
+        --optimizer adamw --ema-decay 0.8 --scale-interval 2 --init-scale 1e7 --max-steps "$steps" --keep 4 --checkpoint-steps 3 \
         --log-json "$work/$name.log" --checkpoint-dir "$work/$name" "$@"
 }
 
@@ -28,7 +28,13 @@ same() {
     facts "$work/$1.log" | tail -n "+${3:-1}" >"$work/a"
     facts "$work/$2.log" >"$work/b"
     check "$2: the $(wc -l <"$work/a") losses, scales and weights of $1" eval "[ -s $work/a ] && cmp $work/a $work/b"
-    check "$2: the model of $1" cmp "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+    for file in model model_ema; do
+        check "$2: $file of $1" cmp "$work/$1/latest/$file.safetensors" "$work/$2/latest/$file.safetensors"
+    done
+    for file in "$1" "$2"; do
+        grep -o '"val_ema[a-z_]*":[^,}]*' "$work/$file.log" | tail -n 2 >"$work/average.$file"
+    done
+    check "$2: the average's figures of $1" eval "[ -s $work/average.$1 ] && cmp $work/average.$1 $work/average.$2"
     for file in "$1" "$2"; do
         tail -c +$(($(od -An -tu8 -N8 "$work/$file/latest/training.safetensors") + 9)) \
             "$work/$file/latest/training.safetensors" >"$work/states.$file"
@@ -39,13 +45,14 @@ same() {
 train fp32 6
 train fp32shard 6 --shard-optimizer --trace "$work/trace"
 same fp32 fp32shard
-train fp16 6 --precision fp16 --grad-dtype bf16
+half=(--precision fp16 --grad-dtype bf16 --clip-norm 0.1)
+train fp16 6 "${half[@]}"
 check "the loss scale moved" [ "$(awk '/^step/ {print $6}' <(facts "$work/fp16.log") | sort -u | wc -l)" -gt 1 ]
-train fp16shard 6 --precision fp16 --grad-dtype bf16 --shard-optimizer
+train fp16shard 6 "${half[@]}" --shard-optimizer
 same fp16 fp16shard
-train toshard 6 --precision fp16 --grad-dtype bf16 --shard-optimizer --resume "$work/fp16/step-00000003" --gpu-mode async
+train toshard 6 "${half[@]}" --shard-optimizer --resume "$work/fp16/step-00000003" --gpu-mode async
 same fp16 toshard 4
-train toplain 6 --precision fp16 --grad-dtype bf16 --resume "$work/fp16shard/step-00000003"
+train toplain 6 "${half[@]}" --resume "$work/fp16shard/step-00000003"
 same fp16 toplain 4
 
 run "$STARSTEP" trace report "$work/trace"

@@ -330,6 +330,7 @@ static void check_bucket_order(const struct ss_plan *plan)
                       ss_task_sums_bucket(list->task[i].kind) ||
                       list->task[i].kind == SS_TASK_REDUCE_METRICS ||
                       list->task[i].kind == SS_TASK_REDUCE_FOUND ||
+                      list->task[i].kind == SS_TASK_REDUCE_SQUARES ||
                       list->task[i].kind == SS_TASK_GATHER ||
                       (plan->options.no_overlap && plan->options.shards > 1 &&
                        list->task[i].kind == SS_TASK_FORWARD) ||
@@ -416,7 +417,7 @@ static void check_priorities(const struct ss_plan *plan)
         [SS_TASK_CHECK] = 5,     [SS_TASK_BACKWARD] = 6,       [SS_TASK_REPORT] = 7,
         [SS_TASK_ALLREDUCE] = 8, [SS_TASK_REDUCE_METRICS] = 8, [SS_TASK_FETCH] = 8,
         [SS_TASK_GATHER] = 8,    [SS_TASK_REDUCE_SCATTER] = 8, [SS_TASK_REDUCE_FOUND] = 8,
-        [SS_TASK_SYNC] = 8,
+        [SS_TASK_SYNC] = 8,      [SS_TASK_SQUARES] = 5,        [SS_TASK_REDUCE_SQUARES] = 8,
     };
     for (int i = 0; i < plan->train.count; i++)
         for (int j = 0; j < plan->train.count; j++) {
@@ -600,7 +601,7 @@ static void check_scaling(const struct ss_plan *plan)
     for (int k = 0; k < plan->nbuckets; k++) {
         int check = find_task(list, SS_TASK_CHECK, k);
         const enum ss_task_kind sum = shards ? SS_TASK_REDUCE_SCATTER : SS_TASK_ALLREDUCE;
-        ck_assert_int_eq(check, sums ? find_task(list, sum, k) + 1 : -1);
+        ck_assert_int_eq(check, sums ? find_task(list, sum, k) + 1 + plan->options.clipping : -1);
         if (!sums)
             continue;
         ck_assert(!shards || check < found);
@@ -620,6 +621,42 @@ static void check_scaling(const struct ss_plan *plan)
             ck_assert(i > last_check && i > found);
         if (t->kind == SS_TASK_UPDATE || loss)
             ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), SS_READ);
+    }
+}
+
+/* Squares of each bucket's sum, the first written and the others added; with shards their sum over ranks
+ * behind the last of them; then the updates, which read it. */
+static void check_clipping(const struct ss_plan *plan)
+{
+    const struct ss_task_list *list = &plan->train;
+    const int shards = plan->options.shards > 1, clipping = plan->options.clipping,
+              all = find_task(list, SS_TASK_REDUCE_SQUARES, -1);
+    int last = -1;
+    ck_assert_int_eq(all >= 0, shards && clipping);
+    for (int i = 0; i < plan->nbuckets; i++) {
+        const int k = plan->sum_order[i], squares = find_task(list, SS_TASK_SQUARES, k);
+        ck_assert_int_eq(squares >= 0, clipping);
+        if (!clipping)
+            continue;
+        ck_assert_int_eq(
+            squares, find_task(list, shards ? SS_TASK_REDUCE_SCATTER : SS_TASK_ALLREDUCE, k) + 1);
+        ck_assert_int_eq(mode_of(&list->task[squares], SS_SPACE_GRADS, k), SS_READ);
+        ck_assert_int_eq(mode_of(&list->task[squares], SS_SPACE_SQUARES, 0),
+                         i ? SS_READ_WRITE : SS_WRITE);
+        ck_assert_int_gt(squares, last);
+        last = squares;
+    }
+    if (all >= 0) {
+        ck_assert_int_gt(all, last);
+        ck_assert_int_eq(list->task[all].naccess, 2);
+        ck_assert_int_eq(mode_of(&list->task[all], SS_SPACE_SQUARES, 0), SS_READ_WRITE);
+        last = all;
+    }
+    for (int i = 0; i < list->count; i++) {
+        if (list->task[i].kind != SS_TASK_UPDATE)
+            continue;
+        ck_assert_int_eq(mode_of(&list->task[i], SS_SPACE_SQUARES, 0), clipping ? SS_READ : 0);
+        ck_assert(!clipping || i > last);
     }
 }
 
@@ -655,6 +692,7 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_priorities(plan);
     check_coverage(plan);
     check_slices(plan);
+    check_clipping(plan);
     check_shortcuts(plan);
     if (options->device)
         check_device(plan);
@@ -675,6 +713,7 @@ static void check_with_options(const struct ss_graph *g)
                                               .bucket_mb = caps[c][0],
                                               .first_bucket_mb = caps[c][1],
                                               .slices = batches[b] < 3 ? batches[b] : 3,
+                                              .clipping = b == 2 || c == 3,
                                               .states = b};
             check_plan(g, &options);
             options.no_overlap = 1;

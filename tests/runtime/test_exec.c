@@ -347,7 +347,7 @@ START_TEST(save_and_load)
     s.which = _i;
     bind_plan(&a, &s, runtime);
     train(&a, 4);
-    OK(ss_model_file_write(a.exec, a.plan, path, 4711));
+    OK(ss_model_file_write(a.exec, a.plan, path, 4711, 0));
     s.bucket_mb = 1e-6; /* the file does not know of buckets */
     bind_plan(&b, &s, runtime);
     OK(ss_model_init(b.exec, b.plan, 99));

@@ -21,6 +21,8 @@ const KINDS = {
   "reduce-scatter": ["Reduce-scatter", "#cc79a7", "hatched"],
   "gather": ["Gather", "#b0608f", "hatched"],
   "reduce-found": ["Infinities", "#8c5a7d", "hatched"],
+  "squares": ["Squares", "#f0e442"],
+  "reduce-squares": ["Norm", "#8c5a7d", "hatched"],
   "update": ["Update", "#009e73"],
   "scale": ["Loss scale", "#c9b400"],
   "fetch": ["Fetch", "#7a8796"],
