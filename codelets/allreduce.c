@@ -125,8 +125,7 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     struct ss_step_facts *facts = ss_role(d, SS_ROLE_METRICS);
     const double *stop = &lanes->stop[ss_run_asked_to_stop(d->task->run) != 0];
     SS_TRY(lanes->kernels->copy_async(&facts->stop, stop, sizeof *stop, stream));
-    return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, NULL,
-                                 stream);
+    return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, NULL, stream);
 }
 
 /* On the compute lane's stream: what is before and behind the sum is there, and a communicator of its

@@ -176,7 +176,7 @@ enum ss_task_kind {
     SS_TASK_SCALE,  /* end of a step: the new loss scale */
     SS_TASK_FETCH,  /* metrics: device to host */
     SS_TASK_REDUCE_METRICS,
-    SS_TASK_REDUCE_FOUND, /* with shards and loss scaling: has any rank found an infinity */
+    SS_TASK_REDUCE_FOUND,   /* with shards and loss scaling: has any rank found an infinity */
     SS_TASK_REDUCE_SQUARES, /* with shards and clipping: of all ranks' shares */
     SS_TASK_REPORT,
 };

@@ -207,8 +207,8 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_REDUCE_METRICS] = "palegreen", [SS_TASK_REPORT] = "white",
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
         [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
-        [SS_TASK_SYNC] = "palegreen",
-        [SS_TASK_SQUARES] = "lightgrey",        [SS_TASK_REDUCE_SQUARES] = "palegreen",
+        [SS_TASK_SYNC] = "palegreen",           [SS_TASK_SQUARES] = "lightgrey",
+        [SS_TASK_REDUCE_SQUARES] = "palegreen",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

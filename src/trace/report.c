@@ -207,9 +207,10 @@ static const struct {
                {"convert", 1u << SS_TASK_CONVERT},
                {"forward", 1u << SS_TASK_FORWARD},
                {"backward", 1u << SS_TASK_BACKWARD | 1u << SS_TASK_ADD},
-               {"all-reduce", 1u << SS_TASK_SYNC | 1u << SS_TASK_ALLREDUCE | 1u << SS_TASK_REDUCE_SCATTER |
-                                  1u << SS_TASK_GATHER | 1u << SS_TASK_REDUCE_METRICS |
-                                  1u << SS_TASK_REDUCE_FOUND | 1u << SS_TASK_REDUCE_SQUARES},
+               {"all-reduce", 1u << SS_TASK_SYNC | 1u << SS_TASK_ALLREDUCE |
+                                  1u << SS_TASK_REDUCE_SCATTER | 1u << SS_TASK_GATHER |
+                                  1u << SS_TASK_REDUCE_METRICS | 1u << SS_TASK_REDUCE_FOUND |
+                                  1u << SS_TASK_REDUCE_SQUARES},
                {"update", 1u << SS_TASK_CHECK | 1u << SS_TASK_SQUARES | 1u << SS_TASK_UPDATE |
                               1u << SS_TASK_SCALE},
                {"report", 1u << SS_TASK_FETCH | 1u << SS_TASK_REPORT},
