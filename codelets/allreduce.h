@@ -1,7 +1,8 @@
-/* codelets/allreduce.c: the sum of a bucket's gradients, of a step's metrics or of a block's statistics
- * over all ranks. With shards each rank gets its share of a bucket's sum, and from the others the weights that they have
- * updated, on a GPU in the format that computes; a loss-scaling rank also hears of the infinities
- * that others have found, and a clipping one of their sums of squares.
+/* codelets/allreduce.c: the sum of a bucket's gradients, of a step's metrics or of a block's
+ * statistics over all ranks. With shards each rank gets its share of a bucket's sum, and from the
+ * others the weights that they have updated, on a GPU in the format that computes; a loss-scaling
+ * rank also hears of the infinities that others have found, and a clipping one of their sums of
+ * squares.
  *
  * The codelet only starts the collective and returns; the StarPU task ends when the communication
  * thread says so, and no worker waits meanwhile. The token, written by every collective, gives all

@@ -256,10 +256,10 @@ enum ss_status ss_nccl_max_i32(struct ss_nccl *n, int *data, struct ss_comm_tag 
     return enqueue(n, &x, stream);
 }
 
-enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
-                                     struct ss_comm_tag tag, const char *what, ss_stream stream)
+static enum ss_status sum_f64(struct ss_nccl *n, ncclComm_t comm, double *data, size_t count,
+                              struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    const struct summed x = {.comm = n->comm,
+    const struct summed x = {.comm = comm,
                              .data = data,
                              .count = count,
                              .type = ncclFloat64,
@@ -268,16 +268,16 @@ enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t cou
     return enqueue(n, &x, stream);
 }
 
+enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *n, double *data, size_t count,
+                                     struct ss_comm_tag tag, const char *what, ss_stream stream)
+{
+    return sum_f64(n, n->comm, data, count, tag, what, stream);
+}
+
 enum ss_status ss_nccl_allreduce_small(struct ss_nccl *n, double *data, size_t count,
                                        struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    const struct summed x = {.comm = n->small,
-                             .data = data,
-                             .count = count,
-                             .type = ncclFloat64,
-                             .tag = tag,
-                             .what = what};
-    return enqueue(n, &x, stream);
+    return sum_f64(n, n->small, data, count, tag, what, stream);
 }
 
 /* Room for the start-up check on the host: numbers, and how they travel. */

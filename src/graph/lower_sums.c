@@ -78,26 +78,14 @@ void ss_lower_bucket(struct ss_lowerer *lo, int k)
     ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
-/* Each rank has looked at its share of the sums only. */
-static void lower_reduce_found(struct ss_lowerer *lo)
+/* A sum over ranks of what is no bucket, in the order of all collectives. */
+static void lower_small_sum(struct ss_lowerer *lo, enum ss_task_kind kind, const char *name,
+                            int priority, enum ss_role_kind role, enum ss_space space)
 {
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_REDUCE_FOUND, "all-reduce found",
-                                               SS_PRIORITY_COMM - lo->plan->nbuckets);
+    struct ss_plan_task *t = ss_lower_add_task(lo, kind, name, priority);
     if (!t)
         return;
-    ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
-    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
-}
-
-/* On the CPU this is a small sum beside the others (comm.h), in one order with those of statistics:
- * behind all of the step's backward, in front of all of its updates. */
-static void lower_reduce_squares(struct ss_lowerer *lo)
-{
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_REDUCE_SQUARES, "all-reduce squares",
-                                               SS_PRIORITY_COMM - lo->plan->nbuckets);
-    if (!t)
-        return;
-    ss_lower_touch(lo, t, SS_ROLE_SQUARES, SS_SPACE_SQUARES, 0, SS_READ_WRITE);
+    ss_lower_touch(lo, t, role, space, 0, SS_READ_WRITE);
     ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
 }
 
@@ -123,10 +111,16 @@ void ss_lower_gathers(struct ss_lowerer *lo)
  * and with clipping all updates come last, those that the next forward needs first in front. */
 void ss_lower_last_updates(struct ss_lowerer *lo)
 {
+    const int priority = SS_PRIORITY_COMM - lo->plan->nbuckets;
+    /* Each rank has looked at its share of the sums only. */
     if (lo->plan->options.shards > 1 && lo->plan->options.loss_scaling)
-        lower_reduce_found(lo);
+        lower_small_sum(lo, SS_TASK_REDUCE_FOUND, "all-reduce found", priority, SS_ROLE_SCALER,
+                        SS_SPACE_SCALER);
+    /* On the CPU this is a small sum beside the others (comm.h), in one order with those of
+     * statistics: behind all of the step's backward, in front of all of its updates. */
     if (lo->plan->options.shards > 1 && lo->plan->options.clipping && lo->status == SS_OK)
-        lower_reduce_squares(lo);
+        lower_small_sum(lo, SS_TASK_REDUCE_SQUARES, "all-reduce squares", priority, SS_ROLE_SQUARES,
+                        SS_SPACE_SQUARES);
     for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
         lower_update(lo, k);
     if (!lo->plan->options.loss_scaling || lo->status != SS_OK)
@@ -139,12 +133,8 @@ void ss_lower_last_updates(struct ss_lowerer *lo)
 
 static void lower_reduce_metrics(struct ss_lowerer *lo, enum ss_role_kind role, enum ss_space space)
 {
-    struct ss_plan_task *t =
-        ss_lower_add_task(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", SS_PRIORITY_COMM);
-    if (!t)
-        return;
-    ss_lower_touch(lo, t, role, space, 0, SS_READ_WRITE);
-    ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
+    lower_small_sum(lo, SS_TASK_REDUCE_METRICS, "all-reduce metrics", SS_PRIORITY_COMM, role,
+                    space);
 }
 
 /* The step's metrics to all ranks' sum and the report. Summed where gradients are: one order of

@@ -3,7 +3,6 @@ libstarstep_la_SOURCES += \
 	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
-	src/kernels/cpu/elementwise.c src/kernels/cpu/update.c \
 	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
 	src/kernels/tally/table.c src/kernels/tally/products.c src/kernels/tally/passes.c
 
@@ -22,7 +21,7 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
 	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
-	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c
+	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
 else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c
 endif

@@ -1,6 +1,5 @@
 /* exec_spans.c: which elements of a bucket are updated in which way (contract in exec_internal.h). */
 #include "core/log.h"
-#include "core/share.h"
 #include "optim/parameter_groups.h"
 #include "runtime/exec_internal.h"
 
@@ -12,20 +11,11 @@ static int alike(const struct ss_span *a, const struct ss_span *b)
     return a->lr == b->lr && a->decay == b->decay && a->adapt == b->adapt;
 }
 
-/* Of a bucket's elements this rank updates those from *begin on; returns how many. */
-static size_t share_of(const struct ss_exec *e, int k, size_t *begin)
-{
-    const size_t count = e->params[k].r.bytes / sizeof(float);
-    const int shards = e->plan->options.shards, rank = ss_comm_rank(e->options.comm);
-    *begin = shards > 1 ? ss_share_begin(count, shards, rank) : 0;
-    return (shards > 1 ? ss_share_begin(count, shards, rank + 1) : count) - *begin;
-}
-
 /* What of n spans lies in this rank's share, from whose first element they count then. */
 static uint32_t keep_share(const struct ss_exec *e, int k, struct ss_span *span, uint32_t n)
 {
     size_t begin;
-    const size_t end = share_of(e, k, &begin) + begin;
+    const size_t end = ss_exec_share(e, k, &begin) + begin;
     uint32_t kept = 0;
     for (uint32_t s = 0; s < n; s++) {
         const size_t from = span[s].begin > begin ? span[s].begin : begin,
