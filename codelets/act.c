@@ -136,10 +136,10 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     return ss_op_act_reserve(head, &op->norm);
 }
 
-const struct ss_op_class ss_act_class = {.name = "act",
-                                         .bytes = sizeof(struct act),
-                                         .init = init,
-                                         .forward = forward,
-                                         .backward = backward,
-                                         .forward_codelet = &forward_codelet,
-                                         .backward_codelet = &backward_codelet};
+const struct ss_op_class ss_act_op = {.name = "act",
+                                      .bytes = sizeof(struct act),
+                                      .init = init,
+                                      .forward = forward,
+                                      .backward = backward,
+                                      .forward_codelet = &forward_codelet,
+                                      .backward_codelet = &backward_codelet};

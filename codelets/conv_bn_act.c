@@ -82,10 +82,10 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     op->bias = conv->bias && (!left || op->norm.has_bn);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
                                   .y = op->norm.shape,
-                                  .kh = conv->kernel,
-                                  .kw = conv->kernel,
-                                  .stride = conv->stride,
-                                  .pad = conv->padding,
+                                  .kh = conv->kernel[0],
+                                  .kw = conv->kernel[1],
+                                  .stride = conv->stride[0],
+                                  .pad = conv->padding[0],
                                   .bias = op->bias,
                                   .sums =
                                       context->training && op->norm.has_bn && op->norm.ranks <= 1};
@@ -113,7 +113,7 @@ static enum ss_status weight_export(struct ss_op *head, const float *native, flo
     return head->kernels->conv_export(((struct conv_bn_act *)head)->conv, native, plain);
 }
 
-const struct ss_op_class ss_conv_bn_act_class = {
+const struct ss_op_class ss_conv_bn_act_op = {
     .name = "conv_bn_act",
     .bytes = sizeof(struct conv_bn_act),
     .init = init,

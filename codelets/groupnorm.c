@@ -51,10 +51,10 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     return head->kernels->groupnorm_reserve(head->device, &op->op, op->groups);
 }
 
-const struct ss_op_class ss_groupnorm_class = {.name = "groupnorm",
-                                               .bytes = sizeof(struct groupnorm),
-                                               .init = init,
-                                               .forward = forward,
-                                               .backward = backward,
-                                               .forward_codelet = &forward_codelet,
-                                               .backward_codelet = &backward_codelet};
+const struct ss_op_class ss_groupnorm_op = {.name = "groupnorm",
+                                            .bytes = sizeof(struct groupnorm),
+                                            .init = init,
+                                            .forward = forward,
+                                            .backward = backward,
+                                            .forward_codelet = &forward_codelet,
+                                            .backward_codelet = &backward_codelet};

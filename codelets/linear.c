@@ -66,7 +66,7 @@ static enum ss_status weight_export(struct ss_op *head, const float *native, flo
     return head->kernels->linear_export(((struct linear *)head)->linear, native, plain);
 }
 
-const struct ss_op_class ss_linear_class = {
+const struct ss_op_class ss_linear_op = {
     .name = "linear",
     .bytes = sizeof(struct linear),
     .init = init,

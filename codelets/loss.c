@@ -44,8 +44,8 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     return head->kernels->loss_reserve(head->device, op->x.n, op->x.c);
 }
 
-const struct ss_op_class ss_loss_class = {.name = "loss",
-                                          .bytes = sizeof(struct loss),
-                                          .init = init,
-                                          .forward = forward,
-                                          .forward_codelet = &forward_codelet};
+const struct ss_op_class ss_loss_op = {.name = "loss",
+                                       .bytes = sizeof(struct loss),
+                                       .init = init,
+                                       .forward = forward,
+                                       .forward_codelet = &forward_codelet};

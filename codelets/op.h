@@ -120,10 +120,10 @@ void ss_op_run_backward(void *buffers[], void *cl_arg);
 /* Submit the forward or backward task of a block. */
 enum ss_status ss_op_submit(const struct ss_step_args *args);
 
-extern const struct ss_op_class ss_conv_bn_act_class, ss_act_class, ss_maxpool_class,
-    ss_avgpool_class, ss_linear_class, ss_loss_class, ss_groupnorm_class;
+extern const struct ss_op_class ss_conv_bn_act_op, ss_act_op, ss_maxpool_op, ss_avgpool_op,
+    ss_linear_op, ss_loss_op, ss_groupnorm_op;
 #define SS_OP_CLASSES                                                                              \
-    &ss_conv_bn_act_class, &ss_act_class, &ss_maxpool_class, &ss_avgpool_class, &ss_linear_class,  \
-        &ss_loss_class, &ss_groupnorm_class
+    &ss_conv_bn_act_op, &ss_act_op, &ss_maxpool_op, &ss_avgpool_op, &ss_linear_op, &ss_loss_op,    \
+        &ss_groupnorm_op
 
 #endif

@@ -105,7 +105,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
         norm.dropout = at[SS_PLACE_DROP]->p;
     if (at[SS_PLACE_POOL]) { /* what is normalised is larger than the output */
         const struct ss_value_info *z = ss_graph_value(plan->graph, at[SS_PLACE_HEAD]->output);
-        norm.pool = at[SS_PLACE_POOL]->kernel;
+        norm.pool = at[SS_PLACE_POOL]->kernel[0];
         norm.shape.h = z->h;
         norm.shape.w = z->w;
     }

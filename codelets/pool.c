@@ -56,9 +56,9 @@ static enum ss_status init_kind(struct pool *op, enum ss_pool_kind kind,
     struct ss_pool_shape shape = {.kind = kind,
                                   .x = ss_block_input(plan, block),
                                   .y = op->y,
-                                  .kernel = l->kernel,
-                                  .stride = l->stride,
-                                  .pad = l->padding};
+                                  .kernel = l->kernel[0],
+                                  .stride = l->stride[0],
+                                  .pad = l->padding[0]};
     /* With an argmax to fill, evaluation runs the same primitive as training. */
     enum ss_status status = op->head.kernels->pool_create(op->head.device, &shape, 1, &op->pool);
     return status == SS_OK ? check_workspace(plan, block, op) : status;
@@ -74,19 +74,19 @@ static enum ss_status init_avg(struct ss_op *op, const struct ss_op_context *con
     return init_kind((struct pool *)op, SS_POOL_AVG, context, block);
 }
 
-const struct ss_op_class ss_maxpool_class = {.name = "maxpool",
-                                             .bytes = sizeof(struct pool),
-                                             .init = init_max,
-                                             .destroy = destroy,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .forward_codelet = &forward_codelet,
-                                             .backward_codelet = &backward_codelet};
-const struct ss_op_class ss_avgpool_class = {.name = "avgpool",
-                                             .bytes = sizeof(struct pool),
-                                             .init = init_avg,
-                                             .destroy = destroy,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .forward_codelet = &forward_codelet,
-                                             .backward_codelet = &backward_codelet};
+const struct ss_op_class ss_maxpool_op = {.name = "maxpool",
+                                          .bytes = sizeof(struct pool),
+                                          .init = init_max,
+                                          .destroy = destroy,
+                                          .forward = forward,
+                                          .backward = backward,
+                                          .forward_codelet = &forward_codelet,
+                                          .backward_codelet = &backward_codelet};
+const struct ss_op_class ss_avgpool_op = {.name = "avgpool",
+                                          .bytes = sizeof(struct pool),
+                                          .init = init_avg,
+                                          .destroy = destroy,
+                                          .forward = forward,
+                                          .backward = backward,
+                                          .forward_codelet = &forward_codelet,
+                                          .backward_codelet = &backward_codelet};

@@ -29,8 +29,9 @@ static int single_reader(const struct ss_graph *g, ss_value v)
         return -1;
     for (int i = 0; i < ss_graph_layers(g); i++) {
         const struct ss_layer *l = ss_graph_layer(g, i);
-        if (l->input[0] == v || l->input[1] == v)
-            return i;
+        for (int k = 0; k < l->ninputs; k++)
+            if (l->input[k] == v)
+                return i;
     }
     return -1;
 }
@@ -41,7 +42,7 @@ static void claim(struct fuser *f, struct ss_block *b, enum ss_place place, int 
     f->claimed[layer] = 1;
     b->layer[place] = layer;
     b->last = place;
-    if (l->input[1] >= 0)
+    if (place == SS_PLACE_ADD)
         b->residual = l->input[l->input[0] == b->y];
     b->y = l->output;
     if (!*b->name)

@@ -1,6 +1,8 @@
 #include "graph/graph.h"
 #include "core/log.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,32 +48,102 @@ ss_value ss_graph_fail(struct ss_graph *g, enum ss_status status, const char *fm
     return -1;
 }
 
-struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer_class *cls,
-                                    const char *name, int inputs, ss_value a, ss_value b)
+struct ss_layer ss_layer_of(const struct ss_layer_class *cls)
 {
-    const ss_value in[2] = {a, b};
+    struct ss_layer l = {.cls = cls, .stride = {1, 1}, .dilation = {1, 1}};
+    for (const struct ss_layer_field *f = cls->fields; f && f->name; f++) {
+        int *whole = (int *)(void *)((char *)&l + f->at);
+        if (isnan(f->standard))
+            continue;
+        if (f->type == SS_FIELD_REAL)
+            *(float *)whole = (float)f->standard;
+        else
+            whole[0] = (int)f->standard;
+        if (f->type == SS_FIELD_PAIR)
+            whole[1] = whole[0];
+    }
+    return l;
+}
+
+static int taken(const struct ss_graph *g, const char *name)
+{
+    for (int i = 0; i < g->nlayers; i++)
+        if (!strcmp(g->layers[i].name, name))
+            return 1;
+    return 0;
+}
+
+struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *told,
+                                    const char *name, int n, const ss_value *inputs)
+{
+    const struct ss_layer_class *cls = told->cls;
     if (g->nlayers == MAX_LAYERS)
         ss_graph_fail(g, SS_ERR_INVALID, "more than %d layers", MAX_LAYERS);
-    for (int i = 0; i < inputs; i++)
-        if (in[i] < 0 || in[i] >= g->nvalues)
+    for (int i = 0; i < n; i++)
+        if (inputs[i] < 0 || inputs[i] >= g->nvalues)
             ss_graph_fail(g, SS_ERR_INVALID,
                           "layer %d (%s) reads a value that is not of this graph", g->nlayers,
                           *name ? name : cls->name);
-    for (int i = 0; *name && i < g->nlayers; i++)
-        if (!strcmp(g->layers[i].name, name))
-            ss_graph_fail(g, SS_ERR_INVALID, "two layers are named %s", name);
+    if (strlen(name) >= SS_NAME_BYTES)
+        ss_graph_fail(g, SS_ERR_INVALID, "layer name %.40s... is too long; at most %d letters",
+                      name, SS_NAME_BYTES - 1);
+    if (*name && taken(g, name))
+        ss_graph_fail(g, SS_ERR_INVALID, "two layers are named %s", name);
     if (g->status != SS_OK)
         return NULL;
     struct ss_layer *l = &g->layers[g->nlayers++];
-    *l = (struct ss_layer){.cls = cls, .input = {a, b}, .output = -1, .first_param = g->nparams};
+    *l = *told;
+    l->output = -1;
+    l->first_param = g->nparams;
+    l->nparams = 0;
+    l->ninputs = n;
     snprintf(l->name, sizeof l->name, "%s", name);
-    for (int i = 0; i < inputs; i++)
-        g->values[in[i]].uses++;
+    for (int i = 0; i < SS_MAX_INPUTS; i++)
+        l->input[i] = i < n ? inputs[i] : -1;
+    for (int i = 0; i < n; i++)
+        g->values[inputs[i]].uses++;
     return l;
+}
+
+/* Is every parameter that has a name of its own there? */
+static void check_names(struct ss_graph *g, const struct ss_layer *l)
+{
+    for (int k = 0; k < l->nnames; k++) {
+        int i = l->first_param;
+        while (i < l->first_param + l->nparams && strcmp(g->params[i].suffix, l->names[k].suffix))
+            i++;
+        if (i == l->first_param + l->nparams)
+            ss_graph_fail(g, SS_ERR_INVALID, "layer %d, a %s, has no parameter \"%.40s\"",
+                          ss_graph_index(g, l), l->cls->name, l->names[k].suffix);
+    }
+}
+
+ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const char *name, int n,
+                      const ss_value *inputs)
+{
+    const struct ss_layer_class *cls = told->cls;
+    const int most = cls->most_inputs ? cls->most_inputs : 1,
+              least = cls->most_inputs ? cls->least_inputs : 1;
+    if (n < least || n > most)
+        return ss_graph_fail(g, SS_ERR_INVALID,
+                             "layer %d (%s) reads %d values; a %s reads %d to %d", g->nlayers,
+                             *name ? name : cls->name, n, cls->name, least, most);
+    struct ss_layer *l = ss_graph_add_layer(g, told, name, n, inputs);
+    if (!l)
+        return -1;
+    const ss_value y = cls->build ? cls->build(g, l) : ss_graph_add_same(g, l);
+    check_names(g, l);
+    l->names = NULL;
+    l->nnames = 0;
+    return g->status == SS_OK ? y : -1;
 }
 
 ss_value ss_graph_add_value(struct ss_graph *g, struct ss_layer *l, int c, int h, int w)
 {
+    if (c > SS_MAX_CHANNELS || h > SS_MAX_SIDE || w > SS_MAX_SIDE ||
+        (int64_t)c * h * w > SS_MAX_VALUES)
+        return ss_graph_fail(g, SS_ERR_SHAPE, "layer %d (%s): an output of (%d,%d,%d) is too large",
+                             ss_graph_index(g, l), *l->name ? l->name : l->cls->name, c, h, w);
     l->output = g->nvalues;
     g->values[g->nvalues] = (struct ss_value_info){c, h, w, ss_graph_index(g, l), 0};
     return g->nvalues++;
@@ -85,6 +157,26 @@ ss_value ss_graph_add_same(struct ss_graph *g, struct ss_layer *l)
     return ss_graph_add_value(g, l, v.c, v.h, v.w);
 }
 
+static void name_param(struct ss_graph *g, const struct ss_layer *l, const char *suffix,
+                       struct ss_param *p)
+{
+    const char *own = NULL;
+    for (int k = 0; k < l->nnames; k++)
+        if (!strcmp(l->names[k].suffix, suffix))
+            own = l->names[k].name;
+    p->suffix = suffix;
+    if (!own && !*l->name)
+        ss_graph_fail(g, SS_ERR_INVALID,
+                      "layer %d, a %s, has parameters and therefore needs a name",
+                      ss_graph_index(g, l), l->cls->name);
+    if ((own ? snprintf(p->name, sizeof p->name, "%s", own)
+             : snprintf(p->name, sizeof p->name, "%s.%s", l->name, suffix)) >= (int)sizeof p->name)
+        ss_graph_fail(g, SS_ERR_INVALID, "parameter name %.60s... is too long", p->name);
+    for (int i = 0; i < g->nparams; i++)
+        if (!strcmp(g->params[i].name, p->name))
+            ss_graph_fail(g, SS_ERR_INVALID, "two parameters are named %s", p->name);
+}
+
 void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suffix,
                         enum ss_param_role role, enum ss_init init, float init_value, int ndim, ...)
 {
@@ -92,9 +184,8 @@ void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suff
         ss_graph_fail(g, SS_ERR_INVALID, "more than %d parameters", MAX_PARAMS);
         return;
     }
-    struct ss_param *p = &g->params[g->nparams++];
-    if (snprintf(p->name, sizeof p->name, "%s.%s", l->name, suffix) >= (int)sizeof p->name)
-        ss_graph_fail(g, SS_ERR_INVALID, "parameter name %s.%s is too long", l->name, suffix);
+    struct ss_param *p = &g->params[g->nparams];
+    name_param(g, l, suffix, p);
     p->role = role;
     p->layer = ss_graph_index(g, l);
     p->trainable = role <= SS_PARAM_BETA;
@@ -106,6 +197,9 @@ void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suff
     for (int i = 0; i < ndim; i++)
         p->shape[i] = va_arg(ap, int);
     va_end(ap);
+    if (ss_param_elements(p) > INT_MAX)
+        ss_graph_fail(g, SS_ERR_SHAPE, "parameter %s has more than %d values", p->name, INT_MAX);
+    g->nparams++;
     l->nparams++;
 }
 

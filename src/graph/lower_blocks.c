@@ -5,15 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
-/* x of a block: a tensor, or all slices of the input slot. */
-static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, ss_value x)
+/* A value that a block reads: a tensor, or all slices of the input slot. */
+static void touch_value(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
+                        ss_value x)
 {
     if (lo->value_tensor[x] >= 0) {
-        ss_lower_touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[x], SS_READ);
+        ss_lower_touch_tensor(lo, t, role, lo->value_tensor[x], SS_READ);
         return;
     }
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
-        ss_lower_touch(lo, t, SS_ROLE_X, SS_SPACE_IMAGES, s, SS_READ);
+        ss_lower_touch(lo, t, role, SS_SPACE_IMAGES, s, SS_READ);
+}
+
+/* What a block's first layer reads beside x; of an addition that is the residual. */
+static int other_inputs(const struct ss_plan *plan, const struct ss_block *b, const ss_value **v)
+{
+    const struct ss_layer *first = ss_graph_layer(plan->graph, b->first_layer);
+    *v = first->input + 1;
+    return b->layer[SS_PLACE_ADD] == b->first_layer ? 0 : first->ninputs - 1;
+}
+
+/* x of a block, and what it reads beside it. */
+static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
+{
+    const ss_value *others;
+    const int n = other_inputs(lo->plan, b, &others);
+    touch_value(lo, t, SS_ROLE_X, b->x);
+    for (int k = 0; k < n; k++)
+        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k]);
 }
 
 static void touch_labels(struct ss_lowerer *lo, struct ss_plan_task *t)
@@ -162,7 +181,7 @@ static void touch_z(struct ss_lowerer *lo, struct ss_plan_task *t, const struct 
     if (z >= 0)
         ss_lower_touch_tensor(lo, t, SS_ROLE_Z, z, mode);
     else
-        touch_input(lo, t, b->x);
+        touch_input(lo, t, b);
 }
 
 /* What a forward task makes of z. */
@@ -204,7 +223,7 @@ static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct bloc
         add_block_task(lo, SS_TASK_FORWARD, SS_PART_SUMS, "fwd sums", i, priority);
     if (!t)
         return;
-    touch_input(lo, t, b->x);
+    touch_input(lo, t, b);
     if (made->z >= 0)
         touch_params(lo, t, b);
     touch_gathers(lo, t);
@@ -248,7 +267,7 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
         touch_loss(lo, t, b, training);
         return;
     }
-    touch_input(lo, t, b->x);
+    touch_input(lo, t, b);
     touch_params(lo, t, b);
     if (training)
         touch_gathers(lo, t);
@@ -347,7 +366,7 @@ void ss_lower_weights(struct ss_lowerer *lo)
     if (!t)
         return;
     lo->weights = -1;
-    touch_input(lo, t, b->x);
+    touch_input(lo, t, b);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, lo->list->task[lo->forward[i]].tensor[SS_ROLE_Z],
                           SS_READ);
     touch_grads(lo, t, b);
@@ -405,7 +424,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
 }
 
 /* In one task. Returns what the residual gets. */
-static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx)
+static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int *dothers)
 {
     const struct ss_block *b = &lo->plan->block[i];
     struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WHOLE, "bwd", i,
@@ -415,7 +434,9 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx)
     const int *made = lo->list->task[lo->forward[i]].tensor;
     const int ds = touch_dy(lo, t, b);
     if (b->cls->reads_x)
-        touch_input(lo, t, b->x);
+        touch_input(lo, t, b);
+    if (b->cls->reads_y)
+        ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
     touch_params(lo, t, b);
     if (b->bucket >= 0)
         touch_grads(lo, t, b);
@@ -426,28 +447,38 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx)
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
+        ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DINPUT + k), dothers[k], SS_WRITE);
     return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
+}
+
+/* A place for the gradient of a value that block b reads; -1: nobody wants it. */
+static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, ss_value x)
+{
+    return x == lo->input && !b->cls->needs_dx ? -1 : ss_lower_add_activation(lo, b->name, "dx", x);
 }
 
 void ss_lower_backward(struct ss_lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    int dx = b->x == lo->input && !b->cls->needs_dx
-                 ? -1
-                 : ss_lower_add_activation(lo, b->name, "dx", b->x);
+    const ss_value *others;
+    const int n = other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, b->x);
+    int ds, dothers[SS_MAX_INPUTS - 1];
+    for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
+        dothers[k] = k < n ? add_dx(lo, b, others[k]) : -1;
     if (lo->status != SS_OK)
         return;
-    int ds;
     if (ss_lower_syncs(lo->plan, b)) {
         ds = lower_synced_backward(lo, i, dx);
     } else {
         ss_lower_weights(lo);
-        ds = lower_whole_backward(lo, i, dx);
+        ds = lower_whole_backward(lo, i, dx, dothers);
     }
-    if (lo->status != SS_OK)
-        return;
-    if (b->x != lo->input)
+    if (lo->status == SS_OK && b->x != lo->input)
         ss_lower_contribute(lo, b->x, dx);
-    if (b->residual >= 0 && b->residual != lo->input)
+    for (int k = 0; k < n && lo->status == SS_OK; k++)
+        if (others[k] != lo->input)
+            ss_lower_contribute(lo, others[k], dothers[k]);
+    if (lo->status == SS_OK && b->residual >= 0 && b->residual != lo->input)
         ss_lower_contribute(lo, b->residual, ds);
 }

@@ -125,7 +125,8 @@ enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 /* What the accessed data means to the task. */
 enum ss_role_kind {
     SS_ROLE_X,
-    SS_ROLE_RESIDUAL,
+    SS_ROLE_INPUT, /* .. SS_ROLE_INPUT + SS_MAX_INPUTS - 2: what the first layer reads beside x */
+    SS_ROLE_RESIDUAL = SS_ROLE_INPUT + SS_MAX_INPUTS - 1,
     SS_ROLE_Y,
     SS_ROLE_Z,
     SS_ROLE_SAVED,
@@ -133,7 +134,8 @@ enum ss_role_kind {
     SS_ROLE_DY, /* .. SS_ROLE_DY + SS_PLAN_MAX_DY - 1: contributions to the gradient of y */
     SS_ROLE_DS = SS_ROLE_DY + SS_PLAN_MAX_DY, /* their sum */
     SS_ROLE_DX,
-    SS_ROLE_PARAMS,
+    SS_ROLE_DINPUT, /* .. SS_ROLE_DINPUT + SS_MAX_INPUTS - 2: their gradients */
+    SS_ROLE_PARAMS = SS_ROLE_DINPUT + SS_MAX_INPUTS - 1,
     SS_ROLE_GRADS,
     SS_ROLE_STATE, /* .. SS_ROLE_STATE + SS_PLAN_MAX_STATES - 1: the optimizer's */
     SS_ROLE_RUNNING = SS_ROLE_STATE + SS_PLAN_MAX_STATES,

@@ -1,8 +1,21 @@
 /* Addition of two values. */
-#include "layers/class.h"
+#include "layers/list.h"
 
-static const struct ss_layer_class add_class = {
+static ss_value build(struct ss_graph *g, struct ss_layer *l)
+{
+    const struct ss_value_info *x = ss_graph_value(g, l->input[0]),
+                               *y = ss_graph_value(g, l->input[1]);
+    if (x->c != y->c || x->h != y->h || x->w != y->w)
+        return ss_graph_fail(g, SS_ERR_SHAPE, "layer %d adds (%d,%d,%d) and (%d,%d,%d)",
+                             ss_graph_index(g, l), x->c, x->h, x->w, y->c, y->h, y->w);
+    return ss_graph_add_same(g, l);
+}
+
+const struct ss_layer_class ss_add_class = {
     .name = "add",
+    .least_inputs = 2,
+    .most_inputs = 2,
+    .build = build,
     .operation = "act",
     .places = SS_AT(ADD),
     .behind = SS_AT(OUT),
@@ -12,12 +25,6 @@ static const struct ss_layer_class add_class = {
 
 ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b)
 {
-    struct ss_layer *l = ss_graph_add_layer(g, &add_class, "", 2, a, b);
-    if (!l)
-        return -1;
-    const struct ss_value_info *x = ss_graph_value(g, a), *y = ss_graph_value(g, b);
-    if (x->c != y->c || x->h != y->h || x->w != y->w)
-        return ss_graph_fail(g, SS_ERR_SHAPE, "layer %d adds (%d,%d,%d) and (%d,%d,%d)",
-                             ss_graph_index(g, l), x->c, x->h, x->w, y->c, y->h, y->w);
-    return ss_graph_add_same(g, l);
+    const struct ss_layer l = ss_layer_of(&ss_add_class);
+    return ss_graph_add(g, &l, "", 2, (const ss_value[]){a, b});
 }

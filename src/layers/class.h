@@ -31,6 +31,14 @@ enum ss_place {
 };
 #define SS_AT(place) (1u << (SS_PLACE_##place))
 
+/* Of values and windows. */
+enum {
+    SS_MAX_CHANNELS = 1 << 20,
+    SS_MAX_SIDE = 1 << 16,
+    SS_MAX_VALUES = 1 << 28,
+    SS_MAX_WINDOW = 4096
+};
+
 /* How the output lies in memory (kernels/shapes.h). */
 enum ss_layout {
     SS_LAYOUT_KEPT,    /* as the first input */
@@ -57,8 +65,32 @@ struct ss_layer_tensor {
     unsigned devices_at;
 };
 
+/* A setting of a layer as model files (graph/graph_file.h) have it. */
+enum ss_field_type {
+    SS_FIELD_INT,
+    SS_FIELD_PAIR, /* two int: of rows and of columns; in a file also one for both */
+    SS_FIELD_FLAG, /* int, 0 or 1 */
+    SS_FIELD_REAL, /* float */
+    SS_FIELD_WORD, /* int, index into words */
+};
+struct ss_layer_field {
+    const char *name; /* NULL behind the last one */
+    enum ss_field_type type;
+    size_t at;                /* in struct ss_layer */
+    double least, most;       /* INT, PAIR, REAL */
+    double standard;          /* where it is left out; NAN: it must be there */
+    const char *const *words; /* WORD: NULL behind the last one */
+};
+
 struct ss_layer_class {
-    const char *name; /* in messages */
+    const char *name; /* in messages and model files */
+    /* Inputs that a layer of this kind has: from, to; 0, 0: one. */
+    int least_inputs, most_inputs;
+    const struct ss_layer_field *fields; /* NULL: none */
+    /* Check l's settings and the shapes of its inputs; add its parameters and its output, which it
+     * returns, or -1 after ss_graph_fail. NULL: the output has the shape of its first input. */
+    ss_value (*build)(struct ss_graph *g, struct ss_layer *l);
+    int drops; /* the identity where a model's dropout is turned off */
     /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
      * none of its layers has a name; NULL: only other layers' blocks take it in. */
     const char *operation;
@@ -70,7 +102,8 @@ struct ss_layer_class {
     enum ss_layout layout;
     /* Of a block that it begins: */
     int reads_samples; /* can read a device's input, whose channels are padded */
-    int reads_x;       /* backward reads x */
+    int reads_x;       /* backward reads x, and all other inputs */
+    int reads_y;       /* backward reads y */
     int needs_dx;      /* backward works in place in dx, also where nobody reads it */
     int keeps_z;       /* with layers behind it: its output is z, which becomes its own gradient */
     /* Of a block that it is in; one of each per block, the workspace that of the last layer that
@@ -100,6 +133,7 @@ enum { SS_MAX_PARAM_DIMS = 4 };
 
 struct ss_param {
     char name[SS_NAME_BYTES]; /* as in the PyTorch model's state_dict */
+    const char *suffix;       /* "weight" */
     enum ss_param_role role;
     int layer;
     int trainable;
@@ -111,15 +145,21 @@ struct ss_param {
 
 /* Building, implemented by src/graph/graph.c. */
 
-/* A new layer of this class that reads `inputs` values, a and b (-1: none). NULL when the graph has
- * failed before, the inputs are not values of it, or the name is taken. */
-struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer_class *cls,
-                                    const char *name, int inputs, ss_value a, ss_value b);
+/* A layer of this kind with its fields' defaults, to be told the rest and added. */
+struct ss_layer ss_layer_of(const struct ss_layer_class *cls);
+/* Add a layer with the settings of `told`, which reads n values; name "": it has no parameters.
+ * Returns its output; -1 when it, or one before it, is mistaken. */
+ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const char *name, int n,
+                      const ss_value *inputs);
+/* A new layer without an output so far. NULL when the graph has failed before, the inputs are not
+ * values of it, or the name is taken. */
+struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *told,
+                                    const char *name, int n, const ss_value *inputs);
 /* Its output; returns it. */
 ss_value ss_graph_add_value(struct ss_graph *g, struct ss_layer *l, int c, int h, int w);
 /* The same of the shape of its first input. */
 ss_value ss_graph_add_same(struct ss_graph *g, struct ss_layer *l);
-/* A parameter "NAME.suffix"; ndim extents follow. */
+/* A parameter "NAME.suffix", or as l->names has it; ndim extents follow. The suffix is a constant. */
 void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suffix,
                         enum ss_param_role role, enum ss_init init, float init_value, int ndim,
                         ...);
@@ -134,9 +174,25 @@ const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v)
 
 /* What several kinds share (shared.c). */
 
-/* The output of a window that slides over the input's maps, or the mistake that it does not fit. */
-ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels, int kernel,
-                        int stride, int padding);
+/* The fields of a window: at the same place in every kind. */
+#define SS_FIELD_AT(member) offsetof(struct ss_layer, member)
+#define SS_FIELD_KERNEL(standard)                                                                  \
+    {                                                                                              \
+        "kernel", SS_FIELD_PAIR, SS_FIELD_AT(kernel), 1, SS_MAX_WINDOW, standard, NULL             \
+    }
+#define SS_FIELD_STRIDE(standard)                                                                  \
+    {                                                                                              \
+        "stride", SS_FIELD_PAIR, SS_FIELD_AT(stride), 1, SS_MAX_WINDOW, standard, NULL             \
+    }
+#define SS_FIELD_PADDING                                                                           \
+    {                                                                                              \
+        "padding", SS_FIELD_PAIR, SS_FIELD_AT(padding), 0, SS_MAX_WINDOW, 0, NULL                  \
+    }
+
+/* Windows of a kernel, with a dilation, that slide over n values; 0: they do not fit. */
+int ss_layer_windows(int n, int kernel, int stride, int padding, int dilation);
+/* The output of l's kernel sliding over its input's maps, or the mistake that it does not fit. */
+ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels);
 /* "bias" of n outputs: 0, or uniform like the weight. */
 void ss_layer_bias(struct ss_graph *g, struct ss_layer *l, int zero, float bound, int n);
 

@@ -1,8 +1,25 @@
 /* Dropout. */
-#include "layers/class.h"
+#include "layers/list.h"
 
-static const struct ss_layer_class dropout_class = {
+#include <math.h>
+
+static ss_value build(struct ss_graph *g, struct ss_layer *l)
+{
+    if (!(l->p >= 0 && l->p < 1))
+        return ss_graph_fail(g, SS_ERR_INVALID, "dropout %g is not in [0, 1)", (double)l->p);
+    return ss_graph_add_same(g, l);
+}
+
+static const struct ss_layer_field fields[] = {
+    {"p", SS_FIELD_REAL, SS_FIELD_AT(p), 0, 0.999, NAN, NULL},
+    {0},
+};
+
+const struct ss_layer_class ss_dropout_class = {
     .name = "dropout",
+    .fields = fields,
+    .build = build,
+    .drops = 1,
     .operation = "act",
     .places = SS_AT(DROP),
     .reads_x = 1,
@@ -11,12 +28,7 @@ static const struct ss_layer_class dropout_class = {
 
 ss_value ss_dropout(struct ss_graph *g, ss_value x, float p)
 {
-    if (p == 0)
-        return x;
-    struct ss_layer *l = ss_graph_add_layer(g, &dropout_class, "", 1, x, -1);
-    if (l && !(p > 0 && p < 1))
-        return ss_graph_fail(g, SS_ERR_INVALID, "dropout %g is not in [0, 1)", (double)p);
-    if (l)
-        l->p = p;
-    return ss_graph_add_same(g, l);
+    struct ss_layer l = ss_layer_of(&ss_dropout_class);
+    l.p = p;
+    return p == 0 ? x : ss_graph_add(g, &l, "", 1, &x);
 }

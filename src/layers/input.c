@@ -8,7 +8,8 @@ static const struct ss_layer_class input_class = {
 
 ss_value ss_input(struct ss_graph *g, int channels, int height, int width)
 {
-    struct ss_layer *l = ss_graph_add_layer(g, &input_class, "", 0, -1, -1);
+    const struct ss_layer told = {.cls = &input_class};
+    struct ss_layer *l = ss_graph_add_layer(g, &told, "", 0, NULL);
     if (l && (channels < 1 || height < 1 || width < 1))
         return ss_graph_fail(g, SS_ERR_SHAPE, "an input of (%d,%d,%d) is empty", channels, height,
                              width);

@@ -17,18 +17,33 @@ typedef int ss_value; /* index of a value in its graph; negative after a mistake
 
 enum { SS_NAME_BYTES = 96 };
 
+enum { SS_MAX_INPUTS = 4 };
+
+/* A parameter whose name in files is not the layer's with the suffix behind it. */
+struct ss_param_name {
+    const char *suffix; /* "weight" */
+    const char *name;   /* "encoder.in_proj_weight" */
+};
+
 struct ss_layer {
     const struct ss_layer_class *cls;
     char name[SS_NAME_BYTES]; /* module path ("block1.scale"); "" for layers without parameters */
-    ss_value input[2];        /* -1: none */
-    ss_value output;          /* -1 for the loss */
-    int first_param, nparams; /* its slice of the graph's parameters */
-    /* What its function was given; each kind uses its own. */
-    int kernel, stride, padding; /* convolution, pooling */
-    int bias;                    /* convolution: has one */
-    float p;                     /* dropout */
-    float eps, momentum;         /* normalisation */
-    int groups;                  /* group normalisation */
+    int ninputs;
+    ss_value input[SS_MAX_INPUTS]; /* -1: none */
+    ss_value output;               /* -1 for the loss */
+    int first_param, nparams;      /* its slice of the graph's parameters */
+    /* Until it is added: parameters with names of their own. */
+    const struct ss_param_name *names;
+    int nnames;
+    /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
+    int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
+    int groups;                                        /* convolution, group normalisation */
+    int outputs;                                       /* channels or features */
+    int bias;                                          /* has one */
+    int init;                                          /* convolution: enum ss_conv_init_kind */
+    float init_std;      /* linear: of normal weights; 0: PyTorch's default */
+    float p;             /* dropout */
+    float eps, momentum; /* normalisation */
 };
 
 /* Convolution weights that the model wants otherwise. */

@@ -9,7 +9,8 @@ static const struct ss_layer_class loss_class = {
 
 void ss_softmax_cross_entropy(struct ss_graph *g, ss_value logits)
 {
-    struct ss_layer *l = ss_graph_add_layer(g, &loss_class, "", 1, logits, -1);
+    const struct ss_layer told = {.cls = &loss_class};
+    struct ss_layer *l = ss_graph_add_layer(g, &told, "", 1, &logits);
     if (l && ss_graph_layer(g, ss_graph_value(g, logits)->producer)->cls->layout != SS_LAYOUT_PLAIN)
         ss_graph_fail(g, SS_ERR_UNSUPPORTED, "the loss must read a linear layer");
 }

@@ -1,27 +1,27 @@
 #include "layers/class.h"
 
-/* Output extent of a window sliding over n, or 0 when it does not fit. */
-static int windows(int n, int kernel, int stride, int padding)
+#include <stdint.h>
+
+int ss_layer_windows(int n, int kernel, int stride, int padding, int dilation)
 {
-    if (kernel < 1 || stride < 1 || padding < 0 || n + 2 * padding < kernel)
+    const int64_t reach = (int64_t)dilation * (kernel - 1) + 1, room = (int64_t)n + 2 * padding;
+    if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1 || room < reach)
         return 0;
-    return (n + 2 * padding - kernel) / stride + 1;
+    return (int)((room - reach) / stride + 1);
 }
 
-ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels, int kernel,
-                        int stride, int padding)
+ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels)
 {
     const struct ss_value_info *x = ss_graph_value(g, l->input[0]);
-    int h = windows(x->h, kernel, stride, padding), w = windows(x->w, kernel, stride, padding);
+    int h = ss_layer_windows(x->h, l->kernel[0], l->stride[0], l->padding[0], l->dilation[0]);
+    int w = ss_layer_windows(x->w, l->kernel[1], l->stride[1], l->padding[1], l->dilation[1]);
     if (!h || !w || channels < 1)
-        return ss_graph_fail(g, SS_ERR_SHAPE,
-                             "layer %d (%s): kernel %d, stride %d, padding %d, %d channels do not "
-                             "fit input (%d,%d,%d)",
-                             ss_graph_index(g, l), l->name, kernel, stride, padding, channels, x->c,
-                             x->h, x->w);
-    l->kernel = kernel;
-    l->stride = stride;
-    l->padding = padding;
+        return ss_graph_fail(
+            g, SS_ERR_SHAPE,
+            "layer %d (%s): kernel %dx%d, stride %dx%d, padding %dx%d, %d channels "
+            "do not fit input (%d,%d,%d)",
+            ss_graph_index(g, l), l->name, l->kernel[0], l->kernel[1], l->stride[0], l->stride[1],
+            l->padding[0], l->padding[1], channels, x->c, x->h, x->w);
     return ss_graph_add_value(g, l, channels, h, w);
 }
 

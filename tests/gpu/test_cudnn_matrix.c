@@ -62,9 +62,10 @@ static struct ss_conv_shape shape_of(const struct ss_plan *plan, int block)
     struct ss_conv_shape s;
     memset(&s, 0, sizeof s); /* the padding, too: they are compared as bytes */
     s.x = ss_block_input(plan, block);
-    s.kh = s.kw = l->kernel;
-    s.stride = l->stride;
-    s.pad = l->padding;
+    s.kh = l->kernel[0];
+    s.kw = l->kernel[1];
+    s.stride = l->stride[0];
+    s.pad = l->padding[0];
     s.y.n = s.x.n;
     s.y.c = s.y.block = ss_block_output(plan, block).c;
     s.y.h = (s.x.h + 2 * s.pad - s.kh) / s.stride + 1;

@@ -230,7 +230,7 @@ static const struct {
     {twice, SS_ERR_INVALID, "model test: two layers are named c"},
     {twice_other_kind, SS_ERR_INVALID, "two layers are named c"},
     {kernel_too_large, SS_ERR_SHAPE,
-     "kernel 9, stride 1, padding 0, 4 channels do not fit input (4,8,8)"},
+     "kernel 9x9, stride 1x1, padding 0x0, 4 channels do not fit input (4,8,8)"},
     {pool_too_large, SS_ERR_SHAPE, "kernel 9"},
     {stride_zero, SS_ERR_SHAPE, "stride 0"},
     {padding_negative, SS_ERR_SHAPE, "padding -1"},

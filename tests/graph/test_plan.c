@@ -530,7 +530,7 @@ static void check_device(const struct ss_plan *plan)
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
         if (!b || b->layer[SS_PLACE_POOL] < 0)
             continue;
-        int pool = ss_graph_layer(plan->graph, b->layer[SS_PLACE_POOL])->kernel;
+        int pool = ss_graph_layer(plan->graph, b->layer[SS_PLACE_POOL])->kernel[0];
         const struct ss_plan_tensor *z = &plan->tensor[t->tensor[SS_ROLE_Z]];
         ck_assert_int_ge(t->role[SS_ROLE_WORKSPACE], 0);
         if (t->kind == SS_TASK_FORWARD) {
@@ -1177,7 +1177,7 @@ static void nothing_to_train(struct ss_graph *g)
 static void append(struct ss_graph *g, const struct ss_layer_class *cls)
 {
     ss_value x = ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 6, 3, 1, 1, 0);
-    x = ss_graph_add_same(g, ss_graph_add_layer(g, cls, "odd", 1, x, -1));
+    x = ss_graph_add(g, &(struct ss_layer){.cls = cls}, "odd", 1, &x);
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", 5));
 }
 static void no_place(struct ss_graph *g)

@@ -1,0 +1,28 @@
+/* The kinds of layer that models are made of; a line each. */
+#ifndef SS_LAYERS_LIST_H
+#define SS_LAYERS_LIST_H
+
+#include "layers/class.h"
+
+#define SS_LAYER_CLASSES(CLASS)                                                                    \
+    CLASS(conv2d)                                                                                  \
+    CLASS(linear)                                                                                  \
+    CLASS(batchnorm2d)                                                                             \
+    CLASS(groupnorm)                                                                               \
+    CLASS(relu)                                                                                    \
+    CLASS(gelu)                                                                                    \
+    CLASS(gelu_tanh)                                                                               \
+    CLASS(dropout)                                                                                 \
+    CLASS(add)                                                                                     \
+    CLASS(maxpool2d)                                                                               \
+    CLASS(avgpool2d)                                                                               \
+    CLASS(global_avgpool2d)
+
+#define SS_LAYER_CLASS(name) extern const struct ss_layer_class ss_##name##_class;
+SS_LAYER_CLASSES(SS_LAYER_CLASS)
+#undef SS_LAYER_CLASS
+
+/* All of them, NULL behind the last one. */
+extern const struct ss_layer_class *const ss_layer_classes[];
+
+#endif
