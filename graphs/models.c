@@ -1,5 +1,6 @@
 #include "graphs/models.h"
 #include "core/log.h"
+#include "graph/graph_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,9 +24,62 @@ const char *ss_model_names(void)
     return names;
 }
 
+int ss_model_is_file(const char *name)
+{
+    const size_t n = strlen(name);
+    return strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"));
+}
+
+/* Does the model of a file go with the data? */
+static enum ss_status check_data(const char *path, const struct ss_model_options *o,
+                                 const struct ss_graph *g)
+{
+    const struct ss_value_info *x = ss_graph_value(g, ss_graph_layer(g, 0)->output),
+                               *y = ss_graph_value(
+                                   g, ss_graph_layer(g, ss_graph_layers(g) - 1)->input[0]);
+    if (o->channels && o->channels != x->c)
+        return ss_fail(
+            SS_ERR_MISMATCH,
+            "%s: its images have %d channels, the data's %d; export it with --channels %d", path,
+            x->c, o->channels, o->channels);
+    if (o->height && (o->height != x->h || o->width_px != x->w))
+        return ss_fail(
+            SS_ERR_MISMATCH,
+            "%s: its images are %dx%d, the data's %dx%d; export it with --image-size %d, "
+            "or give --image-size %d where the data are pictures",
+            path, x->h, x->w, o->height, o->width_px, o->height, x->h);
+    if (o->classes > y->c)
+        return ss_fail(
+            SS_ERR_MISMATCH,
+            "%s: it tells %d classes apart, the data have %d; export it with --classes %d", path,
+            y->c, o->classes, o->classes);
+    return SS_OK;
+}
+
+static enum ss_status read_file(const char *path, const struct ss_model_options *o,
+                                struct ss_graph **out)
+{
+    if (o->width)
+        return ss_fail(SS_ERR_INVALID, "--width is for built-in models; %s has its own widths",
+                       path);
+    if (o->dropout > 0)
+        return ss_fail(SS_ERR_INVALID,
+                       "--dropout %g: the layers of %s have their own; --dropout 0 turns them off",
+                       (double)o->dropout, path);
+    SS_TRY(ss_graph_read(path, o->dropout == 0, out));
+    const enum ss_status status = check_data(path, o, *out);
+    if (status != SS_OK) {
+        ss_graph_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,
                               struct ss_graph **out)
 {
+    if (ss_model_is_file(name))
+        return read_file(name, options, out);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (strcmp(models[i].name, name))
             continue;
@@ -42,6 +96,6 @@ enum ss_status ss_model_build(const char *name, const struct ss_model_options *o
         *out = g;
         return SS_OK;
     }
-    return ss_fail(SS_ERR_INVALID, "--model: unknown model \"%s\"; known: %s", name,
-                   ss_model_names());
+    return ss_fail(SS_ERR_INVALID, "--model: unknown model \"%s\"; known: %s, and files: FILE.json",
+                   name, ss_model_names());
 }

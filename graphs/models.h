@@ -28,11 +28,16 @@ struct ss_model_options {
     int classes;
     int channels, height, width_px; /* of one image */
 };
+/* Of a model file (graph/graph_file.h): dropout 0 turns off all layers that drop values, and it has no
+ * other; classes, channels and height may be 0: the file's own. */
 
 /* Build the graph of model `name`. Errors: SS_ERR_INVALID (unknown model: the known ones are
- * listed; bad widths), SS_ERR_SHAPE. The caller destroys *out. */
+ * listed; bad widths), SS_ERR_SHAPE; of files as ss_graph_read, and SS_ERR_MISMATCH. The caller destroys *out. */
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,
                               struct ss_graph **out);
+
+/* Is it a model file's name? */
+int ss_model_is_file(const char *name);
 
 /* "wideresnet, ..." */
 const char *ss_model_names(void);

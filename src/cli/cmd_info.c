@@ -3,6 +3,7 @@
 #include "core/program.h"
 #include "core/standard.h"
 #include "graphs/models.h"
+#include "layers/list.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/environment.h"
 #include "runtime/runtime.h"
@@ -28,6 +29,10 @@ static void print_build(void)
         printf("devices:      cpu (fp32), cuda (fp32, bf16, fp16); GPUs seen: %d\n",
                ss_cuda_kernels.count());
     printf("models:       %s\n", ss_model_names());
+    printf("layers:       ");
+    for (const struct ss_layer_class *const *c = ss_layer_classes; *c; c++)
+        printf("%s%s", c == ss_layer_classes ? "" : ", ", (*c)->name);
+    printf("\n");
 }
 
 static void print_file(const char *what, const struct ss_program_file *file)

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/plan_lr.h"
 #include "core/log.h"
+#include "graph/graph_file.h"
 #include "graph/plan.h"
 #include "kernels/cpu/cpu.h"
 #include "sim/roofline.h"
@@ -15,7 +16,7 @@ enum { TABLE, DOT };
 struct plan_arguments {
     int format;
     const char *out, *roofline;
-    int json, lr;
+    int json, lr, export;
     const char *lr_svg;
     long classes, ranks, channel_block, images;
 };
@@ -26,8 +27,8 @@ static const struct ss_option rows[] = {
                    "a table, or a graph in DOT for Graphviz"),
     SS_OPTION_TEXT(struct plan_arguments, out, "--out", NULL, "FILE",
                    "write here instead of to the screen"),
-    SS_OPTION_INT(struct plan_arguments, classes, "--classes", 100, 1, 1 << 20, "N",
-                  "outputs of the classifier"),
+    SS_OPTION_INT(struct plan_arguments, classes, "--classes", 0, 0, 1 << 20, "N",
+                  "outputs of the classifier; 0: 100, or those of a model file"),
     SS_OPTION_INT(struct plan_arguments, ranks, "--ranks", 1, 1, 1 << 20, "N",
                   "ranks that share --batch-size"),
     SS_OPTION_INT(struct plan_arguments, channel_block, "--channel-block", -1, -1, 64, "N",
@@ -35,6 +36,8 @@ static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct plan_arguments, roofline, "--roofline", NULL, "GPU",
                    "with --device cuda: predict the step's time on an h200, gh200, h100 or a100, "
                    "task by task"),
+    SS_OPTION_FLAG(struct plan_arguments, export, "--export",
+                   "instead of the plan, print the model as a file for --model (JSON)"),
     SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr: as JSON"),
     SS_OPTION_FLAG(struct plan_arguments, lr, "--lr",
                    "instead of the plan, print the learning rates of a run, epoch by epoch"),
@@ -62,6 +65,14 @@ static enum ss_status print_prediction(const struct ss_train_options *o,
     return SS_OK;
 }
 
+static enum ss_status print_model(const struct ss_graph *g, FILE *out)
+{
+    ss_graph_write(g, out);
+    if (fflush(out) || ferror(out))
+        return ss_fail(SS_ERR_IO, "writing the model: %s", strerror(errno));
+    return SS_OK;
+}
+
 static enum ss_status open_out(const struct plan_arguments *a, FILE **out)
 {
     *out = a->out ? fopen(a->out, "w") : stdout;
@@ -83,6 +94,7 @@ static enum ss_status print_plan(const struct ss_train_options *o, const struct 
     SS_TRY(open_out(a, &out));
     return close_out(a, out,
                      a->roofline        ? print_prediction(o, a, plan, out)
+                     : a->export        ? print_model(plan->graph, out)
                      : a->format == DOT ? ss_plan_print_dot(plan, out)
                                         : ss_plan_print_table(plan, out));
 }
@@ -101,10 +113,13 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
 {
     struct ss_graph *graph;
     struct ss_plan *plan;
-    int batch, side = o->image_size ? (int)o->image_size : 32;
+    const int file = ss_model_is_file(o->model);
+    int batch, side = o->image_size || file ? (int)o->image_size : 32;
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
-    struct ss_model_options images = {
-        .classes = (int)a->classes, .channels = 3, .height = side, .width_px = side};
+    struct ss_model_options images = {.classes = a->classes || file ? (int)a->classes : 100,
+                                      .channels = file ? 0 : 3,
+                                      .height = side,
+                                      .width_px = side};
     struct ss_train_device device = ss_train_choose_device(o);
     device.ranks = (int)a->ranks;
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;
@@ -121,6 +136,9 @@ static enum ss_status print(const struct ss_train_options *o, const struct plan_
         return ss_fail(SS_ERR_INVALID, "--json goes with --roofline or --lr");
     if (a->lr && a->roofline)
         return ss_fail(SS_ERR_INVALID, "--lr and --roofline are two things; give one of them");
+    if (a->export && (a->lr || a->roofline || a->format == DOT))
+        return ss_fail(SS_ERR_INVALID, "--export prints the model and nothing else; leave out "
+                                       "--lr, --roofline and --format");
     if (a->lr_svg && !a->lr)
         return ss_fail(SS_ERR_INVALID, "--lr-svg goes with --lr");
     return a->lr ? print_lr(o, a) : make_plan(o, a);

@@ -31,6 +31,12 @@ static void hash_file(const char *open_as, struct ss_program_file *out)
         snprintf(out->sha256 + 2 * i, 3, "%02x", digest[i]);
 }
 
+void ss_program_hash_file(const char *path, struct ss_program_file *out)
+{
+    snprintf(out->path, sizeof out->path, "%s", path);
+    hash_file(path, out);
+}
+
 /* The loaded object whose code this is. The program itself has no name there. */
 static int find_library(struct dl_phdr_info *object, size_t bytes, void *out)
 {

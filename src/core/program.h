@@ -20,4 +20,7 @@ struct ss_program {
 /* Reads both files: some milliseconds. A file that cannot be read is no error. */
 void ss_program_identify(struct ss_program *out);
 
+/* The same of any file. */
+void ss_program_hash_file(const char *path, struct ss_program_file *out);
+
 #endif

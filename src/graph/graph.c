@@ -13,6 +13,7 @@ enum { MAX_LAYERS = 4096, MAX_PARAMS = 8192 };
 struct ss_graph {
     char name[SS_NAME_BYTES];
     enum ss_status status; /* the first mistake */
+    const char *at;        /* what messages call the layer that is being added; NULL: nothing */
     struct ss_layer_defaults defaults;
     int nlayers, nparams, nvalues;
     struct ss_layer layers[MAX_LAYERS];
@@ -44,8 +45,24 @@ ss_value ss_graph_fail(struct ss_graph *g, enum ss_status status, const char *fm
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (g->status == SS_OK)
-        g->status = ss_fail(status, "model %s: %s", g->name, text);
+        g->status = g->at ? ss_fail(status, "model %s: \"%.60s\": %s", g->name, g->at, text)
+                          : ss_fail(status, "model %s: %s", g->name, text);
     return -1;
+}
+
+void ss_graph_rename(struct ss_graph *g, const char *name)
+{
+    snprintf(g->name, sizeof g->name, "%s", name);
+}
+
+void ss_graph_at(struct ss_graph *g, const char *id)
+{
+    g->at = id;
+}
+
+enum ss_status ss_graph_status(const struct ss_graph *g)
+{
+    return g->status;
 }
 
 struct ss_layer ss_layer_of(const struct ss_layer_class *cls)
@@ -172,6 +189,11 @@ static void name_param(struct ss_graph *g, const struct ss_layer *l, const char 
     if ((own ? snprintf(p->name, sizeof p->name, "%s", own)
              : snprintf(p->name, sizeof p->name, "%s.%s", l->name, suffix)) >= (int)sizeof p->name)
         ss_graph_fail(g, SS_ERR_INVALID, "parameter name %.60s... is too long", p->name);
+    for (const char *c = p->name; *c; c++)
+        if ((unsigned char)*c < ' ')
+            ss_graph_fail(g, SS_ERR_INVALID, "a parameter's name has a control character");
+    if (!strcmp(p->name, "__metadata__"))
+        ss_graph_fail(g, SS_ERR_INVALID, "no parameter can be named %s, which files need", p->name);
     for (int i = 0; i < g->nparams; i++)
         if (!strcmp(g->params[i].name, p->name))
             ss_graph_fail(g, SS_ERR_INVALID, "two parameters are named %s", p->name);

@@ -13,6 +13,13 @@
 struct ss_graph *ss_graph_create(const char *name);
 void ss_graph_destroy(struct ss_graph *g);
 
+/* What messages call the layers that are added from here on, beside their own names; NULL: nothing. */
+void ss_graph_at(struct ss_graph *g, const char *id);
+/* The first mistake so far. */
+enum ss_status ss_graph_status(const struct ss_graph *g);
+
+void ss_graph_rename(struct ss_graph *g, const char *name);
+
 /* Check the whole: it has one input and one loss, and every value is used. Returns the first
  * mistake. */
 enum ss_status ss_graph_finish(struct ss_graph *g);

@@ -4,24 +4,25 @@
 
 #include <stdio.h>
 
-enum { FILES = 2, SHOWN_DIGITS = 12 };
+enum { FILES = 3, SHOWN_DIGITS = 12 };
 
 struct facts {
     struct ss_comm_fact fact[FILES + SS_TRAIN_MOST_ROWS];
     /* What they point to. */
     struct ss_program program;
+    struct ss_program_file model; /* empty for built-in ones */
     char shown[FILES][SS_PROGRAM_PATH + SS_PROGRAM_HASH];
     char name[SS_TRAIN_MOST_ROWS][64], value[SS_TRAIN_MOST_ROWS][SS_OPTION_TEXT_ROOM];
 };
 
 static struct ss_comm_fact file_fact(const char *name, const struct ss_program_file *file,
-                                     char *shown, size_t room)
+                                     const char *advice, char *shown, size_t room)
 {
     snprintf(shown, room, "%.*s (%s)", SHOWN_DIGITS, file->sha256, file->path);
     return (struct ss_comm_fact){.name = name,
                                  .value = file->sha256,
                                  .shown = file->path[0] ? shown : NULL,
-                                 .advice = "install the same build on all nodes"};
+                                 .advice = advice};
 }
 
 /* Returns how many. What each rank may decide for itself, where files lie and how many cores it
@@ -29,9 +30,16 @@ static struct ss_comm_fact file_fact(const char *name, const struct ss_program_f
 static size_t make_facts(const struct ss_train_options *o, struct facts *f)
 {
     size_t n = FILES;
+    const char *install = "install the same build on all nodes";
     ss_program_identify(&f->program);
-    f->fact[0] = file_fact("program", &f->program.program, f->shown[0], sizeof f->shown[0]);
-    f->fact[1] = file_fact("libstarstep", &f->program.library, f->shown[1], sizeof f->shown[1]);
+    if (ss_model_is_file(o->model))
+        ss_program_hash_file(o->model, &f->model);
+    f->fact[0] =
+        file_fact("program", &f->program.program, install, f->shown[0], sizeof f->shown[0]);
+    f->fact[1] =
+        file_fact("libstarstep", &f->program.library, install, f->shown[1], sizeof f->shown[1]);
+    f->fact[2] = file_fact("model file", &f->model, "give all nodes the same file", f->shown[2],
+                           sizeof f->shown[2]);
     for (const struct ss_option *row = ss_train_rows; row->name; row++) {
         size_t i = n - FILES;
         if (row->marks & SS_TRAIN_OWN)

@@ -1,0 +1,450 @@
+#include "graph/graph_file.h"
+#include "core/json_text.h"
+#include "core/log.h"
+#include "layers/list.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 1 };
+static const char format_name[] = "starstep-model", input_id[] = "input";
+
+struct reader {
+    const char *path;
+    struct ss_graph *graph;
+    json_t *values; /* id -> index of its output */
+    int no_drop;
+    const char *id; /* of the layer at hand; NULL: none */
+};
+
+/* "FILE: layer ID: ..." */
+static enum ss_status refuse(const struct reader *r, const char *format, ...) SS_PRINTF(2, 3);
+static enum ss_status refuse(const struct reader *r, const char *format, ...)
+{
+    char text[384];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return r->id ? ss_fail(SS_ERR_FORMAT, "%s: layer %.60s: %s", r->path, r->id, text)
+                 : ss_fail(SS_ERR_FORMAT, "%s: %s", r->path, text);
+}
+
+/* A field's value does not fit; its text is shown as far as there is room. */
+static enum ss_status unfit(const struct reader *r, const char *field, const json_t *value,
+                            const char *wanted)
+{
+    char *was =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    enum ss_status status =
+        value ? refuse(r, "field %s: %.60s is not %s", field, was ? was : "?", wanted)
+              : refuse(r, "field %s is missing; it must be %s", field, wanted);
+    free(was);
+    return status;
+}
+
+/* Every key of an object must be one of these, or a field. */
+static enum ss_status check_keys(const struct reader *r, const json_t *object,
+                                 const char *const *known, const struct ss_layer_field *fields)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        int found = 0;
+        for (const char *const *k = known; *k; k++)
+            found |= !strcmp(*k, key);
+        for (const struct ss_layer_field *f = fields; f && f->name; f++)
+            found |= !strcmp(f->name, key);
+        if (!found)
+            return refuse(r, "unknown field %.60s; see docs/models.md", key);
+    }
+    return SS_OK;
+}
+
+static enum ss_status get_text(const struct reader *r, const json_t *object, const char *field,
+                               const char **out)
+{
+    const json_t *value = json_object_get(object, field);
+    *out = json_string_value(value);
+    return *out && **out ? SS_OK : unfit(r, field, value, "a text in quotes");
+}
+
+static int fits(const json_t *value, double least, double most)
+{
+    return json_is_integer(value) && (double)json_integer_value(value) >= least &&
+           (double)json_integer_value(value) <= most;
+}
+
+static enum ss_status get_int(const struct reader *r, const json_t *object, const char *field,
+                              int most, int *out)
+{
+    const json_t *value = json_object_get(object, field);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "a whole number from 1 to %d", most);
+    *out = fits(value, 1, most) ? (int)json_integer_value(value) : 0;
+    return *out ? SS_OK : unfit(r, field, value, wanted);
+}
+
+static int set_word(const struct ss_layer_field *f, const json_t *value, int *out)
+{
+    for (int k = 0; json_is_string(value) && f->words[k]; k++)
+        if (!strcmp(f->words[k], json_string_value(value))) {
+            *out = k;
+            return 1;
+        }
+    return 0;
+}
+
+static int set_pair(const struct ss_layer_field *f, const json_t *value, int *out)
+{
+    const int pair = json_is_array(value) && json_array_size(value) == 2;
+    for (int k = 0; k < 2; k++) {
+        const json_t *v = pair ? json_array_get(value, (size_t)k) : value;
+        if (!fits(v, f->least, f->most))
+            return 0;
+        out[k] = (int)json_integer_value(v);
+    }
+    return 1;
+}
+
+/* Put a value where the field lies; 0: it does not fit. */
+static int set_field(const struct ss_layer_field *f, const json_t *value, struct ss_layer *l)
+{
+    int *whole = (int *)(void *)((char *)l + f->at);
+    double real;
+    switch (f->type) {
+    case SS_FIELD_INT:
+        *whole = (int)json_integer_value(value);
+        return fits(value, f->least, f->most);
+    case SS_FIELD_PAIR:
+        return set_pair(f, value, whole);
+    case SS_FIELD_FLAG:
+        *whole = json_is_true(value);
+        return json_is_boolean(value);
+    case SS_FIELD_REAL:
+        real = json_number_value(value);
+        *(float *)whole = (float)real;
+        return json_is_number(value) && real >= f->least && real <= f->most;
+    case SS_FIELD_WORD:
+        return set_word(f, value, whole);
+    }
+    return 0;
+}
+
+static void describe_field(const struct ss_layer_field *f, char *text, size_t room)
+{
+    static const char *const what[] = {[SS_FIELD_INT] = "a whole number",
+                                       [SS_FIELD_PAIR] = "a whole number, or two in brackets,",
+                                       [SS_FIELD_REAL] = "a number"};
+    size_t used = 0;
+    if (f->type == SS_FIELD_FLAG)
+        snprintf(text, room, "true or false");
+    else if (f->type != SS_FIELD_WORD)
+        snprintf(text, room, "%s from %.9g to %.9g", what[f->type], f->least, f->most);
+    else
+        for (int k = 0; f->words[k] && used < room; k++)
+            used += (size_t)snprintf(text + used, room - used, "%s\"%s\"", k ? " or " : "",
+                                     f->words[k]);
+}
+
+static enum ss_status read_fields(const struct reader *r, const json_t *object, struct ss_layer *l)
+{
+    for (const struct ss_layer_field *f = l->cls->fields; f && f->name; f++) {
+        const json_t *value = json_object_get(object, f->name);
+        char wanted[128];
+        if (value ? set_field(f, value, l) : !isnan(f->standard))
+            continue;
+        describe_field(f, wanted, sizeof wanted);
+        return unfit(r, f->name, value, wanted);
+    }
+    return SS_OK;
+}
+
+enum { MAX_NAMES = 8 };
+
+/* Parameters with names of their own. */
+static enum ss_status read_names(const struct reader *r, const json_t *object, struct ss_layer *l,
+                                 struct ss_param_name names[MAX_NAMES])
+{
+    const json_t *params = json_object_get(object, "params");
+    const char *suffix;
+    json_t *name;
+    if (!params)
+        return SS_OK;
+    if (!json_is_object(params) || json_object_size(params) > MAX_NAMES)
+        return unfit(r, "params", params, "an object of names");
+    json_object_foreach((json_t *)params, suffix, name)
+    {
+        if (!json_is_string(name) || !*json_string_value(name))
+            return unfit(r, "params", params, "an object of names");
+        names[l->nnames++] = (struct ss_param_name){suffix, json_string_value(name)};
+    }
+    l->names = names;
+    return SS_OK;
+}
+
+static enum ss_status value_of(const struct reader *r, const char *id, ss_value *out)
+{
+    const json_t *value = json_object_get(r->values, id);
+    if (!value)
+        return refuse(r, "reads \"%.60s\", which is not the input and no layer before it", id);
+    *out = (ss_value)json_integer_value(value);
+    return SS_OK;
+}
+
+static enum ss_status read_inputs(const struct reader *r, const json_t *object,
+                                  ss_value inputs[SS_MAX_INPUTS], int *n)
+{
+    const json_t *list = json_object_get(object, "inputs");
+    *n = (int)json_array_size(list);
+    if (!*n || json_array_size(list) > SS_MAX_INPUTS)
+        return unfit(r, "inputs", list, "a list of 1 to 4 ids");
+    for (int i = 0; i < *n; i++) {
+        const char *id = json_string_value(json_array_get(list, (size_t)i));
+        if (!id)
+            return unfit(r, "inputs", list, "a list of ids");
+        SS_TRY(value_of(r, id, &inputs[i]));
+    }
+    return SS_OK;
+}
+
+static enum ss_status keep_value(const struct reader *r, const char *id, ss_value v)
+{
+    if (json_object_get(r->values, id))
+        return refuse(r, "another layer has this id; give each its own");
+    return json_object_set_new(r->values, id, json_integer(v))
+               ? ss_fail_memory("values of a model", sizeof v)
+               : SS_OK;
+}
+
+static const struct ss_layer_class *find_class(const char *name)
+{
+    const struct ss_layer_class *const *c = ss_layer_classes;
+    while (*c && strcmp((*c)->name, name))
+        c++;
+    return *c;
+}
+
+static enum ss_status read_layer(struct reader *r, const json_t *object)
+{
+    static const char *const known[] = {"id", "kind", "name", "inputs", "params", NULL};
+    struct ss_param_name names[MAX_NAMES];
+    ss_value inputs[SS_MAX_INPUTS], y;
+    const char *kind, *name = json_string_value(json_object_get(object, "name"));
+    int n;
+    r->id = NULL;
+    if (!json_is_object(object))
+        return unfit(r, "layers", object, "a layer, an object");
+    SS_TRY(get_text(r, object, "id", &r->id));
+    SS_TRY(get_text(r, object, "kind", &kind));
+    const struct ss_layer_class *cls = find_class(kind);
+    if (!cls)
+        return refuse(r, "no kind of layer is called \"%.40s\"; `starstep info` lists them", kind);
+    if (json_object_get(object, "name") && !name)
+        SS_TRY(get_text(r, object, "name", &name));
+    struct ss_layer told = ss_layer_of(cls);
+    SS_TRY(check_keys(r, object, known, cls->fields));
+    SS_TRY(read_inputs(r, object, inputs, &n));
+    SS_TRY(read_fields(r, object, &told));
+    SS_TRY(read_names(r, object, &told, names));
+    ss_graph_at(r->graph, r->id);
+    y = cls->drops && r->no_drop ? inputs[0]
+                                 : ss_graph_add(r->graph, &told, name ? name : "", n, inputs);
+    return y < 0 ? ss_graph_status(r->graph) : keep_value(r, r->id, y);
+}
+
+static enum ss_status read_input(struct reader *r, const json_t *file)
+{
+    static const char *const known[] = {"channels", "height", "width", NULL};
+    const json_t *input = json_object_get(file, input_id);
+    int c, h, w;
+    if (!json_is_object(input))
+        return unfit(r, input_id, input, "an object of channels, height and width");
+    SS_TRY(check_keys(r, input, known, NULL));
+    SS_TRY(get_int(r, input, "channels", SS_MAX_CHANNELS, &c));
+    SS_TRY(get_int(r, input, "height", SS_MAX_SIDE, &h));
+    SS_TRY(get_int(r, input, "width", SS_MAX_SIDE, &w));
+    const ss_value x = ss_input(r->graph, c, h, w);
+    return x < 0 ? ss_graph_status(r->graph) : keep_value(r, input_id, x);
+}
+
+/* What a file without a name is called. */
+static const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static enum ss_status read_graph(struct reader *r, const json_t *file)
+{
+    static const char *const known[] = {"format", "version", "name", "input",
+                                        "layers", "output",  NULL};
+    const char *format, *output, *name = path_name(r->path);
+    ss_value logits = -1;
+    int version;
+    const json_t *layers = json_object_get(file, "layers");
+    SS_TRY(get_text(r, file, "format", &format));
+    if (strcmp(format, format_name))
+        return unfit(r, "format", json_object_get(file, "format"), "\"starstep-model\"");
+    SS_TRY(get_int(r, file, "version", VERSION, &version));
+    SS_TRY(check_keys(r, file, known, NULL));
+    SS_TRY(read_input(r, file));
+    if (!json_array_size(layers))
+        return unfit(r, "layers", layers, "a list of layers");
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        SS_TRY(read_layer(r, json_array_get(layers, i)));
+    r->id = NULL;
+    SS_TRY(get_text(r, file, "output", &output));
+    r->id = "output";
+    SS_TRY(value_of(r, output, &logits));
+    ss_graph_at(r->graph, NULL);
+    ss_softmax_cross_entropy(r->graph, logits);
+    SS_TRY(ss_graph_finish(r->graph));
+    if (json_object_get(file, "name"))
+        SS_TRY(get_text(r, file, "name", &name));
+    ss_graph_rename(r->graph, name);
+    return SS_OK;
+}
+
+static enum ss_status parse(const char *path, const char *text, size_t bytes, int no_drop,
+                            struct ss_graph **out)
+{
+    json_error_t error;
+    struct reader r = {.path = path, .no_drop = no_drop};
+    json_t *file = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!file)
+        return ss_fail(SS_ERR_FORMAT, "%s: line %d: not JSON: %s", path, error.line, error.text);
+    r.values = json_object();
+    r.graph = ss_graph_create(path);
+    enum ss_status status = !r.values || !r.graph ? ss_fail_memory("a model", sizeof r)
+                            : json_is_object(file)
+                                ? read_graph(&r, file)
+                                : refuse(&r, "a model is an object; see docs/models.md");
+    json_decref(r.values);
+    json_decref(file);
+    if (status == SS_OK)
+        *out = r.graph;
+    else
+        ss_graph_destroy(r.graph);
+    return status;
+}
+
+enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **out)
+{
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "--model %s: cannot read: %s", path, strerror(errno));
+    char *text = malloc(SS_GRAPH_FILE_BYTES + 1);
+    errno = 0;
+    const size_t n = text ? fread(text, 1, SS_GRAPH_FILE_BYTES + 1, f) : 0;
+    enum ss_status status =
+        !text       ? ss_fail_memory("a model file", SS_GRAPH_FILE_BYTES)
+        : ferror(f) ? ss_fail(SS_ERR_IO, "--model %s: cannot read: %s", path, strerror(errno))
+        : n > SS_GRAPH_FILE_BYTES
+            ? ss_fail(SS_ERR_FORMAT, "--model %s: has more than %d bytes: this is no model", path,
+                      SS_GRAPH_FILE_BYTES)
+            : parse(path, text, n, no_drop, out);
+    fclose(f);
+    free(text);
+    return status;
+}
+
+/* Layers are written with the settings that are not their kind's defaults. */
+static void write_field(const struct ss_layer_field *f, const struct ss_layer *l,
+                        const struct ss_layer *standard, FILE *out)
+{
+    const int *whole = (const int *)(const void *)((const char *)l + f->at),
+              *other = (const int *)(const void *)((const char *)standard + f->at);
+    const float real = *(const float *)whole;
+    const int pair = f->type == SS_FIELD_PAIR;
+    if (!isnan(f->standard) && whole[0] == other[0] && (!pair || whole[1] == other[1]))
+        return;
+    ss_json_print(out, ",%s:", f->name);
+    switch (f->type) {
+    case SS_FIELD_INT:
+        ss_json_print(out, "%d", whole[0]);
+        break;
+    case SS_FIELD_PAIR:
+        ss_json_print(out, "[%d,%d]", whole[0], whole[1]);
+        break;
+    case SS_FIELD_FLAG:
+        ss_json_print(out, "%.9s", whole[0] ? "true" : "false");
+        break;
+    case SS_FIELD_REAL:
+        ss_json_print(out, "%.9g", (double)real);
+        break;
+    case SS_FIELD_WORD:
+        ss_json_print(out, "%s", f->words[whole[0]]);
+        break;
+    }
+}
+
+static void write_id(const struct ss_graph *g, int layer, FILE *out)
+{
+    const struct ss_layer *l = ss_graph_layer(g, layer);
+    char id[SS_NAME_BYTES + 16];
+    if (layer == 0)
+        snprintf(id, sizeof id, "%s", input_id);
+    else if (*l->name && strcmp(l->name, input_id))
+        snprintf(id, sizeof id, "%s", l->name);
+    else
+        snprintf(id, sizeof id, "%s:%d", l->cls->name, layer);
+    ss_json_print(out, "%s", id);
+}
+
+static void write_names(const struct ss_graph *g, const struct ss_layer *l, FILE *out)
+{
+    int written = 0;
+    for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        const size_t head = strlen(l->name);
+        if (head && !strncmp(p->name, l->name, head) && p->name[head] == '.' &&
+            !strcmp(p->name + head + 1, p->suffix))
+            continue;
+        ss_json_print(out, "%.9s%s:%s", written++ ? "," : ",'params':{", p->suffix, p->name);
+    }
+    if (written)
+        ss_json_print(out, "}");
+}
+
+static void write_layer(const struct ss_graph *g, int layer, FILE *out)
+{
+    const struct ss_layer *l = ss_graph_layer(g, layer);
+    const struct ss_layer standard = ss_layer_of(l->cls);
+    ss_json_print(out, "{'id':");
+    write_id(g, layer, out);
+    ss_json_print(out, ",'kind':%s", l->cls->name);
+    if (*l->name)
+        ss_json_print(out, ",'name':%s", l->name);
+    ss_json_print(out, ",'inputs':[");
+    for (int i = 0; i < l->ninputs; i++) {
+        ss_json_print(out, "%.1s", i ? "," : "");
+        write_id(g, ss_graph_value(g, l->input[i])->producer, out);
+    }
+    ss_json_print(out, "]");
+    for (const struct ss_layer_field *f = l->cls->fields; f && f->name; f++)
+        write_field(f, l, &standard, out);
+    write_names(g, l, out);
+    ss_json_print(out, "}");
+}
+
+void ss_graph_write(const struct ss_graph *g, FILE *out)
+{
+    const struct ss_value_info *x = ss_graph_value(g, ss_graph_layer(g, 0)->output);
+    const int last = ss_graph_layers(g) - 1; /* the loss */
+    ss_json_print(out, "{'format':%s,'version':%d,'name':%s,\n", format_name, VERSION,
+                  ss_graph_name(g));
+    ss_json_print(out, " 'input':{'channels':%d,'height':%d,'width':%d},\n 'layers':[", x->c, x->h,
+                  x->w);
+    for (int i = 1; i < last; i++) {
+        ss_json_print(out, "%.1s\n  ", i > 1 ? "," : "");
+        write_layer(g, i, out);
+    }
+    ss_json_print(out, "],\n 'output':");
+    write_id(g, ss_graph_value(g, ss_graph_layer(g, last)->input[0])->producer, out);
+    ss_json_print(out, "}\n");
+}

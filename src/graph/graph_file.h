@@ -1,0 +1,32 @@
+/* Model files: a graph's layers as JSON, by their kinds' fields (layers/class.h). docs/models.md
+ * describes the format.
+ *
+ *     {"format": "starstep-model", "version": 1, "name": "tiny",
+ *      "input": {"channels": 3, "height": 32, "width": 32},
+ *      "layers": [
+ *       {"id": "conv", "kind": "conv2d", "name": "features.0", "inputs": ["input"],
+ *        "out_channels": 16, "kernel": [3, 3]},
+ *       {"id": "fc", "kind": "linear", "name": "fc", "inputs": ["conv"], "out_features": 10}],
+ *      "output": "fc"}
+ *
+ * A layer reads "input" and layers that stand before it, by their ids. The loss follows "output" and
+ * is not in the file. */
+#ifndef SS_GRAPH_GRAPH_FILE_H
+#define SS_GRAPH_GRAPH_FILE_H
+
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+enum { SS_GRAPH_FILE_BYTES = 16 << 20 };
+
+/* Read a graph and finish it. Nothing in the file is trusted: whatever does not fit is reported in one
+ * line that names file, layer and field. no_drop: layers that drop values (struct ss_layer_class)
+ * are left out. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_INVALID, SS_ERR_SHAPE, SS_ERR_UNSUPPORTED,
+ * SS_ERR_MEMORY. The caller destroys *out. */
+enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **out);
+
+/* Write a finished graph. Errors of the file stay in it. */
+void ss_graph_write(const struct ss_graph *g, FILE *out);
+
+#endif
