@@ -140,6 +140,21 @@ KERNEL(groupnorm_backward, struct ss_device *device, const struct ss_norm_act *o
        const void *dy, void *x, const float *gamma, const float *beta, const float *saved,
        float *dgamma, float *dbeta)
 
+/* Channels of other tensors: struct ss_gather. Of several parts, n = nparts and x has one tensor for
+ * each; of one, y is made of the sum of x[0] .. x[n-1], n <= SS_NORM_MAX_DY. y is none of them. */
+KERNEL(gather, struct ss_device *device, const struct ss_gather *op, const void *const *x, int n,
+       void *y)
+
+/* Products: struct ss_mul. Call reserve once, before step 1, where backward will run.
+ *   dx = g s     ds = g x, summed over what s is the same for     g = the sum of dy[0] .. dy[n-1]
+ * in one pass over memory; dx, ds may be NULL: not wanted. ds has the layout of s; of PARAM fp32. dx
+ * may be dy[0] or x, and with EQUAL ds another of these. */
+KERNEL(mul_reserve, struct ss_device *device, const struct ss_mul *op)
+KERNEL(mul_forward, struct ss_device *device, const struct ss_mul *op, const void *x, const void *s,
+       void *y)
+KERNEL(mul_backward, struct ss_device *device, const struct ss_mul *op, const void *const *dy,
+       int n, const void *x, const void *s, void *dx, void *ds)
+
 /* dst[i] = src[0][i] + ... + src[n-1][i], in fp32; dst may be src[0]; 1 <= n <= SS_NORM_MAX_DY. */
 KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, size_t count)
 /* Gradients of a bucket over micro-steps, fp32: dst[i] = src[i], with add (dst[i] + src[i]) * factor. */

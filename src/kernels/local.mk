@@ -1,6 +1,6 @@
 libstarstep_la_SOURCES += \
 	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/activation.h \
-	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h \
+	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h src/kernels/check.c \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
 	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
@@ -10,7 +10,7 @@ libstarstep_la_SOURCES += \
 # no vectors; here alone it may fuse products and sums.
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
-	src/kernels/cpu/simd_wire.h
+	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
 libstarstep_la_LIBADD += libsimd.la
 
@@ -21,7 +21,8 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
 	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
-	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
+	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c \
+	src/kernels/cpu/gather.c src/kernels/cpu/mul.c
 else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c
 endif
@@ -30,7 +31,7 @@ CUDA_SOURCES += \
 	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu src/kernels/cuda/norm_shortcut.cu \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
-	src/kernels/cuda/wire.cu
+	src/kernels/cuda/wire.cu src/kernels/cuda/gather.cu src/kernels/cuda/mul.cu
 if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \

@@ -110,6 +110,34 @@ struct ss_pool_shape {
     int kernel, stride, pad;
 };
 
+/* y made of channels of other tensors: concatenation, a slice, a shuffle, another layout, and their
+ * gradients. For each part, and 0 <= c < count:
+ *   y(n, to + c, h, w) = x(n, from + (c mod groups) * (count / groups) + c / groups, h, w)
+ * so that groups = 1 keeps the order, and any other is channel_shuffle of Zhang, Zhou, Lin, Sun 2017,
+ * section 3.1. All channels that no part gives are 0. Parts do not overlap. Layouts may differ; N, H
+ * and W are equal. */
+enum { SS_GATHER_PARTS = 4 };
+struct ss_gather {
+    struct ss_act y;
+    int nparts; /* 1 .. SS_GATHER_PARTS */
+    struct ss_gather_part {
+        struct ss_act x;
+        int from, to, count, groups;
+    } part[SS_GATHER_PARTS];
+};
+/* Of n tensors as the kernels take them (check.c): SS_ERR_SHAPE, SS_ERR_INVALID. */
+enum ss_status ss_gather_check(const struct ss_gather *op, int n);
+
+/* y = x s, element by element, or one factor for each channel: of each image, or a parameter. */
+enum ss_mul_kind { SS_MUL_EQUAL, SS_MUL_IMAGE, SS_MUL_PARAM };
+struct ss_mul {
+    enum ss_mul_kind kind;
+    struct ss_act x; /* and of y, dx */
+    struct ss_act s; /* EQUAL: as x; IMAGE: (N,C,1,1); PARAM: not used, s is (C) fp32 */
+};
+/* Of n tensors that are added up to dy: SS_ERR_SHAPE, SS_ERR_INVALID. */
+enum ss_status ss_mul_check(const struct ss_mul *op, int n);
+
 /* What a sample shows: a share of one class, the rest of another. Of one class alone: other = label,
  * share = 1. */
 struct ss_label {

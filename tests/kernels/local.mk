@@ -10,6 +10,7 @@ tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/test_kernels.c tests/kernels/test_kernels.h \
 	tests/kernels/test_kernels_conv.c \
 	tests/kernels/test_kernels_norm_act.c tests/kernels/test_kernels_norm_bits.c \
+	tests/kernels/test_kernels_join.c tests/kernels/join_reference.h \
 	tests/kernels/test_kernels_pool.c tests/kernels/test_kernels_linear.c \
 	tests/kernels/test_kernels_loss.c tests/kernels/test_kernels_groupnorm.c \
 	tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \

@@ -24,6 +24,7 @@ enum {
 #define SS_TARGET
 #define SS_NAME(name) name##_plain
 #include "kernels/cpu/simd_wire.h"
+#include "kernels/cpu/simd_join.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
 #undef SS_NAME
@@ -33,6 +34,7 @@ enum {
 #    define SS_TARGET __attribute__((target("avx2,fma")))
 #    define SS_NAME(name) name##_avx2
 #    include "kernels/cpu/simd_wire.h"
+#    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
@@ -40,6 +42,7 @@ enum {
 #    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #    define SS_NAME(name) name##_avx512
 #    include "kernels/cpu/simd_wire.h"
+#    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME

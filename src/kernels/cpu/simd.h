@@ -19,6 +19,8 @@
  * elements a vector loop leaves to its scalar end does not depend on the number of threads. */
 enum { SS_SIMD_PIECE = 16384 };
 
+enum { SS_SIMD_SOURCES = 4 }; /* tensors that are added up on the fly */
+
 /* Per-channel coefficients; arrays of `block`. */
 struct ss_rows_forward {
     const float *z, *r; /* r: NULL without residual */
@@ -45,6 +47,31 @@ struct ss_rows_backward {
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 
+/* y[p y_step + j] = the sum over x of x[p x_step + j], 0 <= j < len. */
+struct ss_rows_gather {
+    const float *x[SS_SIMD_SOURCES];
+    int n, len; /* lens of 1, 2, 4, 8 and 16 have loops of their own */
+    size_t x_step, y_step, pixels;
+    float *y;
+};
+
+/* With g the sum of dy: da = g b, db = g a; NULL: not wanted. Any may lie where another does. */
+struct ss_rows_product {
+    const float *dy[SS_SIMD_SOURCES], *a, *b;
+    int n;
+    float *da, *db;
+    size_t count;
+};
+
+/* dx = g s (NULL: not wanted), sums (block) += the sum of g x. As stats: at most 1024 pixels. */
+struct ss_rows_scale {
+    const float *dy[SS_SIMD_SOURCES], *x, *s;
+    int n, block;
+    size_t pixels;
+    float *dx;
+    double *sums;
+};
+
 struct ss_simd_rows {
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside and double across calls. */
@@ -68,6 +95,12 @@ struct ss_simd_rows {
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);
     void (*sum_16)(const uint16_t *const *src, int n, int bf16, uint16_t *dst, size_t count);
+    void (*gather)(const struct ss_rows_gather *f);
+    void (*product)(const float *a, const float *b, float *y, size_t count);
+    void (*product_gradients)(const struct ss_rows_product *f);
+    /* y = x s, s (block) */
+    void (*scale)(const float *x, const float *s, float *y, size_t pixels, int block);
+    void (*scale_gradients)(const struct ss_rows_scale *f);
 };
 
 const struct ss_simd_rows *ss_simd_table(void);

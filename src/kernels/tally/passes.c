@@ -326,6 +326,60 @@ enum ss_status ss_tally_pool_backward(struct ss_pool_kernel *p, const void *dy,
     return SS_OK;
 }
 
+/* ---- channels and products ---- */
+
+/* Of a part only the channels that are taken. */
+enum ss_status ss_tally_gather(struct ss_device *d, const struct ss_gather *op,
+                               const void *const *x, int n, void *y)
+{
+    struct ss_tally_access access[SS_GATHER_PARTS + 1];
+    for (int k = 0; k < n; k++) {
+        const struct ss_gather_part *p = &op->part[op->nparts > 1 ? k : 0];
+        const size_t pixels = (size_t)p->x.n * (size_t)p->x.h * (size_t)p->x.w;
+        access[k] = (struct ss_tally_access)SS_TALLY_R(x[k], pixels * (size_t)p->count * d->element);
+    }
+    access[n] = (struct ss_tally_access)SS_TALLY_W(y, ss_tally_bytes(d, &op->y));
+    ss_tally_note(d, SS_TALLY_K_GATHER, n + 1, access);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_mul_reserve(struct ss_device *d, const struct ss_mul *op)
+{
+    (void)d;
+    (void)op;
+    return SS_OK;
+}
+
+static size_t factor_bytes(const struct ss_device *d, const struct ss_mul *op)
+{
+    return op->kind == SS_MUL_PARAM ? per_channel(&op->x, 1) : ss_tally_bytes(d, &op->s);
+}
+
+enum ss_status ss_tally_mul_forward(struct ss_device *d, const struct ss_mul *op, const void *x,
+                                    const void *s, void *y)
+{
+    const size_t bytes = ss_tally_bytes(d, &op->x);
+    SS_TALLY_NOTE(d, SS_TALLY_K_PRODUCT, SS_TALLY_R(x, bytes), SS_TALLY_R(s, factor_bytes(d, op)),
+                  SS_TALLY_W(y, bytes));
+    return SS_OK;
+}
+
+enum ss_status ss_tally_mul_backward(struct ss_device *d, const struct ss_mul *op,
+                                     const void *const *dy, int n, const void *x, const void *s,
+                                     void *dx, void *ds)
+{
+    const size_t bytes = ss_tally_bytes(d, &op->x), factors = factor_bytes(d, op);
+    const int equal = op->kind == SS_MUL_EQUAL;
+    SS_TALLY_NOTE(d, SS_TALLY_K_PRODUCT_GRADIENTS, SS_TALLY_R(dy[0], bytes),
+                  SS_TALLY_R(n > 1 ? dy[1] : NULL, bytes), SS_TALLY_R(n > 2 ? dy[2] : NULL, bytes),
+                  SS_TALLY_R(n > 3 ? dy[3] : NULL, bytes), SS_TALLY_R(x, bytes),
+                  SS_TALLY_R(s, factors), SS_TALLY_W(dx, bytes),
+                  SS_TALLY_W(equal ? ds : NULL, bytes));
+    if (!equal && ds) /* of some shares */
+        SS_TALLY_NOTE(d, SS_TALLY_K_PRODUCT_MERGE, SS_TALLY_W(ds, factors));
+    return SS_OK;
+}
+
 /* ---- the rest ---- */
 
 enum ss_status ss_tally_sum(struct ss_device *d, const void *const *src, int n, void *dst,

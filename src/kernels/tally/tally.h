@@ -24,6 +24,7 @@ enum ss_tally_line {
     SS_TALLY_UPDATE,
     SS_TALLY_CHECK,
     SS_TALLY_CAST,
+    SS_TALLY_JOIN,
     SS_TALLY_LINEAR,
     SS_TALLY_REST,
     SS_TALLY_LINES

@@ -1,0 +1,122 @@
+/* gather.c: channels of other tensors (kernels/list.h), with the row functions of simd.h.
+ *
+ * A slice of y is the (H,W,B) piece of one image and channel block. Its channels are cut into runs that
+ * are neighbours in one block of one part: a run is a column of len channels that is copied pixel by
+ * pixel, or all of it at once where it fills the block of both. Threads share slices and, of large
+ * maps, pieces of them. */
+#include "core/log.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/simd.h"
+
+#include <string.h>
+
+enum { PIECE = 256 /* pixels, whose rows of a few blocks stay in the first cache */ };
+
+static enum ss_status check(const struct ss_gather *op, int n)
+{
+    SS_TRY(ss_gather_check(op, n));
+    for (int k = 0; k < op->nparts; k++)
+        SS_TRY(ss_act_check(&op->part[k].x, "channels of another tensor"));
+    return ss_act_check(&op->y, "channels of other tensors");
+}
+
+/* The part that gives channel c, or NULL; *next: where its channels, or those that none gives, end. */
+static const struct ss_gather_part *part_of(const struct ss_gather *op, int c, int *next)
+{
+    *next = ss_act_blocks(&op->y) * op->y.block;
+    for (int k = 0; k < op->nparts; k++) {
+        const struct ss_gather_part *p = &op->part[k];
+        if (c >= p->to && c < p->to + p->count) {
+            *next = p->to + p->count;
+            return p;
+        }
+        if (p->to > c && p->to < *next)
+            *next = p->to;
+    }
+    return NULL;
+}
+
+static int min_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Pixels [first, first + pixels) of `len` channels from c on. */
+static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p,
+                     const float *const *x, int n, const struct ss_rows_gather *to, int image,
+                     int from, size_t first)
+{
+    const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w;
+    const size_t slice = (size_t)image * (size_t)ss_act_blocks(&p->x) + (size_t)from / block;
+    struct ss_rows_gather f = *to;
+    f.x_step = block;
+    f.n = n;
+    for (int k = 0; k < n; k++)
+        f.x[k] = x[k] + (slice * plane + first) * block + (size_t)from % block;
+    if ((size_t)f.len == block && f.y_step == block) {
+        simd->combine(f.x, n, NULL, f.y, f.pixels * block);
+        return;
+    }
+    if (f.len > 16) {
+        simd->gather(&f);
+        return;
+    }
+    for (int left = f.len, len = 16; left > 0; len /= 2)
+        if (left >= len) {
+            f.len = len;
+            simd->gather(&f);
+            for (int k = 0; k < n; k++)
+                f.x[k] += len;
+            f.y += len;
+            left -= len;
+        }
+}
+
+static void zero_run(const struct ss_rows_gather *f)
+{
+    for (size_t p = 0; p < f->pixels; p++)
+        memset(f->y + p * f->y_step, 0, (size_t)f->len * sizeof *f->y);
+}
+
+/* Pixels from `first` on of a slice of y. */
+static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather *op,
+                         const float *const *x, int n, float *y, size_t slice, size_t first)
+{
+    const int block = op->y.block, blocks = ss_act_blocks(&op->y);
+    const int image = (int)(slice / (size_t)blocks), begin = (int)(slice % (size_t)blocks) * block;
+    const size_t plane = (size_t)op->y.h * (size_t)op->y.w;
+    float *row = y + (slice * plane + first) * (size_t)block;
+    for (int c = begin, next; c < begin + block; c = next) {
+        const struct ss_gather_part *p = part_of(op, c, &next);
+        next = min_of(next, begin + block);
+        struct ss_rows_gather f = {.y_step = (size_t)block,
+                                   .pixels = plane - first < PIECE ? plane - first : PIECE,
+                                   .y = row + (c - begin)};
+        if (!p) {
+            f.len = next - c;
+            zero_run(&f);
+            continue;
+        }
+        const int i = c - p->to, from = p->from + i % p->groups * (p->count / p->groups) + i / p->groups;
+        f.len = p->groups > 1 ? 1 : min_of(next - c, p->x.block - from % p->x.block);
+        next = c + f.len;
+        const float *const *part = op->nparts > 1 ? x + (p - op->part) : x;
+        copy_run(simd, p, part, op->nparts > 1 ? 1 : n, &f, image, from, first);
+    }
+}
+
+enum ss_status ss_cpu_gather(struct ss_device *cpu, const struct ss_gather *op,
+                             const void *const *x, int n, void *y)
+{
+    SS_TRY(check(op, n));
+    const float *from[SS_GATHER_PARTS];
+    for (int k = 0; k < n; k++)
+        from[k] = x[k];
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const size_t slices = (size_t)op->y.n * (size_t)ss_act_blocks(&op->y);
+    const size_t plane = (size_t)op->y.h * (size_t)op->y.w, pieces = (plane + PIECE - 1) / PIECE;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (slices * pieces > 1)
+    for (size_t i = 0; i < slices * pieces; i++)
+        gather_piece(simd, op, from, n, y, i / pieces, i % pieces * PIECE);
+    return SS_OK;
+}
