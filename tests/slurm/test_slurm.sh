@@ -159,7 +159,7 @@ of_sweep() {
 make_sweep() {
     "$slurm/sweep.sh" --one-by-one --epochs 1 --trace-steps 2-4 >"$work/sweep" 2>"$work/err" || return
     of_sweep tables
-    wait_until 150 job_has_ended "$job"
+    wait_until 400 job_has_ended "$job"
 }
 
 crashed_in_mpi() {

@@ -93,7 +93,7 @@ for signal in KILL STOP; do
     kill -$signal "$(cat "$work/pid.1")"
     all_gone 40
     check "$what: exit code $code" [ $code -ne 0 ]
-    says 'step [0-9]*, \(sync \(fwd\|bwd\) [a-z0-9._]*\|bucket [0-9]*\|metrics\): waited [0-9.]* s for rank 1 '
+    says 'step [0-9]*, \(sync \(fwd\|bwd\) [a-z0-9._]*\|bucket [0-9]*\|metrics\): \(waited [0-9.]* s for\|lost\) rank 1 '
 done
 
 finish
