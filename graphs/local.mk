@@ -1,6 +1,6 @@
 libstarstep_la_SOURCES += \
 	graphs/models.c graphs/models.h \
-	graphs/resnet50.c \
+	graphs/resnet.c \
 	graphs/vgg.c \
 	graphs/wideresnet.c
 # Recipes for the models: train --recipe FILE

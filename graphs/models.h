@@ -44,7 +44,7 @@ const char *ss_model_names(void);
 
 /* Each model's builder; see models.c. */
 enum ss_status ss_wideresnet_build(struct ss_graph *g, const struct ss_model_options *options);
-enum ss_status ss_resnet50_build(struct ss_graph *g, const struct ss_model_options *options);
+enum ss_status ss_resnet_build(struct ss_graph *g, const struct ss_model_options *options);
 enum ss_status ss_vgg11_bn_build(struct ss_graph *g, const struct ss_model_options *options);
 
 #endif

@@ -51,17 +51,24 @@ const struct ss_layer_class ss_conv2d_class = {
     .keeps_z = 1,
 };
 
-ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
-                   int stride, int padding, int bias)
+ss_value ss_grouped_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels,
+                           int kernel, int stride, int padding, int groups, int bias)
 {
     struct ss_layer l = ss_layer_of(&ss_conv2d_class);
     l.outputs = out_channels;
     l.kernel[0] = l.kernel[1] = kernel;
     l.stride[0] = l.stride[1] = stride;
     l.padding[0] = l.padding[1] = padding;
+    l.groups = groups;
     l.bias = bias;
     l.init = ss_graph_defaults(g)->conv;
     return ss_graph_add(g, &l, name, 1, &x);
+}
+
+ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
+                   int stride, int padding, int bias)
+{
+    return ss_grouped_conv2d(g, x, name, out_channels, kernel, stride, padding, 1, bias);
 }
 
 void ss_conv_init(struct ss_graph *g, enum ss_conv_init_kind init)

@@ -1,6 +1,7 @@
 /* test_models.c: names and shapes of the models against PyTorch's and torchvision's; the images and
  * options that they take. */
 #include "core/log.h"
+#include "core/sha256.h"
 #include "graphs/models.h"
 #include "tests/run_suite.h"
 #include "train/safetensors.h"
@@ -93,6 +94,50 @@ START_TEST(names_as_torchvision)
     /* Names are unique in both, so that equal numbers leave none over. */
     ck_assert_int_eq(ss_graph_params(model), lines);
     ck_assert_int_eq(trainable, torchvision[_i].trainable);
+    ss_graph_destroy(model);
+}
+END_TEST
+
+/* The same for more models, in short: the SHA-256 of "NAME EXTENT ...\n" for each tensor of
+ * torchvision's state_dict in its order (torchvision 0.29). */
+static const struct {
+    const char *model;
+    int64_t trainable;
+    const char *sha256;
+} more[] = {
+    {"resnet18", 11689512, "4a2f4becbdb9d39a15684d5b6b236cd6a97d20903e2c7532d78895e11c238eea"},
+    {"resnet34", 21797672, "650e9757093c911590e67c49c275bbc363f5acdeaa99028c364b2e4909eac4b2"},
+    {"resnet101", 44549160, "fd5470308c73dfe652cc18dc0b9a8968be588a03801b18090fe7b3e415267694"},
+    {"resnet152", 60192808, "a21b3432af5a7a85ce7af1c12de8f95549a066f34ebcaf3b3c60fb7d0e0aaf6b"},
+    {"resnext50", 25028904, "2236a7d3cde7a90b8e43185fd4ae2be143aec797bbeea81e48acb66a2e393c74"},
+    {"wide_resnet50_2", 68883240,
+     "69940fb90588eb992127b0e84c0970bac2955c6ac24d98a347dcb3eddbb4bc81"},
+};
+
+START_TEST(names_in_short)
+{
+    const struct ss_model_options options = {NULL, -1, 1000, 3, 224, 224};
+    struct ss_graph *model;
+    struct ss_sha256 hash;
+    unsigned char digest[SS_SHA256_BYTES];
+    char text[256];
+    int64_t trainable = 0;
+    ck_assert_int_eq(ss_model_build(more[_i].model, &options, &model), SS_OK);
+    ss_sha256_begin(&hash);
+    for (int i = 0; i < ss_graph_params(model); i++) {
+        const struct ss_param *p = ss_graph_param(model, i);
+        int n = snprintf(text, sizeof text, "%s", p->name);
+        for (int d = 0; d < p->ndim; d++)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %d", p->shape[d]);
+        ss_sha256_add(&hash, text, (size_t)n);
+        ss_sha256_add(&hash, "\n", 1);
+        trainable += p->trainable ? ss_param_elements(p) : 0;
+    }
+    ss_sha256_end(&hash, digest);
+    for (size_t i = 0; i < SS_SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    ck_assert_int_eq(trainable, more[_i].trainable);
+    ck_assert_str_eq(text, more[_i].sha256);
     ss_graph_destroy(model);
 }
 END_TEST
@@ -219,6 +264,7 @@ int main(void)
     tcase_add_checked_fixture(t, quiet, NULL);
     tcase_add_loop_test(t, wideresnet_as_pytorch, 0, 2);
     tcase_add_loop_test(t, names_as_torchvision, 0, sizeof torchvision / sizeof *torchvision);
+    tcase_add_loop_test(t, names_in_short, 0, sizeof more / sizeof *more);
     tcase_add_test(t, resnet50_maps);
     tcase_add_test(t, vgg_maps);
     tcase_add_test(t, models_options);
