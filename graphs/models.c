@@ -9,16 +9,11 @@ static const struct {
     const char *name;
     enum ss_status (*build)(struct ss_graph *g, const struct ss_model_options *options);
 } models[] = {
-    {"wideresnet", ss_wideresnet_build},
-    {"resnet18", ss_resnet_build},
-    {"resnet34", ss_resnet_build},
-    {"resnet50", ss_resnet_build},
-    {"resnet101", ss_resnet_build},
-    {"resnet152", ss_resnet_build},
-    {"resnext50", ss_resnet_build},
-    {"resnext50_32x4d", ss_resnet_build},
-    {"wide_resnet50_2", ss_resnet_build},
-    {"vgg11_bn", ss_vgg11_bn_build},
+    {"wideresnet", ss_wideresnet_build},  {"resnet18", ss_resnet_build},
+    {"resnet34", ss_resnet_build},        {"resnet50", ss_resnet_build},
+    {"resnet101", ss_resnet_build},       {"resnet152", ss_resnet_build},
+    {"resnext50", ss_resnet_build},       {"resnext50_32x4d", ss_resnet_build},
+    {"wide_resnet50_2", ss_resnet_build}, {"vgg11_bn", ss_vgg11_bn_build},
 };
 
 const char *ss_model_names(void)

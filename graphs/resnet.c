@@ -27,10 +27,10 @@ struct resnet {
 };
 
 static const struct resnet resnets[] = {
-    {"resnet18", {2, 2, 2, 2}, 1, 1, 64},          {"resnet34", {3, 4, 6, 3}, 1, 1, 64},
-    {"resnet50", {3, 4, 6, 3}, 4, 1, 64},          {"resnet101", {3, 4, 23, 3}, 4, 1, 64},
-    {"resnet152", {3, 8, 36, 3}, 4, 1, 64},        {"resnext50", {3, 4, 6, 3}, 4, 32, 4},
-    {"resnext50_32x4d", {3, 4, 6, 3}, 4, 32, 4},   {"wide_resnet50_2", {3, 4, 6, 3}, 4, 1, 128},
+    {"resnet18", {2, 2, 2, 2}, 1, 1, 64},        {"resnet34", {3, 4, 6, 3}, 1, 1, 64},
+    {"resnet50", {3, 4, 6, 3}, 4, 1, 64},        {"resnet101", {3, 4, 23, 3}, 4, 1, 64},
+    {"resnet152", {3, 8, 36, 3}, 4, 1, 64},      {"resnext50", {3, 4, 6, 3}, 4, 32, 4},
+    {"resnext50_32x4d", {3, 4, 6, 3}, 4, 32, 4}, {"wide_resnet50_2", {3, 4, 6, 3}, 4, 1, 128},
 };
 
 /* conv and bn: names below prefix. */
@@ -83,7 +83,8 @@ enum ss_status ss_resnet_build(struct ss_graph *g, const struct ss_model_options
         SS_TRY(ss_parse_int_list("width", options->width, 4, 1, 65536, width));
     for (int stage = 0; stage < 4; stage++)
         if (width[stage] * r->width < 64)
-            return ss_fail(SS_ERR_INVALID, "--width: %d leaves no channels inside %s's blocks; give %d or more",
+            return ss_fail(SS_ERR_INVALID,
+                           "--width: %d leaves no channels inside %s's blocks; give %d or more",
                            width[stage], r->name, (63 + r->width) / r->width);
 
     ss_conv_init(g, SS_CONV_INIT_FAN_OUT);

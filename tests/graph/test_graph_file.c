@@ -76,8 +76,12 @@ END_TEST
 #define HEAD "{\"format\": \"starstep-model\", \"version\": 1, "
 #define IMAGES "\"input\": {\"channels\": 3, \"height\": 8, \"width\": 8}, "
 #define FILE_OF(layers, output) HEAD IMAGES "\"layers\": [" layers "], \"output\": " output "}"
-#define CONV "{\"id\": \"c\", \"kind\": \"conv2d\", \"name\": \"c\", \"inputs\": [\"input\"], \"kernel\": 3, "
-#define FC "{\"id\": \"fc\", \"kind\": \"linear\", \"name\": \"fc\", \"inputs\": [\"c\"], \"out_features\": 10}"
+#define CONV                                                                                       \
+    "{\"id\": \"c\", \"kind\": \"conv2d\", \"name\": \"c\", \"inputs\": [\"input\"], \"kernel\": " \
+    "3, "
+#define FC                                                                                         \
+    "{\"id\": \"fc\", \"kind\": \"linear\", \"name\": \"fc\", \"inputs\": [\"c\"], "               \
+    "\"out_features\": 10}"
 #define GOOD FILE_OF(CONV "\"out_channels\": 4}, " FC, "\"fc\"")
 
 static const struct {
@@ -86,7 +90,8 @@ static const struct {
     {"", "not JSON"},
     {"[]", "a model is an object"},
     {"{\"format\": \"onnx\"}", "field format: \"onnx\" is not \"starstep-model\""},
-    {"{\"format\": \"starstep-model\", \"version\": 2}", "field version: 2 is not a whole number from 1 to 1"},
+    {"{\"format\": \"starstep-model\", \"version\": 2}",
+     "field version: 2 is not a whole number from 1 to 1"},
     {HEAD "\"layers\": [], \"output\": \"x\"}", "field input is missing"},
     {HEAD "\"input\": {\"channels\": 3, \"height\": 8}}", "field width is missing"},
     {HEAD "\"input\": {\"channels\": 0, \"height\": 8, \"width\": 8}}", "field channels: 0 is not"},
@@ -95,29 +100,52 @@ static const struct {
     {HEAD IMAGES "\"layer\": [], \"output\": \"fc\"}", "unknown field layer"},
     {FILE_OF("3", "\"c\""), "field layers: 3 is not a layer"},
     {FILE_OF("{\"kind\": \"relu\"}", "\"c\""), "field id is missing"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"magic\"}", "\"c\""), "no kind of layer is called \"magic\""},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"magic\"}", "\"c\""),
+     "no kind of layer is called \"magic\""},
     {FILE_OF(CONV "\"out_channels\": 4, \"colour\": 1}", "\"c\""), "layer c: unknown field colour"},
-    {FILE_OF(CONV "\"bias\": true}", "\"c\""), "layer c: field out_channels is missing; it must be a whole number from 1"},
-    {FILE_OF(CONV "\"out_channels\": -4}", "\"c\""), "field out_channels: -4 is not a whole number from 1"},
-    {FILE_OF(CONV "\"out_channels\": 1e3}", "\"c\""), "field out_channels: 1000.0 is not a whole number"},
-    {FILE_OF(CONV "\"out_channels\": 4, \"stride\": [1, 2, 3]}", "\"c\""), "field stride: [1,2,3] is not"},
-    {FILE_OF(CONV "\"out_channels\": 4, \"bias\": 1}", "\"c\""), "field bias: 1 is not true or false"},
-    {FILE_OF(CONV "\"out_channels\": 4, \"init\": \"ones\"}", "\"c\""), "is not \"uniform\" or \"fan_out\""},
-    {FILE_OF(CONV "\"out_channels\": 4, \"padding\": 4097}", "\"c\""), "field padding: 4097 is not"},
+    {FILE_OF(CONV "\"bias\": true}", "\"c\""),
+     "layer c: field out_channels is missing; it must be a whole number from 1"},
+    {FILE_OF(CONV "\"out_channels\": -4}", "\"c\""),
+     "field out_channels: -4 is not a whole number from 1"},
+    {FILE_OF(CONV "\"out_channels\": 1e3}", "\"c\""),
+     "field out_channels: 1000.0 is not a whole number"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"stride\": [1, 2, 3]}", "\"c\""),
+     "field stride: [1,2,3] is not"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"bias\": 1}", "\"c\""),
+     "field bias: 1 is not true or false"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"init\": \"ones\"}", "\"c\""),
+     "is not \"uniform\" or \"fan_out\""},
+    {FILE_OF(CONV "\"out_channels\": 4, \"padding\": 4097}", "\"c\""),
+     "field padding: 4097 is not"},
     {FILE_OF(CONV "\"out_channels\": 9, \"padding\": 4096}", "\"c\""), "too large"},
-    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"scale\": \"x\"}}", "\"c\""), "has no parameter \"scale\""},
-    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"__metadata__\"}}", "\"c\""), "no parameter can be named"},
-    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"a\", \"bias\": \"a\"}}", "\"c\""), "two parameters are named a"},
-    {FILE_OF(CONV "\"out_channels\": 4}, " CONV "\"out_channels\": 4}", "\"c\""), "two layers are named c"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"fc\"]}, " FC, "\"fc\""), "reads \"fc\", which is not the input and no layer before it"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"c\"]}", "\"c\""), "reads \"c\", which is not the input"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"add\", \"inputs\": [\"input\"]}", "\"c\""), "reads 1 values; a add reads 2 to 2"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": []}", "\"c\""), "field inputs: [] is not"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"batchnorm2d\", \"inputs\": [\"input\"]}", "\"c\""), "needs a name"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"dropout\", \"p\": 1, \"inputs\": [\"input\"]}", "\"c\""), "field p: 1 is not a number from 0 to 0.999"},
-    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"id\": \"c\"}", "\"c\""), "duplicate object key"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"scale\": \"x\"}}", "\"c\""),
+     "has no parameter \"scale\""},
+    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"__metadata__\"}}", "\"c\""),
+     "no parameter can be named"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"a\", \"bias\": \"a\"}}",
+             "\"c\""),
+     "two parameters are named a"},
+    {FILE_OF(CONV "\"out_channels\": 4}, " CONV "\"out_channels\": 4}", "\"c\""),
+     "two layers are named c"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"fc\"]}, " FC, "\"fc\""),
+     "reads \"fc\", which is not the input and no layer before it"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"c\"]}", "\"c\""),
+     "reads \"c\", which is not the input"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"add\", \"inputs\": [\"input\"]}", "\"c\""),
+     "reads 1 values; a add reads 2 to 2"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": []}", "\"c\""),
+     "field inputs: [] is not"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"batchnorm2d\", \"inputs\": [\"input\"]}", "\"c\""),
+     "needs a name"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"dropout\", \"p\": 1, \"inputs\": [\"input\"]}", "\"c\""),
+     "field p: 1 is not a number from 0 to 0.999"},
+    {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"id\": \"c\"}", "\"c\""),
+     "duplicate object key"},
     {FILE_OF(CONV "\"out_channels\": 4}, " FC, "\"d\""), "reads \"d\", which is not the input"},
-    {FILE_OF(CONV "\"out_channels\": 4}, {\"id\": \"r\", \"kind\": \"relu\", \"inputs\": [\"c\"]}, " FC, "\"fc\""), "never used"},
+    {FILE_OF(CONV
+             "\"out_channels\": 4}, {\"id\": \"r\", \"kind\": \"relu\", \"inputs\": [\"c\"]}, " FC,
+             "\"fc\""),
+     "never used"},
     {FILE_OF(CONV "\"out_channels\": 4}", "\"c\""), "the loss must read a linear layer"},
     {FILE_OF(CONV "\"out_channels\": 4}, " FC, "7"), "field output: 7 is not"},
 };
@@ -147,7 +175,8 @@ END_TEST
 /* Read, and if that works lower it, too. */
 static int survives(void)
 {
-    const struct ss_plan_options options = {.batch = 4, .channel_block = 8, .slices = 1, .states = 1};
+    const struct ss_plan_options options = {
+        .batch = 4, .channel_block = 8, .slices = 1, .states = 1};
     struct ss_graph *g;
     struct ss_plan *plan;
     if (ss_graph_read(path, 0, &g) != SS_OK)
