@@ -44,7 +44,7 @@ struct ss_op {
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
     /* Where each trainable parameter begins in its bucket, in floats. Set by ss_ops_place. */
-    size_t offset[SS_PARAM_BETA + 1];
+    size_t offset[SS_PARAM_TRAINED];
 };
 
 /* op_create.c: make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
@@ -121,9 +121,10 @@ void ss_op_run_backward(void *buffers[], void *cl_arg);
 enum ss_status ss_op_submit(const struct ss_step_args *args);
 
 extern const struct ss_op_class ss_conv_bn_act_op, ss_act_op, ss_maxpool_op, ss_avgpool_op,
-    ss_linear_op, ss_loss_op, ss_groupnorm_op;
+    ss_linear_op, ss_loss_op, ss_groupnorm_op, ss_layernorm_op, ss_tokens_op, ss_token_op,
+    ss_attention_op;
 #define SS_OP_CLASSES                                                                              \
     &ss_conv_bn_act_op, &ss_act_op, &ss_maxpool_op, &ss_avgpool_op, &ss_linear_op, &ss_loss_op,    \
-        &ss_groupnorm_op
+        &ss_groupnorm_op, &ss_layernorm_op, &ss_tokens_op, &ss_token_op, &ss_attention_op
 
 #endif

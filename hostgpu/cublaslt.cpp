@@ -1,4 +1,4 @@
-/* cublaslt.cpp: the cuBLASLt calls that the fully connected layer makes, on the host emulation.
+/* cublaslt.cpp: the cuBLASLt calls that products of matrices make, on the host emulation.
  *
  * A product is fp32 additions in order of k. Checked beyond what the library promises to check,
  * because a GPU would answer with wrong numbers: descriptors are alive, an algorithm is used for
@@ -31,6 +31,8 @@ struct layout {
     cudaDataType type;
     uint64_t rows, cols;
     int64_t ld;
+    int32_t batch;
+    int64_t stride;
 };
 
 struct description {
@@ -106,7 +108,9 @@ bool known_type(cudaDataType type)
 
 size_t layout_bytes(const layout &l)
 {
-    return ((l.cols - 1) * static_cast<size_t>(l.ld) + l.rows) * type_bytes(l.type);
+    return (static_cast<size_t>(l.batch - 1) * static_cast<size_t>(l.stride) +
+            (l.cols - 1) * static_cast<size_t>(l.ld) + l.rows) *
+           type_bytes(l.type);
 }
 
 float load(const void *base, cudaDataType type, size_t i)
@@ -153,7 +157,8 @@ cublasStatus_t make_product(const description &desc, const layout &a, const layo
     const uint64_t k = desc.op_a == CUBLAS_OP_N ? a.cols : a.rows;
     const uint64_t bk = desc.op_b == CUBLAS_OP_N ? b.rows : b.cols;
     const uint64_t n = desc.op_b == CUBLAS_OP_N ? b.cols : b.rows;
-    if (k != bk || d.rows != m || d.cols != n || c.rows != m || c.cols != n || c.type != d.type)
+    if (a.batch != b.batch || a.batch != c.batch || a.batch != d.batch || k != bk || d.rows != m ||
+        d.cols != n || c.rows != m || c.cols != n || c.type != d.type)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F))
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -180,6 +185,11 @@ uint64_t signature(const product &p)
                                static_cast<uint64_t>(p.b.ld),
                                static_cast<uint64_t>(p.c.ld),
                                static_cast<uint64_t>(p.d.ld),
+                               static_cast<uint64_t>(p.a.batch),
+                               static_cast<uint64_t>(p.a.stride),
+                               static_cast<uint64_t>(p.b.stride),
+                               static_cast<uint64_t>(p.c.stride),
+                               static_cast<uint64_t>(p.d.stride),
                                p.m,
                                p.n,
                                p.k};
@@ -251,6 +261,12 @@ void multiply(const product &p, float alpha, float beta, const void *a, const vo
     }
 }
 
+const void *matrix_of(const void *data, const layout &l, int32_t i)
+{
+    return static_cast<const char *>(data) +
+           i * l.stride * static_cast<int64_t>(type_bytes(l.type));
+}
+
 description *desc_of(cublasLtMatmulDesc_t p)
 {
     return check<description>(p, "product descriptor");
@@ -282,8 +298,24 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
 {
     if (!known_type(type) || rows == 0 || cols == 0 || ld < static_cast<int64_t>(rows))
         return CUBLAS_STATUS_INVALID_VALUE;
-    *out = reinterpret_cast<cublasLtMatrixLayout_t>(created(new layout{type, rows, cols, ld}));
+    *out =
+        reinterpret_cast<cublasLtMatrixLayout_t>(created(new layout{type, rows, cols, ld, 1, 0}));
     return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t p,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *buf, size_t bytes)
+{
+    layout *l = layout_of(p);
+    switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        return assign(&l->batch, buf, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        return assign(&l->stride, buf, bytes);
+    default:
+        hostgpu::die("cuBLASLt: layout attribute %d is not emulated", attribute);
+    }
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t p)
@@ -381,7 +413,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     memcpy(chosen.alignment, wish->alignment, sizeof chosen.alignment);
     if (p.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
         chosen.bias_alignment = alignment_of(p.desc.bias);
-    const uint64_t partial = p.m * p.n * sizeof(float) * 2;
+    const uint64_t partial = p.m * p.n * static_cast<uint64_t>(p.d.batch) * sizeof(float) * 2;
     if (p.k >= 16 && (wish->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) &&
         partial <= wish->workspace)
         chosen.workspace = partial;
@@ -432,7 +464,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (c != d)
         check_apart("C", c, layout_bytes(p.c), d, d_bytes);
     if (p.desc.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-        check_operand("the bias", p.desc.bias, {p.d.type, p.m, 1, static_cast<int64_t>(p.m)},
+        check_operand("the bias", p.desc.bias, {p.d.type, p.m, 1, static_cast<int64_t>(p.m), 1, 0},
                       chosen.bias_alignment);
         check_apart("the bias", p.desc.bias, bias_bytes, d, d_bytes);
     }
@@ -441,7 +473,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     hostgpu::enqueue(stream, "cublasLtMatmul", [=] {
         if (workspace_bytes > 0)
             memset(workspace, 0xFF, workspace_bytes);
-        multiply(p, scale, keep, a, b, c, d);
+        for (int32_t i = 0; i < p.d.batch; i++)
+            multiply(p, scale, keep, matrix_of(a, p.a, i), matrix_of(b, p.b, i),
+                     matrix_of(c, p.c, i), const_cast<void *>(matrix_of(d, p.d, i)));
     });
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -210,7 +210,7 @@ void ss_graph_add_param(struct ss_graph *g, struct ss_layer *l, const char *suff
     name_param(g, l, suffix, p);
     p->role = role;
     p->layer = ss_graph_index(g, l);
-    p->trainable = role <= SS_PARAM_BETA;
+    p->trainable = role < SS_PARAM_TRAINED;
     p->init = init;
     p->init_value = init_value;
     p->ndim = ndim;

@@ -29,6 +29,7 @@ struct ss_device;
 struct ss_conv_kernel;
 struct ss_linear_kernel;
 struct ss_pool_kernel;
+struct ss_attention_kernel;
 
 struct ss_device_options {
     /* CPU */

@@ -155,6 +155,41 @@ KERNEL(mul_forward, struct ss_device *device, const struct ss_mul *op, const voi
 KERNEL(mul_backward, struct ss_device *device, const struct ss_mul *op, const void *const *dy,
        int n, const void *x, const void *s, void *dx, void *ds)
 
+/* Layer normalisation of the channels at each place, as PyTorch's LayerNorm(C) of (N,H,W,C):
+ * y = gamma(c) (x - mean) invstd + beta(c), with mean and 1/sqrt(var + eps) over C at (n,h,w); biased
+ * variance. saved (2,N,H,W): mean, then invstd. Call reserve once, before step 1. Source: Ba, Kiros,
+ * Hinton 2016, eq. 3-4. */
+KERNEL(layernorm_reserve, struct ss_device *device, const struct ss_act *shape)
+KERNEL(layernorm_forward, struct ss_device *device, const struct ss_act *shape, float eps,
+       const void *x, const float *gamma, const float *beta, float *saved, void *y)
+/* dy: the sum. dx NULL: not wanted. dgamma, dbeta (C) are overwritten. */
+KERNEL(layernorm_backward, struct ss_device *device, const struct ss_act *shape, const void *dy,
+       const void *x, const float *gamma, const float *saved, void *dx, float *dgamma, float *dbeta)
+
+/* A map's places as a sequence: struct ss_tokens_shape. class_token (C), positions (S,C) and their
+ * gradients, which are overwritten: NULL where there are none. dx NULL: not wanted. */
+KERNEL(tokens_forward, struct ss_device *device, const struct ss_tokens_shape *shape, const void *x,
+       const float *class_token, const float *positions, void *y)
+KERNEL(tokens_backward, struct ss_device *device, const struct ss_tokens_shape *shape,
+       const void *dy, void *dx, float *dclass_token, float *dpositions)
+
+/* One place of x (N,C,H,W), its index row-major: y (N,C,1,1) in x's layout; backward, the gradient
+ * of x, 0 elsewhere. */
+KERNEL(token_forward, struct ss_device *device, const struct ss_act *x, int index, const void *in,
+       void *y)
+KERNEL(token_backward, struct ss_device *device, const struct ss_act *x, int index, const void *dy,
+       void *dx)
+
+/* Attention: struct ss_attention_shape. saved (N,heads,S): per query the log of the sum of its
+ * exponentials, which backward reads instead of the probabilities. */
+KERNEL(attention_create, struct ss_device *device, const struct ss_attention_shape *shape,
+       int training, struct ss_attention_kernel **out)
+KERNEL_OF(void, attention_destroy, struct ss_attention_kernel *attention) /* NULL is fine */
+KERNEL(attention_forward, struct ss_attention_kernel *attention, const void *x, float *saved,
+       void *y)
+KERNEL(attention_backward, struct ss_attention_kernel *attention, const void *x, const void *dy,
+       const float *saved, void *dx)
+
 /* dst[i] = src[0][i] + ... + src[n-1][i], in fp32; dst may be src[0]; 1 <= n <= SS_NORM_MAX_DY. */
 KERNEL(sum, struct ss_device *device, const void *const *src, int n, void *dst, size_t count)
 /* Gradients of a bucket over micro-steps, fp32: dst[i] = src[i], with add (dst[i] + src[i]) * factor. */

@@ -10,7 +10,7 @@ libstarstep_la_SOURCES += \
 # no vectors; here alone it may fuse products and sums.
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
-	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h
+	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
 libstarstep_la_LIBADD += libsimd.la
 
@@ -41,7 +41,9 @@ libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/conv_graph.c src/kernels/cuda/conv_graph.h \
 	src/kernels/cuda/conv_heuristics.c src/kernels/cuda/conv_tune.c \
 	src/kernels/cuda/conv_cache.c \
-	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c
+	src/kernels/cuda/norm_act.cuh src/kernels/cuda/linear.c \
+	src/kernels/cuda/matmul.c src/kernels/cuda/matmul.h \
+	src/kernels/cuda/attention.c src/kernels/cuda/softmax.h
 CUDA_TESTS = tests/gpu/test_gpu_kernels
 if !HOSTGPU
 CUDA_TESTS += tests/gpu/test_cudnn_plans tests/gpu/test_cudnn_matrix

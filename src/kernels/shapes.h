@@ -137,6 +137,24 @@ struct ss_mul {
 };
 /* Of n tensors that are added up to dy: SS_ERR_SHAPE, SS_ERR_INVALID. */
 enum ss_status ss_mul_check(const struct ss_mul *op, int n);
+/* A sequence of vectors is a map of one column: C, H = S places, W = 1. From a map (N,C,H,W) come its
+ * places in row-major order, with class_token one more in front:
+ *   y(n,s) = (class_token and s = 0 ? class_token : x(n, s - class_token)) + positions(s)
+ * x and y are of equal block, in NHWC both of C. Source: Dosovitskiy et al. 2020, eq. 1. */
+struct ss_tokens_shape {
+    struct ss_act x, y;
+    int class_token, positions; /* 0 or 1 */
+};
+
+/* Scaled dot-product attention as PyTorch's scaled_dot_product_attention, without mask and dropout.
+ * x (N,3E,H,W) holds q, k and v behind each other along channels, each of `heads` heads of D = E /
+ * heads channels; of each image and head, over the S = H W places,
+ *   y = softmax(q k^T / sqrt(D)) v        (S,D), heads side by side in y (N,E,H,W)
+ * x and y are in equal blocks, or both NHWC. Source: Vaswani et al. 2017, eq. 1. */
+struct ss_attention_shape {
+    struct ss_act x, y;
+    int heads;
+};
 
 /* What a sample shows: a share of one class, the rest of another. Of one class alone: other = label,
  * share = 1. */

@@ -124,7 +124,10 @@ enum ss_param_role {
     SS_PARAM_BIAS,
     SS_PARAM_GAMMA, /* scale and shift of a normalisation */
     SS_PARAM_BETA,
-    SS_PARAM_RUNNING_MEAN, /* buffers: saved and loaded, not trained */
+    SS_PARAM_OTHER, /* neither a bias nor of a normalisation; a second one of its layer */
+    SS_PARAM_OTHER_2,
+    SS_PARAM_TRAINED,                         /* those before are */
+    SS_PARAM_RUNNING_MEAN = SS_PARAM_TRAINED, /* buffers: saved and loaded, not trained */
     SS_PARAM_RUNNING_VAR,
     SS_PARAM_NUM_BATCHES, /* num_batches_tracked: one int64, shape () */
 };

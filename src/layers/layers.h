@@ -44,6 +44,9 @@ struct ss_layer {
     float init_std;      /* linear: of normal weights; 0: PyTorch's default */
     float p;             /* dropout */
     float eps, momentum; /* normalisation */
+    int class_token, positions; /* tokens: whether it has them */
+    int index;                  /* token */
+    int heads;                  /* attention */
 };
 
 /* Convolution weights that the model wants otherwise. */
@@ -75,6 +78,16 @@ void ss_conv_init(struct ss_graph *g, enum ss_conv_init_kind init);
 ss_value ss_batchnorm2d(struct ss_graph *g, ss_value x, const char *name);
 /* GroupNorm(groups, x.C) with eps 1e-5 and a weight and a bias for each channel. */
 ss_value ss_groupnorm(struct ss_graph *g, ss_value x, const char *name, int groups);
+/* LayerNorm over the channels at each place, with a weight and a bias for each channel. */
+ss_value ss_layernorm(struct ss_graph *g, ss_value x, const char *name, float eps);
+/* The places of a map (E,h,w) as a sequence (E,S,1), row-major: with a class_token (1,1,E) in front
+ * of them, zero at first, and a pos_embedding (1,S,E) added, normal with deviation 0.02. */
+ss_value ss_tokens(struct ss_graph *g, ss_value x, const char *name, int class_token,
+                   int positions);
+/* One place of x: (C,1,1). */
+ss_value ss_token(struct ss_graph *g, ss_value x, int index);
+/* softmax(q k^T / sqrt(E / heads)) v of each head; x: q, k and v behind each other, (3E,h,w). */
+ss_value ss_attention(struct ss_graph *g, ss_value x, int heads);
 ss_value ss_relu(struct ss_graph *g, ss_value x);
 /* GELU; tanh: its approximation, PyTorch's approximate="tanh". */
 ss_value ss_gelu(struct ss_graph *g, ss_value x, int tanh);

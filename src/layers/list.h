@@ -9,6 +9,10 @@
     CLASS(linear)                                                                                  \
     CLASS(batchnorm2d)                                                                             \
     CLASS(groupnorm)                                                                               \
+    CLASS(layernorm)                                                                               \
+    CLASS(tokens)                                                                                  \
+    CLASS(token)                                                                                   \
+    CLASS(attention)                                                                               \
     CLASS(relu)                                                                                    \
     CLASS(gelu)                                                                                    \
     CLASS(gelu_tanh)                                                                               \

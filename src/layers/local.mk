@@ -10,3 +10,11 @@ if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/groupnorm.c
 endif
 CUDA_SOURCES += src/kernels/cuda/groupnorm.cu
+
+libstarstep_la_SOURCES += \
+	src/layers/layernorm.c codelets/layernorm.c src/layers/tokens.c codelets/tokens.c \
+	src/layers/attention.c codelets/attention.c src/kernels/tally/transformer.c
+if HAVE_DNNL
+libstarstep_la_SOURCES += src/kernels/cpu/layernorm.c src/kernels/cpu/tokens.c src/kernels/cpu/attention.c
+endif
+CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/kernels/cuda/softmax.cu

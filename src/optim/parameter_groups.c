@@ -34,6 +34,8 @@ static unsigned words_of(enum ss_param_role role)
     case SS_PARAM_BETA:
         return SS_OPTIM_BN | SS_OPTIM_BIAS;
     case SS_PARAM_WEIGHT:
+    case SS_PARAM_OTHER:
+    case SS_PARAM_OTHER_2:
     case SS_PARAM_RUNNING_MEAN:
     case SS_PARAM_RUNNING_VAR:
     case SS_PARAM_NUM_BATCHES:

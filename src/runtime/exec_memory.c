@@ -206,7 +206,7 @@ uint64_t ss_exec_layout_hash(const struct ss_exec *e)
     for (int k = 0; k < e->plan->nbuckets; k++)
         h = ss_mix64(h, e->params[k].r.bytes);
     for (int i = 0; i < e->plan->nblocks; i++)
-        for (int r = 0; r <= SS_PARAM_BETA; r++)
+        for (int r = 0; r < SS_PARAM_TRAINED; r++)
             h = ss_mix64(h, e->op[i]->offset[r]);
     return h;
 }

@@ -14,7 +14,7 @@ tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_conv.c tests/gpu/test_gpu_conv.h tests/gpu/test_gpu_conv_cache.c tests/gpu/test_gpu_conv_sums.c \
 	tests/gpu/test_gpu_small.c tests/gpu/test_gpu_small.h tests/gpu/test_gpu_small_pool.c \
 	tests/gpu/test_gpu_small_loss.c tests/gpu/test_gpu_small_optimizer.c \
-	tests/gpu/test_gpu_small_wire.c tests/gpu/test_gpu_small_watch.c tests/gpu/test_gpu_groupnorm.c tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \
+	tests/gpu/test_gpu_small_wire.c tests/gpu/test_gpu_small_watch.c tests/gpu/test_gpu_groupnorm.c tests/gpu/test_gpu_transformer.c tests/kernels/transformer_reference.h tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \
 	tests/kernels/rule_reference.h tests/kernels/norm_halves.h tests/kernels/loss_reference.h \
 	tests/reference/loss.h
 tests_gpu_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm

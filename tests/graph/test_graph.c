@@ -66,7 +66,7 @@ static void expect_param(int i, const char *name, enum ss_param_role role, int64
     ck_assert_str_eq(p->name, name);
     ck_assert_int_eq(p->role, role);
     ck_assert_int_eq(ss_param_elements(p), elements);
-    ck_assert_int_eq(p->trainable, role <= SS_PARAM_BETA);
+    ck_assert_int_eq(p->trainable, role < SS_PARAM_TRAINED);
 }
 
 START_TEST(parameters)

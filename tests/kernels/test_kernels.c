@@ -176,6 +176,7 @@ int main(int argc, char **argv)
     srunner_add_suite(runner, loss_suite());
     srunner_add_suite(runner, groupnorm_suite());
     srunner_add_suite(runner, join_suite());
+    srunner_add_suite(runner, transformer_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -25,6 +25,7 @@ enum {
 #define SS_NAME(name) name##_plain
 #include "kernels/cpu/simd_wire.h"
 #include "kernels/cpu/simd_join.h"
+#include "kernels/cpu/simd_places.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
 #undef SS_NAME
@@ -35,6 +36,7 @@ enum {
 #    define SS_NAME(name) name##_avx2
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
+#    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
@@ -43,6 +45,7 @@ enum {
 #    define SS_NAME(name) name##_avx512
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
+#    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME

@@ -72,6 +72,22 @@ struct ss_rows_scale {
     double *sums;
 };
 
+/* Layer normalisation of a few neighbouring places (simd_places.h), whose channels lie in chunks:
+ * channel j of chunk k of place p at k * chunk + p * place + j. Forward fills mean and invstd. */
+enum { SS_LAYER_PLACES = 64 };
+struct ss_rows_layer {
+    const float *x, *dy;
+    float *out; /* y or dx; dx NULL: not wanted */
+    size_t place, chunk;
+    int places;                /* at most SS_LAYER_PLACES */
+    int width, chunks;         /* 16, 8 or 1 channels in a chunk */
+    int last, padded;          /* channels of the last one; the others are there, and zero */
+    const float *gamma, *beta; /* (C) */
+    float eps;
+    float *mean, *invstd;   /* (places) */
+    double *dgamma, *dbeta; /* (C): added to */
+};
+
 struct ss_simd_rows {
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside and double across calls. */
@@ -91,6 +107,14 @@ struct ss_simd_rows {
                       size_t count, float *out);
     double (*squares)(const float *x, size_t count);
     void (*average)(const float *w, float weight, float *ema, size_t count);
+    void (*layer_forward)(const struct ss_rows_layer *f);
+    void (*layer_backward)(const struct ss_rows_layer *f);
+    /* Rows of cols numbers, ld apart, which is a multiple of 16: s becomes softmax(scale s), lse the
+     * log of the sum of exponentials. gradient: of s and lse the probabilities again, in place, and
+     * of their gradient dp that of the s before, in place. */
+    void (*softmax)(float *s, int rows, int cols, size_t ld, float scale, float *lse);
+    void (*softmax_gradient)(float *s, float *dp, int rows, int cols, size_t ld, float scale,
+                             const float *lse);
     /* See wire.h; bf16 0: fp16. */
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);

@@ -460,7 +460,9 @@ SS_TARGET static void SS_NAME(average)(const float *w, float weight, float *ema,
 static const struct ss_simd_rows SS_NAME(table) = {
     SS_NAME(stats),   SS_NAME(forward), SS_NAME(backward_sums), SS_NAME(backward_apply),
     SS_NAME(combine), SS_NAME(update),  SS_NAME(direction),     SS_NAME(squares),
-    SS_NAME(average), SS_NAME(pack),    SS_NAME(unpack),        SS_NAME(sum_16),
+    SS_NAME(average), SS_NAME(layer_forward), SS_NAME(layer_backward),
+    SS_NAME(softmax), SS_NAME(softmax_gradient),
+    SS_NAME(pack),    SS_NAME(unpack),        SS_NAME(sum_16),
     SS_NAME(gather),  SS_NAME(product), SS_NAME(product_gradients),
     SS_NAME(scale),   SS_NAME(scale_gradients),
 };

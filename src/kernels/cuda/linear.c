@@ -8,25 +8,15 @@
  * The bias runs along the rows of D = y^T, which is where the epilogue adds it. cuBLASLt wants it
  * in y's format, so that for 2-byte formats it is rounded into scratch first, as autocast of
  * PyTorch does. dW is written as fp32 straight from the accumulators.
- *
- * Reproducible: partial sums of a split product are kept in fp32 and added in a second pass, never
- * in the order in which blocks happen to end. */
-#include "kernels/cuda/internal.h"
+ */
+#include "kernels/cuda/matmul.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
 enum {
-    ALIGNMENT = 16,          /* of every pointer we get */
-    SCRATCH_ALIGNMENT = 256, /* of workspaces, as cuBLASLt asks */
-    MAX_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */
-};
-
-struct product {
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, d;
-    cublasLtMatmulAlgo_t algorithm;
-    size_t workspace_bytes;
+    ALIGNMENT = 16,         /* of every pointer we get */
+    SCRATCH_ALIGNMENT = 256 /* of workspaces, as cuBLASLt asks */
 };
 
 struct ss_linear_kernel {
@@ -35,87 +25,32 @@ struct ss_linear_kernel {
     int training, features;
     int epilogue;      /* forward adds the bias; else a kernel of its own */
     size_t bias_bytes; /* of the rounded bias, which is the scratch's beginning; 0: none */
-    struct product forward, backward_data, backward_weights;
+    struct ss_matmul forward, backward_data, backward_weights;
 };
 
-static cudaDataType_t data_type(enum ss_dtype dtype)
-{
-    return dtype == SS_DTYPE_F16 ? CUDA_R_16F : dtype == SS_DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
-static enum ss_status set(struct product *p, cublasLtMatmulDescAttributes_t attribute,
-                          const void *value, size_t bytes)
-{
-    SS_CUBLASLT_TRY(cublasLtMatmulDescSetAttribute(p->desc, attribute, value, bytes));
-    return SS_OK;
-}
-
 /* op(A) is (m,k), op(B) (k,n), D (m,n); all packed. */
-static enum ss_status describe(struct ss_linear_kernel *l, struct product *p, int m, int n, int k,
+static enum ss_status describe(struct ss_linear_kernel *l, struct ss_matmul *p, int m, int n, int k,
                                int transpose_a, int transpose_b, cudaDataType_t d_type)
 {
-    const struct ss_device_options *o = &l->gpu->options;
-    const cudaDataType_t type = data_type(o->dtype);
-    const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                            op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const int tf32 = o->dtype == SS_DTYPE_F32 && o->tf32;
-    const int a_rows = transpose_a ? k : m, b_rows = transpose_b ? n : k;
-    SS_CUBLASLT_TRY(cublasLtMatmulDescCreate(
-        &p->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b));
-    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->a, type, (uint64_t)a_rows,
-                                               (uint64_t)(transpose_a ? m : k), a_rows));
-    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->b, type, (uint64_t)b_rows,
-                                               (uint64_t)(transpose_b ? k : n), b_rows));
-    SS_CUBLASLT_TRY(cublasLtMatrixLayoutCreate(&p->d, d_type, (uint64_t)m, (uint64_t)n, m));
-    return SS_OK;
+    const struct ss_matmul_shape shape = {.m = m,
+                                          .n = n,
+                                          .k = k,
+                                          .transpose_a = transpose_a,
+                                          .transpose_b = transpose_b,
+                                          .lda = transpose_a ? k : m,
+                                          .ldb = transpose_b ? n : k,
+                                          .ldd = m,
+                                          .d_type = d_type,
+                                          .batch = 1,
+                                          .alignment = ALIGNMENT};
+    return ss_matmul_describe(l->gpu, p, &shape);
 }
 
-static enum ss_status prefer(cublasLtMatmulPreference_t preference)
-{
-    const uint64_t workspace = MAX_WORKSPACE;
-    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
-    const cublasLtMatmulPreferenceAttributes_t aligned[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
-    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction));
-    for (size_t i = 0; i < sizeof aligned / sizeof aligned[0]; i++)
-        SS_CUBLASLT_TRY(cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment,
-                                                             sizeof alignment));
-    return SS_OK;
-}
-
-/* found: whether cuBLASLt has an algorithm at all. */
-static enum ss_status choose(struct ss_linear_kernel *l, struct product *p, int *found)
-{
-    cublasLtMatmulPreference_t preference;
-    SS_CUBLASLT_TRY(cublasLtMatmulPreferenceCreate(&preference));
-    cublasLtMatmulHeuristicResult_t best = {0};
-    cublasStatus_t answer = CUBLAS_STATUS_NOT_SUPPORTED;
-    int count = 0;
-    enum ss_status status = prefer(preference);
-    if (status == SS_OK)
-        answer = cublasLtMatmulAlgoGetHeuristic(l->gpu->cublaslt, p->desc, p->a, p->b, p->d, p->d,
-                                                preference, 1, &best, &count);
-    cublasLtMatmulPreferenceDestroy(preference);
-    SS_TRY(status);
-    if (answer != CUBLAS_STATUS_NOT_SUPPORTED)
-        SS_CUBLASLT_TRY(answer);
-    *found = answer == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS;
-    p->algorithm = best.algo;
-    p->workspace_bytes = best.workspaceSize;
-    return SS_OK;
-}
-
-static enum ss_status choose_or_fail(struct ss_linear_kernel *l, struct product *p,
+static enum ss_status choose_or_fail(struct ss_linear_kernel *l, struct ss_matmul *p,
                                      const char *what)
 {
     int found = 0;
-    SS_TRY(choose(l, p, &found));
+    SS_TRY(ss_matmul_choose(l->gpu, p, &found));
     if (!found)
         return ss_fail(SS_ERR_LIBRARY,
                        "cuBLASLt has no algorithm for a linear layer's %s, %d x %d -> %d in %s",
@@ -123,24 +58,25 @@ static enum ss_status choose_or_fail(struct ss_linear_kernel *l, struct product 
     return SS_OK;
 }
 
-static enum ss_status set_epilogue(struct product *p, cublasLtEpilogue_t epilogue, const void *bias)
+static enum ss_status set_epilogue(struct ss_matmul *p, cublasLtEpilogue_t epilogue,
+                                   const void *bias)
 {
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    SS_TRY(ss_matmul_set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return ss_matmul_set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
 /* With the bias in the epilogue where that is possible. */
 static enum ss_status make_forward(struct ss_linear_kernel *l)
 {
-    struct product *p = &l->forward;
-    const cudaDataType_t type = data_type(l->gpu->options.dtype);
+    struct ss_matmul *p = &l->forward;
+    const cudaDataType_t type = ss_cuda_data_type(l->gpu->options.dtype);
     const int32_t bias_type = (int32_t)type;
     /* Only its alignment is looked at until the product runs. */
     const void *const some_bias = (const void *)(uintptr_t)ALIGNMENT;
     SS_TRY(describe(l, p, l->y.c, l->x.n, l->features, 1, 0, type));
-    SS_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type));
+    SS_TRY(ss_matmul_set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type));
     SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_BIAS, some_bias));
-    SS_TRY(choose(l, p, &l->epilogue));
+    SS_TRY(ss_matmul_choose(l->gpu, p, &l->epilogue));
     if (!l->epilogue) {
         SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_DEFAULT, NULL));
         return choose_or_fail(l, p, "forward pass");
@@ -159,7 +95,7 @@ static enum ss_status make(struct ss_linear_kernel *l)
     if (!l->training)
         return SS_OK;
     SS_TRY(describe(l, &l->backward_data, l->features, l->x.n, l->y.c, 0, 0,
-                    data_type(l->gpu->options.dtype)));
+                    ss_cuda_data_type(l->gpu->options.dtype)));
     SS_TRY(choose_or_fail(l, &l->backward_data, "backward pass"));
     SS_TRY(describe(l, &l->backward_weights, l->features, l->y.c, l->x.n, 0, 1, CUDA_R_32F));
     SS_TRY(choose_or_fail(l, &l->backward_weights, "gradient"));
@@ -204,23 +140,13 @@ enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act 
     return SS_OK;
 }
 
-static void destroy_product(struct product *p)
-{
-    const cublasLtMatrixLayout_t layouts[] = {p->a, p->b, p->d};
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
-        if (layouts[i])
-            cublasLtMatrixLayoutDestroy(layouts[i]);
-    if (p->desc)
-        cublasLtMatmulDescDestroy(p->desc);
-}
-
 void ss_cuda_linear_destroy(struct ss_linear_kernel *l)
 {
     if (!l)
         return;
-    destroy_product(&l->forward);
-    destroy_product(&l->backward_data);
-    destroy_product(&l->backward_weights);
+    ss_matmul_destroy(&l->forward);
+    ss_matmul_destroy(&l->backward_data);
+    ss_matmul_destroy(&l->backward_weights);
     free(l);
 }
 
@@ -264,16 +190,12 @@ static enum ss_status check_alignment(const void *a, const void *b, const void *
     return SS_OK;
 }
 
-static enum ss_status run(struct ss_linear_kernel *l, const struct product *p, const void *a,
+static enum ss_status run(struct ss_linear_kernel *l, const struct ss_matmul *p, const void *a,
                           const void *b, void *d)
 {
-    const float one = 1, zero = 0;
     char *workspace = (char *)ss_cuda_scratch(l->gpu) + (p == &l->forward ? l->bias_bytes : 0);
     SS_TRY(check_alignment(a, b, d));
-    SS_CUBLASLT_TRY(cublasLtMatmul(l->gpu->cublaslt, p->desc, &one, a, p->a, b, p->b, &zero, d,
-                                   p->d, d, p->d, &p->algorithm, workspace, p->workspace_bytes,
-                                   l->gpu->stream));
-    return SS_OK;
+    return ss_matmul_run(l->gpu, p, a, b, d, workspace);
 }
 
 enum ss_status ss_cuda_linear_forward(struct ss_linear_kernel *l, const void *x, const void *weight,
@@ -289,7 +211,7 @@ enum ss_status ss_cuda_linear_forward(struct ss_linear_kernel *l, const void *x,
         SS_TRY(ss_cuda_cast(l->gpu, bias, ss_cuda_scratch(l->gpu), (size_t)l->y.c));
     }
     SS_TRY(check_alignment(added, NULL, NULL));
-    SS_TRY(set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof added));
+    SS_TRY(ss_matmul_set(&l->forward, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &added, sizeof added));
     return run(l, &l->forward, weight, x, y);
 }
 

@@ -45,6 +45,14 @@ const struct ss_tally_kernel ss_tally_rows[SS_TALLY_ROWS] = {
     [SS_TALLY_K_GROUP_FORWARD] = {"forward_kernel", SS_TALLY_APPLY, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_GROUP_SUMS] = {"gradient_kernel", SS_TALLY_GRADIENT_SUMS, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_GROUP_GRADIENT] = {"gradient_kernel", SS_TALLY_GRADIENT, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_LAYER_FORWARD] = {"forward_kernel", SS_TALLY_APPLY, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_LAYER_SUMS] = {"parameters_kernel", SS_TALLY_GRADIENT_SUMS, SS_TALLY_STREAM, 0, 0,
+                               0},
+    [SS_TALLY_K_LAYER_MERGE] = {"merge_kernel", SS_TALLY_MERGE, SS_TALLY_CHAIN, 0, 0, 0},
+    [SS_TALLY_K_LAYER_GRADIENT] = {"gradient_kernel", SS_TALLY_GRADIENT, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_TOKENS] = {"tokens", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_ATTENTION] = {"attention's product", SS_TALLY_ATTENTION, SS_TALLY_MATRIX, 0, 0, 0},
+    [SS_TALLY_K_SOFTMAX] = {"softmax", SS_TALLY_ATTENTION, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_POOL] = {"pooling", SS_TALLY_POOL, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_SUM] = {"sum_kernel", SS_TALLY_POOL, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_ACCUMULATE] = {"accumulate_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
@@ -84,6 +92,7 @@ const char *ss_tally_line_name(enum ss_tally_line line)
         [SS_TALLY_CAST] = "casts",
         [SS_TALLY_JOIN] = "channels and products",
         [SS_TALLY_LINEAR] = "linear",
+        [SS_TALLY_ATTENTION] = "attention",
         [SS_TALLY_REST] = "rest",
     };
     return names[line];

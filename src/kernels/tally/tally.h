@@ -26,6 +26,7 @@ enum ss_tally_line {
     SS_TALLY_CAST,
     SS_TALLY_JOIN,
     SS_TALLY_LINEAR,
+    SS_TALLY_ATTENTION,
     SS_TALLY_REST,
     SS_TALLY_LINES
 };
