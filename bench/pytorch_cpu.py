@@ -8,6 +8,8 @@ PyTorch back as the guides' per-image transforms would.
 """
 
 import argparse
+import importlib.machinery
+import importlib.util
 import json
 import os
 import resource
@@ -24,7 +26,10 @@ from wideresnet import WideResNet  # noqa: E402
 
 PADDING = 4
 DEFAULT_WIDTH = {"wideresnet": "16,160,320,640", "resnet50": "", "vgg11_bn": ""}
-CLASSES = {"wideresnet": 100, "resnet50": 200, "vgg11_bn": 200}
+PICTURE_CLASSES = 200
+TORCHVISION = "torchvision:"
+EXPORTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools/starstep-from-pytorch")
+CLASSES = {"wideresnet": 100, "resnet50": PICTURE_CLASSES, "vgg11_bn": PICTURE_CLASSES}
 
 
 def read_pictures(folder, side):
@@ -48,7 +53,18 @@ def read(data_dir, part, image_size):
     return cifar100.read(os.path.join(data_dir, f"{part}.bin"))
 
 
+def exported_model(name, image_size):
+    """torchvision's model as starstep-from-pytorch makes it."""
+    loader = importlib.machinery.SourceFileLoader("starstep_from_pytorch", EXPORTER)
+    exporter = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(exporter)
+    return exporter.torchvision_model(argparse.Namespace(torchvision=name, classes=PICTURE_CLASSES,
+                                                         image_size=(image_size, image_size)))[1]
+
+
 def build(name, widths, image_size):
+    if name.startswith(TORCHVISION):
+        return exported_model(name[len(TORCHVISION):], image_size)
     if name == "wideresnet":
         return WideResNet(widths=widths)
     import torchvision_models  # here: WideResNet needs no torchvision
@@ -149,7 +165,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data-dir", required=True,
                         help="folder of train.bin and test.bin, or of train and val")
-    parser.add_argument("--model", choices=sorted(CLASSES), default="wideresnet")
+    parser.add_argument("--model", default="wideresnet",
+                        help=f"{', '.join(sorted(CLASSES))}, or {TORCHVISION}NAME")
     parser.add_argument("--width", default="", help="by default the model's own")
     parser.add_argument("--image-size", type=int, default=0, help="0: CIFAR's files; else pictures")
     parser.add_argument("--batch-size", type=int, default=32)
@@ -167,7 +184,7 @@ def main():
     torch.manual_seed(1)
     memory_format = (torch.channels_last if args.format == "channels_last"
                      else torch.contiguous_format)
-    widths = [int(w) for w in (args.width or DEFAULT_WIDTH[args.model]).split(",") if w]
+    widths = [int(w) for w in (args.width or DEFAULT_WIDTH.get(args.model, "")).split(",") if w]
     model = build(args.model, widths, args.image_size).to(memory_format=memory_format)
     recipe = Recipe(args, model)
     loss_fn = nn.CrossEntropyLoss()
