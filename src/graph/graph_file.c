@@ -353,6 +353,17 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
     return status;
 }
 
+/* As few digits as give the same float. */
+static void write_real(float real, FILE *out)
+{
+    char text[32];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, (double)real);
+    while (strtof(text, NULL) != real && digits++ < 9);
+    ss_json_print(out, "%.31s", text);
+}
+
 /* Layers are written with the settings that are not their kind's defaults. */
 static void write_field(const struct ss_layer_field *f, const struct ss_layer *l,
                         const struct ss_layer *standard, FILE *out)
@@ -375,7 +386,7 @@ static void write_field(const struct ss_layer_field *f, const struct ss_layer *l
         ss_json_print(out, "%.9s", whole[0] ? "true" : "false");
         break;
     case SS_FIELD_REAL:
-        ss_json_print(out, "%.9g", (double)real);
+        write_real(real, out);
         break;
     case SS_FIELD_WORD:
         ss_json_print(out, "%s", f->words[whole[0]]);

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# --model FILE.json: a built-in model that was written out gives the same plan and the same bits; it is evaluated and
+# resumed; what does not go with it is refused, and ranks with different files stop.
+. "${srcdir:-.}/tests/common.sh"
+
+make_data 80 24
+file=$work/model.json
+wide=(--model wideresnet --width 2,2,4,4)
+starts "written" "$STARSTEP" plan "${wide[@]}" --export --out "$file"
+starts "plan" "$STARSTEP" plan "${wide[@]}"
+mv "$work/out" "$work/built-in"
+starts "plan of the file" "$STARSTEP" plan --model "$file"
+check "the same plan" cmp "$work/built-in" "$work/out"
+starts "written again" "$STARSTEP" plan --model "$file" --export
+check "the same file" cmp "$file" "$work/out"
+
+# hash LOG
+hash() { sed -n 's/.*"event":"end".*"weights_hash":"\([0-9a-f]*\)".*/\1/p' "$1"; }
+train=("$STARSTEP" train --data-dir "$work/data" --batch-size 16 --seed 1 --epochs 1 --threads 1)
+starts "built-in" "${train[@]}" "${wide[@]}" --log-json "$work/a"
+starts "file" "${train[@]}" --model "$file" --log-json "$work/b"
+check "the same weights" test "$(hash "$work/a")" = "$(hash "$work/b")"
+starts "built-in, no dropout" "$STARSTEP" plan "${wide[@]}" --dropout 0
+mv "$work/out" "$work/built-in"
+starts "file, no dropout" "$STARSTEP" plan --model "$file" --dropout 0
+check "the same plan without dropout" diff <(sed 1d "$work/built-in") <(sed 1d "$work/out")
+check "which is another" grep -q 'drop' "$file"
+
+starts "half a run" "${train[@]}" --model "$file" --max-steps 2 --checkpoint-dir "$work/run"
+starts "the other half" "${train[@]}" --model "$file" --resume "$work/run/latest" --log-json "$work/e"
+check "the same weights after a resume" test "$(hash "$work/a")" = "$(hash "$work/e")"
+starts "eval" "$STARSTEP" eval --model "$file" --data-dir "$work/data" --init "$work/run/latest/model.safetensors"
+
+refused "--width" '--width is for built-in models' "${train[@]}" --model "$file" --width 2,2,2,2
+refused "--dropout" "--dropout 0.3: the layers of $file have their own" "${train[@]}" --model "$file" --dropout 0.3
+sed 's/"height":32,"width":32/"height":64,"width":64/' "$file" >"$work/large.json"
+refused "other images" 'its images are 64x64, the data.s 32x32; export it with --image-size 32' \
+    "${train[@]}" --model "$work/large.json"
+starts "10 classes" "$STARSTEP" plan "${wide[@]}" --classes 10 --export --out "$work/few.json"
+refused "fewer classes" 'it tells 10 classes apart, the data have 100' "${train[@]}" --model "$work/few.json"
+refused "no file" "--model $work/none.json: cannot read" "${train[@]}" --model "$work/none.json"
+refused "no model" "$work/none.txt: line 1: not JSON" "${train[@]}" --model "$work/none.txt" < <(echo x >"$work/none.txt")
+
+if have_ranks; then
+    # Each rank in a folder of its own
+    cat >"$work/own" <<END
+#!/bin/sh
+cd "$work/\$OMPI_COMM_WORLD_RANK" && exec "\$@"
+END
+    chmod +x "$work/own"
+    mkdir "$work/0" "$work/1"
+    cp "$file" "$work/0/m.json"
+    sed 's/"p":0.01/"p":0.02/' "$file" >"$work/1/m.json"
+    run "$MPIEXEC" -n 2 "$work/own" "${train[@]}" --model ./m.json
+    what="two files"
+    check "$what: exit code $code" test $code -ne 0
+    says 'model file'
+    cp "$file" "$work/1/m.json"
+    run "$MPIEXEC" -n 2 "$work/own" "${train[@]}" --model ./m.json --max-steps 2
+    check "one file in two places: exit code $code" test $code -eq 0
+fi
+finish
