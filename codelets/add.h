@@ -1,7 +1,12 @@
-/* codelets/add.c: a bucket's gradients of several micro-steps (graph/accumulate.c).
+/* codelets/add.c: additions of gradients.
+ *
+ * add: a bucket's of several micro-steps (graph/accumulate.c).
  *
  * accum  first micro-step: written, grads; then: grads added, up to the last but one
  * grads  last micro-step: (grads + accum) / micro-steps, so that they are the mean's
+ *
+ * sum: contributions to the gradient of a value, into the first of them: dy read, ds written.
+ *
  * The task's context is a struct ss_adding. */
 #ifndef SS_CODELETS_ADD_H
 #define SS_CODELETS_ADD_H
@@ -16,8 +21,9 @@ struct ss_adding {
 };
 
 enum ss_status ss_add_submit(const struct ss_step_args *args);
+enum ss_status ss_sum_submit(const struct ss_step_args *args);
 
-/* What the task does, wherever it runs. */
+/* What the task of either kind does, wherever it runs. */
 enum ss_status ss_add_run(const struct ss_adding *adding, const struct ss_task_data *d);
 
 #endif

@@ -27,12 +27,20 @@ static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream str
                                                stream);
 }
 
+enum ss_status ss_convert_run(const struct ss_kernels *k, struct ss_device *gpu,
+                              const struct ss_normalise *n, const struct ss_task_data *d)
+{
+    void *padded = ss_role(d, SS_ROLE_Y), *plain = ss_role(d, SS_ROLE_Z);
+    const void *staged = ss_role(d, SS_ROLE_STAGED);
+    if (padded)
+        SS_TRY(k->convert(gpu, &n->x, staged, n->mean, n->std, padded));
+    return plain ? k->convert(gpu, &n->plain, staged, n->mean, n->std, plain) : SS_OK;
+}
+
 static enum ss_status enqueue_convert(const struct ss_task_data *d, ss_stream stream)
 {
-    const struct ss_normalise *n = d->task->context;
     (void)stream;
-    return d->task->lanes->kernels->convert(d->task->lanes->gpu, &n->x, ss_role(d, SS_ROLE_STAGED),
-                                            n->mean, n->std, ss_role(d, SS_ROLE_Y));
+    return ss_convert_run(d->task->lanes->kernels, d->task->lanes->gpu, d->task->context, d);
 }
 
 static enum ss_status enqueue_fetch(const struct ss_task_data *d, ss_stream stream)

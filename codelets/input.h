@@ -6,13 +6,14 @@
  * `labels` on, labels (N) struct ss_label. The upload is one copy of it.
  *
  * upload   images, labels (host) read    staged (device) written
- * convert  staged read                   y (N,H,W,B) of the gpu's dtype written
+ * convert  staged read                   y (N,H,W,B), z (N,H,W,C) of the gpu's dtype written, each
+ *                                        where somebody reads it
  * fetch    metrics (device) read         fetched (host) written */
 #ifndef SS_CODELETS_INPUT_H
 #define SS_CODELETS_INPUT_H
 
 #include "codelets/task.h"
-#include "kernels/shapes.h"
+#include "kernels/kernels.h"
 
 /* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are fp32. */
 struct ss_input_layout {
@@ -24,12 +25,15 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan);
 
 /* Context of the convert task: the data set's normalisation. */
 struct ss_normalise {
-    struct ss_act x; /* what is written */
-    float mean[4], std[4];
+    struct ss_act x, plain; /* what is written: with padded channels, and without */
+    float mean[SS_INPUT_CHANNELS], std[SS_INPUT_CHANNELS];
 };
 
 enum ss_status ss_upload_submit(const struct ss_step_args *args);
 enum ss_status ss_convert_submit(const struct ss_step_args *args);
+/* What the task does, on any device. */
+enum ss_status ss_convert_run(const struct ss_kernels *k, struct ss_device *gpu,
+                              const struct ss_normalise *n, const struct ss_task_data *d);
 enum ss_status ss_fetch_submit(const struct ss_step_args *args);
 
 #endif

@@ -70,6 +70,8 @@ const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int bloc
 struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
 /* Shape and layout of a block's input: its tensor, or the plain input slot. */
 struct ss_act ss_block_input(const struct ss_plan *plan, int block);
+/* The same of any input, by its role in the block's forward task. */
+struct ss_act ss_block_input_at(const struct ss_plan *plan, int block, enum ss_role_kind role);
 struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 
 /* The activation part of a block; of one that leaves its end to another, what is left of it there. */
@@ -122,9 +124,12 @@ enum ss_status ss_op_submit(const struct ss_step_args *args);
 
 extern const struct ss_op_class ss_conv_bn_act_op, ss_act_op, ss_maxpool_op, ss_avgpool_op,
     ss_linear_op, ss_loss_op, ss_groupnorm_op, ss_layernorm_op, ss_tokens_op, ss_token_op,
-    ss_attention_op;
+    ss_attention_op, ss_concat_op, ss_slice_op, ss_shuffle_op, ss_repack_op, ss_flatten_op,
+    ss_mul_op, ss_scale_op;
 #define SS_OP_CLASSES                                                                              \
     &ss_conv_bn_act_op, &ss_act_op, &ss_maxpool_op, &ss_avgpool_op, &ss_linear_op, &ss_loss_op,    \
-        &ss_groupnorm_op, &ss_layernorm_op, &ss_tokens_op, &ss_token_op, &ss_attention_op
+        &ss_groupnorm_op, &ss_layernorm_op, &ss_tokens_op, &ss_token_op, &ss_attention_op,         \
+        &ss_concat_op, &ss_slice_op, &ss_shuffle_op, &ss_repack_op, &ss_flatten_op, &ss_mul_op,    \
+        &ss_scale_op
 
 #endif

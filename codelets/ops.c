@@ -25,13 +25,19 @@ const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int bloc
     return NULL;
 }
 
-struct ss_act ss_block_input(const struct ss_plan *plan, int block)
+struct ss_act ss_block_input_at(const struct ss_plan *plan, int block, enum ss_role_kind role)
 {
-    int tensor = ss_block_forward(plan, block, SS_PART_SUMS)->tensor[SS_ROLE_X];
+    int tensor = ss_block_forward(plan, block, SS_PART_SUMS)->tensor[role];
     if (tensor >= 0)
         return ss_tensor_act(plan, tensor);
-    const struct ss_value_info *v = ss_graph_value(plan->graph, plan->block[block].x);
+    const struct ss_value_info *v =
+        ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
     return (struct ss_act){plan->options.batch, v->c, v->h, v->w, 1}; /* the plain input slot */
+}
+
+struct ss_act ss_block_input(const struct ss_plan *plan, int block)
+{
+    return ss_block_input_at(plan, block, SS_ROLE_X);
 }
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)

@@ -17,6 +17,7 @@ static int is_of_each(enum ss_task_kind kind)
     case SS_TASK_CONVERT:
     case SS_TASK_FORWARD:
     case SS_TASK_BACKWARD:
+    case SS_TASK_SUM:
     case SS_TASK_SYNC:
     case SS_TASK_ADD:
     case SS_TASK_FETCH: /* the upload of the next input waits for it */

@@ -135,10 +135,86 @@ static void check_names(struct ss_graph *g, const struct ss_layer *l)
     }
 }
 
+/* How value v lies in memory: as the first value that it keeps the layout of. */
+static enum ss_layout layout_of(const struct ss_graph *g, ss_value v)
+{
+    const struct ss_layer *l = &g->layers[g->values[v].producer];
+    return l->cls->layout == SS_LAYOUT_KEPT ? layout_of(g, l->input[0]) : l->cls->layout;
+}
+
+/* Inputs of one shape that do not lie alike are repacked to lie as maps do. */
+static void align(struct ss_graph *g, int n, ss_value *inputs)
+{
+    int alike = 1;
+    for (int i = 0; i < n; i++) {
+        if (g->status != SS_OK || inputs[i] < 0 || inputs[i] >= g->nvalues)
+            return; /* told when the layer is added */
+        const struct ss_value_info *v = &g->values[inputs[i]], *first = &g->values[inputs[0]];
+        if (v->c != first->c || v->h != first->h || v->w != first->w)
+            return;
+        alike &= layout_of(g, inputs[i]) == layout_of(g, inputs[0]);
+    }
+    for (int i = 0; i < n && !alike; i++)
+        if (layout_of(g, inputs[i]) != SS_LAYOUT_CHOSEN)
+            inputs[i] = ss_layer_repack(g, inputs[i]);
+}
+
+/* How many of n values a layer of this kind has put together before, the first ones; *out: to what. */
+static int find_chained(const struct ss_graph *g, const struct ss_layer_class *cls, int n,
+                        const ss_value *v, ss_value *out)
+{
+    int most = 0;
+    for (int i = 0; i < g->nlayers; i++) {
+        const struct ss_layer *l = &g->layers[i];
+        int same = 0;
+        while (l->cls == cls && same < l->ninputs && same < n && l->input[same] == v[same])
+            same++;
+        if (l->cls == cls && same == l->ninputs && same > most) {
+            most = same;
+            *out = l->output;
+        }
+    }
+    return most;
+}
+
+/* All but the last layer of a chain. Returns how many inputs are left for that one, in `out`. */
+static int chain(struct ss_graph *g, const struct ss_layer *told, int n, const ss_value *inputs,
+                 ss_value out[SS_MAX_INPUTS])
+{
+    ss_value rest[SS_MAX_LISTED], *v = rest;
+    memcpy(rest, inputs, (size_t)n * sizeof *rest);
+    while (g->status == SS_OK) {
+        ss_value joined = -1;
+        int taken = find_chained(g, told->cls, n, v, &joined);
+        if (taken == n || (!taken && n <= told->cls->most_inputs))
+            break;
+        if (!taken) {
+            taken = told->cls->most_inputs;
+            joined = ss_graph_add(g, told, "", taken, v);
+        }
+        v += taken - 1;
+        n -= taken - 1;
+        v[0] = joined;
+    }
+    n = n < SS_MAX_INPUTS ? n : SS_MAX_INPUTS;
+    memcpy(out, v, (size_t)n * sizeof *out);
+    return n;
+}
+
 ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const char *name, int n,
                       const ss_value *inputs)
 {
     const struct ss_layer_class *cls = told->cls;
+    ss_value own[SS_MAX_INPUTS];
+    if (cls->chains && n > 0 && n <= SS_MAX_LISTED) {
+        n = chain(g, told, n, inputs, own);
+        inputs = own;
+    }
+    if (cls->lie_alike && n > 0 && n <= SS_MAX_INPUTS) {
+        memcpy(own, inputs, (size_t)n * sizeof *own);
+        align(g, n, own);
+        inputs = own;
+    }
     const int most = cls->most_inputs ? cls->most_inputs : 1,
               least = cls->most_inputs ? cls->least_inputs : 1;
     if (n < least || n > most)

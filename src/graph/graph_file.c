@@ -197,12 +197,12 @@ static enum ss_status value_of(const struct reader *r, const char *id, ss_value 
 }
 
 static enum ss_status read_inputs(const struct reader *r, const json_t *object,
-                                  ss_value inputs[SS_MAX_INPUTS], int *n)
+                                  ss_value inputs[SS_MAX_LISTED], int *n)
 {
     const json_t *list = json_object_get(object, "inputs");
     *n = (int)json_array_size(list);
-    if (!*n || json_array_size(list) > SS_MAX_INPUTS)
-        return unfit(r, "inputs", list, "a list of 1 to 4 ids");
+    if (!*n || json_array_size(list) > SS_MAX_LISTED)
+        return unfit(r, "inputs", list, "a list of 1 to 512 ids");
     for (int i = 0; i < *n; i++) {
         const char *id = json_string_value(json_array_get(list, (size_t)i));
         if (!id)
@@ -233,7 +233,7 @@ static enum ss_status read_layer(struct reader *r, const json_t *object)
 {
     static const char *const known[] = {"id", "kind", "name", "inputs", "params", NULL};
     struct ss_param_name names[MAX_NAMES];
-    ss_value inputs[SS_MAX_INPUTS], y;
+    ss_value inputs[SS_MAX_LISTED], y;
     const char *kind, *name = json_string_value(json_object_get(object, "name"));
     int n;
     r->id = NULL;

@@ -19,6 +19,44 @@ static void lower_loads(struct ss_lowerer *lo)
     }
 }
 
+/* Does a block read the input, padded or, where it cannot, not? */
+static int reads_input(const struct ss_lowerer *lo, const struct ss_block *b, int padded)
+{
+    const ss_value *others;
+    const int n = ss_lower_other_inputs(lo->plan, b, &others);
+    int reads = b->x == lo->input;
+    for (int k = 0; k < n; k++)
+        reads |= others[k] == lo->input;
+    if (padded)
+        return reads && b->cls->reads_samples;
+    return (reads && !b->cls->reads_samples) || b->residual == lo->input;
+}
+
+/* Bytes to activations: padded for those who can read them so, which convolutions like best, and not for
+ * the others. */
+static void lower_convert(struct ss_lowerer *lo)
+{
+    const struct ss_plan *plan = lo->plan;
+    const int c = ss_graph_value(plan->graph, lo->input)->c, block = ss_plan_input_block(plan, c);
+    int padded = block == c, plain = 0, *x = &lo->value_tensor[lo->input];
+    for (int i = 0; i < plan->nblocks; i++) {
+        padded |= reads_input(lo, &plan->block[i], 1);
+        plain |= block != c && reads_input(lo, &plan->block[i], 0);
+    }
+    if (padded)
+        *x = ss_lower_add_blocked(lo, "convert", "y", lo->input, block);
+    if (plain)
+        lo->dense = ss_lower_add_blocked(lo, "convert", "plain", lo->input, c);
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_CONVERT, "convert", SS_PRIORITY_FORWARD + 1);
+    if (!t || lo->status != SS_OK)
+        return;
+    ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_Y, *x, SS_WRITE);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_Z, lo->dense, SS_WRITE);
+    *x = padded ? *x : lo->dense;
+}
+
 /* To the device, and there to activations. The upload is a task of its own so that it can run steps
  * ahead; the conversion writes a buffer of the step. */
 static void lower_input(struct ss_lowerer *lo)
@@ -34,12 +72,8 @@ static void lower_input(struct ss_lowerer *lo)
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
         ss_lower_touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
     ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_WRITE);
-    lo->value_tensor[lo->input] = ss_lower_add_activation(lo, "convert", "y", lo->input);
-    t = ss_lower_add_task(lo, SS_TASK_CONVERT, "convert", SS_PRIORITY_FORWARD + 1);
-    if (!t || lo->status != SS_OK)
-        return;
-    ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[lo->input], SS_WRITE);
+    if (lo->status == SS_OK)
+        lower_convert(lo);
 }
 
 static int bucket_ends_at(const struct ss_plan *plan, int i)
@@ -64,7 +98,7 @@ static void lower_training(struct ss_lowerer *lo)
 
     int ready = 0, summed = 0; /* buckets */
     ss_value logits = plan->block[plan->nblocks - 1].x;
-    ss_lower_contribute(lo, logits, lo->value_tensor[logits]);
+    ss_lower_contribute(lo, logits, lo->value_tensor[logits], plan->nblocks - 1);
     for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
         ss_lower_backward(lo, i);
         if (lo->status != SS_OK || !bucket_ends_at(plan, i))
@@ -93,6 +127,7 @@ static void lower_evaluation(struct ss_lowerer *lo)
 {
     struct ss_plan *plan = lo->plan;
     lo->list = &plan->eval;
+    lo->dense = -1;
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
     lower_input(lo);
@@ -148,8 +183,11 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
         plan->slice_begin[s] = (int)((long)options->batch * s / options->slices);
 
     size_t values = (size_t)ss_graph_values(graph);
-    struct ss_lowerer lo = {
-        .plan = plan, .input = ss_graph_layer(graph, 0)->output, .weights = -1, .status = SS_OK};
+    struct ss_lowerer lo = {.plan = plan,
+                            .input = ss_graph_layer(graph, 0)->output,
+                            .dense = -1,
+                            .weights = -1,
+                            .status = SS_OK};
     lo.value_tensor = malloc(values * sizeof *lo.value_tensor);
     lo.grad = malloc(values * sizeof *lo.grad);
     lo.ngrad = calloc(values, sizeof *lo.ngrad);

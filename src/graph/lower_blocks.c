@@ -5,20 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value that a block reads: a tensor, or all slices of the input slot. */
+/* A value that a block reads: a tensor, or all slices of the input slot. padded: can it read a device's
+ * samples as they are? */
 static void touch_value(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
-                        ss_value x)
+                        ss_value x, int padded)
 {
-    if (lo->value_tensor[x] >= 0) {
-        ss_lower_touch_tensor(lo, t, role, lo->value_tensor[x], SS_READ);
+    const int tensor =
+        x == lo->input && !padded && lo->dense >= 0 ? lo->dense : lo->value_tensor[x];
+    if (tensor >= 0) {
+        ss_lower_touch_tensor(lo, t, role, tensor, SS_READ);
         return;
     }
     for (int s = lo->plan->options.slices - 1; s >= 0; s--)
         ss_lower_touch(lo, t, role, SS_SPACE_IMAGES, s, SS_READ);
 }
 
-/* What a block's first layer reads beside x; of an addition that is the residual. */
-static int other_inputs(const struct ss_plan *plan, const struct ss_block *b, const ss_value **v)
+int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, const ss_value **v)
 {
     const struct ss_layer *first = ss_graph_layer(plan->graph, b->first_layer);
     *v = first->input + 1;
@@ -29,10 +31,11 @@ static int other_inputs(const struct ss_plan *plan, const struct ss_block *b, co
 static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     const ss_value *others;
-    const int n = other_inputs(lo->plan, b, &others);
-    touch_value(lo, t, SS_ROLE_X, b->x);
+    const int n = ss_lower_other_inputs(lo->plan, b, &others);
+    touch_value(lo, t, SS_ROLE_X, b->x, b->cls->reads_samples);
     for (int k = 0; k < n; k++)
-        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k]);
+        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k],
+                    b->cls->reads_samples);
 }
 
 static void touch_labels(struct ss_lowerer *lo, struct ss_plan_task *t)
@@ -99,15 +102,7 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
 
 static void touch_residual(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
-    if (b->residual == lo->input ||
-        ss_lower_layout_block(lo->plan, b->residual) != ss_lower_layout_block(lo->plan, b->y)) {
-        lo->status = ss_fail(SS_ERR_UNSUPPORTED,
-                             "model %s: %s adds values of different layouts (the input, flat "
-                             "values, maps); " SS_LAYOUT_REMEDY,
-                             ss_graph_name(lo->plan->graph), b->name);
-        return;
-    }
-    ss_lower_touch_tensor(lo, t, SS_ROLE_RESIDUAL, lo->value_tensor[b->residual], SS_READ);
+    touch_value(lo, t, SS_ROLE_RESIDUAL, b->residual, 0);
 }
 
 /* What the addition applies to its residual. */
@@ -249,11 +244,6 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
         lo->value_tensor[b->y] = ss_lower_add_activation(lo, b->name, "y", b->y);
     if (lo->status == SS_OK && b->y >= 0)
         made = add_block_tensors(lo, b, training);
-    if (lo->plan->options.device && b->x == lo->input && !b->cls->reads_samples)
-        lo->status = ss_fail(SS_ERR_UNSUPPORTED,
-                             "model %s: %s reads the images, whose channels are padded on a GPU, "
-                             "which kind %s cannot; " SS_LAYOUT_REMEDY,
-                             ss_graph_name(lo->plan->graph), b->name, b->cls->name);
     if (training && lo->status == SS_OK && ss_lower_syncs(lo->plan, b)) {
         lower_synced_forward(lo, i, &made);
         return;
@@ -273,16 +263,6 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
         touch_gathers(lo, t);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made.z, SS_WRITE);
     touch_outputs(lo, t, i, &made, training);
-}
-
-void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor)
-{
-    if (lo->ngrad[v] == SS_PLAN_MAX_DY) {
-        lo->status = ss_fail(SS_ERR_UNSUPPORTED, "model %s: more than %d layers read one value",
-                             ss_graph_name(lo->plan->graph), SS_PLAN_MAX_DY);
-        return;
-    }
-    lo->grad[v][lo->ngrad[v]++] = tensor;
 }
 
 /* Does the block apply NORM to its residual? */
@@ -312,6 +292,34 @@ static int backward_priority(const struct ss_plan *plan, int i, enum ss_part par
     if (plan->options.sync_stats <= 1)
         return SS_PRIORITY_BACKWARD + i;
     return SS_PRIORITY_BACKWARD + 2 * i + (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE);
+}
+
+/* The contributions to v's gradient so far, added up in place of the first one, which nobody else reads
+ * any more. i: the block that has made the last of them. */
+static void lower_sum(struct ss_lowerer *lo, ss_value v, int i)
+{
+    const struct ss_plan *plan = lo->plan;
+    const struct ss_plan_tensor *first = &plan->tensor[lo->grad[v][0]];
+    char name[SS_NAME_BYTES];
+    snprintf(name, sizeof name, "sum %.80s", first->name);
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_SUM, name, backward_priority(plan, i, SS_PART_WHOLE));
+    if (!t)
+        return;
+    t->ndy = lo->ngrad[v];
+    t->count = first->bytes / ss_dtype_bytes(plan->options.dtype);
+    for (int k = 0; k < t->ndy; k++)
+        ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DY + k), lo->grad[v][k], SS_READ);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_DS, lo->grad[v][0], SS_READ_WRITE);
+    lo->ngrad[v] = 1;
+}
+
+void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor, int i)
+{
+    if (lo->ngrad[v] == SS_PLAN_MAX_DY)
+        lower_sum(lo, v, i);
+    if (lo->status == SS_OK)
+        lo->grad[v][lo->ngrad[v]++] = tensor;
 }
 
 static void touch_token(struct ss_lowerer *lo, struct ss_plan_task *t)
@@ -462,7 +470,7 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
     const ss_value *others;
-    const int n = other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, b->x);
+    const int n = ss_lower_other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, b->x);
     int ds, dothers[SS_MAX_INPUTS - 1];
     for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
         dothers[k] = k < n ? add_dx(lo, b, others[k]) : -1;
@@ -475,10 +483,10 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
         ds = lower_whole_backward(lo, i, dx, dothers);
     }
     if (lo->status == SS_OK && b->x != lo->input)
-        ss_lower_contribute(lo, b->x, dx);
+        ss_lower_contribute(lo, b->x, dx, i);
     for (int k = 0; k < n && lo->status == SS_OK; k++)
         if (others[k] != lo->input)
-            ss_lower_contribute(lo, others[k], dothers[k]);
+            ss_lower_contribute(lo, others[k], dothers[k], i);
     if (lo->status == SS_OK && b->residual >= 0 && b->residual != lo->input)
-        ss_lower_contribute(lo, b->residual, ds);
+        ss_lower_contribute(lo, b->residual, ds, i);
 }

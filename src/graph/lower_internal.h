@@ -38,6 +38,7 @@ struct ss_lowerer {
     int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
     int *ngrad;
     int input;    /* the input value */
+    int dense;    /* on a device, where some read it padded: its tensor without padding; else -1 */
     int *forward; /* per block: its forward task in `list`, the last one */
     int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
     enum ss_status status;
@@ -48,6 +49,8 @@ int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *wh
                         struct ss_plan_tensor t);
 /* An activation of value v's shape, and the channel block of its layout. */
 int ss_lower_add_activation(struct ss_lowerer *lo, const char *block, const char *what, ss_value v);
+int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+                         int channel_block);
 int ss_lower_layout_block(const struct ss_plan *plan, ss_value v);
 /* A task at the end of the list; NULL after a failure. */
 struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind kind,
@@ -58,13 +61,17 @@ void ss_lower_touch(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_
 void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
                            int tensor, enum ss_mode mode);
 
+/* What a block's first layer reads beside x; of an addition that is the residual. */
+int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, const ss_value **v);
+
 /* The tasks of block i (lower_blocks.c). */
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training);
 void ss_lower_backward(struct ss_lowerer *lo, int i);
 /* What backward of blocks has put off: before their bucket is summed. */
 void ss_lower_weights(struct ss_lowerer *lo);
-/* `tensor` is a contribution to the gradient of v. */
-void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor);
+/* `tensor` is a contribution to the gradient of v, made by block i; contributions that are too many for
+ * one task are added up first. */
+void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor, int i);
 
 /* What follows once all gradients of bucket k are there: with those of earlier micro-steps; its sum;
  * and, with loss scaling or clipping, once those of all buckets are (lower_sums.c). */

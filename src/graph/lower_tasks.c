@@ -26,14 +26,15 @@ int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *wh
     return plan->ntensors++;
 }
 
-/* The channel block of a value's layout. On a device the input is padded NHWC. */
+/* The channel block of a value's layout. Of a device's input: as those see it who do not read its padded
+ * samples. */
 int ss_lower_layout_block(const struct ss_plan *plan, ss_value v)
 {
     const struct ss_value_info *info = ss_graph_value(plan->graph, v);
     const struct ss_layer *l = ss_graph_layer(plan->graph, info->producer);
     switch (l->cls->layout) {
     case SS_LAYOUT_SAMPLES:
-        return plan->options.device ? plan->options.input_block : 1;
+        return plan->options.device ? info->c : 1;
     case SS_LAYOUT_PLAIN:
         return info->c;
     case SS_LAYOUT_CHOSEN:
@@ -41,17 +42,22 @@ int ss_lower_layout_block(const struct ss_plan *plan, ss_value v)
     case SS_LAYOUT_KEPT:
         break;
     }
-    return ss_lower_layout_block(plan, l->input[0]);
+    return ss_lower_layout_block(plan, l->input[0]); /* of as many channels */
 }
 
-/* An activation of value v's shape. */
 int ss_lower_add_activation(struct ss_lowerer *lo, const char *block, const char *what, ss_value v)
+{
+    return ss_lower_add_blocked(lo, block, what, v, ss_lower_layout_block(lo->plan, v));
+}
+
+int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+                         int channel_block)
 {
     const struct ss_graph *g = lo->plan->graph;
     const struct ss_value_info *info = ss_graph_value(g, v);
     struct ss_plan_tensor t = {
         .n = lo->plan->options.batch, .c = info->c, .h = info->h, .w = info->w};
-    t.block = ss_lower_layout_block(lo->plan, v);
+    t.block = channel_block;
     size_t blocks = (size_t)(t.c + t.block - 1) / (size_t)t.block;
     t.bytes = ss_dtype_bytes(lo->plan->options.dtype) * (size_t)t.n * blocks * (size_t)t.block *
               (size_t)t.h * (size_t)t.w;

@@ -10,7 +10,8 @@
  *     can never become a race: StarPU orders the tasks that touch it.
  *
  * The gradient of a value with several readers is a list of contributions; the task that consumes
- * it adds them up on the fly, and no separate addition task or buffer exists. */
+ * it adds them up on the fly, and no separate addition task or buffer exists. Beyond SS_PLAN_MAX_DY
+ * of them a task adds those that are there in place of the first. */
 #ifndef SS_GRAPH_PLAN_H
 #define SS_GRAPH_PLAN_H
 
@@ -43,8 +44,8 @@ struct ss_plan_options {
     /* In which gradients travel between ranks; in buckets they are fp32. */
     enum ss_dtype grad_dtype;
     /* On a device that does not compute in the host's memory: load tasks make bytes, which are
-     * uploaded and converted to activations there, with channels padded to input_block; metrics are
-     * fetched. */
+     * uploaded and converted to activations there, with channels padded to a multiple of input_block
+     * for layers that read them so; metrics are fetched. */
     int device;
     int input_block; /* device only */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
@@ -167,6 +168,7 @@ enum ss_task_kind {
     SS_TASK_CONVERT, /* bytes to activations */
     SS_TASK_FORWARD,
     SS_TASK_BACKWARD,
+    SS_TASK_SUM, /* contributions to one gradient, where there are more than one task may add */
     SS_TASK_ADD, /* a bucket's gradients: to those of earlier micro-steps, or in the last one these */
     SS_TASK_SYNC, /* a block's statistics: the sum over ranks */
     SS_TASK_ALLREDUCE,
@@ -198,6 +200,7 @@ struct ss_plan_task {
     char name[SS_NAME_BYTES];
     int block;    /* forward, backward, sync; else -1 */
     int sums;     /* sync: numbers, fp64 */
+    size_t count; /* sum: elements */
     int bucket;   /* its add, sum, check, squares, update, gather; else -1 */
     int slice;    /* load; else -1 */
     int micro;    /* of which micro-step, from 0; what comes once a step: of the last */
@@ -259,6 +262,13 @@ const char *ss_space_name(enum ss_space space);
 static inline int ss_plan_states(const struct ss_plan *plan, int i)
 {
     return plan->param[i].bucket >= 0 ? plan->options.states : 0;
+}
+
+/* The channels of a device's padded input, of c channels. */
+static inline int ss_plan_input_block(const struct ss_plan *plan, int c)
+{
+    const int unit = plan->options.input_block;
+    return (c + unit - 1) / unit * unit;
 }
 
 /* Bytes of the gradients of a block, unpadded fp32. */

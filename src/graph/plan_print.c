@@ -14,6 +14,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
         [SS_TASK_CONVERT] = "convert",
         [SS_TASK_FORWARD] = "forward",
         [SS_TASK_BACKWARD] = "backward",
+        [SS_TASK_SUM] = "sum",
         [SS_TASK_ADD] = "add",
         [SS_TASK_SYNC] = "sync",
         [SS_TASK_ALLREDUCE] = "all-reduce",
@@ -208,7 +209,7 @@ enum ss_status ss_plan_print_dot(const struct ss_plan *plan, FILE *out)
         [SS_TASK_REDUCE_SCATTER] = "palegreen", [SS_TASK_GATHER] = "palegreen",
         [SS_TASK_REDUCE_FOUND] = "palegreen",   [SS_TASK_ADD] = "khaki",
         [SS_TASK_SYNC] = "palegreen",           [SS_TASK_SQUARES] = "lightgrey",
-        [SS_TASK_REDUCE_SQUARES] = "palegreen",
+        [SS_TASK_REDUCE_SQUARES] = "palegreen", [SS_TASK_SUM] = "lightsalmon",
     };
     size_t most = 0;
     for (int i = 0; i < plan->train.count; i++)

@@ -250,8 +250,8 @@ GPU_KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
 /* fp32 to the dtype, round to nearest even. */
 GPU_KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t count)
 /* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B), x = (byte / 255 - mean(c)) /
- * std(c), channels C .. B-1 zero. mean and std: C values each, C <= 4, on the host. As ToTensor and
- * Normalize. */
+ * std(c), channels C .. B-1 zero. mean and std: C values each, C <= SS_INPUT_CHANNELS, on the host. As
+ * ToTensor and Normalize. */
 GPU_KERNEL(convert, struct ss_device *device, const struct ss_act *x, const uint8_t *images,
            const float *mean, const float *std, void *out)
 /* One step of an optimizer over a bucket, see update.h. */

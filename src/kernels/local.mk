@@ -1,6 +1,6 @@
 libstarstep_la_SOURCES += \
 	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/activation.h \
-	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h src/kernels/check.c \
+	src/kernels/dropout.h src/kernels/any_device.h src/kernels/update.h \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
 	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
@@ -21,8 +21,7 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
 	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
-	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c \
-	src/kernels/cpu/gather.c src/kernels/cpu/mul.c
+	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
 else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c
 endif
@@ -31,7 +30,7 @@ CUDA_SOURCES += \
 	src/kernels/cuda/norm_act.cu src/kernels/cuda/norm_act_pool.cu src/kernels/cuda/norm_shortcut.cu \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
-	src/kernels/cuda/wire.cu src/kernels/cuda/gather.cu src/kernels/cuda/mul.cu
+	src/kernels/cuda/wire.cu
 if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \

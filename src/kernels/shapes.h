@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { SS_INPUT_CHANNELS = 16 }; /* that a GPU's convert takes */
+
 /* Shape and layout of an activation. */
 struct ss_act {
     int n, c, h, w;

@@ -15,6 +15,7 @@ const struct ss_layer_class ss_add_class = {
     .name = "add",
     .least_inputs = 2,
     .most_inputs = 2,
+    .lie_alike = 1,
     .build = build,
     .operation = "act",
     .places = SS_AT(ADD),

@@ -46,8 +46,6 @@ enum ss_layout {
     SS_LAYOUT_PLAIN,   /* (N,C) */
     SS_LAYOUT_SAMPLES, /* as the loader makes it */
 };
-/* What a model's author can do where a layout does not fit. */
-#define SS_LAYOUT_REMEDY "put a 1x1 convolution between"
 
 struct ss_value_info {
     int c, h, w;
@@ -90,6 +88,10 @@ struct ss_layer_class {
     /* Check l's settings and the shapes of its inputs; add its parameters and its output, which it
      * returns, or -1 after ss_graph_fail. NULL: the output has the shape of its first input. */
     ss_value (*build)(struct ss_graph *g, struct ss_layer *l);
+    /* Of more inputs than most_inputs several layers are made, the first of the first inputs; where a layer
+     * of this kind has put together the same first ones before, its output is read. */
+    int chains;
+    int lie_alike; /* inputs of one shape lie in memory alike: the graph repacks those that do not */
     int drops; /* the identity where a model's dropout is turned off */
     /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
      * none of its layers has a name; NULL: only other layers' blocks take it in. */
@@ -196,6 +198,8 @@ const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v)
 int ss_layer_windows(int n, int kernel, int stride, int padding, int dilation);
 /* The output of l's kernel sliding over its input's maps, or the mistake that it does not fit. */
 ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels);
+/* x as maps lie, for kinds whose inputs lie alike (flatten.c). */
+ss_value ss_layer_repack(struct ss_graph *g, ss_value x);
 /* "bias" of n outputs: 0, or uniform like the weight. */
 void ss_layer_bias(struct ss_graph *g, struct ss_layer *l, int zero, float bound, int n);
 

@@ -17,7 +17,7 @@ typedef int ss_value; /* index of a value in its graph; negative after a mistake
 
 enum { SS_NAME_BYTES = 96 };
 
-enum { SS_MAX_INPUTS = 4 };
+enum { SS_MAX_INPUTS = 4, SS_MAX_LISTED = 512 /* of kinds that chain layers (class.h) */ };
 
 /* A parameter whose name in files is not the layer's with the suffix behind it. */
 struct ss_param_name {
@@ -37,11 +37,13 @@ struct ss_layer {
     int nnames;
     /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
     int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
-    int groups;                                        /* convolution, group normalisation */
+    int groups; /* convolution, group normalisation, shuffle */
     int outputs;                                       /* channels or features */
     int bias;                                          /* has one */
     int init;                                          /* convolution: enum ss_conv_init_kind */
-    float init_std;      /* linear: of normal weights; 0: PyTorch's default */
+    float init_std;      /* linear: of normal weights; 0: PyTorch's default. Scale: the value */
+    int range[2];        /* slice: channels from, to (excluded) */
+    int ndim;            /* scale: extents of the parameter in files, (C), (C,1) or (C,1,1) */
     float p;             /* dropout */
     float eps, momentum; /* normalisation */
     int class_token, positions; /* tokens: whether it has them */
@@ -94,6 +96,20 @@ ss_value ss_gelu(struct ss_graph *g, ss_value x, int tanh);
 /* p in [0, 1). p = 0 returns x itself. */
 ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);
 ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b);
+/* Channels behind each other, of n >= 2 values. Of more than 4 several layers are made, so that a model
+ * that concatenates ever more (densenet) copies what it had before from one value. */
+ss_value ss_concat(struct ss_graph *g, const ss_value *values, int n);
+/* Channels begin .. end - 1. */
+ss_value ss_slice(struct ss_graph *g, ss_value x, int begin, int end);
+/* Channel c of the C / groups of group k becomes channel c groups + k: view(groups, C / groups),
+ * transpose. */
+ss_value ss_shuffle(struct ss_graph *g, ss_value x, int groups);
+/* x times s, which has its shape or is (C,1,1). */
+ss_value ss_mul(struct ss_graph *g, ss_value x, ss_value s);
+/* x times a parameter for each channel, of shape (C), (C,1) or (C,1,1): ndim; it starts as 1. */
+ss_value ss_scale(struct ss_graph *g, ss_value x, const char *name, int ndim);
+/* (C,H,W) to (C H W,1,1), in PyTorch's order. A linear layer does so itself. */
+ss_value ss_flatten(struct ss_graph *g, ss_value x);
 ss_value ss_maxpool2d(struct ss_graph *g, ss_value x, int kernel, int stride, int padding);
 ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
 /* AdaptiveAvgPool2d(1): the mean of each channel; square maps only. */
@@ -103,7 +119,7 @@ ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs
 /* Linear layers that are added from here on start with normal weights of this standard deviation
  * and biases 0; 0: with Linear's default, both uniform with bound 1/sqrt(inputs). */
 void ss_linear_init(struct ss_graph *g, float std);
-/* CrossEntropyLoss over a linear layer's output; ends the graph. */
+/* CrossEntropyLoss over the output of a linear layer or of flatten; ends the graph. */
 void ss_softmax_cross_entropy(struct ss_graph *g, ss_value logits);
 
 #endif

@@ -18,6 +18,13 @@
     CLASS(gelu_tanh)                                                                               \
     CLASS(dropout)                                                                                 \
     CLASS(add)                                                                                     \
+    CLASS(mul)                                                                                     \
+    CLASS(scale)                                                                                   \
+    CLASS(concat)                                                                                  \
+    CLASS(slice)                                                                                   \
+    CLASS(shuffle)                                                                                 \
+    CLASS(flatten)                                                                                 \
+    CLASS(repack)                                                                                  \
     CLASS(maxpool2d)                                                                               \
     CLASS(avgpool2d)                                                                               \
     CLASS(global_avgpool2d)

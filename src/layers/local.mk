@@ -18,3 +18,12 @@ if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/layernorm.c src/kernels/cpu/tokens.c src/kernels/cpu/attention.c
 endif
 CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/kernels/cuda/softmax.cu
+
+# Channels of other values, and products
+libstarstep_la_SOURCES += \
+	src/layers/concat.c src/layers/slice.c src/layers/shuffle.c src/layers/flatten.c codelets/gather.c \
+	src/layers/mul.c codelets/mul.c src/kernels/check.c
+if HAVE_DNNL
+libstarstep_la_SOURCES += src/kernels/cpu/gather.c src/kernels/cpu/mul.c
+endif
+CUDA_SOURCES += src/kernels/cuda/gather.cu src/kernels/cuda/mul.cu

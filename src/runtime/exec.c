@@ -69,6 +69,7 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
 static void *context_of(struct ss_exec *e, enum ss_task_kind kind)
 {
     switch (kind) {
+    case SS_TASK_SUM:
     case SS_TASK_ADD:
         return &e->adding;
     case SS_TASK_SYNC:
@@ -152,6 +153,26 @@ static enum ss_status start_watch(struct ss_exec *e)
                                &e->watch);
 }
 
+static enum ss_status fill_normalise(struct ss_exec *e)
+{
+    const struct ss_plan *plan = e->plan;
+    const struct ss_value_info *x =
+        ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
+    struct ss_normalise *n = &e->normalise;
+    if (!plan->options.device)
+        return SS_OK;
+    if (x->c > SS_INPUT_CHANNELS)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "images have %d channels; on a GPU at most %d are possible", x->c,
+                       SS_INPUT_CHANNELS);
+    n->plain = (struct ss_act){plan->options.batch, x->c, x->h, x->w, x->c};
+    n->x = n->plain;
+    n->x.block = ss_plan_input_block(plan, x->c);
+    memcpy(n->mean, e->options.mean, sizeof n->mean);
+    memcpy(n->std, e->options.std, sizeof n->std);
+    return SS_OK;
+}
+
 enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_exec **out)
 {
     struct ss_exec *e = calloc(1, sizeof *e);
@@ -173,14 +194,9 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->nstaged = e->plan->options.no_overlap && options->slots > 1 ? 2 : 1;
     e->allreduce.wire = e->plan->options.grad_dtype;
     e->allreduce.weights = e->plan->options.dtype;
-    const struct ss_value_info *x =
-        ss_graph_value(e->plan->graph, ss_graph_layer(e->plan->graph, 0)->output);
-    e->normalise.x =
-        (struct ss_act){e->plan->options.batch, x->c, x->h, x->w, e->plan->options.input_block};
-    memcpy(e->normalise.mean, options->mean, sizeof options->mean);
-    memcpy(e->normalise.std, options->std, sizeof options->std);
-    enum ss_status status =
-        ss_feed_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
+    enum ss_status status = fill_normalise(e);
+    if (status == SS_OK)
+        status = ss_feed_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
     ss_exec_hook(e, &e->feed.hooks);
     if (status == SS_OK)
         status = create_ops(e);
@@ -287,6 +303,8 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     case SS_TASK_BACKWARD:
         args.dropout_key = dropout_key(e, step->step, task->plan);
         return ss_op_submit(&args);
+    case SS_TASK_SUM:
+        return ss_sum_submit(&args);
     case SS_TASK_ADD:
         return ss_add_submit(&args);
     case SS_TASK_SYNC:

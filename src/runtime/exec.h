@@ -31,7 +31,7 @@ struct ss_exec_options {
     struct ss_mix_how mix;
     double random_erasing;
     /* GPU: normalisation of the data sets' bytes; start and interval of dynamic loss scaling. */
-    float mean[4], std[4];
+    float mean[SS_INPUT_CHANNELS], std[SS_INPUT_CHANNELS];
     float init_scale;
     int scale_interval;
     /* Of one rank: end the process when no task ends, see runtime/step_watch.h; 0: never. */

@@ -23,7 +23,7 @@ static const uint32_t colours[] = {
     [SS_TASK_REDUCE_SCATTER] = 0xffcc79a7, [SS_TASK_GATHER] = 0xffb0608f,
     [SS_TASK_REDUCE_FOUND] = 0xff8c5a7d,   [SS_TASK_ADD] = 0xffd55e00,
     [SS_TASK_SYNC] = 0xffa05195,           [SS_TASK_SQUARES] = 0xfff0e442,
-    [SS_TASK_REDUCE_SQUARES] = 0xff8c5a7d,
+    [SS_TASK_REDUCE_SQUARES] = 0xff8c5a7d, [SS_TASK_SUM] = 0xffd55e00,
 };
 
 /* A step under way. Written by the thread that enqueues, then, StarPU's dependencies between, by

@@ -134,9 +134,12 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_BACKWARD:
         return ss_op_backward(d);
     case SS_TASK_CONVERT: {
-        const struct ss_act x = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Y]);
-        return k->convert(m->device, &x, ss_role(d, SS_ROLE_STAGED), NULL, NULL,
-                          ss_role(d, SS_ROLE_Y));
+        struct ss_normalise n = {0};
+        if (t->tensor[SS_ROLE_Y] >= 0)
+            n.x = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Y]);
+        if (t->tensor[SS_ROLE_Z] >= 0)
+            n.plain = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Z]);
+        return ss_convert_run(k, m->device, &n, d);
     }
     case SS_TASK_CHECK: {
         const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
@@ -144,6 +147,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
         return k->scaler_check(m->device, ss_task_share(d->task, grads->bytes, &begin), grads->data,
                                ss_role(d, SS_ROLE_SCALER));
     }
+    case SS_TASK_SUM:
     case SS_TASK_ADD: {
         const struct ss_adding adding = {k, m->device, m->plan->options.accumulate};
         return ss_add_run(&adding, d);

@@ -57,7 +57,7 @@ static const unsigned colours[] = {
     [SS_TASK_REDUCE_SCATTER] = 0xcc79a7, [SS_TASK_GATHER] = 0xb0608f,
     [SS_TASK_REDUCE_FOUND] = 0x8c5a7d,   [SS_TASK_ADD] = 0xd55e00,
     [SS_TASK_SYNC] = 0xa05195,           [SS_TASK_SQUARES] = 0xf0e442,
-    [SS_TASK_REDUCE_SQUARES] = 0x8c5a7d,
+    [SS_TASK_REDUCE_SQUARES] = 0x8c5a7d, [SS_TASK_SUM] = 0xd55e00,
 };
 
 static int by_name(const void *a, const void *b)

@@ -246,6 +246,7 @@ int ss_trace_computes(enum ss_task_kind kind)
     case SS_TASK_CONVERT:
     case SS_TASK_FORWARD:
     case SS_TASK_BACKWARD:
+    case SS_TASK_SUM:
     case SS_TASK_ADD:
     case SS_TASK_CHECK:
     case SS_TASK_SQUARES:

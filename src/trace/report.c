@@ -206,7 +206,7 @@ static const struct {
 } columns[] = {{"load", 1u << SS_TASK_LOAD | 1u << SS_TASK_UPLOAD},
                {"convert", 1u << SS_TASK_CONVERT},
                {"forward", 1u << SS_TASK_FORWARD},
-               {"backward", 1u << SS_TASK_BACKWARD | 1u << SS_TASK_ADD},
+               {"backward", 1u << SS_TASK_BACKWARD | 1u << SS_TASK_SUM | 1u << SS_TASK_ADD},
                {"all-reduce", 1u << SS_TASK_SYNC | 1u << SS_TASK_ALLREDUCE |
                                   1u << SS_TASK_REDUCE_SCATTER | 1u << SS_TASK_GATHER |
                                   1u << SS_TASK_REDUCE_METRICS | 1u << SS_TASK_REDUCE_FOUND |

@@ -4,8 +4,6 @@
  * Exit code 77: there is no GPU. */
 #include "tests/runtime/exec_common.h"
 
-enum { GPU_GRAPHS = TEST_GRAPHS - 1 /* not "front", see test_plan.c */ };
-
 static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int workers)
 {
     static struct ss_runtime runtime;
@@ -277,9 +275,9 @@ int main(void)
     Suite *suite = suite_create("gpu_exec");
     TCase *t = tcase_create("gpu_exec");
     tcase_set_timeout(t, 600);
-    tcase_add_loop_test(t, as_cpu, 0, GPU_GRAPHS);
-    tcase_add_loop_test(t, gradients_of_formats, 0, GPU_GRAPHS);
-    tcase_add_loop_test(t, same_bits_on_gpu, 0, GPU_GRAPHS);
+    tcase_add_loop_test(t, as_cpu, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, gradients_of_formats, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, micro_steps_as_pytorch);
     tcase_add_test(t, infinite_micro_step);

@@ -39,7 +39,7 @@ static void compare(const struct setting *s)
                              .enqueued =
                                  SS_HOOKS_KIND(SS_TASK_FORWARD) | SS_HOOKS_KIND(SS_TASK_BACKWARD) |
                                  SS_HOOKS_KIND(SS_TASK_CONVERT) | SS_HOOKS_KIND(SS_TASK_ADD) |
-                                 SS_HOOKS_KIND(SS_TASK_CHECK) |
+                                 SS_HOOKS_KIND(SS_TASK_CHECK) | SS_HOOKS_KIND(SS_TASK_SUM) |
                                  SS_HOOKS_KIND(SS_TASK_UPDATE) | SS_HOOKS_KIND(SS_TASK_SCALE) |
                                  SS_HOOKS_KIND(SS_TASK_SQUARES),
                              .enqueue_begins = begins,
@@ -135,7 +135,7 @@ int main(void)
     Suite *suite = suite_create("gpu_roofline");
     TCase *t = tcase_create("gpu_roofline");
     tcase_set_timeout(t, 600);
-    tcase_add_loop_test(t, small_models, 0, 2 * (TEST_GRAPHS - 1)); /* "front" is for CPUs */
+    tcase_add_loop_test(t, small_models, 0, 2 * TEST_GRAPHS);
     tcase_add_test(t, micro_steps);
     tcase_add_loop_test(t, optimizers, 0, 2);
     tcase_add_loop_test(t, built_in_models, 0, (int)(sizeof models / sizeof *models));

@@ -179,12 +179,13 @@ START_TEST(bias_bits_without_device)
 }
 END_TEST
 
-static void check_input(struct ss_device *gpu, int n, int c, int h, int w)
+static void check_input(struct ss_device *gpu, int n, int c, int h, int w, int block_channels)
 {
-    static const float mean[] = {0.5071f, 0.4865f, 0.4409f, 0.3f},
-                       std[] = {0.2673f, 0.2564f, 0.2762f, 0.7f};
+    static const float mean[SS_INPUT_CHANNELS] = {0.5071f, 0.4865f, 0.4409f, 0.3f, 0.2f, 0.4f},
+                       std[SS_INPUT_CHANNELS] = {0.2673f, 0.2564f, 0.2762f, 0.7f, 0.5f, 0.6f, 1, 1,
+                                                 1,       1,       1,       1,    1,    1,    1, 1};
     const enum ss_dtype dtype = ss_cuda_dtype(gpu);
-    const struct ss_act x = {n, c, h, w, ss_gpu_input_block(dtype)};
+    const struct ss_act x = {n, c, h, w, block_channels};
     const size_t plane = (size_t)h * (size_t)w, bytes = (size_t)n * (size_t)c * plane,
                  block = (size_t)x.block, count = elements(&x);
     unsigned char *images = host_alloc(bytes);
@@ -203,11 +204,16 @@ static void check_input(struct ss_device *gpu, int n, int c, int h, int w)
 START_TEST(input)
 {
     struct ss_device *gpu = gpu_one_sm((enum ss_dtype)_i);
+    const int block = ss_gpu_input_block((enum ss_dtype)_i);
     for (int c = 1; c <= 4; c++)
-        check_input(gpu, 3, c, 5, 7);
-    check_input(gpu, 40, 3, 32, 32);
-    check_input(gpu, 1, 3, 100, 101);
-    check_input(gpu, 1000, 1, 3, 3);
+        check_input(gpu, 3, c, 5, 7, block);
+    check_input(gpu, 40, 3, 32, 32, block);
+    check_input(gpu, 1, 3, 100, 101, block);
+    check_input(gpu, 1000, 1, 3, 3, block);
+    check_input(gpu, 2, 6, 9, 4, 8);
+    check_input(gpu, 2, 16, 9, 4, 16);
+    for (int c = 1; c <= 6; c++) /* without padding */
+        check_input(gpu, 3, c, 5, 7, c);
 }
 END_TEST
 
@@ -225,7 +231,7 @@ START_TEST(bad_arguments)
     ck_assert_int_eq(ss_cuda_bias_forward(gpu, &blocked, y, bias), SS_ERR_SHAPE);
     ck_assert_int_eq(ss_cuda_bias_reserve(gpu, &empty), SS_ERR_SHAPE);
     ck_assert_int_eq(ss_cuda_bias_backward(gpu, &empty, y, bias), SS_ERR_SHAPE);
-    const struct ss_act inputs[] = {{1, 5, 2, 2, 8}, {1, 3, 2, 2, 4}, {1, 3, 2, 0, 8}};
+    const struct ss_act inputs[] = {{1, 17, 2, 2, 24}, {1, 3, 2, 2, 2}, {1, 3, 2, 0, 8}};
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(ss_cuda_convert(gpu, &inputs[i], y, scales, scales, y), SS_ERR_SHAPE);
         ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "input"));

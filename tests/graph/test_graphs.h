@@ -100,6 +100,41 @@ static inline void build_gelus(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc2", TEST_CLASSES));
 }
 
+/* Channels that begin in the middle of blocks: concatenations of which one continues another, a shuffle,
+ * slices, products of both kinds, a parameter for each channel; it ends as SqueezeNet does. */
+static inline void build_join(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    ss_value stem = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 12, 3, 1));
+    ss_value a = ss_relu(g, ss_conv2d(g, stem, "a", 20, 1, 1, 0, 1));
+    x = ss_concat(g, (const ss_value[]){stem, a}, 2);
+    ss_value b = ss_conv2d(g, x, "b", 5, 3, 1, 1, 1);
+    x = ss_shuffle(g, ss_concat(g, (const ss_value[]){stem, a, b, a, b}, 5), 2);
+    ss_value left = ss_relu(g, conv_bn(g, ss_slice(g, x, 0, 31), "c", "c_bn", 31, 3, 2));
+    ss_value right = ss_conv2d(g, ss_slice(g, x, 31, 62), "d", 31, 1, 2, 0, 1);
+    ss_value y = ss_mul(g, left, right);
+    ss_value s = ss_relu(g, ss_conv2d(g, ss_global_avgpool2d(g, y), "fc1", 4, 1, 1, 0, 1));
+    y = ss_mul(g, y, ss_conv2d(g, s, "fc2", 31, 1, 1, 0, 1));
+    y = ss_add(g, ss_scale(g, y, "gamma", 3), left);
+    y = ss_conv2d(g, ss_relu(g, y), "classes", TEST_CLASSES, 1, 1, 0, 1);
+    ss_softmax_cross_entropy(g, ss_flatten(g, ss_global_avgpool2d(g, y)));
+}
+
+/* Values with 7 and with 30 readers, whose gradients no single task adds up. */
+static inline void build_readers(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), many[30];
+    x = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 8, 3, 2));
+    ss_value sum = ss_add(g, x, x);
+    for (int i = 0; i < 5; i++)
+        sum = ss_add(g, sum, x);
+    x = ss_relu(g, ss_conv2d(g, sum, "a", 6, 1, 1, 0, 1));
+    for (int i = 0; i < 30; i++)
+        many[i] = x;
+    x = ss_relu(g, ss_conv2d(g, ss_concat(g, many, 30), "b", 7, 1, 1, 0, 1));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
 /* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
 static inline void build_front(struct ss_graph *g)
 {
@@ -113,16 +148,28 @@ static inline void build_front(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, ss_add(g, d, y), "fc", TEST_CLASSES));
 }
 
+/* More of them, and additions of values that do not lie in memory alike: images, maps, flat ones. */
+static inline void build_images(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    ss_value a = ss_add(g, ss_conv2d(g, x, "a", 3, 3, 1, 1, 1), x);
+    ss_value b = ss_add(g, ss_batchnorm2d(g, x, "bn"), x);
+    ss_value c = ss_mul(g, x, ss_avgpool2d(g, x, TEST_SIDE, TEST_SIDE));
+    ss_value d = ss_concat(g, (const ss_value[]){ss_slice(g, x, 1, 3), x}, 2);
+    ss_value e = ss_scale(g, ss_relu(g, x), "scale", 1);
+    x = ss_concat(g, (const ss_value[]){a, b, c, d, e}, 5);
+    ss_value maps = ss_avgpool2d(g, ss_relu(g, ss_conv2d(g, x, "b", 6, 3, 1, 1, 1)), TEST_SIDE, 1);
+    x = ss_add(g, ss_linear(g, ss_flatten(g, a), "fc1", 6), maps);
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_relu(g, x), "fc", TEST_CLASSES));
+}
+
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);
-} test_graphs[] = {{"resnet", build_resnet},
-                   {"chain", build_chain},
-                   {"bare", build_bare},
-                   {"fan", build_fan},
-                   {"groups", build_groups},
-                   {"gelus", build_gelus},
-                   {"front", build_front}};
+} test_graphs[] = {{"resnet", build_resnet}, {"chain", build_chain},   {"bare", build_bare},
+                   {"fan", build_fan},       {"groups", build_groups}, {"gelus", build_gelus},
+                   {"front", build_front},   {"join", build_join},     {"readers", build_readers},
+                   {"images", build_images}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
 /* NULL after a mistake, which was reported. */

@@ -147,7 +147,7 @@ words()
 kinds()
 {
     (cd "$tree" && ls src/layers src/optim 2>/dev/null) | sed -n 's/\.c$//p' |
-        grep -vxE 'activation|add|input|loss|optim|pool|schedule|shared|list'
+        grep -vxE 'activation|add|input|loss|optim|pool|schedule|shared|slice|list'
     printf '%s\n' conv bn relu gelu momentum
 }
 

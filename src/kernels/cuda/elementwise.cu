@@ -260,28 +260,30 @@ void bias_backward_launch(const struct ss_device *gpu, const struct bias_shape &
 
 /* ---- the input ---- */
 
-constexpr int INPUT_CHANNELS = 4;
 struct normalisation {
-    float mean[INPUT_CHANNELS], std[INPUT_CHANNELS];
+    float mean[SS_INPUT_CHANNELS], std[SS_INPUT_CHANNELS];
 };
 
-/* A thread makes a whole pixel: reads are neighbouring bytes of each plane, the write is 16 bytes.
- * Divisions as on the CPU, so that both make the same bits. */
-template <typename T>
+/* A thread makes a whole pixel, V channels at a time: reads are neighbouring bytes of each plane. V is 16
+ * bytes where the block is so many or more. Divisions as on the CPU, so that both make the same bits. */
+template <typename T, int V>
 __global__ void convert_kernel(const uint8_t *__restrict__ images, T *__restrict__ out, int n,
-                               int channels, size_t plane, normalisation norm)
+                               int channels, int block, size_t plane, normalisation norm)
 {
-    constexpr int B = ss::format<T>::vector;
     for (size_t i = blockIdx.y; i < (size_t)n; i += gridDim.y) {
         const uint8_t *image = images + i * (size_t)channels * plane;
-        for (size_t p = ss::flat_begin(); p < plane; p += ss::flat_step()) {
-            float v[B] = {};
+        for (size_t p = ss::flat_begin(); p < plane; p += ss::flat_step())
+            for (int first = 0; first < block; first += V) {
+                float v[V] = {};
 #pragma unroll
-            for (int c = 0; c < INPUT_CHANNELS; c++)
-                if (c < channels)
-                    v[c] = ((float)image[c * plane + p] / 255.0f - norm.mean[c]) / norm.std[c];
-            ss::store(out + (i * plane + p) * B, v);
-        }
+                for (int j = 0; j < V; j++) {
+                    const int c = first + j;
+                    if (c < channels)
+                        v[j] = ((float)image[(size_t)c * plane + p] / 255.0f - norm.mean[c]) /
+                               norm.std[c];
+                }
+                ss::store(out + (i * plane + p) * (size_t)block + first, v);
+            }
     }
 }
 
@@ -289,13 +291,13 @@ template <typename T>
 void convert_launch(const struct ss_device *gpu, const struct ss_act *x, const uint8_t *images,
                     const normalisation &norm, T *out)
 {
-    static_assert(ss::format<T>::vector >= INPUT_CHANNELS, "a pixel is 16 bytes");
     const size_t plane = (size_t)x->h * (size_t)x->w;
     const unsigned most = ss::grid_for(gpu, (size_t)x->n * plane, THREADS, THREADS);
     const unsigned across = min(ss::grid_for(gpu, plane, THREADS, THREADS), most);
     const dim3 grid(across, min(min((unsigned)x->n, max(1U, most / across)), 65535U));
-    const auto kernel = convert_kernel<T>;
-    SS_LAUNCH(kernel, grid, THREADS, gpu->stream, images, out, x->n, x->c, plane, norm);
+    const auto kernel = x->block % ss::format<T>::vector ? convert_kernel<T, 1>
+                                                         : convert_kernel<T, ss::format<T>::vector>;
+    SS_LAUNCH(kernel, grid, THREADS, gpu->stream, images, out, x->n, x->c, x->block, plane, norm);
 }
 
 } // namespace
@@ -376,12 +378,12 @@ enum ss_status ss_cuda_bias_backward(struct ss_device *gpu, const struct ss_act 
 enum ss_status ss_cuda_convert(struct ss_device *gpu, const struct ss_act *x, const uint8_t *images,
                                const float *mean, const float *std, void *out)
 {
-    const int block = ss_gpu_input_block(ss_cuda_dtype(gpu));
-    if (x->n < 1 || x->h < 1 || x->w < 1 || x->c < 1 || x->c > INPUT_CHANNELS || x->block != block)
-        return ss_fail(SS_ERR_SHAPE,
-                       "input (%d,%d,%d,%d) in blocks of %d channels; 1 to %d channels in blocks "
-                       "of %d are possible",
-                       x->n, x->c, x->h, x->w, x->block, INPUT_CHANNELS, block);
+    if (x->n < 1 || x->h < 1 || x->w < 1 || x->c < 1 || x->c > SS_INPUT_CHANNELS || x->block < x->c)
+        return ss_fail(
+            SS_ERR_SHAPE,
+            "input (%d,%d,%d,%d) in blocks of %d channels; 1 to %d channels in one block "
+            "are possible",
+            x->n, x->c, x->h, x->w, x->block, SS_INPUT_CHANNELS);
     normalisation norm = {};
     for (int c = 0; c < x->c; c++) {
         norm.mean[c] = mean[c];

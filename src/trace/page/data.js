@@ -15,6 +15,7 @@ const KINDS = {
   "convert": ["Convert", "#b5bfcb"],
   "forward": ["Forward", "#0072b2"],
   "backward": ["Backward", "#e69f00"],
+  "sum": ["Sum", "#d55e00"],
   "add": ["Add", "#d55e00"],
   "all-reduce": ["All-reduce", "#cc79a7", "hatched"],
   "check": ["Check", "#f0e442"],
