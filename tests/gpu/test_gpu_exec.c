@@ -119,6 +119,12 @@ START_TEST(gelu_as_pytorch)
 }
 END_TEST
 
+START_TEST(transformer_as_pytorch)
+{
+    as_pytorch("vit", "sgd", start_gpu(SS_DTYPE_F32, 1, 1));
+}
+END_TEST
+
 /* One step of learning rate 1 without momentum is the gradient, the loss scale divided out again.
  * Rounding by eps moves about that share of elements over a ReLU's edge, each of which loses its
  * whole gradient: the error is of the order of sqrt(eps), 2 % and 6 % of a layer. A coarse check
@@ -284,6 +290,7 @@ int main(void)
     tcase_add_test(t, out_of_memory);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
+    tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -135,6 +135,23 @@ static inline void build_readers(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
+/* A transformer as ViT, of channels and heads that fill no block, behind a normalised map. PyTorch's
+ * twin is in tests/reference/record_small.py. */
+static inline void build_vit(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), y;
+    x = ss_layernorm(g, ss_conv2d(g, x, "patch", 12, 2, 2, 0, 1), "norm0", 1e-6f);
+    x = ss_tokens(g, x, "tokens", 1, 1);
+    y = ss_layernorm(g, x, "norm1", 1e-6f);
+    y = ss_attention(g, ss_conv2d(g, y, "qkv", 36, 1, 1, 0, 1), 3);
+    x = ss_add(g, ss_conv2d(g, y, "proj", 12, 1, 1, 0, 1), x);
+    y = ss_layernorm(g, x, "norm2", 1e-6f);
+    y = ss_gelu(g, ss_conv2d(g, y, "mlp1", 20, 1, 1, 0, 1), 0);
+    x = ss_add(g, ss_conv2d(g, y, "mlp2", 12, 1, 1, 0, 1), x);
+    x = ss_token(g, ss_layernorm(g, x, "norm3", 1e-6f), 0);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
 /* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
 static inline void build_front(struct ss_graph *g)
 {
@@ -166,10 +183,10 @@ static inline void build_images(struct ss_graph *g)
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);
-} test_graphs[] = {{"resnet", build_resnet}, {"chain", build_chain},   {"bare", build_bare},
-                   {"fan", build_fan},       {"groups", build_groups}, {"gelus", build_gelus},
-                   {"front", build_front},   {"join", build_join},     {"readers", build_readers},
-                   {"images", build_images}};
+} test_graphs[] = {{"resnet", build_resnet},   {"chain", build_chain},   {"bare", build_bare},
+                   {"fan", build_fan},         {"groups", build_groups}, {"gelus", build_gelus},
+                   {"vit", build_vit},         {"front", build_front},   {"join", build_join},
+                   {"readers", build_readers}, {"images", build_images}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
 /* NULL after a mistake, which was reported. */

@@ -67,7 +67,46 @@ class Gelus(nn.Module):
         return self.fc2(F.gelu(x, approximate="tanh"))
 
 
-RUNS = {"groups": (Groups, SGD), "gelus": (Gelus, SGD), "groups-adamw": (Groups, ADAMW)}
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.class_token = nn.Parameter(torch.zeros(1, 1, 12))
+        self.pos_embedding = nn.Parameter(torch.empty(1, 17, 12).normal_(std=0.02))
+
+    def forward(self, x):
+        x = x.flatten(2).transpose(1, 2)
+        return torch.cat([self.class_token.expand(len(x), -1, -1), x], 1) + self.pos_embedding
+
+
+class Vit(nn.Module):
+    spread = 0.2
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(3, 12, 2, 2)
+        self.tokens = Tokens()
+        for i in range(4):
+            setattr(self, f"norm{i}", nn.LayerNorm(12, eps=1e-6))
+        self.qkv, self.proj = nn.Conv2d(12, 36, 1), nn.Conv2d(12, 12, 1)
+        self.mlp1, self.mlp2 = nn.Conv2d(12, 20, 1), nn.Conv2d(20, 12, 1)
+        self.fc = nn.Linear(12, CLASSES)
+
+    @staticmethod
+    def at_places(layer, x):
+        return F.linear(x, layer.weight.flatten(1), layer.bias)
+
+    def forward(self, x):
+        x = self.norm0(self.patch(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        x = self.tokens(x)
+        q, k, v = self.at_places(self.qkv, self.norm1(x)).unflatten(2, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = self.at_places(self.proj, y) + x
+        y = F.gelu(self.at_places(self.mlp1, self.norm2(x)))
+        x = self.at_places(self.mlp2, y) + x
+        return self.fc(self.norm3(x)[:, 0])
+
+
+RUNS = {"groups": (Groups, SGD), "gelus": (Gelus, SGD), "vit": (Vit, SGD), "groups-adamw": (Groups, ADAMW)}
 
 
 def train(build, optimizer, first, records, dtype):

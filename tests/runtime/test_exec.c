@@ -498,6 +498,12 @@ START_TEST(gelu_as_pytorch)
 }
 END_TEST
 
+START_TEST(transformer_as_pytorch)
+{
+    as_pytorch("vit", "sgd", start_runtime(1, 1));
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -536,6 +542,7 @@ int main(void)
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
+    tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

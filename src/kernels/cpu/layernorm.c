@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    CACHED = 16384, /* numbers of x at a time */
+    CACHED = 65536, /* numbers of x at a time */
     PARTS = 64
 };
 
