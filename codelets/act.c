@@ -2,7 +2,8 @@
  * [relu]] on its own, forward and backward.
  *
  * x (N,C,H,W) read   y (N,C,H,W) written
- * dx (N,C,H,W) written: first a copy of x, then its gradient */
+ * dx (N,C,H,W) written: first a copy of x, or of what is finite where no derivative needs x, then its
+ * gradient */
 #include "codelets/op.h"
 
 struct act {
@@ -121,7 +122,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     if (ss_op_part(d) == SS_PART_SUMS) /* which only reads it */
         return ss_op_act_backward(head, norm, d, ss_role(d, SS_ROLE_X));
     size_t bytes = ss_act_elements(&norm->shape) * head->element;
-    SS_TRY(head->kernels->copy_async(dx, ss_role(d, SS_ROLE_X), bytes,
+    const int needs_x = norm->has_bn || norm->act != SS_ACT_NONE;
+    SS_TRY(head->kernels->copy_async(dx, ss_role(d, needs_x ? SS_ROLE_X : SS_ROLE_DY), bytes,
                                      head->kernels->stream(head->device)));
     return ss_op_act_backward(head, norm, d, dx);
 }

@@ -107,8 +107,12 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
     const int shortcut = plan->block[block].shortcut;
     if (shortcut >= 0)
         norm.shortcut = ss_block_layer(plan, shortcut, SS_PLACE_NORM) ? SS_SHORTCUT_BN : SS_SHORTCUT_BIAS;
-    if (at[SS_PLACE_DROP])
+    if (at[SS_PLACE_ACT])
+        norm.slope = at[SS_PLACE_ACT]->slope;
+    if (at[SS_PLACE_DROP]) {
         norm.dropout = at[SS_PLACE_DROP]->p;
+        norm.drop = (enum ss_drop)at[SS_PLACE_DROP]->drop;
+    }
     if (at[SS_PLACE_POOL]) { /* what is normalised is larger than the output */
         const struct ss_value_info *z = ss_graph_value(plan->graph, at[SS_PLACE_HEAD]->output);
         norm.pool = at[SS_PLACE_POOL]->kernel[0];

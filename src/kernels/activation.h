@@ -1,7 +1,8 @@
 /* The activation functions' values and slopes, one expression each for all devices; C and CUDA C++.
  *
- * On the CPU they are inlined into vector loops, once per kind: selections instead of branches, and
- * no calls. Comparisons are written so that NaN passes through. */
+ * On the CPU they are inlined into vector loops, once per family: selections instead of branches, and
+ * no calls. Functions of a family differ in numbers. Comparisons are written so that NaN passes
+ * through. */
 #ifndef SS_KERNELS_ACTIVATION_H
 #define SS_KERNELS_ACTIVATION_H
 
@@ -20,10 +21,76 @@
 #    define SS_FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* X(NAME, ...) for each family. */
+#define SS_ACT_FAMILIES(X, ...)                                                                    \
+    X(NONE, __VA_ARGS__)                                                                           \
+    X(RELU, __VA_ARGS__)                                                                           \
+    X(LEAKY, __VA_ARGS__)                                                                          \
+    X(CLIP, __VA_ARGS__)                                                                           \
+    X(LOGISTIC, __VA_ARGS__) X(GELU, __VA_ARGS__) X(GELU_TANH, __VA_ARGS__)
+#define SS_ACT_ENUMERATOR(name, ...) SS_FAMILY_##name,
+enum ss_act_family { SS_ACT_FAMILIES(SS_ACT_ENUMERATOR, ) SS_FAMILY_COUNT };
+
+/* A function as kernels know it: f, or with `product` u f. */
+struct ss_act_terms {
+    enum ss_act_family family;
+    int product;
+    int odd;                           /* LOGISTIC: tanh */
+    float low, high, alpha, beta;      /* CLIP: f = alpha u + beta, cut off at low and high */
+    float from, to;                    /* ... whose slope is alpha between these, else 0 */
+};
+
+/* leak: LEAKY_RELU's slope below 0. The ends have PyTorch's slopes. Sources: PyTorch's documentation
+ * of each; hardswish: Howard et al. 2019, eq. for h-swish; silu: Elfwing et al. 2018. */
+static inline struct ss_act_terms ss_act_terms_of(enum ss_activation act, float leak)
+{
+    struct ss_act_terms t = {SS_FAMILY_NONE, 0, 0, 0, 1, 1.0f / 6, 0.5f, -3, 3};
+    t.product = act == SS_ACT_HARDSWISH || act == SS_ACT_SILU;
+    switch (act) {
+    case SS_ACT_RELU:
+        t.family = SS_FAMILY_RELU;
+        break;
+    case SS_ACT_GELU:
+        t.family = SS_FAMILY_GELU;
+        break;
+    case SS_ACT_GELU_TANH:
+        t.family = SS_FAMILY_GELU_TANH;
+        break;
+    case SS_ACT_RELU6:
+        t.family = SS_FAMILY_CLIP;
+        t.high = t.to = 6;
+        t.alpha = 1;
+        t.beta = t.from = 0;
+        break;
+    case SS_ACT_LEAKY_RELU:
+        t.family = SS_FAMILY_LEAKY;
+        t.low = leak;
+        break;
+    case SS_ACT_HARDSWISH:
+    case SS_ACT_HARDSIGMOID:
+        t.family = SS_FAMILY_CLIP;
+        break;
+    case SS_ACT_SILU:
+    case SS_ACT_SIGMOID:
+        t.family = SS_FAMILY_LOGISTIC;
+        t.alpha = 1;
+        break;
+    case SS_ACT_TANH:
+        t.family = SS_FAMILY_LOGISTIC;
+        t.odd = 1;
+        t.alpha = 2;
+        break;
+    case SS_ACT_NONE:
+    case SS_ACT_COUNT:
+        break;
+    }
+    return t;
+}
+
 /* e^x of x <= 0, below -87 as there: 2^k in the bits of a float, times a polynomial of the rest, at
  * most log(2)/2 (fitted here, to 1e-8). The large number rounds to an integer, whose low bits then
- * are k and the exponent's bias. */
-SS_ACT_EXPRESSION float ss_act_exp(float x)
+ * are k and the exponent's bias. *less: e^x - 1, with no loss where x is small. */
+SS_ACT_EXPRESSION float ss_act_exp_less(float x, float *less)
 {
     const float shift = 12582912 + 127;
     x = x < -87 ? -87 : x;
@@ -35,7 +102,13 @@ SS_ACT_EXPRESSION float ss_act_exp(float x)
     memcpy(&bits, &rounded, sizeof bits);
     bits <<= 23;
     memcpy(&power, &bits, sizeof power);
+    *less = SS_FMA(power, SS_FMA(r * r, p, r), power - 1);
     return power * SS_FMA(r * r, p, 1 + r);
+}
+SS_ACT_EXPRESSION float ss_act_exp(float x)
+{
+    float less;
+    return ss_act_exp_less(x, &less);
 }
 
 /* GELU (Hendrycks and Gimpel, "Gaussian error linear units", 2016) is u F(u), F the distribution
@@ -62,39 +135,78 @@ SS_ACT_EXPRESSION float ss_gelu_tanh_factor(float u, float *slope)
     return s < 0 ? e * d : d;
 }
 
-/* f(u) */
-SS_ACT_EXPRESSION float ss_act_value(enum ss_activation kind, float u)
+/* 1 / (1 + e^-u), or odd: tanh u = (1 - e^-2u) / (1 + e^-2u), of |u|. */
+SS_ACT_EXPRESSION float ss_act_logistic(const struct ss_act_terms *t, float u, float *slope)
 {
-    float slope;
-    switch (kind) {
-    case SS_ACT_RELU:
+    const float s = t->alpha * u;
+    float less;
+    const float e = ss_act_exp_less(s < 0 ? s : -s, &less), d = 1 / (1 + e);
+    const float below = t->odd ? less : e, above = t->odd ? -less : 1;
+    *slope = t->alpha * t->alpha * e * d * d;
+    return (s < 0 ? below : above) * d;
+}
+
+/* alpha u + beta, cut off. */
+SS_ACT_EXPRESSION float ss_act_clip(const struct ss_act_terms *t, float u, float *slope)
+{
+    const float f = SS_FMA(t->alpha, u, t->beta);
+    const float inside = u > t->from ? t->alpha : 0;
+    *slope = u < t->to ? inside : 0;
+    const float cut = f < t->low ? t->low : f;
+    return cut > t->high ? t->high : cut;
+}
+
+/* The function's value; family is t's, a constant where that is better. */
+SS_ACT_EXPRESSION float ss_act_value(enum ss_act_family family, const struct ss_act_terms *t,
+                                     float u)
+{
+    float slope, f;
+    switch (family) {
+    case SS_FAMILY_RELU:
         return u < 0 ? 0 : u;
-    case SS_ACT_GELU:
+    case SS_FAMILY_LEAKY:
+        return u > 0 ? u : t->low * u;
+    case SS_FAMILY_CLIP:
+        f = ss_act_clip(t, u, &slope);
+        return t->product ? u * f : f;
+    case SS_FAMILY_LOGISTIC:
+        f = ss_act_logistic(t, u, &slope);
+        return t->product ? u * f : f;
+    case SS_FAMILY_GELU:
         return u * ss_gelu_factor(u, &slope);
-    case SS_ACT_GELU_TANH:
+    case SS_FAMILY_GELU_TANH:
         return u * ss_gelu_tanh_factor(u, &slope);
-    case SS_ACT_NONE:
-    case SS_ACT_COUNT:
+    case SS_FAMILY_NONE:
+    case SS_FAMILY_COUNT:
         break;
     }
     return u;
 }
 
-/* f'(u) */
-SS_ACT_EXPRESSION float ss_act_slope(enum ss_activation kind, float u)
+/* Its derivative. */
+SS_ACT_EXPRESSION float ss_act_slope(enum ss_act_family family, const struct ss_act_terms *t,
+                                     float u)
 {
     float slope, factor;
-    switch (kind) {
-    case SS_ACT_RELU:
+    switch (family) {
+    case SS_FAMILY_RELU:
         return u <= 0 ? 0.0f : 1.0f;
-    case SS_ACT_GELU:
+    case SS_FAMILY_LEAKY:
+        return u > 0 ? 1 : t->low;
+    case SS_FAMILY_CLIP:
+        factor = ss_act_clip(t, u, &slope);
+        return t->product ? SS_FMA(u, slope, factor) : slope;
+    case SS_FAMILY_LOGISTIC:
+        factor = ss_act_logistic(t, u, &slope);
+        return t->product ? SS_FMA(u, slope, factor) : slope;
+    case SS_FAMILY_GELU:
         factor = ss_gelu_factor(u, &slope);
         return SS_FMA(u, slope, factor);
-    case SS_ACT_GELU_TANH:
+    case SS_FAMILY_GELU_TANH:
         factor = ss_gelu_tanh_factor(u, &slope);
         return SS_FMA(u, slope, factor);
-    case SS_ACT_NONE:
-    case SS_ACT_COUNT:
+    case SS_FAMILY_NONE:
+    case SS_FAMILY_COUNT:
         break;
     }
     return 1;

@@ -1,10 +1,11 @@
 /* Dropout's decisions, the same on every device and processor: a function of a key and of the
- * element's index ((n H + h) W + w) C + c, wherever it lies in memory. */
+ * element's index ((n H + h) W + w) C + c, wherever it lies in memory; in stochastic depth, where
+ * elements share one, of n, or of 0. */
 #ifndef SS_KERNELS_DROPOUT_H
 #define SS_KERNELS_DROPOUT_H
 
 #include "core/rng.h"
-#include "kernels/any_device.h"
+#include "kernels/divide.h"
 
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ struct ss_dropout_draw {
     uint32_t threshold; /* p * 2^32: dropped when the hash is below */
     uint32_t key[2];
     float scale; /* 1 / (1 - p) */
+    int shared;  /* i / by is an element's draw, else i */
+    struct ss_divider by;
 };
 
 /* 32 random bits for an element. Shifts and multipliers of lowbias32 (Wellons, "Prospecting for
@@ -41,7 +44,15 @@ static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
     d.key[0] = (uint32_t)mixed;
     d.key[1] = (uint32_t)(mixed >> 32);
     d.scale = (float)(1 / (1 - (double)p));
+    d.shared = 0;
+    d.by = ss_divider_make(1);
     return d;
+}
+/* So many elements in turn share one decision. */
+static inline void ss_dropout_share(struct ss_dropout_draw *d, uint32_t elements)
+{
+    d->shared = 1;
+    d->by = ss_divider_make(elements);
 }
 
 /* Is element i kept? As the kernels decide it, for tests. */

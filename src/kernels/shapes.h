@@ -59,10 +59,12 @@ enum ss_shortcut { SS_SHORTCUT_NONE, SS_SHORTCUT_BIAS, SS_SHORTCUT_BN };
 struct ss_norm_act {
     struct ss_act shape; /* of z */
     enum ss_activation act;
+    float slope; /* LEAKY_RELU's */
     int has_bn, residual, relu_out;
     enum ss_shortcut shortcut; /* what is applied to r first, CUDA only: struct ss_norm_shortcut */
     int pool;
     float dropout; /* p in [0, 1); 0: none */
+    enum ss_drop drop;
     float eps, momentum;
     int ranks; /* whose batches BN's statistics are over: N ranks images; 0, 1: this one's alone */
 };

@@ -21,6 +21,22 @@ const struct ss_layer_class ss_relu_class = {
     .workspace = {.name = "mask", .bytes = mask_bytes, .devices_at = SS_AT(OUT)},
 };
 const struct ss_layer_class ss_gelu_class = {.name = "gelu", ACTIVATION(SS_ACT_GELU, SS_AT(ACT))};
+const struct ss_layer_class ss_relu6_class = {.name = "relu6",
+                                              ACTIVATION(SS_ACT_RELU6, SS_AT(ACT))};
+static const struct ss_layer_field leaky_fields[] = {
+    {"slope", SS_FIELD_REAL, SS_FIELD_AT(slope), -1e6, 1e6, 0.01, NULL},
+    {0},
+};
+const struct ss_layer_class ss_leaky_relu_class = {
+    .name = "leaky_relu", .fields = leaky_fields, ACTIVATION(SS_ACT_LEAKY_RELU, SS_AT(ACT))};
+const struct ss_layer_class ss_silu_class = {.name = "silu", ACTIVATION(SS_ACT_SILU, SS_AT(ACT))};
+const struct ss_layer_class ss_hardswish_class = {.name = "hardswish",
+                                                  ACTIVATION(SS_ACT_HARDSWISH, SS_AT(ACT))};
+const struct ss_layer_class ss_sigmoid_class = {.name = "sigmoid",
+                                                ACTIVATION(SS_ACT_SIGMOID, SS_AT(ACT))};
+const struct ss_layer_class ss_hardsigmoid_class = {.name = "hardsigmoid",
+                                                    ACTIVATION(SS_ACT_HARDSIGMOID, SS_AT(ACT))};
+const struct ss_layer_class ss_tanh_class = {.name = "tanh", ACTIVATION(SS_ACT_TANH, SS_AT(ACT))};
 const struct ss_layer_class ss_gelu_tanh_class = {.name = "gelu_tanh",
                                                   ACTIVATION(SS_ACT_GELU_TANH, SS_AT(ACT))};
 
@@ -38,4 +54,41 @@ ss_value ss_relu(struct ss_graph *g, ss_value x)
 ss_value ss_gelu(struct ss_graph *g, ss_value x, int tanh)
 {
     return add(g, x, tanh ? &ss_gelu_tanh_class : &ss_gelu_class);
+}
+
+ss_value ss_relu6(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_relu6_class);
+}
+
+ss_value ss_silu(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_silu_class);
+}
+
+ss_value ss_hardswish(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_hardswish_class);
+}
+
+ss_value ss_sigmoid(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_sigmoid_class);
+}
+
+ss_value ss_hardsigmoid(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_hardsigmoid_class);
+}
+
+ss_value ss_tanh(struct ss_graph *g, ss_value x)
+{
+    return add(g, x, &ss_tanh_class);
+}
+
+ss_value ss_leaky_relu(struct ss_graph *g, ss_value x, float slope)
+{
+    struct ss_layer l = ss_layer_of(&ss_leaky_relu_class);
+    l.slope = slope;
+    return ss_graph_add(g, &l, "", 1, &x);
 }

@@ -45,6 +45,9 @@ struct ss_layer {
     int range[2];        /* slice: channels from, to (excluded) */
     int ndim;            /* scale: extents of the parameter in files, (C), (C,1) or (C,1,1) */
     float p;             /* dropout */
+    int mode;            /* stochastic depth: 0 "row", 1 "batch" */
+    int drop;            /* enum ss_drop, from the mode */
+    float slope;         /* leaky_relu */
     float eps, momentum; /* normalisation */
     int class_token, positions; /* tokens: whether it has them */
     int index;                  /* token */
@@ -93,8 +96,19 @@ ss_value ss_attention(struct ss_graph *g, ss_value x, int heads);
 ss_value ss_relu(struct ss_graph *g, ss_value x);
 /* GELU; tanh: its approximation, PyTorch's approximate="tanh". */
 ss_value ss_gelu(struct ss_graph *g, ss_value x, int tanh);
+ss_value ss_relu6(struct ss_graph *g, ss_value x);
+/* slope: below 0. */
+ss_value ss_leaky_relu(struct ss_graph *g, ss_value x, float slope);
+ss_value ss_silu(struct ss_graph *g, ss_value x);
+ss_value ss_hardswish(struct ss_graph *g, ss_value x);
+ss_value ss_sigmoid(struct ss_graph *g, ss_value x);
+ss_value ss_hardsigmoid(struct ss_graph *g, ss_value x);
+ss_value ss_tanh(struct ss_graph *g, ss_value x);
 /* p in [0, 1). p = 0 returns x itself. */
 ss_value ss_dropout(struct ss_graph *g, ss_value x, float p);
+/* Each sample, or with `batch` all of them, is dropped with probability p, else divided by 1 - p;
+ * torchvision's StochasticDepth. p as above. */
+ss_value ss_stochastic_depth(struct ss_graph *g, ss_value x, float p, int batch);
 ss_value ss_add(struct ss_graph *g, ss_value a, ss_value b);
 /* Channels behind each other, of n >= 2 values. Of more than 4 several layers are made, so that a model
  * that concatenates ever more (densenet) copies what it had before from one value. */

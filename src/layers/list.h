@@ -16,7 +16,15 @@
     CLASS(relu)                                                                                    \
     CLASS(gelu)                                                                                    \
     CLASS(gelu_tanh)                                                                               \
+    CLASS(relu6)                                                                                   \
+    CLASS(leaky_relu)                                                                              \
+    CLASS(silu)                                                                                    \
+    CLASS(hardswish)                                                                               \
+    CLASS(sigmoid)                                                                                 \
+    CLASS(hardsigmoid)                                                                             \
+    CLASS(tanh)                                                                                    \
     CLASS(dropout)                                                                                 \
+    CLASS(stochastic_depth)                                                                        \
     CLASS(add)                                                                                     \
     CLASS(mul)                                                                                     \
     CLASS(scale)                                                                                   \

@@ -35,14 +35,14 @@ static double *draw(size_t count, uint32_t stream, enum ss_dtype dtype, double s
     return out;
 }
 
-static void reference_make(struct groupnorm_reference *r, int i, int relu, enum ss_dtype dtype)
+static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act, enum ss_dtype dtype)
 {
     const int c = groupnorm_cases[i].c;
     *r = (struct groupnorm_reference){.n = groupnorm_cases[i].n,
                                       .c = c,
                                       .pixels = groupnorm_cases[i].h * groupnorm_cases[i].w,
                                       .groups = groupnorm_cases[i].groups,
-                                      .relu = relu,
+                                      .act = act,
                                       .eps = (double)1e-5f};
     const size_t count = (size_t)(r->n * c * r->pixels), channels = (size_t)c;
     r->x = draw(count, 1, dtype, 1, 0.5);
@@ -56,16 +56,16 @@ static void reference_make(struct groupnorm_reference *r, int i, int relu, enum 
     groupnorm_reference(r);
 }
 
-static void check_case(int i, int relu, struct ss_device *gpu)
+static void check_case(int i, enum ss_activation act, struct ss_device *gpu)
 {
     const enum ss_dtype dtype = ss_cuda_dtype(gpu);
     const struct ss_norm_act op = {.shape = {groupnorm_cases[i].n, groupnorm_cases[i].c,
                                              groupnorm_cases[i].h, groupnorm_cases[i].w,
                                              groupnorm_cases[i].c},
-                                   .act = relu ? SS_ACT_RELU : SS_ACT_NONE,
+                                   .act = act,
                                    .eps = 1e-5f};
     struct groupnorm_reference r;
-    reference_make(&r, i, relu, dtype);
+    reference_make(&r, i, act, dtype);
     const size_t count = ss_act_elements(&op.shape), channels = (size_t)r.c;
     float *plain = host_floats(channels);
     for (size_t c = 0; c < channels; c++)
@@ -98,8 +98,8 @@ static void check_case(int i, int relu, struct ss_device *gpu)
 START_TEST(against_double)
 {
     for (int i = 0; i < GROUPNORM_CASES; i++)
-        for (int relu = 0; relu < 2; relu++)
-            check_case(i, relu, gpu_for((enum ss_dtype)_i));
+        for (int k = 0; k < 3; k++)
+            check_case(i, groupnorm_acts[k], gpu_for((enum ss_dtype)_i));
 }
 END_TEST
 

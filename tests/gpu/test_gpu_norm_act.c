@@ -23,7 +23,10 @@ static double keep_factor(const struct layer *l, size_t i)
 {
     if (l->op.dropout == 0 || !l->training)
         return 1;
-    return ss_dropout_keep(KEY, (uint32_t)i, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
+    const size_t shared = l->op.drop == SS_DROP_ELEMENT  ? 1
+                          : l->op.drop == SS_DROP_SAMPLE ? l->count / (size_t)l->op.shape.n
+                                                         : l->count;
+    return ss_dropout_keep(KEY, (uint32_t)(i / shared), l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
 }
 
 static void moments(struct layer *l)
@@ -91,7 +94,7 @@ static void leave_kinks(struct layer *l)
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
             float *nudged = NULL;
-            if (l->op.act == SS_ACT_RELU && fabs(l->u[i]) < 2e-5)
+            if (act_from_kink(l->op.act, l->u[i]) < 2e-5)
                 nudged = l->op.has_bn && l->gamma[i % l->channels] == 0 ? &l->beta[i % l->channels]
                                                                         : &l->z[i];
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
@@ -267,6 +270,7 @@ static struct ss_norm_act options(int bits, int c)
     const struct ss_norm_act op = {.shape = {2, c, 5, 3, c},
                                    .has_bn = bits & 1,
                                    .act = bits >> 1 & 1,
+                                   .slope = (float)ACT_LEAK,
                                    .residual = bits >> 2 & 1,
                                    .relu_out = bits >> 3 & 1,
                                    .dropout = bits >> 4 & 1 ? 0.25f : 0,
@@ -285,9 +289,55 @@ START_TEST(every_option)
         for (int bits = 0; bits < 32; bits++) {
             struct ss_norm_act op = options(bits, channels_tested[i]);
             check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
-            while (op.act && ++op.act < SS_ACT_COUNT)
+            if (!op.act)
+                continue;
+            /* Two of the others, in turn */
+            for (int k = 0; k < 2; k++) {
+                op.act = SS_ACT_GELU + (2 * (bits / 4 + 3 * i) + k + bits) % (SS_ACT_COUNT - 2);
                 check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
+            }
         }
+    }
+}
+END_TEST
+
+/* Stochastic depth, also where a vector is of two samples. */
+START_TEST(shared_drops)
+{
+    static const struct ss_act shapes[] = {{7, 8, 3, 1, 8}, {8, 3, 1, 1, 3}, {9, 160, 1, 2, 160}};
+    for (int i = 0; i < 3; i++)
+        for (int bits = 0; bits < 16; bits++)
+            for (int batch = 0; batch < 2; batch++) {
+                struct ss_norm_act op = options(bits, 8);
+                op.shape = shapes[i];
+                op.dropout = 0.4f;
+                op.drop = batch ? SS_DROP_BATCH : SS_DROP_SAMPLE;
+                check_layer(layer_make(&op, _i, 1 + bits % SS_NORM_MAX_DY));
+            }
+}
+END_TEST
+
+/* The ends of activations, as PyTorch has them. */
+START_TEST(kinks)
+{
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
+    for (int i = 0; i < ACT_KINKS; i++) {
+        const struct ss_norm_act op = {
+            .shape = {1, 8, 1, 1, 8}, .act = act_kinks[i].kind, .slope = (float)ACT_LEAK};
+        float z[8], dy[8];
+        for (int j = 0; j < 8; j++)
+            z[j] = act_kinks[i].at, dy[j] = 1;
+        void *in = gpu_put(gpu, z, 8), *out = gpu_out(gpu, 8), *g = gpu_put(gpu, dy, 8);
+        OK(ss_cuda_norm_act_reserve(gpu, &op));
+        OK(ss_cuda_norm_act_forward(gpu, &op, in, NULL, NULL, NULL, NULL, out, NULL, 1, KEY));
+        const struct ss_norm_act_grad grad = {.dy = {g}, .ndy = 1, .ds = g, .z = in};
+        OK(ss_cuda_norm_act_backward(gpu, &op, &grad));
+        gpu_get(gpu, out, z, 8);
+        for (int j = 0; j < 8; j++)
+            ck_assert(z[j] == act_kinks[i].value || fabsf(z[j] - act_kinks[i].value) < 1e-37f);
+        gpu_get(gpu, in, z, 8);
+        for (int j = 0; j < 8 && isfinite(act_kinks[i].at); j++)
+            ck_assert_float_eq(z[j], act_kinks[i].slope);
     }
 }
 END_TEST
@@ -655,6 +705,8 @@ END_TEST
 TCase *gpu_norm_act_tests(void)
 {
     TCase *t = tcase_create("normalisation");
+    tcase_add_loop_test(t, shared_drops, 0, GPU_DTYPES);
+    tcase_add_test(t, kinks);
     tcase_add_loop_test(t, every_option, 0, GPU_DTYPES);
     tcase_add_loop_test(t, many_blocks, 0, NLARGE * GPU_DTYPES);
     tcase_add_test(t, many_chunks);

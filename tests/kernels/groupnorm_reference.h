@@ -3,11 +3,13 @@
 #ifndef SS_TESTS_GROUPNORM_REFERENCE_H
 #define SS_TESTS_GROUPNORM_REFERENCE_H
 
-#include <math.h>
+#include "tests/kernels/activation_reference.h"
+
 #include <stddef.h>
 
 struct groupnorm_reference {
-    int n, c, pixels, groups, relu;
+    int n, c, pixels, groups;
+    enum ss_activation act;
     double eps;
     const double *x, *dy, *gamma, *beta;
     double *y, *dx, *dgamma, *dbeta; /* out */
@@ -27,8 +29,8 @@ static inline void groupnorm_reference_group(struct groupnorm_reference *r, int 
         const int c = group * channels + i / r->pixels;
         const double xhat = (r->x[base + (size_t)i] - mean) * invstd;
         const double u = r->gamma[c] * xhat + r->beta[c];
-        const double g = r->relu && u <= 0 ? 0 : r->dy[base + (size_t)i];
-        r->y[base + (size_t)i] = r->relu && u < 0 ? 0 : u;
+        const double g = act_slope(r->act, u) * r->dy[base + (size_t)i];
+        r->y[base + (size_t)i] = act_value(r->act, u);
         r->dx[base + (size_t)i] = g;
         r->dbeta[c] += g;
         r->dgamma[c] += g * xhat;
@@ -49,6 +51,9 @@ static inline void groupnorm_reference(struct groupnorm_reference *r)
     for (int i = 0; i < r->n * r->groups; i++)
         groupnorm_reference_group(r, i / r->groups, i % r->groups);
 }
+
+/* Of 0 not all make 0. */
+static const enum ss_activation groupnorm_acts[] = {SS_ACT_NONE, SS_ACT_RELU, SS_ACT_SIGMOID};
 
 /* Shapes of both tests: groups of one channel and of all, channels that fill no block or vector,
  * maps of one pixel and of more than a tile. */

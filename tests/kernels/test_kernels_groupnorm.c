@@ -29,14 +29,14 @@ static void forget(struct outcome *o)
 }
 
 /* offset: a mean that is large beside the deviation. */
-static void reference_make(struct groupnorm_reference *r, int i, int relu, double offset)
+static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act, double offset)
 {
     const int c = groupnorm_cases[i].c;
     *r = (struct groupnorm_reference){.n = groupnorm_cases[i].n,
                                       .c = c,
                                       .pixels = groupnorm_cases[i].h * groupnorm_cases[i].w,
                                       .groups = groupnorm_cases[i].groups,
-                                      .relu = relu,
+                                      .act = act,
                                       .eps = (double)1e-5f};
     const size_t count = (size_t)(r->n * c * r->pixels), channels = (size_t)c;
     double *x = random_doubles(count, 1), *gamma = random_doubles(channels, 3);
@@ -61,21 +61,22 @@ static void reference_free(struct groupnorm_reference *r)
     free(r->y), free(r->dx), free(r->dgamma), free(r->dbeta);
 }
 
-static struct ss_norm_act options(int i, int relu, int block)
+static struct ss_norm_act options(int i, enum ss_activation act, int block)
 {
     return (struct ss_norm_act){.shape = {groupnorm_cases[i].n, groupnorm_cases[i].c,
                                           groupnorm_cases[i].h, groupnorm_cases[i].w, block},
-                                .act = relu ? SS_ACT_RELU : SS_ACT_NONE,
+                                .act = act,
                                 .eps = 1e-5f};
 }
 
 START_TEST(against_double)
 {
-    for (int which = 0; which < 2 * NBLOCKS; which++) {
-        const int relu = which % 2, block = test_block(which / 2, groupnorm_cases[_i].c);
-        const struct ss_norm_act op = options(_i, relu, block);
+    for (int which = 0; which < 3 * NBLOCKS; which++) {
+        const enum ss_activation act = groupnorm_acts[which % 3];
+        const int block = test_block(which / 3, groupnorm_cases[_i].c);
+        const struct ss_norm_act op = options(_i, act, block);
         struct groupnorm_reference r;
-        reference_make(&r, _i, relu, 0);
+        reference_make(&r, _i, act, 0);
         const size_t channels = (size_t)r.c;
         struct outcome o = run(&r, &op);
         double *grads = to_doubles(o.grads, 2 * channels);

@@ -23,10 +23,13 @@ static double keep_factor(const struct layer *l, size_t i)
 {
     if (l->op.dropout == 0)
         return 1;
+    const size_t sample = l->count / (size_t)l->op.shape.n;
     /* As in NHWC, whatever the block */
     struct ss_act nhwc = l->op.shape;
     nhwc.block = nhwc.c;
-    const uint32_t at = (uint32_t)storage_index(&nhwc, i);
+    const uint32_t at = l->op.drop == SS_DROP_ELEMENT ? (uint32_t)storage_index(&nhwc, i)
+                        : l->op.drop == SS_DROP_SAMPLE ? (uint32_t)(i / sample)
+                                                       : 0;
     return ss_dropout_keep(KEY, at, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
 }
 
@@ -86,7 +89,7 @@ static void leave_kinks(struct layer *l)
         again = 0;
         forward(l);
         for (size_t i = 0; i < l->count; i++) {
-            if (l->op.act == SS_ACT_RELU && fabs(l->u[i]) < 2e-5)
+            if (act_from_kink(l->op.act, l->u[i]) < 2e-5)
                 again = 1, l->z[i] = (double)(float)(l->z[i] + 0.07);
             else if (l->op.relu_out && l->s[i] != 0 && fabs(l->s[i]) < 2e-5)
                 again = 1, *(l->op.residual ? &l->r[i] : &l->z[i]) += 0.0625;
@@ -200,6 +203,7 @@ static struct ss_norm_act options(int bits, int c, int block)
     const struct ss_norm_act op = {.shape = {2, c, 5, 3, block},
                                    .has_bn = bits & 1,
                                    .act = bits >> 1 & 1,
+                                   .slope = (float)ACT_LEAK,
                                    .residual = bits >> 2 & 1,
                                    .relu_out = bits >> 3 & 1,
                                    .dropout = bits >> 4 & 1 ? 0.25f : 0,
@@ -239,7 +243,7 @@ START_TEST(long_slices)
     op.shape = (struct ss_act){1, 8, 53, 47, 8};
     struct layer l;
     layer_make(&l, &op);
-    run(&l, 1 + _i);
+    run(&l, 1 + _i % SS_NORM_MAX_DY);
     layer_free(&l);
 }
 END_TEST
@@ -312,7 +316,8 @@ END_TEST
 /* Every activation from -12 to 12 and at the ends, where PyTorch's fp32 is as far off. */
 START_TEST(activation_alone)
 {
-    const struct ss_norm_act op = {.shape = {1, 16, 96, 64, 16}, .act = (enum ss_activation)_i};
+    const struct ss_norm_act op = {
+        .shape = {1, 16, 96, 64, 16}, .act = (enum ss_activation)_i, .slope = (float)ACT_LEAK};
     const size_t count = ss_act_elements(&op.shape);
     float *z = ss_aligned_alloc(count * sizeof *z), *y = ss_aligned_alloc(count * sizeof *y),
           *dy = ss_aligned_alloc(count * sizeof *dy), *dz = ss_aligned_alloc(count * sizeof *dz);
@@ -327,15 +332,52 @@ START_TEST(activation_alone)
     OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
     const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = dz};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
-    ck_assert(isnan(y[2]) && (isnan(dz[2]) || op.act == SS_ACT_RELU));
+    ck_assert(isnan(y[2]) && (isnan(dz[2]) || isfinite(act_from_kink(op.act, 0))));
     for (size_t i = 0; i < count; i++) {
         const double u = (double)z[i], size = fmax(1, fabs(u));
         if (i == 2)
             continue;
         ck_assert_double_eq_tol((double)y[i], act_value(op.act, u), 1.5e-7 * size);
+        if (act_from_kink(op.act, u) < 1e-6)
+            continue;
         ck_assert_double_eq_tol((double)dz[i], act_slope(op.act, u), 3e-7);
     }
     free(z), free(y), free(dy), free(dz);
+}
+END_TEST
+
+START_TEST(kinks)
+{
+    struct ss_norm_act op = {
+        .shape = {1, 16, 1, 1, 16}, .act = act_kinks[_i].kind, .slope = (float)ACT_LEAK};
+    float z[16], y[16], dy[16];
+    for (int j = 0; j < 16; j++)
+        z[j] = act_kinks[_i].at, dy[j] = 1;
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = z};
+    OK(ss_cpu_norm_act_backward(cpu, &op, &g));
+    for (int j = 0; j < 16; j++) {
+        ck_assert(y[j] == act_kinks[_i].value || fabsf(y[j] - act_kinks[_i].value) < 1e-37f);
+        if (isfinite(act_kinks[_i].at))
+            ck_assert_float_eq(z[j], act_kinks[_i].slope);
+    }
+}
+END_TEST
+
+/* Stochastic depth: whole samples, or the batch. */
+START_TEST(shared_drops)
+{
+    for (int bits = 0; bits < 32; bits++) {
+        struct ss_norm_act op = options(bits, 20, test_block(_i, 20));
+        op.shape.n = 7;
+        op.dropout = 0.4f;
+        op.drop = bits >> 4 & 1 ? SS_DROP_SAMPLE : SS_DROP_BATCH;
+        struct layer l;
+        layer_make(&l, &op);
+        run(&l, 1 + bits % SS_NORM_MAX_DY);
+        layer_free(&l);
+    }
 }
 END_TEST
 
@@ -350,6 +392,8 @@ Suite *norm_act_suite(void)
     tcase_add_loop_test(t, finite_differences, 0, 32 * (SS_ACT_COUNT - 1));
     tcase_add_loop_test(t, activation_alone, SS_ACT_RELU, SS_ACT_COUNT);
     tcase_add_test(t, finite_differences_kernel);
+    tcase_add_loop_test(t, kinks, 0, ACT_KINKS);
+    tcase_add_loop_test(t, shared_drops, 0, NBLOCKS);
     suite_add_tcase(suite, t);
     return suite;
 }

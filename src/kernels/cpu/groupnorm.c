@@ -125,15 +125,17 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
         group_statistics(op, &room, groups, i / groups, i % groups, saved);
     scale_and_shift(s, &room, groups, gamma, beta, saved);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room.slices; i++)
+    for (size_t i = 0; i < room.slices; i++) {
         simd->forward(&(struct ss_rows_forward){.z = (const float *)x + i * room.slice,
                                                 .y = (float *)y + i * room.slice,
                                                 .pixels = room.pixels,
                                                 .block = s->block,
                                                 .a = room.coefficient[0] + i * block,
                                                 .b = room.coefficient[1] + i * block,
-                                                .act = op->act,
+                                                .act = ss_act_terms_of(op->act, op->slope),
                                                 .low_out = -INFINITY});
+        ss_clear_padding(s, op->act, i, (float *)y + i * room.slice);
+    }
     return SS_OK;
 }
 
@@ -203,7 +205,7 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
                                          .a = k[0] + i * block,
                                          .b = k[1] + i * block,
                                          .mean = k[2] + i * block,
-                                         .act = op->act,
+                                         .act = ss_act_terms_of(op->act, op->slope),
                                          .cg = k[3] + i * block,
                                          .cz = k[4] + i * block,
                                          .c1 = k[5] + i * block};

@@ -103,11 +103,21 @@ static void scale_and_shift(const struct ss_norm_act *op, const struct room *roo
     }
 }
 
-/* dropout.h's index of the first channel of slice i at a pixel. */
+/* dropout.h's index of the first channel of slice i at a pixel, and how it goes on from there. */
+static uint32_t dropout_step(const struct ss_norm_act *op)
+{
+    return op->drop == SS_DROP_ELEMENT ? (uint32_t)op->shape.c : 0;
+}
+static uint32_t dropout_each(const struct ss_norm_act *op)
+{
+    return op->drop == SS_DROP_ELEMENT ? ~0u : 0;
+}
 static uint32_t dropout_index(const struct ss_norm_act *op, const struct room *room, size_t i,
                               size_t pixel)
 {
     const size_t n = i / (size_t)room->blocks, cb = i % (size_t)room->blocks;
+    if (op->drop != SS_DROP_ELEMENT)
+        return op->drop == SS_DROP_SAMPLE ? (uint32_t)n : 0;
     return (uint32_t)((n * room->pixels + pixel) * (size_t)op->shape.c +
                       cb * (size_t)op->shape.block);
 }
@@ -284,13 +294,15 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
             .block = block,
             .a = a + channel,
             .b = b + channel,
-            .act = op->act,
+            .act = ss_act_terms_of(op->act, op->slope),
             .low_out = op->relu_out ? 0 : -INFINITY,
             .dropout = dropout,
             .index = dropout_index(op, &room, i, 0),
-            .step = (uint32_t)op->shape.c,
+            .step = dropout_step(op),
+            .each = dropout_each(op),
         };
         simd->forward(&f);
+        ss_clear_padding(&op->shape, op->act, i, y + at);
     }
     return SS_OK;
 }
@@ -347,9 +359,10 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     }
     w->common = (struct ss_rows_backward){
         .block = op->shape.block,
-        .act = op->act,
+        .act = ss_act_terms_of(op->act, op->slope),
         .dropout = ss_dropout_make(op->dropout, grad->dropout_key),
-        .step = (uint32_t)op->shape.c,
+        .step = dropout_step(op),
+        .each = dropout_each(op),
     };
     return SS_OK;
 }

@@ -9,15 +9,15 @@ enum {
     SS_CHUNK = 1024, /* channels summed at a time where the block is no constant (NHWC) */
 };
 
-/* FUNCTION(f, act, ...) with act a constant. */
+/* FUNCTION(f, family, ...) with the family a constant. */
 #define SS_ACT_CASE(name, function, f, ...)                                                        \
-    case SS_ACT_##name:                                                                            \
-        function(f, SS_ACT_##name, ##__VA_ARGS__);                                                 \
+    case SS_FAMILY_##name:                                                                         \
+        function(f, SS_FAMILY_##name, ##__VA_ARGS__);                                              \
         break;
 #define SS_PER_ACT(kind, ...)                                                                      \
-    switch (kind) {                                                                                \
-        SS_ACTIVATIONS(SS_ACT_CASE, __VA_ARGS__)                                                   \
-    case SS_ACT_COUNT:                                                                             \
+    switch ((kind).family) {                                                                       \
+        SS_ACT_FAMILIES(SS_ACT_CASE, __VA_ARGS__)                                                  \
+    case SS_FAMILY_COUNT:                                                                             \
         break;                                                                                     \
     }
 

@@ -28,11 +28,12 @@ struct ss_rows_forward {
     size_t pixels;
     int block;
     const float *a, *b; /* u = a z + b */
-    enum ss_activation act;
+    struct ss_act_terms act;
     float low_out; /* 0 for ReLU, -infinity for none */
     struct ss_dropout_draw dropout;
     uint32_t index; /* dropout's, of the first element, see dropout.h */
     uint32_t step;  /* from a pixel's to the next one's: the channels of a whole pixel */
+    uint32_t each;  /* all bits; 0, and so is step: one index for all elements */
 };
 
 struct ss_rows_backward {
@@ -41,9 +42,9 @@ struct ss_rows_backward {
     size_t pixels;
     int block;
     const float *a, *b, *mean;
-    enum ss_activation act;
+    struct ss_act_terms act;
     struct ss_dropout_draw dropout;
-    uint32_t index, step; /* as forward */
+    uint32_t index, step, each; /* as forward */
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 

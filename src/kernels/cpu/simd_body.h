@@ -87,24 +87,27 @@ SS_TARGET static void SS_NAME(stats)(const float *z, size_t pixels, int block, c
 
 /* Comparisons are written so that NaN passes through, as it does in PyTorch: a run that diverged
  * must show it in its loss. */
-SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum ss_activation act,
+SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum ss_act_family act,
                                    const int width, const float *a, const float *b, const int drop,
                                    const int residual)
 {
+    const struct ss_act_terms terms = f->act;
     const float low_out = f->low_out, scale = f->dropout.scale;
     const uint32_t key0 = f->dropout.key[0], key1 = f->dropout.key[1],
                    threshold = f->dropout.threshold;
     const float *z = f->z, *r = f->r;
     float *y = f->y;
     uint32_t index = f->index;
-    const uint32_t step = f->step;
+    const uint32_t step = f->step, each = f->each;
     const size_t pixels = f->pixels;
     for (size_t p = 0; p < pixels; p++) {
 #pragma omp simd
         for (int j = 0; j < width; j++) {
-            float u = ss_act_value(act, a[j] * z[j] + b[j]);
+            float u = ss_act_value(act, &terms, a[j] * z[j] + b[j]);
             if (drop)
-                u = ss_dropout_hash(index + (uint32_t)j, key0, key1) >= threshold ? u * scale : 0;
+                u = ss_dropout_hash(index + ((uint32_t)j & each), key0, key1) >= threshold
+                        ? u * scale
+                        : 0;
             if (residual)
                 u += r[j];
             y[j] = u < low_out ? low_out : u;
@@ -117,7 +120,7 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum s
     }
 }
 
-SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const enum ss_activation act,
+SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const enum ss_act_family act,
                                     const int width, const float *a, const float *b)
 {
     if (f->dropout.on && f->r)
@@ -130,7 +133,7 @@ SS_BODY void SS_NAME(forward_width)(const struct ss_rows_forward *f, const enum 
         SS_NAME(forward_body)(f, act, width, a, b, 0, 0);
 }
 
-SS_BODY void SS_NAME(forward_act)(const struct ss_rows_forward *f, const enum ss_activation act)
+SS_BODY void SS_NAME(forward_act)(const struct ss_rows_forward *f, const enum ss_act_family act)
 {
     /* Copies, so that the compiler knows that stores to y leave them alone. */
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH];
@@ -156,23 +159,25 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
  * that the compiler makes masked loads of g, at which Zen 5 runs at half its memory bandwidth. */
 #define SS_GRADIENT_OF_U(g, u, i)                                                                  \
     do {                                                                                           \
-        float factor_ = ss_act_slope(act, u);                                                  \
+        float factor_ = ss_act_slope(act, &terms, u);                                              \
         if (drop)                                                                                  \
             factor_ = ss_dropout_hash((i), key0, key1) >= threshold ? factor_ * scale : 0.0f;      \
         g *= factor_;                                                                              \
     } while (0)
 
 #define SS_BACKWARD_LOCALS(f)                                                                      \
-    const float scale = (f)->dropout.scale;                                        \
+    const struct ss_act_terms terms = (f)->act;                                                    \
+    const float scale = (f)->dropout.scale;                                                        \
     const uint32_t key0 = (f)->dropout.key[0], key1 = (f)->dropout.key[1],                         \
                    threshold = (f)->dropout.threshold;                                             \
     const float *gp = (f)->g;                                                                      \
     uint32_t index = (f)->index;                                                                   \
-    const uint32_t step = (f)->step;                                                               \
+    const uint32_t step = (f)->step, each = (f)->each;                                             \
     const size_t pixels = (f)->pixels;                                                             \
-    (void)scale, (void)key0, (void)key1, (void)threshold, (void)index, (void)step
+    (void)terms, (void)scale, (void)key0, (void)key1, (void)threshold, (void)index, (void)step,                  \
+        (void)each
 
-SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
+SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
                                           const int drop, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
@@ -191,8 +196,8 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
 #pragma omp simd
         for (int j = 0; j < width; j++) {
             float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
-            SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + (uint32_t)j);
-            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + (uint32_t)j);
+            SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + ((uint32_t)j & each));
+            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + ((uint32_t)j & each));
             s0[j] += g0;
             s1[j] += g1;
             q0[j] += g0 * (z0 - mean[j]);
@@ -206,7 +211,7 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
 #pragma omp simd
         for (int j = 0; j < width; j++) {
             float g = gp[j];
-            SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + (uint32_t)j);
+            SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + ((uint32_t)j & each));
             s0[j] += g;
             q0[j] += g * (z[j] - mean[j]);
         }
@@ -218,7 +223,7 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
     }
 }
 
-SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const enum ss_activation act, const int drop,
+SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const enum ss_act_family act, const int drop,
                                         double *sums)
 {
     SS_BACKWARD_LOCALS(f);
@@ -231,12 +236,12 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
             s[j] = q[j] = 0;
         for (size_t p = 0; p < pixels; p++) {
             const float *z = f->z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
-            const uint32_t i = index + (uint32_t)p * step + (uint32_t)c0;
+            const uint32_t i = index + (uint32_t)p * step + ((uint32_t)c0 & each);
             (void)i;
 #pragma omp simd
             for (int j = 0; j < width; j++) {
                 float g = row[j];
-                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], i + (uint32_t)j);
+                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], i + ((uint32_t)j & each));
                 s[j] += g;
                 q[j] += g * (z[j] - mean[j]);
             }
@@ -249,7 +254,7 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
 }
 
 SS_BODY void SS_NAME(backward_sums_act)(const struct ss_rows_backward *f,
-                                        const enum ss_activation act, double *sums)
+                                        const enum ss_act_family act, double *sums)
 {
     if (f->block == 16 && f->dropout.on)
         SS_NAME(backward_sums_fixed)(f, act, 16, 1, sums);
@@ -270,7 +275,7 @@ SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, d
     SS_PER_ACT(f->act, SS_NAME(backward_sums_act), f, sums)
 }
 
-SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
+SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
                                           const int drop, const float *a, const float *b,
                                           const float *mean, const float *cg, const float *cz,
                                           const float *c1)
@@ -281,7 +286,7 @@ SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, cons
 #pragma omp simd
         for (int j = 0; j < width; j++) {
             float g = gp[j], zj = z[j];
-            SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + (uint32_t)j);
+            SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + ((uint32_t)j & each));
             z[j] = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
         }
         z += width;
@@ -290,7 +295,7 @@ SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, cons
     }
 }
 
-SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const enum ss_activation act, const int width,
+SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
                                            const int drop)
 {
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], cg[SS_FIXED_WIDTH],
@@ -308,7 +313,7 @@ SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, con
 }
 
 SS_BODY void SS_NAME(backward_apply_act)(const struct ss_rows_backward *f,
-                                         const enum ss_activation act)
+                                         const enum ss_act_family act)
 {
     if (f->block == 16 && f->dropout.on)
         SS_NAME(backward_apply_fixed)(f, act, 16, 1);

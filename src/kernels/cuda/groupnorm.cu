@@ -343,7 +343,7 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const group_shape
               partial, x, op->eps, saved);
     SS_LAUNCHED("GroupNorm statistics");
     const auto kernel =
-        is_plain(s.act.kind) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
+        is_plain(op->act) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, x, gamma, beta, saved,
               y);
     SS_LAUNCHED("GroupNorm forward");
@@ -351,13 +351,13 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const group_shape
 }
 
 template <typename T, int V>
-ss_status backward(const ss_device *gpu, const group_shape &s, const T *dy, T *x,
-                   const float *gamma, const float *beta, const float *saved, float *dgamma,
+ss_status backward(const ss_device *gpu, const ss_norm_act *op, const group_shape &s, const T *dy,
+                   T *x, const float *gamma, const float *beta, const float *saved, float *dgamma,
                    float *dbeta)
 {
     float *partial = (float *)gpu->scratch, *coefficient = partial + partial_floats(s);
     const auto kernel =
-        is_plain(s.act.kind) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
+        is_plain(op->act) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
               saved, nullptr, partial);
     SS_LAUNCHED("GroupNorm backward");
@@ -409,9 +409,9 @@ extern "C" enum ss_status ss_cuda_groupnorm_backward(struct ss_device *gpu,
     ss_status status;
     SS_DISPATCH(gpu->options.dtype,
                 status = s.g.vector == 1
-                             ? (backward<T, 1>(gpu, s, (const T *)dy, (T *)x, gamma, beta, saved,
-                                               dgamma, dbeta))
-                             : (backward<T, format<T>::vector>(gpu, s, (const T *)dy, (T *)x, gamma,
-                                                               beta, saved, dgamma, dbeta)));
+                             ? (backward<T, 1>(gpu, op, s, (const T *)dy, (T *)x, gamma, beta,
+                                               saved, dgamma, dbeta))
+                             : (backward<T, format<T>::vector>(gpu, op, s, (const T *)dy, (T *)x,
+                                                               gamma, beta, saved, dgamma, dbeta)));
     return status;
 }

@@ -56,10 +56,10 @@ struct affine {
     const float *gamma, *beta, *saved;
 };
 
-/* The activation. PLAIN ones, none and ReLU, are one: a cut off at low; the rest go by kind. */
+/* The activation. PLAIN ones, none and ReLU, are one: a cut off at low; the rest go by family. */
 struct activation {
     float low;
-    ss_activation kind;
+    ss_act_terms terms;
 };
 
 /* ---- device code ---- */
@@ -239,7 +239,8 @@ __device__ inline void affine_of_tile(const geometry &g, const place<V> &me, con
 /* Dropout keeps element i; without dropout all, and the scale is 1. */
 __device__ inline bool keeps(const ss_dropout_draw &drop, uint32_t i)
 {
-    return ss_dropout_hash(i, drop.key[0], drop.key[1]) >= drop.threshold;
+    return ss_dropout_hash(drop.shared ? ss_divide(i, drop.by) : i, drop.key[0], drop.key[1]) >=
+           drop.threshold;
 }
 /* Bit j: the vector's j-th. */
 template <int V> __device__ inline unsigned kept(const ss_dropout_draw &drop, const spot &s)
@@ -262,7 +263,7 @@ __device__ inline float kept_part(float a, T z, float b, const activation &act, 
 {
     const float u = apply(a, format<T>::load(z), b);
     if (!PLAIN)
-        return keep ? ss_act_value(act.kind, u) : 0;
+        return keep ? ss_act_value(act.terms.family, &act.terms, u) : 0;
     return !keep ? 0 : u < act.low ? act.low : u;
 }
 
@@ -272,7 +273,7 @@ __device__ inline float gradient_of_u(float g, float u, const activation &act, b
                                       float scale)
 {
     if (!PLAIN)
-        return g * (keep ? ss_act_slope(act.kind, u) * scale : 0.0f);
+        return g * (keep ? ss_act_slope(act.terms.family, &act.terms, u) * scale : 0.0f);
     return g * (keep && !(u <= act.low) ? scale : 0.0f);
 }
 
@@ -461,13 +462,13 @@ static inline float low_of(bool relu)
 {
     return relu ? 0 : -INFINITY;
 }
-static inline bool is_plain(ss_activation kind)
+static inline bool is_plain(ss_activation act)
 {
-    return kind == SS_ACT_NONE || kind == SS_ACT_RELU;
+    return ss_act_compares(act);
 }
 static inline activation activation_of(const ss_norm_act *op)
 {
-    return {low_of(op->act == SS_ACT_RELU), op->act};
+    return {low_of(op->act == SS_ACT_RELU), ss_act_terms_of(op->act, op->slope)};
 }
 
 static inline ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
@@ -476,6 +477,9 @@ static inline ss_dropout_draw dropout_of(const ss_norm_act *op, int training, ui
     drop.on = drop.on && training;
     if (!drop.on)
         drop.scale = 1;
+    if (op->drop != SS_DROP_ELEMENT)
+        ss_dropout_share(&drop, (uint32_t)(ss_act_elements(&op->shape) /
+                                           (op->drop == SS_DROP_SAMPLE ? (size_t)op->shape.n : 1)));
     return drop;
 }
 

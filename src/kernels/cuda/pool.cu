@@ -6,6 +6,9 @@
  *
  * A NaN in a max window wins, as in PyTorch. */
 #include "kernels/cuda/grid.cuh"
+extern "C" {
+#include "kernels/divide.h"
+}
 
 namespace
 {
@@ -15,31 +18,10 @@ constexpr unsigned THREADS = 128;
 constexpr int MOST_KERNEL = 16; /* a place in the window is a byte */
 constexpr int LOADS = 4;        /* in flight while a row of a window is read */
 
-/* n / d for n < 2^31 without a division: n * ceil(2^(31+s) / d) / 2^(31+s) with 2^s >= d errs
- * by less than n / 2^31 * d / 2^s / d < 1/d, too little to reach the next integer. */
-struct divider {
-    uint32_t multiplier, shift;
-};
-struct divider divider_make(int d)
-{
-    unsigned s = 0;
-    while (((uint64_t)1 << s) < (uint64_t)d)
-        s++;
-    const uint64_t power = (uint64_t)1 << (31 + s), divisor = (uint64_t)d;
-    struct divider out;
-    out.multiplier = (uint32_t)((power + divisor - 1) / divisor);
-    out.shift = 31 + s;
-    return out;
-}
-__device__ inline int divide(unsigned n, const struct divider &d)
-{
-    return (int)((uint64_t)n * d.multiplier >> d.shift);
-}
-
 struct geometry {
     unsigned pixels;   /* that threads walk over: y's, x's, or 2x2 windows; < 2^31 */
     int height, width; /* of an image of that walk */
-    struct divider by_height, by_width, by_stride;
+    struct ss_divider by_height, by_width, by_stride;
     int h, w, p, q; /* of x and y */
     int kernel, stride, pad;
     float share; /* 1 / kernel^2 */
@@ -64,10 +46,10 @@ struct position {
 };
 __device__ inline struct position locate(const struct geometry &g, unsigned pixel)
 {
-    const int line = divide(pixel, g.by_width);
+    const int line = (int)ss_divide(pixel, g.by_width);
     struct position at;
     at.column = (int)pixel - line * g.width;
-    at.n = divide((unsigned)line, g.by_height);
+    at.n = (int)ss_divide((unsigned)line, g.by_height);
     at.row = line - at.n * g.height;
     return at;
 }
@@ -169,8 +151,8 @@ __device__ inline struct cover covering(const struct geometry &g, int row, int o
 {
     const int padded = row + g.pad;
     struct cover out;
-    out.begin = padded < g.kernel ? 0 : divide((unsigned)(padded - g.kernel), g.by_stride) + 1;
-    out.end = min(outputs, divide((unsigned)padded, g.by_stride) + 1);
+    out.begin = padded < g.kernel ? 0 : (int)ss_divide((unsigned)(padded - g.kernel), g.by_stride) + 1;
+    out.end = min(outputs, (int)ss_divide((unsigned)padded, g.by_stride) + 1);
     return out;
 }
 
@@ -257,9 +239,9 @@ struct geometry geometry_make(const struct ss_device *gpu, const struct ss_pool_
     g.pixels = (unsigned)s->x.n * (unsigned)height * (unsigned)width;
     g.height = height;
     g.width = width;
-    g.by_height = divider_make(height);
-    g.by_width = divider_make(width);
-    g.by_stride = divider_make(s->stride);
+    g.by_height = ss_divider_make((uint32_t)height);
+    g.by_width = ss_divider_make((uint32_t)width);
+    g.by_stride = ss_divider_make((uint32_t)s->stride);
     g.h = s->x.h;
     g.w = s->x.w;
     g.p = s->y.h;

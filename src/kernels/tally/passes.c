@@ -129,7 +129,7 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
 static int takes_one(const struct ss_device *d, const struct ss_norm_act *op,
                      const struct ss_norm_act_grad *g, int made)
 {
-    const int plain = op->act == SS_ACT_NONE || op->act == SS_ACT_RELU;
+    const int plain = ss_act_compares(op->act);
     return !plain || (!made && (g->ndy > 1 || op->relu_out)) ||
            (size_t)op->shape.c * d->element % 16;
 }
