@@ -24,3 +24,6 @@ manual: starstep
 # Installed for users of PyTorch.
 toolsdir = $(pkgdatadir)/tools
 dist_tools_SCRIPTS = tools/optimizer_state.py
+# A program, and the same file under a name that Python can import
+dist_bin_SCRIPTS = tools/starstep-from-pytorch
+dist_tools_SCRIPTS += tools/starstep_from_pytorch.py

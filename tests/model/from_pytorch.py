@@ -1,0 +1,271 @@
+"""starstep-from-pytorch: torchvision's models and ones written here, exported and computed again from the file; what
+cannot be expressed is refused.
+
+    from_pytorch.py EXPORTER [torchvision]
+"""
+
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import sys
+import tempfile
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import model_json
+
+TORCHVISION = {"resnet18": 64, "resnext50_32x4d": 64, "wide_resnet50_2": 32, "vgg16": 32, "vgg11_bn": 32, "alexnet": 64,
+               "squeezenet1_1": 64, "googlenet": 64, "inception_v3": 96, "densenet121": 64, "mobilenet_v2": 64,
+               "mobilenet_v3_small": 64, "mobilenet_v3_large": 64, "efficientnet_b0": 64, "efficientnet_v2_s": 64,
+               "regnet_x_400mf": 64, "regnet_y_400mf": 64, "mnasnet0_5": 64, "shufflenet_v2_x0_5": 64,
+               "convnext_tiny": 64, "vit_b_16": 32}
+
+
+class Net(nn.Module):
+    """Modules and a forward of its own."""
+
+    def __init__(self, forward, params=None, **modules):
+        super().__init__()
+        self.function = forward
+        for name, module in modules.items():
+            self.add_module(name, module)
+        for name, shape in (params or {}).items():
+            setattr(self, name, nn.Parameter(torch.randn(shape)))
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+class Attention(nn.Module):
+    """As timm writes it: query, key and value from one layer; or a layer for each."""
+
+    def __init__(self, width, heads, one):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width) if one else None
+        self.q, self.k, self.v = (None if one else nn.Linear(width, width) for _ in range(3))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        n, s, e = x.shape
+        if self.qkv:
+            q, k, v = self.qkv(x).reshape(n, s, 3, self.heads, e // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        else:
+            q, k, v = (f(x).view(n, s, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, s, e))
+
+
+def squeeze(m, x):
+    s = F.adaptive_avg_pool2d(x, 1).flatten(1)
+    return x * torch.sigmoid(m.up(F.relu(m.down(s)))).view(x.shape[0], x.shape[1], 1, 1).expand_as(x)
+
+
+def shuffle(m, x):
+    n, c, h, w = x.shape
+    x = m.first(x).view(n, 3, 4, h, w).transpose(1, 2).reshape(n, 12, h, w)
+    a, b, c = x.split([2, 4, 6], 1)
+    return torch.cat([torch.tanh(c)[:, 1:5], a, b.narrow(1, -3, 2)], dim=-3)
+
+
+def transformer(m, x):
+    n = x.shape[0]
+    x = m.patches(x).flatten(2).transpose(1, 2)
+    x = torch.cat([m.cls.expand(n, -1, -1), x], 1) + m.pos
+    x = x + m.attention(m.norm(x))
+    x = x + m.after(F.gelu(m.before(x), approximate="tanh"))
+    return m.head(x[:, 0])
+
+
+def separate(m, x):
+    x = m.patches(x).flatten(2).permute(0, 2, 1) + m.pos
+    return m.head((x + m.attention(x)).mean(1))
+
+
+def in_place(m, x):
+    y = m.first(x)
+    y.relu_()
+    y += m.second(y)
+    return m.head(y.flatten(1))
+
+
+def head(m, x):
+    return m.head(x.mean((-1, -2)))
+
+
+def conv(channels=12, **options):
+    return nn.Conv2d(3, channels, 3, padding=1, **options)
+
+
+def hand_written():
+    return {
+        "activations": nn.Sequential(
+            conv(8), nn.ReLU(), nn.Conv2d(8, 8, (3, 1), padding="same", dilation=(2, 1)), nn.LeakyReLU(0.2),
+            nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 8, (2, 3), stride=(1, 2), padding=(0, 1), groups=4),
+            nn.Hardswish(), nn.Sigmoid(), nn.Hardsigmoid(), nn.Tanh(), nn.GELU(), nn.ReLU6(), nn.Hardtanh(0, 6),
+            nn.Dropout(0.3), nn.Dropout(0.0), nn.AdaptiveAvgPool2d((3, 2)), nn.Flatten(), nn.Linear(48, 20), nn.ReLU(),
+            nn.BatchNorm1d(20), nn.Linear(20, 10, bias=False), nn.LogSoftmax(1)),
+        "pools": nn.Sequential(
+            conv(8), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AvgPool2d(2, 1, 1, count_include_pad=False),
+            nn.AvgPool2d((3, 2), ceil_mode=True), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8, 10)),
+        "no linear": nn.Sequential(conv(10), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        "squeeze": Net(lambda m, x: head(m, squeeze(m, m.first(x))), first=conv(), down=nn.Linear(12, 3),
+                       up=nn.Linear(3, 12), head=nn.Linear(12, 10)),
+        "shuffle": Net(lambda m, x: head(m, shuffle(m, x)), first=conv(), head=nn.Linear(8, 10)),
+        "scale": Net(lambda m, x: m.head((m.a * (m.b * m.first(x)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2).flatten(1)),
+                     {"a": (12,), "b": (12, 1, 1)}, first=conv(), head=nn.Linear(12 * 256, 10)),
+        "transformer": Net(transformer, {"cls": (1, 1, 12), "pos": (1, 17, 12)}, patches=nn.Conv2d(3, 12, 4, 4),
+                           norm=nn.LayerNorm(12), attention=Attention(12, 3, True), before=nn.Linear(12, 20),
+                           after=nn.Linear(20, 12), head=nn.Linear(12, 10)),
+        "separate": Net(separate, {"pos": (1, 16, 12)}, patches=nn.Conv2d(3, 12, 4, 4), attention=Attention(12, 2, False),
+                        head=nn.Linear(12, 10)),
+        "in place": Net(in_place, first=conv(), second=nn.Conv2d(12, 12, 1), head=nn.Linear(12 * 256, 10)),
+        "flat parts": Net(lambda m, x: m.head(torch.cat([m.a(x).flatten(1), m.b(x).mean((2, 3))], 1)), a=conv(4),
+                          b=conv(5), head=nn.Linear(4 * 256 + 5, 10)),
+    }
+
+
+def shared():
+    layer = nn.Conv2d(12, 12, 1)
+    return nn.Sequential(conv(), layer, nn.ReLU(), layer)
+
+
+def buffered(forward):
+    m = Net(forward, first=conv())
+    m.register_buffer("mask", torch.ones(12, 1, 1))
+    return m
+
+
+def frozen(m, x):
+    m.norm.eval()
+    return m.norm(m.first(x)).flatten(1)
+
+
+def later(m, x):
+    y = m.first(x)
+    z = y.flatten(1)
+    y.relu_()
+    return z
+
+
+def refused():
+    """name: (module, words that the message must have)"""
+    first = {"first": conv()}
+    return {
+        "instance norm": (nn.Sequential(conv(), nn.InstanceNorm2d(12)), ["1: aten.instance_norm: ", "GroupNorm"]),
+        "upsample": (nn.Sequential(conv(), nn.Upsample(scale_factor=2)), ["1: aten.upsample_nearest2d: "]),
+        "same, even": (nn.Sequential(nn.Conv2d(3, 8, 2, padding="same")), ["aten.conv2d: ", "both sides"]),
+        "reflect": (nn.Sequential(conv(padding_mode="reflect")), ["aten.pad: "]),
+        "shared": (shared(), ["3: aten.conv2d: reads 3.weight, which 1 reads too"]),
+        "no affine": (nn.Sequential(conv(), nn.BatchNorm2d(12, affine=False)), ["aten.batch_norm: ", "affine=True"]),
+        "no statistics": (nn.Sequential(conv(), nn.BatchNorm2d(12, track_running_stats=False)),
+                          ["aten.batch_norm: ", "track_running_stats=True"]),
+        "cumulative": (nn.Sequential(conv(), nn.BatchNorm2d(12, momentum=None)), ["1: batch_norm ", "momentum"]),
+        "buffer": (buffered(lambda m, x: m.first(x) * m.mask), ["aten.mul: ", "mask"]),
+        "unused buffer": (buffered(lambda m, x: m.first(x).flatten(1)), ["mask: this buffer", "persistent=False"]),
+        "frozen": (Net(frozen, norm=nn.BatchNorm2d(12), **first), ["norm: aten.batch_norm: ", "training mode"]),
+        "unused parameter": (Net(lambda m, x: m.first(x).flatten(1), {"idle": (3,)}, **first), ["idle: ", "remove it"]),
+        "dead branch": (Net(lambda m, x: (m.idle(x), m.first(x).flatten(1))[1], idle=conv(), **first), ["idle.weight: "]),
+        "two outputs": (Net(lambda m, x: (m.first(x).flatten(1), x), **first), ["2 outputs"]),
+        "softmax": (nn.Sequential(conv(), nn.Flatten(), nn.Softmax(1)), ["2: aten.softmax: ", "cross-entropy"]),
+        "map at the end": (nn.Sequential(conv()), ["(N,classes)"]),
+        "dilated pool": (nn.Sequential(conv(), nn.MaxPool2d(2, dilation=2)), ["1: aten.max_pool2d: "]),
+        "number": (Net(lambda m, x: m.first(x) * 0.5, **first), ["aten.mul: "]),
+        "alpha": (Net(lambda m, x: torch.add(m.first(x), x[:, :1].expand(-1, 12, -1, -1), alpha=2), **first), ["aten.add: "]),
+        "spatial": (Net(lambda m, x: m.first(x) * m.first(x).mean(1, keepdim=True), **first), ["reads first.weight"]),
+        "strided": (Net(lambda m, x: m.first(x)[:, ::2].flatten(1), **first), ["aten.slice: takes each 2th"]),
+        "rows": (Net(lambda m, x: m.first(x)[:, :, 1:].flatten(1), **first), ["aten.slice: ", "channels"]),
+        "channels last": (Net(lambda m, x: m.head(m.first(x).permute(0, 2, 3, 1).flatten(1)), head=nn.Linear(12 * 256, 10),
+                              **first), ["head: aten.linear: ", "permute"]),
+        "detached": (Net(lambda m, x: m.first(x).detach().flatten(1), **first), ["aten.detach", "gradient"]),
+        "in place, later": (Net(later, **first), ["aten.relu_: ", "inplace=False"]),
+        "half": (nn.Sequential(conv(), nn.Flatten()).double(), ["fp32", ".float()"]),
+        "control flow": (Net(lambda m, x: m.first(x).flatten(1) if x.sum() > 0 else x, **first), ["torch.export cannot"]),
+        "fields": (Net(lambda m, x: torch.atan(m.first(x)).flatten(1), **first), ["aten.atan: starstep has no such layer"]),
+        "dropout2d": (nn.Sequential(conv(), nn.Dropout2d(0.5), nn.Flatten()), ["1: aten.feature_dropout: ", "StochasticDepth"]),
+        "weights kept": (Net(lambda m, x: m.out(*[m.first(x).flatten(2).mT] * 3)[0].mean(1), first=conv(),
+                             out=nn.MultiheadAttention(12, 2, batch_first=True)), ["need_weights=False"]),
+    }
+
+
+def load(path):
+    """The exporter, whose name has no ending."""
+    loader = importlib.machinery.SourceFileLoader("starstep_from_pytorch", path)
+    spec = importlib.util.spec_from_loader("starstep_from_pytorch", loader)
+    module = sys.modules["starstep_from_pytorch"] = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+class Test:
+    def __init__(self, exporter, folder):
+        self.exporter, self.folder, self.failures = exporter, folder, 0
+
+    def report(self, what, trouble):
+        self.failures += bool(trouble)
+        print(f"FAIL: {what}: {trouble}" if trouble else f"ok: {what}", flush=True)
+
+    def same(self, name, module, side):
+        """The file computes what the module does, in evaluation."""
+        x = torch.randn(3, 3, side, side)
+        try:
+            self.exporter.export_model(module, x[:1], self.folder)
+        except self.exporter.Refused as error:
+            self.report(name, error)
+            return
+        for m in module.modules():  # statistics that tell layers apart
+            if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                nn.init.uniform_(m.running_mean, -0.1, 0.1)
+                nn.init.uniform_(m.running_var, 0.5, 2)
+                nn.init.uniform_(m.weight, 0.5, 2)
+        module.double().eval()
+        model = model_json.Model(os.path.join(self.folder, "model.json"), module.state_dict())
+        with torch.no_grad():
+            want = module(x.double())
+            got = model(x.double())
+        if isinstance(module, nn.Sequential) and isinstance(module[-1], nn.LogSoftmax):
+            got = got.log_softmax(1)
+        error = float((got - want).norm() / want.norm()) if got.shape == want.shape else float("nan")
+        self.report(f"{name}: {len(model.file['layers'])} layers, off by {error:.1e}", not error < 1e-12)
+
+    def refused(self, name, module, words):
+        for file in os.listdir(self.folder):
+            os.unlink(os.path.join(self.folder, file))
+        try:
+            self.exporter.export_model(module, torch.randn(2, 3, 16, 16, dtype=next(module.parameters()).dtype), self.folder)
+            self.report(name, "not refused")
+        except self.exporter.Refused as error:
+            text = str(error)
+            lacks = [word for word in words if word not in text]
+            left = os.listdir(self.folder)
+            self.report(f"{name}: {text[:150]}", f"lacks {lacks}" if lacks else left or "\n" in text)
+
+
+def main():
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    exporter = load(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        test = Test(exporter, folder)
+        if sys.argv[2:]:
+            import types
+            import torchvision
+            print(f"torch {torch.__version__}, torchvision {torchvision.__version__}")
+            for name in sys.argv[3:] or TORCHVISION:
+                side = TORCHVISION[name]
+                _, module = exporter.torchvision_model(types.SimpleNamespace(
+                    torchvision=name, classes=10, image_size=[side, side]))
+                test.same(name, module, side)
+        else:
+            for name, module in hand_written().items():
+                test.same(name, module, 16)
+            for name, (module, words) in refused().items():
+                test.refused(name, module, words)
+    return test.failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+# Models from PyTorch
+TESTS += tests/model/test_from_pytorch.sh

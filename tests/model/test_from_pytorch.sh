@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# starstep-from-pytorch: what its files say is what PyTorch computes, for torchvision's models and for models written
+# by hand; what cannot be expressed is refused and leaves no file.
+#
+# Environment: as common.sh; TORCH_PYTHON, a Python with PyTorch 2.5 or later (default /usr/bin/python3), without which
+# the test is skipped.
+# shellcheck source=tests/model/torch_python.sh
+. "${srcdir:-.}/tests/model/torch_python.sh"
+
+DEADLINE=600
+# computes WHAT ARGUMENT...
+computes() {
+    run "$python" -B "$top/tests/model/from_pytorch.py" "$exporter" "${@:2}"
+    sed 's/^/    /' "$work/out"
+    check "$1" [ $code -eq 0 ]
+}
+computes "models written by hand"
+if "$python" -c 'import torchvision' 2>/dev/null; then
+    computes "torchvision's models" torchvision
+fi
+
+# The command line
+cat >"$work/mine.py" <<'END'
+from torch import nn
+def model(classes):
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 10, classes))
+def fixed():
+    return model(5)
+def odd():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Softshrink())
+END
+export_file() {
+    run "$python" -B "$exporter" --channels 1 --image-size 8x12 "$@"
+    return "$code"
+}
+check "a function of a file" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$work/a"
+check "again" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$work/b"
+check "the same seed, the same bytes" diff -r "$work/a" "$work/b"
+check "another" export_file "$work/mine.py:model" --classes 7 --seed 4 --out "$work/b"
+check "another seed, other weights" eval "! cmp -s '$work/a/model.safetensors' '$work/b/model.safetensors'"
+check "starstep reads the files" eval "run '$STARSTEP' plan --model '$work/a/model.json' --batch-size 4; [ \$code -eq 0 ]"
+
+# no FILE PATTERN ARGUMENT...: one line on stderr, nothing written
+no() {
+    export_file "$1" --out "$work/none" "${@:3}"
+    check "refused: $(cut -c 1-150 "$work/err")" eval "[ $code -eq 1 ] && [ \$(wc -l <'$work/err') -eq 1 ] &&
+        grep -q '^starstep-from-pytorch: error: $2' '$work/err' && [ ! -e '$work/none' ]"
+}
+no "$work/mine.py:odd" '1: aten.softshrink: starstep has no such layer; .*docs/models.md'
+no "$work/mine.py:fixed" 'the output has 5 values, --classes 7' --classes 7
+no "$work/mine.py:model" 'torch.export cannot read this model: ' --classes 7 --image-size 9x12
+no "$work/mine.py:none" '.*has no function none'
+no "$work/none.py:model" '.*none.py: no such Python file'
+no "$work/mine.py" '.*FILE.py:FUNCTION is needed'
+finish

@@ -1,0 +1,1 @@
+starstep-from-pytorch
