@@ -121,13 +121,14 @@ struct ss_pool_shape {
  * section 3.1. All channels that no part gives are 0. Parts do not overlap. Layouts may differ; N, H
  * and W are equal. */
 enum { SS_GATHER_PARTS = 4 };
+struct ss_gather_part {
+    struct ss_act x;
+    int from, to, count, groups;
+};
 struct ss_gather {
     struct ss_act y;
     int nparts; /* 1 .. SS_GATHER_PARTS */
-    struct ss_gather_part {
-        struct ss_act x;
-        int from, to, count, groups;
-    } part[SS_GATHER_PARTS];
+    struct ss_gather_part part[SS_GATHER_PARTS];
 };
 /* Of n tensors as the kernels take them (check.c): SS_ERR_SHAPE, SS_ERR_INVALID. */
 enum ss_status ss_gather_check(const struct ss_gather *op, int n);
