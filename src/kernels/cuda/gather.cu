@@ -125,7 +125,7 @@ enum ss_status check(const struct ss_gather *op, int n)
 bool reads_whole(const struct ss_gather *op, int vector)
 {
     for (int k = 0; k < op->nparts; k++) {
-        const struct ss_gather_part *p = &op->part[k];
+        const auto *p = &op->part[k];
         if (p->groups > 1 || p->x.block == 1 ||
             (p->from | p->to | p->count | p->x.block) % vector)
             return false;
@@ -161,7 +161,7 @@ enum ss_status ss_cuda_gather(struct ss_device *gpu, const struct ss_gather *op,
     for (int k = 0; k < n; k++)
         a.x[k] = x[k];
     for (int k = 0; k < op->nparts; k++) {
-        const struct ss_gather_part *p = &op->part[k];
+        const auto *p = &op->part[k];
         a.parts[k] = {strides_of(&p->x), p->from, p->to, p->count, p->groups};
         planes = planes || p->x.block == 1;
     }
