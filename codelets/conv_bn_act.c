@@ -82,10 +82,11 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     op->bias = conv->bias && (!left || op->norm.has_bn);
     struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
                                   .y = op->norm.shape,
-                                  .kh = conv->kernel[0],
-                                  .kw = conv->kernel[1],
-                                  .stride = conv->stride[0],
-                                  .pad = conv->padding[0],
+                                  .kernel = {conv->kernel[0], conv->kernel[1]},
+                                  .stride = {conv->stride[0], conv->stride[1]},
+                                  .padding = {conv->padding[0], conv->padding[1]},
+                                  .dilation = {conv->dilation[0], conv->dilation[1]},
+                                  .groups = conv->groups,
                                   .bias = op->bias,
                                   .sums =
                                       context->training && op->norm.has_bn && op->norm.ranks <= 1};

@@ -226,10 +226,11 @@ convolution convolution_of(desc x, desc w, desc y, desc conv)
         return static_cast<int>(value<int64_t>(conv, name, i));
     };
     for (size_t i = 0; i < 2; i++)
-        if (of(CUDNN_ATTR_CONVOLUTION_DILATIONS, i) != 1 ||
-            of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) !=
-                of(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i))
-            hostgpu::die("cuDNN: dilation, or paddings that differ, are not emulated");
+        if (of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) !=
+            of(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i))
+            hostgpu::die("cuDNN: paddings that differ are not emulated");
+    if (size(x, 1) % size(w, 1) || size(y, 1) % (size(x, 1) / size(w, 1)))
+        hostgpu::die("cuDNN: channels that are no whole groups");
     return {size(x, 0),
             size(x, 1),
             size(x, 2),
@@ -243,6 +244,9 @@ convolution convolution_of(desc x, desc w, desc y, desc conv)
             of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 1),
             of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 0),
             of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
+            of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 0),
+            of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 1),
+            size(x, 1) / size(w, 1),
             value<cudnnDataType_t>(x, CUDNN_ATTR_TENSOR_DATA_TYPE)};
 }
 

@@ -80,11 +80,11 @@ float rounded(float x, numbers how)
     }
 }
 
-/* (rows, channels) as fp32 (rows, padded channels). */
+/* (rows, channels) as fp32 (rows, padded channels and so many more). */
 std::vector<float> unpack(const void *data, cudnnDataType_t type, size_t rows, int channels,
-                          numbers how)
+                          numbers how, size_t more = 0)
 {
-    const size_t width = padded(channels), c = static_cast<size_t>(channels);
+    const size_t width = padded(channels) + more, c = static_cast<size_t>(channels);
     std::vector<float> out(rows * width, 0.0f);
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < c; i++)
@@ -101,6 +101,8 @@ struct side {
  * alone. */
 bool meets(const convolution &c, pass pass, int a, int b, int i, int j, int *row, int *column)
 {
+    i *= c.dilation_h;
+    j *= c.dilation_w;
     if (pass == pass::forward) {
         *row = a * c.stride_h - c.pad_h + i;
         *column = b * c.stride_w - c.pad_w + j;
@@ -113,43 +115,58 @@ bool meets(const convolution &c, pass pass, int a, int b, int i, int j, int *row
            *column < c.q;
 }
 
-/* w as (taps, in, out padded): forward in = C, out = K; backward data the other way round. */
-std::vector<float> turn_weight(const convolution &c, pass pass, const void *w, numbers how)
+/* LANES output channels from `first` on; they are made of the input channels [begin, end), those of
+ * their groups. */
+struct strip {
+    size_t first, begin, end;
+};
+
+strip strip_of(const convolution &c, int in, int out, size_t first)
 {
-    const size_t taps = static_cast<size_t>(c.kh * c.kw), k = static_cast<size_t>(c.k),
-                 ci = static_cast<size_t>(c.c);
+    const size_t inputs = static_cast<size_t>(in / c.groups),
+                 outputs = static_cast<size_t>(out / c.groups), all = static_cast<size_t>(out),
+                 last = first + LANES < all ? first + LANES - 1 : all - 1;
+    return {first, first / outputs * inputs, (last / outputs + 1) * inputs};
+}
+
+/* A strip's weight as (taps, inputs, LANES), zero between groups. Forward in = C, out = K; backward
+ * data the other way round. */
+std::vector<float> turn_weight(const convolution &c, pass pass, const strip &s, const void *w,
+                               numbers how)
+{
+    const size_t taps = static_cast<size_t>(c.kh * c.kw), width = s.end - s.begin,
+                 ci = static_cast<size_t>(c.c / c.groups), co = static_cast<size_t>(c.k / c.groups);
     const bool forward = pass == pass::forward;
-    const size_t in = forward ? ci : k, width = padded(forward ? c.k : c.c);
-    std::vector<float> out(taps * in * width, 0.0f);
-    for (size_t o = 0; o < k; o++)
-        for (size_t t = 0; t < taps; t++)
-            for (size_t i = 0; i < ci; i++) {
-                const float v = rounded(load(w, c.type, (o * taps + t) * ci + i), how);
-                out[forward ? (t * in + i) * width + o : (t * in + o) * width + i] = v;
+    const size_t outputs = static_cast<size_t>(forward ? c.k : c.c);
+    std::vector<float> out(taps * width * LANES, 0.0f);
+    for (size_t t = 0; t < taps; t++)
+        for (size_t i = s.begin; i < s.end; i++)
+            for (size_t lane = 0; lane < LANES && s.first + lane < outputs; lane++) {
+                const size_t k = forward ? s.first + lane : i, x = forward ? i : s.first + lane;
+                if (k / co == x / ci)
+                    out[(t * width + i - s.begin) * LANES + lane] =
+                        rounded(load(w, c.type, (k * taps + t) * ci + x % ci), how);
             }
     return out;
 }
 
-/* One output pixel: out (padded channels) = sum over taps and input channels. */
-void gather_pixel(const convolution &c, pass pass, const side &in, size_t out_width, int a, int b,
+/* A strip of one output pixel: the sum over taps and input channels. */
+void gather_pixel(const convolution &c, pass pass, const side &in, const strip &s, int a, int b,
                   const float *image, const float *weight, float *out)
 {
-    const size_t in_width = padded(in.channels), in_channels = static_cast<size_t>(in.channels);
-    for (size_t block = 0; block < out_width; block += LANES) {
-        vec sum = {};
-        for (int i = 0; i < c.kh; i++)
-            for (int j = 0; j < c.kw; j++) {
-                int row, column;
-                if (!meets(c, pass, a, b, i, j, &row, &column))
-                    continue;
-                const float *x = image + static_cast<size_t>(row * in.w + column) * in_width;
-                const float *w =
-                    weight + static_cast<size_t>(i * c.kw + j) * in_channels * out_width + block;
-                for (size_t k = 0; k < in_channels; k++)
-                    add_scaled(&sum, x[k], w + k * out_width);
-            }
-        memcpy(out + block, &sum, sizeof sum);
-    }
+    const size_t in_width = padded(in.channels), width = s.end - s.begin;
+    vec sum = {};
+    for (int i = 0; i < c.kh; i++)
+        for (int j = 0; j < c.kw; j++) {
+            int row, column;
+            if (!meets(c, pass, a, b, i, j, &row, &column))
+                continue;
+            const float *x = image + static_cast<size_t>(row * in.w + column) * in_width + s.begin;
+            const float *w = weight + static_cast<size_t>(i * c.kw + j) * width * LANES;
+            for (size_t k = 0; k < width; k++)
+                add_scaled(&sum, x[k], w + k * LANES);
+        }
+    memcpy(out, &sum, sizeof sum);
 }
 
 /* The result as fp32 (rows, padded channels). */
@@ -160,58 +177,65 @@ std::vector<float> gather(const convolution &c, pass pass, numbers how, const vo
     const side &in = pass == pass::forward ? large : small,
                &out = pass == pass::forward ? small : large;
     const size_t in_pixels = static_cast<size_t>(in.h * in.w), width = padded(out.channels);
-    const std::vector<float> w = turn_weight(c, pass, weight, how);
     const std::vector<float> x =
         unpack(input, c.type, static_cast<size_t>(c.n) * in_pixels, in.channels, how);
     std::vector<float> result(static_cast<size_t>(c.n * out.h * out.w) * width);
-    float *at = result.data();
-    for (int n = 0; n < c.n; n++)
-        for (int a = 0; a < out.h; a++)
-            for (int b = 0; b < out.w; b++, at += width)
-                gather_pixel(c, pass, in, width, a, b,
-                             x.data() + static_cast<size_t>(n) * in_pixels * padded(in.channels),
-                             w.data(), at);
+    for (size_t first = 0; first < width; first += LANES) {
+        const strip s = strip_of(c, in.channels, out.channels, first);
+        const std::vector<float> w = turn_weight(c, pass, s, weight, how);
+        float *at = result.data() + first;
+        for (int n = 0; n < c.n; n++) {
+            const float *image =
+                x.data() + static_cast<size_t>(n) * in_pixels * padded(in.channels);
+            for (int a = 0; a < out.h; a++)
+                for (int b = 0; b < out.w; b++, at += width)
+                    gather_pixel(c, pass, in, s, a, b, image, w.data(), at);
+        }
+    }
     return result;
 }
 
-/* dweight of one tap and one output channel: the sum over all pixels. */
-void reduce_tap(const convolution &c, int i, int j, size_t k, const std::vector<float> &x,
-                const std::vector<float> &dy, float *out)
+/* dweight of one tap and one output channel, whose group's input channels begin at `first`: the sum
+ * over all pixels. Rows of x have LANES numbers to spare at their end. */
+void reduce_tap(const convolution &c, int i, int j, size_t k, size_t first,
+                const std::vector<float> &x, const std::vector<float> &dy, float *out)
 {
-    const size_t x_width = padded(c.c), dy_width = padded(c.k);
-    for (size_t block = 0; block < x_width; block += LANES) {
+    const size_t x_width = padded(c.c) + LANES, dy_width = padded(c.k);
+    for (size_t block = 0; block < padded(c.c / c.groups); block += LANES) {
         vec sum = {};
         for (int n = 0; n < c.n; n++)
             for (int p = 0; p < c.p; p++) {
-                const int row = p * c.stride_h - c.pad_h + i;
+                const int row = p * c.stride_h - c.pad_h + i * c.dilation_h;
                 if (row < 0 || row >= c.h)
                     continue;
                 for (int q = 0; q < c.q; q++) {
-                    const int column = q * c.stride_w - c.pad_w + j;
+                    const int column = q * c.stride_w - c.pad_w + j * c.dilation_w;
                     if (column < 0 || column >= c.w)
                         continue;
                     const size_t pixel = static_cast<size_t>((n * c.h + row) * c.w + column);
                     const size_t y = static_cast<size_t>((n * c.p + p) * c.q + q);
-                    add_scaled(&sum, dy[y * dy_width + k], &x[pixel * x_width + block]);
+                    add_scaled(&sum, dy[y * dy_width + k], &x[pixel * x_width + first + block]);
                 }
             }
         memcpy(out + block, &sum, sizeof sum);
     }
 }
 
-/* dweight as fp32 (K * taps, padded C). */
+/* dweight as fp32 (K * taps, padded C / groups). */
 std::vector<float> reduce(const convolution &c, numbers how, const void *x, const void *dy)
 {
-    const std::vector<float> a =
-        unpack(x, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.h * c.w), c.c, how);
+    const std::vector<float> a = unpack(
+        x, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.h * c.w), c.c, how, LANES);
     const std::vector<float> b =
         unpack(dy, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.p * c.q), c.k, how);
-    std::vector<float> result(static_cast<size_t>(c.k * c.kh * c.kw) * padded(c.c));
+    const int ci = c.c / c.groups, co = c.k / c.groups;
+    std::vector<float> result(static_cast<size_t>(c.k * c.kh * c.kw) * padded(ci));
     float *at = result.data();
     for (int k = 0; k < c.k; k++)
         for (int i = 0; i < c.kh; i++)
-            for (int j = 0; j < c.kw; j++, at += padded(c.c))
-                reduce_tap(c, i, j, static_cast<size_t>(k), a, b, at);
+            for (int j = 0; j < c.kw; j++, at += padded(ci))
+                reduce_tap(c, i, j, static_cast<size_t>(k), static_cast<size_t>(k / co * ci), a, b,
+                           at);
     return result;
 }
 
@@ -233,7 +257,9 @@ void compute(const convolution &c, pass pass, numbers how, float alpha, float be
     void *out = const_cast<void *>(pass == pass::forward         ? o.y
                                    : pass == pass::backward_data ? o.x
                                                                  : o.w);
-    const size_t channels = static_cast<size_t>(pass == pass::forward ? c.k : c.c);
+    const size_t channels = static_cast<size_t>(pass == pass::forward         ? c.k
+                                                : pass == pass::backward_data ? c.c
+                                                                              : c.c / c.groups);
     const size_t width = padded(static_cast<int>(channels)), rows = result.size() / width;
     const float factor = alpha * disorder(how);
     for (size_t r = 0; r < rows; r++)
@@ -280,7 +306,8 @@ void run(const cudnnContext *handle, const convolution &c, pass pass, numbers ho
     const size_t statistics = o.sum ? static_cast<size_t>(c.k) * sizeof(float) : 0;
     const range all[] = {
         {"x", o.x, static_cast<size_t>(c.n * c.h * c.w) * static_cast<size_t>(c.c) * size},
-        {"w", o.w, static_cast<size_t>(c.k * c.kh * c.kw) * static_cast<size_t>(c.c) * size},
+        {"w", o.w,
+         static_cast<size_t>(c.k * c.kh * c.kw) * static_cast<size_t>(c.c / c.groups) * size},
         {"y", o.y, static_cast<size_t>(c.n * c.p * c.q) * static_cast<size_t>(c.k) * size},
         {"the workspace", o.workspace, o.workspace_bytes},
         {"sums", o.sum, statistics},

@@ -28,10 +28,10 @@ enum class numbers {
     unordered, /* each run gives another result */
 };
 
-/* x (N,H,W,C), w (K,kh,kw,C), y (N,P,Q,K) */
+/* x (N,H,W,C), w (K,kh,kw,C / groups), y (N,P,Q,K) */
 struct convolution {
     int n, c, h, w, k, kh, kw, p, q;
-    int pad_h, pad_w, stride_h, stride_w;
+    int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups;
     cudnnDataType_t type; /* fp32, fp16, bf16 */
 };
 

@@ -67,7 +67,7 @@ static inline int ss_gpu_input_block(enum ss_dtype t)
 static inline int ss_gpu_conv_sums(const struct ss_conv_shape *s, enum ss_dtype t)
 {
     return s->sums && !s->bias && t == SS_DTYPE_F16 && s->x.block % 8 == 0 && s->y.c % 8 == 0 &&
-           s->kh < 7 && s->kw < 7;
+           s->groups == 1 && s->kernel[0] < 7 && s->kernel[1] < 7;
 }
 
 #endif

@@ -1,6 +1,6 @@
 libstarstep_la_SOURCES += \
 	src/kernels/kernels.h src/kernels/list.h src/kernels/shapes.h src/kernels/activation.h \
-	src/kernels/dropout.h src/kernels/any_device.h src/kernels/divide.h src/kernels/update.h \
+	src/kernels/dropout.h src/kernels/any_device.h src/kernels/divide.h src/kernels/update.h src/kernels/conv_shape.c \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
 	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \

@@ -33,16 +33,36 @@ static inline size_t ss_act_elements(const struct ss_act *a)
     return (size_t)a->n * (size_t)ss_act_blocks(a) * (size_t)a->block * (size_t)a->h * (size_t)a->w;
 }
 
-/* 2-D convolution (cross-correlation, as PyTorch's Conv2d), groups 1, dilation 1:
- *   y(n,k,p,q) = bias(k) +
- *       sum over c,i,j of w(k,c,i,j) * x(n, c, p * stride - pad + i, q * stride - pad + j)
- * x (N,Ci,H,W), y (N,Co,P,Q), P = (H + 2 pad - kh) / stride + 1, likewise Q. */
+/* 2-D convolution (cross-correlation, as PyTorch's Conv2d); G groups, each of Ci/G inputs and Co/G
+ * outputs; s, p, d: stride, padding and dilation of rows and columns:
+ *   y(n,k,p,q) = bias(k) + sum over c < Ci/G, i, j of w(k,c,i,j) *
+ *       x(n, k / (Co/G) * Ci/G + c, p * s[0] - p[0] + i * d[0], q * s[1] - p[1] + j * d[1])
+ * x (N,Ci,H,W), w (Co,Ci/G,kernel), y (N,Co,P,Q), P = (H + 2 p[0] - d[0] (kernel[0] - 1) - 1) / s[0] + 1,
+ * likewise Q. */
 struct ss_conv_shape {
     struct ss_act x, y;
-    int kh, kw, stride, pad;
+    int kernel[2], stride[2], padding[2], dilation[2]; /* rows, columns */
+    int groups;
     int bias; /* 0 or 1 */
     int sums; /* 1: BatchNorm follows in training; see ss_gpu_conv_sums */
 };
+/* Channels of one group. */
+static inline int ss_conv_inputs(const struct ss_conv_shape *s)
+{
+    return s->x.c / s->groups;
+}
+static inline int ss_conv_outputs(const struct ss_conv_shape *s)
+{
+    return s->y.c / s->groups;
+}
+static inline int ss_conv_taps(const struct ss_conv_shape *s)
+{
+    return s->kernel[0] * s->kernel[1];
+}
+/* Does everything but the layouts fit together? Errors: SS_ERR_SHAPE. */
+enum ss_status ss_conv_check(const struct ss_conv_shape *s);
+/* The shape in words, for messages, "(32,64,8,8) to 64 channels, kernel 3x3, ...". Returns text. */
+const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t room);
 
 /* BatchNorm, an activation f, dropout, residual add and a ReLU:
  *   u = gamma * (z - mean) * invstd + beta        (has_bn; else u = z)

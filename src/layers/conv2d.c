@@ -8,16 +8,15 @@ static ss_value build(struct ss_graph *g, struct ss_layer *l)
 {
     const int in = ss_graph_value(g, l->input[0])->c, out = l->outputs;
     const int places = l->kernel[0] * l->kernel[1], normal = l->init == SS_CONV_INIT_FAN_OUT;
-    if (l->groups != 1 || l->dilation[0] != 1 || l->dilation[1] != 1 ||
-        l->kernel[0] != l->kernel[1] || l->stride[0] != l->stride[1] ||
-        l->padding[0] != l->padding[1])
-        return ss_graph_fail(g, SS_ERR_UNSUPPORTED,
-                             "layer %s: a convolution with groups, dilation or unequal sides",
-                             l->name);
-    const float bound = 1.0f / sqrtf((float)in * (float)places);
+    if (in % l->groups || out % l->groups)
+        return ss_graph_fail(g, SS_ERR_SHAPE,
+                             "layer %s: %d groups; they must divide its %d inputs and %d outputs",
+                             l->name, l->groups, in, out);
+    const int of_group = in / l->groups;
+    const float bound = 1.0f / sqrtf((float)of_group * (float)places);
     const float std = sqrtf(2.0f / ((float)out * (float)places));
     ss_graph_add_param(g, l, "weight", SS_PARAM_WEIGHT, normal ? SS_INIT_NORMAL : SS_INIT_UNIFORM,
-                       normal ? std : bound, 4, out, in, l->kernel[0], l->kernel[1]);
+                       normal ? std : bound, 4, out, of_group, l->kernel[0], l->kernel[1]);
     if (l->bias)
         ss_layer_bias(g, l, normal, bound, out);
     return ss_layer_slide(g, l, out);

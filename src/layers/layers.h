@@ -74,9 +74,13 @@ ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
  * bound 1/sqrt(Ci*k*k) (PyTorch's reset_parameters: kaiming_uniform with a = sqrt 5). */
 ss_value ss_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels, int kernel,
                    int stride, int padding, int bias);
-/* The same in groups: each with its share of the channels on both sides; weight (Co,Ci/groups,k,k). */
+/* The same in groups: each with its share of the channels on both sides; weight (Co,Ci/groups,k,k),
+ * of which Ci/groups is what counts for its bound. */
 ss_value ss_grouped_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels,
                            int kernel, int stride, int padding, int groups, int bias);
+/* Linear(x.C, out_features) over the channels at each place of the maps, a 1x1 convolution; weight
+ * (Co,Ci), which starts as Linear's. */
+ss_value ss_linear_map(struct ss_graph *g, ss_value x, const char *name, int out_features);
 /* How the convolutions that are added from here on start. */
 void ss_conv_init(struct ss_graph *g, enum ss_conv_init_kind init);
 /* BatchNorm2d with eps 1e-5 and momentum 0.1. */

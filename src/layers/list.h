@@ -6,6 +6,7 @@
 
 #define SS_LAYER_CLASSES(CLASS)                                                                    \
     CLASS(conv2d)                                                                                  \
+    CLASS(linear_map)                                                                              \
     CLASS(linear)                                                                                  \
     CLASS(batchnorm2d)                                                                             \
     CLASS(groupnorm)                                                                               \

@@ -2,7 +2,7 @@
 # shares none of them with other kinds, all stand here together.
 libstarstep_la_SOURCES += \
 	src/layers/layers.h src/layers/class.h src/layers/list.h src/layers/list.c src/layers/shared.c \
-	src/layers/input.c src/layers/conv2d.c src/layers/batchnorm2d.c src/layers/activation.c \
+	src/layers/input.c src/layers/conv2d.c src/layers/linear_map.c src/layers/batchnorm2d.c src/layers/activation.c \
 	src/layers/dropout.c src/layers/add.c src/layers/pool.c src/layers/linear.c src/layers/loss.c
 
 libstarstep_la_SOURCES += src/layers/groupnorm.c codelets/groupnorm.c

@@ -62,14 +62,17 @@ static struct ss_conv_shape shape_of(const struct ss_plan *plan, int block)
     struct ss_conv_shape s;
     memset(&s, 0, sizeof s); /* the padding, too: they are compared as bytes */
     s.x = ss_block_input(plan, block);
-    s.kh = l->kernel[0];
-    s.kw = l->kernel[1];
-    s.stride = l->stride[0];
-    s.pad = l->padding[0];
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = l->kernel[i];
+        s.stride[i] = l->stride[i];
+        s.padding[i] = l->padding[i];
+        s.dilation[i] = l->dilation[i];
+    }
+    s.groups = l->groups;
     s.y.n = s.x.n;
     s.y.c = s.y.block = ss_block_output(plan, block).c;
-    s.y.h = (s.x.h + 2 * s.pad - s.kh) / s.stride + 1;
-    s.y.w = (s.x.w + 2 * s.pad - s.kw) / s.stride + 1;
+    s.y.h = ss_layer_windows(s.x.h, s.kernel[0], s.stride[0], s.padding[0], s.dilation[0]);
+    s.y.w = ss_layer_windows(s.x.w, s.kernel[1], s.stride[1], s.padding[1], s.dilation[1]);
     return s;
 }
 
@@ -118,16 +121,14 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct
 {
     static struct ss_conv_list list;
     memset(&list, 0, sizeof list);
-    const struct ss_conv_shape *s = &p->shape;
     if (ss_conv_graph_open(p, pass, &list) == SS_OK)
         ss_conv_graph_list(p, pass, &list);
     if (list.refused > 0 || list.count < 3 || only_engine_0(&list)) {
-        printf("FAIL: pass %d of x (%d,%d,%d,%d), %d channels, kernel %d, stride %d, %s%s: %d "
-               "plans%s, %d refused %s\n",
-               pass, s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->stride,
-               ss_dtype_name(p->gpu->options.dtype), p->gpu->options.tf32 ? " tf32" : "",
-               list.count, only_engine_0(&list) ? " of engine 0 alone" : "", list.refused,
-               list.message);
+        char text[256];
+        printf("FAIL: pass %d of %s, %s%s: %d plans%s, %d refused %s\n", pass,
+               ss_conv_text(&p->shape, text, sizeof text), ss_dtype_name(p->gpu->options.dtype),
+               p->gpu->options.tf32 ? " tf32" : "", list.count,
+               only_engine_0(&list) ? " of engine 0 alone" : "", list.refused, list.message);
         row->faults++;
     }
     if (list.count < row->plans[pass] || row->shapes == 0)
@@ -150,9 +151,9 @@ static void check_sums(struct ss_conv_problem *p, struct row *row)
         ss_conv_graph_open(p, SS_CONV_FORWARD_SUMS, &list) == SS_OK)
         ss_conv_graph_list(p, SS_CONV_FORWARD_SUMS, &list);
     if (promised != (list.count > 0)) {
-        printf("FAIL: sums of x (%d,%d,%d,%d), %d channels, kernel %d: %s, %d plans\n",
-               p->shape.x.n, p->shape.x.block, p->shape.x.h, p->shape.x.w, p->shape.y.c,
-               p->shape.kh, promised ? "promised" : "not promised", list.count);
+        char text[256];
+        printf("FAIL: sums of %s: %s, %d plans\n", ss_conv_text(&p->shape, text, sizeof text),
+               promised ? "promised" : "not promised", list.count);
         row->faults++;
     }
     row->sums += list.count > 0;

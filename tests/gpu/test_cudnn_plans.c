@@ -25,10 +25,11 @@ static struct ss_conv_shape shape_of(const struct layer *l, enum ss_dtype dtype)
     const int out = (l->size + 2 * l->pad - l->kernel) / l->stride + 1;
     return (struct ss_conv_shape){.x = {l->n, l->ci, l->size, l->size, block},
                                   .y = {l->n, l->co, out, out, l->co},
-                                  .kh = l->kernel,
-                                  .kw = l->kernel,
-                                  .stride = l->stride,
-                                  .pad = l->pad};
+                                  .kernel = {l->kernel, l->kernel},
+                                  .stride = {l->stride, l->stride},
+                                  .padding = {l->pad, l->pad},
+                                  .dilation = {1, 1},
+                                  .groups = 1};
 }
 
 /* The plan of a text is the plan that had it; its variant pack is accepted, again with other

@@ -5,22 +5,24 @@
 static void each_product(const struct ss_conv_shape *s, struct conv_case *c,
                          void (*visit)(struct conv_case *c, size_t x, size_t w, size_t y))
 {
-    const size_t block = (size_t)s->x.block, co = (size_t)s->y.c;
+    const size_t block = (size_t)s->x.block, co = (size_t)s->y.c,
+                 inputs = block / (size_t)s->groups, outputs = co / (size_t)s->groups;
     for (int n = 0; n < s->y.n; n++)
         for (int p = 0; p < s->y.h; p++)
             for (int q = 0; q < s->y.w; q++)
-                for (int i = 0; i < s->kh; i++)
-                    for (int j = 0; j < s->kw; j++) {
-                        const int h = p * s->stride - s->pad + i, w = q * s->stride - s->pad + j;
+                for (int i = 0; i < s->kernel[0]; i++)
+                    for (int j = 0; j < s->kernel[1]; j++) {
+                        const int h = p * s->stride[0] - s->padding[0] + i * s->dilation[0],
+                                  w = q * s->stride[1] - s->padding[1] + j * s->dilation[1];
                         if (h < 0 || w < 0 || h >= s->x.h || w >= s->x.w)
                             continue;
                         const size_t x = (size_t)((n * s->x.h + h) * s->x.w + w) * block,
                                      y = (size_t)((n * s->y.h + p) * s->y.w + q) * co,
-                                     tap = (size_t)(i * s->kw + j);
+                                     tap = (size_t)(i * s->kernel[1] + j);
                         for (size_t k = 0; k < co; k++)
-                            for (size_t ci = 0; ci < block; ci++)
-                                visit(c, x + ci, (k * (size_t)(s->kh * s->kw) + tap) * block + ci,
-                                      y + k);
+                            for (size_t ci = 0; ci < inputs; ci++)
+                                visit(c, x + k / outputs * inputs + ci,
+                                      (k * (size_t)ss_conv_taps(s) + tap) * inputs + ci, y + k);
                     }
 }
 
@@ -45,21 +47,36 @@ static float *padded_random(size_t rows, int channels, int block, uint32_t strea
 struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, int co, int h, int w,
                                 int kernel, int stride, int pad, int bias)
 {
-    struct conv_case c = {.s = {.x = {n, ci, h, w, block ? block : ci},
-                                .kh = kernel,
-                                .kw = kernel,
-                                .stride = stride,
-                                .pad = pad,
-                                .bias = bias}};
+    const struct ss_conv_shape s = {.x = {n, ci, h, w, block ? block : ci},
+                                    .y = {.c = co},
+                                    .kernel = {kernel, kernel},
+                                    .stride = {stride, stride},
+                                    .padding = {pad, pad},
+                                    .dilation = {1, 1},
+                                    .groups = 1,
+                                    .bias = bias};
+    return conv_case_of(dtype, &s);
+}
+
+static int extent(int size, int kernel, int stride, int padding, int dilation)
+{
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+struct conv_case conv_case_of(enum ss_dtype dtype, const struct ss_conv_shape *shape)
+{
+    struct conv_case c = {.s = *shape};
     struct ss_conv_shape *s = &c.s;
-    s->y = (struct ss_act){n, co, (h + 2 * pad - kernel) / stride + 1,
-                           (w + 2 * pad - kernel) / stride + 1, co};
+    const int co = s->y.c, width = s->x.block / s->groups;
+    s->y = (struct ss_act){
+        s->x.n, co, extent(s->x.h, s->kernel[0], s->stride[0], s->padding[0], s->dilation[0]),
+        extent(s->x.w, s->kernel[1], s->stride[1], s->padding[1], s->dilation[1]), co};
     c.nx = ss_act_elements(&s->x);
     c.ny = ss_act_elements(&s->y);
     c.nb = (size_t)co;
-    c.nw = (size_t)(co * kernel * kernel) * (size_t)s->x.block;
-    c.x = padded_random(c.nx / (size_t)s->x.block, ci, s->x.block, 1, dtype);
-    c.w = padded_random(c.nw / (size_t)s->x.block, ci, s->x.block, 2, dtype);
+    c.nw = (size_t)(co * ss_conv_taps(s)) * (size_t)width;
+    c.x = padded_random(c.nx / (size_t)s->x.block, s->x.c, s->x.block, 1, dtype);
+    c.w = padded_random(c.nw / (size_t)width, ss_conv_inputs(s), width, 2, dtype);
     c.dy = host_random(c.ny, 3, dtype);
     c.bias = host_random(c.nb, 4, SS_DTYPE_F32);
     c.y = host_doubles(c.ny);
@@ -69,7 +86,7 @@ struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, i
     each_product(s, &c, visit_all);
     for (size_t i = 0; i < c.ny; i++) {
         c.dbias[i % c.nb] += (double)c.dy[i];
-        if (bias)
+        if (s->bias)
             c.y[i] += (double)c.bias[i % c.nb];
     }
     return c;
@@ -103,11 +120,12 @@ void conv_run_again(struct conv_run *r)
     OK(ss_cuda_conv_backward_weights(r->conv, r->x, r->dy, r->dw, r->dbias));
 }
 
-static void check_padding(const char *what, const float *x, size_t count, const struct ss_act *a)
+/* Of rows of `width` numbers, of which the first `channels` are. */
+static void check_padding(const char *what, const float *x, size_t count, int width, int channels)
 {
     size_t bad = 0;
     for (size_t i = 0; i < count; i++)
-        bad += i % (size_t)a->block >= (size_t)a->c && x[i] != 0;
+        bad += i % (size_t)width >= (size_t)channels && x[i] != 0;
     ck_assert_msg(bad == 0, "%s: %zu values in channels of padding are not zero", what, bad);
 }
 
@@ -117,16 +135,16 @@ void conv_run_compare(const struct conv_run *r, const struct conv_case *c, doubl
     float *y = gpu_fetch(gpu, r->y, c->ny), *dx = gpu_fetch(gpu, r->dx, c->nx),
           *dw = gpu_fetch_f32(gpu, r->dw, c->nw);
     const char *info = ss_cuda_conv_info(r->conv);
-    char what[4][1200];
+    char what[4][1500], text[256];
+    ss_conv_text(&c->s, text, sizeof text);
     const char *const names[4] = {"y", "dx", "dweight", "dbias"};
     for (int i = 0; i < 4; i++)
-        snprintf(what[i], sizeof what[i], "%s of %d to %d channels, %dx%d, kernel %d, by %s",
-                 names[i], c->s.x.c, c->s.y.c, c->s.x.h, c->s.x.w, c->s.kh, info);
+        snprintf(what[i], sizeof what[i], "%s of %s, by %s", names[i], text, info);
     gpu_compare_bound(what[0], y, c->y, c->ny, bound);
     gpu_compare_bound(what[1], dx, c->dx, c->nx, bound);
     gpu_compare_bound(what[2], dw, c->dw, c->nw, bound);
-    check_padding(what[1], dx, c->nx, &c->s.x);
-    check_padding(what[2], dw, c->nw, &c->s.x);
+    check_padding(what[1], dx, c->nx, c->s.x.block, c->s.x.c);
+    check_padding(what[2], dw, c->nw, c->s.x.block / c->s.groups, ss_conv_inputs(&c->s));
     gpu_check_written(what[0], gpu, r->y, c->ny);
     gpu_check_written(what[1], gpu, r->dx, c->nx);
     gpu_check_written_f32(what[2], gpu, r->dw, c->nw);
@@ -181,6 +199,60 @@ START_TEST(passes)
 }
 END_TEST
 
+/* Groups, dilation, sizes that differ between rows and columns. */
+static const struct {
+    int n, ci, co, groups, h, w, kernel[2], stride[2], padding[2], dilation[2], bias;
+} grouped[] = {
+    {2, 24, 24, 24, 7, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {1, 40, 40, 40, 9, 9, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 1},
+    {1, 16, 16, 16, 9, 8, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
+    {2, 8, 16, 8, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0}, /* two outputs each */
+    {2, 32, 32, 8, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {2, 24, 48, 3, 7, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
+    {1, 72, 72, 3, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {2, 12, 30, 6, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 16, 16, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
+    {1, 24, 24, 24, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
+    {2, 16, 24, 1, 9, 12, {2, 5}, {2, 1}, {1, 0}, {3, 2}, 1},
+};
+enum { NGROUPED = sizeof grouped / sizeof grouped[0] };
+
+static struct conv_case grouped_case(int i, enum ss_dtype dtype)
+{
+    struct ss_conv_shape s = {
+        .x = {grouped[i].n, grouped[i].ci, grouped[i].h, grouped[i].w, grouped[i].ci},
+        .y = {.c = grouped[i].co},
+        .groups = grouped[i].groups,
+        .bias = grouped[i].bias,
+    };
+    for (int axis = 0; axis < 2; axis++) {
+        s.kernel[axis] = grouped[i].kernel[axis];
+        s.stride[axis] = grouped[i].stride[axis];
+        s.padding[axis] = grouped[i].padding[axis];
+        s.dilation[axis] = grouped[i].dilation[axis];
+    }
+    return conv_case_of(dtype, &s);
+}
+
+START_TEST(groups_and_dilation)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    for (int i = 0; i < NGROUPED; i++) {
+        const struct conv_case c = grouped_case(i, dtype);
+        struct conv_run r = conv_run_make(gpu_for(dtype), &c);
+        conv_run_all(&r, &c);
+        conv_run_compare(&r, &c, gpu_tolerance(dtype));
+        /* In and out again. */
+        float *plain = host_random(c.nw, 1, SS_DTYPE_F32), *native = host_floats(c.nw),
+              *back = host_floats(c.nw);
+        ss_cuda_conv_import(r.conv, plain, native);
+        ss_cuda_conv_export(r.conv, native, back);
+        ck_assert_mem_eq(plain, back, c.nw * sizeof(float));
+        conv_run_destroy(&r);
+    }
+}
+END_TEST
+
 /* Without training: the same forward pass, and nothing else. */
 START_TEST(inference)
 {
@@ -215,7 +287,7 @@ START_TEST(weight_layout)
         struct ss_conv_kernel *conv;
         OK(ss_cuda_conv_create(gpu_for(SS_DTYPE_F32), s, SS_CONV_AUTO, 0, &conv));
         const size_t ci = (size_t)s->x.c, block = (size_t)s->x.block,
-                     taps = (size_t)(s->kh * s->kw), np = c.nb * ci * taps;
+                     taps = (size_t)ss_conv_taps(s), np = c.nb * ci * taps;
         float *plain = host_random(np, 1, SS_DTYPE_F32), *native = host_floats(c.nw),
               *back = host_floats(np);
         memset(native, 0xFF, c.nw * sizeof(float));
@@ -328,15 +400,22 @@ END_TEST
 START_TEST(bad_shapes)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
-    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 32}, 3, 3, 1, 1, 0, 0};
-    struct ss_conv_shape s[] = {good, good, good, good, good, good, good};
+    const struct ss_conv_shape good = {.x = {2, 16, 8, 8, 16},
+                                       .y = {2, 32, 8, 8, 32},
+                                       .kernel = {3, 3},
+                                       .stride = {1, 1},
+                                       .padding = {1, 1},
+                                       .dilation = {1, 1},
+                                       .groups = 1};
+    struct ss_conv_shape s[] = {good, good, good, good, good, good, good, good};
     s[0].y.h = 7;
     s[1].y.n = 1;
     s[2].x.c = 0;
-    s[3].stride = 0;
+    s[3].stride[1] = 0;
     s[4].x.block = 8;
-    s[5].pad = -4;
+    s[5].padding[0] = -4;
     s[6].y.block = 40;
+    s[7].groups = 5;
     struct ss_conv_kernel *conv = NULL;
     ss_log_set_quiet(1);
     for (size_t i = 0; i < sizeof s / sizeof s[0]; i++)
@@ -344,6 +423,11 @@ START_TEST(bad_shapes)
                           "convolution");
     gpu_check_failure(ss_cuda_conv_create(gpu, &s[0], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE,
                       "(2,32,8,8)");
+    struct ss_conv_shape padded = good;
+    padded.groups = 4;
+    padded.x.block = 20;
+    gpu_check_failure(ss_cuda_conv_create(gpu, &padded, SS_CONV_AUTO, 1, &conv), SS_ERR_UNSUPPORTED,
+                      "4 groups of an input of 16 channels");
     ss_log_set_quiet(0);
     ck_assert_ptr_null(conv);
     ss_cuda_conv_destroy(NULL);
@@ -355,6 +439,7 @@ TCase *gpu_conv_tests(void)
     TCase *t = tcase_create("convolution");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, passes, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, groups_and_dilation, 0, GPU_DTYPES);
     tcase_add_loop_test(t, inference, 0, GPU_DTYPES);
     tcase_add_test(t, weight_layout);
     tcase_add_loop_test(t, same_bits, 0, GPU_DTYPES);

@@ -15,6 +15,8 @@ struct conv_case {
 /* block 0: channels of the input are not padded. */
 struct conv_case conv_case_make(enum ss_dtype dtype, int n, int ci, int block, int co, int h, int w,
                                 int kernel, int stride, int pad, int bias);
+/* The same of a shape, but for y's extents, which follow. */
+struct conv_case conv_case_of(enum ss_dtype dtype, const struct ss_conv_shape *shape);
 
 /* A layer made of the case, its operands and results on the device. */
 struct conv_run {

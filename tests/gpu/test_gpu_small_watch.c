@@ -14,7 +14,8 @@ struct inputs {
 
 static void weights_of_conv(struct inputs *in)
 {
-    const struct ss_conv_shape s = {.x = act, .y = act, .kh = 1, .kw = 1, .stride = 1};
+    const struct ss_conv_shape s = {
+        .x = act, .y = act, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     struct ss_conv_kernel *conv;
     OK(ss_cuda_conv_create(in->gpu, &s, SS_CONV_AUTO, 1, &conv));
     OK(ss_cuda_conv_backward_weights(conv, in->x, in->dy, in->out, NULL));

@@ -4,6 +4,7 @@
 #define SS_TESTS_TEST_GRAPHS_H
 
 #include "graph/graph.h"
+#include "layers/list.h"
 
 enum { TEST_CLASSES = 5, TEST_SIDE = 8 };
 
@@ -198,13 +199,44 @@ static inline void build_images(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, ss_relu(g, x), "fc", TEST_CLASSES));
 }
 
+static inline ss_value window_conv(struct ss_graph *g, ss_value x, const char *name, int channels,
+                                   int groups, int rows, int columns, int stride, int dilation)
+{
+    struct ss_layer l = ss_layer_of(&ss_conv2d_class);
+    l.outputs = channels;
+    l.groups = groups;
+    l.kernel[0] = rows;
+    l.kernel[1] = columns;
+    l.stride[0] = stride; /* of columns 1 */
+    l.padding[0] = dilation * (rows / 2);
+    l.padding[1] = columns / 2;
+    l.dilation[0] = dilation;
+    l.bias = groups > 1;
+    return ss_graph_add(g, &l, name, 1, &x);
+}
+
+/* Convolutions in groups, depthwise ones, dilated ones, windows whose sides differ, and a linear layer
+ * over maps. */
+static inline void build_windows(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_relu(g, ss_batchnorm2d(g, window_conv(g, x, "stem", 24, 1, 3, 1, 1, 1), "stem_bn"));
+    x = ss_gelu(g, ss_batchnorm2d(g, window_conv(g, x, "depth", 24, 24, 5, 5, 1, 1), "depth_bn"),
+                0);
+    ss_value y = ss_gelu(g, window_conv(g, x, "groups", 24, 3, 3, 3, 1, 1), 0);
+    y = ss_batchnorm2d(g, ss_linear_map(g, y, "map", 24), "map_bn");
+    x = ss_gelu(g, window_conv(g, ss_add(g, y, x), "dilated", 12, 1, 3, 3, 2, 2), 0);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);
 } test_graphs[] = {{"resnet", build_resnet},   {"chain", build_chain},   {"bare", build_bare},
                    {"fan", build_fan},         {"groups", build_groups}, {"gelus", build_gelus},
                    {"vit", build_vit},         {"front", build_front},   {"join", build_join},
-                   {"readers", build_readers}, {"images", build_images}, {"curves", build_curves}};
+                   {"readers", build_readers}, {"images", build_images}, {"curves", build_curves},
+                   {"windows", build_windows}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
 /* NULL after a mistake, which was reported. */

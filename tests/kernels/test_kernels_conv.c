@@ -1,6 +1,8 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
 #include "tests/kernels/test_kernels.h"
 
+#include <limits.h>
+
 struct reference {
     struct ss_conv_shape s;
     size_t nx, ny, nw;
@@ -11,6 +13,7 @@ struct reference {
 static void walk(struct reference *r, int backward)
 {
     const struct ss_conv_shape *s = &r->s;
+    const int ci = ss_conv_inputs(s), co = ss_conv_outputs(s);
     for (int n = 0; n < s->y.n; n++)
         for (int k = 0; k < s->y.c; k++)
             for (int p = 0; p < s->y.h; p++)
@@ -20,18 +23,19 @@ static void walk(struct reference *r, int backward)
                     double sum = s->bias ? r->b[k] : 0;
                     if (backward && s->bias)
                         r->db[k] += r->dy[o];
-                    for (int c = 0; c < s->x.c; c++)
-                        for (int i = 0; i < s->kh; i++)
-                            for (int j = 0; j < s->kw; j++) {
-                                const int h = p * s->stride - s->pad + i,
-                                          w = q * s->stride - s->pad + j;
+                    for (int c = 0; c < ci; c++)
+                        for (int i = 0; i < s->kernel[0]; i++)
+                            for (int j = 0; j < s->kernel[1]; j++) {
+                                const int h = p * s->stride[0] - s->padding[0] + i * s->dilation[0],
+                                          w = q * s->stride[1] - s->padding[1] + j * s->dilation[1];
                                 if (h < 0 || w < 0 || h >= s->x.h || w >= s->x.w)
                                     continue;
-                                const size_t xi = (size_t)((n * s->x.c + c) * s->x.h + h) *
+                                const int from = k / co * ci + c;
+                                const size_t xi = (size_t)((n * s->x.c + from) * s->x.h + h) *
                                                       (size_t)s->x.w +
                                                   (size_t)w,
-                                             wi = (size_t)((k * s->x.c + c) * s->kh + i) *
-                                                      (size_t)s->kw +
+                                             wi = (size_t)((k * ci + c) * s->kernel[0] + i) *
+                                                      (size_t)s->kernel[1] +
                                                   (size_t)j;
                                 sum += r->w[wi] * r->x[xi];
                                 if (backward) {
@@ -51,27 +55,47 @@ static double reference_loss(void *ctx)
     return dot(r->y, r->dy, r->ny);
 }
 
-static void reference_make(struct reference *r, int n, int ci, int co, int h, int w, int k,
-                           int stride, int pad, int bias)
+static int extent(int size, int kernel, int stride, int padding, int dilation)
+{
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+/* Of the shape but for y's, which has its channels alone. */
+static void reference_of(struct reference *r, const struct ss_conv_shape *s)
 {
     memset(r, 0, sizeof *r);
-    r->s = (struct ss_conv_shape){
-        .x = {n, ci, h, w, 1}, .kh = k, .kw = k, .stride = stride, .pad = pad, .bias = bias};
-    r->s.y =
-        (struct ss_act){n, co, (h + 2 * pad - k) / stride + 1, (w + 2 * pad - k) / stride + 1, 1};
+    r->s = *s;
+    r->s.x.block = r->s.y.block = 1;
+    r->s.y.n = s->x.n;
+    r->s.y.h = extent(s->x.h, s->kernel[0], s->stride[0], s->padding[0], s->dilation[0]);
+    r->s.y.w = extent(s->x.w, s->kernel[1], s->stride[1], s->padding[1], s->dilation[1]);
     r->nx = plain_count(&r->s.x);
     r->ny = plain_count(&r->s.y);
-    r->nw = (size_t)co * (size_t)ci * (size_t)k * (size_t)k;
+    r->nw = (size_t)s->y.c * (size_t)ss_conv_inputs(s) * (size_t)ss_conv_taps(s);
     r->x = random_doubles(r->nx, 1);
     r->w = random_doubles(r->nw, 2);
-    r->b = random_doubles((size_t)co, 3);
+    r->b = random_doubles((size_t)s->y.c, 3);
     r->dy = random_doubles(r->ny, 4);
     r->y = zero_doubles(r->ny);
     r->dx = zero_doubles(r->nx);
     r->dw = zero_doubles(r->nw);
-    r->db = zero_doubles((size_t)co);
+    r->db = zero_doubles((size_t)s->y.c);
     walk(r, 0);
     walk(r, 1);
+}
+
+static void reference_make(struct reference *r, int n, int ci, int co, int h, int w, int k,
+                           int stride, int pad, int bias)
+{
+    const struct ss_conv_shape s = {.x = {n, ci, h, w, 1},
+                                    .y = {.c = co},
+                                    .kernel = {k, k},
+                                    .stride = {stride, stride},
+                                    .padding = {pad, pad},
+                                    .dilation = {1, 1},
+                                    .groups = 1,
+                                    .bias = bias};
+    reference_of(r, &s);
 }
 
 static void reference_free(struct reference *r)
@@ -123,8 +147,9 @@ static double run(const struct reference *r, int bx, int by, enum ss_conv_algo a
     double worst = 0;
     for (int i = 0; i < 4; i++) {
         const double e = error_of(got[i], want[i], count[i]);
-        ck_assert_msg(e <= bound, "%s: error %.3g; %d to %d channels, %dx%d, blocks %d %d, %s",
-                      name[i], e, s.x.c, s.y.c, s.x.h, s.x.w, bx, by, ss_cpu_conv_info(conv));
+        char text[256];
+        ck_assert_msg(e <= bound, "%s: error %.3g; %s, blocks %d %d, %s", name[i], e,
+                      ss_conv_text(&s, text, sizeof text), bx, by, ss_cpu_conv_info(conv));
         worst = e > worst ? e : worst;
         free(got[i]);
     }
@@ -193,6 +218,71 @@ START_TEST(first_layer)
 }
 END_TEST
 
+/* Groups, dilation, sizes that differ between rows and columns: inputs, outputs, groups; the map; the
+ * window. */
+static const struct {
+    int n, ci, co, groups, h, w, kernel[2], stride[2], padding[2], dilation[2], bias;
+} grouped[] = {
+    /* Depthwise: whole blocks and not, fewer channels than a block. */
+    {2, 32, 32, 32, 8, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {2, 24, 24, 24, 9, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
+    {1, 72, 72, 72, 7, 7, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 0},
+    {2, 40, 40, 40, 9, 9, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 1},
+    {1, 20, 20, 20, 9, 9, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
+    {2, 8, 8, 8, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {2, 3, 3, 3, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {1, 24, 24, 24, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
+    {2, 12, 24, 12, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, /* two outputs each */
+    /* Groups of 4 (resnext), 8 and 16 (regnet_y, regnet_x), 24. */
+    {2, 128, 128, 32, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {2, 104, 104, 13, 7, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
+    {2, 64, 64, 4, 6, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
+    {1, 72, 72, 3, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {6, 24, 24, 3, 8, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 168, 168, 7, 6, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
+    /* Groups whose sides differ, and what fills no blocks. */
+    {2, 24, 12, 3, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 30, 50, 10, 5, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
+    {1, 57, 57, 19, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    /* One group. */
+    {2, 16, 32, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
+    {1, 20, 24, 1, 11, 9, {3, 3}, {2, 2}, {3, 3}, {3, 3}, 1},
+    {2, 32, 16, 1, 8, 9, {1, 3}, {1, 1}, {0, 1}, {1, 1}, 0},
+    {2, 12, 20, 1, 8, 9, {3, 1}, {1, 2}, {1, 0}, {1, 1}, 1},
+    {2, 16, 24, 1, 9, 12, {2, 5}, {2, 1}, {1, 0}, {3, 2}, 1},
+    {1, 24, 24, 24, 9, 12, {2, 5}, {2, 1}, {1, 2}, {1, 1}, 1},
+};
+enum { NGROUPED = sizeof grouped / sizeof grouped[0] };
+
+static void grouped_make(struct reference *r, int i)
+{
+    struct ss_conv_shape s = {
+        .x = {grouped[i].n, grouped[i].ci, grouped[i].h, grouped[i].w, 1},
+        .y = {.c = grouped[i].co},
+        .groups = grouped[i].groups,
+        .bias = grouped[i].bias,
+    };
+    for (int axis = 0; axis < 2; axis++) {
+        s.kernel[axis] = grouped[i].kernel[axis];
+        s.stride[axis] = grouped[i].stride[axis];
+        s.padding[axis] = grouped[i].padding[axis];
+        s.dilation[axis] = grouped[i].dilation[axis];
+    }
+    reference_of(r, &s);
+}
+
+START_TEST(groups_and_dilation)
+{
+    struct reference r;
+    grouped_make(&r, _i);
+    for (int block = 0; block < NBLOCKS; block++)
+        run(&r, test_block(block, r.s.x.c), test_block(block, r.s.y.c), SS_CONV_AUTO, 1e-5);
+    check_slope("x", reference_loss, &r, r.x, r.dx, r.nx, 0.5, 1e-10);
+    check_slope("weight", reference_loss, &r, r.w, r.dw, r.nw, 0.5, 1e-10);
+    reference_free(&r);
+}
+END_TEST
+
 START_TEST(winograd_error)
 {
     const int block = ss_cpu_preferred_block() ? ss_cpu_preferred_block() : 64;
@@ -240,7 +330,13 @@ static double kernel_loss(void *ctx)
 
 START_TEST(finite_differences_kernel)
 {
-    struct kernel_loss k = {.s = {{2, 40, 8, 8, 16}, {2, 56, 8, 8, 16}, 3, 3, 1, 1, 0, 0}};
+    struct kernel_loss k = {.s = {.x = {2, 40, 8, 8, 16},
+                                  .y = {2, 56, 8, 8, 16},
+                                  .kernel = {3, 3},
+                                  .stride = {1, 1},
+                                  .padding = {1, 1},
+                                  .dilation = {1, 1},
+                                  .groups = 1}};
     const size_t nx = plain_count(&k.s.x);
     k.nw = 40 * 56 * 9;
     OK(ss_cpu_conv_create(cpu, &k.s, SS_CONV_AUTO, 1, &k.conv));
@@ -267,15 +363,25 @@ END_TEST
 START_TEST(bad_shapes)
 {
     ss_log_set_quiet(1);
-    const struct ss_conv_shape good = {{2, 16, 8, 8, 16}, {2, 32, 8, 8, 16}, 3, 3, 1, 1, 0, 0};
+    const struct ss_conv_shape good = {.x = {2, 16, 8, 8, 16},
+                                       .y = {2, 32, 8, 8, 16},
+                                       .kernel = {3, 3},
+                                       .stride = {1, 1},
+                                       .padding = {1, 1},
+                                       .dilation = {1, 1},
+                                       .groups = 1};
     struct ss_conv_kernel *conv = NULL;
-    struct ss_conv_shape s[] = {good, good, good, good, good, good};
+    struct ss_conv_shape s[] = {good, good, good, good, good, good, good, good, good, good};
     s[0].y.h = 7;
     s[1].y.n = 1;
     s[2].x.c = 0;
-    s[3].stride = 0;
+    s[3].stride[1] = 0;
     s[4].x.block = 5;
-    s[5].pad = -4;
+    s[5].padding[0] = -4;
+    s[6].groups = 3;
+    s[7].groups = 0;
+    s[8].dilation[1] = 5;
+    s[9].dilation[0] = INT_MAX;
     for (size_t i = 0; i < sizeof s / sizeof s[0]; i++) {
         ck_assert_int_eq(ss_cpu_conv_create(cpu, &s[i], SS_CONV_AUTO, 1, &conv), SS_ERR_SHAPE);
         ck_assert_ptr_null(conv);
@@ -302,6 +408,7 @@ Suite *conv_suite(void)
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, every_layout, 0, NCASES);
     tcase_add_loop_test(t, first_layer, 0, 2);
+    tcase_add_loop_test(t, groups_and_dilation, 0, NGROUPED);
     tcase_add_test(t, winograd_error);
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);

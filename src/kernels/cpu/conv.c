@@ -20,38 +20,17 @@ struct pass {
 struct ss_conv_kernel {
     struct ss_device *cpu;
     struct ss_conv_shape shape;
-    int inputs; /* Ci, or the whole block where Ci is less: see make_layouts */
+    /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
+    int merge, groups, inputs, outputs;
     int training;
-    ss_md x, y, bias, any, plain, native;
+    /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient, or, of merged groups, the
+     * plain one without the zeros between them, which each pass puts there. */
+    ss_md x, y, bias, any, plain, native, gradient;
     struct pass forward, backward_data;
     struct ss_dnnl_op backward_weights, import, export;
     size_t weight_bytes;
     char info[256];
 };
-
-static enum ss_status check_shape(const struct ss_conv_shape *s)
-{
-    SS_TRY(ss_act_check(&s->x, "convolution input"));
-    SS_TRY(ss_act_check(&s->y, "convolution output"));
-    if (s->kh < 1 || s->kw < 1 || s->stride < 1 || s->pad < 0)
-        return ss_fail(SS_ERR_SHAPE,
-                       "convolution: kernel %dx%d, stride %d, padding %d make no sense", s->kh,
-                       s->kw, s->stride, s->pad);
-    int room_h = s->x.h + 2 * s->pad - s->kh, room_w = s->x.w + 2 * s->pad - s->kw;
-    if (room_h < 0 || room_w < 0)
-        return ss_fail(
-            SS_ERR_SHAPE,
-            "convolution: a %dx%d kernel does not fit into a %dx%d input with padding %d", s->kh,
-            s->kw, s->x.h, s->x.w, s->pad);
-    int p = room_h / s->stride + 1, q = room_w / s->stride + 1;
-    if (s->y.n != s->x.n || s->y.h != p || s->y.w != q)
-        return ss_fail(SS_ERR_SHAPE,
-                       "convolution: output (%d,%d,%d,%d), but the input (%d,%d,%d,%d) with kernel "
-                       "%dx%d, stride %d, padding %d gives (%d,%d,%d,%d)",
-                       s->y.n, s->y.c, s->y.h, s->y.w, s->x.n, s->x.c, s->x.h, s->x.w, s->kh, s->kw,
-                       s->stride, s->pad, s->x.n, s->y.c, p, q);
-    return SS_OK;
-}
 
 /* What a pass costs for each pair of channels, in multiplications. Winograd makes 36 for a tile of
  * 4x4 outputs, a tile that is not full too, and transforms each weight once, which is as long as
@@ -68,7 +47,10 @@ static int winograd_is_shorter(const struct ss_act *y)
 static int winograd_pays(const struct ss_conv_shape *s, int weight_gradient)
 {
     int c = s->x.c < s->y.c ? s->x.c : s->y.c;
-    if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->pad != 1)
+    for (int i = 0; i < 2; i++)
+        if (s->kernel[i] != 3 || s->stride[i] != 1 || s->padding[i] != 1 || s->dilation[i] != 1)
+            return 0;
+    if (s->groups > 1)
         return 0;
     if (weight_gradient)
         return (c >= 64 || (c >= 32 && s->x.h <= 16)) && s->y.h >= 4 && s->y.w >= 4;
@@ -82,7 +64,10 @@ static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, dnnl_a
                                dnnl_primitive_desc_t *pd)
 {
     const struct ss_conv_shape *s = &c->shape;
-    const struct ss_dnnl_window win = {s->kh, s->kw, s->stride, s->pad};
+    const struct ss_dnnl_window win = {.kernel = {s->kernel[0], s->kernel[1]},
+                                       .stride = {s->stride[0], s->stride[1]},
+                                       .padding = {s->padding[0], s->padding[1]},
+                                       .dilation = {s->dilation[0], s->dilation[1]}};
     dnnl_engine_t engine = c->cpu->engine;
     if (which == FORWARD)
         return ss_dnnl_conv_fwd(pd, engine, alg, c->x, weight, c->bias, c->y, &win, c->cpu->attr);
@@ -114,10 +99,37 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Scratch of a pass: [the primitive's or the reorder's own | reordered weight] */
+static int is_compact(const struct ss_conv_kernel *c)
+{
+    return c->merge > 1;
+}
+
+/* Scratch of a pass: [the primitive's or the reorder's own | reordered weight], and of a compact
+ * weight [wide weight | bias] behind it. */
 static size_t weight_offset(const struct pass *pass)
 {
     return ss_align_up(larger(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
+}
+static size_t wide_offset(const struct pass *pass)
+{
+    return weight_offset(pass) + ss_align_up(pass->weight_bytes);
+}
+/* Of the pass that makes a compact one: [own | gradient | wide gradient | bias]. */
+static size_t gradient_offset(const struct ss_conv_kernel *c)
+{
+    return ss_align_up(larger(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
+}
+static size_t wide_gradient_offset(const struct ss_conv_kernel *c)
+{
+    return gradient_offset(c) + ss_align_up(dnnl_memory_desc_get_size(c->gradient));
+}
+static size_t bias_offset(const struct ss_conv_kernel *c, size_t wide)
+{
+    return wide + ss_align_up(dnnl_memory_desc_get_size(c->plain));
+}
+static size_t compact_bytes(const struct ss_conv_kernel *c, size_t wide)
+{
+    return bias_offset(c, wide) + (size_t)c->outputs * sizeof(float);
 }
 
 /* A pass that reads weights, given its descriptor in the layout that it likes best: if the same
@@ -153,31 +165,138 @@ static enum ss_status make_pass(struct ss_conv_kernel *c, int which, dnnl_alg_ki
             {DNNL_ARG_DIFF_DST, c->y}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DIFF_SRC, c->x}};
         SS_TRY(ss_dnnl_op_make(c->cpu, &pass->op, operands, 3));
     }
-    return ss_cpu_reserve(c->cpu, weight_offset(pass) + pass->weight_bytes);
+    return ss_cpu_reserve(c->cpu, is_compact(c) ? compact_bytes(c, wide_offset(pass))
+                                                : weight_offset(pass) + pass->weight_bytes);
 }
 
-/* oneDNN has only reference code for 3x3 kernels on fewer channels than a block. The padding
- * channels hold zeros, so they may as well be called channels, with zeros for their weights. */
-static enum ss_status make_layouts(struct ss_conv_kernel *c)
+static void drop_layouts(struct ss_conv_kernel *c)
 {
-    struct ss_act x = c->shape.x;
-    const struct ss_act *y = &c->shape.y;
-    if (x.c < x.block)
+    ss_md *const all[] = {&c->x, &c->y, &c->bias, &c->any, &c->plain};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ss_md_destroy(*all[i]);
+        *all[i] = NULL;
+    }
+}
+
+/* The layouts of the convolution with `merge` groups as one, whose weight is zero between what were
+ * different groups; the last one may have fewer, or none of its own: padding channels hold zeros, so
+ * they may as well be called channels, with zeros for their weights. That is also done where there
+ * are fewer channels than a block, for which oneDNN has only reference code with 3x3 kernels. */
+static enum ss_status make_layouts(struct ss_conv_kernel *c, int merge)
+{
+    const struct ss_conv_shape *s = &c->shape;
+    struct ss_act x = s->x, y = s->y;
+    c->merge = merge;
+    c->groups = (s->groups + merge - 1) / merge;
+    if (c->groups > 1) {
+        x.c = c->groups * merge * ss_conv_inputs(s);
+        y.c = c->groups * merge * ss_conv_outputs(s);
+    } else if (x.c < x.block) {
         x.c = x.block;
+    }
     c->inputs = x.c;
-    const dnnl_dims_t w = {y->c, x.c, c->shape.kh, c->shape.kw}, b = {y->c};
+    c->outputs = y.c;
+    const dnnl_dims_t w = {y.c, x.c, s->kernel[0], s->kernel[1]}, b = {y.c},
+                      grouped = {c->groups, y.c / c->groups, x.c / c->groups, s->kernel[0],
+                                 s->kernel[1]};
+    const int ndims = c->groups > 1 ? 5 : 4;
+    const int64_t *dims = c->groups > 1 ? grouped : w;
     /* A tensor of 8 or 16 channels in one block is NHWC as well: then call both sides the same. */
-    const int nhwc = x.block == x.c && y->block == y->c && x.block != y->block;
+    const int nhwc = x.block == x.c && y.block == y.c && x.block != y.block;
+    drop_layouts(c);
     SS_TRY(ss_act_md(&x, nhwc, &c->x));
-    SS_TRY(ss_act_md(y, nhwc, &c->y));
-    SS_DNNL_TRY(ss_md_create(&c->any, 4, w, dnnl_format_tag_any));
-    SS_DNNL_TRY(ss_md_create(&c->plain, 4, w, dnnl_oihw));
-    if (c->shape.bias)
+    SS_TRY(ss_act_md(&y, nhwc, &c->y));
+    SS_DNNL_TRY(ss_md_create(&c->any, ndims, dims, dnnl_format_tag_any));
+    SS_DNNL_TRY(ss_md_create(&c->plain, ndims, dims, c->groups > 1 ? dnnl_goihw : dnnl_oihw));
+    if (s->bias)
         SS_DNNL_TRY(ss_md_create(&c->bias, 1, b, dnnl_x));
     return SS_OK;
 }
 
-/* Scratch of import and export: [the reorder's own | plain weight with c->inputs channels] */
+/* Must some pass take the reference code, or can it not be made at all? */
+static int needs_reference(const struct ss_conv_kernel *c)
+{
+    dnnl_primitive_desc_t pd[3] = {NULL};
+    int needs = 0;
+    for (int which = FORWARD; which <= BACKWARD_WEIGHTS && !needs; which++)
+        needs = create_pd(c, which, dnnl_convolution_direct, c->any, pd[FORWARD], &pd[which]) !=
+                    dnnl_success ||
+                ss_dnnl_is_ref(pd[which]);
+    for (int which = FORWARD; which <= BACKWARD_WEIGHTS; which++)
+        if (pd[which])
+            dnnl_primitive_desc_destroy(pd[which]);
+    return needs;
+}
+
+/* The fewest groups whose channels fill whole blocks on both sides, or all. */
+static int fill_blocks(const struct ss_conv_shape *s)
+{
+    const int in = ss_conv_inputs(s), out = ss_conv_outputs(s);
+    int merge = 1;
+    while (merge < s->groups && (merge * in % s->x.block || merge * out % s->y.block))
+        merge++;
+    return merge;
+}
+
+/* Do the merged groups have room in the tensors? */
+static int fits(const struct ss_conv_shape *s, int merge)
+{
+    const int padded = (s->groups + merge - 1) / merge * merge;
+    return merge == s->groups || (padded * ss_conv_inputs(s) <= ss_act_blocks(&s->x) * s->x.block &&
+                                  padded * ss_conv_outputs(s) <= ss_act_blocks(&s->y) * s->y.block);
+}
+
+/* oneDNN has fast code for groups that fill blocks, and for depthwise ones. Others are merged until
+ * it has: products with zeros, but far from as slow as the reference. */
+static enum ss_status choose_layouts(struct ss_conv_kernel *c)
+{
+    const struct ss_conv_shape *s = &c->shape;
+    const int merges[] = {1, fill_blocks(s), s->groups};
+    for (int i = 0; i < 3 && s->groups > 1; i++) {
+        if (!fits(s, merges[i]))
+            continue;
+        SS_TRY(make_layouts(c, merges[i]));
+        if (!needs_reference(c))
+            return SS_OK;
+    }
+    return make_layouts(c, 1);
+}
+
+/* The plain weight (Co,Ci/G,kernel), one row for each output, in the one that oneDNN is told of. */
+static size_t row_of(const struct ss_conv_kernel *c)
+{
+    return (size_t)ss_conv_inputs(&c->shape) * (size_t)ss_conv_taps(&c->shape);
+}
+static size_t wide_row_of(const struct ss_conv_kernel *c)
+{
+    return (size_t)(c->inputs / c->groups) * (size_t)ss_conv_taps(&c->shape);
+}
+static int is_wide(const struct ss_conv_kernel *c)
+{
+    return wide_row_of(c) != row_of(c) || c->outputs != c->shape.y.c;
+}
+static size_t wide_place(const struct ss_conv_kernel *c, size_t k)
+{
+    const size_t group = k / (size_t)ss_conv_outputs(&c->shape);
+    return k * wide_row_of(c) + group % (size_t)c->merge * row_of(c);
+}
+
+static void widen(const struct ss_conv_kernel *c, const float *plain, float *wide)
+{
+    const size_t row = row_of(c);
+    memset(wide, 0, (size_t)c->outputs * wide_row_of(c) * sizeof(float));
+    for (size_t k = 0; k < (size_t)c->shape.y.c; k++)
+        memcpy(wide + wide_place(c, k), plain + k * row, row * sizeof(float));
+}
+
+static void narrow(const struct ss_conv_kernel *c, const float *wide, float *plain)
+{
+    const size_t row = row_of(c);
+    for (size_t k = 0; k < (size_t)c->shape.y.c; k++)
+        memcpy(plain + k * row, wide + wide_place(c, k), row * sizeof(float));
+}
+
+/* Scratch of import and export: [the reorder's own | weight as oneDNN's plain one] */
 static size_t plain_offset(const struct ss_conv_kernel *c)
 {
     return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
@@ -196,19 +315,22 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
     SS_DNNL_TRY(create_free(c, BACKWARD_WEIGHTS, winograd_bw, fwd, &alg, &c->backward_weights.pd));
     ss_md_in gradient =
         dnnl_primitive_desc_query_md(c->backward_weights.pd, dnnl_query_diff_weights_md, 0);
-    SS_DNNL_TRY(ss_md_copy(&c->native, gradient));
-    c->weight_bytes = dnnl_memory_desc_get_size(c->native);
-    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, c->native));
-    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, c->native, c->plain));
+    SS_DNNL_TRY(ss_md_copy(&c->gradient, gradient));
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, gradient));
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, gradient, c->plain));
     SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
 
+    SS_DNNL_TRY(ss_md_copy(&c->native, is_compact(c) ? c->plain : gradient));
+    c->weight_bytes = is_compact(c) ? (size_t)c->shape.y.c * row_of(c) * sizeof(float)
+                                    : dnnl_memory_desc_get_size(c->native);
     if (c->training) {
         const struct ss_dnnl_operand operands[] = {{DNNL_ARG_SRC, c->x},
                                                    {DNNL_ARG_DIFF_DST, c->y},
-                                                   {DNNL_ARG_DIFF_WEIGHTS, c->native},
+                                                   {DNNL_ARG_DIFF_WEIGHTS, gradient},
                                                    {DNNL_ARG_DIFF_BIAS, c->bias}};
         SS_TRY(ss_dnnl_op_make(c->cpu, &c->backward_weights, operands, 4));
-        SS_TRY(ss_cpu_reserve(c->cpu, c->backward_weights.scratch_bytes));
+        SS_TRY(ss_cpu_reserve(c->cpu, is_compact(c) ? compact_bytes(c, wide_gradient_offset(c))
+                                                    : c->backward_weights.scratch_bytes));
         SS_DNNL_TRY(create_free(c, BACKWARD_DATA, winograd, fwd, &alg, &c->backward_data.op.pd));
         SS_TRY(make_pass(c, BACKWARD_DATA, alg, fwd, &c->backward_data));
     }
@@ -224,12 +346,18 @@ static void describe(struct ss_conv_kernel *c)
                  ss_dnnl_impl(c->backward_data.op.pd),
                  c->backward_data.reorder.primitive ? " + weight reorder" : "",
                  ss_dnnl_impl(c->backward_weights.pd));
+    n = (int)strlen(c->info);
+    if (is_compact(c))
+        snprintf(c->info + n, sizeof c->info - (size_t)n, ", %d groups as %d", c->shape.groups,
+                 c->groups);
 }
 
 enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_shape *shape,
                                   enum ss_conv_algo algo, int training, struct ss_conv_kernel **out)
 {
-    SS_TRY(check_shape(shape));
+    SS_TRY(ss_act_check(&shape->x, "convolution input"));
+    SS_TRY(ss_act_check(&shape->y, "convolution output"));
+    SS_TRY(ss_conv_check(shape));
     struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)
         return ss_fail_memory("convolution", sizeof *c);
@@ -237,7 +365,7 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     c->shape = *shape;
     c->training = training;
     ss_cpu_enter(cpu);
-    enum ss_status status = make_layouts(c);
+    enum ss_status status = choose_layouts(c);
     if (status == SS_OK)
         status = make_passes(c, algo);
     if (status != SS_OK) {
@@ -260,12 +388,9 @@ void ss_cpu_conv_destroy(struct ss_conv_kernel *c)
     ss_dnnl_op_destroy(&c->backward_weights);
     ss_dnnl_op_destroy(&c->import);
     ss_dnnl_op_destroy(&c->export);
-    ss_md_destroy(c->x);
-    ss_md_destroy(c->y);
-    ss_md_destroy(c->bias);
-    ss_md_destroy(c->any);
-    ss_md_destroy(c->plain);
+    drop_layouts(c);
     ss_md_destroy(c->native);
+    ss_md_destroy(c->gradient);
     free(c);
 }
 
@@ -276,14 +401,14 @@ size_t ss_cpu_conv_weight_bytes(const struct ss_conv_kernel *c)
 
 enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, float *native)
 {
+    if (is_compact(c)) {
+        memcpy(native, plain, c->weight_bytes);
+        return SS_OK;
+    }
     char *scratch = ss_cpu_scratch(c->cpu);
-    const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
-                 row = (size_t)c->shape.x.c * taps, padded = (size_t)c->inputs * taps;
-    if (padded != row) {
+    if (is_wide(c)) {
         float *wide = (float *)(scratch + plain_offset(c));
-        memset(wide, 0, co * padded * sizeof(float));
-        for (size_t k = 0; k < co; k++)
-            memcpy(wide + k * padded, plain + k * row, row * sizeof(float));
+        widen(c, plain, wide);
         plain = wide;
     }
     const void *const pointers[] = {plain, native};
@@ -292,15 +417,16 @@ enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, 
 
 enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native, float *plain)
 {
+    if (is_compact(c)) {
+        memcpy(plain, native, c->weight_bytes);
+        return SS_OK;
+    }
     char *scratch = ss_cpu_scratch(c->cpu);
-    const size_t taps = (size_t)c->shape.kh * (size_t)c->shape.kw, co = (size_t)c->shape.y.c,
-                 row = (size_t)c->shape.x.c * taps, padded = (size_t)c->inputs * taps;
-    float *wide = padded == row ? plain : (float *)(scratch + plain_offset(c));
+    float *wide = is_wide(c) ? (float *)(scratch + plain_offset(c)) : plain;
     const void *const pointers[] = {native, wide};
     SS_TRY(ss_dnnl_op_run(c->cpu, &c->export, pointers, scratch));
-    if (padded != row)
-        for (size_t k = 0; k < co; k++)
-            memcpy(plain + k * row, wide + k * padded, row * sizeof(float));
+    if (is_wide(c))
+        narrow(c, wide, plain);
     return SS_OK;
 }
 
@@ -312,21 +438,32 @@ static void warn_slow(const struct ss_conv_kernel *c, const char *pass,
     const struct ss_conv_shape *s = &c->shape;
     if (!ss_dnnl_is_ref(pd) || atomic_flag_test_and_set(&warned))
         return;
-    ss_warn(
-        "convolution (%d,%d,%d,%d) to %d channels, kernel %dx%d, channel blocks %d and %d: oneDNN "
-        "has only its slow reference code for the %s pass",
-        s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->kw, s->x.block, s->y.block, pass);
+    char text[256];
+    ss_warn("convolution %s, channel blocks %d and %d: oneDNN has only its slow reference code for "
+            "the %s pass",
+            ss_conv_text(s, text, sizeof text), s->x.block, s->y.block, pass);
 }
 
 static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, const void *in,
                                const void *weight, const float *bias, void *out)
 {
     char *scratch = ss_cpu_scratch(c->cpu);
+    if (is_compact(c)) {
+        float *wide = (float *)(scratch + wide_offset(pass));
+        widen(c, weight, wide);
+        weight = wide;
+    }
     if (pass->reorder.primitive) {
         char *reordered = scratch + weight_offset(pass);
         const void *const pointers[] = {weight, reordered};
         SS_TRY(ss_dnnl_op_run(c->cpu, &pass->reorder, pointers, scratch));
         weight = reordered;
+    }
+    if (bias && c->outputs != c->shape.y.c) {
+        float *padded = (float *)(scratch + bias_offset(c, wide_offset(pass)));
+        memset(padded, 0, (size_t)c->outputs * sizeof(float));
+        memcpy(padded, bias, (size_t)c->shape.y.c * sizeof(float));
+        bias = padded;
     }
     const void *const pointers[] = {in, weight, out, bias};
     return ss_dnnl_op_run(c->cpu, &pass->op, pointers, scratch);
@@ -358,6 +495,22 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
 
+/* The gradient of merged groups, of which the parts between them are left out. */
+static enum ss_status backward_compact(struct ss_conv_kernel *c, const void *x, const void *dy,
+                                       float *dweight, float *dbias)
+{
+    char *scratch = ss_cpu_scratch(c->cpu), *gradient = scratch + gradient_offset(c);
+    float *wide = (float *)(scratch + wide_gradient_offset(c)),
+          *padded = (float *)(scratch + bias_offset(c, wide_gradient_offset(c)));
+    const void *const pointers[] = {x, dy, gradient, padded}, *const reorder[] = {gradient, wide};
+    SS_TRY(ss_dnnl_op_run(c->cpu, &c->backward_weights, pointers, scratch));
+    SS_TRY(ss_dnnl_op_run(c->cpu, &c->export, reorder, scratch));
+    narrow(c, wide, dweight);
+    if (dbias)
+        memcpy(dbias, padded, (size_t)c->shape.y.c * sizeof(float));
+    return SS_OK;
+}
+
 enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void *x, const void *dy,
                                             float *dweight, float *dbias)
 {
@@ -367,6 +520,8 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
     warn_slow(c, "backward weights", c->backward_weights.pd);
+    if (is_compact(c))
+        return backward_compact(c, x, dy, dweight, dbias);
     const void *const pointers[] = {x, dy, dweight, dbias};
     return ss_dnnl_op_run(c->cpu, &c->backward_weights, pointers, ss_cpu_scratch(c->cpu));
 }

@@ -23,8 +23,9 @@ const char *ss_dnnl_status_text(dnnl_status_t status)
 
 /* The window as oneDNN's arrays. */
 #define WINDOW_ARRAYS(win)                                                                         \
-    const dnnl_dims_t stride = {(win)->stride, (win)->stride}, pad = {(win)->pad, (win)->pad},     \
-                      dilation = {0, 0}
+    const dnnl_dims_t stride = {(win)->stride[0], (win)->stride[1]},                               \
+                      pad = {(win)->padding[0], (win)->padding[1]},                                \
+                      dilation = {(win)->dilation[0] - 1, (win)->dilation[1] - 1}
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -87,7 +88,7 @@ dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     return dnnl_pooling_forward_primitive_desc_create(pd, engine, prop, alg, x, y, stride, kernel,
                                                       dilation, pad, pad, attr);
 }
@@ -97,7 +98,7 @@ dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
                                const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     return dnnl_pooling_backward_primitive_desc_create(pd, engine, alg, dx, dy, stride, kernel,
                                                        dilation, pad, pad, fwd, attr);
 }
@@ -215,7 +216,7 @@ dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     dnnl_pooling_v2_desc_t desc;
     CREATE(desc,
            dnnl_pooling_v2_forward_desc_init(&desc, prop, alg, x, y, stride, kernel, dilation, pad,
@@ -228,7 +229,7 @@ dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
                                const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    const dnnl_dims_t kernel = {win->kernel_h, win->kernel_w};
+    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     dnnl_pooling_v2_desc_t desc;
     CREATE(
         desc,

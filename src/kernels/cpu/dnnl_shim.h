@@ -46,9 +46,9 @@ void ss_md_destroy(ss_md md); /* NULL is fine */
 /* 0 for layouts that only one implementation understands. */
 int ss_md_is_blocked(ss_md_in md);
 
-/* Square window, the same stride and padding in both directions. */
+/* Of rows and columns. Padding is the same on both sides; dilation 1 is none. */
 struct ss_dnnl_window {
-    int kernel_h, kernel_w, stride, pad;
+    int kernel[2], stride[2], padding[2], dilation[2];
 };
 
 /* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */

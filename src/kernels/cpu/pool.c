@@ -79,7 +79,10 @@ enum ss_status ss_cpu_pool_create(struct ss_device *cpu, const struct ss_pool_sh
     p->cpu = cpu;
     p->training = training;
     ss_cpu_enter(cpu);
-    const struct ss_dnnl_window win = {shape->kernel, shape->kernel, shape->stride, shape->pad};
+    const struct ss_dnnl_window win = {.kernel = {shape->kernel, shape->kernel},
+                                       .stride = {shape->stride, shape->stride},
+                                       .padding = {shape->pad, shape->pad},
+                                       .dilation = {1, 1}};
     enum ss_status status = ss_act_md(&shape->x, 0, &p->x);
     if (status == SS_OK)
         status = ss_act_md(&shape->y, 0, &p->y);

@@ -30,42 +30,46 @@ static enum ss_status check_shape(const struct ss_conv_shape *s)
 {
     SS_TRY(check_act(&s->x, 1, "input"));
     SS_TRY(check_act(&s->y, 0, "output"));
-    if (s->kh < 1 || s->kw < 1 || s->stride < 1 || s->pad < 0)
-        return ss_fail(SS_ERR_SHAPE,
-                       "convolution: kernel %dx%d, stride %d, padding %d make no sense", s->kh,
-                       s->kw, s->stride, s->pad);
-    const int room_h = s->x.h + 2 * s->pad - s->kh, room_w = s->x.w + 2 * s->pad - s->kw;
-    if (room_h < 0 || room_w < 0)
-        return ss_fail(
-            SS_ERR_SHAPE,
-            "convolution: a %dx%d kernel does not fit into a %dx%d input with padding %d", s->kh,
-            s->kw, s->x.h, s->x.w, s->pad);
-    const int p = room_h / s->stride + 1, q = room_w / s->stride + 1;
-    if (s->y.n != s->x.n || s->y.h != p || s->y.w != q)
-        return ss_fail(SS_ERR_SHAPE,
-                       "convolution: output (%d,%d,%d,%d), but the input (%d,%d,%d,%d) with kernel "
-                       "%dx%d, stride %d, padding %d gives (%d,%d,%d,%d)",
-                       s->y.n, s->y.c, s->y.h, s->y.w, s->x.n, s->x.c, s->x.h, s->x.w, s->kh, s->kw,
-                       s->stride, s->pad, s->x.n, s->y.c, p, q);
+    SS_TRY(ss_conv_check(s));
+    if (s->groups > 1 && s->x.block != s->x.c)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "convolution in %d groups of an input of %d channels, which a GPU holds "
+                       "with padding, as %d: put a convolution in one group before it",
+                       s->groups, s->x.c, s->x.block);
     return SS_OK;
 }
 
 static const char *const pass_names[SS_CONV_ALL_PASSES] = {"fwd", "dgrad", "wgrad", "fwd sums"};
+
+/* "2", or "2,1": files have the former of a convolution that needs no more. */
+static void print_pair(char *out, size_t room, const int pair[2])
+{
+    if (pair[0] == pair[1])
+        snprintf(out, room, "%d", pair[0]);
+    else
+        snprintf(out, room, "%d,%d", pair[0], pair[1]);
+}
 
 /* What a choice depends on. The GPU's name is what ss_cuda_info begins with. */
 static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 {
     const struct ss_conv_shape *s = &p->shape;
     const struct ss_device *gpu = p->gpu;
+    char stride[32], padding[32], rest[64] = "";
+    print_pair(stride, sizeof stride, s->stride);
+    print_pair(padding, sizeof padding, s->padding);
+    if (s->groups > 1 || s->dilation[0] > 1 || s->dilation[1] > 1)
+        snprintf(rest, sizeof rest, " dilation %d,%d groups %d", s->dilation[0], s->dilation[1],
+                 s->groups);
     for (int i = 0; i < SS_CONV_ALL_PASSES; i++) {
         snprintf(m->key[i], SS_CONV_KEY,
                  "%.*s; cuDNN %d; %s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
-                 "stride %d padding %d",
+                 "stride %s padding %s%s",
                  (int)strcspn(gpu->info, ","), gpu->info, (int)cudnnGetVersion(),
                  ss_dtype_name(gpu->options.dtype),
                  gpu->options.dtype == SS_DTYPE_F32 && gpu->options.tf32 ? " tf32" : "",
                  pass_names[i], s->x.n, s->x.c, s->x.h, s->x.w, s->x.block, s->y.n, s->y.c, s->y.h,
-                 s->y.w, s->kh, s->kw, s->stride, s->pad);
+                 s->y.w, s->kernel[0], s->kernel[1], stride, padding, rest);
         m->choice[i][0] = '\0';
     }
 }
@@ -136,11 +140,6 @@ static enum ss_status choose_all(struct ss_conv_kernel *c)
     return status;
 }
 
-static size_t weight_elements(const struct ss_conv_shape *s)
-{
-    return (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
-}
-
 /* Scratch of the weight pass in 2-byte formats: [workspace | dweight in the dtype]. */
 static size_t gradient_offset(const struct ss_conv_kernel *c)
 {
@@ -155,7 +154,7 @@ static enum ss_status reserve(struct ss_conv_kernel *c)
         SS_TRY(ss_cuda_reserve(gpu, c->chosen[i].workspace));
     if (c->training && size < sizeof(float))
         SS_TRY(
-            ss_cuda_reserve(gpu, gradient_offset(c) + weight_elements(&c->problem.shape) * size));
+            ss_cuda_reserve(gpu, gradient_offset(c) + ss_conv_weights(&c->problem.shape) * size));
     if (c->training && c->problem.shape.bias)
         SS_TRY(ss_cuda_bias_reserve(gpu, &c->problem.shape.y));
     return SS_OK;
@@ -201,14 +200,14 @@ void ss_cuda_conv_destroy(struct ss_conv_kernel *c)
 
 size_t ss_cuda_conv_weight_bytes(const struct ss_conv_kernel *c)
 {
-    return weight_elements(&c->problem.shape) * sizeof(float);
+    return ss_conv_weights(&c->problem.shape) * sizeof(float);
 }
 
 enum ss_status ss_cuda_conv_import(struct ss_conv_kernel *c, const float *plain, float *native)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
-    const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
-                 block = (size_t)s->x.block;
+    const size_t taps = (size_t)ss_conv_taps(s), ci = (size_t)ss_conv_inputs(s),
+                 block = (size_t)ss_conv_width(s);
     for (size_t k = 0; k < (size_t)s->y.c; k++)
         for (size_t tap = 0; tap < taps; tap++)
             for (size_t i = 0; i < block; i++)
@@ -220,8 +219,8 @@ enum ss_status ss_cuda_conv_import(struct ss_conv_kernel *c, const float *plain,
 enum ss_status ss_cuda_conv_export(struct ss_conv_kernel *c, const float *native, float *plain)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
-    const size_t taps = (size_t)s->kh * (size_t)s->kw, ci = (size_t)s->x.c,
-                 block = (size_t)s->x.block;
+    const size_t taps = (size_t)ss_conv_taps(s), ci = (size_t)ss_conv_inputs(s),
+                 block = (size_t)ss_conv_width(s);
     for (size_t k = 0; k < (size_t)s->y.c; k++)
         for (size_t i = 0; i < ci; i++)
             for (size_t tap = 0; tap < taps; tap++)
@@ -299,9 +298,9 @@ enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const voi
     SS_TRY(run(c, SS_CONV_BACKWARD_FILTER,
                &(struct ss_conv_arrays){(void *)x, gradient, (void *)dy, NULL}));
     if (narrow)
-        SS_TRY(ss_cuda_uncast(gpu, gradient, dweight, weight_elements(s)));
+        SS_TRY(ss_cuda_uncast(gpu, gradient, dweight, ss_conv_weights(s)));
     else if (gpu->scaler)
-        SS_TRY(ss_cuda_scaler_check(gpu, weight_elements(s), dweight, gpu->scaler));
+        SS_TRY(ss_cuda_scaler_check(gpu, ss_conv_weights(s), dweight, gpu->scaler));
     return dbias ? ss_cuda_bias_backward(gpu, &s->y, dy, dbias) : SS_OK;
 }
 

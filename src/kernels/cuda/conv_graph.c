@@ -39,8 +39,9 @@ static cudnnStatus_t make_conv(const struct ss_conv_shape *s, desc *out)
 {
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t pads[2] = {s->pad, s->pad}, strides[2] = {s->stride, s->stride};
-    const int64_t dilations[2] = {1, 1};
+    const int64_t pads[2] = {s->padding[0], s->padding[1]},
+                  strides[2] = {s->stride[0], s->stride[1]},
+                  dilations[2] = {s->dilation[0], s->dilation[1]};
     TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out));
     TRY(set(*out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute));
     TRY(set(*out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
@@ -115,8 +116,9 @@ static cudnnStatus_t make_graph(struct ss_conv_problem *p, enum ss_conv_pass pas
 {
     const struct ss_conv_shape *s = &p->shape;
     const cudnnDataType_t type = ss_conv_data_type(p->gpu->options.dtype);
-    const int ci = ss_conv_inputs(s);
-    const int x[4] = {s->x.n, ci, s->x.h, s->x.w}, w[4] = {s->y.c, ci, s->kh, s->kw},
+    /* cuDNN takes as many groups as the weight's channels go into those of x. */
+    const int x[4] = {s->x.n, s->x.block, s->x.h, s->x.w},
+              w[4] = {s->y.c, ss_conv_width(s), s->kernel[0], s->kernel[1]},
               y[4] = {s->y.n, s->y.c, s->y.h, s->y.w};
     TRY(make_tensor(UID_X, type, x, &g->x));
     TRY(make_tensor(UID_W, type, w, &g->w));

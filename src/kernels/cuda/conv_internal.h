@@ -70,10 +70,14 @@ static inline cudnnDataType_t ss_conv_data_type(enum ss_dtype t)
            : t == SS_DTYPE_F16 ? CUDNN_DATA_HALF
                                : CUDNN_DATA_BFLOAT16;
 }
-/* Channels of x in memory, padding included; those of the weight too. */
-static inline int ss_conv_inputs(const struct ss_conv_shape *s)
+/* Channels of the weight, padding included; its elements. */
+static inline int ss_conv_width(const struct ss_conv_shape *s)
 {
-    return s->x.block;
+    return s->x.block / s->groups;
+}
+static inline size_t ss_conv_weights(const struct ss_conv_shape *s)
+{
+    return (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)ss_conv_width(s);
 }
 
 /* Count a candidate that the library refused, and keep its message. */

@@ -79,8 +79,7 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu
                                   const struct ss_conv_shape *s)
 {
     *b = (struct ss_conv_bench){.gpu = gpu};
-    const size_t x = ss_act_elements(&s->x), y = ss_act_elements(&s->y),
-                 w = (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
+    const size_t x = ss_act_elements(&s->x), y = ss_act_elements(&s->y), w = ss_conv_weights(s);
     void *pattern = malloc(PATTERN * sizeof(float));
     if (!pattern)
         return ss_fail_memory("convolution inputs", PATTERN * sizeof(float));
@@ -273,7 +272,6 @@ static enum ss_status choose_new(const struct trial *t, struct ss_conv_candidate
 {
     static const char *const names[SS_CONV_PASSES] = {"forward", "backward data",
                                                       "backward filter"};
-    const struct ss_conv_shape *s = &t->p->shape;
     struct ss_conv_list *list = t->list;
     ss_conv_graph_list(t->p, t->pass, list);
     const int best = t->p->gpu->options.autotune ? choose_fastest(t) : choose_first(t);
@@ -284,14 +282,13 @@ static enum ss_status choose_new(const struct trial *t, struct ss_conv_candidate
             ss_conv_candidate_destroy(&list->at[i]);
     if (best >= 0 || t->pass == SS_CONV_FORWARD_SUMS)
         return SS_OK;
-    return ss_fail(
-        SS_ERR_LIBRARY,
-        "convolution (%d,%d,%d,%d) to %d channels, kernel %dx%d, stride %d, padding %d, "
-        "%s: cuDNN has no reproducible algorithm for the %s pass that works (%d refused; "
-        "the last: %s)",
-        s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kh, s->kw, s->stride, s->pad,
-        ss_dtype_name(t->p->gpu->options.dtype), names[t->pass], list->refused,
-        list->message[0] ? list->message : "none");
+    char text[256];
+    return ss_fail(SS_ERR_LIBRARY,
+                   "convolution %s, %s: cuDNN has no reproducible algorithm for the %s pass that "
+                   "works (%d refused; the last: %s)",
+                   ss_conv_text(&t->p->shape, text, sizeof text),
+                   ss_dtype_name(t->p->gpu->options.dtype), names[t->pass], list->refused,
+                   list->message[0] ? list->message : "none");
 }
 
 enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,

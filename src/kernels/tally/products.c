@@ -20,10 +20,10 @@ struct ss_linear_kernel {
 /* Pixels between the windows of a large stride are not read. */
 static size_t touched_bytes(const struct ss_device *d, const struct ss_conv_shape *s)
 {
-    const size_t h = (size_t)(s->y.h * s->kh), w = (size_t)(s->y.w * s->kw);
+    const size_t h = (size_t)(s->y.h * s->kernel[0]), w = (size_t)(s->y.w * s->kernel[1]);
     struct ss_act x = s->x;
-    x.h = s->kh < s->stride && h < (size_t)x.h ? (int)h : x.h;
-    x.w = s->kw < s->stride && w < (size_t)x.w ? (int)w : x.w;
+    x.h = s->kernel[0] < s->stride[0] && h < (size_t)x.h ? (int)h : x.h;
+    x.w = s->kernel[1] < s->stride[1] && w < (size_t)x.w ? (int)w : x.w;
     return ss_tally_bytes(d, &x);
 }
 
@@ -40,8 +40,8 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
     c->shape = *s;
     c->x = touched_bytes(d, s);
     c->y = ss_tally_bytes(d, &s->y);
-    c->weights = (size_t)s->y.c * (size_t)s->kh * (size_t)s->kw * (size_t)s->x.block;
-    c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * s->kh * s->kw * s->x.c;
+    c->weights = (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)(s->x.block / s->groups);
+    c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * ss_conv_taps(s) * ss_conv_inputs(s);
     *out = c;
     return SS_OK;
 }
@@ -65,9 +65,11 @@ static double pixels(const struct ss_act *a)
 {
     return (double)a->n * a->h * a->w;
 }
-static double taps(const struct ss_conv_kernel *c)
+/* Numbers that an output, or a gradient of an input, is a sum of. Groups narrower than a tile are
+ * taken to share one: at best, a tile of theirs has no more work than another. */
+static double summed(const struct ss_conv_kernel *c, int channels)
 {
-    return (double)c->shape.kh * c->shape.kw;
+    return (double)ss_conv_taps(&c->shape) * channels / c->shape.groups;
 }
 
 enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, const void *w,
@@ -77,7 +79,7 @@ enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, co
     const struct ss_conv_shape *s = &c->shape;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y));
-    product(c, pixels(&s->y), s->y.c, taps(c) * s->x.block);
+    product(c, pixels(&s->y), s->y.c, summed(c, s->x.block));
     if (bias)
         ss_tally_bias_forward(d, &s->y, y, bias);
     return SS_OK;
@@ -96,7 +98,7 @@ enum ss_status ss_tally_conv_forward_sums(struct ss_conv_kernel *c, const void *
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y),
                   SS_TALLY_W(sums, 2 * (size_t)s->y.c * sizeof(float)));
-    product(c, pixels(&s->y), s->y.c, taps(c) * s->x.block);
+    product(c, pixels(&s->y), s->y.c, summed(c, s->x.block));
     return SS_OK;
 }
 
@@ -108,7 +110,7 @@ enum ss_status ss_tally_conv_backward_data(struct ss_conv_kernel *c, const void 
     const struct ss_conv_shape *s = &c->shape;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_DATA, SS_TALLY_R(dy, c->y),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(dx, ss_tally_bytes(d, &s->x)));
-    product(c, pixels(&s->y), s->x.block, taps(c) * s->y.c);
+    product(c, pixels(&s->y), s->x.block, summed(c, s->y.c));
     return SS_OK;
 }
 
@@ -122,7 +124,7 @@ enum ss_status ss_tally_conv_backward_weights(struct ss_conv_kernel *c, const vo
     void *made = narrow ? ss_tally_scratch(d) : dweight;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_WEIGHTS, SS_TALLY_R(x, c->x), SS_TALLY_R(dy, c->y),
                   SS_TALLY_W(made, c->weights * d->element));
-    product(c, s->y.c, taps(c) * s->x.block, pixels(&s->y));
+    product(c, s->y.c, summed(c, s->x.block), pixels(&s->y));
     if (narrow)
         SS_TALLY_NOTE(d, SS_TALLY_K_UNCAST, SS_TALLY_R(made, c->weights * d->element),
                       SS_TALLY_W(dweight, c->weights * sizeof(float)));
