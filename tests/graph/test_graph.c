@@ -148,7 +148,102 @@ START_TEST(groupnorm)
 }
 END_TEST
 
+static const struct ss_layer *producer(ss_value v)
+{
+    return ss_graph_layer(g, ss_graph_value(g, v)->producer);
+}
+
+/* Of more than four values several layers are made, and what was put together before is read again: as
+ * densenet grows, each layer reads the one before it and what is new. */
+START_TEST(concatenations)
+{
+    ss_value x = ss_input(g, 3, 4, 5), v[9], joined[10];
+    for (int i = 0; i < 9; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "c%d", i);
+        v[i] = ss_conv2d(g, x, name, i + 1, 1, 1, 0, 0);
+    }
+    for (int n = 2; n <= 6; n++) {
+        const int before = ss_graph_layers(g);
+        joined[n] = ss_concat(g, v, n);
+        expect_shape(joined[n], n * (n + 1) / 2, 4, 5);
+        ck_assert_int_eq(ss_graph_layers(g), before + 1);
+        const struct ss_layer *l = producer(joined[n]);
+        ck_assert_int_eq(l->ninputs, 2);
+        ck_assert_int_eq(l->input[0], n == 2 ? v[0] : joined[n - 1]);
+        ck_assert_int_eq(l->input[1], v[n - 1]);
+    }
+    const int before = ss_graph_layers(g);
+    ss_value y = ss_concat(g, v + 1, 8); /* 4, then 1 + 3, then 1 + 1 */
+    expect_shape(y, 44, 4, 5);
+    ck_assert_int_eq(ss_graph_layers(g), before + 3);
+    ck_assert_int_eq(producer(y)->input[1], v[8]);
+    const struct ss_layer *l = producer(producer(y)->input[0]);
+    ck_assert_int_eq(l->ninputs, 4);
+    ck_assert_int_eq(l->input[3], v[7]);
+    ck_assert_int_eq(producer(l->input[0])->input[0], v[1]);
+}
+END_TEST
+
+/* Values that do not lie alike are repacked for an addition, and no others. */
+START_TEST(repacked)
+{
+    ss_value x = ss_input(g, 3, 4, 4), map = ss_conv2d(g, x, "c", 3, 1, 1, 0, 0);
+    const struct ss_layer *l = producer(ss_add(g, map, x));
+    ck_assert_int_eq(l->input[0], map);
+    ck_assert_str_eq(producer(l->input[1])->cls->name, "repack");
+    ck_assert_int_eq(producer(l->input[1])->input[0], x);
+    l = producer(ss_add(g, map, ss_relu(g, map)));
+    ck_assert_str_eq(producer(l->input[1])->cls->name, "relu");
+    l = producer(ss_mul(g, map, ss_global_avgpool2d(g, x))); /* of another shape */
+    ck_assert_str_eq(producer(l->input[1])->cls->name, "global_avgpool2d");
+}
+END_TEST
+
+START_TEST(channels)
+{
+    ss_value x = ss_conv2d(g, ss_input(g, 3, 4, 5), "c", 12, 1, 1, 0, 0);
+    expect_shape(ss_slice(g, x, 5, 12), 7, 4, 5);
+    expect_shape(ss_shuffle(g, x, 3), 12, 4, 5);
+    expect_shape(ss_flatten(g, x), 240, 1, 1);
+    expect_shape(ss_mul(g, x, x), 12, 4, 5);
+    for (int ndim = 1; ndim <= 3; ndim++) {
+        char name[8];
+        snprintf(name, sizeof name, "s%d", ndim);
+        expect_shape(ss_scale(g, x, name, ndim), 12, 4, 5);
+        const struct ss_param *p = ss_graph_param(g, ndim);
+        ck_assert_int_eq(p->ndim, ndim);
+        ck_assert_int_eq(p->shape[0], 12);
+        ck_assert(ndim < 3 || (p->shape[1] == 1 && p->shape[2] == 1));
+    }
+}
+END_TEST
+
 /* Mistakes. Each builds on a good input x of (4,8,8). */
+static void empty_slice(ss_value x)
+{
+    ss_slice(g, x, 2, 2);
+}
+static void slice_behind(ss_value x)
+{
+    ss_slice(g, x, 2, 5);
+}
+static void unequal_shuffle(ss_value x)
+{
+    ss_shuffle(g, x, 3);
+}
+static void unequal_concat(ss_value x)
+{
+    ss_concat(g, (const ss_value[]){x, ss_avgpool2d(g, x, 2, 2)}, 2);
+}
+static void concat_of_one(ss_value x)
+{
+    ss_concat(g, &x, 1);
+}
+static void unequal_mul(ss_value x)
+{
+    ss_mul(g, x, ss_avgpool2d(g, x, 2, 2));
+}
 static void twice(ss_value x)
 {
     ss_conv2d(g, ss_conv2d(g, x, "c", 4, 3, 1, 1, 0), "c", 4, 3, 1, 1, 0);
@@ -227,6 +322,12 @@ static const struct {
     enum ss_status status;
     const char *message;
 } mistakes[] = {
+    {empty_slice, SS_ERR_SHAPE, "takes channels 2 to 2 of (4,8,8); there are 0 to 4"},
+    {slice_behind, SS_ERR_SHAPE, "takes channels 2 to 5 of (4,8,8)"},
+    {unequal_shuffle, SS_ERR_SHAPE, "4 channels are not 3 equal groups"},
+    {unequal_concat, SS_ERR_SHAPE, "concatenates channels of (4,8,8) and (4,4,4)"},
+    {concat_of_one, SS_ERR_INVALID, "reads 1 values; a concat reads 2 to 4"},
+    {unequal_mul, SS_ERR_SHAPE, "multiplies (4,8,8) by (4,4,4)"},
     {twice, SS_ERR_INVALID, "model test: two layers are named c"},
     {twice_other_kind, SS_ERR_INVALID, "two layers are named c"},
     {kernel_too_large, SS_ERR_SHAPE,
@@ -321,6 +422,9 @@ int main(void)
     tcase_add_test(t, parameters);
     tcase_add_test(t, groupnorm);
     tcase_add_test(t, initial_values);
+    tcase_add_test(t, concatenations);
+    tcase_add_test(t, repacked);
+    tcase_add_test(t, channels);
     tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
     tcase_add_test(t, incomplete);
     tcase_add_loop_test(t, hand_made, 0, TEST_GRAPHS);

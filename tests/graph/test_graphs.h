@@ -102,37 +102,40 @@ static inline void build_gelus(struct ss_graph *g)
 }
 
 /* Channels that begin in the middle of blocks: concatenations of which one continues another, a shuffle,
- * slices, products of both kinds, a parameter for each channel; it ends as SqueezeNet does. */
+ * slices, products of both kinds, a parameter for each channel; it ends as SqueezeNet does. PyTorch's
+ * twin is in tests/reference/record_small.py. */
 static inline void build_join(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
-    ss_value stem = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 12, 3, 1));
-    ss_value a = ss_relu(g, ss_conv2d(g, stem, "a", 20, 1, 1, 0, 1));
+    x = ss_groupnorm(g, ss_conv2d(g, x, "stem", 12, 3, 1, 1, 1), "stem_norm", 3);
+    ss_value stem = ss_gelu(g, x, 0);
+    ss_value a = ss_gelu(g, ss_conv2d(g, stem, "a", 20, 1, 1, 0, 1), 0);
     x = ss_concat(g, (const ss_value[]){stem, a}, 2);
     ss_value b = ss_conv2d(g, x, "b", 5, 3, 1, 1, 1);
     x = ss_shuffle(g, ss_concat(g, (const ss_value[]){stem, a, b, a, b}, 5), 2);
-    ss_value left = ss_relu(g, conv_bn(g, ss_slice(g, x, 0, 31), "c", "c_bn", 31, 3, 2));
+    ss_value left = ss_gelu(g, ss_conv2d(g, ss_slice(g, x, 0, 31), "c", 31, 3, 2, 1, 1), 0);
     ss_value right = ss_conv2d(g, ss_slice(g, x, 31, 62), "d", 31, 1, 2, 0, 1);
     ss_value y = ss_mul(g, left, right);
-    ss_value s = ss_relu(g, ss_conv2d(g, ss_global_avgpool2d(g, y), "fc1", 4, 1, 1, 0, 1));
+    ss_value s = ss_gelu(g, ss_conv2d(g, ss_global_avgpool2d(g, y), "fc1", 4, 1, 1, 0, 1), 0);
     y = ss_mul(g, y, ss_conv2d(g, s, "fc2", 31, 1, 1, 0, 1));
     y = ss_add(g, ss_scale(g, y, "gamma", 3), left);
-    y = ss_conv2d(g, ss_relu(g, y), "classes", TEST_CLASSES, 1, 1, 0, 1);
+    y = ss_conv2d(g, ss_gelu(g, y, 0), "classes", TEST_CLASSES, 1, 1, 0, 1);
     ss_softmax_cross_entropy(g, ss_flatten(g, ss_global_avgpool2d(g, y)));
 }
 
-/* Values with 7 and with 30 readers, whose gradients no single task adds up. */
+/* Values with 7 and with 30 readers, whose gradients no single task adds up. PyTorch's twin is in
+ * tests/reference/record_small.py. */
 static inline void build_readers(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), many[30];
-    x = ss_relu(g, conv_bn(g, x, "stem", "stem_bn", 8, 3, 2));
+    x = ss_gelu(g, ss_conv2d(g, x, "stem", 8, 3, 2, 1, 1), 0);
     ss_value sum = ss_add(g, x, x);
     for (int i = 0; i < 5; i++)
         sum = ss_add(g, sum, x);
-    x = ss_relu(g, ss_conv2d(g, sum, "a", 6, 1, 1, 0, 1));
+    x = ss_gelu(g, ss_conv2d(g, sum, "a", 6, 1, 1, 0, 1), 0);
     for (int i = 0; i < 30; i++)
         many[i] = x;
-    x = ss_relu(g, ss_conv2d(g, ss_concat(g, many, 30), "b", 7, 1, 1, 0, 1));
+    x = ss_gelu(g, ss_conv2d(g, ss_concat(g, many, 30), "b", 7, 1, 1, 0, 1), 0);
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 

@@ -106,7 +106,53 @@ class Vit(nn.Module):
         return self.fc(self.norm3(x)[:, 0])
 
 
-RUNS = {"groups": (Groups, SGD), "gelus": (Gelus, SGD), "vit": (Vit, SGD), "groups-adamw": (Groups, ADAMW)}
+class Scale(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels, 1, 1))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class Join(nn.Module):
+    spread = 0.02
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.stem_norm = nn.Conv2d(3, 12, 3, padding=1), nn.GroupNorm(3, 12)
+        self.a, self.b = nn.Conv2d(12, 20, 1), nn.Conv2d(32, 5, 3, padding=1)
+        self.c, self.d = nn.Conv2d(31, 31, 3, 2, 1), nn.Conv2d(31, 31, 1, 2)
+        self.fc1, self.fc2 = nn.Conv2d(31, 4, 1), nn.Conv2d(4, 31, 1)
+        self.gamma, self.classes = Scale(31), nn.Conv2d(31, CLASSES, 1)
+
+    def forward(self, x):
+        stem = F.gelu(self.stem_norm(self.stem(x)))
+        a = F.gelu(self.a(stem))
+        b = self.b(torch.cat([stem, a], 1))
+        x = F.channel_shuffle(torch.cat([stem, a, b, a, b], 1), 2)
+        left, right = x.chunk(2, 1)
+        left, right = F.gelu(self.c(left)), self.d(right)
+        y = left * right
+        y = y * self.fc2(F.gelu(self.fc1(y.mean((2, 3), keepdim=True))))
+        y = self.classes(F.gelu(self.gamma(y) + left))
+        return y.mean((2, 3), keepdim=True).flatten(1)
+
+
+class Readers(nn.Module):
+    spread = 0.01
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.a = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 6, 1)
+        self.b, self.fc = nn.Conv2d(180, 7, 1), nn.Linear(7 * 4 * 4, CLASSES)
+
+    def forward(self, x):
+        x = F.gelu(self.a(7 * F.gelu(self.stem(x))))
+        return self.fc(F.gelu(self.b(torch.cat([x] * 30, 1))).flatten(1))
+
+
+RUNS = {"join": (Join, SGD), "readers": (Readers, SGD), "groups": (Groups, SGD), "gelus": (Gelus, SGD), "vit": (Vit, SGD), "groups-adamw": (Groups, ADAMW)}
 
 
 def train(build, optimizer, first, records, dtype):

@@ -500,6 +500,18 @@ START_TEST(gelu_as_pytorch)
 }
 END_TEST
 
+START_TEST(join_as_pytorch)
+{
+    as_pytorch("join", "sgd", start_runtime(1, 1));
+}
+END_TEST
+
+START_TEST(readers_as_pytorch)
+{
+    as_pytorch("readers", "sgd", start_runtime(1, 1));
+}
+END_TEST
+
 START_TEST(transformer_as_pytorch)
 {
     as_pytorch("vit", "sgd", start_runtime(1, 1));
@@ -544,6 +556,8 @@ int main(void)
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
+    tcase_add_test(t, join_as_pytorch);
+    tcase_add_test(t, readers_as_pytorch);
     tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
     suite_add_tcase(suite, t);
