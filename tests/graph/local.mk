@@ -8,5 +8,5 @@ tests_graph_test_plan_SOURCES = tests/graph/test_plan.c tests/graph/test_graphs.
 tests_graph_test_plan_LDADD = $(TEST_LIBS)
 tests_graph_test_buckets_SOURCES = tests/graph/test_buckets.c tests/graph/test_graphs.h
 tests_graph_test_buckets_LDADD = $(TEST_LIBS)
-tests_graph_test_graph_file_SOURCES = tests/graph/test_graph_file.c
+tests_graph_test_graph_file_SOURCES = tests/graph/test_graph_file.c tests/graph/test_graphs.h
 tests_graph_test_graph_file_LDADD = $(TEST_LIBS)

@@ -5,6 +5,7 @@
 #include "graph/graph_file.h"
 #include "graph/plan.h"
 #include "graphs/models.h"
+#include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
 
 #include <check.h>
@@ -48,11 +49,9 @@ static char *written(const struct ss_graph *g)
 static const char *const models[] = {"wideresnet", "resnet50", "vgg11_bn"};
 
 /* Also the layers' initial values. */
-START_TEST(round_trip)
+static void there_and_back(struct ss_graph *g)
 {
-    const struct ss_model_options options = {NULL, -1, 100, 3, 64, 64};
-    struct ss_graph *g, *again;
-    ck_assert_int_eq(ss_model_build(models[_i], &options, &g), SS_OK);
+    struct ss_graph *again;
     char *text = written(g);
     put(text, strlen(text));
     ck_assert_msg(ss_graph_read(path, 0, &again) == SS_OK, "%s", ss_log_last_error());
@@ -70,6 +69,21 @@ START_TEST(round_trip)
     free(second);
     ss_graph_destroy(g);
     ss_graph_destroy(again);
+}
+
+START_TEST(round_trip)
+{
+    const struct ss_model_options options = {NULL, -1, 100, 3, 64, 64};
+    struct ss_graph *g;
+    ck_assert_int_eq(ss_model_build(models[_i], &options, &g), SS_OK);
+    there_and_back(g);
+}
+END_TEST
+
+/* Settings of more kinds of layer, and values that several read. */
+START_TEST(round_trip_of_test_graphs)
+{
+    there_and_back(make_test_graph(_i));
 }
 END_TEST
 
@@ -148,6 +162,18 @@ static const struct {
      "never used"},
     {FILE_OF(CONV "\"out_channels\": 4}", "\"c\""), "the loss must read a linear layer"},
     {FILE_OF(CONV "\"out_channels\": 4}, " FC, "7"), "field output: 7 is not"},
+    {FILE_OF(CONV "\"out_channels\": 4}, {\"id\": \"n\", \"kind\": \"groupnorm\", \"name\": "
+                  "\"n\", \"inputs\": [\"c\"], \"groups\": 3}",
+             "\"n\""),
+     "4 channels are not 3 equal groups"},
+    {FILE_OF(CONV "\"out_channels\": 12}, {\"id\": \"a\", \"kind\": \"attention\", \"inputs\": "
+                  "[\"c\"], \"heads\": 3}",
+             "\"a\""),
+     "(12,6,6) is not q, k and v of 3 equal heads"},
+    {FILE_OF(CONV "\"out_channels\": 4}, {\"id\": \"t\", \"kind\": \"token\", \"inputs\": [\"c\"], "
+                  "\"index\": 36}",
+             "\"t\""),
+     "takes place 36 of (4,6,6), which has 36"},
 };
 
 START_TEST(mistake)
@@ -255,6 +281,7 @@ int main(void)
     TCase *t = tcase_create("graph_file");
     tcase_add_checked_fixture(t, open_path, close_path);
     tcase_add_loop_test(t, round_trip, 0, sizeof models / sizeof *models);
+    tcase_add_loop_test(t, round_trip_of_test_graphs, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
     tcase_add_test(t, no_file);
     tcase_add_test(t, good);
