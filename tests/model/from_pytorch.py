@@ -220,6 +220,9 @@ class Test:
                 nn.init.uniform_(m.running_mean, -0.1, 0.1)
                 nn.init.uniform_(m.running_var, 0.5, 2)
                 nn.init.uniform_(m.weight, 0.5, 2)
+        for parameter in module.parameters():
+            if not torch.any(parameter):  # a head that begins at 0
+                nn.init.normal_(parameter)
         module.double().eval()
         model = model_json.Model(os.path.join(self.folder, "model.json"), module.state_dict())
         with torch.no_grad():

@@ -80,7 +80,7 @@ class Model(nn.Module):
     def maxpool2d(self, x, _, kernel, stride, padding=(0, 0), ceil_mode=False):
         return F.max_pool2d(x, kernel, stride, padding, 1, ceil_mode)
 
-    def avgpool2d(self, x, _, kernel, stride, padding, ceil_mode, count_include_pad):
+    def avgpool2d(self, x, _, kernel, stride, padding, ceil_mode=False, count_include_pad=True):
         return F.avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad)
 
     def adaptive_avgpool2d(self, x, _, size):
