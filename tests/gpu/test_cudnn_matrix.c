@@ -1,6 +1,7 @@
 /* test_cudnn_matrix.c: what the real cuDNN has for every convolution of every model, in all
- * precisions and at usual batch sizes: each pass is accepted, with at least three acceptable plans,
- * not all of them engine 0's (which computes anything, many times slower), within the workspace that
+ * precisions and at usual batch sizes, and for convolutions in groups and dilated ones of other
+ * networks: each pass is accepted, with at least three acceptable plans (two
+ * of those others), not all of them engine 0's (which computes anything, many times slower), within the workspace that
  * we give. Where ss_gpu_conv_sums says that a convolution leaves BatchNorm's sums, there is a plan
  * for that. An engine with knobs has a plan for each setting that the heuristics propose. No GPU is
  * needed (described_gpu.h). Prints a table.
@@ -20,9 +21,26 @@
 static const struct model {
     const char *name;
     int classes, side;
-} models[] = {
-    {"wideresnet", 10, 32}, {"resnet50", 1000, 224}, {"resnet50", 10, 64}, {"vgg11_bn", 10, 32}};
+} models[] = {{"wideresnet", 10, 32},
+              {"resnet50", 1000, 224},
+              {"resnet50", 10, 64},
+              {"vgg11_bn", 10, 32},
+              {"in groups", 0, 224}};
 enum { MODELS = sizeof models / sizeof models[0], MOST_SHAPES = 64 };
+
+/* "in groups": of ResNeXt, RegNet X and Y; depthwise ones of MobileNet, EfficientNet, ShuffleNet and
+ * ConvNeXt; dilated ones. As many channels out as in, padding that keeps the size at stride 1. */
+static const struct window {
+    int channels, groups, size, kernel, stride, dilation;
+} windows[] = {
+    {128, 32, 56, 3, 1, 1},  {1024, 32, 7, 3, 1, 1},  {32, 2, 112, 3, 2, 1},
+    {400, 25, 14, 3, 2, 1},  {48, 6, 112, 3, 2, 1},   {440, 55, 14, 3, 2, 1},
+    {72, 3, 56, 3, 1, 1},    {32, 32, 112, 3, 1, 1},  {96, 96, 112, 3, 2, 1},
+    {72, 72, 56, 5, 2, 1},   {120, 120, 28, 5, 1, 1}, {96, 96, 56, 7, 1, 1},
+    {768, 768, 7, 7, 1, 1},  {58, 58, 28, 3, 1, 1},   {64, 1, 28, 3, 1, 2},
+    {960, 960, 14, 3, 1, 2},
+};
+enum { WINDOWS = sizeof windows / sizeof windows[0] };
 
 static const struct precision {
     const char *name;
@@ -76,10 +94,27 @@ static struct ss_conv_shape shape_of(const struct ss_plan *plan, int block)
     return s;
 }
 
+static struct ss_conv_shape shape_of_window(const struct window *w, int batch)
+{
+    const int reach = w->dilation * (w->kernel - 1), out = (w->size - 1) / w->stride + 1;
+    return (struct ss_conv_shape){.x = {batch, w->channels, w->size, w->size, w->channels},
+                                  .y = {batch, w->channels, out, out, w->channels},
+                                  .kernel = {w->kernel, w->kernel},
+                                  .stride = {w->stride, w->stride},
+                                  .padding = {reach / 2, reach / 2},
+                                  .dilation = {w->dilation, w->dilation},
+                                  .groups = w->groups};
+}
+
 /* The distinct ones; 0: the model cannot be built, which was reported. */
 static int find_shapes(const struct model *m, enum ss_dtype dtype, int batch,
                        struct ss_conv_shape out[MOST_SHAPES])
 {
+    if (m->classes == 0) {
+        for (int i = 0; i < WINDOWS; i++)
+            out[i] = shape_of_window(&windows[i], batch);
+        return WINDOWS;
+    }
     const struct ss_model_options model = {.dropout = -1,
                                            .classes = m->classes,
                                            .channels = 3,
@@ -123,7 +158,8 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct
     memset(&list, 0, sizeof list);
     if (ss_conv_graph_open(p, pass, &list) == SS_OK)
         ss_conv_graph_list(p, pass, &list);
-    if (list.refused > 0 || list.count < 3 || only_engine_0(&list)) {
+    const int plain = p->shape.groups == 1 && p->shape.dilation[0] == 1;
+    if (list.refused > 0 || list.count < (plain ? 3 : 2) || only_engine_0(&list)) {
         char text[256];
         printf("FAIL: pass %d of %s, %s%s: %d plans%s, %d refused %s\n", pass,
                ss_conv_text(&p->shape, text, sizeof text), ss_dtype_name(p->gpu->options.dtype),
