@@ -56,9 +56,10 @@ static enum ss_status init_kind(struct pool *op, enum ss_pool_kind kind,
     struct ss_pool_shape shape = {.kind = kind,
                                   .x = ss_block_input(plan, block),
                                   .y = op->y,
-                                  .kernel = l->kernel[0],
-                                  .stride = l->stride[0],
-                                  .pad = l->padding[0]};
+                                  .kernel = {l->kernel[0], l->kernel[1]},
+                                  .stride = {l->stride[0], l->stride[1]},
+                                  .pad = {l->padding[0], l->padding[1]},
+                                  .count_pad = l->count_include_pad};
     /* With an argmax to fill, evaluation runs the same primitive as training. */
     enum ss_status status = op->head.kernels->pool_create(op->head.device, &shape, 1, &op->pool);
     return status == SS_OK ? check_workspace(plan, block, op) : status;
@@ -71,7 +72,9 @@ static enum ss_status init_max(struct ss_op *op, const struct ss_op_context *con
 
 static enum ss_status init_avg(struct ss_op *op, const struct ss_op_context *context, int block)
 {
-    return init_kind((struct pool *)op, SS_POOL_AVG, context, block);
+    const struct ss_layer *l = ss_block_layer(context->plan, block, SS_PLACE_HEAD);
+    return init_kind((struct pool *)op, l->kernel[0] ? SS_POOL_AVG : SS_POOL_ADAPTIVE, context,
+                     block);
 }
 
 const struct ss_op_class ss_maxpool_op = {.name = "maxpool",

@@ -12,6 +12,7 @@
 #include "core/activation.h"
 #include "core/dtype.h"
 #include "core/status.h"
+#include "kernels/any_device.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -122,17 +123,70 @@ struct ss_norm_shortcut {
     float *dgamma, *dbeta;           /* backward: overwritten */
 };
 
-/* Max and average pooling, as PyTorch's MaxPool2d and AvgPool2d (floor mode; average over kernel^2
- * with count_include_pad; the padding of max pooling is minus infinity).
- * x (N,C,H,W), y (N,C,P,Q) of equal block; P = floor((H + 2 pad - kernel)/stride) + 1. Rows and
- * columns of x that no window covers (7x7 over 8x8) take no part and get gradient 0. Max pooling
- * backward gives the whole gradient to the first maximum of the window in row-major order. */
-enum ss_pool_kind { SS_POOL_MAX, SS_POOL_AVG };
+/* Max and average pooling, as PyTorch's MaxPool2d, AvgPool2d and AdaptiveAvgPool2d.
+ * x (N,C,H,W), y (N,C,P,Q) of equal block. With a kernel P = floor((H + 2 pad - kernel)/stride) + 1, or
+ * with the ceiling instead of the floor, but for a last window that would begin behind the map and the
+ * padding in front of it; likewise Q. A part of a window beyond the map is minus infinity for maxima. An
+ * average is over the places in the map, or with count_pad over those in map and padding, which a
+ * window may reach beyond where P is the ceiling.
+ * ADAPTIVE, no kernel: window p begins at floor(p H / P) and ends before ceil((p + 1) H / P).
+ * Rows and columns of x that no window covers (7x7 over 8x8) take no part and get gradient 0. Max
+ * pooling backward gives the whole gradient to the first maximum of the window in row-major order. */
+enum ss_pool_kind { SS_POOL_MAX, SS_POOL_AVG, SS_POOL_ADAPTIVE };
 struct ss_pool_shape {
     enum ss_pool_kind kind;
     struct ss_act x, y;
-    int kernel, stride, pad;
+    int kernel[2], stride[2], pad[2]; /* rows, columns */
+    int count_pad;
 };
+
+/* What the windows of an axis (0: rows) are: those of ADAPTIVE, where they do not overlap, are an
+ * average's. */
+static inline struct ss_pool_shape ss_pool_simplest(struct ss_pool_shape s)
+{
+    if (s.kind != SS_POOL_ADAPTIVE || s.y.h < 1 || s.y.w < 1 || s.x.h % s.y.h || s.x.w % s.y.w)
+        return s;
+    s.kind = SS_POOL_AVG;
+    s.kernel[0] = s.stride[0] = s.x.h / s.y.h;
+    s.kernel[1] = s.stride[1] = s.x.w / s.y.w;
+    s.pad[0] = s.pad[1] = 0;
+    return s;
+}
+/* How far the last window of an axis reaches beyond map and padding; negative: what is left of them. */
+static inline int ss_pool_beyond(const struct ss_pool_shape *s, int axis)
+{
+    const int in = axis ? s->x.w : s->x.h, out = axis ? s->y.w : s->y.h;
+    return (out - 1) * s->stride[axis] + s->kernel[axis] - in - 2 * s->pad[axis];
+}
+/* Does y follow from x? The last window begins in map and padding, and no other would fit behind it. */
+static inline int ss_pool_follows(const struct ss_pool_shape *s)
+{
+    if (s->y.n != s->x.n || s->y.c != s->x.c || s->y.block != s->x.block || s->y.h < 1 || s->y.w < 1)
+        return 0;
+    for (int a = 0; a < 2 && s->kind != SS_POOL_ADAPTIVE; a++) {
+        const int in = a ? s->x.w : s->x.h, out = a ? s->y.w : s->y.h, k = s->kernel[a],
+                  step = s->stride[a], pad = s->pad[a];
+        if (k < 1 || step < 1 || pad < 0 || pad > k / 2 || ss_pool_beyond(s, a) <= -step ||
+            ss_pool_beyond(s, a) >= step || (out - 1) * step >= in + pad)
+            return 0;
+    }
+    return 1;
+}
+/* Rows (columns) of x that window o covers: from *begin to before *end; returns how many count. */
+SS_ANY_DEVICE static inline int ss_pool_window(const struct ss_pool_shape *s, int axis, int o, int *begin, int *end)
+{
+    const int in = axis ? s->x.w : s->x.h, out = axis ? s->y.w : s->y.h, pad = s->pad[axis];
+    if (s->kind == SS_POOL_ADAPTIVE) {
+        *begin = (int)((int64_t)o * in / out);
+        *end = (int)(((int64_t)(o + 1) * in + out - 1) / out);
+        return *end - *begin;
+    }
+    const int first = o * s->stride[axis] - pad, behind = first + s->kernel[axis];
+    *begin = first < 0 ? 0 : first;
+    *end = behind > in ? in : behind;
+    return s->count_pad ? (behind > in + pad ? in + pad : behind) - first : *end - *begin;
+}
+
 
 /* y made of channels of other tensors: concatenation, a slice, a shuffle, another layout, and their
  * gradients. For each part, and 0 <= c < count:

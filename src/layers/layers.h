@@ -38,6 +38,7 @@ struct ss_layer {
     /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
     int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
     int groups; /* convolution, group normalisation, shuffle */
+    int size[2], ceil_mode, count_include_pad; /* pooling */
     int outputs;                                       /* channels or features */
     int bias;                                          /* has one */
     int init;                                          /* convolution: enum ss_conv_init_kind */
@@ -130,7 +131,9 @@ ss_value ss_scale(struct ss_graph *g, ss_value x, const char *name, int ndim);
 ss_value ss_flatten(struct ss_graph *g, ss_value x);
 ss_value ss_maxpool2d(struct ss_graph *g, ss_value x, int kernel, int stride, int padding);
 ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
-/* AdaptiveAvgPool2d(1): the mean of each channel; square maps only. */
+/* AdaptiveAvgPool2d((height, width)), which may be larger than x's maps. */
+ss_value ss_adaptive_avgpool2d(struct ss_graph *g, ss_value x, int height, int width);
+/* The mean of each channel. */
 ss_value ss_global_avgpool2d(struct ss_graph *g, ss_value x);
 /* Flatten, then Linear with bias; the value's shape is (outputs,1,1). */
 ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs);

@@ -35,6 +35,7 @@
     CLASS(flatten)                                                                                 \
     CLASS(repack)                                                                                  \
     CLASS(maxpool2d)                                                                               \
+    CLASS(adaptive_avgpool2d)                                                                      \
     CLASS(avgpool2d)                                                                               \
     CLASS(global_avgpool2d)
 

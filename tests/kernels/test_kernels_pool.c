@@ -2,9 +2,8 @@
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
-    enum ss_pool_kind kind;
+    struct ss_pool_shape s;
     struct ss_act x, y;
-    int kernel, stride, pad;
     double *in, *out, *dout, *din;
 };
 
@@ -13,28 +12,46 @@ static size_t at(const struct ss_act *a, int n, int c, int h, int w)
     return (size_t)((n * a->c + c) * a->h + h) * (size_t)a->w + (size_t)w;
 }
 
+/* Rows (columns) of window o, and how many an average counts: as PyTorch's AvgPoolKernel.cpp and
+ * AdaptiveAvgPoolKernel.cpp have it. */
+static int extent(const struct reference *r, int axis, int o, int *begin, int *end)
+{
+    const int in = axis ? r->x.w : r->x.h, out = axis ? r->y.w : r->y.h, pad = r->s.pad[axis];
+    *begin = o * r->s.stride[axis] - pad;
+    *end = *begin + r->s.kernel[axis];
+    if (r->s.kind == SS_POOL_ADAPTIVE) {
+        *begin = (int)floor((double)o * in / out);
+        *end = (int)ceil((double)(o + 1) * in / out);
+    } else if (*end > in + pad) {
+        *end = in + pad;
+    }
+    const int whole = *end - *begin;
+    *begin = *begin < 0 ? 0 : *begin;
+    *end = *end > in ? in : *end;
+    return r->s.count_pad ? whole : *end - *begin;
+}
+
 /* One window: its value, and the shares of the gradient. */
 static void window(struct reference *r, int n, int c, int p, int q)
 {
     const size_t o = at(&r->y, n, c, p, q);
-    const double area = r->kernel * r->kernel;
+    int top, bottom, left, right;
+    const int rows = extent(r, 0, p, &top, &bottom);
+    const double area = rows * extent(r, 1, q, &left, &right);
     double best = -INFINITY, sum = 0;
     size_t first = 0;
-    for (int i = 0; i < r->kernel; i++)
-        for (int j = 0; j < r->kernel; j++) {
-            const int h = p * r->stride - r->pad + i, w = q * r->stride - r->pad + j;
-            if (h < 0 || w < 0 || h >= r->x.h || w >= r->x.w)
-                continue;
+    for (int h = top; h < bottom; h++)
+        for (int w = left; w < right; w++) {
             const size_t k = at(&r->x, n, c, h, w);
             sum += r->in[k] / area;
-            if (r->kind == SS_POOL_AVG)
+            if (r->s.kind != SS_POOL_MAX)
                 r->din[k] += r->dout[o] / area;
             if (r->in[k] > best)
                 best = r->in[k], first = k;
         }
-    if (r->kind == SS_POOL_MAX)
+    if (r->s.kind == SS_POOL_MAX)
         r->din[first] += r->dout[o];
-    r->out[o] = r->kind == SS_POOL_MAX ? best : sum;
+    r->out[o] = r->s.kind == SS_POOL_MAX ? best : sum;
 }
 
 static void walk(struct reference *r)
@@ -54,26 +71,47 @@ static double loss(void *ctx)
     return dot(r->out, r->dout, plain_count(&r->y));
 }
 
+/* Where P or Q is the ceiling, and adaptive ones, they are given. */
 static const struct {
-    int kind, n, c, h, w, kernel, stride, pad;
+    int kind, n, c, h, w, kernel[2], stride[2], pad[2], count_pad, p, q;
 } cases[] = {
-    {SS_POOL_MAX, 2, 20, 8, 8, 2, 2, 0},  {SS_POOL_MAX, 2, 40, 9, 12, 3, 2, 1},
-    {SS_POOL_MAX, 1, 8, 7, 7, 3, 1, 1},   {SS_POOL_AVG, 2, 56, 8, 8, 7, 7, 0},
-    {SS_POOL_AVG, 2, 20, 8, 8, 8, 8, 0},  {SS_POOL_AVG, 1, 40, 9, 7, 3, 2, 1},
-    {SS_POOL_AVG, 2, 128, 8, 8, 7, 7, 0}, {SS_POOL_AVG, 2, 16, 6, 6, 2, 2, 0},
+    {SS_POOL_MAX, 2, 20, 8, 8, {2, 2}, {2, 2}, {0, 0}, 0, 0, 0},
+    {SS_POOL_MAX, 2, 40, 9, 12, {3, 3}, {2, 2}, {1, 1}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 8, 7, 7, {3, 3}, {1, 1}, {1, 1}, 0, 0, 0},
+    {SS_POOL_AVG, 2, 56, 8, 8, {7, 7}, {7, 7}, {0, 0}, 1, 0, 0},
+    {SS_POOL_AVG, 2, 20, 8, 8, {8, 8}, {8, 8}, {0, 0}, 1, 0, 0},
+    {SS_POOL_AVG, 1, 40, 9, 7, {3, 3}, {2, 2}, {1, 1}, 1, 0, 0},
+    {SS_POOL_AVG, 2, 128, 8, 8, {7, 7}, {7, 7}, {0, 0}, 1, 0, 0},
+    {SS_POOL_AVG, 2, 16, 6, 6, {2, 2}, {2, 2}, {0, 0}, 1, 0, 0},
+    {SS_POOL_MAX, 2, 12, 9, 7, {3, 2}, {2, 3}, {1, 0}, 0, 0, 0},
+    {SS_POOL_MAX, 2, 20, 8, 7, {3, 3}, {2, 2}, {0, 0}, 0, 4, 3},
+    {SS_POOL_MAX, 2, 8, 2, 5, {3, 2}, {2, 2}, {0, 0}, 0, 1, 3},
+    {SS_POOL_AVG, 2, 24, 7, 8, {2, 3}, {1, 2}, {1, 0}, 0, 0, 0},
+    {SS_POOL_AVG, 2, 12, 8, 7, {3, 3}, {2, 2}, {1, 1}, 1, 5, 4},
+    {SS_POOL_AVG, 2, 20, 8, 7, {3, 2}, {2, 2}, {1, 0}, 0, 5, 4},
+    {SS_POOL_AVG, 2, 3, 9, 4, {9, 4}, {9, 4}, {0, 0}, 1, 0, 0},
+    {SS_POOL_ADAPTIVE, 2, 20, 7, 5, {0, 0}, {0, 0}, {0, 0}, 0, 3, 2},
+    {SS_POOL_ADAPTIVE, 2, 12, 2, 1, {0, 0}, {0, 0}, {0, 0}, 0, 7, 6},
+    {SS_POOL_ADAPTIVE, 1, 24, 6, 9, {0, 0}, {0, 0}, {0, 0}, 0, 3, 3},
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static void reference_make(struct reference *r, int i)
 {
-    *r = (struct reference){.kind = (enum ss_pool_kind)cases[i].kind,
-                            .x = {cases[i].n, cases[i].c, cases[i].h, cases[i].w, 1},
-                            .kernel = cases[i].kernel,
-                            .stride = cases[i].stride,
-                            .pad = cases[i].pad};
+    *r = (struct reference){.x = {cases[i].n, cases[i].c, cases[i].h, cases[i].w, 1}};
+    r->s = (struct ss_pool_shape){.kind = (enum ss_pool_kind)cases[i].kind,
+                                  .count_pad = cases[i].count_pad};
     r->y = r->x;
-    r->y.h = (r->x.h + 2 * r->pad - r->kernel) / r->stride + 1;
-    r->y.w = (r->x.w + 2 * r->pad - r->kernel) / r->stride + 1;
+    int *const out[2] = {&r->y.h, &r->y.w};
+    for (int a = 0; a < 2; a++) {
+        r->s.kernel[a] = cases[i].kernel[a];
+        r->s.stride[a] = cases[i].stride[a];
+        r->s.pad[a] = cases[i].pad[a];
+        if (!cases[i].p)
+            *out[a] = (*out[a] + 2 * r->s.pad[a] - r->s.kernel[a]) / r->s.stride[a] + 1;
+    }
+    if (cases[i].p)
+        r->y.h = cases[i].p, r->y.w = cases[i].q;
     r->in = random_doubles(plain_count(&r->x), 1);
     r->dout = random_doubles(plain_count(&r->y), 2);
     r->din = zero_doubles(plain_count(&r->x));
@@ -95,11 +133,13 @@ static void run(const struct reference *r, int block)
     struct ss_act xa = r->x, ya = r->y;
     xa.block = ya.block = block;
     struct ss_pool_kernel *pool, *inference;
-    const struct ss_pool_shape s = {r->kind, xa, ya, r->kernel, r->stride, r->pad};
+    struct ss_pool_shape s = r->s;
+    s.x = xa;
+    s.y = ya;
     OK(ss_cpu_pool_create(cpu, &s, 1, &pool));
     OK(ss_cpu_pool_create(cpu, &s, 0, &inference));
     const size_t bytes = ss_cpu_pool_workspace_bytes(pool);
-    ck_assert(r->kind == SS_POOL_MAX ? bytes > 0 : bytes == 0);
+    ck_assert(r->s.kind == SS_POOL_MAX ? bytes > 0 : bytes == 0);
     void *workspace = bytes ? ss_aligned_alloc(bytes) : NULL;
     float *x = act_pack(&xa, r->in), *y = act_pack(&ya, NULL), *dy = act_pack(&ya, r->dout),
           *dx = act_pack(&xa, NULL);
@@ -152,11 +192,11 @@ START_TEST(bad_shapes)
     struct ss_pool_kernel *pool = NULL;
     const struct ss_act x = {2, 16, 8, 8, 16}, y = {2, 16, 4, 4, 16}, empty = {2, 16, 0, 8, 16};
     const struct ss_pool_shape bad[] = {
-        {SS_POOL_MAX, x, y, 9, 1, 0}, {SS_POOL_MAX, x, y, 2, 0, 0},
-        {SS_POOL_MAX, x, y, 2, 2, 2}, {SS_POOL_MAX, x, y, 2, 1, 0},
-        {SS_POOL_MAX, x, x, 2, 2, 0}, {SS_POOL_MAX, empty, y, 2, 2, 0},
+        {SS_POOL_MAX, x, y, {9, 9}, {1, 1}, {0, 0}, 0}, {SS_POOL_MAX, x, y, {2, 2}, {0, 0}, {0, 0}, 0},
+        {SS_POOL_MAX, x, y, {2, 2}, {2, 2}, {2, 2}, 0}, {SS_POOL_MAX, x, y, {2, 2}, {1, 1}, {0, 0}, 0},
+        {SS_POOL_MAX, x, x, {2, 2}, {2, 2}, {0, 0}, 0}, {SS_POOL_MAX, empty, y, {2, 2}, {2, 2}, {0, 0}, 0},
     };
-    struct ss_pool_shape good = {SS_POOL_MAX, x, y, 2, 2, 0};
+    struct ss_pool_shape good = {SS_POOL_MAX, x, y, {2, 2}, {2, 2}, {0, 0}, 0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_int_eq(ss_cpu_pool_create(cpu, &bad[i], 1, &pool), SS_ERR_SHAPE);
     ck_assert_ptr_null(pool);

@@ -27,6 +27,10 @@ const char *ss_dnnl_status_text(dnnl_status_t status)
                       pad = {(win)->padding[0], (win)->padding[1]},                                \
                       dilation = {(win)->dilation[0] - 1, (win)->dilation[1] - 1}
 
+#define PADDING_BEHIND(win)                                                                        \
+    const dnnl_dims_t behind = {(win)->padding[0] + (win)->more[0],                                \
+                                (win)->padding[1] + (win)->more[1]}
+
 #if DNNL_VERSION_MAJOR >= 3
 
 dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag)
@@ -88,9 +92,10 @@ dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
+    PADDING_BEHIND(win);
     const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     return dnnl_pooling_forward_primitive_desc_create(pd, engine, prop, alg, x, y, stride, kernel,
-                                                      dilation, pad, pad, attr);
+                                                      dilation, pad, behind, attr);
 }
 
 dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
@@ -98,9 +103,10 @@ dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
                                const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
+    PADDING_BEHIND(win);
     const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     return dnnl_pooling_backward_primitive_desc_create(pd, engine, alg, dx, dy, stride, kernel,
-                                                       dilation, pad, pad, fwd, attr);
+                                                       dilation, pad, behind, fwd, attr);
 }
 
 dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
@@ -216,11 +222,12 @@ dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
+    PADDING_BEHIND(win);
     const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     dnnl_pooling_v2_desc_t desc;
     CREATE(desc,
            dnnl_pooling_v2_forward_desc_init(&desc, prop, alg, x, y, stride, kernel, dilation, pad,
-                                             pad),
+                                             behind),
            NULL);
 }
 
@@ -229,11 +236,12 @@ dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
                                const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
+    PADDING_BEHIND(win);
     const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
     dnnl_pooling_v2_desc_t desc;
     CREATE(
         desc,
-        dnnl_pooling_v2_backward_desc_init(&desc, alg, dx, dy, stride, kernel, dilation, pad, pad),
+        dnnl_pooling_v2_backward_desc_init(&desc, alg, dx, dy, stride, kernel, dilation, pad, behind),
         fwd);
 }
 

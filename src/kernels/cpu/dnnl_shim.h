@@ -49,6 +49,7 @@ int ss_md_is_blocked(ss_md_in md);
 /* Of rows and columns. Padding is the same on both sides; dilation 1 is none. */
 struct ss_dnnl_window {
     int kernel[2], stride[2], padding[2], dilation[2];
+    int more[2]; /* pooling: padding behind the map beyond that in front of it; may be negative */
 };
 
 /* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */

@@ -15,16 +15,17 @@ namespace
 
 /* Small blocks: the average pool before the classifier has few outputs. */
 constexpr unsigned THREADS = 128;
-constexpr int MOST_KERNEL = 16; /* a place in the window is a byte */
+constexpr int MOST_PLACES = 256; /* of a window: a byte */
 constexpr int LOADS = 4;        /* in flight while a row of a window is read */
 
 struct geometry {
     unsigned pixels;   /* that threads walk over: y's, x's, or 2x2 windows; < 2^31 */
     int height, width; /* of an image of that walk */
-    struct ss_divider by_height, by_width, by_stride;
+    struct ss_divider by_height, by_width, by_stride[2];
     int h, w, p, q; /* of x and y */
-    int kernel, stride, pad;
-    float share; /* 1 / kernel^2 */
+    struct ss_pool_shape s;
+    bool alike;  /* all averages are over kernel^2 places */
+    float share; /* then: 1 / kernel^2 */
     unsigned channels;
     ss::tile tile;
 };
@@ -72,12 +73,19 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
     const unsigned channel = here.vector * V;
     for (unsigned o = first_pixel(g, here); o < g.pixels; o += pixel_step(g)) {
         const struct position at = locate(g, o);
-        const int top = K ? at.row * K : at.row * g.stride - g.pad;
-        const int left = K ? at.column * K : at.column * g.stride - g.pad;
+        const int top = K ? at.row * K : at.row * g.s.stride[0] - g.s.pad[0];
+        const int left = K ? at.column * K : at.column * g.s.stride[1] - g.s.pad[1];
         /* The part of the window that lies inside of x, in places of the window. */
-        const int kernel = K ? K : g.kernel;
-        const int i0 = K ? 0 : max(0, -top), i1 = K ? K : min(kernel, g.h - top);
-        const int j0 = K ? 0 : max(0, -left), j1 = K ? K : min(kernel, g.w - left);
+        const int kernel = K ? K : g.s.kernel[1];
+        int i0 = 0, i1 = K, j0 = 0, j1 = K;
+        float share = g.share;
+        if (!K) {
+            const int rows = ss_pool_window(&g.s, 0, at.row, &i0, &i1),
+                      columns = ss_pool_window(&g.s, 1, at.column, &j0, &j1);
+            i0 -= top, i1 -= top, j0 -= left, j1 -= left;
+            if (!MAX && !g.alike)
+                share = 1 / ((float)rows * (float)columns);
+        }
         float best[V];
         int place[V];
 #pragma unroll
@@ -111,7 +119,7 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
         if (!MAX)
 #pragma unroll
             for (int c = 0; c < V; c++)
-                best[c] *= g.share;
+                best[c] *= share;
         ss::store(y + out, best);
         if (MAX && argmax) {
             ss::pack<uint8_t, V> bytes;
@@ -126,7 +134,7 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
 /* Gradients of V outputs as the element of dx at place `place` of their window gets them. */
 template <typename T, int V, bool MAX>
 __device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict__ argmax, size_t at,
-                            int place, float (&sum)[V])
+                            int place, float share, float (&sum)[V])
 {
     float v[V];
     ss::load(dy + at, v);
@@ -139,7 +147,7 @@ __device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict_
     } else {
 #pragma unroll
         for (int c = 0; c < V; c++)
-            sum[c] += v[c];
+            sum[c] = fmaf(v[c], share, sum[c]);
     }
 }
 
@@ -147,12 +155,19 @@ __device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict_
 struct cover {
     int begin, end;
 };
-__device__ inline struct cover covering(const struct geometry &g, int row, int outputs)
+__device__ inline struct cover covering(const struct geometry &g, int axis, int row, int outputs)
 {
-    const int padded = row + g.pad;
+    const int padded = row + g.s.pad[axis], kernel = g.s.kernel[axis];
     struct cover out;
-    out.begin = padded < g.kernel ? 0 : (int)ss_divide((unsigned)(padded - g.kernel), g.by_stride) + 1;
-    out.end = min(outputs, (int)ss_divide((unsigned)padded, g.by_stride) + 1);
+    if (g.s.kind == SS_POOL_ADAPTIVE) { /* as a window covers rows, so a row's windows follow */
+        const int in = axis ? g.w : g.h;
+        out.begin = (int)((int64_t)row * outputs / in);
+        out.end = (int)(((int64_t)(row + 1) * outputs + in - 1) / in);
+        return out;
+    }
+    const struct ss_divider by = g.by_stride[axis];
+    out.begin = padded < kernel ? 0 : (int)ss_divide((unsigned)(padded - kernel), by) + 1;
+    out.end = min(outputs, (int)ss_divide((unsigned)padded, by) + 1);
     return out;
 }
 
@@ -166,17 +181,22 @@ __global__ void backward_kernel(geometry g, const T *__restrict__ dy,
     const unsigned channel = here.vector * V;
     for (unsigned i = first_pixel(g, here); i < g.pixels; i += pixel_step(g)) {
         const struct position at = locate(g, i);
-        const struct cover rows = covering(g, at.row, g.p), columns = covering(g, at.column, g.q);
+        const struct cover rows = covering(g, 0, at.row, g.p),
+                           columns = covering(g, 1, at.column, g.q);
         float sum[V] = {};
         for (int p = rows.begin; p < rows.end; p++) {
-            const int above = (at.row + g.pad - p * g.stride) * g.kernel;
+            const int above = (at.row + g.s.pad[0] - p * g.s.stride[0]) * g.s.kernel[1];
             for (int q = columns.begin; q < columns.end; q++) {
-                const int place = above + at.column + g.pad - q * g.stride;
+                const int place = above + at.column + g.s.pad[1] - q * g.s.stride[1];
+                int begin, end;
+                const float share = MAX || g.alike ? 1
+                                                   : 1 / ((float)ss_pool_window(&g.s, 0, p, &begin, &end) *
+                                                          (float)ss_pool_window(&g.s, 1, q, &begin, &end));
                 take<T, V, MAX>(dy, argmax, pixel_at(at.n, g.p, p, g.q, q, g.channels) + channel,
-                                place, sum);
+                                place, share, sum);
             }
         }
-        if (!MAX)
+        if (!MAX && g.alike)
 #pragma unroll
             for (int c = 0; c < V; c++)
                 sum[c] *= g.share;
@@ -222,7 +242,10 @@ __global__ void backward_2x2_kernel(geometry g, const T *__restrict__ dy,
 
 bool is_2x2(const struct ss_pool_shape *s)
 {
-    return s->kernel == 2 && s->stride == 2 && s->pad == 0;
+    for (int a = 0; a < 2; a++)
+        if (s->kernel[a] != 2 || s->stride[a] != 2 || s->pad[a] || ss_pool_beyond(s, a) > 0)
+            return false;
+    return s->kind != SS_POOL_ADAPTIVE;
 }
 
 bool has_vectors(const struct ss_device *gpu, const struct ss_pool_shape *s)
@@ -241,15 +264,18 @@ struct geometry geometry_make(const struct ss_device *gpu, const struct ss_pool_
     g.width = width;
     g.by_height = ss_divider_make((uint32_t)height);
     g.by_width = ss_divider_make((uint32_t)width);
-    g.by_stride = ss_divider_make((uint32_t)s->stride);
+    for (int a = 0; a < 2; a++)
+        g.by_stride[a] = ss_divider_make(s->stride[a] > 0 ? (uint32_t)s->stride[a] : 1);
     g.h = s->x.h;
     g.w = s->x.w;
     g.p = s->y.h;
     g.q = s->y.w;
-    g.kernel = s->kernel;
-    g.stride = s->stride;
-    g.pad = s->pad;
-    g.share = 1 / (float)(s->kernel * s->kernel);
+    g.s = *s;
+    g.alike = s->kind == SS_POOL_AVG &&
+              (s->count_pad ? ss_pool_beyond(s, 0) <= 0 && ss_pool_beyond(s, 1) <= 0
+                            : !s->pad[0] && !s->pad[1] && ss_pool_beyond(s, 0) <= 0 &&
+                                  ss_pool_beyond(s, 1) <= 0);
+    g.share = g.alike ? 1 / (float)(s->kernel[0] * s->kernel[1]) : 1;
     g.channels = (unsigned)s->x.block;
     g.tile = ss::tile_make(s->x.block, vector, THREADS);
     return g;
@@ -291,7 +317,7 @@ void backward_launch(const struct ss_device *gpu, const struct ss_pool_shape *s,
 /* Pixel numbers, rows with their padding included, are ints. */
 enum ss_status check_pixels(const struct ss_act *a)
 {
-    if ((double)a->n * a->h * a->w <= (double)(INT32_MAX - MOST_KERNEL))
+    if ((double)a->n * a->h * a->w <= (double)(INT32_MAX - 16))
         return SS_OK;
     return ss_fail(SS_ERR_SHAPE, "pooling: %d images of %dx%d pixels; 2^31 in all are too many",
                    a->n, a->h, a->w);
@@ -302,26 +328,21 @@ enum ss_status check_pixels(const struct ss_act *a)
 static enum ss_status check_shape(const struct ss_pool_shape *s)
 {
     const struct ss_act *x = &s->x, *y = &s->y;
-    const int kernel = s->kernel, stride = s->stride, pad = s->pad;
-    if (kernel < 1 || kernel > MOST_KERNEL || stride < 1 || pad < 0 || pad > kernel / 2)
-        return ss_fail(SS_ERR_SHAPE,
-                       "pooling: kernel %d, stride %d, padding %d; a kernel of 1 to %d and padding "
-                       "of at most half the kernel are possible",
-                       kernel, stride, pad, MOST_KERNEL);
+    if (s->kind == SS_POOL_MAX && s->kernel[0] * s->kernel[1] > MOST_PLACES)
+        return ss_fail(SS_ERR_SHAPE, "pooling: a window of %dx%d; at most %d places are possible",
+                       s->kernel[0], s->kernel[1], MOST_PLACES);
     if (x->n < 1 || x->c < 1 || x->h < 1 || x->w < 1 || x->block < x->c)
         return ss_fail(SS_ERR_SHAPE,
                        "pooling: an input (%d,%d,%d,%d) in blocks of %d channels; sizes must be at "
                        "least 1, and all channels one block",
                        x->n, x->c, x->h, x->w, x->block);
     SS_TRY(check_pixels(x));
-    const int p = (x->h + 2 * pad - kernel) / stride + 1,
-              q = (x->w + 2 * pad - kernel) / stride + 1;
-    if (x->h + 2 * pad < kernel || x->w + 2 * pad < kernel || y->n != x->n || y->c != x->c ||
-        y->block != x->block || y->h != p || y->w != q)
+    if (!ss_pool_follows(s))
         return ss_fail(SS_ERR_SHAPE,
-                       "pooling: kernel %d, stride %d, padding %d make no (%d,%d,%d,%d) of "
-                       "(%d,%d,%d,%d)",
-                       kernel, stride, pad, y->n, y->c, y->h, y->w, x->n, x->c, x->h, x->w);
+                       "pooling: kernel %dx%d, stride %dx%d, padding %dx%d (at most half the kernel) "
+                       "make no (%d,%d,%d,%d) of (%d,%d,%d,%d)",
+                       s->kernel[0], s->kernel[1], s->stride[0], s->stride[1], s->pad[0], s->pad[1],
+                       y->n, y->c, y->h, y->w, x->n, x->c, x->h, x->w);
     return check_pixels(y);
 }
 
@@ -334,12 +355,13 @@ enum ss_status ss_cuda_pool_create(struct ss_device *gpu, const struct ss_pool_s
                                    int training, struct ss_pool_kernel **out)
 {
     (void)training;
-    SS_TRY(check_shape(shape));
+    const struct ss_pool_shape s = ss_pool_simplest(*shape);
+    SS_TRY(check_shape(&s));
     struct ss_pool_kernel *p = (struct ss_pool_kernel *)malloc(sizeof *p);
     if (!p)
         return ss_fail_memory("pooling", sizeof *p);
     p->gpu = gpu;
-    p->shape = *shape;
+    p->shape = s;
     *out = p;
     return SS_OK;
 }
