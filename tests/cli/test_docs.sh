@@ -57,6 +57,10 @@ while IFS=: read -r page option; do
     grep -qw -e "$option" "$work/manual" slurm/*.sh quickstart m4/*.m4 bench/* tools/* || fail "$page: there is no option $option"
 done < <(grep -oHE '`--[a-z][a-z0-9-]*' "${pages[@]}" | sed 's/`//' | grep -vE -- '--(bind-to|map-by|mca)$' | sort -u)
 check "$count options" test $count -ge 40
+"$STARSTEP" info | sed -n 's/^layers: *//p' | tr -d ' ' | tr ',' '\n' | sort >"$work/kinds"
+awk '/^## Layers/ { on = 1 } on && /^\| `/ { split($0, cell, "|"); print cell[2] }' docs/models.md |
+    grep -o '`[a-z0-9_]*`' | tr -d '`' | sort >"$work/listed"
+check "docs/models.md has all $(wc -l <"$work/kinds") kinds of layer" diff "$work/kinds" "$work/listed"
 
 sed -n '/^```c$/,/^```$/p' README.md | grep -v '^```' >"$work/model"
 cat graphs/*.c >"$work/graphs"
