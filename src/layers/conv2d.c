@@ -8,7 +8,7 @@ static ss_value build(struct ss_graph *g, struct ss_layer *l)
 {
     const int in = ss_graph_value(g, l->input[0])->c, out = l->outputs;
     const int places = l->kernel[0] * l->kernel[1], normal = l->init == SS_CONV_INIT_FAN_OUT;
-    if (in % l->groups || out % l->groups)
+    if (l->groups < 1 || in % l->groups || out % l->groups)
         return ss_graph_fail(g, SS_ERR_SHAPE,
                              "layer %s: %d groups; they must divide its %d inputs and %d outputs",
                              l->name, l->groups, in, out);

@@ -27,7 +27,8 @@ static int windows(const struct ss_layer *l, int axis, int n)
 {
     const int64_t stride = l->stride[axis], pad = l->padding[axis],
                   room = n + 2 * pad - l->kernel[axis] + (l->ceil_mode ? stride - 1 : 0);
-    const int64_t count = room < 0 ? 0 : room / stride + 1;
+    const int fits = l->kernel[axis] > 0 && stride > 0 && pad >= 0 && room >= 0;
+    const int64_t count = fits ? room / stride + 1 : 0;
     return (int)(count && (count - 1) * stride >= n + pad ? count - 1 : count);
 }
 
