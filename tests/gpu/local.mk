@@ -1,5 +1,6 @@
 # Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone.
-GPU_TESTS = tests/gpu/test_gpu_train.sh tests/gpu/test_gpu_models.sh tests/gpu/test_gpu_pictures.sh tests/gpu/test_gpu_trace.sh \
+GPU_TESTS = tests/gpu/test_gpu_train.sh tests/gpu/test_gpu_models.sh \
+	tests/gpu/test_gpu_models_imported.sh tests/gpu/test_gpu_pictures.sh tests/gpu/test_gpu_trace.sh \
 	tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh tests/gpu/test_gpu_recipes.sh tests/gpu/test_gpu_shard.sh \
 	tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_ranks.sh \
 	tests/gpu/test_gpu_monitor.sh
