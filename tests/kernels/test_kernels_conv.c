@@ -233,6 +233,16 @@ static const struct {
     {2, 3, 3, 3, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {1, 24, 24, 24, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
     {2, 12, 24, 12, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, /* two outputs each */
+    /* Depthwise without oneDNN: windows beyond the map, strides, more images than a part's, tails. */
+    {10, 40, 40, 40, 8, 15, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 1},
+    {9, 20, 20, 20, 4, 4, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
+    {17, 12, 12, 12, 1, 1, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
+    {2, 24, 24, 24, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {3, 40, 40, 40, 2, 2, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 0},
+    {2, 32, 32, 32, 2, 2, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 1},
+    {2, 20, 20, 20, 5, 11, {6, 4}, {3, 2}, {4, 0}, {1, 1}, 1},
+    {1, 24, 24, 24, 4, 3, {3, 2}, {1, 3}, {4, 3}, {1, 1}, 1}, /* outputs of padding alone */
+    {2, 12, 12, 12, 13, 12, {11, 9}, {1, 1}, {5, 4}, {1, 1}, 0},
     /* Groups of 4 (resnext), 8 and 16 (regnet_y, regnet_x), 24. */
     {2, 128, 128, 32, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
     {2, 104, 104, 13, 7, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
@@ -279,6 +289,58 @@ START_TEST(groups_and_dilation)
         run(&r, test_block(block, r.s.x.c), test_block(block, r.s.y.c), SS_CONV_AUTO, 1e-5);
     check_slope("x", reference_loss, &r, r.x, r.dx, r.nx, 0.5, 1e-10);
     check_slope("weight", reference_loss, &r, r.w, r.dw, r.nw, 0.5, 1e-10);
+    reference_free(&r);
+}
+END_TEST
+
+/* No depthwise shape is left to reference code, and bits of own code do not depend on threads, as
+ * those of oneDNN's weight gradient do. */
+START_TEST(depthwise_threads)
+{
+    struct reference r;
+    grouped_make(&r, _i);
+    struct ss_conv_shape s = r.s;
+    if (s.groups != s.x.c || s.groups != s.y.c || s.dilation[0] > 1) {
+        reference_free(&r);
+        return;
+    }
+    for (int block = 0; block < NBLOCKS - 1; block++) {
+        s.x.block = s.y.block = test_block(block, s.x.c);
+        struct ss_device *device[2] = {cpu, NULL};
+        OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &device[1]));
+        float *x = act_pack(&s.x, r.x), *dy = act_pack(&s.y, r.dy), *got[2][4];
+        size_t bytes = 0;
+        int own = 0;
+        for (int i = 0; i < 2; i++) {
+            struct ss_conv_kernel *conv;
+            OK(ss_cpu_conv_create(device[i], &s, SS_CONV_AUTO, 1, &conv));
+            ck_assert_msg(!strstr(ss_cpu_conv_info(conv), "ref"), "%s", ss_cpu_conv_info(conv));
+            own = strstr(ss_cpu_conv_info(conv), "bwd weights depthwise") != NULL;
+            bytes = ss_cpu_conv_weight_bytes(conv);
+            float *plain = to_floats(r.w, r.nw), *b = to_floats(r.b, (size_t)s.y.c),
+                  *w = ss_aligned_alloc(bytes);
+            got[i][0] = act_pack(&s.y, NULL);
+            got[i][1] = act_pack(&s.x, NULL);
+            got[i][2] = ss_aligned_alloc(bytes);
+            got[i][3] = to_floats(r.b, (size_t)s.y.c);
+            OK(ss_cpu_conv_import(conv, plain, w));
+            OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, got[i][0]));
+            OK(ss_cpu_conv_backward_data(conv, dy, w, got[i][1]));
+            OK(ss_cpu_conv_backward_weights(conv, x, dy, got[i][2], s.bias ? got[i][3] : NULL));
+            free(plain), free(b), free(w);
+            ss_cpu_conv_destroy(conv);
+        }
+        const size_t size[4] = {ss_act_elements(&s.y) * sizeof(float),
+                                ss_act_elements(&s.x) * sizeof(float), bytes,
+                                (size_t)s.y.c * sizeof(float)};
+        for (int k = 0; k < 4; k++) {
+            if (own || k < 2)
+                ck_assert_mem_eq(got[0][k], got[1][k], size[k]);
+            free(got[0][k]), free(got[1][k]);
+        }
+        free(x), free(dy);
+        ss_cpu_close(device[1]);
+    }
     reference_free(&r);
 }
 END_TEST
@@ -409,6 +471,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, every_layout, 0, NCASES);
     tcase_add_loop_test(t, first_layer, 0, 2);
     tcase_add_loop_test(t, groups_and_dilation, 0, NGROUPED);
+    tcase_add_loop_test(t, depthwise_threads, 0, NGROUPED);
     tcase_add_test(t, winograd_error);
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);

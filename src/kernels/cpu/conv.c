@@ -1,8 +1,10 @@
-/* conv.c: convolutions are oneDNN's; here is which of its algorithms, in which weight layout.
+/* conv.c: convolutions are oneDNN's, but for passes of depthwise ones that it has not; here is which
+ * of its algorithms, in which weight layout.
  *
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
  * the rule knows shapes only, since timing would make results differ from run to run. */
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_op.h"
 
 #include <stdatomic.h>
@@ -17,12 +19,16 @@ struct pass {
     size_t weight_bytes;       /* of the reordered weight */
 };
 
+enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS };
+
 struct ss_conv_kernel {
     struct ss_device *cpu;
     struct ss_conv_shape shape;
     /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
     int merge, groups, inputs, outputs;
     int training;
+    int depthwise; /* oneDNN lacks a pass: */
+    int own[3];    /* these, by enum, are depthwise.c's */
     /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient, or, of merged groups, the
      * plain one without the zeros between them, which each pass puts there. */
     ss_md x, y, bias, any, plain, native, gradient;
@@ -56,8 +62,6 @@ static int winograd_pays(const struct ss_conv_shape *s, int weight_gradient)
         return (c >= 64 || (c >= 32 && s->x.h <= 16)) && s->y.h >= 4 && s->y.w >= 4;
     return c >= 32 && winograd_is_shorter(&s->y);
 }
-
-enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS };
 
 static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, dnnl_alg_kind_t alg,
                                ss_md_in weight, const_dnnl_primitive_desc_t fwd,
@@ -246,8 +250,9 @@ static int fits(const struct ss_conv_shape *s, int merge)
                                   padded * ss_conv_outputs(s) <= ss_act_blocks(&s->y) * s->y.block);
 }
 
-/* oneDNN has fast code for groups that fill blocks, and for depthwise ones. Others are merged until
- * it has: products with zeros, but far from as slow as the reference. */
+/* oneDNN has fast code for groups that fill blocks, and for depthwise ones; what passes of these it
+ * lacks are own code. Others are merged until it has: products with zeros, but far from as slow as
+ * the reference. */
 static enum ss_status choose_layouts(struct ss_conv_kernel *c)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -257,6 +262,9 @@ static enum ss_status choose_layouts(struct ss_conv_kernel *c)
             continue;
         SS_TRY(make_layouts(c, merges[i]));
         if (!needs_reference(c))
+            return SS_OK;
+        c->depthwise = ss_depthwise_takes(s);
+        if (c->depthwise)
             return SS_OK;
     }
     return make_layouts(c, 1);
@@ -302,6 +310,64 @@ static size_t plain_offset(const struct ss_conv_kernel *c)
     return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
+static enum ss_status make_backward_weights(struct ss_conv_kernel *c, ss_md_in gradient)
+{
+    const struct ss_dnnl_operand operands[] = {{DNNL_ARG_SRC, c->x},
+                                               {DNNL_ARG_DIFF_DST, c->y},
+                                               {DNNL_ARG_DIFF_WEIGHTS, gradient},
+                                               {DNNL_ARG_DIFF_BIAS, c->bias}};
+    SS_TRY(ss_dnnl_op_make(c->cpu, &c->backward_weights, operands, 4));
+    return ss_cpu_reserve(c->cpu, is_compact(c) ? compact_bytes(c, wide_gradient_offset(c))
+                                                : c->backward_weights.scratch_bytes);
+}
+
+/* Whatever weight layout oneDNN likes best, its passes take depthwise.c's. */
+static void create_depthwise(struct ss_conv_kernel *c, int which, dnnl_primitive_desc_t *pd)
+{
+    c->own[which] = create_pd(c, which, dnnl_convolution_direct, c->native, c->forward.op.pd, pd) !=
+                        dnnl_success ||
+                    ss_dnnl_is_ref(*pd);
+}
+
+static void drop_pd(dnnl_primitive_desc_t *pd)
+{
+    if (*pd)
+        dnnl_primitive_desc_destroy(*pd);
+    *pd = NULL;
+}
+
+static enum ss_status make_depthwise(struct ss_conv_kernel *c)
+{
+    const struct ss_conv_shape *s = &c->shape;
+    const dnnl_dims_t dims = {s->groups, 1, 1, s->kernel[0], s->kernel[1]};
+    SS_DNNL_TRY(ss_md_create(&c->native, 5, dims,
+                             ss_depthwise_width(s) == 16 ? dnnl_Goihw16g : dnnl_Goihw8g));
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, c->native));
+    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, c->native, c->plain));
+    SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c)));
+    SS_TRY(ss_cpu_reserve(c->cpu, ss_depthwise_scratch(c->cpu, s)));
+    c->weight_bytes = dnnl_memory_desc_get_size(c->native);
+
+    create_depthwise(c, FORWARD, &c->forward.op.pd);
+    if (c->training) {
+        create_depthwise(c, BACKWARD_DATA, &c->backward_data.op.pd);
+        create_depthwise(c, BACKWARD_WEIGHTS, &c->backward_weights.pd);
+        if (c->own[BACKWARD_DATA])
+            drop_pd(&c->backward_data.op.pd);
+        else
+            SS_TRY(make_pass(c, BACKWARD_DATA, dnnl_convolution_direct, c->forward.op.pd,
+                             &c->backward_data));
+        if (c->own[BACKWARD_WEIGHTS])
+            drop_pd(&c->backward_weights.pd);
+        else
+            SS_TRY(make_backward_weights(c, c->native));
+    }
+    if (!c->own[FORWARD])
+        return make_pass(c, FORWARD, dnnl_convolution_direct, NULL, &c->forward);
+    drop_pd(&c->forward.op.pd);
+    return SS_OK;
+}
+
 static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo algo)
 {
     int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
@@ -324,28 +390,28 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
     c->weight_bytes = is_compact(c) ? (size_t)c->shape.y.c * row_of(c) * sizeof(float)
                                     : dnnl_memory_desc_get_size(c->native);
     if (c->training) {
-        const struct ss_dnnl_operand operands[] = {{DNNL_ARG_SRC, c->x},
-                                                   {DNNL_ARG_DIFF_DST, c->y},
-                                                   {DNNL_ARG_DIFF_WEIGHTS, gradient},
-                                                   {DNNL_ARG_DIFF_BIAS, c->bias}};
-        SS_TRY(ss_dnnl_op_make(c->cpu, &c->backward_weights, operands, 4));
-        SS_TRY(ss_cpu_reserve(c->cpu, is_compact(c) ? compact_bytes(c, wide_gradient_offset(c))
-                                                    : c->backward_weights.scratch_bytes));
+        SS_TRY(make_backward_weights(c, gradient));
         SS_DNNL_TRY(create_free(c, BACKWARD_DATA, winograd, fwd, &alg, &c->backward_data.op.pd));
         SS_TRY(make_pass(c, BACKWARD_DATA, alg, fwd, &c->backward_data));
     }
     return make_pass(c, FORWARD, fwd_alg, NULL, &c->forward);
 }
 
+static const char *code_of(const struct ss_conv_kernel *c, int which,
+                           const_dnnl_primitive_desc_t pd)
+{
+    return c->own[which] ? "depthwise" : ss_dnnl_impl(pd);
+}
+
 static void describe(struct ss_conv_kernel *c)
 {
-    int n = snprintf(c->info, sizeof c->info, "fwd %s%s", ss_dnnl_impl(c->forward.op.pd),
+    int n = snprintf(c->info, sizeof c->info, "fwd %s%s", code_of(c, FORWARD, c->forward.op.pd),
                      c->forward.reorder.primitive ? " + weight reorder" : "");
     if (c->training)
         snprintf(c->info + n, sizeof c->info - (size_t)n, ", bwd data %s%s, bwd weights %s",
-                 ss_dnnl_impl(c->backward_data.op.pd),
+                 code_of(c, BACKWARD_DATA, c->backward_data.op.pd),
                  c->backward_data.reorder.primitive ? " + weight reorder" : "",
-                 ss_dnnl_impl(c->backward_weights.pd));
+                 code_of(c, BACKWARD_WEIGHTS, c->backward_weights.pd));
     n = (int)strlen(c->info);
     if (is_compact(c))
         snprintf(c->info + n, sizeof c->info - (size_t)n, ", %d groups as %d", c->shape.groups,
@@ -367,7 +433,7 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     ss_cpu_enter(cpu);
     enum ss_status status = choose_layouts(c);
     if (status == SS_OK)
-        status = make_passes(c, algo);
+        status = c->depthwise ? make_depthwise(c) : make_passes(c, algo);
     if (status != SS_OK) {
         ss_cpu_conv_destroy(c);
         return status;
@@ -475,6 +541,10 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    if (c->own[FORWARD]) {
+        ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
+        return SS_OK;
+    }
     warn_slow(c, "forward", c->forward.op.pd);
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
@@ -491,6 +561,10 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
                                          const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
+    if (c->own[BACKWARD_DATA]) {
+        ss_depthwise_backward_data(c->cpu, &c->shape, dy, weight, dx);
+        return SS_OK;
+    }
     warn_slow(c, "backward data", c->backward_data.op.pd);
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
@@ -519,6 +593,10 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
         return ss_fail(SS_ERR_INVALID,
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    if (c->own[BACKWARD_WEIGHTS]) {
+        ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+        return SS_OK;
+    }
     warn_slow(c, "backward weights", c->backward_weights.pd);
     if (is_compact(c))
         return backward_compact(c, x, dy, dweight, dbias);

@@ -9,6 +9,10 @@ enum {
     SS_CHUNK = 1024, /* channels summed at a time where the block is no constant (NHWC) */
 };
 
+/* At any address; in registers where the instruction set has them, else in several. */
+typedef float ss_v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
+
 /* FUNCTION(f, family, ...) with the family a constant. */
 #define SS_ACT_CASE(name, function, f, ...)                                                        \
     case SS_FAMILY_##name:                                                                         \
@@ -26,6 +30,7 @@ enum {
 #include "kernels/cpu/simd_wire.h"
 #include "kernels/cpu/simd_join.h"
 #include "kernels/cpu/simd_places.h"
+#include "kernels/cpu/simd_depthwise.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
 #undef SS_NAME
@@ -37,6 +42,7 @@ enum {
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
+#    include "kernels/cpu/simd_depthwise.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
@@ -46,6 +52,7 @@ enum {
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
+#    include "kernels/cpu/simd_depthwise.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME

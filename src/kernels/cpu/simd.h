@@ -89,6 +89,17 @@ struct ss_rows_layer {
     double *dgamma, *dbeta; /* (C): added to */
 };
 
+/* Depthwise convolution of `width` (8 or 16) channels: rows of [columns][width], padding included.
+ * Strides between rows and between taps count floats and may be negative.
+ *   depthwise           y[q] = bias + sum over i < rows, j < taps of x(i, q stride + j) w(i, j)
+ *   depthwise_gradient  dw[j] += sum over i < rows, q < columns of x(i, q stride + j) dy(i, q) */
+struct ss_rows_depthwise {
+    const float *x, *w, *bias, *dy;
+    ptrdiff_t x_row, w_row, w_tap, dy_row;
+    float *y, *dw;
+    int width, rows, taps, stride, columns;
+};
+
 struct ss_simd_rows {
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside and double across calls. */
@@ -126,6 +137,10 @@ struct ss_simd_rows {
     /* y = x s, s (block) */
     void (*scale)(const float *x, const float *s, float *y, size_t pixels, int block);
     void (*scale_gradients)(const struct ss_rows_scale *f);
+    void (*depthwise)(const struct ss_rows_depthwise *f);
+    void (*depthwise_gradient)(const struct ss_rows_depthwise *f);
+    /* sum (width) += that of so many pixels */
+    void (*depthwise_sum)(const float *x, size_t count, int width, float *sum);
 };
 
 const struct ss_simd_rows *ss_simd_table(void);

@@ -470,6 +470,7 @@ static const struct ss_simd_rows SS_NAME(table) = {
     SS_NAME(pack),    SS_NAME(unpack),        SS_NAME(sum_16),
     SS_NAME(gather),  SS_NAME(product), SS_NAME(product_gradients),
     SS_NAME(scale),   SS_NAME(scale_gradients),
+    SS_NAME(depthwise), SS_NAME(depthwise_gradient), SS_NAME(depthwise_sum),
 };
 
 #undef SS_BODY

@@ -1,0 +1,307 @@
+/* depthwise.c: see depthwise.h.
+ *
+ * A job is a plane: a chunk of `width` channels of one image. Its thread copies what a pass reads
+ * with its padding columns into scratch, so that the loops know no edges but those of rows. Of the
+ * weight gradient a job is a chunk of channels of IMAGES images; the sums of these are added up in
+ * their order: bits do not depend on the number of threads. */
+#include "kernels/cpu/depthwise.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum { IMAGES = 8 };
+
+int ss_depthwise_takes(const struct ss_conv_shape *s)
+{
+    return s->groups > 1 && s->groups == s->x.c && s->x.c == s->y.c && s->x.block > 1 &&
+           s->x.block == s->y.block && s->dilation[0] == 1 && s->dilation[1] == 1;
+}
+
+int ss_depthwise_width(const struct ss_conv_shape *s)
+{
+    return s->x.block == 16 || (s->x.block != 8 && ss_cpu_simd() == SS_SIMD_AVX512) ? 16 : 8;
+}
+
+static int chunks_of(const struct ss_conv_shape *s)
+{
+    const int width = ss_depthwise_width(s);
+    return (s->x.c + width - 1) / width;
+}
+
+static size_t weights_of(const struct ss_conv_shape *s)
+{
+    return (size_t)(ss_conv_taps(s) * ss_depthwise_width(s));
+}
+
+/* Columns of a plane in scratch: of x, and of dy, spread over the places of x. */
+static int x_columns(const struct ss_conv_shape *s)
+{
+    return s->x.w + 2 * s->padding[1];
+}
+static int dy_columns(const struct ss_conv_shape *s)
+{
+    return s->x.w + s->kernel[1] - 1;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Floats of a thread: [what is read | what is written, or the weight gradient's dy]. */
+static size_t first_of(const struct ss_conv_shape *s)
+{
+    return (size_t)(larger(s->x.h * x_columns(s), s->y.h * dy_columns(s)) * ss_depthwise_width(s));
+}
+static size_t room_of(const struct ss_conv_shape *s)
+{
+    const int second = larger(s->x.h * s->x.w, s->y.h * s->y.w) * ss_depthwise_width(s);
+    return ss_align_up((first_of(s) + (size_t)second) * sizeof(float)) / sizeof(float);
+}
+
+static int parts_of(const struct ss_conv_shape *s)
+{
+    return (s->x.n + IMAGES - 1) / IMAGES;
+}
+/* Of one chunk and part: the weight's gradient and the bias's. */
+static size_t part_of(const struct ss_conv_shape *s)
+{
+    return weights_of(s) + (size_t)ss_depthwise_width(s);
+}
+
+size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
+{
+    return ((size_t)cpu->threads * room_of(s) + (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
+           sizeof(float);
+}
+
+static float *room(const struct ss_device *cpu, const struct ss_conv_shape *s)
+{
+    return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * room_of(s);
+}
+
+/* Chunk k of image n: pixels `pixel` apart, of which `channels` are there. */
+struct plane {
+    size_t at, pixel;
+    int channels;
+};
+static struct plane plane_of(const struct ss_act *a, int width, int n, int k)
+{
+    const size_t pixels = (size_t)a->h * (size_t)a->w;
+    if (a->block == width)
+        return (struct plane){(size_t)(n * ss_act_blocks(a) + k) * pixels * (size_t)width,
+                              (size_t)width, width};
+    const int left = a->c - k * width;
+    return (struct plane){(size_t)n * pixels * (size_t)a->c + (size_t)(k * width), (size_t)a->c,
+                          left < width ? left : width};
+}
+
+/* Rows of `columns` pixels: column c holds from's (c - first) / step, or zeros. */
+static void spread(const struct ss_act *a, const float *from, const struct plane *p, int width,
+                   int columns, int first, int step, float *to)
+{
+    const size_t channels = (size_t)p->channels * sizeof *to;
+    memset(to, 0, (size_t)(a->h * columns * width) * sizeof *to);
+    from += p->at;
+    for (int h = 0; h < a->h; h++, to += columns * width) {
+        if (step == 1 && p->pixel == (size_t)width) {
+            const int begin = larger(0, first), skip = larger(0, -first);
+            int count = a->w - skip;
+            if (count > columns - begin)
+                count = columns - begin;
+            if (count > 0)
+                memcpy(to + begin * width, from + (size_t)(h * a->w + skip) * p->pixel,
+                       (size_t)count * channels);
+            continue;
+        }
+        for (int w = 0; w < a->w; w++) {
+            const int c = first + w * step;
+            if (c >= 0 && c < columns)
+                memcpy(to + c * width, from + (size_t)(h * a->w + w) * p->pixel, channels);
+        }
+    }
+}
+
+/* A plane that was made in scratch, where it is not in place already. */
+static void put(const struct ss_act *a, const struct plane *p, int width, const float *from,
+                float *to)
+{
+    if (p->pixel == (size_t)width)
+        return;
+    for (int i = 0; i < a->h * a->w; i++)
+        memcpy(to + p->at + (size_t)i * p->pixel, from + i * width,
+               (size_t)p->channels * sizeof *to);
+}
+
+/* Kernel rows i, begin <= i < end, of which row p of y has one of x. */
+static void kernel_rows(const struct ss_conv_shape *s, int p, int *begin, int *end)
+{
+    const int top = p * s->stride[0] - s->padding[0];
+    *begin = larger(0, -top);
+    *end = s->x.h - top < s->kernel[0] ? s->x.h - top : s->kernel[0];
+    if (*end < *begin)
+        *end = *begin;
+}
+
+static void forward_plane(const struct ss_conv_shape *s, const float *x, const float *w,
+                          const float *bias, float *y, float *scratch, int n, int k)
+{
+    const int width = ss_depthwise_width(s), columns = x_columns(s);
+    const struct plane from = plane_of(&s->x, width, n, k), to = plane_of(&s->y, width, n, k);
+    float *made = to.pixel == (size_t)width ? y + to.at : scratch + first_of(s), add[16] = {0};
+    const int left = s->x.c - k * width;
+    if (bias)
+        memcpy(add, bias + k * width, (size_t)(left < width ? left : width) * sizeof *add);
+    spread(&s->x, x, &from, width, columns, s->padding[1], 1, scratch);
+    struct ss_rows_depthwise f = {.bias = add,
+                                  .x_row = (ptrdiff_t)columns * width,
+                                  .w_row = (ptrdiff_t)s->kernel[1] * width,
+                                  .w_tap = width,
+                                  .width = width,
+                                  .taps = s->kernel[1],
+                                  .stride = s->stride[1],
+                                  .columns = s->y.w};
+    w += (size_t)k * weights_of(s);
+    for (int p = 0; p < s->y.h; p++) {
+        int begin, end;
+        kernel_rows(s, p, &begin, &end);
+        f.rows = end - begin;
+        if (f.rows > 0) {
+            f.x = scratch + (p * s->stride[0] - s->padding[0] + begin) * f.x_row;
+            f.w = w + begin * f.w_row;
+        }
+        f.y = made + p * s->y.w * width;
+        ss_simd_table()->depthwise(&f);
+    }
+    put(&s->y, &to, width, made, y);
+}
+
+void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                          const float *x, const float *w, const float *bias, float *y)
+{
+    const int chunks = chunks_of(s), jobs = s->x.n * chunks;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (int i = 0; i < jobs; i++)
+        forward_plane(s, x, w, bias, y, room(cpu, s), i / chunks, i % chunks);
+}
+
+/* A convolution of stride 1 with the window turned around, over dy with zeros between its columns;
+ * of the window's rows those that meet one of dy. */
+static void backward_plane(const struct ss_conv_shape *s, const float *dy, const float *w,
+                           float *dx, float *scratch, int n, int k)
+{
+    const int width = ss_depthwise_width(s), columns = dy_columns(s), stride = s->stride[0];
+    const struct plane from = plane_of(&s->y, width, n, k), to = plane_of(&s->x, width, n, k);
+    float *made = to.pixel == (size_t)width ? dx + to.at : scratch + first_of(s);
+    const float none[16] = {0};
+    spread(&s->y, dy, &from, width, columns, s->kernel[1] - 1 - s->padding[1], s->stride[1],
+           scratch);
+    const ptrdiff_t row = (ptrdiff_t)s->kernel[1] * width;
+    struct ss_rows_depthwise f = {.bias = none,
+                                  .x_row = -(ptrdiff_t)columns * width,
+                                  .w_row = stride * row,
+                                  .w_tap = -width,
+                                  .width = width,
+                                  .taps = s->kernel[1],
+                                  .stride = 1,
+                                  .columns = s->x.w};
+    w += (size_t)k * weights_of(s) + (size_t)(s->kernel[1] - 1) * (size_t)width;
+    for (int h = 0; h < s->x.h; h++) {
+        const int at = h + s->padding[0];
+        int i = at % stride;
+        while (i < s->kernel[0] && (at - i) / stride >= s->y.h)
+            i += stride;
+        f.rows = 0;
+        if (i < s->kernel[0] && i <= at) {
+            f.x = scratch - (at - i) / stride * f.x_row;
+            f.w = w + i * row;
+            for (; i < s->kernel[0] && i <= at; i += stride)
+                f.rows++;
+        }
+        f.y = made + h * s->x.w * width;
+        ss_simd_table()->depthwise(&f);
+    }
+    put(&s->x, &to, width, made, dx);
+}
+
+void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                const float *dy, const float *w, float *dx)
+{
+    const int chunks = chunks_of(s), jobs = s->x.n * chunks;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (int i = 0; i < jobs; i++)
+        backward_plane(s, dy, w, dx, room(cpu, s), i / chunks, i % chunks);
+}
+
+/* Adds an image's to part. */
+static void gradient_plane(const struct ss_conv_shape *s, const float *x, const float *dy,
+                           float *part, float *scratch, int n, int k)
+{
+    const int width = ss_depthwise_width(s), columns = x_columns(s), stride = s->stride[0];
+    const struct plane of_x = plane_of(&s->x, width, n, k), of_y = plane_of(&s->y, width, n, k);
+    const float *y = dy + of_y.at;
+    spread(&s->x, x, &of_x, width, columns, s->padding[1], 1, scratch);
+    if (of_y.pixel != (size_t)width) {
+        spread(&s->y, dy, &of_y, width, s->y.w, 0, 1, scratch + first_of(s));
+        y = scratch + first_of(s);
+    }
+    const ptrdiff_t x_row = (ptrdiff_t)columns * width;
+    struct ss_rows_depthwise f = {.x_row = stride * x_row,
+                                  .dy_row = (ptrdiff_t)s->y.w * width,
+                                  .width = width,
+                                  .taps = s->kernel[1],
+                                  .stride = s->stride[1],
+                                  .columns = s->y.w};
+    for (int i = 0; i < s->kernel[0]; i++) {
+        /* Rows p of y, of which p stride + up is one of x. */
+        const int up = i - s->padding[0], begin = up < 0 ? (-up + stride - 1) / stride : 0;
+        int end = up < s->x.h ? (s->x.h - up - 1) / stride + 1 : 0;
+        if (end > s->y.h)
+            end = s->y.h;
+        if (begin >= end)
+            continue;
+        f.rows = end - begin;
+        f.x = scratch + (begin * stride + up) * x_row;
+        f.dy = y + begin * f.dy_row;
+        f.dw = part + i * s->kernel[1] * width;
+        ss_simd_table()->depthwise_gradient(&f);
+    }
+    if (s->bias)
+        ss_simd_table()->depthwise_sum(y, (size_t)s->y.h * (size_t)s->y.w, width,
+                                       part + weights_of(s));
+}
+
+/* Parts of a chunk lie behind each other; the first becomes their sum. */
+static void sum_parts(const struct ss_conv_shape *s, float *parts, int k, float *dw, float *dbias)
+{
+    const int width = ss_depthwise_width(s), left = s->x.c - k * width;
+    const size_t part = part_of(s), weights = weights_of(s);
+    for (int p = 1; p < parts_of(s); p++)
+        for (size_t i = 0; i < part; i++)
+            parts[i] += parts[(size_t)p * part + i];
+    memcpy(dw + (size_t)k * weights, parts, weights * sizeof *dw);
+    if (dbias)
+        memcpy(dbias + k * width, parts + weights,
+               (size_t)(left < width ? left : width) * sizeof *dbias);
+}
+
+void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                   const float *x, const float *dy, float *dw, float *dbias)
+{
+    const int chunks = chunks_of(s), parts = parts_of(s), jobs = chunks * parts;
+    const size_t part = part_of(s);
+    float *sums = (float *)ss_cpu_scratch(cpu) + (size_t)cpu->threads * room_of(s);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (int i = 0; i < jobs; i++) {
+        const int first = i % parts * IMAGES;
+        float *mine = sums + (size_t)i * part;
+        memset(mine, 0, part * sizeof *mine);
+        for (int n = first; n < first + IMAGES && n < s->x.n; n++)
+            gradient_plane(s, x, dy, mine, room(cpu, s), n, i / parts);
+    }
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (int k = 0; k < chunks; k++)
+        sum_parts(s, sums + (size_t)(k * parts) * part, k, dw, dbias);
+}

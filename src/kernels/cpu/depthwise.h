@@ -1,0 +1,22 @@
+/* Depthwise convolutions, one channel to one, as own vector loops: any window, no dilation. Weights
+ * lie as oneDNN's Goihw16g or Goihw8g, (channels / width, rows, columns, width), padding zero. */
+#ifndef SS_KERNELS_CPU_DEPTHWISE_H
+#define SS_KERNELS_CPU_DEPTHWISE_H
+
+#include "kernels/cpu/internal.h"
+
+int ss_depthwise_takes(const struct ss_conv_shape *s);
+/* 16 or 8. */
+int ss_depthwise_width(const struct ss_conv_shape *s);
+/* Of all three passes. */
+size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
+
+/* bias, dbias may be NULL. */
+void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                          const float *x, const float *w, const float *bias, float *y);
+void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                const float *dy, const float *w, float *dx);
+void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                   const float *x, const float *dy, float *dw, float *dbias);
+
+#endif
