@@ -137,7 +137,7 @@ Suite *groupnorm_suite(void)
 {
     Suite *suite = suite_create("groupnorm");
     TCase *t = tcase_create("groupnorm");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, against_double, 0, GROUPNORM_CASES);
     tcase_add_test(t, large_mean);

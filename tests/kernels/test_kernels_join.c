@@ -245,7 +245,7 @@ Suite *join_suite(void)
 {
     Suite *suite = suite_create("join");
     TCase *t = tcase_create("join");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, gather, 0, GATHER_CASES);
     tcase_add_test(t, shuffle_back);

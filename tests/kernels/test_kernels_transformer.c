@@ -385,7 +385,7 @@ Suite *transformer_suite(void)
 {
     Suite *suite = suite_create("transformer");
     TCase *t = tcase_create("transformer");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, layernorm_against_double, 0, LAYERNORM_CASES);
     tcase_add_test(t, layernorm_large_mean);
