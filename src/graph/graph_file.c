@@ -1,10 +1,9 @@
 #include "graph/graph_file.h"
+#include "core/json_file.h"
 #include "core/json_text.h"
 #include "core/log.h"
 #include "layers/list.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,16 +309,14 @@ static enum ss_status read_graph(struct reader *r, const json_t *file)
     return SS_OK;
 }
 
-static enum ss_status parse(const char *path, const char *text, size_t bytes, int no_drop,
-                            struct ss_graph **out)
+enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **out)
 {
-    json_error_t error;
-    struct reader r = {.path = path, .no_drop = no_drop};
-    json_t *file = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!file)
-        return ss_fail(SS_ERR_FORMAT, "%s: line %d: not JSON: %s", path, error.line, error.text);
-    r.values = json_object();
-    r.graph = ss_graph_create(path);
+    json_t *file;
+    SS_TRY(ss_json_load("--model", path, "model", SS_GRAPH_FILE_BYTES, &file));
+    struct reader r = {.path = path,
+                       .graph = ss_graph_create(path),
+                       .values = json_object(),
+                       .no_drop = no_drop};
     enum ss_status status = !r.values || !r.graph ? ss_fail_memory("a model", sizeof r)
                             : json_is_object(file)
                                 ? read_graph(&r, file)
@@ -330,26 +327,6 @@ static enum ss_status parse(const char *path, const char *text, size_t bytes, in
         *out = r.graph;
     else
         ss_graph_destroy(r.graph);
-    return status;
-}
-
-enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **out)
-{
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return ss_fail(SS_ERR_IO, "--model %s: cannot read: %s", path, strerror(errno));
-    char *text = malloc(SS_GRAPH_FILE_BYTES + 1);
-    errno = 0;
-    const size_t n = text ? fread(text, 1, SS_GRAPH_FILE_BYTES + 1, f) : 0;
-    enum ss_status status =
-        !text       ? ss_fail_memory("a model file", SS_GRAPH_FILE_BYTES)
-        : ferror(f) ? ss_fail(SS_ERR_IO, "--model %s: cannot read: %s", path, strerror(errno))
-        : n > SS_GRAPH_FILE_BYTES
-            ? ss_fail(SS_ERR_FORMAT, "--model %s: has more than %d bytes: this is no model", path,
-                      SS_GRAPH_FILE_BYTES)
-            : parse(path, text, n, no_drop, out);
-    fclose(f);
-    free(text);
     return status;
 }
 

@@ -43,3 +43,15 @@ enum ss_status ss_mul_check(const struct ss_mul *op, int n)
                        x->n, x->c, x->h, x->w, x->block, s->n, s->c, s->h, s->w, s->block);
     return SS_OK;
 }
+
+enum ss_status ss_attention_check(const struct ss_attention_shape *s)
+{
+    if (s->heads < 1 || s->y.c % s->heads || s->x.c != 3 * s->y.c || s->y.n != s->x.n ||
+        s->y.h != s->x.h || s->y.w != s->x.w)
+        return ss_fail(
+            SS_ERR_SHAPE,
+            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) with %d heads; channels are three "
+            "times those of the output, which heads divide",
+            s->x.n, s->x.c, s->x.h, s->x.w, s->y.n, s->y.c, s->y.h, s->y.w, s->heads);
+    return SS_OK;
+}

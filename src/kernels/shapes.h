@@ -234,6 +234,8 @@ struct ss_attention_shape {
     struct ss_act x, y;
     int heads;
 };
+/* SS_ERR_SHAPE where x, y and heads do not fit each other. */
+enum ss_status ss_attention_check(const struct ss_attention_shape *s);
 
 /* What a sample shows: a share of one class, the rest of another. Of one class alone: other = label,
  * share = 1. */

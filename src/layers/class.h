@@ -179,12 +179,16 @@ const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v)
 
 /* What several kinds share (shared.c). */
 
+/* A class whose blocks begin with a convolution. */
+#define SS_CONVOLUTION_BLOCK                                                                       \
+    .operation = "conv_bn_act", .places = SS_AT(HEAD),                                             \
+    .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),      \
+    .layout = SS_LAYOUT_CHOSEN, .reads_samples = 1, .reads_x = 1, .keeps_z = 1
+
 /* The fields of a window: at the same place in every kind. */
 #define SS_FIELD_AT(member) offsetof(struct ss_layer, member)
-#define SS_FIELD_KERNEL(standard)                                                                  \
-    {                                                                                              \
-        "kernel", SS_FIELD_PAIR, SS_FIELD_AT(kernel), 1, SS_MAX_WINDOW, standard, NULL             \
-    }
+#define SS_FIELD_KERNEL                                                                            \
+    {"kernel", SS_FIELD_PAIR, SS_FIELD_AT(kernel), 1, SS_MAX_WINDOW, NAN, NULL}
 #define SS_FIELD_STRIDE(standard)                                                                  \
     {                                                                                              \
         "stride", SS_FIELD_PAIR, SS_FIELD_AT(stride), 1, SS_MAX_WINDOW, standard, NULL             \

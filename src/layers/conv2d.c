@@ -27,7 +27,7 @@ static const char *const inits[] = {
 
 static const struct ss_layer_field fields[] = {
     {"out_channels", SS_FIELD_INT, SS_FIELD_AT(outputs), 1, SS_MAX_CHANNELS, NAN, NULL},
-    SS_FIELD_KERNEL(NAN),
+    SS_FIELD_KERNEL,
     SS_FIELD_STRIDE(1),
     SS_FIELD_PADDING,
     {"dilation", SS_FIELD_PAIR, SS_FIELD_AT(dilation), 1, SS_MAX_WINDOW, 1, NULL},
@@ -41,13 +41,7 @@ const struct ss_layer_class ss_conv2d_class = {
     .name = "conv2d",
     .fields = fields,
     .build = build,
-    .operation = "conv_bn_act",
-    .places = SS_AT(HEAD),
-    .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),
-    .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
-    .reads_x = 1,
-    .keeps_z = 1,
+    SS_CONVOLUTION_BLOCK,
 };
 
 ss_value ss_grouped_conv2d(struct ss_graph *g, ss_value x, const char *name, int out_channels,

@@ -8,11 +8,7 @@ static ss_value build(struct ss_graph *g, struct ss_layer *l)
 {
     const struct ss_value_info *x = ss_graph_value(g, l->input[0]);
     const float bound = 1.0f / sqrtf((float)x->c);
-    for (int i = 0; i < 2; i++) {
-        l->kernel[i] = l->stride[i] = l->dilation[i] = 1;
-        l->padding[i] = 0;
-    }
-    l->groups = 1;
+    l->kernel[0] = l->kernel[1] = l->groups = 1;
     ss_graph_add_param(g, l, "weight", SS_PARAM_WEIGHT, SS_INIT_UNIFORM, bound, 2, l->outputs,
                        x->c);
     if (l->bias)
@@ -30,13 +26,7 @@ const struct ss_layer_class ss_linear_map_class = {
     .name = "linear_map",
     .fields = fields,
     .build = build,
-    .operation = "conv_bn_act",
-    .places = SS_AT(HEAD),
-    .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),
-    .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
-    .reads_x = 1,
-    .keeps_z = 1,
+    SS_CONVOLUTION_BLOCK,
 };
 
 ss_value ss_linear_map(struct ss_graph *g, ss_value x, const char *name, int out_features)

@@ -57,14 +57,14 @@ static ss_value build_adaptive(struct ss_graph *g, struct ss_layer *l)
 }
 
 static const struct ss_layer_field fields[] = {
-    SS_FIELD_KERNEL(NAN),
+    SS_FIELD_KERNEL,
     SS_FIELD_STRIDE(NAN),
     SS_FIELD_PADDING,
     {"ceil_mode", SS_FIELD_FLAG, SS_FIELD_AT(ceil_mode), 0, 1, 0, NULL},
     {0},
 };
 static const struct ss_layer_field avg_fields[] = {
-    SS_FIELD_KERNEL(NAN),
+    SS_FIELD_KERNEL,
     SS_FIELD_STRIDE(NAN),
     SS_FIELD_PADDING,
     {"ceil_mode", SS_FIELD_FLAG, SS_FIELD_AT(ceil_mode), 0, 1, 0, NULL},

@@ -1,9 +1,8 @@
 #include "train/recipe.h"
+#include "core/json_file.h"
 #include "core/log.h"
 #include "core/number.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,12 +114,10 @@ static enum ss_status apply(const char *file, const json_t *recipe, unsigned gro
     return SS_OK;
 }
 
-static enum ss_status parse(const char *file, const char *text, size_t bytes, json_t **out)
+static enum ss_status load(const char *file, json_t **out)
 {
-    json_error_t error;
-    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!value)
-        return ss_fail(SS_ERR_FORMAT, "%s: line %d: not JSON: %s", file, error.line, error.text);
+    json_t *value;
+    SS_TRY(ss_json_load("--recipe", file, "recipe", SS_RECIPE_BYTES, &value));
     if (!json_is_object(value)) {
         json_decref(value);
         return ss_fail(SS_ERR_FORMAT,
@@ -128,29 +125,6 @@ static enum ss_status parse(const char *file, const char *text, size_t bytes, js
     }
     *out = value;
     return SS_OK;
-}
-
-static enum ss_status load(const char *file, json_t **out)
-{
-    FILE *f = fopen(file, "r");
-    if (!f)
-        return ss_fail(SS_ERR_IO, "--recipe %s: cannot read: %s", file, strerror(errno));
-    char *text = malloc(SS_RECIPE_BYTES + 1);
-    errno = 0;
-    size_t n = text ? fread(text, 1, SS_RECIPE_BYTES + 1, f) : 0;
-    enum ss_status status = SS_OK;
-    if (!text)
-        status = ss_fail_memory("recipe", SS_RECIPE_BYTES + 1);
-    else if (ferror(f))
-        status = ss_fail(SS_ERR_IO, "--recipe %s: cannot read: %s", file, strerror(errno));
-    else if (n > SS_RECIPE_BYTES)
-        status = ss_fail(SS_ERR_FORMAT, "--recipe %s: has more than %d bytes: this is no recipe",
-                         file, SS_RECIPE_BYTES);
-    fclose(f);
-    if (status == SS_OK)
-        status = parse(file, text, n, out);
-    free(text);
-    return status;
 }
 
 static enum ss_status read_all(const struct ss_option_set *sets, int argc, char **argv,

@@ -55,14 +55,7 @@ static enum ss_status check(const struct ss_attention_shape *s)
 {
     SS_TRY(ss_act_check(&s->x, "attention"));
     SS_TRY(ss_act_check(&s->y, "attention's output"));
-    if (s->heads < 1 || s->y.c % s->heads || s->x.c != 3 * s->y.c || s->y.n != s->x.n ||
-        s->y.h != s->x.h || s->y.w != s->x.w)
-        return ss_fail(
-            SS_ERR_SHAPE,
-            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) with %d heads; channels are three "
-            "times those of the output, which heads divide",
-            s->x.n, s->x.c, s->x.h, s->x.w, s->y.n, s->y.c, s->y.h, s->y.w, s->heads);
-    return SS_OK;
+    return ss_attention_check(s);
 }
 
 enum ss_status ss_cpu_attention_create(struct ss_device *cpu,

@@ -143,15 +143,14 @@ static enum ss_status reserve(struct ss_attention_kernel *a)
 
 static enum ss_status check(const struct ss_attention_shape *s)
 {
-    if (s->x.n < 1 || s->y.c < 1 || s->x.h < 1 || s->x.w < 1 || s->heads < 1 || s->y.c % s->heads ||
-        s->x.c != 3 * s->y.c || s->y.n != s->x.n || s->y.h != s->x.h || s->y.w != s->x.w ||
-        s->x.block != s->x.c || s->y.block != s->y.c || ss_act_elements(&s->x) >> 31)
+    SS_TRY(ss_attention_check(s));
+    if (s->x.n < 1 || s->y.c < 1 || s->x.h < 1 || s->x.w < 1 || s->x.block != s->x.c ||
+        s->y.block != s->y.c || ss_act_elements(&s->x) >> 31)
         return ss_fail(
             SS_ERR_SHAPE,
-            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) with %d heads; channels are three "
-            "times those of the output, which heads divide, blocks are all channels, and "
-            "elements fewer than 2^31",
-            s->x.n, s->x.c, s->x.h, s->x.w, s->y.n, s->y.c, s->y.h, s->y.w, s->heads);
+            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) in blocks of %d and %d; sizes are at least "
+            "1, blocks all channels, and elements fewer than 2^31",
+            s->x.n, s->x.c, s->x.h, s->x.w, s->y.n, s->y.c, s->y.h, s->y.w, s->x.block, s->y.block);
     return SS_OK;
 }
 
