@@ -2,7 +2,7 @@
 #ifndef TESTS_RUN_SUITE_H
 #define TESTS_RUN_SUITE_H
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdlib.h>
 
 static inline int run_suite(Suite *suite)

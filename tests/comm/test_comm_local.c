@@ -9,7 +9,7 @@
 #include "tests/environment.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #include "tests/environment.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "comm/comm_watch.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdlib.h>
 #include <string.h>
 

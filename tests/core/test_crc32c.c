@@ -3,7 +3,7 @@
 #include "tests/data_common.h"
 #include "tests/train/events_reader.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdlib.h>
 
 /* RFC 3720, appendix B.4 (its CRCs are listed lowest byte first), and the check value of the

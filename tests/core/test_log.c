@@ -3,7 +3,7 @@
 #include "core/log.h"
 #include "tests/data_common.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

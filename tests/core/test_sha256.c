@@ -2,7 +2,7 @@
 #include "core/sha256.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

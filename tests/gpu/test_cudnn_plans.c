@@ -2,7 +2,7 @@
  * is needed (described_gpu.h). */
 #include "tests/gpu/described_gpu.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

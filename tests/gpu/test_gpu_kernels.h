@@ -14,7 +14,7 @@
 #include "core/rng.h"
 #include "kernels/cuda/gpu.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

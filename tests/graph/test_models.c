@@ -6,7 +6,7 @@
 #include "tests/run_suite.h"
 #include "train/safetensors.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "core/rng.h"
 #include "kernels/kernels.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "core/rng.h"
 #include "kernels/cpu/cpu.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "kernels/cpu/wire.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

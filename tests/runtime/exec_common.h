@@ -12,7 +12,7 @@
 #include "train/model_file.h"
 #include "train/safetensors.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <math.h>
 #include <semaphore.h>
 #include <stdio.h>

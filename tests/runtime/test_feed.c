@@ -3,7 +3,7 @@
 #include "runtime/feed.h"
 #include "tests/data_common.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <unistd.h>
 
 enum { SLOTS = 2, PAUSE_US = 20000 };

@@ -6,7 +6,7 @@
 #include "runtime/placement_gpu.h"
 #include "tests/run_suite.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include "train/safetensors.h"
 #include "train/training_file.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

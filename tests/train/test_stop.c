@@ -2,7 +2,7 @@
 #include "tests/data_common.h"
 #include "train/stop.h"
 
-#include <check.h>
+#include "tests/assert.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
