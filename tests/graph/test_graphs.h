@@ -223,7 +223,7 @@ static inline ss_value window_conv(struct ss_graph *g, ss_value x, const char *n
 static inline void build_windows(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
-    x = ss_relu(g, ss_batchnorm2d(g, window_conv(g, x, "stem", 24, 1, 3, 1, 1, 1), "stem_bn"));
+    x = ss_relu(g, ss_batchnorm2d(g, window_conv(g, x, "stem", 24, 1, 3, 1, 2, 1), "stem_bn"));
     x = ss_gelu(g, ss_batchnorm2d(g, window_conv(g, x, "depth", 24, 24, 5, 5, 1, 1), "depth_bn"),
                 0);
     ss_value y = ss_gelu(g, window_conv(g, x, "groups", 24, 3, 3, 3, 1, 1), 0);
