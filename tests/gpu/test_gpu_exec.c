@@ -101,6 +101,12 @@ START_TEST(as_cpu)
 }
 END_TEST
 
+START_TEST(drops)
+{
+    drops_by_formula(_i, start_gpu(SS_DTYPE_F32, 1, 1));
+}
+END_TEST
+
 START_TEST(adamw_as_pytorch)
 {
     as_pytorch("groups", "adamw", start_gpu(SS_DTYPE_F32, 1, 1));
@@ -306,6 +312,7 @@ int main(void)
     tcase_add_test(t, readers_as_pytorch);
     tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
+    tcase_add_loop_test(t, drops, 0, DROPS);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */

@@ -95,10 +95,11 @@ struct setting {
     int accumulate;            /* 0: 1 */
     struct ss_mix_how mix;
     double random_erasing;
+    void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
 };
 static const struct setting usual = {
-    0, BATCH, 4,    3,    NONE, 25,     0, 0, SS_CONV_DIRECT, SS_DTYPE_F32,
-    0, "sgd", 0, 0, NULL, NULL, NULL, 0,    {0, 0}, 0};
+    0, BATCH, 4,    3,    NONE, 25,     0, 0,   SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", 0,
+    0, NULL,  NULL, NULL, 0,    {0, 0}, 0, NULL};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -114,6 +115,12 @@ static inline struct ss_graph *make_graph(const struct setting *s)
     const struct ss_model_options images = {s->width,      -1,          TEST_CLASSES,
                                             data.channels, data.height, data.width};
     struct ss_graph *g;
+    if (s->build) {
+        g = ss_graph_create("own");
+        s->build(g);
+        OK(ss_graph_finish(g));
+        return g;
+    }
     if (!s->model)
         return make_test_graph(s->which);
     OK(ss_model_build(s->model, &images, &g));
@@ -361,6 +368,119 @@ static inline struct ss_metrics evaluate(struct bound *b)
     struct ss_metrics metrics;
     OK(ss_exec_eval_metrics(b->exec, &metrics));
     return metrics;
+}
+
+/* Five numbers that are the same for all images, of which some are dropped before the loss: all random
+ * parts of a step's loss are the draws. */
+enum { DROP_ELEMENTS, DROP_ROW, DROP_BATCH, DROPS };
+static const float drop_rate = 0.3f;
+static const float drop_from[TEST_CLASSES] = {1.5f, -0.5f, 0.75f, -2, 0.25f};
+static inline void build_drop(struct ss_graph *g, int how)
+{
+    ss_value x = ss_linear(g, ss_input(g, 3, TEST_SIDE, TEST_SIDE), "numbers", TEST_CLASSES);
+    x = how == DROP_ELEMENTS ? ss_dropout(g, x, drop_rate)
+                             : ss_stochastic_depth(g, x, drop_rate, how == DROP_BATCH);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "same", TEST_CLASSES));
+}
+static inline void build_drop_elements(struct ss_graph *g)
+{
+    build_drop(g, DROP_ELEMENTS);
+}
+static inline void build_drop_row(struct ss_graph *g)
+{
+    build_drop(g, DROP_ROW);
+}
+static inline void build_drop_batch(struct ss_graph *g)
+{
+    build_drop(g, DROP_BATCH);
+}
+
+/* The loss of an image of this label where the numbers of `kept` are kept. */
+static inline double drop_loss(unsigned kept, int label)
+{
+    double sum = 0, own = 0;
+    for (int k = 0; k < TEST_CLASSES; k++) {
+        const double v = kept >> k & 1 ? (double)drop_from[k] / (1 - (double)drop_rate) : 0;
+        sum += exp(v);
+        own = k == label ? v : own;
+    }
+    return log(sum) - own;
+}
+
+/* Mean and variance of the loss of a step on `count` images from `first` on, by the formulas of
+ * dropout (Srivastava et al. 2014, section 4) and stochastic depth (Huang et al. 2016, eq. 2; per
+ * sample and per batch as torchvision.ops.StochasticDepth): all outcomes, each with its probability. */
+static inline void drop_moments(int how, int first, int count, double *mean, double *variance)
+{
+    const unsigned all = (1u << TEST_CLASSES) - 1;
+    double batch[2] = {0}; /* of the outcomes nothing kept, all kept */
+    *mean = *variance = 0;
+    for (int i = 0; i < count; i++) {
+        const int label = records[(size_t)((first + i) % IMAGES) * RECORD];
+        double m = 0, square = 0;
+        for (unsigned kept = 0; kept <= all; kept++) {
+            const int bits = __builtin_popcount(kept);
+            double p =
+                pow(1 - (double)drop_rate, bits) * pow((double)drop_rate, TEST_CLASSES - bits);
+            if (how != DROP_ELEMENTS)
+                p = kept == all ? 1 - (double)drop_rate : kept ? 0 : (double)drop_rate;
+            m += p * drop_loss(kept, label);
+            square += p * pow(drop_loss(kept, label), 2);
+        }
+        *mean += m / count;
+        *variance += (square - m * m) / count / count;
+        batch[0] += drop_loss(0, label) / count;
+        batch[1] += drop_loss(all, label) / count;
+    }
+    if (how == DROP_BATCH)
+        *variance = (double)drop_rate * (1 - (double)drop_rate) * pow(batch[1] - batch[0], 2);
+}
+
+/* Over many steps that change no weight, losses have the mean and the variance of the formulas. */
+static inline void drops_by_formula(int how, struct ss_runtime *runtime)
+{
+    static void (*const build[DROPS])(struct ss_graph *) = {build_drop_elements, build_drop_row,
+                                                            build_drop_batch};
+    enum { STEPS = 1000 };
+    struct bound b;
+    struct setting s = usual;
+    s.build = build[how];
+    bind_plan(&b, &s, runtime);
+    float **all = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++) {
+        memset(all[i], 0, (size_t)b.plan->param[i].elements * sizeof **all);
+        if (!strcmp(param_of(&b, i)->name, "numbers.bias"))
+            memcpy(all[i], drop_from, sizeof drop_from);
+        for (int k = 0; k < TEST_CLASSES && !strcmp(param_of(&b, i)->name, "same.weight"); k++)
+            all[i][k * TEST_CLASSES + k] = 1;
+    }
+    set_params(&b, all);
+    free_params(&b, all);
+    double off = 0, square = 0, mean, variance, total = 0;
+    for (int k = 1; k <= STEPS; k++) {
+        submit(&b, (uint64_t)k, 0, k * BATCH);
+        OK(ss_exec_wait(b.exec));
+        drop_moments(how, k * BATCH, BATCH, &mean, &variance);
+        off += b.loss - mean;
+        square += pow(b.loss - mean, 2);
+        total += variance;
+    }
+    ck_assert_msg(fabs(off) <= 4 * sqrt(total), "losses are off by %g, %g times their deviation",
+                  off / STEPS, fabs(off) / sqrt(total));
+    /* A sum of squares of that many draws that are nearly normal, or have two values. */
+    ck_assert_msg(fabs(square / total - 1) <= 4 * sqrt(2.0 / STEPS),
+                  "variance is %g of the formula's", square / total);
+    const struct ss_metrics m = evaluate(&b);
+    double plain = 0;
+    for (int i = 0; i < IMAGES; i++) {
+        double sum = 0;
+        for (int k = 0; k < TEST_CLASSES; k++)
+            sum += exp((double)drop_from[k]);
+        plain += log(sum) - (double)drop_from[records[(size_t)i * RECORD]];
+    }
+    ck_assert_double_eq_tol(m.loss, plain, 1e-5 * plain);
+    unbind(&b);
+    ss_runtime_stop(runtime);
 }
 
 #endif

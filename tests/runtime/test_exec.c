@@ -336,6 +336,12 @@ START_TEST(learns)
 }
 END_TEST
 
+START_TEST(drops)
+{
+    drops_by_formula(_i, start_runtime(2, 1));
+}
+END_TEST
+
 /* Saved and loaded into another executor, all is there to the bit, and training goes on alike. */
 START_TEST(save_and_load)
 {
@@ -550,6 +556,7 @@ int main(void)
     tcase_add_loop_test(t, mixed_slots, 0, 3);
     tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, learns, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, drops, 0, DROPS);
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
     tcase_add_test(t, hooks);
     tcase_add_test(t, failure_inside_a_step);
