@@ -1,5 +1,8 @@
 /* training_notes.c: the notes of a training file (contract in training_file.h). */
 #include "core/log.h"
+#include "core/sha256.h"
+#include "graph/graph_file.h"
+#include "graphs/models.h"
 #include "train/training_file.h"
 
 #include <errno.h>
@@ -78,11 +81,36 @@ static const struct ss_option *next_noted(const struct ss_option *row)
     return row->name ? row : NULL;
 }
 
-static void add_options(struct ss_training_notes *m, const struct ss_train_options *values)
+/* A model file goes by its layers: it may lie elsewhere when the run goes on, and a path may hold
+ * another one by then. */
+static void put_model(const struct ss_session *s, char *value)
 {
-    const struct ss_option *row = ss_train_rows;
-    for (; (row = next_noted(row)); row++)
-        put_option(row, values, add(m, row->name));
+    unsigned char digest[SS_SHA256_BYTES];
+    struct ss_sha256 hash;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
+        return;
+    ss_graph_write(s->graph, file);
+    if (!fclose(file)) {
+        ss_sha256_begin(&hash);
+        ss_sha256_add(&hash, text, bytes);
+        ss_sha256_end(&hash, digest);
+        snprintf(value, SS_TRAINING_TEXT, "a file with layers %02x%02x%02x%02x%02x%02x", digest[0],
+                 digest[1], digest[2], digest[3], digest[4], digest[5]);
+    }
+    free(text);
+}
+
+static void add_options(struct ss_training_notes *m, const struct ss_session *s)
+{
+    for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
+        char *value = add(m, row->name);
+        put_option(row, s->options, value);
+        if (!strcmp(row->name, "--model") && ss_model_is_file(s->options->model))
+            put_model(s, value);
+    }
 }
 
 void ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
@@ -104,7 +132,7 @@ void ss_training_notes_take(const struct ss_session *s, const struct ss_position
     snprintf(add(m, "training_images"), SS_TRAINING_TEXT, "%zu", s->train->count);
     snprintf(add(m, "data"), SS_TRAINING_TEXT, "%016llx",
              (unsigned long long)s->train->fingerprint);
-    add_options(m, s->options);
+    add_options(m, s);
 }
 
 static const char *value_of(const struct ss_training_notes *m, const char *key)

@@ -29,6 +29,13 @@ check "which is another" grep -q 'drop' "$file"
 starts "half a run" "${train[@]}" --model "$file" --max-steps 2 --checkpoint-dir "$work/run"
 starts "the other half" "${train[@]}" --model "$file" --resume "$work/run/latest" --log-json "$work/e"
 check "the same weights after a resume" test "$(hash "$work/a")" = "$(hash "$work/e")"
+sed 's/},$/},\n/' "$file" >"$work/moved.json"
+check "another file" test "$(cmp -s "$file" "$work/moved.json"; echo $?)" -eq 1
+starts "the other half, the same model elsewhere" "${train[@]}" --model "$work/moved.json" --resume "$work/run/latest"
+sed 's/"p":0.01/"p":0.02/' "$file" >"$work/changed.json"
+check "a model that is changed" test "$(cmp -s "$file" "$work/changed.json"; echo $?)" -eq 1
+refused "a changed model" '--model was a file with layers [0-9a-f]* and is now a file with layers' \
+    "${train[@]}" --model "$work/changed.json" --resume "$work/run/latest"
 starts "eval" "$STARSTEP" eval --model "$file" --data-dir "$work/data" --init "$work/run/latest/model.safetensors"
 
 refused "--width" '--width is for built-in models' "${train[@]}" --model "$file" --width 2,2,2,2
