@@ -70,7 +70,7 @@ START_TEST(same_bytes)
     } ways[] = {{1, 9}, {4, 9}, {4, 0}, {1, 0}, {0, 0.001}, {33, 9}};
     write_file("train/a/1.jpg", "\xff\xd8 no", 5);
     struct ss_imagefolder *f = list(SS_SPLIT_TRAIN);
-    size_t size, other;
+    size_t size = 0, other;
     uint8_t *first = NULL;
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
         ck_assert_int_eq(build("t.pack", f, ways[k].threads, ways[k].portion, 1), SS_OK);
