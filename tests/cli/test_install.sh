@@ -20,6 +20,7 @@ scripts=$(dirname "$(one '*/share/*/slurm/1gpu.sh')")
 readme=$(one '*/doc/starstep/README.md')
 program=$(one '*/bin/starstep')
 check "man page" test -s "$(one '*/man1/starstep.1')"
+check "man page of the exporter" test -s "$(one '*/man1/starstep-from-pytorch.1')"
 
 # links FILE: the relative ones, without what follows a #
 links() {

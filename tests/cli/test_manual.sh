@@ -36,7 +36,14 @@ done < <(
     printf '%s\n' 'trace report' 'trace export' 'monitor report'
 )
 check "$count commands, each with a section" [ "$count" -ge 17 ]
+
+# The exporter's has those of its parser.
+other=$top_srcdir/docs/starstep-from-pytorch.1
+while read -r option; do
+    check "starstep-from-pytorch $option" grep -qF "${option//-/\\-}" "$other"
+done < <(grep -o 'add_argument("--[a-z-]*"' "$top_srcdir/tools/starstep-from-pytorch" | grep -o -e '--[a-z-]*')
+check "it is of this version" grep -q "\"starstep $("$STARSTEP" --version | sed 's/.* //')\"" "$other"
 if command -v groff >/dev/null; then
-    check "groff has no doubts" [ -z "$(groff -man -ww -Tutf8 -z "$page" 2>&1)" ]
+    check "groff has no doubts" [ -z "$(groff -man -ww -Tutf8 -z "$page" "$other" 2>&1)" ]
 fi
 finish
