@@ -8,8 +8,7 @@
  * Backward makes the probabilities p again from `saved`; with scores s = q k^T and scale 1/sqrt(D):
  *   dp = dy v^T     ds = scale p (dp - sum over keys of p dp)
  *   dv = p^T dy     dq = ds k     dk = ds^T q */
-#include "kernels/cpu/dnnl_shim.h"
-#include "kernels/cpu/internal.h"
+#include "kernels/cpu/dnnl_op.h"
 #include "kernels/cpu/simd.h"
 
 #include <math.h>
@@ -127,25 +126,15 @@ static void gather_qkv(const struct ss_attention_kernel *a, const void *x, int n
     gather(&a->shape.x, x, n, 2 * e + head * a->d, a->d, h->v);
 }
 
-/* c (m,n) = op(a) (m,k) op(b) (k,n) [+ c], row-major. */
-static enum ss_status product(char op_a, char op_b, size_t m, size_t n, size_t k, const float *a,
-                              size_t lda, const float *b, size_t ldb, float beta, float *c,
-                              size_t ldc)
-{
-    SS_DNNL_TRY(dnnl_sgemm(op_a, op_b, (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1, a,
-                           (dnnl_dim_t)lda, b, (dnnl_dim_t)ldb, beta, c, (dnnl_dim_t)ldc));
-    return SS_OK;
-}
-
 static enum ss_status forward_head(const struct ss_attention_kernel *a, struct head *h, float *lse)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
     const size_t s = (size_t)a->s, d = (size_t)a->d;
     for (size_t r = 0; r < s; r += ROWS) {
         const size_t rows = s - r < ROWS ? s - r : ROWS;
-        SS_TRY(product('N', 'T', rows, s, d, h->q + r * d, d, h->k, d, 0, h->scores, a->ld));
+        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, h->q + r * d, d, h->k, d, 0, h->scores, a->ld));
         simd->softmax(h->scores, (int)rows, a->s, a->ld, a->scale, lse + r);
-        SS_TRY(product('N', 'N', rows, d, s, h->scores, a->ld, h->v, d, 0, h->y + r * d, d));
+        SS_TRY(ss_cpu_product('N', 'N', rows, d, s, h->scores, a->ld, h->v, d, 0, h->y + r * d, d));
     }
     return SS_OK;
 }
@@ -158,12 +147,13 @@ static enum ss_status backward_head(const struct ss_attention_kernel *a, struct 
     for (size_t r = 0; r < s; r += ROWS) {
         const size_t rows = s - r < ROWS ? s - r : ROWS;
         const float add = r > 0, *q = h->q + r * d, *dy = h->y + r * d;
-        SS_TRY(product('N', 'T', rows, s, d, q, d, h->k, d, 0, h->scores, a->ld));
-        SS_TRY(product('N', 'T', rows, s, d, dy, d, h->v, d, 0, h->dscores, a->ld));
+        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, q, d, h->k, d, 0, h->scores, a->ld));
+        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, dy, d, h->v, d, 0, h->dscores, a->ld));
         simd->softmax_gradient(h->scores, h->dscores, (int)rows, a->s, a->ld, a->scale, lse + r);
-        SS_TRY(product('T', 'N', s, d, rows, h->scores, a->ld, dy, d, add, h->dv, d));
-        SS_TRY(product('N', 'N', rows, d, s, h->dscores, a->ld, h->k, d, 0, h->dq + r * d, d));
-        SS_TRY(product('T', 'N', s, d, rows, h->dscores, a->ld, q, d, add, h->dk, d));
+        SS_TRY(ss_cpu_product('T', 'N', s, d, rows, h->scores, a->ld, dy, d, add, h->dv, d));
+        SS_TRY(
+            ss_cpu_product('N', 'N', rows, d, s, h->dscores, a->ld, h->k, d, 0, h->dq + r * d, d));
+        SS_TRY(ss_cpu_product('T', 'N', s, d, rows, h->dscores, a->ld, q, d, add, h->dk, d));
     }
     return SS_OK;
 }

@@ -1,13 +1,13 @@
-/* conv.c: convolutions are oneDNN's, but for passes of depthwise ones that it has not; here is which
- * of its algorithms, in which weight layout.
+/* conv.c: convolutions are oneDNN's, but for passes that it has not but as reference code; here is
+ * which of its algorithms, in which weight layout.
  *
  * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
  * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
  * the rule knows shapes only, since timing would make results differ from run to run. */
+#include "kernels/cpu/columns.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_op.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +27,10 @@ struct ss_conv_kernel {
     /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
     int merge, groups, inputs, outputs;
     int training;
-    int depthwise; /* oneDNN lacks a pass: */
-    int own[3];    /* these, by enum, are depthwise.c's */
-    /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient, or, of merged groups, the
-     * plain one without the zeros between them, which each pass puts there. */
+    int depthwise; /* oneDNN lacks a pass, depthwise.c has it */
+    int own[3];    /* these, by enum, are depthwise.c's or else columns.c's */
+    /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient; of merged groups the plain one
+     * without the zeros between them, which each pass puts there; of columns.c the plain one. */
     ss_md x, y, bias, any, plain, native, gradient;
     struct pass forward, backward_data;
     struct ss_dnnl_op backward_weights, import, export;
@@ -103,9 +103,11 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Is the native layout the plain one, which oneDNN's passes get in theirs at each call? */
 static int is_compact(const struct ss_conv_kernel *c)
 {
-    return c->merge > 1;
+    return c->merge > 1 || (!c->depthwise &&
+                            (c->own[FORWARD] || c->own[BACKWARD_DATA] || c->own[BACKWARD_WEIGHTS]));
 }
 
 /* Scratch of a pass: [the primitive's or the reorder's own | reordered weight], and of a compact
@@ -251,8 +253,8 @@ static int fits(const struct ss_conv_shape *s, int merge)
 }
 
 /* oneDNN has fast code for groups that fill blocks, and for depthwise ones; what passes of these it
- * lacks are own code. Others are merged until it has: products with zeros, but far from as slow as
- * the reference. */
+ * lacks are own code. Others are merged until it has: products with zeros, but fewer passes over
+ * memory than columns.c makes, which has what is left. */
 static enum ss_status choose_layouts(struct ss_conv_kernel *c)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -368,39 +370,65 @@ static enum ss_status make_depthwise(struct ss_conv_kernel *c)
     return SS_OK;
 }
 
-static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo algo)
+/* oneDNN's descriptor, but the pass is ours where that is reference code, or none. */
+static void create_or_own(struct ss_conv_kernel *c, int which, int winograd, dnnl_alg_kind_t *alg,
+                          dnnl_primitive_desc_t *pd)
 {
-    int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
-    int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
-    dnnl_alg_kind_t fwd_alg, alg;
-    dnnl_primitive_desc_t fwd;
+    c->own[which] = create_free(c, which, winograd, c->forward.op.pd, alg, pd) != dnnl_success ||
+                    ss_dnnl_is_ref(*pd);
+}
 
-    SS_DNNL_TRY(create_free(c, FORWARD, winograd, NULL, &fwd_alg, &c->forward.op.pd));
-    fwd = c->forward.op.pd;
-    /* Also without training: the gradient's layout is the native one. */
-    SS_DNNL_TRY(create_free(c, BACKWARD_WEIGHTS, winograd_bw, fwd, &alg, &c->backward_weights.pd));
+static enum ss_status make_gradient(struct ss_conv_kernel *c)
+{
+    if (c->own[BACKWARD_WEIGHTS]) {
+        drop_pd(&c->backward_weights.pd);
+        return ss_md_copy(&c->gradient, c->plain) == dnnl_success
+                   ? SS_OK
+                   : ss_fail_memory("convolution", sizeof c->plain);
+    }
     ss_md_in gradient =
         dnnl_primitive_desc_query_md(c->backward_weights.pd, dnnl_query_diff_weights_md, 0);
     SS_DNNL_TRY(ss_md_copy(&c->gradient, gradient));
     SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->import, c->plain, gradient));
-    SS_TRY(ss_dnnl_op_make_reorder(c->cpu, &c->export, gradient, c->plain));
-    SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
+    return ss_dnnl_op_make_reorder(c->cpu, &c->export, gradient, c->plain);
+}
 
-    SS_DNNL_TRY(ss_md_copy(&c->native, is_compact(c) ? c->plain : gradient));
+static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo algo)
+{
+    int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
+    int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
+    dnnl_alg_kind_t alg[3];
+
+    /* Also without training: the native layout depends on all three. */
+    create_or_own(c, FORWARD, winograd, &alg[FORWARD], &c->forward.op.pd);
+    create_or_own(c, BACKWARD_WEIGHTS, winograd_bw, &alg[BACKWARD_WEIGHTS],
+                  &c->backward_weights.pd);
+    create_or_own(c, BACKWARD_DATA, winograd, &alg[BACKWARD_DATA], &c->backward_data.op.pd);
+    SS_TRY(make_gradient(c));
+    SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
+    if (is_compact(c))
+        SS_TRY(ss_cpu_reserve(c->cpu, ss_columns_scratch(c->cpu, &c->shape)));
+
+    SS_DNNL_TRY(ss_md_copy(&c->native, is_compact(c) ? c->plain : c->gradient));
     c->weight_bytes = is_compact(c) ? (size_t)c->shape.y.c * row_of(c) * sizeof(float)
                                     : dnnl_memory_desc_get_size(c->native);
-    if (c->training) {
-        SS_TRY(make_backward_weights(c, gradient));
-        SS_DNNL_TRY(create_free(c, BACKWARD_DATA, winograd, fwd, &alg, &c->backward_data.op.pd));
-        SS_TRY(make_pass(c, BACKWARD_DATA, alg, fwd, &c->backward_data));
-    }
-    return make_pass(c, FORWARD, fwd_alg, NULL, &c->forward);
+    if (c->training && !c->own[BACKWARD_WEIGHTS])
+        SS_TRY(make_backward_weights(c, c->gradient));
+    if (c->training && !c->own[BACKWARD_DATA])
+        SS_TRY(
+            make_pass(c, BACKWARD_DATA, alg[BACKWARD_DATA], c->forward.op.pd, &c->backward_data));
+    else
+        drop_pd(&c->backward_data.op.pd);
+    if (!c->own[FORWARD])
+        return make_pass(c, FORWARD, alg[FORWARD], NULL, &c->forward);
+    drop_pd(&c->forward.op.pd);
+    return SS_OK;
 }
 
 static const char *code_of(const struct ss_conv_kernel *c, int which,
                            const_dnnl_primitive_desc_t pd)
 {
-    return c->own[which] ? "depthwise" : ss_dnnl_impl(pd);
+    return !c->own[which] ? ss_dnnl_impl(pd) : c->depthwise ? "depthwise" : "columns";
 }
 
 static void describe(struct ss_conv_kernel *c)
@@ -413,7 +441,7 @@ static void describe(struct ss_conv_kernel *c)
                  c->backward_data.reorder.primitive ? " + weight reorder" : "",
                  code_of(c, BACKWARD_WEIGHTS, c->backward_weights.pd));
     n = (int)strlen(c->info);
-    if (is_compact(c))
+    if (c->merge > 1)
         snprintf(c->info + n, sizeof c->info - (size_t)n, ", %d groups as %d", c->shape.groups,
                  c->groups);
 }
@@ -496,20 +524,6 @@ enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native,
     return SS_OK;
 }
 
-/* Once: a network has many layers of a kind. */
-static void warn_slow(const struct ss_conv_kernel *c, const char *pass,
-                      const_dnnl_primitive_desc_t pd)
-{
-    static atomic_flag warned = ATOMIC_FLAG_INIT;
-    const struct ss_conv_shape *s = &c->shape;
-    if (!ss_dnnl_is_ref(pd) || atomic_flag_test_and_set(&warned))
-        return;
-    char text[256];
-    ss_warn("convolution %s, channel blocks %d and %d: oneDNN has only its slow reference code for "
-            "the %s pass",
-            ss_conv_text(s, text, sizeof text), s->x.block, s->y.block, pass);
-}
-
 static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, const void *in,
                                const void *weight, const float *bias, void *out)
 {
@@ -541,11 +555,12 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    if (c->own[FORWARD] && !c->depthwise)
+        return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
     if (c->own[FORWARD]) {
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
     }
-    warn_slow(c, "forward", c->forward.op.pd);
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
 
@@ -561,11 +576,12 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
                                          const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
+    if (c->own[BACKWARD_DATA] && !c->depthwise)
+        return ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
     if (c->own[BACKWARD_DATA]) {
         ss_depthwise_backward_data(c->cpu, &c->shape, dy, weight, dx);
         return SS_OK;
     }
-    warn_slow(c, "backward data", c->backward_data.op.pd);
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
 
@@ -593,11 +609,12 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
         return ss_fail(SS_ERR_INVALID,
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    if (c->own[BACKWARD_WEIGHTS] && !c->depthwise)
+        return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
     if (c->own[BACKWARD_WEIGHTS]) {
         ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
         return SS_OK;
     }
-    warn_slow(c, "backward weights", c->backward_weights.pd);
     if (is_compact(c))
         return backward_compact(c, x, dy, dweight, dbias);
     const void *const pointers[] = {x, dy, dweight, dbias};
