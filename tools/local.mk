@@ -11,8 +11,9 @@ gpu-bundle:
 	cd gpu-bundle.build && $(MAKE) $(AM_MAKEFLAGS) && $(MAKE) $(AM_MAKEFLAGS) check TESTS=
 	cd gpu-bundle.build && $(MAKE) $(AM_MAKEFLAGS) gpu-bundle-folder
 
+BUNDLE = ../gpu-bundle
 gpu-bundle-folder:
-	bash $(srcdir)/tools/gpu-bundle $(srcdir) . ../gpu-bundle $(GPU_TESTS)
+	bash $(srcdir)/tools/gpu-bundle $(srcdir) . $(BUNDLE) $(GPU_TESTS)
 
 # The man page's options, from the program's.
 EXTRA_DIST += tools/manual
