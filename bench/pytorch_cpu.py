@@ -8,8 +8,6 @@ PyTorch back as the guides' per-image transforms would.
 """
 
 import argparse
-import importlib.machinery
-import importlib.util
 import json
 import os
 import resource
@@ -28,7 +26,7 @@ PADDING = 4
 DEFAULT_WIDTH = {"wideresnet": "16,160,320,640", "resnet50": "", "vgg11_bn": ""}
 PICTURE_CLASSES = 200
 TORCHVISION = "torchvision:"
-EXPORTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools/starstep-from-pytorch")
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
 CLASSES = {"wideresnet": 100, "resnet50": PICTURE_CLASSES, "vgg11_bn": PICTURE_CLASSES}
 
 
@@ -55,9 +53,8 @@ def read(data_dir, part, image_size):
 
 def exported_model(name, image_size):
     """torchvision's model as starstep-from-pytorch makes it."""
-    loader = importlib.machinery.SourceFileLoader("starstep_from_pytorch", EXPORTER)
-    exporter = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(exporter)
+    sys.path.append(TOOLS)
+    import starstep_from_pytorch as exporter  # here: others need no torchvision
     return exporter.torchvision_model(argparse.Namespace(torchvision=name, classes=PICTURE_CLASSES,
                                                          image_size=(image_size, image_size)))[1]
 
