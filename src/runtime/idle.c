@@ -23,6 +23,8 @@ static unsigned sleep_a_little(void *unused)
 {
     static _Thread_local uint64_t last_ns, idle_since_ns, sleep_ns;
     (void)unused;
+    if (starpu_worker_get_type(starpu_worker_get_id()) != STARPU_CPU_WORKER)
+        return 1; /* it feeds a GPU */
     uint64_t now = ss_now_ns();
     if (now - last_ns > BUSY_NS) {
         idle_since_ns = now;

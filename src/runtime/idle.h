@@ -1,6 +1,6 @@
-/* Idle workers of a CPU run sleep between two looks for work. StarPU keeps at least one worker
- * awake, which looks without pause, and so takes the core from the communication thread, or from
- * other ranks' threads, that it waits for. */
+/* Idle CPU workers sleep between two looks for work. StarPU keeps at least one worker awake, beside a
+ * GPU all, which look without pause, and so take the core from the communication thread, from the one
+ * that feeds the GPU, or from other ranks' threads, that they wait for. */
 #ifndef SS_RUNTIME_IDLE_H
 #define SS_RUNTIME_IDLE_H
 

@@ -190,7 +190,10 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
     unsigned driver = (unsigned)starpu_worker_get_by_type(STARPU_CUDA_WORKER, SS_LANE_COMPUTE);
     starpu_execute_on_specific_workers(place_driver, rt, 1, &driver, "place_driver");
     ss_placement_bind_main(&rt->placement, &rt->main_thread);
-    return SS_OK;
+    status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
+    if (status != SS_OK)
+        ss_runtime_stop(rt);
+    return status;
 }
 
 enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,

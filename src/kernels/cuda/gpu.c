@@ -7,6 +7,7 @@
 #include "kernels/cuda/internal.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +122,18 @@ static enum ss_status select_device(struct ss_device *gpu)
     return SS_OK;
 }
 
+/* cuDNN loads NVRTC for each plan that it makes and lets it go again, which is most of a start's time.
+ * As long as it stays loaded that is a count; where it is not found, all works as without. */
+static void keep_nvrtc(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "libnvrtc.so.%d", CUDART_VERSION / 1000);
+    (void)dlopen(name, RTLD_LAZY);
+}
+
 static enum ss_status open_gpu(struct ss_device *gpu)
 {
+    keep_nvrtc();
     SS_TRY(select_device(gpu));
     SS_CUDA_TRY(cudaStreamCreateWithFlags(&gpu->own_stream, cudaStreamNonBlocking));
     SS_CUDNN_TRY(cudnnCreate(&gpu->cudnn));
