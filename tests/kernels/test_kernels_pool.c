@@ -1,5 +1,9 @@
-/* test_kernels_pool.c: pooling in every layout against a naive one in double precision. */
+/* test_kernels_pool.c: pooling in every layout against a naive one in double precision, and against
+ * PyTorch in all corners. */
+#include "graph/graph.h"
+#include "layers/list.h"
 #include "tests/kernels/test_kernels.h"
+#include "train/safetensors.h"
 
 struct reference {
     struct ss_pool_shape s;
@@ -168,6 +172,98 @@ START_TEST(every_layout)
 }
 END_TEST
 
+/* What record_pools.py wrote: numbers of a case, by place. */
+enum {
+    KIND,
+    HEIGHT,
+    WIDTH,
+    KERNEL,
+    STRIDE = 5,
+    PADDING = 7,
+    CEIL = 9,
+    COUNT_PAD,
+    OUT,
+    NUMBERS = 16
+};
+
+/* As the layer makes it of these numbers: the output's size is its rule. */
+static void reference_of_layer(const int32_t *number, struct reference *r)
+{
+    static const struct ss_layer_class *const classes[] = {&ss_maxpool2d_class, &ss_avgpool2d_class,
+                                                           &ss_adaptive_avgpool2d_class};
+    static const enum ss_pool_kind kinds[] = {SS_POOL_MAX, SS_POOL_AVG, SS_POOL_ADAPTIVE};
+    struct ss_layer l = ss_layer_of(classes[number[KIND]]);
+    for (int a = 0; a < 2; a++) {
+        l.size[a] = l.kernel[a] = number[KERNEL + a];
+        l.stride[a] = number[STRIDE + a];
+        l.padding[a] = number[PADDING + a];
+    }
+    l.ceil_mode = number[CEIL];
+    l.count_include_pad = number[COUNT_PAD];
+    struct ss_graph *g = ss_graph_create("pool");
+    const ss_value in = ss_input(g, 2, number[HEIGHT], number[WIDTH]),
+                   out = ss_graph_add(g, &l, "", 1, &in);
+    ck_assert_int_ge(out, 0);
+    *r = (struct reference){.x = {1, 2, number[HEIGHT], number[WIDTH], 1}, .y = {1, 2, 0, 0, 1}};
+    r->y.h = ss_graph_value(g, out)->h;
+    r->y.w = ss_graph_value(g, out)->w;
+    ss_graph_destroy(g);
+    r->s = (struct ss_pool_shape){.kind = kinds[number[KIND]], .count_pad = l.count_include_pad};
+    for (int a = 0; a < 2 && number[KIND] < 2; a++) {
+        r->s.kernel[a] = l.kernel[a];
+        r->s.stride[a] = l.stride[a];
+        r->s.pad[a] = l.padding[a];
+    }
+}
+
+static double *from_bytes(const uint8_t **at, size_t count)
+{
+    double *values = zero_doubles(count);
+    for (size_t i = 0; i < count; i++)
+        values[i] = *(*at)++;
+    return values;
+}
+
+static double *from_floats(const float **at, size_t count)
+{
+    double *values = to_doubles(*at, count);
+    *at += count;
+    return values;
+}
+
+START_TEST(as_pytorch)
+{
+    const char *srcdir = getenv("srcdir");
+    char path[1024];
+    struct ss_safetensors *file;
+    snprintf(path, sizeof path, "%s/tests/reference/pools.safetensors", srcdir ? srcdir : ".");
+    OK(ss_safetensors_open(path, &file));
+    const struct ss_st_tensor *cases_of = ss_safetensors_find(file, "cases");
+    const int32_t *number = cases_of->data;
+    const uint8_t *x = ss_safetensors_find(file, "x")->data,
+                  *dy = ss_safetensors_find(file, "dy")->data;
+    const float *y = ss_safetensors_find(file, "y")->data,
+                *dx = ss_safetensors_find(file, "dx")->data;
+    const size_t count = cases_of->bytes / (NUMBERS * sizeof *number);
+    ck_assert_uint_ge(count, 200);
+    for (size_t k = 0; k < count; k++, number += NUMBERS) {
+        struct reference r;
+        reference_of_layer(number, &r);
+        ck_assert_msg(r.y.h == number[OUT] && r.y.w == number[OUT + 1],
+                      "case %zu: %dx%d, PyTorch's is %dx%d", k, r.y.h, r.y.w, number[OUT],
+                      number[OUT + 1]);
+        r.in = from_bytes(&x, plain_count(&r.x));
+        r.dout = from_bytes(&dy, plain_count(&r.y));
+        r.out = from_floats(&y, plain_count(&r.y));
+        r.din = from_floats(&dx, plain_count(&r.x));
+        for (int block = 0; block < NBLOCKS; block++)
+            run(&r, test_block(block, r.x.c));
+        reference_free(&r);
+    }
+    ss_safetensors_close(file);
+}
+END_TEST
+
 START_TEST(finite_differences)
 {
     struct reference r;
@@ -219,6 +315,7 @@ Suite *pool_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, every_layout, 0, NCASES);
+    tcase_add_test(t, as_pytorch);
     tcase_add_loop_test(t, finite_differences, 0, NCASES);
     tcase_add_test(t, bad_shapes);
     suite_add_tcase(suite, t);
