@@ -238,13 +238,13 @@ START_TEST(as_pytorch)
     struct ss_safetensors *file;
     snprintf(path, sizeof path, "%s/tests/reference/pools.safetensors", srcdir ? srcdir : ".");
     OK(ss_safetensors_open(path, &file));
-    const struct ss_st_tensor *cases_of = ss_safetensors_find(file, "cases");
-    const int32_t *number = cases_of->data;
+    const struct ss_st_tensor *table = ss_safetensors_find(file, "cases");
+    const int32_t *number = table->data;
     const uint8_t *x = ss_safetensors_find(file, "x")->data,
                   *dy = ss_safetensors_find(file, "dy")->data;
     const float *y = ss_safetensors_find(file, "y")->data,
                 *dx = ss_safetensors_find(file, "dx")->data;
-    const size_t count = cases_of->bytes / (NUMBERS * sizeof *number);
+    const size_t count = table->bytes / (NUMBERS * sizeof *number);
     ck_assert_uint_ge(count, 200);
     for (size_t k = 0; k < count; k++, number += NUMBERS) {
         struct reference r;
