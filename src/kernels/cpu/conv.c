@@ -103,11 +103,16 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Does columns.c have a pass? */
+static int has_columns(const struct ss_conv_kernel *c)
+{
+    return !c->depthwise && (c->own[FORWARD] || c->own[BACKWARD_DATA] || c->own[BACKWARD_WEIGHTS]);
+}
+
 /* Is the native layout the plain one, which oneDNN's passes get in theirs at each call? */
 static int is_compact(const struct ss_conv_kernel *c)
 {
-    return c->merge > 1 || (!c->depthwise &&
-                            (c->own[FORWARD] || c->own[BACKWARD_DATA] || c->own[BACKWARD_WEIGHTS]));
+    return c->merge > 1 || has_columns(c);
 }
 
 /* Scratch of a pass: [the primitive's or the reorder's own | reordered weight], and of a compact
@@ -406,7 +411,7 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
     create_or_own(c, BACKWARD_DATA, winograd, &alg[BACKWARD_DATA], &c->backward_data.op.pd);
     SS_TRY(make_gradient(c));
     SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
-    if (is_compact(c))
+    if (has_columns(c))
         SS_TRY(ss_cpu_reserve(c->cpu, ss_columns_scratch(c->cpu, &c->shape)));
 
     SS_DNNL_TRY(ss_md_copy(&c->native, is_compact(c) ? c->plain : c->gradient));
