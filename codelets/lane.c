@@ -159,7 +159,7 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
     const struct ss_lanes *lanes = d->task->lanes;
     if (lanes->ordered && lane != SS_LANE_COPY)
         stream = lanes->stream[lane];
-    if (lane == SS_LANE_COMPUTE)
+    if (lane == SS_LANE_COMPUTE || lane == SS_LANE_UPDATE)
         SS_TRY(lanes->kernels->set_stream(lanes->gpu, stream));
     lanes->kernels->forget_errors();
     if (lanes->ordered)

@@ -1,4 +1,5 @@
-/* Lanes: the streams of work on a GPU, each fed by one StarPU worker.
+/* Lanes: the streams of work on a GPU, each fed by one StarPU worker; the update lane, by that of the
+ * communication lane.
  *
  * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream and
  * ends for StarPU at once, so that its dependents are enqueued right behind it. Inside a lane the
@@ -15,7 +16,14 @@
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
-enum ss_lane { SS_LANE_COMPUTE, SS_LANE_COMM, SS_LANE_COPY, SS_LANE_COUNT };
+enum ss_lane {
+    SS_LANE_COMPUTE,
+    SS_LANE_COMM,
+    SS_LANE_COPY,
+    SS_LANE_WORKERS,
+    SS_LANE_UPDATE = SS_LANE_WORKERS,
+    SS_LANE_COUNT
+};
 
 struct ss_lanes {
     const struct ss_kernels *kernels;
@@ -42,6 +50,20 @@ void ss_order_destroy(struct ss_order *order); /* NULL is fine */
 /* A GPU that fails for good, as by a kernel's illegal access, ends the process, and with it all ranks,
  * with a message that names the task. Before the first one. */
 void ss_lanes_hear_faults(const struct ss_kernels *kernels);
+
+/* Where what follows a sum runs. Behind sums over GPUs it has a lane of its own: there it waits for
+ * its sum alone, and neither backward nor the next forward, but for the layers whose weights it
+ * changes, waits for it. Such a task goes to the communication worker, else to the compute worker. */
+static inline enum ss_lane ss_lane_behind_sums(const struct ss_bound_task *task)
+{
+    return task->lanes && task->lanes->nccl ? SS_LANE_UPDATE : SS_LANE_COMPUTE;
+}
+/* Its codelets; submitted is that of ss_lane_behind_sums. */
+#define SS_CODELETS_BEHIND_SUMS(name, function)                                                    \
+    {                                                                                              \
+        [SS_LANE_COMPUTE] = SS_COMPUTE_CODELET(name, function),                                    \
+        [SS_LANE_UPDATE] = SS_COMM_CODELET(name, function)                                         \
+    }
 
 /* Run body, which enqueues the task's work on the stream that it is given, in order with the other
  * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and

@@ -46,24 +46,24 @@ static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
 static void run_squares(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, squares);
+    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), squares);
 }
 
 static void run_update(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, update);
+    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), update);
 }
 
-static struct starpu_codelet codelet = SS_COMPUTE_CODELET("update", run_update);
-static struct starpu_codelet squares_codelet = SS_COMPUTE_CODELET("squares", run_squares);
+static struct starpu_codelet codelet[] = SS_CODELETS_BEHIND_SUMS("update", run_update);
+static struct starpu_codelet squares_codelet[] = SS_CODELETS_BEHIND_SUMS("squares", run_squares);
 
 enum ss_status ss_squares_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&squares_codelet, args, sizeof *args);
+    return ss_task_submit(&squares_codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
 }
 
 enum ss_status ss_update_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&codelet, args, sizeof *args);
+    return ss_task_submit(&codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
 }

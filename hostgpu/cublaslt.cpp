@@ -470,7 +470,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     const float scale = *static_cast<const float *>(alpha);
     const float keep = *static_cast<const float *>(beta);
-    hostgpu::enqueue(stream, "cublasLtMatmul", [=] {
+    hostgpu::enqueue_work(stream, "cublasLtMatmul", [=] {
         if (workspace_bytes > 0)
             memset(workspace, 0xFF, workspace_bytes);
         for (int32_t i = 0; i < p.d.batch; i++)

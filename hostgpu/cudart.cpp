@@ -108,7 +108,10 @@ __attribute__((destructor)) void report()
     for (size_t d = 0; d < visible_devices().size(); d++)
         if (contexts & (1u << d))
             line << ' ' << visible_devices()[d];
-    line << "; resets: " << resets << "; queued: " << most_queued << '\n';
+    line << "; resets: " << resets << "; queued: " << most_queued;
+    if (hostgpu::pretends())
+        line << "; behind: " << hostgpu::most_ns_behind() / 1000 << " us";
+    line << '\n';
     if (write(fd, line.str().data(), line.str().size()) < 0)
         perror(file);
     close(fd);

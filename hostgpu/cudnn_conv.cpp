@@ -325,7 +325,8 @@ void run(const cudnnContext *handle, const convolution &c, pass pass, numbers ho
     if (current_device() != handle->device)
         die("cuDNN: a handle of device %d is used while device %d is current", handle->device,
             current_device());
-    enqueue(handle->stream, "a convolution", [=]() { compute(c, pass, how, alpha, beta, o); });
+    enqueue_work(handle->stream, "a convolution",
+                 [=]() { compute(c, pass, how, alpha, beta, o); });
 }
 
 } // namespace dnn

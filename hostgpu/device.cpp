@@ -492,7 +492,7 @@ void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
             stream_device(stream), current_device());
     const unsigned order = next_order();
     const bool faults = shall_fault();
-    enqueue(stream, name, [name, grid, block, thread = std::move(thread), order, faults] {
+    enqueue_work(stream, name, [name, grid, block, thread = std::move(thread), order, faults] {
         stall();
         if (faults) {
             fault(cudaErrorIllegalAddress);

@@ -22,6 +22,28 @@ namespace hostgpu
  * outlive the process (a string literal). An unknown or destroyed stream ends the process. */
 void enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
+/* The same for what computes, which a device that pretends leaves out. */
+void enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work);
+
+/* Timed emulation: a device that pretends computes nothing. What it was told to spend, and sums, take
+ * their time; all else that it does takes none, by a clock of the device's own: work begins when what
+ * it waits for has ended by that clock, and no sooner than it was enqueued, however late the host's
+ * threads wake up. From the first time that is spent on, large sums move nothing either. */
+extern "C" void hostgpu_pretend(void); /* before any memory is given out; later: sums are real again */
+extern "C" void hostgpu_spend(cudaStream_t stream, double seconds); /* of the device, see time_scale */
+bool pretends();
+bool spends(); /* has time been spent? */
+double time_scale();                 /* SS_HOSTGPU_TIME_SCALE: seconds of the host for one of the device */
+uint64_t host_ns_of(double seconds); /* of the device */
+/* SS_HOSTGPU_NCCL_LINK: what these bytes take between two devices. */
+double link_seconds(double bytes);
+/* Of what runs on this thread's stream: when it began by the device's clock, CLOCK_MONOTONIC in ns; it
+ * ends at `end`. */
+uint64_t begun_at();
+void ends_at(uint64_t end);
+/* For SS_HOSTGPU_REPORT: how long after its time by the device's clock an item has begun at most. */
+uint64_t most_ns_behind();
+
 /* How much the calling thread has enqueued so far, kernels and what libraries and copies do on a
  * stream; for tests that count launches. */
 extern "C" unsigned long hostgpu_enqueued(void);

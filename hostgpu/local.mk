@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += libhostgpu.la
 libhostgpu_la_SOURCES = \
 	hostgpu/hostgpu.h hostgpu/devices.h hostgpu/device.h \
 	hostgpu/device.cpp hostgpu/streams.cpp hostgpu/memory.cpp \
-	hostgpu/cudart.cpp hostgpu/cublaslt.cpp \
+	hostgpu/timed.cpp hostgpu/cudart.cpp hostgpu/cublaslt.cpp \
 	hostgpu/cudnn.cpp hostgpu/cudnn_conv.cpp \
 	hostgpu/cudnn_internal.h
 if HAVE_NCCL

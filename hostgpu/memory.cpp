@@ -1,7 +1,7 @@
 /* Memory and copies of the host emulation.
  *
  * Device memory is host memory that is full of 0xFF bytes (NaN in every format) when it is given
- * out, and that ends at an inaccessible page (or AddressSanitizer's red zone). What a kernel writes
+ * out (of a device that pretends: zero, and the host's only once it is touched), and that ends at an inaccessible page (or AddressSanitizer's red zone). What a kernel writes
  * behind the end but before that page is found by cudaFree. A copy between host and device memory
  * must name the right direction and stay inside of allocations.
  *
@@ -71,7 +71,8 @@ char *map_memory(size_t bytes, struct allocation *a)
 #else
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes, page);
     void *m =
-        mmap(nullptr, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, room + page, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED)
         return nullptr;
     if (mprotect((char *)m + room, page, PROT_NONE)) {
@@ -80,8 +81,12 @@ char *map_memory(size_t bytes, struct allocation *a)
     }
     a->mapping = m;
     a->mapping_bytes = room + page;
-    memset(m, POISON, room);
-    return (char *)m + room - round_up(bytes, ALIGNMENT);
+    char *p = (char *)m + room - round_up(bytes, ALIGNMENT);
+    if (hostgpu::pretends())
+        memset(p + bytes, POISON, round_up(bytes, ALIGNMENT) - bytes);
+    else
+        memset(m, POISON, room);
+    return p;
 #endif
 }
 
@@ -233,8 +238,11 @@ cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStre
         enqueue_staged(r, stream, what);
         return cudaSuccess;
     }
-    hostgpu::enqueue(stream, what, [r] { copy_now(r); });
     const bool between_devices = dst == DEVICE && src == DEVICE;
+    if (between_devices)
+        hostgpu::enqueue_work(stream, what, [r] { copy_now(r); });
+    else
+        hostgpu::enqueue(stream, what, [r] { copy_now(r); });
     if ((!async && !between_devices) || dst == PAGEABLE)
         hostgpu::wait_stream(stream);
     return hostgpu::standing();
@@ -288,7 +296,7 @@ cudaError_t set(void *dst, size_t pitch, int value, size_t width, size_t height,
     const enum kind kind = kind_of(dst, (height - 1) * pitch + width);
     if (kind == PAGEABLE || kind == OUTSIDE)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
-    hostgpu::enqueue(stream, "cudaMemset", [=] {
+    hostgpu::enqueue_work(stream, "cudaMemset", [=] {
         for (size_t y = 0; y < height; y++)
             memset((char *)dst + y * pitch, value, width);
     });
@@ -322,7 +330,7 @@ namespace hostgpu
 
 size_t memory_limit()
 {
-    static const long mb = environment("SS_HOSTGPU_MEMORY_MB", 4096, 1, 65536);
+    static const long mb = environment("SS_HOSTGPU_MEMORY_MB", 4096, 1, 1 << 20);
     return (size_t)mb << 20;
 }
 

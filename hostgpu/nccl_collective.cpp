@@ -19,6 +19,7 @@ struct operation {
     struct fault fault;
     uint64_t number; /* among the communicator's collectives */
     std::vector<memory_range> memory;
+    bool timed = false; /* see hostgpu::spends */
 };
 
 struct group {
@@ -106,6 +107,37 @@ bool transfer(const operation &o)
     return true;
 }
 
+/* What a ring sends over each link: every part goes to each rank but one, summed and as it is. */
+double bytes_on_link(const operation &o)
+{
+    const double block = (double)o.call.count * (double)type_bytes(o.call.type);
+    const double others = o.comm->nranks - 1;
+    if (o.call.kind == kind::all_reduce)
+        return 2 * others / o.comm->nranks * block;
+    return o.call.kind == kind::broadcast ? block : others * block;
+}
+
+/* It begins when the last rank has come, by the devices' clock, which is one for all; small ones are
+ * real, as the run goes by what they bring. */
+bool pass_time(const operation &o)
+{
+    const size_t SMALL = 1 << 12;
+    const ncclComm *c = o.comm.get();
+    uint64_t begin = hostgpu::begun_at();
+    memcpy(c->board.coming(c->rank), &begin, sizeof begin);
+    if (!o.comm->board.meet(STREAMS, o.call))
+        return false;
+    for (int r = 0; r < c->nranks; r++) {
+        uint64_t other;
+        memcpy(&other, c->board.latest(r), sizeof other);
+        begin = std::max(begin, other);
+    }
+    if (o.call.count * type_bytes(o.call.type) <= SMALL && !transfer(o))
+        return false;
+    hostgpu::ends_at(begin + hostgpu::host_ns_of(hostgpu::link_seconds(bytes_on_link(o))));
+    return true;
+}
+
 void run(const operation &o)
 {
     if (!begin(o))
@@ -117,7 +149,7 @@ void run(const operation &o)
         arrives = o.comm->board.pause(-1);
     else if (o.fault.kind == fault_kind::delay)
         arrives = o.comm->board.pause(o.fault.value);
-    if (arrives && transfer(o) && o.fault.kind == fault_kind::corrupt)
+    if (arrives && (o.timed ? pass_time(o) : transfer(o)) && o.fault.kind == fault_kind::corrupt)
         flip_bit(o.call.type, o.recv + (size_t)o.fault.value * type_bytes(o.call.type));
     end(o);
 }
@@ -226,7 +258,8 @@ ncclResult_t make_operation(ncclComm_t handle, operation *o)
 ncclResult_t collective(ncclComm_t handle, const struct call &call, const void *send, void *recv,
                         cudaStream_t stream)
 {
-    operation o = {nullptr, call, (const char *)send, (char *)recv, stream, {}, 0, {}};
+    operation o = {nullptr, call,           (const char *)send, (char *)recv, stream, {}, 0,
+                   {},      hostgpu::spends()};
     const ncclResult_t s = make_operation(handle, &o);
     if (s != ncclSuccess)
         return note(s);

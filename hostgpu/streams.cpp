@@ -10,6 +10,9 @@
  * streams, live until the process ends if nobody destroys them. */
 #include "hostgpu/hostgpu.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
@@ -21,6 +24,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <set>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <thread>
 #include <vector>
@@ -39,7 +43,11 @@ struct item {
     const char *what;
     std::function<void()> work;
     std::vector<struct point> after;
+    uint64_t enqueued; /* ns */
 };
+
+/* When a stream's latest items ended by the device's clock: more than a queue holds. */
+const uint64_t ENDS = 4096;
 
 } // namespace
 
@@ -52,6 +60,7 @@ struct CUstream_st {
     std::deque<struct item> queue;
     std::condition_variable arrived, done;
     uint64_t random = 0; /* state of the jitter */
+    std::vector<uint64_t> ended; /* [ENDS], of item n at n % ENDS; empty: the device does not pretend */
 };
 
 struct CUevent_st {
@@ -80,6 +89,25 @@ struct state &all()
 }
 
 thread_local bool on_stream_thread = false;
+
+/* Of the item that runs, by the device's clock. */
+thread_local struct {
+    uint64_t begin, end;
+} turn;
+
+std::atomic<uint64_t> most_behind; /* ns that the host was behind the device's clock */
+
+uint64_t host_ns()
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct timespec timespec_of(uint64_t ns)
+{
+    return {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
 
 bool reached(const struct point &p)
 {
@@ -112,6 +140,22 @@ void jitter(struct CUstream_st *s)
     nanosleep(&t, nullptr);
 }
 
+/* When an item ended by the device's clock; 0: long ago. */
+uint64_t end_of(const struct CUstream_st &s, uint64_t count)
+{
+    const bool known = !s.ended.empty() && count > 0 && s.completed < count + ENDS;
+    return known ? s.ended[count % ENDS] : 0;
+}
+
+uint64_t begin_of(const struct CUstream_st &s, const struct item &it)
+{
+    uint64_t begin = std::max(end_of(s, s.completed), it.enqueued);
+    for (const struct point &p : it.after)
+        if (p.stream)
+            begin = std::max(begin, end_of(*p.stream, p.count));
+    return begin;
+}
+
 /* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
 void prepare_thread()
 {
@@ -125,6 +169,8 @@ void prepare_thread()
     for (int i = 0; i < CPU_SETSIZE; i++)
         CPU_SET(i, &cpus);
     sched_setaffinity(0, sizeof cpus, &cpus);
+    if (hostgpu::pretends())
+        (void)prctl(PR_SET_TIMERSLACK, 1);
 }
 
 void run_item(struct item *it)
@@ -170,12 +216,15 @@ void stream_main(std::shared_ptr<CUstream_st> s)
             s->queue.pop_front();
             for (const struct point &p : it.after)
                 wait_for(lock, p);
+            turn.begin = turn.end = begin_of(*s, it);
             lock.unlock();
             jitter(s.get());
             run_item(&it);
         } /* what the item held is gone before it counts as done */
         lock.lock();
         s->completed++;
+        if (!s->ended.empty())
+            s->ended[s->completed % ENDS] = turn.end;
         s->done.notify_all();
     }
     all().streams.erase(s.get());
@@ -188,6 +237,8 @@ std::shared_ptr<CUstream_st> make_stream(int device, bool blocking, int priority
     s->blocking = blocking;
     s->priority = priority;
     s->random = ++all().created + (uint64_t)hostgpu::environment("SS_HOSTGPU_SEED", 1, 0, 1L << 30);
+    if (hostgpu::pretends())
+        s->ended.resize(ENDS);
     all().streams[s.get()] = s;
     return s;
 }
@@ -240,7 +291,7 @@ void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_s
     if (s->submitted >= QUEUE_ITEMS)
         wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
     hostgpu::note_queued(s->submitted + 1 - s->completed);
-    struct item it = {what, std::move(work), implied(s)};
+    struct item it = {what, std::move(work), implied(s), hostgpu::pretends() ? host_ns() : 0};
     if (!reached(after))
         it.after.push_back(after);
     s->queue.push_back(std::move(it));
@@ -280,6 +331,36 @@ void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
     items++;
     std::unique_lock<std::mutex> lock(all().mutex);
     submit(lock, find(stream), what, std::move(work));
+}
+
+void enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work)
+{
+    if (pretends())
+        enqueue(stream, what, [] {});
+    else
+        enqueue(stream, what, std::move(work));
+}
+
+uint64_t begun_at()
+{
+    return turn.begin;
+}
+
+void ends_at(uint64_t end)
+{
+    const uint64_t now = host_ns(), behind = now > turn.begin ? now - turn.begin : 0;
+    uint64_t most = most_behind;
+    while (behind > most && !most_behind.compare_exchange_weak(most, behind))
+        ;
+    turn.end = end;
+    const struct timespec until = timespec_of(end);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
+        ;
+}
+
+uint64_t most_ns_behind()
+{
+    return most_behind;
 }
 
 extern "C" unsigned long hostgpu_enqueued(void)
@@ -457,7 +538,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     if (s->device != e->device)
         return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
     auto time = std::make_shared<struct timespec>();
-    submit(lock, s, "cudaEventRecord", [time] { clock_gettime(CLOCK_MONOTONIC, time.get()); });
+    submit(lock, s, "cudaEventRecord",
+           [time] { *time = timespec_of(hostgpu::pretends() ? turn.begin : host_ns()); });
     e->recorded = true;
     e->point = now(s);
     e->time = time;

@@ -20,6 +20,7 @@ struct bucket {
     int blocks, left; /* blocks in it; without gradients yet in this step */
     double ready_s;   /* all gradients there; NEVER: not yet */
     double summed_s;  /* NEVER: not yet */
+    double updated_s; /* beside the worker; NEVER: not yet */
     int sent, updated;
 };
 
@@ -29,6 +30,7 @@ struct play {
     int *used;                 /* the order of this step */
     int n, sent;               /* buckets; sums begun in this step */
     double now, link_s;        /* of the worker; when the link is free */
+    double updates_s;          /* when the last update beside the worker ends */
     struct bucket *k;
 };
 
@@ -59,20 +61,38 @@ static int next_sum(const struct play *p)
     return -1;
 }
 
+static double update_s(const struct play *p, int k)
+{
+    return p->k[k].bytes * p->costs->update_s_per_byte;
+}
+
+static void update_beside(struct play *p, int k, double from)
+{
+    p->updates_s = (from > p->updates_s ? from : p->updates_s) + update_s(p, k);
+    p->k[k].updated_s = p->updates_s;
+}
+
 static void send_ready(struct play *p)
 {
+    const int beside = p->costs->updates_beside, last = p->costs->updates_last;
     for (int k; (k = next_sum(p)) >= 0;) {
         double begin = p->k[k].ready_s > p->link_s ? p->k[k].ready_s : p->link_s;
         p->link_s = begin + sum_s(p, k);
         p->k[k].summed_s = p->link_s;
         p->k[k].sent = 1;
         p->used[p->sent++] = k;
+        if (beside && !last)
+            update_beside(p, k, p->link_s);
+        for (int i = p->n - 1; beside && last && p->sent == p->n && i >= 0; i--)
+            update_beside(p, i, p->link_s);
     }
 }
 
-/* When a bucket may be updated. */
+/* When a bucket may be updated; beside the worker, when it has been. */
 static double update_from(const struct play *p, int k)
 {
+    if (p->costs->updates_beside)
+        return p->k[k].updated_s;
     if (!p->costs->updates_last)
         return p->k[k].summed_s;
     return p->sent == p->n ? p->link_s : NEVER;
@@ -89,7 +109,7 @@ static int next_update(const struct play *p)
 
 static void update(struct play *p, int k)
 {
-    p->now += p->k[k].bytes * p->costs->update_s_per_byte;
+    p->now += p->costs->updates_beside ? 0 : update_s(p, k);
     p->k[k].updated = 1;
     send_ready(p);
 }
@@ -133,7 +153,7 @@ static void backward(struct play *p)
     p->sent = 0;
     for (int k = 0; k < p->n; k++) {
         p->k[k].left = p->k[k].blocks;
-        p->k[k].ready_s = p->k[k].summed_s = NEVER;
+        p->k[k].ready_s = p->k[k].summed_s = p->k[k].updated_s = NEVER;
         p->k[k].sent = p->k[k].updated = 0;
     }
     for (int i = p->costs->nblocks - 1; i >= 0; i--) {
@@ -254,8 +274,9 @@ static enum ss_status open_search(struct search *s, const struct ss_bucket_costs
     if (!s->bucket || !s->order)
         return ss_fail_memory("a choice of buckets", blocks * sizeof *s->bucket);
     for (int i = 0; i < costs->nblocks; i++)
-        s->compute_s += costs->forward_s[i] + costs->backward_s[i] +
-                        (double)costs->bytes[i] * costs->update_s_per_byte;
+        s->compute_s +=
+            costs->forward_s[i] + costs->backward_s[i] +
+            (costs->updates_beside ? 0 : (double)costs->bytes[i] * costs->update_s_per_byte);
     return SS_OK;
 }
 

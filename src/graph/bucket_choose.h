@@ -4,7 +4,8 @@
  * The model of a step (ss_bucket_play): one worker runs forward, backward and updates, the one with
  * the higher priority first, as the plan's tasks do; one link carries one sum at a time, in the
  * given order; a bucket's sum begins when all its gradients are there, its update when the sum has
- * ended; a block's forward pass of the next step waits for the update of its bucket. A sum takes
+ * ended; a block's forward pass of the next step waits for the update of its bucket. On GPUs updates run
+ * beside the worker, in the order of the sums, one after the other. A sum takes
  * sum_s + bytes * sum_s_per_byte, as in Hockney's model of messages (R. Hockney, "The communication
  * challenge for MPP", Parallel Computing 20, 1994). */
 #ifndef SS_GRAPH_BUCKET_CHOOSE_H
@@ -20,6 +21,7 @@ struct ss_bucket_costs {
     double update_s_per_byte;
     double sum_s, sum_s_per_byte; /* per byte of fp32, whatever travels */
     int updates_last;             /* loss scaling: no update before the last sum */
+    int updates_beside;           /* they take none of the worker's time */
     int no_overlap;               /* no sum before the end of backward */
 };
 

@@ -243,7 +243,7 @@ static void set_ours(void)
     setenv("STARPU_SILENT", "1", 0);
     /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order. */
     char text[16];
-    snprintf(text, sizeof text, "%d", SS_LANE_COUNT);
+    snprintf(text, sizeof text, "%d", SS_LANE_WORKERS);
     setenv("STARPU_NWORKER_PER_CUDA", text, 1);
     setenv("STARPU_CUDA_THREAD_PER_DEV", "1", 1);
 }

@@ -36,13 +36,18 @@ static enum ss_status create_tables(struct ss_exec *e)
     return SS_OK;
 }
 
+/* What tasks behind sums write, on a lane of theirs, and those of others read or write. */
+static enum ss_status new_behind_sums(const struct ss_exec *e, struct region *x, size_t bytes,
+                                      const char *what)
+{
+    return (e->plan->options.device_sums ? ss_region_new_shared : ss_region_new)(e, x, bytes, what);
+}
+
 static enum ss_status create_bucket(struct ss_exec *e, int k)
 {
     const struct ss_plan *plan = e->plan;
     const size_t bytes = ss_ops_room(plan, ss_ops_place(plan, e->op, k));
-    /* With shards two lanes write them. */
-    SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(e, &e->params[k], bytes,
-                                                                      "parameters"));
+    SS_TRY(new_behind_sums(e, &e->params[k], bytes, "parameters"));
     size_t element = ss_dtype_bytes(plan->options.dtype);
     if (element != sizeof(float))
         SS_TRY(e->kernels->alloc(e->device, bytes / sizeof(float) * element, "weights that compute",
@@ -124,8 +129,7 @@ static enum ss_status create_scaler(struct ss_exec *e)
     struct ss_scaler start = ss_scaler_defaults();
     start.scale = e->options.init_scale;
     start.interval = e->options.scale_interval;
-    SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(e, &e->scaler, sizeof start,
-                                                                      "loss scale"));
+    SS_TRY(new_behind_sums(e, &e->scaler, sizeof start, "loss scale"));
     return e->kernels->copy(e->device, e->scaler.r.data, &start, sizeof start);
 }
 
@@ -137,8 +141,7 @@ enum ss_status ss_exec_create_memory(struct ss_exec *e)
         SS_TRY(ss_region_new(e, &e->buffer[i], e->plan->buffer_bytes[i], "activations"));
     SS_TRY(create_scaler(e));
     if (e->plan->options.clipping)
-        SS_TRY((ss_exec_shards(e) ? ss_region_new_shared : ss_region_new)(
-            e, &e->squares, sizeof(double), "sum of squares"));
+        SS_TRY(new_behind_sums(e, &e->squares, sizeof(double), "sum of squares"));
     if (e->options.training)
         SS_TRY(ss_exec_create_spans(e));
     return create_slots(e);

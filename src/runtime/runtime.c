@@ -131,11 +131,11 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
 {
     int id[STARPU_NMAXWORKERS];
     unsigned n = starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, id, STARPU_NMAXWORKERS);
-    if (n != SS_LANE_COUNT)
+    if (n != SS_LANE_WORKERS)
         return ss_fail(SS_ERR_LIBRARY,
                        "StarPU started %u CUDA workers, %d are needed (STARPU_NWORKER_PER_CUDA); "
                        "build StarPU with --with-cuda-dir and without --enable-blocking-drivers",
-                       n, (int)SS_LANE_COUNT);
+                       n, (int)SS_LANE_WORKERS);
     SS_TRY(rt->kernels->open(&gpu->gpu, &rt->device));
     rt->gpu = gpu->gpu.device;
     rt->node = (int)starpu_worker_get_memory_node((unsigned)id[SS_LANE_COMPUTE]);
@@ -151,7 +151,8 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                                                      .copy = id[SS_LANE_COPY],
                                                      .asynchronous = !gpu->ordered});
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
-    return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]);
+    SS_TRY(rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]));
+    return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_UPDATE]);
 }
 
 /* Before starpu_init, which would abort over a device that is not there. */

@@ -51,13 +51,13 @@ static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *
 
 enum ss_status ss_analysis_workers(struct ss_analysis *a)
 {
-    static const char *const lanes[] = {"compute lane", "comm lane", "copy lane"};
+    static const char *const lanes[] = {"compute lane", "comm lane", "copy lane", "update lane"};
     const struct ss_trace_rank *r = a->trace;
     for (int i = 0; i < (int)r->worker.count; i++) {
         SS_TRY(add_worker(a, i, r->worker.at[i].name));
         a->out->loaders += r->worker.at[i].lane == SS_TRACE_SERVICE;
     }
-    for (int lane = 0; r->gpu.count && lane < 3; lane++)
+    for (int lane = 0; r->gpu.count && lane < SS_TRACE_LANES; lane++)
         SS_TRY(add_worker(a, (int)r->worker.count + lane, lanes[lane]));
     return SS_OK;
 }
@@ -93,7 +93,8 @@ enum ss_status ss_analysis_facts(struct ss_analysis *a)
     }
     for (size_t i = 0; i < t->gpu.count; i++) {
         const struct ss_trace_gpu *g = &t->gpu.at[i];
-        if (g->lane != SS_TRACE_COMPUTE || !ss_analysis_wants(a, g->step))
+        if ((g->lane != SS_TRACE_COMPUTE && g->lane != SS_TRACE_UPDATE) ||
+            !ss_analysis_wants(a, g->step))
             continue;
         r->task_gpu[g->task].sum += g->end - g->begin;
         r->task_gpu[g->task].count++;

@@ -107,7 +107,7 @@ static void take_gpu(struct ss_depend *d)
         run->end = g->end;
         run->worker = (int32_t)r->worker.count + g->lane;
         run->on_gpu = 1;
-        if (g->lane == SS_TRACE_COMPUTE && ss_trace_computes(r->task.at[g->task].kind))
+        if (ss_trace_gpu_computes(r, g))
             d->gpu_computes = run->computes = 1;
     }
     for (size_t i = 0; !d->gpu_computes && i < d->count; i++)

@@ -78,8 +78,7 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
         s->run[s->nrun++] = &r->run.at[i];
     for (size_t i = 0; i < r->gpu.count; i++) {
         s->gpu[s->ngpu++] = &r->gpu.at[i];
-        s->gpu_computes |= r->gpu.at[i].lane == SS_TRACE_COMPUTE &&
-                           ss_trace_computes(r->task.at[r->gpu.at[i].task].kind);
+        s->gpu_computes |= ss_trace_gpu_computes(r, &r->gpu.at[i]);
     }
     qsort(s->run, s->nrun, sizeof *s->run, by_run);
     qsort(s->gpu, s->ngpu, sizeof *s->gpu, by_gpu);
@@ -96,7 +95,7 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
 }
 
 /* Tracks before rows are given out: lanes of the GPU, the collectives, workers. */
-enum { TRACK_SUMS = 3, TRACK_WORKERS };
+enum { TRACK_SUMS = SS_TRACE_LANES, TRACK_WORKERS };
 
 static int64_t ready_of(const struct ss_trace_run *run, int64_t begin)
 {
@@ -144,7 +143,7 @@ static enum ss_status add_gpu(struct ss_export_rank *r, const struct sorted *s)
             .task = g->task,
             .bucket = ss_export_bucket(t, task),
             .track = g->lane,
-            .computes = g->lane == SS_TRACE_COMPUTE && ss_trace_computes(task->kind),
+            .computes = (int8_t)ss_trace_gpu_computes(t, g),
             .sums = (int8_t)ss_trace_sums(task->kind),
         };
         SS_TRACE_ADD(&r->slice, slice);
@@ -220,7 +219,8 @@ static void list_tracks(const struct ss_trace_rank *t, int *order)
 
 static struct ss_export_track track_of(const struct ss_trace_rank *t, int track, int row)
 {
-    static const char *const lanes[] = {"GPU compute", "GPU communication", "GPU copies"};
+    static const char *const lanes[] = {"GPU compute", "GPU communication", "GPU copies",
+                                        "GPU updates"};
     struct ss_export_track out;
     const char *name = track < TRACK_SUMS    ? lanes[track]
                        : track == TRACK_SUMS ? "collectives"

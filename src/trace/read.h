@@ -21,13 +21,16 @@ enum {
     SS_TRACE_MAX_MICROS = 1 << 20
 };
 
-/* Lanes of a GPU, and what workers are by their names. */
+/* Lanes of a GPU, in the order of enum ss_lane, and what workers are by their names. */
 enum ss_trace_lane {
     SS_TRACE_COMPUTE,
     SS_TRACE_COMM,
     SS_TRACE_COPY,
-    SS_TRACE_SERVICE, /* all others */
+    SS_TRACE_UPDATE, /* has no worker of its own */
+    SS_TRACE_LANES,
+    SS_TRACE_SERVICE = SS_TRACE_LANES, /* all others */
 };
+extern const char *const ss_trace_lanes[]; /* their names */
 
 /* What tasks touch: (space, index), each pair once. */
 struct ss_trace_data {
@@ -130,6 +133,12 @@ int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_
 
 /* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
 int ss_trace_computes(enum ss_task_kind kind);
+/* Did it compute on the GPU? */
+static inline int ss_trace_gpu_computes(const struct ss_trace_rank *r, const struct ss_trace_gpu *g)
+{
+    return (g->lane == SS_TRACE_COMPUTE || g->lane == SS_TRACE_UPDATE) &&
+           ss_trace_computes(r->task.at[g->task].kind);
+}
 int ss_trace_sums(enum ss_task_kind kind);
 
 #endif

@@ -34,14 +34,14 @@ static const struct mark marks[] = {
 
 static enum ss_status read_lane(const struct reader *in, const json_t *value, int64_t *out)
 {
-    static const char *const lanes[] = {"compute", "comm", "copy"};
     const char *name = json_string_value(value);
-    for (int i = 0; name && i < 3; i++)
-        if (!strcmp(name, lanes[i])) {
+    for (int i = 0; name && i < SS_TRACE_LANES; i++)
+        if (!strcmp(name, ss_trace_lanes[i])) {
             *out = i;
             return SS_OK;
         }
-    return reader_fail(in, "lane: %s is not \"compute\", \"comm\" or \"copy\"", reader_show(value));
+    return reader_fail(in, "lane: %s is not \"compute\", \"comm\", \"copy\" or \"update\"",
+                       reader_show(value));
 }
 
 /* v holds the fields before this one. */

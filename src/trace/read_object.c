@@ -106,12 +106,11 @@ static enum ss_status read_header(struct reader *in, const json_t *o)
 
 static enum ss_status read_worker(struct reader *in, const json_t *o)
 {
-    static const char *const names[] = {"compute", "comm", "copy"};
     struct ss_trace_worker w = {.lane = SS_TRACE_SERVICE};
     SS_TRY(check_next(in, o, "worker", in->r->worker.count));
     SS_TRY(get_text(in, o, "name", sizeof w.name, w.name));
-    for (int i = 0; i < 3; i++)
-        if (!strncmp(w.name, names[i], strlen(names[i])))
+    for (int i = 0; i < SS_TRACE_UPDATE; i++)
+        if (!strncmp(w.name, ss_trace_lanes[i], strlen(ss_trace_lanes[i])))
             w.lane = (enum ss_trace_lane)i;
     SS_TRACE_ADD(&in->r->worker, w);
     return SS_OK;

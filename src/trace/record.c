@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "graph/plan.h"
 #include "trace/format.h"
+#include "trace/read.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -123,8 +124,6 @@ static int64_t since(const struct ss_trace *t, uint64_t ns)
     return (int64_t)(ns - t->epoch_ns);
 }
 
-static const char *const lanes[] = {"compute", "comm", "copy"};
-
 static void print_mark(const struct ss_trace *t, const struct mark *m)
 {
     switch (m->kind) {
@@ -138,7 +137,7 @@ static void print_mark(const struct ss_trace *t, const struct mark *m)
         break;
     case MARK_GPU:
         ss_json_print(t->file, "['g',%" PRIu64 ",%d,%s,%" PRId64 ",%" PRId64 "]\n", m->step,
-                      m->what, lanes[m->where], since(t, m->a), since(t, m->b));
+                      m->what, ss_trace_lanes[m->where], since(t, m->a), since(t, m->b));
         break;
     case MARK_COLLECTIVE:
         ss_json_print(t->file, "['c',%" PRIu64 ",%d,%" PRId64 ",%" PRId64 "]\n", m->step, m->what,
@@ -212,7 +211,8 @@ static void print_workers(FILE *out, int gpu)
     for (unsigned w = 0; w < n; w++) {
         int cpu = starpu_worker_get_type((int)w) == STARPU_CPU_WORKER;
         if (!cpu)
-            ss_json_print(out, "{'worker':%u,'name':%s}\n", w, lane < 3 ? lanes[lane] : "other");
+            ss_json_print(out, "{'worker':%u,'name':%s}\n", w, 
+                          lane < SS_TRACE_UPDATE ? ss_trace_lanes[lane] : "other");
         else if (!gpu && service == 0)
             ss_json_print(out, "{'worker':%u,'name':'compute'}\n", w);
         else

@@ -13,6 +13,7 @@
 
 struct ss_trace;
 struct ss_nvtx;
+struct ss_pretend;
 struct ss_session_times;
 
 struct ss_session {
@@ -35,6 +36,7 @@ struct ss_session {
     struct ss_trace *trace;
     struct ss_gpu_times *gpu_times;
     struct ss_nvtx *nvtx;
+    struct ss_pretend *pretend; /* --task-times; NULL: the device computes */
     struct ss_session_times *times; /* during session_buckets.c's trial */
     int batch;                      /* per rank and micro-step */
     int64_t step_batch;             /* per rank and step: of all its micro-steps */
@@ -114,6 +116,11 @@ enum ss_status ss_session_close_trace(struct ss_session *s);
 /* GPU: take its tasks' times, until ss_session_close_trace. */
 enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
                                    struct ss_gpu_times_listener listener);
+
+/* session_pretend.c: --task-times: the device computes nothing; before it is opened. And its tasks
+ * take their times; before anything that takes times hangs on the executor. SS_ERR_UNSUPPORTED: it is a real one. */
+enum ss_status ss_session_pretend(struct ss_session *s);
+enum ss_status ss_session_hook_times(struct ss_session *s);
 
 static inline enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status,
                                               const char *what)

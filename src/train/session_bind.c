@@ -4,6 +4,7 @@
 #endif
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
+#include "runtime/pretend.h"
 #include "train/model_file.h"
 #include "train/session.h"
 
@@ -43,6 +44,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     memcpy(options.mean, d->mean, sizeof d->mean);
     memcpy(options.std, d->std, sizeof d->std);
     SS_TRY(ss_exec_create(&options, &s->exec));
+    SS_TRY(ss_session_hook_times(s));
     s->sample = malloc((size_t)s->step_batch * sizeof *s->sample);
     if (!s->sample)
         return ss_fail_memory("sample indices", (size_t)s->step_batch * sizeof *s->sample);
@@ -69,10 +71,12 @@ void ss_session_unbind(struct ss_session *s)
 #endif
     if (s->exec)
         ss_exec_destroy(s->exec);
+    ss_pretend_close(s->pretend);
     free(s->sample);
     ss_plan_destroy(s->plan);
     ss_graph_destroy(s->graph);
     s->exec = NULL;
+    s->pretend = NULL;
     s->sample = NULL;
     s->plan = NULL;
     s->graph = NULL;

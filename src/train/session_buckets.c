@@ -227,6 +227,7 @@ static enum ss_status choose(struct ss_session *s, const struct measures *m)
                                     .forward_s = forward_of(m),
                                     .backward_s = backward_of(m),
                                     .updates_last = p->options.loss_scaling || p->options.clipping,
+                                    .updates_beside = s->device.sums,
                                     .no_overlap = s->options->no_overlap};
     size_t *bytes = calloc((size_t)m->nblocks, sizeof *bytes);
     double *x = calloc(2 * (size_t)m->nbuckets, sizeof *x), *t = x + m->nbuckets;

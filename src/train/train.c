@@ -25,7 +25,7 @@ static int stops_on_nan(const struct ss_loop *l)
 /* All ranks report the same losses in the same order, so they end after the same step. */
 static void count_bad(struct ss_loop *l, uint64_t step, double loss)
 {
-    if (isfinite(loss)) {
+    if (isfinite(loss) || l->options->task_times) { /* which compute none */
         l->bad_steps = 0;
         return;
     }

@@ -4,6 +4,9 @@
  * makes it current first. Copies and zeroing run on the gpu's stream and wait for that stream only:
  * all streams of this program are non-blocking ones, which CUDA's own default stream does not order
  * with. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "kernels/cuda/internal.h"
 
 #include <ctype.h>
@@ -166,8 +169,10 @@ void ss_cuda_close(struct ss_device *gpu)
         cudnnDestroy(gpu->cudnn);
     if (gpu->cublaslt)
         cublasLtDestroy(gpu->cublaslt);
-    if (gpu->scratch)
-        cudaFree(gpu->scratch);
+    if (gpu->scratch.data)
+        cudaFree(gpu->scratch.data);
+    if (gpu->update_scratch.data)
+        cudaFree(gpu->update_scratch.data);
     if (gpu->done)
         cudaFree(gpu->done);
     if (gpu->own_stream)
@@ -262,6 +267,34 @@ enum ss_status ss_cuda_elapsed(struct ss_device *gpu, ss_event begin, ss_event e
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
     SS_CUDA_TRY(cudaEventElapsedTime(ms, begin, end));
     return SS_OK;
+}
+
+#ifdef SS_HOSTGPU
+void hostgpu_pretend(void);
+void hostgpu_spend(cudaStream_t stream, double seconds);
+#endif
+
+enum ss_status ss_cuda_pretend(void)
+{
+#ifdef SS_HOSTGPU
+    hostgpu_pretend();
+    return SS_OK;
+#else
+    return ss_fail(SS_ERR_UNSUPPORTED, "only an emulated GPU can pretend to compute; this build, "
+                                       "without --enable-hostgpu, is for real ones");
+#endif
+}
+
+enum ss_status ss_cuda_spend(ss_stream stream, double seconds)
+{
+#ifdef SS_HOSTGPU
+    hostgpu_spend(stream, seconds);
+    return SS_OK;
+#else
+    (void)stream;
+    (void)seconds;
+    return ss_cuda_pretend();
+#endif
 }
 
 void ss_cuda_forget_errors(void)
@@ -412,22 +445,30 @@ enum ss_status ss_cuda_zero_async(void *dst, size_t bytes, ss_stream stream)
     return SS_OK;
 }
 
-enum ss_status ss_cuda_reserve(struct ss_device *gpu, size_t bytes)
+static enum ss_status reserve(struct ss_device *gpu, struct ss_scratch *scratch, size_t bytes)
 {
-    if (bytes <= gpu->scratch_bytes)
+    if (bytes <= scratch->bytes)
         return SS_OK;
     SS_TRY(ss_cuda_synchronize(gpu)); /* kernels may still use what is freed now */
-    if (gpu->scratch) {
-        SS_CUDA_TRY(cudaFree(gpu->scratch));
-        gpu->used_bytes -= gpu->scratch_bytes;
-        gpu->scratch = NULL;
-        gpu->scratch_bytes = 0;
+    if (scratch->data) {
+        SS_CUDA_TRY(cudaFree(scratch->data));
+        gpu->used_bytes -= scratch->bytes;
+        *scratch = (struct ss_scratch){NULL, 0};
     }
-    void *scratch = NULL;
-    SS_TRY(device_malloc(gpu, bytes, "the kernels' scratch", &scratch));
-    gpu->scratch = scratch;
-    gpu->scratch_bytes = bytes;
+    void *data = NULL;
+    SS_TRY(device_malloc(gpu, bytes, "the kernels' scratch", &data));
+    *scratch = (struct ss_scratch){data, bytes};
     return SS_OK;
+}
+
+enum ss_status ss_cuda_reserve(struct ss_device *gpu, size_t bytes)
+{
+    return reserve(gpu, &gpu->scratch, bytes);
+}
+
+enum ss_status ss_cuda_reserve_update(struct ss_device *gpu, size_t bytes)
+{
+    return reserve(gpu, &gpu->update_scratch, bytes);
 }
 
 enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n)
@@ -450,5 +491,5 @@ enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n)
 
 void *ss_cuda_scratch(const struct ss_device *gpu)
 {
-    return gpu->scratch;
+    return gpu->scratch.data;
 }

@@ -317,7 +317,7 @@ ss_status check(const ss_norm_act *op, int groups)
 ss_status prepare(const ss_device *gpu, const ss_norm_act *op, int groups)
 {
     SS_TRY(check(op, groups));
-    if (gpu->scratch_bytes < scratch_bytes(shape_of(op, groups, gpu->options.dtype)))
+    if (gpu->scratch.bytes < scratch_bytes(shape_of(op, groups, gpu->options.dtype)))
         return ss_fail(SS_ERR_INVALID, "group normalisation: call groupnorm_reserve first");
     return SS_OK;
 }
@@ -336,7 +336,7 @@ template <typename T, int V>
 ss_status forward(const ss_device *gpu, const ss_norm_act *op, const group_shape &s, const T *x,
                   const float *gamma, const float *beta, float *saved, T *y)
 {
-    float *partial = (float *)gpu->scratch;
+    float *partial = (float *)gpu->scratch.data;
     SS_LAUNCH((stats_kernel<T, V>), grid_of(s), THREADS, gpu->stream, s, x, partial);
     SS_LAUNCHED("GroupNorm statistics");
     SS_LAUNCH((merge_stats_kernel<T>), merge_grid(s.images * s.groups), MERGE, gpu->stream, s,
@@ -355,7 +355,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const group_shap
                    T *x, const float *gamma, const float *beta, const float *saved, float *dgamma,
                    float *dbeta)
 {
-    float *partial = (float *)gpu->scratch, *coefficient = partial + partial_floats(s);
+    float *partial = (float *)gpu->scratch.data, *coefficient = partial + partial_floats(s);
     const auto kernel =
         is_plain(op->act) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
     SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,

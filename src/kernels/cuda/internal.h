@@ -26,14 +26,18 @@ struct ss_device {
     int capability; /* 90 for compute capability 9.0 */
     int warm;       /* its clocks were raised: conv_tune.c */
     size_t l2_bytes;
-    void *scratch;
-    size_t scratch_bytes;
+    struct ss_scratch {
+        void *data;
+        size_t bytes;
+    } scratch, update_scratch; /* the latter of what runs behind sums, beside all else */
     unsigned *done; /* blocks of the running kernel that are; all 0 between kernels */
     size_t ndone;
     size_t used_bytes, device_bytes;
     char info[192];
 };
 
+/* As ss_cuda_reserve, of the updates' scratch. */
+enum ss_status ss_cuda_reserve_update(struct ss_device *gpu, size_t bytes);
 /* At least n numbers at gpu->done, all 0; likewise before step 1 (gpu.c). */
 enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n);
 

@@ -239,7 +239,7 @@ ss_status backward(const ss_device *gpu, const ss_act *s, const T *dy, const T *
 {
     const layer l = layer_of(s, V);
     const geometry g = geometry_of(s, gpu->options.dtype);
-    float *partial = (float *)gpu->scratch;
+    float *partial = (float *)gpu->scratch.data;
     SS_LAUNCH((parameters_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, dy, x, saved,
               partial);
     SS_LAUNCHED("LayerNorm backward");
@@ -291,7 +291,7 @@ extern "C" enum ss_status ss_cuda_layernorm_backward(struct ss_device *gpu,
                                                      float *dbeta)
 {
     SS_TRY(check(shape));
-    if (gpu->scratch_bytes < scratch_bytes(shape, gpu->options.dtype))
+    if (gpu->scratch.bytes < scratch_bytes(shape, gpu->options.dtype))
         return ss_fail(SS_ERR_INVALID, "layer normalisation: call layernorm_reserve first");
     ss_status status;
     SS_DISPATCH(gpu->options.dtype,

@@ -388,7 +388,7 @@ merging merging_of(const ss_device *gpu, const ss_norm_act *op, float **coeffici
     const ss_dtype dtype = gpu->options.dtype;
     const size_t row = 2 * (size_t)op->shape.c;
     merging m;
-    m.shares = (double *)gpu->scratch;
+    m.shares = (double *)gpu->scratch.data;
     m.partial = (float *)(m.shares + most_shares(op, dtype) * row);
     m.done = gpu->done;
     if (coefficient)
@@ -427,11 +427,11 @@ ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
 {
     SS_TRY(check(op));
     const size_t bytes = scratch_bytes(op, gpu->options.dtype);
-    if (gpu->scratch_bytes < bytes || gpu->ndone < counters(op, gpu->options.dtype))
+    if (gpu->scratch.bytes < bytes || gpu->ndone < counters(op, gpu->options.dtype))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
                        "ss_cuda_norm_act_reserve() first",
-                       gpu->scratch_bytes, bytes);
+                       gpu->scratch.bytes, bytes);
     return SS_OK;
 }
 

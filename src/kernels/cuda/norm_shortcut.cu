@@ -374,7 +374,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
     const geometry g = geometry_of(op, dtype, 1, GRADIENT_BLOCKS);
     const affine f = {grad->gamma, grad->beta, grad->saved}, of_r = affine_of_residual(op, s);
     const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
-    float *partial = (float *)gpu->scratch, *coefficient = partial + partial_floats(g);
+    float *partial = (float *)gpu->scratch.data, *coefficient = partial + partial_floats(g);
     gradient<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
         in.dy[k] = (const T *)grad->dy[k];
@@ -444,7 +444,7 @@ extern "C" enum ss_status ss_cuda_norm_shortcut_backward(struct ss_device *gpu,
                                                          const struct ss_norm_shortcut *s)
 {
     SS_TRY(check_pointers(op, g->gamma, g->beta, g->saved, s));
-    if (gpu->scratch_bytes < scratch_bytes(op, gpu->options.dtype))
+    if (gpu->scratch.bytes < scratch_bytes(op, gpu->options.dtype))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation of a residual: call norm_shortcut_reserve first");
     if (op->relu_out && !g->workspace)

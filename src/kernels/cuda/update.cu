@@ -198,7 +198,7 @@ __global__ void add_squares_kernel(size_t chunks, const double *sums, int first,
 template <enum ss_rule RULE>
 const float *launch_norms(struct ss_device *gpu, const struct ss_update &u)
 {
-    double *sums = static_cast<double *>(ss_cuda_scratch(gpu));
+    double *sums = static_cast<double *>(gpu->update_scratch.data);
     float *ratio = reinterpret_cast<float *>(sums + 2 * u.spans.nchunks);
     const auto kernel = norms_kernel<RULE>;
     SS_LAUNCH(kernel, ss::grid_for(gpu, u.spans.nchunks, 1, THREADS), THREADS, gpu->stream, u,
@@ -250,14 +250,14 @@ enum ss_status ss_cuda_update(struct ss_device *gpu, const struct ss_update *u)
 /* Partial sums of two kinds a chunk, then a ratio a span. */
 enum ss_status ss_cuda_update_reserve(struct ss_device *gpu, size_t chunks)
 {
-    return ss_cuda_reserve(gpu, chunks * (2 * sizeof(double) + sizeof(float)));
+    return ss_cuda_reserve_update(gpu, chunks * (2 * sizeof(double) + sizeof(float)));
 }
 
 enum ss_status ss_cuda_squares(struct ss_device *gpu, size_t count, const float *g, int first,
                                double *sum)
 {
     const size_t chunks = (count + SS_UPDATE_CHUNK - 1) / SS_UPDATE_CHUNK;
-    double *sums = static_cast<double *>(ss_cuda_scratch(gpu));
+    double *sums = static_cast<double *>(gpu->update_scratch.data);
     SS_LAUNCH(squares_kernel, ss::grid_for(gpu, chunks, 1, THREADS), THREADS, gpu->stream, count, g,
               sums);
     SS_LAUNCH(add_squares_kernel, 1, THREADS, gpu->stream, chunks, sums, first, sum);

@@ -1,0 +1,85 @@
+/* Timed emulation: what a device that pretends spends its time on (hostgpu.h). */
+#include "hostgpu/hostgpu.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace
+{
+
+std::atomic<bool> pretending{false}, spending{false};
+
+/* SS_HOSTGPU_NCCL_LINK=GB/s[:us] */
+struct link {
+    double bytes_per_s = INFINITY, latency = 0; /* seconds */
+};
+
+struct link parse_link()
+{
+    const char *text = getenv("SS_HOSTGPU_NCCL_LINK");
+    double gb = 0, us = 0;
+    char more;
+    struct link l;
+    if (!text)
+        return l;
+    const int n = sscanf(text, "%lf:%lf%c", &gb, &us, &more);
+    char number[64];
+    if ((n != 1 && n != 2) || !(gb > 0) || !(us >= 0) || !std::isfinite(gb + us) ||
+        (n == 1 && sscanf(text, "%63[0-9.e+-]%c", number, &more) != 1))
+        hostgpu::die("SS_HOSTGPU_NCCL_LINK=%s: GB/s are wanted, and microseconds behind a colon",
+                     text);
+    l.bytes_per_s = gb * 1e9;
+    l.latency = us * 1e-6;
+    return l;
+}
+
+} // namespace
+
+namespace hostgpu
+{
+
+bool pretends()
+{
+    return pretending;
+}
+
+bool spends()
+{
+    return spending;
+}
+
+double time_scale()
+{
+    static const long scale = environment("SS_HOSTGPU_TIME_SCALE", 1, 1, 1000);
+    return (double)scale;
+}
+
+double link_seconds(double bytes)
+{
+    static const struct link link = parse_link();
+    return link.latency + bytes / link.bytes_per_s;
+}
+
+uint64_t host_ns_of(double seconds)
+{
+    return (uint64_t)llround(seconds * time_scale() * 1e9);
+}
+
+extern "C" void hostgpu_pretend(void)
+{
+    pretending = true;
+    spending = false;
+}
+
+extern "C" void hostgpu_spend(cudaStream_t stream, double seconds)
+{
+    const uint64_t ns = host_ns_of(seconds);
+    if (!pretends())
+        die("time is spent on a device that does not pretend");
+    spending = true;
+    enqueue(stream, "a task's time", [ns] { ends_at(begun_at() + ns); });
+}
+
+} // namespace hostgpu
