@@ -47,7 +47,7 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", m->name);
     }
-    return ss_fail(SS_ERR_INVALID, "--roofline %s: no figures of this GPU; there are %s", name,
+    return ss_fail(SS_ERR_INVALID, "no figures of a GPU named %s; there are %s", name,
                    known);
 }
 

@@ -1,5 +1,6 @@
 /* session_pretend.c: --task-times, a training on an emulated GPU that computes nothing (contract in
  * session.h). */
+#include "core/folder.h"
 #include "core/log.h"
 #include "runtime/pretend.h"
 #include "sim/roofline.h"
@@ -90,27 +91,26 @@ static enum ss_status traced_times(const struct ss_session *s, double *seconds)
     return status;
 }
 
-static int is_machine(const char *name)
+/* What is no folder is meant to be a GPU. */
+static enum ss_status take_times(const struct ss_session *s, double *seconds)
 {
-    const struct ss_machine *m = ss_machines;
-    while (m->name && strcmp(m->name, name) != 0)
-        m++;
-    return m->name != NULL;
+    const char *from = s->options->task_times;
+    const struct ss_machine *machine;
+    if (ss_folder_has(from, "."))
+        return traced_times(s, seconds);
+    SS_TRY(ss_machine_find(from, &machine));
+    return predicted_times(s, machine, seconds);
 }
 
 enum ss_status ss_session_hook_times(struct ss_session *s)
 {
-    const char *from = s->options->task_times;
     const size_t tasks = (size_t)s->plan->train.count;
-    const struct ss_machine *machine;
-    if (!from)
+    if (!s->options->task_times)
         return SS_OK;
     double *seconds = calloc(tasks, sizeof *seconds);
     if (!seconds)
         return ss_fail_memory("times of tasks", tasks * sizeof *seconds);
-    enum ss_status status = is_machine(from) ? ss_machine_find(from, &machine) : SS_OK;
-    if (status == SS_OK)
-        status = is_machine(from) ? predicted_times(s, machine, seconds) : traced_times(s, seconds);
+    enum ss_status status = take_times(s, seconds);
     if (status == SS_OK)
         status = ss_pretend_open(s->runtime.kernels, seconds, tasks, &s->pretend);
     if (status == SS_OK)

@@ -95,6 +95,39 @@ START_TEST(two_blocks)
 }
 END_TEST
 
+/* The same with updates of 0.5 beside the worker, in the order of the sums: at 5 and 8 in the first
+ * case, and forward waits until 8.5. */
+START_TEST(updates_beside)
+{
+    const size_t bytes[] = {MIB, MIB};
+    const double forward[] = {1, 1}, backward[] = {2, 2};
+    struct ss_bucket_costs c = {.nblocks = 2,
+                                .bytes = bytes,
+                                .forward_s = forward,
+                                .backward_s = backward,
+                                .update_s_per_byte = 0.5 / (double)MIB,
+                                .sum_s_per_byte = 3. / (double)MIB,
+                                .updates_beside = 1};
+    int used[2];
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
+    ck_assert(used[0] == 0 && used[1] == 1);
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){1, 0}, used), 11.5, 1e-9);
+    ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 13, 1e-9);
+    /* Behind the last sum: that of the first block from 8 on, the other one's during its forward. */
+    c.updates_last = 1;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
+    /* One behind the other: those of sums that take no time end at 2.5 and 4.5, or at 6 and 8. */
+    c.updates_last = 0;
+    c.sum_s_per_byte = 0;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 6.5, 1e-9);
+    c.update_s_per_byte = 4 / (double)MIB;
+    ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 12, 1e-9);
+    struct ss_bucket_choice choice;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_double_eq_tol(choice.exposed_s, choice.step_s - 6, 1e-9); /* updates are not computing */
+}
+END_TEST
+
 /* A small block in front of two large ones: its sum first, and the next forward begins early. Ready
  * at 1, 2, 3; plain: sums end at 5, 9, 10; with the front one before the middle one at 5, 6, 10. */
 START_TEST(order_of_sums)
@@ -173,6 +206,7 @@ START_TEST(choices)
                                 .sum_s_per_byte = 1e-8 * draw(&state),
                                 .update_s_per_byte = 1e-11,
                                 .updates_last = _i % 5 == 0,
+                                .updates_beside = _i % 3 == 0,
                                 .no_overlap = _i % 7 == 0};
     for (int i = 0; i < c.nblocks; i++) {
         bytes[i] = draw(&state) < 0.2 ? 0 : (size_t)(4e6 * draw(&state) * (double)i / 20) + 4;
@@ -275,6 +309,7 @@ int main(void)
     tcase_add_test(t, partition);
     tcase_add_test(t, default_caps);
     tcase_add_test(t, two_blocks);
+    tcase_add_test(t, updates_beside);
     tcase_add_test(t, order_of_sums);
     tcase_add_loop_test(t, choices, 0, 36);
     tcase_add_test(t, latency_only);

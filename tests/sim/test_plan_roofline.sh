@@ -38,7 +38,7 @@ refused() {
     check "$what" test "$code" != 0 -a "$(wc -l <"$work/err")" = 1
     check "$what, and it says why" grep -qF -- "$text" "$work/err"
 }
-refused "an unknown GPU" "--roofline v100: no figures of this GPU; there are h200" --device cuda --roofline v100
+refused "an unknown GPU" "no figures of a GPU named v100; there are h200" --device cuda --roofline v100
 refused "a CPU's plan" "add --device cuda" --device cpu --roofline h200
 refused "--json alone" "--json goes with --roofline" --json
 run "$STARSTEP" train --roofline h200

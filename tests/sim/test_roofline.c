@@ -157,7 +157,7 @@ START_TEST(machines)
 {
     const struct ss_machine *m;
     ck_assert_int_eq(ss_machine_find("v100", &m), SS_ERR_INVALID);
-    ck_assert_str_eq(ss_log_last_error(), "--roofline v100: no figures of this GPU; there are "
+    ck_assert_str_eq(ss_log_last_error(), "no figures of a GPU named v100; there are "
                                           "h200, gh200, h100, a100");
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA GH200 480GB")->name, "gh200");
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA H200 (sm_90), CUDA 13.0")->name, "h200");
