@@ -149,7 +149,7 @@ static struct starpu_codelet gpu_sync_codelet = SS_COMPUTE_CODELET("sync_gpu", c
 static void cuda_sum(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMM, enqueue_sum);
+    ss_lane_pass(cl_arg, enqueue_sum);
 }
 
 static struct starpu_codelet gpu_codelet = SS_COMM_CODELET("allreduce_gpu", cuda_sum);

@@ -1,8 +1,10 @@
 #include "codelets/lane.h"
 #include "codelets/hooks.h"
 #include "comm/comm.h"
+#include "comm/nccl.h"
 #include "core/log.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -128,18 +130,30 @@ static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane la
     return SS_OK;
 }
 
+enum { ENDS = -1 };
+
+/* That a task's enqueuing begins, or ENDS: one at a time, as sums are enqueued by another thread. */
+static enum ss_status tell_hooks(const struct ss_task_data *d, int lane, ss_stream stream)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    enum ss_status status = SS_OK;
+    for (const struct ss_hooks *h = *d->task->hooks; h && status == SS_OK; h = h->next) {
+        if (!ss_hooks_want_enqueue(h, d->args))
+            continue;
+        pthread_mutex_lock(&one);
+        status = lane == ENDS ? h->enqueue_ends(h->arg, d->args, stream)
+                              : h->enqueue_begins(h->arg, d->args, lane, stream);
+        pthread_mutex_unlock(&one);
+    }
+    return status;
+}
+
 static enum ss_status enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
                               ss_lane_body body)
 {
-    const struct ss_hooks *h;
-    for (h = *d->task->hooks; h; h = h->next)
-        if (ss_hooks_want_enqueue(h, d->args))
-            SS_TRY(h->enqueue_begins(h->arg, d->args, (int)lane, stream));
+    SS_TRY(tell_hooks(d, (int)lane, stream));
     SS_TRY(body(d, stream));
-    for (h = *d->task->hooks; h; h = h->next)
-        if (ss_hooks_want_enqueue(h, d->args))
-            SS_TRY(h->enqueue_ends(h->arg, d->args, stream));
-    return SS_OK;
+    return tell_hooks(d, ENDS, stream);
 }
 
 /* This worker's own. */
@@ -170,12 +184,11 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
 
 /* A fault of a kernel shows in the next call, whichever that is, so a failure's message waits for a
  * look at the GPU. Without a failure StarPU looks, right behind this. */
-static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_lane_body body)
+static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_stream own,
+                       ss_lane_body body)
 {
     char why[1024];
     enum ss_status status = SS_OK;
-    /* Asked for in any case: StarPU warns when a worker never uses its stream. */
-    ss_stream own = own_stream();
     last.task = d->task;
     last.step = d->args->step;
     ss_log_capture(why, sizeof why);
@@ -193,8 +206,50 @@ static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_lane_
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
     struct ss_task_data d = ss_task_unpack(cl_arg);
+    /* Its stream is asked for in any case: StarPU warns when a worker never uses its own. */
     if (d.task->lanes)
-        run_on_gpu(&d, lane, body);
+        run_on_gpu(&d, lane, own_stream(), body);
     else if (ss_run_ok(d.task->run))
         ss_run_fail(d.task->run, body(&d, NULL));
 }
+
+#ifdef HAVE_NCCL
+/* A task's enqueuing, on its way to the thread that calls NCCL. */
+struct passed {
+    struct ss_task_data data;
+    ss_stream own;
+    ss_lane_body body;
+    struct starpu_task *task; /* NULL: who passed it waits */
+};
+
+static void run_passed(void *arg)
+{
+    struct passed *p = arg;
+    struct starpu_task *task = p->task;
+    run_on_gpu(&p->data, SS_LANE_COMM, p->own, p->body);
+    if (!task)
+        return;
+    free(p);
+    starpu_task_end_dep_release(task);
+}
+
+void ss_lane_pass(void *cl_arg, ss_lane_body body)
+{
+    struct passed p = {.data = ss_task_unpack(cl_arg), .own = own_stream(), .body = body};
+    const struct ss_lanes *lanes = p.data.task->lanes;
+    struct passed *later = lanes->ordered ? malloc(sizeof *later) : NULL;
+    if (!later) { /* asynchronous: StarPU takes what is on the stream now for the task */
+        ss_nccl_call(lanes->nccl, run_passed, &p);
+        return;
+    }
+    *later = p;
+    later->task = starpu_task_get_current();
+    starpu_task_end_dep_add(later->task, 1);
+    enum ss_status status = ss_nccl_post(lanes->nccl, run_passed, later);
+    if (status == SS_OK)
+        return;
+    ss_run_fail(p.data.task->run, status);
+    starpu_task_end_dep_release(later->task);
+    free(later);
+}
+#endif

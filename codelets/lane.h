@@ -70,5 +70,8 @@ static inline enum ss_lane ss_lane_behind_sums(const struct ss_bound_task *task)
  * records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
+/* The same of a sum, on the communication lane, by the thread that calls NCCL: the one that feeds all
+ * lanes does not wait for it, and the task ends once its work is enqueued. */
+void ss_lane_pass(void *cl_arg, ss_lane_body body);
 
 #endif

@@ -37,6 +37,6 @@ libstarstep_la_SOURCES += \
 	src/comm/nccl_alone.c \
 	src/comm/nccl_base.c \
 	src/comm/nccl_memory.c \
-	src/comm/nccl_sum.c
+	src/comm/nccl_sum.c src/comm/nccl_calls.c
 endif
 libstarstep_la_SOURCES += src/comm/nccl.h

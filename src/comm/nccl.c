@@ -89,18 +89,28 @@ static void abort_communicator(void *arg)
     }
 }
 
-static enum ss_status make_id(struct ss_nccl *n, ncclUniqueId *id)
+/* What is begun on the thread that calls NCCL. */
+struct beginning {
+    struct ss_nccl *nccl;
+    ncclUniqueId id;
+    ncclComm_t *comm;
+};
+
+static enum ss_status make_id(void *arg)
 {
+    struct beginning *b = arg;
+    struct ss_nccl *n = b->nccl;
     if (ncclGetVersion(&n->version) != ncclSuccess || n->version < 21400)
         return ss_fail(SS_ERR_UNSUPPORTED, "%s is older than 2.14, which can first be watched",
                        ss_nccl_library());
-    ncclResult_t result = n->control->rank == 0 ? ncclGetUniqueId(id) : ncclSuccess;
+    ncclResult_t result = n->control->rank == 0 ? ncclGetUniqueId(&b->id) : ncclSuccess;
     return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, START, "ncclGetUniqueId", result);
 }
 
-static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *id,
-                                         ncclComm_t *comm)
+static enum ss_status begin_communicator(void *arg)
 {
+    const struct beginning *b = arg;
+    struct ss_nccl *n = b->nccl;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (n->options.ctas > 0) {
@@ -108,7 +118,7 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
         config.maxCTAs = n->options.ctas;
     }
     ncclResult_t result =
-        ncclCommInitRankConfig(comm, n->control->size, *id, n->control->rank, &config);
+        ncclCommInitRankConfig(b->comm, n->control->size, b->id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
         return ss_nccl_fail(n, START, "ncclCommInitRankConfig", result);
     ss_comm_at_abort(n->control, abort_communicator, n);
@@ -117,16 +127,19 @@ static enum ss_status begin_communicator(struct ss_nccl *n, const ncclUniqueId *
 
 static enum ss_status open_communicator(struct ss_nccl *n, ncclComm_t *comm)
 {
-    ncclUniqueId id = {{0}};
-    SS_TRY(ss_comm_agree(n->control, make_id(n, &id), START));
-    SS_TRY(ss_comm_bcast(n->control, &id, sizeof id, 0, START));
-    SS_TRY(ss_comm_agree(n->control, begin_communicator(n, &id, comm), START));
+    struct beginning b = {.nccl = n, .comm = comm};
+    SS_TRY(ss_comm_agree(n->control, ss_nccl_try(n, make_id, &b), START));
+    SS_TRY(ss_comm_bcast(n->control, &b.id, sizeof b.id, 0, START));
+    SS_TRY(ss_comm_agree(n->control, ss_nccl_try(n, begin_communicator, &b), START));
     return ss_nccl_wait_ready(n, START);
 }
 
 /* ncclCommDestroy, or ncclCommAbort for what has failed: that would not end otherwise. */
-static void destroy(struct ss_nccl *n, ncclResult_t (*end)(ncclComm_t comm))
+static void end_communicators(void *arg)
 {
+    struct ss_nccl *n = arg;
+    ncclResult_t (*const end)(ncclComm_t comm) =
+        atomic_load(&n->failed) ? ncclCommAbort : ncclCommDestroy;
     ss_nccl_begin_call(n);
     ss_comm_at_abort(n->control, NULL, NULL);
     if (n->small)
@@ -134,6 +147,13 @@ static void destroy(struct ss_nccl *n, ncclResult_t (*end)(ncclComm_t comm))
     if (n->comm)
         end(n->comm);
     ss_nccl_end_call(n);
+}
+
+static void destroy(struct ss_nccl *n)
+{
+    if (n->thread.running)
+        ss_nccl_call(n, end_communicators, n);
+    ss_nccl_stop_calls(n);
     ss_nccl_free_sums(n);
     pthread_mutex_destroy(&n->calls);
     pthread_mutex_destroy(&n->lock);
@@ -152,35 +172,39 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
     pthread_mutex_init(&n->lock, NULL);
     enum ss_status status = check_own_gpu(n);
     if (status == SS_OK)
+        status = ss_comm_agree(control, ss_nccl_start_calls(n), START);
+    if (status == SS_OK)
         status = open_communicator(n, &n->comm);
     if (status == SS_OK && n->options.small)
         status = open_communicator(n, &n->small);
-    if (status == SS_OK)
+    if (status == SS_OK) {
         *out = n;
-    else
-        destroy(n, ncclCommAbort);
+    } else {
+        atomic_store(&n->failed, 1);
+        destroy(n);
+    }
     return status;
 }
 
-static void finish(struct ss_nccl *n)
+static enum ss_status finalize(void *arg)
 {
+    struct ss_nccl *n = arg;
     ss_nccl_forget_memory(n);
     ss_nccl_begin_call(n);
     ncclResult_t result = ncclCommFinalize(n->comm);
     if (n->small && (result == ncclSuccess || result == ncclInProgress))
         result = ncclCommFinalize(n->small);
     ss_nccl_end_call(n);
-    if (result == ncclSuccess || result == ncclInProgress)
-        ss_nccl_wait_ready(n, "end of NCCL");
-    else
-        ss_nccl_fail(n, "end of NCCL", "ncclCommFinalize", result);
+    return result == ncclSuccess || result == ncclInProgress
+               ? SS_OK
+               : ss_nccl_fail(n, "end of NCCL", "ncclCommFinalize", result);
 }
 
 void ss_nccl_close(struct ss_nccl *n)
 {
     if (!n)
         return;
-    if (!atomic_load(&n->failed))
-        finish(n);
-    destroy(n, atomic_load(&n->failed) ? ncclCommAbort : ncclCommDestroy);
+    if (!atomic_load(&n->failed) && ss_nccl_try(n, finalize, n) == SS_OK)
+        ss_nccl_wait_ready(n, "end of NCCL");
+    destroy(n);
 }

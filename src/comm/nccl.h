@@ -10,12 +10,15 @@
 #include "comm/comm.h"
 #include "kernels/cuda/gpu.h"
 
+#include <sched.h>
+
 struct ss_nccl;
 
 struct ss_nccl_options {
     int ctas;   /* thread blocks that NCCL may use at most; 0: its own choice */
     int device; /* CUDA's index of this rank's GPU, which is current */
     int small;  /* there will be small sums: a second communicator */
+    cpu_set_t cores; /* that NCCL's threads may run on; none: those of who opens it */
 };
 
 /* Collective. Refuses two ranks on one GPU. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
@@ -26,6 +29,11 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
 void ss_nccl_close(struct ss_nccl *nccl);
 /* "NCCL 2.28.9"; "none". A constant string. */
 const char *ss_nccl_library(void);
+
+/* NCCL is called on a thread of its own. Have work done there, behind what was given to it before:
+ * later, or now. Sums enqueued elsewhere go there and back. Errors: SS_ERR_MEMORY. */
+enum ss_status ss_nccl_post(struct ss_nccl *nccl, void (*work)(void *arg), void *arg);
+void ss_nccl_call(struct ss_nccl *nccl, void (*work)(void *arg), void *arg);
 
 /* Device memory for what will be summed, zeroed and 256-byte aligned, of the kind that NCCL can
  * register (ss_nccl_register) where there is such a kind, else as ss_cuda_alloc's. Needs no
@@ -41,7 +49,7 @@ enum ss_status ss_nccl_register(struct ss_nccl *nccl, void *data, size_t bytes);
 const char *ss_nccl_registered(const struct ss_nccl *nccl);
 
 /* Enqueue the in-place sum over all ranks of `count` elements of device memory. All ranks enqueue
- * the same sums in the same order. One thread at a time. what names it in messages; NULL: the tag
+ * the same sums in the same order. what names it in messages; NULL: the tag
  * does. Errors: SS_ERR_COMM. */
 enum ss_status ss_nccl_allreduce(struct ss_nccl *nccl, void *data, size_t count,
                                  enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,

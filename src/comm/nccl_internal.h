@@ -1,5 +1,6 @@
 /* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums,
- * nccl_alone.c watches the sums of a single rank; nccl_base.c is below all of them. */
+ * nccl_alone.c watches the sums of a single rank, nccl_calls.c has the thread that calls NCCL;
+ * nccl_base.c is below all of them. */
 #ifndef SS_COMM_NCCL_INTERNAL_H
 #define SS_COMM_NCCL_INTERNAL_H
 
@@ -30,6 +31,15 @@ struct ss_nccl_alone {
     struct ss_nccl_sum *first, **end;
 };
 
+/* The thread that calls NCCL, and what it is to do, the first first, under its lock. */
+struct ss_nccl_calls {
+    pthread_t id;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int running, stop;
+    struct ss_nccl_call *first, **end;
+};
+
 struct ss_nccl {
     struct ss_comm *control;
     struct ss_nccl_options options;
@@ -41,6 +51,7 @@ struct ss_nccl {
     pthread_mutex_t lock;
     struct ss_nccl_sum *free_sums;
     struct ss_nccl_alone alone;
+    struct ss_nccl_calls thread;
     /* Memory that NCCL was told of: windows, or what it knew before. */
     void *handle[SS_NCCL_MAX_REGISTERED];
     int nhandles;
@@ -75,6 +86,12 @@ enum ss_status ss_nccl_use_device(const struct ss_nccl *n);
  * end the waits for it. When it has ended, it is a free one again. Errors: SS_ERR_LIBRARY. */
 enum ss_status ss_nccl_watch_alone(struct ss_nccl *n, struct ss_nccl_sum *s);
 void ss_nccl_stop_alone(struct ss_nccl *n);
+
+/* Start it, before all calls of NCCL that may start threads; end it, behind all. */
+enum ss_status ss_nccl_start_calls(struct ss_nccl *n);
+void ss_nccl_stop_calls(struct ss_nccl *n);
+/* Have work done there and wait for it; its failure is reported here. There itself: at once. */
+enum ss_status ss_nccl_try(struct ss_nccl *n, enum ss_status (*work)(void *arg), void *arg);
 
 /* End what nccl_memory.c and nccl_sum.c hold. */
 void ss_nccl_forget_memory(struct ss_nccl *n);

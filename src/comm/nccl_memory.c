@@ -172,8 +172,18 @@ static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t byte
     return ss_nccl_fail(n, WHAT, "ncclCommRegister", result);
 }
 
-enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)
+struct told {
+    struct ss_nccl *nccl;
+    void *data;
+    size_t bytes;
+};
+
+static enum ss_status register_there(void *arg)
 {
+    const struct told *t = arg;
+    struct ss_nccl *n = t->nccl;
+    void *data = t->data;
+    const size_t bytes = t->bytes;
     int done;
     SS_TRY(register_window(n, data, bytes, &done));
     if (done || n->nhandles == SS_NCCL_MAX_REGISTERED)
@@ -186,6 +196,12 @@ enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)
     SS_TRY(ss_nccl_wait_ready(n, WHAT));
     n->nhandles += *handle != NULL;
     return SS_OK;
+}
+
+enum ss_status ss_nccl_register(struct ss_nccl *n, void *data, size_t bytes)
+{
+    struct told t = {n, data, bytes};
+    return ss_nccl_try(n, register_there, &t);
 }
 
 const char *ss_nccl_registered(const struct ss_nccl *n)

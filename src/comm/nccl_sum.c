@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* How long a call is waited for without sleeping: they take some 50 us. */
+enum { SPIN_NS = 200000 };
+
 static enum ss_status make_event(cudaEvent_t *event)
 {
     cudaError_t error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
@@ -120,7 +123,8 @@ static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *nam
         if (1e-9 * (double)(ss_now_ns() - begin) > most)
             return ss_fail(SS_ERR_TIMEOUT, "%s: NCCL: %s has not returned for %.0f s", name, call,
                            most);
-        nanosleep(&(struct timespec){0, 20000}, NULL);
+        if (ss_now_ns() - begin > SPIN_NS)
+            nanosleep(&(struct timespec){0, 20000}, NULL);
         ss_nccl_begin_call(n);
         ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
         ss_nccl_end_call(n);
@@ -185,8 +189,19 @@ static enum ss_status watch(struct ss_nccl *n, const struct summed *x, struct ss
                : ss_comm_watch_small(n->control, x->tag, x->what, poll_sum, s, give_back, s);
 }
 
-static enum ss_status enqueue(struct ss_nccl *n, const struct summed *x, ss_stream stream)
+/* A sum on its way to the thread that calls NCCL. */
+struct passed {
+    struct ss_nccl *nccl;
+    const struct summed *sum;
+    ss_stream stream;
+};
+
+static enum ss_status enqueue_there(void *arg)
 {
+    const struct passed *p = arg;
+    struct ss_nccl *n = p->nccl;
+    const struct summed *x = p->sum;
+    ss_stream stream = p->stream;
     struct ss_nccl_sum *s = NULL;
     SS_TRY(take_sum(n, &s));
     ss_watch_place(x->what, x->tag, s->name, sizeof s->name);
@@ -201,6 +216,12 @@ static enum ss_status enqueue(struct ss_nccl *n, const struct summed *x, ss_stre
     SS_TRY(record(s->done, stream));
     atomic_store(&s->enqueued, 1);
     return SS_OK;
+}
+
+static enum ss_status enqueue(struct ss_nccl *n, const struct summed *x, ss_stream stream)
+{
+    struct passed p = {n, x, stream};
+    return ss_nccl_try(n, enqueue_there, &p);
 }
 
 enum ss_status ss_nccl_allreduce(struct ss_nccl *n, void *data, size_t count, enum ss_dtype dtype,

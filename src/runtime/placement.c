@@ -113,6 +113,15 @@ void ss_placement_bind_driver(const struct ss_placement *p)
     ss_placement_bind_cores(p, 0, 1);
 }
 
+void ss_placement_nccl_cores(const struct ss_placement *p, cpu_set_t *out)
+{
+    const int spared = p->ncores >= 4;
+    CPU_ZERO(out);
+    for (int i = 0; i < p->ncores; i++)
+        if (!spared || (i != 0 && i != p->communication))
+            CPU_SET((size_t)p->core[i], out);
+}
+
 /* Prefer memory of one NUMA node; another's is taken when that is full. Returns 1 if it does. */
 static int prefer_node(int node)
 {

@@ -69,6 +69,9 @@ void ss_placement_bind_service(const struct ss_placement *p);
 
 /* GPU: bind the calling thread to the core that feeds the GPU. */
 void ss_placement_bind_driver(const struct ss_placement *p);
+/* GPU: cores for NCCL, whose threads busy-wait: all of the rank's but those of the driver and of the
+ * communication thread, where two more are left. */
+void ss_placement_nccl_cores(const struct ss_placement *p, cpu_set_t *out);
 
 /* GPU: bind the calling thread, which submits tasks, to the communication core, and let it take
  * memory from that core's NUMA node, unless somebody has set a policy for memory. What was before

@@ -91,9 +91,10 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
     SS_TRY(ss_comm_check_equal(s->comm, "parameter layout (processor kind, oneDNN version)", text));
 #ifdef HAVE_NCCL
     if (s->device.sums) {
-        const struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
-                                                .device = s->runtime.gpu,
-                                                .small = s->plan->options.sync_stats > 1};
+        struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
+                                          .device = s->runtime.gpu,
+                                          .small = s->plan->options.sync_stats > 1};
+        ss_placement_nccl_cores(&s->placement, &options.cores);
         SS_TRY(ss_nccl_open(s->comm, &options, &s->nccl));
         SS_TRY(ss_exec_use_nccl(s->exec, s->nccl));
         return start_from_rank_0(s);
