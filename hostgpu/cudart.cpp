@@ -10,6 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
+#include <sched.h>
+#include <set>
 #include <sstream>
 #include <string>
 #include <unistd.h>
@@ -26,6 +29,11 @@ std::atomic<cudaError_t> stuck{cudaSuccess};
 std::atomic<unsigned> contexts; /* bit per device */
 std::atomic<int> resets;
 std::atomic<uint64_t> most_queued;
+struct {
+    std::mutex mutex;
+    std::set<pid_t> threads;
+    int least_cores = CPU_SETSIZE;
+} nccl_callers;
 
 bool is_device(int device)
 {
@@ -111,6 +119,9 @@ __attribute__((destructor)) void report()
     line << "; resets: " << resets << "; queued: " << most_queued;
     if (hostgpu::pretends())
         line << "; behind: " << hostgpu::most_ns_behind() / 1000 << " us";
+    if (!nccl_callers.threads.empty())
+        line << "; NCCL called by: " << nccl_callers.threads.size() << ", on "
+             << nccl_callers.least_cores;
     line << '\n';
     if (write(fd, line.str().data(), line.str().size()) < 0)
         perror(file);
@@ -200,6 +211,16 @@ void fault(cudaError_t error)
 bool has_fault()
 {
     return stuck != cudaSuccess;
+}
+
+void note_nccl_caller()
+{
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores))
+        return;
+    std::lock_guard<std::mutex> lock(nccl_callers.mutex);
+    nccl_callers.threads.insert(gettid());
+    nccl_callers.least_cores = std::min(nccl_callers.least_cores, CPU_COUNT(&cores));
 }
 
 void note_queued(uint64_t items)

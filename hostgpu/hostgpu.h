@@ -86,6 +86,8 @@ cudaError_t standing();
 void fault(cudaError_t error);
 bool has_fault();
 
+/* For SS_HOSTGPU_REPORT: the calling thread uses NCCL. */
+void note_nccl_caller();
 /* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done. */
 void note_queued(uint64_t items);
 

@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <sched.h>
 #include <ctime>
 #include <map>
 #include <pthread.h>
@@ -74,6 +75,20 @@ void settle(ncclComm *c, ncclResult_t result)
         c->state.compare_exchange_strong(in_progress, ncclSuccess);
     else
         set_error(c, result);
+}
+
+/* As 2.29.2 to 2.29.7, which leave the caller with the affinity of threads that they have started. */
+void leave_one_core()
+{
+    static const long leaves = hostgpu::environment("SS_HOSTGPU_NCCL_LEAVES_ONE_CORE", 0, 0, 1);
+    cpu_set_t cores, one;
+    if (!leaves || sched_getaffinity(0, sizeof cores, &cores))
+        return;
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &cores))
+            CPU_SET(i, &one);
+    sched_setaffinity(0, sizeof one, &one);
 }
 
 bool undefined(int value)
@@ -323,7 +338,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
                                     ncclConfig_t *config)
 {
     need_version(21400, "ncclCommInitRankConfig");
-    return note(init(comm, nranks, id, rank, config));
+    hostgpu::note_nccl_caller();
+    const ncclResult_t result = note(init(comm, nranks, id, rank, config));
+    leave_one_core();
+    return result;
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)

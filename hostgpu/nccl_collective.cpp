@@ -258,6 +258,7 @@ ncclResult_t make_operation(ncclComm_t handle, operation *o)
 ncclResult_t collective(ncclComm_t handle, const struct call &call, const void *send, void *recv,
                         cudaStream_t stream)
 {
+    hostgpu::note_nccl_caller();
     operation o = {nullptr, call,           (const char *)send, (char *)recv, stream, {}, 0,
                    {},      hostgpu::spends()};
     const ncclResult_t s = make_operation(handle, &o);

@@ -32,6 +32,15 @@ echo "it took $((($(date +%s%N) - begin) / 1000000)) ms"
 touched "one slot, traced" 2 -- tiny_alone a --gpu 2 --slots 1 --trace "$work/trace"
 touched "asynchronous tasks" 2 -- tiny_alone a --gpu 2 --slots 1 --gpu-mode async
 touched "NCCL alone" 2 -- tiny_alone a --gpu 2 --slots 1 --nccl-always
+# callers: who has called NCCL in that run, "1, on 2": threads, and the fewest cores that one of them had
+callers() {
+    sed -n 's/.*; NCCL called by: //p' "$SS_HOSTGPU_REPORT"
+}
+before=$(callers)
+check "NCCL is called by one thread: $before" [ "${before%, on *}" = 1 ]
+check "on several cores, where four are not two cores of two threads" [ "${before#*, on }" -gt $(($(nproc) >= 8)) ]
+SS_HOSTGPU_NCCL_LEAVES_ONE_CORE=1 touched "NCCL leaves a narrow affinity behind" 2 -- tiny_alone a --gpu 2 --nccl-always
+check "what NCCL leaves behind does not stay: $(callers)" [ "$(callers)" = "$before" ]
 touched "a run on the CPU" -- tiny_alone a --device cpu
 way=launch
 touched "two ranks" 0 1 -- tiny_ranks a --slots 1
@@ -48,7 +57,7 @@ queued() {
     starter=$!
     SS_HOSTGPU_STALL=$work/stall tiny_alone a --max-steps "$1" --slots 4 --nccl-always || fail "a late GPU"
     wait $starter
-    sed 's/.*queued: //' "$SS_HOSTGPU_REPORT"
+    sed 's/.*queued: \([0-9]*\).*/\1/' "$SS_HOSTGPU_REPORT"
 }
 one=$(queued 1)
 six=$(queued 6)
