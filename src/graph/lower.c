@@ -27,9 +27,10 @@ static int reads_input(const struct ss_lowerer *lo, const struct ss_block *b, in
     int reads = b->x == lo->input;
     for (int k = 0; k < n; k++)
         reads |= others[k] == lo->input;
+    const int as_padded = ss_lower_reads_samples(lo->plan, b);
     if (padded)
-        return reads && b->cls->reads_samples;
-    return (reads && !b->cls->reads_samples) || b->residual == lo->input;
+        return reads && as_padded;
+    return (reads && !as_padded) || b->residual == lo->input;
 }
 
 /* Bytes to activations: padded for those who can read them so, which convolutions like best, and not for

@@ -31,11 +31,11 @@ int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, 
 static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     const ss_value *others;
-    const int n = ss_lower_other_inputs(lo->plan, b, &others);
-    touch_value(lo, t, SS_ROLE_X, b->x, b->cls->reads_samples);
+    const int n = ss_lower_other_inputs(lo->plan, b, &others),
+              padded = ss_lower_reads_samples(lo->plan, b);
+    touch_value(lo, t, SS_ROLE_X, b->x, padded);
     for (int k = 0; k < n; k++)
-        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k],
-                    b->cls->reads_samples);
+        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k], padded);
 }
 
 static void touch_labels(struct ss_lowerer *lo, struct ss_plan_task *t)

@@ -64,6 +64,13 @@ void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum s
 /* What a block's first layer reads beside x; of an addition that is the residual. */
 int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, const ss_value **v);
 
+/* Can it read a device's samples as they are, padded? */
+static inline int ss_lower_reads_samples(const struct ss_plan *plan, const struct ss_block *b)
+{
+    const struct ss_layer *first = ss_graph_layer(plan->graph, b->first_layer);
+    return b->cls->reads_samples && b->cls->reads_samples(first);
+}
+
 /* The tasks of block i (lower_blocks.c). */
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training);
 void ss_lower_backward(struct ss_lowerer *lo, int i);

@@ -103,7 +103,8 @@ struct ss_layer_class {
     int (*joins)(const struct ss_layer *l);
     enum ss_layout layout;
     /* Of a block that it begins: */
-    int reads_samples; /* can read a device's input, whose channels are padded */
+    /* Can l read a device's input, whose channels are padded? NULL: no. */
+    int (*reads_samples)(const struct ss_layer *l);
     int reads_x;       /* backward reads x, and all other inputs */
     int reads_y;       /* backward reads y */
     int needs_dx;      /* backward works in place in dx, also where nobody reads it */
@@ -179,11 +180,15 @@ const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v)
 
 /* What several kinds share (shared.c). */
 
+/* Who can read padded samples: gathers of channels; convolutions, as groups would begin in wrong places. */
+int ss_layer_of_channels(const struct ss_layer *l);
+int ss_layer_of_one_group(const struct ss_layer *l);
+
 /* A class whose blocks begin with a convolution. */
 #define SS_CONVOLUTION_BLOCK                                                                       \
     .operation = "conv_bn_act", .places = SS_AT(HEAD),                                             \
     .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),      \
-    .layout = SS_LAYOUT_CHOSEN, .reads_samples = 1, .reads_x = 1, .keeps_z = 1
+    .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1, .keeps_z = 1
 
 /* The fields of a window: at the same place in every kind. */
 #define SS_FIELD_AT(member) offsetof(struct ss_layer, member)

@@ -25,7 +25,7 @@ const struct ss_layer_class ss_concat_class = {
     .operation = "concat",
     .places = SS_AT(HEAD),
     .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
+    .reads_samples = ss_layer_of_channels,
 };
 
 ss_value ss_concat(struct ss_graph *g, const ss_value *values, int n)

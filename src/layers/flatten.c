@@ -14,7 +14,7 @@ const struct ss_layer_class ss_flatten_class = {
     .operation = "flatten",
     .places = SS_AT(HEAD),
     .layout = SS_LAYOUT_PLAIN,
-    .reads_samples = 1,
+    .reads_samples = ss_layer_of_channels,
 };
 
 const struct ss_layer_class ss_repack_class = {
@@ -22,7 +22,7 @@ const struct ss_layer_class ss_repack_class = {
     .operation = "repack",
     .places = SS_AT(HEAD),
     .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
+    .reads_samples = ss_layer_of_channels,
 };
 
 ss_value ss_layer_repack(struct ss_graph *g, ss_value x)

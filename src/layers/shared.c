@@ -25,6 +25,17 @@ ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels)
     return ss_graph_add_value(g, l, channels, h, w);
 }
 
+int ss_layer_of_channels(const struct ss_layer *l)
+{
+    (void)l;
+    return 1;
+}
+
+int ss_layer_of_one_group(const struct ss_layer *l)
+{
+    return l->groups == 1;
+}
+
 void ss_layer_bias(struct ss_graph *g, struct ss_layer *l, int zero, float bound, int n)
 {
     ss_graph_add_param(g, l, "bias", SS_PARAM_BIAS, zero ? SS_INIT_CONSTANT : SS_INIT_UNIFORM,

@@ -24,7 +24,7 @@ const struct ss_layer_class ss_shuffle_class = {
     .operation = "shuffle",
     .places = SS_AT(HEAD),
     .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
+    .reads_samples = ss_layer_of_channels,
 };
 
 ss_value ss_shuffle(struct ss_graph *g, ss_value x, int groups)

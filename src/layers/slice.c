@@ -26,7 +26,7 @@ const struct ss_layer_class ss_slice_class = {
     .operation = "slice",
     .places = SS_AT(HEAD),
     .layout = SS_LAYOUT_CHOSEN,
-    .reads_samples = 1,
+    .reads_samples = ss_layer_of_channels,
 };
 
 ss_value ss_slice(struct ss_graph *g, ss_value x, int begin, int end)

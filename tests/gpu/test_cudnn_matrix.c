@@ -29,7 +29,7 @@ static const struct model {
 enum { MODELS = sizeof models / sizeof models[0], MOST_SHAPES = 64 };
 
 /* "in groups": of ResNeXt, RegNet X and Y; depthwise ones of MobileNet, EfficientNet, ShuffleNet and
- * ConvNeXt; dilated ones. As many channels out as in, padding that keeps the size at stride 1. */
+ * ConvNeXt; dilated ones; of images. As many channels out as in, padding that keeps the size at stride 1. */
 static const struct window {
     int channels, groups, size, kernel, stride, dilation;
 } windows[] = {
@@ -38,7 +38,8 @@ static const struct window {
     {72, 3, 56, 3, 1, 1},    {32, 32, 112, 3, 1, 1},  {96, 96, 112, 3, 2, 1},
     {72, 72, 56, 5, 2, 1},   {120, 120, 28, 5, 1, 1}, {96, 96, 56, 7, 1, 1},
     {768, 768, 7, 7, 1, 1},  {58, 58, 28, 3, 1, 1},   {64, 1, 28, 3, 1, 2},
-    {960, 960, 14, 3, 1, 2},
+    {960, 960, 14, 3, 1, 2}, {3, 3, 64, 3, 1, 1},     {3, 3, 224, 7, 2, 1},
+    {4, 2, 64, 3, 1, 1},     {6, 3, 64, 3, 1, 1},
 };
 enum { WINDOWS = sizeof windows / sizeof windows[0] };
 

@@ -147,10 +147,9 @@ END_TEST
  * Rounding by eps moves about that share of elements over a ReLU's edge, each of which loses its
  * whole gradient: the error is of the order of sqrt(eps), 2 % and 6 % of a layer. A coarse check
  * that nothing is wired wrongly; the kernels' own tests are the fine ones. */
-START_TEST(gradients_of_formats)
+static void check_formats(struct setting s)
 {
     static const double bounds[] = {[SS_DTYPE_F16] = 0.1, [SS_DTYPE_BF16] = 0.4};
-    struct setting s = setting_of(_i);
     s.momentum = s.weight_decay = 0;
     struct outcome start = run(&s, start_runtime(1, 1), 0, 1);
     struct outcome cpu = run(&s, start_runtime(1, 1), 1, 1);
@@ -175,6 +174,27 @@ START_TEST(gradients_of_formats)
     }
     forget(&cpu);
     forget(&start);
+}
+
+START_TEST(gradients_of_formats)
+{
+    check_formats(setting_of(_i));
+}
+END_TEST
+
+/* Whatever layer reads the images. */
+START_TEST(first_layers_as_cpu)
+{
+    struct setting s = setting_of(0);
+    s.first = &first_layers[_i];
+    use_channels(first_layers[_i].channels);
+    struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
+    struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), 9, 0.05);
+    compare(&gpu, &cpu, 1e-4);
+    forget(&gpu);
+    forget(&cpu);
+    check_formats(s);
+    make_data();
 }
 END_TEST
 
@@ -301,6 +321,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, as_cpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, gradients_of_formats, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, first_layers_as_cpu, 0, FIRST_LAYERS);
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, micro_steps_as_pytorch);

@@ -232,6 +232,94 @@ static inline void build_windows(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
+/* Kinds of layers that read the images themselves, of so many channels: padded on a device for those that
+ * can, as they are for the others. Convolutions: their groups begin in the middle of the padding. */
+#define FIRST_LAYER(kind, ...)                                                                     \
+    static inline ss_value first_##kind(struct ss_graph *g, ss_value x)                            \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+FIRST_LAYER(conv, window_conv(g, x, "first", 7, 1, 3, 3, 2, 1))
+FIRST_LAYER(depthwise, window_conv(g, x, "first", 3, 3, 3, 3, 1, 1))
+FIRST_LAYER(twice, window_conv(g, x, "first", 6, 3, 5, 3, 2, 1))
+FIRST_LAYER(halves, window_conv(g, x, "first", 6, 2, 3, 3, 1, 2))
+FIRST_LAYER(thirds, window_conv(g, x, "first", 9, 3, 3, 3, 1, 1))
+FIRST_LAYER(grey_twice, window_conv(g, x, "first", 2, 1, 3, 3, 1, 1))
+/* A group that a block with BatchNorm and ReLU begins, and one convolution of each kind: both conversions. */
+FIRST_LAYER(block,
+            ss_relu(g, ss_batchnorm2d(g, window_conv(g, x, "first", 6, 3, 3, 3, 1, 1), "bn")))
+FIRST_LAYER(both, ss_add(g, window_conv(g, x, "first", 6, 3, 3, 3, 1, 1),
+                         ss_conv2d(g, x, "beside", 6, 3, 1, 1, 0)))
+FIRST_LAYER(linear_map, ss_linear_map(g, x, "first", 5))
+FIRST_LAYER(linear, ss_linear(g, x, "first", 9))
+FIRST_LAYER(flatten, ss_flatten(g, x))
+FIRST_LAYER(batchnorm, ss_batchnorm2d(g, x, "first"))
+FIRST_LAYER(groupnorm, ss_groupnorm(g, x, "first", 3))
+FIRST_LAYER(layernorm, ss_layernorm(g, x, "first", 1e-5f))
+FIRST_LAYER(relu, ss_relu(g, x))
+FIRST_LAYER(gelu, ss_gelu(g, x, 0))
+FIRST_LAYER(dropout, ss_dropout(g, x, 0.25f))
+FIRST_LAYER(depth, ss_stochastic_depth(g, x, 0.25f, 0))
+FIRST_LAYER(maxpool, ss_maxpool2d(g, x, 3, 2, 1))
+FIRST_LAYER(avgpool, ss_avgpool2d(g, x, 2, 2))
+FIRST_LAYER(adaptive, ss_adaptive_avgpool2d(g, x, 3, 5))
+FIRST_LAYER(mean, ss_global_avgpool2d(g, x))
+FIRST_LAYER(add, ss_add(g, x, x))
+FIRST_LAYER(mul, ss_mul(g, x, x))
+FIRST_LAYER(scale, ss_scale(g, x, "first", 3))
+FIRST_LAYER(concat, ss_concat(g, (const ss_value[]){x, x}, 2))
+FIRST_LAYER(slice, ss_slice(g, x, 1, 3))
+FIRST_LAYER(shuffle, ss_shuffle(g, x, 2))
+FIRST_LAYER(repack, ss_layer_repack(g, x))
+FIRST_LAYER(tokens, ss_tokens(g, x, "first", 1, 1))
+FIRST_LAYER(token, ss_token(g, x, 9))
+FIRST_LAYER(attention, ss_attention(g, x, 2))
+
+static const struct first_layer {
+    const char *name;
+    int channels;
+    ss_value (*add)(struct ss_graph *g, ss_value x);
+} first_layers[] = {{"conv", 3, first_conv},
+                    {"depthwise", 3, first_depthwise},
+                    {"twice", 3, first_twice},
+                    {"halves", 4, first_halves},
+                    {"thirds", 6, first_thirds},
+                    {"grey_twice", 1, first_grey_twice},
+                    {"block", 3, first_block},
+                    {"both", 3, first_both},
+                    {"linear_map", 3, first_linear_map},
+                    {"linear", 3, first_linear},
+                    {"flatten", 3, first_flatten},
+                    {"batchnorm", 3, first_batchnorm},
+                    {"groupnorm", 6, first_groupnorm},
+                    {"layernorm", 3, first_layernorm},
+                    {"relu", 3, first_relu},
+                    {"gelu", 3, first_gelu},
+                    {"dropout", 3, first_dropout},
+                    {"depth", 3, first_depth},
+                    {"maxpool", 3, first_maxpool},
+                    {"avgpool", 3, first_avgpool},
+                    {"adaptive", 3, first_adaptive},
+                    {"mean", 3, first_mean},
+                    {"add", 3, first_add},
+                    {"mul", 3, first_mul},
+                    {"scale", 3, first_scale},
+                    {"concat", 3, first_concat},
+                    {"slice", 3, first_slice},
+                    {"shuffle", 6, first_shuffle},
+                    {"repack", 3, first_repack},
+                    {"tokens", 3, first_tokens},
+                    {"token", 3, first_token},
+                    {"attention", 6, first_attention}};
+enum { FIRST_LAYERS = sizeof first_layers / sizeof *first_layers };
+
+/* What stands behind it: one linear layer. */
+static inline void build_behind(struct ss_graph *g, const struct first_layer *first)
+{
+    ss_value x = ss_input(g, first->channels, TEST_SIDE, TEST_SIDE);
+    ss_softmax_cross_entropy(g, ss_linear(g, first->add(g, x), "fc", TEST_CLASSES));
+}
+
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);

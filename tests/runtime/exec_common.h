@@ -57,6 +57,32 @@ static inline void make_data(void)
     }
 }
 
+/* The records as images of as many channels as are wanted, each a stretch of its own. */
+static inline enum ss_status load_channels(const struct ss_dataset *d, size_t i,
+                                           const struct ss_load_how *how, void *out, int32_t *label)
+{
+    enum { PLANE = TEST_SIDE * TEST_SIDE };
+    const uint8_t *record = ss_dataset_image(d, i);
+    *label = ss_dataset_label(d, i);
+    for (int k = 0; k < d->channels * PLANE; k++) {
+        const int c = k / PLANE % 3;
+        const uint8_t byte = record[(k + 29 * (k / PLANE)) % (3 * PLANE)];
+        if (how->bytes)
+            ((uint8_t *)out)[k] = byte;
+        else
+            ((float *)out)[k] = ((float)byte / 255.0f - d->mean[c]) / d->std[c];
+    }
+    return SS_OK;
+}
+
+/* The data set's images from here on; make_data() takes it back. */
+static inline void use_channels(int channels)
+{
+    static const struct ss_dataset_ops ops = {.load = load_channels};
+    data.ops = &ops;
+    data.channels = channels;
+}
+
 /* One model, bound. */
 struct bound {
     struct ss_graph *graph;
@@ -96,10 +122,11 @@ struct setting {
     struct ss_mix_how mix;
     double random_erasing;
     void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
+    const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
 };
 static const struct setting usual = {
-    0, BATCH, 4,    3,    NONE, 25,     0, 0,   SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd", 0,
-    0, NULL,  NULL, NULL, 0,    {0, 0}, 0, NULL};
+    0, BATCH, 4,    3,    NONE, 25, 0,      0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd",
+    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -115,9 +142,12 @@ static inline struct ss_graph *make_graph(const struct setting *s)
     const struct ss_model_options images = {s->width,      -1,          TEST_CLASSES,
                                             data.channels, data.height, data.width};
     struct ss_graph *g;
-    if (s->build) {
-        g = ss_graph_create("own");
-        s->build(g);
+    if (s->build || s->first) {
+        g = ss_graph_create(s->first ? s->first->name : "own");
+        if (s->first)
+            build_behind(g, s->first);
+        else
+            s->build(g);
         OK(ss_graph_finish(g));
         return g;
     }
@@ -175,8 +205,10 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                    .init_scale = 1024,
                                    .scale_interval = 2000,
                                    .report = {on_report, b}};
-    memcpy(exec.mean, data.mean, sizeof data.mean);
-    memcpy(exec.std, data.std, sizeof data.std);
+    for (int c = 0; c < SS_INPUT_CHANNELS; c++) {
+        exec.mean[c] = data.mean[c % 3];
+        exec.std[c] = data.std[c % 3];
+    }
     OK(ss_exec_create(&exec, &b->exec));
     OK(ss_model_init(b->exec, b->plan, 3));
 }

@@ -121,6 +121,25 @@ START_TEST(gradients_elsewhere)
 }
 END_TEST
 
+/* Whatever layer reads the images, in this processor's layout and in NHWC. */
+START_TEST(gradients_of_first_layers)
+{
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    use_channels(first_layers[_i].channels);
+    for (int nhwc = 0; nhwc < 2; nhwc++) {
+        struct bound b;
+        struct setting s = usual;
+        s.first = &first_layers[_i];
+        s.block = nhwc ? 0 : NONE;
+        bind_plan(&b, &s, runtime);
+        check_gradients(&b);
+        unbind(&b);
+    }
+    ss_runtime_stop(runtime);
+    make_data();
+}
+END_TEST
+
 /* SGD over several steps against its definition, with the gradients of single steps:
  *     v = momentum * v + g + weight_decay * p,   p = p - lr * v */
 START_TEST(momentum)
@@ -548,6 +567,7 @@ int main(void)
     TCase *t = tcase_create("exec");
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
+    tcase_add_loop_test(t, gradients_of_first_layers, 0, FIRST_LAYERS);
     tcase_add_test(t, momentum);
     tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
     tcase_add_test(t, same_values_in_other_buckets);

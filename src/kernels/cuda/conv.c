@@ -32,10 +32,11 @@ static enum ss_status check_shape(const struct ss_conv_shape *s)
     SS_TRY(check_act(&s->y, 0, "output"));
     SS_TRY(ss_conv_check(s));
     if (s->groups > 1 && s->x.block != s->x.c)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "convolution in %d groups of an input of %d channels, which a GPU holds "
-                       "with padding, as %d: put a convolution in one group before it",
-                       s->groups, s->x.c, s->x.block);
+        return ss_fail(
+            SS_ERR_UNSUPPORTED,
+            "convolution in %d groups of an input of %d channels, which is padded to %d: "
+            "groups read channels as they are",
+            s->groups, s->x.c, s->x.block);
     return SS_OK;
 }
 
