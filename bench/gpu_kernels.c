@@ -580,9 +580,9 @@ static void close_ops(struct bench *b)
 
 static enum ss_status bench(struct bench *b)
 {
-    const int side = b->train.image_size ? (int)b->train.image_size : 32;
+    const struct ss_size size = b->train.image_size.height ? b->train.image_size : ss_square(32);
     const struct ss_model_options images = {
-        .classes = (int)b->o.classes, .channels = 3, .height = side, .width_px = side};
+        .classes = (int)b->o.classes, .channels = 3, .height = size.height, .width_px = size.width};
     struct ss_plan *plan;
     int batch;
     b->train.device = SS_DEVICE_CUDA;

@@ -261,7 +261,8 @@ static enum ss_status use_cache(struct bench *b)
 
 static enum ss_status open_bench(struct bench *b)
 {
-    const struct ss_dataset_options how = {.side = (int)b->o.side, .reduced = b->o.reduced};
+    const struct ss_dataset_options how = {.size = ss_square((int)b->o.side),
+                                           .reduced = b->o.reduced};
     SS_TRY(ss_dataset_open(b->o.data_dir, SS_SPLIT_TRAIN, &how, &b->dataset));
     if (b->o.cache)
         SS_TRY(use_cache(b));

@@ -1,5 +1,6 @@
 #include "graphs/models.h"
 #include "core/log.h"
+#include "core/size.h"
 #include "graph/graph_file.h"
 
 #include <stdio.h>
@@ -32,6 +33,18 @@ int ss_model_is_file(const char *name)
     return strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"));
 }
 
+enum ss_status ss_model_channels(const char *name, int *out)
+{
+    struct ss_graph *g = NULL;
+    *out = 0;
+    if (!ss_model_is_file(name))
+        return SS_OK;
+    SS_TRY(ss_graph_read(name, 0, &g));
+    *out = ss_graph_value(g, ss_graph_layer(g, 0)->output)->c;
+    ss_graph_destroy(g);
+    return SS_OK;
+}
+
 /* Does the model of a file go with the data? */
 static enum ss_status check_data(const char *path, const struct ss_model_options *o,
                                  const struct ss_graph *g)
@@ -39,17 +52,20 @@ static enum ss_status check_data(const char *path, const struct ss_model_options
     const struct ss_value_info *x = ss_graph_value(g, ss_graph_layer(g, 0)->output),
                                *y = ss_graph_value(
                                    g, ss_graph_layer(g, ss_graph_layers(g) - 1)->input[0]);
+    const struct ss_size mine = {x->h, x->w}, data = {o->height, o->width_px};
+    char sizes[2][SS_SIZE_ROOM];
     if (o->channels && o->channels != x->c)
         return ss_fail(
             SS_ERR_MISMATCH,
             "%s: its images have %d channels, the data's %d; export it with --channels %d", path,
             x->c, o->channels, o->channels);
-    if (o->height && (o->height != x->h || o->width_px != x->w))
+    if (o->height && !ss_size_is(mine, data))
         return ss_fail(
             SS_ERR_MISMATCH,
-            "%s: its images are %dx%d, the data's %dx%d; export it with --image-size %d, "
-            "or give --image-size %d where the data are pictures",
-            path, x->h, x->w, o->height, o->width_px, o->height, x->h);
+            "%s: its images are %dx%d, the data's %dx%d; export it with --image-size %s, "
+            "or give --image-size %s where the data are pictures",
+            path, x->h, x->w, o->height, o->width_px, ss_size_text(data, sizes[0]),
+            ss_size_text(mine, sizes[1]));
     if (o->classes > y->c)
         return ss_fail(
             SS_ERR_MISMATCH,

@@ -36,6 +36,10 @@ struct ss_model_options {
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,
                               struct ss_graph **out);
 
+/* The channels of the images that a model file is for; 0: built-in models take any. Errors: as
+ * ss_graph_read. */
+enum ss_status ss_model_channels(const char *name, int *out);
+
 /* Is it a model file's name? */
 int ss_model_is_file(const char *name);
 

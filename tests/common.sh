@@ -150,6 +150,25 @@ make_data() {
     timeout 60 "$STARSTEP" data make cifar100 --out "$work/data" --train "$1" --test "$2" >/dev/null || exit 99
 }
 
+# make_model FILE CHANNELS HEIGHT WIDTH: a small one of 4 classes, its first convolution in as many groups as there are
+# channels
+make_model() {
+    cat >"$1" <<END
+{"format": "starstep-model", "version": 1, "name": "small",
+ "input": {"channels": $2, "height": $3, "width": $4},
+ "layers": [
+  {"id": "a", "kind": "conv2d", "name": "a", "inputs": ["input"], "out_channels": $((8 * $2)), "kernel": 3, "stride": 2,
+   "padding": 1, "groups": $2, "bias": false},
+  {"id": "b", "kind": "batchnorm2d", "name": "b", "inputs": ["a"]},
+  {"id": "c", "kind": "relu", "inputs": ["b"]},
+  {"id": "d", "kind": "conv2d", "name": "d", "inputs": ["c"], "out_channels": 16, "kernel": [3, 5], "stride": 2},
+  {"id": "e", "kind": "relu", "inputs": ["d"]},
+  {"id": "f", "kind": "maxpool2d", "inputs": ["e"], "kernel": 2, "stride": 2},
+  {"id": "g", "kind": "linear", "name": "g", "inputs": ["f"], "out_features": 4}],
+ "output": "g"}
+END
+}
+
 have_ranks() {
     command -v "$MPIEXEC" >/dev/null && ! "$STARSTEP" info | grep -q '^mpi: *none'
 }

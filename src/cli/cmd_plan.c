@@ -114,12 +114,13 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
     struct ss_graph *graph;
     struct ss_plan *plan;
     const int file = ss_model_is_file(o->model);
-    int batch, side = o->image_size || file ? (int)o->image_size : 32;
+    const struct ss_size size = o->image_size.height || file ? o->image_size : ss_square(32);
+    int batch;
     SS_TRY(ss_train_rank_batch(o, (int)a->ranks, &batch));
     struct ss_model_options images = {.classes = a->classes || file ? (int)a->classes : 100,
                                       .channels = file ? 0 : 3,
-                                      .height = side,
-                                      .width_px = side};
+                                      .height = size.height,
+                                      .width_px = size.width};
     struct ss_train_device device = ss_train_choose_device(o);
     device.ranks = (int)a->ranks;
     int block = a->channel_block < 0 ? ss_cpu_preferred_block() : (int)a->channel_block;

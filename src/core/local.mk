@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	src/core/dtype.h src/core/share.h src/core/activation.h \
+	src/core/dtype.h src/core/size.h src/core/share.h src/core/activation.h \
 	src/core/alloc.c src/core/alloc.h \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h \

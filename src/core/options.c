@@ -72,6 +72,8 @@ static void set_number(const struct ss_option *o, void *at, double v)
         *(long *)at = (long)v;
     else if (o->type == SS_OPT_FLOAT)
         *(double *)at = v;
+    else if (o->type == SS_OPT_SIZE)
+        *(struct ss_size *)at = ss_square((int)v);
     else
         *(int *)at = (int)v;
 }
@@ -104,6 +106,9 @@ const char *ss_option_text(const struct ss_option *o, const void *values,
         for (const struct ss_word *w = o->words; w->text; w++)
             if (w->value == *(const int *)at)
                 return w->text;
+        break;
+    case SS_OPT_SIZE:
+        return ss_size_text(*(const struct ss_size *)at, text);
     }
     return "(none)";
 }
@@ -202,6 +207,23 @@ static enum ss_status set_number_text(const struct ss_option *o, const char *com
     return SS_OK;
 }
 
+static enum ss_status set_size(const struct ss_option *o, const char *command, const char *text,
+                               struct ss_size *out)
+{
+    int height, width, one = 0, both = 0;
+    const int n = sscanf(text, "%6d%nx%6d%n", &height, &one, &width, &both);
+    if (n < 1 || text[n == 1 ? one : both] || strspn(text, "0123456789x") < strlen(text))
+        return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not a size, such as 64 or 48x64", command,
+                       o->name, text);
+    if (n == 1)
+        width = height;
+    if (height < o->min || height > o->max || width < o->min || width > o->max || !height != !width)
+        return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %.0f to %.0f", command,
+                       o->name, text, o->min, o->max);
+    *out = (struct ss_size){height, width};
+    return SS_OK;
+}
+
 static enum ss_status set_flag(const struct ss_option *o, const char *command, const char *text,
                                int *out)
 {
@@ -227,6 +249,8 @@ enum ss_status ss_option_set(const struct ss_option *o, void *values, const char
         return set_number_text(o, who, text, at);
     case SS_OPT_WORD:
         return set_word(o, who, text, at);
+    case SS_OPT_SIZE:
+        return set_size(o, who, text, at);
     }
     return SS_OK;
 }

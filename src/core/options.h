@@ -4,6 +4,7 @@
 #ifndef SS_CORE_OPTIONS_H
 #define SS_CORE_OPTIONS_H
 
+#include "core/size.h"
 #include "core/status.h"
 
 #include <stddef.h>
@@ -15,6 +16,7 @@ enum ss_option_type {
     SS_OPT_FLOAT, /* double: finite number in [min, max] */
     SS_OPT_TEXT,  /* const char *: points into argv */
     SS_OPT_WORD,  /* int: the value of one of `words` */
+    SS_OPT_SIZE,  /* struct ss_size: "N" or "HxW", both in [min, max] */
 };
 
 struct ss_word {
@@ -26,7 +28,7 @@ struct ss_option {
     const char *name; /* with the leading "--"; NULL ends the table */
     enum ss_option_type type;
     size_t offset; /* of the field */
-    double number; /* the default; of a word its value */
+    double number; /* the default; of a word its value, of a size its side */
     double min, max;
     const char *text; /* the default of a text, or NULL */
     const struct ss_word *words;
@@ -62,6 +64,12 @@ struct ss_option {
     {                                                                                              \
         .name = name_, .type = SS_OPT_WORD, .offset = SS_OPTION_AT(T, field, int),                 \
         .number = default_, .words = words_, .help = __VA_ARGS__                                   \
+    }
+
+#define SS_OPTION_SIZE(T, field, name_, default_, min_, max_, arg_, ...)                           \
+    {                                                                                              \
+        .name = name_, .type = SS_OPT_SIZE, .offset = SS_OPTION_AT(T, field, struct ss_size),      \
+        .number = default_, .min = min_, .max = max_, .arg = arg_, .help = __VA_ARGS__             \
     }
 
 /* What a command takes: rows of one or more tables, each with its struct. */

@@ -41,11 +41,12 @@ static struct ss_area central_area(int width, int height, const struct ss_crop_r
 }
 
 struct ss_crop ss_crop_draw(uint64_t seed, uint32_t epoch, uint32_t sample, int width, int height,
-                            const struct ss_crop_range *range, int side)
+                            const struct ss_crop_range *range, struct ss_size size)
 {
     struct ss_rng rng;
     ss_rng_open(&rng, seed, SS_RNG_AUGMENT, epoch, sample);
-    struct ss_crop crop = {.width = side, .height = side, .window = {0, 0, side, side}};
+    struct ss_crop crop = {
+        .width = size.width, .height = size.height, .window = {0, 0, size.width, size.height}};
     crop.flip = (int)(ss_rng_u32(&rng) >> 31);
     for (int i = 0; i < TRIES; i++)
         if (try_area(&rng, width, height, range, &crop.area))
@@ -54,19 +55,21 @@ struct ss_crop ss_crop_draw(uint64_t seed, uint32_t epoch, uint32_t sample, int 
     return crop;
 }
 
-enum ss_status ss_crop_centre(int width, int height, int shorter, int side, struct ss_crop *out)
+enum ss_status ss_crop_centre(int width, int height, struct ss_size least, struct ss_size size,
+                              struct ss_crop *out)
 {
-    if (side < 1 || side > shorter)
-        return ss_fail(SS_ERR_INVALID,
-                       "a crop of %d pixels from a shorter side of %d; it must be 1 to %d", side,
-                       shorter, shorter);
-    struct ss_crop crop = {.area = {0, 0, width, height}, .width = shorter, .height = shorter};
-    if (width <= height)
-        crop.height = (int)((double)shorter * height / width);
+    if (size.height < 1 || size.height > least.height || size.width < 1 || size.width > least.width)
+        return ss_fail(SS_ERR_INVALID, "a crop of %dx%d pixels from at least %dx%d; it must fit in",
+                       size.height, size.width, least.height, least.width);
+    struct ss_crop crop = {
+        .area = {0, 0, width, height}, .width = least.width, .height = least.height};
+    if ((int64_t)width * least.height <= (int64_t)height * least.width)
+        crop.height = (int)((double)least.width * height / width);
     else
-        crop.width = (int)((double)shorter * width / height);
-    crop.window = (struct ss_area){(int)rint((crop.width - side) / 2.0),
-                                   (int)rint((crop.height - side) / 2.0), side, side};
+        crop.width = (int)((double)least.height * width / height);
+    crop.window =
+        (struct ss_area){(int)rint((crop.width - size.width) / 2.0),
+                         (int)rint((crop.height - size.height) / 2.0), size.width, size.height};
     *out = crop;
     return SS_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef SS_DATA_CROP_H
 #define SS_DATA_CROP_H
 
+#include "core/size.h"
 #include "core/status.h"
 #include "data/jpeg.h"
 #include "data/resize.h"
@@ -23,16 +24,19 @@ struct ss_crop_range {
 /* torchvision's default */
 #define SS_CROP_RANGE ((struct ss_crop_range){0.08, 1, 3. / 4, 4. / 3})
 
-/* RandomResizedCrop(side) and a flip with probability 1/2 for a picture of width x height: ten
+/* RandomResizedCrop(size) and a flip with probability 1/2 for a picture of width x height: ten
  * tries of an area (uniform) and a ratio (uniform in its logarithm), then the largest central part
  * whose ratio is allowed. A function of (seed, epoch, sample) and the picture's size alone. */
 struct ss_crop ss_crop_draw(uint64_t seed, uint32_t epoch, uint32_t sample, int width, int height,
-                            const struct ss_crop_range *range, int side);
+                            const struct ss_crop_range *range, struct ss_size size);
 
-/* Resize(shorter) and CenterCrop(side) with torchvision's roundings: the longer side is rounded
- * down, the crop's corner to the nearest, half to even. Errors: SS_ERR_INVALID when side > shorter,
- * where torchvision would add black borders. */
-enum ss_status ss_crop_centre(int width, int height, int shorter, int side, struct ss_crop *out);
+/* The picture made as small as it can be, its ratio kept, without being smaller than `least`, and
+ * CenterCrop(size) of that. Where least is a square, these are torchvision's Resize(least) and
+ * CenterCrop(size), with its roundings: the longer side is rounded down, the crop's corner to the
+ * nearest, half to even. Errors: SS_ERR_INVALID when size is not within least, where torchvision
+ * would add black borders. */
+enum ss_status ss_crop_centre(int width, int height, struct ss_size least, struct ss_size size,
+                              struct ss_crop *out);
 
 /* The crop of what was decoded, as (3, H, W) or (H, W, 3) bytes: `pixels` must cover crop->area.
  * With pixels of scale 1 the result is bit-equal to torchvision's. */

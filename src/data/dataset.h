@@ -7,6 +7,7 @@
 #ifndef SS_DATA_DATASET_H
 #define SS_DATA_DATASET_H
 
+#include "core/size.h"
 #include "core/status.h"
 
 #include <stddef.h>
@@ -25,7 +26,8 @@ struct ss_load_how {
 };
 
 struct ss_dataset_options {
-    int side;    /* of a sample in pixels; 0: the data set's own (32), or 224 */
+    struct ss_size size; /* of a sample; 0: the data set's own (32), or 224 */
+    int channels;        /* of a sample; 0: 3. Pictures may be had in grey: 1 */
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
     int skip_corrupt; /* pictures: go on without files that cannot be decoded */
@@ -70,13 +72,15 @@ struct ss_dataset {
  * The caller closes the data set. */
 enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
                                         struct ss_dataset **out);
-/* JPEG files in folders (imagefolder.h), as samples of (3,side,side): training is
- * RandomResizedCrop(side) and a flip, evaluation Resize(side * 8 / 7) and CenterCrop(side);
- * ImageNet's mean and std. Errors: those of ss_imagefolder_open. */
+/* JPEG files in folders (imagefolder.h), as samples of (channels,height,width): training is
+ * RandomResizedCrop((height, width)) and a flip, evaluation a resize to at least 8/7 of both and
+ * CenterCrop((height, width)) (crop.h). ImageNet's mean and std; grey samples (grey.h) have the same
+ * sums of them: 0.459 and 0.226. Errors: those of ss_imagefolder_open; SS_ERR_UNSUPPORTED for other
+ * channels. */
 enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
                                         const struct ss_dataset_options *options,
                                         struct ss_dataset **out);
-/* One of the two, by what the folder holds. Errors also: SS_ERR_INVALID for another side than
+/* One of the two, by what the folder holds. Errors also: SS_ERR_INVALID for another size than
  * CIFAR-100's. */
 enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
                                const struct ss_dataset_options *options, struct ss_dataset **out);

@@ -9,10 +9,11 @@ enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
 {
     if (ss_folder_has(dir, "train") && ss_folder_has(dir, "val"))
         return ss_dataset_open_pictures(dir, split, options, out);
-    if (options->side && options->side != SS_CIFAR100_SIDE)
+    char size[SS_SIZE_ROOM];
+    if (options->size.height && !ss_size_is(options->size, ss_square(SS_CIFAR100_SIDE)))
         return ss_fail(SS_ERR_INVALID,
-                       "--image-size %d: CIFAR-100's images are %dx%d; leave the option out, or "
+                       "--image-size %s: CIFAR-100's images are %dx%d; leave the option out, or "
                        "give a --data-dir with folders of pictures",
-                       options->side, SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
+                       ss_size_text(options->size, size), SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
     return ss_dataset_open_cifar100(dir, split, out);
 }

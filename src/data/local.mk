@@ -14,7 +14,7 @@ libstarstep_la_SOURCES += \
 	src/data/jpeg_write.c src/data/jpeg_write.h \
 	src/data/make_tinyimagenet.c src/data/make_tinyimagenet.h \
 	src/data/resize.c src/data/resize.h src/data/resize_kernels.c src/data/resize_kernels.h \
-	src/data/resize_avx2.c src/data/resize_avx2.h src/data/normalise.c src/data/normalise.h \
+	src/data/resize_avx2.c src/data/resize_avx2.h src/data/normalise.c src/data/normalise.h src/data/grey.c src/data/grey.h \
 	src/data/crop.c src/data/crop.h src/data/picture.c src/data/picture.h \
 	src/data/imagefolder.c src/data/imagefolder.h src/data/imagefolder_internal.h \
 	src/data/imagefolder_base.c src/data/imagefolder_scan.c src/data/imagefolder_tiny.c \

@@ -1,5 +1,6 @@
 #include "data/picture.h"
 #include "core/log.h"
+#include "data/grey.h"
 
 #include <stdlib.h>
 
@@ -7,6 +8,8 @@ struct ss_picture_loader {
     struct ss_image_file file;
     struct ss_jpeg *jpeg;
     struct ss_resizer *resizer;
+    uint8_t *colour; /* of a sample that becomes grey */
+    size_t room;
 };
 
 enum ss_status ss_picture_open(struct ss_picture_loader **out)
@@ -32,16 +35,17 @@ void ss_picture_close(struct ss_picture_loader *l)
     ss_jpeg_close(l->jpeg);
     ss_resizer_close(l->resizer);
     free(l->file.bytes);
+    free(l->colour);
     free(l);
 }
 
 static enum ss_status choose_crop(const struct ss_picture_how *how, size_t i, int width, int height,
                                   struct ss_crop *crop)
 {
-    if (how->shorter)
-        return ss_crop_centre(width, height, how->shorter, how->side, crop);
+    if (how->least.height)
+        return ss_crop_centre(width, height, how->least, how->size, crop);
     uint32_t sample = how->draw_as ? *how->draw_as : (uint32_t)i;
-    *crop = ss_crop_draw(how->seed, how->epoch, sample, width, height, &how->range, how->side);
+    *crop = ss_crop_draw(how->seed, how->epoch, sample, width, height, &how->range, how->size);
     return SS_OK;
 }
 
@@ -72,18 +76,37 @@ static enum ss_status cut(const struct ss_picture_how *how, size_t i, struct ss_
     return SS_OK;
 }
 
+/* The sample in colour, and from that in grey: as Grayscale behind crop and flip. */
+static enum ss_status apply_grey(struct ss_picture_loader *l, const struct ss_crop *crop,
+                                 const struct ss_jpeg_pixels *pixels, uint8_t *out)
+{
+    const size_t n = (size_t)crop->window.width * (size_t)crop->window.height;
+    if (l->room < 3 * n) {
+        uint8_t *colour = realloc(l->colour, 3 * n);
+        if (!colour)
+            return ss_fail_memory("a picture", 3 * n);
+        l->colour = colour;
+        l->room = 3 * n;
+    }
+    SS_TRY(ss_crop_apply(l->resizer, crop, pixels, SS_PIXELS_CHW, l->colour));
+    ss_pixels_grey(l->colour, n, out);
+    return SS_OK;
+}
+
 enum ss_status ss_picture_load(struct ss_picture_loader *l, const struct ss_imagefolder *folder,
                                size_t i, const struct ss_picture_how *how, uint8_t *out)
 {
     struct ss_crop crop;
     struct ss_jpeg_pixels pixels;
-    if (how->side < 1)
-        return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels", how->side, how->side);
+    if (how->size.height < 1 || how->size.width < 1)
+        return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels", how->size.height,
+                       how->size.width);
     if (how->pack)
         SS_TRY(cut(how, i, &crop, &pixels));
     else
         SS_TRY(decode(l, folder, i, how, &crop, &pixels));
-    return ss_crop_apply(l->resizer, &crop, &pixels, how->order, out);
+    return how->channels == 1 ? apply_grey(l, &crop, &pixels, out)
+                              : ss_crop_apply(l->resizer, &crop, &pixels, how->order, out);
 }
 
 const char *ss_picture_warning(const struct ss_picture_loader *l)

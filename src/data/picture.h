@@ -12,9 +12,9 @@
 #include "data/pack.h"
 
 struct ss_picture_how {
-    int side;    /* the sample is (3, side, side), or (side, side, 3) */
-    int shorter; /* evaluation: Resize(shorter), CenterCrop(side); 0: training's random crop and
-                    flip */
+    struct ss_size size; /* the sample is (channels, height, width), or (height, width, channels) */
+    int channels;        /* 3, or 1: grey (grey.h) */
+    struct ss_size least; /* evaluation: ss_crop_centre's; 0: training's random crop and flip */
     struct ss_crop_range range; /* training: SS_CROP_RANGE */
     uint64_t seed;
     uint32_t epoch;
@@ -29,8 +29,8 @@ struct ss_picture_loader;
 enum ss_status ss_picture_open(struct ss_picture_loader **out); /* SS_ERR_MEMORY */
 void ss_picture_close(struct ss_picture_loader *loader);        /* NULL is fine */
 
-/* Write sample i of the folder, 3 * side * side bytes. Errors name the file: SS_ERR_IO,
- * SS_ERR_FORMAT, SS_ERR_MEMORY; SS_ERR_INVALID for how->side and shorter. */
+/* Write sample i of the folder, channels * height * width bytes. Errors name the file: SS_ERR_IO,
+ * SS_ERR_FORMAT, SS_ERR_MEMORY; SS_ERR_INVALID for how->size and least. */
 enum ss_status ss_picture_load(struct ss_picture_loader *loader,
                                const struct ss_imagefolder *folder, size_t i,
                                const struct ss_picture_how *how, uint8_t *out);

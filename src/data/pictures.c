@@ -79,8 +79,11 @@ static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t 
                                 const struct ss_load_how *how, struct context *c, uint8_t *out)
 {
     const uint32_t sample = (uint32_t)i;
-    const struct ss_picture_how picture = {.side = d->width,
-                                           .shorter = how->augment ? 0 : d->width * 8 / 7,
+    const struct ss_size size = {d->height, d->width},
+                         least = {d->height * 8 / 7, d->width * 8 / 7};
+    const struct ss_picture_how picture = {.size = size,
+                                           .channels = d->channels,
+                                           .least = how->augment ? (struct ss_size){0} : least,
                                            .range = SS_CROP_RANGE,
                                            .seed = how->seed,
                                            .epoch = how->epoch,
@@ -137,7 +140,7 @@ static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
 static void normalise(const struct ss_dataset *d, const uint8_t *pixels, float *x)
 {
     const size_t plane = (size_t)d->height * (size_t)d->width;
-    for (size_t c = 0; c < 3; c++)
+    for (size_t c = 0; c < (size_t)d->channels; c++)
         ss_pixels_normalise(pixels + c * plane, plane, d->mean[c], d->std[c], x + c * plane);
 }
 
@@ -145,7 +148,7 @@ static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss
                            void *out, int32_t *label)
 {
     struct context *c = NULL;
-    size_t bytes = 3 * (size_t)d->height * (size_t)d->width, file;
+    size_t bytes = (size_t)d->channels * (size_t)d->height * (size_t)d->width, file;
     SS_TRY(find_context(how->bytes ? 0 : bytes, &c));
     SS_TRY(load_bytes(d, i, how, c, how->bytes ? out : c->pixels, &file));
     *label = file == SIZE_MAX ? -1 : ss_imagefolder_label(d->pictures->folder, file);
@@ -212,25 +215,34 @@ enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
                                         const struct ss_dataset_options *options,
                                         struct ss_dataset **out)
 {
+    const int channels = options->channels ? options->channels : 3;
+    const struct ss_size size = options->size.height ? options->size : ss_square(DEFAULT_SIDE);
     struct ss_pictures *p = NULL;
+    if (channels != 1 && channels != 3)
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "%s: samples of %d channels are wanted; JPEG files have 3, or 1 in grey",
+                       dir, channels);
     SS_TRY(open_pictures(dir, split, options, &p));
     struct ss_dataset *d = malloc(sizeof *d);
     if (!d) {
         free_pictures(p);
         return ss_fail_memory("a data set", sizeof *d);
     }
-    int side = options->side ? options->side : DEFAULT_SIDE;
     *d = (struct ss_dataset){.ops = &picture_ops,
                              .name = "pictures",
                              .count = p->folder->count,
-                             .channels = 3,
-                             .height = side,
-                             .width = side,
+                             .channels = channels,
+                             .height = size.height,
+                             .width = size.width,
                              .classes = p->folder->classes,
                              .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
                              .std = {0.229f, 0.224f, 0.225f},
                              .fingerprint = p->folder->fingerprint,
                              .pictures = p};
+    if (channels == 1) {
+        d->mean[0] = 0.459f;
+        d->std[0] = 0.226f;
+    }
     snprintf(d->path, sizeof d->path, "%s", p->folder->root);
     ss_dataset_fill_table(d);
     *out = d;

@@ -161,9 +161,9 @@ static void print_notes(const struct ss_scaling *s, const char *differs, FILE *o
 void ss_scaling_markdown(const struct ss_scaling *s, const char *differs, FILE *out)
 {
     const struct ss_run_log *log = &s->table[0].row[0].run->log;
-    fprintf(out, "## Scaling of %s\n\n%ld images a step on each %s, %ldx%ld, %s.\n\n", log->model,
-            log->batch / log->ranks, s->gpu ? "GPU" : "rank", log->image_size, log->image_size,
-            log->precision);
+    fprintf(out, "## Scaling of %s\n\n%ld images a step on each %s, %dx%d, %s.\n\n", log->model,
+            log->batch / log->ranks, s->gpu ? "GPU" : "rank", log->image_size.height,
+            log->image_size.width, log->precision);
     for (size_t k = 0; k < s->count; k++) {
         print_heads(s, &s->table[k], out);
         for (size_t i = 0; i < s->table[k].count; i++)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,20 @@ static enum ss_status get_rate(const struct reader *r, const json_t *o, const ch
     return isnan(*out) ? fail_field(r, key, json_object_get(o, key), "a number above 0") : SS_OK;
 }
 
+/* Older logs are of square images and have no height. */
+static enum ss_status get_size(const struct reader *r, const json_t *o, struct ss_size *out)
+{
+    long width, height;
+    SS_TRY(get_count(r, o, "image_size", &width));
+    height = width;
+    if (json_object_get(o, "image_height"))
+        SS_TRY(get_count(r, o, "image_height", &height));
+    if (width > INT_MAX || height > INT_MAX)
+        return fail_field(r, "image_size", json_object_get(o, "image_size"), "a number of pixels");
+    *out = (struct ss_size){(int)height, (int)width};
+    return SS_OK;
+}
+
 static enum ss_status read_start(struct reader *r, const json_t *o)
 {
     struct ss_run_log *log = &r->start;
@@ -81,7 +96,7 @@ static enum ss_status read_start(struct reader *r, const json_t *o)
     SS_TRY(get_count(r, o, "ranks", &log->ranks));
     SS_TRY(get_count(r, o, "nodes", &log->nodes));
     SS_TRY(get_count(r, o, "batch", &log->batch));
-    SS_TRY(get_count(r, o, "image_size", &log->image_size));
+    SS_TRY(get_size(r, o, &log->image_size));
     SS_TRY(get_count(r, o, "images", &log->images));
     if (log->nodes > log->ranks)
         return fail_field(r, "nodes", json_object_get(o, "nodes"), "at most the number of ranks");

@@ -2,6 +2,7 @@
 #ifndef SS_SCALING_RUN_LOG_H
 #define SS_SCALING_RUN_LOG_H
 
+#include "core/size.h"
 #include "core/status.h"
 
 enum { SS_RUN_TEXT = 64, SS_RUN_PATH = 4096 };
@@ -11,7 +12,8 @@ struct ss_run_log {
     /* Of the "start" event before the last epoch: a run that was resumed has several, perhaps on
      * another number of ranks */
     char model[SS_RUN_TEXT], width[SS_RUN_TEXT], precision[SS_RUN_TEXT], device[SS_RUN_TEXT];
-    long ranks, nodes, batch /* of all ranks */, image_size, images;
+    long ranks, nodes, batch /* of all ranks */, images;
+    struct ss_size image_size;
     /* Of the last "epoch" event */
     long epoch;
     double train_loss, train_accuracy; /* loss: NAN if it was not finite; accuracy: 0 to 1 */

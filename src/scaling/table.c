@@ -10,13 +10,14 @@ enum { FIELDS = 7 };
 /* What must be the same, as text. */
 static void describe(const struct ss_run_log *log, char text[FIELDS][SS_RUN_TEXT])
 {
-    const long number[] = {log->image_size, log->images, log->batch / log->ranks};
+    const long number[] = {log->images, log->batch / log->ranks};
     snprintf(text[0], SS_RUN_TEXT, "%s", log->device);
     snprintf(text[1], SS_RUN_TEXT, "%s", log->model);
     snprintf(text[2], SS_RUN_TEXT, "%s", log->width);
     snprintf(text[3], SS_RUN_TEXT, "%s", log->precision);
-    for (int i = 0; i < 3; i++)
-        snprintf(text[4 + i], SS_RUN_TEXT, "%ld", number[i]);
+    ss_size_text(log->image_size, text[4]);
+    for (int i = 0; i < 2; i++)
+        snprintf(text[5 + i], SS_RUN_TEXT, "%ld", number[i]);
 }
 
 void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t room)

@@ -81,7 +81,8 @@ void ss_loop_print_start(struct ss_loop *l)
         ss_dtype_name(s->device.dtype), "gpu_mb", 'f', (double)m.device_used / 1048576, "nodes",
         'i', (int64_t)ss_comm_nodes(s->comm), "device", 's', s->runtime.lanes ? "cuda" : "cpu",
         "width", 's', l->options->width ? l->options->width : "default", "image_size", 'i',
-        (int64_t)s->train->width, "images", 'i', (int64_t)s->train->count, NULL);
+        (int64_t)s->train->width, "image_height", 'i', (int64_t)s->train->height, "images", 'i',
+        (int64_t)s->train->count, NULL);
     ss_session_log_buckets(s, &l->journal);
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_log(&s->ranks[r], &l->journal);

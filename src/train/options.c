@@ -39,6 +39,9 @@ static const struct ss_word epoch_lines[] = {
     SS_OPTION_TEXT(struct ss_train_options, field, name, default_, arg, OWNER(__VA_ARGS__)),
 #define WORD(field, name, default_, words, ...)                                                    \
     SS_OPTION_WORD(struct ss_train_options, field, name, default_, words, OWNER(__VA_ARGS__)),
+#define SIZE(field, name, default_, min, max, arg, ...)                                            \
+    SS_OPTION_SIZE(struct ss_train_options, field, name, default_, min, max, arg,                  \
+                   OWNER(__VA_ARGS__)),
 const struct ss_option ss_train_rows[] = {
 #include "train/options.def"
     {0}};

@@ -22,6 +22,7 @@ struct ss_train_options {
 #define FLOAT(field, ...) double field;
 #define TEXT(field, ...) const char *field;
 #define WORD(field, ...) int field;
+#define SIZE(field, ...) struct ss_size field;
 #include "train/options.def"
 };
 

@@ -63,6 +63,10 @@ static const char *as_text(const struct ss_option *row, const json_t *value,
         return json_is_integer(value) ? number
                : json_is_real(value)  ? ss_number_text(json_real_value(value), number)
                                       : NULL;
+    case SS_OPT_SIZE:
+        if (json_is_integer(value))
+            return number;
+        break;
     case SS_OPT_TEXT:
     case SS_OPT_WORD:
         break;
@@ -70,11 +74,10 @@ static const char *as_text(const struct ss_option *row, const json_t *value,
     return json_string_value(value);
 }
 
-static const char *const wanted[] = {[SS_OPT_FLAG] = "true or false",
-                                     [SS_OPT_INT] = "a whole number",
-                                     [SS_OPT_FLOAT] = "a number",
-                                     [SS_OPT_TEXT] = "a text in quotes",
-                                     [SS_OPT_WORD] = "a word in quotes"};
+static const char *const wanted[] = {
+    [SS_OPT_FLAG] = "true or false",    [SS_OPT_INT] = "a whole number",
+    [SS_OPT_FLOAT] = "a number",        [SS_OPT_TEXT] = "a text in quotes",
+    [SS_OPT_WORD] = "a word in quotes", [SS_OPT_SIZE] = "a whole number, or \"HxW\""};
 
 static enum ss_status set(const char *file, const struct ss_option *row, const json_t *value,
                           struct ss_train_options *o)

@@ -12,16 +12,29 @@
 /* Ranks that wait for a pack hear from its builder several times within the deadline. */
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
 
+/* Samples as the model of a file wants them. */
+static enum ss_status choose_channels(const struct ss_train_options *o, int *channels)
+{
+    SS_TRY(ss_model_channels(o->model, channels));
+    if (*channels && *channels != 1 && *channels != 3)
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s: its images have %d channels, which no data set here has: CIFAR-100 and "
+                       "JPEG files have 3, and JPEG files can be read in grey, as 1",
+                       o->model, *channels);
+    return SS_OK;
+}
+
 enum ss_status ss_session_open_sets(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
-    const struct ss_dataset_options how = {
-        .side = (int)o->image_size, .reduced = o->reduced_decode, .skip_corrupt = o->skip_corrupt};
+    struct ss_dataset_options how = {
+        .size = o->image_size, .reduced = o->reduced_decode, .skip_corrupt = o->skip_corrupt};
     if (!o->data_dir)
         return ss_fail(
             SS_ERR_INVALID,
             "--data-dir is missing; name the folder with train.bin and test.bin, or with "
             "train and val");
+    SS_TRY(choose_channels(o, &how.channels));
     if (training)
         SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
     SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));

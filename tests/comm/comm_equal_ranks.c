@@ -78,6 +78,9 @@ static void change(const struct ss_option *row, struct ss_train_options *o)
     case SS_OPT_WORD:
         *(int *)at = row->words[1].value;
         break;
+    case SS_OPT_SIZE:
+        ((struct ss_size *)at)->width += 1;
+        break;
     }
 }
 

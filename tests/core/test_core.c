@@ -19,6 +19,7 @@ struct values {
     double rate;
     int flag, device;
     const char *text;
+    struct ss_size size;
 };
 enum { TEXTS = 1, NUMBERS = 2 };
 static const struct ss_word devices[] = {{"auto", 5}, {"cpu", 0}, {"cuda", -3}, {0}};
@@ -28,6 +29,8 @@ static const struct ss_option rows[] = {
     SS_OPTION_FLAG(struct values, flag, "--no-shuffle", "file order", .group = TEXTS, .marks = 3),
     SS_OPTION_TEXT(struct values, text, "--data-dir", "here", "DIR", "folder", .group = TEXTS),
     SS_OPTION_WORD(struct values, device, "--device", 5, devices, "where", .group = TEXTS),
+    SS_OPTION_SIZE(struct values, size, "--image-size", 0, 0, 4096, "N|HxW", "pixels",
+                   .group = NUMBERS),
     {0}};
 
 /* A second table, of which one group is taken. */
@@ -89,6 +92,11 @@ START_TEST(options_accepted)
     ck_assert_int_eq(parse("--device", "cuda", "--taken", "a"), -1);
     ck_assert_int_eq(v.device, -3);
     ck_assert_str_eq(more.taken, "a");
+    ck_assert(ss_size_is(v.size, ss_square(0)));
+    ck_assert_int_eq(parse("--image-size", "64", NULL, NULL), -1);
+    ck_assert(ss_size_is(v.size, ss_square(64)));
+    ck_assert_int_eq(parse("--image-size", "48x4096", NULL, NULL), -1);
+    ck_assert(v.size.height == 48 && v.size.width == 4096);
     /* Help wins over everything, also over mistakes before it. */
     ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL), 0);
     ck_assert_int_eq(parse("-h", NULL, NULL, NULL), 0);
@@ -127,13 +135,25 @@ static const struct {
     {{"--device", "cpuu"}, "train: --device: \"cpuu\" is not auto, cpu or cuda; did you mean cpu?"},
     {{"--device", "moon"}, "train: --device: \"moon\" is not auto, cpu or cuda"},
     {{"--device=", NULL}, "--device: \"\" is not auto, cpu or cuda"},
+    {{"--image-size", "4097"}, "train: --image-size: 4097 is out of range; give 0 to 4096"},
+    {{"--image-size", "64x4097"}, "--image-size: 64x4097 is out of range; give 0 to 4096"},
+    {{"--image-size", "64x0"}, "--image-size: 64x0 is out of range"},
+    {{"--image-size", "0x64"}, "--image-size: 0x64 is out of range"},
+    {{"--image-size", ""}, "--image-size: \"\" is not a size, such as 64 or 48x64"},
+    {{"--image-size", "64x"}, "--image-size: \"64x\" is not a size"},
+    {{"--image-size", "x64"}, "is not a size"},
+    {{"--image-size", "-64"}, "is not a size"},
+    {{"--image-size", "48x64x3"}, "is not a size"},
+    {{"--image-size", "48 64"}, "is not a size"},
+    {{"--image-size", "48X64"}, "is not a size"},
+    {{"--image-size", "1234567"}, "is not a size"},
 };
 
 START_TEST(options_refused)
 {
     ck_assert_int_eq(parse(refused[_i].argument[0], refused[_i].argument[1], NULL, NULL), 2);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), refused[_i].message));
-    ck_assert(v.epochs == 7 && v.rate == 0.5 && v.flag == 0);
+    ck_assert(v.epochs == 7 && v.rate == 0.5 && v.flag == 0 && v.size.height == 0);
     ck_assert_str_eq(v.text, "here");
 }
 END_TEST

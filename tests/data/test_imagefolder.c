@@ -10,6 +10,7 @@
 #include "data/picture.h"
 #include "tests/data_common.h"
 
+#include <math.h>
 #include <sys/types.h>
 
 /* A file with its folders; its content is its name. */
@@ -320,7 +321,7 @@ END_TEST
  * loader. */
 START_TEST(samples)
 {
-    enum { OUT = 24, BYTES = 3 * OUT * OUT };
+    enum { OUT = 24, PIXELS = OUT * (OUT + 9), BYTES = 3 * PIXELS };
     struct ss_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
@@ -331,10 +332,13 @@ START_TEST(samples)
     ck_assert_int_eq(ss_picture_open(&loader), SS_OK);
     ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
     ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
-    for (uint32_t k = 0; k < 8 * f->count; k++) {
-        uint32_t i = k / 8;
-        struct ss_picture_how how = {.side = OUT,
-                                     .shorter = k & 1 ? 30 : 0,
+    for (uint32_t k = 0; k < 32 * f->count; k++) {
+        uint32_t i = k / 32;
+        const struct ss_size size = {OUT, k & 8 ? OUT + 9 : OUT}, least = {30, k & 8 ? 38 : 30};
+        const size_t pixels_of = (size_t)size.height * (size_t)size.width;
+        struct ss_picture_how how = {.size = size,
+                                     .channels = k & 16 ? 1 : 3,
+                                     .least = k & 1 ? least : (struct ss_size){0},
                                      .range = SS_CROP_RANGE,
                                      .seed = 2,
                                      .epoch = 9,
@@ -344,23 +348,30 @@ START_TEST(samples)
         ck_assert_int_eq(ss_picture_load(loader, f, i, &how, got), SS_OK);
         ck_assert_ptr_null(ss_picture_warning(loader));
         struct ss_jpeg_pixels pixels;
-        struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, OUT);
-        if (how.shorter)
-            ck_assert_int_eq(ss_crop_centre(SIDE, SIDE, 30, OUT, &crop), SS_OK);
+        struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, size);
+        if (k & 1)
+            ck_assert_int_eq(ss_crop_centre(SIDE, SIDE, least, size, &crop), SS_OK);
         int w, h, fits = crop.area.width / 2 >= crop.width && crop.area.height / 2 >= crop.height;
         ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
         ck_assert_int_eq(ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &w, &h), SS_OK);
         ck_assert_int_eq(ss_jpeg_decode(jpeg, &crop.area, how.reduced && fits ? 2 : 1, &pixels),
                          SS_OK);
         ck_assert_int_eq(ss_crop_apply(resizer, &crop, &pixels, how.order, want), SS_OK);
-        ck_assert_mem_eq(got, want, BYTES);
+        const size_t next = how.order == SS_PIXELS_CHW ? pixels_of : 1,
+                     step = how.order == SS_PIXELS_CHW ? 1 : 3;
+        for (size_t p = 0; how.channels == 1 && p < pixels_of; p++) {
+            const uint8_t *rgb = want + p * step;
+            want[p] = (uint8_t)floor(
+                0.5 + (19595.0 * rgb[0] + 38470.0 * rgb[next] + 7471.0 * rgb[2 * next]) / 65536);
+        }
+        ck_assert_mem_eq(got, want, (size_t)how.channels * pixels_of);
     }
     uint8_t out[BYTES];
-    struct ss_picture_how how = {.side = OUT, .shorter = 20};
-    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "shorter side of 20");
-    how.side = 0;
-    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 0");
-    how.side = 20;
+    struct ss_picture_how how = {.size = ss_square(OUT), .channels = 3, .least = ss_square(20)};
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "from at least 20x20");
+    how.size = (struct ss_size){0, 4};
+    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 4");
+    how.size = ss_square(20);
     char path[256];
     snprintf(path, sizeof path, "train/%s", ss_imagefolder_name(f, 3));
     write_file(path, "\xff\xd8\xff", 3);

@@ -266,7 +266,7 @@ START_TEST(erasing)
     char path[1024];
     const char *srcdir = getenv("srcdir");
     struct ss_dataset *d = NULL;
-    const struct ss_dataset_options options = {.side = _i / 2 ? 64 : 0};
+    const struct ss_dataset_options options = {.size = ss_square(_i / 2 ? 64 : 0)};
     snprintf(path, sizeof path, "%s/tests/reference/%s", srcdir ? srcdir : ".",
              _i / 2 ? "pictures" : "data");
     ck_assert_msg(ss_dataset_open(path, SS_SPLIT_TRAIN, &options, &d) == SS_OK, "%s",

@@ -55,17 +55,18 @@ static void sample_line(const char *line)
     int label;
     int32_t got;
     struct ss_dataset_options options = {0};
+    struct ss_size *const s = &options.size;
     struct ss_load_how how = {.bytes = 1};
     struct ss_dataset *d;
-    ck_assert_int_eq(sscanf(line, "%7s %zu %d %" SCNu64 " %" SCNu32 " %d %d %64s %64s", split,
-                            &index, &options.side, &how.seed, &how.epoch, &how.augment, &label,
-                            bytes, values),
-                     9);
+    ck_assert_int_eq(sscanf(line, "%7s %zu %d %d %d %" SCNu64 " %" SCNu32 " %d %d %64s %64s", split,
+                            &index, &s->height, &s->width, &options.channels, &how.seed, &how.epoch,
+                            &how.augment, &label, bytes, values),
+                     11);
     const char *top = getenv("top_srcdir");
     snprintf(dir, sizeof dir, "%s/tests/reference/pictures", top ? top : ".");
     enum ss_split part = strcmp(split, "val") ? SS_SPLIT_TRAIN : SS_SPLIT_TEST;
     ck_assert_int_eq(ss_dataset_open_pictures(dir, part, &options, &d), SS_OK);
-    size_t size = 3 * (size_t)options.side * (size_t)options.side;
+    size_t size = (size_t)options.channels * (size_t)s->height * (size_t)s->width;
     float *out = malloc(size * sizeof *out);
     ck_assert_int_eq(ss_dataset_load(d, index, &how, out, &got), SS_OK);
     ck_assert_int_eq(got, label);
@@ -80,7 +81,7 @@ static void sample_line(const char *line)
 
 START_TEST(samples)
 {
-    for_lines("sample", 66, sample_line);
+    for_lines("sample", 165, sample_line);
 }
 END_TEST
 
@@ -94,7 +95,8 @@ static void draw_line(const char *line)
                             &epoch, &sample, &width, &height, &a.x, &a.y, &a.width, &a.height,
                             &flip),
                      10);
-    struct ss_crop c = ss_crop_draw(seed, epoch, sample, width, height, &SS_CROP_RANGE, 64);
+    struct ss_crop c =
+        ss_crop_draw(seed, epoch, sample, width, height, &SS_CROP_RANGE, ss_square(64));
     ck_assert_msg(!memcmp(&c.area, &a, sizeof a) && c.flip == flip,
                   "%d x %d at (%d, %d), flip %d instead of %s", c.area.width, c.area.height,
                   c.area.x, c.area.y, c.flip, line);
@@ -124,7 +126,7 @@ static void share_line(const char *line)
     double value, part;
     ck_assert_int_eq(sscanf(line, "%d %d %7s %lf %lf", &width, &height, what, &value, &part), 5);
     for (uint32_t i = 0; i < DRAWS; i++) {
-        struct ss_crop c = ss_crop_draw(5, 1, i, width, height, &SS_CROP_RANGE, 64);
+        struct ss_crop c = ss_crop_draw(5, 1, i, width, height, &SS_CROP_RANGE, ss_square(64));
         below += value_of(&c.area, what) <= value;
     }
     /* The record has five times as many draws, and an error of its own. */
@@ -138,7 +140,7 @@ START_TEST(shares)
     int flips = 0;
     for_lines("share", 110, share_line);
     for (uint32_t i = 0; i < DRAWS; i++)
-        flips += ss_crop_draw(5, 1, i, 64, 64, &SS_CROP_RANGE, 64).flip;
+        flips += ss_crop_draw(5, 1, i, 64, 64, &SS_CROP_RANGE, ss_square(64)).flip;
     /* sigma is 100 */
     ck_assert_int_gt(flips, DRAWS / 2 - 400);
     ck_assert_int_lt(flips, DRAWS / 2 + 400);

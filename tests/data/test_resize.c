@@ -102,7 +102,8 @@ static void centre_case(const char *arguments)
     ck_assert_int_eq(sscanf(arguments, "%63s %d %d %63s", file, &shorter, &side, expected), 4);
     struct picture p = decode_reference(decoder, file);
     struct ss_crop crop;
-    ck_assert_int_eq(ss_crop_centre(p.width, p.height, shorter, side, &crop), SS_OK);
+    ck_assert_int_eq(ss_crop_centre(p.width, p.height, ss_square(shorter), ss_square(side), &crop),
+                     SS_OK);
     free(p.rgb);
     expect_crop(file, &crop, expected);
 }
@@ -148,7 +149,7 @@ static void size_case(const char *arguments)
                             &height, &top, &left),
                      8);
     struct ss_crop crop;
-    ck_assert_int_eq(ss_crop_centre(w, h, shorter, side, &crop), SS_OK);
+    ck_assert_int_eq(ss_crop_centre(w, h, ss_square(shorter), ss_square(side), &crop), SS_OK);
     ck_assert_msg(crop.width == width && crop.height == height && crop.window.x == left &&
                       crop.window.y == top,
                   "%s gives %d %d %d %d", arguments, crop.width, crop.height, crop.window.y,
@@ -162,9 +163,35 @@ START_TEST(sizes_equal_torchvision)
 {
     struct ss_crop crop;
     for_cases("size", 45, size_case);
-    expect_error(ss_crop_centre(50, 60, 32, 33, &crop), SS_ERR_INVALID, "shorter side of 32");
-    ck_assert_int_eq(ss_crop_centre(1, 60, 32, 32, &crop), SS_OK);
+    expect_error(ss_crop_centre(50, 60, ss_square(32), ss_square(33), &crop), SS_ERR_INVALID,
+                 "33x33 pixels from at least 32x32");
+    ck_assert_int_eq(ss_crop_centre(1, 60, ss_square(32), ss_square(32), &crop), SS_OK);
     ck_assert_int_eq(crop.height, 1920);
+}
+END_TEST
+
+/* Of unequal sides: one side as wanted, the other no smaller and in proportion; the crop in the middle. */
+START_TEST(covers)
+{
+    const struct ss_size least = {54, 73}, size = {48, 64};
+    struct ss_crop crop;
+    for (int w = 1; w < 200; w += 7)
+        for (int h = 1; h < 200; h += 5) {
+            ck_assert_int_eq(ss_crop_centre(w, h, least, size, &crop), SS_OK);
+            const int by_width = w * least.height <= h * least.width;
+            if (crop.width < least.width || crop.height < least.height ||
+                (by_width ? crop.width != least.width || crop.height != least.width * h / w
+                          : crop.height != least.height || crop.width != least.height * w / h) ||
+                abs(2 * crop.window.x + size.width - crop.width) > 1 ||
+                abs(2 * crop.window.y + size.height - crop.height) > 1 ||
+                crop.window.width != size.width || crop.window.height != size.height)
+                ck_abort_msg("%dx%d becomes %dx%d, cut at %d, %d", h, w, crop.height, crop.width,
+                             crop.window.y, crop.window.x);
+        }
+    expect_error(ss_crop_centre(50, 60, least, (struct ss_size){48, 74}, &crop), SS_ERR_INVALID,
+                 "48x74 pixels from at least 54x73");
+    expect_error(ss_crop_centre(50, 60, least, (struct ss_size){55, 64}, &crop), SS_ERR_INVALID,
+                 "55x64 pixels from at least 54x73");
 }
 END_TEST
 
@@ -304,7 +331,7 @@ START_TEST(reduced_crop)
     struct bytes b = read_reference("large.jpg");
     enum { SIDE = 24, BYTES = 3 * SIDE * SIDE };
     for (uint32_t sample = 0; sample < 40; sample++) {
-        struct ss_crop crop = ss_crop_draw(1, 0, sample, 211, 150, &SS_CROP_RANGE, SIDE);
+        struct ss_crop crop = ss_crop_draw(1, 0, sample, 211, 150, &SS_CROP_RANGE, ss_square(SIDE));
         int scale = ss_jpeg_choose_scale(crop.area.width, crop.area.height, SIDE, SIDE);
         uint8_t out[2][BYTES];
         for (int k = 0; k < 2; k++) {
@@ -330,8 +357,8 @@ START_TEST(draw)
     double area = 0, log_ratio = 0, flips = 0, squares = 0;
     int corners = 0;
     for (uint32_t i = 0; i < N; i++) {
-        struct ss_crop c = ss_crop_draw(7, 3, i, W, H, &SS_CROP_RANGE, 64);
-        struct ss_crop again = ss_crop_draw(7, 3, i, W, H, &SS_CROP_RANGE, 64);
+        struct ss_crop c = ss_crop_draw(7, 3, i, W, H, &SS_CROP_RANGE, ss_square(64));
+        struct ss_crop again = ss_crop_draw(7, 3, i, W, H, &SS_CROP_RANGE, ss_square(64));
         if (memcmp(&c, &again, sizeof c) != 0 || c.area.x < 0 || c.area.y < 0 ||
             c.area.x + c.area.width > W || c.area.y + c.area.height > H || c.window.width != 64)
             ck_abort_msg("sample %u: %d x %d at (%d, %d)", i, c.area.width, c.area.height, c.area.x,
@@ -355,10 +382,10 @@ START_TEST(draw)
     ck_assert_double_eq_tol(flips, 0.5, 0.015);
     ck_assert_int_gt(corners, 10);
 
-    struct ss_crop a = ss_crop_draw(7, 3, 5, W, H, &SS_CROP_RANGE, 64);
-    struct ss_crop other[3] = {ss_crop_draw(8, 3, 5, W, H, &SS_CROP_RANGE, 64),
-                               ss_crop_draw(7, 4, 5, W, H, &SS_CROP_RANGE, 64),
-                               ss_crop_draw(7, 3, 6, W, H, &SS_CROP_RANGE, 64)};
+    struct ss_crop a = ss_crop_draw(7, 3, 5, W, H, &SS_CROP_RANGE, ss_square(64));
+    struct ss_crop other[3] = {ss_crop_draw(8, 3, 5, W, H, &SS_CROP_RANGE, ss_square(64)),
+                               ss_crop_draw(7, 4, 5, W, H, &SS_CROP_RANGE, ss_square(64)),
+                               ss_crop_draw(7, 3, 6, W, H, &SS_CROP_RANGE, ss_square(64))};
     for (int i = 0; i < 3; i++)
         ck_assert_int_ne(memcmp(&a.area, &other[i].area, sizeof a.area), 0);
 }
@@ -368,20 +395,20 @@ END_TEST
 START_TEST(draw_falls_back)
 {
     const struct ss_crop_range *range = &SS_CROP_RANGE;
-    struct ss_crop c = ss_crop_draw(0, 0, 0, 2000, 30, range, 64);
+    struct ss_crop c = ss_crop_draw(0, 0, 0, 2000, 30, range, ss_square(64));
     ck_assert_int_eq(c.area.width, 40);
     ck_assert_int_eq(c.area.height, 30);
     ck_assert_int_eq(c.area.x, 980);
     ck_assert_int_eq(c.area.y, 0);
-    c = ss_crop_draw(0, 0, 0, 31, 3000, range, 64);
+    c = ss_crop_draw(0, 0, 0, 31, 3000, range, ss_square(64));
     ck_assert_int_eq(c.area.width, 31);
     ck_assert_int_eq(c.area.height, 41); /* 31 / (3/4) = 41.33 */
     ck_assert_int_eq(c.area.y, 1479);
     const struct ss_crop_range large = {4, 4, 3. / 4, 4. / 3};
-    c = ss_crop_draw(0, 0, 0, 100, 90, &large, 64);
+    c = ss_crop_draw(0, 0, 0, 100, 90, &large, ss_square(64));
     ck_assert_int_eq(c.area.width, 100);
     ck_assert_int_eq(c.area.height, 90);
-    c = ss_crop_draw(0, 0, 0, 1, 1, range, 64);
+    c = ss_crop_draw(0, 0, 0, 1, 1, range, ss_square(64));
     ck_assert_int_eq(c.area.width, 1);
 }
 END_TEST
@@ -409,6 +436,7 @@ int main(void)
     tcase_add_test(tc, kernels_are_equal);
     tcase_add_test(tc, normalised_as_torchvision);
     tcase_add_test(tc, sizes_equal_torchvision);
+    tcase_add_test(tc, covers);
     tcase_add_test(tc, refuses);
     tcase_add_test(tc, reduced_crop);
     tcase_add_test(tc, draw);

@@ -91,6 +91,25 @@ done
 check "packs are built once" [ "$(find "$work/packs" -type f | wc -l)" -eq 2 ]
 check "fp16 is not fp32" eval '! same_bits fp16 fp32 >"$work/out" 2>&1'
 
+# ---- a first layer in groups, other sizes, grey ------------------------------------------------------
+
+# differ NAME NAME BOUND: no loss of a step differs by so much of itself
+differ() {
+    paste <(values "$1" step loss) <(values "$2" step loss) | awk -v bound="$3" '
+        { error = ($1 - $2) / $2; if (error < 0) error = -error; if (error > worst) worst = error }
+        NF != 2 { bad = 1 }
+        END { printf "  losses within %.1e (bound %g)\n", worst, bound; exit bad || NR != 6 || worst > bound }'
+}
+for channels in 3 1; do
+    make_model "$work/$channels.json" $channels 40 24
+    recipe=(--model "$work/$channels.json" --data-dir "$data" --image-size 40x24 --batch-size 20 --epochs 2 --base-lr 0.02)
+    train "cpu-$channels" "${recipe[@]}" --device cpu
+    train "groups-$channels" "${recipe[@]}"
+    train "groups-fp16-$channels" "${recipe[@]}" --precision fp16 --init-scale 1024
+    check "$channels groups of 40x24 pixels: as on a CPU" differ "groups-$channels" "cpu-$channels" 1e-5
+    check "$channels groups in fp16: near fp32" differ "groups-fp16-$channels" "cpu-$channels" 0.01
+done
+
 # ---- waiting for input -----------------------------------------------------------------------------
 
 # gray_picture FILE SIDE: a gray JPEG file. Each of its two Huffman tables has one code, the bit 0: for

@@ -26,6 +26,10 @@ def model(classes):
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 10, classes))
 def fixed():
     return model(5)
+def sized(classes, image_size):
+    height, width = image_size
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(),
+                         nn.Linear(4 * (height - 2) * (width - 2), classes))
 def odd():
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Softshrink())
 END
@@ -38,6 +42,12 @@ check "again" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$wor
 check "the same seed, the same bytes" diff -r "$work/a" "$work/b"
 check "another" export_file "$work/mine.py:model" --classes 7 --seed 4 --out "$work/b"
 check "another seed, other weights" eval "! cmp -s '$work/a/model.safetensors' '$work/b/model.safetensors'"
+check "a function that is told the size" export_file "$work/mine.py:sized" --classes 7 --seed 3 --out "$work/sized"
+check "the same weights" cmp "$work/a/model.safetensors" "$work/sized/model.safetensors"
+if "$python" -c 'import torchvision' 2>/dev/null; then
+    run "$python" -B "$exporter" --torchvision vit_b_16 --image-size 32x48 --out "$work/vit"
+    check "an oblong ViT is refused" grep -q 'error: --torchvision vit_b_16: it takes square images' "$work/err"
+fi
 check "starstep reads the files" eval "run '$STARSTEP' plan --model '$work/a/model.json' --batch-size 4; [ \$code -eq 0 ]"
 
 # no FILE PATTERN ARGUMENT...: one line on stderr, nothing written

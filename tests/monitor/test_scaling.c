@@ -277,8 +277,8 @@ START_TEST(resumed)
     struct ss_runs runs = {0};
     save_log("log.jsonl", (struct made){.rate = 5});
     say("{\"event\":\"start\",\"model\":\"resnet50\",\"ranks\":2,\"batch\":64,\"precision\":"
-        "\"fp16\",\"nodes\":2,\"device\":\"cuda\",\"width\":\"8,8\",\"image_size\":64,\"images\":"
-        "500}\n");
+        "\"fp16\",\"nodes\":2,\"device\":\"cuda\",\"width\":\"8,8\",\"image_size\":64,"
+        "\"image_height\":48,\"images\":500}\n");
     say("{\"event\":\"epoch\",\"epoch\":4,\"train_loss\":null,\"train_accuracy\":0,"
         "\"images_per_s\":77.5,\"images_per_s_with_validation\":70}\n{\"event\":\"ep");
     write_file("log.jsonl", trace_text, trace_bytes);
@@ -286,7 +286,7 @@ START_TEST(resumed)
     const struct ss_run_log *log = &runs.at[0].log;
     ck_assert_int_eq(log->ranks, 2);
     ck_assert_int_eq(log->nodes, 2);
-    ck_assert_int_eq(log->image_size, 64);
+    ck_assert(ss_size_is(log->image_size, (struct ss_size){48, 64}));
     ck_assert_str_eq(log->width, "8,8");
     ck_assert_int_eq(log->epoch, 4);
     ck_assert_double_eq(log->rate, 77.5);
@@ -321,6 +321,10 @@ static const struct {
     {"\"ranks\":2", "\"ranks\":0", "ranks: 0 is not a whole number above 0"},
     {"\"batch\":1024", "\"batch\":1023", "batch: 1023 is not a multiple of the number of ranks"},
     {"\"model\":\"resnet50\"", "\"model\":7", "model: 7 is not a text"},
+    {"\"image_size\":224", "\"image_size\":224,\"image_height\":\"3\"",
+     "image_height: \"3\" is not a whole number above 0"},
+    {"\"image_size\":224", "\"image_size\":224000000000",
+     "image_size: 224000000000 is not a number of pixels"},
     {"\"images_per_s\":7", "\"images_per_s\":null", "line 3: event \"epoch\": images_per_s: null"},
     {"\"images_per_s\":7", "\"images_per_s\":-7", "images_per_s: -7 is not a number above 0"},
     {"\"images_per_s_with_validation\"", "\"x\"", "has no \"images_per_s_with_validation\""},

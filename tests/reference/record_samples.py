@@ -5,9 +5,10 @@
 
 Written: samples.txt with a line for each expectation:
 
-    sample SPLIT INDEX SIDE SEED EPOCH AUGMENT LABEL BYTES VALUES
-        SHA-256 of the sample as bytes and as normalised fp32, both (3,SIDE,SIDE). With AUGMENT, crop
-        and flip are starstep's draws (draws.py), played to torchvision's resized_crop and hflip.
+    sample SPLIT INDEX HEIGHT WIDTH CHANNELS SEED EPOCH AUGMENT LABEL BYTES VALUES
+        SHA-256 of the sample as bytes and as normalised fp32, both (CHANNELS,HEIGHT,WIDTH). With
+        AUGMENT, crop and flip are starstep's draws (draws.py), played to torchvision's resized_crop
+        and hflip. With one channel Grayscale comes behind them.
     draw SEED EPOCH SAMPLE WIDTH HEIGHT x y w h flip
         a draw for a picture of WIDTH x HEIGHT
     share WIDTH HEIGHT WHAT VALUE PART
@@ -28,7 +29,8 @@ from torchvision.transforms import transforms
 import draws
 import folder_pictures
 
-SIDES, SEED = (64, 224), 7
+SHAPES, SEED = ((64, 64, 3), (224, 224, 3), (48, 64, 3), (96, 40, 1), (64, 64, 1)), 7
+GREY_MEAN, GREY_STD = (0.459,), (0.226,)
 SIZES = [(64, 64), (500, 375), (300, 100), (40, 90)]  # of the third and fourth, many tries fail
 EXTREMES = [(2000, 30), (31, 3000), (1, 1), (7, 5), (1, 4)]
 DRAWS = 200000
@@ -39,28 +41,42 @@ def digest(tensor):
     return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
 
 
-def sample_line(files, split, index, side, epoch, augment):
+def resize_to_cover(image, height, width):
+    """The smallest that is no smaller, its ratio kept: torchvision's Resize(side) for squares."""
+    if height == width:
+        return F.resize(image, height)
+    have_width, have_height = image.size
+    if have_width * height <= have_height * width:
+        return F.resize(image, [int(width * have_height / have_width), width])
+    return F.resize(image, [height, int(height * have_width / have_height)])
+
+
+def sample_line(files, split, index, shape, epoch, augment):
+    height, width, channels = shape
     path, label = files[index]
     image = folder_pictures.open_picture(path)
     if augment:
-        x, y, width, height, flip = draws.draw(SEED, epoch, index, *image.size)
-        image = F.resized_crop(image, y, x, height, width, [side, side])
+        x, y, w, h, flip = draws.draw(SEED, epoch, index, *image.size)
+        image = F.resized_crop(image, y, x, h, w, [height, width])
         image = F.hflip(image) if flip else image
     else:
-        image = F.center_crop(F.resize(image, side * 8 // 7), [side, side])
-    values = F.normalize(F.to_tensor(image), folder_pictures.MEAN, folder_pictures.STD)
-    return ["sample", split, index, side, SEED, epoch, augment, label, digest(F.pil_to_tensor(image)),
+        image = F.center_crop(resize_to_cover(image, height * 8 // 7, width * 8 // 7), [height, width])
+    mean, std = folder_pictures.MEAN, folder_pictures.STD
+    if channels == 1:
+        image, mean, std = F.to_grayscale(image), GREY_MEAN, GREY_STD
+    values = F.normalize(F.to_tensor(image), mean, std)
+    return ["sample", split, index, *shape, SEED, epoch, augment, label, digest(F.pil_to_tensor(image)),
             digest(values)]
 
 
 def sample_lines(directory):
     for split in ("train", "val"):
         files = folder_pictures.list_files(directory, split)
-        for side in SIDES:
+        for shape in SHAPES:
             for index in range(0, len(files), 5):
-                yield sample_line(files, split, index, side, 0, 0)
+                yield sample_line(files, split, index, shape, 0, 0)
             for index in range(2, len(files) if split == "train" else 0, 3):
-                yield sample_line(files, split, index, side, index % 4, 1)
+                yield sample_line(files, split, index, shape, index % 4, 1)
 
 
 def draw_lines():
