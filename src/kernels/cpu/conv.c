@@ -19,7 +19,11 @@ struct pass {
     size_t weight_bytes;       /* of the reordered weight */
 };
 
-enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS };
+enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS, PASSES };
+
+/* Whose code runs a pass: oneDNN's, but for those of which it has reference code or none. */
+enum code { ONEDNN, DEPTHWISE, COLUMNS };
+static const char *const code_names[] = {[DEPTHWISE] = "depthwise", [COLUMNS] = "columns"};
 
 struct ss_conv_kernel {
     struct ss_device *cpu;
@@ -27,8 +31,7 @@ struct ss_conv_kernel {
     /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
     int merge, groups, inputs, outputs;
     int training;
-    int depthwise; /* oneDNN lacks a pass, depthwise.c has it */
-    int own[3];    /* these, by enum, are depthwise.c's or else columns.c's */
+    enum code code[PASSES];
     /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient; of merged groups the plain one
      * without the zeros between them, which each pass puts there; of columns.c the plain one. */
     ss_md x, y, bias, any, plain, native, gradient;
@@ -106,7 +109,8 @@ static size_t larger(size_t a, size_t b)
 /* Does columns.c have a pass? */
 static int has_columns(const struct ss_conv_kernel *c)
 {
-    return !c->depthwise && (c->own[FORWARD] || c->own[BACKWARD_DATA] || c->own[BACKWARD_WEIGHTS]);
+    return c->code[FORWARD] == COLUMNS || c->code[BACKWARD_DATA] == COLUMNS ||
+           c->code[BACKWARD_WEIGHTS] == COLUMNS;
 }
 
 /* Is the native layout the plain one, which oneDNN's passes get in theirs at each call? */
@@ -227,7 +231,7 @@ static enum ss_status make_layouts(struct ss_conv_kernel *c, int merge)
 /* Must some pass take the reference code, or can it not be made at all? */
 static int needs_reference(const struct ss_conv_kernel *c)
 {
-    dnnl_primitive_desc_t pd[3] = {NULL};
+    dnnl_primitive_desc_t pd[PASSES] = {NULL};
     int needs = 0;
     for (int which = FORWARD; which <= BACKWARD_WEIGHTS && !needs; which++)
         needs = create_pd(c, which, dnnl_convolution_direct, c->any, pd[FORWARD], &pd[which]) !=
@@ -259,8 +263,8 @@ static int fits(const struct ss_conv_shape *s, int merge)
 
 /* oneDNN has fast code for groups that fill blocks, and for depthwise ones; what passes of these it
  * lacks are own code. Others are merged until it has: products with zeros, but fewer passes over
- * memory than columns.c makes, which has what is left. */
-static enum ss_status choose_layouts(struct ss_conv_kernel *c)
+ * memory than columns.c makes, which has what is left. own: whose are the passes that oneDNN lacks. */
+static enum ss_status choose_layouts(struct ss_conv_kernel *c, enum code *own)
 {
     const struct ss_conv_shape *s = &c->shape;
     const int merges[] = {1, fill_blocks(s), s->groups};
@@ -270,9 +274,10 @@ static enum ss_status choose_layouts(struct ss_conv_kernel *c)
         SS_TRY(make_layouts(c, merges[i]));
         if (!needs_reference(c))
             return SS_OK;
-        c->depthwise = ss_depthwise_takes(s);
-        if (c->depthwise)
+        if (ss_depthwise_takes(s)) {
+            *own = DEPTHWISE;
             return SS_OK;
+        }
     }
     return make_layouts(c, 1);
 }
@@ -331,9 +336,9 @@ static enum ss_status make_backward_weights(struct ss_conv_kernel *c, ss_md_in g
 /* Whatever weight layout oneDNN likes best, its passes take depthwise.c's. */
 static void create_depthwise(struct ss_conv_kernel *c, int which, dnnl_primitive_desc_t *pd)
 {
-    c->own[which] = create_pd(c, which, dnnl_convolution_direct, c->native, c->forward.op.pd, pd) !=
-                        dnnl_success ||
-                    ss_dnnl_is_ref(*pd);
+    const dnnl_status_t status =
+        create_pd(c, which, dnnl_convolution_direct, c->native, c->forward.op.pd, pd);
+    c->code[which] = status != dnnl_success || ss_dnnl_is_ref(*pd) ? DEPTHWISE : ONEDNN;
 }
 
 static void drop_pd(dnnl_primitive_desc_t *pd)
@@ -359,17 +364,17 @@ static enum ss_status make_depthwise(struct ss_conv_kernel *c)
     if (c->training) {
         create_depthwise(c, BACKWARD_DATA, &c->backward_data.op.pd);
         create_depthwise(c, BACKWARD_WEIGHTS, &c->backward_weights.pd);
-        if (c->own[BACKWARD_DATA])
+        if (c->code[BACKWARD_DATA] != ONEDNN)
             drop_pd(&c->backward_data.op.pd);
         else
             SS_TRY(make_pass(c, BACKWARD_DATA, dnnl_convolution_direct, c->forward.op.pd,
                              &c->backward_data));
-        if (c->own[BACKWARD_WEIGHTS])
+        if (c->code[BACKWARD_WEIGHTS] != ONEDNN)
             drop_pd(&c->backward_weights.pd);
         else
             SS_TRY(make_backward_weights(c, c->native));
     }
-    if (!c->own[FORWARD])
+    if (c->code[FORWARD] == ONEDNN)
         return make_pass(c, FORWARD, dnnl_convolution_direct, NULL, &c->forward);
     drop_pd(&c->forward.op.pd);
     return SS_OK;
@@ -379,13 +384,13 @@ static enum ss_status make_depthwise(struct ss_conv_kernel *c)
 static void create_or_own(struct ss_conv_kernel *c, int which, int winograd, dnnl_alg_kind_t *alg,
                           dnnl_primitive_desc_t *pd)
 {
-    c->own[which] = create_free(c, which, winograd, c->forward.op.pd, alg, pd) != dnnl_success ||
-                    ss_dnnl_is_ref(*pd);
+    const dnnl_status_t status = create_free(c, which, winograd, c->forward.op.pd, alg, pd);
+    c->code[which] = status != dnnl_success || ss_dnnl_is_ref(*pd) ? COLUMNS : ONEDNN;
 }
 
 static enum ss_status make_gradient(struct ss_conv_kernel *c)
 {
-    if (c->own[BACKWARD_WEIGHTS]) {
+    if (c->code[BACKWARD_WEIGHTS] != ONEDNN) {
         drop_pd(&c->backward_weights.pd);
         return ss_md_copy(&c->gradient, c->plain) == dnnl_success
                    ? SS_OK
@@ -402,7 +407,7 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
 {
     int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
     int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
-    dnnl_alg_kind_t alg[3];
+    dnnl_alg_kind_t alg[PASSES];
 
     /* Also without training: the native layout depends on all three. */
     create_or_own(c, FORWARD, winograd, &alg[FORWARD], &c->forward.op.pd);
@@ -417,14 +422,14 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
     SS_DNNL_TRY(ss_md_copy(&c->native, is_compact(c) ? c->plain : c->gradient));
     c->weight_bytes = is_compact(c) ? (size_t)c->shape.y.c * row_of(c) * sizeof(float)
                                     : dnnl_memory_desc_get_size(c->native);
-    if (c->training && !c->own[BACKWARD_WEIGHTS])
+    if (c->training && c->code[BACKWARD_WEIGHTS] == ONEDNN)
         SS_TRY(make_backward_weights(c, c->gradient));
-    if (c->training && !c->own[BACKWARD_DATA])
+    if (c->training && c->code[BACKWARD_DATA] == ONEDNN)
         SS_TRY(
             make_pass(c, BACKWARD_DATA, alg[BACKWARD_DATA], c->forward.op.pd, &c->backward_data));
     else
         drop_pd(&c->backward_data.op.pd);
-    if (!c->own[FORWARD])
+    if (c->code[FORWARD] == ONEDNN)
         return make_pass(c, FORWARD, alg[FORWARD], NULL, &c->forward);
     drop_pd(&c->forward.op.pd);
     return SS_OK;
@@ -433,7 +438,7 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
 static const char *code_of(const struct ss_conv_kernel *c, int which,
                            const_dnnl_primitive_desc_t pd)
 {
-    return !c->own[which] ? ss_dnnl_impl(pd) : c->depthwise ? "depthwise" : "columns";
+    return c->code[which] == ONEDNN ? ss_dnnl_impl(pd) : code_names[c->code[which]];
 }
 
 static void describe(struct ss_conv_kernel *c)
@@ -464,9 +469,10 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     c->shape = *shape;
     c->training = training;
     ss_cpu_enter(cpu);
-    enum ss_status status = choose_layouts(c);
+    enum code own = COLUMNS;
+    enum ss_status status = choose_layouts(c, &own);
     if (status == SS_OK)
-        status = c->depthwise ? make_depthwise(c) : make_passes(c, algo);
+        status = own == DEPTHWISE ? make_depthwise(c) : make_passes(c, algo);
     if (status != SS_OK) {
         ss_cpu_conv_destroy(c);
         return status;
@@ -560,11 +566,14 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
     if (c->shape.bias != (bias != NULL))
         return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
                        bias ? "given" : "missing", c->shape.bias ? "one" : "none");
-    if (c->own[FORWARD] && !c->depthwise)
-        return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
-    if (c->own[FORWARD]) {
+    switch (c->code[FORWARD]) {
+    case DEPTHWISE:
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
+    case COLUMNS:
+        return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
+    case ONEDNN:
+        break;
     }
     return run_pass(c, &c->forward, x, weight, bias, y);
 }
@@ -581,11 +590,14 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
                                          const void *weight, void *dx)
 {
     SS_TRY(check_training(c, "backward data"));
-    if (c->own[BACKWARD_DATA] && !c->depthwise)
-        return ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
-    if (c->own[BACKWARD_DATA]) {
+    switch (c->code[BACKWARD_DATA]) {
+    case DEPTHWISE:
         ss_depthwise_backward_data(c->cpu, &c->shape, dy, weight, dx);
         return SS_OK;
+    case COLUMNS:
+        return ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
+    case ONEDNN:
+        break;
     }
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
@@ -614,11 +626,14 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
         return ss_fail(SS_ERR_INVALID,
                        "convolution backward weights: dbias %s, but the layer has %s",
                        dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
-    if (c->own[BACKWARD_WEIGHTS] && !c->depthwise)
-        return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
-    if (c->own[BACKWARD_WEIGHTS]) {
+    switch (c->code[BACKWARD_WEIGHTS]) {
+    case DEPTHWISE:
         ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
         return SS_OK;
+    case COLUMNS:
+        return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+    case ONEDNN:
+        break;
     }
     if (is_compact(c))
         return backward_compact(c, x, dy, dweight, dbias);
