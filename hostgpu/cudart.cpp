@@ -33,6 +33,7 @@ struct {
     std::mutex mutex;
     std::set<pid_t> threads;
     int least_cores = CPU_SETSIZE;
+    int policy = 0;
 } nccl_callers;
 
 bool is_device(int device)
@@ -122,6 +123,8 @@ __attribute__((destructor)) void report()
     if (!nccl_callers.threads.empty())
         line << "; NCCL called by: " << nccl_callers.threads.size() << ", on "
              << nccl_callers.least_cores;
+    if (nccl_callers.policy)
+        line << "; CTA policy: " << nccl_callers.policy;
     line << '\n';
     if (write(fd, line.str().data(), line.str().size()) < 0)
         perror(file);
@@ -221,6 +224,12 @@ void note_nccl_caller()
     std::lock_guard<std::mutex> lock(nccl_callers.mutex);
     nccl_callers.threads.insert(gettid());
     nccl_callers.least_cores = std::min(nccl_callers.least_cores, CPU_COUNT(&cores));
+}
+
+void note_nccl_policy(int policy)
+{
+    std::lock_guard<std::mutex> lock(nccl_callers.mutex);
+    nccl_callers.policy = policy;
 }
 
 void note_queued(uint64_t items)

@@ -86,8 +86,9 @@ cudaError_t standing();
 void fault(cudaError_t error);
 bool has_fault();
 
-/* For SS_HOSTGPU_REPORT: the calling thread uses NCCL. */
+/* For SS_HOSTGPU_REPORT: the calling thread uses NCCL; the CTAPolicy of a communicator. */
 void note_nccl_caller();
+void note_nccl_policy(int policy);
 /* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done. */
 void note_queued(uint64_t items);
 

@@ -111,6 +111,13 @@ ncclResult_t configure(ncclComm *c, const ncclConfig_t *config)
         (!undefined(c->max_ctas) && c->max_ctas < 1) ||
         (!undefined(c->max_ctas) && c->min_ctas > c->max_ctas))
         return fail(ncclInvalidArgument, "from %d to %d CTAs", c->min_ctas, c->max_ctas);
+#if NCCL_VERSION_CODE >= 22700
+    const int policy = config->CTAPolicy;
+    if (!undefined(policy) && (policy < 0 || policy > 2))
+        return fail(ncclInvalidArgument, "CTA policy %d", policy);
+    if (!undefined(policy))
+        hostgpu::note_nccl_policy(policy);
+#endif
     return ncclSuccess;
 }
 

@@ -107,6 +107,22 @@ static enum ss_status make_id(void *arg)
     return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, START, "ncclGetUniqueId", result);
 }
 
+static enum ss_status set_cta_policy(const struct ss_nccl *n, ncclConfig_t *config)
+{
+    if (n->options.cta_policy == SS_NCCL_CTAS_DEFAULT)
+        return SS_OK;
+#if NCCL_VERSION_CODE >= 22700
+    if (n->version >= 22700) {
+        config->CTAPolicy = (int)n->options.cta_policy; /* NCCL_CTA_POLICY_... has these values */
+        return SS_OK;
+    }
+#endif
+    (void)config;
+    return ss_fail(SS_ERR_UNSUPPORTED, "--nccl-cta-policy: NCCL 2.27 or later is needed, here and "
+                                       "where starstep was built; this is %s",
+                   ss_nccl_library());
+}
+
 static enum ss_status begin_communicator(void *arg)
 {
     const struct beginning *b = arg;
@@ -117,6 +133,7 @@ static enum ss_status begin_communicator(void *arg)
         config.minCTAs = 1;
         config.maxCTAs = n->options.ctas;
     }
+    SS_TRY(set_cta_policy(n, &config));
     ncclResult_t result =
         ncclCommInitRankConfig(b->comm, n->control->size, b->id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)

@@ -14,8 +14,13 @@
 
 struct ss_nccl;
 
+/* What NCCL spends its thread blocks on (ncclConfig_t's CTAPolicy, from 2.27 on): its own choice, as few
+ * as do, or where it can (2.28) none, with the copy engines instead. */
+enum ss_nccl_cta_policy { SS_NCCL_CTAS_DEFAULT, SS_NCCL_CTAS_EFFICIENCY, SS_NCCL_CTAS_ZERO };
+
 struct ss_nccl_options {
     int ctas;   /* thread blocks that NCCL may use at most; 0: its own choice */
+    enum ss_nccl_cta_policy cta_policy;
     int device; /* CUDA's index of this rank's GPU, which is current */
     int small;  /* there will be small sums: a second communicator */
     cpu_set_t cores; /* that NCCL's threads may run on; none: those of who opens it */

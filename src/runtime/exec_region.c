@@ -14,7 +14,10 @@ void ss_region_register(const struct ss_exec *e, struct region *x, void *data, s
     int node = device ? e->options.runtime->node : STARPU_MAIN_RAM;
     x->r.data = data;
     x->r.bytes = bytes;
-    starpu_vector_data_register(&x->r.handle, node, (uintptr_t)data, bytes, 1);
+    /* StarPU counts elements in 32 bits. */
+    const size_t element = bytes % 64 ? 1 : 64;
+    starpu_vector_data_register(&x->r.handle, node, (uintptr_t)data, (uint32_t)(bytes / element),
+                                element);
 }
 
 enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, size_t bytes,

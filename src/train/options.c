@@ -2,6 +2,7 @@
 #    include "config.h"
 #endif
 #include "train/options.h"
+#include "comm/nccl.h"
 #include "core/log.h"
 #include "kernels/kernels.h"
 #include "optim/parameter_groups.h"
@@ -19,6 +20,10 @@ static const struct ss_word conv_algos[] = {
     {"auto", SS_CONV_AUTO}, {"direct", SS_CONV_DIRECT}, {0}};
 static const struct ss_word gpu_modes[] = {
     {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
+static const struct ss_word nccl_cta_policies[] = {{"default", SS_NCCL_CTAS_DEFAULT},
+                                                   {"efficiency", SS_NCCL_CTAS_EFFICIENCY},
+                                                   {"zero", SS_NCCL_CTAS_ZERO},
+                                                   {0}};
 static const struct ss_word on_nan[] = {{"stop", SS_NAN_STOP}, {"continue", SS_NAN_CONTINUE}, {0}};
 static const struct ss_word best_by[] = {
     {"none", SS_BEST_NONE}, {"accuracy", SS_BEST_ACCURACY}, {"loss", SS_BEST_LOSS}, {0}};

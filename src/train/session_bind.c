@@ -92,6 +92,8 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
 #ifdef HAVE_NCCL
     if (s->device.sums) {
         struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,
+                                          .cta_policy =
+                                              (enum ss_nccl_cta_policy)s->options->nccl_cta_policy,
                                           .device = s->runtime.gpu,
                                           .small = s->plan->options.sync_stats > 1};
         ss_placement_nccl_cores(&s->placement, &options.cores);

@@ -52,6 +52,11 @@ harmless "NCCL has no windows" SS_HOSTGPU_NCCL_LACKS=window
 harmless "NCCL has no memory of its own" SS_HOSTGPU_NCCL_LACKS=memory
 harmless "NCCL registers nothing" SS_HOSTGPU_NCCL_LACKS=memory,window,registration
 harmless "NCCL 2.26, without windows" SS_HOSTGPU_NCCL_VERSION=22602
+SS_HOSTGPU_REPORT=$work/report tiny_ranks again --nccl-cta-policy zero
+check "--nccl-cta-policy: the same bits" same_bits first again
+check "--nccl-cta-policy: NCCL is told" grep -q 'CTA policy: 2' "$work/report"
+SS_HOSTGPU_NCCL_VERSION=22602 ends "--nccl-cta-policy and NCCL 2.26" 'NCCL 2.27 or later is needed' \
+    ranks train "${tiny[@]}" --nccl-cta-policy efficiency
 harmless "NCCL 2.18, without memory" SS_HOSTGPU_NCCL_VERSION=21805
 # On one rank alone; with MPI both have the same variables.
 way=torchrun

@@ -5,6 +5,8 @@
 #include "runtime/exec_internal.h"
 #include "tests/runtime/exec_common.h"
 
+#include <sys/mman.h>
+
 /* Finite differences. */
 
 /* BatchNorm starts as the identity, where mistakes hide; move gamma and beta away from it. */
@@ -87,6 +89,31 @@ static void check_gradients(struct bound *b)
     free_params(b, before);
     free_params(b, after);
 }
+
+/* StarPU counts a region's elements in 32 bits. */
+START_TEST(large_region)
+{
+    const size_t bytes = ((size_t)5 << 30) + 64;
+    struct ss_runtime rt = {.node = STARPU_MAIN_RAM};
+    const struct ss_exec e = {.options = {.runtime = &rt}, .kernels = &ss_cpu_kernels};
+    struct region x = {.home = REGION_PART}, small = {.home = REGION_PART};
+    struct starpu_conf conf;
+    static char room[3];
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(memory != MAP_FAILED);
+    ck_assert_int_eq(starpu_conf_init(&conf), 0);
+    conf.ncpus = 1;
+    ck_assert_int_eq(starpu_init(&conf), 0);
+    ss_region_register(&e, &x, memory, bytes);
+    ss_region_register(&e, &small, room, sizeof room);
+    ck_assert_uint_eq(starpu_data_get_size(x.r.handle), bytes);
+    ck_assert_uint_eq(starpu_data_get_size(small.r.handle), sizeof room);
+    ss_region_drop(&e, &x);
+    ss_region_drop(&e, &small);
+    starpu_shutdown();
+    munmap(memory, bytes);
+}
+END_TEST
 
 START_TEST(gradients)
 {
@@ -565,6 +592,7 @@ int main(void)
         return 99;
     Suite *suite = suite_create("exec");
     TCase *t = tcase_create("exec");
+    tcase_add_test(t, large_region);
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
     tcase_add_loop_test(t, gradients_of_first_layers, 0, FIRST_LAYERS);
