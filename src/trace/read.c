@@ -240,8 +240,6 @@ int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step)
                                                                : INT64_MIN;
 }
 
-const char *const ss_trace_lanes[] = {"compute", "comm", "copy", "update"};
-
 int ss_trace_computes(enum ss_task_kind kind)
 {
     switch (kind) {

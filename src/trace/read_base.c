@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const ss_trace_lanes[] = {"compute", "comm", "copy", "update"};
+
 enum { SHOWN = 80 };
 
 enum ss_status reader_fail(const struct reader *in, const char *fmt, ...)
