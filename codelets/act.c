@@ -1,9 +1,8 @@
 /* codelets/act.c: an activation block that no convolution begins: [bn] [relu] [dropout] [add
  * [relu]] on its own, forward and backward.
  *
- * x (N,C,H,W) read   y (N,C,H,W) written
- * dx (N,C,H,W) written: first a copy of x, or of what is finite where no derivative needs x, then its
- * gradient */
+ * x (N,C,H,W) read   y (N,C,H,W) written   dx (N,C,H,W) written, or added to
+ * All may be parts of tensors. */
 #include "codelets/op.h"
 
 struct act {
@@ -78,7 +77,7 @@ enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_ac
 }
 
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                  const struct ss_task_data *d, void *z)
+                                  const struct ss_task_data *d, const void *z, void *dz)
 {
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
     struct ss_norm_act_grad g = {
@@ -87,6 +86,8 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
         .y = ss_role(d, SS_ROLE_Y),
         .workspace = ss_role(d, SS_ROLE_WORKSPACE),
         .z = z,
+        .dz = dz,
+        .adds = d->task->plan->adds_dx,
         .gamma = ss_op_param(op, params, SS_PARAM_GAMMA),
         .beta = ss_op_param(op, params, SS_PARAM_BETA),
         .saved = ss_role(d, SS_ROLE_SAVED),
@@ -118,14 +119,16 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct ss_norm_act *norm = &((struct act *)head)->norm;
-    void *dx = ss_role(d, SS_ROLE_DX);
-    if (ss_op_part(d) == SS_PART_SUMS) /* which only reads it */
-        return ss_op_act_backward(head, norm, d, ss_role(d, SS_ROLE_X));
-    size_t bytes = ss_act_elements(&norm->shape) * head->element;
+    /* Where no derivative needs x, dy stands in for it: finite, and there. */
     const int needs_x = norm->has_bn || norm->act != SS_ACT_NONE;
-    SS_TRY(head->kernels->copy_async(dx, ss_role(d, needs_x ? SS_ROLE_X : SS_ROLE_DY), bytes,
-                                     head->kernels->stream(head->device)));
-    return ss_op_act_backward(head, norm, d, dx);
+    const void *x = ss_role(d, needs_x ? SS_ROLE_X : SS_ROLE_DY);
+    void *dx = ss_role(d, SS_ROLE_DX);
+    if (norm->shortcut) { /* works in place */
+        SS_TRY(head->kernels->copy_async(dx, x, ss_act_elements(&norm->shape) * head->element,
+                                         head->kernels->stream(head->device)));
+        x = dx;
+    }
+    return ss_op_act_backward(head, norm, d, x, dx);
 }
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("act_forward");
@@ -135,6 +138,7 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
 {
     struct act *op = (struct act *)head;
     op->norm = ss_op_norm_act(context->plan, block);
+    op->norm.z_pitch = ss_block_pitch(context->plan, block, SS_ROLE_X);
     return ss_op_act_reserve(head, &op->norm);
 }
 

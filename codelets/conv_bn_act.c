@@ -52,7 +52,7 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     float *grads = ss_role(d, SS_ROLE_GRADS);
     void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
     if (op->acts && part != SS_PART_WEIGHTS)
-        SS_TRY(ss_op_act_backward(head, &op->norm, d, dz));
+        SS_TRY(ss_op_act_backward(head, &op->norm, d, dz, dz));
     else if (!op->acts)
         SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
     if (part == SS_PART_WHOLE || part == SS_PART_WEIGHTS)

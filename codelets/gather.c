@@ -2,12 +2,14 @@
  * other layouts.
  *
  * x, further inputs read   y written   their gradients, each where somebody wants it, written from the
- * contributions to dy, which are added up on the way. Each is one call of the kernel. */
+ * contributions to dy, which are added up on the way. Each is one call of the kernel; a concatenation in
+ * whose y some inputs lie from the start is one for each of the others. */
 #include "codelets/op.h"
 
 struct gather {
     struct ss_op head;
     struct ss_gather forward, backward[SS_MAX_INPUTS];
+    unsigned in_place; /* inputs that lie in y */
 };
 
 static enum ss_role_kind input_role(int k)
@@ -20,10 +22,31 @@ static enum ss_role_kind gradient_role(int k)
     return k ? (enum ss_role_kind)(SS_ROLE_DINPUT + k - 1) : SS_ROLE_DX;
 }
 
+/* Input k to its place in y. */
+static enum ss_status copy_part(struct ss_op *head, const struct ss_task_data *d, int k)
+{
+    const struct gather *op = (struct gather *)head;
+    const struct ss_gather_part *p = &op->forward.part[k];
+    const struct ss_act *y = &op->forward.y;
+    const struct ss_gather copy = {.y = ss_act_part(y, p->count),
+                                   .nparts = 1,
+                                   .part = {{p->x, p->from, 0, p->count, 1}},
+                                   .y_pitch = op->forward.y_pitch ? op->forward.y_pitch : y->c};
+    const void *x = ss_role(d, input_role(k));
+    return head->kernels->gather(head->device, &copy, &x, 1,
+                                 (char *)ss_role(d, SS_ROLE_Y) +
+                                     ss_act_channel(y, p->to) * head->element);
+}
+
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct gather *op = (struct gather *)head;
     const void *x[SS_MAX_INPUTS];
+    for (int k = 0; op->in_place && k < op->forward.nparts; k++)
+        if (!(op->in_place >> k & 1))
+            SS_TRY(copy_part(head, d, k));
+    if (op->in_place)
+        return SS_OK;
     for (int k = 0; k < op->forward.nparts; k++)
         x[k] = ss_role(d, input_role(k));
     return head->kernels->gather(head->device, &op->forward, x, op->forward.nparts,
@@ -53,10 +76,14 @@ static void add_part(struct gather *op, const struct ss_op_context *context, int
                      int to, int count, int groups)
 {
     const int k = op->forward.nparts++;
+    if (op->in_place >> k & 1)
+        return;
     const struct ss_act x = ss_block_input_at(context->plan, block, input_role(k));
     op->forward.part[k] = (struct ss_gather_part){x, from, to, count, groups};
-    op->backward[k] = (struct ss_gather){
-        .y = x, .nparts = 1, .part = {{op->forward.y, to, from, count, count / groups}}};
+    op->backward[k] = (struct ss_gather){.y = x,
+                                         .nparts = 1,
+                                         .part = {{op->forward.y, to, from, count, count / groups}},
+                                         .x_pitch = op->forward.y_pitch};
     if (groups == 1)
         op->backward[k].part[0].groups = 1;
 }
@@ -72,7 +99,11 @@ static enum ss_status init_concat(struct ss_op *head, const struct ss_op_context
                                   int block)
 {
     struct gather *op = (struct gather *)head;
+    op->in_place = head->block->in_place;
+    if (!ss_block_forward(context->plan, block, SS_PART_WHOLE)) /* all of them */
+        return SS_OK;
     const struct ss_layer *l = begin(op, context, block);
+    op->forward.y_pitch = ss_block_pitch(context->plan, block, SS_ROLE_Y);
     for (int k = 0, to = 0; k < l->ninputs; k++) {
         const int c = ss_graph_value(context->plan->graph, l->input[k])->c;
         add_part(op, context, block, 0, to, c, 1);

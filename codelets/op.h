@@ -68,6 +68,8 @@ const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int bloc
                                             enum ss_part part);
 /* The activation shape of a value or tensor as the plan has laid it out. */
 struct ss_act ss_tensor_act(const struct ss_plan *plan, int tensor);
+/* The channels of the tensor that one of its forward task's is a part of; 0: none (kernels/shapes.h). */
+int ss_block_pitch(const struct ss_plan *plan, int block, enum ss_role_kind role);
 /* Shape and layout of a block's input: its tensor, or the plain input slot. */
 struct ss_act ss_block_input(const struct ss_plan *plan, int block);
 /* The same of any input, by its role in the block's forward task. */
@@ -93,9 +95,10 @@ enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act 
 /* Run it forward on z, which is the task's z, y or x (act.c). sums: conv_forward_sums left them. */
 enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
                                  const struct ss_task_data *d, const void *z, int sums);
-/* Run it backward: z becomes its gradient, the sum of dy is left in ds; or a part of it. */
+/* Run it backward, or a part of it: dz is the gradient of z and may be in its place, the sum of dy is left
+ * in ds. */
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                  const struct ss_task_data *d, void *z);
+                                  const struct ss_task_data *d, const void *z, void *dz);
 /* Where parameter `role` begins in the bucket at `base`; NULL where the block has none. */
 static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_param_role role)
 {

@@ -25,6 +25,13 @@ const struct ss_plan_task *ss_block_forward(const struct ss_plan *plan, int bloc
     return NULL;
 }
 
+int ss_block_pitch(const struct ss_plan *plan, int block, enum ss_role_kind role)
+{
+    const int tensor = ss_block_forward(plan, block, SS_PART_APPLY)->tensor[role];
+    const int of = tensor < 0 ? -1 : plan->tensor[tensor].of;
+    return of < 0 ? 0 : plan->tensor[of].c;
+}
+
 struct ss_act ss_block_input_at(const struct ss_plan *plan, int block, enum ss_role_kind role)
 {
     int tensor = ss_block_forward(plan, block, SS_PART_SUMS)->tensor[role];
@@ -100,6 +107,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
     for (int p = 0; p < SS_PLACES; p++)
         at[p] = ss_block_layer(plan, block, (enum ss_place)p);
     struct ss_norm_act norm = {.shape = ss_block_output(plan, block),
+                               .y_pitch = ss_block_pitch(plan, block, SS_ROLE_Y),
                                .has_bn = at[SS_PLACE_NORM] != NULL,
                                .act = at[SS_PLACE_ACT] ? at[SS_PLACE_ACT]->cls->act : SS_ACT_NONE,
                                .residual = at[SS_PLACE_ADD] != NULL,

@@ -115,7 +115,7 @@ static inline struct ss_region *ss_role_region(const struct ss_task_data *d, int
 static inline void *ss_role(const struct ss_task_data *d, int role)
 {
     const struct ss_region *r = ss_role_region(d, role);
-    return r ? r->data : NULL;
+    return r ? (char *)r->data + d->task->plan->at[role] : NULL;
 }
 
 /* This rank's share of a bucket of `bytes` bytes, in floats; without shards all of it. */

@@ -192,14 +192,16 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
     lo.value_tensor = malloc(values * sizeof *lo.value_tensor);
     lo.grad = malloc(values * sizeof *lo.grad);
     lo.ngrad = calloc(values, sizeof *lo.ngrad);
+    lo.part = malloc(values * sizeof *lo.part);
     lo.forward = calloc((size_t)ss_graph_layers(graph), sizeof *lo.forward);
-    if (!lo.forward || !lo.value_tensor || !lo.grad || !lo.ngrad)
+    if (!lo.forward || !lo.value_tensor || !lo.grad || !lo.ngrad || !lo.part)
         lo.status = ss_fail_memory("step plan", values * sizeof *lo.grad);
     if (lo.status == SS_OK)
         lo.status = ss_plan_fuse(plan);
     if (lo.status == SS_OK)
         lo.status = ss_plan_make_buckets(plan);
     if (lo.status == SS_OK) {
+        ss_lower_place_parts(&lo);
         memset(lo.value_tensor, -1, values * sizeof *lo.value_tensor);
         lower_training(&lo);
     }
@@ -212,6 +214,7 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
     free(lo.value_tensor);
     free(lo.grad);
     free(lo.ngrad);
+    free(lo.part);
     free(lo.forward);
     if (lo.status != SS_OK) {
         ss_plan_destroy(plan);
@@ -248,6 +251,6 @@ size_t ss_plan_tensor_bytes(const struct ss_plan *plan)
 {
     size_t sum = 0;
     for (int i = 0; i < plan->ntensors; i++)
-        sum += plan->tensor[i].bytes;
+        sum += plan->tensor[i].of < 0 ? plan->tensor[i].bytes : 0;
     return sum;
 }

@@ -33,9 +33,11 @@ static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const str
     const ss_value *others;
     const int n = ss_lower_other_inputs(lo->plan, b, &others),
               padded = ss_lower_reads_samples(lo->plan, b);
-    touch_value(lo, t, SS_ROLE_X, b->x, padded);
+    if (!(b->in_place & 1))
+        touch_value(lo, t, SS_ROLE_X, b->x, padded);
     for (int k = 0; k < n; k++)
-        touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k], padded);
+        if (!(b->in_place >> (k + 1) & 1))
+            touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k], padded);
 }
 
 static void touch_labels(struct ss_lowerer *lo, struct ss_plan_task *t)
@@ -87,7 +89,7 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
     const struct ss_layer *first = ss_graph_layer(g, b->first_layer);
     const int keeper = workspace_place(lo->plan, b);
     if (b->cls->keeps_z && b->y != first->output && b->left_to < 0)
-        t.z = training || b->layer[SS_PLACE_POOL] >= 0
+        t.z = training || b->layer[SS_PLACE_POOL] >= 0 || lo->part[b->y].block >= 0
                   ? ss_lower_add_activation(lo, b->name, "z", first->output)
                   : lo->value_tensor[b->y];
     for (int p = 0; p < SS_PLACES && lo->status == SS_OK; p++) {
@@ -241,7 +243,9 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
     const struct ss_block *b = &lo->plan->block[i];
     struct block_tensors made = {-1, -1, -1};
     if (b->y >= 0)
-        lo->value_tensor[b->y] = ss_lower_add_activation(lo, b->name, "y", b->y);
+        lo->value_tensor[b->y] = ss_lower_add_output(lo, i);
+    if (!ss_lower_has_tasks(lo->plan, b))
+        return;
     if (lo->status == SS_OK && b->y >= 0)
         made = add_block_tensors(lo, b, training);
     if (training && lo->status == SS_OK && ss_lower_syncs(lo->plan, b)) {
@@ -400,6 +404,19 @@ static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, in
     return ds;
 }
 
+/* Does the block read a part of another tensor? */
+static int reads_part(const struct ss_lowerer *lo, const struct ss_block *b)
+{
+    return !b->cls->concatenates && lo->part[b->x].block >= 0;
+}
+
+static void touch_dx(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b,
+                     int dx)
+{
+    t->adds_dx = reads_part(lo, b);
+    ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+}
+
 /* Backward with a sum over ranks in it. The weight's gradient is put off until the next block's sum
  * is under way, or until the bucket ends. */
 static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
@@ -425,7 +442,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     touch_z(lo, t, b, made[SS_ROLE_Z], SS_READ_WRITE);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    touch_dx(lo, t, b, dx);
     if (made[SS_ROLE_Z] >= 0)
         lo->weights = i;
     return ds;
@@ -454,39 +471,58 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
                           SS_READ_WRITE); /* becomes its gradient */
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
+    touch_dx(lo, t, b, dx);
     for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
         ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DINPUT + k), dothers[k], SS_WRITE);
     return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
 }
 
-/* A place for the gradient of a value that block b reads; -1: nobody wants it. */
-static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, ss_value x)
+/* A place for the gradient of input k of block b, value x; -1: nobody wants it, or it is a part of that of
+ * y. Of a part it is where the gradient of the whole is, which is there before that of its parts. */
+static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_value x)
 {
-    return x == lo->input && !b->cls->needs_dx ? -1 : ss_lower_add_activation(lo, b->name, "dx", x);
+    if (b->in_place >> k & 1 || (x == lo->input && !b->cls->needs_dx))
+        return -1;
+    return reads_part(lo, b) ? lo->grad[x][0] : ss_lower_add_activation(lo, b->name, "dx", x);
+}
+
+/* What block i has made of the gradient of input k, value x; of one that lies in y, parts of the contributions
+ * to that of y. */
+static void contribute(struct ss_lowerer *lo, int i, int k, ss_value x, int dx)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    if (lo->status != SS_OK || x == lo->input || reads_part(lo, b))
+        return;
+    if (!(b->in_place >> k & 1)) {
+        ss_lower_contribute(lo, x, dx, i);
+        return;
+    }
+    for (int g = 0; g < lo->ngrad[b->y] && lo->status == SS_OK; g++)
+        ss_lower_contribute(
+            lo, x, ss_lower_add_part(lo, b->name, "dx", x, lo->grad[b->y][g], lo->part[x].at), i);
 }
 
 void ss_lower_backward(struct ss_lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
     const ss_value *others;
-    const int n = ss_lower_other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, b->x);
-    int ds, dothers[SS_MAX_INPUTS - 1];
+    if (lo->ngrad[b->y] > 1 && ss_lower_adds_to_parts(lo, i))
+        lower_sum(lo, b->y, i);
+    const int n = ss_lower_other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, 0, b->x);
+    int ds = -1, dothers[SS_MAX_INPUTS - 1];
     for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
-        dothers[k] = k < n ? add_dx(lo, b, others[k]) : -1;
+        dothers[k] = k < n ? add_dx(lo, b, k + 1, others[k]) : -1;
     if (lo->status != SS_OK)
         return;
     if (ss_lower_syncs(lo->plan, b)) {
         ds = lower_synced_backward(lo, i, dx);
-    } else {
+    } else if (ss_lower_has_tasks(lo->plan, b)) {
         ss_lower_weights(lo);
         ds = lower_whole_backward(lo, i, dx, dothers);
     }
-    if (lo->status == SS_OK && b->x != lo->input)
-        ss_lower_contribute(lo, b->x, dx, i);
-    for (int k = 0; k < n && lo->status == SS_OK; k++)
-        if (others[k] != lo->input)
-            ss_lower_contribute(lo, others[k], dothers[k], i);
+    contribute(lo, i, 0, b->x, dx);
+    for (int k = 0; k < n; k++)
+        contribute(lo, i, k + 1, others[k], dothers[k]);
     if (lo->status == SS_OK && b->residual >= 0 && b->residual != lo->input)
         ss_lower_contribute(lo, b->residual, ds, i);
 }

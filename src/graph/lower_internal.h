@@ -1,5 +1,6 @@
-/* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c) and tasks: those of
- * blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in lower.c. */
+/* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c), what lies in what
+ * (parts.c) and tasks: those of blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in
+ * lower.c. */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 
@@ -30,6 +31,12 @@ enum {
     SS_PRIORITY_LOAD = 0
 };
 
+/* Where a value lies, if in a concatenation's output. */
+struct ss_lower_part {
+    int block; /* the concatenation's; -1: in a tensor of its own */
+    int at;    /* its first channel there */
+};
+
 struct ss_lowerer {
     struct ss_plan *plan;
     struct ss_task_list *list;
@@ -39,6 +46,7 @@ struct ss_lowerer {
     int *ngrad;
     int input;    /* the input value */
     int dense;    /* on a device, where some read it padded: its tensor without padding; else -1 */
+    struct ss_lower_part *part; /* per value */
     int *forward; /* per block: its forward task in `list`, the last one */
     int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
     enum ss_status status;
@@ -52,6 +60,9 @@ int ss_lower_add_activation(struct ss_lowerer *lo, const char *block, const char
 int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
                          int channel_block);
 int ss_lower_layout_block(const struct ss_plan *plan, ss_value v);
+/* The channels of value v that lie in tensor `whole`, from `at` of it on. */
+int ss_lower_add_part(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+                      int whole, int at);
 /* A task at the end of the list; NULL after a failure. */
 struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind kind,
                                        const char *name, int priority);
@@ -69,6 +80,19 @@ static inline int ss_lower_reads_samples(const struct ss_plan *plan, const struc
 {
     const struct ss_layer *first = ss_graph_layer(plan->graph, b->first_layer);
     return b->cls->reads_samples && b->cls->reads_samples(first);
+}
+
+/* Decide which values are made in the concatenation that reads them (parts.c): fills lo->part and the
+ * blocks' in_place. */
+void ss_lower_place_parts(struct ss_lowerer *lo);
+/* y of block i, in the list being built: a tensor, or a part of one that comes into being with it. */
+int ss_lower_add_output(struct ss_lowerer *lo, int i);
+/* Does anybody add to the gradients of what lies in block i's y? */
+int ss_lower_adds_to_parts(const struct ss_lowerer *lo, int i);
+/* Does it have tasks? */
+static inline int ss_lower_has_tasks(const struct ss_plan *plan, const struct ss_block *b)
+{
+    return b->in_place + 1 != 1u << ss_graph_layer(plan->graph, b->first_layer)->ninputs;
 }
 
 /* The tasks of block i (lower_blocks.c). */

@@ -23,6 +23,7 @@ int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *wh
     *p = t;
     snprintf(p->name, sizeof p->name, "%.70s.%s", block, what);
     p->first = p->last = p->buffer = -1;
+    p->of = -1;
     return plan->ntensors++;
 }
 
@@ -62,6 +63,18 @@ int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *w
     t.bytes = ss_dtype_bytes(lo->plan->options.dtype) * (size_t)t.n * blocks * (size_t)t.block *
               (size_t)t.h * (size_t)t.w;
     return ss_lower_add_tensor(lo, block, what, t);
+}
+
+int ss_lower_add_part(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+                      int whole, int at)
+{
+    const int t = ss_lower_add_activation(lo, block, what, v);
+    if (t < 0 || whole < 0)
+        return -1;
+    struct ss_plan_tensor *in = &lo->plan->tensor[whole], *p = &lo->plan->tensor[t];
+    p->of = in->of < 0 ? whole : in->of;
+    p->at = (in->of < 0 ? 0 : in->at) + at;
+    return t;
 }
 
 struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind kind,
@@ -111,17 +124,27 @@ void ss_lower_touch(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_
         lo->status = status;
 }
 
+static void see(struct ss_plan_tensor *t, int at)
+{
+    if (t->first < 0)
+        t->first = at;
+    t->last = at;
+}
+
 /* The same for a tensor. Until buffers are assigned, the index is the tensor's, made negative. */
 void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
                            int tensor, enum ss_mode mode)
 {
     if (tensor < 0)
         return;
-    int at = (int)(t - lo->list->task);
-    struct ss_plan_tensor *p = &lo->plan->tensor[tensor];
-    if (p->first < 0)
-        p->first = at;
-    p->last = at;
+    const int at = (int)(t - lo->list->task), of = lo->plan->tensor[tensor].of,
+              whole = of < 0 ? tensor : of;
+    /* What lies beside a part, and is there already, stays. */
+    const int first = lo->plan->tensor[whole].first;
+    if (mode == SS_WRITE && first >= 0 && first < at)
+        mode = SS_READ_WRITE;
+    see(&lo->plan->tensor[tensor], at);
+    see(&lo->plan->tensor[whole], at);
     t->tensor[role] = tensor;
-    ss_lower_touch(lo, t, role, SS_SPACE_BUFFER, -1 - tensor, mode);
+    ss_lower_touch(lo, t, role, SS_SPACE_BUFFER, -1 - whole, mode);
 }

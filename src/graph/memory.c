@@ -39,7 +39,7 @@ static int place(struct ss_plan *plan, struct buffer_state *b, int nbuffers, int
     for (int at = task_lo; at < ntasks; at++)
         for (int t = tensor_begin; t < tensor_end; t++) {
             struct ss_plan_tensor *tensor = &plan->tensor[t];
-            if (tensor->first != at)
+            if (tensor->first != at || tensor->of >= 0)
                 continue;
             int i = choose(b, nbuffers, tensor->first, tensor->bytes);
             if (i < 0) {
@@ -67,6 +67,32 @@ static int eval_begin(const struct ss_plan *plan)
     return first;
 }
 
+/* Bytes before tensor t in its buffer (the index of kernels/shapes.h). */
+static size_t begin_of(const struct ss_plan *plan, int t)
+{
+    const struct ss_plan_tensor *part = &plan->tensor[t];
+    if (part->of < 0)
+        return 0;
+    const struct ss_plan_tensor *whole = &plan->tensor[part->of];
+    const size_t block = (size_t)whole->block, at = (size_t)part->at;
+    return (at / block * (size_t)whole->h * (size_t)whole->w * block + at % block) *
+           ss_dtype_bytes(plan->options.dtype);
+}
+
+/* What tasks touch are buffers from here on. */
+static void point_tasks(struct ss_plan *plan, struct ss_task_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        struct ss_plan_task *task = &list->task[i];
+        for (int r = 0; r < SS_ROLE_COUNT; r++)
+            if (task->tensor[r] >= 0 && task->role[r] >= 0 &&
+                task->access[task->role[r]].space == SS_SPACE_BUFFER) {
+                task->access[task->role[r]].index = plan->tensor[task->tensor[r]].buffer;
+                task->at[r] = begin_of(plan, task->tensor[r]);
+            }
+    }
+}
+
 enum ss_status ss_plan_assign_buffers(struct ss_plan *plan)
 {
     struct buffer_state *b = calloc((size_t)plan->ntensors + 1, sizeof *b);
@@ -87,14 +113,10 @@ enum ss_status ss_plan_assign_buffers(struct ss_plan *plan)
     plan->nbuffers = n;
     free(b);
 
-    struct ss_task_list *lists[2] = {&plan->train, &plan->eval};
-    for (int l = 0; l < 2; l++)
-        for (int i = 0; i < lists[l]->count; i++) {
-            struct ss_plan_task *task = &lists[l]->task[i];
-            for (int r = 0; r < SS_ROLE_COUNT; r++)
-                if (task->tensor[r] >= 0 && task->role[r] >= 0 &&
-                    task->access[task->role[r]].space == SS_SPACE_BUFFER)
-                    task->access[task->role[r]].index = plan->tensor[task->tensor[r]].buffer;
-        }
+    for (int t = 0; t < plan->ntensors; t++)
+        if (plan->tensor[t].of >= 0)
+            plan->tensor[t].buffer = plan->tensor[plan->tensor[t].of].buffer;
+    point_tasks(plan, &plan->train);
+    point_tasks(plan, &plan->eval);
     return SS_OK;
 }

@@ -11,7 +11,10 @@
  *
  * The gradient of a value with several readers is a list of contributions; the task that consumes
  * it adds them up on the fly, and no separate addition task or buffer exists. Beyond SS_PLAN_MAX_DY
- * of them a task adds those that are there in place of the first. */
+ * of them a task adds those that are there in place of the first.
+ *
+ * A tensor may be a part of another: some channels of it. What is concatenated lies in the whole from the
+ * start where those who write and read it can do so, and so do the gradients (parts.c). */
 #ifndef SS_GRAPH_PLAN_H
 #define SS_GRAPH_PLAN_H
 
@@ -59,6 +62,7 @@ struct ss_plan_options {
      * with device_sums. */
     int shards;
     int accumulate; /* micro-steps of a step, each of `batch` images; 0: 1 */
+    int copy_parts; /* whatever is concatenated is copied: for comparison */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -76,6 +80,7 @@ struct ss_block {
      * between y is what NORM or the bias would be applied to. */
     int left_to;  /* the block that does so; -1: none */
     int shortcut; /* the block whose residual has been left to this one; -1: none */
+    unsigned in_place; /* bit k: input k lies in y. Where all do the block has no tasks. */
 };
 
 /* A tensor of one step, or a gradient. */
@@ -83,6 +88,7 @@ struct ss_plan_tensor {
     char name[SS_NAME_BYTES];
     int n, c, h, w, block; /* activation (kernels/shapes.h); n = 0: `bytes` of something else */
     size_t bytes;
+    int of, at;      /* the tensor that it is a part of, and its first channel there; -1: none */
     int first, last; /* index of the first and last task that touches it, in its task list */
     int buffer;      /* -1: an input slot, which has its own memory */
 };
@@ -210,6 +216,8 @@ struct ss_plan_task {
     struct ss_access access[SS_PLAN_MAX_ACCESSES];
     int role[SS_ROLE_COUNT];   /* role -> index into access, -1: none */
     int tensor[SS_ROLE_COUNT]; /* role -> tensor, -1: none or not a tensor */
+    size_t at[SS_ROLE_COUNT];  /* role -> where it begins in what is accessed, in bytes */
+    int adds_dx;               /* backward adds dx to what is there */
 };
 
 struct ss_task_list {

@@ -164,8 +164,8 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
         fprintf(out, "%6d %10.3f ", i, (double)plan->buffer_bytes[i] / mib);
         for (int t = 0; t < plan->ntensors; t++)
             if (plan->tensor[t].buffer == i && plan->tensor[t].first >= 0)
-                fprintf(out, " %s(%d-%d)", plan->tensor[t].name, plan->tensor[t].first,
-                        plan->tensor[t].last);
+                fprintf(out, " %s%s(%d-%d)", plan->tensor[t].of < 0 ? "" : "part ",
+                        plan->tensor[t].name, plan->tensor[t].first, plan->tensor[t].last);
         fputc('\n', out);
     }
     fprintf(out, "activations: %.1f MB in %d buffers; %.1f MB if no tensor shared memory\n",

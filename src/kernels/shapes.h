@@ -5,7 +5,11 @@
  * Activation layout. A tensor (N,C,H,W) is stored as (N,CB,H,W,B): NHWC when B = C (CUDA devices,
  * and CPUs without wide vectors), oneDNN's nChw16c and nChw8c with B = 16 and 8, plain NCHW when B
  * = 1. Channels C .. CB*B-1 are padding and always zero. One formula serves all: index(n,c,h,w) =
- * (((n*CB + c/B)*H + h)*W + w)*B + c%B */
+ * (((n*CB + c/B)*H + h)*W + w)*B + c%B
+ *
+ * A part of a tensor of P channels, from a multiple of B on (NHWC: of 16 bytes, as C and P), lies as that
+ * does: its images are as far apart as those of P channels, its pixels in NHWC too. Kernels that take parts
+ * are told P, the pitch; 0: no part. */
 #ifndef SS_KERNELS_SHAPES_H
 #define SS_KERNELS_SHAPES_H
 
@@ -27,6 +31,25 @@ struct ss_act {
 static inline int ss_act_blocks(const struct ss_act *a)
 {
     return (a->c + a->block - 1) / a->block;
+}
+/* Elements from one image to the next, but for a part in NHWC. */
+static inline size_t ss_act_image(const struct ss_act *a, int pitch)
+{
+    const int c = pitch ? pitch : a->c;
+    return (size_t)((c + a->block - 1) / a->block * a->block) * (size_t)a->h * (size_t)a->w;
+}
+/* Elements before channel c, with which a part begins. */
+static inline size_t ss_act_channel(const struct ss_act *a, int c)
+{
+    return (size_t)(c / a->block * a->block) * (size_t)a->h * (size_t)a->w + (size_t)(c % a->block);
+}
+/* A part of so many channels. */
+static inline struct ss_act ss_act_part(const struct ss_act *a, int channels)
+{
+    struct ss_act part = *a;
+    part.c = channels;
+    part.block = a->block < a->c ? a->block : channels;
+    return part;
 }
 /* Padding included. */
 static inline size_t ss_act_elements(const struct ss_act *a)
@@ -79,6 +102,8 @@ const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t room)
 enum ss_shortcut { SS_SHORTCUT_NONE, SS_SHORTCUT_BIAS, SS_SHORTCUT_BN };
 struct ss_norm_act {
     struct ss_act shape; /* of z */
+    int z_pitch,
+        y_pitch; /* of z and dz; of y, dy and ds, which is 0 with a residual, shortcut or pool */
     enum ss_activation act;
     float slope; /* LEAKY_RELU's */
     int has_bn, residual, relu_out;
@@ -107,7 +132,9 @@ struct ss_norm_act_grad {
      * each window's argmax, the rest of the window and uncovered rows and columns get 0. ds is of
      * z's shape then, never one of dy, and always written unless NULL. */
     const uint8_t *workspace; /* what norm_act_forward wrote there: argmax or mask */
-    void *z; /* in: what forward read; out: its gradient dz (in place) */
+    const void *z;            /* what forward read */
+    void *dz; /* its gradient, which may take z's place, and must with pooling or a shortcut */
+    int adds; /* dz is added to what is there, in a tensor of its own; on a GPU where it is a part */
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
     uint64_t dropout_key;
@@ -203,6 +230,7 @@ struct ss_gather {
     struct ss_act y;
     int nparts; /* 1 .. SS_GATHER_PARTS */
     struct ss_gather_part part[SS_GATHER_PARTS];
+    int x_pitch, y_pitch; /* of all x, and y */
 };
 /* Of n tensors as the kernels take them (check.c): SS_ERR_SHAPE, SS_ERR_INVALID. */
 enum ss_status ss_gather_check(const struct ss_gather *op, int n);

@@ -3,7 +3,7 @@
 
 #define ACTIVATION(kind, at)                                                                       \
     .operation = "act", .places = (at), .behind = SS_AT(DROP), .reads_x = 1, .needs_dx = 1,        \
-    .act = (kind)
+    .reads_parts = SS_AT(ACT), .writes_parts = SS_AT(ACT), .act = (kind)
 
 /* A bit an element: norm_act_forward in kernels/list.h. */
 static size_t mask_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,

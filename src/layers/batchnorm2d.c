@@ -38,6 +38,8 @@ const struct ss_layer_class ss_batchnorm2d_class = {
     .behind = SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT),
     .reads_x = 1,
     .needs_dx = 1,
+    .reads_parts = SS_AT(NORM),
+    .writes_parts = SS_AT(NORM),
     .saved = {.name = "saved", .bytes = saved_bytes},
 };
 

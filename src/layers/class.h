@@ -92,6 +92,7 @@ struct ss_layer_class {
      * of this kind has put together the same first ones before, its output is read. */
     int chains;
     int lie_alike; /* inputs of one shape lie in memory alike: the graph repacks those that do not */
+    int concatenates; /* y is the inputs behind each other along channels, nothing more */
     int drops; /* the identity where a model's dropout is turned off */
     /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
      * none of its layers has a name; NULL: only other layers' blocks take it in. */
@@ -109,6 +110,9 @@ struct ss_layer_class {
     int reads_y;       /* backward reads y */
     int needs_dx;      /* backward works in place in dx, also where nobody reads it */
     int keeps_z;       /* with layers behind it: its output is z, which becomes its own gradient */
+    /* SS_AT bits: with one of these places it can read x where that is a part of another tensor (struct
+     * ss_act), and add its gradient to what is there; write y, and read dy, likewise. */
+    unsigned reads_parts, writes_parts;
     /* Of a block that it is in; one of each per block, the workspace that of the last layer that
      * makes one. It is written in evaluation too if that layer begins the block. */
     struct ss_layer_tensor saved, workspace;
@@ -188,7 +192,8 @@ int ss_layer_of_one_group(const struct ss_layer *l);
 #define SS_CONVOLUTION_BLOCK                                                                       \
     .operation = "conv_bn_act", .places = SS_AT(HEAD),                                             \
     .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),      \
-    .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1, .keeps_z = 1
+    .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1,          \
+    .keeps_z = 1, .writes_parts = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP)
 
 /* The fields of a window: at the same place in every kind. */
 #define SS_FIELD_AT(member) offsetof(struct ss_layer, member)

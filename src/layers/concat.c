@@ -21,6 +21,7 @@ const struct ss_layer_class ss_concat_class = {
     .least_inputs = 2,
     .most_inputs = SS_MAX_INPUTS,
     .chains = 1,
+    .concatenates = 1,
     .build = build,
     .operation = "concat",
     .places = SS_AT(HEAD),

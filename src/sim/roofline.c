@@ -67,9 +67,12 @@ static struct ss_region region_of(const struct memory *m, const struct ss_plan_t
     const struct ss_access *a = &t->access[i];
     const size_t element = ss_dtype_bytes(m->plan->options.dtype);
     for (int role = 0; role < SS_ROLE_COUNT; role++)
-        if (t->role[role] == i && t->tensor[role] >= 0)
-            return (struct ss_region){.data = address((size_t)t->tensor[role]),
-                                      .bytes = m->plan->tensor[t->tensor[role]].bytes};
+        if (t->role[role] == i && t->tensor[role] >= 0) {
+            const int of = m->plan->tensor[t->tensor[role]].of,
+                      whole = of < 0 ? t->tensor[role] : of;
+            return (struct ss_region){.data = address((size_t)whole),
+                                      .bytes = m->plan->tensor[whole].bytes};
+        }
     struct ss_region r = {.data = address_of(m->plan, (int)a->space, a->index),
                           .bytes = bytes_of(m, a)};
     if (a->space == SS_SPACE_PARAMS && element != sizeof(float))

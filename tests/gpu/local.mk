@@ -16,7 +16,7 @@ tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_small.c tests/gpu/test_gpu_small.h tests/gpu/test_gpu_small_pool.c \
 	tests/gpu/test_gpu_small_loss.c tests/gpu/test_gpu_small_optimizer.c \
 	tests/gpu/test_gpu_small_wire.c tests/gpu/test_gpu_small_watch.c tests/gpu/test_gpu_groupnorm.c tests/gpu/test_gpu_transformer.c tests/kernels/transformer_reference.h tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \
-	tests/kernels/rule_reference.h tests/kernels/norm_halves.h tests/kernels/loss_reference.h \
+	tests/kernels/rule_reference.h tests/kernels/norm_halves.h tests/kernels/norm_parts.h tests/kernels/loss_reference.h \
 	tests/reference/loss.h
 tests_gpu_test_gpu_kernels_LDADD = $(TEST_LIBS) -lm
 tests_gpu_test_cudnn_plans_SOURCES = tests/gpu/test_cudnn_plans.c tests/gpu/described_gpu.c tests/gpu/described_gpu.h

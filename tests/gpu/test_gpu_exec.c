@@ -225,6 +225,26 @@ END_TEST
 
 /* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
  * whatever the slots. */
+/* What lies in place is what would be copied there, to the bit. */
+START_TEST(parts_as_copies)
+{
+    static const char *const names[] = {"dense", "branches"};
+    const enum ss_dtype dtype = (enum ss_dtype)(_i % 3);
+    int which = 0;
+    while (strcmp(test_graphs[which].name, names[_i / 3]))
+        which++;
+    struct setting s = setting_of(which);
+    s.dtype = dtype;
+    struct outcome in_place = run(&s, start_gpu(dtype, 1, 1), 5, 0.05);
+    s.copy_parts = 1;
+    struct outcome copied = run(&s, start_gpu(dtype, 1, 1), 5, 0.05);
+    ck_assert_uint_eq(in_place.hash, copied.hash);
+    ck_assert_double_eq(in_place.eval.loss, copied.eval.loss);
+    forget(&in_place);
+    forget(&copied);
+}
+END_TEST
+
 START_TEST(micro_steps)
 {
     struct setting s = setting_of(_i);
@@ -323,6 +343,7 @@ int main(void)
     tcase_add_loop_test(t, gradients_of_formats, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, first_layers_as_cpu, 0, FIRST_LAYERS);
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, micro_steps_as_pytorch);
     tcase_add_test(t, infinite_micro_step);

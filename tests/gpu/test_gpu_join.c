@@ -75,6 +75,44 @@ static void check_gather(struct ss_device *gpu, int i, int n, int of_x, int of_y
                           i, k, (double)got[k], packed[k]);
 }
 
+/* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum; channels that
+ * are 16 bytes wide, and not. */
+START_TEST(gather_parts)
+{
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
+    const size_t element = ss_dtype_bytes((enum ss_dtype)_i);
+    for (int channels = 16; channels >= 5; channels -= 11) {
+        const int at = channels, of = 3 * channels;
+        const size_t pixels = 2 * 5 * 3, count = pixels * (size_t)of;
+        const struct ss_act whole = {2, of, 5, 3, of}, own = {2, channels, 5, 3, channels},
+                            part = ss_act_part(&whole, channels);
+        const float *x = host_random(pixels * (size_t)channels, 1, (enum ss_dtype)_i);
+        float *all = host_random(count, 2, (enum ss_dtype)_i);
+        void *from = gpu_put(gpu, x, pixels * (size_t)channels), *y = gpu_put(gpu, all, count),
+             *back = gpu_out(gpu, pixels * (size_t)channels);
+        void *place_of = (char *)y + ss_act_channel(&whole, at) * element;
+        const struct ss_gather in = {
+            .y = part, .nparts = 1, .part = {{own, 0, 0, channels, 1}}, .y_pitch = of};
+        const struct ss_gather out = {
+            .y = own, .nparts = 1, .part = {{part, 0, 0, channels, 1}}, .x_pitch = of};
+        OK(ss_cuda_gather(gpu, &in, (const void *const[]){from}, 1, place_of));
+        for (size_t i = 0; i < pixels; i++)
+            memcpy(all + i * (size_t)of + at, x + i * (size_t)channels,
+                   (size_t)channels * sizeof *all);
+        const float *got = gpu_fetch(gpu, y, count);
+        ck_assert_mem_eq(got, all, count * sizeof *all);
+        OK(ss_cuda_gather(gpu, &out, (const void *const[]){place_of, place_of}, 2, back));
+        got = gpu_fetch(gpu, back, pixels * (size_t)channels);
+        for (size_t i = 0; i < pixels * (size_t)channels; i++)
+            ck_assert(got[i] == 2 * x[i]);
+        struct ss_gather bad = in;
+        bad.y_pitch = channels - 1;
+        gpu_check_failure(ss_cuda_gather(gpu, &bad, (const void *const[]){from}, 1, place_of),
+                          SS_ERR_SHAPE, "no part");
+    }
+}
+END_TEST
+
 START_TEST(gather)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
@@ -179,6 +217,7 @@ TCase *gpu_join_tests(void)
     TCase *t = tcase_create("join");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, gather, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, gather_parts, 0, GPU_DTYPES);
     tcase_add_loop_test(t, products, 0, GPU_DTYPES);
     tcase_add_test(t, infinities);
     tcase_add_test(t, refused);

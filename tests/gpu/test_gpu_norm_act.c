@@ -4,7 +4,7 @@
 #include "kernels/dropout.h"
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/kernels/activation_reference.h"
-#include "tests/kernels/norm_halves.h"
+#include "tests/kernels/norm_parts.h"
 
 enum { KEY = 12345 };
 
@@ -194,6 +194,7 @@ static enum ss_status run_backward(struct ss_device *gpu, const struct layer *l,
                                  .ds = d->ds,
                                  .workspace = d->mask,
                                  .z = d->z,
+                                 .dz = d->z,
                                  .gamma = d->gamma,
                                  .beta = d->beta,
                                  .saved = d->saved,
@@ -330,7 +331,7 @@ START_TEST(kinks)
         void *in = gpu_put(gpu, z, 8), *out = gpu_out(gpu, 8), *g = gpu_put(gpu, dy, 8);
         OK(ss_cuda_norm_act_reserve(gpu, &op));
         OK(ss_cuda_norm_act_forward(gpu, &op, in, NULL, NULL, NULL, NULL, out, NULL, 1, KEY));
-        const struct ss_norm_act_grad grad = {.dy = {g}, .ndy = 1, .ds = g, .z = in};
+        const struct ss_norm_act_grad grad = {.dy = {g}, .ndy = 1, .ds = g, .z = in, .dz = in};
         OK(ss_cuda_norm_act_backward(gpu, &op, &grad));
         gpu_get(gpu, out, z, 8);
         for (int j = 0; j < 8; j++)
@@ -551,6 +552,7 @@ START_TEST(as_the_cpu)
                                      .ds = l->ndy > 1 || op.relu_out ? ds : l->dy[0],
                                      .y = op.relu_out ? y : NULL,
                                      .z = l->z,
+                                     .dz = l->z,
                                      .gamma = l->gamma,
                                      .beta = l->beta,
                                      .saved = saved,
@@ -702,6 +704,43 @@ START_TEST(halves_are_the_whole)
 }
 END_TEST
 
+START_TEST(parts)
+{
+    const enum ss_dtype dtype = (enum ss_dtype)_i;
+    const struct halves h = {&ss_cuda_kernels, gpu_for(dtype), 0, gpu_put, gpu_get, NULL};
+    for (int bits = 0; bits < 16; bits++) {
+        const struct ss_norm_act op = {.shape = {3, 24, 5, 7, 24},
+                                       .has_bn = bits & 1,
+                                       .act = bits & 2 ? SS_ACT_GELU : SS_ACT_RELU,
+                                       .residual = bits >> 2 & 1,
+                                       .relu_out = bits >> 2 & 1,
+                                       .dropout = bits & 8 ? 0.25f : 0,
+                                       .eps = 1e-5f,
+                                       .momentum = 0.1f};
+        parts_check_ways(&h, ss_dtype_bytes(dtype), 1, &op, 16, 48);
+    }
+}
+END_TEST
+
+/* Of 16 bytes at a time. */
+START_TEST(parts_refused)
+{
+    struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
+    struct ss_norm_act op = {.shape = {1, 8, 2, 2, 8}, .act = SS_ACT_RELU, .z_pitch = 20};
+    gpu_check_failure(ss_cuda_norm_act_reserve(gpu, &op), SS_ERR_SHAPE, "multiples of 8");
+    op.z_pitch = 0;
+    op.y_pitch = 16;
+    OK(ss_cuda_norm_act_reserve(gpu, &op));
+    op.residual = 1;
+    gpu_check_failure(ss_cuda_norm_act_reserve(gpu, &op), SS_ERR_INVALID, "residual");
+    op.residual = op.y_pitch = 0;
+    void *z = gpu_out(gpu, 32);
+    const struct ss_norm_act_grad g = {
+        .dy = {z}, .ndy = 1, .ds = z, .z = z, .dz = (char *)z + 16, .adds = 1};
+    gpu_check_failure(ss_cuda_norm_act_backward(gpu, &op, &g), SS_ERR_INVALID, "is a part");
+}
+END_TEST
+
 TCase *gpu_norm_act_tests(void)
 {
     TCase *t = tcase_create("normalisation");
@@ -717,6 +756,8 @@ TCase *gpu_norm_act_tests(void)
     tcase_add_loop_test(t, stored_sum_is_used, 0, GPU_DTYPES);
     tcase_add_loop_test(t, dropout_mask, 0, GPU_DTYPES);
     tcase_add_loop_test(t, halves_are_the_whole, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, parts, 0, GPU_DTYPES);
+    tcase_add_test(t, parts_refused);
     tcase_add_test(t, as_the_cpu);
     tcase_add_loop_test(t, nan_stays, 0, GPU_DTYPES);
     tcase_add_loop_test(t, mask_of_junction, 0, GPU_DTYPES);

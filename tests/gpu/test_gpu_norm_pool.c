@@ -124,6 +124,7 @@ static struct ss_norm_act_grad grad_of(const struct layer *l, const struct devic
                                  .y = l->op.relu_out ? d->y : NULL,
                                  .workspace = d->argmax,
                                  .z = d->dz,
+                                 .dz = d->dz,
                                  .gamma = d->gamma,
                                  .beta = d->beta,
                                  .saved = d->saved,

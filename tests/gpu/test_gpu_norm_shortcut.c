@@ -120,6 +120,7 @@ static void check_one(struct ss_device *gpu, const struct ss_act *shape, int v)
     struct ss_norm_act_grad g = {.ndy = ndy,
                                  .workspace = mask,
                                  .z = on_gpu,
+                                 .dz = on_gpu,
                                  .gamma = gamma,
                                  .beta = beta,
                                  .saved = saved,

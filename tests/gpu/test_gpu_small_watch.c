@@ -43,6 +43,7 @@ static void batchnorm(struct inputs *in)
                                  .ndy = 1,
                                  .ds = in->dy,
                                  .z = in->x,
+                                 .dz = in->x,
                                  .gamma = in->gamma,
                                  .beta = in->beta,
                                  .saved = in->saved,

@@ -6,6 +6,8 @@
 #include "graph/graph.h"
 #include "layers/list.h"
 
+#include <stdio.h>
+
 enum { TEST_CLASSES = 5, TEST_SIDE = 8 };
 
 static inline ss_value conv_bn(struct ss_graph *g, ss_value x, const char *conv, const char *bn,
@@ -320,14 +322,80 @@ static inline void build_behind(struct ss_graph *g, const struct first_layer *fi
     ss_softmax_cross_entropy(g, ss_linear(g, first->add(g, x), "fc", TEST_CLASSES));
 }
 
+/* DenseNet's dense block: each layer normalises all that came before it, and what a bare convolution makes
+ * of it is put behind. The last one fills no block of channels. */
+static inline ss_value dense_block(struct ss_graph *g, ss_value x, const char *name, int layers)
+{
+    static const int growth[] = {16, 32, 16, 5};
+    ss_value all[5] = {x};
+    char a[32], b[32];
+    for (int i = 0; i < layers; i++) {
+        snprintf(a, sizeof a, "%s%d_norm1", name, i);
+        snprintf(b, sizeof b, "%s%d_conv1", name, i);
+        x = ss_conv2d(g, ss_gelu(g, ss_batchnorm2d(g, x, a), 0), b, 16, 1, 1, 0, 0);
+        snprintf(a, sizeof a, "%s%d_norm2", name, i);
+        snprintf(b, sizeof b, "%s%d_conv2", name, i);
+        x = ss_gelu(g, ss_batchnorm2d(g, x, a), 0);
+        all[i + 1] = ss_conv2d(g, x, b, growth[i], 3, 1, 1, 0);
+        x = ss_concat(g, all, i + 2);
+    }
+    return x;
+}
+
+/* Concatenations that continue each other: in the first block all but what bare convolutions make lies in
+ * place, what it all makes has two readers; in the second one also what it begins with is copied. */
+static inline void build_dense(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_gelu(g, conv_bn(g, x, "stem", "stem_bn", 16, 3, 1), 0);
+    x = dense_block(g, x, "a", 3);
+    ss_value skip = ss_conv2d(g, x, "skip", 32, 1, 2, 0, 1);
+    x = ss_gelu(g, ss_batchnorm2d(g, x, "down_norm"), 0);
+    x = ss_avgpool2d(g, ss_conv2d(g, x, "down", 32, 1, 1, 0, 0), 2, 2);
+    x = ss_add(g, x, skip);
+    x = dense_block(g, x, "b", 4);
+    x = ss_gelu(g, ss_batchnorm2d(g, x, "norm"), 0);
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_global_avgpool2d(g, x), "fc", TEST_CLASSES));
+}
+
+/* Branches as GoogLeNet's and SqueezeNet's: of four one is a pool, which is copied; what they make
+ * together has several readers. In the second half there is an activation with dropout, one that no
+ * convolution begins, a concatenation in another one, and a value that is read again once it has been
+ * concatenated, which is copied. */
+static inline void build_branches(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), y[4];
+    x = ss_gelu(g, conv_bn(g, x, "stem", "stem_bn", 16, 3, 1), 0);
+    y[0] = ss_gelu(g, conv_bn(g, x, "a", "a_bn", 32, 1, 1), 0);
+    y[1] = ss_gelu(g, conv_bn(g, x, "b1", "b1_bn", 16, 1, 1), 0);
+    y[1] = ss_gelu(g, conv_bn(g, y[1], "b2", "b2_bn", 48, 3, 1), 0);
+    y[2] = ss_maxpool2d(g, x, 3, 1, 1);
+    y[3] = ss_gelu(g, conv_bn(g, y[2], "c", "c_bn", 16, 1, 1), 0);
+    x = ss_concat(g, y, 4);
+    y[0] = ss_gelu(g, ss_conv2d(g, x, "d", 16, 1, 1, 0, 1), 0);
+    y[1] = ss_dropout(g, ss_gelu(g, ss_conv2d(g, x, "e", 32, 3, 1, 1, 1), 0), 0.25f);
+    y[0] = ss_concat(g, y, 2);
+    y[1] = ss_silu(g, ss_batchnorm2d(g, x, "f_bn"));
+    y[2] = ss_gelu(g, ss_batchnorm2d(g, ss_conv2d(g, x, "h", 20, 1, 1, 0, 0), "h_bn"), 0);
+    x = ss_concat(g, (const ss_value[]){y[0], y[1], y[2]}, 3);
+    y[0] = ss_gelu(g, conv_bn(g, x, "i", "i_bn", 16, 1, 1), 0);
+    y[1] = ss_gelu(g, conv_bn(g, x, "j", "j_bn", 16, 1, 1), 0);
+    y[1] = ss_concat(g, y, 2);
+    y[0] = ss_gelu(g, ss_batchnorm2d(g, y[0], "late_bn"), 0);
+    x = ss_concat(g, y, 2);
+    x = ss_gelu(g, ss_conv2d(g, x, "k", 8, 3, 2, 1, 1), 0);
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);
-} test_graphs[] = {{"resnet", build_resnet},   {"chain", build_chain},   {"bare", build_bare},
-                   {"fan", build_fan},         {"groups", build_groups}, {"gelus", build_gelus},
-                   {"vit", build_vit},         {"front", build_front},   {"join", build_join},
-                   {"readers", build_readers}, {"images", build_images}, {"curves", build_curves},
-                   {"windows", build_windows}};
+} test_graphs[] = {
+    {"resnet", build_resnet},   {"chain", build_chain},   {"bare", build_bare},
+    {"fan", build_fan},         {"groups", build_groups}, {"gelus", build_gelus},
+    {"vit", build_vit},         {"front", build_front},   {"join", build_join},
+    {"readers", build_readers}, {"images", build_images}, {"curves", build_curves},
+    {"windows", build_windows}, {"dense", build_dense},   {"branches", build_branches}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
 /* NULL after a mistake, which was reported. */

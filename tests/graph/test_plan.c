@@ -159,6 +159,26 @@ static int runs(const struct ss_block *b, const char *operation)
     return !strcmp(b->cls->operation, operation);
 }
 
+/* A part lies in its whole, where the kernels will find it, as long as that is there. */
+static void check_part(const struct ss_plan *plan, const struct ss_plan_tensor *p, int task)
+{
+    const struct ss_plan_tensor *whole = &plan->tensor[p->of];
+    const int device = plan->options.device,
+              unit = device ? 16 / (int)ss_dtype_bytes(plan->options.dtype)
+                            : plan->options.channel_block;
+    ck_assert_int_lt(whole->of, 0);
+    ck_assert_int_eq(p->buffer, whole->buffer);
+    ck_assert(whole->first <= task && task <= whole->last);
+    ck_assert(p->n == whole->n && p->h == whole->h && p->w == whole->w);
+    ck_assert_int_le(p->at + p->c, whole->c);
+    ck_assert_int_eq(p->at % unit, 0);
+    if (device || p->at + p->c < whole->c)
+        ck_assert_int_eq(p->c % unit, 0);
+    if (device)
+        ck_assert_int_eq(whole->c % unit, 0);
+    ck_assert_int_eq(p->block, device ? p->c : whole->block);
+}
+
 /* Tensors: each is written first, only touched inside its lifetime, and fits its buffer. */
 static void check_tensors(const struct ss_plan *plan, const struct ss_task_list *list, int *seen)
 {
@@ -175,9 +195,12 @@ static void check_tensors(const struct ss_plan *plan, const struct ss_task_list 
             ck_assert_int_eq(a->index, p->buffer);
             ck_assert_msg(p->first <= i && i <= p->last, "%s: task %d (%s) touches %s(%d-%d)",
                           model, i, t->name, p->name, p->first, p->last);
-            ck_assert_uint_ge(plan->buffer_bytes[p->buffer], p->bytes);
+            ck_assert_uint_ge(plan->buffer_bytes[p->buffer], t->at[r] + p->bytes);
             ck_assert_uint_gt(p->bytes, 0);
-            if (p->first == i)
+            if (p->of >= 0)
+                check_part(plan, p, i);
+            ck_assert(t->kind != SS_TASK_SUM || p->of < 0); /* it adds up what is in one piece */
+            if (p->first == i && (p->of < 0 || plan->tensor[p->of].first == i))
                 ck_assert_msg(a->mode == SS_WRITE, "%s: task %d (%s) reads %s, which nobody wrote",
                               model, i, t->name, p->name);
             if (seen)
@@ -191,7 +214,8 @@ static void check_sharing(const struct ss_plan *plan, const int *in_training)
     for (int i = 0; i < plan->ntensors; i++)
         for (int j = 0; j < i; j++) {
             const struct ss_plan_tensor *a = &plan->tensor[i], *b = &plan->tensor[j];
-            if (a->buffer != b->buffer || in_training[i] != in_training[j])
+            if (a->buffer != b->buffer || in_training[i] != in_training[j] || a->of >= 0 ||
+                b->of >= 0)
                 continue;
             ck_assert_msg(a->first > b->last || b->first > a->last,
                           "%s: %s(%d-%d) and %s(%d-%d) share buffer %d", model, a->name, a->first,
@@ -199,7 +223,8 @@ static void check_sharing(const struct ss_plan *plan, const int *in_training)
         }
     ck_assert_uint_le(ss_plan_buffer_bytes(plan), ss_plan_tensor_bytes(plan));
     for (int i = 0; i < plan->ntensors; i++) {
-        ck_assert_int_ge(plan->tensor[i].first, 0);
+        /* Nobody touches the middle of nested parts. */
+        ck_assert(plan->tensor[i].first >= 0 || plan->tensor[i].of >= 0);
         ck_assert_int_ge(plan->tensor[i].buffer, 0);
         ck_assert_int_lt(plan->tensor[i].buffer, plan->nbuffers);
     }
@@ -438,7 +463,8 @@ static void check_priorities(const struct ss_plan *plan)
         }
 }
 
-/* One forward and, but for the loss, one backward task for every block, each layer in one block. */
+/* One forward and, but for the loss, one backward task for every block, but for concatenations of which
+ * nothing is copied; each layer in one block. */
 static void check_coverage(const struct ss_plan *plan)
 {
     int *forward = calloc((size_t)plan->nblocks, sizeof *forward);
@@ -469,9 +495,10 @@ static void check_coverage(const struct ss_plan *plan)
                       t->access[a].space == SS_SPACE_METRICS || input);
     }
     for (int b = 0; b < plan->nblocks; b++) {
-        ck_assert_int_eq(forward[b], 1);
-        ck_assert_int_eq(eval[b], 1);
-        ck_assert_int_eq(backward[b], !runs(&plan->block[b], "loss"));
+        const int tasks = ss_lower_has_tasks(plan, &plan->block[b]);
+        ck_assert_int_eq(forward[b], tasks);
+        ck_assert_int_eq(eval[b], tasks);
+        ck_assert_int_eq(backward[b], tasks && !runs(&plan->block[b], "loss"));
     }
     ck_assert(runs(&plan->block[plan->nblocks - 1], "loss"));
     free(forward);
@@ -1380,6 +1407,93 @@ START_TEST(many_readers)
 }
 END_TEST
 
+static struct ss_plan *lower_named(const char *name, const struct ss_plan_options *options,
+                                   struct ss_graph **g)
+{
+    struct ss_plan *plan = NULL;
+    int which = 0;
+    while (strcmp(test_graphs[which].name, name))
+        which++;
+    *g = make_test_graph(which);
+    ck_assert_int_eq(ss_plan_lower(*g, options, &plan), SS_OK);
+    return plan;
+}
+
+/* Which inputs of concatenations lie in place, a word for each in the graph's order. What a bare convolution
+ * or a pool makes is copied, and so is what ends within a block of channels, unless it is the end. */
+START_TEST(parts)
+{
+    static const struct {
+        const char *name;
+        int device, channel_block, copy_parts;
+        unsigned want[7];
+        int adds; /* backward tasks that add dx to what is there */
+    } cases[] = {
+        {"dense", 0, 16, 0, {1, 1, 1, 0, 1, 1, 1}, 3 + 3},
+        {"dense", 0, 8, 0, {1, 1, 1, 0, 1, 1, 1}, 3 + 3},
+        {"dense", 1, 0, 0, {1, 1, 1, 0, 1, 1, 0}, 3 + 2},
+        {"dense", 0, 0, 0, {0}, 0},
+        {"dense", 0, 16, 1, {0}, 0},
+        {"dense", 1, 0, 1, {0}, 0},
+        {"branches", 0, 16, 0, {8 + 2 + 1, 2 + 1, 4 + 2 + 1, 2, 2 + 1}, 0},
+        {"branches", 1, 0, 0, {8 + 2 + 1, 2 + 1, 0, 2, 2 + 1}, 0},
+        {"join", 0, 16, 0, {0}, 0},
+    };
+    struct ss_plan_options options = defaults;
+    struct ss_graph *g;
+    if (cases[_i].device)
+        on_device(&options, SS_DTYPE_F16);
+    options.channel_block = cases[_i].channel_block;
+    options.copy_parts = cases[_i].copy_parts;
+    struct ss_plan *plan = lower_named(cases[_i].name, &options, &g);
+    int tasks[64] = {0}, adds = 0, nparts = 0, concats = 0;
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        if (t->block < 0)
+            continue;
+        tasks[t->block]++;
+        adds += t->adds_dx;
+        const int dx = t->tensor[SS_ROLE_DX];
+        ck_assert(!t->adds_dx || (dx >= 0 && plan->tensor[dx].of >= 0 &&
+                                  t->access[t->role[SS_ROLE_DX]].mode == SS_READ_WRITE));
+    }
+    for (int i = 0; i < plan->nblocks; i++) {
+        const struct ss_block *b = &plan->block[i];
+        if (!b->cls->concatenates)
+            continue;
+        const int n = ss_graph_layer(g, b->first_layer)->ninputs;
+        ck_assert_msg(b->in_place == cases[_i].want[concats], "concatenation %d of %s: %x", concats,
+                      cases[_i].name, b->in_place);
+        concats++;
+        /* Where nothing is left to copy nothing is left to run. */
+        ck_assert_int_eq(tasks[i], b->in_place + 1 == 1u << n ? 0 : 2);
+    }
+    for (int i = 0; i < plan->ntensors; i++)
+        nparts += plan->tensor[i].of >= 0;
+    ck_assert_int_eq(adds, cases[_i].adds);
+    ck_assert_int_eq(nparts > 0, cases[_i].want[0] > 0);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* One buffer instead of a prefix for each layer. */
+START_TEST(parts_take_less)
+{
+    size_t bytes[2];
+    for (int copy = 0; copy < 2; copy++) {
+        struct ss_plan_options options = defaults;
+        struct ss_graph *g;
+        options.copy_parts = copy;
+        struct ss_plan *plan = lower_named("dense", &options, &g);
+        bytes[copy] = ss_plan_buffer_bytes(plan);
+        ss_plan_destroy(plan);
+        ss_graph_destroy(g);
+    }
+    ck_assert_uint_lt(bytes[0], bytes[1]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -1400,6 +1514,8 @@ int main(void)
     tcase_add_test(t, norm_behind_norm);
     tcase_add_test(t, images_on_device);
     tcase_add_test(t, many_readers);
+    tcase_add_loop_test(t, parts, 0, 9);
+    tcase_add_test(t, parts_take_less);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);

@@ -96,6 +96,7 @@ static void halves_open(const struct halves *h, const struct halves_batch *b, si
                                        .y = out->y,
                                        .workspace = out->mask,
                                        .z = out->z,
+                                       .dz = out->z,
                                        .gamma = out->gamma,
                                        .beta = out->beta,
                                        .saved = out->saved,

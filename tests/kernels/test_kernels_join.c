@@ -39,6 +39,42 @@ START_TEST(gather)
 }
 END_TEST
 
+/* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum. */
+START_TEST(gather_parts)
+{
+    static const int blocks[] = {16, 8, 1};
+    const int block = blocks[_i % 3], at = 16, channels = _i / 3 ? 20 : 16,
+              of = at + channels + 16 * !(_i / 3);
+    const struct ss_act whole = {2, of, 5, 3, block}, part = ss_act_part(&whole, channels),
+                        own = {2, channels, 5, 3, 16};
+    double *plain = random_doubles(plain_count(&own), 1),
+           *all = random_doubles(plain_count(&whole), 2);
+    float *x = act_pack(&own, plain), *y = act_pack(&whole, all), *back = act_pack(&own, NULL);
+    const struct ss_gather in = {
+        .y = part, .nparts = 1, .part = {{own, 0, 0, channels, 1}}, .y_pitch = of};
+    const struct ss_gather out = {
+        .y = own, .nparts = 1, .part = {{part, 0, 0, channels, 1}}, .x_pitch = of};
+    float *place = y + ss_act_channel(&whole, at);
+    OK(ss_cpu_gather(cpu, &in, (const void *const[]){x}, 1, place));
+    const size_t plane = 5 * 3;
+    for (size_t i = 0; i < plain_count(&whole); i++) {
+        const size_t n = i / plane / (size_t)of, c = i / plane % (size_t)of;
+        if (c >= (size_t)at && c < (size_t)(at + channels))
+            all[i] = plain[(n * (size_t)channels + c - (size_t)at) * plane + i % plane];
+    }
+    check_act("whole", &whole, y, all, 0);
+    OK(ss_cpu_gather(cpu, &out, (const void *const[]){place, place}, 2, back));
+    for (size_t i = 0; i < plain_count(&own); i++)
+        plain[i] *= 2;
+    check_act("part", &own, back, plain, 0);
+    struct ss_gather bad = in;
+    bad.y_pitch = channels - 1;
+    ck_assert_int_eq(ss_cpu_gather(cpu, &bad, (const void *const[]){x}, 1, place), SS_ERR_SHAPE);
+    free(plain), free(all), free(x);
+    free(back);
+}
+END_TEST
+
 /* What slices give to a shuffle's gradient comes back: groups and C / groups undo each other. */
 START_TEST(shuffle_back)
 {
@@ -248,6 +284,7 @@ Suite *join_suite(void)
     tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, gather, 0, GATHER_CASES);
+    tcase_add_loop_test(t, gather_parts, 0, 6);
     tcase_add_test(t, shuffle_back);
     tcase_add_test(t, gather_refused);
     tcase_add_loop_test(t, products, 0, MUL_CASES);

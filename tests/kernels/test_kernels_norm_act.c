@@ -175,6 +175,7 @@ static void run(const struct layer *l, int ndy)
                                  .ds = writes_ds && ndy % 2 ? ds : dy[0],
                                  .y = op->relu_out ? y : NULL,
                                  .z = z,
+                                 .dz = z,
                                  .gamma = gamma,
                                  .beta = beta,
                                  .saved = saved,
@@ -297,6 +298,7 @@ START_TEST(finite_differences_kernel)
                                        .ndy = 1,
                                        .ds = dy,
                                        .z = z,
+                                       .dz = z,
                                        .gamma = gamma,
                                        .beta = beta,
                                        .saved = saved,
@@ -330,7 +332,7 @@ START_TEST(activation_alone)
     z[2] = dz[2] = NAN;
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
-    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = dz};
+    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = dz, .dz = dz};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     ck_assert(isnan(y[2]) && (isnan(dz[2]) || isfinite(act_from_kink(op.act, 0))));
     for (size_t i = 0; i < count; i++) {
@@ -355,7 +357,7 @@ START_TEST(kinks)
         z[j] = act_kinks[_i].at, dy[j] = 1;
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
-    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = z};
+    const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = z, .dz = z};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     for (int j = 0; j < 16; j++) {
         ck_assert(y[j] == act_kinks[_i].value || fabsf(y[j] - act_kinks[_i].value) < 1e-37f);

@@ -2,7 +2,7 @@
  * depend on threads, statistics that survive a large mean, dropout's rate, NaN
  * that stays visible. */
 #include "kernels/dropout.h"
-#include "tests/kernels/norm_halves.h"
+#include "tests/kernels/norm_parts.h"
 #include "tests/kernels/test_kernels.h"
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
@@ -40,6 +40,7 @@ static float *step(int threads, int block, size_t *bytes)
                                        .ds = ds,
                                        .y = y,
                                        .z = z,
+                                       .dz = z,
                                        .gamma = gamma,
                                        .beta = beta,
                                        .saved = small,
@@ -164,6 +165,7 @@ START_TEST(bad_arguments)
                                  .ndy = 1,
                                  .ds = z,
                                  .z = z,
+                                 .dz = z,
                                  .gamma = v,
                                  .beta = v,
                                  .saved = v,
@@ -228,6 +230,48 @@ START_TEST(halves_are_the_whole)
 }
 END_TEST
 
+/* Whole blocks in the middle of others, and at the end one that is not whole. */
+START_TEST(parts)
+{
+    const struct halves h = {&ss_cpu_kernels, cpu, 0, put, get, free};
+    static const int blocks[] = {16, 8, 1};
+    const int block = blocks[_i % 3], end = _i / 3;
+    for (int bits = 0; bits < 16; bits++) {
+        const struct ss_norm_act op = {.shape = {3, end ? 20 : 32, 5, 7, block},
+                                       .has_bn = bits & 1,
+                                       .act = bits & 2 ? SS_ACT_GELU : SS_ACT_RELU,
+                                       .residual = bits >> 2 & 1,
+                                       .relu_out = bits >> 2 & 1,
+                                       .dropout = bits & 8 ? 0.25f : 0,
+                                       .eps = 1e-5f,
+                                       .momentum = 0.1f};
+        parts_check_ways(&h, sizeof(float), 0, &op, 48, end ? 68 : 112);
+    }
+}
+END_TEST
+
+START_TEST(parts_refused)
+{
+    float z[256] = {0}, saved[32] = {0};
+    struct ss_norm_act op = {
+        .shape = {1, 16, 2, 2, 16}, .act = SS_ACT_RELU, .z_pitch = 15, .has_bn = 1, .eps = 1};
+    struct ss_norm_act_grad g = {.dy = {z}, .ndy = 1, .ds = z, .z = z, .dz = z, .adds = 1};
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL), SS_ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "as a part of 15"));
+    op.z_pitch = 0;
+    op.y_pitch = 32;
+    op.residual = 1;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL), SS_ERR_INVALID);
+    op.residual = op.y_pitch = op.has_bn = 0;
+    ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "added to z itself"));
+    op.shape = (struct ss_act){1, 12, 2, 2, 12};
+    op.y_pitch = 24;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL), SS_ERR_SHAPE);
+}
+END_TEST
+
 Suite *norm_act_bits_suite(void)
 {
     Suite *suite = suite_create("normalisation, properties");
@@ -236,6 +280,8 @@ Suite *norm_act_bits_suite(void)
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_test(t, threads_do_not_change_bits);
     tcase_add_loop_test(t, halves_are_the_whole, 0, NBLOCKS);
+    tcase_add_loop_test(t, parts, 0, 6);
+    tcase_add_test(t, parts_refused);
     tcase_add_test(t, large_mean);
     tcase_add_test(t, evaluation);
     tcase_add_test(t, dropout_rate);

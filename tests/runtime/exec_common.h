@@ -123,10 +123,11 @@ struct setting {
     double random_erasing;
     void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
     const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
+    int copy_parts;
 };
 static const struct setting usual = {
     0, BATCH, 4,    3,    NONE, 25, 0,      0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd",
-    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL};
+    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -172,7 +173,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .bucket_mb = s->bucket_mb,
                                       .first_bucket_mb = s->bucket_mb,
                                       .no_overlap = s->no_overlap,
-                                      .slices = s->slices};
+                                      .slices = s->slices,
+                                      .copy_parts = s->copy_parts};
     if (runtime->lanes) {
         options.device = 1;
         options.channel_block = 0;

@@ -568,6 +568,33 @@ START_TEST(transformer_as_pytorch)
 }
 END_TEST
 
+/* What lies in place is what would be copied there, to the bit. */
+START_TEST(parts_as_copies)
+{
+    static const int blocks[] = {16, 8, 1};
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        uint64_t hash[2];
+        for (int copy = 0; copy < 2; copy++) {
+            struct bound b;
+            struct setting s = usual;
+            s.which = _i / 3;
+            s.block = blocks[_i % 3];
+            s.momentum = 0.9f;
+            s.copy_parts = copy;
+            s.accumulate = accumulate;
+            struct ss_runtime *runtime = start_runtime(2, 1);
+            bind_plan(&b, &s, runtime);
+            hash[copy] = train(&b, 5);
+            const struct ss_metrics e = evaluate(&b);
+            hash[copy] = ss_mix64(hash[copy], (uint64_t)(e.loss * 1e12));
+            unbind(&b);
+            ss_runtime_stop(runtime);
+        }
+        ck_assert_uint_eq(hash[0], hash[1]);
+    }
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -607,6 +634,7 @@ int main(void)
     tcase_add_test(t, hooks);
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, operation_missing);
+    tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
     tcase_add_test(t, join_as_pytorch);

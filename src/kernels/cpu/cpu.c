@@ -133,3 +133,13 @@ enum ss_status ss_act_check(const struct ss_act *a, const char *what)
                        a->block, a->c);
     return SS_OK;
 }
+
+enum ss_status ss_act_check_part(const struct ss_act *a, int pitch, const char *what)
+{
+    if (pitch && (pitch < a->c || (a->block != 1 && a->block != 8 && a->block != 16)))
+        return ss_fail(SS_ERR_SHAPE,
+                       "%s: %d channels in blocks of %d as a part of %d; parts are of at most as "
+                       "many, in blocks of 1, 8 and 16",
+                       what, a->c, a->block, pitch);
+    return ss_act_check(a, what);
+}

@@ -16,8 +16,8 @@ static enum ss_status check(const struct ss_gather *op, int n)
 {
     SS_TRY(ss_gather_check(op, n));
     for (int k = 0; k < op->nparts; k++)
-        SS_TRY(ss_act_check(&op->part[k].x, "channels of another tensor"));
-    return ss_act_check(&op->y, "channels of other tensors");
+        SS_TRY(ss_act_check_part(&op->part[k].x, op->x_pitch, "channels of another tensor"));
+    return ss_act_check_part(&op->y, op->y_pitch, "channels of other tensors");
 }
 
 /* The part that gives channel c, or NULL; *next: where its channels, or those that none gives, end. */
@@ -42,17 +42,18 @@ static int min_of(int a, int b)
 }
 
 /* Pixels [first, first + pixels) of `len` channels from c on. */
-static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p,
+static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p, int pitch,
                      const float *const *x, int n, const struct ss_rows_gather *to, int image,
                      int from, size_t first)
 {
     const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w;
-    const size_t slice = (size_t)image * (size_t)ss_act_blocks(&p->x) + (size_t)from / block;
+    const size_t slice =
+        (size_t)image * ss_act_image(&p->x, pitch) + (size_t)from / block * plane * block;
     struct ss_rows_gather f = *to;
     f.x_step = block;
     f.n = n;
     for (int k = 0; k < n; k++)
-        f.x[k] = x[k] + (slice * plane + first) * block + (size_t)from % block;
+        f.x[k] = x[k] + slice + first * block + (size_t)from % block;
     if ((size_t)f.len == block && f.y_step == block) {
         simd->combine(f.x, n, NULL, f.y, f.pixels * block);
         return;
@@ -85,7 +86,8 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
     const int block = op->y.block, blocks = ss_act_blocks(&op->y);
     const int image = (int)(slice / (size_t)blocks), begin = (int)(slice % (size_t)blocks) * block;
     const size_t plane = (size_t)op->y.h * (size_t)op->y.w;
-    float *row = y + (slice * plane + first) * (size_t)block;
+    float *row = y + (size_t)image * ss_act_image(&op->y, op->y_pitch) +
+                 ((size_t)(begin / block) * plane + first) * (size_t)block;
     for (int c = begin, next; c < begin + block; c = next) {
         const struct ss_gather_part *p = part_of(op, c, &next);
         next = min_of(next, begin + block);
@@ -101,7 +103,7 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
         f.len = p->groups > 1 ? 1 : min_of(next - c, p->x.block - from % p->x.block);
         next = c + f.len;
         const float *const *part = op->nparts > 1 ? x + (p - op->part) : x;
-        copy_run(simd, p, part, op->nparts > 1 ? 1 : n, &f, image, from, first);
+        copy_run(simd, p, op->x_pitch, part, op->nparts > 1 ? 1 : n, &f, image, from, first);
     }
 }
 

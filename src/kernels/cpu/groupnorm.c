@@ -199,7 +199,8 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
         for (size_t i = 0; i < room.slices; i++) {
             double *sums = room.sums + i * 2 * block;
             struct ss_rows_backward f = {.g = (const float *)dy + i * room.slice,
-                                         .z = (float *)x + i * room.slice,
+                                         .z = (const float *)x + i * room.slice,
+                                         .dz = (float *)x + i * room.slice,
                                          .pixels = room.pixels,
                                          .block = s->block,
                                          .a = k[0] + i * block,

@@ -5,7 +5,7 @@
  * section 3):
  *   dbeta = sum(g)          dgamma = invstd sum(g zc)
  *   dz = gamma invstd (g - sum(g) / M - zc invstd^2 sum(g zc) / M)
- * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz over z. */
+ * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz. */
 #include "core/log.h"
 #include "core/rng.h"
 #include "kernels/cpu/internal.h"
@@ -21,6 +21,7 @@ enum { COEFFICIENTS = 6, TILE_FLOATS = 16384, TILE_MAX_PIXELS = 1024, TILE_MIN_P
 struct room {
     int blocks, padded;                 /* CB, CB*B */
     size_t pixels, slices, slice, tile; /* slice: elements; tile: pixels whose sums are fp32 */
+    size_t z_image, y_image;            /* elements from one image to the next */
     double *partial;                    /* [slices][2*B] */
     double *total;                      /* [CB][2*B] */
     float *coefficient[COEFFICIENTS];   /* [CB*B] each */
@@ -34,6 +35,8 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     room->pixels = (size_t)s->h * (size_t)s->w;
     room->slices = (size_t)s->n * (size_t)room->blocks;
     room->slice = room->pixels * (size_t)s->block;
+    room->z_image = ss_act_image(s, op->z_pitch);
+    room->y_image = ss_act_image(s, op->y_pitch);
     room->tile = TILE_FLOATS / (size_t)s->block;
     if (room->tile < TILE_MIN_PIXELS)
         room->tile = TILE_MIN_PIXELS;
@@ -49,6 +52,12 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     return at + room->slices * 2 * (size_t)s->block * sizeof(double);
 }
 
+/* Where slice i begins in a tensor whose images are so far apart. */
+static size_t begin_of(const struct room *room, size_t image, size_t i)
+{
+    return i / (size_t)room->blocks * image + i % (size_t)room->blocks * room->slice;
+}
+
 enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_norm_act *op)
 {
     struct room room;
@@ -57,7 +66,11 @@ enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_no
 
 static enum ss_status check(const struct ss_norm_act *op)
 {
-    SS_TRY(ss_act_check(&op->shape, "normalisation"));
+    SS_TRY(ss_act_check_part(&op->shape, op->z_pitch, "normalisation"));
+    SS_TRY(ss_act_check_part(&op->shape, op->y_pitch, "normalisation's output"));
+    if (op->y_pitch && op->residual)
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation: the sum with a residual is no part of a tensor");
     if (op->act >= SS_ACT_COUNT)
         return ss_fail(SS_ERR_INVALID, "normalisation: no activation %d", (int)op->act);
     if (!(op->dropout >= 0 && op->dropout < 1))
@@ -164,7 +177,7 @@ static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room->slices; i++) {
         double *sums = room->partial + i * 2 * (size_t)block;
-        const float *slice = z + i * room->slice,
+        const float *slice = z + begin_of(room, room->z_image, i),
                     *c = shift + i % (size_t)room->blocks * (size_t)block;
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < room->pixels; p += room->tile) {
@@ -285,11 +298,12 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
-        const size_t at = i * room.slice, channel = i % (size_t)room.blocks * (size_t)block;
+        const size_t channel = i % (size_t)room.blocks * (size_t)block;
+        float *out = y + begin_of(&room, room.y_image, i);
         const struct ss_rows_forward f = {
-            .z = z + at,
-            .r = r ? r + at : NULL,
-            .y = y + at,
+            .z = z + begin_of(&room, room.z_image, i),
+            .r = r ? r + i * room.slice : NULL,
+            .y = out,
             .pixels = room.pixels,
             .block = block,
             .a = a + channel,
@@ -302,7 +316,7 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
             .each = dropout_each(op),
         };
         simd->forward(&f);
-        ss_clear_padding(&op->shape, op->act, i, y + at);
+        ss_clear_padding(&op->shape, op->act, i, out);
     }
     return SS_OK;
 }
@@ -324,6 +338,8 @@ static enum ss_status check_backward(const struct ss_norm_act *op, const struct 
 static enum ss_status check_parameters(const struct ss_norm_act *op,
                                        const struct ss_norm_act_grad *g, const double *sums)
 {
+    if (g->adds && g->dz == g->z)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: dz cannot be added to z itself");
     if (op->has_bn && (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
                                        "dbeta are all needed");
@@ -373,8 +389,8 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
 {
     const struct room *room = &w->room;
     const struct ss_norm_act_grad *g = &w->g;
-    float *z = g->z, *ds = g->ds;
-    const float *y = g->y;
+    const float *y = g->y, *z = g->z;
+    float *ds = g->ds;
     const struct ss_simd_rows *simd = ss_simd_table();
     const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
     if (!combine && !op->has_bn)
@@ -385,7 +401,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         double *sums = room->partial + i * 2 * (size_t)block;
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < room->pixels; p += room->tile) {
-            const size_t at = i * room->slice + p * (size_t)block;
+            const size_t at = begin_of(room, room->y_image, i) + p * (size_t)block;
             const size_t pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
             if (combine) {
                 const float *dy[SS_NORM_MAX_DY];
@@ -397,7 +413,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
             if (op->has_bn) {
                 struct ss_rows_backward f = w->common;
                 f.g = ds + at;
-                f.z = z + at;
+                f.z = z + begin_of(room, room->z_image, i) + p * (size_t)block;
                 f.pixels = pixels;
                 f.a = w->a + channel;
                 f.b = w->b + channel;
@@ -411,22 +427,25 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         add_partials(cpu, op, room);
 }
 
-/* Pass 2: dz over z. */
+/* Pass 2: dz. */
 static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
                            const struct backward *w)
 {
     const struct room *room = &w->room;
-    float *z = w->g.z, *ds = w->g.ds;
+    const float *z = w->g.z, *ds = w->g.ds;
+    float *dz = w->g.dz;
     const struct ss_simd_rows *simd = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t k = 0; k < room->slices; k++) {
         /* From the end: what pass 1 read last is still in the cache. */
         const size_t i = room->slices - 1 - k;
-        const size_t at = i * room->slice,
+        const size_t at = begin_of(room, room->z_image, i),
                      channel = i % (size_t)room->blocks * (size_t)op->shape.block;
         struct ss_rows_backward f = w->common;
-        f.g = ds + at;
+        f.g = ds + begin_of(room, room->y_image, i);
         f.z = z + at;
+        f.dz = dz + at;
+        f.adds = w->g.adds;
         f.pixels = room->pixels;
         f.a = w->a + channel;
         f.b = w->b + channel;

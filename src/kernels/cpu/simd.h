@@ -38,7 +38,9 @@ struct ss_rows_forward {
 
 struct ss_rows_backward {
     const float *g; /* gradient of s */
-    float *z;       /* in; apply writes dz there */
+    const float *z;
+    float *dz; /* apply; may be z */
+    int adds;  /* to what is there, instead of overwriting it */
     size_t pixels;
     int block;
     const float *a, *b, *mean;

@@ -276,27 +276,30 @@ SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, d
 }
 
 SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                          const int drop, const float *a, const float *b,
+                                          const int drop, const int adds, const float *a, const float *b,
                                           const float *mean, const float *cg, const float *cz,
                                           const float *c1)
 {
     SS_BACKWARD_LOCALS(f);
-    float *z = f->z;
+    const float *z = f->z;
+    float *dz = f->dz;
     for (size_t p = 0; p < pixels; p++) {
 #pragma omp simd
         for (int j = 0; j < width; j++) {
             float g = gp[j], zj = z[j];
             SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + ((uint32_t)j & each));
-            z[j] = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
+            const float out = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
+            dz[j] = adds ? dz[j] + out : out;
         }
         z += width;
+        dz += width;
         gp += width;
         index += step;
     }
 }
 
 SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                           const int drop)
+                                           const int drop, const int adds)
 {
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], cg[SS_FIXED_WIDTH],
         cz[SS_FIXED_WIDTH], c1[SS_FIXED_WIDTH];
@@ -309,24 +312,33 @@ SS_BODY void SS_NAME(backward_apply_fixed)(const struct ss_rows_backward *f, con
         cz[j] = f->cz[j];
         c1[j] = f->c1[j];
     }
-    SS_NAME(backward_apply_body)(f, act, width, drop, a, b, mean, cg, cz, c1);
+    SS_NAME(backward_apply_body)(f, act, width, drop, adds, a, b, mean, cg, cz, c1);
+}
+
+SS_BODY void SS_NAME(backward_apply_width)(const struct ss_rows_backward *f,
+                                           const enum ss_act_family act, const int drop,
+                                           const int adds)
+{
+    if (f->block == 16)
+        SS_NAME(backward_apply_fixed)(f, act, 16, drop, adds);
+    else if (f->block == 8)
+        SS_NAME(backward_apply_fixed)(f, act, 8, drop, adds);
+    else
+        SS_NAME(backward_apply_body)(f, act, f->block, drop, adds, f->a, f->b, f->mean, f->cg, f->cz,
+                                     f->c1);
 }
 
 SS_BODY void SS_NAME(backward_apply_act)(const struct ss_rows_backward *f,
                                          const enum ss_act_family act)
 {
-    if (f->block == 16 && f->dropout.on)
-        SS_NAME(backward_apply_fixed)(f, act, 16, 1);
-    else if (f->block == 16)
-        SS_NAME(backward_apply_fixed)(f, act, 16, 0);
-    else if (f->block == 8 && f->dropout.on)
-        SS_NAME(backward_apply_fixed)(f, act, 8, 1);
-    else if (f->block == 8)
-        SS_NAME(backward_apply_fixed)(f, act, 8, 0);
+    if (f->dropout.on && f->adds)
+        SS_NAME(backward_apply_width)(f, act, 1, 1);
     else if (f->dropout.on)
-        SS_NAME(backward_apply_body)(f, act, f->block, 1, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+        SS_NAME(backward_apply_width)(f, act, 1, 0);
+    else if (f->adds)
+        SS_NAME(backward_apply_width)(f, act, 0, 1);
     else
-        SS_NAME(backward_apply_body)(f, act, f->block, 0, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+        SS_NAME(backward_apply_width)(f, act, 0, 0);
 }
 
 SS_TARGET static void SS_NAME(backward_apply)(const struct ss_rows_backward *f)

@@ -95,21 +95,25 @@ template <typename T, int V, bool WHOLE> __global__ void gather_kernel(arguments
 }
 
 /* NHWC, or NCHW with block 1. */
-strides strides_of(const struct ss_act *a)
+strides strides_of(const struct ss_act *a, int of)
 {
     const size_t plane = (size_t)a->h * (size_t)a->w, block = (size_t)a->block;
+    const size_t pitch = (size_t)of;
     if (a->block == 1)
-        return {plane * (size_t)a->c, 1, plane};
-    return {plane * block, block, 1};
+        return {plane * (pitch ? pitch : (size_t)a->c), 1, plane};
+    return {plane * (pitch ? pitch : block), pitch ? pitch : block, 1};
 }
 
-enum ss_status check_act(const struct ss_act *a)
+enum ss_status check_act(const struct ss_act *a, int pitch)
 {
     if (a->n < 1 || a->c < 1 || a->h < 1 || a->w < 1 || (a->block != 1 && a->block < a->c))
         return ss_fail(SS_ERR_SHAPE,
                        "channels of a tensor (%d,%d,%d,%d) in blocks of %d; sizes must be at least "
                        "1, and all channels one block or each its own",
                        a->n, a->c, a->h, a->w, a->block);
+    if (pitch && pitch < a->block)
+        return ss_fail(SS_ERR_SHAPE, "channels of a tensor: %d of them are no part of %d", a->c,
+                       pitch);
     return SS_OK;
 }
 
@@ -117,8 +121,8 @@ enum ss_status check(const struct ss_gather *op, int n)
 {
     SS_TRY(ss_gather_check(op, n));
     for (int k = 0; k < op->nparts; k++)
-        SS_TRY(check_act(&op->part[k].x));
-    return check_act(&op->y);
+        SS_TRY(check_act(&op->part[k].x, op->x_pitch));
+    return check_act(&op->y, op->y_pitch);
 }
 
 /* Are reads of `vector` channels possible wherever y is written so? */
@@ -127,7 +131,7 @@ bool reads_whole(const struct ss_gather *op, int vector)
     for (int k = 0; k < op->nparts; k++) {
         const auto *p = &op->part[k];
         if (p->groups > 1 || p->x.block == 1 ||
-            (p->from | p->to | p->count | p->x.block) % vector)
+            (p->from | p->to | p->count | p->x.block | op->x_pitch) % vector)
             return false;
     }
     return true;
@@ -137,7 +141,7 @@ template <typename T>
 void launch(const struct ss_device *gpu, const struct ss_gather *op, arguments &a, T *y)
 {
     constexpr int V = ss::format<T>::vector;
-    const bool vectors = op->y.block % V == 0, planes = op->y.block == 1;
+    const bool vectors = (op->y.block | op->y_pitch) % V == 0, planes = op->y.block == 1;
     a.tile = ss::tile_make(planes ? op->y.c : op->y.block, vectors ? V : 1, THREADS);
     const auto kernel = !vectors              ? gather_kernel<T, 1, true>
                         : reads_whole(op, V) ? gather_kernel<T, V, true>
@@ -157,12 +161,12 @@ enum ss_status ss_cuda_gather(struct ss_device *gpu, const struct ss_gather *op,
     bool planes = op->y.block == 1;
     a.nparts = op->nparts;
     a.n = n;
-    a.to = strides_of(&op->y);
+    a.to = strides_of(&op->y, op->y_pitch);
     for (int k = 0; k < n; k++)
         a.x[k] = x[k];
     for (int k = 0; k < op->nparts; k++) {
         const auto *p = &op->part[k];
-        a.parts[k] = {strides_of(&p->x), p->from, p->to, p->count, p->groups};
+        a.parts[k] = {strides_of(&p->x, op->x_pitch), p->from, p->to, p->count, p->groups};
         planes = planes || p->x.block == 1;
     }
     /* Pixels of all images lie in a row where channels do not come between them. */

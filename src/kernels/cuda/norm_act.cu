@@ -2,7 +2,9 @@
  *
  * How threads lie over tensors: norm_act.cuh. A block takes every gridDim.x-th chunk of rows *
  * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
- * last: each finds in the cache what was touched last. */
+ * last: each finds in the cache what was touched last.
+ *
+ * Where z and dz, or y, dy and ds are parts of tensors, their pixels are further apart. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
@@ -29,6 +31,26 @@ template <typename T> struct gradient {
 
 /* ---- what kernels share ---- */
 
+/* How z and y lie. ADDED: as PARTS, and dz is added to what is there. */
+enum lie { OWN, PARTS, ADDED };
+
+/* Vectors from one pixel to the next, of PARTS. */
+struct pitches {
+    unsigned z, y;
+};
+
+/* A thread's vectors of a chunk: counted through, and where they are in z and y. */
+template <int V, int UNROLL, lie LIE> struct spots {
+    spot at[UNROLL], z[UNROLL], y[UNROLL];
+    __device__ inline void find(const geometry &g, const pitches &p, const place<V> &me,
+                                unsigned chunk)
+    {
+        locate(g, me, chunk, at);
+        locate(g, me, chunk, LIE == OWN ? g.width : p.z, z);
+        locate(g, me, chunk, LIE == OWN ? g.width : p.y, y);
+    }
+};
+
 /* Blocks of pass 1 on a multiprocessor. */
 template <bool PLAIN, bool SUM> constexpr int SUM_RESIDENT = PLAIN &&SUM ? 4 : RESIDENT;
 
@@ -36,25 +58,29 @@ template <bool PLAIN, bool SUM> constexpr int SUM_RESIDENT = PLAIN &&SUM ? 4 : R
  * are under way while this turn's are worked on: 3 * 256 threads * 64 bytes = 49 KB a
  * multiprocessor. SUM: with several gradients or a second ReLU it is one vector a tensor, of z,
  * dy[0] and dy[1], and a byte of the mask: 4 * 256 * 49 bytes = 50 KB. So it is with activations
- * that need many registers (25 KB, but much to compute), and where a vector is one element. */
-template <typename T, int V, bool SUM> struct turn {
-    static constexpr int UNROLL = SUM ? 1 : 2;
-    words<T, V> z[UNROLL], dy[UNROLL], other[UNROLL];
+ * that need many registers (25 KB, but much to compute), and where a vector is one element. ADDED has one
+ * vector of dz, too: 3 * 256 * 48 bytes = 37 KB. */
+template <typename T, int V, bool SUM, lie LIE> struct turn {
+    static constexpr int UNROLL = SUM || LIE == ADDED ? 1 : 2;
+    typedef spots<V, UNROLL, LIE> places;
+    words<T, V> z[UNROLL], dy[UNROLL], other[UNROLL], there[UNROLL];
     uint8_t mask[UNROLL];
 
-    __device__ inline void load(const spot (&at)[UNROLL], const gradient<T> &in, const T *from)
+    __device__ inline void load(const places &at, const gradient<T> &in, const T *from, const T *dz)
     {
-        fetch(from, at, z);
-        fetch(in.dy[0], at, dy);
+        fetch(from, at.z, z);
+        fetch(in.dy[0], at.y, dy);
         if (SUM && in.n > 1)
-            fetch(in.dy[1], at, other);
+            fetch(in.dy[1], at.y, other);
+        if (LIE == ADDED)
+            fetch(dz, at.z, there);
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
-            mask[u] = SUM && in.mask ? in.mask[at[u].at] : 255;
+            mask[u] = SUM && in.mask ? in.mask[at.at[u].at] : 255;
     }
     /* dy becomes the gradient of s, as stored: what pass 2 and other kernels read. More than two
      * gradients are rare. */
-    __device__ inline void add(const spot (&at)[UNROLL], const gradient<T> &in)
+    __device__ inline void add(const places &at, const gradient<T> &in)
     {
 #pragma unroll
         for (int u = 0; SUM && in.ds && u < UNROLL; u++) {
@@ -69,7 +95,7 @@ template <typename T, int V, bool SUM> struct turn {
 #pragma unroll
             for (int k = 2; k < SS_NORM_MAX_DY; k++)
                 if (k < in.n) {
-                    const pack<T, V> x = reinterpret_cast<const pack<T, V> *>(in.dy[k])[at[u].at];
+                    const pack<T, V> x = reinterpret_cast<const pack<T, V> *>(in.dy[k])[at.y[u].at];
 #pragma unroll
                     for (int j = 0; j < V; j++)
                         sum[j] += format<T>::load(x.v[j]);
@@ -79,7 +105,7 @@ template <typename T, int V, bool SUM> struct turn {
                 sum[j] *= mask[u] >> j & 1 ? 1.0f : 0.0f;
                 g.v[j] = format<T>::store(sum[j]);
             }
-            put(in.ds, at[u], g);
+            put(in.ds, at.y[u], g);
             dy[u] = waiting(g);
         }
     }
@@ -152,10 +178,10 @@ __global__ void __launch_bounds__(THREADS, 4)
 }
 
 /* z, r and y may be one tensor: an element is read and written by one thread. */
-template <typename T, int V, bool PLAIN>
+template <typename T, int V, bool PLAIN, lie LIE>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(geometry g, affine f, activation act, float low_out, ss_dropout_draw drop,
-                   const T *z, const T *r, T *y, uint8_t *mask)
+    forward_kernel(geometry g, pitches p, affine f, activation act, float low_out,
+                   ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     const place<V> me(g);
     float a[V], b[V];
@@ -163,15 +189,15 @@ __global__ void __launch_bounds__(THREADS)
     if (me.idle)
         return;
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
-        spot at[MAP_UNROLL];
+        spots<V, MAP_UNROLL, LIE> at;
         pack<T, V> x[MAP_UNROLL], other[MAP_UNROLL];
-        locate(g, me, k, at);
-        fetch(z, at, x);
+        at.find(g, p, me, k);
+        fetch(z, at.z, x);
         if (r)
-            fetch(r, at, other);
+            fetch(r, at.at, other);
 #pragma unroll
         for (int u = 0; u < MAP_UNROLL; u++) {
-            const unsigned keep = kept<V>(drop, at[u]);
+            const unsigned keep = kept<V>(drop, at.at[u]);
             unsigned bits = 0;
             pack<T, V> out;
 #pragma unroll
@@ -181,18 +207,18 @@ __global__ void __launch_bounds__(THREADS)
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
                 bits |= !(format<T>::load(out.v[j]) <= 0) << j;
             }
-            put(y, at[u], out);
-            if (mask && at[u].live)
-                mask[at[u].at] = (uint8_t)bits;
+            put(y, at.y[u], out);
+            if (mask && at.at[u].live)
+                mask[at.at[u].at] = (uint8_t)bits;
         }
     }
 }
 
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
-template <typename T, int V, bool PLAIN, bool SUM>
+template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
-    gradient_sums_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
-                         const T *z, merging m, gradient_end end)
+    gradient_sums_kernel(geometry g, pitches p, affine f, activation act, ss_dropout_draw drop,
+                         gradient<T> in, const T *z, merging m, gradient_end end)
 {
     typedef table<SUM_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -200,33 +226,33 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     fill_sums(t, g, f);
     const place<V> me(g);
     float s[V] = {}, q[V] = {};
-    turn<T, V, SUM> now, next;
-    spot at[now.UNROLL];
+    turn<T, V, SUM, LIE> now, next;
+    typename turn<T, V, SUM, LIE>::places at;
     unsigned k = me.idle ? g.chunks : blockIdx.x;
     if (k < g.chunks) {
-        locate(g, me, g.chunks - 1 - k, at);
-        next.load(at, in, z);
+        at.find(g, p, me, g.chunks - 1 - k);
+        next.load(at, in, z, nullptr);
     }
     for (; k < g.chunks; k += gridDim.x) {
         forget();
         now = next;
         if (k + gridDim.x < g.chunks) {
-            locate(g, me, g.chunks - 1 - k - gridDim.x, at);
-            next.load(at, in, z);
+            at.find(g, p, me, g.chunks - 1 - k - gridDim.x);
+            next.load(at, in, z, nullptr);
         }
-        locate(g, me, g.chunks - 1 - k, at);
+        at.find(g, p, me, g.chunks - 1 - k);
         now.add(at, in);
         unsigned keep[now.UNROLL];
 #pragma unroll
         for (int u = 0; u < now.UNROLL; u++)
-            keep[u] = kept<V>(drop, at[u]);
+            keep[u] = kept<V>(drop, at.at[u]);
 #pragma unroll
         for (int h = 0; h < V / Q; h++) {
             float c[SUM_TABLE][Q];
             t.read(me, h, c);
 #pragma unroll
             for (int u = 0; u < now.UNROLL; u++) {
-                if (!at[u].live)
+                if (!at.at[u].live)
                     continue;
 #pragma unroll
                 for (int i = 0; i < Q; i++) {
@@ -245,11 +271,11 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     merge<V>(g, m, [&](int c, const double(&total)[2]) { end(f, g.channels, c, total); });
 }
 
-/* Backward, pass 2: dz over z. */
-template <typename T, int V, bool PLAIN, bool SUM>
+/* Backward, pass 2: dz, which may be over z. What is added has been rounded, as if it were a tensor. */
+template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    gradient_kernel(geometry g, affine f, activation act, ss_dropout_draw drop, gradient<T> in,
-                    const float *coefficient, T *z)
+    gradient_kernel(geometry g, pitches p, affine f, activation act, ss_dropout_draw drop,
+                    gradient<T> in, const float *coefficient, const T *z, T *to)
 {
     typedef table<DZ_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -258,26 +284,26 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     const place<V> me(g);
     if (me.idle)
         return;
-    turn<T, V, SUM> now, next;
-    spot at[now.UNROLL];
+    turn<T, V, SUM, LIE> now, next;
+    typename turn<T, V, SUM, LIE>::places at;
     if (blockIdx.x < g.chunks) {
-        locate(g, me, blockIdx.x, at);
-        next.load(at, in, z);
+        at.find(g, p, me, blockIdx.x);
+        next.load(at, in, z, to);
     }
     for (unsigned k = blockIdx.x; k < g.chunks; k += gridDim.x) {
         forget();
         now = next;
         if (k + gridDim.x < g.chunks) {
-            locate(g, me, k + gridDim.x, at);
-            next.load(at, in, z);
+            at.find(g, p, me, k + gridDim.x);
+            next.load(at, in, z, to);
         }
-        locate(g, me, k, at);
+        at.find(g, p, me, k);
         now.add(at, in);
         unsigned keep[now.UNROLL];
         pack<T, V> dz[now.UNROLL];
 #pragma unroll
         for (int u = 0; u < now.UNROLL; u++)
-            keep[u] = kept<V>(drop, at[u]);
+            keep[u] = kept<V>(drop, at.at[u]);
 #pragma unroll
         for (int h = 0; h < V / Q; h++) {
             float c[DZ_TABLE][Q];
@@ -292,11 +318,14 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
                                                           apply(c[A][i], zj, c[B][i]), act,
                                                           keep[u] >> j & 1, drop.scale);
                     dz[u].v[j] = format<T>::store(fmaf(c[CG][i], du, fmaf(c[CZ][i], zj, c[C0][i])));
+                    if (LIE == ADDED)
+                        dz[u].v[j] = format<T>::store(format<T>::load(unpack(now.there[u]).v[j]) +
+                                                      format<T>::load(dz[u].v[j]));
                 }
         }
 #pragma unroll
         for (int u = 0; u < now.UNROLL; u++)
-            put(z, at[u], dz[u]);
+            put(to, at.z[u], dz[u]);
     }
 }
 
@@ -339,20 +368,33 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- launching ---- */
 
+bool is_part(const ss_norm_act *op)
+{
+    return op->z_pitch || op->y_pitch;
+}
+
+/* With g of op. */
+pitches pitches_of(const ss_norm_act *op, const geometry &g)
+{
+    const int z = op->z_pitch, y = op->y_pitch;
+    return {z ? (unsigned)(z / g.vector) : g.width, y ? (unsigned)(y / g.vector) : g.width};
+}
+
 geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most_blocks)
 {
     const size_t elements = ss_act_elements(&op->shape);
     const int vector = vector_of(dtype);
     /* Without BN all channels are alike: C need not divide, the whole tensor must. */
-    const int channels = op->has_bn || elements % (size_t)vector ? op->shape.c : vector;
+    const int channels =
+        op->has_bn || is_part(op) || elements % (size_t)vector ? op->shape.c : vector;
     return geometry_make(dtype, channels, (unsigned)(elements / (size_t)channels), unroll,
                          most_blocks);
 }
 
-/* Of a backward kernel; sum: as `turn` above. */
-geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool sum, int most_blocks)
+/* Of a backward kernel; one: `turn` above has one vector a tensor. */
+geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool one, int most_blocks)
 {
-    return geometry_of(op, dtype, sum ? 1 : 2, most_blocks);
+    return geometry_of(op, dtype, one ? 1 : 2, most_blocks);
 }
 /* Of the kernel that sums whose grid is largest. */
 int most_blocks(const ss_norm_act *op, ss_dtype dtype)
@@ -396,7 +438,31 @@ merging merging_of(const ss_device *gpu, const ss_norm_act *op, float **coeffici
     return m;
 }
 
-ss_status check(const ss_norm_act *op)
+/* Parts are read and written 16 bytes at a time. */
+ss_status check_parts(const ss_norm_act *op, int vector)
+{
+    const ss_act *s = &op->shape;
+    const int z = op->z_pitch, y = op->y_pitch, most = z > y ? z : y;
+    if (!is_part(op))
+        return SS_OK;
+    if (s->c % vector || z % vector || y % vector || (z && z < s->c) || (y && y < s->c))
+        return ss_fail(SS_ERR_SHAPE,
+                       "normalisation: %d channels as a part of %d and %d; parts are of at most as "
+                       "many, all of them multiples of %d",
+                       s->c, z, y, vector);
+    if ((size_t)s->n * (size_t)s->h * (size_t)s->w * (size_t)most >> 31)
+        return ss_fail(SS_ERR_SHAPE,
+                       "normalisation: a part of (%d,%d,%d,%d), which has 2^31 "
+                       "elements or more",
+                       s->n, most, s->h, s->w);
+    if (op->pool || op->shortcut || (y && op->residual))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation: with pooling, a shortcut or a residual added "
+                       "nothing is a part of a tensor");
+    return SS_OK;
+}
+
+ss_status check(const ss_norm_act *op, ss_dtype dtype)
 {
     const ss_act *s = &op->shape;
     if (s->n < 1 || s->c < 1 || s->h < 1 || s->w < 1 || s->block != s->c)
@@ -412,6 +478,7 @@ ss_status check(const ss_norm_act *op)
                        "normalisation: pooling of %dx%d pixels in windows of %dx%d; they must fit, "
                        "and be at most %dx%d",
                        s->h, s->w, op->pool, op->pool, (int)MOST_POOL, (int)MOST_POOL);
+    SS_TRY(check_parts(op, vector_of(dtype)));
     if (op->act >= SS_ACT_COUNT)
         return ss_fail(SS_ERR_INVALID, "normalisation: no activation %d", (int)op->act);
     if (!(op->dropout >= 0 && op->dropout < 1))
@@ -425,7 +492,7 @@ ss_status check(const ss_norm_act *op)
 
 ss_status prepare(const ss_device *gpu, const ss_norm_act *op)
 {
-    SS_TRY(check(op));
+    SS_TRY(check(op, gpu->options.dtype));
     const size_t bytes = scratch_bytes(op, gpu->options.dtype);
     if (gpu->scratch.bytes < bytes || gpu->ndone < counters(op, gpu->options.dtype))
         return ss_fail(SS_ERR_INVALID,
@@ -445,7 +512,8 @@ template <typename T>
 ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *saved,
                 float *running, double *sums)
 {
-    const geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
+    geometry g = geometry_of(op, gpu->options.dtype, STATS_UNROLL, STATS_BLOCKS);
+    g.width = pitches_of(op, g).z;
     const stats_end end = {(double)g.pixels, op->eps, op->momentum, saved, running, sums};
     const auto kernel = g.vector == 1 ? stats_kernel<T, 1> : stats_kernel<T, format<T>::vector>;
     if (z)
@@ -462,8 +530,12 @@ template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
                     const ss_dropout_draw &drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
-    const auto kernel = is_plain(op->act) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
-    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, f, activation_of(op),
+    constexpr lie PART = V > 1 ? PARTS : OWN;
+    const auto kernel = is_part(op)         ? is_plain(op->act) ? forward_kernel<T, V, true, PART>
+                                                                : forward_kernel<T, V, false, PART>
+                                : is_plain(op->act) ? forward_kernel<T, V, true, OWN>
+                                            : forward_kernel<T, V, false, OWN>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, pitches_of(op, g), f, activation_of(op),
               low_of(op->relu_out != 0), drop, z, r, y, op->relu_out ? mask : nullptr);
 }
 
@@ -496,11 +568,14 @@ template <typename T, int V, bool PLAIN, bool SUM>
 ss_status sums_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
                   const gradient<T> &in, const gradient_end &end)
 {
+    constexpr lie PART = V > 1 ? PARTS : OWN;
     const geometry g =
         gradient_geometry(op, gpu->options.dtype, SUM, SUM_RESIDENT<PLAIN, SUM> * 132);
-    SS_LAUNCH((gradient_sums_kernel<T, V, PLAIN, SUM>), grid_of(g), THREADS, gpu->stream, g,
-              affine_of(op, grad), activation_of(op), dropout_of(op, 1, grad->dropout_key), in,
-              (T *)grad->z, merging_of(gpu, op, nullptr), end);
+    const auto kernel = is_part(op) ? gradient_sums_kernel<T, V, PLAIN, SUM, PART>
+                                    : gradient_sums_kernel<T, V, PLAIN, SUM, OWN>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, pitches_of(op, g), affine_of(op, grad),
+              activation_of(op), dropout_of(op, 1, grad->dropout_key), in, (const T *)grad->z,
+              merging_of(gpu, op, nullptr), end);
     SS_LAUNCHED("BatchNorm backward");
     return SS_OK;
 }
@@ -510,10 +585,14 @@ template <typename T, int V, bool PLAIN, bool SUM>
 ss_status dz_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad,
                 const gradient<T> &in, const float *coefficient)
 {
-    const geometry g = gradient_geometry(op, gpu->options.dtype, SUM, DZ_BLOCKS);
-    SS_LAUNCH((gradient_kernel<T, V, PLAIN, SUM>), grid_of(g), THREADS, gpu->stream, g,
-              affine_of(op, grad), activation_of(op), dropout_of(op, 1, grad->dropout_key), in,
-              coefficient, (T *)grad->z);
+    constexpr lie PART = V > 1 ? PARTS : OWN, MORE = V > 1 ? ADDED : OWN;
+    const geometry g = gradient_geometry(op, gpu->options.dtype, SUM || grad->adds, DZ_BLOCKS);
+    const auto kernel = grad->adds    ? gradient_kernel<T, V, PLAIN, SUM, MORE>
+                        : is_part(op) ? gradient_kernel<T, V, PLAIN, SUM, PART>
+                                      : gradient_kernel<T, V, PLAIN, SUM, OWN>;
+    SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, pitches_of(op, g), affine_of(op, grad),
+              activation_of(op), dropout_of(op, 1, grad->dropout_key), in, coefficient,
+              (const T *)grad->z, (T *)grad->dz);
     SS_LAUNCHED("normalisation backward");
     return SS_OK;
 }
@@ -623,6 +702,8 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
         return ss_fail(SS_ERR_INVALID, "normalisation backward: %d gradients; 1 to %d can be added",
                        g->ndy, (int)SS_NORM_MAX_DY);
     SS_TRY(check_ds(op, g));
+    if (op->pool && g->dz != g->z)
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: with pooling dz takes z's place");
     if (op->pool && !g->workspace)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation backward: pooling needs the places of maxima");
@@ -635,6 +716,9 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
 /* sums: pass 1 alone is made, of BN. */
 ss_status check_parameters(const ss_norm_act *op, const ss_norm_act_grad *g, const double *sums)
 {
+    if (g->adds && (g->dz == g->z || !is_part(op)))
+        return ss_fail(SS_ERR_INVALID,
+                       "normalisation backward: dz can be added where it is a part of a tensor");
     if (op->has_bn &&
         (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
@@ -656,7 +740,7 @@ ss_status check_half(const ss_norm_act *op, const double *sums)
 extern "C" enum ss_status ss_cuda_norm_act_reserve(struct ss_device *gpu,
                                                    const struct ss_norm_act *op)
 {
-    SS_TRY(check(op));
+    SS_TRY(check(op, gpu->options.dtype));
     SS_TRY(ss_cuda_reserve_done(gpu, counters(op, gpu->options.dtype)));
     return ss_cuda_reserve(gpu, scratch_bytes(op, gpu->options.dtype));
 }
@@ -690,7 +774,7 @@ extern "C" enum ss_status ss_cuda_norm_act_stats_of_sums(struct ss_device *gpu,
                                                          const double *sums, float *saved,
                                                          float *running)
 {
-    SS_TRY(check(op));
+    SS_TRY(check(op, gpu->options.dtype));
     SS_TRY(check_half(op, sums));
     const stats_end end = {ss_norm_values(op), op->eps, op->momentum, saved, running, nullptr};
     SS_LAUNCH(stats_of_sums_kernel, grid_of_channels(op->shape.c), THREADS, gpu->stream,
@@ -703,7 +787,7 @@ extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
                                                       const struct ss_norm_act *op,
                                                       const float *running, float *saved)
 {
-    SS_TRY(check(op));
+    SS_TRY(check(op, gpu->options.dtype));
     const int channels = op->shape.c;
     SS_LAUNCH(stats_eval_kernel, grid_of_channels(channels), THREADS, gpu->stream, channels,
               op->eps, running, saved);

@@ -82,9 +82,10 @@ struct spot {
     bool live;
 };
 
-/* A thread's vectors of a chunk. Past the end they are in the last pixel: loads need no branch. */
+/* A thread's vectors of a chunk, of a tensor with `width` vectors a pixel. Past the end they are in the last
+ * pixel: loads need no branch. */
 template <int V, int UNROLL>
-__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
+__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk, unsigned width,
                               spot (&at)[UNROLL])
 {
 #pragma unroll
@@ -92,8 +93,14 @@ __device__ inline void locate(const geometry &g, const place<V> &me, unsigned ch
         const unsigned pixel =
             chunk * (unsigned)(g.rows * UNROLL) + (unsigned)(u * g.rows + me.row);
         at[u].live = pixel < g.pixels;
-        at[u].at = (at[u].live ? pixel : g.pixels - 1) * g.width + (unsigned)(me.channel / V);
+        at[u].at = (at[u].live ? pixel : g.pixels - 1) * width + (unsigned)(me.channel / V);
     }
+}
+template <int V, int UNROLL>
+__device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk,
+                              spot (&at)[UNROLL])
+{
+    locate(g, me, chunk, g.width, at);
 }
 
 /* As they are: all loads of a chunk are under way before the first vector is converted. */

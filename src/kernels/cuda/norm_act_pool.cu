@@ -458,7 +458,7 @@ void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &
     const geometry g = geometry_of(op, gpu->options.dtype, true, DZ_BLOCKS, &w);
     const auto kernel = POOL_KERNEL(pool_gradient_kernel);
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, w, f, activation_of(op), drop,
-              pooled_of<T>(op, grad), coefficient, (T *)grad->z, (T *)grad->ds);
+              pooled_of<T>(op, grad), coefficient, (T *)grad->dz, (T *)grad->ds);
 }
 
 } // namespace

@@ -381,7 +381,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
     in.n = grad->ndy;
     in.mask = op->relu_out ? grad->workspace : nullptr;
     in.ds = !BN && (in.n > 1 || in.mask) ? (T *)grad->ds : nullptr;
-    T *z = (T *)grad->z, *r = BN ? (T *)s->r : nullptr;
+    T *z = (T *)grad->dz, *r = BN ? (T *)s->r : nullptr;
     SS_LAUNCH((shortcut_gradient_sums_kernel<T, V, BN>), grid_of(g), THREADS, gpu->stream, g, f,
               of_r, activation_of(op), drop, in, z, r, partial);
     SS_LAUNCHED("backward of a normalised residual");

@@ -107,7 +107,7 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
     const struct ss_act small = pooled(op);
     const size_t z = ss_tally_bytes(d, &op->shape), y = ss_tally_bytes(d, &small);
     const int sums = !made && !op->pool && (g->ndy > 1 || op->relu_out);
-    const int sums_pass = out.data != g->z;
+    const int sums_pass = out.data != g->dz;
     const void *dy[SS_NORM_MAX_DY];
     for (int k = 0; k < SS_NORM_MAX_DY; k++)
         dy[k] = k < g->ndy && (k == 0 || !made) ? g->dy[k] : NULL;
@@ -149,11 +149,12 @@ static void gradient_sums(struct ss_device *d, const struct ss_norm_act *op,
 static void gradient_dz(struct ss_device *d, const struct ss_norm_act *op,
                         const struct ss_norm_act_grad *g)
 {
-    const struct ss_tally_access dz = SS_TALLY_W(g->z, ss_tally_bytes(d, &op->shape));
+    const struct ss_tally_access dz = {g->dz, ss_tally_bytes(d, &op->shape),
+                                       g->adds ? SS_TALLY_READ | SS_TALLY_WRITE : SS_TALLY_WRITE};
     gradient_pass(d, op, g,
-                  op->pool                          ? SS_TALLY_K_POOL_GRADIENT
-                  : takes_one(d, op, g, op->has_bn) ? SS_TALLY_K_GRADIENT_ONE
-                                                    : SS_TALLY_K_GRADIENT,
+                  op->pool                                     ? SS_TALLY_K_POOL_GRADIENT
+                  : g->adds || takes_one(d, op, g, op->has_bn) ? SS_TALLY_K_GRADIENT_ONE
+                                                               : SS_TALLY_K_GRADIENT,
                   op->has_bn && !op->pool, dz);
 }
 
@@ -225,7 +226,7 @@ enum ss_status ss_tally_norm_shortcut_backward(struct ss_device *d, const struct
     SS_TALLY_NOTE(d, SS_TALLY_K_MERGE_GRADIENT, SS_TALLY_R(ss_tally_scratch(d), partial),
                   SS_TALLY_R(g->gamma, c), SS_TALLY_R(g->saved, 2 * c), SS_TALLY_W(g->dgamma, c),
                   SS_TALLY_W(g->dbeta, c), SS_TALLY_W(s->dgamma, c), SS_TALLY_W(s->dbeta, c));
-    SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_GRADIENT, SS_TALLY_RW(g->z, large),
+    SS_TALLY_NOTE(d, SS_TALLY_K_SHORTCUT_GRADIENT, SS_TALLY_RW(g->dz, large),
                   SS_TALLY_RW(bn ? s->r : NULL, large), SS_TALLY_R(made ? g->ds : g->dy[0], large),
                   SS_TALLY_R(g->ndy > 1 && !made ? g->dy[1] : NULL, large),
                   SS_TALLY_R(g->ndy > 2 && !made ? g->dy[2] : NULL, large),
