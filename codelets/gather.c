@@ -71,7 +71,13 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("gather_forward");
 static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("gather_backward");
 
-/* Input k gives `count` channels, from its channel `from` on, to those of y from `to` on. */
+/* What undoes a shuffle of so many channels in groups. */
+static int undone(int channels, int groups)
+{
+    return groups > 1 ? channels / groups : 1;
+}
+
+/* Input k gives `count` channels, from its channel `from` on, to those of y from `to` on; groups: of x. */
 static void add_part(struct gather *op, const struct ss_op_context *context, int block, int from,
                      int to, int count, int groups)
 {
@@ -80,12 +86,12 @@ static void add_part(struct gather *op, const struct ss_op_context *context, int
         return;
     const struct ss_act x = ss_block_input_at(context->plan, block, input_role(k));
     op->forward.part[k] = (struct ss_gather_part){x, from, to, count, groups};
-    op->backward[k] = (struct ss_gather){.y = x,
-                                         .nparts = 1,
-                                         .part = {{op->forward.y, to, from, count, count / groups}},
-                                         .x_pitch = op->forward.y_pitch};
-    if (groups == 1)
-        op->backward[k].part[0].groups = 1;
+    op->backward[k] = (struct ss_gather){
+        .y = x,
+        .nparts = 1,
+        .part = {{op->forward.y, to, from, count, undone(op->forward.y.c, op->forward.groups)}},
+        .x_pitch = op->forward.y_pitch,
+        .groups = undone(x.c, groups)};
 }
 
 static const struct ss_layer *begin(struct gather *op, const struct ss_op_context *context,
@@ -103,7 +109,9 @@ static enum ss_status init_concat(struct ss_op *head, const struct ss_op_context
     if (!ss_block_forward(context->plan, block, SS_PART_WHOLE)) /* all of them */
         return SS_OK;
     const struct ss_layer *l = begin(op, context, block);
+    const struct ss_layer *order = ss_block_layer(context->plan, block, SS_PLACE_ORDER);
     op->forward.y_pitch = ss_block_pitch(context->plan, block, SS_ROLE_Y);
+    op->forward.groups = order ? order->groups : 1;
     for (int k = 0, to = 0; k < l->ninputs; k++) {
         const int c = ss_graph_value(context->plan->graph, l->input[k])->c;
         add_part(op, context, block, 0, to, c, 1);

@@ -9,6 +9,7 @@
 /* Which places may come right before each. A bare head leaves the addition to the chain on its
  * other side, which has a pass over memory to fuse it into. */
 static const unsigned before[SS_PLACES] = {
+    [SS_PLACE_ORDER] = SS_AT(HEAD),
     [SS_PLACE_NORM] = SS_AT(HEAD),
     [SS_PLACE_ACT] = SS_AT(HEAD) | SS_AT(NORM),
     [SS_PLACE_DROP] = SS_AT(HEAD) | SS_AT(NORM) | SS_AT(ACT),

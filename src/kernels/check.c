@@ -9,7 +9,7 @@ static enum ss_status check_part(const struct ss_act *y, const struct ss_gather_
         return ss_fail(SS_ERR_SHAPE, "channels of (%d,%d,%d,%d) do not fit (%d,%d,%d,%d)", x->n,
                        x->c, x->h, x->w, y->n, y->c, y->h, y->w);
     if (p->count < 1 || p->from < 0 || p->to < 0 || p->from > x->c - p->count ||
-        p->to > y->c - p->count || p->groups < 1 || p->count % p->groups)
+        p->to > y->c - p->count || p->groups < 1 || p->x.c % p->groups)
         return ss_fail(SS_ERR_SHAPE,
                        "channels: %d from %d of %d on, to %d of %d on, in %d groups: no such "
                        "channels",
@@ -23,6 +23,8 @@ enum ss_status ss_gather_check(const struct ss_gather *op, int n)
         (op->nparts > 1 ? n != op->nparts : n > SS_NORM_MAX_DY))
         return ss_fail(SS_ERR_INVALID, "channels of %d parts and %d tensors; 1 to %d are possible",
                        op->nparts, n, SS_GATHER_PARTS);
+    if (op->groups < 0 || (op->groups > 1 && op->y.c % op->groups))
+        return ss_fail(SS_ERR_SHAPE, "channels: %d are not %d groups", op->y.c, op->groups);
     for (int k = 0; k < op->nparts; k++)
         SS_TRY(check_part(&op->y, &op->part[k]));
     return SS_OK;

@@ -217,20 +217,27 @@ SS_ANY_DEVICE static inline int ss_pool_window(const struct ss_pool_shape *s, in
 
 /* y made of channels of other tensors: concatenation, a slice, a shuffle, another layout, and their
  * gradients. For each part, and 0 <= c < count:
- *   y(n, to + c, h, w) = x(n, from + (c mod groups) * (count / groups) + c / groups, h, w)
- * so that groups = 1 keeps the order, and any other is channel_shuffle of Zhang, Zhou, Lin, Sun 2017,
- * section 3.1. All channels that no part gives are 0. Parts do not overlap. Layouts may differ; N, H
- * and W are equal. */
+ *   y'(n, to + c, h, w) = x'(n, from + c, h, w)
+ * where x' and y' are x and y in another order of channels, or in the same for groups = 1:
+ *   x'(i) = x(s(i)) and y(i) = y'(s(i)), with s(i) = (i mod groups) * (C / groups) + i / groups
+ * each with its own groups and C. That is channel_shuffle of Zhang, Zhou, Lin, Sun 2017, section 3.1, and
+ * C / groups undoes it. All channels that no part gives are 0. Parts do not overlap. Layouts may differ; N,
+ * H and W are equal. */
 enum { SS_GATHER_PARTS = 4 };
 struct ss_gather_part {
     struct ss_act x;
-    int from, to, count, groups;
+    int from, to, count, groups; /* groups: of x */
 };
+SS_ANY_DEVICE static inline int ss_shuffled(int i, int channels, int groups)
+{
+    return groups > 1 ? i % groups * (channels / groups) + i / groups : i;
+}
 struct ss_gather {
     struct ss_act y;
     int nparts; /* 1 .. SS_GATHER_PARTS */
     struct ss_gather_part part[SS_GATHER_PARTS];
     int x_pitch, y_pitch; /* of all x, and y */
+    int groups;           /* of y; 0: 1 */
 };
 /* Of n tensors as the kernels take them (check.c): SS_ERR_SHAPE, SS_ERR_INVALID. */
 enum ss_status ss_gather_check(const struct ss_gather *op, int n);

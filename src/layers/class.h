@@ -3,7 +3,7 @@
  *
  * A block is what one forward and one backward task run: a layer, and those behind it that it takes
  * in. Each layer of a block has a place, in this order and none twice:
- *     HEAD NORM ACT DROP ADD OUT POOL
+ *     HEAD ORDER NORM ACT DROP ADD OUT POOL
  * y is what the last of them makes. A value inside a block has one reader. The block runs as its
  * first layer's class says. */
 #ifndef SS_LAYERS_CLASS_H
@@ -17,6 +17,7 @@
 
 enum ss_place {
     SS_PLACE_HEAD,
+    SS_PLACE_ORDER, /* puts the channels of HEAD in another order */
     SS_PLACE_NORM,
     SS_PLACE_ACT,
     SS_PLACE_DROP,
@@ -92,7 +93,7 @@ struct ss_layer_class {
      * of this kind has put together the same first ones before, its output is read. */
     int chains;
     int lie_alike; /* inputs of one shape lie in memory alike: the graph repacks those that do not */
-    int concatenates; /* y is the inputs behind each other along channels, nothing more */
+    int concatenates; /* its output is the inputs behind each other along channels, nothing more */
     int drops; /* the identity where a model's dropout is turned off */
     /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
      * none of its layers has a name; NULL: only other layers' blocks take it in. */
@@ -192,7 +193,7 @@ int ss_layer_of_one_group(const struct ss_layer *l);
 #define SS_CONVOLUTION_BLOCK                                                                       \
     .operation = "conv_bn_act", .places = SS_AT(HEAD),                                             \
     .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),      \
-    .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1,          \
+    .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1,              \
     .keeps_z = 1, .writes_parts = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP)
 
 /* The fields of a window: at the same place in every kind. */

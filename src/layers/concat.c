@@ -25,6 +25,7 @@ const struct ss_layer_class ss_concat_class = {
     .build = build,
     .operation = "concat",
     .places = SS_AT(HEAD),
+    .behind = SS_AT(ORDER),
     .layout = SS_LAYOUT_CHOSEN,
     .reads_samples = ss_layer_of_channels,
 };

@@ -22,7 +22,7 @@ const struct ss_layer_class ss_shuffle_class = {
     .fields = fields,
     .build = build,
     .operation = "shuffle",
-    .places = SS_AT(HEAD),
+    .places = SS_AT(HEAD) | SS_AT(ORDER),
     .layout = SS_LAYOUT_CHOSEN,
     .reads_samples = ss_layer_of_channels,
 };

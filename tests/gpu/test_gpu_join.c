@@ -75,6 +75,42 @@ static void check_gather(struct ss_device *gpu, int i, int n, int of_x, int of_y
                           i, k, (double)got[k], packed[k]);
 }
 
+/* A concatenation and a shuffle behind it in one pass, and back, as in two. */
+START_TEST(shuffled_concatenation)
+{
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
+    for (int channels = 24; channels >= 10; channels -= 14) {
+        const struct ss_act part = {2, channels, 3, 5, channels},
+                            y = {2, 2 * channels, 3, 5, 2 * channels};
+        const size_t count = plain_count(&part);
+        const float *value[] = {host_random(count, 1, (enum ss_dtype)_i),
+                                host_random(count, 2, (enum ss_dtype)_i)};
+        const void *x[] = {gpu_put(gpu, value[0], count), gpu_put(gpu, value[1], count)};
+        void *joined = gpu_out(gpu, 2 * count), *two = gpu_out(gpu, 2 * count),
+             *one = gpu_out(gpu, 2 * count);
+        struct ss_gather join = {
+            .y = y,
+            .nparts = 2,
+            .part = {{part, 0, 0, channels, 1}, {part, 0, channels, channels, 1}}};
+        const struct ss_gather shuffle = {
+            .y = y, .nparts = 1, .part = {{y, 0, 0, 2 * channels, 2}}};
+        OK(ss_cuda_gather(gpu, &join, x, 2, joined));
+        OK(ss_cuda_gather(gpu, &shuffle, (const void *const[]){joined}, 1, two));
+        join.groups = 2;
+        OK(ss_cuda_gather(gpu, &join, x, 2, one));
+        ck_assert_mem_eq(gpu_fetch(gpu, one, 2 * count), gpu_fetch(gpu, two, 2 * count),
+                         2 * count * sizeof(float));
+        for (int k = 0; k < 2; k++) {
+            const struct ss_gather back = {
+                .y = part, .nparts = 1, .part = {{y, k * channels, 0, channels, channels}}};
+            void *dx = gpu_out(gpu, count);
+            OK(ss_cuda_gather(gpu, &back, (const void *const[]){one}, 1, dx));
+            ck_assert_mem_eq(gpu_fetch(gpu, dx, count), value[k], count * sizeof(float));
+        }
+    }
+}
+END_TEST
+
 /* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum; channels that
  * are 16 bytes wide, and not. */
 START_TEST(gather_parts)
@@ -218,6 +254,7 @@ TCase *gpu_join_tests(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, gather, 0, GPU_DTYPES);
     tcase_add_loop_test(t, gather_parts, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, shuffled_concatenation, 0, GPU_DTYPES);
     tcase_add_loop_test(t, products, 0, GPU_DTYPES);
     tcase_add_test(t, infinities);
     tcase_add_test(t, refused);

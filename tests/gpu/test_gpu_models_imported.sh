@@ -16,7 +16,7 @@ fi
 DEADLINE=900 # an emulated GPU is slow
 export XDG_CACHE_HOME=$work/cache
 
-for name in resnext50 mobilenet_v2 squeezenet1_1 shufflenet_v2_x0_5 vit_b_16; do
+for name in resnext50 mobilenet_v2 squeezenet1_1 densenet121 shufflenet_v2_x0_5 vit_b_16; do
     as_pytorch $name 1 --device cuda --no-autotune --workers 1
 done
 

@@ -361,7 +361,7 @@ static inline void build_dense(struct ss_graph *g)
 /* Branches as GoogLeNet's and SqueezeNet's: of four one is a pool, which is copied; what they make
  * together has several readers. In the second half there is an activation with dropout, one that no
  * convolution begins, a concatenation in another one, and a value that is read again once it has been
- * concatenated, which is copied. */
+ * concatenated, which is copied. At the end there is a shuffle on its own. */
 static inline void build_branches(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), y[4];
@@ -383,7 +383,7 @@ static inline void build_branches(struct ss_graph *g)
     y[1] = ss_concat(g, y, 2);
     y[0] = ss_gelu(g, ss_batchnorm2d(g, y[0], "late_bn"), 0);
     x = ss_concat(g, y, 2);
-    x = ss_gelu(g, ss_conv2d(g, x, "k", 8, 3, 2, 1, 1), 0);
+    x = ss_shuffle(g, ss_gelu(g, ss_conv2d(g, x, "k", 8, 3, 2, 1, 1), 0), 4);
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 

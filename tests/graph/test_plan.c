@@ -34,6 +34,15 @@ static struct ss_graph *build_model(const char *name, const char *width, int sid
     return g;
 }
 
+/* Of a test graph. */
+static int index_of(const char *name)
+{
+    int which = 0;
+    while (strcmp(test_graphs[which].name, name))
+        which++;
+    return which;
+}
+
 /* Recorded dumps. */
 
 static const struct {
@@ -64,6 +73,9 @@ static const struct {
     {"vgg11_bn.table", "vgg11_bn", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
     {"vgg11_bn-gpu-bf16.table", "vgg11_bn", NULL, 224, 25, 1, ss_plan_print_table, 1,
      SS_DTYPE_BF16},
+    /* Of test_graphs.h: no side. */
+    {"dense.table", "dense", NULL, 0, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
+    {"branches-gpu-fp16.table", "branches", NULL, 0, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
 };
 
 /* As a run on a GPU asks for. */
@@ -100,7 +112,9 @@ START_TEST(golden)
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
     if (recorded[_i].device)
         on_device(&options, recorded[_i].dtype);
-    struct ss_graph *g = build_model(recorded[_i].model, recorded[_i].width, recorded[_i].side);
+    struct ss_graph *g =
+        recorded[_i].side ? build_model(recorded[_i].model, recorded[_i].width, recorded[_i].side)
+                          : make_test_graph(index_of(recorded[_i].model));
     struct ss_plan *plan;
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
     FILE *f = open_memstream(&text, &bytes);
@@ -1073,6 +1087,13 @@ START_TEST(fusion)
     ck_assert_int_eq(count_blocks(plan, "maxpool"), 1);
     ss_plan_destroy(plan);
     ss_graph_destroy(g);
+
+    /* A shuffle that alone reads a concatenation is its order. */
+    plan = lower_test_graph(index_of("join"), &g);
+    ck_assert_int_eq(count_blocks(plan, "shuffle"), 0);
+    ck_assert_int_eq(count_blocks(plan, "concat"), 2);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
 }
 END_TEST
 
@@ -1381,10 +1402,8 @@ END_TEST
  * the first contribution, which then stands for all of them; every other contribution is read once. */
 START_TEST(many_readers)
 {
-    int which = 0, sums = 0, read = 0;
-    while (strcmp(test_graphs[which].name, "readers"))
-        which++;
-    struct ss_graph *g = make_test_graph(which);
+    int sums = 0, read = 0;
+    struct ss_graph *g = make_test_graph(index_of("readers"));
     struct ss_plan *plan = NULL;
     ck_assert_int_eq(ss_plan_lower(g, &defaults, &plan), SS_OK);
     for (int i = 0; i < plan->train.count; i++) {
@@ -1411,10 +1430,7 @@ static struct ss_plan *lower_named(const char *name, const struct ss_plan_option
                                    struct ss_graph **g)
 {
     struct ss_plan *plan = NULL;
-    int which = 0;
-    while (strcmp(test_graphs[which].name, name))
-        which++;
-    *g = make_test_graph(which);
+    *g = make_test_graph(index_of(name));
     ck_assert_int_eq(ss_plan_lower(*g, options, &plan), SS_OK);
     return plan;
 }

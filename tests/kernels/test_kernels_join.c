@@ -39,6 +39,47 @@ START_TEST(gather)
 }
 END_TEST
 
+/* A concatenation and a shuffle behind it in one pass, and back, as in two. */
+START_TEST(shuffled_concatenation)
+{
+    static const int channels[][2] = {{24, 24}, {58, 58}, {20, 12}, {5, 15}};
+    const int *c = channels[_i % 4], all = c[0] + c[1], groups = _i / 4 ? 2 : 4;
+    for (int block = 0; block < NBLOCKS; block++) {
+        const struct ss_act y = {2, all, 3, 5, test_block(block, all)};
+        const struct ss_act part[] = {{2, c[0], 3, 5, test_block(block, c[0])},
+                                      {2, c[1], 3, 5, test_block(block, c[1])}};
+        double *plain[2];
+        float *x[2], *dx[2];
+        for (int k = 0; k < 2; k++) {
+            plain[k] = random_doubles(plain_count(&part[k]), (uint32_t)k);
+            x[k] = act_pack(&part[k], plain[k]);
+            dx[k] = act_pack(&part[k], NULL);
+        }
+        float *joined = act_pack(&y, NULL), *two = act_pack(&y, NULL), *one = act_pack(&y, NULL);
+        struct ss_gather join = {.y = y,
+                                 .nparts = 2,
+                                 .part = {{part[0], 0, 0, c[0], 1}, {part[1], 0, c[0], c[1], 1}}};
+        const struct ss_gather shuffle = {
+            .y = y, .nparts = 1, .part = {{y, 0, 0, all, groups}}};
+        OK(ss_cpu_gather(cpu, &join, (const void *const *)x, 2, joined));
+        OK(ss_cpu_gather(cpu, &shuffle, (const void *const[]){joined}, 1, two));
+        join.groups = groups;
+        OK(ss_cpu_gather(cpu, &join, (const void *const *)x, 2, one));
+        ck_assert_mem_eq(one, two, ss_act_elements(&y) * sizeof *one);
+        for (int k = 0; k < 2; k++) {
+            const struct ss_gather back = {
+                .y = part[k], .nparts = 1, .part = {{y, k ? c[0] : 0, 0, c[k], all / groups}}};
+            OK(ss_cpu_gather(cpu, &back, (const void *const[]){one}, 1, dx[k]));
+            ck_assert_mem_eq(dx[k], x[k], ss_act_elements(&part[k]) * sizeof *one);
+            free(plain[k]), free(x[k]), free(dx[k]);
+        }
+        join.groups = 7;
+        ck_assert_int_eq(ss_cpu_gather(cpu, &join, (const void *const *)x, 2, one), SS_ERR_SHAPE);
+        free(joined), free(two), free(one);
+    }
+}
+END_TEST
+
 /* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum. */
 START_TEST(gather_parts)
 {
@@ -285,6 +326,7 @@ Suite *join_suite(void)
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, gather, 0, GATHER_CASES);
     tcase_add_loop_test(t, gather_parts, 0, 6);
+    tcase_add_loop_test(t, shuffled_concatenation, 0, 8);
     tcase_add_test(t, shuffle_back);
     tcase_add_test(t, gather_refused);
     tcase_add_loop_test(t, products, 0, MUL_CASES);

@@ -20,7 +20,7 @@ static enum ss_status check(const struct ss_gather *op, int n)
     return ss_act_check_part(&op->y, op->y_pitch, "channels of other tensors");
 }
 
-/* The part that gives channel c, or NULL; *next: where its channels, or those that none gives, end. */
+/* The part that gives channel c of y', or NULL; *next: where its channels, or those that none gives, end. */
 static const struct ss_gather_part *part_of(const struct ss_gather *op, int c, int *next)
 {
     *next = ss_act_blocks(&op->y) * op->y.block;
@@ -89,8 +89,9 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
     float *row = y + (size_t)image * ss_act_image(&op->y, op->y_pitch) +
                  ((size_t)(begin / block) * plane + first) * (size_t)block;
     for (int c = begin, next; c < begin + block; c = next) {
-        const struct ss_gather_part *p = part_of(op, c, &next);
-        next = min_of(next, begin + block);
+        const int at = c < op->y.c ? ss_shuffled(c, op->y.c, op->groups) : c;
+        const struct ss_gather_part *p = part_of(op, at, &next);
+        next = at == c && op->groups <= 1 ? min_of(next, begin + block) : c + 1;
         struct ss_rows_gather f = {.y_step = (size_t)block,
                                    .pixels = plane - first < PIECE ? plane - first : PIECE,
                                    .y = row + (c - begin)};
@@ -99,7 +100,7 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
             zero_run(&f);
             continue;
         }
-        const int i = c - p->to, from = p->from + i % p->groups * (p->count / p->groups) + i / p->groups;
+        const int from = ss_shuffled(p->from + at - p->to, p->x.c, p->groups);
         f.len = p->groups > 1 ? 1 : min_of(next - c, p->x.block - from % p->x.block);
         next = c + f.len;
         const float *const *part = op->nparts > 1 ? x + (p - op->part) : x;

@@ -17,13 +17,14 @@ struct strides {
 
 struct part {
     strides at;
-    int from, to, count, groups;
+    int from, to, count, channels, groups;
 };
 
 struct arguments {
     const void *x[SS_GATHER_PARTS];
     part parts[SS_GATHER_PARTS];
     int nparts, n; /* of one part: n tensors are added up */
+    int channels, groups; /* of y */
     strides to;
     size_t images, pixels; /* of an image */
     ss::tile tile;
@@ -40,11 +41,10 @@ __device__ inline int part_of(const arguments &a, int c)
     return found;
 }
 
-/* Where channel c of y comes from in its part. */
+/* Where channel c of y' comes from in its part. */
 __device__ inline size_t source_of(const part &p, int c)
 {
-    const int i = c - p.to;
-    return (size_t)(p.from + i % p.groups * (p.count / p.groups) + i / p.groups) * p.at.channel;
+    return (size_t)ss_shuffled(p.from + c - p.to, p.channels, p.groups) * p.at.channel;
 }
 
 /* V channels from one place of one part, or of the sum of its tensors. */
@@ -71,7 +71,8 @@ template <typename T, int V, bool WHOLE> __global__ void gather_kernel(arguments
     size_t source[RUNS];
 #pragma unroll
     for (int i = 0; i < RUNS; i++) {
-        const int c = (int)here.vector * V + i;
+        const int at = (int)here.vector * V + i;
+        const int c = at < a.channels ? ss_shuffled(at, a.channels, a.groups) : at;
         from[i] = part_of(a, c);
         source[i] = from[i] < 0 ? 0 : source_of(a.parts[from[i]], c);
     }
@@ -128,6 +129,8 @@ enum ss_status check(const struct ss_gather *op, int n)
 /* Are reads of `vector` channels possible wherever y is written so? */
 bool reads_whole(const struct ss_gather *op, int vector)
 {
+    if (op->groups > 1)
+        return false;
     for (int k = 0; k < op->nparts; k++) {
         const auto *p = &op->part[k];
         if (p->groups > 1 || p->x.block == 1 ||
@@ -161,12 +164,14 @@ enum ss_status ss_cuda_gather(struct ss_device *gpu, const struct ss_gather *op,
     bool planes = op->y.block == 1;
     a.nparts = op->nparts;
     a.n = n;
+    a.channels = op->y.c;
+    a.groups = op->groups;
     a.to = strides_of(&op->y, op->y_pitch);
     for (int k = 0; k < n; k++)
         a.x[k] = x[k];
     for (int k = 0; k < op->nparts; k++) {
         const auto *p = &op->part[k];
-        a.parts[k] = {strides_of(&p->x, op->x_pitch), p->from, p->to, p->count, p->groups};
+        a.parts[k] = {strides_of(&p->x, op->x_pitch), p->from, p->to, p->count, p->x.c, p->groups};
         planes = planes || p->x.block == 1;
     }
     /* Pixels of all images lie in a row where channels do not come between them. */
