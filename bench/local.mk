@@ -1,9 +1,11 @@
 # Comparisons with peers, run by hand: see the head of each program.
-noinst_PROGRAMS += bench/overhead bench/loader
+noinst_PROGRAMS += bench/overhead bench/loader bench/late_rank
 bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 bench_loader_SOURCES = bench/loader.c
 bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_late_rank_SOURCES = bench/late_rank.c
+bench_late_rank_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 if HAVE_CUDA
 noinst_PROGRAMS += bench/gpu_kernels
 bench_gpu_kernels_SOURCES = bench/gpu_kernels.c bench/gpu_timed.cpp bench/gpu_timed.h
@@ -16,6 +18,7 @@ bench_comm_sums_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
 endif
 
 EXTRA_DIST += \
+	bench/comm_late \
 	bench/comm_speed \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \

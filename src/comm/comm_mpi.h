@@ -4,6 +4,7 @@
 
 #include "comm/comm_base.h"
 #include "comm/comm_neighbour.h"
+#include "comm/comm_pause.h"
 #include "comm/comm_watch.h"
 
 #include <mpi.h>
@@ -30,6 +31,12 @@ struct ss_mpi_list {
     struct ss_mpi_op *first, **end; /* end: where the next one is linked */
 };
 
+/* Looks at what is only watched, of one channel. */
+struct ss_mpi_watch {
+    uint64_t head, due_ns; /* the number of the one that is asked, and when it is asked again */
+    struct ss_pause pause;
+};
+
 struct ss_mpi {
     struct ss_comm *comm;
     MPI_Comm world;   /* for collectives */
@@ -53,6 +60,10 @@ struct ss_mpi {
     struct ss_mpi_list under_way;
     uint64_t started[SS_COMM_CHANNELS];
     struct ss_watch_last last[SS_COMM_CHANNELS];
+    struct ss_mpi_watch watch[SS_COMM_CHANNELS];
+    struct ss_pause pause;          /* between tests of what MPI makes */
+    uint64_t eager_until_ns;        /* these are made without */
+    uint64_t empty_ns;              /* what a test takes that finds nothing */
     struct ss_mpi_scratch *scratch; /* free blocks */
     MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
     int has_add[SS_DTYPE_BF16 + 1];
@@ -67,6 +78,18 @@ struct ss_mpi {
 /* comm_mpi_thread.c: the thread's function; arg is a struct ss_mpi. Ends at `stop`, when nothing is
  * under way. */
 void *ss_mpi_thread(void *arg);
+/* End every rank, with a message that names the collective, unless rc is MPI_SUCCESS. */
+void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
+                  const struct ss_comm_request *request);
+
+/* comm_mpi_test.c: one call that asks MPI which messages of the sums under way have ended; sums that
+ * have are finished. slept: the thread has, since the last call. MPI tells of data that move only by
+ * ended messages, and by the time that a call takes. */
+enum ss_mpi_found { SS_MPI_NOTHING, SS_MPI_PERHAPS, SS_MPI_MOVED };
+enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept);
+/* The same for what is only watched, where it is time to. Returns nanoseconds until it is again;
+ * UINT64_MAX when there is nothing. */
+uint64_t ss_mpi_test_watched(struct ss_mpi *mpi);
 
 /* comm_mpi_beats.c: host names and buffers for beats. Collective; before the thread starts. */
 enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);

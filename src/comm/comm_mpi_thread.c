@@ -1,9 +1,9 @@
 /* comm_mpi_thread.c: the thread that makes all MPI calls: starts what is queued, tests what is
  * under way, exchanges beats, and sleeps in between.
  *
- * Open MPI progresses only inside MPI calls, so the thread must keep calling MPI_Test. While data
- * moves (a test that took long did work) it tests again at once; while it waits for a late rank it
- * sleeps between tests, longer and longer, and leaves the core to the compute workers. When the
+ * Open MPI progresses only inside MPI calls, so the thread must keep testing. While data moves it
+ * tests again at once; while it waits for a late rank it sleeps between tests, longer and longer
+ * (comm_pause.h), and leaves the core to the compute workers. When the
  * pieces of a sum show how slow the link is, it sleeps until the next one can be there: testing
  * meanwhile would take the compute workers' time and bring nothing. */
 #ifdef HAVE_CONFIG_H
@@ -23,15 +23,13 @@
 #include <unistd.h>
 
 enum {
-    WORKED_NS = 5000, /* a test that took longer has moved data */
-    EAGER_NS = 60000, /* after data has moved, test for so long without sleeping */
-    SLEEP_MIN_NS = 20000,
-    SLEEP_MAX_NS = 200000,
-    SLEEP_SMALL_NS = 50000, /* the most while compute waits for a small sum */
-    PACE_MAX_NS = 2000000, /* between pieces of a sum, so that neither side's socket runs dry */
+    EAGER_NS = 60000,       /* after data has moved, test for so long without sleeping */
+    SECOND_LOOK_NS = 10000, /* where it may have */
+    USUAL_SMALL_NS = 50000, /* SS_PAUSE_USUAL_NS while compute waits for a small sum */
+    PACE_MAX_NS = 2000000,  /* between pieces of a sum, so that neither side's socket runs dry */
 };
 
-static void check(struct ss_mpi *mpi, const char *call, int rc,
+void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
                   const struct ss_comm_request *request)
 {
     char where[96];
@@ -103,18 +101,18 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     if (op->request.kind == SS_COMM_WATCHED)
         op->nparts = 0;
     else if (ss_mpi_sum_fits(mpi->comm, &op->request) && op->request.kind == SS_COMM_ALLGATHER_F32)
-        check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
+        ss_mpi_check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
     else if (ss_mpi_small_fits(mpi->comm, &op->request))
-        check(mpi, "small sum", ss_mpi_small_start(mpi, op), &op->request);
+        ss_mpi_check(mpi, "small sum", ss_mpi_small_start(mpi, op), &op->request);
     else if (ss_mpi_sum_fits(mpi->comm, &op->request))
-        check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
+        ss_mpi_check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
     else
-        check(mpi, "collective", start_parts(mpi, op), &op->request);
+        ss_mpi_check(mpi, "collective", start_parts(mpi, op), &op->request);
     *mpi->under_way.end = op;
     mpi->under_way.end = &op->next;
 }
 
-/* Take what is queued and start it; 1 if there was something. */
+/* Take what is queued and start it; 1 if data will move for it. */
 static int start_queued(struct ss_mpi *mpi)
 {
     pthread_mutex_lock(&mpi->lock);
@@ -122,35 +120,14 @@ static int start_queued(struct ss_mpi *mpi)
     mpi->queue.first = NULL;
     mpi->queue.end = &mpi->queue.first;
     pthread_mutex_unlock(&mpi->lock);
-    int any = op != NULL;
+    int any = 0;
     while (op) {
         struct ss_mpi_op *next = op->next;
+        any |= op->request.kind != SS_COMM_WATCHED;
         start_op(mpi, op);
         op = next;
     }
     return any;
-}
-
-/* Test op's parts in order, as far as they have ended: 1 when all have. Not MPI_Testall, which
- * would look at all of a thousand each time. */
-static int test_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
-{
-    int before = op->ended_parts, ended = 1;
-    while (op->ended_parts < op->nparts) {
-        check(mpi, "MPI_Test", MPI_Test(&op->parts[op->ended_parts], &ended, MPI_STATUS_IGNORE),
-              &op->request);
-        if (!ended)
-            break;
-        op->ended_parts++;
-    }
-    if (op->ended_parts > before) {
-        op->last_ns = ss_now_ns();
-        if (before == 0) {
-            op->first_ns = op->last_ns;
-            op->first_parts = op->ended_parts;
-        }
-    }
-    return ended;
 }
 
 /* How long to sleep until the next piece of a sum can be there, and for the last one in short
@@ -169,74 +146,40 @@ static uint64_t pace_of(const struct ss_mpi_op *op, uint64_t now)
     return each < PACE_MAX_NS ? each : PACE_MAX_NS;
 }
 
-/* Compute waits for these. */
-static int small_under_way(const struct ss_mpi *mpi)
+/* The shortest of those under way. */
+static uint64_t least_pace(const struct ss_mpi *mpi, uint64_t now)
 {
-    const struct ss_mpi_op *op = mpi->under_way.first;
-    while (op && op->request.channel != SS_COMM_SMALL)
-        op = op->next;
-    return op != NULL;
-}
-
-static uint64_t least_pace(const struct ss_mpi *mpi)
-{
-    uint64_t now = ss_now_ns(), least = 0;
-    if (small_under_way(mpi))
-        return 0;
+    uint64_t least = 0;
     for (const struct ss_mpi_op *op = mpi->under_way.first; op; op = op->next) {
         uint64_t pace = pace_of(op, now);
         if (pace > 0 && (least == 0 || pace < least))
             least = pace;
     }
-    return least >= SLEEP_MIN_NS ? least : 0;
+    return least >= SS_PAUSE_LEAST_NS ? least : 0;
 }
 
-/* 1 when op has ended (or its first half has). */
-static int test(struct ss_mpi *mpi, struct ss_mpi_op *op)
+/* Of sums and other collectives of MPI, nanoseconds to sleep before the next test; UINT64_MAX where
+ * there are none. found: by the last one, or because some have been started. */
+static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
 {
-    const struct ss_comm_request *r = &op->request;
-    int ended = 0;
-    if (r->kind == SS_COMM_WATCHED) {
-        enum ss_comm_poll state = r->poll(r->poll_arg);
-        if (state == SS_POLL_FAILED)
-            ss_mpi_abort(mpi->comm);
-        op->not_reached = state == SS_POLL_NOT_REACHED;
-        ended = state == SS_POLL_ENDED;
-    } else {
-        ended = test_parts(mpi, op);
+    const uint64_t now = ss_now_ns();
+    int any = 0, small = 0;
+    for (const struct ss_mpi_op *op = mpi->under_way.first; op; op = op->next) {
+        any |= op->nparts > 0;
+        small |= op->nparts > 0 && op->request.channel == SS_COMM_SMALL;
     }
-    return ended;
-}
-
-/* Test everything under way and finish what has ended; 1 if something ended or moved. */
-static int test_all(struct ss_mpi *mpi)
-{
-    uint64_t begin = ss_now_ns();
-    int any = 0;
-    for (struct ss_mpi_op **link = &mpi->under_way.first; *link;) {
-        struct ss_mpi_op *op = *link;
-        int ended = test(mpi, op);
-        if (ended && op->half == 1)
-            ss_mpi_sum_add(mpi, op);
-        if (ended && op->half == 1 && op->request.kind != SS_COMM_REDUCE_SCATTER_F32) {
-            check(mpi, "all-reduce", ss_mpi_sum_gather(mpi, op), &op->request);
-            op->ended_parts = 0;
-            any = 1;
-            ended = 0;
-        }
-        if (!ended) {
-            link = &op->next;
-            continue;
-        }
-        *link = op->next;
-        if (!*link)
-            mpi->under_way.end = link;
-        ss_mpi_sum_end(mpi, op);
-        ss_comm_finish(mpi->comm, &op->request);
-        free(op);
-        any = 1;
-    }
-    return any || ss_now_ns() - begin > WORKED_NS;
+    if (found == SS_MPI_MOVED)
+        ss_pause_moved(&mpi->pause, now);
+    if (found != SS_MPI_NOTHING)
+        mpi->eager_until_ns = now + (found == SS_MPI_MOVED ? EAGER_NS : SECOND_LOOK_NS);
+    if (!any)
+        return UINT64_MAX;
+    const uint64_t pace = small ? 0 : least_pace(mpi, now); /* compute waits for small ones */
+    if (pace > 0)
+        return pace;
+    if (now < mpi->eager_until_ns)
+        return 0;
+    return ss_pause_next(&mpi->pause, now, small ? USUAL_SMALL_NS : SS_PAUSE_USUAL_NS);
 }
 
 static void look_at_neighbour(struct ss_mpi *mpi)
@@ -277,36 +220,29 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
 void *ss_mpi_thread(void *arg)
 {
     struct ss_mpi *mpi = arg;
-    int stop = 0;
-    uint64_t sleep_ns = SLEEP_MIN_NS, moved_ns = 0;
+    int stop = 0, slept = 0;
     ss_log_set_patience(SS_LAST_WORDS_S);
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     mpi->clock.ns = ss_now_ns();
     while (!stop) {
         /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
         ss_guard_set(mpi->comm->timeout_s + 5, "an MPI call of the communication thread has hung");
-        int moved = start_queued(mpi);
-        moved |= test_all(mpi);
+        const int begun = start_queued(mpi);
+        const enum ss_mpi_found found = ss_mpi_test_sums(mpi, slept);
+        const uint64_t watched = ss_mpi_test_watched(mpi);
+        const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_beat_s) {
             look_at_neighbour(mpi); /* it does not nap while data moves */
             ss_mpi_beats_tick(mpi);
             mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
         }
-        if (moved) {
-            moved_ns = ss_now_ns();
-            sleep_ns = SLEEP_MIN_NS;
-        }
-        uint64_t pace = least_pace(mpi);
-        if (!mpi->under_way.first) {
-            stop = nap(mpi, (uint64_t)(1e9 * mpi->beat_every_s));
-        } else if (pace > 0) {
-            nap(mpi, pace);
-        } else if (ss_now_ns() - moved_ns > EAGER_NS) {
-            nap(mpi, sleep_ns);
-            const uint64_t most = small_under_way(mpi) ? SLEEP_SMALL_NS : SLEEP_MAX_NS;
-            sleep_ns = 2 * sleep_ns < most ? 2 * sleep_ns : most;
-        }
+        uint64_t ns = (uint64_t)(1e9 * mpi->beat_every_s);
+        ns = sums < ns ? sums : ns;
+        ns = watched < ns ? watched : ns;
+        slept = ns > 0;
+        if (slept)
+            stop = nap(mpi, ns);
     }
     return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "comm/comm_base.h"
 #include "comm/comm_env.h"
+#include "comm/comm_pause.h"
 #include "comm/comm_tcp_hello.h"
 #include "comm/comm_watch.h"
 
@@ -111,7 +112,8 @@ struct ss_tcp {
     int not_reached; /* what is only watched: this rank's device has not reached it */
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
-    long nap_ns;     /* between two looks at what is only watched */
+    struct ss_pause pause; /* of what is only watched: between two looks */
+    uint64_t due_ns;       /* and when the next one is */
 };
 
 /* comm_tcp_accept.c, comm_tcp_join.c: the start-up, until `deadline` (of ss_seconds()). Fill in the
@@ -149,8 +151,9 @@ void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
 /* comm_tcp_collect.c: the collective at the head. */
 /* Begin the first of under_way, unless it has begun. */
 void ss_tcp_begin(struct ss_tcp *tcp);
-/* Ask what is only watched whether it has ended: 1 while it has not. */
-int ss_tcp_poll_watched(struct ss_tcp *tcp);
+/* Ask what is only watched whether it has ended, where it is time to. Returns nanoseconds until it is
+ * again; UINT64_MAX when there is nothing. */
+uint64_t ss_tcp_poll_watched(struct ss_tcp *tcp);
 /* The next data for this peer: 1 and its place, 0 if there is none now. */
 int ss_tcp_next_data(struct ss_tcp *tcp, struct ss_tcp_peer *peer, struct ss_tcp_header *header,
                      const char **data);

@@ -7,6 +7,7 @@
 #    include "config.h"
 #endif
 #include "comm/comm_tcp.h"
+#include "core/clock.h"
 #include "core/log.h"
 
 #include <stdio.h>
@@ -81,6 +82,8 @@ void ss_tcp_begin(struct ss_tcp *tcp)
     tcp->head = op->seq;
     tcp->not_reached = 0;
     tcp->moved_s = tcp->clock.now_s;
+    ss_pause_moved(&tcp->pause, ss_now_ns());
+    tcp->due_ns = 0;
     tcp->ups = tcp->downs = 0;
     for (int i = 0; i < tcp->npeers; i++) {
         struct ss_tcp_peer *peer = &tcp->peers[i];
@@ -111,20 +114,26 @@ static void end_if_complete(struct ss_tcp *tcp)
     ss_tcp_begin(tcp);
 }
 
-int ss_tcp_poll_watched(struct ss_tcp *tcp)
+uint64_t ss_tcp_poll_watched(struct ss_tcp *tcp)
 {
     const struct ss_tcp_op *op = head(tcp);
     while (op && op->request.kind == SS_COMM_WATCHED) {
+        const uint64_t now = ss_now_ns();
+        if (now < tcp->due_ns)
+            return tcp->due_ns - now;
         enum ss_comm_poll state = op->request.poll(op->request.poll_arg);
         if (state == SS_POLL_FAILED)
             ss_tcp_end_own(tcp, ss_log_last_error());
         tcp->not_reached = state == SS_POLL_NOT_REACHED;
-        if (state != SS_POLL_ENDED)
-            return 1;
+        if (state != SS_POLL_ENDED) {
+            const uint64_t ns = ss_pause_next(&tcp->pause, now, SS_PAUSE_USUAL_NS);
+            tcp->due_ns = now + ns;
+            return ns;
+        }
         end_if_complete(tcp);
         op = head(tcp);
     }
-    return 0;
+    return UINT64_MAX;
 }
 
 /* Own values first, then the other ranks' in the order of rank. */

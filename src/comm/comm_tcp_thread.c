@@ -9,14 +9,14 @@
 #include "core/log.h"
 
 #include <errno.h>
-#include <math.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, NAP_MIN_NS = 20000, NAP_MAX_NS = 200000 };
+enum { EVENTS = 64 };
 
 static void push_all(struct ss_tcp *tcp)
 {
@@ -69,13 +69,23 @@ static void look_at_deadline(struct ss_tcp *tcp)
     ss_tcp_end_own(tcp, text);
 }
 
-/* Sleep until something happens, or for so long, and act on it. */
-static void handle_events(struct ss_tcp *tcp, double seconds)
+static uint64_t of_seconds(double seconds)
 {
+    return seconds > 0 ? (uint64_t)(1e9 * seconds) : 0;
+}
+
+/* Sleep until something happens, or for so long, and act on it. */
+static void handle_events(struct ss_tcp *tcp, uint64_t ns)
+{
+    /* epoll_wait itself counts in milliseconds. */
+    const struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    struct pollfd any = {.fd = tcp->epoll, .events = POLLIN};
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(tcp->epoll, events, EVENTS, seconds > 0 ? (int)ceil(1e3 * seconds) : 0);
+    int n = ppoll(&any, 1, &most, NULL);
+    if (n > 0)
+        n = epoll_wait(tcp->epoll, events, EVENTS, 0);
     if (n < 0 && errno != EINTR) {
-        ss_fail(SS_ERR_LIBRARY, "epoll_wait: %s", strerror(errno));
+        ss_fail(SS_ERR_LIBRARY, "waiting for other ranks: %s", strerror(errno));
         ss_tcp_end_own(tcp, ss_log_last_error());
     }
     ss_watch_clock_advance(&tcp->clock);
@@ -107,26 +117,13 @@ static void say_goodbye(struct ss_tcp *tcp)
         double left = deadline - ss_seconds();
         if (here == 0 || left <= 0)
             return;
-        handle_events(tcp, left);
+        handle_events(tcp, of_seconds(left));
     }
-}
-
-/* Between two looks at what is only watched: longer and longer, up to what a sum on GPUs may be
- * late without harm. */
-static void nap(struct ss_tcp *tcp, uint64_t *of)
-{
-    if (*of != tcp->head)
-        tcp->nap_ns = NAP_MIN_NS;
-    *of = tcp->head;
-    struct timespec t = {0, tcp->nap_ns};
-    nanosleep(&t, NULL);
-    tcp->nap_ns = 2 * tcp->nap_ns < NAP_MAX_NS ? 2 * tcp->nap_ns : NAP_MAX_NS;
 }
 
 void *ss_tcp_thread(void *arg)
 {
     struct ss_tcp *tcp = arg;
-    uint64_t watched = 0;
     ss_log_set_patience(SS_LAST_WORDS_S);
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     tcp->clock.ns = ss_now_ns();
@@ -135,16 +132,15 @@ void *ss_tcp_thread(void *arg)
         ss_guard_set(tcp->comm->timeout_s + 5, "a call of the communication thread has hung");
         if (take_queue(tcp))
             break;
-        int watching = ss_tcp_poll_watched(tcp);
+        const uint64_t watched = ss_tcp_poll_watched(tcp);
         push_all(tcp);
         if (tcp->clock.now_s >= tcp->next_beat_s) {
             tcp->next_beat_s = tcp->clock.now_s + tcp->beat_every_s;
             send_beats(tcp);
             look_at_deadline(tcp);
         }
-        if (watching)
-            nap(tcp, &watched);
-        handle_events(tcp, watching ? 0 : tcp->next_beat_s - tcp->clock.now_s);
+        const uint64_t beat = of_seconds(tcp->next_beat_s - tcp->clock.now_s);
+        handle_events(tcp, watched < beat ? watched : beat);
     }
     say_goodbye(tcp); /* has a deadline of its own, which is sooner */
     ss_guard_clear();

@@ -6,6 +6,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \
 	src/comm/comm_local.c src/comm/comm_local.h \
+	src/comm/comm_pause.c src/comm/comm_pause.h \
 	src/comm/comm_self.c \
 	src/comm/comm_siblings.c src/comm/comm_siblings.h \
 	src/comm/comm_tcp.c src/comm/comm_tcp.h \
@@ -28,6 +29,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_mpi_base.c \
 	src/comm/comm_mpi_beats.c \
 	src/comm/comm_mpi_sum.c src/comm/comm_mpi_sum.h \
+	src/comm/comm_mpi_test.c \
 	src/comm/comm_mpi_thread.c
 endif
 

@@ -1,6 +1,10 @@
 UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
-	tests/comm/test_comm_local
-check_PROGRAMS += tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
+	tests/comm/test_comm_local tests/comm/test_comm_pause
+check_PROGRAMS += tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
+tests_comm_test_comm_pause_SOURCES = tests/comm/test_comm_pause.c
+tests_comm_test_comm_pause_LDADD = $(TEST_LIBS)
+tests_comm_comm_wait_ranks_SOURCES = tests/comm/comm_wait_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_wait_ranks_LDADD = $(TEST_LIBS)
 tests_comm_test_comm_SOURCES = tests/comm/test_comm.c
 tests_comm_test_comm_LDADD = $(TEST_LIBS)
 tests_comm_test_comm_watch_SOURCES = tests/comm/test_comm_watch.c

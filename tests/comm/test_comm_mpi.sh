@@ -2,7 +2,7 @@
 # test_comm_mpi.sh: the MPI backend on 1 to 4 ranks of this machine: exact sums, equal bits, and runs
 # with a rank that misbehaves, which must end within the deadline and name that rank.
 #
-# Uses tests/comm/comm_ranks of the build folder it runs in, and mpiexec from $MPIEXEC or the PATH.
+# Uses tests/comm/comm_ranks and comm_wait_ranks of the build folder it runs in, and mpiexec from $MPIEXEC or the PATH.
 
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"
@@ -112,6 +112,10 @@ finish() {
     exit 0
 }
 [ -z "${ARCHER:-}" ] || finish
+
+# A thread that waits does not ask without pause.
+program=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} expect_ok 2
+program=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} expect_ok 3
 
 expect_end 'option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01' 4 mismatch 5 2
 expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last sign of life' 3 stop 3 2

@@ -3,7 +3,7 @@
 # refused, ranks that never come, and ranks that die, stop or lose their connection, which must end all
 # ranks within the deadline with a message that names them.
 #
-# Uses tests/comm/comm_tcp_ranks and tests/comm/comm_tcp_stranger of the build folder it runs in.
+# Uses tests/comm/comm_tcp_ranks, comm_wait_ranks and comm_tcp_stranger of the build folder it runs in.
 set -u
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"
@@ -211,6 +211,7 @@ for n in 2 4 16; do
 done
 good "many at once" 4 many 10
 good "what is only watched" 3 watched 10
+ranks=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} good "a thread that waits asks seldom" 2
 good "large broadcasts" 3 large 20
 good "steps" 3 steps 2
 export RANKS_PER_NODE=2
