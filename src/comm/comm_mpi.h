@@ -64,6 +64,7 @@ struct ss_mpi {
     struct ss_pause pause;          /* between tests of what MPI makes */
     uint64_t eager_until_ns;        /* these are made without */
     uint64_t empty_ns;              /* what a test takes that finds nothing */
+    long switches;                  /* of threads, before it */
     struct ss_mpi_scratch *scratch; /* free blocks */
     MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
     int has_add[SS_DTYPE_BF16 + 1];
@@ -84,7 +85,7 @@ void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
 
 /* comm_mpi_test.c: one call that asks MPI which messages of the sums under way have ended; sums that
  * have are finished. slept: the thread has, since the last call. MPI tells of data that move only by
- * ended messages, and by the time that a call takes. */
+ * ended messages, and by the time that a call takes: PERHAPS where cold caches may also explain it. */
 enum ss_mpi_found { SS_MPI_NOTHING, SS_MPI_PERHAPS, SS_MPI_MOVED };
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept);
 /* The same for what is only watched, where it is time to. Returns nanoseconds until it is again;

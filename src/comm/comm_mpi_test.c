@@ -13,13 +13,13 @@
 #include "core/clock.h"
 
 #include <stdlib.h>
-#include <time.h>
+#include <sys/resource.h>
 
 enum {
     HEADS = 64, /* sums asked about in one call; later ones wait for these */
     /* A call that took so much longer than an empty one has moved data: 32 KiB take 3 us. */
     WORKED_NS = 2000,
-    WORKED_COLD_NS = 5000, /* after a sleep, with cold caches, perhaps */
+    WORKED_COLD_NS = 5000, /* the same after a sleep, with cold caches */
     EMPTY_NS = 10000,      /* no empty call takes longer */
 };
 
@@ -79,25 +79,29 @@ static void advance(struct ss_mpi *mpi, struct ss_mpi_op *op)
     finish(mpi, op);
 }
 
-/* The CPU time of this thread: where a node has more ranks than cores, Open MPI's calls give the core
- * away before they return, and elsewhere another thread may take it. */
-static uint64_t used_ns(void)
+/* How often another thread has got this one's core. Asking takes up to a microsecond. */
+static long switches(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    struct rusage u;
+    getrusage(RUSAGE_THREAD, &u);
+    return u.ru_nvcsw + u.ru_nivcsw;
 }
 
-/* What a call has found in which no message has ended. An empty one takes from 50 ns to several us, by
- * what MPI looks through: it tries anew to send what the other side takes no more of, for one. So it
- * is compared with the shortest of those before it, which count for less and less. */
+/* What a call has found that took so long, and in which no message has ended. An empty one takes from
+ * 50 ns to several us, by what MPI looks through, so it is compared with the shortest of those before
+ * it, which count for less and less. And it takes no time of other threads: where a node has more
+ * ranks than cores, Open MPI gives the core away in every empty call. */
 static enum ss_mpi_found judge(struct ss_mpi *mpi, uint64_t took, int slept)
 {
     const uint64_t empty = mpi->empty_ns, more = empty + empty / 16 + 10;
     mpi->empty_ns = took < more ? took : more < EMPTY_NS ? more : EMPTY_NS;
-    if (!slept && took > empty + WORKED_NS)
-        return SS_MPI_MOVED;
-    return took > empty + WORKED_COLD_NS ? SS_MPI_PERHAPS : SS_MPI_NOTHING;
+    if (took <= empty + (slept ? WORKED_COLD_NS : WORKED_NS))
+        return SS_MPI_NOTHING;
+    const long before = mpi->switches;
+    mpi->switches = switches();
+    if (mpi->switches != before)
+        return SS_MPI_NOTHING;
+    return slept ? SS_MPI_PERHAPS : SS_MPI_MOVED;
 }
 
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
@@ -109,17 +113,17 @@ enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
     const int n = find_heads(mpi, op, request);
     if (n == 0)
         return SS_MPI_NOTHING;
-    const uint64_t begin = used_ns();
+    if (slept)
+        mpi->switches = switches();
+    const uint64_t begin = ss_now_ns();
     int rc = MPI_Testsome(n, request, &nended, ended, status);
-    const uint64_t took = used_ns() - begin;
+    const uint64_t took = ss_now_ns() - begin;
     for (int i = 0; i < nended && rc == MPI_ERR_IN_STATUS; i++)
         ss_mpi_check(mpi, "MPI_Testsome", status[i].MPI_ERROR, &op[ended[i]]->request);
     ss_mpi_check(mpi, "MPI_Testsome", rc, &op[0]->request);
     for (int i = 0; i < nended; i++)
         advance(mpi, op[ended[i]]);
-    if (nended > 0)
-        return SS_MPI_MOVED;
-    return judge(mpi, took, slept);
+    return nended > 0 ? SS_MPI_MOVED : judge(mpi, took, slept);
 }
 
 static struct ss_mpi_op *first_watched(const struct ss_mpi *mpi, enum ss_comm_channel channel)

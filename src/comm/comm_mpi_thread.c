@@ -170,8 +170,10 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
     }
     if (found == SS_MPI_MOVED)
         ss_pause_moved(&mpi->pause, now);
-    if (found != SS_MPI_NOTHING)
-        mpi->eager_until_ns = now + (found == SS_MPI_MOVED ? EAGER_NS : SECOND_LOOK_NS);
+    const uint64_t eager = found == SS_MPI_MOVED     ? now + EAGER_NS
+                           : found == SS_MPI_PERHAPS ? now + SECOND_LOOK_NS
+                                                     : 0;
+    mpi->eager_until_ns = eager > mpi->eager_until_ns ? eager : mpi->eager_until_ns;
     if (!any)
         return UINT64_MAX;
     const uint64_t pace = small ? 0 : least_pace(mpi, now); /* compute waits for small ones */
