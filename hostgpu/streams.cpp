@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
@@ -118,6 +119,15 @@ void wait_for(std::unique_lock<std::mutex> &lock, const struct point &p)
 {
     if (p.stream)
         p.stream->done.wait(lock, [&p] { return reached(p); });
+}
+
+/* StarPU's workers ask in a loop whether something has ended. Each such question waits a moment for it,
+ * or they would take the cores from the streams. */
+const std::chrono::microseconds QUERY_WAIT(50);
+
+bool reached_soon(std::unique_lock<std::mutex> &lock, const struct point &p)
+{
+    return reached(p) || p.stream->done.wait_for(lock, QUERY_WAIT, [&p] { return reached(p); });
 }
 
 /* CUDA forbids calls from host functions; work of the libraries here has no reason for any. */
@@ -472,9 +482,9 @@ cudaError_t hostgpu_event_query(cudaEvent_t event);
 cudaError_t hostgpu_stream_query(cudaStream_t stream)
 {
     HOSTGPU_BEGIN();
-    std::lock_guard<std::mutex> lock(all().mutex);
+    std::unique_lock<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
-    const bool done = reached(now(s)) && (!s->legacy || implied(s).empty());
+    const bool done = reached_soon(lock, now(s)) && (!s->legacy || implied(s).empty());
     return done ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
 }
 
@@ -549,8 +559,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t hostgpu_event_query(cudaEvent_t event)
 {
     HOSTGPU_BEGIN();
-    std::lock_guard<std::mutex> lock(all().mutex);
-    return reached(check(event)->point) ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
+    std::unique_lock<std::mutex> lock(all().mutex);
+    const struct point p = check(event)->point; /* the event may be recorded again meanwhile */
+    return reached_soon(lock, p) ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
