@@ -79,9 +79,6 @@ struct ss_mpi {
 /* comm_mpi_thread.c: the thread's function; arg is a struct ss_mpi. Ends at `stop`, when nothing is
  * under way. */
 void *ss_mpi_thread(void *arg);
-/* End every rank, with a message that names the collective, unless rc is MPI_SUCCESS. */
-void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
-                  const struct ss_comm_request *request);
 
 /* comm_mpi_test.c: one call that asks MPI which messages of the sums under way have ended; sums that
  * have are finished. slept: the thread has, since the last call. MPI tells of data that move only by
@@ -109,5 +106,9 @@ enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);
 /* End every rank. Does not return when there are more than one. The reason has been reported, if
  * not by this rank then by another one of this node (ss_neighbour_ended). */
 void ss_mpi_abort(struct ss_comm *comm);
+
+/* End every rank, with a message that names the collective, unless rc is MPI_SUCCESS. */
+void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
+                  const struct ss_comm_request *request);
 
 #endif

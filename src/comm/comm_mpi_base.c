@@ -36,6 +36,19 @@ void ss_mpi_abort(struct ss_comm *comm)
     _exit(1);
 }
 
+void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
+                  const struct ss_comm_request *request)
+{
+    char where[96];
+    if (rc == MPI_SUCCESS)
+        return;
+    if (ss_neighbour_ended(&mpi->neighbour))
+        ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
+    ss_watch_place(request->what, request->tag, where, sizeof where);
+    ss_mpi_fail(call, rc, where);
+    ss_mpi_abort(mpi->comm);
+}
+
 size_t ss_mpi_part_elements(void)
 {
     /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable lets tests

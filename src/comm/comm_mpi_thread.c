@@ -3,9 +3,9 @@
  *
  * Open MPI progresses only inside MPI calls, so the thread must keep testing. While data moves it
  * tests again at once; while it waits for a late rank it sleeps between tests, longer and longer
- * (comm_pause.h), and leaves the core to the compute workers. When the
- * pieces of a sum show how slow the link is, it sleeps until the next one can be there: testing
- * meanwhile would take the compute workers' time and bring nothing. */
+ * (comm_pause.h), and leaves the core to the compute workers. When the pieces of a sum show how slow
+ * the link is, it sleeps until the next one can be there: testing meanwhile would take the compute
+ * workers' time and bring nothing. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -16,8 +16,6 @@
 #include "core/log.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,19 +26,6 @@ enum {
     USUAL_SMALL_NS = 50000, /* SS_PAUSE_USUAL_NS while compute waits for a small sum */
     PACE_MAX_NS = 2000000,  /* between pieces of a sum, so that neither side's socket runs dry */
 };
-
-void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
-                  const struct ss_comm_request *request)
-{
-    char where[96];
-    if (rc == MPI_SUCCESS)
-        return;
-    if (ss_neighbour_ended(&mpi->neighbour))
-        ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
-    ss_watch_place(request->what, request->tag, where, sizeof where);
-    ss_mpi_fail(call, rc, where);
-    ss_mpi_abort(mpi->comm);
-}
 
 /* MPI's own collectives, for what comm_mpi_sum.c does not take.
  *

@@ -2,7 +2,8 @@
 # test_comm_mpi.sh: the MPI backend on 1 to 4 ranks of this machine: exact sums, equal bits, and runs
 # with a rank that misbehaves, which must end within the deadline and name that rank.
 #
-# Uses tests/comm/comm_ranks and comm_wait_ranks of the build folder it runs in, and mpiexec from $MPIEXEC or the PATH.
+# Uses tests/comm/comm_ranks and comm_wait_ranks of the build folder it runs in, and mpiexec from
+# $MPIEXEC or the PATH.
 
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"

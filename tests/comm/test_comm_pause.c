@@ -49,7 +49,7 @@ START_TEST(pause_usual)
 {
     struct ss_pause pause = {0};
     uint64_t now = 0;
-    ck_assert_int_ge(wait_for(&pause, &now, 3 * MS, 50000), 60);
+    ck_assert_int_ge(wait_for(&pause, &now, 3 * MS / 2, 50000), 30);
     ck_assert_int_le(wait_for(&pause, &now, 1000 * MS, 50000), 1300);
 }
 END_TEST
