@@ -82,8 +82,13 @@ void *ss_mpi_thread(void *arg);
 
 /* comm_mpi_test.c: one call that asks MPI which messages of the sums under way have ended; sums that
  * have are finished. slept: the thread has, since the last call. MPI tells of data that move only by
- * ended messages, and by the time that a call takes: PERHAPS where cold caches may also explain it. */
-enum ss_mpi_found { SS_MPI_NOTHING, SS_MPI_PERHAPS, SS_MPI_MOVED };
+ * ended messages, and by the time that a call takes. */
+enum ss_mpi_found {
+    SS_MPI_NOTHING,
+    SS_MPI_PERHAPS, /* it took long, but that may be cold caches */
+    SS_MPI_WORKED,  /* it took long */
+    SS_MPI_ENDED
+};
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept);
 /* The same for what is only watched, where it is time to. Returns nanoseconds until it is again;
  * UINT64_MAX when there is nothing. */

@@ -101,7 +101,7 @@ static enum ss_mpi_found judge(struct ss_mpi *mpi, uint64_t took, int slept)
     mpi->switches = switches();
     if (mpi->switches != before)
         return SS_MPI_NOTHING;
-    return slept ? SS_MPI_PERHAPS : SS_MPI_MOVED;
+    return slept ? SS_MPI_PERHAPS : SS_MPI_WORKED;
 }
 
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
@@ -123,7 +123,7 @@ enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
     ss_mpi_check(mpi, "MPI_Testsome", rc, &op[0]->request);
     for (int i = 0; i < nended; i++)
         advance(mpi, op[ended[i]]);
-    return nended > 0 ? SS_MPI_MOVED : judge(mpi, took, slept);
+    return nended > 0 ? SS_MPI_ENDED : judge(mpi, took, slept);
 }
 
 static struct ss_mpi_op *first_watched(const struct ss_mpi *mpi, enum ss_comm_channel channel)

@@ -9,10 +9,15 @@ static uint64_t most_after(uint64_t waited_ns, uint64_t usual_ns)
     return part < SS_PAUSE_MOST_NS ? part : SS_PAUSE_MOST_NS;
 }
 
+void ss_pause_restart(struct ss_pause *pause)
+{
+    pause->next_ns = 0;
+}
+
 void ss_pause_moved(struct ss_pause *pause, uint64_t now_ns)
 {
     pause->since_ns = now_ns;
-    pause->next_ns = 0;
+    ss_pause_restart(pause);
 }
 
 uint64_t ss_pause_next(struct ss_pause *pause, uint64_t now_ns, uint64_t usual_ns)

@@ -11,7 +11,7 @@ enum {
     SS_PAUSE_LEAST_NS = 20000,
     SS_PAUSE_USUAL_NS = 200000, /* the most after a short wait */
     SS_PAUSE_PART = 32,         /* of a long one */
-    SS_PAUSE_MOST_NS = 1000000,
+    SS_PAUSE_MOST_NS = 2000000,
 };
 
 struct ss_pause {
@@ -21,6 +21,9 @@ struct ss_pause {
 
 /* It has moved. */
 void ss_pause_moved(struct ss_pause *pause, uint64_t now_ns);
+
+/* It may have: the sleeps are short at first, and soon as long as they were. */
+void ss_pause_restart(struct ss_pause *pause);
 
 /* Nothing has moved: nanoseconds to sleep now; up to usual_ns however short the wait so far. */
 uint64_t ss_pause_next(struct ss_pause *pause, uint64_t now_ns, uint64_t usual_ns);

@@ -19,6 +19,7 @@ struct ss_nccl_sum {
     struct ss_nccl *nccl;
     cudaEvent_t reached, done;
     atomic_int enqueued;
+    int was_reached;          /* the communication thread's */
     char name[64];            /* for messages */
     struct ss_nccl_sum *next; /* free ones; of a single rank those under way */
 };

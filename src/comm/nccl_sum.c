@@ -65,6 +65,7 @@ static enum ss_status take_sum(struct ss_nccl *n, struct ss_nccl_sum **out)
         }
     }
     atomic_store(&s->enqueued, 0);
+    s->was_reached = 0;
     *out = s;
     return SS_OK;
 }
@@ -88,22 +89,24 @@ static int is_past(cudaEvent_t event)
     return -1;
 }
 
-/* From the communication thread. */
+/* From the communication thread. The GPU cannot have done what it has not reached. */
 static enum ss_comm_poll poll_sum(void *arg)
 {
     struct ss_nccl_sum *s = arg;
-    int reached = 0;
+    int past = 0;
     if (ss_nccl_use_device(s->nccl) != SS_OK)
         return SS_POLL_FAILED;
-    if (atomic_load(&s->enqueued)) {
-        int done = is_past(s->done);
-        if (done != 0)
-            return done > 0 ? SS_POLL_ENDED : SS_POLL_FAILED;
-        reached = is_past(s->reached);
+    if (atomic_load(&s->enqueued) && !s->was_reached) {
+        past = is_past(s->reached);
+        s->was_reached = past > 0;
     }
-    if (reached < 0 || ss_nccl_poll_state(s->nccl, s->name) == SS_POLL_FAILED)
+    if (s->was_reached)
+        past = is_past(s->done);
+    if (past > 0)
+        return SS_POLL_ENDED;
+    if (past < 0 || ss_nccl_poll_state(s->nccl, s->name) == SS_POLL_FAILED)
         return SS_POLL_FAILED;
-    return reached ? SS_POLL_UNDER_WAY : SS_POLL_NOT_REACHED;
+    return s->was_reached ? SS_POLL_UNDER_WAY : SS_POLL_NOT_REACHED;
 }
 
 static ncclDataType_t type_of(enum ss_dtype t)

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* While nothing moves a thread asks one to ten thousand times a second, whatever waits; without sleeps
+/* While nothing moves a thread asks one to twelve thousand times a second, whatever waits; without sleeps
  * it does so up to a million times. On a busy machine both are fewer. */
-enum { SUMS = 12, COUNT = 100000, WAIT_US = 1000000, MOST_ASKED = 25000 };
+enum { SUMS = 12, COUNT = 100000, WAIT_US = 1000000, MOST_ASKED = 60000 };
 
 #ifdef HAVE_MPI
 #    include <mpi.h>

@@ -37,6 +37,10 @@ START_TEST(pause_looks)
     ck_assert_int_ge(wait_for(&pause, &now, MS, SS_PAUSE_USUAL_NS), 6);
     ck_assert_int_le(wait_for(&pause, &now, 1000 * MS, SS_PAUSE_USUAL_NS), 1200);
     ck_assert_int_le(wait_for(&pause, &now, 1000 * MS, SS_PAUSE_USUAL_NS), 1000);
+    /* A doubt costs few looks. */
+    ss_pause_restart(&pause);
+    ck_assert_uint_eq(ss_pause_next(&pause, now, SS_PAUSE_USUAL_NS), SS_PAUSE_LEAST_NS);
+    ck_assert_int_le(wait_for(&pause, &now, 100 * MS, SS_PAUSE_USUAL_NS), 60);
     /* Whatever it was: after a move the sleeps are short again. */
     ss_pause_moved(&pause, now);
     ck_assert_uint_eq(ss_pause_next(&pause, now, SS_PAUSE_USUAL_NS), SS_PAUSE_LEAST_NS);
