@@ -65,6 +65,7 @@ struct ss_mpi {
     uint64_t eager_until_ns;        /* these are made without */
     uint64_t empty_ns;              /* what a test takes that finds nothing */
     long switches;                  /* of threads, before it */
+    int worked;                     /* tests since the last sleep that took long */
     struct ss_mpi_scratch *scratch; /* free blocks */
     MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
     int has_add[SS_DTYPE_BF16 + 1];
@@ -86,8 +87,8 @@ void *ss_mpi_thread(void *arg);
 enum ss_mpi_found {
     SS_MPI_NOTHING,
     SS_MPI_PERHAPS, /* it took long, but that may be cold caches */
-    SS_MPI_WORKED,  /* it took long */
-    SS_MPI_ENDED
+    SS_MPI_LIKELY,  /* it took long, but that may be an interrupt */
+    SS_MPI_MOVED    /* messages have ended, or it took long again */
 };
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept);
 /* The same for what is only watched, where it is time to. Returns nanoseconds until it is again;

@@ -101,7 +101,9 @@ static enum ss_mpi_found judge(struct ss_mpi *mpi, uint64_t took, int slept)
     mpi->switches = switches();
     if (mpi->switches != before)
         return SS_MPI_NOTHING;
-    return slept ? SS_MPI_PERHAPS : SS_MPI_WORKED;
+    if (slept)
+        return SS_MPI_PERHAPS;
+    return mpi->worked++ == 0 ? SS_MPI_LIKELY : SS_MPI_MOVED;
 }
 
 enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
@@ -113,8 +115,10 @@ enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
     const int n = find_heads(mpi, op, request);
     if (n == 0)
         return SS_MPI_NOTHING;
-    if (slept)
+    if (slept) {
         mpi->switches = switches();
+        mpi->worked = 0;
+    }
     const uint64_t begin = ss_now_ns();
     int rc = MPI_Testsome(n, request, &nended, ended, status);
     const uint64_t took = ss_now_ns() - begin;
@@ -123,7 +127,7 @@ enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept)
     ss_mpi_check(mpi, "MPI_Testsome", rc, &op[0]->request);
     for (int i = 0; i < nended; i++)
         advance(mpi, op[ended[i]]);
-    return nended > 0 ? SS_MPI_ENDED : judge(mpi, took, slept);
+    return nended > 0 ? SS_MPI_MOVED : judge(mpi, took, slept);
 }
 
 static struct ss_mpi_op *first_watched(const struct ss_mpi *mpi, enum ss_comm_channel channel)

@@ -144,7 +144,7 @@ static uint64_t least_pace(const struct ss_mpi *mpi, uint64_t now)
 }
 
 /* Of sums and other collectives of MPI, nanoseconds to sleep before the next test; UINT64_MAX where
- * there are none. found: by the last one; ENDED also where some have been started. */
+ * there are none. found: by the last one; MOVED also where some have been started. */
 static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
 {
     const uint64_t now = ss_now_ns();
@@ -153,9 +153,9 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
         any |= op->nparts > 0;
         small |= op->nparts > 0 && op->request.channel == SS_COMM_SMALL;
     }
-    if (found == SS_MPI_ENDED)
+    if (found == SS_MPI_MOVED)
         ss_pause_moved(&mpi->pause, now);
-    if (found == SS_MPI_WORKED)
+    else if (found != SS_MPI_NOTHING)
         ss_pause_restart(&mpi->pause);
     if (found != SS_MPI_NOTHING) {
         const uint64_t eager = now + (found == SS_MPI_PERHAPS ? SECOND_LOOK_NS : EAGER_NS);
@@ -219,7 +219,7 @@ void *ss_mpi_thread(void *arg)
         const int begun = start_queued(mpi);
         const enum ss_mpi_found found = ss_mpi_test_sums(mpi, slept);
         const uint64_t watched = ss_mpi_test_watched(mpi);
-        const uint64_t sums = rest(mpi, begun ? SS_MPI_ENDED : found);
+        const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_beat_s) {
             look_at_neighbour(mpi); /* it does not nap while data moves */
