@@ -11,7 +11,7 @@ enum {
     SS_PAUSE_LEAST_NS = 20000,
     SS_PAUSE_USUAL_NS = 200000, /* the most after a short wait */
     SS_PAUSE_PART = 32,         /* of a long one */
-    SS_PAUSE_MOST_NS = 2000000,
+    SS_PAUSE_MOST_NS = 3000000,
 };
 
 struct ss_pause {
