@@ -49,6 +49,15 @@ static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *
                                                 : SS_OK;
 }
 
+/* One rank's updates are on the compute lane. */
+static int updates_apart(const struct ss_trace_rank *r)
+{
+    int any = 0;
+    for (size_t i = 0; i < r->gpu.count; i++)
+        any |= r->gpu.at[i].lane == SS_TRACE_UPDATE;
+    return any;
+}
+
 enum ss_status ss_analysis_workers(struct ss_analysis *a)
 {
     static const char *const lanes[] = {"compute lane", "comm lane", "copy lane", "update lane"};
@@ -58,7 +67,8 @@ enum ss_status ss_analysis_workers(struct ss_analysis *a)
         a->out->loaders += r->worker.at[i].lane == SS_TRACE_SERVICE;
     }
     for (int lane = 0; r->gpu.count && lane < SS_TRACE_LANES; lane++)
-        SS_TRY(add_worker(a, (int)r->worker.count + lane, lanes[lane]));
+        if (lane != SS_TRACE_UPDATE || updates_apart(r))
+            SS_TRY(add_worker(a, (int)r->worker.count + lane, lanes[lane]));
     return SS_OK;
 }
 

@@ -298,9 +298,11 @@ END_TEST
  * 260. Sums on the comm lane 300-450, overlapped 40 + 10; the threads' mark of one of them, which
  * is only about enqueuing, is not used. Gaps: 300-310 before BWD A, all whose predecessors ended
  * before 300: runtime 10. 350-410, update 0's sum ended at 400: communication 50, runtime 10.
- * 420-470, the other sum at 450: communication 30, runtime 20. */
+ * 420-470, the other sum at 450: communication 30, runtime 20. Updates behind sums are on a lane of their
+ * own, and computing too. */
 START_TEST(gpu_marks)
 {
+    static const char *const lanes[] = {"compute", "update"};
     static const struct ss_step_times want = {.begin = 100,
                                               .end = 480,
                                               .compute = 260,
@@ -316,8 +318,8 @@ START_TEST(gpu_marks)
     say_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
     say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,2,\"compute\",200,300]\n"
         "[\"g\",1,3,\"comm\",300,400]\n[\"g\",1,4,\"compute\",310,350]\n"
-        "[\"g\",1,5,\"comm\",400,450]\n[\"g\",1,6,\"compute\",410,420]\n"
-        "[\"g\",1,7,\"compute\",470,480]\n[\"c\",1,0,0,1000]\n");
+        "[\"g\",1,5,\"comm\",400,450]\n[\"c\",1,0,0,1000]\n");
+    say("[\"g\",1,6,\"%s\",410,420]\n[\"g\",1,7,\"%s\",470,480]\n", lanes[_i], lanes[_i]);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, 1);
     check_step(&r->step.at[0], &want);
@@ -328,9 +330,13 @@ START_TEST(gpu_marks)
     ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_BACKWARD], 100);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_ALLREDUCE], 150);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_PATH_WAITING], 20);
-    ck_assert_uint_eq(r->worker.count, 6); /* three, and three lanes */
+    ck_assert_uint_eq(r->worker.count, 6 + (size_t)_i); /* three, and the lanes that there are */
     ck_assert_str_eq(r->worker.at[4].name, "comm lane");
     ck_assert_int_eq(r->worker.at[4].busy, 150);
+    if (_i) {
+        ck_assert_str_eq(r->worker.at[6].name, "update lane");
+        ck_assert_int_eq(r->worker.at[6].busy, 20);
+    }
     ss_rank_times_free(r);
 }
 END_TEST
@@ -491,7 +497,7 @@ int main(void)
     tcase_add_test(tc, buckets);
     tcase_add_test(tc, two_ranks);
     tcase_add_test(tc, mixed_runs);
-    tcase_add_test(tc, gpu_marks);
+    tcase_add_loop_test(tc, gpu_marks, 0, 2);
     tcase_add_test(tc, hole);
     tcase_add_test(tc, broken_step);
     tcase_add_test(tc, task_twice);
