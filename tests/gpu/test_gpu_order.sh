@@ -31,13 +31,14 @@ buckets=$("$STARSTEP" plan "${model[@]}" --batch-size 32 --classes 10 "${slow[@]
 order=0,$((buckets - 1))$(seq -f ',%g' -s '' $((buckets - 2)) -1 1)
 
 cat >"$work/look.py" <<'END'
-"""look.py TRACE PLAN.json GB/s US SCALE OVERLAPS: what rank 0's trace shows."""
+"""look.py TRACE PLAN.json GB/s US SCALE OVERLAPS MOST: what rank 0's trace shows. A task takes no less than what
+is predicted for it, and more only where a busy host was late with it: its shortest time is at most MOST times that."""
 import json
 import sys
 
-trace, plan, gb_per_s, us, scale, overlaps = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
+trace, plan, gb_per_s, us, scale, overlaps, most = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
 predicted = {t["task"]: 1e6 * t["predicted_ms"] * scale for t in json.load(open(plan))["tasks"]}
-tasks, buckets, forward, updates, sums = {}, {}, {}, [], []
+tasks, buckets, forward, lengths, updates, sums = {}, {}, {}, {}, [], []
 for row in map(json.loads, open(trace + "/rank-0000.jsonl")):
     if isinstance(row, dict):
         if "task" in row:
@@ -56,8 +57,10 @@ for row in map(json.loads, open(trace + "/rank-0000.jsonl")):
             forward[step] = min(begin, forward[step])
         # plan's is the step of one rank, where with loss scaling backward looks for infinities itself
         if kind in ("forward", "backward") and not any(t["kind"] == "check" for t in tasks.values()):
-            # two events, rounded to half a microsecond each
-            assert abs(end - begin - predicted[name]) <= 0.01 * predicted[name] + 1500, (name, end - begin, predicted[name])
+            lengths.setdefault(name, []).append(end - begin)
+for name, times in lengths.items():  # between two events, rounded to half a microsecond each
+    assert min(times) >= 0.99 * predicted[name] - 1500, (name, min(times), predicted[name])
+    assert min(times) <= most * predicted[name] + 1500, (name, min(times), predicted[name])
 assert updates and set(updates) == {"update"}, set(updates)
 for step, bucket, begin, end in sums:
     least = scale * (1e3 * us + buckets[bucket] / gb_per_s)  # 2 (n - 1) / n = 1; and its wait for the other rank
@@ -76,7 +79,7 @@ for case in "bf16 1" "fp16 0"; do
         --roofline h200 --json
     cp "$work/out" "$work/plan.json"
     # With loss scaling no update comes before the last sum.
-    run "$PYTHON" "$work/look.py" "$work/$precision" "$work/plan.json" 1 20 50 "$overlaps"
+    run "$PYTHON" "$work/look.py" "$work/$precision" "$work/plan.json" 1 20 50 "$overlaps" 1.01
     check "$precision: times, lanes and order" [ "$code" -eq 0 ]
     cat "$work/out"
 done
@@ -94,7 +97,7 @@ for t in plan["tasks"]:
     t["predicted_ms"] *= 50
 json.dump(plan, open(sys.argv[1], "w"))
 END
-run "$PYTHON" "$work/look.py" "$work/again" "$work/plan.json" 1 20 1 1
+run "$PYTHON" "$work/look.py" "$work/again" "$work/plan.json" 1 20 1 1 1.5
 check "from a trace: its times" [ "$code" -eq 0 ]
 
 # ended WHAT PATTERN OPTION...: refused in one line
