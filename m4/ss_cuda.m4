@@ -16,7 +16,7 @@ AC_DEFUN([SS_CUDA], [
     AC_ARG_VAR([CUDA_CFLAGS], [C compiler flags for CUDA])
     AC_ARG_VAR([CUDA_LIBS], [linker flags for CUDA])
     AC_ARG_VAR([NVCC], [CUDA compiler])
-    AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags @<:@-O3 -lineinfo@:>@])
+    AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags @<:@-O3 -lineinfo, and packed kernels where nvcc can@:>@])
 
     have_cuda=no
     ss_cuda_root=
@@ -54,7 +54,11 @@ AC_DEFUN([SS_NVCC], [
         CUDA_ARCH_FLAGS="$CUDA_ARCH_FLAGS -gencode arch=compute_$ss_arch,code=sm_$ss_arch"
     done
     CUDA_ARCH_FLAGS="$CUDA_ARCH_FLAGS -gencode arch=compute_$ss_arch,code=compute_$ss_arch"
-    : ${NVCCFLAGS="-O3 -lineinfo"}
+    # nvcc from 12.8 on packs kernels to a fifth if it is asked to; they are unpacked when they are loaded.
+    AS_IF([test "${NVCCFLAGS+set}" != set],
+        [NVCCFLAGS="-O3 -lineinfo"
+         AS_IF([test -n "$NVCC" && $NVCC --help 2>/dev/null | grep -e --compress-mode >/dev/null],
+             [NVCCFLAGS="$NVCCFLAGS --compress-mode=size"])])
     # nvcc takes the name of a program, not a command.
     for NVCC_HOST in $CXX; do
         AS_CASE([$NVCC_HOST], [*ccache|*distcc], [], [break])
