@@ -118,8 +118,9 @@ static enum ss_status set_cta_policy(const struct ss_nccl *n, ncclConfig_t *conf
     }
 #endif
     (void)config;
-    return ss_fail(SS_ERR_UNSUPPORTED, "--nccl-cta-policy: NCCL 2.27 or later is needed, here and "
-                                       "where starstep was built; this is %s",
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "--nccl-cta-policy: NCCL 2.27 or later is needed, here and "
+                   "where starstep was built; this is %s",
                    ss_nccl_library());
 }
 

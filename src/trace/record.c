@@ -211,7 +211,7 @@ static void print_workers(FILE *out, int gpu)
     for (unsigned w = 0; w < n; w++) {
         int cpu = starpu_worker_get_type((int)w) == STARPU_CPU_WORKER;
         if (!cpu)
-            ss_json_print(out, "{'worker':%u,'name':%s}\n", w, 
+            ss_json_print(out, "{'worker':%u,'name':%s}\n", w,
                           lane < SS_TRACE_UPDATE ? ss_trace_lanes[lane] : "other");
         else if (!gpu && service == 0)
             ss_json_print(out, "{'worker':%u,'name':'compute'}\n", w);

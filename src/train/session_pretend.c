@@ -16,8 +16,9 @@ enum ss_status ss_session_pretend(struct ss_session *s)
     if (!o->task_times)
         return SS_OK;
     if (!s->device.gpu)
-        return ss_fail(SS_ERR_INVALID, "--task-times %s: tasks of an emulated GPU are meant; give "
-                                       "--device cuda",
+        return ss_fail(SS_ERR_INVALID,
+                       "--task-times %s: tasks of an emulated GPU are meant; give "
+                       "--device cuda",
                        o->task_times);
     return ss_cuda_kernels.pretend();
 }
@@ -62,8 +63,9 @@ static enum ss_status times_of_trace(const struct ss_session *s, const struct ss
     for (int i = 0; i < s->plan->train.count && status == SS_OK; i++) {
         const struct ss_plan_task *t = &s->plan->train.task[i];
         size_t k = 0;
-        while (k < r->task.count && (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
-                                     strcmp(r->task.at[k].name, t->name) != 0))
+        while (k < r->task.count &&
+               (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
+                strcmp(r->task.at[k].name, t->name) != 0))
             k++;
         if (ss_trace_sums(t->kind))
             continue; /* they take what the emulated link gives */
