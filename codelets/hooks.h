@@ -26,9 +26,10 @@ struct ss_hooks {
      * begun. */
     unsigned ended;
     void (*task_ends)(void *arg, const struct ss_step_args *args);
-    /* GPU: around the enqueuing of a task of these kinds on its stream, one at a time: of sums between
-     * GPUs on the thread that calls NCCL, of all else on the one that feeds the lanes; evaluation: also of those of evaluation steps. After a failure the end is
-     * not told. lane: enum ss_lane. */
+    /* GPU: around the enqueuing of a task of these kinds on its stream, one at a time: of sums
+     * between GPUs on the thread that calls NCCL, of all else on the one that feeds the lanes;
+     * evaluation: also of those of evaluation steps. After a failure the end is not told. lane: enum
+     * ss_lane. */
     unsigned enqueued;
     int evaluation;
     enum ss_status (*enqueue_begins)(void *arg, const struct ss_step_args *args, int lane,

@@ -213,6 +213,24 @@ void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
         ss_run_fail(d.task->run, body(&d, NULL));
 }
 
+static int is_behind_gpu_sum(const struct ss_bound_task *task)
+{
+    return task->lanes && task->lanes->nccl;
+}
+
+void ss_lane_run_behind_sum(void *cl_arg, ss_lane_body body)
+{
+    const int own_lane = is_behind_gpu_sum(ss_task_unpack(cl_arg).task);
+    ss_lane_run(cl_arg, own_lane ? SS_LANE_UPDATE : SS_LANE_COMPUTE, body);
+}
+
+enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
+                                         const struct ss_step_args *args)
+{
+    return ss_task_submit(is_behind_gpu_sum(args->task) ? &codelets->comm : &codelets->compute,
+                          args, sizeof *args);
+}
+
 #ifdef HAVE_NCCL
 /* A task's enqueuing, on its way to the thread that calls NCCL. */
 struct passed {

@@ -51,25 +51,25 @@ void ss_order_destroy(struct ss_order *order); /* NULL is fine */
  * with a message that names the task. Before the first one. */
 void ss_lanes_hear_faults(const struct ss_kernels *kernels);
 
-/* Where what follows a sum runs. Behind sums over GPUs it has a lane of its own: there it waits for
- * its sum alone, and neither backward nor the next forward, but for the layers whose weights it
- * changes, waits for it. Such a task goes to the communication worker, else to the compute worker. */
-static inline enum ss_lane ss_lane_behind_sums(const struct ss_bound_task *task)
-{
-    return task->lanes && task->lanes->nccl ? SS_LANE_UPDATE : SS_LANE_COMPUTE;
-}
-/* Its codelets; submitted is that of ss_lane_behind_sums. */
-#define SS_CODELETS_BEHIND_SUMS(name, function)                                                    \
-    {                                                                                              \
-        [SS_LANE_COMPUTE] = SS_COMPUTE_CODELET(name, function),                                    \
-        [SS_LANE_UPDATE] = SS_COMM_CODELET(name, function)                                         \
-    }
-
 /* Run body, which enqueues the task's work on the stream that it is given, in order with the other
  * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and
  * records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
+/* The same of what follows a sum. Behind sums over GPUs it has a lane of its own: there it waits for its
+ * sum alone, and neither backward nor the next forward, but for the layers whose weights it changes,
+ * waits for it. Such a task goes to the communication worker, else all is the compute lane's. */
+void ss_lane_run_behind_sum(void *cl_arg, ss_lane_body body);
+/* Its codelets, and the submission to the worker that it goes to. */
+struct ss_behind_sum {
+    struct starpu_codelet compute, comm;
+};
+#define SS_BEHIND_SUM(name, function)                                                              \
+    {                                                                                              \
+        .compute = SS_COMPUTE_CODELET(name, function), .comm = SS_COMM_CODELET(name, function)     \
+    }
+enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
+                                         const struct ss_step_args *args);
 /* The same of a sum, on the communication lane, by the thread that calls NCCL: the one that feeds all
  * lanes does not wait for it, and the task ends once its work is enqueued. */
 void ss_lane_pass(void *cl_arg, ss_lane_body body);

@@ -20,24 +20,24 @@ static enum ss_status enqueue_scale(const struct ss_task_data *d, ss_stream stre
 static void run_check(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), enqueue_check);
+    ss_lane_run_behind_sum(cl_arg, enqueue_check);
 }
 
 static void run_scale(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), enqueue_scale);
+    ss_lane_run_behind_sum(cl_arg, enqueue_scale);
 }
 
-static struct starpu_codelet check_codelet[] = SS_CODELETS_BEHIND_SUMS("check", run_check);
-static struct starpu_codelet scale_codelet[] = SS_CODELETS_BEHIND_SUMS("loss_scale", run_scale);
+static struct ss_behind_sum check_codelet = SS_BEHIND_SUM("check", run_check);
+static struct ss_behind_sum scale_codelet = SS_BEHIND_SUM("loss_scale", run_scale);
 
 enum ss_status ss_check_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&check_codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
+    return ss_lane_submit_behind_sum(&check_codelet, args);
 }
 
 enum ss_status ss_scale_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&scale_codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
+    return ss_lane_submit_behind_sum(&scale_codelet, args);
 }

@@ -46,24 +46,24 @@ static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
 static void run_squares(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), squares);
+    ss_lane_run_behind_sum(cl_arg, squares);
 }
 
 static void run_update(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    ss_lane_run(cl_arg, ss_lane_behind_sums(ss_task_unpack(cl_arg).task), update);
+    ss_lane_run_behind_sum(cl_arg, update);
 }
 
-static struct starpu_codelet codelet[] = SS_CODELETS_BEHIND_SUMS("update", run_update);
-static struct starpu_codelet squares_codelet[] = SS_CODELETS_BEHIND_SUMS("squares", run_squares);
+static struct ss_behind_sum codelet = SS_BEHIND_SUM("update", run_update);
+static struct ss_behind_sum squares_codelet = SS_BEHIND_SUM("squares", run_squares);
 
 enum ss_status ss_squares_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&squares_codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
+    return ss_lane_submit_behind_sum(&squares_codelet, args);
 }
 
 enum ss_status ss_update_submit(const struct ss_step_args *args)
 {
-    return ss_task_submit(&codelet[ss_lane_behind_sums(args->task)], args, sizeof *args);
+    return ss_lane_submit_behind_sum(&codelet, args);
 }

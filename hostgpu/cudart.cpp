@@ -28,7 +28,7 @@ std::atomic<cudaError_t> stuck{cudaSuccess};
 /* What SS_HOSTGPU_REPORT tells. */
 std::atomic<unsigned> contexts; /* bit per device */
 std::atomic<int> resets;
-std::atomic<uint64_t> most_queued;
+std::atomic<uint64_t> most_queued, most_given;
 struct {
     std::mutex mutex;
     std::set<pid_t> threads;
@@ -117,7 +117,8 @@ __attribute__((destructor)) void report()
     for (size_t d = 0; d < visible_devices().size(); d++)
         if (contexts & (1u << d))
             line << ' ' << visible_devices()[d];
-    line << "; resets: " << resets << "; queued: " << most_queued;
+    line << "; resets: " << resets << "; queued: " << most_queued
+         << ", of " << most_given;
     if (hostgpu::pretends())
         line << "; behind: " << hostgpu::most_ns_behind() / 1000 << " us";
     if (!nccl_callers.threads.empty())
@@ -232,11 +233,17 @@ void note_nccl_policy(int policy)
     nccl_callers.policy = policy;
 }
 
-void note_queued(uint64_t items)
+static void raise(std::atomic<uint64_t> &most, uint64_t to)
 {
-    uint64_t most = most_queued;
-    while (items > most && !most_queued.compare_exchange_weak(most, items))
+    uint64_t old = most;
+    while (to > old && !most.compare_exchange_weak(old, to))
         ;
+}
+
+void note_queued(uint64_t items, uint64_t given)
+{
+    raise(most_queued, items);
+    raise(most_given, given);
 }
 
 } // namespace hostgpu

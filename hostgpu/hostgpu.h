@@ -89,8 +89,8 @@ bool has_fault();
 /* For SS_HOSTGPU_REPORT: the calling thread uses NCCL; the CTAPolicy of a communicator. */
 void note_nccl_caller();
 void note_nccl_policy(int policy);
-/* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done. */
-void note_queued(uint64_t items);
+/* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done, of all it was given. */
+void note_queued(uint64_t items, uint64_t given);
 
 /* One line to stderr, "host emulation: ...", then abort(). For what a real GPU answers with
  * undefined behaviour. */

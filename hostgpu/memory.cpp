@@ -1,9 +1,10 @@
 /* Memory and copies of the host emulation.
  *
  * Device memory is host memory that is full of 0xFF bytes (NaN in every format) when it is given
- * out (of a device that pretends: zero, and the host's only once it is touched), and that ends at an inaccessible page (or AddressSanitizer's red zone). What a kernel writes
- * behind the end but before that page is found by cudaFree. A copy between host and device memory
- * must name the right direction and stay inside of allocations.
+ * out (of a device that pretends: zero, and the host's only once it is touched), and that ends at an
+ * inaccessible page (or AddressSanitizer's red zone). What a kernel writes behind the end but before
+ * that page is found by cudaFree. A copy between host and device memory must name the right direction
+ * and stay inside of allocations.
  *
  * Copies run on a stream. Asynchronous copies read and write pinned host memory when their turn
  * comes. From pageable memory the bytes are taken at once, and copies to pageable memory block,

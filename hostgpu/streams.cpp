@@ -300,7 +300,7 @@ void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_s
     not_on_stream(what);
     if (s->submitted >= QUEUE_ITEMS)
         wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
-    hostgpu::note_queued(s->submitted + 1 - s->completed);
+    hostgpu::note_queued(s->submitted + 1 - s->completed, s->submitted + 1);
     struct item it = {what, std::move(work), implied(s), hostgpu::pretends() ? host_ns() : 0};
     if (!reached(after))
         it.after.push_back(after);

@@ -486,8 +486,8 @@ static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_val
     return reads_part(lo, b) ? lo->grad[x][0] : ss_lower_add_activation(lo, b->name, "dx", x);
 }
 
-/* What block i has made of the gradient of input k, value x; of one that lies in y, parts of the contributions
- * to that of y. */
+/* What block i has made of the gradient of input k, value x; of one that lies in y, parts of the
+ * contributions to that of y. */
 static void contribute(struct ss_lowerer *lo, int i, int k, ss_value x, int dx)
 {
     const struct ss_block *b = &lo->plan->block[i];

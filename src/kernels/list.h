@@ -246,8 +246,9 @@ GPU_KERNEL_OF(void, on_fault, void (*hear)(const char *what))
  * may be refused), which the next launch would report as its own. */
 GPU_KERNEL_OF(void, forget_errors, void)
 GPU_KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
-/* An emulated device: it computes nothing any more, and only time passes on it; before it is opened. Sums
- * between ranks are real until time has been spent, and again after another call of this. And let time pass on a stream. SS_ERR_UNSUPPORTED on a GPU. */
+/* An emulated device: it computes nothing any more, and only time passes on it; before it is opened.
+ * Sums between ranks are real until time has been spent, and again after another call of this. And let
+ * time pass on a stream. SS_ERR_UNSUPPORTED on a GPU. */
 GPU_KERNEL(pretend, void)
 GPU_KERNEL(spend, ss_stream stream, double seconds)
 

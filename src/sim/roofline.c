@@ -276,3 +276,16 @@ void ss_roofline_close(struct ss_roofline *r)
     free(r->part);
     *r = (struct ss_roofline){0};
 }
+
+enum ss_status ss_roofline_seconds(const struct ss_plan *plan, const struct ss_machine *machine,
+                                   int tf32, double **out)
+{
+    const size_t tasks = (size_t)plan->train.count;
+    struct ss_roofline r;
+    SS_TRY(ss_roofline_predict(plan, machine, tf32, &r));
+    *out = calloc(tasks, sizeof **out);
+    for (size_t i = 0; *out && i < tasks; i++)
+        (*out)[i] = r.task[i].seconds;
+    ss_roofline_close(&r);
+    return *out ? SS_OK : ss_fail_memory("predictions", tasks * sizeof **out);
+}

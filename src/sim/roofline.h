@@ -46,6 +46,10 @@ struct ss_roofline {
 enum ss_status ss_roofline_predict(const struct ss_plan *plan, const struct ss_machine *machine,
                                    int tf32, struct ss_roofline *out);
 void ss_roofline_close(struct ss_roofline *r);
+/* Only how long each task of the training step takes, in the plan's order; the caller frees *out. Errors:
+ * as above, SS_ERR_MEMORY. */
+enum ss_status ss_roofline_seconds(const struct ss_plan *plan, const struct ss_machine *machine,
+                                   int tf32, double **out);
 
 /* For people, and as one JSON object. */
 void ss_roofline_print(const struct ss_roofline *r, FILE *out);

@@ -35,10 +35,11 @@ static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loa
     return status;
 }
 
-static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *name)
+static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *name,
+                                 const char *what)
 {
     struct ss_worker_times w = {0};
-    strcpy(w.name, name);
+    snprintf(w.name, sizeof w.name, "%s%s", name, what);
     SS_TRACE_ADD(&a->out->worker, w);
     struct ss_worker_times *added = &a->out->worker.at[a->out->worker.count - 1];
     added->step_busy = calloc(a->out->step.count + 1, sizeof *added->step_busy);
@@ -60,15 +61,14 @@ static int updates_apart(const struct ss_trace_rank *r)
 
 enum ss_status ss_analysis_workers(struct ss_analysis *a)
 {
-    static const char *const lanes[] = {"compute lane", "comm lane", "copy lane", "update lane"};
     const struct ss_trace_rank *r = a->trace;
     for (int i = 0; i < (int)r->worker.count; i++) {
-        SS_TRY(add_worker(a, i, r->worker.at[i].name));
+        SS_TRY(add_worker(a, i, r->worker.at[i].name, ""));
         a->out->loaders += r->worker.at[i].lane == SS_TRACE_SERVICE;
     }
     for (int lane = 0; r->gpu.count && lane < SS_TRACE_LANES; lane++)
         if (lane != SS_TRACE_UPDATE || updates_apart(r))
-            SS_TRY(add_worker(a, (int)r->worker.count + lane, lanes[lane]));
+            SS_TRY(add_worker(a, (int)r->worker.count + lane, ss_trace_lanes[lane], " lane"));
     return SS_OK;
 }
 
@@ -103,8 +103,7 @@ enum ss_status ss_analysis_facts(struct ss_analysis *a)
     }
     for (size_t i = 0; i < t->gpu.count; i++) {
         const struct ss_trace_gpu *g = &t->gpu.at[i];
-        if ((g->lane != SS_TRACE_COMPUTE && g->lane != SS_TRACE_UPDATE) ||
-            !ss_analysis_wants(a, g->step))
+        if (!ss_trace_on_computing_lane(g) || !ss_analysis_wants(a, g->step))
             continue;
         r->task_gpu[g->task].sum += g->end - g->begin;
         r->task_gpu[g->task].count++;

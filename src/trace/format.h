@@ -45,7 +45,8 @@
  *        a task: its dependencies were met, it began, it ended (a collective: when it was done). Of
  *        a GPU's lanes in stream order begin and end are those of enqueuing
  *   ["g",step,task,lane,begin,end]
- *        the same task on the GPU, by events. lane: "compute", "comm", "copy", or "update" of what runs behind sums
+ *        the same task on the GPU, by events. lane: "compute", "comm", "copy", or "update" of
+ *        what runs behind sums
  *   ["c",step,bucket,begin,end]
  *        a collective between ranks was under way, by the number of its line; bucket -1: metrics
  *   ["m",at,host_bytes,device_bytes]

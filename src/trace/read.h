@@ -133,11 +133,14 @@ int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_
 
 /* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
 int ss_trace_computes(enum ss_task_kind kind);
-/* Did it compute on the GPU? */
+/* Is it one of a lane that computes, and did it itself? */
+static inline int ss_trace_on_computing_lane(const struct ss_trace_gpu *g)
+{
+    return g->lane == SS_TRACE_COMPUTE || g->lane == SS_TRACE_UPDATE;
+}
 static inline int ss_trace_gpu_computes(const struct ss_trace_rank *r, const struct ss_trace_gpu *g)
 {
-    return (g->lane == SS_TRACE_COMPUTE || g->lane == SS_TRACE_UPDATE) &&
-           ss_trace_computes(r->task.at[g->task].kind);
+    return ss_trace_on_computing_lane(g) && ss_trace_computes(r->task.at[g->task].kind);
 }
 int ss_trace_sums(enum ss_task_kind kind);
 

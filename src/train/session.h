@@ -118,7 +118,8 @@ enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_
                                    struct ss_gpu_times_listener listener);
 
 /* session_pretend.c: --task-times: the device computes nothing; before it is opened. And its tasks
- * take their times; before anything that takes times hangs on the executor. SS_ERR_UNSUPPORTED: it is a real one. */
+ * take their times; before anything that takes times hangs on the executor. SS_ERR_UNSUPPORTED: it is
+ * a real one. */
 enum ss_status ss_session_pretend(struct ss_session *s);
 enum ss_status ss_session_hook_times(struct ss_session *s);
 

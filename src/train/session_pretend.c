@@ -23,98 +23,110 @@ enum ss_status ss_session_pretend(struct ss_session *s)
     return ss_cuda_kernels.pretend();
 }
 
-static enum ss_status predicted_times(const struct ss_session *s, const struct ss_machine *machine,
-                                      double *seconds)
+struct length {
+    int32_t task;
+    int64_t ns;
+};
+
+static int by_task(const void *a, const void *b)
 {
-    struct ss_roofline r;
-    SS_TRY(ss_roofline_predict(s->plan, machine, s->options->tf32, &r));
-    for (int i = 0; i < s->plan->train.count; i++)
-        seconds[i] = r.task[i].seconds;
-    ss_roofline_close(&r);
+    const struct length *x = a, *y = b;
+    return x->task != y->task ? (x->task > y->task) - (x->task < y->task)
+                              : (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* seconds of each task of the trace: the median over its steps; 0: it never ran on the GPU. */
+static enum ss_status take_medians(const struct ss_trace_rank *r, double *seconds)
+{
+    const size_t n = r->gpu.count;
+    struct length *length = calloc(n, sizeof *length);
+    if (!length)
+        return ss_fail_memory("times of a trace", n * sizeof *length);
+    for (size_t i = 0; i < n; i++)
+        length[i] = (struct length){r->gpu.at[i].task, r->gpu.at[i].end - r->gpu.at[i].begin};
+    qsort(length, n, sizeof *length, by_task);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && length[end].task == length[i].task; end++)
+            ;
+        seconds[length[i].task] = 1e-9 * (double)length[i + (end - i) / 2].ns;
+    }
+    free(length);
     return SS_OK;
 }
 
-static int by_length(const void *a, const void *b)
+/* The trace's task that is t; r->task.count: none. */
+static size_t find_task(const struct ss_trace_rank *r, const struct ss_plan_task *t)
 {
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    size_t k = 0;
+    while (k < r->task.count &&
+           (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
+            strcmp(r->task.at[k].name, t->name) != 0))
+        k++;
+    return k;
 }
 
-/* The median over the steps of task t of the trace; 0: it never ran on the GPU. lengths: room. */
-static double traced_seconds(const struct ss_trace_rank *r, int t, int64_t *lengths)
+/* Sums take what the emulated link gives. traced: of the trace's tasks. */
+static enum ss_status match_tasks(const struct ss_session *s, const struct ss_trace_rank *r,
+                                  const double *traced, double *seconds)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < r->gpu.count; i++)
-        if (r->gpu.at[i].task == t)
-            lengths[n++] = r->gpu.at[i].end - r->gpu.at[i].begin;
-    if (!n)
-        return 0;
-    qsort(lengths, n, sizeof *lengths, by_length);
-    return 1e-9 * (double)lengths[n / 2];
+    for (int i = 0; i < s->plan->train.count; i++) {
+        const struct ss_plan_task *t = &s->plan->train.task[i];
+        if (ss_trace_sums(t->kind))
+            continue;
+        const size_t k = find_task(r, t);
+        if (k == r->task.count)
+            return ss_fail(SS_ERR_MISMATCH,
+                           "--task-times %s: that trace has no task %s; record one of the same "
+                           "model with the same options",
+                           s->options->task_times, t->name);
+        seconds[i] = traced[k];
+    }
+    return SS_OK;
 }
 
 static enum ss_status times_of_trace(const struct ss_session *s, const struct ss_trace_rank *r,
-                                     double *seconds)
+                                     double **out)
 {
-    int64_t *lengths = calloc(r->gpu.count + 1, sizeof *lengths);
-    if (!lengths)
-        return ss_fail_memory("times of a trace", r->gpu.count * sizeof *lengths);
-    enum ss_status status = SS_OK;
-    for (int i = 0; i < s->plan->train.count && status == SS_OK; i++) {
-        const struct ss_plan_task *t = &s->plan->train.task[i];
-        size_t k = 0;
-        while (k < r->task.count &&
-               (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
-                strcmp(r->task.at[k].name, t->name) != 0))
-            k++;
-        if (ss_trace_sums(t->kind))
-            continue; /* they take what the emulated link gives */
-        if (k == r->task.count)
-            status = ss_fail(SS_ERR_MISMATCH,
-                             "--task-times %s: that trace has no task %s; record one of the same "
-                             "model with the same options",
-                             s->options->task_times, t->name);
-        else
-            seconds[i] = traced_seconds(r, (int)k, lengths);
-    }
-    free(lengths);
+    const size_t tasks = (size_t)s->plan->train.count;
+    if (!r->gpu.count)
+        return ss_fail(SS_ERR_INVALID, "--task-times %s: that trace is not one of a GPU",
+                       s->options->task_times);
+    double *traced = calloc(r->task.count, sizeof *traced);
+    *out = calloc(tasks, sizeof **out);
+    enum ss_status status =
+        traced && *out ? take_medians(r, traced)
+                       : ss_fail_memory("times of tasks", (r->task.count + tasks) * sizeof **out);
+    if (status == SS_OK)
+        status = match_tasks(s, r, traced, *out);
+    free(traced);
     return status;
 }
 
-static enum ss_status traced_times(const struct ss_session *s, double *seconds)
+/* What is no folder is meant to be a GPU. The caller frees *out, also after an error. */
+static enum ss_status take_times(const struct ss_session *s, double **out)
 {
+    const char *from = s->options->task_times;
+    const struct ss_machine *machine;
     struct ss_trace_rank *r;
-    SS_TRY(ss_trace_read(s->options->task_times, 0, &r));
-    enum ss_status status =
-        r->gpu.count ? times_of_trace(s, r, seconds)
-                     : ss_fail(SS_ERR_INVALID, "--task-times %s: that trace is not one of a GPU",
-                               s->options->task_times);
+    if (!ss_folder_has(from, ".")) {
+        SS_TRY(ss_machine_find(from, &machine));
+        return ss_roofline_seconds(s->plan, machine, s->options->tf32, out);
+    }
+    SS_TRY(ss_trace_read(from, 0, &r));
+    enum ss_status status = times_of_trace(s, r, out);
     ss_trace_free(r);
     return status;
 }
 
-/* What is no folder is meant to be a GPU. */
-static enum ss_status take_times(const struct ss_session *s, double *seconds)
-{
-    const char *from = s->options->task_times;
-    const struct ss_machine *machine;
-    if (ss_folder_has(from, "."))
-        return traced_times(s, seconds);
-    SS_TRY(ss_machine_find(from, &machine));
-    return predicted_times(s, machine, seconds);
-}
-
 enum ss_status ss_session_hook_times(struct ss_session *s)
 {
-    const size_t tasks = (size_t)s->plan->train.count;
+    double *seconds = NULL;
     if (!s->options->task_times)
         return SS_OK;
-    double *seconds = calloc(tasks, sizeof *seconds);
-    if (!seconds)
-        return ss_fail_memory("times of tasks", tasks * sizeof *seconds);
-    enum ss_status status = take_times(s, seconds);
+    enum ss_status status = take_times(s, &seconds);
     if (status == SS_OK)
-        status = ss_pretend_open(s->runtime.kernels, seconds, tasks, &s->pretend);
+        status = ss_pretend_open(s->runtime.kernels, seconds, (size_t)s->plan->train.count,
+                                 &s->pretend);
     if (status == SS_OK)
         ss_exec_hook(s->exec, ss_pretend_hooks(s->pretend));
     free(seconds);

@@ -84,28 +84,13 @@ static enum ss_status find_machine(const struct ss_session *s, const struct ss_m
     return SS_OK;
 }
 
-/* The caller frees *out, NULL where there is no machine. */
-static enum ss_status predict(const struct ss_session *s, const struct ss_machine *machine,
-                              double **out)
-{
-    struct ss_roofline r;
-    *out = NULL;
-    if (!machine)
-        return SS_OK;
-    SS_TRY(ss_roofline_predict(s->plan, machine, s->options->tf32, &r));
-    *out = calloc((size_t)s->plan->train.count, sizeof **out);
-    for (int i = 0; *out && i < s->plan->train.count; i++)
-        (*out)[i] = r.task[i].seconds;
-    ss_roofline_close(&r);
-    return *out ? SS_OK : ss_fail_memory("predictions", (size_t)s->plan->train.count * 8);
-}
-
 static enum ss_status open_file(struct ss_session *s, struct ss_trace_options *options)
 {
     const struct ss_machine *machine;
-    double *predicted;
+    double *predicted = NULL;
     SS_TRY(find_machine(s, &machine));
-    SS_TRY(predict(s, machine, &predicted));
+    if (machine)
+        SS_TRY(ss_roofline_seconds(s->plan, machine, s->options->tf32, &predicted));
     options->machine = machine ? machine->name : NULL;
     options->predicted = predicted;
     enum ss_status status = ss_trace_open(options, &s->trace);

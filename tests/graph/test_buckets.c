@@ -64,17 +64,19 @@ static double play(const struct ss_bucket_costs *c, const int *bucket, int n, co
     return step_s;
 }
 
+static const struct ss_bucket_costs two_equal_blocks = {
+    .nblocks = 2,
+    .bytes = (const size_t[]){MIB, MIB},
+    .forward_s = (const double[]){1, 1},
+    .backward_s = (const double[]){2, 2},
+    .sum_s_per_byte = 3. / (double)MIB,
+};
+
 /* Two blocks of 1 MiB: backward ends at 2 and 4, the sums at 5 and 8, forward waits until 8, and
  * the next backward ends at 14. */
 START_TEST(two_blocks)
 {
-    const size_t bytes[] = {MIB, MIB};
-    const double forward[] = {1, 1}, backward[] = {2, 2};
-    struct ss_bucket_costs c = {.nblocks = 2,
-                                .bytes = bytes,
-                                .forward_s = forward,
-                                .backward_s = backward,
-                                .sum_s_per_byte = 3. / (double)MIB};
+    struct ss_bucket_costs c = two_equal_blocks;
     int used[2];
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){0, 1}, used), 10, 1e-9);
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10, 1e-9);
@@ -99,15 +101,9 @@ END_TEST
  * case, and forward waits until 8.5. */
 START_TEST(updates_beside)
 {
-    const size_t bytes[] = {MIB, MIB};
-    const double forward[] = {1, 1}, backward[] = {2, 2};
-    struct ss_bucket_costs c = {.nblocks = 2,
-                                .bytes = bytes,
-                                .forward_s = forward,
-                                .backward_s = backward,
-                                .update_s_per_byte = 0.5 / (double)MIB,
-                                .sum_s_per_byte = 3. / (double)MIB,
-                                .updates_beside = 1};
+    struct ss_bucket_costs c = two_equal_blocks;
+    c.update_s_per_byte = 0.5 / (double)MIB;
+    c.updates_beside = 1;
     int used[2];
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
     ck_assert(used[0] == 0 && used[1] == 1);
