@@ -470,12 +470,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     const float scale = *static_cast<const float *>(alpha);
     const float keep = *static_cast<const float *>(beta);
-    hostgpu::enqueue_work(stream, "cublasLtMatmul", [=] {
+    const cudaError_t error = hostgpu::enqueue_work(stream, "cublasLtMatmul", [=] {
         if (workspace_bytes > 0)
             memset(workspace, 0xFF, workspace_bytes);
         for (int32_t i = 0; i < p.d.batch; i++)
             multiply(p, scale, keep, matrix_of(a, p.a, i), matrix_of(b, p.b, i),
                      matrix_of(c, p.c, i), const_cast<void *>(matrix_of(d, p.d, i)));
     });
-    return CUBLAS_STATUS_SUCCESS;
+    return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -266,7 +266,7 @@ void *array_of(desc pack, desc tensor)
     hostgpu::die("cuDNN: tensor %ld has no array in the variant pack", static_cast<long>(id));
 }
 
-void execute(const cudnnContext *handle, desc plan, desc pack)
+cudaError_t execute(const cudnnContext *handle, desc plan, desc pack)
 {
     const desc engine = engine_of(plan);
     const desc graph = value<desc>(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
@@ -300,8 +300,8 @@ void execute(const cudnnContext *handle, desc plan, desc pack)
     if (workspace)
         all.workspace = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     const convolution c = convolution_of(x, w, y, value<desc>(conv, o->conv));
-    run(handle, c, o->kind, numbers_of(engine, c.type), value<float>(conv, o->alpha),
-        value<float>(conv, o->beta), all);
+    return run(handle, c, o->kind, numbers_of(engine, c.type), value<float>(conv, o->alpha),
+               value<float>(conv, o->beta), all);
 }
 
 } // namespace
@@ -410,8 +410,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, desc plan, desc pack)
     const cudnnContext *context = check_handle(handle);
     if (fault("run", plan))
         return CUDNN_STATUS_EXECUTION_FAILED;
-    execute(context, plan, pack);
-    return CUDNN_STATUS_SUCCESS;
+    return execute(context, plan, pack) == cudaSuccess ? CUDNN_STATUS_SUCCESS
+                                                       : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 } // extern "C"

@@ -297,8 +297,8 @@ void check_apart(const range &out, const range &other)
 
 } // namespace
 
-void run(const cudnnContext *handle, const convolution &c, pass pass, numbers how, float alpha,
-         float beta, const operands &o)
+cudaError_t run(const cudnnContext *handle, const convolution &c, pass pass, numbers how,
+                float alpha, float beta, const operands &o)
 {
     if (c.type != CUDNN_DATA_FLOAT && c.type != CUDNN_DATA_HALF && c.type != CUDNN_DATA_BFLOAT16)
         die("cuDNN: only fp32, fp16 and bf16 are emulated");
@@ -325,8 +325,8 @@ void run(const cudnnContext *handle, const convolution &c, pass pass, numbers ho
     if (current_device() != handle->device)
         die("cuDNN: a handle of device %d is used while device %d is current", handle->device,
             current_device());
-    enqueue_work(handle->stream, "a convolution",
-                 [=]() { compute(c, pass, how, alpha, beta, o); });
+    return enqueue_work(handle->stream, "a convolution",
+                        [=]() { compute(c, pass, how, alpha, beta, o); });
 }
 
 } // namespace dnn

@@ -43,9 +43,9 @@ struct operands {
 };
 
 /* result = alpha * convolution + beta * result, on the handle's stream. Wrong memory ends the
- * process. */
-void run(const cudnnContext *handle, const convolution &c, pass pass, numbers numbers, float alpha,
-         float beta, const operands &o);
+ * process. As hostgpu::enqueue. */
+cudaError_t run(const cudnnContext *handle, const convolution &c, pass pass, numbers numbers,
+                float alpha, float beta, const operands &o);
 
 } // namespace dnn
 } // namespace hostgpu

@@ -473,6 +473,12 @@ static bool shall_fault()
     return which && __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == which;
 }
 
+struct draw draw_kernel()
+{
+    const unsigned order = next_order();
+    return {order, shall_fault()};
+}
+
 void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
                  std::function<void()> thread)
 {
@@ -490,19 +496,19 @@ void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
     if (stream_device(stream) != current_device())
         die("kernel %s: the stream is of device %d, the current device is %d", name,
             stream_device(stream), current_device());
-    const unsigned order = next_order();
-    const bool faults = shall_fault();
-    enqueue_work(stream, name, [name, grid, block, thread = std::move(thread), order, faults] {
+    auto run = [name, grid, block, thread = std::move(thread)](struct draw draw) {
         stall();
-        if (faults) {
+        if (draw.faults) {
             fault(cudaErrorIllegalAddress);
             return;
         }
         if (!the_runner)
             the_runner = std::make_unique<runner>();
-        the_runner->run(name, grid, block.x, thread, order);
-    });
-    if (blocking && *blocking == '1') {
+        the_runner->run(name, grid, block.x, thread, draw.order);
+    };
+    if (enqueue_kernel(stream, name, std::move(run)) != cudaSuccess)
+        return;
+    if (blocking && *blocking == '1' && !captures(stream)) {
         wait_stream(stream);
         (void)standing();
     }

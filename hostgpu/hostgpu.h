@@ -4,7 +4,8 @@
  * A stream is a thread with a queue. Whatever a library call promises to do "on a stream" is one
  * function, handed to hostgpu::enqueue; it runs on the stream's thread after all that was enqueued
  * there before. It may read and write any memory that the call named, and must not call the CUDA
- * runtime. Capture arguments by value: the call returns long before. */
+ * runtime. Capture arguments by value: the call returns long before, and in a graph the function runs
+ * many times. */
 #ifndef HOSTGPU_H
 #define HOSTGPU_H
 
@@ -19,11 +20,30 @@ namespace hostgpu
 {
 
 /* Run `work` on `stream` (0: the legacy default stream). `what` names it in messages and must
- * outlive the process (a string literal). An unknown or destroyed stream ends the process. */
-void enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
+ * outlive the process (a string literal). An unknown or destroyed stream ends the process. While the
+ * stream captures, the work is recorded instead, and runs each time that the graph is launched.
+ * Returns, and remembers, why a capture refuses it. */
+cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
 /* The same for what computes, which a device that pretends leaves out. */
-void enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work);
+cudaError_t enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work);
+
+/* And for a kernel, which is told what was drawn for this run when it, or its graph, was launched. */
+struct draw {
+    unsigned order; /* bit 0: blocks go downwards, bit 1: threads do */
+    bool faults;    /* SS_HOSTGPU_FAULT means this one */
+};
+struct draw draw_kernel();
+cudaError_t enqueue_kernel(cudaStream_t stream, const char *what,
+                           std::function<void(struct draw)> work);
+
+/* Does the stream capture, validly or not? */
+bool captures(cudaStream_t stream);
+/* Before a call that a capture of the calling thread forbids: allocation, and what waits for a device
+ * or asks it. Before one that a capture on any of the device's streams forbids. Both return why not,
+ * and remember it; the capture is invalid then. */
+cudaError_t unsafe_call();
+cudaError_t whole_device_call(int device);
 
 /* Timed emulation: a device that pretends computes nothing. What it was told to spend, and sums, take
  * their time; all else that it does takes none, by a clock of the device's own: work begins when what
@@ -103,6 +123,15 @@ void note_queued(uint64_t items, uint64_t given);
         const cudaError_t stuck_ = hostgpu::begin_call();                                          \
         if (stuck_ != cudaSuccess)                                                                 \
             return stuck_;                                                                         \
+    } while (0)
+
+/* The same for calls that a capture of the calling thread forbids. */
+#define HOSTGPU_BEGIN_UNSAFE()                                                                     \
+    do {                                                                                           \
+        HOSTGPU_BEGIN();                                                                           \
+        const cudaError_t unsafe_ = hostgpu::unsafe_call();                                        \
+        if (unsafe_ != cudaSuccess)                                                                \
+            return unsafe_;                                                                        \
     } while (0)
 
 #endif

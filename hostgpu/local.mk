@@ -4,7 +4,8 @@ if HOSTGPU
 noinst_LTLIBRARIES += libhostgpu.la
 libhostgpu_la_SOURCES = \
 	hostgpu/hostgpu.h hostgpu/devices.h hostgpu/device.h \
-	hostgpu/device.cpp hostgpu/streams.cpp hostgpu/memory.cpp \
+	hostgpu/streams_internal.h \
+	hostgpu/device.cpp hostgpu/streams.cpp hostgpu/graphs.cpp hostgpu/memory.cpp \
 	hostgpu/timed.cpp hostgpu/cudart.cpp hostgpu/cublaslt.cpp \
 	hostgpu/cudnn.cpp hostgpu/cudnn_conv.cpp \
 	hostgpu/cudnn_internal.h

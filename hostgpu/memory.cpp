@@ -8,7 +8,8 @@
  *
  * Copies run on a stream. Asynchronous copies read and write pinned host memory when their turn
  * comes. From pageable memory the bytes are taken at once, and copies to pageable memory block,
- * both as CUDA documents. */
+ * both as CUDA documents. From or to pageable memory a graph copies at each launch; here that ends the
+ * process. */
 #include "hostgpu/hostgpu.h"
 
 #include <cstdlib>
@@ -208,7 +209,7 @@ bool direction_fits(enum cudaMemcpyKind direction, enum kind dst, enum kind src)
 }
 
 /* Take the bytes of pageable memory now, copy them later. */
-void enqueue_staged(const struct region &r, cudaStream_t stream, const char *what)
+cudaError_t enqueue_staged(const struct region &r, cudaStream_t stream, const char *what)
 {
     auto bytes = std::vector<char>(r.width * r.height * r.depth);
     struct region now = r, later = r;
@@ -216,7 +217,7 @@ void enqueue_staged(const struct region &r, cudaStream_t stream, const char *wha
     now.dst_pitch = later.src_pitch = r.width;
     now.dst_slice = later.src_slice = r.width * r.height;
     copy_now(now);
-    hostgpu::enqueue(stream, what, [later, bytes = std::move(bytes)]() mutable {
+    return hostgpu::enqueue(stream, what, [later, bytes = std::move(bytes)]() mutable {
         later.src = bytes.data();
         copy_now(later);
     });
@@ -235,15 +236,20 @@ cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStre
     if (!r.dst || !r.src || dst == OUTSIDE || src == OUTSIDE ||
         !direction_fits(direction, dst, src))
         return hostgpu::set_last_error(cudaErrorInvalidValue);
-    if (async && src == PAGEABLE && !is_host(dst)) {
-        enqueue_staged(r, stream, what);
-        return cudaSuccess;
-    }
+    if (!async && hostgpu::unsafe_call() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
+    if ((dst == PAGEABLE || src == PAGEABLE) && hostgpu::captures(stream))
+        return hostgpu::enqueue(stream, what, [] {
+            hostgpu::die("a graph copies from or to pageable memory, wherever that is by now");
+        });
+    if (async && src == PAGEABLE && !is_host(dst))
+        return enqueue_staged(r, stream, what);
     const bool between_devices = dst == DEVICE && src == DEVICE;
-    if (between_devices)
-        hostgpu::enqueue_work(stream, what, [r] { copy_now(r); });
-    else
-        hostgpu::enqueue(stream, what, [r] { copy_now(r); });
+    const cudaError_t error = between_devices
+                                  ? hostgpu::enqueue_work(stream, what, [r] { copy_now(r); })
+                                  : hostgpu::enqueue(stream, what, [r] { copy_now(r); });
+    if (error != cudaSuccess)
+        return error;
     if ((!async && !between_devices) || dst == PAGEABLE)
         hostgpu::wait_stream(stream);
     return hostgpu::standing();
@@ -297,11 +303,10 @@ cudaError_t set(void *dst, size_t pitch, int value, size_t width, size_t height,
     const enum kind kind = kind_of(dst, (height - 1) * pitch + width);
     if (kind == PAGEABLE || kind == OUTSIDE)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
-    hostgpu::enqueue_work(stream, "cudaMemset", [=] {
+    return hostgpu::enqueue_work(stream, "cudaMemset", [=] {
         for (size_t y = 0; y < height; y++)
             memset((char *)dst + y * pitch, value, width);
     });
-    return cudaSuccess;
 }
 
 void wait_all_devices()
@@ -358,51 +363,51 @@ extern "C" {
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return allocate(DEVICE, bytes, out);
 }
 
 cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned int)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return allocate(MANAGED, bytes, out);
 }
 
 cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     *pitch = round_up(width, 512);
     return allocate(DEVICE, *pitch * height, out);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return allocate(PINNED, bytes, out);
 }
 
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned int)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return allocate(PINNED, bytes, out);
 }
 
 cudaError_t cudaFree(void *p)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return give_back(p, counted, cudaErrorInvalidValue);
 }
 
 cudaError_t cudaFreeHost(void *p)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     return give_back(
         p, [](enum kind k) { return k == PINNED; }, cudaErrorInvalidValue);
 }
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     if (!p || bytes == 0)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -416,7 +421,7 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int)
 
 cudaError_t cudaHostUnregister(void *p)
 {
-    HOSTGPU_BEGIN();
+    HOSTGPU_BEGIN_UNSAFE();
     wait_all_devices();
     std::lock_guard<std::mutex> lock(all().mutex);
     auto it = all().allocations.find((char *)p);

@@ -161,7 +161,9 @@ void enqueue(const operation &o)
     if (hostgpu::stream_device(o.stream) != o.comm->device)
         hostgpu::die("NCCL: %s on a stream of device %d, with a communicator of device %d",
                      describe(o.call).c_str(), hostgpu::stream_device(o.stream), o.comm->device);
-    hostgpu::enqueue(o.stream, "a collective of NCCL", [o] { run(o); });
+    const cudaError_t error = hostgpu::enqueue(o.stream, "a collective of NCCL", [o] { run(o); });
+    if (error != cudaSuccess)
+        hostgpu::die("NCCL: %s: %s", describe(o.call).c_str(), cudaGetErrorString(error));
     hostgpu::restore_device(before);
 }
 
@@ -172,6 +174,9 @@ ncclResult_t launch(std::vector<operation> operations)
         for (const operation &other : operations)
             if (o.comm == other.comm && o.stream != other.stream)
                 hostgpu::die("NCCL: a group with two streams for one communicator: not emulated");
+        if (hostgpu::captures(o.stream))
+            hostgpu::die("NCCL: %s on a stream that captures: not emulated",
+                         describe(o.call).c_str());
         if (o.comm->blocking != operations[0].comm->blocking)
             return fail(ncclInvalidArgument,
                         "a group has communicators that block and others that do not");

@@ -8,90 +8,30 @@
  *
  * One mutex guards everything here; nothing is computed under it. Streams, and the threads of
  * streams, live until the process ends if nobody destroys them. */
-#include "hostgpu/hostgpu.h"
+#include "hostgpu/streams_internal.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
-#include <ctime>
-#include <deque>
 #include <exception>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <pthread.h>
 #include <sched.h>
-#include <set>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <thread>
-#include <vector>
 
-struct CUstream_st;
+using namespace hostgpu::streams;
 
 namespace
 {
-
-struct point {
-    std::shared_ptr<CUstream_st> stream;
-    uint64_t count = 0;
-};
-
-struct item {
-    const char *what;
-    std::function<void()> work;
-    std::vector<struct point> after;
-    uint64_t enqueued; /* ns */
-};
 
 /* When a stream's latest items ended by the device's clock: more than a queue holds. */
 const uint64_t ENDS = 4096;
 
-} // namespace
+thread_local CUstream_st *own_stream; /* of a stream's thread */
 
-struct CUstream_st {
-    int device = 0, priority = 0;
-    bool legacy = false;   /* the default stream: waits for blocking streams, and they for it */
-    bool blocking = false; /* not created with cudaStreamNonBlocking */
-    bool started = false, closing = false;
-    uint64_t submitted = 0, completed = 0;
-    std::deque<struct item> queue;
-    std::condition_variable arrived, done;
-    uint64_t random = 0; /* state of the jitter */
-    std::vector<uint64_t> ended; /* [ENDS], of item n at n % ENDS; empty: the device does not pretend */
-};
-
-struct CUevent_st {
-    int device = 0;
-    bool timing = false, recorded = false;
-    struct point point;
-    std::shared_ptr<struct timespec> time;
-};
-
-namespace
-{
-
-struct state {
-    std::mutex mutex;
-    std::map<CUstream_st *, std::shared_ptr<CUstream_st>> streams; /* closing ones too */
-    std::map<int, std::shared_ptr<CUstream_st>> legacy;            /* by device */
-    std::set<CUevent_st *> events;
-    uint64_t created = 0;
-};
-
-/* Never destroyed: threads of streams run until the very end. */
-struct state &all()
-{
-    static struct state *s = new struct state;
-    return *s;
-}
-
-thread_local bool on_stream_thread = false;
-
-/* Of the item that runs, by the device's clock. */
+/* Of the item that runs, or its part, by the device's clock. */
 thread_local struct {
     uint64_t begin, end;
 } turn;
@@ -133,7 +73,7 @@ bool reached_soon(std::unique_lock<std::mutex> &lock, const struct point &p)
 /* CUDA forbids calls from host functions; work of the libraries here has no reason for any. */
 void not_on_stream(const char *what)
 {
-    if (on_stream_thread)
+    if (own_stream)
         hostgpu::die("%s: a function that runs on a stream must not call CUDA", what);
 }
 
@@ -167,9 +107,9 @@ uint64_t begin_of(const struct CUstream_st &s, const struct item &it)
 }
 
 /* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
-void prepare_thread()
+void prepare_thread(CUstream_st *s)
 {
-    on_stream_thread = true;
+    own_stream = s;
     sigset_t set;
     sigfillset(&set);
     for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
@@ -183,14 +123,14 @@ void prepare_thread()
         (void)prctl(PR_SET_TIMERSLACK, 1);
 }
 
-void run_item(struct item *it)
+void run(const char *what, const std::function<void()> &work)
 {
     if (hostgpu::has_fault())
         return;
     try {
-        it->work();
+        work();
     } catch (const std::exception &e) {
-        hostgpu::die("%s: %s", it->what, e.what());
+        hostgpu::die("%s: %s", what, e.what());
     }
 }
 
@@ -214,7 +154,7 @@ void prefer_this_thread()
 
 void stream_main(std::shared_ptr<CUstream_st> s)
 {
-    prepare_thread();
+    prepare_thread(s.get());
     prefer_this_thread();
     std::unique_lock<std::mutex> lock(all().mutex);
     for (;;) {
@@ -229,7 +169,7 @@ void stream_main(std::shared_ptr<CUstream_st> s)
             turn.begin = turn.end = begin_of(*s, it);
             lock.unlock();
             jitter(s.get());
-            run_item(&it);
+            run(it.what, it.work);
         } /* what the item held is gone before it counts as done */
         lock.lock();
         s->completed++;
@@ -253,31 +193,6 @@ std::shared_ptr<CUstream_st> make_stream(int device, bool blocking, int priority
     return s;
 }
 
-/* The stream of a handle. 0 and cudaStreamLegacy: the current device's default stream. */
-std::shared_ptr<CUstream_st> find(cudaStream_t handle)
-{
-    if (handle == nullptr || handle == cudaStreamLegacy) {
-        std::shared_ptr<CUstream_st> &s = all().legacy[hostgpu::current_device()];
-        if (!s) {
-            s = make_stream(hostgpu::current_device(), false, 0);
-            s->legacy = true;
-        }
-        return s;
-    }
-    auto it = all().streams.find(handle);
-    if (it == all().streams.end() || it->second->closing)
-        hostgpu::die("stream %p is not, or no longer, a stream", (void *)handle);
-    return it->second;
-}
-
-struct point now(const std::shared_ptr<CUstream_st> &s)
-{
-    struct point p;
-    p.stream = s;
-    p.count = s->submitted;
-    return p;
-}
-
 /* What a new item of s waits for on behalf of the legacy default stream. */
 std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
 {
@@ -293,25 +208,6 @@ std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
 
 /* What a stream holds that is not done; whoever gives it more waits. About CUDA's. */
 const uint64_t QUEUE_ITEMS = 1024;
-
-void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
-            const char *what, std::function<void()> work, const struct point &after = {})
-{
-    not_on_stream(what);
-    if (s->submitted >= QUEUE_ITEMS)
-        wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
-    hostgpu::note_queued(s->submitted + 1 - s->completed, s->submitted + 1);
-    struct item it = {what, std::move(work), implied(s), hostgpu::pretends() ? host_ns() : 0};
-    if (!reached(after))
-        it.after.push_back(after);
-    s->queue.push_back(std::move(it));
-    s->submitted++;
-    if (!s->started) {
-        s->started = true;
-        std::thread(stream_main, s).detach();
-    }
-    s->arrived.notify_one();
-}
 
 void close_stream(const std::shared_ptr<CUstream_st> &s)
 {
@@ -336,19 +232,107 @@ namespace hostgpu
 
 static thread_local unsigned long items;
 
-void enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
+namespace streams
 {
-    items++;
-    std::unique_lock<std::mutex> lock(all().mutex);
-    submit(lock, find(stream), what, std::move(work));
+
+struct state &all()
+{
+    static struct state *s = new struct state;
+    return *s;
 }
 
-void enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work)
+std::shared_ptr<CUstream_st> find(cudaStream_t handle)
 {
-    if (pretends())
-        enqueue(stream, what, [] {});
-    else
-        enqueue(stream, what, std::move(work));
+    if (handle == nullptr || handle == cudaStreamLegacy) {
+        std::shared_ptr<CUstream_st> &s = all().legacy[hostgpu::current_device()];
+        if (!s) {
+            s = make_stream(hostgpu::current_device(), false, 0);
+            s->legacy = true;
+        }
+        return s;
+    }
+    auto it = all().streams.find(handle);
+    if (it == all().streams.end() || it->second->closing)
+        hostgpu::die("stream %p is not, or no longer, a stream", (void *)handle);
+    return it->second;
+}
+
+struct point now(const std::shared_ptr<CUstream_st> &s)
+{
+    struct point p;
+    p.stream = s;
+    p.count = s->submitted;
+    return p;
+}
+
+void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
+            const char *what, std::function<void()> work, const struct point &after)
+{
+    not_on_stream(what);
+    if (s->submitted >= QUEUE_ITEMS)
+        wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
+    hostgpu::note_queued(s->submitted + 1 - s->completed, s->submitted + 1);
+    struct item it = {what, std::move(work), implied(s), hostgpu::pretends() ? host_ns() : 0};
+    if (!reached(after))
+        it.after.push_back(after);
+    s->queue.push_back(std::move(it));
+    s->submitted++;
+    if (!s->started) {
+        s->started = true;
+        std::thread(stream_main, s).detach();
+    }
+    s->arrived.notify_one();
+}
+
+void submit_counted(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
+                    const char *what, std::function<void()> work, const struct point &after)
+{
+    items++;
+    submit(lock, s, what, std::move(work), after);
+}
+
+void run_part(const char *what, const std::function<void()> &work)
+{
+    turn.begin = turn.end;
+    jitter(own_stream);
+    run(what, work);
+}
+
+} // namespace streams
+
+/* `kernel`: its work is given what is drawn. */
+static cudaError_t give(cudaStream_t stream, const char *what,
+                        std::function<void(struct draw)> work, bool kernel)
+{
+    std::unique_lock<std::mutex> lock(all().mutex);
+    const std::shared_ptr<CUstream_st> s = find(stream);
+    const cudaError_t error = refuse_work(*s);
+    if (error != cudaSuccess)
+        return set_last_error(error);
+    if (s->capture) {
+        s->capture->nodes.push_back({what, std::move(work), kernel});
+        return cudaSuccess;
+    }
+    const struct draw d = kernel ? draw_kernel() : draw{};
+    submit_counted(lock, s, what, [work = std::move(work), d] { work(d); });
+    return cudaSuccess;
+}
+
+cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work)
+{
+    return give(
+        stream, what, [work = std::move(work)](struct draw) { work(); }, false);
+}
+
+cudaError_t enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work)
+{
+    return pretends() ? enqueue(stream, what, [] {}) : enqueue(stream, what, std::move(work));
+}
+
+cudaError_t enqueue_kernel(cudaStream_t stream, const char *what,
+                           std::function<void(struct draw)> work)
+{
+    return pretends() ? enqueue(stream, what, [] {}) : give(stream, what, std::move(work), true);
 }
 
 uint64_t begun_at()
@@ -416,8 +400,10 @@ void reset_streams(int device)
     for (const auto &e : all().streams)
         if (e.second->device == device)
             streams.push_back(e.second);
-    for (const auto &s : streams)
+    for (const auto &s : streams) {
+        s->capture = nullptr;
         close_stream(s);
+    }
 }
 
 } // namespace hostgpu
@@ -464,6 +450,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     std::shared_ptr<CUstream_st> s = find(stream);
     if (s->legacy)
         return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
+    if (s->capture)
+        return hostgpu::set_last_error(refuse_question(*s));
     close_stream(s);
     return cudaSuccess;
 }
@@ -471,6 +459,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     HOSTGPU_BEGIN();
+    {
+        std::lock_guard<std::mutex> lock(all().mutex);
+        const cudaError_t error = refuse_question(*find(stream));
+        if (error != cudaSuccess)
+            return hostgpu::set_last_error(error);
+    }
     hostgpu::wait_stream(stream);
     return hostgpu::standing();
 }
@@ -484,6 +478,9 @@ cudaError_t hostgpu_stream_query(cudaStream_t stream)
     HOSTGPU_BEGIN();
     std::unique_lock<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
+    const cudaError_t error = refuse_question(*s);
+    if (error != cudaSuccess)
+        return hostgpu::set_last_error(error);
     const bool done = reached_soon(lock, now(s)) && (!s->legacy || implied(s).empty());
     return done ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
 }
@@ -495,9 +492,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::unique_lock<std::mutex> lock(all().mutex);
     CUevent_st *e = check(event);
-    if (e->recorded)
+    const std::shared_ptr<CUstream_st> s = find(stream);
+    const cudaError_t error = refuse_wait(*s, *e);
+    if (error != cudaSuccess)
+        return hostgpu::set_last_error(error);
+    if (e->recorded && !s->capture) /* a capture has the order of its nodes */
         submit(
-            lock, find(stream), "cudaStreamWaitEvent", [] {}, e->point);
+            lock, s, "cudaStreamWaitEvent", [] {}, e->point);
     return cudaSuccess;
 }
 
@@ -506,8 +507,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
     HOSTGPU_BEGIN();
     if (!fn)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
-    hostgpu::enqueue(stream, "cudaLaunchHostFunc", [fn, data] { fn(data); });
-    return cudaSuccess;
+    return hostgpu::enqueue(stream, "cudaLaunchHostFunc", [fn, data] { fn(data); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
@@ -547,6 +547,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     std::shared_ptr<CUstream_st> s = find(stream);
     if (s->device != e->device)
         return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
+    const cudaError_t error = refuse_work(*s);
+    if (error != cudaSuccess)
+        return hostgpu::set_last_error(error);
+    e->capture = s->capture;
+    if (s->capture)
+        return cudaSuccess;
     auto time = std::make_shared<struct timespec>();
     submit(lock, s, "cudaEventRecord",
            [time] { *time = timespec_of(hostgpu::pretends() ? turn.begin : host_ns()); });
@@ -560,7 +566,10 @@ cudaError_t hostgpu_event_query(cudaEvent_t event)
 {
     HOSTGPU_BEGIN();
     std::unique_lock<std::mutex> lock(all().mutex);
-    const struct point p = check(event)->point; /* the event may be recorded again meanwhile */
+    const cudaError_t error = refuse_question(*check(event));
+    if (error != cudaSuccess)
+        return hostgpu::set_last_error(error);
+    const struct point p = event->point; /* the event may be recorded again meanwhile */
     return reached_soon(lock, p) ? cudaSuccess : hostgpu::set_last_error(cudaErrorNotReady);
 }
 
@@ -568,7 +577,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     HOSTGPU_BEGIN();
     std::unique_lock<std::mutex> lock(all().mutex);
-    const struct point p = check(event)->point; /* the event may be recorded again meanwhile */
+    const cudaError_t error = refuse_question(*check(event));
+    if (error != cudaSuccess)
+        return hostgpu::set_last_error(error);
+    const struct point p = event->point; /* the event may be recorded again meanwhile */
     wait_for(lock, p);
     return hostgpu::standing();
 }
@@ -580,6 +592,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
     CUevent_st *b = check(begin), *e = check(end);
+    if (b->capture || e->capture)
+        return hostgpu::set_last_error(cudaErrorCapturedEvent);
     if (!b->timing || !e->timing || !b->recorded || !e->recorded || b->device != e->device)
         return hostgpu::set_last_error(cudaErrorInvalidResourceHandle);
     if (!reached(b->point) || !reached(e->point))

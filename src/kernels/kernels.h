@@ -26,6 +26,7 @@ struct CUevent_st;
 typedef struct CUevent_st *ss_event; /* a cudaEvent_t */
 
 struct ss_device;
+struct ss_gpu_graph;
 struct ss_conv_kernel;
 struct ss_linear_kernel;
 struct ss_pool_kernel;

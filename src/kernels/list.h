@@ -252,6 +252,21 @@ GPU_KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
 GPU_KERNEL(pretend, void)
 GPU_KERNEL(spend, ss_stream stream, double seconds)
 
+/* CUDA graphs. What this thread enqueues on the stream between the first two calls is not run: it is
+ * recorded with its arguments, and runs at each launch, in this order. Nothing of the device may be
+ * allocated, freed or waited for by the thread until then, and events be recorded or waited for only
+ * if they are of this capture. Where a call in between has failed, capture_end is called as well: of
+ * one that CUDA does not allow there SS_ERR_UNSUPPORTED, *out is NULL, and the stream goes on as if
+ * nothing had been. The caller destroys the graph; one that still runs, runs to its end. */
+GPU_KERNEL(capture_begin, struct ss_device *device, ss_stream stream)
+GPU_KERNEL(capture_end, struct ss_device *device, ss_stream stream, struct ss_gpu_graph **out)
+GPU_KERNEL(graph_launch, struct ss_gpu_graph *graph, ss_stream stream)
+GPU_KERNEL_OF(void, graph_destroy, struct ss_gpu_graph *graph) /* NULL is fine */
+/* dst[i] = values[i], in the order of the device's stream; values is the host's, and free for other
+ * use when the call returns. For few of them. */
+GPU_KERNEL(put_numbers, struct ss_device *device, const uint64_t *values, size_t count,
+           uint64_t *dst)
+
 /* fp32 to the dtype, round to nearest even. */
 GPU_KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t count)
 /* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B), x = (byte / 255 - mean(c)) /

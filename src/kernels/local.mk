@@ -36,7 +36,7 @@ if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \
 	src/kernels/cuda/table.c \
-	src/kernels/cuda/fault.c src/kernels/cuda/gpu.c src/kernels/cuda/gpu.h src/kernels/cuda/internal.h \
+	src/kernels/cuda/fault.c src/kernels/cuda/gpu.c src/kernels/cuda/graph.c src/kernels/cuda/gpu.h src/kernels/cuda/internal.h \
 	src/kernels/cuda/conv.c src/kernels/cuda/conv_internal.h \
 	src/kernels/cuda/conv_graph.c src/kernels/cuda/conv_graph.h \
 	src/kernels/cuda/conv_heuristics.c src/kernels/cuda/conv_tune.c \

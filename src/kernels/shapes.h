@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 enum { SS_INPUT_CHANNELS = 16 }; /* that a GPU's convert takes */
+enum { SS_PUT_NUMBERS = 32 };    /* that one launch of a GPU's put_numbers carries; a warp */
 
 /* Shape and layout of an activation. */
 struct ss_act {

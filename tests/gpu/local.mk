@@ -36,8 +36,11 @@ if HOSTGPU
 GPU_TESTS += tests/slurm/test_slurm_gpu.sh
 # The emulated GPU itself
 check_PROGRAMS += tests/hostgpu/test_hostgpu
-tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu
+tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu tests/hostgpu/test_hostgpu.h
 tests_hostgpu_test_hostgpu_LDADD = libstarstep.la -lstdc++
+check_PROGRAMS += tests/hostgpu/test_hostgpu_graphs
+tests_hostgpu_test_hostgpu_graphs_SOURCES = tests/hostgpu/test_hostgpu_graphs.cu tests/hostgpu/test_hostgpu.h
+tests_hostgpu_test_hostgpu_graphs_LDADD = libstarstep.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_timed
 tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/test_hostgpu_timed.cpp
 tests_hostgpu_test_hostgpu_timed_LDADD = libstarstep.la -lstdc++
@@ -46,8 +49,8 @@ check_PROGRAMS += tests/gpu/test_gpu_roofline
 tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_roofline_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/gpu/test_gpu_roofline
-GPU_TESTS += tests/hostgpu/test_hostgpu tests/hostgpu/test_hostgpu_timed tests/hostgpu/test_hostgpu_calls.sh
-CUDA_DEPENDS += tests/hostgpu/test_hostgpu.Plo
+GPU_TESTS += tests/hostgpu/test_hostgpu tests/hostgpu/test_hostgpu_graphs tests/hostgpu/test_hostgpu_timed tests/hostgpu/test_hostgpu_calls.sh
+CUDA_DEPENDS += tests/hostgpu/test_hostgpu.Plo tests/hostgpu/test_hostgpu_graphs.Plo
 if HAVE_NCCL
 check_PROGRAMS += tests/hostgpu/test_hostgpu_nccl
 tests_hostgpu_test_hostgpu_nccl_SOURCES = \

@@ -1,5 +1,7 @@
-/* elementwise.cu: sums and casts of arrays, biases, and the network's input. */
+/* elementwise.cu: sums and casts of arrays, biases, the network's input, and numbers of the host. */
 #include "kernels/cuda/grid.cuh"
+
+#include <string.h>
 
 namespace
 {
@@ -300,6 +302,18 @@ void convert_launch(const struct ss_device *gpu, const struct ss_act *x, const u
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, images, out, x->n, x->c, x->block, plane, norm);
 }
 
+/* ---- numbers of the host ---- */
+
+struct numbers {
+    uint64_t value[SS_PUT_NUMBERS];
+};
+
+__global__ void numbers_kernel(numbers from, unsigned count, uint64_t *to)
+{
+    if (threadIdx.x < count)
+        to[threadIdx.x] = from.value[threadIdx.x];
+}
+
 } // namespace
 
 enum ss_status ss_cuda_sum(struct ss_device *gpu, const void *const *src, int n, void *dst,
@@ -391,5 +405,18 @@ enum ss_status ss_cuda_convert(struct ss_device *gpu, const struct ss_act *x, co
     }
     SS_DISPATCH(ss_cuda_dtype(gpu), convert_launch<T>(gpu, x, images, norm, static_cast<T *>(out)));
     SS_LAUNCHED("the input's conversion");
+    return SS_OK;
+}
+
+enum ss_status ss_cuda_put_numbers(struct ss_device *gpu, const uint64_t *values, size_t count,
+                                   uint64_t *dst)
+{
+    for (size_t at = 0; at < count; at += SS_PUT_NUMBERS) {
+        const size_t most = SS_PUT_NUMBERS, n = count - at < most ? count - at : most;
+        numbers from = {};
+        memcpy(from.value, values + at, n * sizeof *values);
+        SS_LAUNCH(numbers_kernel, 1, SS_PUT_NUMBERS, gpu->stream, from, (unsigned)n, dst + at);
+        SS_LAUNCHED("the host's numbers");
+    }
     return SS_OK;
 }

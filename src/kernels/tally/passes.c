@@ -461,6 +461,17 @@ enum ss_status ss_tally_convert(struct ss_device *d, const struct ss_act *x, con
     return SS_OK;
 }
 
+enum ss_status ss_tally_put_numbers(struct ss_device *d, const uint64_t *values, size_t count,
+                                    uint64_t *dst)
+{
+    (void)values;
+    for (size_t at = 0; at < count; at += SS_PUT_NUMBERS) {
+        const size_t most = SS_PUT_NUMBERS, n = count - at < most ? count - at : most;
+        SS_TALLY_NOTE(d, SS_TALLY_K_NUMBERS, SS_TALLY_W(dst + at, n * sizeof *dst));
+    }
+    return SS_OK;
+}
+
 /* The tables of spans are small and stay in the cache. */
 enum ss_status ss_tally_update(struct ss_device *d, const struct ss_update *u)
 {

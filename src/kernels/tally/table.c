@@ -60,6 +60,7 @@ const struct ss_kernels ss_tally_kernels = {
     .loss_reserve = ss_tally_loss_reserve,
     .loss = ss_tally_loss,
     .convert = ss_tally_convert,
+    .put_numbers = ss_tally_put_numbers,
     .update = ss_tally_update,
     .squares = ss_tally_squares,
     .update_reserve = ss_tally_update_reserve,

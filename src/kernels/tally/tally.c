@@ -63,6 +63,7 @@ const struct ss_tally_kernel ss_tally_rows[SS_TALLY_ROWS] = {
     [SS_TALLY_K_PRODUCT_MERGE] = {"merge_kernel", SS_TALLY_JOIN, SS_TALLY_CHAIN, 0, 0, 0},
     [SS_TALLY_K_COPY] = {"copy", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_CONVERT] = {"convert_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
+    [SS_TALLY_K_NUMBERS] = {"numbers_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_LOSS] = {"rows_kernel", SS_TALLY_REST, SS_TALLY_STREAM, 0, 0, 0},
     [SS_TALLY_K_LOSS_SUMS] = {"finish_kernel", SS_TALLY_REST, SS_TALLY_CHAIN, 0, 0, 0},
     [SS_TALLY_K_UPDATE] = {"update_kernel", SS_TALLY_UPDATE, SS_TALLY_STREAM, 0, 0, 0},
