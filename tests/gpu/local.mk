@@ -11,7 +11,7 @@ GPU_TESTS += $(CUDA_TESTS)
 tests_gpu_test_gpu_kernels_SOURCES = \
 	tests/gpu/test_gpu_kernels.c tests/gpu/test_gpu_kernels.h \
 	tests/gpu/test_gpu_device.c tests/gpu/test_gpu_norm_act.c tests/gpu/test_gpu_norm_pool.c tests/gpu/test_gpu_norm_shortcut.c \
-	tests/gpu/test_gpu_linear.c tests/gpu/test_gpu_join.c tests/kernels/join_reference.h \
+	tests/gpu/test_gpu_linear.c tests/gpu/test_gpu_graph.c tests/gpu/test_gpu_join.c tests/kernels/join_reference.h \
 	tests/gpu/test_gpu_conv.c tests/gpu/test_gpu_conv.h tests/gpu/test_gpu_conv_cache.c tests/gpu/test_gpu_conv_sums.c \
 	tests/gpu/test_gpu_small.c tests/gpu/test_gpu_small.h tests/gpu/test_gpu_small_pool.c \
 	tests/gpu/test_gpu_small_loss.c tests/gpu/test_gpu_small_optimizer.c \

@@ -350,9 +350,9 @@ int main(void)
         return 77;
     }
     TCase *(*const cases[])(void) = {
-        frame_tests,           gpu_device_tests,       gpu_small_tests,  gpu_norm_act_tests,
-        gpu_norm_pool_tests,   gpu_conv_tests,         gpu_linear_tests, gpu_groupnorm_tests,
-        gpu_transformer_tests, gpu_norm_shortcut_tests, gpu_join_tests};
+        frame_tests,           gpu_device_tests,        gpu_small_tests,  gpu_norm_act_tests,
+        gpu_norm_pool_tests,   gpu_conv_tests,          gpu_linear_tests, gpu_groupnorm_tests,
+        gpu_transformer_tests, gpu_norm_shortcut_tests, gpu_join_tests,   gpu_graph_tests};
     Suite *suite = suite_create("CUDA kernels");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         TCase *t = cases[i]();

@@ -30,6 +30,7 @@ TCase *gpu_groupnorm_tests(void);
 TCase *gpu_transformer_tests(void);
 TCase *gpu_join_tests(void);
 TCase *gpu_norm_shortcut_tests(void);
+TCase *gpu_graph_tests(void);
 
 #define OK(call) ck_assert_int_eq((call), SS_OK)
 

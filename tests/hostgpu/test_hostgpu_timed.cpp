@@ -133,6 +133,30 @@ void test_nothing_is_computed()
         CHECK(cudaFree(m) == cudaSuccess);
 }
 
+/* A graph's nodes take their times one behind the other; its launches too. */
+void test_graph()
+{
+    enum { LAUNCHES = 5 };
+    cudaStream_t s = stream();
+    cudaEvent_t begin = event(), end = event();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    hostgpu::hostgpu_spend(s, 0.001);
+    hostgpu::hostgpu_spend(s, 0.0015);
+    CHECK(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+    CHECK(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    hostgpu::hostgpu_spend(s, 0.05);
+    CHECK(cudaEventRecord(begin, s) == cudaSuccess);
+    for (int i = 0; i < LAUNCHES; i++)
+        CHECK(cudaGraphLaunch(exec, s) == cudaSuccess);
+    CHECK(cudaEventRecord(end, s) == cudaSuccess);
+    CHECK(cudaEventSynchronize(end) == cudaSuccess);
+    CHECK(near(elapsed(begin, end), LAUNCHES * 2 * 2.5));
+    CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
 } // namespace
 
 int main()
@@ -146,6 +170,7 @@ int main()
     test_beside();
     test_late();
     test_nothing_is_computed();
+    test_graph();
     if (failures)
         fprintf(stderr, "%d checks failed\n", failures);
     return failures != 0;
