@@ -23,7 +23,7 @@ EXTRA_DIST += \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \
 	bench/gpu_memory.py \
-	bench/gpu_order \
+	bench/gpu_order bench/gpu_host \
 	bench/gpu_report.py \
 	bench/gpu_vs_pytorch \
 	bench/large_batch \

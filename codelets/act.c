@@ -67,13 +67,13 @@ enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_ac
         return k->norm_shortcut_forward(
             op->device, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
             ss_op_param(op, params, SS_PARAM_BETA), saved, &s, ss_role(d, SS_ROLE_Y),
-            ss_role(d, SS_ROLE_WORKSPACE), d->task->training, d->args->dropout_key);
+            ss_role(d, SS_ROLE_WORKSPACE), d->task->training, ss_op_dropout_key(d));
     }
     return k->norm_act_forward(op->device, norm, z, ss_op_param(op, params, SS_PARAM_GAMMA),
                                ss_op_param(op, params, SS_PARAM_BETA), saved,
                                ss_role(d, SS_ROLE_RESIDUAL), ss_role(d, SS_ROLE_Y),
                                ss_role(d, SS_ROLE_WORKSPACE), d->task->training,
-                               d->args->dropout_key);
+                               ss_op_dropout_key(d));
 }
 
 enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
@@ -93,7 +93,7 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
         .saved = ss_role(d, SS_ROLE_SAVED),
         .dgamma = param_of(op, grads, SS_PARAM_GAMMA),
         .dbeta = param_of(op, grads, SS_PARAM_BETA),
-        .dropout_key = d->args->dropout_key,
+        .dropout_key = ss_op_dropout_key(d),
     };
     for (int i = 0; i < g.ndy; i++)
         g.dy[i] = ss_role(d, SS_ROLE_DY + i);

@@ -32,6 +32,9 @@ struct ss_hooks {
      * ss_lane. */
     unsigned enqueued;
     int evaluation;
+    /* 1: what it enqueues around a task belongs to the task, and may be replayed with it (segment.h);
+     * 0: steps that it wants are run task by task. */
+    int replayed;
     enum ss_status (*enqueue_begins)(void *arg, const struct ss_step_args *args, int lane,
                                      ss_stream stream);
     enum ss_status (*enqueue_ends)(void *arg, const struct ss_step_args *args, ss_stream stream);

@@ -32,6 +32,9 @@ enum ss_status ss_convert_run(const struct ss_kernels *k, struct ss_device *gpu,
 {
     void *padded = ss_role(d, SS_ROLE_Y), *plain = ss_role(d, SS_ROLE_Z);
     const void *staged = ss_role(d, SS_ROLE_STAGED);
+    uint64_t *keys = ss_role(d, SS_ROLE_KEYS);
+    if (keys)
+        SS_TRY(ss_dropout_put(n->dropout, k, gpu, d->args->step, d->task->plan->micro, keys));
     if (padded)
         SS_TRY(k->convert(gpu, &n->x, staged, n->mean, n->std, padded));
     return plain ? k->convert(gpu, &n->plain, staged, n->mean, n->std, plain) : SS_OK;

@@ -8,10 +8,12 @@
  * upload   images, labels (host) read    staged (device) written
  * convert  staged read                   y (N,H,W,B), z (N,H,W,C) of the gpu's dtype written, each
  *                                        where somebody reads it
+ *                                        in training keys written, where something drops
  * fetch    metrics (device) read         fetched (host) written */
 #ifndef SS_CODELETS_INPUT_H
 #define SS_CODELETS_INPUT_H
 
+#include "codelets/dropout.h"
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
@@ -23,10 +25,11 @@ struct ss_input_layout {
 };
 struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan);
 
-/* Context of the convert task: the data set's normalisation. */
+/* Context of the convert task: the data set's normalisation, and what it puts down for those behind. */
 struct ss_normalise {
     struct ss_act x, plain; /* what is written: with padded channels, and without */
     float mean[SS_INPUT_CHANNELS], std[SS_INPUT_CHANNELS];
+    const struct ss_dropout *dropout;
 };
 
 enum ss_status ss_upload_submit(const struct ss_step_args *args);

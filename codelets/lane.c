@@ -2,6 +2,7 @@
 #include "codelets/hooks.h"
 #include "comm/comm.h"
 #include "comm/nccl.h"
+#include "core/clock.h"
 #include "core/log.h"
 
 #include <pthread.h>
@@ -22,10 +23,10 @@ _Noreturn static void end_with_fault(const char *fault)
     char where[256] = "before the first task";
     if (last.task && last.task->training)
         snprintf(where, sizeof where, "in %.100s of step %llu or a task before it",
-                 last.task->plan->name, last.step);
+                 last.task->name, last.step);
     else if (last.task)
         snprintf(where, sizeof where, "in %.100s of the evaluation or a task before it",
-                 last.task->plan->name);
+                 last.task->name);
     ss_log_set_patience(SS_LAST_WORDS_S);
     ss_fail(SS_ERR_LIBRARY,
             "GPU: %s, %s; with CUDA_LAUNCH_BLOCKING=1 the very task is named, and "
@@ -94,14 +95,13 @@ void ss_order_destroy(struct ss_order *o)
 static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane lane,
                                      ss_stream stream)
 {
-    const struct ss_plan_task *plan = d->task->plan;
-    for (int i = 0; i < plan->naccess; i++) {
+    for (int i = 0; i < d->task->naccess; i++) {
         const struct ss_order *o = d->args->region[i]->order;
         if (!o)
             continue;
         if (o->writer >= 0 && o->writer != (int)lane)
             SS_TRY(o->kernels->wait(stream, o->written));
-        if (!(plan->access[i].mode & SS_WRITE))
+        if (!(d->task->access[i].mode & SS_WRITE))
             continue;
         for (int l = 0; l < SS_LANE_COUNT; l++)
             if (l != (int)lane && (o->readers & (1u << l)))
@@ -113,12 +113,11 @@ static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane 
 static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane lane,
                                    ss_stream stream)
 {
-    const struct ss_plan_task *plan = d->task->plan;
-    for (int i = 0; i < plan->naccess; i++) {
+    for (int i = 0; i < d->task->naccess; i++) {
         struct ss_order *o = d->args->region[i]->order;
         if (!o)
             continue;
-        if (plan->access[i].mode & SS_WRITE) {
+        if (d->task->access[i].mode & SS_WRITE) {
             SS_TRY(o->kernels->record(o->written, stream));
             o->writer = (int)lane;
             o->readers = 0;
@@ -148,8 +147,8 @@ static enum ss_status tell_hooks(const struct ss_task_data *d, int lane, ss_stre
     return status;
 }
 
-static enum ss_status enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
-                              ss_lane_body body)
+enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
+                               ss_lane_body body)
 {
     SS_TRY(tell_hooks(d, (int)lane, stream));
     SS_TRY(body(d, stream));
@@ -178,7 +177,7 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
     lanes->kernels->forget_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
-    SS_TRY(enqueue(d, lane, stream, body));
+    SS_TRY(ss_lane_enqueue(d, lane, stream, body));
     return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;
 }
 
@@ -192,8 +191,13 @@ static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_strea
     last.task = d->task;
     last.step = d->args->step;
     ss_log_capture(why, sizeof why);
+    const uint64_t begin_ns = ss_now_ns();
     if (ss_run_ok(d->task->run))
         status = run(d, lane, own, body);
+    if (lane != SS_LANE_COMM) {
+        atomic_fetch_add(&d->task->lanes->busy_ns, ss_now_ns() - begin_ns);
+        atomic_fetch_add(&d->task->lanes->fed, 1);
+    }
     ss_log_capture(NULL, 0);
     if (status == SS_OK)
         return;

@@ -33,6 +33,7 @@ struct ss_lanes {
     struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
+    _Atomic uint64_t fed, busy_ns;   /* tasks so far, without sums, and what enqueuing them has taken */
 };
 
 /* What lanes did last to a region. */
@@ -56,6 +57,9 @@ void ss_lanes_hear_faults(const struct ss_kernels *kernels);
  * records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
+/* Inside of such a body: the work of another task, with the hooks that hang on it. */
+enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
+                               ss_lane_body body);
 /* The same of what follows a sum. Behind sums over GPUs it has a lane of its own: there it waits for its
  * sum alone, and neither backward nor the next forward, but for the layers whose weights it changes,
  * waits for it. Such a task goes to the communication worker, else all is the compute lane's. */

@@ -8,5 +8,6 @@ libstarstep_la_SOURCES += \
 	codelets/add.c codelets/add.h \
 	codelets/update.c codelets/update.h \
 	codelets/report.c codelets/report.h \
-	codelets/input.c codelets/input.h \
-	codelets/scaler.c codelets/scaler.h
+	codelets/dropout.c codelets/dropout.h codelets/input.c codelets/input.h \
+	codelets/scaler.c codelets/scaler.h \
+	codelets/segment.c codelets/segment.h

@@ -86,6 +86,11 @@ static inline enum ss_part ss_op_part(const struct ss_task_data *d)
 {
     return d->task->plan->part;
 }
+static inline const uint64_t *ss_op_dropout_key(const struct ss_task_data *d)
+{
+    const uint64_t *on_device = ss_role(d, SS_ROLE_KEYS);
+    return on_device ? on_device : &d->args->dropout_key;
+}
 enum ss_status ss_op_act_sums(const struct ss_op *op, const struct ss_norm_act *norm,
                               const struct ss_task_data *d, const void *z);
 /* NORM's mean and deviation of z, of the batch, of all ranks' or for evaluation; nothing without NORM.

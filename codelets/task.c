@@ -113,7 +113,7 @@ static void take_times(struct ss_step_args *args, struct starpu_task *task)
 enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes)
 {
-    const struct ss_plan_task *plan = args->task->plan;
+    const struct ss_bound_task *bound = args->task;
     struct starpu_task *task = starpu_task_create();
     void *copy = malloc(args_bytes);
     if (!task || !copy) {
@@ -127,21 +127,21 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
     task->cl_arg = copy;
     task->cl_arg_size = args_bytes;
     task->cl_arg_free = 1;
-    task->name = plan->name;
-    task->priority = plan->priority;
-    task->nbuffers = plan->naccess;
-    if (plan->naccess > STARPU_NMAXBUFS) {
+    task->name = bound->name;
+    task->priority = bound->plan->priority;
+    task->nbuffers = bound->naccess;
+    if (bound->naccess > STARPU_NMAXBUFS) {
         /* A StarPU built for fewer buffers a task takes larger tables from the heap, and frees
          * them. */
-        task->dyn_handles = malloc((size_t)plan->naccess * sizeof *task->dyn_handles);
-        task->dyn_modes = malloc((size_t)plan->naccess * sizeof *task->dyn_modes);
+        task->dyn_handles = malloc((size_t)bound->naccess * sizeof *task->dyn_handles);
+        task->dyn_modes = malloc((size_t)bound->naccess * sizeof *task->dyn_modes);
         if (!task->dyn_handles || !task->dyn_modes)
             return ss_fail_memory("a StarPU task's handles",
-                                  (size_t)plan->naccess * sizeof(void *));
+                                  (size_t)bound->naccess * sizeof(void *));
     }
-    for (int i = 0; i < plan->naccess; i++) {
+    for (int i = 0; i < bound->naccess; i++) {
         STARPU_TASK_SET_HANDLE(task, args->region[i]->handle, i);
-        STARPU_TASK_SET_MODE(task, starpu_mode(plan->access[i].mode), i);
+        STARPU_TASK_SET_MODE(task, starpu_mode(bound->access[i].mode), i);
     }
     take_times(copy, task);
     count_submission(args, task);
@@ -151,7 +151,7 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
             atomic_fetch_sub(&args->task->progress->submitted, 1);
         task->destroy = 0;
         starpu_task_destroy(task);
-        return ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", plan->name,
+        return ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", bound->name,
                        strerror(-ret));
     }
     return SS_OK;

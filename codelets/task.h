@@ -65,8 +65,11 @@ struct ss_task_progress {
 };
 
 struct ss_bound_task {
-    const struct ss_plan_task *plan;
+    const struct ss_plan_task *plan; /* of a segment (segment.h): of its first member */
+    const char *name;
     int index; /* in its list */
+    int naccess;
+    const struct ss_access *access; /* the plan's; a segment's are those of all its members */
     struct ss_run *run;
     struct ss_op *op;                  /* of its block; NULL for tasks without one */
     void *context;                     /* of its codelet, for tasks without a block */
@@ -90,7 +93,7 @@ struct ss_step_args {
     const struct ss_bound_task *task;
     struct ss_region *const *region; /* per access of the plan task, for this step's slot */
     uint64_t step;                   /* from 1; of training */
-    uint64_t dropout_key;            /* forward, backward */
+    uint64_t dropout_key;            /* forward, backward; on a CPU */
     double lr;                       /* update */
     uint64_t submitted_ns;           /* when the step's submission began; of training */
     struct ss_task_times times;

@@ -133,6 +133,11 @@ void ss_log_capture(char *text, size_t room)
         text[0] = '\0';
 }
 
+const char *ss_log_captured(void)
+{
+    return captured ? captured : "";
+}
+
 void ss_log_set_quiet(int quiet)
 {
     pthread_mutex_lock(&lock);

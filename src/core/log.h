@@ -32,6 +32,8 @@ const char *ss_log_last_error(void);
 /* From now on the calling thread's errors go to text (room bytes, "" at first) and nowhere else,
  * for a caller that gets over them; NULL ends that. */
 void ss_log_capture(char *text, size_t room);
+/* The last error that went there so far; "" without any. Valid until the next one. */
+const char *ss_log_captured(void);
 
 /* Errors are kept for ss_log_last_error() but not printed while quiet != 0 (fuzzers, tests). */
 void ss_log_set_quiet(int quiet);

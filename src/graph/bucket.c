@@ -49,6 +49,20 @@ size_t ss_plan_block_bytes(const struct ss_plan *plan, int block)
     return bytes;
 }
 
+int ss_plan_drops(const struct ss_plan *plan, int i)
+{
+    const int at = plan->block[i].layer[SS_PLACE_DROP];
+    return at >= 0 && ss_graph_layer(plan->graph, at)->p > 0;
+}
+
+int ss_plan_count_drops(const struct ss_plan *plan, int blocks)
+{
+    int n = 0;
+    for (int i = 0; i < blocks; i++)
+        n += ss_plan_drops(plan, i);
+    return n;
+}
+
 /* Blocks [0, end) that make the last bucket: those whose gradients fit, the first of them in any
  * case; 0: no bucket of their own. */
 static int last_bucket_end(const size_t *bytes, int nblocks, double mb)

@@ -34,8 +34,9 @@ static int reads_input(const struct ss_lowerer *lo, const struct ss_block *b, in
 }
 
 /* Bytes to activations: padded for those who can read them so, which convolutions like best, and not for
- * the others. */
-static void lower_convert(struct ss_lowerer *lo)
+ * the others. What is launched on a device may be launched again with the same arguments, so the keys of
+ * dropout, which change, are put where those behind read them. */
+static void lower_convert(struct ss_lowerer *lo, int training)
 {
     const struct ss_plan *plan = lo->plan;
     const int c = ss_graph_value(plan->graph, lo->input)->c, block = ss_plan_input_block(plan, c);
@@ -55,12 +56,14 @@ static void lower_convert(struct ss_lowerer *lo)
     ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Y, *x, SS_WRITE);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, lo->dense, SS_WRITE);
+    if (training && ss_plan_count_drops(plan, plan->nblocks))
+        ss_lower_touch(lo, t, SS_ROLE_KEYS, SS_SPACE_KEYS, 0, SS_WRITE);
     *x = padded ? *x : lo->dense;
 }
 
 /* To the device, and there to activations. The upload is a task of its own so that it can run steps
  * ahead; the conversion writes a buffer of the step. */
-static void lower_input(struct ss_lowerer *lo)
+static void lower_input(struct ss_lowerer *lo, int training)
 {
     lower_loads(lo);
     if (!lo->plan->options.device || lo->status != SS_OK)
@@ -74,7 +77,7 @@ static void lower_input(struct ss_lowerer *lo)
         ss_lower_touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
     ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_WRITE);
     if (lo->status == SS_OK)
-        lower_convert(lo);
+        lower_convert(lo, training);
 }
 
 static int bucket_ends_at(const struct ss_plan *plan, int i)
@@ -89,7 +92,7 @@ static void lower_training(struct ss_lowerer *lo)
 {
     struct ss_plan *plan = lo->plan;
     lo->list = &plan->train;
-    lower_input(lo);
+    lower_input(lo, 1);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         ss_lower_forward(lo, i, 1);
     if (!plan->options.no_overlap && lo->status == SS_OK)
@@ -131,7 +134,7 @@ static void lower_evaluation(struct ss_lowerer *lo)
     lo->dense = -1;
     for (int v = 0; v < ss_graph_values(plan->graph); v++)
         lo->value_tensor[v] = -1;
-    lower_input(lo);
+    lower_input(lo, 0);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         ss_lower_forward(lo, i, 0);
 }

@@ -102,6 +102,15 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
     return t;
 }
 
+/* In training. */
+static void touch_key(struct ss_lowerer *lo, struct ss_plan_task *t, int i)
+{
+    if (!lo->plan->options.device || !ss_plan_drops(lo->plan, i))
+        return;
+    ss_lower_touch(lo, t, SS_ROLE_KEYS, SS_SPACE_KEYS, 0, SS_READ);
+    t->at[SS_ROLE_KEYS] = (size_t)ss_plan_count_drops(lo->plan, i) * sizeof(uint64_t);
+}
+
 static void touch_residual(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     touch_value(lo, t, SS_ROLE_RESIDUAL, b->residual, 0);
@@ -195,6 +204,8 @@ static void touch_outputs(struct ss_lowerer *lo, struct ss_plan_task *t, int i,
         touch_residual(lo, t, b);
     if (b->shortcut >= 0)
         touch_shortcut(lo, t, b);
+    if (training)
+        touch_key(lo, t, i);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
@@ -397,6 +408,7 @@ static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, in
     touch_params(lo, t, b);
     touch_token(lo, t);
     touch_out(lo, t, b);
+    touch_key(lo, t, i);
     touch_z(lo, t, b, made[SS_ROLE_Z], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_WORKSPACE, made[SS_ROLE_WORKSPACE], SS_READ);
@@ -439,6 +451,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     touch_params(lo, t, b);
     touch_grads(lo, t, b);
     touch_token(lo, t);
+    touch_key(lo, t, i);
     touch_z(lo, t, b, made[SS_ROLE_Z], SS_READ_WRITE);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
@@ -467,6 +480,7 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
         touch_grads(lo, t, b);
     touch_token(lo, t);
     touch_out(lo, t, b);
+    touch_key(lo, t, i);
     ss_lower_touch_tensor(lo, t, SS_ROLE_Z, made[SS_ROLE_Z],
                           SS_READ_WRITE); /* becomes its gradient */
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);

@@ -126,6 +126,7 @@ enum ss_space {
     SS_SPACE_ACCUM,   /* index: bucket; its gradients of the step's earlier micro-steps, added up */
     SS_SPACE_SYNC,    /* orders the sums of statistics, which do not wait behind buckets */
     SS_SPACE_SQUARES, /* sum of the squares of the step's gradients */
+    SS_SPACE_KEYS,    /* of dropout, of the micro-step; device only */
 };
 enum ss_mode { SS_READ = 1, SS_WRITE = 2, SS_READ_WRITE = 3 };
 
@@ -159,6 +160,7 @@ enum ss_role_kind {
     SS_ROLE_SHORTCUT_SAVED,
     SS_ROLE_ACCUM,
     SS_ROLE_SUMS, /* of statistics, see norm_act_sums and norm_act_backward_sums */
+    SS_ROLE_KEYS, /* from the block's own on; convert: all */
     SS_ROLE_COUNT
 };
 
@@ -281,6 +283,10 @@ static inline int ss_plan_input_block(const struct ss_plan *plan, int c)
 
 /* Bytes of the gradients of a block, unpadded fp32. */
 size_t ss_plan_block_bytes(const struct ss_plan *plan, int block);
+
+/* Does block i drop something, in training? And how many of the first `blocks` blocks do. */
+int ss_plan_drops(const struct ss_plan *plan, int i);
+int ss_plan_count_drops(const struct ss_plan *plan, int blocks);
 
 struct ss_bucket_caps {
     double mb, first_mb, last_mb; /* as in ss_plan_options, none of them left out but last_mb */

@@ -36,7 +36,7 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
 static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
                                           "state",  "running", "metrics", "log",    "token",
                                           "staged", "fetched", "scaler",  "accum",  "sync",
-                                          "squares"};
+                                          "squares", "keys"};
 
 const char *ss_space_name(enum ss_space space)
 {

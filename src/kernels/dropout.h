@@ -4,7 +4,6 @@
 #ifndef SS_KERNELS_DROPOUT_H
 #define SS_KERNELS_DROPOUT_H
 
-#include "core/rng.h"
 #include "kernels/divide.h"
 
 #include <stdint.h>
@@ -34,15 +33,14 @@ SS_ANY_DEVICE static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, 
     return x;
 }
 
-/* p in [0, 1); key: one per (seed, step, block, rank). */
+/* p in [0, 1); key: 64 random bits, other ones per (seed, step, block, rank). */
 static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
 {
-    const uint64_t mixed = ss_mix64(key, 0);
     struct ss_dropout_draw d;
     d.on = p > 0;
     d.threshold = (uint32_t)((double)p * 4294967296.0);
-    d.key[0] = (uint32_t)mixed;
-    d.key[1] = (uint32_t)(mixed >> 32);
+    d.key[0] = (uint32_t)key;
+    d.key[1] = (uint32_t)(key >> 32);
     d.scale = (float)(1 / (1 - (double)p));
     d.shared = 0;
     d.by = ss_divider_make(1);

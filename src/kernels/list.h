@@ -99,7 +99,8 @@ KERNEL(norm_act_stats, struct ss_device *device, const struct ss_norm_act *op, c
 KERNEL(norm_act_stats_eval, struct ss_device *device, const struct ss_norm_act *op,
        const float *running, float *saved)
 /* y may be z or r where nothing is pooled. gamma, beta (C), saved: NULL without BN. r NULL iff
- * !residual. training 0: no dropout. dropout_key: one per (seed, step, block, rank). With pooling y
+ * !residual. training 0: no dropout. dropout_key: 64 random bits, other ones per (seed, step, block,
+ * rank), which lie in the memory of the device that computes; NULL without dropout. With pooling y
  * is (N, H/pool, W/pool, C). What is compared are the values as an unpooled y would hold them,
  * rounded to the dtype; the first of equals wins. workspace, CUDA only, is what backward needs
  * beside saved; NULL: not wanted, or nothing. With pooling, argmax: one byte an element of y, the
@@ -108,7 +109,7 @@ KERNEL(norm_act_stats_eval, struct ss_device *device, const struct ss_norm_act *
  * elements are no multiple of 16 bytes and there is BN, or y is no such multiple. */
 KERNEL(norm_act_forward, struct ss_device *device, const struct ss_norm_act *op, const void *z,
        const float *gamma, const float *beta, const float *saved, const void *r, void *y,
-       uint8_t *workspace, int training, uint64_t dropout_key)
+       uint8_t *workspace, int training, const uint64_t *dropout_key)
 KERNEL(norm_act_backward, struct ss_device *device, const struct ss_norm_act *op,
        const struct ss_norm_act_grad *g)
 /* The same in halves, for statistics over op->ranks ranks, as PyTorch's SyncBatchNorm: between them
@@ -287,7 +288,7 @@ GPU_KERNEL(norm_shortcut_reserve, struct ss_device *device, const struct ss_norm
 GPU_KERNEL(norm_shortcut_forward, struct ss_device *device, const struct ss_norm_act *op,
            const void *z, const float *gamma, const float *beta, const float *saved,
            const struct ss_norm_shortcut *shortcut, void *y, uint8_t *mask, int training,
-           uint64_t dropout_key)
+           const uint64_t *dropout_key)
 GPU_KERNEL(norm_shortcut_backward, struct ss_device *device, const struct ss_norm_act *op,
            const struct ss_norm_act_grad *g, const struct ss_norm_shortcut *shortcut)
 /* The gradients of parameters that kernels make from now on are looked at: scaler->found |= a

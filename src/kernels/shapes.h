@@ -138,7 +138,7 @@ struct ss_norm_act_grad {
     int adds; /* dz is added to what is there, in a tensor of its own; on a GPU where it is a part */
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
-    uint64_t dropout_key;
+    const uint64_t *dropout_key; /* as in forward */
 };
 
 /* What becomes of the residual before it is added, with shortcut:

@@ -3,7 +3,7 @@
 #include "codelets/scaler.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/rng.h"
+#include "graph/segments.h"
 #include "runtime/exec_internal.h"
 #include "runtime/step_watch.h"
 
@@ -43,8 +43,10 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
     case SS_SPACE_RUNNING:
         return &e->running[a->index].r;
     case SS_SPACE_METRICS:
-        /* A step's micro-steps add to one. */
-        slot = e->plan->options.accumulate > 1 ? 0 : slot;
+        /* A step's micro-steps add to one. On a device one will do, as the next step's input waits
+         * until they were fetched. */
+        if (e->plan->options.accumulate > 1 || (e->plan->options.device && e->nstaged == 1))
+            slot = 0;
         return &e->metrics[training ? slot : e->options.slots].r;
     case SS_SPACE_LOG:
         return &e->log.r;
@@ -62,6 +64,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
         return &e->sync.r;
     case SS_SPACE_SQUARES:
         return &e->squares.r;
+    case SS_SPACE_KEYS:
+        return &e->keys.r;
     }
     return NULL;
 }
@@ -112,7 +116,10 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
     for (size_t i = 0; i < n; i++) {
         const struct ss_plan_task *t = &list->task[i];
         out->task[i] = (struct ss_bound_task){.plan = t,
+                                              .name = t->name,
                                               .index = (int)i,
+                                              .naccess = t->naccess,
+                                              .access = t->access,
                                               .run = &e->options.runtime->run,
                                               .op = t->block >= 0 ? e->op[t->block] : NULL,
                                               .context = context_of(e, t->kind),
@@ -170,7 +177,20 @@ static enum ss_status fill_normalise(struct ss_exec *e)
     n->x.block = ss_plan_input_block(plan, x->c);
     memcpy(n->mean, e->options.mean, sizeof n->mean);
     memcpy(n->std, e->options.std, sizeof n->std);
+    n->dropout = &e->dropout;
     return SS_OK;
+}
+
+static enum ss_status open_replay(struct ss_exec *e)
+{
+    return ss_replay_open(&(struct ss_replay_options){.mode = e->options.replay,
+                                                      .predicted_s = e->options.predicted_s,
+                                                      .plan = e->plan,
+                                                      .lanes = e->options.runtime->lanes,
+                                                      .task = e->train.task,
+                                                      .regions = e->train.regions,
+                                                      .slots = e->options.slots},
+                          &e->replay);
 }
 
 enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_exec **out)
@@ -196,6 +216,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->allreduce.weights = e->plan->options.dtype;
     enum ss_status status = fill_normalise(e);
     if (status == SS_OK)
+        status = ss_dropout_open(&e->dropout, e->plan, options->seed, ss_comm_rank(options->comm));
+    if (status == SS_OK)
         status = ss_feed_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
     ss_exec_hook(e, &e->feed.hooks);
     if (status == SS_OK)
@@ -207,6 +229,8 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         status = bind_list(e, &e->plan->train, 1, &e->train);
     if (status == SS_OK)
         status = bind_list(e, &e->plan->eval, 0, &e->eval);
+    if (status == SS_OK && options->training)
+        status = open_replay(e);
     if (status == SS_OK)
         status = start_watch(e);
     if (status != SS_OK) {
@@ -224,6 +248,7 @@ void ss_exec_destroy(struct ss_exec *e)
     starpu_task_wait_for_all();
     ss_step_watch_stop(e->watch);
     e->kernels->synchronize(e->device);
+    ss_replay_close(e->replay);
     ss_exec_destroy_memory(e);
     free_list(&e->train, e->plan->train.count, e->options.slots);
     free_list(&e->eval, e->plan->eval.count, e->options.slots);
@@ -231,6 +256,7 @@ void ss_exec_destroy(struct ss_exec *e)
         ss_op_destroy(e->op[i]);
     free(e->op);
     ss_feed_close(&e->feed);
+    ss_dropout_close(&e->dropout);
     free(e);
 }
 
@@ -272,17 +298,6 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
     return status;
 }
 
-/* One dropout key per (seed, step, micro-step, block, rank). A block goes by its first layer, which
- * does not depend on what a device fuses. */
-static uint64_t dropout_key(const struct ss_exec *e, uint64_t step, const struct ss_plan_task *t)
-{
-    uint32_t layer = (uint32_t)e->plan->block[t->block].first_layer;
-    uint64_t stream = ss_mix64(e->options.seed, SS_RNG_DROPOUT);
-    uint64_t where = ((uint64_t)ss_comm_rank(e->options.comm) << 32) | layer;
-    uint64_t key = ss_mix64(ss_mix64(stream, step), where);
-    return t->micro ? ss_mix64(key, (uint64_t)t->micro) : key;
-}
-
 static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *list, int i, int slot,
                                   const struct ss_exec_step *step, uint64_t now_ns)
 {
@@ -301,7 +316,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         return ss_convert_submit(&args);
     case SS_TASK_FORWARD:
     case SS_TASK_BACKWARD:
-        args.dropout_key = dropout_key(e, step->step, task->plan);
+        args.dropout_key = ss_dropout_key(&e->dropout, step->step, task->plan->micro, task->plan->block);
         return ss_op_submit(&args);
     case SS_TASK_SUM:
         return ss_sum_submit(&args);
@@ -347,14 +362,20 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
         if (h->step_begins && ss_hooks_want_step(h, step->step))
             h->step_begins(h->arg, step->step);
     uint64_t now_ns = ss_now_ns();
+    const int replays = ss_replay_begin_step(e->replay, e->hooks, step->step);
+    e->steps++;
+    e->replayed += (uint64_t)replays;
     starpu_iteration_push((unsigned long)step->step);
     enum ss_status status = SS_OK;
     for (int i = 0; status == SS_OK && i < list->count; i++) {
         const uint64_t micro = (uint64_t)list->task[i].micro;
         if (micro && list->task[i].micro != list->task[i - 1].micro)
             throttle(e);
-        status = submit_task(e, &e->train, i, (int)((step->step * micros + micro) % slots), step,
-                             now_ns);
+        if (replays && ss_segments_take(list->task[i].kind))
+            status = ss_replay_submit(e->replay, i, step->step, now_ns);
+        else
+            status = submit_task(e, &e->train, i, (int)((step->step * micros + micro) % slots),
+                                 step, now_ns);
     }
     starpu_iteration_pop();
     ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
@@ -386,6 +407,16 @@ void ss_exec_unhook(struct ss_exec *e, struct ss_hooks *hooks)
             *at = hooks->next;
             return;
         }
+}
+
+struct ss_exec_fed ss_exec_fed(const struct ss_exec *e)
+{
+    const struct ss_lanes *lanes = e->options.runtime->lanes;
+    if (!lanes)
+        return (struct ss_exec_fed){0};
+    return (struct ss_exec_fed){.seconds = 1e-9 * (double)atomic_load(&lanes->busy_ns),
+                                .steps = e->steps,
+                                .replayed = e->replayed};
 }
 
 struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)

@@ -13,6 +13,7 @@
 #include "kernels/kernels.h"
 #include "optim/optim.h"
 #include "runtime/feed.h"
+#include "runtime/replay.h"
 #include "runtime/runtime.h"
 
 struct ss_exec;
@@ -36,6 +37,10 @@ struct ss_exec_options {
     int scale_interval;
     /* Of one rank: end the process when no task ends, see runtime/step_watch.h; 0: never. */
     double timeout_s;
+    /* GPU, in stream order: replay the step's segments as graphs of the GPU (replay.h). predicted_s: of
+     * a step there; 0: unknown. */
+    enum ss_replay_mode replay;
+    double predicted_s;
     struct ss_report report; /* called for every training step */
 };
 
@@ -105,6 +110,14 @@ enum ss_status ss_exec_set_scaler(struct ss_exec *exec, const struct ss_exec_sca
 enum ss_status ss_exec_broadcast_params(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_states(struct ss_exec *exec);
 enum ss_status ss_exec_broadcast_running(struct ss_exec *exec);
+
+/* Of a GPU: what giving it work has taken the host so far, evaluation included; training steps, and how many
+ * of them were replayed. All 0 on a CPU. */
+struct ss_exec_fed {
+    double seconds;
+    uint64_t steps, replayed;
+};
+struct ss_exec_fed ss_exec_fed(const struct ss_exec *exec);
 
 struct ss_nccl;
 /* Sum gradients and metrics over GPUs from now on, after a check that sums come out right at every

@@ -49,20 +49,22 @@ struct ss_exec {
     struct region *metrics; /* per slot, or one with several micro-steps; last: of evaluation */
     struct region *staged;  /* input on the device: nstaged, which bound the steps enqueued there */
     struct region *fetched; /* per slot; GPU */
-    struct region log, token, sync, scaler, squares;
+    struct region log, token, sync, scaler, squares, keys;
     struct ss_spans *spans; /* per bucket; of one that is all alike empty */
     struct region stop; /* with several GPUs: 0 and 1, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
     char *spare;       /* with mixing: an image for each slot and slice, likewise; else NULL */
     struct bound_list train, eval;
+    struct ss_replay *replay; /* NULL: never */
     struct ss_updating updating;
     struct ss_adding adding;
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
+    struct ss_dropout dropout;
     struct ss_feed feed;
     struct ss_hooks *hooks; /* list */
-    uint64_t eval_steps;
+    uint64_t steps, replayed, eval_steps;
     struct ss_step_watch *watch; /* NULL: nobody watches */
 };
 

@@ -113,6 +113,9 @@ static enum ss_status create_slots(struct ss_exec *e)
         SS_TRY(ss_region_new_shared(e, &e->staged[i], in.bytes, "the input on the device"));
     for (size_t slot = 0; plan->options.device && slot < slots; slot++)
         SS_TRY(ss_region_new_host(e, &e->fetched[slot], sizeof(struct ss_step_facts), "metrics"));
+    const int drops = ss_plan_count_drops(plan, plan->nblocks);
+    if (plan->options.device && drops)
+        SS_TRY(ss_region_new(e, &e->keys, (size_t)drops * sizeof(uint64_t), "keys of dropout"));
     SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
     SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
     SS_TRY(ss_region_new_host(e, &e->sync, 1, "order of statistics' sums"));
@@ -170,6 +173,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->sync);
     ss_region_drop(e, &e->scaler);
     ss_region_drop(e, &e->squares);
+    ss_region_drop(e, &e->keys);
     ss_exec_destroy_spans(e);
     ss_region_drop(e, &e->stop);
     e->kernels->free_host(e->slot_memory);

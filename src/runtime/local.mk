@@ -10,7 +10,7 @@ libstarstep_la_SOURCES += \
 	src/runtime/feed.c src/runtime/feed.h \
 	src/runtime/gpu_times.c src/runtime/gpu_times.h \
 	src/runtime/nvtx.c src/runtime/nvtx.h \
-	src/runtime/pretend.c src/runtime/pretend.h \
+	src/runtime/pretend.c src/runtime/pretend.h src/runtime/replay.c src/runtime/replay.h \
 	src/runtime/fxt.c src/runtime/fxt.h \
 	src/runtime/exec.c src/runtime/exec.h \
 	src/runtime/exec_memory.c src/runtime/exec_internal.h \

@@ -42,6 +42,7 @@ enum ss_status ss_pretend_open(const struct ss_kernels *kernels, const double *s
                                        .first = 1,
                                        .last = UINT64_MAX,
                                        .enqueued = SS_HOOKS_ALL,
+                                       .replayed = 1,
                                        .enqueue_begins = enqueue_begins,
                                        .enqueue_ends = enqueue_ends},
                              .kernels = kernels,

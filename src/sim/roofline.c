@@ -14,9 +14,10 @@ struct memory {
     struct ss_device *device;
     struct ss_op **op;    /* per block */
     size_t *bucket_bytes; /* in native layouts */
+    struct ss_dropout dropout;
 };
 
-enum { ADDRESS_BITS = 36, COPY = SS_SPACE_SQUARES + 1, INDICES = 1 << 14 };
+enum { ADDRESS_BITS = 36, COPY = SS_SPACE_KEYS + 1, INDICES = 1 << 14 };
 
 static void *address(size_t number)
 {
@@ -49,6 +50,8 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
         return sizeof(struct ss_scaler);
     case SS_SPACE_SQUARES:
         return sizeof(double);
+    case SS_SPACE_KEYS:
+        return (size_t)ss_plan_count_drops(m->plan, m->plan->nblocks) * sizeof(uint64_t);
     case SS_SPACE_BUFFER:
     case SS_SPACE_IMAGES:
     case SS_SPACE_LABELS:
@@ -87,6 +90,7 @@ static void close_memory(struct memory *m)
         ss_op_destroy(m->op[i]);
     free(m->op);
     free(m->bucket_bytes);
+    ss_dropout_close(&m->dropout);
     ss_tally_kernels.close(m->device);
 }
 
@@ -99,6 +103,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
     m->bucket_bytes = calloc((size_t)plan->nbuckets + 1, sizeof *m->bucket_bytes);
     if (!m->op || !m->bucket_bytes)
         return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
+    SS_TRY(ss_dropout_open(&m->dropout, plan, 0, 0));
     const struct ss_op_context context = {
         .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
@@ -137,7 +142,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     case SS_TASK_BACKWARD:
         return ss_op_backward(d);
     case SS_TASK_CONVERT: {
-        struct ss_normalise n = {0};
+        struct ss_normalise n = {.dropout = &m->dropout};
         if (t->tensor[SS_ROLE_Y] >= 0)
             n.x = ss_tensor_act(m->plan, t->tensor[SS_ROLE_Y]);
         if (t->tensor[SS_ROLE_Z] >= 0)

@@ -35,6 +35,11 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
     printf("Number of ranks per node: %d\n", ss_comm_local_size(comm));
     printf("Total ranks used: %d\n", ss_comm_size(comm));
     printf("Peak memory of rank 0: %.0f MB\n", peak_mb);
+    const struct ss_exec_fed fed = ss_exec_fed(l->session.exec);
+    const double fed_ms = fed.steps ? 1e3 * fed.seconds / (double)fed.steps : 0;
+    if (fed.steps)
+        printf("Host time to feed the GPU: %.3f ms a step, %llu of %llu steps by graphs\n", fed_ms,
+               (unsigned long long)fed.replayed, (unsigned long long)fed.steps);
     if (l->options->skip_corrupt)
         printf("Corrupt files skipped: %zu\n", skipped);
     ss_journal_event(&l->journal, "end", "step", 'i', at->step, "time", 'f', time, "images_per_s",
@@ -42,7 +47,8 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
                      (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
                      "peak_mb", 'f', peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
                      "comm_bytes", 'i', (int64_t)totals.bytes, "skipped_files", 'i',
-                     (int64_t)skipped, "weights_hash", 's', l->hash, NULL);
+                     (int64_t)skipped, "fed_ms", 'f', fed_ms, "replayed_steps", 'i',
+                     (int64_t)fed.replayed, "weights_hash", 's', l->hash, NULL);
 }
 
 /* What computes on each rank. */

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "kernels/kernels.h"
 #include "optim/parameter_groups.h"
+#include "runtime/replay.h"
 #include "train/epoch.h"
 
 #include <stdio.h>
@@ -20,6 +21,8 @@ static const struct ss_word conv_algos[] = {
     {"auto", SS_CONV_AUTO}, {"direct", SS_CONV_DIRECT}, {0}};
 static const struct ss_word gpu_modes[] = {
     {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
+static const struct ss_word gpu_graphs[] = {
+    {"auto", SS_REPLAY_AUTO}, {"on", SS_REPLAY_ON}, {"off", SS_REPLAY_OFF}, {0}};
 static const struct ss_word nccl_cta_policies[] = {{"default", SS_NCCL_CTAS_DEFAULT},
                                                    {"efficiency", SS_NCCL_CTAS_EFFICIENCY},
                                                    {"zero", SS_NCCL_CTAS_ZERO},

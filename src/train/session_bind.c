@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/pretend.h"
+#include "sim/roofline.h"
 #include "train/model_file.h"
 #include "train/session.h"
 
@@ -17,6 +18,26 @@ struct ss_model_options ss_session_images(const struct ss_session *s)
     const struct ss_dataset *d = s->test;
     return (struct ss_model_options){
         .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
+}
+
+/* What a step takes on this GPU at least; 0: not known. */
+static double predict_step(const struct ss_session *s)
+{
+    const struct ss_runtime *rt = &s->runtime;
+    const struct ss_machine *machine =
+        s->device.gpu ? ss_machine_of_gpu(rt->kernels->info(rt->device)) : NULL;
+    struct ss_roofline r;
+    char ignored[512];
+    double seconds = 0;
+    if (!machine)
+        return 0;
+    ss_log_capture(ignored, sizeof ignored);
+    if (ss_roofline_predict(s->plan, machine, s->options->tf32, &r) == SS_OK) {
+        seconds = r.step.seconds;
+        ss_roofline_close(&r);
+    }
+    ss_log_capture(NULL, 0);
+    return seconds;
 }
 
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,
@@ -40,7 +61,10 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .init_scale = (float)o->init_scale,
                                       .scale_interval = (int)o->scale_interval,
                                       .timeout_s = ss_comm_size(s->comm) == 1 ? o->timeout : 0,
+                                      .replay = (enum ss_replay_mode)o->gpu_graphs,
                                       .report = report};
+    if (o->gpu_graphs == SS_REPLAY_AUTO && training)
+        options.predicted_s = predict_step(s);
     memcpy(options.mean, d->mean, sizeof d->mean);
     memcpy(options.std, d->std, sizeof d->std);
     SS_TRY(ss_exec_create(&options, &s->exec));

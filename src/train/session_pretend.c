@@ -108,6 +108,10 @@ static enum ss_status take_times(const struct ss_session *s, double **out)
     const char *from = s->options->task_times;
     const struct ss_machine *machine;
     struct ss_trace_rank *r;
+    if (!strcmp(from, "none")) {
+        *out = calloc((size_t)s->plan->train.count, sizeof **out);
+        return *out ? SS_OK : ss_fail_memory("times of tasks", (size_t)s->plan->train.count);
+    }
     if (!ss_folder_has(from, ".")) {
         SS_TRY(ss_machine_find(from, &machine));
         return ss_roofline_seconds(s->plan, machine, s->options->tf32, out);

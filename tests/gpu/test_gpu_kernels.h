@@ -54,6 +54,10 @@ float *host_random(size_t count, uint32_t stream, enum ss_dtype dtype);
 void *gpu_put(struct ss_device *gpu, const float *values, size_t count);
 float *gpu_put_f32(struct ss_device *gpu, const float *values, size_t count);
 void *gpu_put_bytes(struct ss_device *gpu, const void *bytes, size_t count);
+static inline const uint64_t *gpu_put_key(struct ss_device *gpu, uint64_t key)
+{
+    return gpu_put_bytes(gpu, &key, sizeof key);
+}
 /* For outputs: all bits set, which is a NaN that no kernel makes. */
 void *gpu_out(struct ss_device *gpu, size_t count);
 float *gpu_out_f32(struct ss_device *gpu, size_t count);

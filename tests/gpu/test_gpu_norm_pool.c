@@ -130,7 +130,7 @@ static struct ss_norm_act_grad grad_of(const struct layer *l, const struct devic
                                  .saved = d->saved,
                                  .dgamma = d->dgamma,
                                  .dbeta = d->dbeta,
-                                 .dropout_key = KEY};
+                                 .dropout_key = gpu_put_key(d->gpu, KEY)};
     for (int k = 0; k < l->ndy; k++)
         g.dy[k] = d->dy[k];
     return g;
@@ -140,7 +140,7 @@ static struct result fused(const struct layer *l)
 {
     const struct device_layer d = upload(gpu_for(l->dtype), l);
     OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
-                                KEY));
+                                gpu_put_key(d.gpu, KEY)));
     const struct ss_norm_act_grad g = grad_of(l, &d);
     OK(ss_cuda_norm_act_backward(d.gpu, &l->op, &g));
     return download(l, &d);
@@ -155,7 +155,7 @@ static struct result separate(const struct layer *l)
     OK(ss_cuda_norm_act_reserve(d.gpu, &op));
     void *const y = gpu_out(d.gpu, l->count), *const dy = gpu_out(d.gpu, l->count);
     uint8_t *mask = gpu_out_bytes(d.gpu, l->count);
-    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, mask, 1, KEY));
+    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, mask, 1, gpu_put_key(d.gpu, KEY)));
     struct ss_pool_kernel *pool;
     OK(ss_cuda_pool_create(d.gpu, &l->pool, 1, &pool));
     OK(ss_cuda_pool_forward(pool, y, d.y, d.argmax));
@@ -408,14 +408,14 @@ START_TEST(outputs_left_out)
     const struct device_layer d = upload(gpu_for(_i), l);
     const struct result want = fused(l);
     OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, d.argmax, 1,
-                                KEY));
+                                gpu_put_key(d.gpu, KEY)));
     struct ss_norm_act_grad g = grad_of(l, &d);
     g.ds = NULL;
     OK(ss_cuda_norm_act_backward(d.gpu, &l->op, &g));
     check_same("dz", l, download(l, &d).dz, want.dz, l->count, ss_dtype_bytes(_i));
 
     OK(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0,
-                                KEY));
+                                gpu_put_key(d.gpu, KEY)));
     l->op.dropout = 0;
     check_same("y", l, download(l, &d).y, fused(l).y, l->pooled, ss_dtype_bytes(_i));
 }
@@ -433,7 +433,7 @@ START_TEST(refusals)
     bad.pool = 17;
     gpu_check_failure(ss_cuda_norm_act_reserve(d.gpu, &bad), SS_ERR_SHAPE, "17x17");
     gpu_check_failure(ss_cuda_norm_act_forward(d.gpu, &l->op, d.z, d.gamma, d.beta, d.saved, NULL,
-                                               d.z, d.argmax, 1, KEY),
+                                               d.z, d.argmax, 1, gpu_put_key(d.gpu, KEY)),
                       SS_ERR_INVALID, "of its own");
     struct ss_norm_act_grad g = grad_of(l, &d);
     g.workspace = NULL;

@@ -104,7 +104,7 @@ static void parts_call(const struct parts *t, const struct ss_norm_act *op, cons
     } else if (op->has_bn) {
         ck_assert_int_eq(k->norm_act_stats(h->device, op, z, saved, running), SS_OK);
     }
-    ck_assert_int_eq(k->norm_act_forward(h->device, op, z, gamma, beta, saved, r, y, mask, 1, 5),
+    ck_assert_int_eq(k->norm_act_forward(h->device, op, z, gamma, beta, saved, r, y, mask, 1, g->dropout_key),
                      SS_OK);
     if (op->has_bn && t->halves) {
         ck_assert_int_eq(k->norm_act_backward_sums(h->device, op, g, sums), SS_OK);
@@ -145,6 +145,7 @@ static struct parts_out parts_run(const struct parts *t, int as_parts, const str
     vector[4] = halves_bytes(h, small, floats);
     vector[5] = halves_bytes(h, small, floats);
     double *sums = halves_bytes(h, NULL, 4 * c * sizeof(double));
+    const uint64_t key = 5;
     uint8_t *mask = halves_bytes(h, NULL, e);
     struct ss_norm_act_grad g = {.ndy = t->ndy,
                                  .ds = dy[0].data,
@@ -158,7 +159,7 @@ static struct parts_out parts_run(const struct parts *t, int as_parts, const str
                                  .saved = vector[2],
                                  .dgamma = op.has_bn ? vector[4] : NULL,
                                  .dbeta = op.has_bn ? vector[5] : NULL,
-                                 .dropout_key = 5};
+                                 .dropout_key = halves_bytes(h, &key, sizeof key)};
     for (int k = 0; k < t->ndy; k++)
         g.dy[k] = dy[k].data;
     ck_assert_int_eq(h->k->norm_act_reserve(h->device, &op), SS_OK);
@@ -198,7 +199,7 @@ static struct parts_out parts_run(const struct parts *t, int as_parts, const str
         h->drop(dy[k].whole);
     for (int i = 0; i < 6; i++)
         h->k->free(vector[i]);
-    h->k->free(sums), h->k->free(mask);
+    h->k->free(sums), h->k->free(mask), h->k->free((void *)g.dropout_key);
     for (int i = 0; i < 4; i++)
         free(random[i]);
     free(gammas), free(betas);

@@ -3,7 +3,7 @@
 #include "tests/kernels/activation_reference.h"
 #include "tests/kernels/test_kernels.h"
 
-enum { KEY = 12345 };
+static const uint64_t key = 12345;
 
 /* The layer written down as in cpu/norm_act.h, on plain tensors. */
 struct layer {
@@ -30,7 +30,7 @@ static double keep_factor(const struct layer *l, size_t i)
     const uint32_t at = l->op.drop == SS_DROP_ELEMENT ? (uint32_t)storage_index(&nhwc, i)
                         : l->op.drop == SS_DROP_SAMPLE ? (uint32_t)(i / sample)
                                                        : 0;
-    return ss_dropout_keep(KEY, at, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
+    return ss_dropout_keep(key, at, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
 }
 
 static void forward(struct layer *l)
@@ -156,11 +156,11 @@ static void run(const struct layer *l, int ndy)
         }
     }
     const float *residual = op->residual ? r : NULL;
-    OK(ss_cpu_norm_act_forward(cpu, op, z, gamma, beta, saved, residual, y, NULL, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, op, z, gamma, beta, saved, residual, y, NULL, 1, &key));
     check_act("y", a, y, l->y, 1e-5);
     float *in_place = act_pack(a, op->residual ? l->r : l->z);
     OK(ss_cpu_norm_act_forward(cpu, op, op->residual ? z : in_place, gamma, beta, saved,
-                               op->residual ? in_place : NULL, in_place, NULL, 1, KEY));
+                               op->residual ? in_place : NULL, in_place, NULL, 1, &key));
     ck_assert_mem_eq(in_place, y, ss_act_elements(a) * sizeof(float));
 
     double *part = zero_doubles(l->count);
@@ -181,7 +181,7 @@ static void run(const struct layer *l, int ndy)
                                  .saved = saved,
                                  .dgamma = op->has_bn ? grads : NULL,
                                  .dbeta = op->has_bn ? grads + channels : NULL,
-                                 .dropout_key = KEY};
+                                 .dropout_key = &key};
     for (int k = 0; k < ndy; k++)
         g.dy[k] = dy[k];
     OK(ss_cpu_norm_act_backward(cpu, op, &g));
@@ -278,7 +278,7 @@ static double kernel_loss(void *ctx)
           *gamma = to_floats(l->gamma, (size_t)a->c), *beta = to_floats(l->beta, (size_t)a->c),
           saved[2 * 20];
     OK(ss_cpu_norm_act_stats(cpu, &l->op, z, saved, NULL));
-    OK(ss_cpu_norm_act_forward(cpu, &l->op, z, gamma, beta, saved, NULL, y, NULL, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, &l->op, z, gamma, beta, saved, NULL, y, NULL, 1, &key));
     double *out = act_unpack(a, y), value = dot(out, l->cotangent, l->count);
     free(z), free(y), free(gamma), free(beta), free(out);
     return value;
@@ -304,7 +304,7 @@ START_TEST(finite_differences_kernel)
                                        .saved = saved,
                                        .dgamma = grads,
                                        .dbeta = grads + 20,
-                                       .dropout_key = KEY};
+                                       .dropout_key = &key};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     double *dz = act_unpack(&op.shape, z), *vectors = to_doubles(grads, 40);
     check_slope("z", kernel_loss, &l, l.z, dz, l.count, 5e-4, 1e-2);
@@ -331,7 +331,7 @@ START_TEST(activation_alone)
     z[1] = dz[1] = 1e9f;
     z[2] = dz[2] = NAN;
     OK(ss_cpu_norm_act_reserve(cpu, &op));
-    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, &key));
     const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = dz, .dz = dz};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     ck_assert(isnan(y[2]) && (isnan(dz[2]) || isfinite(act_from_kink(op.act, 0))));
@@ -356,7 +356,7 @@ START_TEST(kinks)
     for (int j = 0; j < 16; j++)
         z[j] = act_kinks[_i].at, dy[j] = 1;
     OK(ss_cpu_norm_act_reserve(cpu, &op));
-    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, KEY));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, y, NULL, 1, &key));
     const struct ss_norm_act_grad g = {.dy = {dy}, .ndy = 1, .ds = dy, .z = z, .dz = z};
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
     for (int j = 0; j < 16; j++) {

@@ -5,6 +5,9 @@
 #include "tests/kernels/norm_parts.h"
 #include "tests/kernels/test_kernels.h"
 
+/* As an executor makes them: 64 random bits. */
+static const uint64_t key = 9, keys[] = {0x5692161d100b05e5, 0xdbd238973a2b148a};
+
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
                                          .has_bn = 1,
                                          .act = 1,
@@ -34,7 +37,7 @@ static float *step(int threads, int block, size_t *bytes)
     for (size_t i = 0; i < c; i++)
         gamma[i] = 1, beta[i] = 0.125f;
     OK(ss_cpu_norm_act_stats(own, &op, z, small, small + 2 * c));
-    OK(ss_cpu_norm_act_forward(own, &op, z, gamma, beta, small, r, y, NULL, 1, 9));
+    OK(ss_cpu_norm_act_forward(own, &op, z, gamma, beta, small, r, y, NULL, 1, &key));
     const struct ss_norm_act_grad g = {.dy = {dy, dy2},
                                        .ndy = 2,
                                        .ds = ds,
@@ -46,7 +49,7 @@ static float *step(int threads, int block, size_t *bytes)
                                        .saved = small,
                                        .dgamma = small + 4 * c,
                                        .dbeta = small + 3 * c,
-                                       .dropout_key = 9};
+                                       .dropout_key = &key};
     OK(ss_cpu_norm_act_backward(own, &op, &g));
     memcpy(out + 2 * n, z, n * sizeof(float));
     free(values), free(dy), free(dy2), free(r), free(z);
@@ -112,7 +115,7 @@ START_TEST(evaluation)
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     OK(ss_cpu_norm_act_stats_eval(cpu, &op, running, saved));
     float *z = act_pack(&op.shape, values);
-    OK(ss_cpu_norm_act_forward(cpu, &op, z, gamma, beta, saved, NULL, z, NULL, 0, 3));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, gamma, beta, saved, NULL, z, NULL, 0, NULL));
     check_act("y", &op.shape, z, want, 1e-6);
     free(z), free(values), free(want);
 }
@@ -125,11 +128,11 @@ START_TEST(dropout_rate)
     for (int k = 0; k < 4; k++) {
         uint32_t kept = 0, again = 0, both = 0, pairs = 0;
         for (uint32_t i = 0; i < n; i++) {
-            const int keep = ss_dropout_keep(1, i, rates[k]);
+            const int keep = ss_dropout_keep(keys[0], i, rates[k]);
             kept += (uint32_t)keep;
-            again += (uint32_t)(keep == ss_dropout_keep(1, i, rates[k]));
-            both += (uint32_t)(keep && ss_dropout_keep(2, i, rates[k]));
-            pairs += (uint32_t)(keep && ss_dropout_keep(1, i ^ 1, rates[k]));
+            again += (uint32_t)(keep == ss_dropout_keep(keys[0], i, rates[k]));
+            both += (uint32_t)(keep && ss_dropout_keep(keys[1], i, rates[k]));
+            pairs += (uint32_t)(keep && ss_dropout_keep(keys[0], i ^ 1, rates[k]));
         }
         const double p = 1 - (double)rates[k], q = p * p;
         /* 5 standard deviations of a fair coin of that probability */
@@ -149,7 +152,7 @@ START_TEST(nan_stays_visible)
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     float *z = act_pack(&op.shape, NULL);
     z[0] = -1;
-    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, z, NULL, 1, 0));
+    OK(ss_cpu_norm_act_forward(cpu, &op, z, NULL, NULL, NULL, NULL, z, NULL, 1, &key));
     ck_assert_float_eq(z[0], 0);
     ck_assert_float_nan(z[1]);
     free(z);
@@ -176,9 +179,9 @@ START_TEST(bad_arguments)
     OK(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL));
     OK(ss_cpu_norm_act_backward(cpu, &op, &g));
 
-    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, v, v, v, z, z, NULL, 1, 0),
+    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, v, v, v, z, z, NULL, 1, &key),
                      SS_ERR_INVALID);
-    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, NULL, v, v, NULL, z, NULL, 1, 0),
+    ck_assert_int_eq(ss_cpu_norm_act_forward(cpu, &op, z, NULL, v, v, NULL, z, NULL, 1, &key),
                      SS_ERR_INVALID);
     g.ndy = 5;
     ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &g), SS_ERR_INVALID);

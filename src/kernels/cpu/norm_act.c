@@ -272,10 +272,15 @@ enum ss_status ss_cpu_norm_act_stats_eval(struct ss_device *cpu, const struct ss
     return SS_OK;
 }
 
+static struct ss_dropout_draw draw_of(const struct ss_norm_act *op, const uint64_t *key)
+{
+    return ss_dropout_make(op->dropout, key ? *key : 0);
+}
+
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
                                        const void *input, const float *gamma, const float *beta,
                                        const float *saved, const void *residual, void *output,
-                                       uint8_t *workspace, int training, uint64_t dropout_key)
+                                       uint8_t *workspace, int training, const uint64_t *dropout_key)
 {
     const float *z = input, *r = residual;
     float *y = output;
@@ -293,7 +298,7 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
     const int block = op->shape.block;
     float *a = room.coefficient[0], *b = room.coefficient[1];
     scale_and_shift(op, &room, gamma, beta, saved, a, b);
-    struct ss_dropout_draw dropout = ss_dropout_make(op->dropout, dropout_key);
+    struct ss_dropout_draw dropout = draw_of(op, dropout_key);
     dropout.on = dropout.on && training;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -376,7 +381,7 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     w->common = (struct ss_rows_backward){
         .block = op->shape.block,
         .act = ss_act_terms_of(op->act, op->slope),
-        .dropout = ss_dropout_make(op->dropout, grad->dropout_key),
+        .dropout = draw_of(op, grad->dropout_key),
         .step = dropout_step(op),
         .each = dropout_each(op),
     };

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 template <typename T, int V, bool PLAIN, lie LIE>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(geometry g, pitches p, affine f, activation act, float low_out,
-                   ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *mask)
+                   dropout drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     const place<V> me(g);
     float a[V], b[V];
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(THREADS)
 /* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
 template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
-    gradient_sums_kernel(geometry g, pitches p, affine f, activation act, ss_dropout_draw drop,
+    gradient_sums_kernel(geometry g, pitches p, affine f, activation act, dropout drop,
                          gradient<T> in, const T *z, merging m, gradient_end end)
 {
     typedef table<SUM_TABLE, V> coefficients;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
 /* Backward, pass 2: dz, which may be over z. What is added has been rounded, as if it were a tensor. */
 template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    gradient_kernel(geometry g, pitches p, affine f, activation act, ss_dropout_draw drop,
+    gradient_kernel(geometry g, pitches p, affine f, activation act, dropout drop,
                     gradient<T> in, const float *coefficient, const T *z, T *to)
 {
     typedef table<DZ_TABLE, V> coefficients;
@@ -528,7 +528,7 @@ ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *
 
 template <typename T, int V>
 void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *op, const affine &f,
-                    const ss_dropout_draw &drop, const T *z, const T *r, T *y, uint8_t *mask)
+                    const dropout &drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     constexpr lie PART = V > 1 ? PARTS : OWN;
     const auto kernel = is_part(op)         ? is_plain(op->act) ? forward_kernel<T, V, true, PART>
@@ -541,7 +541,7 @@ void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *
 
 template <typename T>
 ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                  const ss_dropout_draw &drop, const T *z, const T *r, T *y, uint8_t *mask)
+                  const dropout &drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     if (g.vector == 1)
@@ -668,7 +668,7 @@ ss_status backward_apply(const ss_device *gpu, const ss_norm_act *op, const ss_n
 ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     const affine f = affine_of(op, grad);
-    const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
+    const dropout drop = dropout_of(op, 1, grad->dropout_key);
     float *coefficient = nullptr;
     if (op->has_bn) {
         const merging m = merging_of(gpu, op, &coefficient);
@@ -798,7 +798,7 @@ extern "C" enum ss_status ss_cuda_norm_act_stats_eval(struct ss_device *gpu,
 extern "C" enum ss_status
 ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, const void *z,
                          const float *gamma, const float *beta, const float *saved, const void *r,
-                         void *y, uint8_t *workspace, int training, uint64_t dropout_key)
+                         void *y, uint8_t *workspace, int training, const uint64_t *dropout_key)
 {
     SS_TRY(prepare(gpu, op));
     if (op->pool && (y == z || y == r))
@@ -812,7 +812,7 @@ ss_cuda_norm_act_forward(struct ss_device *gpu, const struct ss_norm_act *op, co
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const affine f = {gamma, beta, op->has_bn ? saved : nullptr};
-    const ss_dropout_draw drop = dropout_of(op, training, dropout_key);
+    const dropout drop = dropout_of(op, training, dropout_key);
     if (op->pool)
         return pool_forward(gpu, op, f, drop, z, r, y, workspace);
     ss_status status;

@@ -243,21 +243,26 @@ __device__ inline void affine_of_tile(const geometry &g, const place<V> &me, con
     }
 }
 
-/* Dropout keeps element i; without dropout all, and the scale is 1. */
-__device__ inline bool keeps(const ss_dropout_draw &drop, uint32_t i)
+/* Its key changes from step to step and launches may be replayed, so it is read where it lies. */
+struct dropout : ss_dropout_draw {
+    const uint64_t *from;
+};
+/* Dropout keeps element i; without dropout all, and the scale is 1. key: __ldg(drop.from) */
+__device__ inline bool keeps(const dropout &drop, uint64_t key, uint32_t i)
 {
-    return ss_dropout_hash(drop.shared ? ss_divide(i, drop.by) : i, drop.key[0], drop.key[1]) >=
-           drop.threshold;
+    return ss_dropout_hash(drop.shared ? ss_divide(i, drop.by) : i, (uint32_t)key,
+                           (uint32_t)(key >> 32)) >= drop.threshold;
 }
 /* Bit j: the vector's j-th. */
-template <int V> __device__ inline unsigned kept(const ss_dropout_draw &drop, const spot &s)
+template <int V> __device__ inline unsigned kept(const dropout &drop, const spot &s)
 {
     unsigned bits = ~0u;
     if (drop.on) {
         bits = 0;
+        const uint64_t key = __ldg(drop.from);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            if (keeps(drop, s.at * V + (unsigned)j))
+            if (keeps(drop, key, s.at * V + (unsigned)j))
                 bits |= 1u << j;
     }
     return bits;
@@ -478,9 +483,9 @@ static inline activation activation_of(const ss_norm_act *op)
     return {low_of(op->act == SS_ACT_RELU), ss_act_terms_of(op->act, op->slope)};
 }
 
-static inline ss_dropout_draw dropout_of(const ss_norm_act *op, int training, uint64_t key)
+static inline dropout dropout_of(const ss_norm_act *op, int training, const uint64_t *key)
 {
-    ss_dropout_draw drop = ss_dropout_make(op->dropout, key);
+    dropout drop = {ss_dropout_make(op->dropout, 0), key};
     drop.on = drop.on && training;
     if (!drop.on)
         drop.scale = 1;
@@ -493,15 +498,15 @@ static inline ss_dropout_draw dropout_of(const ss_norm_act *op, int training, ui
 /* ---- norm_act_pool.cu; arguments have been checked ---- */
 
 ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                       const ss_dropout_draw &drop, const void *z, const void *r, void *y,
+                       const dropout &drop, const void *z, const void *r, void *y,
                        uint8_t *argmax);
 /* Backward, pass 1: partial sums of this many blocks; pass 2, as fill_dz above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                             const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                             const dropout &drop, const ss_norm_act_grad *grad,
                              const merging &m, const gradient_end &end);
 ss_status pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                        const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                        const dropout &drop, const ss_norm_act_grad *grad,
                         const float *coefficient);
 
 } // namespace norm

@@ -157,17 +157,18 @@ __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
 /* Which elements of the places that get a gradient dropout keeps. */
 template <int K, int V>
 __device__ inline unsigned kept_at(const geometry &g, const windows &w, const window &at,
-                                   const place<V> &me, const ss_dropout_draw &drop,
+                                   const place<V> &me, const dropout &drop,
                                    const pack<uint8_t, V> &places)
 {
     const unsigned pool = K ? K : w.pool;
     const unsigned corner = (at.image * w.h + at.row * pool) * w.w + at.column * pool;
+    const uint64_t key = __ldg(drop.from);
     unsigned bits = 0;
 #pragma unroll
     for (int j = 0; j < V; j++) {
         const unsigned number = places.v[j], i = line_of<K>(w, number);
         const unsigned pixel = corner + i * w.w + number - i * pool;
-        if (keeps(drop, pixel * (unsigned)g.channels + (unsigned)(me.channel + j)))
+        if (keeps(drop, key, pixel * (unsigned)g.channels + (unsigned)(me.channel + j)))
             bits |= 1u << j;
     }
     return bits;
@@ -175,7 +176,7 @@ __device__ inline unsigned kept_at(const geometry &g, const windows &w, const wi
 
 template <int K, typename T, int V>
 __device__ inline void load_share(const geometry &g, const windows &w, const window &at,
-                                  const place<V> &me, const ss_dropout_draw &drop,
+                                  const place<V> &me, const dropout &drop,
                                   const pooled<T> &in, share<T, V> *out)
 {
     const size_t from = pooled_at(g, w, at, me);
@@ -219,7 +220,7 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out,
-                        ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *argmax)
+                        dropout drop, const T *z, const T *r, T *y, uint8_t *argmax)
 {
     const place<V> me(g);
     const unsigned pool = K ? K : w.pool;
@@ -285,7 +286,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 /* Backward, pass 1: the sums of g and g (z - mean), g the gradient of u. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
+    pool_gradient_sums_kernel(geometry g, windows w, affine f, activation act, dropout drop,
                               pooled<T> in, const T *z, merging m, gradient_end end)
 {
     const place<V> me(g);
@@ -329,7 +330,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 /* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    pool_gradient_kernel(geometry g, windows w, affine f, activation act, ss_dropout_draw drop,
+    pool_gradient_kernel(geometry g, windows w, affine f, activation act, dropout drop,
                          pooled<T> in, const float *coefficient, T *z, T *ds)
 {
     const place<V> me(g);
@@ -424,7 +425,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 
 template <typename T>
 void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                    const ss_dropout_draw &drop, const void *z, const void *r, void *y,
+                    const dropout &drop, const void *z, const void *r, void *y,
                     uint8_t *argmax)
 {
     constexpr int V = format<T>::vector;
@@ -437,7 +438,7 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
 
 template <typename T>
 void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                 const ss_dropout_draw &drop, const ss_norm_act_grad *grad, const merging &m,
+                 const dropout &drop, const ss_norm_act_grad *grad, const merging &m,
                  const gradient_end &end)
 {
     constexpr int V = format<T>::vector;
@@ -450,7 +451,7 @@ void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
 
 template <typename T>
 void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                     const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                     const dropout &drop, const ss_norm_act_grad *grad,
                      const float *coefficient)
 {
     constexpr int V = format<T>::vector;
@@ -464,7 +465,7 @@ void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &
 } // namespace
 
 ss_status ss::norm::pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                 const ss_dropout_draw &drop, const void *z, const void *r, void *y,
+                                 const dropout &drop, const void *z, const void *r, void *y,
                                  uint8_t *argmax)
 {
     SS_DISPATCH(gpu->options.dtype, launch_forward<T>(gpu, op, f, drop, z, r, y, argmax));
@@ -479,7 +480,7 @@ int ss::norm::pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype)
 }
 
 ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                       const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                                       const dropout &drop, const ss_norm_act_grad *grad,
                                        const merging &m, const gradient_end &end)
 {
     SS_DISPATCH(gpu->options.dtype, launch_sums<T>(gpu, op, f, drop, grad, m, end));
@@ -488,7 +489,7 @@ ss_status ss::norm::pool_gradient_sums(const ss_device *gpu, const ss_norm_act *
 }
 
 ss_status ss::norm::pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                                  const ss_dropout_draw &drop, const ss_norm_act_grad *grad,
+                                  const dropout &drop, const ss_norm_act_grad *grad,
                                   const float *coefficient)
 {
     SS_DISPATCH(gpu->options.dtype, launch_gradient<T>(gpu, op, f, drop, grad, coefficient));

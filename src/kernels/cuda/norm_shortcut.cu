@@ -73,7 +73,7 @@ enum { A_R = AFFINE_TABLE, B_R, FORWARD_TABLE };
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shortcut_forward_kernel(geometry g, affine f, affine of_r, activation act, float low_out,
-                            ss_dropout_draw drop, const T *z, const T *r, T *y, uint8_t *mask)
+                            dropout drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
     typedef table<FORWARD_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -128,7 +128,7 @@ enum { MEAN_R = SUM_TABLE, SHORTCUT_SUM_TABLE };
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shortcut_gradient_sums_kernel(geometry g, affine f, affine of_r, activation act,
-                                  ss_dropout_draw drop, gradient<T> in, const T *z, const T *r,
+                                  dropout drop, gradient<T> in, const T *z, const T *r,
                                   float *partial)
 {
     typedef table<SHORTCUT_SUM_TABLE, V> coefficients;
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 /* Backward, pass 2: dz over z, and with BN dz' over z'. coefficient: [3][C], with BN [6][C]. */
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    shortcut_gradient_kernel(geometry g, affine f, activation act, ss_dropout_draw drop,
+    shortcut_gradient_kernel(geometry g, affine f, activation act, dropout drop,
                              gradient<T> in, const float *coefficient, T *z, T *r)
 {
     enum { OWN = BN ? 0 : AFFINE_TABLE, OTHER = OWN + COEFFICIENTS };
@@ -357,7 +357,7 @@ affine affine_of_residual(const ss_norm_act *op, const ss_norm_shortcut *s)
 
 template <typename T, int V>
 void forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-             const ss_norm_shortcut *s, const ss_dropout_draw &drop, const void *z, void *y,
+             const ss_norm_shortcut *s, const dropout &drop, const void *z, void *y,
              uint8_t *mask)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
@@ -373,7 +373,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
     const ss_dtype dtype = gpu->options.dtype;
     const geometry g = geometry_of(op, dtype, 1, GRADIENT_BLOCKS);
     const affine f = {grad->gamma, grad->beta, grad->saved}, of_r = affine_of_residual(op, s);
-    const ss_dropout_draw drop = dropout_of(op, 1, grad->dropout_key);
+    const dropout drop = dropout_of(op, 1, grad->dropout_key);
     float *partial = (float *)gpu->scratch.data, *coefficient = partial + partial_floats(g);
     gradient<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
@@ -425,11 +425,11 @@ extern "C" enum ss_status
 ss_cuda_norm_shortcut_forward(struct ss_device *gpu, const struct ss_norm_act *op, const void *z,
                               const float *gamma, const float *beta, const float *saved,
                               const struct ss_norm_shortcut *s, void *y, uint8_t *mask,
-                              int training, uint64_t dropout_key)
+                              int training, const uint64_t *dropout_key)
 {
     SS_TRY(check_pointers(op, gamma, beta, saved, s));
     const affine f = {gamma, beta, saved};
-    const ss_dropout_draw drop = dropout_of(op, training, dropout_key);
+    const dropout drop = dropout_of(op, training, dropout_key);
     const bool single = geometry_of(op, gpu->options.dtype, 1, 1).vector == 1;
     SS_DISPATCH(gpu->options.dtype,
                 single ? forward<T, 1>(gpu, op, f, s, drop, z, y, mask)

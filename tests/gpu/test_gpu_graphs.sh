@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Replayed steps (--gpu-graphs on) train to the bits of those run task by task: in all formats, on one rank
+# and on two, with whatever changes from step to step. Exit code 77: there is no GPU.
+uses_gpu=1
+# shellcheck source=tests/gpu/gpu_ranks.sh
+. "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
+export SS_HOSTGPU_DEVICES=2
+need 1
+STEPS=8
+
+# of NAME FIELD: what the run's last line says
+of() {
+    sed -n '/"event":"end"/s/.*"'"$2"'":"\{0,1\}\([^",}]*\).*/\1/p' "$work/$1/log.json"
+}
+
+# same WHAT HOW [OPTION...]: task by task and replayed, all but the first three steps; HOW: tiny_alone or tiny_ranks
+same() {
+    local what=$1 how=$2
+    shift 2
+    "$how" plain "$@" --max-steps $STEPS --gpu-graphs off || fail "$what: task by task: $(head -1 "$work/err")"
+    "$how" graphs "$@" --max-steps $STEPS --gpu-graphs on || fail "$what: by graphs: $(head -1 "$work/err")"
+    check "$what: $(of graphs replayed_steps) of $STEPS steps were replayed, $(of plain replayed_steps) of the others" \
+        [ "$(of graphs replayed_steps) $(of plain replayed_steps)" = "$((STEPS - 3)) 0" ]
+    check "$what: the same bits" [ -n "$(of plain weights_hash)" ] &&
+        check "$what: the same bits" [ "$(of graphs weights_hash)" = "$(of plain weights_hash)" ]
+}
+
+same fp32 tiny_alone
+same "bf16, no dropout" tiny_alone --precision bf16 --dropout 0
+same "fp16, steps left out" tiny_alone --precision fp16 --init-scale 125000
+check "fp16: some were, not all" some_left_out graphs
+same "AdamW, clipped, averaged, two micro-steps" tiny_alone --optimizer adamw --clip-norm 0.5 --ema-decay 0.5 --accumulate 2 \
+    --schedule cosine --warmup-steps 3
+same "NCCL on one rank" tiny_alone --nccl-always --precision bf16
+# Dropout matters, and another step's keys would not be the same bits.
+tiny_alone other --max-steps $STEPS --gpu-graphs on --dropout 0
+tiny_alone plain --max-steps $STEPS --gpu-graphs on
+check "dropout changes the weights" [ "$(of other weights_hash)" != "$(of plain weights_hash)" ]
+
+# Steps of a trace are run task by task, and so are all with auto where nothing is predicted for the GPU.
+tiny_alone traced --max-steps $STEPS --gpu-graphs on --trace "$work/trace"
+check "traced steps are not replayed" [ "$(of traced replayed_steps)" = 0 ]
+check "and have the same bits" [ "$(of traced weights_hash)" = "$(of plain weights_hash)" ]
+
+# A run that was resumed goes on with the same bits.
+tiny_alone half --max-steps 5 --gpu-graphs on --checkpoint-steps 5
+cp -r "$work/half" "$work/rest"
+run "$STARSTEP" train "${tiny[@]}" --max-steps $STEPS --gpu-graphs on --checkpoint-dir "$work/rest" --resume \
+    --log-json "$work/rest/log.json"
+check "resumed: the same bits" [ "$(of rest weights_hash)" = "$(of plain weights_hash)" ]
+
+# refused WHAT PATTERN OPTION...
+refused() {
+    tiny_alone bad --gpu-graphs on "${@:3}"
+    check "$1" grep -q -- "$2" "$work/err"
+}
+refused "not with asynchronous tasks" '--gpu-graphs on: --gpu-mode async runs tasks one by one' --gpu-mode async
+if [ "$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')" -ge 2 ]; then
+    way=launch
+    same "two ranks, bf16" tiny_ranks --precision bf16
+    same "two ranks, fp16" tiny_ranks --precision fp16 --init-scale 125000
+    same "two ranks, divided optimizer" tiny_ranks --shard-optimizer --optimizer adam
+    same "two ranks, statistics of both" tiny_ranks --sync-bn
+    refused "not without overlap" '--gpu-graphs on: with --no-overlap' --no-overlap --nccl-always
+fi
+finish
