@@ -508,7 +508,7 @@ void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
     };
     if (enqueue_kernel(stream, name, std::move(run)) != cudaSuccess)
         return;
-    if (blocking && *blocking == '1' && !captures(stream)) {
+    if (blocking && *blocking == '1') {
         wait_stream(stream);
         (void)standing();
     }
