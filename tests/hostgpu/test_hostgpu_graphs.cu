@@ -10,10 +10,15 @@ namespace
 
 constexpr size_t N = 64;
 
-/* p = 3 p + v: another order gives another result. */
+/* Another order gives another result. */
+int next(int x, int v)
+{
+    return (int)(3 * (unsigned)x + (unsigned)v);
+}
+
 __global__ void step_kernel(int *p, int v)
 {
-    p[threadIdx.x] = 3 * p[threadIdx.x] + v;
+    p[threadIdx.x] = next(p[threadIdx.x], v);
 }
 
 void step(cudaStream_t s, int *p, int v)
@@ -92,8 +97,8 @@ void test_replay()
         CUDA(cudaGraphLaunch(exec, s));
         CHECK(hostgpu::hostgpu_enqueued() == enqueued + 1);
         CUDA(cudaStreamSynchronize(s));
-        copied = 3 * want + 1;
-        want = 3 * copied + 2;
+        copied = next(want, 1);
+        want = next(copied, 2);
         const std::vector<int> v = y.host();
         CHECK(x.host()[N - 1] == want && v[0] == copied && v[1] == 0 && v[2] == 100 + i);
         CHECK(calls == i + 1);
@@ -101,7 +106,7 @@ void test_replay()
     for (int i = 0; i < LAUNCHES; i++) { /* behind each other, and what is enqueued directly */
         CUDA(cudaGraphLaunch(exec, s));
         step(s, x.p, 7);
-        want = 3 * (3 * (3 * want + 1) + 2) + 7;
+        want = next(next(next(want, 1), 2), 7);
     }
     CUDA(cudaStreamSynchronize(s));
     CHECK(x.host()[0] == want && calls == 2 * LAUNCHES);
@@ -126,7 +131,7 @@ void test_launches_follow_each_other()
         x.set(std::vector<int>(N, 0));
         for (int i = 0; i < LAUNCHES; i++) {
             CUDA(cudaGraphLaunch(exec, s[i % 2]));
-            want = 3 * want + 1;
+            want = next(want, 1);
         }
         CUDA(cudaDeviceSynchronize());
         CHECK(x.host()[0] == want);

@@ -288,6 +288,16 @@ void stream_waits(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
+/* Collectives are not recorded. */
+void captured(const place &p)
+{
+    ncclComm_t comm = start(p);
+    cudaStream_t s = new_stream();
+    float *x;
+    CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+    NCCL(small_sum(comm, p.rank, &x, s));
+}
+
 /* One communicator on two streams: with an event between them; after that, without. */
 void two_streams(const place &p)
 {
@@ -845,6 +855,7 @@ void check_misuse()
     dies("overlap", {}, overlap, {"overlap"});
     dies("destroyed", {}, use_destroyed, {"no communicator"});
     dies("two streams", {}, two_streams, {"on two streams without order", nullptr});
+    dies("captured", {}, captured, {"on a stream that captures: not emulated"});
 }
 
 /* One of the two comes later, and says it; the other waits for ever: both are killed in time. */
