@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 
 /* z, r and y may be one tensor: an element is read and written by one thread. */
 template <typename T, int V, bool PLAIN, lie LIE>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
     forward_kernel(geometry g, pitches p, affine f, activation act, float low_out,
                    dropout drop, const T *z, const T *r, T *y, uint8_t *mask)
 {

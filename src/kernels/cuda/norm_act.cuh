@@ -42,6 +42,8 @@ enum {
     MOST_POOL = 16,  /* a place in a window is a byte */
     COEFFICIENTS = 3 /* cg, cz, c0: dz = cg g + cz z + c0 */
 };
+/* Of a forward kernel. */
+template <typename T> constexpr int FORWARD_RESIDENT = sizeof(T) == 4 ? 5 : 4;
 
 struct geometry {
     unsigned pixels, chunks; /* of what threads walk over; a chunk is a block's share of a turn */

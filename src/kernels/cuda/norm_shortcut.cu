@@ -71,7 +71,7 @@ template <typename T, int V, bool BN> struct turn {
 /* y = relu_out(f(a z + b) keep + a' z' + b'); y may be z or z'. */
 enum { A_R = AFFINE_TABLE, B_R, FORWARD_TABLE };
 template <typename T, int V>
-__global__ void __launch_bounds__(THREADS, RESIDENT)
+__global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
     shortcut_forward_kernel(geometry g, affine f, affine of_r, activation act, float low_out,
                             dropout drop, const T *z, const T *r, T *y, uint8_t *mask)
 {
