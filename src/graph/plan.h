@@ -266,6 +266,12 @@ static inline int ss_task_sums_bucket(enum ss_task_kind kind)
 {
     return kind == SS_TASK_ALLREDUCE || kind == SS_TASK_REDUCE_SCATTER;
 }
+/* Is it any exchange between ranks? */
+static inline int ss_task_sums(enum ss_task_kind kind)
+{
+    return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||
+           kind == SS_TASK_REDUCE_FOUND || kind == SS_TASK_REDUCE_SQUARES || kind == SS_TASK_SYNC;
+}
 const char *ss_space_name(enum ss_space space);
 
 /* States that the optimizer has of parameter i: none of BatchNorm's buffers. */

@@ -12,32 +12,12 @@ int ss_segments_take(enum ss_task_kind kind)
 /* Is it on another lane of a GPU than forward and backward? */
 static int is_elsewhere(const struct ss_plan *plan, const struct ss_plan_task *t)
 {
-    switch (t->kind) {
-    case SS_TASK_LOAD:
-    case SS_TASK_UPLOAD:
-    case SS_TASK_FETCH:
-    case SS_TASK_REPORT:
-        return 1;
-    case SS_TASK_SYNC:
-    case SS_TASK_ALLREDUCE:
-    case SS_TASK_REDUCE_SCATTER:
-    case SS_TASK_GATHER:
-    case SS_TASK_REDUCE_METRICS:
-    case SS_TASK_REDUCE_FOUND:
-    case SS_TASK_REDUCE_SQUARES:
-    case SS_TASK_CHECK:
-    case SS_TASK_SQUARES:
-    case SS_TASK_UPDATE:
-    case SS_TASK_SCALE:
+    const int behind_sums = t->kind == SS_TASK_CHECK || t->kind == SS_TASK_SQUARES ||
+                            t->kind == SS_TASK_UPDATE || t->kind == SS_TASK_SCALE;
+    if (ss_task_sums(t->kind) || behind_sums)
         return plan->options.device_sums;
-    case SS_TASK_CONVERT:
-    case SS_TASK_ADD:
-    case SS_TASK_FORWARD:
-    case SS_TASK_BACKWARD:
-    case SS_TASK_SUM:
-        break;
-    }
-    return 0;
+    return t->kind == SS_TASK_LOAD || t->kind == SS_TASK_UPLOAD || t->kind == SS_TASK_FETCH ||
+           t->kind == SS_TASK_REPORT;
 }
 
 /* The mode in which t touches what a names; 0: not at all. */

@@ -151,31 +151,10 @@ void ss_replay_close(struct ss_replay *r)
 static uint64_t fed_tasks(const struct ss_plan *plan)
 {
     uint64_t n = 0;
-    for (int i = 0; i < plan->train.count; i++)
-        switch (plan->train.task[i].kind) {
-        case SS_TASK_LOAD:
-        case SS_TASK_SYNC:
-        case SS_TASK_ALLREDUCE:
-        case SS_TASK_REDUCE_SCATTER:
-        case SS_TASK_GATHER:
-        case SS_TASK_REDUCE_METRICS:
-        case SS_TASK_REDUCE_FOUND:
-        case SS_TASK_REDUCE_SQUARES:
-        case SS_TASK_REPORT:
-            break;
-        case SS_TASK_UPLOAD:
-        case SS_TASK_CONVERT:
-        case SS_TASK_FORWARD:
-        case SS_TASK_BACKWARD:
-        case SS_TASK_SUM:
-        case SS_TASK_ADD:
-        case SS_TASK_CHECK:
-        case SS_TASK_SQUARES:
-        case SS_TASK_UPDATE:
-        case SS_TASK_SCALE:
-        case SS_TASK_FETCH:
-            n++;
-        }
+    for (int i = 0; i < plan->train.count; i++) {
+        const enum ss_task_kind kind = plan->train.task[i].kind;
+        n += kind != SS_TASK_LOAD && kind != SS_TASK_REPORT && !ss_task_sums(kind);
+    }
     return n;
 }
 

@@ -148,7 +148,7 @@ static enum ss_status add_gap(struct ss_analysis *a, int64_t begin, size_t i)
         enum ss_task_kind cause = kind_of(a, p);
         if (cause == SS_TASK_LOAD || cause == SS_TASK_UPLOAD)
             kind = SS_IDLE_INPUT;
-        else if (ss_trace_sums(cause))
+        else if (ss_task_sums(cause))
             kind = SS_IDLE_COMM;
         if (a->depend->run[p].end > ready)
             ready = a->depend->run[p].end;

@@ -61,7 +61,7 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
         /* Sums of statistics and of squares are no bucket's, and no thread marks them. */
         if (task->kind == SS_TASK_SYNC || (task->kind == SS_TASK_REDUCE_SQUARES && !run->on_gpu))
             SS_TRY(ss_intervals_add(&a->comm, run->begin, run->end));
-        if (!run->on_gpu || !ss_trace_sums(task->kind) || task->kind == SS_TASK_SYNC)
+        if (!run->on_gpu || !ss_task_sums(task->kind) || task->kind == SS_TASK_SYNC)
             continue;
         int bucket = ss_trace_collective_of(r, task);
         if (bucket < 0 && (ss_task_sums_bucket(task->kind) || task->kind == SS_TASK_GATHER))

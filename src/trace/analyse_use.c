@@ -17,7 +17,7 @@ static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loa
     for (size_t i = 0; lane < 0 && status == SS_OK && i < r->run.count; i++) {
         const struct ss_trace_run *t = &r->run.at[i];
         enum ss_task_kind kind = r->task.at[t->task].kind;
-        if (t->worker == worker && !ss_trace_sums(kind) && (!loading || kind == SS_TASK_LOAD))
+        if (t->worker == worker && !ss_task_sums(kind) && (!loading || kind == SS_TASK_LOAD))
             status = ss_intervals_add(&list, t->begin, t->end);
     }
     for (size_t i = 0; lane >= 0 && status == SS_OK && i < r->gpu.count; i++)

@@ -139,7 +139,7 @@ static enum ss_status take_workers(struct ss_depend *d)
     for (size_t i = 0; i < d->count; i++) {
         const struct ss_depend_run *run = &d->run[i];
         d->before[i] = SS_TRACE_NO_RUN;
-        if (run->on_gpu || !ss_trace_sums(d->trace->task.at[run->task].kind))
+        if (run->on_gpu || !ss_task_sums(d->trace->task.at[run->task].kind))
             order[n++] = i;
     }
     qsort_r(order, n, sizeof *order, by_worker, d);
@@ -312,7 +312,7 @@ static enum ss_status take_feeds(struct ss_depend *d)
     for (size_t i = 0; i < r->task.count; i++) {
         const struct ss_trace_task *sum = &r->task.at[i];
         d->feed_from[i] = d->feed.count;
-        for (size_t j = 0; j < i && ss_trace_sums(sum->kind); j++) {
+        for (size_t j = 0; j < i && ss_task_sums(sum->kind); j++) {
             enum ss_task_kind kind = r->task.at[j].kind;
             int writer = kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD ||
                          kind == SS_TASK_ADD || kind == SS_TASK_FETCH ||

@@ -7,7 +7,7 @@
 
 int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *task)
 {
-    if (ss_trace_sums(task->kind))
+    if (ss_task_sums(task->kind))
         return ss_trace_collective_of(r, task);
     if (task->bucket >= 0)
         return task->bucket;
@@ -109,7 +109,7 @@ static enum ss_status add_runs(struct ss_export_rank *r, const struct sorted *s,
         const struct ss_trace_run *run = &t->run.at[i];
         const struct ss_trace_task *task = &t->task.at[run->task];
         /* A collective holds no worker until it is done: it is shown on its own track. */
-        if (ss_trace_sums(task->kind) && (summed[i] || on_gpu(s, run->step, run->task)))
+        if (ss_task_sums(task->kind) && (summed[i] || on_gpu(s, run->step, run->task)))
             continue;
         const int sync = task->kind == SS_TASK_SYNC;
         struct ss_export_slice slice = {
@@ -144,7 +144,7 @@ static enum ss_status add_gpu(struct ss_export_rank *r, const struct sorted *s)
             .bucket = ss_export_bucket(t, task),
             .track = g->lane,
             .computes = (int8_t)ss_trace_gpu_computes(t, g),
-            .sums = (int8_t)ss_trace_sums(task->kind),
+            .sums = (int8_t)ss_task_sums(task->kind),
         };
         SS_TRACE_ADD(&r->slice, slice);
     }

@@ -276,9 +276,3 @@ int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_
             return (int)b;
     return -1;
 }
-
-int ss_trace_sums(enum ss_task_kind kind)
-{
-    return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||
-           kind == SS_TASK_REDUCE_FOUND || kind == SS_TASK_REDUCE_SQUARES || kind == SS_TASK_SYNC;
-}

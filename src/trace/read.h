@@ -131,7 +131,7 @@ int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step);
 /* The number of a task's collective in `bucket`; -1: none, or it is not described. */
 int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task);
 
-/* Kinds of tasks that the compute worker runs, and those that sum between ranks. */
+/* Is it of a kind that the compute worker runs? */
 int ss_trace_computes(enum ss_task_kind kind);
 /* Is it one of a lane that computes, and did it itself? */
 static inline int ss_trace_on_computing_lane(const struct ss_trace_gpu *g)
@@ -142,6 +142,5 @@ static inline int ss_trace_gpu_computes(const struct ss_trace_rank *r, const str
 {
     return ss_trace_on_computing_lane(g) && ss_trace_computes(r->task.at[g->task].kind);
 }
-int ss_trace_sums(enum ss_task_kind kind);
 
 #endif

@@ -71,7 +71,7 @@ static enum ss_status match_tasks(const struct ss_session *s, const struct ss_tr
 {
     for (int i = 0; i < s->plan->train.count; i++) {
         const struct ss_plan_task *t = &s->plan->train.task[i];
-        if (ss_trace_sums(t->kind))
+        if (ss_task_sums(t->kind))
             continue;
         const size_t k = find_task(r, t);
         if (k == r->task.count)
