@@ -22,8 +22,8 @@ _Noreturn static void end_with_fault(const char *fault)
 {
     char where[256] = "before the first task";
     if (last.task && last.task->training)
-        snprintf(where, sizeof where, "in %.100s of step %llu or a task before it",
-                 last.task->name, last.step);
+        snprintf(where, sizeof where, "in %.100s of step %llu or a task before it", last.task->name,
+                 last.step);
     else if (last.task)
         snprintf(where, sizeof where, "in %.100s of the evaluation or a task before it",
                  last.task->name);

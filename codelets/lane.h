@@ -33,7 +33,8 @@ struct ss_lanes {
     struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
-    _Atomic uint64_t fed, busy_ns;   /* tasks so far, without sums, and what enqueuing them has taken */
+    /* Tasks so far, without sums, and what enqueuing them has taken. */
+    _Atomic uint64_t fed, busy_ns;
 };
 
 /* What lanes did last to a region. */

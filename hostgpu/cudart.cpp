@@ -133,8 +133,7 @@ __attribute__((destructor)) void report()
     for (size_t d = 0; d < visible_devices().size(); d++)
         if (contexts & (1u << d))
             line << ' ' << visible_devices()[d];
-    line << "; resets: " << resets << "; queued: " << most_queued
-         << ", of " << most_given;
+    line << "; resets: " << resets << "; queued: " << most_queued << ", of " << most_given;
     if (hostgpu::pretends())
         line << "; behind: " << hostgpu::most_ns_behind() / 1000 << " us";
     if (!nccl_callers.threads.empty())

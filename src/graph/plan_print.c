@@ -33,10 +33,9 @@ const char *ss_task_kind_name(enum ss_task_kind kind)
     return names[kind];
 }
 
-static const char *const space_names[] = {"buf",    "images",  "labels",  "params", "grads",
-                                          "state",  "running", "metrics", "log",    "token",
-                                          "staged", "fetched", "scaler",  "accum",  "sync",
-                                          "squares", "keys"};
+static const char *const space_names[] = {
+    "buf",   "images", "labels",  "params", "grads", "state", "running", "metrics", "log",
+    "token", "staged", "fetched", "scaler", "accum", "sync",  "squares", "keys"};
 
 const char *ss_space_name(enum ss_space space)
 {

@@ -316,7 +316,8 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
         return ss_convert_submit(&args);
     case SS_TASK_FORWARD:
     case SS_TASK_BACKWARD:
-        args.dropout_key = ss_dropout_key(&e->dropout, step->step, task->plan->micro, task->plan->block);
+        args.dropout_key =
+            ss_dropout_key(&e->dropout, step->step, task->plan->micro, task->plan->block);
         return ss_op_submit(&args);
     case SS_TASK_SUM:
         return ss_sum_submit(&args);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    PLAIN_STEPS = 3,     /* at the beginning */
-    MEASURED_STEPS = 3,  /* behind them, whose enqueuing AUTO looks at */
+    PLAIN_STEPS = 3,    /* at the beginning */
+    MEASURED_STEPS = 3, /* behind them, whose enqueuing AUTO looks at */
     KINDS = SS_HOOKS_KIND(SS_TASK_FORWARD) | SS_HOOKS_KIND(SS_TASK_BACKWARD) |
             SS_HOOKS_KIND(SS_TASK_SUM),
 };
@@ -62,11 +62,10 @@ static enum ss_status open_segment(struct ss_replay *r, int n)
     s->work.member = calloc((size_t)found->count, sizeof *s->work.member);
     s->region = calloc((size_t)found->naccess, sizeof *s->region);
     if (!s->work.member || !s->region)
-        return ss_fail_memory("a segment of the step",
-                              (size_t)found->naccess * sizeof *s->region);
+        return ss_fail_memory("a segment of the step", (size_t)found->naccess * sizeof *s->region);
     for (int k = 0; k < found->count; k++)
-        s->work.member[k] = (struct ss_segment_member){&o->task[member[k]],
-                                                       o->regions[member[k] * o->slots]};
+        s->work.member[k] =
+            (struct ss_segment_member){&o->task[member[k]], o->regions[member[k] * o->slots]};
     for (int k = 0; k < found->naccess; k++)
         s->region[k] = region_of(r, found, &found->access[k]);
     if (first == last)

@@ -22,8 +22,8 @@ struct ss_replay_options {
     enum ss_replay_mode mode;
     double predicted_s; /* what the GPU needs for a step; 0: unknown, and AUTO is OFF */
     const struct ss_plan *plan;
-    struct ss_lanes *lanes; /* NULL: a CPU */
-    const struct ss_bound_task *task;  /* of the training step */
+    struct ss_lanes *lanes;           /* NULL: a CPU */
+    const struct ss_bound_task *task; /* of the training step */
     struct ss_region ***regions;      /* per task and slot */
     int slots;
 };

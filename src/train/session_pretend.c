@@ -58,9 +58,8 @@ static enum ss_status take_medians(const struct ss_trace_rank *r, double *second
 static size_t find_task(const struct ss_trace_rank *r, const struct ss_plan_task *t)
 {
     size_t k = 0;
-    while (k < r->task.count &&
-           (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
-            strcmp(r->task.at[k].name, t->name) != 0))
+    while (k < r->task.count && (r->task.at[k].kind != t->kind || r->task.at[k].micro != t->micro ||
+                                 strcmp(r->task.at[k].name, t->name) != 0))
         k++;
     return k;
 }
@@ -140,8 +139,8 @@ enum ss_status ss_session_hook_times(struct ss_session *s)
         return SS_OK;
     enum ss_status status = take_times(s, &seconds);
     if (status == SS_OK)
-        status = ss_pretend_open(s->runtime.kernels, seconds, (size_t)s->plan->train.count,
-                                 &s->pretend);
+        status =
+            ss_pretend_open(s->runtime.kernels, seconds, (size_t)s->plan->train.count, &s->pretend);
     if (status == SS_OK)
         ss_exec_hook(s->exec, ss_pretend_hooks(s->pretend));
     free(seconds);

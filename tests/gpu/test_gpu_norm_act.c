@@ -330,7 +330,8 @@ START_TEST(kinks)
             z[j] = act_kinks[i].at, dy[j] = 1;
         void *in = gpu_put(gpu, z, 8), *out = gpu_out(gpu, 8), *g = gpu_put(gpu, dy, 8);
         OK(ss_cuda_norm_act_reserve(gpu, &op));
-        OK(ss_cuda_norm_act_forward(gpu, &op, in, NULL, NULL, NULL, NULL, out, NULL, 1, gpu_put_key(gpu, KEY)));
+        OK(ss_cuda_norm_act_forward(gpu, &op, in, NULL, NULL, NULL, NULL, out, NULL, 1,
+                                    gpu_put_key(gpu, KEY)));
         const struct ss_norm_act_grad grad = {.dy = {g}, .ndy = 1, .ds = g, .z = in, .dz = in};
         OK(ss_cuda_norm_act_backward(gpu, &op, &grad));
         gpu_get(gpu, out, z, 8);
@@ -429,7 +430,8 @@ START_TEST(evaluation)
     l->training = 0;
     forward(l);
     OK(ss_cuda_norm_act_stats_eval(gpu, &op, gpu_put_f32(gpu, running, 2 * l->channels), d.saved));
-    OK(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0, gpu_put_key(gpu, KEY)));
+    OK(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, d.y, NULL, 0,
+                                gpu_put_key(gpu, KEY)));
     const float *saved = gpu_fetch_f32(gpu, d.saved, 2 * l->channels);
     for (size_t c = 0; c < l->channels; c++) {
         ck_assert(saved[c] == running[c]);
@@ -516,7 +518,8 @@ START_TEST(dropout_mask)
         for (size_t i = 0; i < count; i++)
             ones[i] = 1;
         void *y = gpu_put(gpu, ones, count);
-        OK(ss_cuda_norm_act_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1, gpu_put_key(gpu, KEY)));
+        OK(ss_cuda_norm_act_forward(gpu, &op, y, NULL, NULL, NULL, NULL, y, NULL, 1,
+                                    gpu_put_key(gpu, KEY)));
         const float *got = gpu_fetch(gpu, y, count), kept = gpu_round(1 / (1 - 0.3f), _i);
         for (size_t i = 0; i < count; i++)
             if (got[i] != (ss_dropout_keep(KEY, (uint32_t)i, 0.3f) ? kept : 0))
@@ -546,7 +549,8 @@ START_TEST(as_the_cpu)
               *grads = host_floats(2 * c);
         OK(ss_cpu_kernels.norm_act_stats(cpu, &op, l->z, saved, NULL));
         OK(ss_cpu_kernels.norm_act_forward(cpu, &op, l->z, l->gamma, l->beta, saved,
-                                   op.residual ? l->r : NULL, y, NULL, 1, &(uint64_t){KEY}));
+                                           op.residual ? l->r : NULL, y, NULL, 1,
+                                           &(uint64_t){KEY}));
         struct ss_norm_act_grad g = {.dy = {l->dy[0], l->dy[1]},
                                      .ndy = l->ndy,
                                      .ds = l->ndy > 1 || op.relu_out ? ds : l->dy[0],
@@ -650,12 +654,12 @@ START_TEST(refusals)
     struct device_layer d = upload(gpu, l);
     run_forward(gpu, l, &d);
     ss_log_set_quiet(1);
-    ck_assert_int_eq(
-        ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y, NULL, 1, gpu_put_key(gpu, KEY)),
-        SS_ERR_INVALID); /* a residual that the layer does not have */
-    ck_assert_int_eq(
-        ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL, 1, gpu_put_key(gpu, KEY)),
-        SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y,
+                                              NULL, 1, gpu_put_key(gpu, KEY)),
+                     SS_ERR_INVALID); /* a residual that the layer does not have */
+    ck_assert_int_eq(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL,
+                                              1, gpu_put_key(gpu, KEY)),
+                     SS_ERR_INVALID);
     d.ds = d.y;
     ck_assert_int_eq(run_backward(gpu, l, &d), SS_ERR_INVALID); /* ds would not be written */
     d.ds = d.dy[0];

@@ -155,7 +155,8 @@ static struct result separate(const struct layer *l)
     OK(ss_cuda_norm_act_reserve(d.gpu, &op));
     void *const y = gpu_out(d.gpu, l->count), *const dy = gpu_out(d.gpu, l->count);
     uint8_t *mask = gpu_out_bytes(d.gpu, l->count);
-    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, mask, 1, gpu_put_key(d.gpu, KEY)));
+    OK(ss_cuda_norm_act_forward(d.gpu, &op, d.z, d.gamma, d.beta, d.saved, d.r, y, mask, 1,
+                                gpu_put_key(d.gpu, KEY)));
     struct ss_pool_kernel *pool;
     OK(ss_cuda_pool_create(d.gpu, &l->pool, 1, &pool));
     OK(ss_cuda_pool_forward(pool, y, d.y, d.argmax));

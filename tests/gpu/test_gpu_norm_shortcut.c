@@ -99,7 +99,8 @@ static void check_one(struct ss_device *gpu, const struct ss_act *shape, int v)
     uint8_t *mask = gpu_out_bytes(gpu, count);
     OK(ss_cuda_norm_act_reserve(gpu, &op));
     OK(ss_cuda_norm_shortcut_reserve(gpu, &op));
-    OK(ss_cuda_norm_shortcut_forward(gpu, &op, on_gpu, gamma, beta, saved, &s, y, mask, 1, gpu_put_key(gpu, key)));
+    OK(ss_cuda_norm_shortcut_forward(gpu, &op, on_gpu, gamma, beta, saved, &s, y, mask, 1,
+                                     gpu_put_key(gpu, key)));
     double *want = host_doubles(count), *slope = host_doubles(count);
     for (size_t i = 0; i < count; i++) {
         const size_t k = i % c;

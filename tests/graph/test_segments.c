@@ -84,8 +84,8 @@ static void check_members(const struct ss_plan *plan, const struct ss_segments *
             ck_assert_int_eq(s->of[i], n);
             ck_assert(k == 0 || i > s->member[members - 2]);
             for (int a = 0; a < t->naccess; a++) {
-                const int mode = mode_of(seg->access, seg->naccess, t->access[a].space,
-                                         t->access[a].index);
+                const int mode =
+                    mode_of(seg->access, seg->naccess, t->access[a].space, t->access[a].index);
                 ck_assert_int_eq(mode & t->access[a].mode, t->access[a].mode);
             }
         }
@@ -121,8 +121,8 @@ static void check_overlap(const struct ss_plan *plan, const struct ss_segments *
                 t->kind == SS_TASK_FORWARD && t->micro == 0) {
                 int first = 1;
                 for (int b = 0; b < i; b++)
-                    first &= !mode_of(list->task[b].access, list->task[b].naccess,
-                                      SS_SPACE_PARAMS, k);
+                    first &=
+                        !mode_of(list->task[b].access, list->task[b].naccess, SS_SPACE_PARAMS, k);
                 ck_assert_msg(!first || place(s, i) == i, "%s: others wait for its weights",
                               t->name);
             }

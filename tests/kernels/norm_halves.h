@@ -184,8 +184,8 @@ static struct halves_out halves_run(const struct halves *h, const struct halves_
         if (ranks > 1)
             ck_assert_int_eq(k->norm_act_stats_of_sums(h->device, &op, x->sums, x->saved, x->running),
                              SS_OK);
-        ck_assert_int_eq(k->norm_act_forward(h->device, &op, x->z, x->gamma, x->beta, x->saved, x->r,
-                                             x->y, x->mask, 1, NULL),
+        ck_assert_int_eq(k->norm_act_forward(h->device, &op, x->z, x->gamma, x->beta, x->saved,
+                                             x->r, x->y, x->mask, 1, NULL),
                          SS_OK);
         ck_assert_int_eq(ranks == 1
                              ? k->norm_act_backward(h->device, &op, &x->g)

@@ -104,8 +104,9 @@ static void parts_call(const struct parts *t, const struct ss_norm_act *op, cons
     } else if (op->has_bn) {
         ck_assert_int_eq(k->norm_act_stats(h->device, op, z, saved, running), SS_OK);
     }
-    ck_assert_int_eq(k->norm_act_forward(h->device, op, z, gamma, beta, saved, r, y, mask, 1, g->dropout_key),
-                     SS_OK);
+    ck_assert_int_eq(
+        k->norm_act_forward(h->device, op, z, gamma, beta, saved, r, y, mask, 1, g->dropout_key),
+        SS_OK);
     if (op->has_bn && t->halves) {
         ck_assert_int_eq(k->norm_act_backward_sums(h->device, op, g, sums), SS_OK);
         ck_assert_int_eq(k->norm_act_backward_apply(h->device, op, g, sums), SS_OK);

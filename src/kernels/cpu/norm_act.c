@@ -280,7 +280,8 @@ static struct ss_dropout_draw draw_of(const struct ss_norm_act *op, const uint64
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
                                        const void *input, const float *gamma, const float *beta,
                                        const float *saved, const void *residual, void *output,
-                                       uint8_t *workspace, int training, const uint64_t *dropout_key)
+                                       uint8_t *workspace, int training,
+                                       const uint64_t *dropout_key)
 {
     const float *z = input, *r = residual;
     float *y = output;

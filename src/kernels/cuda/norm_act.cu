@@ -180,8 +180,8 @@ __global__ void __launch_bounds__(THREADS, 4)
 /* z, r and y may be one tensor: an element is read and written by one thread. */
 template <typename T, int V, bool PLAIN, lie LIE>
 __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
-    forward_kernel(geometry g, pitches p, affine f, activation act, float low_out,
-                   dropout drop, const T *z, const T *r, T *y, uint8_t *mask)
+    forward_kernel(geometry g, pitches p, affine f, activation act, float low_out, dropout drop,
+                   const T *z, const T *r, T *y, uint8_t *mask)
 {
     const place<V> me(g);
     float a[V], b[V];
@@ -274,8 +274,8 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
 /* Backward, pass 2: dz, which may be over z. What is added has been rounded, as if it were a tensor. */
 template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    gradient_kernel(geometry g, pitches p, affine f, activation act, dropout drop,
-                    gradient<T> in, const float *coefficient, const T *z, T *to)
+    gradient_kernel(geometry g, pitches p, affine f, activation act, dropout drop, gradient<T> in,
+                    const float *coefficient, const T *z, T *to)
 {
     typedef table<DZ_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -540,8 +540,8 @@ void launch_forward(const ss_device *gpu, const geometry &g, const ss_norm_act *
 }
 
 template <typename T>
-ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                  const dropout &drop, const T *z, const T *r, T *y, uint8_t *mask)
+ss_status forward(const ss_device *gpu, const ss_norm_act *op, const affine &f, const dropout &drop,
+                  const T *z, const T *r, T *y, uint8_t *mask)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     if (g.vector == 1)

@@ -500,13 +500,12 @@ static inline dropout dropout_of(const ss_norm_act *op, int training, const uint
 /* ---- norm_act_pool.cu; arguments have been checked ---- */
 
 ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                       const dropout &drop, const void *z, const void *r, void *y,
-                       uint8_t *argmax);
+                       const dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax);
 /* Backward, pass 1: partial sums of this many blocks; pass 2, as fill_dz above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                             const dropout &drop, const ss_norm_act_grad *grad,
-                             const merging &m, const gradient_end &end);
+                             const dropout &drop, const ss_norm_act_grad *grad, const merging &m,
+                             const gradient_end &end);
 ss_status pool_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                         const dropout &drop, const ss_norm_act_grad *grad,
                         const float *coefficient);

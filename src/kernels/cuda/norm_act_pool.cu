@@ -176,8 +176,8 @@ __device__ inline unsigned kept_at(const geometry &g, const windows &w, const wi
 
 template <int K, typename T, int V>
 __device__ inline void load_share(const geometry &g, const windows &w, const window &at,
-                                  const place<V> &me, const dropout &drop,
-                                  const pooled<T> &in, share<T, V> *out)
+                                  const place<V> &me, const dropout &drop, const pooled<T> &in,
+                                  share<T, V> *out)
 {
     const size_t from = pooled_at(g, w, at, me);
     out->g = reinterpret_cast<const pack<T, V> *>(in.dy[0])[from];
@@ -425,8 +425,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 
 template <typename T>
 void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                    const dropout &drop, const void *z, const void *r, void *y,
-                    uint8_t *argmax)
+                    const dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -437,9 +436,8 @@ void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f
 }
 
 template <typename T>
-void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                 const dropout &drop, const ss_norm_act_grad *grad, const merging &m,
-                 const gradient_end &end)
+void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f, const dropout &drop,
+                 const ss_norm_act_grad *grad, const merging &m, const gradient_end &end)
 {
     constexpr int V = format<T>::vector;
     windows w;
@@ -451,8 +449,7 @@ void launch_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
 
 template <typename T>
 void launch_gradient(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-                     const dropout &drop, const ss_norm_act_grad *grad,
-                     const float *coefficient)
+                     const dropout &drop, const ss_norm_act_grad *grad, const float *coefficient)
 {
     constexpr int V = format<T>::vector;
     windows w;

@@ -127,9 +127,8 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
 enum { MEAN_R = SUM_TABLE, SHORTCUT_SUM_TABLE };
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    shortcut_gradient_sums_kernel(geometry g, affine f, affine of_r, activation act,
-                                  dropout drop, gradient<T> in, const T *z, const T *r,
-                                  float *partial)
+    shortcut_gradient_sums_kernel(geometry g, affine f, affine of_r, activation act, dropout drop,
+                                  gradient<T> in, const T *z, const T *r, float *partial)
 {
     typedef table<SHORTCUT_SUM_TABLE, V> coefficients;
     constexpr int Q = coefficients::QUAD;
@@ -189,8 +188,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 /* Backward, pass 2: dz over z, and with BN dz' over z'. coefficient: [3][C], with BN [6][C]. */
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
-    shortcut_gradient_kernel(geometry g, affine f, activation act, dropout drop,
-                             gradient<T> in, const float *coefficient, T *z, T *r)
+    shortcut_gradient_kernel(geometry g, affine f, activation act, dropout drop, gradient<T> in,
+                             const float *coefficient, T *z, T *r)
 {
     enum { OWN = BN ? 0 : AFFINE_TABLE, OTHER = OWN + COEFFICIENTS };
     constexpr int K = BN ? 2 * COEFFICIENTS : OTHER;
@@ -357,8 +356,7 @@ affine affine_of_residual(const ss_norm_act *op, const ss_norm_shortcut *s)
 
 template <typename T, int V>
 void forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
-             const ss_norm_shortcut *s, const dropout &drop, const void *z, void *y,
-             uint8_t *mask)
+             const ss_norm_shortcut *s, const dropout &drop, const void *z, void *y, uint8_t *mask)
 {
     const geometry g = geometry_of(op, gpu->options.dtype, MAP_UNROLL, MAP_BLOCKS);
     SS_LAUNCH((shortcut_forward_kernel<T, V>), grid_of(g), THREADS, gpu->stream, g, f,

@@ -84,7 +84,8 @@ static size_t workspace_bytes(const struct ss_device *d, const struct ss_norm_ac
 enum ss_status ss_tally_norm_act_forward(struct ss_device *d, const struct ss_norm_act *op,
                                          const void *z, const float *gamma, const float *beta,
                                          const float *saved, const void *r, void *y,
-                                         uint8_t *workspace, int training, const uint64_t *dropout_key)
+                                         uint8_t *workspace, int training,
+                                         const uint64_t *dropout_key)
 {
     (void)training;
     (void)dropout_key;
