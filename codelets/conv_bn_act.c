@@ -6,7 +6,8 @@
  * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
  * saved (2,Co)  batch mean and invstd            running (2,Co) updated in training
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
- * With statistics over ranks in parts (enum ss_part): sums (2,C), backward (4,C), fp64, between them.
+ * With statistics over ranks in parts (enum ss_part): sums (2,C), backward (4,C), fp64, between them;
+ * backward in parts, too, where the weight's gradient is put off.
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
 
@@ -51,10 +52,9 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     const enum ss_part part = ss_op_part(d);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
-    if (op->acts && part != SS_PART_WEIGHTS)
-        SS_TRY(ss_op_act_backward(head, &op->norm, d, dz, dz));
-    else if (!op->acts)
-        SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
+    if (part != SS_PART_WEIGHTS)
+        SS_TRY(op->acts ? ss_op_act_backward(head, &op->norm, d, dz, dz)
+                        : ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
     if (part == SS_PART_WHOLE || part == SS_PART_WEIGHTS)
         SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
                                                     ss_op_param(head, grads, SS_PARAM_WEIGHT),

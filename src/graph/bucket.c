@@ -1,6 +1,6 @@
 /* Buckets: parameters in the order in which backward finishes their gradients, that is blocks in
- * reverse. A block's parameters stay together, so that its backward task writes one bucket. And the
- * order in which buckets are summed. */
+ * reverse, but for those whose weights are put off. A block's parameters stay together, so that its
+ * backward tasks write one bucket. And the order in which buckets are summed. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
@@ -63,27 +63,39 @@ int ss_plan_count_drops(const struct ss_plan *plan, int blocks)
     return n;
 }
 
-/* Blocks [0, end) that make the last bucket: those whose gradients fit, the first of them in any
- * case; 0: no bucket of their own. */
-static int last_bucket_end(const size_t *bytes, int nblocks, double mb)
+void ss_bucket_finish(const unsigned char *can, int nblocks, int put_off, int *finished)
 {
-    double sum = 0;
-    int end = 0;
-    if (!(mb > 0))
-        return 0;
-    while (end < nblocks && (sum == 0 || sum + (double)bytes[end] <= mb * MIB))
-        sum += (double)bytes[end++];
-    return end;
+    int n = 0;
+    for (int i = nblocks - 1; i >= 0; i--)
+        if (i >= put_off || !can[i])
+            finished[n++] = i;
+    for (int i = 0; i < nblocks && i < put_off; i++)
+        if (can[i])
+            finished[n++] = i;
 }
 
-int ss_bucket_partition(const size_t *bytes, int nblocks, const struct ss_bucket_caps *caps,
-                        int *bucket)
+/* How many blocks, at the end of `finished`, make the last bucket: those whose gradients fit, the last
+ * of them in any case; 0: no bucket of their own. */
+static int blocks_of_last(const size_t *bytes, int nblocks, const int *finished, double mb)
 {
-    int n = 0, end = last_bucket_end(bytes, nblocks, caps->last_mb), in_last = 0;
+    double sum = 0;
+    int n = 0;
+    if (!(mb > 0))
+        return 0;
+    while (n < nblocks && (sum == 0 || sum + (double)bytes[finished[nblocks - 1 - n]] <= mb * MIB))
+        sum += (double)bytes[finished[nblocks - 1 - n++]];
+    return n;
+}
+
+int ss_bucket_partition(const size_t *bytes, int nblocks, const int *finished,
+                        const struct ss_bucket_caps *caps, int *bucket)
+{
+    const int from = nblocks - blocks_of_last(bytes, nblocks, finished, caps->last_mb);
+    int n = 0, in_last = 0;
     double filled = 0;
-    for (int i = nblocks - 1; i >= 0; i--) {
+    for (int at = 0; at < nblocks; at++) {
+        const int i = finished[at], last = at >= from;
         double mb = n == 1 ? caps->first_mb : caps->mb;
-        int last = i < end;
         bucket[i] = -1;
         if (!bytes[i])
             continue;
@@ -139,16 +151,34 @@ static enum ss_status order_sums(struct ss_plan *plan)
     return SS_OK;
 }
 
-static enum ss_status fill_buckets(struct ss_plan *plan, size_t *bytes, int *bucket)
+/* In the order of their first blocks. */
+static void set_needs(struct ss_plan *plan)
+{
+    int n = 0;
+    for (int k = 0; k < plan->nbuckets; k++)
+        plan->bucket[k].need = -1;
+    for (int i = 0; i < plan->nblocks; i++) {
+        const int k = plan->block[i].bucket;
+        if (k >= 0 && plan->bucket[k].need < 0)
+            plan->bucket[k].need = n++;
+    }
+}
+
+static enum ss_status fill_buckets(struct ss_plan *plan, unsigned char *can, size_t *bytes,
+                                   int *bucket)
 {
     size_t total = 0;
-    for (int i = 0; i < plan->nblocks; i++)
+    for (int i = 0; i < plan->nblocks; i++) {
         total += bytes[i] = ss_plan_block_bytes(plan, i);
+        can[i] = (unsigned char)ss_plan_parts_weights(plan, i);
+    }
+    ss_bucket_finish(can, plan->nblocks, plan->options.put_off_weights, plan->finished);
     const struct ss_plan_options *o = &plan->options;
     struct ss_bucket_caps caps =
         ss_bucket_default_caps(total, o->bucket_mb, o->first_bucket_mb, o->last_bucket_mb);
-    plan->nbuckets = ss_bucket_partition(bytes, plan->nblocks, &caps, bucket);
-    for (int i = plan->nblocks - 1; i >= 0; i--) {
+    plan->nbuckets = ss_bucket_partition(bytes, plan->nblocks, plan->finished, &caps, bucket);
+    for (int at = 0; at < plan->nblocks; at++) {
+        const int i = plan->finished[at];
         struct ss_block *b = &plan->block[i];
         if (bucket[i] < 0)
             continue;
@@ -162,6 +192,7 @@ static enum ss_status fill_buckets(struct ss_plan *plan, size_t *bytes, int *buc
     }
     for (int i = 0; i < plan->nblocks; i++)
         add_block_params(plan, i, 0);
+    set_needs(plan);
     if (!plan->nbuckets)
         return ss_fail(SS_ERR_UNSUPPORTED, "model %s has nothing to train",
                        ss_graph_name(plan->graph));
@@ -174,12 +205,15 @@ enum ss_status ss_plan_make_buckets(struct ss_plan *plan)
     size_t blocks = (size_t)plan->nblocks + 1;
     plan->param = calloc((size_t)params + 1, sizeof *plan->param);
     plan->bucket = calloc(blocks, sizeof *plan->bucket);
+    plan->finished = calloc(blocks, sizeof *plan->finished);
+    unsigned char *can = malloc(blocks);
     size_t *bytes = malloc(blocks * sizeof *bytes);
     int *bucket = malloc(blocks * sizeof *bucket);
     enum ss_status status =
-        plan->param && plan->bucket && bytes && bucket
-            ? fill_buckets(plan, bytes, bucket)
+        plan->param && plan->bucket && plan->finished && can && bytes && bucket
+            ? fill_buckets(plan, can, bytes, bucket)
             : ss_fail_memory("buckets of the plan", (size_t)params * sizeof *plan->param);
+    free(can);
     free(bytes);
     free(bucket);
     return status;

@@ -9,9 +9,11 @@
 #define MIB 1048576.0
 #define NEVER DBL_MAX
 #define NEAR 1.005 /* as good */
+/* As good with less put off, which takes less memory. */
+#define NEAR_PUT_OFF 1.0025
 
-/* Steps played; the last one is taken. */
-enum { STEPS = 8 };
+/* Steps played, of which the last one is taken; parts of the weights' time that may be put off. */
+enum { STEPS = 8, PARTS_PUT_OFF = 8 };
 
 /* ---- a step, played through ------------------------------------------------------------------ */
 
@@ -26,7 +28,9 @@ struct bucket {
 
 struct play {
     const struct ss_bucket_costs *costs;
+    int put_off;
     const int *bucket, *order; /* order NULL: chosen as it goes */
+    int *needed;               /* buckets in the order in which forward needs them */
     int *used;                 /* the order of this step */
     int n, sent;               /* buckets; sums begun in this step */
     double now, link_s;        /* of the worker; when the link is free */
@@ -55,9 +59,9 @@ static int next_sum(const struct play *p)
     /* What gets ready until then may be needed more; it is not known before the worker is there. */
     if (first == NEVER || at > p->now)
         return -1;
-    for (int k = p->n - 1; k >= 0; k--)
-        if (!p->k[k].sent && p->k[k].ready_s <= at)
-            return k;
+    for (int i = 0; i < p->n; i++)
+        if (!p->k[p->needed[i]].sent && p->k[p->needed[i]].ready_s <= at)
+            return p->needed[i];
     return -1;
 }
 
@@ -83,8 +87,8 @@ static void send_ready(struct play *p)
         p->used[p->sent++] = k;
         if (beside && !last)
             update_beside(p, k, p->link_s);
-        for (int i = p->n - 1; beside && last && p->sent == p->n && i >= 0; i--)
-            update_beside(p, i, p->link_s);
+        for (int i = 0; beside && last && p->sent == p->n && i < p->n; i++)
+            update_beside(p, p->needed[i], p->link_s);
     }
 }
 
@@ -101,9 +105,9 @@ static double update_from(const struct play *p, int k)
 /* The bucket to be updated now, that of the first blocks first; -1: none. */
 static int next_update(const struct play *p)
 {
-    for (int k = p->n - 1; k >= 0; k--)
-        if (!p->k[k].updated && update_from(p, k) <= p->now)
-            return k;
+    for (int i = 0; i < p->n; i++)
+        if (!p->k[p->needed[i]].updated && update_from(p, p->needed[i]) <= p->now)
+            return p->needed[i];
     return -1;
 }
 
@@ -148,42 +152,61 @@ static void forward(struct play *p)
         update(p, k);
 }
 
+/* The worker was busy for so long; ends: with the last of block i's gradients. */
+static void pass_back(struct play *p, int i, double seconds, int ends)
+{
+    const int k = p->bucket[i];
+    p->now += seconds;
+    if (ends && k >= 0 && --p->k[k].left == 0 && !p->costs->no_overlap)
+        p->k[k].ready_s = p->now;
+    send_ready(p);
+}
+
 static void backward(struct play *p)
 {
+    const struct ss_bucket_costs *c = p->costs;
     p->sent = 0;
     for (int k = 0; k < p->n; k++) {
         p->k[k].left = p->k[k].blocks;
         p->k[k].ready_s = p->k[k].summed_s = p->k[k].updated_s = NEVER;
         p->k[k].sent = p->k[k].updated = 0;
     }
-    for (int i = p->costs->nblocks - 1; i >= 0; i--) {
-        int k = p->bucket[i];
-        p->now += p->costs->backward_s[i];
-        if (k >= 0 && --p->k[k].left == 0 && !p->costs->no_overlap)
-            p->k[k].ready_s = p->now;
-        send_ready(p);
+    for (int i = c->nblocks - 1; i >= 0; i--) {
+        const int whole = i >= p->put_off || !(c->weights_s[i] > 0);
+        pass_back(p, i, c->backward_s[i] - (whole ? 0 : c->weights_s[i]), whole);
     }
+    for (int i = 0; i < p->put_off; i++)
+        if (c->weights_s[i] > 0)
+            pass_back(p, i, c->weights_s[i], 1);
     for (int k = 0; p->costs->no_overlap && k < p->n; k++)
         p->k[k].ready_s = p->now;
     send_ready(p);
 }
 
-enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, const int *bucket, int n,
-                              const int *order, int *used, double *step_s)
+enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int put_off, const int *bucket,
+                              int n, const int *order, int *used, double *step_s)
 {
-    struct play p = {.costs = costs, .bucket = bucket, .order = order, .n = n, .sent = n};
+    struct play p = {.costs = costs,
+                     .put_off = put_off < costs->nblocks ? put_off : costs->nblocks,
+                     .bucket = bucket,
+                     .order = order,
+                     .n = n,
+                     .sent = n};
     double begin = 0;
+    int needed = 0;
     p.k = calloc((size_t)n + 1, sizeof *p.k);
-    p.used = calloc((size_t)n + 1, sizeof *p.used);
+    p.used = calloc(2 * (size_t)n + 1, sizeof *p.used);
     if (!p.k || !p.used) {
         free(p.k);
         free(p.used);
         return ss_fail_memory("a choice of buckets", (size_t)n * sizeof *p.k);
     }
+    p.needed = p.used + n;
     for (int i = 0; i < costs->nblocks; i++)
         if (bucket[i] >= 0) {
             p.k[bucket[i]].bytes += (double)costs->bytes[i];
-            p.k[bucket[i]].blocks++;
+            if (!p.k[bucket[i]].blocks++)
+                p.needed[needed++] = bucket[i];
         }
     for (int k = 0; k < n; k++)
         p.k[k].updated = p.k[k].sent = 1;
@@ -206,7 +229,9 @@ enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, const int *bu
 
 struct search {
     const struct ss_bucket_costs *costs;
-    int *bucket, *order;
+    unsigned char *can; /* of each block: can its weights be put off */
+    int put_off;
+    int *finished, *bucket, *order;
     double compute_s, least_s;
     struct ss_bucket_choice *best; /* NULL: only least_s is looked for */
 };
@@ -244,12 +269,13 @@ static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, 
                            struct ss_bucket_choice *out)
 {
     const struct ss_bucket_costs *c = s->costs;
-    int n = ss_bucket_partition(c->bytes, c->nblocks, caps, s->bucket), plain = 1;
+    int n = ss_bucket_partition(c->bytes, c->nblocks, s->finished, caps, s->bucket), plain = 1;
     out->caps = *caps;
+    out->put_off = s->put_off;
     out->order[0] = '\0';
     out->buckets = n;
     if (free_order) {
-        SS_TRY(ss_bucket_play(c, s->bucket, n, NULL, s->order, &out->step_s));
+        SS_TRY(ss_bucket_play(c, s->put_off, s->bucket, n, NULL, s->order, &out->step_s));
         for (int k = 0; k < n; k++)
             plain &= s->order[k] == k;
         if (!plain && !write_order(out->order, s->order, n)) {
@@ -260,7 +286,7 @@ static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, 
     for (int k = 0; plain && k < n; k++)
         s->order[k] = k;
     /* Fixed, it may be slower than when it was chosen as it went. */
-    SS_TRY(ss_bucket_play(c, s->bucket, n, s->order, NULL, &out->step_s));
+    SS_TRY(ss_bucket_play(c, s->put_off, s->bucket, n, s->order, NULL, &out->step_s));
     out->exposed_s = out->step_s > s->compute_s ? out->step_s - s->compute_s : 0;
     return SS_OK;
 }
@@ -269,19 +295,31 @@ static enum ss_status open_search(struct search *s, const struct ss_bucket_costs
 {
     size_t blocks = (size_t)costs->nblocks + 1;
     s->costs = costs;
+    s->can = malloc(blocks);
+    s->finished = malloc(blocks * sizeof *s->finished);
     s->bucket = malloc(blocks * sizeof *s->bucket);
     s->order = malloc(blocks * sizeof *s->order);
-    if (!s->bucket || !s->order)
+    if (!s->can || !s->finished || !s->bucket || !s->order)
         return ss_fail_memory("a choice of buckets", blocks * sizeof *s->bucket);
-    for (int i = 0; i < costs->nblocks; i++)
+    for (int i = 0; i < costs->nblocks; i++) {
+        s->can[i] = costs->weights_s[i] > 0;
         s->compute_s +=
             costs->forward_s[i] + costs->backward_s[i] +
             (costs->updates_beside ? 0 : (double)costs->bytes[i] * costs->update_s_per_byte);
+    }
     return SS_OK;
+}
+
+static void put_off(struct search *s, int blocks)
+{
+    s->put_off = blocks;
+    ss_bucket_finish(s->can, s->costs->nblocks, blocks, s->finished);
 }
 
 static void close_search(struct search *s)
 {
+    free(s->can);
+    free(s->finished);
     free(s->bucket);
     free(s->order);
 }
@@ -301,7 +339,7 @@ static enum ss_status try_caps(struct search *s, const struct ss_bucket_caps *ca
     return SS_OK;
 }
 
-static enum ss_status search_all(struct search *s)
+static enum ss_status search_caps(struct search *s)
 {
     static const double parts[] = {1, 1.5, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64};
     static const double firsts[] = {1, 0.5, 0.25, 0.1}; /* of the others' cap */
@@ -323,16 +361,58 @@ static enum ss_status search_all(struct search *s)
     return SS_OK;
 }
 
+/* Of how many blocks weights may be put off, in ascending order: none; those with an eighth of the time
+ * that weights take, and so on. Returns how many choices these are. */
+static int list_put_off(const struct ss_bucket_costs *c, int *blocks)
+{
+    double all = 0, sum = 0;
+    int n = 0, part = 0;
+    for (int i = 0; i < c->nblocks; i++)
+        all += c->weights_s[i];
+    for (int i = 0; i <= c->nblocks && part <= PARTS_PUT_OFF; i++) {
+        const double parts = sum * (1 + 1e-9) * PARTS_PUT_OFF;
+        if (parts >= all * part)
+            blocks[n++] = i;
+        while (part <= PARTS_PUT_OFF && parts >= all * part)
+            part++;
+        sum += i < c->nblocks ? c->weights_s[i] : 0;
+    }
+    return n;
+}
+
+/* The least that comes near the shortest step, whose length stays in least_s. */
+static enum ss_status choose_put_off(struct search *s)
+{
+    int blocks[PARTS_PUT_OFF + 1], n = 1, at = 0;
+    double least_s[PARTS_PUT_OFF + 1], least = NEVER;
+    if (s->costs->put_off)
+        blocks[0] = *s->costs->put_off;
+    else
+        n = list_put_off(s->costs, blocks);
+    for (int i = 0; i < n; i++) {
+        s->least_s = NEVER;
+        put_off(s, blocks[i]);
+        SS_TRY(search_caps(s));
+        least_s[i] = s->least_s;
+        least = least_s[i] < least ? least_s[i] : least;
+    }
+    while (least_s[at] > NEAR_PUT_OFF * least)
+        at++;
+    s->least_s = least;
+    put_off(s, blocks[at]);
+    return SS_OK;
+}
+
 enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_bucket_choice *out)
 {
-    struct search s = {.least_s = NEVER};
+    struct search s = {.best = NULL};
     *out = (struct ss_bucket_choice){.buckets = 0};
     enum ss_status status = open_search(&s, costs);
     if (status == SS_OK)
-        status = search_all(&s);
+        status = choose_put_off(&s);
     s.best = out;
     if (status == SS_OK)
-        status = search_all(&s);
+        status = search_caps(&s);
     close_search(&s);
     return status;
 }
@@ -342,8 +422,10 @@ enum ss_status ss_bucket_rate(const struct ss_bucket_costs *costs,
 {
     struct search s = {.costs = costs};
     enum ss_status status = open_search(&s, costs);
-    if (status == SS_OK)
+    if (status == SS_OK) {
+        put_off(&s, 0);
         status = rate(&s, caps, 0, out);
+    }
     close_search(&s);
     return status;
 }

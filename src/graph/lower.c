@@ -80,12 +80,45 @@ static void lower_input(struct ss_lowerer *lo, int training)
         lower_convert(lo, training);
 }
 
+/* Are the gradients of its bucket all there with those of block i? */
 static int bucket_ends_at(const struct ss_plan *plan, int i)
 {
-    for (int j = 0; j < i; j++)
-        if (plan->block[j].bucket == plan->block[i].bucket)
-            return 0;
-    return plan->block[i].bucket >= 0;
+    int at = plan->nblocks - 1;
+    while (plan->block[plan->finished[at]].bucket != plan->block[i].bucket)
+        at--;
+    return plan->block[i].bucket >= 0 && plan->finished[at] == i;
+}
+
+/* The gradients of block i are there: what follows where they fill a bucket. */
+static void finish_block(struct ss_lowerer *lo, int i)
+{
+    struct ss_plan *plan = lo->plan;
+    const int k = plan->block[i].bucket;
+    if (lo->status != SS_OK || !bucket_ends_at(plan, i))
+        return;
+    ss_lower_late_weights(lo);
+    if (plan->options.accumulate > 1)
+        ss_lower_add(lo, k);
+    plan->bucket[k].ready_task = lo->list->count - 1;
+    while (!plan->options.no_overlap && lo->summed < plan->nbuckets &&
+           plan->sum_order[lo->summed] <= k && lo->status == SS_OK)
+        ss_lower_bucket(lo, plan->sum_order[lo->summed++]);
+}
+
+static void lower_backward(struct ss_lowerer *lo)
+{
+    const struct ss_plan *plan = lo->plan;
+    for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
+        ss_lower_backward(lo, i);
+        if (!ss_plan_puts_off(plan, i))
+            finish_block(lo, i);
+    }
+    ss_lower_late_weights(lo);
+    for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
+        if (ss_plan_puts_off(plan, i)) {
+            ss_lower_weights(lo, i);
+            finish_block(lo, i);
+        }
 }
 
 static void lower_training(struct ss_lowerer *lo)
@@ -100,25 +133,11 @@ static void lower_training(struct ss_lowerer *lo)
     if (lo->status != SS_OK)
         return;
 
-    int ready = 0, summed = 0; /* buckets */
     ss_value logits = plan->block[plan->nblocks - 1].x;
     ss_lower_contribute(lo, logits, lo->value_tensor[logits], plan->nblocks - 1);
-    for (int i = plan->nblocks - 2; i >= 0 && lo->status == SS_OK; i--) {
-        ss_lower_backward(lo, i);
-        if (lo->status != SS_OK || !bucket_ends_at(plan, i))
-            continue;
-        ss_lower_weights(lo);
-        /* The bucket is full once the earliest of its blocks has run backward. */
-        if (plan->options.accumulate > 1)
-            ss_lower_add(lo, plan->block[i].bucket);
-        plan->bucket[plan->block[i].bucket].ready_task = lo->list->count - 1;
-        ready++;
-        while (!plan->options.no_overlap && summed < plan->nbuckets &&
-               plan->sum_order[summed] < ready && lo->status == SS_OK)
-            ss_lower_bucket(lo, plan->sum_order[summed++]);
-    }
-    while (plan->options.no_overlap && summed < plan->nbuckets && lo->status == SS_OK)
-        ss_lower_bucket(lo, plan->sum_order[summed++]);
+    lower_backward(lo);
+    while (plan->options.no_overlap && lo->summed < plan->nbuckets && lo->status == SS_OK)
+        ss_lower_bucket(lo, plan->sum_order[lo->summed++]);
     if (plan->options.no_overlap && lo->status == SS_OK)
         ss_lower_metrics(lo);
     if (ss_lower_updates_last(plan) && lo->status == SS_OK)
@@ -146,6 +165,9 @@ static enum ss_status check_options(const struct ss_plan_options *o)
                        o->batch);
     if (o->accumulate < 0)
         return ss_fail(SS_ERR_INVALID, "a step cannot have %d micro-steps", o->accumulate);
+    if (o->put_off_weights < -1)
+        return ss_fail(SS_ERR_INVALID, "weights of %d blocks cannot be put off",
+                       o->put_off_weights);
     if (!(o->bucket_mb >= 0) || !(o->first_bucket_mb >= 0) || !(o->last_bucket_mb >= 0))
         return ss_fail(SS_ERR_INVALID,
                        "bucket sizes cannot be below 0 MB (--bucket-mb %g, --first-bucket-mb %g, "
@@ -232,6 +254,7 @@ void ss_plan_destroy(struct ss_plan *plan)
     if (!plan)
         return;
     free(plan->block);
+    free(plan->finished);
     free(plan->param);
     free(plan->bucket);
     free(plan->sum_order);

@@ -300,13 +300,17 @@ static int lower_shortcut_backward(struct ss_lowerer *lo, struct ss_plan_task *t
     return lo->value_tensor[b->residual];
 }
 
-/* Priorities: the backward pass from its end. With sums of statistics in it, a block's first part
- * comes before the weights of the block behind it, which are worked on during its sum. */
+/* Priorities: the backward pass from its end, then weights that are put off, from the first block on.
+ * With sums of statistics in it, a block's first part comes before the weights of the block behind it,
+ * which are worked on during its sum. */
 static int backward_priority(const struct ss_plan *plan, int i, enum ss_part part)
 {
+    if (part == SS_PART_WEIGHTS && ss_plan_puts_off(plan, i))
+        return SS_PRIORITY_BACKWARD - 1 - i;
     if (plan->options.sync_stats <= 1)
         return SS_PRIORITY_BACKWARD + i;
-    return SS_PRIORITY_BACKWARD + 2 * i + (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE);
+    return SS_PRIORITY_BACKWARD + 2 * i +
+           (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE || part == SS_PART_DATA);
 }
 
 /* The contributions to v's gradient so far, added up in place of the first one, which nobody else reads
@@ -378,22 +382,29 @@ static void touch_out(struct ss_lowerer *lo, struct ss_plan_task *t, const struc
         ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
 }
 
-void ss_lower_weights(struct ss_lowerer *lo)
+void ss_lower_weights(struct ss_lowerer *lo, int i)
 {
-    const int i = lo->weights;
-    if (i < 0 || lo->status != SS_OK)
-        return;
     const struct ss_block *b = &lo->plan->block[i];
+    const int dz = lo->list->task[lo->forward[i]].tensor[SS_ROLE_Z];
     struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WEIGHTS, "bwd weights", i,
                                             backward_priority(lo->plan, i, SS_PART_WEIGHTS));
     if (!t)
         return;
-    lo->weights = -1;
     touch_input(lo, t, b);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_Z, lo->list->task[lo->forward[i]].tensor[SS_ROLE_Z],
-                          SS_READ);
+    if (dz >= 0)
+        ss_lower_touch_tensor(lo, t, SS_ROLE_Z, dz, SS_READ);
+    else
+        ss_lower_touch_tensor(lo, t, SS_ROLE_DS, lo->grad[b->y][0], SS_READ);
     touch_grads(lo, t, b);
     touch_token(lo, t);
+}
+
+void ss_lower_late_weights(struct ss_lowerer *lo)
+{
+    const int i = lo->weights;
+    lo->weights = -1;
+    if (i >= 0 && lo->status == SS_OK)
+        ss_lower_weights(lo, i);
 }
 
 /* Up to this rank's sums. Returns what the residual gets. */
@@ -440,7 +451,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     const int sums = add_sums(lo, b, 4), ds = lower_backward_sums(lo, i, made, sums);
     if (lo->status == SS_OK)
         lower_sync(lo, "sync bwd", i, sums);
-    ss_lower_weights(lo);
+    ss_lower_late_weights(lo);
     struct ss_plan_task *t = lo->status == SS_OK
                                  ? add_block_task(lo, SS_TASK_BACKWARD, SS_PART_APPLY, "bwd", i,
                                                   backward_priority(lo->plan, i, SS_PART_APPLY))
@@ -456,22 +467,25 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
     touch_dx(lo, t, b, dx);
-    if (made[SS_ROLE_Z] >= 0)
+    if (made[SS_ROLE_Z] >= 0 && !ss_plan_puts_off(lo->plan, i))
         lo->weights = i;
     return ds;
 }
 
-/* In one task. Returns what the residual gets. */
+/* In one task, or all but the weight's gradient. Returns what the residual gets. */
 static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int *dothers)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    struct ss_plan_task *t = add_block_task(lo, SS_TASK_BACKWARD, SS_PART_WHOLE, "bwd", i,
-                                            backward_priority(lo->plan, i, SS_PART_WHOLE));
+    const int parts = lo->plan->options.put_off_weights < 0 ? ss_plan_parts_weights(lo->plan, i)
+                                                            : ss_plan_puts_off(lo->plan, i);
+    const enum ss_part part = parts ? SS_PART_DATA : SS_PART_WHOLE;
+    struct ss_plan_task *t =
+        add_block_task(lo, SS_TASK_BACKWARD, part, "bwd", i, backward_priority(lo->plan, i, part));
     if (!t)
         return -1;
     const int *made = lo->list->task[lo->forward[i]].tensor;
     const int ds = touch_dy(lo, t, b);
-    if (b->cls->reads_x)
+    if (b->cls->reads_x && !parts)
         touch_input(lo, t, b);
     if (b->cls->reads_y)
         ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_READ);
@@ -488,6 +502,8 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
     touch_dx(lo, t, b, dx);
     for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
         ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DINPUT + k), dothers[k], SS_WRITE);
+    if (parts && !ss_plan_puts_off(lo->plan, i))
+        lo->weights = i;
     return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
 }
 
@@ -531,7 +547,7 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
     if (ss_lower_syncs(lo->plan, b)) {
         ds = lower_synced_backward(lo, i, dx);
     } else if (ss_lower_has_tasks(lo->plan, b)) {
-        ss_lower_weights(lo);
+        ss_lower_late_weights(lo);
         ds = lower_whole_backward(lo, i, dx, dothers);
     }
     contribute(lo, i, 0, b->x, dx);

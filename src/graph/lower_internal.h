@@ -9,8 +9,8 @@
 /* Fill plan->block from plan->graph. Blocks come in an order that respects data flow. */
 enum ss_status ss_plan_fuse(struct ss_plan *plan);
 
-/* Group parameters into buckets; fills plan->param, plan->bucket, plan->sum_order and the blocks'
- * bucket. */
+/* Group parameters into buckets; fills plan->finished, plan->param, plan->bucket, plan->sum_order and the
+ * blocks' bucket. */
 enum ss_status ss_plan_make_buckets(struct ss_plan *plan);
 
 /* Record that t touches (space, index) as `role`; a second role on the same data shares the access.
@@ -49,6 +49,7 @@ struct ss_lowerer {
     struct ss_lower_part *part; /* per value */
     int *forward; /* per block: its forward task in `list`, the last one */
     int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
+    int summed;   /* buckets whose sum has been lowered */
     enum ss_status status;
 };
 
@@ -98,8 +99,10 @@ static inline int ss_lower_has_tasks(const struct ss_plan *plan, const struct ss
 /* The tasks of block i (lower_blocks.c). */
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training);
 void ss_lower_backward(struct ss_lowerer *lo, int i);
-/* What backward of blocks has put off: before their bucket is summed. */
-void ss_lower_weights(struct ss_lowerer *lo);
+/* The weight's gradient of block i, which comes behind all blocks' backward; and that of a block which
+ * backward has put off until the next one: before its bucket is summed. */
+void ss_lower_weights(struct ss_lowerer *lo, int i);
+void ss_lower_late_weights(struct ss_lowerer *lo);
 /* `tensor` is a contribution to the gradient of v, made by block i; contributions that are too many for
  * one task are added up first. */
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor, int i);

@@ -3,12 +3,28 @@
 
 #include <stdio.h>
 
+/* Priority among updates, and what is like them: first what the next forward needs first. */
+static int place_of(const struct ss_plan *plan, int k)
+{
+    return plan->nbuckets - 1 - plan->bucket[k].need;
+}
+
+/* The bucket before which the next forward needs so many others. */
+static int needed(const struct ss_plan *plan, int need)
+{
+    int k = 0;
+    while (plan->bucket[k].need != need)
+        k++;
+    return k;
+}
+
 static void lower_update(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
     const int states = lo->plan->options.states;
     snprintf(name, sizeof name, "update %d", k);
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_UPDATE, name, SS_PRIORITY_UPDATE + k);
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_UPDATE, name, SS_PRIORITY_UPDATE + place_of(lo->plan, k));
     if (!t)
         return;
     t->bucket = k;
@@ -29,7 +45,8 @@ static void lower_squares(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
     snprintf(name, sizeof name, "squares %d", k);
-    struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_SQUARES, name, SS_PRIORITY_UPDATE + k);
+    struct ss_plan_task *t =
+        ss_lower_add_task(lo, SS_TASK_SQUARES, name, SS_PRIORITY_UPDATE + place_of(lo->plan, k));
     if (!t)
         return;
     t->bucket = k;
@@ -70,7 +87,7 @@ void ss_lower_bucket(struct ss_lowerer *lo, int k)
     if (!lo->plan->options.loss_scaling || ss_lower_looks_at_once(lo->plan) || lo->status != SS_OK)
         return;
     snprintf(name, sizeof name, "check %d", k);
-    t = ss_lower_add_task(lo, SS_TASK_CHECK, name, SS_PRIORITY_UPDATE + k);
+    t = ss_lower_add_task(lo, SS_TASK_CHECK, name, SS_PRIORITY_UPDATE + place_of(lo->plan, k));
     if (!t)
         return;
     t->bucket = k;
@@ -94,11 +111,13 @@ static void lower_small_sum(struct ss_lowerer *lo, enum ss_task_kind kind, const
  * hold up the sums behind it. A block waits for its own bucket alone. */
 void ss_lower_gathers(struct ss_lowerer *lo)
 {
-    for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--) {
+    const struct ss_plan *plan = lo->plan;
+    for (int n = 0; n < plan->nbuckets && lo->status == SS_OK; n++) {
+        const int k = needed(plan, n);
         char name[SS_NAME_BYTES];
         snprintf(name, sizeof name, "gather %d", k);
-        struct ss_plan_task *t = ss_lower_add_task(lo, SS_TASK_GATHER, name,
-                                                   SS_PRIORITY_COMM - 2 * lo->plan->nbuckets + k);
+        struct ss_plan_task *t = ss_lower_add_task(
+            lo, SS_TASK_GATHER, name, SS_PRIORITY_COMM - 2 * plan->nbuckets + place_of(plan, k));
         if (!t)
             return;
         t->bucket = k;
@@ -121,8 +140,8 @@ void ss_lower_last_updates(struct ss_lowerer *lo)
     if (lo->plan->options.shards > 1 && lo->plan->options.clipping && lo->status == SS_OK)
         lower_small_sum(lo, SS_TASK_REDUCE_SQUARES, "all-reduce squares", priority, SS_ROLE_SQUARES,
                         SS_SPACE_SQUARES);
-    for (int k = lo->plan->nbuckets - 1; k >= 0 && lo->status == SS_OK; k--)
-        lower_update(lo, k);
+    for (int n = 0; n < lo->plan->nbuckets && lo->status == SS_OK; n++)
+        lower_update(lo, needed(lo->plan, n));
     if (!lo->plan->options.loss_scaling || lo->status != SS_OK)
         return;
     struct ss_plan_task *t =

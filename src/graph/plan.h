@@ -40,6 +40,10 @@ struct ss_plan_options {
     double first_bucket_mb; /* of the first bucket, whose sum begins first; 0: 1, or bucket_mb */
     double last_bucket_mb; /* of the last one, which the next forward waits for; 0: as the others */
     const char *bucket_order; /* "0,1,3,2": in which buckets are summed; NULL: as they get ready */
+    /* Of the first so many blocks weights' gradients come behind all else that backward does, from the
+     * first block on: so their sums come in the order in which the next forward waits for them. -1: of
+     * none, but each that can be a task of its own is one. */
+    int put_off_weights;
     int no_overlap;           /* all-reduces begin when backward has ended: for comparison */
     int slices;               /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
     int states;               /* of the optimizer, each as large as the parameters; may be 0 */
@@ -105,6 +109,7 @@ struct ss_bucket {
     int first_param, nparams; /* a slice of the plan's trainable params, in bucket order */
     size_t bytes;             /* of its gradients, unpadded fp32 */
     int ready_task;           /* train task after which all its gradients are there */
+    int need;                 /* so many buckets the next forward needs before this one */
 };
 
 /* What a task touches. */
@@ -194,12 +199,13 @@ enum ss_task_kind {
 };
 
 /* With sync_stats, forward and backward of a block with NORM are several tasks of its kind, with a sum
- * over ranks behind the first. */
+ * over ranks behind the first. With put_off_weights other blocks' backward may be two. */
 enum ss_part {
     SS_PART_WHOLE,
     SS_PART_SUMS,    /* up to this rank's sums: convolution, sums; backward: ds, sums */
     SS_PART_APPLY,   /* from the sums on: statistics, y; backward: dz, dx, gradients of NORM */
-    SS_PART_WEIGHTS, /* backward: the weight's gradient, while the block before waits for its sum */
+    SS_PART_DATA,    /* backward: all but what comes in the next part */
+    SS_PART_WEIGHTS, /* backward: gradients of HEAD's parameters, behind APPLY or DATA */
 };
 
 struct ss_plan_task {
@@ -232,6 +238,7 @@ struct ss_plan {
     struct ss_plan_options options;
     int nblocks;
     struct ss_block *block;
+    int *finished; /* the blocks, in the order in which backward ends their gradients */
     int nparams; /* trainable ones first, bucket by bucket; then buffers */
     struct ss_plan_param *param;
     int nbuckets;
@@ -280,6 +287,16 @@ static inline int ss_plan_states(const struct ss_plan *plan, int i)
     return plan->param[i].bucket >= 0 ? plan->options.states : 0;
 }
 
+/* Can the weight's gradient of block i be put off; and is it? */
+static inline int ss_plan_parts_weights(const struct ss_plan *plan, int i)
+{
+    return plan->block[i].cls->parts_weights;
+}
+static inline int ss_plan_puts_off(const struct ss_plan *plan, int i)
+{
+    return i < plan->options.put_off_weights && ss_plan_parts_weights(plan, i);
+}
+
 /* The channels of a device's padded input, of c channels. */
 static inline int ss_plan_input_block(const struct ss_plan *plan, int c)
 {
@@ -300,9 +317,13 @@ struct ss_bucket_caps {
 /* What sizes of 0 stand for, with `total` bytes of gradients. */
 struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double first_mb,
                                              double last_mb);
-/* Which bucket each block goes to, -1 without gradients; returns the number of buckets. */
-int ss_bucket_partition(const size_t *bytes, int nblocks, const struct ss_bucket_caps *caps,
-                        int *bucket);
+/* Fill `finished` as in struct ss_plan: from the last block to the first, and behind all others those
+ * before put_off whose weights can be put off, from the first one on. can[i]: can those of block i? */
+void ss_bucket_finish(const unsigned char *can, int nblocks, int put_off, int *finished);
+/* Which bucket each block goes to, -1 without gradients; returns the number of buckets. Buckets fill in
+ * the order of `finished`. */
+int ss_bucket_partition(const size_t *bytes, int nblocks, const int *finished,
+                        const struct ss_bucket_caps *caps, int *bucket);
 
 /* Assign tensors to buffers from their lifetimes (memory.c, called by ss_plan_lower). */
 enum ss_status ss_plan_assign_buffers(struct ss_plan *plan);

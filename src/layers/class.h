@@ -111,6 +111,7 @@ struct ss_layer_class {
     int reads_y;       /* backward reads y */
     int needs_dx;      /* backward works in place in dx, also where nobody reads it */
     int keeps_z;       /* with layers behind it: its output is z, which becomes its own gradient */
+    int parts_weights; /* the weight's gradient may be a task of its own, behind that of x */
     /* SS_AT bits: with one of these places it can read x where that is a part of another tensor (struct
      * ss_act), and add its gradient to what is there; write y, and read dy, likewise. */
     unsigned reads_parts, writes_parts;
@@ -194,7 +195,7 @@ int ss_layer_of_one_group(const struct ss_layer *l);
     .operation = "conv_bn_act", .places = SS_AT(HEAD),                                             \
     .behind = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP) | SS_AT(ADD) | SS_AT(OUT) | SS_AT(POOL),      \
     .layout = SS_LAYOUT_CHOSEN, .reads_samples = ss_layer_of_one_group, .reads_x = 1,              \
-    .keeps_z = 1, .writes_parts = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP)
+    .keeps_z = 1, .parts_weights = 1, .writes_parts = SS_AT(NORM) | SS_AT(ACT) | SS_AT(DROP)
 
 /* The fields of a window: at the same place in every kind. */
 #define SS_FIELD_AT(member) offsetof(struct ss_layer, member)

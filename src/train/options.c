@@ -275,6 +275,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .first_bucket_mb = o->first_bucket_mb,
                                       .last_bucket_mb = o->last_bucket_mb,
                                       .bucket_order = o->bucket_order,
+                                      .put_off_weights = (int)o->put_off_weights,
                                       .no_overlap = o->no_overlap,
                                       .sync_stats = o->sync_bn ? device->ranks : 0,
                                       .slices =

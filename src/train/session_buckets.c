@@ -1,7 +1,7 @@
 /* session_buckets.c: bucket sizes by measurement (contract in session.h).
  *
  * A few steps with --no-overlap and small buckets show what each block's passes take undisturbed,
- * and what sums of several sizes take when all ranks are there; graph/bucket_choose.h finds the
+ * weights' gradients apart, and what sums of several sizes take when all ranks are there; graph/bucket_choose.h finds the
  * best from that. Times are taken where a trace's are, so they mean the same on CPUs and GPUs. Then
  * all is built again: training begins from the state and the step number that it would have had. */
 #ifdef HAVE_CONFIG_H
@@ -34,14 +34,24 @@ static double *backward_of(const struct measures *m)
 {
     return m->value + m->nblocks;
 }
-/* Seconds of each bucket's update, and of its sum in each step. */
-static double *updates_of(const struct measures *m)
+/* Of backward, what can be put off. */
+static double *weights_of(const struct measures *m)
 {
     return m->value + 2 * m->nblocks;
 }
+/* Seconds of each bucket's update, and of its sum in each step. */
+static double *updates_of(const struct measures *m)
+{
+    return m->value + 3 * m->nblocks;
+}
 static double *sums_of(const struct measures *m, int step)
 {
-    return m->value + 2 * m->nblocks + (step + 1) * m->nbuckets;
+    return updates_of(m) + (step + 1) * m->nbuckets;
+}
+/* Values of passes and updates, which come in front of those of sums. */
+static int passes_of(const struct measures *m)
+{
+    return 3 * m->nblocks + m->nbuckets;
 }
 
 struct ss_session_times {
@@ -92,10 +102,12 @@ static void take_time(struct ss_session_times *x, const struct ss_plan_task *t, 
         sums_of(m, at)[t->bucket] = seconds;
     int i = t->kind == SS_TASK_FORWARD    ? t->block
             : t->kind == SS_TASK_BACKWARD ? m->nblocks + t->block
-            : t->kind == SS_TASK_UPDATE   ? 2 * m->nblocks + t->bucket
+            : t->kind == SS_TASK_UPDATE   ? 3 * m->nblocks + t->bucket
                                           : -1;
     if (i >= 0)
         x->per_step[i * MEASURED + at] += seconds; /* of all parts */
+    if (t->part == SS_PART_WEIGHTS)
+        x->per_step[(2 * m->nblocks + t->block) * MEASURED + at] = seconds;
 }
 
 static void task_ends(void *arg, const struct ss_step_args *args)
@@ -120,7 +132,7 @@ static enum ss_status alloc_times(struct ss_session *s)
     x->plan = s->plan;
     struct measures *m = &x->measures;
     *m = (struct measures){.nblocks = s->plan->nblocks, .nbuckets = s->plan->nbuckets};
-    size_t places = (size_t)(2 * m->nblocks + m->nbuckets);
+    size_t places = (size_t)passes_of(m);
     m->count = places + MEASURED * (size_t)m->nbuckets;
     m->value = calloc(m->count, sizeof *m->value);
     x->per_step = calloc(places * MEASURED, sizeof *x->per_step);
@@ -159,7 +171,7 @@ static enum ss_status begin_times(struct ss_session *s)
 static void end_times(struct ss_session_times *x)
 {
     struct measures *m = &x->measures;
-    for (int i = 0; i < 2 * m->nblocks + m->nbuckets; i++)
+    for (int i = 0; i < passes_of(m); i++)
         m->value[i] = median(x->per_step + i * MEASURED, MEASURED);
 }
 
@@ -186,10 +198,10 @@ static void combine(const struct measures *all, int ranks, struct measures *m)
 {
     for (int r = 0; r < ranks; r++) {
         const double *v = all->value + (size_t)r * m->count;
-        for (int i = 0; i < 2 * m->nblocks + m->nbuckets; i++)
+        for (int i = 0; i < passes_of(m); i++)
             if (v[i] > m->value[i])
                 m->value[i] = v[i];
-        for (size_t i = (size_t)(2 * m->nblocks + m->nbuckets); i < m->count; i++)
+        for (size_t i = (size_t)passes_of(m); i < m->count; i++)
             if (v[i] < m->value[i])
                 m->value[i] = v[i];
     }
@@ -223,9 +235,12 @@ static void fit_line(const double *x, const double *t, int n, double *a, double 
 static enum ss_status choose(struct ss_session *s, const struct measures *m)
 {
     const struct ss_plan *p = s->plan;
+    const int put_off = (int)s->options->put_off_weights;
     struct ss_bucket_costs costs = {.nblocks = m->nblocks,
                                     .forward_s = forward_of(m),
                                     .backward_s = backward_of(m),
+                                    .weights_s = weights_of(m),
+                                    .put_off = put_off ? &put_off : NULL,
                                     .updates_last = p->options.loss_scaling || p->options.clipping,
                                     .updates_beside = s->device.sums,
                                     .no_overlap = s->options->no_overlap};
@@ -304,11 +319,12 @@ static void set_options(struct ss_session *s)
     o->first_bucket_mb = c->caps.first_mb;
     o->last_bucket_mb = c->caps.last_mb;
     o->bucket_order = *c->order ? c->order : NULL;
+    o->put_off_weights = c->put_off;
     if (ss_comm_rank(s->comm) != 0)
         return;
     printf("Buckets: the same again with --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
-           "%.6g%s%s\n",
-           s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb,
+           "%.6g --put-off-weights %ld%s%s\n",
+           s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb, o->put_off_weights,
            o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
     ss_standard_flush();
 }
@@ -337,6 +353,7 @@ static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *t
     snprintf(s->bucket_mb, sizeof s->bucket_mb, "%.6g", mb / 24);
     trial->bucket_mb = s->bucket_mb;
     trial->first_bucket_mb = mb / 2;
+    trial->put_off_weights = -1;
     trial->no_overlap = 1;
     trial->accumulate = 1; /* sums come with the last micro-step */
     trial->init = NULL;
@@ -377,6 +394,6 @@ void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journ
     if (c->buckets)
         ss_journal_event(journal, "buckets", "bucket_mb", 's', s->bucket_mb, "first_bucket_mb", 'f',
                          c->caps.first_mb, "last_bucket_mb", 'f', c->caps.last_mb, "bucket_order",
-                         's', c->order, "step_ms", 'f', 1e3 * c->step_s, "exposed_ms", 'f',
-                         1e3 * c->exposed_s, NULL);
+                         's', c->order, "put_off_weights", 'i', (int64_t)c->put_off, "step_ms", 'f',
+                         1e3 * c->step_s, "exposed_ms", 'f', 1e3 * c->exposed_s, NULL);
 }

@@ -245,6 +245,23 @@ START_TEST(parts_as_copies)
 }
 END_TEST
 
+/* When weights' gradients are made changes no bit, in both modes. */
+START_TEST(weights_put_off)
+{
+    static const int put_off[] = {-1, 3, 1 << 16};
+    struct setting s = setting_of(_i);
+    int tasks;
+    s.bucket_mb = 0.01;
+    s.dtype = (enum ss_dtype)(_i % 3);
+    const uint64_t want = hash_in_order(&s, start_gpu(s.dtype, 1, 1), &tasks);
+    for (int k = 0; k < 3; k++) {
+        s.put_off_weights = put_off[k];
+        ck_assert_uint_eq(hash_in_order(&s, start_gpu(s.dtype, k % 2, 1), &tasks), want);
+    }
+    ck_assert(tasks > 0 || _i != 0); /* the first one has convolutions */
+}
+END_TEST
+
 START_TEST(micro_steps)
 {
     struct setting s = setting_of(_i);
@@ -344,6 +361,7 @@ int main(void)
     tcase_add_loop_test(t, first_layers_as_cpu, 0, FIRST_LAYERS);
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 6);
+    tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, micro_steps_as_pytorch);
     tcase_add_test(t, infinite_micro_step);

@@ -12,11 +12,11 @@
 
 #define MIB ((size_t)1 << 20)
 
-static void expect_partition(const size_t *bytes, int n, struct ss_bucket_caps caps,
-                             const int *expected)
+static void expect_partition(const size_t *bytes, int n, const int *finished,
+                             struct ss_bucket_caps caps, const int *expected)
 {
     int bucket[8], most = -1;
-    int count = ss_bucket_partition(bytes, n, &caps, bucket);
+    int count = ss_bucket_partition(bytes, n, finished, &caps, bucket);
     for (int i = 0; i < n; i++) {
         ck_assert_msg(bucket[i] == expected[i], "caps %g %g %g: block %d in bucket %d, not %d",
                       caps.mb, caps.first_mb, caps.last_mb, i, bucket[i], expected[i]);
@@ -28,14 +28,44 @@ static void expect_partition(const size_t *bytes, int n, struct ss_bucket_caps c
 START_TEST(partition)
 {
     const size_t bytes[] = {MIB, 0, 2 * MIB, 4 * MIB, 8 * MIB};
-    expect_partition(bytes, 5, (struct ss_bucket_caps){6, 8, 0}, (int[]){2, -1, 1, 1, 0});
-    expect_partition(bytes, 5, (struct ss_bucket_caps){6, 12, 0}, (int[]){1, -1, 1, 0, 0});
-    expect_partition(bytes, 5, (struct ss_bucket_caps){1, 1, 0}, (int[]){3, -1, 2, 1, 0});
-    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 0}, (int[]){0, -1, 0, 0, 0});
+    const int backwards[] = {4, 3, 2, 1, 0};
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){6, 8, 0},
+                     (int[]){2, -1, 1, 1, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){6, 12, 0},
+                     (int[]){1, -1, 1, 0, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){1, 1, 0},
+                     (int[]){3, -1, 2, 1, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 0},
+                     (int[]){0, -1, 0, 0, 0});
     /* The last bucket: of one block at least, and cut off from a large one before it. */
-    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 3}, (int[]){1, -1, 1, 0, 0});
-    expect_partition(bytes, 5, (struct ss_bucket_caps){100, 100, 0.5}, (int[]){1, -1, 0, 0, 0});
-    expect_partition(bytes, 5, (struct ss_bucket_caps){1, 1, 100}, (int[]){0, -1, 0, 0, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 3},
+                     (int[]){1, -1, 1, 0, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 0.5},
+                     (int[]){1, -1, 0, 0, 0});
+    expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){1, 1, 100},
+                     (int[]){0, -1, 0, 0, 0});
+}
+END_TEST
+
+/* What is put off comes last, from the first block on: the two of 4 and 2 MiB whose weights can be. */
+START_TEST(order_of_finishing)
+{
+    const size_t bytes[] = {MIB, 4 * MIB, 0, 2 * MIB, 8 * MIB};
+    const unsigned char can[] = {0, 1, 0, 1, 1};
+    int finished[5];
+    ss_bucket_finish(can, 5, 4, finished);
+    ck_assert_mem_eq(finished, ((int[]){4, 2, 0, 1, 3}), sizeof finished);
+    expect_partition(bytes, 5, finished, (struct ss_bucket_caps){6, 8, 0}, (int[]){1, 1, -1, 2, 0});
+    expect_partition(bytes, 5, finished, (struct ss_bucket_caps){100, 100, 2},
+                     (int[]){0, 0, -1, 1, 0});
+    ss_bucket_finish(can, 5, 3, finished);
+    ck_assert_mem_eq(finished, ((int[]){4, 3, 2, 0, 1}), sizeof finished);
+    ss_bucket_finish(can, 5, 100, finished);
+    ck_assert_mem_eq(finished, ((int[]){2, 0, 1, 3, 4}), sizeof finished);
+    for (int none = -1; none < 2; none++) {
+        ss_bucket_finish(can, 5, none, finished);
+        ck_assert_mem_eq(finished, ((int[]){4, 3, 2, 1, 0}), sizeof finished);
+    }
 }
 END_TEST
 
@@ -56,19 +86,28 @@ START_TEST(default_caps)
 }
 END_TEST
 
+static double play_put_off(const struct ss_bucket_costs *c, int put_off, const int *bucket, int n,
+                           const int *order, int *used)
+{
+    double step_s;
+    ck_assert_int_eq(ss_bucket_play(c, put_off, bucket, n, order, used, &step_s), SS_OK);
+    return step_s;
+}
+
 static double play(const struct ss_bucket_costs *c, const int *bucket, int n, const int *order,
                    int *used)
 {
-    double step_s;
-    ck_assert_int_eq(ss_bucket_play(c, bucket, n, order, used, &step_s), SS_OK);
-    return step_s;
+    return play_put_off(c, 0, bucket, n, order, used);
 }
+
+static const double no_weights[64];
 
 static const struct ss_bucket_costs two_equal_blocks = {
     .nblocks = 2,
     .bytes = (const size_t[]){MIB, MIB},
     .forward_s = (const double[]){1, 1},
     .backward_s = (const double[]){2, 2},
+    .weights_s = no_weights,
     .sum_s_per_byte = 3. / (double)MIB,
 };
 
@@ -124,6 +163,49 @@ START_TEST(updates_beside)
 }
 END_TEST
 
+/* Half of each block's backward is its weights', and sums take 1.5. In place they are ready at 2 and 4, and
+ * summed at 3.5 and 5.5, from where the next step takes 6. Both put off they are ready at 3 and 4, the first
+ * block's in front, and summed at 4.5 and 6: its forward ends at 5.5, the other's at 7. */
+START_TEST(weights_put_off)
+{
+    struct ss_bucket_costs c = two_equal_blocks;
+    c.weights_s = (const double[]){1, 1};
+    c.sum_s_per_byte = 1.5 / (double)MIB;
+    int used[2];
+    ck_assert_double_eq_tol(play_put_off(&c, 0, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
+    ck_assert_double_eq_tol(play_put_off(&c, 1, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
+    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 7, 1e-9);
+    ck_assert(used[0] == 0 && used[1] == 1);
+    ck_assert_double_eq_tol(play_put_off(&c, 99, (int[]){0, 1}, 2, (int[]){1, 0}, NULL), 9, 1e-9);
+    struct ss_bucket_choice choice;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_int_eq(choice.put_off, 2);
+    ck_assert_int_eq(choice.buckets, 2);
+    ck_assert_double_eq_tol(choice.step_s, 7, 1e-9);
+    for (int given = -1; given < 2; given++) {
+        c.put_off = &given;
+        ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+        ck_assert_int_eq(choice.put_off, given);
+        ck_assert_double_eq_tol(choice.step_s, 7.5, 1e-9);
+    }
+    c.put_off = NULL;
+    /* Updates of 0.5, that of the first block in front: 4.5 to 5, 6 to 6.5; forward 5 to 6, 6.5 to 7.5. */
+    c.update_s_per_byte = 0.5 / (double)MIB;
+    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 7.5, 1e-9);
+    /* Only behind the last sum, at 6: to 6.5 and 7, or the other one to 7.5 while the first's forward runs. */
+    c.updates_last = 1;
+    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 9, 1e-9);
+    c.updates_beside = 1;
+    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 8.5, 1e-9);
+    /* Where sums hide without it nothing is put off. */
+    c = two_equal_blocks;
+    c.weights_s = (const double[]){1, 1};
+    c.sum_s_per_byte = 1e-3 / (double)MIB;
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_int_eq(choice.put_off, 0);
+}
+END_TEST
+
 /* A small block in front of two large ones: its sum first, and the next forward begins early. Ready
  * at 1, 2, 3; plain: sums end at 5, 9, 10; with the front one before the middle one at 5, 6, 10. */
 START_TEST(order_of_sums)
@@ -135,6 +217,7 @@ START_TEST(order_of_sums)
                                 .bytes = bytes,
                                 .forward_s = passes,
                                 .backward_s = passes,
+                                .weights_s = no_weights,
                                 .sum_s_per_byte = 1. / (double)MIB};
     int used[3];
     ck_assert_double_eq_tol(play(&c, bucket, 3, (int[]){0, 1, 2}, used), 13, 1e-9);
@@ -173,13 +256,20 @@ static void check_choice(const struct ss_bucket_costs *c, const struct ss_bucket
         snprintf(text, sizeof text, "%.6g", *cap[i]);
         *cap[i] = atof(text);
     }
-    ck_assert_int_eq(ss_bucket_partition(c->bytes, c->nblocks, &caps, bucket), choice->buckets);
+    unsigned char can[64];
+    int finished[64];
+    for (int i = 0; i < c->nblocks; i++)
+        can[i] = c->weights_s[i] > 0;
+    ss_bucket_finish(can, c->nblocks, choice->put_off, finished);
+    ck_assert_int_eq(ss_bucket_partition(c->bytes, c->nblocks, finished, &caps, bucket),
+                     choice->buckets);
     for (const char *at = choice->order; *at; at += strcspn(at, ","), at += *at == ',')
         order[n++] = atoi(at);
     for (int k = 0; !*choice->order && k < choice->buckets; k++)
         order[n++] = k;
     ck_assert_int_eq(n, choice->buckets);
-    ck_assert_double_eq_tol(play(c, bucket, n, order, NULL), choice->step_s, 1e-9);
+    ck_assert_double_eq_tol(play_put_off(c, choice->put_off, bucket, n, order, NULL),
+                            choice->step_s, 1e-9);
     static const double usual[] = {1, 5, 25, 100};
     for (int i = 0; i < 4; i++) {
         struct ss_bucket_choice other;
@@ -193,11 +283,12 @@ START_TEST(choices)
 {
     uint64_t state = (uint64_t)_i;
     size_t bytes[40];
-    double forward[40], backward[40];
+    double forward[40], backward[40], weights[40];
     struct ss_bucket_costs c = {.nblocks = 5 + _i, /* up to 40 */
                                 .bytes = bytes,
                                 .forward_s = forward,
                                 .backward_s = backward,
+                                .weights_s = weights,
                                 .sum_s = 1e-3 * draw(&state),
                                 .sum_s_per_byte = 1e-8 * draw(&state),
                                 .update_s_per_byte = 1e-11,
@@ -208,9 +299,11 @@ START_TEST(choices)
         bytes[i] = draw(&state) < 0.2 ? 0 : (size_t)(4e6 * draw(&state) * (double)i / 20) + 4;
         forward[i] = 1e-2 * draw(&state);
         backward[i] = 2 * forward[i];
+        weights[i] = _i % 4 && draw(&state) < 0.7 ? forward[i] : 0;
     }
     struct ss_bucket_choice choice;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert(_i % 4 || choice.put_off == 0);
     check_choice(&c, &choice);
 }
 END_TEST
@@ -220,8 +313,12 @@ START_TEST(latency_only)
 {
     const size_t bytes[] = {MIB, 4 * MIB, 4 * MIB};
     const double passes[] = {1, 1, 1};
-    struct ss_bucket_costs c = {
-        .nblocks = 3, .bytes = bytes, .forward_s = passes, .backward_s = passes, .sum_s = 5};
+    struct ss_bucket_costs c = {.nblocks = 3,
+                                .bytes = bytes,
+                                .forward_s = passes,
+                                .backward_s = passes,
+                                .weights_s = no_weights,
+                                .sum_s = 5};
     struct ss_bucket_choice choice;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
     ck_assert_int_eq(choice.buckets, 1);
@@ -303,9 +400,11 @@ int main(void)
     Suite *suite = suite_create("buckets");
     TCase *t = tcase_create("buckets");
     tcase_add_test(t, partition);
+    tcase_add_test(t, order_of_finishing);
     tcase_add_test(t, default_caps);
     tcase_add_test(t, two_blocks);
     tcase_add_test(t, updates_beside);
+    tcase_add_test(t, weights_put_off);
     tcase_add_test(t, order_of_sums);
     tcase_add_loop_test(t, choices, 0, 36);
     tcase_add_test(t, latency_only);

@@ -68,6 +68,8 @@ static const struct {
      SS_DTYPE_BF16},
     {"narrow-gpu-fp16.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 1,
      SS_DTYPE_F16},
+    {"narrow-put-off.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 0,
+     SS_DTYPE_F32},
     {"resnet50.table", "resnet50", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
     {"resnet50-gpu-fp16.table", "resnet50", NULL, 224, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
     {"vgg11_bn.table", "vgg11_bn", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
@@ -110,6 +112,7 @@ START_TEST(golden)
     struct ss_plan_options options = defaults;
     options.bucket_mb = recorded[_i].bucket_mb;
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
+    options.put_off_weights = strstr(recorded[_i].name, "put-off") ? 12 : 0;
     if (recorded[_i].device)
         on_device(&options, recorded[_i].dtype);
     struct ss_graph *g =
@@ -260,10 +263,21 @@ static void check_accesses(const struct ss_task_list *list)
     }
 }
 
-/* Every trainable parameter in exactly one bucket, from the last block to the first. */
+static int puts_off(const struct ss_plan *plan, int block)
+{
+    return runs(&plan->block[block], "conv_bn_act") && block < plan->options.put_off_weights;
+}
+
+/* When backward has a block's gradients: from the last block to the first, then what is put off. */
+static int turn_of(const struct ss_plan *plan, int block)
+{
+    return puts_off(plan, block) ? plan->nblocks + block : plan->nblocks - 1 - block;
+}
+
+/* Every trainable parameter in exactly one bucket, in the order in which backward has gradients. */
 static void check_bucket_content(const struct ss_plan *plan)
 {
-    int params = ss_graph_params(plan->graph), listed = 0, block = plan->nblocks;
+    int params = ss_graph_params(plan->graph), listed = 0, turn = 0;
     int *times = calloc((size_t)params, sizeof *times);
     ck_assert_int_eq(plan->nparams, params);
     for (int i = 0; i < plan->nparams; i++) {
@@ -291,13 +305,13 @@ static void check_bucket_content(const struct ss_plan *plan)
         ck_assert_int_gt(b->nparams, 0);
         for (int i = b->first_param; i < b->first_param + b->nparams; i++, listed++) {
             ck_assert_int_eq(plan->param[i].bucket, k);
-            ck_assert_int_le(plan->param[i].block, block);
-            block = plan->param[i].block;
+            ck_assert_int_ge(turn_of(plan, plan->param[i].block), turn);
+            turn = turn_of(plan, plan->param[i].block);
             bytes += (size_t)plan->param[i].elements * sizeof(float);
         }
         ck_assert_uint_eq(bytes, b->bytes);
         double cap = k ? plan->options.bucket_mb : plan->options.first_bucket_mb;
-        ck_assert_msg((double)bytes <= cap * 1048576 || block == first_block,
+        ck_assert_msg((double)bytes <= cap * 1048576 || turn == turn_of(plan, first_block),
                       "%s: bucket %d of several blocks has %zu bytes, its cap is %g MB", model, k,
                       bytes, cap);
     }
@@ -354,6 +368,8 @@ static void check_bucket_order(const struct ss_plan *plan)
             int shortcut = plan->block[b].shortcut;
             blocks += plan->block[b].bucket == k ||
                       (shortcut >= 0 && plan->block[shortcut].bucket == k);
+            if (plan->block[b].bucket == k && runs(&plan->block[b], "conv_bn_act"))
+                blocks += plan->options.put_off_weights < 0 || puts_off(plan, b);
         }
         ck_assert_int_eq(writers, blocks);
         ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_GRADS, k), SS_READ_WRITE);
@@ -377,19 +393,30 @@ static void check_bucket_order(const struct ss_plan *plan)
     }
 }
 
+/* The first block that needs bucket k. */
+static int first_block_of(const struct ss_plan *plan, int k)
+{
+    int b = 0;
+    while (plan->block[b].bucket != k)
+        b++;
+    return b;
+}
+
 /* With shards every bucket's weights are gathered behind its update and behind all sums, so that no
  * sum waits for it; those that the next forward pass needs first in front. */
 static void check_gathers(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
     const int nbuckets = plan->options.shards > 1 ? plan->nbuckets : 0;
-    int at = list->count;
+    int before = -1;
     for (int i = 0; i < list->count; i++)
         ck_assert(list->task[i].kind != SS_TASK_GATHER || i >= list->count - nbuckets);
-    for (int k = 0; k < nbuckets; k++) {
-        const struct ss_plan_task *t = &list->task[--at];
+    for (int i = 0; i < nbuckets; i++) {
+        const struct ss_plan_task *t = &list->task[list->count - nbuckets + i];
+        const int k = t->bucket;
         ck_assert_int_eq(t->kind, SS_TASK_GATHER);
-        ck_assert_int_eq(t->bucket, k);
+        ck_assert_int_gt(first_block_of(plan, k), before);
+        before = first_block_of(plan, k);
         ck_assert_int_eq(t->naccess, 2);
         ck_assert_int_eq(mode_of(t, SS_SPACE_PARAMS, k), SS_READ_WRITE);
         ck_assert_int_eq(mode_of(t, SS_SPACE_TOKEN, 0), SS_READ_WRITE);
@@ -446,8 +473,13 @@ static void check_overlap(const struct ss_plan *plan)
     free(before);
 }
 
+static int turn_of_task(const struct ss_plan *plan, const struct ss_plan_task *t)
+{
+    return t->part == SS_PART_WEIGHTS ? turn_of(plan, t->block) : plan->nblocks - 1 - t->block;
+}
+
 /* Collectives first, then reports, backward, updates, forward, loads. Inside: buckets in order;
- * backward from the end; the updates that the next forward needs first; forward from the start. */
+ * backward from the end, and what is put off from the start; the updates that the next forward needs first; forward from the start. */
 static void check_priorities(const struct ss_plan *plan)
 {
     static const int rank[] = {
@@ -466,12 +498,12 @@ static void check_priorities(const struct ss_plan *plan)
             if (a->kind == b->kind && a->kind == SS_TASK_FORWARD)
                 higher = a->block < b->block;
             if (a->kind == b->kind && a->kind == SS_TASK_BACKWARD)
-                higher = a->block > b->block;
+                higher = turn_of_task(plan, a) < turn_of_task(plan, b);
             if (a->kind == b->kind && ss_task_sums_bucket(a->kind))
                 higher = a->bucket < b->bucket;
             higher |= ss_task_sums_bucket(a->kind) && b->kind == SS_TASK_GATHER;
             if (a->kind == b->kind && (a->kind == SS_TASK_UPDATE || a->kind == SS_TASK_GATHER))
-                higher = a->bucket > b->bucket;
+                higher = first_block_of(plan, a->bucket) < first_block_of(plan, b->bucket);
             ck_assert_msg(!higher || a->priority > b->priority, "%s: %s has priority %d, %s has %d",
                           model, a->name, a->priority, b->name, b->priority);
         }
@@ -484,7 +516,7 @@ static void check_coverage(const struct ss_plan *plan)
     int *forward = calloc((size_t)plan->nblocks, sizeof *forward);
     int *backward = calloc((size_t)plan->nblocks, sizeof *backward);
     int *eval = calloc((size_t)plan->nblocks, sizeof *eval);
-    int at_forward = -1, at_backward = plan->nblocks;
+    int at_forward = -1, at_backward = -1;
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         if (t->kind == SS_TASK_FORWARD) {
@@ -492,9 +524,9 @@ static void check_coverage(const struct ss_plan *plan)
             ck_assert_int_gt(t->block, at_forward);
             at_forward = t->block;
         } else if (t->kind == SS_TASK_BACKWARD) {
-            backward[t->block]++;
-            ck_assert_int_lt(t->block, at_backward);
-            at_backward = t->block;
+            backward[t->block] += t->part != SS_PART_WEIGHTS;
+            ck_assert_int_ge(turn_of_task(plan, t), at_backward + (t->part != SS_PART_WEIGHTS));
+            at_backward = turn_of_task(plan, t);
         }
     }
     for (int i = 0; i < plan->eval.count; i++) {
@@ -551,7 +583,7 @@ static void check_device(const struct ss_plan *plan)
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
-        if (!b || b->layer[SS_PLACE_OUT] < 0)
+        if (!b || b->layer[SS_PLACE_OUT] < 0 || t->part == SS_PART_WEIGHTS)
             continue;
         const int pool = b->layer[SS_PLACE_POOL] >= 0;
         const struct ss_plan_tensor *mask = &plan->tensor[t->tensor[SS_ROLE_WORKSPACE]];
@@ -570,7 +602,7 @@ static void check_device(const struct ss_plan *plan)
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
-        if (!b || b->layer[SS_PLACE_POOL] < 0)
+        if (!b || b->layer[SS_PLACE_POOL] < 0 || t->part == SS_PART_WEIGHTS)
             continue;
         int pool = ss_graph_layer(plan->graph, b->layer[SS_PLACE_POOL])->kernel[0];
         const struct ss_plan_tensor *z = &plan->tensor[t->tensor[SS_ROLE_Z]];
@@ -602,7 +634,8 @@ static void check_shortcuts(const struct ss_plan *plan)
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
-        if (!b || (t->kind != SS_TASK_FORWARD && t->kind != SS_TASK_BACKWARD))
+        if (!b || (t->kind != SS_TASK_FORWARD && t->kind != SS_TASK_BACKWARD) ||
+            t->part == SS_PART_WEIGHTS)
             continue;
         if (b->left_to >= 0)
             ck_assert_int_lt(t->role[SS_ROLE_Z], 0);
@@ -715,6 +748,84 @@ static void check_slices(const struct ss_plan *plan)
     ck_assert_int_eq(loads, slices);
 }
 
+/* Parts of a block in the training step: where each is in the list, -1: there is none. */
+struct parts {
+    int task[SS_PART_WEIGHTS + 1], sync;
+};
+
+static struct parts parts_of(const struct ss_task_list *list, enum ss_task_kind kind, int block)
+{
+    struct parts p = {{-1, -1, -1, -1, -1}, -1};
+    for (int i = 0; i < list->count; i++) {
+        const struct ss_plan_task *t = &list->task[i];
+        if (t->block != block)
+            continue;
+        if (t->kind == kind) {
+            ck_assert_int_eq(p.task[t->part], -1);
+            p.task[t->part] = i;
+        } else if (t->kind == SS_TASK_SYNC && p.task[SS_PART_SUMS] >= 0 && p.sync < 0) {
+            p.sync = i;
+        }
+    }
+    return p;
+}
+
+static int written_since(const struct ss_plan *plan, int tensor, int from, int to)
+{
+    const struct ss_plan_tensor *p = &plan->tensor[tensor];
+    for (int i = from + 1; i < to; i++)
+        for (int r = 0; r < SS_ROLE_COUNT; r++) {
+            const struct ss_plan_task *t = &plan->train.task[i];
+            const int other = t->tensor[r];
+            if (other < 0 || !(t->access[t->role[r]].mode & SS_WRITE))
+                continue;
+            const struct ss_plan_tensor *q = &plan->tensor[other];
+            const int one = (p->of < 0 ? tensor : p->of) == (q->of < 0 ? other : q->of),
+                      apart = p->of >= 0 && q->of >= 0 &&
+                              (q->at + q->c <= p->at || p->at + p->c <= q->at);
+            if (one && !apart)
+                return 1;
+        }
+    return 0;
+}
+
+/* Where weights' gradients are tasks of their own: of the right blocks, behind the rest of their block's
+ * backward or behind all of backward; and what they read is what the block has read and made. */
+static void check_weights(const struct ss_plan *plan)
+{
+    for (int b = 0; b < plan->nblocks; b++) {
+        const struct parts p = parts_of(&plan->train, SS_TASK_BACKWARD, b);
+        const int weights = p.task[SS_PART_WEIGHTS],
+                  synced = plan->options.sync_stats > 1 && plan->block[b].layer[SS_PLACE_NORM] >= 0,
+                  data = p.task[synced ? SS_PART_APPLY : SS_PART_DATA];
+        const int apart = plan->options.put_off_weights < 0 || synced || puts_off(plan, b);
+        ck_assert_int_eq(weights >= 0, apart && runs(&plan->block[b], "conv_bn_act"));
+        if (weights < 0)
+            continue;
+        const struct ss_plan_task *t = &plan->train.task[weights];
+        const int x = t->tensor[SS_ROLE_X],
+                  forward = parts_of(&plan->train, SS_TASK_FORWARD, b)
+                                .task[synced ? SS_PART_SUMS : SS_PART_WHOLE];
+        const enum ss_role_kind role = t->tensor[SS_ROLE_Z] >= 0 ? SS_ROLE_Z : SS_ROLE_DS;
+        ck_assert_int_eq(x, plan->train.task[forward].tensor[SS_ROLE_X]);
+        ck_assert(x < 0 || !written_since(plan, x, forward, weights));
+        ck_assert_int_ge(t->tensor[role], 0);
+        ck_assert_int_eq(t->tensor[role], plan->train.task[data].tensor[role]);
+        ck_assert_msg(!written_since(plan, t->tensor[role], data, weights),
+                      "%s: block %d: what its weights' gradient reads is written before", model, b);
+        ck_assert_int_gt(weights, data);
+        ck_assert_int_lt(plan->train.task[data].tensor[SS_ROLE_X], 0);
+        for (int i = data + 1; i < weights; i++) {
+            const struct ss_plan_task *u = &plan->train.task[i];
+            ck_assert(synced || puts_off(plan, b) || u->kind == SS_TASK_SUM);
+        }
+        for (int i = weights; i < plan->train.count && puts_off(plan, b); i++) {
+            const struct ss_plan_task *u = &plan->train.task[i];
+            ck_assert(u->kind != SS_TASK_BACKWARD || u->part == SS_PART_WEIGHTS);
+        }
+    }
+}
+
 static void check_plan(const struct ss_graph *g, const struct ss_plan_options *options)
 {
     struct ss_plan *plan;
@@ -736,6 +847,7 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
     check_slices(plan);
     check_clipping(plan);
     check_shortcuts(plan);
+    check_weights(plan);
     if (options->device)
         check_device(plan);
     if (options->loss_scaling)
@@ -746,7 +858,8 @@ static void check_plan(const struct ss_graph *g, const struct ss_plan_options *o
 static void check_with_options(const struct ss_graph *g)
 {
     static const double caps[][2] = {{25, 1}, {1e-6, 1e-6}, {0.01, 1e-3}, {1e-3, 0.01}, {1e6, 1e6}};
-    static const int blocks[] = {0, 8, 16}, batches[] = {1, 2, 33};
+    static const int blocks[] = {0, 8, 16}, batches[] = {1, 2, 33},
+                     put_offs[] = {-1, 3, 8, 1 << 16};
     model = ss_graph_name(g);
     for (int c = 0; c < 5; c++)
         for (int b = 0; b < 3; b++) {
@@ -763,39 +876,24 @@ static void check_with_options(const struct ss_graph *g)
             options.shards = 2 + b;
             check_plan(g, &options);
             options.no_overlap = 0;
+            options.put_off_weights = put_offs[(c + b) % 4];
             check_plan(g, &options);
             options.shards = 1;
+            check_plan(g, &options);
+            options.put_off_weights = 0;
             on_device(&options, (enum ss_dtype)b); /* each format once */
             check_plan(g, &options);
             options.no_overlap = 1;
             check_plan(g, &options);
             options.device_sums = 1;
             check_plan(g, &options);
+            options.put_off_weights = put_offs[(c + b) % 4];
+            check_plan(g, &options);
+            options.no_overlap = 0;
+            check_plan(g, &options);
             options.shards = 2;
             check_plan(g, &options);
         }
-}
-
-/* Parts of a block in the training step: where each is in the list, -1: there is none. */
-struct parts {
-    int task[4], sync;
-};
-
-static struct parts parts_of(const struct ss_task_list *list, enum ss_task_kind kind, int block)
-{
-    struct parts p = {{-1, -1, -1, -1}, -1};
-    for (int i = 0; i < list->count; i++) {
-        const struct ss_plan_task *t = &list->task[i];
-        if (t->block != block)
-            continue;
-        if (t->kind == kind) {
-            ck_assert_int_eq(p.task[t->part], -1);
-            p.task[t->part] = i;
-        } else if (t->kind == SS_TASK_SYNC && p.task[SS_PART_SUMS] >= 0 && p.sync < 0) {
-            p.sync = i;
-        }
-    }
-    return p;
 }
 
 /* A block with NORM: sums, their sum over ranks, what follows; others are whole. */
@@ -814,7 +912,9 @@ static void check_parts(const struct ss_plan *plan, const char *order)
             const struct parts p =
                 parts_of(list, backward ? SS_TASK_BACKWARD : SS_TASK_FORWARD, b);
             if (norm < 0) {
-                ck_assert(p.task[SS_PART_WHOLE] >= 0 && p.task[SS_PART_SUMS] < 0);
+                const int whole = !backward || !puts_off(plan, b);
+                ck_assert(p.task[whole ? SS_PART_WHOLE : SS_PART_DATA] >= 0 &&
+                          p.task[SS_PART_SUMS] < 0);
                 continue;
             }
             const int sums = p.task[SS_PART_SUMS], apply = p.task[SS_PART_APPLY],
@@ -885,6 +985,7 @@ static void check_synced(const struct ss_graph *g, const struct ss_plan_options 
     check_slices(plan);
     char *order = find_order(&plan->train);
     check_parts(plan, order);
+    check_weights(plan);
     check_syncs(plan, order);
     free(order);
     for (int i = 0; i < plan->eval.count; i++)
@@ -990,6 +1091,8 @@ START_TEST(synced_models)
                     on_device(&options, SS_DTYPE_F16);
                     options.device_sums = 1;
                 }
+                check_synced(g, &options);
+                options.put_off_weights = small ? 5 : 1 << 16;
                 check_synced(g, &options);
             }
     ss_graph_destroy(g);
@@ -1166,6 +1269,8 @@ START_TEST(options_refused)
          "states of the optimizer"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
          "needs a channel block"},
+        {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .put_off_weights = -2},
+         "weights of -2 blocks cannot be put off"},
         {{.batch = 4,
           .bucket_mb = 1,
           .first_bucket_mb = 1,

@@ -124,10 +124,11 @@ struct setting {
     void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
     const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
     int copy_parts;
+    int put_off_weights;
 };
 static const struct setting usual = {
     0, BATCH, 4,    3,    NONE, 25, 0,      0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd",
-    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0};
+    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -174,7 +175,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .first_bucket_mb = s->bucket_mb,
                                       .no_overlap = s->no_overlap,
                                       .slices = s->slices,
-                                      .copy_parts = s->copy_parts};
+                                      .copy_parts = s->copy_parts,
+                                      .put_off_weights = s->put_off_weights};
     if (runtime->lanes) {
         options.device = 1;
         options.channel_block = 0;
@@ -302,6 +304,34 @@ static inline void free_params(const struct bound *b, float **all)
     for (int i = 0; i < b->plan->nparams; i++)
         free(all[i]);
     free(all);
+}
+
+/* Train, and hash all parameters in the graph's order, whatever the buckets; tasks: how many are weights'
+ * alone. Stops the runtime. */
+static inline uint64_t hash_in_order(const struct setting *s, struct ss_runtime *runtime,
+                                     int *tasks)
+{
+    struct bound b;
+    uint64_t hash = 0;
+    bind_plan(&b, s, runtime);
+    train(&b, 5);
+    float **params = get_params(&b);
+    for (int p = 0; p < ss_graph_params(b.graph); p++)
+        for (int i = 0; i < b.plan->nparams; i++)
+            for (int64_t k = 0;
+                 b.plan->param[i].graph_param == p && params[i] && k < b.plan->param[i].elements;
+                 k++) {
+                uint32_t bits;
+                memcpy(&bits, &params[i][k], sizeof bits);
+                hash = ss_mix64(hash, bits);
+            }
+    *tasks = 0;
+    for (int i = 0; i < b.plan->train.count; i++)
+        *tasks += b.plan->train.task[i].part == SS_PART_WEIGHTS;
+    free_params(&b, params);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+    return hash;
 }
 
 /* `got` is as close, in norm, to a recorded tensor of doubles. */

@@ -595,6 +595,28 @@ START_TEST(parts_as_copies)
 }
 END_TEST
 
+/* When weights' gradients are made changes no bit, nor which buckets they are in. */
+START_TEST(weights_put_off)
+{
+    static const int put_off[] = {0, 2, 4, 1 << 16, -1};
+    struct setting s = usual;
+    int tasks[5];
+    s.which = _i / 2;
+    s.accumulate = 1 + _i % 2;
+    s.momentum = 0.9f;
+    s.bucket_mb = 0.01;
+    const uint64_t want = hash_in_order(&s, start_runtime(1, 1), &tasks[0]);
+    for (int k = 1; k < 5; k++) {
+        s.put_off_weights = put_off[k];
+        ck_assert_uint_eq(hash_in_order(&s, start_runtime(1, 1 + k % 2), &tasks[k]), want);
+        ck_assert_int_le(tasks[k - 1], tasks[k]);
+    }
+    ck_assert_int_eq(tasks[0], 0);
+    ck_assert_int_eq(tasks[3], tasks[4]);
+    ck_assert(tasks[3] > 0 || s.which != 0); /* the first one has convolutions */
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -635,6 +657,7 @@ int main(void)
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, operation_missing);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
+    tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
     tcase_add_test(t, join_as_pytorch);

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# --put-off-weights: when weights' gradients are made changes no bit of the weights, on one rank and on two, with
+# all that changes what backward does; and their order is the one that was asked for.
+#
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
+. "${srcdir:-.}/tests/common.sh"
+
+COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
+make_data 64 8
+
+# trains NAME RANKS OPTION...: leaves $work/NAME
+trains() {
+    local name=$1 ranks=$2 start=()
+    [ "$2" -eq 1 ] || start=("$MPIEXEC" -n "$ranks")
+    rm -rf "${work:?}/$name"
+    starts "$name: ${*:3}" "${start[@]}" "$STARSTEP" train --data-dir "$work/data" --batch-size 16 --epochs 1 \
+        --seed 1 --threads 1 --workers 1 --checkpoint-dir "$work/$name" --bucket-mb 0.01 --first-bucket-mb 0.005 "${@:3}"
+}
+
+same_bits() {
+    run "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
+    return "$code"
+}
+
+# alike RANKS OPTION...: with some put off, all, and tasks of their own
+alike() {
+    local put_off
+    trains first "$@"
+    for put_off in 5 100 -1; do
+        trains again "$@" --put-off-weights $put_off
+        check "$*, $put_off put off: the same bits" same_bits first again
+    done
+}
+
+# shellcheck disable=SC2054 # commas inside one word
+narrow=(--model wideresnet --width 4,4,8,8 --dropout 0.3)
+groups=(--model "${srcdir:-.}/tests/reference/models/shufflenet_v2_x0_5.json")
+alike 1 "${narrow[@]}"
+trains other 1 "${narrow[@]}" --seed 2
+check "other weights are seen" eval '! same_bits first other'
+alike 1 "${groups[@]}" --max-steps 2
+if have_ranks; then
+    alike 2 "${narrow[@]}"
+    alike 2 "${narrow[@]}" --sync-bn
+    alike 2 "${narrow[@]}" --accumulate 2
+    alike 2 "${narrow[@]}" --shard-optimizer --no-overlap
+    alike 2 "${groups[@]}" --max-steps 2 --grad-dtype bf16
+fi
+
+# The plan: backward of all, then weights from the first block on, sums in between.
+starts "plan" "$STARSTEP" plan "${narrow[@]}" --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
+sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" | tail -n 3 >"$work/last"
+check "the two first blocks' weights come last" diff "$work/last" - <<END
+bwd input_block.cbr.0
+bwd weights input_block.cbr.0
+bwd weights block1.layer1.cbr.0
+END
+refused "less than -1" '--put-off-weights' "$STARSTEP" plan --put-off-weights -2
+finish
