@@ -1,6 +1,6 @@
 /* test_gpu_exec.c: plans on a GPU against the same plans on the CPU, on the models of
  * test_graphs.h: losses and all parameters after some steps with momentum and dropout; the same
- * bits in both modes and whatever the slots, slices and load workers; evaluation; number formats.
+ * bits in both modes, by graphs, and whatever the slots, slices and load workers; evaluation; number formats.
  * Exit code 77: there is no GPU. */
 #include "tests/runtime/exec_common.h"
 
@@ -43,6 +43,8 @@ static struct outcome run(const struct setting *s, struct ss_runtime *runtime, i
     ck_assert_int_gt(o.nparams, 0);
     b.lr = lr;
     o.hash = train(&b, steps);
+    if (s->graphs)
+        ck_assert_uint_eq(ss_exec_fed(b.exec).replayed, (uint64_t)steps - 3);
     o.loss = b.loss;
     o.eval = evaluate(&b);
     o.params = get_params(&b);
@@ -214,6 +216,9 @@ START_TEST(same_bits_on_gpu)
     uint64_t want = hash_with(&s, 1, 1);
     ck_assert_uint_eq(hash_with(&s, 0, 1), want);
     ck_assert_uint_eq(hash_with(&s, 1, 3), want);
+    s.graphs = 1;
+    ck_assert_uint_eq(hash_with(&s, 1, 2), want);
+    s.graphs = 0;
     s.slots = 1;
     ck_assert_uint_eq(hash_with(&s, 1, 1), want);
     s.slots = 7;
@@ -272,6 +277,8 @@ START_TEST(micro_steps)
     compare(&gpu, &cpu, 1e-4);
     s.slots = 2;
     ck_assert_uint_eq(hash_with(&s, 0, 2), gpu.hash);
+    s.graphs = 1;
+    ck_assert_uint_eq(hash_with(&s, 1, 2), gpu.hash);
     forget(&gpu);
     forget(&cpu);
 }

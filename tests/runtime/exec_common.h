@@ -125,10 +125,11 @@ struct setting {
     const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
     int copy_parts;
     int put_off_weights;
+    int graphs; /* GPU: replay all but the first steps */
 };
 static const struct setting usual = {
     0, BATCH, 4,    3,    NONE, 25, 0,      0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd",
-    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0, 0};
+    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0, 0, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -207,6 +208,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                    .mix = s->mix,
                                    .random_erasing = s->random_erasing,
                                    .init_scale = 1024,
+                                   .replay = s->graphs ? SS_REPLAY_ON : SS_REPLAY_OFF,
                                    .scale_interval = 2000,
                                    .report = {on_report, b}};
     for (int c = 0; c < SS_INPUT_CHANNELS; c++) {
