@@ -1,9 +1,10 @@
 /* session_buckets.c: bucket sizes by measurement (contract in session.h).
  *
  * A few steps with --no-overlap and small buckets show what each block's passes take undisturbed,
- * weights' gradients apart, and what sums of several sizes take when all ranks are there; graph/bucket_choose.h finds the
- * best from that. Times are taken where a trace's are, so they mean the same on CPUs and GPUs. Then
- * all is built again: training begins from the state and the step number that it would have had. */
+ * weights' gradients apart, and what sums of several sizes take when all ranks are there;
+ * graph/bucket_choose.h finds the best from that. Times are taken where a trace's are, so they mean
+ * the same on CPUs and GPUs. Then all is built again: training begins from the state and the step
+ * number that it would have had. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
