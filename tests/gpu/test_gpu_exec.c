@@ -30,7 +30,7 @@ struct outcome {
     int nparams;
     float **params;
     int64_t *elements;
-    uint64_t hash;
+    uint64_t hash, replayed;
 };
 
 /* Train, evaluate, keep what came out, and stop the runtime. */
@@ -43,8 +43,9 @@ static struct outcome run(const struct setting *s, struct ss_runtime *runtime, i
     ck_assert_int_gt(o.nparams, 0);
     b.lr = lr;
     o.hash = train(&b, steps);
-    if (s->graphs)
-        ck_assert_uint_eq(ss_exec_fed(b.exec).replayed, (uint64_t)steps - 3);
+    o.replayed = ss_exec_fed(b.exec).replayed;
+    if (s->replay == SS_REPLAY_ON)
+        ck_assert_uint_eq(o.replayed, (uint64_t)steps - 3);
     o.loss = b.loss;
     o.eval = evaluate(&b);
     o.params = get_params(&b);
@@ -216,9 +217,9 @@ START_TEST(same_bits_on_gpu)
     uint64_t want = hash_with(&s, 1, 1);
     ck_assert_uint_eq(hash_with(&s, 0, 1), want);
     ck_assert_uint_eq(hash_with(&s, 1, 3), want);
-    s.graphs = 1;
+    s.replay = SS_REPLAY_ON;
     ck_assert_uint_eq(hash_with(&s, 1, 2), want);
-    s.graphs = 0;
+    s.replay = SS_REPLAY_OFF;
     s.slots = 1;
     ck_assert_uint_eq(hash_with(&s, 1, 1), want);
     s.slots = 7;
@@ -228,8 +229,28 @@ START_TEST(same_bits_on_gpu)
 }
 END_TEST
 
-/* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
- * whatever the slots. */
+/* Left to itself a run replays where feeding the GPU takes longer than the GPU, once it knows. */
+START_TEST(replays_where_it_pays)
+{
+    enum { LONG = 16 };
+    struct setting s = setting_of(0);
+    struct outcome plain = run(&s, start_gpu(s.dtype, 1, 1), LONG, 0.05);
+    ck_assert_uint_eq(plain.replayed, 0); /* nothing is predicted */
+    s.predicted_s = 1e6;
+    struct outcome slow_gpu = run(&s, start_gpu(s.dtype, 1, 1), LONG, 0.05);
+    ck_assert_uint_eq(slow_gpu.replayed, 0);
+    s.predicted_s = 1e-9;
+    struct outcome fast_gpu = run(&s, start_gpu(s.dtype, 1, 1), LONG, 0.05);
+    ck_assert_uint_ge(fast_gpu.replayed, 1);
+    ck_assert_uint_le(fast_gpu.replayed, LONG - 6);
+    ck_assert_uint_eq(fast_gpu.hash, plain.hash);
+    ck_assert_uint_eq(slow_gpu.hash, plain.hash);
+    forget(&plain);
+    forget(&slow_gpu);
+    forget(&fast_gpu);
+}
+END_TEST
+
 /* What lies in place is what would be copied there, to the bit. */
 START_TEST(parts_as_copies)
 {
@@ -267,6 +288,8 @@ START_TEST(weights_put_off)
 }
 END_TEST
 
+/* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
+ * whatever the slots. */
 START_TEST(micro_steps)
 {
     struct setting s = setting_of(_i);
@@ -277,7 +300,7 @@ START_TEST(micro_steps)
     compare(&gpu, &cpu, 1e-4);
     s.slots = 2;
     ck_assert_uint_eq(hash_with(&s, 0, 2), gpu.hash);
-    s.graphs = 1;
+    s.replay = SS_REPLAY_ON;
     ck_assert_uint_eq(hash_with(&s, 1, 2), gpu.hash);
     forget(&gpu);
     forget(&cpu);
@@ -380,6 +403,10 @@ int main(void)
     tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
     tcase_add_loop_test(t, drops, 0, DROPS);
+    suite_add_tcase(suite, t);
+    t = tcase_create("replay");
+    tcase_set_timeout(t, 600);
+    tcase_add_test(t, replays_where_it_pays);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */

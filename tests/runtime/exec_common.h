@@ -125,11 +125,13 @@ struct setting {
     const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
     int copy_parts;
     int put_off_weights;
-    int graphs; /* GPU: replay all but the first steps */
+    enum ss_replay_mode replay; /* GPU */
+    double predicted_s;         /* likewise */
 };
 static const struct setting usual = {
-    0, BATCH, 4,    3,    NONE, 25, 0,      0, SS_CONV_DIRECT, SS_DTYPE_F32, 0, "sgd",
-    0, 0,     NULL, NULL, NULL, 0,  {0, 0}, 0, NULL,           NULL,         0, 0, 0};
+    0,    BATCH, 4, 3, NONE,           25,   0,    0, SS_CONV_DIRECT, SS_DTYPE_F32,
+    0,    "sgd", 0, 0, NULL,           NULL, NULL, 0, {0, 0},         0,
+    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0};
 
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
@@ -208,7 +210,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                    .mix = s->mix,
                                    .random_erasing = s->random_erasing,
                                    .init_scale = 1024,
-                                   .replay = s->graphs ? SS_REPLAY_ON : SS_REPLAY_OFF,
+                                   .replay = s->replay,
+                                   .predicted_s = s->predicted_s,
                                    .scale_interval = 2000,
                                    .report = {on_report, b}};
     for (int c = 0; c < SS_INPUT_CHANNELS; c++) {
