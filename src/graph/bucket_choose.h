@@ -3,9 +3,10 @@
  *
  * The model of a step (ss_bucket_play): one worker runs forward, backward and updates, the one with
  * the higher priority first, as the plan's tasks do; one link carries one sum at a time, in the
- * given order; a bucket's sum begins when all its gradients are there, those of weights that are put off
- * behind all of backward, in forward's order (struct ss_plan_options); its update when the sum has ended; a block's forward pass of the next step waits for the update of its bucket. On GPUs updates run
- * beside the worker, in the order of the sums, one after the other. A sum takes
+ * given order; a bucket's sum begins when all its gradients are there, those of weights that are
+ * put off behind all of backward, in forward's order (struct ss_plan_options); its update when the
+ * sum has ended; a block's forward pass of the next step waits for the update of its bucket. On
+ * GPUs updates run beside the worker, in the order of the sums, one after the other. A sum takes
  * sum_s + bytes * sum_s_per_byte, as in Hockney's model of messages (R. Hockney, "The communication
  * challenge for MPP", Parallel Computing 20, 1994). */
 #ifndef SS_GRAPH_BUCKET_CHOOSE_H
@@ -45,9 +46,9 @@ struct ss_bucket_choice {
     double exposed_s; /* of it, in which nothing is computed */
 };
 
-/* The shortest step; first as little put off as comes within a quarter of a percent of it; of choices
- * within half a percent then one in the plain order, and then the one with the fewest buckets. Caps are such that their %.6g text reads back as them.
- * Errors: SS_ERR_MEMORY. */
+/* The shortest step; first as little put off as comes within a quarter of a percent of it; of
+ * choices within half a percent then one in the plain order, and then the one with the fewest
+ * buckets. Caps are such that their %.6g text reads back as them. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_bucket_choice *out);
 
 /* What the given caps come to, in the plain order, with nothing put off. Errors: SS_ERR_MEMORY. */

@@ -83,9 +83,9 @@ enum ss_status ss_exec_set_state(struct ss_exec *exec, int i, int state, const f
 enum ss_status ss_exec_get_state(struct ss_exec *exec, int i, int state, float *plain);
 
 /* With shards (plan option) each rank has its share of every state, and on a GPU that computes in 2
- * bytes of the parameters. To read either on rank 0, collect them first, which is collective; what was collected of a bucket (-1: of all) goes by
- * ss_exec_drop_states. What is set on rank 0 gets to all ranks by ss_exec_broadcast_states. Without shards the first two do
- * nothing. */
+ * bytes of the parameters. To read either on rank 0, collect them first, which is collective; what
+ * was collected of a bucket (-1: of all) goes by ss_exec_drop_states. What is set on rank 0 gets to
+ * all ranks by ss_exec_broadcast_states. Without shards the first two do nothing. */
 enum ss_status ss_exec_collect_states(struct ss_exec *exec);
 void ss_exec_drop_states(struct ss_exec *exec, int bucket);
 
@@ -125,8 +125,9 @@ struct ss_nccl;
  * executor is destroyed. Collective. */
 enum ss_status ss_exec_use_nccl(struct ss_exec *exec, struct ss_nccl *nccl);
 
-/* Collective with shards. Hash of parameters, not of the optimizer's states: equal on two ranks iff replicas are bit-equal.
- * finite: 1 if all of them are, and BatchNorm's running statistics, which each rank has of its own.
+/* Collective with shards. Hash of parameters, not of the optimizer's states: equal on two ranks iff
+ * replicas are bit-equal. finite: 1 if all of them are, and BatchNorm's running statistics, which
+ * each rank has of its own.
  */
 enum ss_status ss_exec_hash_params(const struct ss_exec *exec, uint64_t *out, int *finite);
 

@@ -479,7 +479,8 @@ static int turn_of_task(const struct ss_plan *plan, const struct ss_plan_task *t
 }
 
 /* Collectives first, then reports, backward, updates, forward, loads. Inside: buckets in order;
- * backward from the end, and what is put off from the start; the updates that the next forward needs first; forward from the start. */
+ * backward from the end, and what is put off from the start; the updates that the next forward
+ * needs first; forward from the start. */
 static void check_priorities(const struct ss_plan *plan)
 {
     static const int rank[] = {
