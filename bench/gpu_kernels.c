@@ -55,6 +55,7 @@ struct bench {
     struct ss_device *device[2];
     struct ss_op **op[2];
     size_t *bucket_bytes;
+    struct ss_dropout dropout;
     struct ss_roofline roofline; /* its machine NULL: none is known */
     struct ss_l2 l2;
     ss_event begin, end, around[MOST_CALLS][2];
@@ -130,6 +131,8 @@ static size_t bytes_of(const struct bench *b, const struct ss_plan_task *t, int 
         return b->bucket_bytes[a->index / b->plan->options.states];
     if (a->space == SS_SPACE_RUNNING)
         return (size_t)b->plan->block[a->index].running * sizeof(float);
+    if (a->space == SS_SPACE_KEYS)
+        return (size_t)ss_plan_count_drops(b->plan, b->plan->nblocks) * sizeof(uint64_t);
     return a->space == SS_SPACE_STAGED ? ss_input_layout_of(b->plan).bytes : LEAST_BYTES;
 }
 
@@ -193,7 +196,6 @@ static int is_measured(const struct ss_plan_task *t)
 /* What the codelets of the compute lane do. */
 static enum ss_status run(const struct bench *b, int which, const struct ss_task_data *d)
 {
-    static const float mean[4] = {0.5f, 0.5f, 0.5f, 0.5f}, std[4] = {0.25f, 0.25f, 0.25f, 0.25f};
     const struct ss_kernels *k = &b->kernels[which];
     struct ss_device *device = b->device[which];
     const struct ss_plan_task *t = d->task->plan;
@@ -213,9 +215,11 @@ static enum ss_status run(const struct bench *b, int which, const struct ss_task
     const struct ss_act x = ss_tensor_act(b->plan, t->tensor[SS_ROLE_Y]);
     const struct ss_value_info *input =
         ss_graph_value(b->plan->graph, ss_graph_layer(b->plan->graph, 0)->output);
-    const struct ss_act images = {x.n, input->c, x.h, x.w, x.block};
-    return k->convert(device, &images, ss_role(d, SS_ROLE_STAGED), mean, std,
-                      ss_role(d, SS_ROLE_Y));
+    const struct ss_normalise n = {.x = {x.n, input->c, x.h, x.w, x.block},
+                                   .mean = {0.5f, 0.5f, 0.5f, 0.5f},
+                                   .std = {0.25f, 0.25f, 0.25f, 0.25f},
+                                   .dropout = &b->dropout};
+    return ss_convert_run(k, device, &n, d);
 }
 
 static int compare(const void *a, const void *b)
@@ -532,6 +536,7 @@ static enum ss_status prepare(struct bench *b)
     b->kind = calloc((size_t)b->plan->train.count + 1, sizeof *b->kind);
     if (!b->bucket_bytes || !b->kind)
         return ss_fail_memory("figures", (size_t)b->plan->train.count * sizeof *b->kind);
+    SS_TRY(ss_dropout_open(&b->dropout, b->plan, 0, 0));
     SS_TRY(find_machine(b));
     SS_TRY(make_ops(b, TALLY));
     SS_TRY(make_ops(b, CUDA)); /* whose sizes stay */
@@ -575,6 +580,7 @@ static void close_ops(struct bench *b)
     ss_cuda_kernels.close(b->device[CUDA]);
     ss_tally_kernels.close(b->device[TALLY]);
     free(b->bucket_bytes);
+    ss_dropout_close(&b->dropout);
     free(b->kind);
 }
 
