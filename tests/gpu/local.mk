@@ -36,13 +36,13 @@ if HOSTGPU
 GPU_TESTS += tests/slurm/test_slurm_gpu.sh
 # The emulated GPU itself
 check_PROGRAMS += tests/hostgpu/test_hostgpu
-tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu tests/hostgpu/test_hostgpu.h
+tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu tests/hostgpu/check.h tests/hostgpu/test_hostgpu.h
 tests_hostgpu_test_hostgpu_LDADD = libstarstep.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_graphs
-tests_hostgpu_test_hostgpu_graphs_SOURCES = tests/hostgpu/test_hostgpu_graphs.cu tests/hostgpu/test_hostgpu.h
+tests_hostgpu_test_hostgpu_graphs_SOURCES = tests/hostgpu/test_hostgpu_graphs.cu tests/hostgpu/check.h tests/hostgpu/test_hostgpu.h
 tests_hostgpu_test_hostgpu_graphs_LDADD = libstarstep.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_timed
-tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/test_hostgpu_timed.cpp
+tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/check.h tests/hostgpu/test_hostgpu_timed.cpp
 tests_hostgpu_test_hostgpu_timed_LDADD = libstarstep.la -lstdc++
 # Launches are counted there
 check_PROGRAMS += tests/gpu/test_gpu_roofline
@@ -54,7 +54,7 @@ CUDA_DEPENDS += tests/hostgpu/test_hostgpu.Plo tests/hostgpu/test_hostgpu_graphs
 if HAVE_NCCL
 check_PROGRAMS += tests/hostgpu/test_hostgpu_nccl
 tests_hostgpu_test_hostgpu_nccl_SOURCES = \
-	tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
+	tests/hostgpu/check.h tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
 tests_hostgpu_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
 GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh tests/gpu/test_gpu_own.sh
 endif

@@ -3,6 +3,7 @@
 #define SS_TESTS_TEST_HOSTGPU_H
 
 #include "hostgpu/device.h"
+#include "tests/hostgpu/check.h"
 
 #include <csignal>
 #include <cstdio>
@@ -11,17 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
-
-inline int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-#define CUDA(call) CHECK((call) == cudaSuccess)
 
 /* Device memory that is freed at the end of its scope. */
 template <typename T> struct device_array {

@@ -3,6 +3,8 @@
 #ifndef TEST_HOSTGPU_NCCL_H
 #define TEST_HOSTGPU_NCCL_H
 
+#include "tests/hostgpu/check.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -22,16 +24,6 @@
 #include <unistd.h>
 #include <vector>
 
-inline int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
-#define CUDA(call) CHECK((call) == cudaSuccess)
 #define NCCL(call) CHECK((call) == ncclSuccess)
 
 /* --- ranks ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Timed emulation (hostgpu.h): work takes the times that it is told, by the device's clock, however
  * late the host's threads are; streams and events order it; nothing is computed. */
 #include "hostgpu/hostgpu.h"
+#include "tests/hostgpu/check.h"
 
 #include <cmath>
 #include <cstdio>
@@ -9,16 +10,6 @@
 
 namespace
 {
-
-int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 cudaEvent_t event()
 {
