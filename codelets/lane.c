@@ -61,70 +61,79 @@ void starpu_cuda_report_error(const char *func, const char *file, int line, cuda
 }
 #endif
 
-enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out)
+enum ss_status ss_order_create(struct ss_order **out)
 {
-    struct ss_order *o = calloc(1, sizeof *o);
-    if (!o)
-        return ss_fail_memory("the order of a region", sizeof *o);
-    o->kernels = lanes->kernels;
-    o->writer = -1;
-    enum ss_status status = lanes->kernels->event_create(lanes->gpu, 0, &o->written);
-    for (int l = 0; status == SS_OK && l < SS_LANE_COUNT; l++)
-        status = lanes->kernels->event_create(lanes->gpu, 0, &o->read[l]);
-    if (status != SS_OK) {
-        ss_order_destroy(o);
-        return status;
-    }
-    *out = o;
+    *out = calloc(1, sizeof **out);
+    return *out ? SS_OK : ss_fail_memory("the order of a region", sizeof **out);
+}
+
+enum ss_status ss_lanes_make_marks(struct ss_lanes *lanes)
+{
+    lanes->marks = calloc(SS_LANE_COUNT, sizeof *lanes->marks);
+    if (!lanes->marks)
+        return ss_fail_memory("marks of lanes", SS_LANE_COUNT * sizeof *lanes->marks);
+    for (int l = 0; l < SS_LANE_COUNT; l++)
+        for (int i = 0; i < SS_LANE_MARKS; i++)
+            SS_TRY(lanes->kernels->event_create(lanes->gpu, 0, &lanes->marks[l].event[i]));
     return SS_OK;
 }
 
-void ss_order_destroy(struct ss_order *o)
+void ss_lanes_drop_marks(struct ss_lanes *lanes)
 {
-    if (!o)
-        return;
-    o->kernels->event_destroy(o->written);
-    for (int l = 0; l < SS_LANE_COUNT; l++)
-        o->kernels->event_destroy(o->read[l]);
-    free(o);
+    for (int l = 0; lanes->marks && l < SS_LANE_COUNT; l++)
+        for (int i = 0; i < SS_LANE_MARKS; i++)
+            lanes->kernels->event_destroy(lanes->marks[l].event[i]);
+    free(lanes->marks);
+    lanes->marks = NULL;
+}
+
+static void need(uint64_t *mark, uint64_t other)
+{
+    *mark = other > *mark ? other : *mark;
 }
 
 /* StarPU starts a task only after its predecessors were enqueued, and orders tasks that touch one
- * region unless both read it. So nobody else writes this order now; two readers of different lanes
- * may meet here, and lanes of one GPU are fed by one thread. */
+ * region unless both read it. So nobody else writes this order now; of two readers of different lanes
+ * that meet here each has a place of its own. */
 static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane lane,
                                      ss_stream stream)
 {
+    const struct ss_lanes *lanes = d->task->lanes;
+    uint64_t *seen = lanes->marks[lane].seen, mark[SS_LANE_COUNT] = {0};
     for (int i = 0; i < d->task->naccess; i++) {
         const struct ss_order *o = d->args->region[i]->order;
         if (!o)
             continue;
-        if (o->writer >= 0 && o->writer != (int)lane)
-            SS_TRY(o->kernels->wait(stream, o->written));
-        if (!(d->task->access[i].mode & SS_WRITE))
+        need(&mark[o->writer], o->written);
+        for (int l = 0; l < SS_LANE_COUNT && (d->task->access[i].mode & SS_WRITE); l++)
+            need(&mark[l], o->read[l]);
+    }
+    for (int l = 0; l < SS_LANE_COUNT; l++) {
+        if (l == (int)lane || mark[l] <= seen[l])
             continue;
-        for (int l = 0; l < SS_LANE_COUNT; l++)
-            if (l != (int)lane && (o->readers & (1u << l)))
-                SS_TRY(o->kernels->wait(stream, o->read[l]));
+        SS_TRY(lanes->kernels->wait(stream, lanes->marks[l].event[mark[l] % SS_LANE_MARKS]));
+        seen[l] = mark[l];
     }
     return SS_OK;
 }
 
-static enum ss_status leave_events(const struct ss_task_data *d, enum ss_lane lane,
-                                   ss_stream stream)
+static enum ss_status leave_mark(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream)
 {
+    const struct ss_lanes *lanes = d->task->lanes;
+    struct ss_lane_marks *m = &lanes->marks[lane];
+    int left = 0;
     for (int i = 0; i < d->task->naccess; i++) {
         struct ss_order *o = d->args->region[i]->order;
         if (!o)
             continue;
-        if (d->task->access[i].mode & SS_WRITE) {
-            SS_TRY(o->kernels->record(o->written, stream));
-            o->writer = (int)lane;
-            o->readers = 0;
-        } else {
-            SS_TRY(o->kernels->record(o->read[lane], stream));
-            o->readers |= 1u << lane;
+        if (!left++) {
+            m->last++;
+            SS_TRY(lanes->kernels->record(m->event[m->last % SS_LANE_MARKS], stream));
         }
+        if (d->task->access[i].mode & SS_WRITE)
+            *o = (struct ss_order){.writer = (int)lane, .written = m->last};
+        else
+            o->read[lane] = m->last;
     }
     return SS_OK;
 }
@@ -178,7 +187,7 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
     SS_TRY(ss_lane_enqueue(d, lane, stream, body));
-    return lanes->ordered ? leave_events(d, lane, stream) : SS_OK;
+    return lanes->ordered ? leave_mark(d, lane, stream) : SS_OK;
 }
 
 /* A fault of a kernel shows in the next call, whichever that is, so a failure's message waits for a

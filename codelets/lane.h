@@ -3,8 +3,8 @@
  *
  * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream and
  * ends for StarPU at once, so that its dependents are enqueued right behind it. Inside a lane the
- * stream keeps the order; between lanes, regions that several lanes touch carry events: a task
- * waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy lane end only
+ * stream keeps the order; between lanes, regions that several lanes touch have notes of who touched
+ * them: a task waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy lane end only
  * when the GPU has done them; they are the fences behind which the host reads a result or fills a
  * slot again.
  *
@@ -16,6 +16,8 @@
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
+enum { SS_LANE_MARKS = 2048 };
+
 enum ss_lane {
     SS_LANE_COMPUTE,
     SS_LANE_COMM,
@@ -25,11 +27,22 @@ enum ss_lane {
     SS_LANE_COUNT
 };
 
+/* A lane's stream is marked behind each of its tasks that others may wait for: mark n is the n-th. Who has
+ * waited for one has waited for all before it. Events are used again, later marks for earlier ones
+ * then; a step leaves far fewer. Known to the thread alone that enqueues on the lane, but for the
+ * events. */
+struct ss_lane_marks {
+    uint64_t last;
+    uint64_t seen[SS_LANE_COUNT]; /* of each lane, the last mark that this one has waited for */
+    ss_event event[SS_LANE_MARKS];
+};
+
 struct ss_lanes {
     const struct ss_kernels *kernels;
     struct ss_device *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
+    struct ss_lane_marks *marks;     /* SS_LANE_COUNT; ordered */
     struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
@@ -37,17 +50,18 @@ struct ss_lanes {
     _Atomic uint64_t fed, busy_ns;
 };
 
-/* What lanes did last to a region. */
+/* What lanes did last to a region: their marks behind it; 0: nothing. */
 struct ss_order {
-    const struct ss_kernels *kernels;
-    int writer;       /* lane, -1: none since the events were last waited for by StarPU */
-    unsigned readers; /* bit per lane, since the last write */
-    ss_event written, read[SS_LANE_COUNT];
+    int writer;                            /* lane, of written */
+    uint64_t written, read[SS_LANE_COUNT]; /* read since the last write */
 };
 
-/* Make and drop the order of a region that several lanes touch. */
-enum ss_status ss_order_create(const struct ss_lanes *lanes, struct ss_order **out);
-void ss_order_destroy(struct ss_order *order); /* NULL is fine */
+/* Make the order of a region that several lanes touch; the caller frees it. */
+enum ss_status ss_order_create(struct ss_order **out);
+/* Make and drop the lanes' marks. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY; what there is of them then is
+ * dropped as if it were all. */
+enum ss_status ss_lanes_make_marks(struct ss_lanes *lanes);
+void ss_lanes_drop_marks(struct ss_lanes *lanes);
 
 /* A GPU that fails for good, as by a kernel's illegal access, ends the process, and with it all ranks,
  * with a message that names the task. Before the first one. */

@@ -121,7 +121,7 @@ static enum ss_status create_slots(struct ss_exec *e)
     SS_TRY(ss_region_new_host(e, &e->sync, 1, "order of statistics' sums"));
     /* Backward and sums are on different lanes. */
     if (plan->options.device_sums && plan->options.no_overlap)
-        return ss_order_create(e->options.runtime->lanes, &e->token.r.order);
+        return ss_order_create(&e->token.r.order);
     return SS_OK;
 }
 

@@ -46,8 +46,7 @@ enum ss_status ss_region_new_shared(const struct ss_exec *e, struct region *x, s
                                     const char *what)
 {
     SS_TRY(ss_region_new(e, x, bytes, what));
-    const struct ss_lanes *lanes = e->options.runtime->lanes;
-    return lanes ? ss_order_create(lanes, &x->r.order) : SS_OK;
+    return e->options.runtime->lanes ? ss_order_create(&x->r.order) : SS_OK;
 }
 
 #ifdef HAVE_NCCL
@@ -62,7 +61,7 @@ enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, s
     if (element != sizeof(float))
         SS_TRY(ss_nccl_alloc(e->device, bytes / sizeof(float) * element, "gradients that travel",
                              &x->r.copy));
-    return ss_order_create(e->options.runtime->lanes, &x->r.order);
+    return ss_order_create(&x->r.order);
 }
 #endif
 
@@ -82,7 +81,7 @@ void ss_region_drop(const struct ss_exec *e, struct region *x)
     if (x->home == REGION_DEVICE)
         e->kernels->free(x->r.data);
     e->kernels->free(x->r.copy);
-    ss_order_destroy(x->r.order);
+    free(x->r.order);
     memset(x, 0, sizeof *x);
 }
 

@@ -150,6 +150,7 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                                                      .comm = id[SS_LANE_COMM],
                                                      .copy = id[SS_LANE_COPY],
                                                      .asynchronous = !gpu->ordered});
+    SS_TRY(ss_lanes_make_marks(rt->lanes));
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
     SS_TRY(rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]));
     return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_UPDATE]);
@@ -225,6 +226,8 @@ void ss_runtime_stop(struct ss_runtime *rt)
     rt->device = NULL;
     for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
         rt->kernels->stream_destroy(rt->lanes->stream[l]);
+    if (rt->lanes)
+        ss_lanes_drop_marks(rt->lanes);
     free(rt->lanes);
     rt->lanes = NULL;
     ss_idle_stop();
