@@ -9,8 +9,10 @@
 #define MIB 1048576.0
 #define NEVER DBL_MAX
 #define NEAR 1.005 /* as good */
-/* As good with less put off, which takes less memory. */
+/* As good with less put off, which takes less memory; also where sums take a little longer than was
+ * measured, as they do beside other traffic. */
 #define NEAR_PUT_OFF 1.0025
+#define LONGER_SUMS 1.05
 
 /* Steps played, of which the last one is taken; parts of the weights' time that may be put off. */
 enum { STEPS = 8, PARTS_PUT_OFF = 8 };
@@ -380,23 +382,57 @@ static int list_put_off(const struct ss_bucket_costs *c, int *blocks)
     return n;
 }
 
-/* The least that comes near the shortest step, whose length stays in least_s. */
-static enum ss_status choose_put_off(struct search *s)
+/* The shortest step with each of n choices of what is put off. */
+static enum ss_status search_put_off(struct search *s, const int *blocks, int n, double *least_s)
 {
-    int blocks[PARTS_PUT_OFF + 1], n = 1, at = 0;
-    double least_s[PARTS_PUT_OFF + 1], least = NEVER;
-    if (s->costs->put_off)
-        blocks[0] = *s->costs->put_off;
-    else
-        n = list_put_off(s->costs, blocks);
     for (int i = 0; i < n; i++) {
         s->least_s = NEVER;
         put_off(s, blocks[i]);
         SS_TRY(search_caps(s));
         least_s[i] = s->least_s;
-        least = least_s[i] < least ? least_s[i] : least;
     }
-    while (least_s[at] > NEAR_PUT_OFF * least)
+    return SS_OK;
+}
+
+/* The least of them; of those that can[i] alone. */
+static double least_of(const double *step_s, const unsigned char *can, int n)
+{
+    double least = NEVER;
+    for (int i = 0; i < n; i++)
+        if (can[i] && step_s[i] < least)
+            least = step_s[i];
+    return least;
+}
+
+/* The least that comes near the shortest step, also with longer sums. Its length stays in
+ * least_s. */
+static enum ss_status choose_put_off(struct search *s)
+{
+    enum { MOST = PARTS_PUT_OFF + 1 };
+    int blocks[MOST] = {0}, n = 1, at = 0;
+    double step_s[MOST] = {0}, longer_s[MOST] = {0};
+    unsigned char can[MOST];
+    memset(can, 1, sizeof can);
+    if (s->costs->put_off)
+        blocks[0] = *s->costs->put_off;
+    else
+        n = list_put_off(s->costs, blocks);
+    SS_TRY(search_put_off(s, blocks, n, step_s));
+    if (n > 1) {
+        const struct ss_bucket_costs *costs = s->costs;
+        struct ss_bucket_costs longer = *costs;
+        longer.sum_s *= LONGER_SUMS;
+        longer.sum_s_per_byte *= LONGER_SUMS;
+        s->costs = &longer;
+        enum ss_status status = search_put_off(s, blocks, n, longer_s);
+        s->costs = costs;
+        SS_TRY(status);
+    }
+    const double least = least_of(step_s, can, n);
+    for (int i = 0; i < n; i++)
+        can[i] = step_s[i] <= NEAR_PUT_OFF * least;
+    const double longer = least_of(longer_s, can, n);
+    while (!can[at] || longer_s[at] > NEAR_PUT_OFF * longer)
         at++;
     s->least_s = least;
     put_off(s, blocks[at]);

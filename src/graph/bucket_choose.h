@@ -46,9 +46,9 @@ struct ss_bucket_choice {
     double exposed_s; /* of it, in which nothing is computed */
 };
 
-/* The shortest step; first as little put off as comes within a quarter of a percent of it; of
- * choices within half a percent then one in the plain order, and then the one with the fewest
- * buckets. Caps are such that their %.6g text reads back as them. Errors: SS_ERR_MEMORY. */
+/* The shortest step; first as little put off as comes within a quarter of a percent of it, and would
+ * if sums took a twentieth longer; of choices within half a percent of what can be reached with that,
+ * then one in the plain order, and then the one with the fewest buckets. Caps are such that their %.6g text reads back as them. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_bucket_choice *out);
 
 /* What the given caps come to, in the plain order, with nothing put off. Errors: SS_ERR_MEMORY. */

@@ -206,6 +206,28 @@ START_TEST(weights_put_off)
 }
 END_TEST
 
+/* Half of each block's backward is its weights', and a sum takes 1, as a forward. With two of three put off
+ * gradients are ready at 5, 6 and 2, sums end at 6, 7 and 3, and nothing waits: each next forward begins as
+ * its sum ends. Sums that take 1.05 are waited for then, but not with three put off. */
+START_TEST(put_off_with_slack)
+{
+    const size_t bytes[] = {MIB, MIB, MIB};
+    const double one[] = {1, 1, 1}, two[] = {2, 2, 2};
+    struct ss_bucket_costs c = {.nblocks = 3,
+                                .bytes = bytes,
+                                .forward_s = one,
+                                .backward_s = two,
+                                .weights_s = one,
+                                .sum_s_per_byte = 1. / (double)MIB};
+    struct ss_bucket_choice choice;
+    int used[3];
+    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){1, 2, 0}, 3, NULL, used), 9, 1e-9);
+    ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
+    ck_assert_int_eq(choice.put_off, 3);
+    ck_assert_double_eq_tol(choice.step_s, 9, 1e-9);
+}
+END_TEST
+
 /* A small block in front of two large ones: its sum first, and the next forward begins early. Ready
  * at 1, 2, 3; plain: sums end at 5, 9, 10; with the front one before the middle one at 5, 6, 10. */
 START_TEST(order_of_sums)
@@ -405,6 +427,7 @@ int main(void)
     tcase_add_test(t, two_blocks);
     tcase_add_test(t, updates_beside);
     tcase_add_test(t, weights_put_off);
+    tcase_add_test(t, put_off_with_slack);
     tcase_add_test(t, order_of_sums);
     tcase_add_loop_test(t, choices, 0, 36);
     tcase_add_test(t, latency_only);
