@@ -128,9 +128,28 @@ const char *ss_option_nearest(const struct ss_option_set *sets, const char *name
     return nearest;
 }
 
+static int is_called(const char *theirs, const char *name)
+{
+    for (; *name && (*name == '_' ? '-' : *name) == *theirs; name++)
+        theirs++;
+    return !*name && !*theirs;
+}
+
+static const char *find_elsewhere(const struct ss_option_set *sets, const char *name)
+{
+    for (; sets->rows; sets++)
+        for (const struct ss_option_elsewhere *e = sets->elsewhere; e && e->name; e++)
+            if (is_called(e->name, name))
+                return e->here;
+    return NULL;
+}
+
 static enum ss_status unknown_option(const struct ss_option_set *sets, const char *command,
                                      const char *name)
 {
+    const char *here = find_elsewhere(sets, name);
+    if (here)
+        return ss_fail(SS_ERR_INVALID, "%s: unknown option %s: %s", command, name, here);
     const char *nearest = ss_option_nearest(sets, name);
     if (nearest)
         return ss_fail(SS_ERR_INVALID, "%s: unknown option %s; did you mean %s?", command, name,

@@ -80,6 +80,12 @@ struct ss_option_set {
     /* What help writes above rows, by the bits of their group, and lists at its end, by those of
      * their marks; NULL: nothing. Both end with no bits. */
     const struct ss_option_heading *headings, *lists;
+    const struct ss_option_elsewhere *elsewhere; /* NULL: none */
+};
+/* What other programs call it, with "-" for "_", and what to say of it here: "it is --base-lr here". A
+ * NULL name ends a list. */
+struct ss_option_elsewhere {
+    const char *name, *here;
 };
 struct ss_option_heading {
     unsigned bits;

@@ -70,10 +70,45 @@ static const struct ss_option_heading lists[] = {
     {SS_TRAIN_TOLD, "May differ then, with a warning"},
     {0}};
 
+/* Of torchrun, of PyTorch's examples and of scripts like them. */
+static const struct ss_option_elsewhere elsewhere[] = {
+    {"--lr", "it is --base-lr here"},
+    {"--learning-rate", "it is --base-lr here"},
+    {"--wd", "it is --weight-decay here"},
+    {"--arch", "it is --model here"},
+    {"--data", "it is --data-dir here"},
+    {"--data-path", "it is --data-dir here"},
+    {"--amp", "it is --precision bf16 here, or --precision fp16, with which the loss is scaled"},
+    {"--fp16", "it is --precision fp16 here"},
+    {"--bf16", "it is --precision bf16 here"},
+    {"--fp32", "it is --precision fp32 here, the default"},
+    {"--num-workers", "it is --workers here: threads that load samples, on each rank"},
+    {"--gradient-accumulation-steps", "it is --accumulate here"},
+    {"--clip-grad-norm", "it is --clip-norm here"},
+    {"--model-ema-decay", "it is --ema-decay here"},
+    {"--output-dir", "it is --checkpoint-dir here"},
+    {"--save-dir", "it is --checkpoint-dir here"},
+    {"--pretrained", "it is --init FILE here: weights as safetensors"},
+    {"--gpus", "each rank has one GPU: starstep launch -n 4 train ..., or slurm/4gpu.sh"},
+    {"--ngpus", "each rank has one GPU: starstep launch -n 4 train ..., or slurm/4gpu.sh"},
+    {"--nproc-per-node", "ranks are started by starstep launch -n N train ..., mpiexec or srun"},
+    {"--nnodes", "ranks on several nodes are started by mpiexec or srun; slurm/2node.sh does it"},
+    {"--world-size", "ranks know it from what starts them: starstep launch, mpiexec or srun"},
+    {"--local-rank", "ranks know it from what starts them: starstep launch, mpiexec or srun"},
+    {"--dist-backend", "gradients are summed by NCCL on GPUs, by MPI on CPUs; leave it out"},
+    {"--channels-last",
+     "activations on GPUs always are, on CPUs as oneDNN likes them; leave it out"},
+    {"--compile", "leave it out: the step's tasks are fused when it is planned"},
+    {NULL, NULL}};
+
 struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned groups)
 {
-    return (struct ss_option_set){ss_train_rows, o, groups, headings,
-                                  groups == SS_TRAIN_OF_TRAIN ? lists : NULL};
+    return (struct ss_option_set){.rows = ss_train_rows,
+                                  .values = o,
+                                  .groups = groups,
+                                  .headings = headings,
+                                  .lists = groups == SS_TRAIN_OF_TRAIN ? lists : NULL,
+                                  .elsewhere = elsewhere};
 }
 
 struct ss_train_options ss_train_defaults(void)
@@ -112,7 +147,7 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
                        ss_cuda_kernels.missing);
     if (!d->gpu && d->dtype != SS_DTYPE_F32)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--precision %s: the CPU codelets compute in fp32 only; use --precision "
+                       "--precision %s: CPUs compute in fp32 only here; use --precision "
                        "fp32, or --device cuda",
                        ss_dtype_name(d->dtype));
     if (o->tf32 && (!d->gpu || d->dtype != SS_DTYPE_F32))

@@ -47,7 +47,7 @@ static struct more more;
 static const struct ss_option_heading headings[] = {{NUMBERS, "Numbers"}, {TEXTS, "Texts"}, {0}};
 static const struct ss_option_heading lists[] = {{1, "Marked"}, {0}};
 static const struct ss_option_set sets[] = {
-    {rows, &v, 0, headings, lists}, {more_rows, &more, TEXTS, headings, NULL}, {0}};
+    {rows, &v, 0, headings, lists, NULL}, {more_rows, &more, TEXTS, headings, NULL, NULL}, {0}};
 
 static void reset(void)
 {

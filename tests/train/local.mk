@@ -1,4 +1,4 @@
-UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop \
+UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop tests/train/test_options \
 	tests/train/test_schedule
 tests_train_test_safetensors_SOURCES = tests/train/test_safetensors.c
 tests_train_test_safetensors_LDADD = $(TEST_LIBS)
@@ -6,6 +6,8 @@ tests_train_fuzz_safetensors_SOURCES = tests/train/fuzz_safetensors.c tests/fuzz
 tests_train_fuzz_safetensors_LDADD = $(TEST_LIBS)
 tests_train_test_tensorboard_SOURCES = tests/train/test_tensorboard.c tests/train/events_reader.h tests/data_common.h
 tests_train_test_tensorboard_LDADD = $(TEST_LIBS)
+tests_train_test_options_SOURCES = tests/train/test_options.c
+tests_train_test_options_LDADD = $(TEST_LIBS)
 tests_train_test_stop_SOURCES = tests/train/test_stop.c tests/data_common.h
 tests_train_test_stop_LDADD = $(TEST_LIBS)
 tests_train_test_schedule_SOURCES = tests/train/test_schedule.c
