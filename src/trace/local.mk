@@ -8,6 +8,8 @@ libstarstep_la_SOURCES += \
 	src/trace/depend.c src/trace/depend.h \
 	src/trace/analyse.c src/trace/analyse.h src/trace/analyse_internal.h \
 	src/trace/analyse_sums.c src/trace/analyse_use.c src/trace/analyse_run.c \
+	src/trace/rank_sums.c src/trace/rank_sums.h \
+	src/trace/verdict.c src/trace/verdict.h \
 	src/trace/report.c src/trace/report.h src/trace/report_json.c \
 	src/trace/export.c src/trace/export.h src/trace/export_rows.c src/trace/export_rows.h \
 	src/trace/export_flow.c src/trace/export_flow.h \

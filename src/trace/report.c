@@ -1,4 +1,5 @@
 #include "trace/report.h"
+#include "trace/verdict.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -6,36 +7,6 @@
 #include <string.h>
 
 enum { MANY_STEPS = 64, FURTHEST = 10 };
-
-static void add_step(struct ss_rank_sums *sum, const struct ss_step_times *s)
-{
-    sum->steps++;
-    sum->window += s->end - s->begin;
-    sum->compute += s->compute;
-    sum->comm += s->comm;
-    sum->overlap += s->overlap;
-    sum->exposed += s->exposed;
-    sum->load += s->load;
-    for (int k = 0; k < SS_IDLE_KINDS; k++)
-        sum->idle[k] += s->idle[k];
-    for (int k = 0; k < SS_PATH_KINDS; k++)
-        sum->path_kind[k] += s->path_kind[k];
-}
-
-struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r)
-{
-    struct ss_rank_sums sum = {0};
-    for (size_t i = 0; i < r->step.count; i++)
-        add_step(&sum, &r->step.at[i]);
-    double images = (double)r->batch * (double)sum.steps;
-    if (sum.window > 0)
-        sum.train_rate = 1e9 * images / (double)sum.window;
-    if (sum.load > 0) {
-        sum.load_rate = 1e9 * images / (double)sum.load * r->loaders;
-        sum.headroom = (double)sum.window / (double)sum.load * r->loaders;
-    }
-    return sum;
-}
 
 static double ms(double ns)
 {
@@ -99,6 +70,43 @@ static void print_heading(const struct ss_run_times *run, FILE *out)
     }
 }
 
+/* Words, in lines that fit. */
+static void print_words(const char *text, int column, FILE *out)
+{
+    for (int at = column; *text;) {
+        const int n = (int)strcspn(text, " ");
+        if (at > column && at + 1 + n > 118) {
+            fprintf(out, "\n%*s", column, "");
+            at = column;
+        }
+        at += fprintf(out, "%s%.*s", at > column ? " " : "", n, text);
+        text += n;
+        text += strspn(text, " ");
+    }
+}
+
+static void print_verdict(const struct ss_run_times *run, FILE *out)
+{
+    const struct ss_trace_verdict v = ss_trace_judge(run);
+    if (!v.steps)
+        return;
+    fprintf(out, "\nStep:    %.3f ms, of which it computes for %.1f %%", v.step_ms,
+            100 * v.computing);
+    if (!strcmp(v.bound, "compute"))
+        fprintf(out, ": compute bounds it\n");
+    else
+        fprintf(out, "; for %.1f %% it waits for %s, which bounds it\n", 100 * v.waiting, v.bound);
+    if (v.comm_ms > 0)
+        fprintf(out, "Exposed: %.3f of %.3f ms of communication a step", v.exposed_ms, v.comm_ms);
+    else
+        fprintf(out, "Exposed: nothing, as nothing was communicated");
+    if (ss_trace_is_late(&v))
+        fprintf(out, ", most of it for rank %d, which comes last", v.last);
+    fprintf(out, "\nTry:     ");
+    print_words(v.advice, 9, out);
+    fprintf(out, "\n");
+}
+
 static void print_ranks(const struct ss_run_times *run, const struct ss_report_options *o,
                         FILE *out)
 {
@@ -131,7 +139,7 @@ static void print_steps(const struct ss_run_times *run, const struct ss_report_o
             const struct ss_step_times *s = &run->rank[i]->step.at[k];
             struct ss_rank_sums one = {0};
             char first[32];
-            add_step(&one, s);
+            ss_rank_add_step(&one, s);
             snprintf(first, sizeof first, "%4d %7lld", run->rank[i]->rank, (long long)s->step);
             print_times(first, 1, &one, out);
         }
@@ -390,6 +398,7 @@ enum ss_status ss_report_text(const struct ss_run_times *run, const struct ss_re
                               FILE *out)
 {
     print_heading(run, out);
+    print_verdict(run, out);
     print_ranks(run, o, out);
     print_steps(run, o, out);
     print_buckets(run, o, out);

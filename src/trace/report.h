@@ -2,7 +2,7 @@
 #ifndef SS_TRACE_REPORT_H
 #define SS_TRACE_REPORT_H
 
-#include "trace/analyse.h"
+#include "trace/rank_sums.h"
 
 #include <stdio.h>
 
@@ -31,15 +31,5 @@ static inline struct ss_gpu_compared ss_rank_compare(const struct ss_rank_times 
     return (struct ss_gpu_compared){g->count ? (double)g->sum / (double)g->count : 0,
                                     (double)g->predicted};
 }
-
-/* What both print of all steps of a rank together. */
-struct ss_rank_sums {
-    size_t steps;
-    int64_t window, compute, comm, overlap, exposed, idle[SS_IDLE_KINDS], load;
-    int64_t path_kind[SS_PATH_KINDS];
-    double train_rate, load_rate; /* images/s; 0 if not known */
-    double headroom;              /* rate of loading / rate of training; 0: nothing loaded */
-};
-struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r);
 
 #endif

@@ -2,6 +2,7 @@
 #include "core/json_text.h"
 #include "core/log.h"
 #include "trace/report.h"
+#include "trace/verdict.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -221,6 +222,19 @@ static void put_stragglers(FILE *f, const struct ss_run_times *run)
     ss_json_print(f, "]");
 }
 
+static void put_verdict(FILE *f, const struct ss_run_times *run)
+{
+    const struct ss_trace_verdict v = ss_trace_judge(run);
+    if (!v.steps)
+        return;
+    ss_json_print(f,
+                  ",\n'verdict':{'bound':%s,'step_ms':%.12g,'computing':%.12g,'waiting':%.12g,"
+                  "'communication_ms':%.12g,'exposed_ms':%.12g",
+                  v.bound, v.step_ms, v.computing, v.waiting, v.comm_ms, v.exposed_ms);
+    ss_json_print(f, v.last < 0 ? ",'last_rank':null" : ",'last_rank':%d", v.last);
+    ss_json_print(f, ",'waited_for_last_ms':%.12g,'try':%s}", v.for_last_ms, v.advice);
+}
+
 static void put_run(FILE *f, const struct ss_run_times *run, const struct ss_report_options *o)
 {
     const struct ss_rank_times *r = run->rank[0];
@@ -229,6 +243,7 @@ static void put_run(FILE *f, const struct ss_run_times *run, const struct ss_rep
                   r->cuda ? "cuda" : "cpu", r->backend, r->overlap ? "true" : "false");
     ss_json_print(f, ",'ranks_of_run':%d,'clock_error_ms':%.12g", run->ranks,
                   ms((double)run->clock_error));
+    put_verdict(f, run);
     put_buckets(f, run->bucket, run->nbuckets, 1);
     put_stragglers(f, run);
     ss_json_print(f, ",\n'ranks':[");

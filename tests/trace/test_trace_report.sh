@@ -78,6 +78,8 @@ check "two ranks: the tables fit" fits
 check "two ranks: what they hold" has '^model made, CPU, 2 ranks by mpi, overlap on' '^   0       5 ' \
     '^   1       5 ' '^0 +4\.000 ' '^1 +4\.000 ' '^0 +node0 ' '^1 +node1 ' 'loader: [0-9.]+ times the rate' \
     'busy %: compute [0-9.]+, service 1 [0-9.]+ \(loading' 'memory in MB, first, last, most: host 1.0 5.0 5.0'
+check "two ranks: begins with a verdict" has '^Step:    0\.[0-9]+ ms, of which it computes for [0-9.]+ %' \
+    '^Exposed: 0\.[0-9]+ of 0\.[0-9]+ ms of communication a step' '^Try:     [a-z-]'
 check "two ranks: rank 1 was last in every step" has '^1 +node1 .* 5 of +5$' '^0 +node0 .* 0 of +5$'
 starts "one rank, some steps" "${report[@]}" --rank 1 --steps 2-3 --path
 check "one rank, some steps: the tables fit" fits
@@ -94,6 +96,9 @@ import json, sys
 run = json.load(open(sys.argv[1]))
 assert run["ranks_of_run"] == 2 and [r["rank"] for r in run["ranks"]] == [0, 1]
 assert [b["bucket"] for b in run["buckets"]] == [0, 1]
+v = run["verdict"]
+assert v["last_rank"] == 1 and v["bound"] == "communication" and v["try"]
+assert abs(v["step_ms"] - sum(r["window_ms"] for r in run["ranks"]) / 2) < 1e-9
 assert abs(run["clock_error_ms"] - 0.0007) < 1e-12
 for b in run["buckets"]:
     assert b["bus_gb_s"] == b["algorithm_gb_s"] > 0 and b["skew"]["max_ms"] > 0

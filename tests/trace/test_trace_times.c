@@ -2,6 +2,7 @@
  * what must hold for any trace. Times are in ns throughout. */
 #include "tests/trace/trace_common.h"
 #include "trace/interval.h"
+#include "trace/verdict.h"
 
 #include <math.h>
 
@@ -343,6 +344,79 @@ END_TEST
 
 /* Steps 1 and 3 without the one between: the first ends with its own last task. A collective that
  * began before its gradients were complete has no delay. */
+/* Of a step of 100 us on each of two ranks: what bounds it, and what to try. */
+static const struct {
+    int64_t compute, comm, exposed, idle[SS_IDLE_KINDS];
+    int64_t waited[2]; /* others for rank 0, for rank 1 */
+    int cuda, no_overlap;
+    const char *bound, *says;
+} judged[] = {
+    {90000, 50000, 5000, {0, 5000, 0, 5000, 0}, {0}, 0, 0, "compute", "more cores or ranks"},
+    {90000, 50000, 5000, {0, 5000, 0, 5000, 0}, {0}, 1, 0, "compute", "--precision bf16"},
+    {89000, 50000, 5000, {0, 6000, 0, 5000, 0}, {0}, 1, 0, "communication", "--bucket-mb auto"},
+    {50000, 50000, 45000, {0, 50000, 0, 0, 0}, {0}, 0, 1, "communication", "without --no-overlap"},
+    {50000,
+     50000,
+     45000,
+     {0, 50000, 0, 0, 0},
+     {0, 20000},
+     0,
+     0,
+     "communication",
+     "--bucket-mb auto"},
+    {50000,
+     50000,
+     45000,
+     {0, 50000, 0, 0, 0},
+     {9000, 25000},
+     0,
+     0,
+     "communication",
+     "see why rank 1 on far comes last: it computes for 0.050 ms a step, the others for 0.050"},
+    {50000, 0, 0, {30000, 0, 10000, 10000, 0}, {0}, 0, 0, "input", "--workers"},
+    {50000, 0, 0, {0, 0, 30000, 10000, 10000}, {0}, 0, 0, "dependency", "trace export"},
+    {50000, 0, 0, {0, 0, 0, 40000, 10000}, {0}, 1, 0, "runtime", "--gpu-graphs on"},
+    {50000, 0, 0, {0, 0, 0, 40000, 10000}, {0}, 0, 0, "runtime", "--threads"},
+    {50000, 0, 0, {0, 0, 0, 10000, 40000}, {0}, 0, 0, "nothing", "--slots"},
+};
+
+START_TEST(verdicts)
+{
+    struct ss_step_times step = {.end = 100000,
+                                 .compute = judged[_i].compute,
+                                 .comm = judged[_i].comm,
+                                 .exposed = judged[_i].exposed};
+    struct ss_rank_times rank[2] = {{.rank = 0, .host = "near"}, {.rank = 1, .host = "far"}};
+    struct ss_straggling straggling[2] = {{0}};
+    struct ss_straggler one_step;
+    memcpy(step.idle, judged[_i].idle, sizeof step.idle);
+    for (int r = 0; r < 2; r++) {
+        rank[r].cuda = judged[_i].cuda;
+        rank[r].overlap = !judged[_i].no_overlap;
+        rank[r].step.at = &step;
+        rank[r].step.count = 1;
+        straggling[r].caused_ns = judged[_i].waited[r];
+    }
+    struct ss_run_times run = {.ranks = 2,
+                               .count = 2,
+                               .rank = (struct ss_rank_times *[]){&rank[0], &rank[1]},
+                               .straggler = straggling,
+                               .step = {.at = &one_step, .count = 1}};
+    const struct ss_trace_verdict v = ss_trace_judge(&run);
+    ck_assert_int_eq(v.steps, 2);
+    ck_assert_str_eq(v.bound, judged[_i].bound);
+    ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" lacks \"%s\"", v.advice,
+                  judged[_i].says);
+    ck_assert_double_eq_tol(v.step_ms, 0.1, 1e-12);
+    ck_assert_double_eq_tol(v.computing, 1e-5 * (double)judged[_i].compute, 1e-12);
+    ck_assert_double_eq_tol(v.exposed_ms, 1e-6 * (double)judged[_i].exposed, 1e-12);
+    ck_assert_int_eq(v.last, judged[_i].waited[1] ? 1 : -1);
+    ck_assert_double_eq_tol(v.for_last_ms, 1e-6 * (double)judged[_i].waited[1], 1e-12);
+    run.count = 0;
+    ck_assert_int_eq(ss_trace_judge(&run).steps, 0);
+}
+END_TEST
+
 START_TEST(hole)
 {
     say_head(0, 2, "cpu");
@@ -498,6 +572,7 @@ int main(void)
     tcase_add_test(tc, two_ranks);
     tcase_add_test(tc, mixed_runs);
     tcase_add_loop_test(tc, gpu_marks, 0, 2);
+    tcase_add_loop_test(tc, verdicts, 0, sizeof judged / sizeof *judged);
     tcase_add_test(tc, hole);
     tcase_add_test(tc, broken_step);
     tcase_add_test(tc, task_twice);

@@ -1,0 +1,18 @@
+/* All steps of a rank together. */
+#ifndef SS_TRACE_RANK_SUMS_H
+#define SS_TRACE_RANK_SUMS_H
+
+#include "trace/analyse.h"
+
+/* ns. */
+struct ss_rank_sums {
+    size_t steps;
+    int64_t window, compute, comm, overlap, exposed, idle[SS_IDLE_KINDS], load;
+    int64_t path_kind[SS_PATH_KINDS];
+    double train_rate, load_rate; /* images/s; 0 if not known */
+    double headroom;              /* rate of loading / rate of training; 0: nothing loaded */
+};
+void ss_rank_add_step(struct ss_rank_sums *sum, const struct ss_step_times *s);
+struct ss_rank_sums ss_rank_sum(const struct ss_rank_times *r);
+
+#endif

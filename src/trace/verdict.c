@@ -1,0 +1,134 @@
+#include "trace/verdict.h"
+#include "trace/rank_sums.h"
+
+#include <stdio.h>
+
+/* A step that computes for so much of its length is as short as its tasks let it be. */
+static const double computes = 0.9;
+
+static struct ss_rank_sums sum_of_ranks(const struct ss_run_times *run)
+{
+    struct ss_rank_sums all = {0};
+    for (int i = 0; i < run->count; i++) {
+        const struct ss_rank_sums s = ss_rank_sum(run->rank[i]);
+        all.steps += s.steps;
+        all.window += s.window;
+        all.compute += s.compute;
+        all.comm += s.comm;
+        all.exposed += s.exposed;
+        for (int k = 0; k < SS_IDLE_KINDS; k++)
+            all.idle[k] += s.idle[k];
+        if (s.headroom > 0 && (all.headroom <= 0 || s.headroom < all.headroom))
+            all.headroom = s.headroom;
+    }
+    return all;
+}
+
+static enum ss_idle longest_idle(const struct ss_rank_sums *s)
+{
+    int longest = 0;
+    for (int k = 1; k < SS_IDLE_KINDS; k++)
+        if (s->idle[k] > s->idle[longest])
+            longest = k;
+    return (enum ss_idle)longest;
+}
+
+static void find_last(const struct ss_run_times *run, struct ss_trace_verdict *v)
+{
+    int64_t most = 0;
+    for (int i = 0; i < run->count; i++)
+        if (run->straggler[i].caused_ns > most) {
+            most = run->straggler[i].caused_ns;
+            v->last = run->rank[i]->rank;
+        }
+    if (run->count > 1 && run->step.count)
+        v->for_last_ms = 1e-6 * (double)most / (double)run->step.count / (run->count - 1);
+}
+
+static const struct ss_rank_times *rank_of(const struct ss_run_times *run, int rank)
+{
+    int i = 0;
+    while (run->rank[i]->rank != rank)
+        i++;
+    return run->rank[i];
+}
+
+static double compute_ms(const struct ss_rank_times *r)
+{
+    const struct ss_rank_sums s = ss_rank_sum(r);
+    return s.steps ? 1e-6 * (double)s.compute / (double)s.steps : 0;
+}
+
+static void advise_on_sums(const struct ss_run_times *run, struct ss_trace_verdict *v)
+{
+    if (ss_trace_is_late(v)) {
+        const struct ss_rank_times *r = rank_of(run, v->last);
+        double others = 0;
+        for (int i = 0; i < run->count; i++)
+            others += run->rank[i] == r ? 0 : compute_ms(run->rank[i]) / (run->count - 1);
+        snprintf(
+            v->advice, sizeof v->advice,
+            "see why rank %d on %.64s comes last: it computes for %.3f ms a step, the others for "
+            "%.3f",
+            v->last, r->host, compute_ms(r), others);
+        return;
+    }
+    snprintf(v->advice, sizeof v->advice, "%s",
+             run->rank[0]->overlap
+                 ? "--bucket-mb auto, then --grad-dtype bf16, which halves what travels; starstep "
+                   "doctor says what the links give"
+                 : "the run without --no-overlap");
+}
+
+static void advise(const struct ss_run_times *run, double headroom, struct ss_trace_verdict *v,
+                   int bound)
+{
+    const int cuda = run->rank[0]->cuda;
+    const char *text = "";
+    switch (bound) {
+    case SS_IDLE_COMM:
+        advise_on_sums(run, v);
+        return;
+    case SS_IDLE_INPUT:
+        snprintf(v->advice, sizeof v->advice,
+                 "more cores for loading (--workers; a rank could load at %.2f times the rate of "
+                 "training), --cache DIR for pictures, data on the node's own disk",
+                 headroom);
+        return;
+    case SS_IDLE_RUNTIME:
+        text = cuda ? "--gpu-graphs on: tasks wait to be enqueued"
+                    : "one compute thread less (--threads): other work is on its cores";
+        break;
+    case SS_IDLE_NOTHING:
+        text = "more --slots: steps are submitted too late";
+        break;
+    case SS_IDLE_DEPENDENCY:
+        text = "starstep trace export, and look at what stands in front of the gaps";
+        break;
+    default:
+        text = cuda ? "--precision bf16 where it is fp32, more images a rank; starstep plan "
+                      "--roofline says what the GPU can do at best"
+                    : "more cores or ranks: nothing else is in the way";
+    }
+    snprintf(v->advice, sizeof v->advice, "%s", text);
+}
+
+struct ss_trace_verdict ss_trace_judge(const struct ss_run_times *run)
+{
+    struct ss_trace_verdict v = {.last = -1};
+    const struct ss_rank_sums s = sum_of_ranks(run);
+    if (!s.steps || s.window <= 0)
+        return v;
+    const enum ss_idle longest = longest_idle(&s);
+    const double n = 1e6 * (double)s.steps, window = (double)s.window;
+    v.steps = (int)s.steps;
+    v.step_ms = window / n;
+    v.computing = (double)s.compute / window;
+    v.waiting = (double)s.idle[longest] / window;
+    v.comm_ms = (double)s.comm / n;
+    v.exposed_ms = (double)s.exposed / n;
+    v.bound = v.computing >= computes ? "compute" : ss_idle_name(longest);
+    find_last(run, &v);
+    advise(run, s.headroom, &v, v.computing >= computes ? SS_IDLE_KINDS : (int)longest);
+    return v;
+}
