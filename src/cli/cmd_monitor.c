@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct monitor_arguments {
     const char *dir;
@@ -48,6 +49,14 @@ static int run_report(int argc, char **argv)
         return code;
     struct ss_monitor_data data;
     enum ss_status status = ss_monitor_read(path, &data);
+    /* A job's result folder has them below. */
+    char below[4096];
+    if (status == SS_OK && !data.count &&
+        (size_t)snprintf(below, sizeof below, "%s/monitor", path) < sizeof below &&
+        access(below, F_OK) == 0) {
+        ss_monitor_data_free(&data);
+        status = ss_monitor_read(below, &data);
+    }
     if (status != SS_OK)
         return ss_exit_code(status);
     if (!data.count)

@@ -51,6 +51,14 @@ static void put_cell(FILE *out, const char *fmt, double value)
         fprintf(out, fmt, value); /* NOLINT: one of the formats below */
 }
 
+/* More than so much is not the number of GPUs alone. */
+static const double strange_efficiency = 1.1;
+
+static void put_efficiency(FILE *out, double efficiency)
+{
+    put_cell(out, efficiency > strange_efficiency ? "%.1f%% (!)" : "%.1f%%", 100 * efficiency);
+}
+
 struct figures {
     double loss, accuracy, rate, rate_with_validation; /* accuracy in % */
     double peak, mean, mode, memory;                   /* memory: against the baseline's */
@@ -100,10 +108,10 @@ static void print_row(const struct ss_scaling *s, const struct ss_scaling_table 
     put_cell(out, "%.0f", f.mode);
     put_cell(out, "%.2f×", f.whole_speedup);
     put_cell(out, "%.2f×", f.memory);
-    put_cell(out, "%.1f%%", 100 * f.whole_efficiency);
+    put_efficiency(out, f.whole_efficiency);
     put_cell(out, "%.1f", f.rate);
     put_cell(out, "%.2f×", f.speedup);
-    put_cell(out, "%.1f%%", 100 * f.efficiency);
+    put_efficiency(out, f.efficiency);
     put_cell(out, "%.3f", f.exposed);
     if (!isnan(f.exposed))
         fprintf(out, " (%.1f%%)", 100 * f.exposed_share);
@@ -132,6 +140,28 @@ static void print_heads(const struct ss_scaling *s, const struct ss_scaling_tabl
     fputs("|\n", out);
 }
 
+/* What is strange or missing in the tables. */
+static void print_marks(const struct ss_scaling *s, FILE *out)
+{
+    int strange = 0, untraced = 0;
+    for (size_t k = 0; k < s->count; k++)
+        for (size_t i = 0; i < s->table[k].count; i++) {
+            const struct figures f = figures_of(&s->table[k], i);
+            strange |= f.efficiency > strange_efficiency || f.whole_efficiency > strange_efficiency;
+            untraced |= isnan(f.exposed);
+        }
+    if (strange)
+        fprintf(out,
+                "(!): above %.0f %%, so something else differs, too: what else ran on the node of "
+                "the baseline, data that one run found in memory, or a step that was mostly "
+                "waiting.\n\n",
+                100 * strange_efficiency);
+    if (untraced)
+        fprintf(out,
+                "Exposed communication is known of runs of several %ss with --trace-steps.\n\n",
+                s->gpu ? "GPU" : "rank");
+}
+
 static void print_notes(const struct ss_scaling *s, const char *differs, FILE *out)
 {
     char config[80];
@@ -140,6 +170,7 @@ static void print_notes(const struct ss_scaling *s, const char *differs, FILE *o
             "training only: by that of training. Efficiency: scaling by how many times more "
             "%ss there are.\n\n",
             s->gpu ? "GPU" : "rank");
+    print_marks(s, out);
     if (*differs)
         fprintf(out, "These runs are not of the same kind: %s.\n\n", differs);
     fprintf(out, "Runs:\n\n");

@@ -72,9 +72,10 @@ void ss_loop_print_start(struct ss_loop *l)
         return;
     if (l->options->accumulate > 1)
         snprintf(micros, sizeof micros, " in %ld micro-steps", l->options->accumulate);
-    printf("Training %s on %zu images with a global batch size of %lld%s: %d ranks on %d nodes, ",
-           l->options->model, s->train->count, (long long)batch, micros, ss_comm_size(s->comm),
-           ss_comm_nodes(s->comm));
+    const int ranks = ss_comm_size(s->comm), nodes = ss_comm_nodes(s->comm);
+    printf("Training %s on %zu images with a global batch size of %lld%s: %d rank%s on %d node%s, ",
+           l->options->model, s->train->count, (long long)batch, micros, ranks,
+           ranks > 1 ? "s" : "", nodes, nodes > 1 ? "s" : "");
     print_device(s);
     printf(" and %d load workers each\n", p->workers);
     ss_standard_flush();

@@ -95,6 +95,9 @@ check "no GPU: no file" [ ! -e "$work/none/gpu_memory_log-node7.csv" ]
 
 # The report
 starts "report" "$STARSTEP" monitor report "$work/runs/one/monitor" --svg "$work/curves.svg"
+cp "$work/out" "$work/first"
+starts "report of a result folder" "$STARSTEP" monitor report "$work/runs/one"
+check "report of a result folder: the same" cmp "$work/out" "$work/first"
 check "report: GPU 0" grep -qE '^\[gpu_memory_log-node7 - GPU 0\] Peak = [0-9]+ MiB, Avg = [0-9]+\.[0-9]{2} MiB, Mode = [0-9]+ MiB$' "$work/out"
 check "report: processes" grep -qE '^\[cpu_memory_log-node7 - CPU\] Peak = [0-9]+ MiB, Avg = [0-9]+\.[0-9]{2} MiB, Mode = [0-9]+ MiB$' "$work/out"
 if [ -n "$PYTHON" ]; then

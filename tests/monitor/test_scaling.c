@@ -415,6 +415,24 @@ static const char *const lines[] = {
     "not of the same kind: model: a in x, b in y.",
 };
 
+/* Twice as many ranks that are more than 2.2 times as fast; a trace that there is not. */
+START_TEST(marked)
+{
+    save_run("a1", (struct made){.rate = 100});
+    save_run("a2", (struct made){.ranks = 2, .rate = 219});
+    char *text = print(to_markdown);
+    ck_assert_ptr_null(strstr(text, "(!)"));
+    ck_assert_ptr_nonnull(strstr(text, "known of runs of several GPUs with --trace-steps."));
+    free(text);
+    save_run("a4", (struct made){.ranks = 4, .rate = 444});
+    text = print(to_markdown);
+    ck_assert_ptr_nonnull(strstr(text, "| 109.5% |"));
+    ck_assert_ptr_nonnull(strstr(text, "| 111.0% (!) |"));
+    ck_assert_ptr_nonnull(strstr(text, "\n(!): above 110 %, so something else differs"));
+    free(text);
+}
+END_TEST
+
 START_TEST(printed)
 {
     save_guide();
@@ -485,6 +503,7 @@ int main(void)
     tcase_add_test(tc, resumed);
     tcase_add_loop_test(tc, wrong_logs, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_logs);
+    tcase_add_test(tc, marked);
     tcase_add_test(tc, printed);
     tcase_add_loop_test(tc, damaged, 0, 4);
     suite_add_tcase(suite, tc);
