@@ -1,4 +1,4 @@
-# env.sh: the site's facts, and the environment of StarPU, NCCL and libfabric. Sourced by all jobs.
+# env.sh: the site's facts, StarPU's environment, and who has set which variable. Sourced by all jobs.
 # $slurm_dir is the folder of this file.
 # shellcheck shell=bash
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
@@ -20,10 +20,11 @@ site_file() {
 # The site's file may leave out what has a default here.
 # shellcheck disable=SC2034,SC2154,SC2317  # the other scripts use them, and give $slurm_dir
 load_site() {
+    local check=${CHECK:-} stage=${STAGE:-} # said where the job is submitted, which wins
     site=$(site_file)
     [ -r "$site" ] || die "$site cannot be read; STARSTEP_SITE names the site's file"
     ACCOUNT='' PARTITION='' CPU_PARTITION='' QOS='' CONSTRAINT='' GPU_TYPE='' MEMORY_PER_TASK='' STARSTEP='' RESULTS=''
-    DATA_DIR=''
+    DATA_DIR='' LOCAL_DIR='' LINK_GBIT='' CHECK=0 STAGE=0
     SBATCH_EXTRA=() SRUN_EXTRA=() MODULES=() CONTAINER=() TRAIN=() GPU_TRAIN=() CPU_TRAIN=() TRACE_TRAIN=()
     TIME=01:00:00 WARN_SECONDS=300 GPUS_PER_NODE=4 CORES_PER_TASK=8 CPU_TASKS_PER_NODE=1 CPU_CORES_PER_TASK=4
     MPI=auto FABRIC=none MONITOR_SECONDS=5 MAX_RESTARTS=100
@@ -35,6 +36,15 @@ load_site() {
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$site: $name is \"${!name}\", not a whole number above 0"
     done
     [[ $MAX_RESTARTS =~ ^[0-9]+$ ]] || die "$site: MAX_RESTARTS is \"$MAX_RESTARTS\", not a whole number"
+    CHECK=${check:-$CHECK} STAGE=${stage:-$STAGE}
+    for name in CHECK STAGE; do
+        [[ ${!name} =~ ^[01]$ ]] || die "$name is \"${!name}\", not 0 or 1; see $site"
+    done
+    [[ $LINK_GBIT =~ ^[0-9]*\.?[0-9]*$ ]] || die "$site: LINK_GBIT is \"$LINK_GBIT\", not a number of Gbit/s"
+    [ "$STAGE" = 0 ] || [ -n "$LOCAL_DIR" ] || die "$site: STAGE=1, but LOCAL_DIR is empty"
+    ! grep -q -e '--\(gpus-per-task\|ntasks-per-gpu\)' <<<"${SBATCH_EXTRA[*]} ${SRUN_EXTRA[*]}" ||
+        die "$site: --gpus-per-task and --ntasks-per-gpu hide a rank's GPU from the node's other ranks," \
+            "and NVLink is lost; leave them out"
     case $MPI in
     auto | pmix | mpiexec | none) ;;
     *) die "$site: MPI is \"$MPI\", not auto, pmix, mpiexec or none" ;;
@@ -110,49 +120,30 @@ starpu_environment() {
     unset OMP_NUM_THREADS
 }
 
-# NCCL and libfabric. Values that the site or user has set stay.
-nccl_environment() {
-    # Reasons when something fails. INFO says at length what was chosen.
-    export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
-    case $FABRIC in
-    slingshot) slingshot_environment ;;
-    infiniband) infiniband_environment ;;
-    esac
+# ---- for `starstep doctor` ------------------------------------------------------------------------------
+
+declare -A origin_of value_of
+
+# note_origins WHO: exported variables that are new or changed since the last call are WHO's; STARSTEP_VARIABLES has
+# them all.
+note_origins() {
+    local name
+    STARSTEP_VARIABLES=''
+    while read -r name; do
+        case $name in
+        NCCL_* | FI_* | OMPI_* | UCX_* | STARPU_* | CUDA_VISIBLE_DEVICES) ;;
+        *) continue ;;
+        esac
+        if [ -z "${origin_of[$name]:-}" ] || [ "${value_of[$name]}" != "${!name}" ]; then
+            origin_of[$name]=$1 value_of[$name]=${!name}
+        fi
+        STARSTEP_VARIABLES+="${STARSTEP_VARIABLES:+ }$name=${origin_of[$name]}"
+    done < <(compgen -e | LC_ALL=C sort)
+    export STARSTEP_VARIABLES
 }
 
-# Slingshot 11 is reached through libfabric's provider cxi and the plugin aws-ofi-nccl. Values and most
-# reasons as published by centres that run GH200 on Slingshot (CSCS, Isambard).
-slingshot_environment() {
-    # Without this NCCL goes over TCP, silently and much slower, when the plugin is not found.
-    export NCCL_NET=${NCCL_NET:-AWS Libfabric}
-    export FI_PROVIDER=${FI_PROVIDER:-cxi}
-    # Each GPU has a network card near it: GPU memory is read by the card if both are on one host bridge.
-    export NCCL_NET_GDR_LEVEL=${NCCL_NET_GDR_LEVEL:-PHB}
-    # Rings may leave a node by another card than they entered it.
-    export NCCL_CROSS_NIC=${NCCL_CROSS_NIC:-1}
-    # cudaHostRegister inside libfabric can wait for a kernel that waits for the network: a deadlock.
-    export FI_CXI_DISABLE_HOST_REGISTER=${FI_CXI_DISABLE_HOST_REGISTER:-1}
-    # The cache of registered memory learns of freed pages from the kernel; the default, hooks in malloc,
-    # can deadlock with CUDA's and NCCL's allocations.
-    export FI_MR_CACHE_MONITOR=${FI_MR_CACHE_MONITOR:-userfaultfd}
-    # Queues long enough for many ranks: a completion queue that runs over ends the run.
-    export FI_CXI_DEFAULT_CQ_SIZE=${FI_CXI_DEFAULT_CQ_SIZE:-131072}
-    export FI_CXI_DEFAULT_TX_SIZE=${FI_CXI_DEFAULT_TX_SIZE:-2048}
-    # Large messages are read by the receiver: the default needs triggered operations, of which a card has
-    # few, and which NCCL's pattern uses up.
-    export FI_CXI_RDZV_PROTO=${FI_CXI_RDZV_PROTO:-alt_read}
-    export FI_CXI_RDZV_GET_MIN=${FI_CXI_RDZV_GET_MIN:-0}
-    export FI_CXI_RDZV_THRESHOLD=${FI_CXI_RDZV_THRESHOLD:-0}
-    export FI_CXI_RDZV_EAGER_SIZE=${FI_CXI_RDZV_EAGER_SIZE:-0}
-    # Matching moves from the card to software when the card's table is full, instead of failing.
-    export FI_CXI_RX_MATCH_MODE=${FI_CXI_RX_MATCH_MODE:-hybrid}
-}
-
-infiniband_environment() {
-    # NCCL's own InfiniBand transport; no plugin, and no silent fall-back to TCP.
-    export NCCL_NET=${NCCL_NET:-IB}
-    # GPU memory is read by a card below the same PCI bridge, not across processors.
-    export NCCL_NET_GDR_LEVEL=${NCCL_NET_GDR_LEVEL:-PXB}
-    # 4.096 us * 2^22 = 17 s without an answer before a try counts as lost, so that a busy switch is no error.
-    export NCCL_IB_TIMEOUT=${NCCL_IB_TIMEOUT:-22}
+# What the program is told of the site. They reach ranks in a container too, unless its options hold back the
+# environment (apptainer's --cleanenv).
+tell_program() {
+    export STARSTEP_SITE=$site STARSTEP_FABRIC=$FABRIC STARSTEP_LINK_GBIT=$LINK_GBIT STARSTEP_LOCAL_DIR=$LOCAL_DIR
 }

@@ -14,6 +14,10 @@ slurm_dir=$(cd "$slurm_dir" && pwd)
 . "$slurm_dir/env.sh"
 # shellcheck source=slurm/program.sh
 . "$slurm_dir/program.sh"
+# shellcheck source=slurm/fabric.sh
+. "$slurm_dir/fabric.sh"
+# shellcheck source=slurm/launch.sh
+. "$slurm_dir/launch.sh"
 STOPPED=3 # starstep train: ended by a signal, --resume goes on
 
 # results_folder WHERE-SUBMITTED
@@ -28,6 +32,9 @@ if [ "${0##*/}" != slurm_script ]; then
     submit "$@"
     exit 0
 fi
+note_origins environment
+# Set by `sbatch --export`, it would keep the job's environment from what srun and Open MPI start.
+unset SLURM_EXPORT_ENV
 load_site
 
 say() {
@@ -61,7 +68,8 @@ versions() {
     if ((${#MODULES[@]})); then module list; fi
     if command -v nvidia-smi; then nvidia-smi --query-gpu=index,name,driver_version --format=csv; fi
     # Not all of SLURM_*: there may be a token.
-    env | grep -E '^((STARPU|NCCL|FI|OMPI|UCX|PMIX|OMP|CUDA)_|SLURM_(JOB|NTASKS|CPUS|GPUS|TASKS|RESTART))' | sort
+    env | grep -E '^((STARPU|NCCL|FI|OMPI|UCX|PMIX|OMP|CUDA)_|SLURM_(JOB|NTASKS|CPUS|GPUS|TASKS|RESTART|NETWORK))' | sort
+    tr ' ' '\n' <<<"$STARSTEP_VARIABLES" | sed 's/^\(.*\)=\(.*\)/set by \2: \1/'
 }
 
 # A requeued job finds its folder again, and adds to it.
@@ -81,60 +89,29 @@ make_folder() {
 
 # ---- starting the ranks ---------------------------------------------------------------------------------
 
-# Sets launcher to pmix, mpiexec or none.
-choose_launcher() {
-    launcher=$MPI
-    if [ "$launcher" = auto ]; then
-        if grep -q '^mpi: *none' "$run/versions"; then
-            launcher=none
-        elif srun --mpi=list 2>&1 | grep -qw pmix; then
-            launcher=pmix
-        elif [ "${gpus:-}" = none ] || [[ " ${GPU_TRAIN[*]} " = *' --device cpu '* ]]; then
-            launcher=mpiexec # gradients of ranks on CPUs are summed by MPI
-        else
-            launcher=none
-        fi
-    fi
-}
-
-# Sets start: the words before the program's.
-launcher_words() {
-    local tasks=$SLURM_NTASKS
-    # When a rank dies, the others notice, say which one, and end; those that have not 20 s later are killed
-    # (--wait). --kill-on-bad-exit=1 would kill them at once, some before they have said so, and would turn the
-    # exit code of a run that a signal has ended in good order into a killed one's. An srun of Slurm 22.05
-    # and later does not take --cpus-per-task from the job.
-    local srun=(srun --kill-on-bad-exit=0 --wait=20 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${SRUN_EXTRA[@]}")
+prepare_ranks() {
+    fabric_words
+    choose_launcher "$(<"$run/versions")"
     case $launcher in
-    pmix) start=("${srun[@]}" --mpi=pmix) ;;
+    mpiexec) command -v mpiexec >/dev/null || die "MPI=mpiexec, but there is no mpiexec on this node; see $site" ;;
     none)
         # Who knows it may take a rank's place, so it is in no file.
         STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' \n')
         export STARSTEP_SECRET
-        start=("${srun[@]}" --mpi=none)
-        ;;
-    mpiexec)
-        # Open MPI starts its daemons with srun, and takes the nodes from Slurm. Unbound ranks of a node share
-        # the node's cores evenly.
-        command -v mpiexec >/dev/null || die "MPI=mpiexec, but there is no mpiexec on this node; see $site"
-        start=(mpiexec -n "$tasks" --map-by "ppr:$((tasks / SLURM_JOB_NUM_NODES)):node" --bind-to none)
         ;;
     esac
 }
 
-# Sets command.
-train_command() {
-    local options
-    train_options "$run" "$@"
-    choose_launcher
-    launcher_words
-    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$MONITOR_SECONDS" "${#program[@]}"
-        "${program[@]}" "${options[@]}")
+# rank_command SECONDS ARGUMENT...: sets command, the ranks with these arguments of the program
+rank_command() {
+    launcher_words "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_CPUS_PER_TASK"
+    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$1" "${#program[@]}" "${program[@]}" "${@:2}")
 }
 
 # ---- signals --------------------------------------------------------------------------------------------
 
 warned='' # the last signal that this script got
+staged='' # what the names of the files begin with that tell the nodes' tasks to end (stage_data)
 ranks=''  # the launcher's process
 
 # USR1: the time limit is near (--signal), or scancel --signal=USR1 --batch. TERM: Slurm ends the job, and
@@ -180,13 +157,15 @@ can_go_on() {
 end_job() {
     echo "$(date '+%F %T') end: exit code $code" >>"$run/command"
     if can_go_on && may_requeue; then
+        leave_stage keep
         say "requeued; it goes on from the last checkpoint"
         scontrol requeue "$SLURM_JOB_ID" && exit 0
     fi
+    leave_stage end
     exit "$code"
 }
 
-# ---- jobs -----------------------------------------------------------------------------------------------
+# ---- what is left in the folder -------------------------------------------------------------------------
 
 record() {
     {
@@ -203,10 +182,85 @@ reports() {
     fi
 }
 
+# ---- before the training --------------------------------------------------------------------------------
+
+# The program's last word, or why it has none
+verdict() {
+    grep -E '^(verdict|starstep: error):' "$run/doctor.txt" | tail -n 1 | sed 's/^verdict: //' | grep . ||
+        echo "broken: no verdict, exit code $code"
+}
+
+# CHECK=1: the program looks at nodes, links and data, with the ranks that are to train. Broken: the job has failed.
+check_ranks() {
+    local device=cuda data
+    on_gpus || device=cpu
+    data=$(option_value --data-dir "${options[@]}")
+    rank_command 0 doctor --device "$device" --data-dir "$data" --json "$run/doctor.json"
+    record
+    say "CHECK=1: $SLURM_NTASKS ranks look at nodes, links and data"
+    command=(bash -c 'exec "$@" >"$0" 2>&1' "$run/doctor.txt" "${command[@]}")
+    run_ranks
+    if [ "$code" = 0 ]; then
+        say "CHECK=1: $(verdict); see $run/doctor.txt"
+        return
+    fi
+    if ! can_go_on; then
+        say "CHECK=1: $(verdict)"
+        say "CHECK=1: no training; see $run/doctor.txt"
+        code=1
+    fi
+    end_job
+}
+
+# STAGE=1: the data set goes to the nodes (stage.sh); a task on each node waits to remove it, as Slurm starts none any
+# more in a job that it ends. Sets staged.
+stage_data() {
+    local data packs cores=$((SLURM_CPUS_PER_TASK * SLURM_NTASKS / SLURM_JOB_NUM_NODES)) folder job=$SLURM_JOB_ID
+    folder=$LOCAL_DIR/starstep-$job
+    data=$(option_value --data-dir "${options[@]}") packs=$(option_value --cache "${options[@]}")
+    packs=${packs:-${data%/}.packs}
+    staged=$run/stage.${SLURM_RESTART_COUNT:-0}
+    node_words "$SLURM_JOB_NUM_NODES" "$cores"
+    say "STAGE=1: $data to $folder on each node"
+    command=("${start[@]}" bash "$slurm_dir/stage.sh" fill "$folder" "$job" "$data" "$packs" "${program[@]}")
+    run_ranks
+    node_words "$SLURM_JOB_NUM_NODES" 1
+    "${start[@]}" bash "$slurm_dir/stage.sh" hold "$folder" "$job" "$staged" &
+    holders=$!
+    if [ "$code" != 0 ]; then
+        say "STAGE=1: not on all nodes; no training"
+        end_job
+    fi
+    if compgen -G "$packs/*.pack" >/dev/null || [ -d "$data/train" ]; then
+        options+=(--cache "$folder/packs")
+    else
+        options+=(--data-dir "$folder/data")
+    fi
+}
+
+# leave_stage end|keep: removes what was staged, or leaves it to the job's next start
+leave_stage() {
+    [ -n "$staged" ] || return 0
+    : >"$staged.$1"
+    while kill -0 "$holders" 2>/dev/null; do wait "$holders"; done
+    rm -f "$staged.$1"
+    staged=''
+}
+
+# ---- jobs -----------------------------------------------------------------------------------------------
+
 train_job() {
+    local options holders
+    [ -n "${SLURM_CPUS_PER_TASK:-}" ] ||
+        die "sbatch was not told how many cores a rank has, nor anything else of $site:" \
+            "run $slurm_dir/$SLURM_JOB_NAME.sh without sbatch, or add --cpus-per-task"
     trap 'on_signal USR1' USR1
     trap 'on_signal TERM' TERM
-    train_command "$@"
+    train_options "$run" "$@"
+    prepare_ranks
+    if [ "$CHECK" = 1 ]; then check_ranks; fi
+    if [ "$STAGE" = 1 ]; then stage_data; fi
+    rank_command "$MONITOR_SECONDS" "${options[@]}"
     record
     say "start ${SLURM_RESTART_COUNT:-0}, $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, $launcher; results in $run"
     run_ranks
@@ -224,9 +278,13 @@ scaling_job() {
 
 cd "$SLURM_SUBMIT_DIR" || exit 1
 load_modules
+note_origins modules
 find_program
 starpu_environment "$(results_folder "$SLURM_SUBMIT_DIR")/.starpu"
-nccl_environment
+nccl_environment "$SLURM_JOB_NUM_NODES"
+note_origins env.sh
 site_environment
+note_origins site.conf
+tell_program
 make_folder
 "${task:-train}_job" "$@"

@@ -29,6 +29,20 @@ find_program() {
     die "no program starstep in build-cuda or build beside $slurm_dir, nor in PATH; build it, or set STARSTEP in $site"
 }
 
+# option_value NAME OPTION...: what the last NAME VALUE or NAME=VALUE says
+option_value() {
+    local name=$1 value=''
+    shift
+    while (($#)); do
+        case $1 in
+        "$name") value=${2:-} ;;
+        "$name="*) value=${1#*=} ;;
+        esac
+        shift
+    done
+    echo "$value"
+}
+
 # train_options RUN OPTION...: sets options, and trace where the run is traced
 train_options() {
     local run=$1

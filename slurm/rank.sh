@@ -1,7 +1,7 @@
 #!/bin/bash
 # rank.sh RUN SECONDS COUNT PROGRAM... ARGUMENT...: becomes the program with its arguments, one rank. The
 # program is COUNT words. The first rank of each node first writes down what the node is, and starts the
-# monitor, which ends with the ranks.
+# monitor, which ends with the ranks; SECONDS 0: neither. %n in a folder of the node's own is the node's name.
 if [ "${1:---help}" = --help ]; then
     echo "${0##*/} is what the job scripts start on each node; see 1gpu.sh --help" >&2
     exit 2
@@ -11,6 +11,12 @@ shift 3
 # Under mpiexec Slurm's numbers are those of Open MPI's daemon.
 local_rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 node=${SLURMD_NODENAME:-$(hostname -s)}
+for ((i = 1; i <= $#; i++)); do
+    case ${!i} in
+    "${STARSTEP_LOCAL_DIR:-//}"/*) set -- "${@:1:i-1}" "${!i//%n/$node}" "${@:i+1}" ;;
+    esac
+done
+export STARSTEP_LOCAL_DIR=${STARSTEP_LOCAL_DIR//%n/$node}
 
 topology() {
     date '+%F %T %z'
@@ -24,7 +30,7 @@ topology() {
     fi
 }
 
-if [ "$local_rank" = 0 ]; then
+if [ "$local_rank" = 0 ] && [ "$seconds" != 0 ]; then
     topology >"$run/topology/$node.txt" 2>&1
     # All ranks of the node descend from this shell's parent, Slurm's or Open MPI's daemon. The monitor is no
     # child of the rank's, and holds none of the pipes whose end the launcher waits for.

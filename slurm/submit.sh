@@ -19,9 +19,12 @@ Checks what can be known before, submits itself with sbatch, and prints the job'
   --sbatch=OPTION   an option of sbatch, such as --sbatch=--time=10:00
   --help            this text
 
-What is true of this site stands in $(site_file), or in the file that STARSTEP_SITE names.
+CHECK=1 in the environment: the job looks at nodes, links and data first (starstep doctor). STAGE=1: it trains from the
+nodes' own storage. What is true of this site stands in $(site_file), or in the file that STARSTEP_SITE names.
 END
 }
+
+handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE)
 
 # header OPTION: the number that the script's own #SBATCH lines give it
 header() {
@@ -53,10 +56,12 @@ site_options() {
             die "$site: MEMORY_PER_TASK is \"$MEMORY_PER_TASK\", not a size like 100G"
         sbatch_options+=(--mem=$((BASH_REMATCH[1] * tasks))"${BASH_REMATCH[2]}")
     fi
-    sbatch_options+=("${SBATCH_EXTRA[@]}")
+    # Nothing of who submits comes into the job but what is named here: the login node may be another machine, and
+    # its limits (locked memory, which networks need) other ones.
+    sbatch_options+=(--export="$(IFS=,; echo "${handed_over[*]}")" --propagate=NONE "${SBATCH_EXTRA[@]}")
 }
 
-# Sets nodes and ranks, as sbatch will understand its options: the last one counts.
+# Sets nodes, ranks and cores, as sbatch will understand its options: the last one counts.
 count_ranks() {
     local option tasks='' all=''
     nodes=$(header nodes)
@@ -64,6 +69,11 @@ count_ranks() {
         case $option in
         --nodes=* | -N[0-9]*) nodes=${option#--nodes=} nodes=${nodes#-N} ;;
         --ntasks-per-node=*) tasks=${option#*=} ;;
+        --cpus-per-task=* | -c[0-9]*) cores=${option#--cpus-per-task=} cores=${cores#-c} ;;
+        --gpus-per-task* | --ntasks-per-gpu*)
+            die "$option: it hides a rank's GPU from the node's other ranks, and NVLink is lost; --gpus-per-node=N" \
+                "gives a rank on each of N GPUs"
+            ;;
         --ntasks=* | -n[0-9]*) all=${option#--ntasks=} all=${all#-n} ;;
         esac
     done
@@ -117,21 +127,37 @@ check_job() {
 
 # What would be done; the words can be pasted into a shell.
 tell() {
-    local run=$results/NAME-JOB
+    local run=$results/NAME-JOB variable variables=()
+    for variable in "${handed_over[@]}"; do variables+=("$variable=${!variable}"); done
     echo "site:     $site"
-    echo "sbatch:   $(printf '%q ' "STARSTEP_SLURM=$STARSTEP_SLURM" "STARSTEP_SITE=$STARSTEP_SITE" "${submission[@]}")"
+    echo "sbatch:   $(printf '%q ' "${variables[@]}" "${submission[@]}")"
     echo "job:      nodes: $nodes, ranks: $ranks, results in $run"
     if [ "${task:-}" = scaling ]; then
         options=(scaling --out "$run" "$@")
     else
         train_options "$run" "$@"
+        job_words
+        echo "launch:   $(printf '%q ' "${start[@]}")"
+        echo "network:  $(for variable in "${!NCCL_@}" "${!FI_@}"; do printf '%q ' "$variable=${!variable}"; done)"
+        if [ "$CHECK" = 1 ]; then echo "check:    the same launches starstep doctor first"; fi
+        if [ "$STAGE" = 1 ]; then echo "stage:    the data goes to $LOCAL_DIR/starstep-JOB of each node first"; fi
         grep -E '^(Checked:|Resuming )' <<<"$answer" | sed 's/^Checked: */check:    /; s/^Resuming/          resuming/'
     fi
     echo "program:  $(printf '%q ' "${program[@]}" "${options[@]}")"
 }
 
+# Sets start, as the job will: with nothing of this machine's environment.
+job_words() {
+    unset "${!NCCL_@}" "${!FI_@}" SLURM_NETWORK
+    nccl_environment "${nodes%%[!0-9]*}"
+    site_environment
+    fabric_words
+    choose_launcher "$("${program[@]}" info 2>/dev/null </dev/null)"
+    launcher_words "${nodes%%[!0-9]*}" "$ranks" "$cores"
+}
+
 submit() {
-    local argument arguments=() sbatch_options=() asked=() job results nodes ranks answer options submission
+    local argument arguments=() sbatch_options=() asked=() job results nodes ranks cores answer options submission
     local dry_run='' no_check=''
     for argument in "$@"; do
         case $argument in
@@ -152,7 +178,7 @@ submit() {
     results=$(results_folder "$PWD")
     submission=(sbatch --parsable --output="$results/%x-%j.out" "${sbatch_options[@]}" "${asked[@]}" "$0" "${arguments[@]}")
     STARSTEP_SLURM=$slurm_dir STARSTEP_SITE=$(realpath "$site")
-    export STARSTEP_SLURM STARSTEP_SITE
+    export "${handed_over[@]}"
     # In a shell of its own: what is loaded there does not come into the job, which loads it itself.
     (
         check_job "${arguments[@]}"

@@ -48,6 +48,9 @@ if [ -n "$tarball" ]; then export STARPU_TARBALL=$PWD/$tarball; fi
 case $kind in
 gpu)
     export STARSTEP_CONFIGURE_FLAGS="--prefix=$root --without-mpi --without-onednn ${STARSTEP_CONFIGURE_FLAGS:-}"
+    # What the host's libcxi and libfabric need for Slingshot, as CSCS's images have it (cscs-docs, 2026-08).
+    apt-get install -y --no-install-recommends libnl-3-200 libnl-genl-3-200 libjson-c5 libcurl4 \
+        libyaml-0-2 libsensors5 libnuma1
     ./quickstart --cuda build
     make -C build-cuda install
     ;;

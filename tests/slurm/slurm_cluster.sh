@@ -165,6 +165,11 @@ exec "$@"
 END
 }
 
+# test_environment: what common.sh and make check set for programs, which no job takes over
+test_environment() {
+    declare -px | sed -n -E 's/^declare -x ((OMPI|OMP|SS|ASAN|UBSAN|TSAN|LSAN|LD)_[A-Z_]*|CUDA_VISIBLE_DEVICES)=/export \1=/p'
+}
+
 # submit SCRIPT OPTION...: sets $job and $folder
 submit() {
     local script=$1 line
@@ -213,6 +218,19 @@ hold() {
 
 let_go() {
     rank_pids "$1" | xargs -r kill -CONT 2>/dev/null
+}
+
+# staged JOB NODE...: its data lies on these nodes
+staged() {
+    local node
+    for node in "${@:2}"; do
+        [ -s "$cluster/tmp-$node/starstep-$1/data/train.bin" ] || return 1
+    done
+}
+
+# not_staged JOB: nothing of it is left on any node
+not_staged() {
+    ! compgen -G "$cluster/tmp-*/starstep-$1" >/dev/null
 }
 
 # whole FOLDER RANKS NODES: nothing is missing in it

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The job scripts of slurm/ on a real Slurm of eight virtual nodes, unchanged but for the site's file and a small
 # model on CPUs: two nodes with two ranks each with and without PMIx, jobs that are ended by a signal, their time
-# limit and a requeue and go on with equal bits, a rank that is killed, the scaling sweep, and what a result
-# folder holds. STARSTEP_TEST_LONG=1 adds preemption, and signals under mpiexec.
+# limit and a requeue and go on with equal bits, a rank that is killed, the scaling sweep, what a result folder
+# holds, data staged on the nodes, and jobs that are checked first. STARSTEP_TEST_LONG=1 adds preemption, and signals under mpiexec.
 # shellcheck disable=SC2154  # $top_srcdir: make check's
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/slurm/slurm_cluster.sh
@@ -34,10 +34,12 @@ CPU_TRAIN=(--device cpu)
 TRACE_TRAIN=(--trace-steps 2-6 --epochs 1)
 RESULTS=$work/results
 DATA_DIR=$work/data
+LOCAL_DIR=$cluster/tmp-%n
 MONITOR_SECONDS=1
 WARN_SECONDS=20
 site_environment() {
-    export OMP_NUM_THREADS=1 $transport
+    $(test_environment)
+    export $transport
 }
 END
 }
@@ -45,6 +47,8 @@ make_site auto
 make_site mpiexec
 make_site none
 export STARSTEP_SITE=$work/auto.conf
+# What who submits has set does not come into a job.
+export NCCL_MADE_UP=1
 
 # ---- two nodes, two ranks on each -----------------------------------------------------------------------
 
@@ -53,10 +57,13 @@ submit 2node && good_end 60
 hash=$(value "$folder" weights_hash)
 check "$what: $hash" grep -q ', pmix;' "$folder.out"
 whole "$folder" 4 2
+check "$what: nothing of who submits" eval "! grep -q NCCL_MADE_UP '$folder/versions'"
+check "$what: who has set which variable" grep -q 'set by site.conf: .*_' "$folder/versions"
 whole_folder=$folder
 
-what="time limit"
-submit 2node --sbatch=--time=1 && hold 5
+what="time limit, staged data"
+STAGE=1 submit 2node --sbatch=--time=1 --sbatch=--nodelist=node7,node8 && hold 5
+check "$what: on both nodes" staged "$job" node7 node8
 limited=$job limited_folder=$folder
 # Slurm looks at the limit every 30 s; the ranks stand still until then.
 (
@@ -117,19 +124,56 @@ if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5
     check "$what: it is not started again" eval "! grep -q ' start 1 ' '$folder/command'"
 fi
 
-what="scancel"
-if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
+what="scancel, staged data"
+if STAGE=1 submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5; then
     scancel "$job"
     job_ends "$job" 60
     check "$what: cancelled" [ "$state" = CANCELLED ]
     wait_until 20 grep -q ' end: ' "$folder/command"
+    check "$what: it was staged" grep -q ' stage: node.* MB of .* in ' "$folder.out"
+    check "$what: and is removed" wait_until 20 not_staged "$job"
     check "$what: no requeue of its own" eval "! grep -q 'requeued' '$folder.out'"
 fi
 
 # ---- the other scripts ----------------------------------------------------------------------------------
 
-what="CPUs only"
-submit cpu --epochs 1 && good_end 60 && whole "$folder" 2 1
+what="a node without the folder for staged data"
+mv "$cluster/tmp-node6" "$cluster/tmp-gone"
+if STAGE=1 submit 2node --sbatch=--nodelist=node5,node6 && ! job_ends "$job" 60; then
+    check "$what: the job has failed" [ "$state" = FAILED ]
+    check "$what: $(grep -m 1 'error: stage' "$folder.out" | cut -d : -f 3-)" \
+        grep -q 'error: stage: node6: .*/tmp-node6: no such folder' "$folder.out"
+    check "$what: no rank was started" test ! -e "$work/ranks/$job.0"
+    check "$what: the other node is clean" not_staged "$job"
+else
+    fail "$what: not submitted, or it has ended well"
+fi
+mv "$cluster/tmp-gone" "$cluster/tmp-node6"
+
+# A program that stands for one that finds something
+what="CHECK=1, something is broken"
+cat - "$work/prefix" >"$work/ill" <<'END'
+if [ "$2" = doctor ]; then
+    echo "verdict: broken because of this test"
+    exit 1
+fi
+END
+sed "s,/prefix),/ill)," "$work/auto.conf" >"$work/ill.conf"
+if STARSTEP_SITE=$work/ill.conf CHECK=1 submit 2node && ! job_ends "$job" 60; then
+    check "$what: the job has failed" [ "$state" = FAILED ]
+    check "$what: says so" grep -q 'CHECK=1: broken because of this test' "$folder.out"
+    check "$what: no rank was started, and no second time" test ! -e "$work/ranks/$job.0" -a \
+        "$(grep -c ' start ' "$folder/command")" = 1
+else
+    fail "$what: not submitted, or it has ended well"
+fi
+
+what="CPUs only, CHECK=1"
+if CHECK=1 submit cpu --epochs 1 && good_end 120; then
+    whole "$folder" 2 1
+    check "$what: $(grep -m 1 'CHECK=1: [fs]' "$folder.out" | cut -d : -f 4- | cut -c 1-120)" \
+        test -s "$folder/doctor.txt" -a -s "$folder/doctor.json"
+fi
 
 what="trace"
 if submit trace && good_end 90; then
@@ -139,7 +183,7 @@ fi
 
 what="a bare sbatch from another folder"
 mkdir "$work/else where"
-if ! job=$(cd "$work/else where" && sbatch --parsable --output="$work/results/%x-%j.out" "$slurm/1gpu.sh" --epochs 1 2>"$work/err"); then
+if ! job=$(cd "$work/else where" && sbatch --parsable --output="$work/results/%x-%j.out" --cpus-per-task=1 "$slurm/1gpu.sh" --epochs 1 2>"$work/err"); then
     fail "$what"
 elif folder=$work/results/1gpu-$job && good_end 60; then
     whole "$folder" 1 1
@@ -234,9 +278,11 @@ if [ "${STARSTEP_TEST_LONG:-0}" = 1 ]; then
     standing_still
 fi
 
-what="time limit"
+what="time limit, staged data"
 job=$limited folder=$limited_folder
 check "$what: it was Slurm that gave the signal" grep -q 'got SIGUSR1' "$folder.out"
 goes_on
+check "$what: the requeued job found it on both nodes" [ "$(grep -c 'are here already' "$folder.out")" = 2 ]
+check "$what: and removed it" not_staged "$job"
 
 finish

@@ -37,6 +37,7 @@ RESULTS=$work/results
 DATA_DIR=$work/data
 MONITOR_SECONDS=1
 site_environment() {
+    $(test_environment)
     export SS_HOSTGPU_DEVICES=4 XDG_CACHE_HOME=$work/cache
 }
 END

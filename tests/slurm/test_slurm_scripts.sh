@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# slurm/'s scripts without a Slurm: shellcheck, what is handed to sbatch at each site, which StarPU variables
-# there are, and what is said of a site's file that is wrong, or of options that the program would not take.
+# slurm/'s scripts without a Slurm: shellcheck, what is handed to sbatch and srun at each site (tests/slurm/golden/;
+# SS_UPDATE_GOLDEN=1 writes it anew), which StarPU variables there are, what is said of a site's file that is wrong, or
+# of options that the program would not take, and data that is staged on one node.
 # shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
 . "${srcdir:-.}/tests/common.sh"
 
@@ -11,7 +12,7 @@ chmod -R u+w "$work/slurm"
 if command -v shellcheck >/dev/null; then
     cd "$slurm" || exit 99
     # The job scripts end alike (below), so what they source is looked at once.
-    run shellcheck -x -P .. -- 1gpu.sh sweep.sh rank.sh *.conf sites/*.conf ../tests/slurm/test_slurm*.sh ../tests/slurm/slurm_cluster.sh
+    run shellcheck -x -P .. -- 1gpu.sh sweep.sh rank.sh stage.sh *.conf sites/*.conf ../tests/slurm/test_slurm*.sh ../tests/slurm/slurm_cluster.sh
     check "shellcheck" [ $code = 0 ] || cat "$work/out"
     run shellcheck -e SC1091,SC2034 -- [1-9]*.sh cpu.sh scaling.sh trace.sh container/build.sh
     check "shellcheck of the job scripts" [ $code = 0 ] || cat "$work/out"
@@ -59,11 +60,24 @@ printf '%s\n' "\$@" >"$work/args"
 echo 17
 END
 printf '#!/bin/bash\necho a-name\n' >"$work/bin/squeue"
+printf '#!/bin/bash\necho "MPI plugin types are... none pmix"\n' >"$work/bin/srun"
 chmod +x "$work/bin"/*
 PATH=$work/bin:$PATH
 cd "$work" || exit 99
 make_data 128 16
 export XDG_CONFIG_HOME=$work/config
+
+# golden SITE: what each script would hand to Slurm there
+golden() {
+    local name file=$top_srcdir/tests/slurm/golden/$1.txt
+    for name in 1gpu 2gpu 4gpu 8gpu 1node 2node 4node 8node cpu trace scaling; do
+        echo "== $name"
+        env -u TMPDIR -u SLURM_TMPDIR CHECK=1 bash "$work/slurm/$name.sh" --dry-run --no-check --epochs 3 2>&1
+    done | grep -E '^(==|sbatch:|launch:|network:|program:)' | sed "s,$STARSTEP,STARSTEP,g; s,$(realpath "$work"),WORK,g; s,$work,WORK,g; s, *\$,," >"$work/golden"
+    if [ "${SS_UPDATE_GOLDEN:-0}" = 1 ]; then cp "$work/golden" "$file" || exit 99; fi
+    run diff "$file" "$work/golden"
+    check "$1: what sbatch and srun are given is as in tests/slurm/golden" [ $code = 0 ] || cat "$work/out"
+}
 
 # submits WHAT SCRIPT OPTION...: these are among sbatch's options
 submits() {
@@ -116,16 +130,23 @@ STARSTEP_SITE=$work/gh200.conf stops "GH200, no image" 'CONTAINER names .*aarch6
 mkdir "$work/project"
 : >"$work/project/starstep-aarch64.sif"
 export STARSTEP_SITE=$work/gh200.conf
+golden gh200-slingshot
 submits "GH200, 2 nodes" 2node.sh --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=72 --mem=440G \
     --account=mine --partition=accel --signal=B:USR1@300
 check "no apptainer here: says that nothing was checked" grep -q 'not checked: apptainer .* does not run here' "$work/err"
 submits "GH200, 1 GPU" 1gpu.sh --ntasks-per-node=1 --gpus-per-node=1 --cpus-per-task=72 --mem=110G
 submits "GH200, CPUs" cpu.sh --ntasks-per-node=4 --cpus-per-task=72
 check "CPUs: no GPU is asked for" eval "! grep -q -e --gpus '$work/args'"
-sed "s,FILL_IN,mine,; s,^GPU_TYPE=,GPU_TYPE=a100,; s,^STARSTEP=,STARSTEP=$STARSTEP," "$slurm/sites/infiniband-a100-v100.conf" >"$work/ib.conf"
+sed "s,FILL_IN,mine,g; s,^GPU_TYPE=,GPU_TYPE=a100,; s,^STARSTEP=,STARSTEP=$STARSTEP," "$slurm/sites/infiniband-a100-v100.conf" >"$work/ib.conf"
 export STARSTEP_SITE=$work/ib.conf
+golden infiniband-a100-v100
 submits "InfiniBand, 2 GPUs" 2gpu.sh --gpus-per-node=a100:2 --constraint=a100 --mem=128G --cpus-per-task=8
 
+refuses "no Gbit/s" 'LINK_GBIT is "fast"' 's/^LINK_GBIT=/LINK_GBIT=fast/'
+refuses "no 0 or 1" 'CHECK is "yes", not 0 or 1' 's/^CHECK=0/CHECK=yes/'
+refuses "nowhere to stage" 'STAGE=1, but LOCAL_DIR is empty' 's/^STAGE=0/STAGE=1/'
+refuses "GPUs hidden by the site" 'NVLink is lost' 's/^SRUN_EXTRA=()/SRUN_EXTRA=(--gpus-per-task=1)/'
+CHECK=maybe refuses "no 0 or 1 in the environment" 'CHECK is "maybe"' ''
 refuses "no such launcher" 'MPI is "pmi9"' 's/^MPI=auto/MPI=pmi9/'
 refuses "no number" 'GPUS_PER_NODE is "four"' 's/^GPUS_PER_NODE=4/GPUS_PER_NODE=four/'
 refuses "no fabric" 'FABRIC is "token-ring"' 's/^FABRIC=none/FABRIC=token-ring/'
@@ -172,7 +193,7 @@ for name in $jobs; do
     sed -n '/^slurm_dir=/,$p' "$slurm/$name.sh" | sed "s,/$name,/NAME,"
 done | sort | uniq -c | awk '$1 % 11 { print; bad = 1 } END { exit bad }' >"$work/out"
 check "all job scripts find job.sh alike" test ! -s "$work/out"
-for name in env job program rank submit; do
+for name in env fabric job launch program rank stage submit; do
     run bash "$work/slurm/$name.sh" --help
     check "$name.sh is no job, and says so" test "$code$(grep -c '1gpu.sh --help' "$work/err")" = 21
 done
@@ -183,6 +204,7 @@ run bash "$work/slurm/sweep.sh" --dry-run --per-rank-batch-size 16
 check "a sweep names the size that does not fit, and goes on" \
     test "$code$(grep -c '^8node: would not be submitted' "$work/err")$(grep -c '^== scaling' "$work/out")" = 011
 stops "a misspelt option" 'train: unknown option --epoch; did you mean --epochs' 2gpu.sh --epoch 3
+stops "GPUs hidden" 'gpus-per-task=1: it hides .* NVLink is lost' 2gpu.sh --sbatch=--gpus-per-task=1
 stops "a misspelt option of a sweep" 'unknown option --one-by-on' sweep.sh --one-by-on
 stops "another model's checkpoint" 'no such folder' 1gpu.sh --resume "$work/nowhere"
 changed 's,--per-rank-batch-size 8,,'
@@ -234,6 +256,100 @@ printf '#!/bin/bash\necho "   Command=(null)"\n' >"$work/bin/scontrol"
 chmod +x "$work/bin/scontrol"
 SLURM_JOB_ID=7 run bash "$work/spool/slurm_script"
 check "a job of nowhere says what to do" test "$code$(grep -c 'error: no job.sh beside .* set STARSTEP_SLURM' "$work/err")" = 11
+cp "$work/slurm/1gpu.sh" "$work/slurm/slurm_script"
+STARSTEP_SLURM=$work/slurm SLURM_JOB_ID=7 SLURM_JOB_NAME=1gpu SLURM_JOB_NUM_NODES=1 SLURM_SUBMIT_DIR=$work \
+    SLURM_JOB_NODELIST=none run bash "$work/slurm/slurm_script"
+check "a bare sbatch, which knows no cores, says what to type" test \
+    "$code$(grep -c "error: .* how many cores .* run $work/slurm/1gpu.sh without sbatch" "$work/err")" = 11
+rm -rf "$work/results"
 check "nothing is left of checks" test ! -e "$work/results/.check"
+
+# ---- data that is staged on a node ------------------------------------------------------------------------
+
+mkdir "$work/local"
+export SLURMD_NODENAME=here
+# stage TASK OPTION...: of job 7
+stage() {
+    run bash "$work/slurm/stage.sh" "$1" "$work/local/starstep-%n" 7 "${@:2}"
+}
+staged=$work/local/starstep-here
+stage fill "$work/data" "$work/data.packs" false
+check "staged: $(cut -d ' ' -f 3- "$work/out")" test "$code" = 0 -a -s "$staged/data/train.bin"
+check "staged: the same files" diff -r "$work/data" "$staged/data"
+stage fill "$work/data" "$work/data.packs" false
+check "staged again: it is there already" grep -q 'are here already' "$work/out"
+truncate -s -1 "$staged/data/train.bin"
+stage fill "$work/data" "$work/data.packs" false
+check "staged, but cut short since: copied again" diff -r "$work/data" "$staged/data"
+touch "$work/data/test.bin"
+stage fill "$work/data" "$work/data.packs" false
+check "the data has changed: copied again" grep -q ' MB/s' "$work/out"
+: >"$work/flag.keep"
+stage hold "$work/flag"
+check "kept for the next start" test -s "$staged/data/train.bin"
+rm "$work/flag.keep"
+: >"$staged/mine"
+: >"$work/flag.end"
+stage hold "$work/flag"
+check "what it did not make stays" test -e "$staged/mine" -a ! -e "$staged/data"
+rm -r "$staged"
+mkdir "$staged" "$staged/data"
+stage fill "$work/data" "$work/data.packs" false
+check "a folder of somebody else: $(cut -d : -f 2- "$work/err")" grep -q 'stage: here: .*/starstep-here: is there, and not' "$work/err"
+stage hold "$work/flag"
+check "a folder of somebody else is not removed" test -d "$staged/data"
+rm -r "$staged"
+
+# A copy that takes its time is ended in the middle: by a signal, and without any warning.
+printf '#!/bin/bash\n/bin/cp "$@"\nsleep 15\n' >"$work/bin/cp"
+chmod +x "$work/bin/cp"
+for signal in TERM KILL; do
+    bash "$work/slurm/stage.sh" fill "$work/local/starstep-%n" 7 "$work/data" "$work/data.packs" false >"$work/out" 2>"$work/err" &
+    wait_until 10 test -s "$staged/part/train.bin"
+    if [ $signal = KILL ]; then
+        check "a line every 10 s" \
+            wait_until 15 grep -qE '/data: ([0-9.]+) of \1 MB, 0\.[0-9] MB/s' "$work/out"
+    fi
+    kill -$signal $!
+    wait $! 2>/dev/null
+    check "SIG$signal in the middle: nothing that looks whole" test ! -e "$staged/data" -a ! -e "$staged/content"
+    if [ $signal = TERM ]; then check "SIG$signal: nothing is left but the folder" test ! -e "$staged/part"; fi
+done
+rm "$work/bin/cp"
+stage fill "$work/data" "$work/data.packs" false
+check "half a copy of before is not used" diff -r "$work/data" "$staged/data"
+stage hold "$work/flag"
+check "removed" test ! -e "$staged"
+sleep 60 &
+sleeper=$!
+bash "$work/slurm/stage.sh" hold "$work/local/starstep-%n" 7 "$work/no-flag" >/dev/null &
+holder=$!
+stage fill "$work/data" "$work/data.packs" false
+kill -USR1 $holder
+kill -TERM $holder
+: >"$work/no-flag.end"
+wait $holder
+kill $sleeper
+check "SIGTERM, and the end of the ranks: removed" test ! -e "$staged"
+
+if [ "$(id -u)" = 0 ] && mkdir "$work/small" && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/null; then
+    run bash "$work/slurm/stage.sh" fill "$work/small/s" 7 "$work/data" "$work/data.packs" false
+    check "no room: $(cut -d : -f 2- "$work/err")" grep -q 'room for [0-9.]* MB, and .*data has' "$work/err"
+    check "no room: one line" test "$code$(wc -l <"$work/err")" = 11
+fi
+
+# Pictures: packed on the node, or packs that are there
+timeout 60 "$STARSTEP" data make tinyimagenet --out "$work/tiny" --train 40 --val 8 >/dev/null || exit 99
+stage fill "$work/tiny" "$work/tiny.packs" "$STARSTEP"
+check "pictures are packed" test "$code" = 0 -a -s "$staged/packs/train.pack" -a ! -e "$staged/data"
+stage fill "$work/tiny" "$work/tiny.packs" "$STARSTEP"
+check "pictures are packed already" grep -q 'train.pack fits' "$work/out"
+mv "$staged/packs" "$work/tiny.packs"
+stage fill "$work/tiny" "$work/tiny.packs" false
+check "packs are copied" cmp "$staged/packs/train.pack" "$work/tiny.packs/train.pack"
+check "packs that were copied fit" eval \
+    "'$STARSTEP' data pack tinyimagenet --data-dir '$work/tiny' --cache '$staged/packs' | grep -c 'fits:' | grep -qx 2"
+stage hold "$work/flag"
+check "packs are removed" test ! -e "$staged"
 
 finish
