@@ -35,7 +35,7 @@ struct ss_findings {
 /* check: a constant dotted name, "gpu.visible", "net.plugin", "links.allreduce". text: what was
  * seen, one line, with figures. advice: what to do, one sentence; NULL with SS_FINE. Findings that
  * are equal on several ranks are printed once: text names no rank and no node where it can do
- * without. */
+ * without, and says {} where the figure stands (ss_find_figure) if only that differs. */
 void ss_find(struct ss_findings *f, enum ss_verdict verdict, const char *check, const char *advice,
              const char *format, ...) SS_PRINTF(5, 6);
 /* Joins a figure to the last finding: for JSON and tables. expected < 0: nothing is known to expect. */

@@ -111,6 +111,11 @@ void ss_environment_tell(void)
     notes = 0;
 }
 
+const char *ss_environment_note(int i)
+{
+    return i < notes ? note[i] : NULL;
+}
+
 static void ignore(const char *name, const char *advice)
 {
     char setting[256];

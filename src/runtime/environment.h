@@ -18,6 +18,8 @@ enum ss_status ss_environment_prepare(void);
  * ss_environment_tell warns of all of them, once: for rank 0 to call. */
 void ss_environment_ignore(const char *setting, const char *advice);
 void ss_environment_tell(void);
+/* The i-th of them that was not told yet, as text; NULL: there are not so many. */
+const char *ss_environment_note(int i);
 
 /* The folder that StarPU was given for its files; remove it and what is in it, as soon as StarPU
  * has started. */

@@ -1,0 +1,81 @@
+/* check_cores.c: the cores that this rank may use. */
+#include "doctor/look.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    /* One feeds the GPU, one communicates and submits, and where two more are left NCCL's proxies
+     * have these (runtime/placement.h). */
+    WANTED_WITH_GPU = 4,
+    WANTED = 2 /* compute, and what loads and communicates */
+};
+
+/* NUMA nodes with cores among `cpus`. */
+static int count_numa(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus)
+{
+    enum { NODES = 256 };
+    static char name[NODES][SS_LOOK_NAME];
+    char list[1024];
+    int n = ss_look_names(o, "/sys/devices/system/node", name, NODES), nodes = 0;
+    hwloc_bitmap_t own = hwloc_bitmap_alloc();
+    for (int i = 0; own && i < n; i++)
+        if (!strncmp(name[i], "node", 4) &&
+            ss_look(o, list, sizeof list, "/sys/devices/system/node/%s/cpulist", name[i]) &&
+            hwloc_bitmap_list_sscanf(own, list) == 0)
+            nodes += hwloc_bitmap_intersects(own, cpus);
+    hwloc_bitmap_free(own);
+    return nodes;
+}
+
+static void judge(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
+                  struct ss_findings *f)
+{
+    char list[200];
+    int cores = ss_look_cores(o, cpus), units = hwloc_bitmap_weight(cpus), numa = count_numa(o, cpus);
+    int gpu = ss_look_uses_gpu(o), wanted = gpu ? WANTED_WITH_GPU : WANTED;
+    hwloc_bitmap_list_snprintf(list, sizeof list, cpus);
+    if (cores < wanted)
+        ss_find(f, SS_SLOW, "cores.allowed",
+                gpu ? "give each rank more cores, 8 or more where it decodes pictures (--cpus-per-task "
+                      "and srun --cpu-bind, mpiexec --bind-to none)"
+                    : "give each rank more cores (--cpus-per-task and srun --cpu-bind, mpiexec "
+                      "--bind-to none, taskset)",
+                "a rank may use %d core%s (%s); %s wants at least %d: %s", cores,
+                cores > 1 ? "s" : "", list, gpu ? "a rank with a GPU" : "a rank", wanted,
+                gpu ? "one feeds the GPU, one communicates, NCCL's threads and loading need the rest"
+                    : "loading and communication need some beside compute");
+    else
+        ss_find(f, SS_FINE, "cores.allowed", NULL, "%d cores%s (%s), of %d NUMA node%s", cores,
+                units > cores ? ", of which several hardware threads may be used" : "", list, numa,
+                numa == 1 ? "" : "s");
+    ss_find_figure(f, cores, wanted, "cores");
+}
+
+static void judge_quota(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
+                        struct ss_findings *f)
+{
+    double quota =
+        ss_look_cgroup(o, "cpu.max", "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us");
+    if (isinf(quota) || quota >= hwloc_bitmap_weight(cpus))
+        return;
+    ss_find(f, SS_SLOW, "cores.quota",
+            "ask for as many processors as the rank may run on, or bind it to fewer: threads that "
+            "have used up the quota stand still until the next period",
+            "a cgroup gives {} processors' time to %d that may be run on", hwloc_bitmap_weight(cpus));
+    ss_find_figure(f, quota, hwloc_bitmap_weight(cpus), "processors");
+}
+
+void ss_doctor_cores(const struct ss_doctor_options *o, struct ss_comm *comm, struct ss_findings *f)
+{
+    (void)comm;
+    hwloc_bitmap_t cpus = ss_look_cpus(o);
+    if (!cpus) {
+        ss_find(f, SS_FINE, "cores.allowed", NULL, "this system does not tell which cores are allowed");
+        return;
+    }
+    judge(o, cpus, f);
+    judge_quota(o, cpus, f);
+    hwloc_bitmap_free(cpus);
+}

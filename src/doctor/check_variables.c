@@ -1,0 +1,127 @@
+/* check_variables.c: variables that decide about libraries, who has set them, and which of them
+ * contradict the site or are not followed. */
+#include "doctor/look.h"
+#include "doctor/rules.h"
+#include "runtime/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+static int is_of_interest(const char *entry)
+{
+    static const char *const prefixes[] = {"NCCL_", "FI_",  "OMPI_MCA_", "UCX_",
+                                           "STARPU_", "OMP_", "CUDA_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(entry, prefixes[i], strlen(prefixes[i])))
+            return 1;
+    return 0;
+}
+
+/* STARSTEP_VARIABLES, which job scripts make: words NAME=ORIGIN. */
+static void origin_of(const char *name, size_t length, char out[32])
+{
+    const char *at = getenv("STARSTEP_VARIABLES");
+    snprintf(out, 32, "environment");
+    while (at && *at) {
+        at += strspn(at, " ");
+        size_t word = strcspn(at, " ");
+        if (word > length + 1 && at[length] == '=' && !strncmp(at, name, length))
+            snprintf(out, 32, "%.*s", (int)(word - length - 1), at + length + 1);
+        at += word;
+    }
+}
+
+struct group {
+    char origin[32], text[SS_FINDING_TEXT - 64];
+};
+
+static void tell(const struct group *g, struct ss_findings *f)
+{
+    ss_find(f, SS_FINE, "variables.set", NULL, "set by %s: %s", g->origin, g->text);
+}
+
+/* One finding of each origin, or several where one has no room for all. */
+static void add(struct group *groups, int *n, int most, const char *entry, struct ss_findings *f)
+{
+    char origin[32], word[160];
+    size_t name = strcspn(entry, "=");
+    origin_of(entry, name, origin);
+    snprintf(word, sizeof word, "%.80s", entry);
+    int i = 0;
+    while (i < *n && strcmp(groups[i].origin, origin))
+        i++;
+    if (i == most)
+        return;
+    struct group *g = &groups[i];
+    if (i == *n) {
+        *g = (struct group){.text = ""};
+        memcpy(g->origin, origin, sizeof origin);
+        ++*n;
+    }
+    size_t used = strlen(g->text);
+    if (used + strlen(word) + 2 > sizeof g->text) {
+        tell(g, f);
+        used = 0;
+    }
+    snprintf(g->text + used, sizeof g->text - used, "%s%s", used ? " " : "", word);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void list_variables(struct ss_findings *f)
+{
+    enum { GROUPS = 8, VARIABLES = 256 };
+    struct group groups[GROUPS];
+    char *entries[VARIABLES];
+    int n = 0, count = 0;
+    for (char **entry = environ; *entry && count < VARIABLES; entry++)
+        if (is_of_interest(*entry))
+            entries[count++] = *entry;
+    qsort(entries, (size_t)count, sizeof *entries, by_text);
+    for (int i = 0; i < count; i++)
+        add(groups, &n, GROUPS, entries[i], f);
+    for (int i = 0; i < n; i++)
+        tell(&groups[i], f);
+}
+
+static const char *get(const char *name)
+{
+    return getenv(name);
+}
+
+/* What a run would do with StarPU's, and with OpenMP's places. */
+static void prepare(struct ss_findings *f)
+{
+    char why[512];
+    ss_log_capture(why, sizeof why);
+    enum ss_status status = ss_environment_prepare();
+    ss_log_capture(NULL, 0);
+    if (status != SS_OK)
+        ss_find(f, SS_BROKEN, "variables.starpu", "correct it: no run starts so", "%s", why);
+    ss_environment_clean();
+    for (int i = 0; ss_environment_note(i); i++)
+        ss_find(f, SS_FINE, "variables.ignored", NULL, "%s", ss_environment_note(i));
+}
+
+void ss_doctor_variables(const struct ss_doctor_options *o, struct ss_comm *comm,
+                         struct ss_findings *f)
+{
+    (void)comm;
+    struct ss_rule_facts facts = {.fabric = (enum ss_doctor_fabric)o->fabric,
+                                  .many_nodes = ss_look_many_nodes(),
+                                  .gpu = ss_look_uses_gpu(o),
+                                  .get = get};
+    hwloc_bitmap_t cpus = ss_look_cpus(o);
+    if (cpus)
+        facts.cores = ss_look_cores(o, cpus);
+    hwloc_bitmap_free(cpus);
+    list_variables(f);
+    ss_rules_apply(&facts, f);
+    prepare(f);
+}

@@ -1,0 +1,17 @@
+/* Variables that contradict the site or cost speed: one row each. */
+#ifndef SS_DOCTOR_RULES_H
+#define SS_DOCTOR_RULES_H
+
+#include "doctor/doctor.h"
+
+struct ss_rule_facts {
+    enum ss_doctor_fabric fabric;
+    int many_nodes; /* 1, 0; -1: not known */
+    int gpu, cores; /* a GPU computes; cores of this rank, 0: not known */
+    const char *(*get)(const char *name); /* a variable's value; NULL: not set */
+};
+
+/* Add a finding for each row that matches. */
+void ss_rules_apply(const struct ss_rule_facts *facts, struct ss_findings *f);
+
+#endif
