@@ -7,6 +7,8 @@
 set -u
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"
+# shellcheck source=tests/free_port.sh
+. "${srcdir:-.}/tests/free_port.sh"
 
 ranks=${COMM_TCP_RANKS:-./tests/comm/comm_tcp_ranks}
 stranger=${COMM_TCP_STRANGER:-./tests/comm/comm_tcp_stranger}
@@ -50,17 +52,6 @@ check() {
     else
         fail "$what"
     fi
-}
-
-# A port of this machine where nobody listens, below those of outgoing connections.
-next_port=$((10000 + $$ * 53 % 5000))
-free_port() {
-    local used
-    while :; do
-        next_port=$((next_port + 1))
-        (exec 3<>"/dev/tcp/127.0.0.1/$next_port") 2>/dev/null || break
-    done
-    port=$next_port
 }
 
 # A new case: no processes, no output.
