@@ -2,6 +2,7 @@
 #include "core/log.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,4 +52,18 @@ enum ss_status ss_folder_make(const char *path)
     if (!S_ISDIR(st.st_mode))
         return ss_fail(SS_ERR_IO, "%s: is not a folder; remove it or name another", path);
     return SS_OK;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st;
+    (void)kind;
+    (void)where;
+    (void)remove(path); /* and go on */
+    return 0;
+}
+
+void ss_folder_remove(const char *path)
+{
+    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -15,4 +15,7 @@ int ss_folder_has(const char *dir, const char *name);
 /* Create a folder and its parents where they are missing. Errors: SS_ERR_IO, SS_ERR_INVALID. */
 enum ss_status ss_folder_make(const char *path);
 
+/* Remove a folder and all that is in it; what cannot be removed stays. */
+void ss_folder_remove(const char *path);
+
 #endif

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,18 +226,10 @@ const char *ss_environment_folder(void)
     return own_folder;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
 void ss_environment_clean(void)
 {
     if (own_folder[0])
-        (void)nftw(own_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        ss_folder_remove(own_folder);
 }
 
 /* Set what StarPU has no other switch for. */
