@@ -9,10 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    NVLINKS = 18,         /* at most */
+    ECC_UNCORRECTED = 1,  /* nvmlMemoryErrorType_t */
+    ECC_SINCE_DRIVER = 0, /* nvmlEccCounterType_t: volatile */
+    HARDWARE_SLOWDOWN = 0x08,
+    SOFTWARE_THERMAL = 0x20,
+    HARDWARE_THERMAL = 0x40,
+    POWER_BRAKE = 0x80, /* nvmlClocksThrottleReason */
+};
+
 enum nvml_return {
     NVML_SUCCESS = 0,
     NVML_NOT_SUPPORTED = 3,
     NVML_NO_PERMISSION = 4,
+    NVML_INSUFFICIENT_SIZE = 7,
     NVML_FUNCTION_NOT_FOUND = 13,
     NVML_VERSION_MISMATCH = 25,
 };
@@ -25,6 +36,12 @@ struct nvml_utilization {
 
 struct nvml_memory { /* bytes; used contains what the driver reserves */
     unsigned long long total, free, used;
+};
+
+struct nvml_pci {
+    char legacy_id[16];
+    unsigned domain, bus, device, ids, subsystem_ids;
+    char bus_id[32];
 };
 
 struct nvml_memory_v2 { /* used is without it, as nvidia-smi shows it */
@@ -46,33 +63,49 @@ struct ss_nvml {
     int (*get_memory_v2)(nvml_device device, struct nvml_memory_v2 *memory); /* may be NULL */
     int (*get_utilization)(nvml_device device, struct nvml_utilization *use);
     int (*get_power)(nvml_device device, unsigned *milliwatt);
+    /* Of its state; NULL: an older driver's. */
+    int (*get_pci)(nvml_device device, struct nvml_pci *pci);
+    int (*get_persistence)(nvml_device device, unsigned *on);
+    int (*get_processes)(nvml_device device, unsigned *count, void *list);
+    int (*get_link)(nvml_device device, unsigned link, unsigned *active);
+    int (*get_ecc)(nvml_device device, int kind, int counter, unsigned long long *errors);
+    int (*get_slowed)(nvml_device device, unsigned long long *reasons);
+    int (*get_driver)(char *version, unsigned room);
+    char driver[80];
 };
 
-/* The first function that the library lacks, or NULL. */
+/* The first function that the library lacks and that every driver has, or NULL. */
 static const char *find_functions(struct ss_nvml *n)
 {
     const struct {
         const char *name;
         void *to; /* pointers to functions and to data are of one kind where there is dlsym */
+        int needed;
     } functions[] = {
-        {"nvmlInit_v2", &n->init},
-        {"nvmlShutdown", &n->shutdown},
-        {"nvmlErrorString", &n->error_string},
-        {"nvmlDeviceGetCount_v2", &n->get_count},
-        {"nvmlDeviceGetHandleByIndex_v2", &n->get_device},
-        {"nvmlDeviceGetName", &n->get_name},
-        {"nvmlDeviceGetMemoryInfo", &n->get_memory},
-        {"nvmlDeviceGetUtilizationRates", &n->get_utilization},
-        {"nvmlDeviceGetPowerUsage", &n->get_power},
+        {"nvmlInit_v2", &n->init, 1},
+        {"nvmlShutdown", &n->shutdown, 1},
+        {"nvmlErrorString", &n->error_string, 1},
+        {"nvmlDeviceGetCount_v2", &n->get_count, 1},
+        {"nvmlDeviceGetHandleByIndex_v2", &n->get_device, 1},
+        {"nvmlDeviceGetName", &n->get_name, 1},
+        {"nvmlDeviceGetMemoryInfo", &n->get_memory, 1},
+        {"nvmlDeviceGetUtilizationRates", &n->get_utilization, 1},
+        {"nvmlDeviceGetPowerUsage", &n->get_power, 1},
+        {"nvmlDeviceGetMemoryInfo_v2", &n->get_memory_v2, 0}, /* drivers from 510 on */
+        {"nvmlDeviceGetPciInfo_v3", &n->get_pci, 0},
+        {"nvmlDeviceGetPersistenceMode", &n->get_persistence, 0},
+        {"nvmlDeviceGetComputeRunningProcesses_v3", &n->get_processes, 0},
+        {"nvmlDeviceGetNvLinkState", &n->get_link, 0},
+        {"nvmlDeviceGetTotalEccErrors", &n->get_ecc, 0},
+        {"nvmlDeviceGetCurrentClocksThrottleReasons", &n->get_slowed, 0},
+        {"nvmlSystemGetDriverVersion", &n->get_driver, 0},
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *found = dlsym(n->library, functions[i].name);
-        if (!found)
+        if (!found && functions[i].needed)
             return functions[i].name;
         memcpy(functions[i].to, &found, sizeof found);
     }
-    void *newer = dlsym(n->library, "nvmlDeviceGetMemoryInfo_v2"); /* drivers from 510 on */
-    memcpy(&n->get_memory_v2, &newer, sizeof newer);
     return NULL;
 }
 
@@ -172,17 +205,25 @@ static void sample_memory(struct ss_nvml *n, nvml_device device, struct ss_gpu_s
     }
 }
 
+/* NULL: it cannot be had now, and out says so. */
+static nvml_device *find_device(struct ss_nvml *n, int index, struct ss_gpu_sample *out)
+{
+    nvml_device *device = &n->device[index];
+    if (*device || worked(n, n->get_device((unsigned)index, device), out))
+        return device;
+    *device = NULL;
+    return NULL;
+}
+
 void ss_nvml_sample(struct ss_nvml *n, int index, struct ss_gpu_sample *out)
 {
     struct nvml_utilization use;
     unsigned milliwatt;
     *out = (struct ss_gpu_sample){
         .memory_total = NAN, .memory_used = NAN, .busy = NAN, .memory_busy = NAN, .power = NAN};
-    nvml_device *device = &n->device[index];
-    if (!*device && !worked(n, n->get_device((unsigned)index, device), out)) {
-        *device = NULL;
+    nvml_device *device = find_device(n, index, out);
+    if (!device)
         return;
-    }
     if (!worked(n, n->get_name(*device, out->name, sizeof out->name), out))
         out->name[0] = '\0';
     sample_memory(n, *device, out);
@@ -192,4 +233,57 @@ void ss_nvml_sample(struct ss_nvml *n, int index, struct ss_gpu_sample *out)
     }
     if (worked(n, n->get_power(*device, &milliwatt), out))
         out->power = milliwatt / 1e3;
+}
+
+static const char *why_slowed(unsigned long long reasons)
+{
+    if (reasons & (SOFTWARE_THERMAL | HARDWARE_THERMAL))
+        return "too hot";
+    if (reasons & POWER_BRAKE)
+        return "the node's power supply asks for it";
+    return reasons & HARDWARE_SLOWDOWN ? "its hardware protects itself" : NULL;
+}
+
+static void look_at_links(const struct ss_nvml *n, nvml_device device, struct ss_gpu_health *out)
+{
+    for (unsigned link = 0; n->get_link && link < NVLINKS; link++) {
+        unsigned active;
+        if (n->get_link(device, link, &active) != NVML_SUCCESS)
+            return;
+        out->links++;
+        out->links_active += active != 0;
+    }
+}
+
+void ss_nvml_look(struct ss_nvml *n, int index, struct ss_gpu_health *out)
+{
+    struct ss_gpu_sample failed = {.failed = ""};
+    struct nvml_pci pci;
+    unsigned number = 0;
+    unsigned long long large;
+    *out = (struct ss_gpu_health){.persistence = -1, .processes = -1, .ecc_errors = -1};
+    nvml_device *device = find_device(n, index, &failed);
+    if (!device)
+        return;
+    if (n->get_pci && n->get_pci(*device, &pci) == NVML_SUCCESS)
+        snprintf(out->bus_id, sizeof out->bus_id, "%.31s", pci.bus_id);
+    if (n->get_persistence && n->get_persistence(*device, &number) == NVML_SUCCESS)
+        out->persistence = number != 0;
+    number = 0; /* room of the list: how many there are is told all the same */
+    int code = n->get_processes ? n->get_processes(*device, &number, NULL) : NVML_NOT_SUPPORTED;
+    if (code == NVML_SUCCESS || code == NVML_INSUFFICIENT_SIZE)
+        out->processes = (int)number;
+    if (n->get_ecc &&
+        n->get_ecc(*device, ECC_UNCORRECTED, ECC_SINCE_DRIVER, &large) == NVML_SUCCESS)
+        out->ecc_errors = (long long)large;
+    if (n->get_slowed && n->get_slowed(*device, &large) == NVML_SUCCESS)
+        out->slowed = why_slowed(large);
+    look_at_links(n, *device, out);
+}
+
+const char *ss_nvml_driver(struct ss_nvml *n)
+{
+    if (!n->get_driver || n->get_driver(n->driver, sizeof n->driver) != NVML_SUCCESS)
+        snprintf(n->driver, sizeof n->driver, "?");
+    return n->driver;
 }

@@ -24,6 +24,20 @@ void ss_nvml_close(struct ss_nvml *nvml); /* NULL is fine */
 /* How many GPUs; their indices are 0 .. count-1. */
 int ss_nvml_count(const struct ss_nvml *nvml);
 
+struct ss_gpu_health {
+    char bus_id[32];         /* "00000000:1B:00.0"; "": not told */
+    int persistence;         /* 1, 0; -1: not told */
+    int processes;           /* that compute on it, of any user; -1: not told */
+    int links, links_active; /* NVLinks */
+    long long ecc_errors; /* of memory, not corrected, since the driver was loaded; -1: not told */
+    const char *slowed;   /* "too hot": its clocks are kept down; NULL: no, or not told */
+};
+/* What may be wrong with a GPU before anything computes on it. What this GPU or driver does not tell is
+ * left out. */
+void ss_nvml_look(struct ss_nvml *nvml, int index, struct ss_gpu_health *out);
+/* The driver's version, "550.54.15"; "?". */
+const char *ss_nvml_driver(struct ss_nvml *nvml);
+
 /* A GPU that fails shows in out->failed, and is asked again next time. */
 void ss_nvml_sample(struct ss_nvml *nvml, int index, struct ss_gpu_sample *out);
 

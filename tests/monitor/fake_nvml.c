@@ -1,5 +1,6 @@
 /* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
- * with it: init, count, none (no GPU) or two (the first two GPUs alone).
+ * with it: init, count, none (no GPU) or two (the first two GPUs alone); or with GPU 0: ecc, throttle, shared (by two
+ * processes) or nvlink (one of its two is down).
  *
  * GPU 0, in sample k from 0: 1000 + 10 k of 81920 MiB, busy 50 + k %, memory busy 20 %, 300.5 W.
  *
@@ -28,6 +29,12 @@ struct memory_v2 {
     unsigned long long total, reserved, free, used;
 };
 
+struct pci {
+    char legacy_id[16];
+    unsigned domain, bus, device, ids, subsystem_ids;
+    char bus_id[32];
+};
+
 struct utilization {
     unsigned gpu, memory;
 };
@@ -42,6 +49,14 @@ int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *d, struct memory *m);
 int nvmlDeviceGetMemoryInfo_v2(struct nvmlDevice_st *d, struct memory_v2 *m);
 int nvmlDeviceGetUtilizationRates(struct nvmlDevice_st *d, struct utilization *u);
 int nvmlDeviceGetPowerUsage(struct nvmlDevice_st *d, unsigned *milliwatt);
+int nvmlDeviceGetPciInfo_v3(struct nvmlDevice_st *d, struct pci *pci);
+int nvmlDeviceGetPersistenceMode(struct nvmlDevice_st *d, unsigned *on);
+int nvmlDeviceGetComputeRunningProcesses_v3(struct nvmlDevice_st *d, unsigned *count, void *list);
+int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *active);
+int nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *d, int kind, int counter,
+                                unsigned long long *errors);
+int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned long long *reasons);
+int nvmlSystemGetDriverVersion(char *version, unsigned room);
 
 static struct nvmlDevice_st gpu[GPUS] = {{.index = 0}, {.index = 1}, {.index = 2}, {.index = 3}};
 static int started;
@@ -146,5 +161,56 @@ int nvmlDeviceGetPowerUsage(struct nvmlDevice_st *d, unsigned *milliwatt)
     if (d->index == 1)
         return 3;
     *milliwatt = 300500;
+    return 0;
+}
+
+/* The emulated GPUs are at these places, too. */
+int nvmlDeviceGetPciInfo_v3(struct nvmlDevice_st *d, struct pci *pci)
+{
+    *pci = (struct pci){.bus = d->index + 1};
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    return 0;
+}
+
+int nvmlDeviceGetPersistenceMode(struct nvmlDevice_st *d, unsigned *on)
+{
+    *on = d->index == 0;
+    return 0;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct nvmlDevice_st *d, unsigned *count, void *list)
+{
+    unsigned room = *count;
+    (void)list;
+    *count = d->index == 0 && wrong("shared") ? 2 : 0;
+    return *count > room ? 7 : 0;
+}
+
+int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *active)
+{
+    if (link >= 2)
+        return 2;
+    *active = !(d->index == 0 && link == 1 && wrong("nvlink"));
+    return 0;
+}
+
+int nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *d, int kind, int counter,
+                                unsigned long long *errors)
+{
+    /* One that was corrected is none. */
+    *errors = kind == 0 || (d->index == 0 && counter == 0 && wrong("ecc")) ? 3 : 0;
+    return 0;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned long long *reasons)
+{
+    /* Being idle, and a cap of power, are no faults. */
+    *reasons = d->index == 0 && wrong("throttle") ? 0x41 : 0x5;
+    return 0;
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned room)
+{
+    snprintf(version, room, "550.0-fake");
     return 0;
 }
