@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* What several ranks can do. */
-static const char *const commands[] = {"train", "eval", "info"};
+static const char *const commands[] = {"train", "eval", "info", "doctor"};
 
 static const struct ss_option rows[] = {
     SS_OPTION_INT(struct ss_launch_options, ranks, "--ranks", 0, 0, SS_LOCAL_RANKS, "N",
@@ -27,7 +27,7 @@ static const struct ss_option rows[] = {
 
 static const char usage[] =
     "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-    "Start N ranks of COMMAND (train, eval, info) on this node, without MPI. Options:\n";
+    "Start N ranks of COMMAND (train, eval, info, doctor) on this node, without MPI. Options:\n";
 
 /* Split at the command, which may have options of its own: *own arguments are launch's. Short -n
  * becomes --ranks. */
@@ -46,14 +46,16 @@ static char **split(const struct ss_option_set *sets, int argc, char **argv, int
 static enum ss_status check_command(char *const *command)
 {
     if (!command[0])
-        return ss_fail(SS_ERR_INVALID,
-                       "launch: no command; give train, eval or info, and its options behind it");
+        return ss_fail(
+            SS_ERR_INVALID,
+            "launch: no command; give train, eval, info or doctor, and its options behind it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command[0], commands[i]) == 0)
             return SS_OK;
-    return ss_fail(SS_ERR_INVALID,
-                   "launch: \"%s\" is no command for several ranks; give train, eval or info",
-                   command[0]);
+    return ss_fail(
+        SS_ERR_INVALID,
+        "launch: \"%s\" is no command for several ranks; give train, eval, info or doctor",
+        command[0]);
 }
 
 static enum ss_status count_ranks(const struct ss_launch_options *o, int *out)

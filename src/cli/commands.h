@@ -17,6 +17,7 @@ int ss_cmd_trace(int argc, char **argv);
 int ss_cmd_trace_export(int argc, char **argv); /* argv[0] is the verb */
 int ss_cmd_monitor(int argc, char **argv);
 int ss_cmd_scaling(int argc, char **argv);
+int ss_cmd_doctor(int argc, char **argv);
 int ss_cmd_data(int argc, char **argv);
 
 enum { SS_EXIT_OK, SS_EXIT_FAILED, SS_EXIT_USAGE, SS_EXIT_RESUME, SS_EXIT_DIVERGED };

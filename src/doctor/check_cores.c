@@ -37,15 +37,16 @@ static void judge(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
     int gpu = ss_look_uses_gpu(o), wanted = gpu ? WANTED_WITH_GPU : WANTED;
     hwloc_bitmap_list_snprintf(list, sizeof list, cpus);
     if (cores < wanted)
-        ss_find(f, SS_SLOW, "cores.allowed",
-                gpu ? "give each rank more cores, 8 or more where it decodes pictures (--cpus-per-task "
-                      "and srun --cpu-bind, mpiexec --bind-to none)"
-                    : "give each rank more cores (--cpus-per-task and srun --cpu-bind, mpiexec "
-                      "--bind-to none, taskset)",
-                "a rank may use %d core%s (%s); %s wants at least %d: %s", cores,
-                cores > 1 ? "s" : "", list, gpu ? "a rank with a GPU" : "a rank", wanted,
-                gpu ? "one feeds the GPU, one communicates, NCCL's threads and loading need the rest"
-                    : "loading and communication need some beside compute");
+        ss_find(
+            f, SS_SLOW, "cores.allowed",
+            gpu ? "give each rank more cores, 8 or more where it decodes pictures (--cpus-per-task "
+                  "and srun --cpu-bind, mpiexec --bind-to none)"
+                : "give each rank more cores (--cpus-per-task and srun --cpu-bind, mpiexec "
+                  "--bind-to none, taskset)",
+            "a rank may use %d core%s; %s wants at least %d: %s", cores, cores > 1 ? "s" : "",
+            gpu ? "a rank with a GPU" : "a rank", wanted,
+            gpu ? "one feeds the GPU, one communicates, NCCL's threads and loading need the rest"
+                : "loading and communication need some beside compute");
     else
         ss_find(f, SS_FINE, "cores.allowed", NULL, "%d cores%s (%s), of %d NUMA node%s", cores,
                 units > cores ? ", of which several hardware threads may be used" : "", list, numa,

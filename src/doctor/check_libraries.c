@@ -1,4 +1,7 @@
 /* check_libraries.c: what NCCL loads when it starts, and where it would find it. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "comm/nccl.h"
 #include "doctor/library.h"
 #include "doctor/look.h"
@@ -28,8 +31,8 @@ static void try_plugin(struct ss_library *out, char name[256])
 {
     static const char needs[] = "libfabric.so";
     const char *value = value_of("NCCL_NET_PLUGIN");
-    size_t n = strlen(value);
-    int file = strchr(value, '/') || (!strncmp(value, "lib", 3) && n > 3 && !strcmp(value + n - 3, ".so"));
+    const char *end = strrchr(value, '.');
+    int file = strchr(value, '/') || (strstr(value, "lib") == value && end && !strcmp(end, ".so"));
     snprintf(name, 256, "%.200s", *value ? value : "libnccl-net.so");
     ss_library_try(name, needs, out);
     if (!*value || file || out->state != SS_LIBRARY_ABSENT)
@@ -86,11 +89,20 @@ static void look_at_library(struct ss_findings *f, const char *check, const char
                 "%s, which %s needs, does not load: %s", name, what, library.why);
 }
 
+static const char *nccl_version(void)
+{
+#ifdef HAVE_NCCL
+    return ss_nccl_library();
+#else
+    return "this build has no NCCL";
+#endif
+}
+
 /* 1 if the version in "NCCL 2.28.9" is at least that. */
 static int nccl_is(int major, int minor, int patch)
 {
     int a = 0, b = 0, c = 0;
-    if (sscanf(ss_nccl_library(), "NCCL %d.%d.%d", &a, &b, &c) != 3)
+    if (sscanf(nccl_version(), "NCCL %d.%d.%d", &a, &b, &c) != 3)
         return 0;
     return a != major ? a > major : b != minor ? b > minor : c >= patch;
 }
@@ -108,11 +120,12 @@ static void judge_nccl(const struct ss_doctor_options *o, struct ss_findings *f)
     int detour = !strcmp(value_of("FI_CXI_RDZV_THRESHOLD"), "0") &&
                  !strcmp(value_of("FI_CXI_RDZV_GET_MIN"), "0");
     if (!left_out)
-        ss_find(f, detour ? SS_SLOW : SS_BROKEN, "net.ll128", "export NCCL_PROTO=^LL128",
-                "%s may sum wrongly over Slingshot between GH200 nodes, silently (nccl issue 2001)%s",
-                ss_nccl_library(),
-                detour ? "; FI_CXI_RDZV_THRESHOLD=0 and FI_CXI_RDZV_GET_MIN=0 avoid the known case" :
-                         "");
+        ss_find(
+            f, detour ? SS_SLOW : SS_BROKEN, "net.ll128", "export NCCL_PROTO=^LL128",
+            "%s may sum wrongly over Slingshot between GH200 nodes, silently (nccl issue 2001)%s",
+            nccl_version(),
+            detour ? "; FI_CXI_RDZV_THRESHOLD=0 and FI_CXI_RDZV_GET_MIN=0 avoid the known case"
+                   : "");
 }
 
 void ss_doctor_libraries(const struct ss_doctor_options *o, struct ss_comm *comm,
@@ -121,8 +134,7 @@ void ss_doctor_libraries(const struct ss_doctor_options *o, struct ss_comm *comm
     (void)comm;
     if (o->device == SS_DOCTOR_CPU)
         return; /* NCCL is not used */
-    ss_find(f, SS_FINE, "net.nccl", NULL, "%s%s",
-            strcmp(ss_nccl_library(), "none") ? "" : "NCCL: ", ss_nccl_library());
+    ss_find(f, SS_FINE, "net.nccl", NULL, "%s", nccl_version());
     look_at_plugin(o, f);
     if (o->fabric == SS_FABRIC_SLINGSHOT) {
         enum ss_verdict missing = wants_plugin() ? SS_BROKEN : SS_SLOW;

@@ -63,7 +63,7 @@ static void format_limit(rlim_t limit, double unit, char text[32])
     if (limit == RLIM_INFINITY)
         snprintf(text, 32, "unlimited");
     else
-        snprintf(text, 32, "%.0f", (double)limit / unit);
+        snprintf(text, 32, (double)limit < unit ? "%.2g" : "%.0f", (double)limit / unit);
 }
 
 static void look_at_limits(const struct ss_doctor_options *o, struct ss_findings *f)
@@ -79,21 +79,21 @@ static void look_at_limits(const struct ss_doctor_options *o, struct ss_findings
         const char *advice;
         int judged;
     } rows[] = {
-        {RLIMIT_MEMLOCK, "memory.memlock", "locked memory", " MiB", MIB, 64, SS_BROKEN, memlock,
+        {RLIMIT_MEMLOCK, "memory.locked", "locked memory", " MiB", MIB, 64, SS_BROKEN, memlock,
          o->fabric == SS_FABRIC_INFINIBAND || o->fabric == SS_FABRIC_SLINGSHOT},
         {RLIMIT_NOFILE, "memory.files", "open files", "", 1, 1024, SS_SLOW,
          "raise it (ulimit -n 65536): NCCL and MPI open several for each peer", 1},
         {RLIMIT_NPROC, "memory.processes", "processes and threads of this user", "", 1, 1024,
          SS_SLOW, "raise it (ulimit -u): each rank starts dozens of threads", 1},
-        {RLIMIT_STACK, "memory.stack", "stack", " MiB", MIB, 1, SS_SLOW, "raise it (ulimit -s 8192)",
-         1},
+        {RLIMIT_STACK, "memory.stack", "stack", " MiB", MIB, 1, SS_SLOW,
+         "raise it (ulimit -s 8192)", 1},
         {RLIMIT_CORE, "memory.core", "core files", " MiB", MIB, 0, SS_SLOW, NULL, 0},
     };
     char text[SS_FINDING_TEXT] = "", number[32];
     size_t used = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rlimit limit;
-        if (getrlimit((__rlimit_resource_t)rows[i].resource, &limit) != 0)
+        if (getrlimit(rows[i].resource, &limit) != 0)
             continue;
         format_limit(limit.rlim_cur, rows[i].divisor, number);
         const char *unit = limit.rlim_cur == RLIM_INFINITY ? "" : rows[i].unit;

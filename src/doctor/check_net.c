@@ -43,7 +43,7 @@ static void list(const struct interface *all, int n, char *text, size_t room)
             continue;
         if (all[i].gbit > 0)
             snprintf(speed, sizeof speed, " %g Gbit/s", all[i].gbit);
-        used += (size_t)snprintf(text + used, room - used, "%s%s %s%s", used ? ", " : "",
+        used += (size_t)snprintf(text + used, room - used, "%s%.60s %s%s", used ? ", " : "",
                                  all[i].name, all[i].up ? "up" : "down", speed);
     }
 }
@@ -62,7 +62,7 @@ static void judge_socket(const struct interface *all, int n, struct ss_findings 
         if (ss_interface_matches(value, all[i].name, 0)) {
             char *to = all[i].up ? chosen : down;
             size_t used = strlen(to);
-            snprintf(to + used, sizeof chosen - used, "%s%s", used ? ", " : "", all[i].name);
+            snprintf(to + used, sizeof chosen - used, "%s%.60s", used ? ", " : "", all[i].name);
         }
     if (*chosen)
         ss_find(f, SS_FINE, "net.socket", NULL, "NCCL_SOCKET_IFNAME=%.80s chooses %.200s", value,
@@ -88,7 +88,7 @@ static int list_ports(const struct ss_doctor_options *o, struct port *out)
     int n = ss_look_names(o, class, adapter, PORTS), found = 0;
     for (int i = 0; i < n; i++) {
         char folder[256], text[64];
-        snprintf(folder, sizeof folder, "%s/%s/ports", class, adapter[i]);
+        snprintf(folder, sizeof folder, "%s/%.60s/ports", class, adapter[i]);
         int m = ss_look_names(o, folder, number, PORTS);
         for (int k = 0; k < m && found < PORTS; k++) {
             struct port *p = &out[found++];
@@ -197,7 +197,7 @@ void ss_doctor_net(const struct ss_doctor_options *o, struct ss_comm *comm, stru
     (void)comm;
     int n = list_interfaces(o, all);
     list(all, n, text, sizeof text);
-    ss_find(f, SS_FINE, "net.interfaces", NULL, "interfaces: %s", *text ? text : "none but lo");
+    ss_find(f, SS_FINE, "net.interface", NULL, "interfaces: %s", *text ? text : "none but lo");
     judge_socket(all, n, f);
     look_at_ports(o, f);
     look_at_slingshot(o, f);

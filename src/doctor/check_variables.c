@@ -14,6 +14,13 @@ static int is_of_interest(const char *entry)
 {
     static const char *const prefixes[] = {"NCCL_", "FI_",  "OMPI_MCA_", "UCX_",
                                            "STARPU_", "OMP_", "CUDA_"};
+    /* Open MPI's launcher tells its ranks by such ones. */
+    static const char *const launcher[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess",
+                                           "OMPI_MCA_pmix=", "OMPI_MCA_initial_wdir",
+                                           "OMPI_MCA_shmem_RUNTIME"};
+    for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++)
+        if (!strncmp(entry, launcher[i], strlen(launcher[i])))
+            return 0;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(entry, prefixes[i], strlen(prefixes[i])))
             return 1;
@@ -90,6 +97,20 @@ static void list_variables(struct ss_findings *f)
         tell(&groups[i], f);
 }
 
+/* NCCL reads variables from files too, where they are not set otherwise (its documentation,
+ * environment variables: /etc/nccl.conf, and NCCL_CONF_FILE, else ~/.nccl.conf). */
+static void list_files(const struct ss_doctor_options *o, struct ss_findings *f)
+{
+    const char *own = getenv("NCCL_CONF_FILE"), *home = getenv("HOME");
+    char path[512], text[SS_FINDING_TEXT - 100];
+    snprintf(path, sizeof path, "%.400s%s", own ? own : home ? home : "", own ? "" : "/.nccl.conf");
+    const char *const paths[] = {"/etc/nccl.conf", path};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (ss_look(o, text, sizeof text, "%s", paths[i]))
+            ss_find(f, SS_FINE, "variables.file", NULL, "NCCL reads from %.80s: %s", paths[i],
+                    text);
+}
+
 static const char *get(const char *name)
 {
     return getenv(name);
@@ -122,6 +143,7 @@ void ss_doctor_variables(const struct ss_doctor_options *o, struct ss_comm *comm
         facts.cores = ss_look_cores(o, cpus);
     hwloc_bitmap_free(cpus);
     list_variables(f);
+    list_files(o, f);
     ss_rules_apply(&facts, f);
     prepare(f);
 }

@@ -190,18 +190,20 @@ hwloc_bitmap_t ss_look_cpus(const struct ss_doctor_options *o)
 int ss_look_cores(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus)
 {
     char list[256];
-    int cores = 0, cpu;
+    int cores = 0;
+    unsigned cpu;
     hwloc_bitmap_t siblings = hwloc_bitmap_alloc();
-    hwloc_bitmap_foreach_begin((unsigned)cpu, cpus)
+    hwloc_bitmap_foreach_begin(cpu, cpus)
     {
-        int known = siblings && ss_look(o, list, sizeof list,
-                                        "/sys/devices/system/cpu/cpu%d/topology/"
-                                        "thread_siblings_list",
-                                        cpu) &&
+        int known = siblings &&
+                    ss_look(o, list, sizeof list,
+                            "/sys/devices/system/cpu/cpu%u/topology/"
+                            "thread_siblings_list",
+                            cpu) &&
                     hwloc_bitmap_list_sscanf(siblings, list) == 0;
         if (known)
             hwloc_bitmap_and(siblings, siblings, cpus);
-        cores += !known || hwloc_bitmap_first(siblings) == cpu;
+        cores += !known || hwloc_bitmap_first(siblings) == (int)cpu;
     }
     hwloc_bitmap_foreach_end();
     hwloc_bitmap_free(siblings);
@@ -220,20 +222,13 @@ static int from_environment(const char *const *name, int most)
     return -1;
 }
 
-void ss_look_local_rank(int *rank, int *size)
+int ss_look_local_rank(void)
 {
-    static const char *const ranks[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                        "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID",
-                                        NULL};
-    static const char *const sizes[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                        "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE",
-                                        "SLURM_NTASKS_PER_NODE", NULL};
-    *rank = from_environment(ranks, SS_ENV_RANKS);
-    *size = from_environment(sizes, SS_ENV_RANKS);
-    if (*rank < 0)
-        *rank = 0;
-    if (*size <= *rank)
-        *size = *rank + 1;
+    static const char *const names[] = {"LOCAL_RANK",      "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "MPI_LOCALRANKID", "PMI_LOCAL_RANK",
+                                        "SLURM_LOCALID",   NULL};
+    int rank = from_environment(names, SS_ENV_RANKS);
+    return rank < 0 ? 0 : rank;
 }
 
 int ss_look_uses_gpu(const struct ss_doctor_options *o)

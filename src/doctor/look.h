@@ -32,9 +32,8 @@ hwloc_bitmap_t ss_look_cpus(const struct ss_doctor_options *o);
 /* How many cores these are: siblings of one core count once. */
 int ss_look_cores(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus);
 
-/* This rank among those of its node, and how many these are, as launchers tell by the environment;
- * 0 of 1 where none does. */
-void ss_look_local_rank(int *rank, int *size);
+/* This rank among those of its node, as launchers tell by the environment; 0 where none does. */
+int ss_look_local_rank(void);
 /* Does a GPU compute, as a run would decide? */
 int ss_look_uses_gpu(const struct ss_doctor_options *o);
 /* Has the job more than one node, as Slurm tells? -1: not known. */

@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# doctor_common.sh: what the tests of starstep doctor share. Source it; it sources common.sh.
+# shellcheck source=tests/common.sh
+. "${srcdir:-.}/tests/common.sh"
+# shellcheck source=tests/free_port.sh
+. "${srcdir:-.}/tests/free_port.sh"
+DEADLINE=40
+for name in $(env | sed -n 's/^\(\(NCCL\|FI\|STARSTEP\|UCX\)_[A-Za-z0-9_]*\)=.*/\1/p'); do
+    unset "$name"
+done
+unset OMP_NUM_THREADS XDG_CACHE_HOME MASTER_ADDR MASTER_PORT LOADEDMODULES
+# A sanitizer wants to be the first library.
+export ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
+export STARSTEP_SECRET='a secret for this test' HOME=$work/home TMPDIR=$work
+mkdir "$HOME"
+doctor=("$STARSTEP" doctor --seconds 4 --timeout 20)
+
+# found WHAT CODE VERDICT CHECK PATTERN: the last run ended so and says, of that check, this; not much else of
+# what it says is looked at, as it depends on the machine
+found() {
+    local what=$1 want=$2 verdict=$3 check=$4 pattern=$5 line
+    line=$(grep -m 1 "^$verdict  *$check  .*$pattern" "$work/out")
+    if [ $code -ne "$want" ]; then
+        fail "$what: exit code $code, not $want"
+    elif [ -z "$line" ]; then
+        fail "$what: no $verdict $check that says \"$pattern\""
+    elif [ "$verdict" != fine ] && ! grep -A 1 -F -e "$line" "$work/out" | grep -q '^  *do: '; then
+        fail "$what: not said what to do"
+    elif [ "$(grep -c '^verdict: ' "$work/out")" -ne 1 ]; then
+        fail "$what: not one verdict"
+    else
+        ok "$what"
+        printf '%-40s %s\n' "$what" "$(tr -s ' ' <<<"$line" | cut -c 1-160)" >>"$work/table"
+    fi
+}
+
+# provoke WHAT CODE VERDICT CHECK PATTERN COMMAND...
+provoke() {
+    run "${@:6}"
+    found "${@:1:5}"
+}
+
+# pair FIRST... -- SECOND...: rank 0 and rank 1, each with its words before starstep; $code is rank 0's
+pair() {
+    local first=() other
+    while [ "$1" != -- ]; do
+        first+=("$1")
+        shift
+    done
+    shift
+    free_port
+    local place=(env WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port")
+    "${place[@]}" RANK=1 LOCAL_RANK=1 timeout -k 5 "$DEADLINE" "$@" >"$work/out.1" 2>"$work/err.1" </dev/null &
+    other=$!
+    run "${place[@]}" RANK=0 LOCAL_RANK=0 "${first[@]}"
+    wait $other
+}
+
+finish_with_table() {
+    echo
+    cat "$work/table"
+    finish
+}

@@ -1,0 +1,14 @@
+# starstep doctor: conditions made on purpose. The file system that takes its time is a library made here, as are
+# the plugin and what it needs.
+check_LTLIBRARIES += tests/doctor/libslowfiles.la
+tests_doctor_libslowfiles_la_SOURCES = tests/doctor/slow_files.c
+tests_doctor_libslowfiles_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+
+UNIT_TESTS += tests/doctor/test_doctor_parts
+tests_doctor_test_doctor_parts_SOURCES = tests/doctor/test_doctor_parts.c
+tests_doctor_test_doctor_parts_LDADD = $(TEST_LIBS)
+
+TESTS += tests/doctor/test_doctor.sh
+if HOSTGPU
+TESTS += tests/doctor/test_doctor_gpu.sh
+endif

@@ -1,0 +1,511 @@
+/* test_doctor_parts.c: the parts of starstep doctor: how NCCL chooses interfaces, rules about variables,
+ * reports that merge ranks, and what is read below a root made here. What a whole run says is
+ * test_doctor.sh's. */
+#include "core/folder.h"
+#include "doctor/interface.h"
+#include "doctor/look.h"
+#include "doctor/report.h"
+#include "doctor/rules.h"
+#include "tests/data_common.h"
+
+#include <jansson.h>
+
+/* --- NCCL's lists of interfaces */
+
+static const struct {
+    const char *value, *name;
+    int port, used;
+} interfaces[] = {
+    {"hsn", "hsn0", 0, 1},
+    {"hsn", "eth0", 0, 0},
+    {"hsn0,eth", "eth1", 0, 1},
+    {"=hsn", "hsn0", 0, 0},
+    {"=hsn0", "hsn0", 0, 1},
+    {"=hsn0,hsn1", "hsn1", 0, 1},
+    {"=hsn0", "hsn01", 0, 0},
+    {"^docker", "docker0", 0, 0},
+    {"^docker", "eth0", 0, 1},
+    {"^=docker", "docker0", 0, 1},
+    {"^=docker0", "docker0", 0, 0},
+    {"^lo,docker", "docker0", 0, 0},
+    {"mlx5_0:1", "mlx5_0", 1, 1},
+    {"mlx5_0:1", "mlx5_0", 2, 0},
+    {"=mlx5_1", "mlx5_10", 1, 0},
+    {"mlx5_1", "mlx5_10", 1, 1},
+    {"=mlx5_0:1,mlx5_1:2", "mlx5_1", 2, 1},
+    {"", "eth0", 0, 1},
+    {"^", "eth0", 0, 1},
+    {",,eth0", "eth0", 0, 1},
+};
+
+START_TEST(interface_lists)
+{
+    ck_assert_msg(ss_interface_matches(interfaces[_i].value, interfaces[_i].name,
+                                       interfaces[_i].port) == interfaces[_i].used,
+                  "%s of %s", interfaces[_i].name, interfaces[_i].value);
+}
+END_TEST
+
+/* --- rules */
+
+static const char *const *environment; /* NAME, VALUE, ..., NULL */
+
+static const char *get(const char *name)
+{
+    for (const char *const *at = environment; *at; at += 2)
+        if (!strcmp(at[0], name))
+            return at[1];
+    return NULL;
+}
+
+static const struct {
+    const char *variables[9];
+    enum ss_doctor_fabric fabric;
+    int many_nodes, gpu, cores;
+    const char *says; /* NULL: nothing */
+    enum ss_verdict verdict;
+} rules[] = {
+    {{"NCCL_NET", "Socket"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "over TCP", SS_SLOW},
+    {{"NCCL_NET", "Socket"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "over TCP", SS_SLOW},
+    {{"NCCL_NET", "Socket"}, SS_FABRIC_NONE, 1, 1, 8, NULL, SS_FINE},
+    {{"NCCL_NET", "IB"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "do not speak", SS_BROKEN},
+    {{"NCCL_NET", "IB"}, SS_FABRIC_INFINIBAND, 1, 1, 8, NULL, SS_FINE},
+    {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, 0, 1, 8, "one node", SS_SLOW},
+    {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, NULL, SS_FINE},
+    {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, -1, 1, 8, NULL, SS_FINE},
+    {{"NCCL_NET", ""}, SS_FABRIC_SLINGSHOT, 0, 1, 8, NULL, SS_FINE},
+    {{"NCCL_IB_DISABLE", "1"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "over TCP", SS_SLOW},
+    {{"NCCL_IB_DISABLE", "0"}, SS_FABRIC_INFINIBAND, 1, 1, 8, NULL, SS_FINE},
+    {{"NCCL_P2P_DISABLE", "1"}, SS_FABRIC_NONE, 0, 1, 8, "NVLink", SS_SLOW},
+    {{"NCCL_P2P_DISABLE", "1"}, SS_FABRIC_NONE, 0, 0, 8, NULL, SS_FINE},
+    {{"NCCL_SHM_DISABLE", "1"}, SS_FABRIC_NONE, 0, 1, 8, "over the network", SS_SLOW},
+    {{"FI_PROVIDER", "tcp"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "is kept from", SS_SLOW},
+    {{"FI_PROVIDER", "cxi"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, NULL, SS_FINE},
+    {{"FI_CXI_RDZV_PROTO", "alt_read", "SLURM_JOB_ID", "1"},
+     SS_FABRIC_SLINGSHOT,
+     1,
+     1,
+     8,
+     "disable_rdzv_get",
+     SS_SLOW},
+    {{"FI_CXI_RDZV_PROTO", "alt_read", "SLURM_JOB_ID", "1", "SLURM_NETWORK",
+      "disable_rdzv_get,job_vni"},
+     SS_FABRIC_SLINGSHOT,
+     1,
+     1,
+     8,
+     NULL,
+     SS_FINE},
+    {{"OMP_NUM_THREADS", "1"}, SS_FABRIC_NONE, 0, 0, 8, "fewer threads", SS_SLOW},
+    {{"OMP_NUM_THREADS", "16"}, SS_FABRIC_NONE, 0, 0, 8, "more threads", SS_SLOW},
+    {{"OMP_NUM_THREADS", "8"}, SS_FABRIC_NONE, 0, 0, 8, NULL, SS_FINE},
+    {{"OMP_NUM_THREADS", "1"}, SS_FABRIC_NONE, 0, 1, 8, NULL, SS_FINE},
+};
+
+START_TEST(variables)
+{
+    static struct ss_findings f;
+    f.count = 0;
+    environment = rules[_i].variables;
+    const struct ss_rule_facts facts = {.fabric = rules[_i].fabric,
+                                        .many_nodes = rules[_i].many_nodes,
+                                        .gpu = rules[_i].gpu,
+                                        .cores = rules[_i].cores,
+                                        .get = get};
+    ss_rules_apply(&facts, &f);
+    if (!rules[_i].says) {
+        ck_assert_msg(f.count == 0, "%s", f.finding[0].text);
+        return;
+    }
+    ck_assert_int_eq(f.count, 1);
+    ck_assert_int_eq(f.finding[0].verdict, rules[_i].verdict);
+    ck_assert_msg(strstr(f.finding[0].text, rules[_i].says) != NULL, "%s", f.finding[0].text);
+    ck_assert_str_ne(f.finding[0].advice, "");
+}
+END_TEST
+
+/* --- reports */
+
+static const struct {
+    const char *hosts[8], *text;
+} hosts[] = {
+    {{"node1"}, "node1"},
+    {{"node2", "node1", "node1", "node3"}, "node[1-3]"},
+    {{"node1", "node3", "node4", "node9"}, "node[1,3-4,9]"},
+    {{"node09", "node10", "node8"}, "node8,node[09-10]"},
+    {{"login", "node1", "node2", "gpu-7"}, "gpu-7,login,node[1-2]"},
+    {{"n1x", "n2x"}, "n1x,n2x"},
+    {{"ab2", "a1", "ab1", "a2"}, "a[1-2],ab[1-2]"},
+    {{"17", "18"}, "[17-18]"},
+};
+
+START_TEST(names_of_hosts)
+{
+    char text[256];
+    int n = 0;
+    while (hosts[_i].hosts[n])
+        n++;
+    ck_assert_int_eq(ss_hosts_text(hosts[_i].hosts, n, text, sizeof text), SS_OK);
+    ck_assert_str_eq(text, hosts[_i].text);
+}
+END_TEST
+
+START_TEST(many_hosts_are_cut)
+{
+    enum { N = 50, ROOM = 32 };
+    static char name[N][32];
+    const char *host[N];
+    char text[ROOM + 1];
+    for (int i = 0; i < N; i++) {
+        snprintf(name[i], sizeof name[i], "node%dx", i);
+        host[i] = name[i];
+    }
+    text[ROOM] = '!';
+    ck_assert_int_eq(ss_hosts_text(host, N, text, ROOM), SS_OK);
+    ck_assert_uint_eq(strlen(text), ROOM - 1);
+    ck_assert_str_eq(text + ROOM - 4, "...");
+    ck_assert_int_eq(text[ROOM], '!');
+}
+END_TEST
+
+enum { RANKS = 4 };
+
+/* Four ranks on two nodes: all have the same cores, one node lacks a GPU, and rates differ. */
+static void fill(struct ss_findings *all)
+{
+    for (int r = 0; r < RANKS; r++) {
+        struct ss_findings *f = &all[r];
+        memset(f, 0, sizeof *f);
+        f->rank = r;
+        snprintf(f->host, sizeof f->host, "node%d", r / 2 + 1);
+        ss_find(f, SS_FINE, "loader.data", NULL, "{} images/s");
+        ss_find_figure(f, 100 + 10 * r, 50, "images/s");
+        ss_find(f, SS_FINE, "cores.allowed", NULL, "8 cores");
+        ss_find(f, SS_FINE, "cores.place", NULL, "socket %d", r % 2);
+        if (r >= 2)
+            ss_find(f, SS_SLOW, "gpu.visible", "ask for GPUs", "no GPU");
+    }
+}
+
+static char *print(const struct ss_report *report)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    ck_assert_ptr_nonnull(out);
+    ss_report_print(report, out);
+    fclose(out);
+    return text;
+}
+
+START_TEST(equal_findings_are_one)
+{
+    static struct ss_findings all[RANKS];
+    struct ss_report report;
+    fill(all);
+    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(report.count, 5);
+    ck_assert_int_eq(ss_report_verdict(&report), SS_SLOW);
+    char *text = print(&report);
+    ck_assert_str_eq(text, "fine    cores.allowed       node[1-2]: 8 cores\n"
+                           "fine    cores.place         node[1-2], ranks 0,2: socket 0\n"
+                           "fine    cores.place         node[1-2], ranks 1,3: socket 1\n"
+                           "slow    gpu.visible         node2, ranks 2-3: no GPU\n"
+                           "                            do: ask for GPUs\n"
+                           "fine    loader.data         node[1-2]: 100 to 130 images/s\n"
+                           "verdict: slow because no GPU (node2, ranks 2-3); ask for GPUs\n");
+    free(text);
+    ss_report_free(&report);
+}
+END_TEST
+
+/* What is broken is the verdict, wherever it stands. */
+START_TEST(the_worst_is_told)
+{
+    static struct ss_findings all[RANKS];
+    struct ss_report report;
+    fill(all);
+    ss_find(&all[3], SS_BROKEN, "links.allreduce", "stop", "wrong\nsums");
+    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(ss_report_verdict(&report), SS_BROKEN);
+    char *text = print(&report);
+    ck_assert_msg(strstr(text, "\nverdict: broken because wrong sums (node2, rank 3); stop [and 1 "
+                               "more above]\n") != NULL,
+                  "%s", text);
+    free(text);
+    ss_report_free(&report);
+}
+END_TEST
+
+/* More than there is room for is counted, and a figure does not go to another finding. */
+START_TEST(too_many_findings)
+{
+    static struct ss_findings f;
+    for (int i = 0; i < SS_FINDINGS + 3; i++)
+        ss_find(&f, SS_FINE, "x", NULL, "%d", i);
+    ss_find_figure(&f, 1, -1, "s");
+    ck_assert_int_eq(f.count, SS_FINDINGS);
+    ck_assert_int_eq(f.lost, 3);
+    ck_assert_int_eq(f.finding[SS_FINDINGS - 1].has_figure, 0);
+}
+END_TEST
+
+START_TEST(json_report)
+{
+    static struct ss_findings all[RANKS];
+    struct ss_report report;
+    json_error_t error;
+    const char *path = in_folder("report.json");
+    fill(all);
+    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(ss_report_write(&report, path), SS_OK);
+    json_t *json = json_load_file(path, 0, &error);
+    ck_assert_msg(json != NULL, "%s", error.text);
+    ck_assert_str_eq(json_string_value(json_object_get(json, "verdict")), "slow");
+    ck_assert_uint_eq(json_array_size(json_object_get(json, "hosts")), RANKS);
+    json_t *loader = json_array_get(json_object_get(json, "findings"), 4);
+    ck_assert_double_eq(json_number_value(json_object_get(loader, "least")), 100);
+    ck_assert_double_eq(json_number_value(json_object_get(loader, "most")), 130);
+    ck_assert_double_eq(json_number_value(json_object_get(loader, "expected")), 50);
+    ck_assert_uint_eq(json_array_size(json_object_get(loader, "ranks")), RANKS);
+    json_decref(json);
+    ss_report_free(&report);
+}
+END_TEST
+
+/* --- a machine below a root made here */
+
+static void put(const char *path, const char *text)
+{
+    char parent[512];
+    snprintf(parent, sizeof parent, "%s%s", folder, path);
+    *strrchr(parent, '/') = '\0';
+    ck_assert_int_eq(ss_folder_make(parent), SS_OK);
+    write_file(path + 1, text, strlen(text));
+}
+
+static void make_root(void)
+{
+    make_folder();
+    put("/proc/self/status", "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8-11\n");
+    for (int cpu = 0; cpu < 4; cpu++)
+        for (int thread = 0; thread < 2; thread++) {
+            char path[128], text[32];
+            snprintf(path, sizeof path,
+                     "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                     cpu + 8 * thread);
+            snprintf(text, sizeof text, "%d,%d\n", cpu, cpu + 8);
+            put(path, text);
+        }
+    put("/sys/devices/system/node/node0/cpulist", "0-1,8-9\n");
+    put("/sys/devices/system/node/node1/cpulist", "2-3,10-11\n");
+    put("/proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n");
+    put("/dev/shm/x", "");
+    put("/sys/class/net/lo/operstate", "unknown\n");
+    put("/sys/class/net/eth0/operstate", "up\n");
+    put("/sys/class/net/eth0/speed", "25000\n");
+    put("/sys/class/net/ib0/operstate", "down\n");
+    unsetenv("NCCL_SOCKET_IFNAME");
+    unsetenv("NCCL_IB_HCA");
+}
+
+static struct ss_findings seen;
+
+static void look(ss_doctor_check *check, const struct ss_doctor_options *o)
+{
+    struct ss_doctor_options here = *o;
+    here.root = folder;
+    memset(&seen, 0, sizeof seen);
+    check(&here, NULL, &seen);
+}
+
+/* A finding of that name says so. */
+static void expect(const char *check, enum ss_verdict verdict, const char *text)
+{
+    for (int i = 0; i < seen.count; i++)
+        if (!strcmp(seen.finding[i].check, check) && strstr(seen.finding[i].text, text)) {
+            ck_assert_int_eq(seen.finding[i].verdict, verdict);
+            ck_assert(verdict == SS_FINE || *seen.finding[i].advice);
+            return;
+        }
+    for (int i = 0; i < seen.count; i++)
+        fprintf(stderr, "%s: %s\n", seen.finding[i].check, seen.finding[i].text);
+    ck_abort_msg("no %s that says \"%s\"", check, text);
+}
+
+static void expect_none(const char *check)
+{
+    for (int i = 0; i < seen.count; i++)
+        ck_assert_str_ne(seen.finding[i].check, check);
+}
+
+static const struct ss_doctor_options cpu = {.device = SS_DOCTOR_CPU};
+
+START_TEST(cores_and_quota)
+{
+    look(ss_doctor_cores, &cpu);
+    expect("cores.allowed", SS_FINE,
+           "4 cores, of which several hardware threads may be used (0-3,8-11), of 2 NUMA");
+    expect_none("cores.quota");
+    /* v2: the strictest of the folders around */
+    put("/proc/self/cgroup", "0::/slice/job/step\n");
+    put("/sys/fs/cgroup/slice/cpu.max", "max 100000\n");
+    put("/sys/fs/cgroup/slice/job/cpu.max", "250000 100000\n");
+    look(ss_doctor_cores, &cpu);
+    expect("cores.quota", SS_SLOW, "to 8 that may be run on");
+    ck_assert_double_eq(seen.finding[seen.count - 1].value, 2.5);
+    put("/sys/fs/cgroup/slice/job/cpu.max", "800000 100000\n");
+    look(ss_doctor_cores, &cpu);
+    expect_none("cores.quota");
+    /* v1 */
+    put("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/abc\n");
+    put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "50000\n");
+    look(ss_doctor_cores, &cpu);
+    expect_none("cores.quota");
+    put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "75000\n");
+    look(ss_doctor_cores, &cpu);
+    expect("cores.quota", SS_SLOW, "processors");
+    ck_assert_double_eq(seen.finding[seen.count - 1].value, 1.5);
+    /* one core with two threads is one core */
+    put("/proc/self/status", "Cpus_allowed_list:\t0,8\n");
+    look(ss_doctor_cores, &cpu);
+    expect("cores.allowed", SS_SLOW, "a rank may use 1 core;");
+}
+END_TEST
+
+START_TEST(memory_limits)
+{
+    look(ss_doctor_memory, &cpu);
+    expect("memory.available", SS_FINE, "{} GiB");
+    ck_assert_double_eq(seen.finding[0].value, 8);
+    expect_none("memory.cgroup");
+    put("/proc/meminfo", "MemAvailable: 524288 kB\n");
+    put("/proc/self/cgroup", "0::/job\n");
+    put("/sys/fs/cgroup/job/memory.max", "1073741824\n");
+    look(ss_doctor_memory, &cpu);
+    expect("memory.available", SS_SLOW, "{} GiB");
+    expect("memory.cgroup", SS_SLOW, "is killed");
+    ss_folder_remove(in_folder("dev/shm"));
+    look(ss_doctor_memory, &cpu);
+    expect("memory.shm", SS_BROKEN, "not there");
+}
+END_TEST
+
+START_TEST(files_of_nccl)
+{
+    put("/etc/nccl.conf", "NCCL_NET=Socket\nNCCL_DEBUG=INFO\n");
+    look(ss_doctor_variables, &cpu);
+    expect("variables.file", SS_FINE, "/etc/nccl.conf: NCCL_NET=Socket NCCL_DEBUG=INFO");
+}
+END_TEST
+
+START_TEST(interfaces_of_a_node)
+{
+    look(ss_doctor_net, &cpu);
+    expect("net.interface", SS_FINE, "eth0 up 25 Gbit/s, ib0 down");
+    expect_none("net.socket");
+    setenv("NCCL_SOCKET_IFNAME", "eth", 1);
+    look(ss_doctor_net, &cpu);
+    expect("net.socket", SS_FINE, "chooses eth0");
+    setenv("NCCL_SOCKET_IFNAME", "hsn", 1);
+    look(ss_doctor_net, &cpu);
+    expect("net.socket", SS_BROKEN, "chooses no interface");
+    setenv("NCCL_SOCKET_IFNAME", "=ib0", 1);
+    look(ss_doctor_net, &cpu);
+    expect("net.socket", SS_BROKEN, "ib0, which is down");
+    setenv("NCCL_SOCKET_IFNAME", "^eth0,lo,ib", 1);
+    look(ss_doctor_net, &cpu);
+    expect("net.socket", SS_BROKEN, "chooses no interface");
+}
+END_TEST
+
+static void put_port(const char *adapter, const char *state, const char *layer, const char *rate)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/state", adapter);
+    put(path, state);
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/link_layer", adapter);
+    put(path, layer);
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", adapter);
+    put(path, rate);
+}
+
+START_TEST(infiniband_adapters)
+{
+    struct ss_doctor_options o = {.fabric = SS_FABRIC_INFINIBAND, .link_gbit = 200};
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_BROKEN, "no adapter");
+    put_port("mlx5_0", "1: DOWN\n", "InfiniBand\n", "10 Gb/sec (4X SDR)\n");
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_BROKEN, "is active");
+    put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "200 Gb/sec (4X HDR)\n");
+    look(ss_doctor_net, &o);
+    expect("net.adapters", SS_FINE, "mlx5_0:1 InfiniBand active 200 Gbit/s");
+    expect_none("net.infiniband");
+    put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "100 Gb/sec (2X HDR)\n");
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_SLOW, "{} Gbit/s");
+    put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "200 Gb/sec (4X HDR)\n");
+    put_port("mlx5_1", "4: ACTIVE\n", "Ethernet\n", "100 Gb/sec\n");
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_SLOW, "alike");
+    setenv("NCCL_IB_HCA", "=mlx5_0", 1);
+    look(ss_doctor_net, &o);
+    expect_none("net.infiniband");
+    setenv("NCCL_IB_HCA", "=mlx5_1", 1);
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_SLOW, "are Ethernet's");
+    setenv("NCCL_IB_HCA", "=mlx5_7", 1);
+    look(ss_doctor_net, &o);
+    expect("net.infiniband", SS_BROKEN, "none of this node's");
+}
+END_TEST
+
+START_TEST(slingshot_cards)
+{
+    struct ss_doctor_options o = {.fabric = SS_FABRIC_SLINGSHOT};
+    look(ss_doctor_net, &o);
+    expect("net.slingshot", SS_BROKEN, "no card");
+    put("/sys/class/cxi/cxi0/x", "");
+    put("/sys/class/cxi/cxi1/x", "");
+    put("/dev/cxi0", "");
+    look(ss_doctor_net, &o);
+    expect("net.slingshot", SS_BROKEN, "1 of 2");
+    put("/dev/cxi1", "");
+    look(ss_doctor_net, &o);
+    expect_none("net.slingshot");
+    expect("net.cards", SS_FINE, "2 Slingshot cards");
+}
+END_TEST
+
+static void add(Suite *suite, const char *name, const TTest *test, int n, int with_root)
+{
+    TCase *c = tcase_create(name);
+    tcase_add_checked_fixture(c, with_root ? make_root : make_folder, remove_folder);
+    if (n)
+        tcase_add_loop_test(c, test, 0, n);
+    else
+        tcase_add_test(c, test);
+    suite_add_tcase(suite, c);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("doctor");
+    add(s, "interfaces", interface_lists, sizeof interfaces / sizeof *interfaces, 0);
+    add(s, "rules", variables, sizeof rules / sizeof *rules, 0);
+    add(s, "hosts", names_of_hosts, sizeof hosts / sizeof *hosts, 0);
+    add(s, "many hosts", many_hosts_are_cut, 0, 0);
+    add(s, "merging", equal_findings_are_one, 0, 0);
+    add(s, "verdict", the_worst_is_told, 0, 0);
+    add(s, "room", too_many_findings, 0, 0);
+    add(s, "json", json_report, 0, 0);
+    add(s, "cores", cores_and_quota, 0, 1);
+    add(s, "memory", memory_limits, 0, 1);
+    add(s, "files of NCCL", files_of_nccl, 0, 1);
+    add(s, "net", interfaces_of_a_node, 0, 1);
+    add(s, "infiniband", infiniband_adapters, 0, 1);
+    add(s, "slingshot", slingshot_cards, 0, 1);
+    return run_suite(s);
+}
