@@ -33,14 +33,17 @@ int ss_model_is_file(const char *name)
     return strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"));
 }
 
-enum ss_status ss_model_channels(const char *name, int *out)
+enum ss_status ss_model_images(const char *name, int *channels, struct ss_size *size)
 {
     struct ss_graph *g = NULL;
-    *out = 0;
+    *channels = 0;
+    *size = (struct ss_size){0, 0};
     if (!ss_model_is_file(name))
         return SS_OK;
     SS_TRY(ss_graph_read(name, 0, &g));
-    *out = ss_graph_value(g, ss_graph_layer(g, 0)->output)->c;
+    const struct ss_value_info *x = ss_graph_value(g, ss_graph_layer(g, 0)->output);
+    *channels = x->c;
+    *size = (struct ss_size){x->h, x->w};
     ss_graph_destroy(g);
     return SS_OK;
 }

@@ -20,6 +20,7 @@
 #ifndef SS_GRAPHS_MODELS_H
 #define SS_GRAPHS_MODELS_H
 
+#include "core/size.h"
 #include "graph/graph.h"
 
 struct ss_model_options {
@@ -36,9 +37,9 @@ struct ss_model_options {
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,
                               struct ss_graph **out);
 
-/* The channels of the images that a model file is for; 0: built-in models take any. Errors: as
+/* Channels and size of the images that a model file is for; 0: built-in models take any. Errors: as
  * ss_graph_read. */
-enum ss_status ss_model_channels(const char *name, int *out);
+enum ss_status ss_model_images(const char *name, int *channels, struct ss_size *size);
 
 /* Is it a model file's name? */
 int ss_model_is_file(const char *name);

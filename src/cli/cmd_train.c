@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "train/recipe.h"
+#include "train/start_weights.h"
 #include "train/train.h"
 
 #include <signal.h>
@@ -10,8 +11,9 @@ static const char train_usage[] =
     "       mpiexec -n N starstep train --data-dir DIR [OPTION...]\n"
     "Train a network on CIFAR-100 (binary version) or on folders of JPEG "
     "files. Options:\n";
-static const char eval_usage[] = "usage: starstep eval --data-dir DIR --init FILE [OPTION...]\n"
-                                 "Loss and accuracy of saved weights on the test set. Options:\n";
+static const char eval_usage[] =
+    "usage: starstep eval --data-dir DIR --init FILE|FOLDER [OPTION...]\n"
+    "Loss and accuracy of saved weights on the test set. Options:\n";
 
 static int run(int argc, char **argv, int training)
 {
@@ -25,9 +27,10 @@ static int run(int argc, char **argv, int training)
     /* Days of training do not end because who read the output has: main() tells at the end. */
     if (training)
         signal(SIGPIPE, SIG_IGN);
-    enum ss_status status = o.check    ? ss_train_check_only(&o)
-                            : training ? ss_train_run(&o)
-                                       : ss_eval_run(&o);
+    struct ss_start_weights found;
+    enum ss_status status = ss_start_weights_find(&o, &found);
+    if (status == SS_OK)
+        status = o.check ? ss_train_check_only(&o) : training ? ss_train_run(&o) : ss_eval_run(&o);
     ss_recipe_close(recipe);
     return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
 }

@@ -26,7 +26,8 @@ struct ss_load_how {
 };
 
 struct ss_dataset_options {
-    struct ss_size size; /* of a sample; 0: the data set's own (32), or 224 */
+    struct ss_size size;  /* of a sample; 0: the data set's own (32), or the usual one */
+    struct ss_size usual; /* of pictures; 0: 224 */
     int channels;        /* of a sample; 0: 3. Pictures may be had in grey: 1 */
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */

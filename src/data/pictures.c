@@ -216,7 +216,9 @@ enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
                                         struct ss_dataset **out)
 {
     const int channels = options->channels ? options->channels : 3;
-    const struct ss_size size = options->size.height ? options->size : ss_square(DEFAULT_SIDE);
+    const struct ss_size size = options->size.height    ? options->size
+                                : options->usual.height ? options->usual
+                                                        : ss_square(DEFAULT_SIDE);
     struct ss_pictures *p = NULL;
     if (channels != 1 && channels != 3)
         return ss_fail(SS_ERR_UNSUPPORTED,

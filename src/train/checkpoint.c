@@ -3,12 +3,14 @@
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "graph/graph_file.h"
 #include "train/model_file.h"
 #include "train/training_file.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -35,6 +37,29 @@ static enum ss_status write_ema(const struct ss_session *s, const char *folder)
     return ss_model_file_write(s->exec, s->plan, path, s->batches, 1);
 }
 
+/* No larger than SS_GRAPH_FILE_BYTES, as it could not be read. */
+static enum ss_status write_graph(const struct ss_session *s, const char *folder)
+{
+    char path[PATH_MAX], *text = NULL;
+    size_t bytes = 0;
+    struct ss_atomic_file *out;
+    SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_GRAPH));
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return ss_fail_memory("the model's layers", sizeof *f);
+    ss_graph_write(s->graph, f);
+    const int bad = fclose(f);
+    enum ss_status status = bad ? ss_fail_memory("the model's layers", bytes) : SS_OK;
+    if (status == SS_OK)
+        status = ss_atomic_open(path, &out);
+    if (status == SS_OK) {
+        (void)ss_atomic_write(out, text, bytes);
+        status = ss_atomic_commit(out);
+    }
+    free(text);
+    return status;
+}
+
 static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
                                   const char *folder)
 {
@@ -44,6 +69,7 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
     SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches, 0));
     SS_TRY(write_ema(s, folder)); /* before the states go */
+    SS_TRY(write_graph(s, folder));
     return ss_training_file_write(s, p, training, model);
 }
 

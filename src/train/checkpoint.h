@@ -1,7 +1,9 @@
-/* Checkpoints, and the words for their parts. A checkpoint is a folder of two files:
+/* Checkpoints, and the words for their parts. A checkpoint is a folder of these files:
  *
  *   the model file     model.safetensors (model_file.h): the parameters, for everybody who has
  *                      PyTorch's names
+ *   the layers         model.json (graph/graph_file.h): the model itself, whatever options made it, so that
+ *                      nobody has to repeat them
  *   the training file  training.safetensors (training_file.h): what going on takes besides. Its
  *                      tensors are the optimizer's states; its metadata are notes: where the run
  *                      is, its position (position.h), and with which options it got there
@@ -28,6 +30,7 @@
 
 #define SS_CHECKPOINT_MODEL "model.safetensors"
 #define SS_CHECKPOINT_EMA "model_ema.safetensors"
+#define SS_CHECKPOINT_GRAPH "model.json"
 #define SS_CHECKPOINT_TRAINING "training.safetensors"
 
 enum ss_checkpoint_kind { SS_CHECKPOINT_EPOCH, SS_CHECKPOINT_STEP };

@@ -46,7 +46,7 @@ static const char *parse_name(const char *name, struct checkpoint *out)
 /* Is it ours to remove: a file of a checkpoint, or what is left of writing one? */
 static int is_part(const char *name)
 {
-    static const char *const parts[] = {SS_CHECKPOINT_MODEL, SS_CHECKPOINT_EMA,
+    static const char *const parts[] = {SS_CHECKPOINT_MODEL, SS_CHECKPOINT_EMA, SS_CHECKPOINT_GRAPH,
                                         SS_CHECKPOINT_TRAINING};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         size_t n = strlen(parts[i]);

@@ -11,6 +11,7 @@ static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skippe
                  struct ss_journal *journal)
 {
     double loss = m->loss / m->count, accuracy = m->correct / m->count, top5 = m->top5 / m->count;
+    printf("Evaluated %s, the weights of %s\n", ss_graph_name(s->graph), s->options->init);
     printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs, Top-5=%.4f\n", loss,
            accuracy, m->correct, m->count, seconds, top5);
     if (s->options->skip_corrupt)
@@ -44,8 +45,9 @@ enum ss_status ss_eval_run(struct ss_train_options *options)
     struct ss_report none = {0};
     double begin = ss_seconds();
     if (!options->init)
-        return ss_fail(SS_ERR_INVALID,
-                       "eval: --init is missing; name the model.safetensors to evaluate");
+        return ss_fail(
+            SS_ERR_INVALID,
+            "eval: --init is missing; name a checkpoint, or the model.safetensors to evaluate");
     enum ss_status status = ss_session_open(&s, options, 0, none);
     if (status == SS_OK)
         status = run(&s, begin);

@@ -9,6 +9,7 @@ libstarstep_la_SOURCES += \
 	src/train/journal.c src/train/journal.h src/train/outputs.c src/train/outputs.h \
 	src/train/tensorboard.c src/train/tensorboard.h \
 	src/train/model_file.c src/train/model_file.h \
+	src/train/start_weights.c src/train/start_weights.h \
 	src/train/checkpoint.c src/train/checkpoint.h src/train/checkpoint_folder.c \
 	src/train/training_file.c src/train/training_file.h src/train/training_notes.c \
 	src/train/claim.c src/train/run_lock.c src/train/run_lock.h \

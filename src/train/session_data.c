@@ -13,9 +13,11 @@
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
 
 /* Samples as the model of a file wants them. */
-static enum ss_status choose_channels(const struct ss_train_options *o, int *channels)
+static enum ss_status choose_images(const struct ss_train_options *o,
+                                    struct ss_dataset_options *how)
 {
-    SS_TRY(ss_model_channels(o->model, channels));
+    const int *channels = &how->channels;
+    SS_TRY(ss_model_images(o->model, &how->channels, &how->usual));
     if (*channels && *channels != 1 && *channels != 3)
         return ss_fail(SS_ERR_MISMATCH,
                        "%s: its images have %d channels, which no data set here has: CIFAR-100 and "
@@ -34,7 +36,7 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
             SS_ERR_INVALID,
             "--data-dir is missing; name the folder with train.bin and test.bin, or with "
             "train and val");
-    SS_TRY(choose_channels(o, &how.channels));
+    SS_TRY(choose_images(o, &how));
     if (training)
         SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
     SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));

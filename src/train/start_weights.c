@@ -1,0 +1,89 @@
+#include "train/start_weights.h"
+#include "core/folder.h"
+#include "core/log.h"
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Below a folder, in this order. */
+static const char *const places[] = {SS_CHECKPOINT_MODEL, "latest/" SS_CHECKPOINT_MODEL,
+                                     "checkpoints/latest/" SS_CHECKPOINT_MODEL};
+enum { PLACES = sizeof places / sizeof *places };
+
+static enum ss_status look_into(const char *folder, struct ss_start_weights *found)
+{
+    for (int i = 0; i < PLACES; i++)
+        if (ss_folder_has(folder, places[i]))
+            return ss_folder_join(found->weights, sizeof found->weights, folder, places[i]);
+    return ss_fail(SS_ERR_INVALID,
+                   "--init %s: no " SS_CHECKPOINT_MODEL " in this folder, nor in latest or "
+                   "checkpoints/latest below it; name a checkpoint or a file",
+                   folder);
+}
+
+/* torch.save writes an archive (PyTorch 1.6 and later), or pickles. Safetensors begin with the length of
+ * their header, whose upper bytes are 0. */
+static int is_of_torch(FILE *f)
+{
+    unsigned char head[8] = {0};
+    if (fread(head, 1, sizeof head, f) < 4)
+        return 0;
+    return !memcmp(head, "PK\3\4", 4) || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
+}
+
+static enum ss_status check_kind(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "--init %s: cannot read: %s", path, strerror(errno));
+    const int of_torch = is_of_torch(f);
+    fclose(f);
+    if (!of_torch)
+        return SS_OK;
+    return ss_fail(SS_ERR_FORMAT,
+                   "--init %s: written by torch.save; convert it in Python with "
+                   "safetensors.torch.save_file(torch.load(\"%s\"), \"model.safetensors\"), where "
+                   "torch.load gives a state_dict",
+                   path, path);
+}
+
+/* A default text is the row's own. */
+static int is_given(const struct ss_train_options *o)
+{
+    return o->model != ss_train_defaults().model || o->width;
+}
+
+static enum ss_status find_model(struct ss_train_options *o, struct ss_start_weights *found)
+{
+    char folder[sizeof found->weights];
+    const char *slash = strrchr(o->init, '/');
+    if (is_given(o))
+        return SS_OK;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->init) : 1,
+             slash ? o->init : ".");
+    if (!ss_folder_has(folder, SS_CHECKPOINT_GRAPH))
+        return SS_OK;
+    SS_TRY(ss_folder_join(found->model, sizeof found->model, folder, SS_CHECKPOINT_GRAPH));
+    o->model = found->model;
+    return SS_OK;
+}
+
+enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start_weights *found)
+{
+    struct stat st;
+    if (!o->init)
+        return SS_OK;
+    if (strlen(o->init) >= sizeof found->weights)
+        return ss_fail(SS_ERR_INVALID, "--init: a path of %zu bytes is too long", strlen(o->init));
+    if (stat(o->init, &st))
+        return ss_fail(SS_ERR_IO, "--init %s: %s", o->init, strerror(errno));
+    if (S_ISDIR(st.st_mode)) {
+        SS_TRY(look_into(o->init, found));
+        o->init = found->weights;
+    }
+    SS_TRY(check_kind(o->init));
+    return find_model(o, found);
+}
