@@ -122,17 +122,23 @@ void ss_placement_nccl_cores(const struct ss_placement *p, cpu_set_t *out)
             CPU_SET((size_t)p->core[i], out);
 }
 
-/* Prefer memory of one NUMA node; another's is taken when that is full. Returns 1 if it does. */
-static int prefer_node(int node)
+/* Prefer memory of the core's NUMA node. What is preferred may be taken elsewhere, also from a GPU's
+ * node, whose memory is the GPU's own; where there are such, memory is bound to all others: of these
+ * Linux takes the nearest to the core that has room (set_mempolicy(2), MPOL_BIND). Returns 1 if a policy
+ * was set. */
+static int take_memory_near(const struct ss_placement *p)
 {
-    unsigned long nodes[16] = {0};
+    unsigned long nodes[SS_NUMA_WORDS] = {0};
     const int bits = 8 * (int)sizeof *nodes;
     int mode;
-    if (node < 0 || node >= 16 * bits)
-        return 0;
     if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) != 0 || mode != MPOL_DEFAULT)
         return 0;
-    nodes[node / bits] = 1UL << node % bits;
+    if (p->device_nodes &&
+        syscall(SYS_set_mempolicy, MPOL_BIND, p->host_nodes, sizeof p->host_nodes * 8) == 0)
+        return 1;
+    if (p->numa_node < 0 || p->numa_node >= SS_NUMA_WORDS * bits)
+        return 0;
+    nodes[p->numa_node / bits] = 1UL << p->numa_node % bits;
     return syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes, sizeof nodes * 8) == 0;
 }
 
@@ -142,7 +148,7 @@ void ss_placement_bind_main(const struct ss_placement *p, struct ss_thread_place
     old->bound = sched_getaffinity(0, sizeof old->cores, &old->cores) == 0;
     if (old->bound)
         ss_placement_bind_cores(p, p->communication, 1);
-    old->policy = prefer_node(p->numa_node);
+    old->policy = take_memory_near(p);
 }
 
 void ss_placement_restore(const struct ss_thread_place *old)

@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-enum { SS_MAX_CORES = 1024, SS_BUS_ID_BYTES = 32 };
+enum { SS_MAX_CORES = 1024, SS_BUS_ID_BYTES = 32, SS_NUMA_WORDS = 16 };
 
 /* How a rank's cores lie to its GPU. */
 enum ss_gpu_distance {
@@ -38,6 +38,9 @@ struct ss_placement {
     int numa_node;     /* GPU: the one that this rank's cores are in; -1: several */
     int gpu_numa_node; /* the one nearest to the GPU; -1: several, or not known */
     int gpu_ranks;     /* ranks of this node on the same GPU, with this one */
+    /* GPU: devices' memory is NUMA nodes too; then bits by OS index: the nodes that are not theirs */
+    int device_nodes;
+    unsigned long host_nodes[SS_NUMA_WORDS];
 };
 
 /* threads, workers: 0 decides by the cores (all but none for compute, at least one service worker);
@@ -74,8 +77,8 @@ void ss_placement_bind_driver(const struct ss_placement *p);
 void ss_placement_nccl_cores(const struct ss_placement *p, cpu_set_t *out);
 
 /* GPU: bind the calling thread, which submits tasks, to the communication core, and let it take
- * memory from that core's NUMA node, unless somebody has set a policy for memory. What was before
- * goes to *old. */
+ * memory from that core's NUMA node, or another one's when that is full, but never from a device's,
+ * unless somebody has set a policy for memory. What was before goes to *old. */
 struct ss_thread_place {
     int bound, policy; /* what was changed */
     cpu_set_t cores;

@@ -49,6 +49,19 @@ static int has_cores(hwloc_topology_t topology, hwloc_obj_t node)
     return 1;
 }
 
+/* The nodes with cores of their own: the host's memory. */
+static void list_host_nodes(hwloc_topology_t topology, struct ss_placement *p)
+{
+    const unsigned bits = 8 * (unsigned)sizeof *p->host_nodes;
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node))) {
+        if (!has_cores(topology, node))
+            p->device_nodes = 1;
+        else if (node->os_index < SS_NUMA_WORDS * bits)
+            p->host_nodes[node->os_index / bits] |= 1UL << node->os_index % bits;
+    }
+}
+
 /* The NUMA node that all of `cpus` are in; -1: there is none. */
 static int node_of(hwloc_topology_t topology, hwloc_const_bitmap_t cpus)
 {
@@ -237,6 +250,7 @@ static enum ss_status describe(hwloc_topology_t topology, const struct ss_seat *
         return ss_fail(SS_ERR_LIBRARY, "hwloc: none of the cores that this process may use is in "
                                        "this machine's topology");
     p->machine_cores = count_machine(topology);
+    list_host_nodes(topology, p);
     p->distance = w->distance;
     p->gpu_numa_node = at                           ? node_of(topology, at->cpuset)
                        : w->distance == SS_GPU_NEAR ? p->numa_node

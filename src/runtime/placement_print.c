@@ -25,6 +25,8 @@ static void print_memory(const struct ss_placement *p, FILE *out)
         fprintf(out, "  memory:        NUMA node %d", p->numa_node);
     else
         fprintf(out, "  memory:        several NUMA nodes");
+    if (p->device_nodes)
+        fprintf(out, ", never a device's");
     if (p->distance == SS_GPU_UNKNOWN)
         fprintf(out, "; this machine does not tell which is near the GPU\n");
     else if (p->distance == SS_GPU_FAR && p->gpu_numa_node >= 0)

@@ -8,11 +8,14 @@
 
 #include "tests/assert.h"
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { MOST_RANKS = 8, MOST_GPUS = 8 };
 
@@ -452,6 +455,63 @@ START_TEST(named_gpu_memory)
 }
 END_TEST
 
+/* The host's memory on a machine whose GPUs' is NUMA nodes too, and on one where it is not. */
+START_TEST(memory_of_the_host)
+{
+    struct node n;
+    load(&n, find("gh200"));
+    decide(&n, 4, UNBOUND);
+    for (int r = 0; r < 4; r++) {
+        ck_assert_int_eq(n.placement[r].device_nodes, 1);
+        ck_assert_uint_eq(n.placement[r].host_nodes[0], 0xf); /* neither 4, 12, 20 nor 28 */
+        for (int i = 1; i < SS_NUMA_WORDS; i++)
+            ck_assert_uint_eq(n.placement[r].host_nodes[i], 0);
+    }
+    hwloc_topology_destroy(n.topology);
+    load(&n, find("h100"));
+    decide(&n, 1, UNBOUND);
+    ck_assert_int_eq(n.placement[0].device_nodes, 0);
+    hwloc_topology_destroy(n.topology);
+}
+END_TEST
+
+/* This machine: what the main thread's policy is for memory, while it is bound and afterwards. */
+static int policy_of_main(const struct ss_placement *p, unsigned long nodes[SS_NUMA_WORDS])
+{
+    struct ss_thread_place old;
+    int mode = -1, after = -1;
+    ss_placement_bind_main(p, &old);
+    ck_assert_int_eq(
+        syscall(SYS_get_mempolicy, &mode, nodes, SS_NUMA_WORDS * 8 * sizeof *nodes, NULL, 0), 0);
+    ss_placement_restore(&old);
+    ck_assert_int_eq(syscall(SYS_get_mempolicy, &after, NULL, 0, NULL, 0), 0);
+    ck_assert_int_eq(after, MPOL_DEFAULT);
+    return mode;
+}
+
+START_TEST(policy_for_memory)
+{
+    unsigned long nodes[SS_NUMA_WORDS] = {0};
+    struct ss_placement p = {.ncores = 1, .device_nodes = 1, .host_nodes = {1}};
+    int mode;
+    if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) || mode != MPOL_DEFAULT ||
+        syscall(SYS_set_mempolicy, MPOL_PREFERRED, p.host_nodes, sizeof p.host_nodes * 8))
+        return; /* a sandbox that has none, or somebody's own */
+    ck_assert_int_eq(syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0), 0);
+    p.core[0] = sched_getcpu();
+    ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_BIND);
+    ck_assert_uint_eq(nodes[0], 1);
+    /* Nodes that this machine has not got: as where there is no GPU's memory. */
+    p.host_nodes[0] = 0;
+    p.host_nodes[SS_NUMA_WORDS - 1] = 1UL << 63;
+    ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_PREFERRED);
+    p.device_nodes = 0;
+    ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_PREFERRED);
+    p.numa_node = -1;
+    ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_DEFAULT);
+}
+END_TEST
+
 START_TEST(choice_of_gpu)
 {
     ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 4), 3);
@@ -480,12 +540,13 @@ static const struct {
     const char *text;
 } printed[] = {
     {"gh200", 4, 1, UNBOUND,
-     "  memory:        NUMA node 1, near the GPU\n"
+     "  memory:        NUMA node 1, never a device's, near the GPU\n"
      "  driver:        core 72\n"
      "  communication: core 73, with the submission of tasks\n"
      "  loading:       8 workers on cores 74-143\n"},
     {"gh200", 4, 1, REVERSED,
-     "  memory:        NUMA node 2; the GPU is near NUMA node 1, but the launcher bound this rank "
+     "  memory:        NUMA node 2, never a device's; the GPU is near NUMA node 1, but the "
+     "launcher bound this rank "
      "elsewhere\n"
      "  driver:        core 144\n"
      "  communication: core 145, with the submission of tasks\n"
@@ -612,6 +673,8 @@ int main(void)
     tcase_add_test(t, unknown_gpu);
     tcase_add_test(t, gpu_without_a_place);
     tcase_add_test(t, named_gpu_memory);
+    tcase_add_test(t, memory_of_the_host);
+    tcase_add_test(t, policy_for_memory);
     tcase_add_test(t, choice_of_gpu);
     tcase_add_loop_test(t, lines, 0, sizeof printed / sizeof *printed);
     tcase_add_test(t, binding_threads);
