@@ -5,6 +5,7 @@
  * processes end; the socket closes when all ranks have come, or with its process. */
 #include "hostgpu/nccl_internal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -37,6 +38,15 @@ struct shared {
     slot slots[board::MAX_RANKS];
 };
 
+/* Between two ranks, in one direction: a piece of a message. The sender writes `posted`, the receiver
+ * `taken`; the piece is the receiver's while they differ. */
+struct box {
+    std::atomic<uint64_t> posted, taken;
+    struct call what;
+    size_t bytes;
+    char data[board::BOX];
+};
+
 namespace
 {
 
@@ -48,7 +58,8 @@ constexpr long TICK_MS = 100; /* a rank that was killed between writing and waki
 
 size_t memory_for(int nranks)
 {
-    return HEAD + (size_t)nranks * 2 * board::AREA;
+    const size_t n = (size_t)nranks; /* boxes that nobody uses cost nothing */
+    return HEAD + n * 2 * board::AREA + n * n * sizeof(box);
 }
 
 socklen_t address_of(const char *name, sockaddr_un *a)
@@ -322,6 +333,58 @@ bool board::meet(channel channel, const call &call)
             return false;
     met[channel] = number;
     compare(channel, call, half);
+    return true;
+}
+
+/* false: it cannot go on yet. */
+bool board::step(transfer &t)
+{
+    const int from = t.sends ? rank : t.peer, to = t.sends ? t.peer : rank;
+    char *boxes = (char *)shared.load() + HEAD + (size_t)nranks * 2 * AREA;
+    struct box *b = (struct box *)boxes + from * nranks + to;
+    if ((b->posted.load() == b->taken.load()) != t.sends)
+        return false;
+    if (t.sends) {
+        b->what = t.what;
+        b->bytes = std::min(BOX, t.bytes - t.moved);
+        memcpy(b->data, t.data + t.moved, b->bytes);
+    } else {
+        if (!same(t.what, b->what))
+            die("NCCL: the ranks' calls differ: rank %d sends %s, rank %d receives %s", t.peer,
+                describe(b->what).c_str(), rank, describe(t.what).c_str());
+        memcpy(t.data + t.moved, b->data, b->bytes);
+    }
+    t.moved += b->bytes;
+    t.ended = t.moved == t.bytes;
+    (t.sends ? b->posted : b->taken)++;
+    return true;
+}
+
+bool board::pass(std::vector<transfer> &transfers)
+{
+    const auto waits = [&transfers](const transfer &t) { /* for an earlier one on its way */
+                                                         for (const transfer *u = transfers.data();
+                                                              u != &t; u++)
+                                                             if (!u->ended && u->peer == t.peer &&
+                                                                 u->sends == t.sends)
+                                                                 return true;
+                                                         return false;
+    };
+    bool left = true;
+    while (left) {
+        bool moved = false;
+        if (!wait([&] {
+                left = false;
+                for (transfer &t : transfers) {
+                    moved = (!t.ended && !waits(t) && step(t)) || moved;
+                    left = left || !t.ended;
+                }
+                return moved || !left;
+            }))
+            return false;
+        if (moved)
+            wake(shared);
+    }
     return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 using namespace hostgpu::nccl;
@@ -19,7 +20,8 @@ struct operation {
     struct fault fault;
     uint64_t number; /* among the communicator's collectives */
     std::vector<memory_range> memory;
-    bool timed = false; /* see hostgpu::spends */
+    bool timed = false;              /* see hostgpu::spends */
+    std::vector<transfer> transfers; /* of kind::pairs: all of the group */
 };
 
 struct group {
@@ -88,9 +90,17 @@ void take_out(const operation &o, size_t first, size_t n)
     }
 }
 
-/* Without elements the ranks meet all the same, and compare their calls. */
-bool transfer(const operation &o)
+uint64_t now_ns()
 {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Without elements the ranks meet all the same, and compare their calls. *begin: when all had come. */
+bool transfer_all(const operation &o, uint64_t *begin)
+{
+    *begin = 0;
     const size_t blocks = o.call.kind == kind::reduce_scatter ? (size_t)o.comm->nranks : 1;
     const size_t most = board::AREA / type_bytes(o.call.type) / blocks;
     size_t first = 0;
@@ -100,6 +110,8 @@ bool transfer(const operation &o)
             hand_in(o, first, n);
         if (!o.comm->board.meet(STREAMS, o.call))
             return false;
+        if (*begin == 0)
+            *begin = now_ns();
         if (n > 0)
             take_out(o, first, n);
         first += n;
@@ -114,7 +126,26 @@ double bytes_on_link(const operation &o)
     const double others = o.comm->nranks - 1;
     if (o.call.kind == kind::all_reduce)
         return 2 * others / o.comm->nranks * block;
+    if (o.call.kind == kind::pairs) { /* the links have two directions */
+        double sent = 0, received = 0;
+        for (const struct transfer &t : o.transfers)
+            (t.sends ? sent : received) += (double)t.bytes;
+        return std::max(sent, received);
+    }
     return o.call.kind == kind::broadcast ? block : others * block;
+}
+
+/* Of a device that computes: no sooner than the link would be done. */
+bool move(const operation &o)
+{
+    uint64_t begin = now_ns();
+    std::vector<struct transfer> transfers = o.transfers;
+    if (o.call.kind == kind::pairs ? !o.comm->board.pass(transfers) : !transfer_all(o, &begin))
+        return false;
+    const uint64_t end = begin + (uint64_t)(1e9 * hostgpu::link_seconds(bytes_on_link(o)));
+    const timespec t = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr);
+    return true;
 }
 
 /* It begins when the last rank has come, by the devices' clock, which is one for all; small ones are
@@ -123,7 +154,7 @@ bool pass_time(const operation &o)
 {
     const size_t SMALL = 1 << 12;
     const ncclComm *c = o.comm.get();
-    uint64_t begin = hostgpu::begun_at();
+    uint64_t begin = hostgpu::begun_at(), met;
     memcpy(c->board.coming(c->rank), &begin, sizeof begin);
     if (!o.comm->board.meet(STREAMS, o.call))
         return false;
@@ -132,7 +163,7 @@ bool pass_time(const operation &o)
         memcpy(&other, c->board.latest(r), sizeof other);
         begin = std::max(begin, other);
     }
-    if (o.call.count * type_bytes(o.call.type) <= SMALL && !transfer(o))
+    if (o.call.count * type_bytes(o.call.type) <= SMALL && !transfer_all(o, &met))
         return false;
     hostgpu::ends_at(begin + hostgpu::host_ns_of(hostgpu::link_seconds(bytes_on_link(o))));
     return true;
@@ -149,7 +180,7 @@ void run(const operation &o)
         arrives = o.comm->board.pause(-1);
     else if (o.fault.kind == fault_kind::delay)
         arrives = o.comm->board.pause(o.fault.value);
-    if (arrives && (o.timed ? pass_time(o) : transfer(o)) && o.fault.kind == fault_kind::corrupt)
+    if (arrives && (o.timed ? pass_time(o) : move(o)) && o.fault.kind == fault_kind::corrupt)
         flip_bit(o.call.type, o.recv + (size_t)o.fault.value * type_bytes(o.call.type));
     end(o);
 }
@@ -167,9 +198,45 @@ void enqueue(const operation &o)
     hostgpu::restore_device(before);
 }
 
-ncclResult_t launch(std::vector<operation> operations)
+/* Messages of a group pass at once, whatever their order. */
+std::vector<operation> join_pairs(std::vector<operation> operations)
 {
+    std::vector<operation> joined;
+    for (operation &o : operations) {
+        const auto first = std::find_if(joined.begin(), joined.end(), [&o](const operation &other) {
+            return o.call.kind == kind::pairs && other.call.kind == kind::pairs &&
+                   other.comm == o.comm && other.stream == o.stream;
+        });
+        if (first == joined.end()) {
+            joined.push_back(std::move(o));
+            continue;
+        }
+        first->transfers.insert(first->transfers.end(), o.transfers.begin(), o.transfers.end());
+        first->memory.insert(first->memory.end(), o.memory.begin(), o.memory.end());
+    }
+    return joined;
+}
+
+/* A message to oneself needs both sides in one group. */
+bool unmatched(const operation &o)
+{
+    long sent = 0;
+    for (const struct transfer &t : o.transfers)
+        sent += t.peer != o.comm->rank ? 0 : t.sends ? 1 : -1;
+    return sent != 0;
+}
+
+ncclResult_t launch(std::vector<operation> given)
+{
+    std::vector<operation> operations = join_pairs(std::move(given));
     std::vector<comm_ptr> comms;
+    for (const operation &o : operations) {
+        if (unmatched(o))
+            return fail(ncclInvalidUsage, "rank %d sends to itself and does not receive it",
+                        o.comm->rank);
+        if (o.call.kind == kind::pairs && o.timed)
+            hostgpu::die("NCCL: messages between two ranks in timed emulation: not emulated");
+    }
     for (operation &o : operations) {
         for (const operation &other : operations)
             if (o.comm == other.comm && o.stream != other.stream)
@@ -229,8 +296,12 @@ struct fault next_fault(ncclComm *c, const struct call &call)
     if (call.kind != kind::all_reduce)
         return {};
     std::lock_guard<std::mutex> lock(c->mutex);
-    const struct fault f =
+    const long bytes = (long)(call.count * type_bytes(call.type));
+    const struct fault by_size =
+        find_fault(c->faults, c->rank, at::all_reduce, c->sums[bytes]++, bytes);
+    const struct fault by_call =
         find_fault(c->faults, c->rank, at::all_reduce, c->calls[at::all_reduce]++);
+    const struct fault f = by_size.kind != fault_kind::none ? by_size : by_call;
     if (f.kind == fault_kind::corrupt && (uint64_t)f.value >= call.count)
         hostgpu::die("SS_HOSTGPU_NCCL_FAULT: %s has no element %ld", describe(call).c_str(),
                      f.value);
@@ -264,11 +335,36 @@ ncclResult_t collective(ncclComm_t handle, const struct call &call, const void *
                         cudaStream_t stream)
 {
     hostgpu::note_nccl_caller();
-    operation o = {nullptr, call,           (const char *)send, (char *)recv, stream, {}, 0,
-                   {},      hostgpu::spends()};
+    operation o = {nullptr,           call, (const char *)send, (char *)recv, stream, {}, 0, {},
+                   hostgpu::spends(), {}};
     const ncclResult_t s = make_operation(handle, &o);
     if (s != ncclSuccess)
         return note(s);
+    if (group.depth == 0)
+        return launch({o});
+    group.operations.push_back(o);
+    return ncclSuccess;
+}
+
+ncclResult_t message(ncclComm_t handle, bool sends, int peer, char *data, size_t count,
+                     ncclDataType_t type, cudaStream_t stream)
+{
+    hostgpu::note_nccl_caller();
+    need_version(20700, "ncclSend");
+    const struct call call = {kind::pairs, type, ncclSum, 0, count};
+    operation o = {nullptr, call, data, data, stream, {}, 0, {}, hostgpu::spends(), {}};
+    const ncclResult_t s = ready(handle, &o.comm);
+    if (s != ncclSuccess)
+        return note(s);
+    if (o.comm->finalized)
+        return note(fail(ncclInvalidUsage, "a message after ncclCommFinalize"));
+    if (!type_bytes(type))
+        hostgpu::die("NCCL: type %d is not emulated", (int)type);
+    if (peer < 0 || peer >= o.comm->nranks)
+        return note(fail(ncclInvalidArgument, "no rank %d", peer));
+    spot unused;
+    check_memory(o, sends ? "the send buffer" : "the receive buffer", data, 1, &unused);
+    o.transfers.push_back({peer, sends, data, count * type_bytes(type), o.call});
     if (group.depth == 0)
         return launch({o});
     group.operations.push_back(o);
@@ -340,6 +436,18 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataT
                            ncclComm_t comm, cudaStream_t stream)
 {
     return collective(comm, {kind::all_gather, type, ncclSum, 0, count}, send, recv, stream);
+}
+
+ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    return message(comm, true, peer, (char *)send, count, type, stream);
+}
+
+ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    return message(comm, false, peer, (char *)recv, count, type, stream);
 }
 
 ncclResult_t ncclGroupStart(void)

@@ -68,7 +68,7 @@ fault_kind find_kind(const std::string &text, const std::string &all)
     bad(all, "an unknown kind");
 }
 
-/* "7", "window", "window.2" */
+/* "7", "bytes.1048576", "bytes.1048576.2", "window", "window.2" */
 void parse_call(const std::string &text, const std::string &all, fault *f)
 {
     if (text.find_first_not_of("0123456789") == std::string::npos) {
@@ -76,6 +76,12 @@ void parse_call(const std::string &text, const std::string &all, fault *f)
         return;
     }
     const size_t dot = text.find('.');
+    if (text.compare(0, dot, "bytes") == 0 && dot != std::string::npos) {
+        const size_t second = text.find('.', dot + 1);
+        f->bytes = number(text.substr(dot + 1, second - dot - 1), all);
+        f->call = second == std::string::npos ? 0 : number(text.substr(second + 1), all);
+        return;
+    }
     for (const place &p : places) {
         if (text.substr(0, dot) != p.name)
             continue;
@@ -146,10 +152,10 @@ std::vector<fault> parse_faults()
     return faults;
 }
 
-fault find_fault(const std::vector<fault> &faults, int rank, at at, long call)
+fault find_fault(const std::vector<fault> &faults, int rank, at at, long call, long bytes)
 {
     for (const fault &f : faults)
-        if (f.rank == rank && f.at == at && f.call == call)
+        if (f.rank == rank && f.at == at && f.call == call && f.bytes == bytes)
             return f;
     return fault();
 }

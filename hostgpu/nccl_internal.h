@@ -30,7 +30,15 @@ ncclResult_t fail(ncclResult_t result, const char *format, ...)
 /* A detached thread that gets no signals. */
 void background(std::function<void()> work);
 
-enum class kind : int { all_reduce, broadcast, reduce_scatter, all_gather, window, finalize };
+enum class kind : int {
+    all_reduce,
+    broadcast,
+    reduce_scatter,
+    all_gather,
+    pairs,
+    window,
+    finalize
+};
 
 /* Where a buffer lies in a symmetric window: on a GPU, ranks find their peers' buffers by it. */
 struct spot {
@@ -60,6 +68,17 @@ void reduce(ncclDataType_t type, ncclRedOp_t op, void *out, const std::vector<co
 /* Change one bit: of the fraction the highest, of an integer the lowest. */
 void flip_bit(ncclDataType_t type, void *element);
 
+/* One rank's side of a message: ncclSend or ncclRecv. */
+struct transfer {
+    int peer;
+    bool sends;
+    char *data;
+    size_t bytes;
+    call what; /* of the type and count */
+    size_t moved = 0;
+    bool ended = false;
+};
+
 /* SS_HOSTGPU_NCCL_FAULT */
 enum class at {
     all_reduce,
@@ -79,12 +98,14 @@ enum class fault_kind { none, delay, fail, async, hang, corrupt };
 struct fault {
     int rank = 0;
     nccl::at at = at::all_reduce;
-    long call = 0; /* of these calls of the rank, from 0 */
+    long call = 0;   /* of these calls of the rank, from 0; of all-reduces of this size */
+    long bytes = -1; /* all-reduces alone: of these bytes; -1: of any */
     fault_kind kind = fault_kind::none;
     long value = 0; /* milliseconds, element, or the error's number */
 };
 std::vector<fault> parse_faults(); /* anything else in the environment ends the process */
-fault find_fault(const std::vector<fault> &faults, int rank, at at, long call);
+/* bytes: see struct fault. */
+fault find_fault(const std::vector<fault> &faults, int rank, at at, long call, long bytes = -1);
 /* As errors say it: "ncclMemAlloc". */
 const char *name_of(at at);
 /* The fault, if any, of a call that has no communicator: it comes late, never returns, or fails. */
@@ -103,6 +124,7 @@ enum channel { STREAMS, HOSTS, CHANNELS };
  * else. Only work on streams has areas. */
 struct board {
     static constexpr size_t AREA = 1 << 20;
+    static constexpr size_t BOX = 1 << 18; /* of a message, at once */
     static constexpr int MAX_RANKS = 64;
 
     ~board();
@@ -113,6 +135,9 @@ struct board {
     char *latest(int r) const;
     /* Wait until all ranks have come here. false: aborted. Ends the process when calls differ. */
     bool meet(channel channel, const call &call);
+    /* Have all messages pass, those between two ranks in their order. false: aborted. Ends the process
+     * when the two sides differ. */
+    bool pass(std::vector<transfer> &transfers);
     /* Wait; -1: for ever. false: aborted. */
     bool pause(long ms);
     /* Let everything here return. */
@@ -128,6 +153,7 @@ struct board {
     bool wait(const std::function<bool()> &condition);
     void compare(channel channel, const call &call, unsigned half) const;
     char *area(int r, uint64_t meeting) const;
+    bool step(transfer &t);
 
     std::atomic<struct shared *> shared{nullptr};
     size_t bytes = 0;
@@ -164,6 +190,7 @@ struct ncclComm {
     uint64_t issued = 0, begun = 0, ended = 0; /* collectives, in the order of the calls */
     int jobs = 0;                              /* threads in the background */
     std::map<hostgpu::nccl::at, long> calls;   /* those with faults, so far */
+    std::map<long, long> sums;                 /* all-reduces so far, by bytes */
     bool finalized = false;
     int windows = 0;                                                /* ever registered */
     std::map<void *, hostgpu::nccl::registration> registered;       /* by handle */

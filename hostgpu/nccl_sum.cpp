@@ -146,6 +146,8 @@ std::string describe(const call &c)
         return "ncclReduceScatter(" + what + ", " + op_name(c.op) + ")";
     case kind::all_gather:
         return "ncclAllGather(" + what + ")";
+    case kind::pairs:
+        return what;
     case kind::window:
         return "ncclCommWindowRegister(" + what + ")";
     default:

@@ -135,6 +135,11 @@ int ss_comm_nodes(const struct ss_comm *comm)
     return comm->nodes;
 }
 
+int ss_comm_node(const struct ss_comm *comm)
+{
+    return comm->node;
+}
+
 const char *ss_comm_backend(const struct ss_comm *comm)
 {
     return comm->ops->name;
@@ -308,6 +313,14 @@ enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t 
     return ss_comm_run(comm, &request);
 }
 
+enum ss_status ss_comm_allreduce_f32(struct ss_comm *comm, float *data, size_t count,
+                                     const char *what)
+{
+    struct ss_comm_request request = {
+        .kind = SS_COMM_SUM_F32, .data = data, .count = count, .wire = SS_DTYPE_F32, .what = what};
+    return ss_comm_run(comm, &request);
+}
+
 enum ss_status ss_comm_allgather_f32(struct ss_comm *comm, float *data, size_t count,
                                      const char *what)
 {
@@ -347,6 +360,22 @@ enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size
     return status;
 }
 
+enum ss_status ss_comm_exchange(struct ss_comm *comm, const void *send, int to, void *received,
+                                int from, size_t bytes, const char *what)
+{
+    struct ss_comm_request request = {.kind = SS_COMM_EXCHANGE,
+                                      .data = (void *)send, /* only read */
+                                      .count = bytes,
+                                      .received = received,
+                                      .to = to,
+                                      .from = from,
+                                      .what = what};
+    if (to >= comm->size || from >= comm->size)
+        return ss_fail(SS_ERR_INVALID, "%s: rank %d is not one of %d ranks", what,
+                       to > from ? to : from, comm->size);
+    return ss_comm_run(comm, &request);
+}
+
 enum ss_status ss_comm_barrier(struct ss_comm *comm, const char *what)
 {
     struct ss_comm_request request = {.kind = SS_COMM_BARRIER, .what = what};
@@ -373,8 +402,12 @@ enum ss_status ss_comm_agree(struct ss_comm *comm, enum ss_status status, const 
 void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&comm->abort_lock);
-    comm->at_abort = fn;
-    comm->abort_arg = arg;
+    if (fn && comm->nabort < SS_COMM_AT_ABORT) {
+        comm->at_abort[comm->nabort].fn = fn;
+        comm->at_abort[comm->nabort++].arg = arg;
+    } else if (!fn && comm->nabort > 0) {
+        comm->nabort--;
+    }
     pthread_mutex_unlock(&comm->abort_lock);
 }
 

@@ -37,6 +37,8 @@ int ss_comm_size(const struct ss_comm *comm);
 int ss_comm_local_rank(const struct ss_comm *comm); /* among the ranks of this node */
 int ss_comm_local_size(const struct ss_comm *comm);
 int ss_comm_nodes(const struct ss_comm *comm);
+int ss_comm_node(
+    const struct ss_comm *comm); /* a number >= 0: equal on the ranks of one node only */
 const char *ss_comm_backend(const struct ss_comm *comm); /* "self", "mpi", "tcp" */
 /* Library and version, for `starstep info`: "Open MPI 4.1.4", "none". A constant string. */
 const char *ss_comm_library(void);
@@ -113,6 +115,9 @@ enum ss_status ss_comm_bcast(struct ss_comm *comm, void *data, size_t bytes, int
                              const char *what);
 enum ss_status ss_comm_allreduce_f64(struct ss_comm *comm, double *data, size_t count,
                                      const char *what);
+/* As ss_comm_allreduce_start_f32 with fp32 as the wire. */
+enum ss_status ss_comm_allreduce_f32(struct ss_comm *comm, float *data, size_t count,
+                                     const char *what);
 /* As ss_comm_allgather_start_f32. */
 enum ss_status ss_comm_allgather_f32(struct ss_comm *comm, float *data, size_t count,
                                      const char *what);
@@ -132,6 +137,12 @@ enum ss_status ss_comm_gather(struct ss_comm *comm, const void *data, size_t byt
  * others wait in the gather; SS_ERR_MEMORY is returned with one rank only. */
 enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size_t bytes,
                                     void **all, const char *what);
+
+/* `bytes` from `send` to rank `to`, and as many from rank `from` into `received`; below 0: none, and
+ * who has neither takes its turn all the same. Collective, with the same bytes everywhere: from one
+ * rank to itself with `self`. Blocking, as above. Errors: SS_ERR_UNSUPPORTED with `tcp`. */
+enum ss_status ss_comm_exchange(struct ss_comm *comm, const void *send, int to, void *received,
+                                int from, size_t bytes, const char *what);
 
 /* Something that must be the same on all ranks, as text. */
 struct ss_comm_fact {
@@ -155,13 +166,23 @@ enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const
 enum ss_status ss_comm_verify(struct ss_comm *comm, enum ss_dtype wire, const size_t *counts,
                               size_t ncounts);
 
+/* What the check sums, as it travels in `wire`: element i of a rank, and of
+ * the sum over `size` ranks. Whole numbers, and so are all partial sums, in any order over up to
+ * 4096 ranks: below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to
+ * 2^8, fp16 up to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has
+ * something in every (size + 7) / 8-th element then. */
+float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
+float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
+
 /* End every rank now: this rank's last error has been reported already. Does not return when there
  * is more than one rank (exit code 1 everywhere); returns with one. */
 void ss_comm_abort(struct ss_comm *comm, enum ss_status status);
 
 /* Called once, with a few seconds to return, when this rank is ended before its time by a failure,
  * a lost rank or ss_comm_abort: to stop what would keep other ranks' devices waiting. From any
- * thread; fn NULL takes it back. One at a time. */
+ * thread. Of several, at most SS_COMM_AT_ABORT, the one given last is called first; fn NULL takes that
+ * one back. */
+enum { SS_COMM_AT_ABORT = 4 };
 void ss_comm_at_abort(struct ss_comm *comm, void (*fn)(void *arg), void *arg);
 
 /* Tell fn of every collective with a tag that has ended, and when it was under way on this rank

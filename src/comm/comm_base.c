@@ -15,6 +15,7 @@ size_t ss_comm_kind_bytes(enum ss_comm_kind kind)
     case SS_COMM_BARRIER:
     case SS_COMM_BCAST:
     case SS_COMM_GATHER:
+    case SS_COMM_EXCHANGE:
     case SS_COMM_WATCHED:
         break;
     }
@@ -47,11 +48,12 @@ void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request)
 
 void ss_comm_before_abort(struct ss_comm *comm)
 {
-    pthread_mutex_lock(&comm->abort_lock);
-    void (*fn)(void *arg) = comm->at_abort;
-    void *arg = comm->abort_arg;
-    comm->at_abort = NULL;
-    pthread_mutex_unlock(&comm->abort_lock);
-    if (fn)
-        fn(arg);
+    for (;;) {
+        pthread_mutex_lock(&comm->abort_lock);
+        const int i = comm->nabort > 0 ? --comm->nabort : -1;
+        pthread_mutex_unlock(&comm->abort_lock);
+        if (i < 0)
+            return;
+        comm->at_abort[i].fn(comm->at_abort[i].arg);
+    }
 }

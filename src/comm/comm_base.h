@@ -18,7 +18,8 @@ enum ss_comm_kind {
     SS_COMM_BCAST,  /* count bytes from root */
     SS_COMM_GATHER, /* count bytes of each rank to `gathered` on rank 0, by rank */
     SS_COMM_BARRIER,
-    SS_COMM_WATCHED, /* no data: poll says when it has ended */
+    SS_COMM_EXCHANGE, /* count bytes to rank `to`, and as many from rank `from` into `received` */
+    SS_COMM_WATCHED,  /* no data: poll says when it has ended */
 };
 
 /* Each has an order, and numbers, of its own. */
@@ -28,9 +29,11 @@ struct ss_comm_request {
     enum ss_comm_kind kind;
     enum ss_comm_channel channel;
     void *data;
-    size_t count;       /* elements of the kind's type; bytes for BCAST and GATHER */
+    size_t count;       /* elements of the kind's type; bytes for BCAST, GATHER and EXCHANGE */
     void *gathered;     /* GATHER on rank 0 only: world size x count bytes */
     int root;           /* BCAST only */
+    void *received;     /* EXCHANGE only, as the ranks, below 0: none */
+    int to, from;
     enum ss_dtype wire; /* of sums of floats: the format in which they travel */
     const char *what;   /* names it in messages, behind the tag's step; NULL: named by the tag */
     struct ss_comm_tag tag;
@@ -55,6 +58,7 @@ struct ss_comm_ops {
 struct ss_comm {
     const struct ss_comm_ops *ops;
     int rank, size, local_rank, local_size, nodes;
+    int node; /* equal on the ranks of one node and only there */
     double timeout_s;
     void *state; /* the backend's */
 
@@ -62,8 +66,11 @@ struct ss_comm {
     void *observer_arg;
 
     pthread_mutex_t abort_lock;
-    void (*at_abort)(void *arg);
-    void *abort_arg;
+    struct {
+        void (*fn)(void *arg);
+        void *arg;
+    } at_abort[SS_COMM_AT_ABORT];
+    int nabort;
 
     pthread_mutex_t totals_lock;
     struct ss_comm_totals totals;
@@ -71,8 +78,8 @@ struct ss_comm {
     uint64_t busy_since_ns;
 };
 
-/* A backend fills ops, state, rank, size, local_rank, local_size and nodes of a zeroed comm whose
- * timeout_s is set. */
+/* A backend fills ops, state, rank, size, local_rank, local_size, nodes and node of a zeroed comm
+ * whose timeout_s is set. */
 enum ss_status ss_comm_self_open(struct ss_comm *comm);
 enum ss_status ss_comm_mpi_open(struct ss_comm *comm);
 enum ss_status ss_comm_tcp_open(struct ss_comm *comm);
@@ -89,14 +96,6 @@ void ss_comm_before_abort(struct ss_comm *comm);
 
 /* comm.c, for the other files of the front: start a collective and wait for its end. */
 enum ss_status ss_comm_run(struct ss_comm *comm, const struct ss_comm_request *request);
-
-/* comm_check.c: what the start-up checks sum, as it travels in `wire`: element i of a rank, and of
- * the sum over `size` ranks. Whole numbers, and so are all partial sums, in any order over up to
- * 4096 ranks: below 2^24 for fp32; at most 255 for 2-byte formats (bf16 holds whole numbers up to
- * 2^8, fp16 up to 2^11), for which at most 8 ranks have anything but 0 in an element. A rank has
- * something in every (size + 7) / 8-th element then. */
-float ss_comm_check_value(enum ss_dtype wire, int size, int rank, size_t i);
-float ss_comm_check_sum(enum ss_dtype wire, int size, size_t i);
 
 static inline int ss_comm_sums_floats(enum ss_comm_kind kind)
 {

@@ -53,7 +53,9 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     /* A barrier, and a sum of nothing, keep their turn; a gather is small and cannot be cut. */
     if (nparts == 0 || request->kind == SS_COMM_GATHER)
         nparts = 1;
-    if (ss_mpi_small_fits(comm, request))
+    if (request->kind == SS_COMM_EXCHANGE)
+        nparts = 2 * (request->count / SS_MPI_EXCHANGE_PIECE + 1);
+    else if (ss_mpi_small_fits(comm, request))
         nparts = 2 * (size_t)(comm->size - 1);
     else if (ss_mpi_sum_fits(comm, request))
         nparts = (size_t)ss_mpi_sum_parts(mpi, request);
@@ -142,6 +144,7 @@ static enum ss_status count_nodes(struct ss_mpi *mpi, MPI_Comm node)
     MPI_TRY(MPI_Allgather(&first, 1, MPI_INT, mpi->node, 1, MPI_INT, MPI_COMM_WORLD), "start-up");
     for (int r = 0; r < comm->size; r++)
         comm->nodes += mpi->node[r] == r;
+    comm->node = first;
     return SS_OK;
 }
 

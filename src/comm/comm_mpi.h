@@ -10,6 +10,8 @@
 #include <mpi.h>
 #include <pthread.h>
 
+enum { SS_MPI_EXCHANGE_PIECE = 1 << 18 }; /* bytes of a message of SS_COMM_EXCHANGE */
+
 struct ss_mpi_scratch;
 
 /* A collective in the queue or under way. */

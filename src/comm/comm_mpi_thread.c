@@ -54,11 +54,36 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     case SS_COMM_GATHER: /* always one part */
         return MPI_Igather(data, n, MPI_BYTE, r->gathered, n, MPI_BYTE, 0, mpi->world, request);
     case SS_COMM_WATCHED: /* never comes here */
+    case SS_COMM_EXCHANGE:
     case SS_COMM_ALLGATHER_F32: /* only with one rank */
     case SS_COMM_BARRIER:
         break;
     }
     return MPI_Ibarrier(mpi->world, request);
+}
+
+static int peer(int rank)
+{
+    return rank < 0 ? MPI_PROC_NULL : rank;
+}
+
+/* All receives, then all sends, in pieces that show that data move. Messages between two ranks do not
+ * overtake each other. */
+static int start_exchange(struct ss_mpi *mpi, struct ss_mpi_op *op)
+{
+    const struct ss_comm_request *r = &op->request;
+    const size_t part = SS_MPI_EXCHANGE_PIECE;
+    const int half = op->nparts / 2;
+    int rc = MPI_SUCCESS;
+    for (int i = 0; i < op->nparts && rc == MPI_SUCCESS; i++) {
+        const size_t first = (size_t)(i % half) * part, left = r->count - first;
+        const int n = (int)(left < part ? left : part);
+        rc = i < half ? MPI_Irecv((char *)r->received + first, n, MPI_BYTE, peer(r->from), 0,
+                                  mpi->world, &op->parts[i])
+                      : MPI_Isend((const char *)r->data + first, n, MPI_BYTE, peer(r->to), 0,
+                                  mpi->world, &op->parts[i]);
+    }
+    return rc;
 }
 
 static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
@@ -85,6 +110,8 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     ss_watch_note(&mpi->last[op->request.channel], &op->request);
     if (op->request.kind == SS_COMM_WATCHED)
         op->nparts = 0;
+    else if (op->request.kind == SS_COMM_EXCHANGE)
+        ss_mpi_check(mpi, "exchange", start_exchange(mpi, op), &op->request);
     else if (ss_mpi_sum_fits(mpi->comm, &op->request) && op->request.kind == SS_COMM_ALLGATHER_F32)
         ss_mpi_check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
     else if (ss_mpi_small_fits(mpi->comm, &op->request))

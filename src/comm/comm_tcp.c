@@ -31,8 +31,9 @@ static void wake(struct ss_tcp *tcp)
 static enum ss_status tcp_start(struct ss_comm *comm, const struct ss_comm_request *request)
 {
     struct ss_tcp *tcp = comm->state;
-    if (ss_comm_sums_floats(request->kind) ||
-        (request->channel == SS_COMM_SMALL && request->kind != SS_COMM_WATCHED) || request->kind == SS_COMM_ALLGATHER_F32)
+    if (ss_comm_sums_floats(request->kind) || request->kind == SS_COMM_EXCHANGE ||
+        (request->channel == SS_COMM_SMALL && request->kind != SS_COMM_WATCHED) ||
+        request->kind == SS_COMM_ALLGATHER_F32)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "gradients of CPU ranks are reduced through MPI: start the ranks with "
                        "mpiexec or srun --mpi=pmix, in a build with MPI");
@@ -186,6 +187,7 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     comm->rank = env.rank;
     comm->size = env.size;
     comm->local_rank = env.local_rank;
+    comm->node = env.node;
     ss_log_set_rank(comm->rank, comm->size);
     SS_TRY(ss_guard_start());
     struct ss_tcp *tcp = make_tcp(comm);

@@ -3,6 +3,7 @@ libstarstep_la_SOURCES += \
 	src/comm/comm_check.c src/comm/comm_equal.c \
 	src/comm/comm_clock.c \
 	src/comm/comm_env.c src/comm/comm_env.h \
+	src/comm/comm_interface.c src/comm/comm_interface.h \
 	src/comm/comm_guard.c src/comm/comm_guard.h \
 	src/comm/comm_neighbour.c src/comm/comm_neighbour.h \
 	src/comm/comm_local.c src/comm/comm_local.h \
@@ -38,6 +39,7 @@ libstarstep_la_SOURCES += \
 	src/comm/nccl.c src/comm/nccl_internal.h \
 	src/comm/nccl_alone.c \
 	src/comm/nccl_base.c \
+	src/comm/nccl_check.c \
 	src/comm/nccl_memory.c \
 	src/comm/nccl_sum.c src/comm/nccl_calls.c
 endif

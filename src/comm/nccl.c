@@ -1,6 +1,7 @@
 /* nccl.c: start and end (contract in nccl.h). The communicator is a non-blocking one: its calls
  * return at once, and whatever takes time (start-up, connecting) is polled by the control side's
  * communication thread, which has the deadline and knows which rank has not come. */
+#include "comm/comm_interface.h"
 #include "comm/nccl_internal.h"
 #include "core/log.h"
 
@@ -139,7 +140,9 @@ static enum ss_status begin_communicator(void *arg)
         ncclCommInitRankConfig(b->comm, n->control->size, b->id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
         return ss_nccl_fail(n, START, "ncclCommInitRankConfig", result);
-    ss_comm_at_abort(n->control, abort_communicator, n);
+    if (!n->begun) /* it ends both */
+        ss_comm_at_abort(n->control, abort_communicator, n);
+    n->begun = 1;
     return SS_OK;
 }
 
@@ -159,7 +162,8 @@ static void end_communicators(void *arg)
     ncclResult_t (*const end)(ncclComm_t comm) =
         atomic_load(&n->failed) ? ncclCommAbort : ncclCommDestroy;
     ss_nccl_begin_call(n);
-    ss_comm_at_abort(n->control, NULL, NULL);
+    if (n->begun)
+        ss_comm_at_abort(n->control, NULL, NULL);
     if (n->small)
         end(n->small);
     if (n->comm)
@@ -188,7 +192,9 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
     n->options = *options;
     pthread_mutex_init(&n->calls, NULL);
     pthread_mutex_init(&n->lock, NULL);
-    enum ss_status status = check_own_gpu(n);
+    enum ss_status status = ss_comm_agree(control, ss_interface_check(), START);
+    if (status == SS_OK)
+        status = check_own_gpu(n);
     if (status == SS_OK)
         status = ss_comm_agree(control, ss_nccl_start_calls(n), START);
     if (status == SS_OK)

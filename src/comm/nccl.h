@@ -26,7 +26,7 @@ struct ss_nccl_options {
     cpu_set_t cores; /* that NCCL's threads may run on; none: those of who opens it */
 };
 
-/* Collective. Refuses two ranks on one GPU. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
+/* Collective. Refuses two ranks on one GPU, and an NCCL_SOCKET_IFNAME without interface. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
  * NCCL before 2.14), SS_ERR_COMM, SS_ERR_INVALID. `control` outlives it; the caller closes it. */
 enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_options *options,
                             struct ss_nccl **out);
@@ -84,8 +84,14 @@ enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t 
 enum ss_status ss_nccl_allreduce_small(struct ss_nccl *nccl, double *data, size_t count,
                                        struct ss_comm_tag tag, const char *what, ss_stream stream);
 
+/* `bytes` of device memory from `send` to rank `to`, and as many from rank `from` into `received`; below
+ * 0: none. Collective, in one order with the sums. what: as above. Errors: SS_ERR_COMM. */
+enum ss_status ss_nccl_exchange(struct ss_nccl *nccl, const void *send, int to, void *received,
+                                int from, size_t bytes, const char *what, ss_stream stream);
+
 /* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
- * element counts, on data, device memory of the largest count, whose content is lost. */
+ * element counts, on data, device memory of the largest count, whose content is lost. With several
+ * nodes also, for about a second, of sizes at which some fabric has corrupted sums now and then. */
 enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_device *gpu, enum ss_dtype wire,
                               void *data, const size_t *counts, size_t ncounts);
 

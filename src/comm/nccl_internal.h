@@ -1,5 +1,5 @@
 /* Inside of struct ss_nccl: nccl.c starts and ends it, nccl_memory.c knows memory, nccl_sum.c sums,
- * nccl_alone.c watches the sums of a single rank, nccl_calls.c has the thread that calls NCCL;
+ * nccl_check.c checks them, nccl_alone.c watches the sums of a single rank, nccl_calls.c has the thread that calls NCCL;
  * nccl_base.c is below all of them. */
 #ifndef SS_COMM_NCCL_INTERNAL_H
 #define SS_COMM_NCCL_INTERNAL_H
@@ -46,6 +46,7 @@ struct ss_nccl {
     struct ss_nccl_options options;
     ncclComm_t comm, small; /* small: NULL without options.small */
     int version;
+    int begun;             /* is ended at an abort */
     atomic_int failed;     /* and reported */
     pthread_mutex_t calls; /* ss_nccl_begin_call */
     atomic_int aborted;

@@ -1,4 +1,4 @@
-/* nccl_sum.c: sums, and the check that they come out right (contract in nccl.h).
+/* nccl_sum.c: sums, and exchanges between two ranks (contract in nccl.h).
  *
  * A sum is watched before NCCL is called: whatever then takes time, be it NCCL connecting its ranks
  * or the GPU, has the control side's deadline, and its message names step and bucket. */
@@ -6,7 +6,6 @@
 #include "comm/nccl_internal.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "kernels/cpu/wire.h"
 
 #include <cuda_runtime.h>
 #include <stdatomic.h>
@@ -145,7 +144,7 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
     return SS_OK;
 }
 
-enum verb { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER };
+enum verb { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, EXCHANGE };
 
 /* What is summed, where, and what it is called; or one of a sum's halves. */
 struct summed {
@@ -158,12 +157,32 @@ struct summed {
     enum verb verb;
     ncclRedOp_t op; /* ncclSum is 0 */
     size_t share;   /* of halves: bytes of a rank's */
+    void *received; /* of an exchange, as the ranks, below 0: none */
+    int to, from;
 };
+
+/* The group is one call, as each of the two waits for the other side. */
+static ncclResult_t exchange(const struct summed *x, ss_stream stream)
+{
+    ncclResult_t sent = ncclSuccess, received = ncclSuccess;
+    ncclResult_t begun = ncclGroupStart();
+    if (begun != ncclSuccess)
+        return begun;
+    if (x->to >= 0)
+        sent = ncclSend(x->data, x->count, x->type, x->to, x->comm, stream);
+    if (x->from >= 0)
+        received = ncclRecv(x->received, x->count, x->type, x->from, x->comm, stream);
+    const ncclResult_t ended = ncclGroupEnd(); /* also where one has failed */
+    if (sent != ncclSuccess && sent != ncclInProgress)
+        return sent;
+    return received != ncclSuccess && received != ncclInProgress ? received : ended;
+}
 
 static enum ss_status sum(struct ss_nccl *n, const struct summed *x, const char *name,
                           ss_stream stream)
 {
-    static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather"};
+    static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather",
+                                        "ncclSend and ncclRecv"};
     const size_t count = x->count / (size_t)n->control->size;
     char *own = (char *)x->data + (size_t)n->control->rank * x->share;
     ncclResult_t result = ncclInternalError;
@@ -177,6 +196,9 @@ static enum ss_status sum(struct ss_nccl *n, const struct summed *x, const char 
         break;
     case ALL_GATHER:
         result = ncclAllGather(own, x->data, count, x->type, x->comm, stream);
+        break;
+    case EXCHANGE:
+        result = exchange(x, stream);
         break;
     }
     ss_nccl_end_call(n);
@@ -304,71 +326,18 @@ enum ss_status ss_nccl_allreduce_small(struct ss_nccl *n, double *data, size_t c
     return sum_f64(n, n->small, data, count, tag, what, stream);
 }
 
-/* Room for the start-up check on the host: numbers, and how they travel. */
-struct check {
-    enum ss_dtype wire;
-    void *data; /* on the device */
-    float *host;
-    uint16_t *packed; /* 2-byte formats */
-};
-
-static enum ss_status sum_known(struct ss_nccl *n, struct ss_device *gpu, const struct check *c,
-                                size_t count)
+enum ss_status ss_nccl_exchange(struct ss_nccl *n, const void *send, int to, void *received,
+                                int from, size_t bytes, const char *what, ss_stream stream)
 {
-    const int packed = c->wire != SS_DTYPE_F32;
-    void *from = packed ? (void *)c->packed : (void *)c->host;
-    const size_t bytes = count * ss_dtype_bytes(c->wire);
-    if (packed)
-        ss_wire_pack(c->wire, c->host, 1, c->packed, count);
-    SS_TRY(ss_cuda_copy(gpu, c->data, from, bytes));
-    SS_TRY(ss_nccl_allreduce(n, c->data, count, c->wire, (struct ss_comm_tag){0, -1},
-                             "start-up check", ss_cuda_stream(gpu)));
-    SS_TRY(ss_cuda_copy(gpu, from, c->data, bytes));
-    if (packed)
-        ss_wire_unpack(c->wire, c->packed, 1, c->host, count);
-    return SS_OK;
-}
-
-static enum ss_status verify_count(struct ss_nccl *n, struct ss_device *gpu, const struct check *c,
-                                   size_t count)
-{
-    const int size = n->control->size;
-    for (size_t i = 0; i < count; i++)
-        c->host[i] = ss_comm_check_value(c->wire, size, n->control->rank, i);
-    SS_TRY(sum_known(n, gpu, c, count));
-    for (size_t i = 0; i < count; i++) {
-        float want = ss_comm_check_sum(c->wire, size, i);
-        if (c->host[i] != want)
-            return ss_fail(SS_ERR_COMM,
-                           "start-up check: sum of %zu numbers in %s over %d GPUs: element %zu is "
-                           "%.9g, expected %.9g; the network or %s corrupts data",
-                           count, ss_dtype_name(c->wire), size, i, (double)c->host[i], (double)want,
-                           ss_nccl_library());
-    }
-    return SS_OK;
-}
-
-enum ss_status ss_nccl_verify(struct ss_nccl *n, struct ss_device *gpu, enum ss_dtype wire,
-                              void *data, const size_t *counts, size_t ncounts)
-{
-    size_t most = 1;
-    for (size_t i = 0; i < ncounts; i++)
-        most = counts[i] > most ? counts[i] : most;
-    struct check c = {.wire = wire,
-                      .data = data,
-                      .host = malloc(most * sizeof(float)),
-                      .packed = malloc(most * sizeof(uint16_t))};
-    enum ss_status status = SS_OK;
-    if (!c.host || !c.packed)
-        status = ss_fail_memory("the start-up check", most * sizeof(float));
-    const enum ss_status ready = ss_comm_agree(n->control, status, "start-up check");
-    /* A rank that sees an error must still take part for those that do not. */
-    for (size_t i = 0; i < ncounts && ready == SS_OK; i++) {
-        enum ss_status one = verify_count(n, gpu, &c, counts[i]);
-        status = status == SS_OK ? one : status;
-    }
-    free(c.host);
-    free(c.packed);
-    SS_TRY(ready);
-    return ss_comm_agree(n->control, status, "start-up check");
+    const struct summed x = {.comm = n->comm,
+                             .data = (void *)send, /* only read */
+                             .count = bytes,
+                             .type = ncclInt8,
+                             .tag = {0, -1},
+                             .what = what,
+                             .verb = EXCHANGE,
+                             .received = received,
+                             .to = to,
+                             .from = from};
+    return enqueue(n, &x, stream);
 }

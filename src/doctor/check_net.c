@@ -1,5 +1,5 @@
 /* check_net.c: the node's network interfaces and adapters, beside what NCCL is told to use. */
-#include "doctor/interface.h"
+#include "comm/comm_interface.h"
 #include "doctor/look.h"
 
 #include <math.h>

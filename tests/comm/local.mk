@@ -1,6 +1,12 @@
 UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
-	tests/comm/test_comm_local tests/comm/test_comm_pause
-check_PROGRAMS += tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
+	tests/comm/test_comm_local tests/comm/test_comm_pause tests/comm/test_interface tests/comm/test_nvlink
+check_PROGRAMS += tests/comm/links_ranks tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
+tests_comm_test_interface_SOURCES = tests/comm/test_interface.c
+tests_comm_test_interface_LDADD = $(TEST_LIBS)
+tests_comm_test_nvlink_SOURCES = tests/comm/test_nvlink.c
+tests_comm_test_nvlink_LDADD = $(TEST_LIBS)
+tests_comm_links_ranks_SOURCES = tests/comm/links_ranks.c tests/comm/ranks_common.h
+tests_comm_links_ranks_LDADD = $(TEST_LIBS)
 tests_comm_test_comm_pause_SOURCES = tests/comm/test_comm_pause.c
 tests_comm_test_comm_pause_LDADD = $(TEST_LIBS)
 tests_comm_comm_wait_ranks_SOURCES = tests/comm/comm_wait_ranks.c tests/comm/ranks_common.h
@@ -23,7 +29,7 @@ tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
 tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/cli/launch.h \
 	src/cli/cmd_launch.c src/cli/launch_signals.c src/cli/launch_start.c src/cli/launch_watch.c
 tests_comm_launch_ranks_LDADD = $(TEST_LIBS)
-TESTS += tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
+TESTS += tests/comm/test_links.sh tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
 
 if HAVE_MPI
 check_PROGRAMS += tests/comm/comm_wire_ranks tests/comm/comm_ranks tests/comm/comm_equal_ranks

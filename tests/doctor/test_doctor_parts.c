@@ -1,8 +1,8 @@
 /* test_doctor_parts.c: the parts of starstep doctor: how NCCL chooses interfaces, rules about variables,
  * reports that merge ranks, and what is read below a root made here. What a whole run says is
  * test_doctor.sh's. */
+#include "comm/comm_interface.h"
 #include "core/folder.h"
-#include "doctor/interface.h"
 #include "doctor/look.h"
 #include "doctor/report.h"
 #include "doctor/rules.h"

@@ -232,6 +232,72 @@ void other_collectives(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
+/* --- messages ------------------------------------------------------------------------------- */
+
+/* To the next rank and from the one before; two in each direction, in their order; to oneself. */
+void messages(const place &p)
+{
+    ncclComm_t comm = start(p);
+    cudaStream_t s = new_stream();
+    const size_t n = 300001, m = 5; /* larger than what ranks pass on at once, and smaller */
+    const int next = (p.rank + 1) % p.nranks, before = (p.rank + p.nranks - 1) % p.nranks;
+    float *large = device(elements<float>(p.rank, n)), *small = device(elements<float>(-p.rank, m));
+    float *out = device(std::vector<float>(n)), *few = device(std::vector<float>(m));
+    NCCL(ncclGroupStart());
+    NCCL(ncclRecv(out, n, ncclFloat32, before, comm, s));
+    NCCL(ncclRecv(few, m, ncclFloat32, before, comm, s));
+    NCCL(ncclSend(large, n, ncclFloat32, next, comm, s));
+    NCCL(ncclSend(small, m, ncclFloat32, next, comm, s));
+    NCCL(ncclGroupEnd());
+    CUDA(cudaStreamSynchronize(s));
+    CHECK(host(out, n) == elements<float>(before, n));
+    CHECK(host(few, m) == elements<float>(-before, m));
+
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(small, m, ncclFloat32, p.rank, comm, s));
+    NCCL(ncclRecv(out, m, ncclFloat32, p.rank, comm, s));
+    NCCL(ncclGroupEnd());
+    CUDA(cudaStreamSynchronize(s));
+    CHECK(host(out, m) == elements<float>(-p.rank, m));
+
+    /* One after the other, and in order with sums. */
+    if (p.rank == 0)
+        NCCL(ncclSend(large, n, ncclFloat32, p.nranks - 1, comm, s));
+    else if (p.rank == p.nranks - 1)
+        NCCL(ncclRecv(large, n, ncclFloat32, 0, comm, s));
+    NCCL(ncclAllReduce(large, large, n, ncclFloat32, ncclMax, comm, s));
+    if (p.rank == p.nranks - 1)
+        NCCL(ncclSend(large, n, ncclFloat32, 0, comm, s));
+    else if (p.rank == 0)
+        NCCL(ncclRecv(out, n, ncclFloat32, p.nranks - 1, comm, s));
+    CUDA(cudaStreamSynchronize(s));
+    if (p.rank == 0)
+        CHECK(host(out, n) == host(large, n));
+
+    CHECK(ncclSend(large, n, ncclFloat32, p.nranks, comm, s) == ncclInvalidArgument);
+    CHECK(ncclRecv(large, n, ncclFloat32, -1, comm, s) == ncclInvalidArgument);
+    CHECK(ncclSend(large, n, ncclFloat32, p.rank, comm, s) == ncclInvalidUsage);
+    NCCL(ncclCommDestroy(comm));
+}
+
+void differ_message(const place &p)
+{
+    ncclComm_t comm = start(p);
+    cudaStream_t s = new_stream();
+    float *data = device(std::vector<float>(N));
+    if (p.rank == 0)
+        ncclSend(data, N, ncclFloat32, 1, comm, s);
+    else
+        ncclRecv(data, N - 1, ncclFloat32, 0, comm, s);
+    cudaStreamSynchronize(s);
+}
+
+void message_of_host(const place &p)
+{
+    std::vector<float> data(N);
+    ncclSend(data.data(), N, ncclFloat32, p.rank, start(p), new_stream());
+}
+
 /* --- streams -------------------------------------------------------------------------------- */
 
 /* A producer's stream, NCCL's and a consumer's, ordered by events, each step in the same memory. */
@@ -831,12 +897,15 @@ void check_faults()
     good("async", 3, {{name, "0:0:async,1:0:async:2"}}, fault_async);
     good("hang", 2, {{name, "1:0:hang"}}, fault_hang);
     good("corrupt", 2, {{name, "1:0:corrupt:17"}}, fault_corrupt);
+    good("corrupt by size", 2, {{name, "1:bytes.4000:corrupt:17,0:bytes.4000.2:corrupt:1"}},
+         fault_corrupt);
     good("start", 4, {{name, "0:init:delay:100,1:init:fail,2:init:async,3:init:hang"}},
          fault_start);
     good("start's error", 2, {{name, "0:init:delay:200,1:init:async"}}, fault_start_error);
-    for (const char *bad : {"1:0", "1:0:burn", "x:0:hang", "0:1:delay", "0:init:corrupt:1",
-                            "0:0:async:7", "0:window:async", "0:memory:corrupt:1", "1:id:fail",
-                            "0:windows:fail", "0:window.x:fail", "0:init.1:fail"})
+    for (const char *bad :
+         {"1:bytes:hang", "1:bytes.x:hang", "1:0", "1:0:burn", "x:0:hang", "0:1:delay",
+          "0:init:corrupt:1", "0:0:async:7", "0:window:async", "0:memory:corrupt:1", "1:id:fail",
+          "0:windows:fail", "0:window.x:fail", "0:init.1:fail"})
         dies("bad fault", {{name, bad}}, start_only, {"RANK:CALL:KIND[:VALUE] is wanted"});
 }
 
@@ -845,6 +914,9 @@ void check_misuse()
     dies("count", {}, differ_count,
          {"rank 0 calls ncclAllReduce(1000 fp32, sum), rank 1 calls ncclAllReduce(999 fp32, sum)",
           "rank 1 calls ncclAllReduce(999 fp32, sum), rank 0 calls ncclAllReduce(1000 fp32, sum)"});
+    dies("message", {}, differ_message,
+         {nullptr, "rank 0 sends 1000 fp32, rank 1 receives 999 fp32"});
+    dies("message of the host", {}, message_of_host, {"the send buffer is not in one piece"});
     dies("type", {}, differ_type, {"1000 int32", "1000 fp32"});
     dies("operation", {}, differ_op, {"1000 fp32, average", "1000 fp32, average"});
     dies("kind", {}, differ_kind,
@@ -879,8 +951,10 @@ int main()
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
     for (int nranks : {1, 2, 4})
         good("sums", nranks, {}, sums);
-    for (int nranks : {2, 4})
+    for (int nranks : {2, 4}) {
         good("other collectives", nranks, {}, other_collectives);
+        good("messages", nranks, {}, messages);
+    }
     for (int nranks : {2, 4})
         good("ordered streams", nranks, {{"SS_HOSTGPU_JITTER", "2000"}}, ordered_streams);
     good("stream waits", 3, {}, stream_waits);

@@ -1,0 +1,42 @@
+/* links_ranks.c: one rank that looks at its links as `starstep doctor` does, for tests/comm/test_links.sh
+ * and tests/gpu/test_gpu_links.sh.
+ *
+ *     links_ranks cpu|cuda SECONDS LINK_GBIT TIMEOUT [RANK]     RANK never comes
+ * Rank 0 prints a line for each finding: verdict, check, figure, what was expected, text. Exit code 1:
+ * something is broken. */
+#include "core/log.h"
+#include "doctor/doctor.h"
+#include "tests/comm/ranks_common.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    REQUIRE(argc == 5 || argc == 6);
+    const struct ss_doctor_options o = {.device =
+                                            strcmp(argv[1], "cpu") ? SS_DOCTOR_CUDA : SS_DOCTOR_CPU,
+                                        .seconds = atof(argv[2]),
+                                        .link_gbit = atof(argv[3]),
+                                        .timeout_s = atof(argv[4]),
+                                        .root = ""};
+    const struct ss_comm_config config = {.backend = "auto", .timeout_s = o.timeout_s};
+    static struct ss_findings f;
+    struct ss_comm *comm;
+    int broken = 0;
+    REQUIRE(ss_comm_open(&config, &comm) == SS_OK);
+    while (argc == 6 && atoi(argv[5]) == ss_comm_rank(comm))
+        pause();
+    ss_doctor_links(&o, comm, &f);
+    for (int i = 0; i < f.count; i++) {
+        const struct ss_finding *one = &f.finding[i];
+        printf("%s %s %.4g %.4g %s%s%s\n", ss_verdict_name(one->verdict), one->check,
+               one->has_figure ? one->value : -1, one->has_figure ? one->expected : -1, one->text,
+               *one->advice ? "; " : "", one->advice);
+        broken |= one->verdict == SS_BROKEN;
+    }
+    REQUIRE(f.count > 0 || ss_comm_rank(comm) != 0);
+    ss_comm_close(comm);
+    return broken ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# What the doctor finds of links between CPU ranks: what it measures over MPI, a link that is slower than it
+# should be, contents that are wrong, a rank that never comes, ranks without MPI. As root also between two
+# hosts, over a link whose rate is known: what is measured is that rate, within 20 %.
+. "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/two_hosts.sh"
+
+program=${LINKS_RANKS:-tests/comm/links_ranks}
+if ! have_ranks || [ ! -x "$program" ]; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+
+# finds WHAT VERDICT CHECK [PATTERN]: there is such a finding
+finds() {
+    if grep -q "^$2 $3 .*${4:-}" "$work/out"; then
+        ok "$1: $(grep -m 1 "^$2 $3 .*${4:-}" "$work/out" | cut -c 1-160)"
+    else
+        fail "$1: no $2 $3 ${4:-}"
+    fi
+}
+
+for n in 2 3; do
+    run "$MPIEXEC" -n $n "$program" cpu 4 0 60
+    check "$n ranks: exit code" [ $code -eq 0 ]
+    finds "$n ranks: messages" fine links.node "inside of a node"
+    finds "$n ranks: sums of 64 KiB" fine links.allreduce "a sum of 64 KiB over $n ranks"
+    finds "$n ranks: sums of 1 MiB" fine links.allreduce "a sum of 1024 KiB over $n ranks"
+    check "$n ranks: nothing else" [ "$(grep -vc '^fine ' "$work/out")" -eq 0 ]
+    check "$n ranks: no link between nodes" [ "$(grep -c links.between "$work/out")" -eq 0 ]
+done
+
+pid=()
+for r in 0 1; do
+    RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 STARSTEP_SECRET='the secret of a test' \
+        MASTER_PORT=$((10000 + $$ % 20000)) timeout 60 "$program" cpu 4 0 30 >"$work/out.$r" 2>"$work/err.$r" &
+    pid[r]=$!
+done
+wait "${pid[0]}"
+code=$?
+wait "${pid[1]}"
+cp "$work/out.0" "$work/out"
+check "ranks without MPI: exit code" [ $code -eq 0 ]
+finds "ranks without MPI" slow links "carries no gradients of CPUs: training on them would not start"
+
+# A rank that never comes
+run "$MPIEXEC" -n 2 "$program" cpu 4 0 3 1
+check "a rank that never comes: exit code $code" [ $code -ne 0 ]
+check "it is named: $(grep -m 1 'rank 1' "$work/err" | cut -c 1-150)" grep -q 'rank 1' "$work/err"
+
+# on_two RANKS SECONDS LINK_GBIT: half of them on each host
+on_two() {
+    local here=$((($1 + 1) / 2))
+    run ip netns exec "$near" "$MPIEXEC" --mca plm_rsh_agent "$work/agent" --mca btl tcp,vader,self \
+        --mca btl_tcp_if_include "$near_address/24" --mca oob_tcp_if_include "$near_address/24" \
+        -host "$near_address:$here,$far_address:$(($1 - here))" -n "$1" "$program" cpu "$2" "$3" 60
+}
+
+# rate MBIT: of the link, in each direction
+rate() {
+    tc -n "$near" qdisc replace dev "$near-e" root tbf rate "$1mbit" burst 32kb latency 50ms &&
+        tc -n "$far" qdisc replace dev "$far-e" root tbf rate "$1mbit" burst 32kb latency 50ms
+} 2>"$work/err"
+
+# measured CHECK PATTERN LOW HIGH: the finding's figure, in GB/s
+measured() {
+    awk -v check="$1" -v pattern="$2" -v low="$3" -v high="$4" '$2 == check && $0 ~ pattern {
+        found = 1; if ($3 < low || $3 > high) bad = 1 } END { exit bad || !found }' "$work/out"
+}
+
+if ! make_hosts || ! command -v tc >/dev/null || ! rate 100; then
+    echo "skipped: two hosts (network namespaces need root, iproute2 and the kernel's tbf)"
+    finish
+fi
+# 0.0125 GB/s
+on_two 2 24 0.1
+check "two hosts: exit code" [ $code -eq 0 ]
+finds "two hosts: messages" fine links.between "between nodes"
+check "they have the link's rate" measured links.between 'between nodes' 0.01 0.015
+finds "two hosts: sums of 2 MiB" fine links.allreduce "sum of 2048 KiB"
+check "they have it on the bus" measured links.allreduce 'sum of 2048 KiB' 0.01 0.015
+on_two 2 8 1
+finds "it should have ten times that" slow links.between "0.125 GB/s would be the link's; see that MPI uses the fabric"
+on_two 4 20 0.05
+finds "two ranks on each host" fine links.between "between nodes"
+check "they share the rate" measured links.between 'between nodes' 0.005 0.0075
+finds "and need none of it inside" fine links.node "inside of a node"
+check "it is faster there" measured links.node 'inside of a node' 0.05 100
+finish
