@@ -72,6 +72,7 @@ static enum ss_status print_ranks(const struct ss_train_options *o, struct ss_co
     SS_TRY(ss_comm_agree(comm, decide(o, comm, &device, &placement), "placement"));
     SS_TRY(
         ss_ranks_gather(comm, &placement, device, placement.gpu && ss_comm_size(comm) > 1, &all));
+    ss_ranks_warn(all);
     for (int r = 0; all && r < ss_comm_size(comm); r++)
         ss_rank_print_block(&all[r], stdout);
     free(all);

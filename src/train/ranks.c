@@ -46,6 +46,7 @@ enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *
     own.rank = ss_comm_rank(comm);
     own.size = ss_comm_size(comm);
     own.local_rank = ss_comm_local_rank(comm);
+    own.node = ss_comm_node(comm);
     own.placement = *placement;
     own.gpu = -1;
     if (placement->gpu)
@@ -56,6 +57,58 @@ enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *
     SS_TRY(ss_comm_gather_alloc(comm, &own, sizeof own, &ranks, "descriptions of ranks"));
     *all = ranks;
     return SS_OK;
+}
+
+/* Of one node: its ranks that compute on GPUs, and the fewest GPUs that one of them sees. Ranks that
+ * share a GPU are none's concern here: NCCL's start refuses them. */
+static int is_short(const struct ss_rank *all, int first, int *ranks, int *seen)
+{
+    int shared = 0;
+    *ranks = 0;
+    for (int r = first; r < all->size; r++) {
+        if (all[r].node != all[first].node || !all[r].gpu_name[0])
+            continue;
+        *seen = *ranks == 0 || all[r].gpus < *seen ? all[r].gpus : *seen;
+        ++*ranks;
+        for (int s = first; s < r; s++)
+            shared |= all[s].node == all[r].node && !strcmp(all[s].bus_id, all[r].bus_id);
+    }
+    return *ranks > 1 && *seen < *ranks && !shared;
+}
+
+static int is_first_of_node(const struct ss_rank *all, int rank)
+{
+    for (int r = 0; r < rank; r++)
+        if (all[r].node == all[rank].node)
+            return 0;
+    return 1;
+}
+
+/* Source: NCCL issue 1066 (2023-11): NCCL looks for NVLink among the GPUs that a process sees, and CUDA
+ * opens no memory of a GPU that is hidden from it by a cgroup. */
+void ss_ranks_warn(const struct ss_rank *all)
+{
+    int nodes = 0, first = 0, ranks = 0, seen = 0, least_ranks = 0, least_seen = 0;
+    char others[48] = "";
+    for (int r = 0; all && r < all->size; r++) {
+        if (!is_first_of_node(all, r) || !is_short(all, r, &ranks, &seen))
+            continue;
+        if (nodes++ > 0)
+            continue;
+        first = r;
+        least_ranks = ranks;
+        least_seen = seen;
+    }
+    if (nodes == 0)
+        return;
+    if (nodes > 1)
+        snprintf(others, sizeof others, " and %d more node%s", nodes - 1, nodes > 2 ? "s" : "");
+    ss_warn(
+        "on %s%s %d ranks compute on GPUs, and a rank sees %d GPU%s: without sight of the others "
+        "NCCL "
+        "does not use NVLink between them; start with srun --gpu-bind=none, and ask for GPUs with "
+        "--gpus-per-node, not --gpus-per-task",
+        all[first].host, others, least_ranks, least_seen, least_seen > 1 ? "s" : "");
 }
 
 void ss_rank_print_line(const struct ss_rank *r, FILE *out)

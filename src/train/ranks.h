@@ -13,6 +13,7 @@
 struct ss_rank {
     char host[64];
     int rank, size, local_rank;
+    int node;          /* as ss_comm_node */
     int gpu;           /* CUDA's index; -1: the CPU computes */
     int gpus;          /* that this process may use */
     char gpu_name[64]; /* "": that GPU is not there */
@@ -26,6 +27,10 @@ struct ss_rank {
  * elsewhere NULL. Collective. Errors: SS_ERR_MEMORY, SS_ERR_COMM. */
 enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *placement, int gpu,
                                int nccl, struct ss_rank **all);
+
+/* A warning where ranks that compute on GPUs see fewer of them than their node has such ranks: one for
+ * all nodes, with the first one's name. all: of every rank; NULL is fine. */
+void ss_ranks_warn(const struct ss_rank *all);
 
 /* One line: "rank 3: node7, local rank 3, CPU, 4 threads, cores 12-15, ..." */
 void ss_rank_print_line(const struct ss_rank *rank, FILE *out);

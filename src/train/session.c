@@ -117,11 +117,19 @@ static enum ss_status place(struct ss_session *s)
     return ss_placement_bind_communication(&s->placement, s->comm);
 }
 
+/* Who they are, where that is asked for; what is amiss with their GPUs in any case. */
 static enum ss_status show_ranks(struct ss_session *s)
 {
-    if (!s->options->show_ranks)
+    const int several_gpus = s->device.gpu && ss_comm_size(s->comm) > 1;
+    if (!s->options->show_ranks && !several_gpus)
         return SS_OK;
     SS_TRY(ss_ranks_gather(s->comm, &s->placement, s->gpu_device, s->device.sums, &s->ranks));
+    ss_ranks_warn(s->ranks);
+    if (!s->options->show_ranks) {
+        free(s->ranks);
+        s->ranks = NULL;
+        return SS_OK;
+    }
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_print_line(&s->ranks[r], stdout);
     ss_standard_flush();

@@ -56,7 +56,7 @@ check_PROGRAMS += tests/hostgpu/test_hostgpu_nccl
 tests_hostgpu_test_hostgpu_nccl_SOURCES = \
 	tests/hostgpu/check.h tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
 tests_hostgpu_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
-GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh tests/gpu/test_gpu_own.sh
+GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh tests/gpu/test_gpu_own.sh tests/gpu/test_gpu_links.sh
 endif
 endif
 
