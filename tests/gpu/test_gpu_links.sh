@@ -39,7 +39,7 @@ finds() {
     fi
 }
 
-on 2 1 "$program" cuda 6 0 60
+on 2 1 "$program" cuda 4 0 60
 check "two ranks: exit code" [ $code -eq 0 ]
 finds "two ranks: messages" fine links.node "inside of a node"
 finds "two ranks: sums of 1 MiB" fine links.allreduce 'a sum of 1024 KiB over 2 ranks (NCCL'
@@ -52,12 +52,12 @@ finds "four ranks: sums of 1 MiB" fine links.allreduce 'a sum of 1024 KiB over 4
 check "four ranks: nothing else" [ "$(grep -vc '^fine ' "$work/out")" -eq 0 ]
 
 export SS_HOSTGPU_NCCL_LINK=0.05:100
-on 2 2 "$program" cuda 20 0.4 60
+on 2 2 "$program" cuda 14 0.4 60
 check "two nodes: exit code" [ $code -eq 0 ]
 finds "two nodes: messages" fine links.between "between nodes"
 check "they have the link's 0.05 GB/s" awk '$2 == "links.between" { found = $3 > 0.04 && $3 < 0.06 } END { exit !found }' "$work/out"
 check "sums of 4 MiB have it on the bus" awk '/sum of 4096 KiB/ { found = $3 > 0.04 && $3 < 0.06 } END { exit !found }' "$work/out"
-on 2 2 "$program" cuda 6 4 60
+on 2 2 "$program" cuda 4 4 60
 finds "it should have ten times that" slow links.between "0.5 GB/s would be the link's; see with NCCL_DEBUG=INFO"
 unset SS_HOSTGPU_NCCL_LINK
 
@@ -66,7 +66,7 @@ finds "sums, too" slow links.allreduce 'a sum of 65536 KiB .* 100 would be the l
 check "small ones are not judged" [ "$(grep -c '^slow links.allreduce' "$work/out")" -eq 1 ]
 
 export SS_HOSTGPU_NCCL_FAULT=1:bytes.1048576.1:corrupt:4711
-on 2 2 "$program" cuda 6 0 60
+on 2 2 "$program" cuda 4 0 60
 check "a wrong sum: exit code" [ $code -eq 1 ]
 finds "a wrong sum" broken links.allreduce 'sums of 1024 KiB .* to rank 1 .* with 1 wrong elements, the first 4711: .*NCCL_PROTO=^LL128'
 check "of this size alone" [ "$(grep -c ^broken "$work/out")" -eq 1 ]
