@@ -37,8 +37,8 @@ int ss_comm_size(const struct ss_comm *comm);
 int ss_comm_local_rank(const struct ss_comm *comm); /* among the ranks of this node */
 int ss_comm_local_size(const struct ss_comm *comm);
 int ss_comm_nodes(const struct ss_comm *comm);
-int ss_comm_node(
-    const struct ss_comm *comm); /* a number >= 0: equal on the ranks of one node only */
+/* A number >= 0: equal on the ranks of one node only. */
+int ss_comm_node(const struct ss_comm *comm);
 const char *ss_comm_backend(const struct ss_comm *comm); /* "self", "mpi", "tcp" */
 /* Library and version, for `starstep info`: "Open MPI 4.1.4", "none". A constant string. */
 const char *ss_comm_library(void);
