@@ -44,11 +44,26 @@ int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv)
     return SS_EXIT_OK;
 }
 
+/* Of the pictures that were decoded: how many, and their sides. */
+struct decoded {
+    size_t count;
+    int least, most;
+};
+
+static void count_picture(struct decoded *d, int width, int height)
+{
+    const int shorter = width < height ? width : height, longer = width < height ? height : width;
+    d->least = !d->count || shorter < d->least ? shorter : d->least;
+    d->most = longer > d->most ? longer : d->most;
+    d->count++;
+}
+
 /* Each damaged file has its line; libjpeg's warnings are no damage. */
-static enum ss_status decode_all(const struct ss_imagefolder *f)
+static enum ss_status decode_all(const struct ss_imagefolder *f, const char *name)
 {
     struct ss_jpeg *jpeg;
     struct ss_image_file file = {.bytes = NULL};
+    struct decoded d = {0};
     SS_TRY(ss_jpeg_open(&jpeg));
     enum ss_status result = SS_OK;
     for (size_t i = 0; i < f->count; i++) {
@@ -61,11 +76,15 @@ static enum ss_status decode_all(const struct ss_imagefolder *f)
             status = ss_jpeg_decode(jpeg, NULL, 1, &pixels);
         if (status == SS_OK && ss_jpeg_warning(jpeg))
             ss_warn("%s: %s", file.path, ss_jpeg_warning(jpeg));
-        if (status != SS_OK)
+        if (status == SS_OK)
+            count_picture(&d, width, height);
+        else
             result = status;
     }
     free(file.bytes);
     ss_jpeg_close(jpeg);
+    printf("%s: %zu of %zu decoded, sides from %d to %d pixels\n", name, d.count, f->count, d.least,
+           d.most);
     return result;
 }
 
@@ -76,7 +95,7 @@ static enum ss_status print_folder(const char *dir, enum ss_split split, const c
     SS_TRY(ss_imagefolder_open(dir, split, &f));
     printf("%s: %zu JPEG files of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
            f->classes, f->fingerprint);
-    enum ss_status status = decode ? decode_all(f) : ss_imagefolder_check_sizes(f);
+    enum ss_status status = decode ? decode_all(f, name) : ss_imagefolder_check_sizes(f);
     ss_imagefolder_close(f);
     return status;
 }
