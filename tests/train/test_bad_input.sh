@@ -277,7 +277,7 @@ fi
 check "the previous checkpoint is whole" diff -r "$work/kept" "$work/ck"
 
 mkdir "$work/small"
-if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/null; then
+if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=96k none "$work/small" 2>/dev/null; then
     cp -r "$work/kept" "$work/small/ck"
     # Room enough for what is tried before the run.
     head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null

@@ -49,7 +49,7 @@ for folder in latest epoch-0001 epoch-0002; do
 done
 check "latest is the last epoch" cmp -s "$work/ck/latest/model.safetensors" "$work/ck/epoch-0002/model.safetensors"
 check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" != "$(cksum <"$work/ck/epoch-0002/model.safetensors")"
-check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "4 2"
+check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "6 2"
 val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
 accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
 top5=$(events "$work/log" epoch val_top5 | tail -n 1 | awk '{printf "%.4f", $1}')
