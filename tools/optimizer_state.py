@@ -23,6 +23,7 @@ for 100 MB, for the check sums.
 import argparse
 import json
 import os
+import shutil
 import struct
 import sys
 
@@ -222,6 +223,9 @@ def from_torch(args):
         [checkpoint.notes["model_crc32c"].encode(), *(value.encode() + b"\0" for value in values),
          *map(bytes_of, checkpoint.states.values())])
     save_file(os.path.join(args.new, "training.safetensors"), checkpoint.states, checkpoint.notes)
+    layers = os.path.join(args.checkpoint, "model.json")
+    if os.path.exists(layers):  # a checkpoint of an earlier version has none
+        shutil.copyfile(layers, os.path.join(args.new, "model.json"))
 
 
 def main():

@@ -35,7 +35,8 @@ pytorch() {
 
 # same_files A B: two checkpoints
 same_files() {
-    cmp "$1/model.safetensors" "$2/model.safetensors" && cmp "$1/training.safetensors" "$2/training.safetensors"
+    cmp "$1/model.safetensors" "$2/model.safetensors" && cmp "$1/training.safetensors" "$2/training.safetensors" &&
+        cmp "$1/model.json" "$2/model.json"
 }
 
 # there_and_back NAME KIND OPTION...
