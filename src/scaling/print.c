@@ -66,6 +66,14 @@ struct figures {
     double exposed, exposed_share;
 };
 
+/* Of one rank: on CPUs a monitor has looked at all of a node's together. */
+static double memory_of_rank(const struct ss_run *run)
+{
+    const double ranks =
+        strcmp(run->log.device, "cpu") ? 1 : (double)run->log.ranks / (double)run->log.nodes;
+    return run->memory.mean / ranks;
+}
+
 /* NAN: not known. */
 static struct figures figures_of(const struct ss_scaling_table *t, size_t i)
 {
@@ -84,7 +92,7 @@ static struct figures figures_of(const struct ss_scaling_table *t, size_t i)
         f.mean = run->memory.mean;
         f.mode = run->memory.mode;
         if (base->memory.count && base->memory.mean > 0)
-            f.memory = f.mean / base->memory.mean;
+            f.memory = memory_of_rank(run) / memory_of_rank(base);
     }
     if (run->has_exposed) {
         f.exposed = run->exposed_ms;
@@ -131,10 +139,10 @@ static void print_heads(const struct ss_scaling *s, const struct ss_scaling_tabl
         fprintf(out, "### Multi-%s Scaling (1 Node)\n\n", s->gpu ? "GPU" : "Rank");
     fprintf(out,
             "| Config | Train Loss (%s) | Train Acc (%s) | Throughput (img/s) | %s Peak (MiB) | %s "
-            "Avg (MiB) | %s Mode (MiB) | Throughput Scaling vs %s | Memory Avg Scaling vs %s | "
+            "Avg (MiB) | %s Mode (MiB) | Throughput Scaling vs %s | Memory Avg%s Scaling vs %s | "
             "Efficiency | Training only (img/s) | Training only Scaling vs %s | Training only "
             "Efficiency | Exposed Communication (ms/step) |\n|---",
-            epoch, epoch, memory, memory, memory, base, base, base);
+            epoch, epoch, memory, memory, memory, base, s->gpu ? "" : " per Rank", base, base);
     for (int i = 1; i < 14; i++)
         fputs("|---", out);
     fputs("|\n", out);

@@ -415,6 +415,23 @@ static const char *const lines[] = {
     "not of the same kind: model: a in x, b in y.",
 };
 
+/* The processes of both ranks of a node take as much as those of one. */
+START_TEST(memory_of_ranks)
+{
+    save_run("a1", (struct made){.rate = 100, .device = "cpu"});
+    save_run("a2", (struct made){.ranks = 2, .rate = 190, .device = "cpu"});
+    save_run("n2", (struct made){.ranks = 2, .nodes = 2, .rate = 190, .device = "cpu"});
+    save_monitor("a1");
+    save_monitor("a2");
+    save_monitor("n2");
+    char *text = print(to_markdown);
+    ck_assert_ptr_nonnull(strstr(text, "| Memory Avg per Rank Scaling vs 1R |"));
+    ck_assert_msg(strstr(text, "| 1.90× | 0.50× |") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "| 1.90× | 1.00× |") != NULL, "%s", text);
+    free(text);
+}
+END_TEST
+
 /* Twice as many ranks that are more than 2.2 times as fast; a trace that there is not. */
 START_TEST(marked)
 {
@@ -503,6 +520,7 @@ int main(void)
     tcase_add_test(tc, resumed);
     tcase_add_loop_test(tc, wrong_logs, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_logs);
+    tcase_add_test(tc, memory_of_ranks);
     tcase_add_test(tc, marked);
     tcase_add_test(tc, printed);
     tcase_add_loop_test(tc, damaged, 0, 4);
