@@ -4,9 +4,9 @@
  * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream and
  * ends for StarPU at once, so that its dependents are enqueued right behind it. Inside a lane the
  * stream keeps the order; between lanes, regions that several lanes touch have notes of who touched
- * them: a task waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy lane end only
- * when the GPU has done them; they are the fences behind which the host reads a result or fills a
- * slot again.
+ * them: a task waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy
+ * lane end only when the GPU has done them; they are the fences behind which the host reads a result
+ * or fills a slot again.
  *
  * Asynchronous execution: every task enqueues on its worker's own stream and ends when the GPU has
  * run it; StarPU keeps all order, and dependent tasks are never enqueued back to back. */

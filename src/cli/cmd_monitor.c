@@ -1,5 +1,6 @@
 /* starstep monitor: samples of GPUs and processes into CSV files, and what they come to. */
 #include "cli/commands.h"
+#include "core/folder.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "monitor/monitor.h"
@@ -7,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct monitor_arguments {
     const char *dir;
@@ -51,11 +51,11 @@ static int run_report(int argc, char **argv)
     enum ss_status status = ss_monitor_read(path, &data);
     /* A job's result folder has them below. */
     char below[4096];
-    if (status == SS_OK && !data.count &&
-        (size_t)snprintf(below, sizeof below, "%s/monitor", path) < sizeof below &&
-        access(below, F_OK) == 0) {
+    if (status == SS_OK && !data.count && ss_folder_has(path, "monitor")) {
         ss_monitor_data_free(&data);
-        status = ss_monitor_read(below, &data);
+        status = ss_folder_join(below, sizeof below, path, "monitor");
+        if (status == SS_OK)
+            status = ss_monitor_read(below, &data);
     }
     if (status != SS_OK)
         return ss_exit_code(status);

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#define WHAT "look at links"
-
 struct gpu {
     struct ss_comm *comm;
     struct ss_device *device;
@@ -29,14 +27,14 @@ static enum ss_status sum(void *state, size_t count)
 {
     struct gpu *g = state;
     return ss_nccl_allreduce(g->nccl, g->memory[SS_LINKS_DATA], count, SS_DTYPE_F32,
-                             (struct ss_comm_tag){0, -1}, WHAT, ss_cuda_stream(g->device));
+                             (struct ss_comm_tag){0, -1}, SS_LINKS, ss_cuda_stream(g->device));
 }
 
 static enum ss_status exchange(void *state, int to, int from, size_t bytes)
 {
     struct gpu *g = state;
     return ss_nccl_exchange(g->nccl, g->memory[SS_LINKS_DATA], to, g->memory[SS_LINKS_RECEIVED],
-                            from, bytes, WHAT, ss_cuda_stream(g->device));
+                            from, bytes, SS_LINKS, ss_cuda_stream(g->device));
 }
 
 static enum ss_status finish(void *state)
@@ -59,7 +57,7 @@ static void close_gpu(void *state)
 static enum ss_status open_memory(struct gpu *g, size_t bytes)
 {
     for (int i = 0; i < 2; i++)
-        SS_TRY(ss_nccl_alloc(g->device, bytes, WHAT, &g->memory[i]));
+        SS_TRY(ss_nccl_alloc(g->device, bytes, SS_LINKS, &g->memory[i]));
     return SS_OK;
 }
 
@@ -74,7 +72,7 @@ static enum ss_status open_device(struct gpu *g, int device, size_t bytes)
 static enum ss_status open_all(struct gpu *g, int device, size_t bytes)
 {
     const struct ss_nccl_options options = {.device = device};
-    SS_TRY(ss_comm_agree(g->comm, open_device(g, device, bytes), WHAT));
+    SS_TRY(ss_comm_agree(g->comm, open_device(g, device, bytes), SS_LINKS));
     SS_TRY(ss_nccl_open(g->comm, &options, &g->nccl));
     return ss_nccl_register(g->nccl, g->memory[SS_LINKS_DATA], bytes);
 }
@@ -83,7 +81,7 @@ enum ss_status ss_links_open_gpu(struct ss_comm *comm, int device, size_t bytes,
                                  struct ss_links_plane *out)
 {
     struct gpu *g = calloc(1, sizeof *g);
-    SS_TRY(ss_comm_agree(comm, g ? SS_OK : ss_fail_memory(WHAT, sizeof *g), WHAT));
+    SS_TRY(ss_comm_agree(comm, g ? SS_OK : ss_fail_memory(SS_LINKS, sizeof *g), SS_LINKS));
     g->comm = comm;
     enum ss_status status = open_all(g, device, bytes);
     if (status != SS_OK) {

@@ -27,14 +27,14 @@ static enum ss_status sum(void *state, size_t count)
 {
     struct host *h = state;
     return ss_comm_allreduce_f32(h->comm, (float *)(void *)h->memory[SS_LINKS_DATA], count,
-                                 "look at links");
+                                 SS_LINKS);
 }
 
 static enum ss_status exchange(void *state, int to, int from, size_t bytes)
 {
     struct host *h = state;
     return ss_comm_exchange(h->comm, h->memory[SS_LINKS_DATA], to, h->memory[SS_LINKS_RECEIVED],
-                            from, bytes, "look at links");
+                            from, bytes, SS_LINKS);
 }
 
 static enum ss_status finish(void *state)

@@ -150,7 +150,8 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                                                      .comm = id[SS_LANE_COMM],
                                                      .copy = id[SS_LANE_COPY],
                                                      .asynchronous = !gpu->ordered});
-    SS_TRY(ss_lanes_make_marks(rt->lanes));
+    if (gpu->ordered)
+        SS_TRY(ss_lanes_make_marks(rt->lanes));
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
     SS_TRY(rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]));
     return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_UPDATE]);
