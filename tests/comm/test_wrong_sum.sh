@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# A sum over ranks that comes out wrong before training begins ends the run: train makes the start-up check. wrong_sum.c
+# makes it wrong.
+. "${srcdir:-.}/tests/common.sh"
+
+program=${WRONG_SUM_PROGRAM:-tests/comm/wrong_sum}
+if ! have_ranks || [ ! -x "$program" ]; then
+    echo "skipped: no mpiexec, or a build without MPI"
+    exit 77
+fi
+make_data 64 16
+ranks() {
+    run "$MPIEXEC" -n 1 env WRONG_SUM="$1" "$program" train "${options[@]}" : -n 1 "$program" train "${options[@]}"
+}
+# The last bucket is small enough for MPI's own sum.
+options=(--data-dir "$work/data" --width 2,2,2,2 --batch-size 8 --epochs 1 --max-steps 1 --bucket-mb 0.001 --first-bucket-mb 0.001)
+ranks 0
+check "right sums" [ $code -eq 0 ]
+what="a wrong sum at start"
+ranks 1
+check "$what: exit code" [ $code -eq 1 ]
+says 'start-up check: all-reduce of .* floats, fp32 on the way, over 2 ranks: element .* corrupts data'
+check "$what: no step" eval '! grep -q "^Epoch" "$work/out"'
+finish

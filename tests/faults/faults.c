@@ -1,0 +1,370 @@
+/* faults.c, preloaded: calls that starstep's own code makes are counted by kind, written down, and one of them
+ * fails. What other libraries call does not count.
+ *
+ *   FAULT_CALL=KIND   one of `kinds`; print is what goes to a stream's buffer first, and short is a write of
+ *                     half of the bytes, behind which the next one fails. Without: calls of all kinds are
+ *                     written down, and none fails
+ *   FAULT_AT=N        which of them fails, from 1; without: none
+ *   FAULT_ERRNO=E     with this number; without: with the kind's usual one
+ *   FAULT_BELOW=DIR   only files below this folder count
+ *   FAULT_LOG=FILE    a line for each call that counts: "N kind function PATH[ -> PATH] caller"
+ *
+ * Children inherit all of this and count for themselves. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum kind { OPEN, WRITE, SHORT, PRINT, SYNC, RENAME, MMAP, MALLOC, THREAD, CLOCK, KINDS };
+static const struct {
+    const char *name;
+    int error;
+} kinds[] = {
+    [OPEN] = {"open", EACCES},   [WRITE] = {"write", ENOSPC},   [SHORT] = {"short", ENOSPC},
+    [PRINT] = {"print", ENOSPC}, [SYNC] = {"sync", EIO},        [RENAME] = {"rename", EIO},
+    [MMAP] = {"mmap", ENOMEM},   [MALLOC] = {"malloc", ENOMEM}, [THREAD] = {"thread", EAGAIN},
+    [CLOCK] = {"clock", EINVAL}};
+
+/* Where starstep's code lies: the program and its library. */
+static struct {
+    uintptr_t begin, end;
+} ours[16];
+static int nours;
+
+static enum kind kind = KINDS;
+static long at;
+static int error_number, log_fd = -1;
+static const char *below;
+static atomic_long count;
+
+static int add_ranges(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    const char *program = arg, *name = *info->dlpi_name ? info->dlpi_name : program;
+    const char *slash = strrchr(name, '/');
+    (void)size;
+    name = slash ? slash + 1 : name;
+    if (strncmp(name, "libstarstep.", 12) && strcmp(name, "starstep") &&
+        strcmp(name, "lt-starstep"))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum && nours < 16; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+            ours[nours].begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            ours[nours].end = ours[nours].begin + info->dlpi_phdr[i].p_memsz;
+            nours++;
+        }
+    return 0;
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    static char program[4096];
+    const char *text = getenv("FAULT_CALL"), *n = getenv("FAULT_AT"), *e = getenv("FAULT_ERRNO"),
+               *path = getenv("FAULT_LOG");
+    below = getenv("FAULT_BELOW");
+    at = n ? atol(n) : 0;
+    if (path)
+        log_fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                              0666);
+    if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
+        dl_iterate_phdr(add_ranges, program);
+    for (int k = 0; k < KINDS; k++)
+        if (text && !strcmp(text, kinds[k].name)) {
+            error_number = e ? atoi(e) : kinds[k].error;
+            kind = (enum kind)k;
+        }
+}
+
+static int is_ours(const void *caller)
+{
+    for (int i = 0; i < nours; i++)
+        if ((uintptr_t)caller >= ours[i].begin && (uintptr_t)caller < ours[i].end)
+            return 1;
+    return 0;
+}
+
+static void write_line(long n, enum kind k, const char *function, const char *path, const char *to,
+                       const void *caller)
+{
+    char line[9000];
+    int room = snprintf(line, sizeof line, "%ld %s %s %s%s%s %#lx\n", n, kinds[k].name, function,
+                        path ? path : "-", to ? " -> " : "", to ? to : "",
+                        (unsigned long)((uintptr_t)caller - ours[nours - 1].begin));
+    if (log_fd >= 0)
+        syscall(SYS_write, log_fd, line, room);
+}
+
+/* Does this call fail? path: of the file, NULL where there is none. Sets errno. */
+static int fails(enum kind k, const char *function, const char *path, const char *to,
+                 const void *caller)
+{
+    if (kind == KINDS ? log_fd < 0 : k != kind)
+        return 0;
+    if (!is_ours(caller))
+        return 0;
+    if (below && (!path || strncmp(path, below, strlen(below))))
+        return 0;
+    const long n = atomic_fetch_add(&count, 1) + 1;
+    write_line(n, k, function, path, to, caller);
+    if (n == at || (k == SHORT && n == at + 1))
+        errno = error_number;
+    return n == at || (k == SHORT && n == at + 1);
+}
+
+#define CALLER __builtin_return_address(0)
+#define FAILS(kind, path) fails(kind, __func__, path, NULL, CALLER)
+/* The function that this one stands in front of. */
+#define NEXT(function)                                                                             \
+    ({                                                                                             \
+        static __typeof__(&function) next;                                                         \
+        void *found = next ? NULL : dlsym(RTLD_NEXT, #function);                                   \
+        if (found)                                                                                 \
+            memcpy(&next, &found, sizeof next);                                                    \
+        next;                                                                                      \
+    })
+
+enum { PATH_ROOM = 4096 };
+
+static const char *path_of(int fd, char path[PATH_ROOM])
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    long n = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_ROOM - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return path;
+}
+
+/* Streams in memory have no descriptor, and the standard ones are no files of a run. */
+static int is_file(FILE *f)
+{
+    return fileno(f) > STDERR_FILENO;
+}
+
+/* ---- open */
+
+static mode_t mode_of(int flags, va_list args)
+{
+    return flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const mode_t mode = mode_of(flags, args);
+    va_end(args);
+    return FAILS(OPEN, path) ? -1 : NEXT(open)(path, flags, mode);
+}
+
+int openat(int dir, const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const mode_t mode = mode_of(flags, args);
+    va_end(args);
+    return FAILS(OPEN, path) ? -1 : NEXT(openat)(dir, path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    return FAILS(OPEN, path) ? NULL : NEXT(fopen)(path, mode);
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+    char path[PATH_ROOM];
+    return FAILS(OPEN, path_of(fd, path)) ? NULL : NEXT(fdopen)(fd, mode);
+}
+
+DIR *opendir(const char *path)
+{
+    return FAILS(OPEN, path) ? NULL : NEXT(opendir)(path);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return FAILS(OPEN, path) ? -1 : NEXT(mkdir)(path, mode);
+}
+
+/* ---- write */
+
+/* How many bytes of a write are made; -1: it fails. */
+static ssize_t writes(const char *function, const char *path, size_t n, const void *caller)
+{
+    if (fails(WRITE, function, path, NULL, caller))
+        return -1;
+    if (!fails(SHORT, function, path, NULL, caller))
+        return (ssize_t)n;
+    return atomic_load(&count) == at ? (ssize_t)(n / 2) : -1;
+}
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    char path[PATH_ROOM];
+    const ssize_t made =
+        fd > STDERR_FILENO ? writes(__func__, path_of(fd, path), n, CALLER) : (ssize_t)n;
+    return made < 0 ? -1 : NEXT(write)(fd, bytes, (size_t)made);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
+{
+    char path[PATH_ROOM];
+    const ssize_t made = writes(__func__, path_of(fd, path), n, CALLER);
+    return made < 0 ? -1 : NEXT(pwrite)(fd, bytes, (size_t)made, offset);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    char path[PATH_ROOM];
+    return FAILS(WRITE, path_of(fd, path)) ? -1 : NEXT(ftruncate)(fd, size);
+}
+
+/* As when the stream's buffer could not be written. */
+static int stream_fails(enum kind k, FILE *f, const char *function, const void *caller)
+{
+    char path[PATH_ROOM];
+    if (!f || !is_file(f) || !fails(k, function, path_of(fileno(f), path), NULL, caller))
+        return 0;
+    f->_flags |= 0x20; /* what ferror() tells: glibc's _IO_ERR_SEEN */
+    return 1;
+}
+#define STREAM_FAILS(k, f) stream_fails(k, f, __func__, CALLER)
+
+size_t fwrite(const void *bytes, size_t size, size_t n, FILE *f)
+{
+    return STREAM_FAILS(PRINT, f) ? NEXT(fwrite)(bytes, size, n / 2, f)
+                                  : NEXT(fwrite)(bytes, size, n, f);
+}
+
+int fputs(const char *text, FILE *f)
+{
+    return STREAM_FAILS(PRINT, f) ? EOF : NEXT(fputs)(text, f);
+}
+
+int fputc(int c, FILE *f)
+{
+    return STREAM_FAILS(PRINT, f) ? EOF : NEXT(fputc)(c, f);
+}
+
+int fprintf(FILE *f, const char *format, ...)
+{
+    va_list args;
+    if (STREAM_FAILS(PRINT, f))
+        return -1;
+    va_start(args, format);
+    const int n = vfprintf(f, format, args);
+    va_end(args);
+    return n;
+}
+
+int fflush(FILE *f)
+{
+    return STREAM_FAILS(WRITE, f) ? EOF : NEXT(fflush)(f);
+}
+
+int fclose(FILE *f)
+{
+    const int failed = STREAM_FAILS(WRITE, f), error = errno;
+    const int result = NEXT(fclose)(f);
+    if (failed)
+        errno = error;
+    return failed ? EOF : result;
+}
+
+/* ---- sync and rename */
+
+int fsync(int fd)
+{
+    char path[PATH_ROOM];
+    return FAILS(SYNC, path_of(fd, path)) ? -1 : NEXT(fsync)(fd);
+}
+
+int fdatasync(int fd)
+{
+    char path[PATH_ROOM];
+    return FAILS(SYNC, path_of(fd, path)) ? -1 : NEXT(fdatasync)(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    return fails(RENAME, __func__, from, to, CALLER) ? -1 : NEXT(rename)(from, to);
+}
+
+int symlink(const char *target, const char *path)
+{
+    return fails(RENAME, __func__, path, target, CALLER) ? -1 : NEXT(symlink)(target, path);
+}
+
+/* ---- memory: dlsym() itself takes some, so the C library's own names are called */
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+
+void *malloc(size_t n)
+{
+    return FAILS(MALLOC, NULL) ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return FAILS(MALLOC, NULL) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return FAILS(MALLOC, NULL) ? NULL : __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return FAILS(MALLOC, NULL) ? NULL : __libc_memalign(alignment, n);
+}
+
+int posix_memalign(void **p, size_t alignment, size_t n)
+{
+    if (FAILS(MALLOC, NULL))
+        return ENOMEM;
+    *p = __libc_memalign(alignment, n);
+    return *p ? 0 : ENOMEM;
+}
+
+char *strdup(const char *text)
+{
+    const size_t n = strlen(text) + 1;
+    char *copy = FAILS(MALLOC, NULL) ? NULL : __libc_malloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+void *mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    char path[PATH_ROOM];
+    return FAILS(MMAP, fd < 0 ? NULL : path_of(fd, path))
+               ? MAP_FAILED
+               : NEXT(mmap)(address, n, protection, flags, fd, offset);
+}
+
+/* ---- threads and clocks */
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*begin)(void *), void *arg)
+{
+    return FAILS(THREAD, NULL) ? error_number : NEXT(pthread_create)(thread, how, begin, arg);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    return FAILS(CLOCK, NULL) ? -1 : NEXT(clock_gettime)(clock, now);
+}

@@ -1,0 +1,14 @@
+# Disks, memory, threads and clocks that fail: a library in front of the program
+check_LTLIBRARIES += tests/faults/libfaults.la
+tests_faults_libfaults_la_SOURCES = tests/faults/faults.c
+tests_faults_libfaults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+
+if HAVE_DNNL
+TESTS += tests/faults/test_write_order.sh tests/faults/test_sweep.sh
+endif
+
+# Everything that test_sweep.sh takes some of; FAULTS has options of sweep.py
+check-faults: all
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=
+	STARSTEP='$(abs_top_builddir)/starstep' FAULTS_LIBRARY='$(abs_top_builddir)/tests/faults/.libs/libfaults.so' \
+	  $(PYTHON) $(srcdir)/tests/faults/sweep.py $(FAULTS)
