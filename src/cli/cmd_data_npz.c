@@ -1,0 +1,52 @@
+#include "cli/cmd_data_verb.h"
+#include "core/log.h"
+#include "data/convert_npz.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+struct arguments {
+    const char *from, *out, *images, *labels;
+    double val_fraction;
+    long seed;
+};
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct arguments, from, "--from", NULL, "FILE", "the .npz file"),
+    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR",
+                   "where the folders train and val go"),
+    SS_OPTION_TEXT(struct arguments, images, "--images", NULL, "NAME",
+                   "the array of images, if its name is not a usual one"),
+    SS_OPTION_TEXT(struct arguments, labels, "--labels", NULL, "NAME", "the array of labels"),
+    SS_OPTION_FLOAT(struct arguments, val_fraction, "--val-fraction", 0, 0, 0.9, "F",
+                    "the part of each class that is for validation, where the file has no such "
+                    "arrays"),
+    SS_OPTION_INT(struct arguments, seed, "--seed", 0, 0, INT_MAX, "N",
+                  "equal seeds choose equal parts"),
+    {0}};
+
+int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv)
+{
+    struct arguments a;
+    struct ss_npz_converted got;
+    int code = data_verb_parse(verb, rows, &a, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!a.from) {
+        ss_fail(SS_ERR_INVALID, "%s: --from FILE is needed", argv[0]);
+        return SS_EXIT_USAGE;
+    }
+    const struct ss_npz_how how = {.images = a.images,
+                                   .labels = a.labels,
+                                   .val_fraction = a.val_fraction,
+                                   .seed = (uint64_t)a.seed,
+                                   .stopped = data_is_stopped};
+    data_catch_signals();
+    if (ss_convert_npz(a.from, a.out, &how, &got) != SS_OK)
+        return SS_EXIT_FAILED;
+    printf("%s: %zu training pictures of %s and %zu validation pictures of %s, %d classes, "
+           "%dx%dx%d\n",
+           a.out, got.train, got.images, got.val, *got.val_images ? got.val_images : got.images,
+           got.classes, got.channels, got.height, got.width);
+    return SS_EXIT_OK;
+}

@@ -1,0 +1,22 @@
+#include "data/pixels.h"
+#include "core/log.h"
+
+enum ss_status ss_pixels_check_area(const char *name, const struct ss_area *need, int width,
+                                    int height)
+{
+    if (need->x >= 0 && need->y >= 0 && need->width >= 1 && need->height >= 1 &&
+        need->width <= width - need->x && need->height <= height - need->y)
+        return SS_OK;
+    return ss_fail(SS_ERR_INVALID, "%s: the part %d x %d at (%d, %d) is not inside %d x %d pixels",
+                   name, need->width, need->height, need->x, need->y, width, height);
+}
+
+enum ss_status ss_pixels_check_size(const char *name, uint32_t width, uint32_t height)
+{
+    if ((uint64_t)width * height <= SS_PICTURE_MAX_PIXELS)
+        return SS_OK;
+    return ss_fail(SS_ERR_FORMAT,
+                   "%s: %u x %u pixels; more than %d are taken for an attack or damage; make the "
+                   "picture smaller",
+                   name, width, height, SS_PICTURE_MAX_PIXELS);
+}

@@ -1,0 +1,14 @@
+/* Write a picture as a PNG file, for converted data sets and tests. */
+#ifndef SS_DATA_PNG_WRITE_H
+#define SS_DATA_PNG_WRITE_H
+
+#include "core/status.h"
+
+#include <stdint.h>
+
+/* pixels is (height, width, channels), channels 1 (grey) or 3. Errors: SS_ERR_INVALID (sizes),
+ * SS_ERR_IO, SS_ERR_LIBRARY. After an error there may be a part of the file. */
+enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, int height,
+                            int channels);
+
+#endif

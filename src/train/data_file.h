@@ -1,0 +1,32 @@
+/* What a run's images were like, as a file beside its weights: so that pictures are prepared for the
+ * model as its test images were, and classes have names.
+ *
+ *     {"format": "starstep-data", "version": 1, "name": "pictures",
+ *      "channels": 3, "height": 64, "width": 64, "least": [73, 73],
+ *      "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225],
+ *      "classes": ["n01443537", "n01629819"]}
+ *
+ * least: height and width that a picture is resized to, its ratio kept, before its middle is cut out
+ * (data/crop.h). mean and std: of values scaled to 0 .. 1, per channel. */
+#ifndef SS_TRAIN_DATA_FILE_H
+#define SS_TRAIN_DATA_FILE_H
+
+#include "data/dataset.h"
+
+struct ss_data_file {
+    char name[32];
+    int channels;
+    struct ss_size size, least;
+    float mean[3], std[3];
+    int classes;
+    char **names; /* classes of them; NULL: they have none */
+};
+
+/* Of a data set. Errors: SS_ERR_IO, SS_ERR_MEMORY. */
+enum ss_status ss_data_file_write(const struct ss_dataset *d, const char *path);
+
+/* Errors: SS_ERR_IO, SS_ERR_FORMAT (names file and field), SS_ERR_MEMORY. The caller clears *out. */
+enum ss_status ss_data_file_read(const char *path, struct ss_data_file *out);
+void ss_data_file_clear(struct ss_data_file *f);
+
+#endif

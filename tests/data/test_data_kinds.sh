@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Data sets of every kind beside CIFAR-100 and JPEG files train for an epoch: CIFAR-10, folders that mix
+# PNG and JPEG files, and what is converted of NumPy's arrays. A damaged PNG file is skipped by its name.
+. "${srcdir:-.}/tests/common.sh"
+
+[ -n "$PYTHON" ] || {
+    echo "no python3"
+    exit 77
+}
+short=(--epochs 1 --base-lr 0.01 --seed 1 --threads 1 --workers 1 --batch-size 8)
+
+# value KEY: of the last event of the log
+value() {
+    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
+}
+
+starts "make CIFAR-10" "$STARSTEP" data make cifar10 --out "$work/ten" --train 100 --test 40
+starts "check CIFAR-10" "$STARSTEP" data check cifar10 --data-dir "$work/ten"
+what=check
+says '^train: 100 images 3x32x32, 10 of 10 classes'
+starts "train on CIFAR-10" "$STARSTEP" train --model wideresnet --width 8,8,8,8 --data-dir "$work/ten" "${short[@]}" \
+    --checkpoint-dir "$work/ck"
+check "classes follow the data" grep -aq '"fc.bias":{"dtype":"F32","shape":\[10\]' "$work/ck/latest/model.safetensors"
+starts "evaluate on CIFAR-10" "$STARSTEP" eval --data-dir "$work/ten" --init "$work/ck"
+what=evaluate
+says 'of 40 images)'
+refused "another size" "CIFAR-10's images are 32x32" "$STARSTEP" train --model wideresnet --width 8,8,8,8 \
+    --data-dir "$work/ten" --image-size 48 "${short[@]}"
+
+# The archive of its page, from here.
+if command -v curl tar gzip md5sum >/dev/null; then
+    cp -r "$work/ten" "$work/cifar-10-batches-bin"
+    printf 'airplane\n' >"$work/cifar-10-batches-bin/batches.meta.txt"
+    tar -C "$work" -czf "$work/ten.tar.gz" cifar-10-batches-bin
+    fetch=(data fetch cifar10 --out "$work/fetched" --url "file://$work/ten.tar.gz")
+    run "$STARSTEP" "${fetch[@]}"
+    check "another archive" [ $code -eq 1 ]
+    check "is told by its sum" grep -q "expected c32a1d4ab5d03f1284b67883e8d87530" "$work/err"
+    run "$STARSTEP" "${fetch[@]}" --md5 "$(md5sum <"$work/ten.tar.gz" | cut -d' ' -f1)"
+    check "fetch CIFAR-10" [ $code -eq 0 ]
+    check "all its files" diff -r "$work/cifar-10-batches-bin" "$work/fetched"
+fi
+
+# An archive as numpy.savez_compressed writes it: colour, 4 classes, no part for validation.
+"$PYTHON" - "$work/x.npz" <<'END' || exit 99
+import sys, zipfile
+
+
+def npy(kind, shape, data):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + data
+
+
+with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
+    pixels = bytes((n * 59 + y * 3 + x * (n % 4) + c * 40) % 256
+                   for n in range(80) for y in range(20) for x in range(24) for c in range(3))
+    for name, content in {"x_train": npy("|u1", (80, 20, 24, 3), pixels),
+                          "y_train": npy("<i8", (80, 1), b"".join((n % 4).to_bytes(8, "little") for n in range(80)))}.items():
+        with archive.open(name + ".npy", "w", force_zip64=True) as member:
+            member.write(content)
+END
+starts "convert" "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2 --seed 1
+what=convert
+says "$work/set: 64 training pictures of x_train and 16 validation pictures of x_train, 4 classes, 3x20x24"
+check "nothing else is left" [ "$(ls "$work/set" | tr '\n' ' ')" = "train val " ]
+refused "converted twice" "holds a folder train or val already" \
+    "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2
+refused "no part for validation" "has no arrays for validation" \
+    "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/other"
+refused "no file" "data convert: --from FILE is needed" "$STARSTEP" data convert npz --out "$work/other"
+check "its exit code" [ $code -eq 2 ]
+check "and nothing is written" [ ! -e "$work/other" ]
+# Another seed, another part; the same seed, the same.
+for seed in 1 2; do
+    starts "seed $seed" "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/seed$seed" --val-fraction 0.2 \
+        --seed $seed
+done
+check "the same seed" diff -r "$work/set" "$work/seed1"
+check "another seed" eval '! diff -rq "$work/set" "$work/seed2" >/dev/null'
+
+pictures=(train --model resnet18 --width 8,8,8,8 --image-size 20x24 "${short[@]}" --log-json "$work/log" --overwrite)
+starts "train on it" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" &&
+    hash=$(value weights_hash)
+check "it has weights" [ -n "$hash" ]
+starts "from a pack" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" --cache "$work/packs"
+check "a pack gives the same bits" [ "$(value weights_hash)" = "$hash" ]
+
+# Both kinds in one folder; names say nothing of what a file is.
+starts "make pictures" "$STARSTEP" data make tinyimagenet --out "$work/jpeg" --train 8 --val 4 --classes 4
+i=0
+for file in $(find "$work/jpeg/train" -name '*.JPEG' | sort); do
+    i=$((i + 1))
+    cp "$file" "$work/set/train/$((i % 4))/from-jpeg$i.$([ $i -lt 5 ] && echo jpg || echo PnG)"
+done
+victim=$work/set/train/2/$(ls "$work/set/train/2" | head -n 1)
+cp "$victim" "$work/set/train/2/other.jpeg"
+starts "check a mixture" "$STARSTEP" data check tinyimagenet --data-dir "$work/set" --decode
+what="a mixture"
+says '^train: 73 pictures of 4 classes'
+says '^train: 73 of 73 decoded, sides from 20 to 64 pixels'
+starts "train on a mixture" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
+
+# One byte in the middle is another.
+printf '\377\0\377\0' | dd of="$victim" bs=1 seek=90 conv=notrunc status=none
+refused "a damaged PNG file" "$victim: not a usable PNG file: " "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
+run "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" --skip-corrupt
+check "a damaged PNG file can be skipped" [ $code -eq 0 ]
+check "and named" grep -q "^starstep: warning: $victim: not a usable PNG file: .*; skipped" "$work/err"
+printf 'GIF89a' >"$victim"
+refused "another kind of file" "$victim: not a JPEG or PNG file (6 bytes)" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
+refused "found by the check" "$victim: not a JPEG or PNG file" \
+    "$STARSTEP" data check tinyimagenet --data-dir "$work/set" --decode
+
+finish

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# starstep predict: what it says of a test set's pictures agrees with what eval counts, for models of pictures and
+# of CIFAR images; the table's form; ranks, batches and threads change nothing; messages.
+. "${srcdir:-.}/tests/common.sh"
+
+if [ -z "$PYTHON" ]; then
+    echo "skipped: no python3 to read tables with"
+    exit 77
+fi
+# table FILE COMMAND...: see predict_table.py
+table() {
+    local file=$1
+    shift
+    "$PYTHON" "${srcdir:-.}/tests/train/predict_table.py" "$file" "$@" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }
+}
+figures() { # of eval, as its line says: right, all, loss
+    sed -n 's/.*loss=\([0-9.]*\), Accuracy=[0-9.]* (\([0-9]*\) of \([0-9]*\) images).*/\2 \3 \1/p' "$work/out"
+}
+
+data="$work/tiny" run="$work/run"
+starts "pictures" "$STARSTEP" data make tinyimagenet --out "$data" --classes 5 --train 60 --val 24 --seed 3
+# As ImageFolder has them: val/CLASS/FILE
+while read -r file class _; do
+    mkdir -p "$data/val/$class" && mv "$data/val/images/$file" "$data/val/$class/"
+done <"$data/val/val_annotations.txt"
+rm -r "$data/val/images" "$data/val/val_annotations.txt"
+starts "a run" "$STARSTEP" train --model resnet18 --width 8,8,16,16 --data-dir "$data" --image-size 40 --batch-size 20 \
+    --epochs 3 --threads 1 --seed 1 --checkpoint-dir "$run"
+starts "eval" "$STARSTEP" eval --data-dir "$data" --init "$run"
+read -r right count loss <<<"$(figures)"
+
+predict=("$STARSTEP" predict --pictures "$data/val" --init "$run")
+starts "predict" "${predict[@]}" --out "$work/all.csv"
+check "it says so" grep -q "^$work/all.csv: $count pictures of $data/val$" "$work/out"
+check "all pictures, in order, probabilities that add up, $right of $count right and a loss of $loss as eval says" \
+    table "$work/all.csv" right "$right" "$count" "$loss"
+starts "on standard output" "${predict[@]}"
+check "the same" cmp "$work/all.csv" "$work/out"
+starts "the likeliest two" "${predict[@]}" --top 2 --out "$work/two.csv"
+check "they are all.csv's" table "$work/two.csv" top 2 "$work/all.csv"
+starts "small batches" "${predict[@]}" --batch-size 5 --workers 1 --out "$work/batches.csv"
+check "small batches: the same" table "$work/batches.csv" same "$work/all.csv" 1e-5
+if have_ranks; then
+    starts "two ranks" "$MPIEXEC" -n 2 "${predict[@]}" --batch-size 10 --out "$work/ranks.csv"
+    check "two ranks: the same" table "$work/ranks.csv" same "$work/all.csv" 1e-5
+fi
+
+# One file; names with what CSV must quote; folders in folders; other pictures and files.
+one=$(find "$data/val" -name '*.JPEG' | sort | head -n 1)
+mkdir -p "$work/odd/a b/deep"
+cp "$one" "$work/odd/a b/deep/x,y \"z\".JPG"
+cp "$one" "$work/odd/plain.jpeg"
+echo "not a picture" >"$work/odd/notes.txt"
+starts "one file" "$STARSTEP" predict --pictures "$one" --init "$run" --out "$work/one.csv"
+starts "odd names" "$STARSTEP" predict --pictures "$work/odd" --init "$run" --out "$work/odd.csv"
+check "odd names" table "$work/odd.csv" names plain.jpeg 'a b/deep/x,y "z".JPG'
+check "the same picture has the same class" table "$work/odd.csv" equal
+
+# Another model's images: 32x32 as they are, with CIFAR's mean and deviation.
+make_data 200 40
+starts "CIFAR: a run" "$STARSTEP" train --width 8,8,16,16 --data-dir "$work/data" --batch-size 20 --epochs 2 --threads 1 \
+    --checkpoint-dir "$work/cifar"
+starts "CIFAR: eval" "$STARSTEP" eval --data-dir "$work/data" --init "$work/cifar"
+read -r right count loss <<<"$(figures)"
+"$PYTHON" "${srcdir:-.}/tests/train/predict_table.py" "$work/data/test.bin" png "$work/png"
+starts "CIFAR: predict PNG files" "$STARSTEP" predict --pictures "$work/png" --init "$work/cifar" --out "$work/cifar.csv"
+check "CIFAR: $right of $count right and a loss of $loss as eval says" table "$work/cifar.csv" right "$right" "$count" "$loss"
+
+# Names of classes lie beside the data; a file of other length is none.
+names() { # LINES: what the first predicted class is called then
+    seq -f 'class %g' "$1" >"$work/data/fine_label_names.txt"
+    "$STARSTEP" train --width 8,8,16,16 --data-dir "$work/data" --batch-size 20 --epochs 1 --max-steps 1 --threads 1 \
+        --checkpoint-dir "$work/names" --overwrite >/dev/null || return
+    "$STARSTEP" predict --pictures "$work/png" --init "$work/names" --top 1 | sed -n '2s/^[^,]*,\([a-z]*\).*/\1/p'
+}
+check "CIFAR: names of classes" [ "$(names 100)" = class ]
+check "CIFAR: 99 names are none of 100 classes" [ -z "$(names 99)" ]
+
+# Weights alone, with a model file: prepared as ImageNet's, which this run's are, at the model's size.
+mkdir "$work/alone"
+cp "$run/latest/model.safetensors" "$run/latest/model.json" "$work/alone"
+run "$STARSTEP" predict --pictures "$data/val" --init "$work/alone" --out "$work/alone.csv"
+check "no description of images: it says so" grep -q "no $work/alone/data.json: pictures are prepared as ImageNet's" "$work/err"
+check "the same probabilities, classes by number" table "$work/alone.csv" numbered "$work/all.csv"
+
+# A corrupt file.
+cp -r "$data/val" "$work/bad"
+bad=$(find "$work/bad" -name '*.JPEG' | sort | sed -n 3p)
+echo "no picture" >"$bad"
+refused "a corrupt file" "${bad##*/}" "$STARSTEP" predict --pictures "$work/bad" --init "$run" --out "$work/bad.csv"
+check "and no table" [ -z "$(find "$work" -name 'bad.csv*')" ]
+run "$STARSTEP" predict --pictures "$work/bad" --init "$run" --skip-corrupt --out "$work/bad.csv"
+check "a corrupt file, skipped: named" grep -q "${bad##*/}.*; skipped" "$work/err"
+check "its row is empty, the others are as before" table "$work/bad.csv" without "${bad#"$work/bad/"}" "$work/all.csv"
+
+refused "no folder" "predict: --pictures is missing" "$STARSTEP" predict --init "$run"
+refused "no weights" "predict: --init is missing" "$STARSTEP" predict --pictures "$data/val"
+refused "no pictures" "$work/none" "$STARSTEP" predict --pictures "$work/none" --init "$run"
+mkdir "$work/empty"
+refused "an empty folder" "$work/empty" "$STARSTEP" predict --pictures "$work/empty" --init "$run"
+refused "more classes than there are" "top 6: the model has 5 classes" "${predict[@]}" --top 6
+refused "a table that cannot be written" "nowhere/t.csv" "${predict[@]}" --out "$work/nowhere/t.csv"
+refused "an option of train" "predict: takes no --epochs" "${predict[@]}" --epochs 3
+for damage in 's/"format":"starstep-data"/"format":"other"/;"format" is not' 's/"std":\[[^,]*/"std":[0/;"std" must be' \
+    's/"least":\[45,45\]/"least":[45,20]/;"least" must be' 's/"height":40/"height":"40"/;"height" must be' \
+    's/"channels":3/"channels":4/;"channels" must be' 's/"n01443537"/7/;"classes" must be'; do
+    mkdir -p "$work/damaged"
+    cp "$run"/latest/* "$work/damaged"
+    sed -i "${damage%%;*}" "$work/damaged/data.json"
+    refused "damaged: ${damage#*;}" "damaged/data.json: ${damage#*;}" \
+        "$STARSTEP" predict --pictures "$data/val" --init "$work/damaged"
+done
+finish
