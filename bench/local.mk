@@ -1,20 +1,20 @@
 # Comparisons with peers, run by hand: see the head of each program.
 noinst_PROGRAMS += bench/overhead bench/loader bench/late_rank
 bench_overhead_SOURCES = bench/overhead.c
-bench_overhead_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_overhead_LDADD = libinside.la $(DEPENDENCY_LIBS)
 bench_loader_SOURCES = bench/loader.c
-bench_loader_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_loader_LDADD = libinside.la $(DEPENDENCY_LIBS)
 bench_late_rank_SOURCES = bench/late_rank.c
-bench_late_rank_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_late_rank_LDADD = libinside.la $(DEPENDENCY_LIBS)
 if HAVE_CUDA
 noinst_PROGRAMS += bench/gpu_kernels
 bench_gpu_kernels_SOURCES = bench/gpu_kernels.c bench/gpu_timed.cpp bench/gpu_timed.h
-bench_gpu_kernels_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_gpu_kernels_LDADD = libinside.la $(DEPENDENCY_LIBS)
 endif
 if HAVE_MPI
 noinst_PROGRAMS += bench/comm_sums
 bench_comm_sums_SOURCES = bench/comm_sums.c
-bench_comm_sums_LDADD = libstarstep.la $(DEPENDENCY_LIBS)
+bench_comm_sums_LDADD = libinside.la $(DEPENDENCY_LIBS)
 endif
 
 EXTRA_DIST += \

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
         o.batch_size = 32;
     struct ss_synthetic data = {.train = 512, .test = 64, .classes = 10, .seed = 1};
     if (!o.data_dir) {
-        if (!mkdtemp(folder) || ss_synthetic_cifar100(folder, &data) != SS_OK)
+        if (!mkdtemp(folder) || ss_synthetic_cifar(&ss_cifar100, folder, &data) != SS_OK)
             return 1;
         o.data_dir = folder;
     }

@@ -95,6 +95,16 @@ static void on_end(void *arg)
             h->task_ends(h->arg, args);
 }
 
+/* Of a task that is not submitted. */
+static enum ss_status drop(struct starpu_task *task, enum ss_status status)
+{
+    if (task) {
+        task->destroy = 0;
+        starpu_task_destroy(task);
+    }
+    return status;
+}
+
 /* args: the task's own copy. */
 static void take_times(struct ss_step_args *args, struct starpu_task *task)
 {
@@ -118,7 +128,7 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
     void *copy = malloc(args_bytes);
     if (!task || !copy) {
         free(copy);
-        return ss_fail_memory("a StarPU task", args_bytes);
+        return drop(task, ss_fail_memory("a StarPU task", args_bytes));
     }
     if (codelet->can_execute != ss_can_serve && classes.asynchronous)
         codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
@@ -136,8 +146,8 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
         task->dyn_handles = malloc((size_t)bound->naccess * sizeof *task->dyn_handles);
         task->dyn_modes = malloc((size_t)bound->naccess * sizeof *task->dyn_modes);
         if (!task->dyn_handles || !task->dyn_modes)
-            return ss_fail_memory("a StarPU task's handles",
-                                  (size_t)bound->naccess * sizeof(void *));
+            return drop(task, ss_fail_memory("a StarPU task's handles",
+                                             (size_t)bound->naccess * sizeof(void *)));
     }
     for (int i = 0; i < bound->naccess; i++) {
         STARPU_TASK_SET_HANDLE(task, args->region[i]->handle, i);
@@ -149,10 +159,8 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
     if (ret != 0) {
         if (args->task->progress)
             atomic_fetch_sub(&args->task->progress->submitted, 1);
-        task->destroy = 0;
-        starpu_task_destroy(task);
-        return ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", bound->name,
-                       strerror(-ret));
+        return drop(task, ss_fail(SS_ERR_LIBRARY, "StarPU: submitting task %s: %s", bound->name,
+                                  strerror(-ret)));
     }
     return SS_OK;
 }

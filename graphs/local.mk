@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	graphs/models.c graphs/models.h \
+	graphs/models.c graphs/models.h graphs/model.h \
 	graphs/resnet.c \
 	graphs/vgg.c \
 	graphs/wideresnet.c

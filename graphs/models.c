@@ -4,6 +4,7 @@
 #include "graph/graph_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -17,14 +18,85 @@ static const struct {
     {"wide_resnet50_2", ss_resnet_build}, {"vgg11_bn", ss_vgg11_bn_build},
 };
 
+enum { MODELS = sizeof models / sizeof *models };
+
+/* By ss_model_add. */
+struct added {
+    struct added *next;
+    ss_model_builder build;
+    void *user;
+    char name[SS_NAME_BYTES];
+};
+static struct added *added;
+
+static char *names; /* of all, behind each other; NULL: to be made */
+
 const char *ss_model_names(void)
 {
-    static char names[256];
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof models / sizeof *models && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 models[i].name);
-    return names;
+    size_t bytes = 0;
+    if (names)
+        return names;
+    FILE *out = open_memstream(&names, &bytes);
+    if (!out)
+        return "";
+    for (size_t i = 0; i < MODELS; i++)
+        fprintf(out, "%s%s", i ? ", " : "", models[i].name);
+    for (const struct added *m = added; m; m = m->next)
+        fprintf(out, ", %s", m->name);
+    fclose(out);
+    return names ? names : "";
+}
+
+static const struct added *find_added(const char *name)
+{
+    const struct added *m = added;
+    while (m && strcmp(m->name, name))
+        m = m->next;
+    return m;
+}
+
+static int is_built_in(const char *name)
+{
+    for (size_t i = 0; i < MODELS; i++)
+        if (!strcmp(models[i].name, name))
+            return 1;
+    return 0;
+}
+
+static enum ss_status check_name(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    if (!*name || strlen(name) >= SS_NAME_BYTES || name[strspn(name, letters)] ||
+        ss_model_is_file(name))
+        return ss_fail(
+            SS_ERR_INVALID,
+            "\"%.100s\" is no name for a model: letters, digits and \"_-.\", at most %d, "
+            "and not .json at the end",
+            name, SS_NAME_BYTES - 1);
+    if (is_built_in(name) || find_added(name))
+        return ss_fail(SS_ERR_INVALID, "there is a model %s already; choose another name", name);
+    return SS_OK;
+}
+
+enum ss_status ss_model_add(const char *name, ss_model_builder build, void *user)
+{
+    if (!name || !build)
+        return ss_fail(SS_ERR_INVALID, "ss_model_add: a model needs a name and a function");
+    SS_TRY(check_name(name));
+    struct added *m = calloc(1, sizeof *m);
+    if (!m)
+        return ss_fail_memory("model", sizeof *m);
+    m->build = build;
+    m->user = user;
+    snprintf(m->name, sizeof m->name, "%s", name);
+    struct added **end = &added;
+    while (*end)
+        end = &(*end)->next;
+    *end = m;
+    free(names);
+    names = NULL;
+    return SS_OK;
 }
 
 int ss_model_is_file(const char *name)
@@ -96,27 +168,63 @@ static enum ss_status read_file(const char *path, const struct ss_model_options 
     return status;
 }
 
+/* Is a model of a program's own for the images and classes that it was asked for? */
+static enum ss_status check_added(const struct ss_model_options *o, const struct ss_graph *g)
+{
+    int x[3], y[3];
+    ss_value_shape(g, ss_graph_layer(g, 0)->output, x);
+    ss_value_shape(g, ss_graph_layer(g, ss_graph_layers(g) - 1)->input[0], y);
+    if (x[0] != o->channels || x[1] != o->height || x[2] != o->width_px)
+        return ss_fail(
+            SS_ERR_MISMATCH,
+            "model %s: its input is (%d,%d,%d), the images are (%d,%d,%d); give ss_input() "
+            "the options' channels, height and width_px",
+            ss_graph_name(g), x[0], x[1], x[2], o->channels, o->height, o->width_px);
+    if (o->classes > y[0])
+        return ss_fail(
+            SS_ERR_MISMATCH,
+            "model %s: it tells %d classes apart, the data have %d; make as many outputs "
+            "as the options say",
+            ss_graph_name(g), y[0], o->classes);
+    return SS_OK;
+}
+
+/* The layers of a model that has a name; *known 0: there is none. */
+static enum ss_status build(const char *name, const struct ss_model_options *options,
+                            struct ss_graph *g, int *known)
+{
+    const struct added *m = find_added(name);
+    *known = 1;
+    if (m)
+        return m->build(g, options, m->user);
+    for (size_t i = 0; i < MODELS; i++)
+        if (!strcmp(models[i].name, name))
+            return models[i].build(g, options);
+    *known = 0;
+    return SS_ERR_INVALID;
+}
+
 enum ss_status ss_model_build(const char *name, const struct ss_model_options *options,
                               struct ss_graph **out)
 {
+    int known;
     if (ss_model_is_file(name))
         return read_file(name, options, out);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        if (strcmp(models[i].name, name))
-            continue;
-        struct ss_graph *g = ss_graph_create(name);
-        if (!g)
-            return SS_ERR_MEMORY;
-        enum ss_status status = models[i].build(g, options);
-        if (status == SS_OK)
-            status = ss_graph_finish(g);
-        if (status != SS_OK) {
-            ss_graph_destroy(g);
-            return status;
-        }
-        *out = g;
-        return SS_OK;
+    struct ss_graph *g = ss_graph_create(name);
+    if (!g)
+        return SS_ERR_MEMORY;
+    enum ss_status status = build(name, options, g, &known);
+    if (!known)
+        ss_fail(status, "--model: unknown model \"%s\"; known: %s, and files: FILE.json", name,
+                ss_model_names());
+    if (status == SS_OK)
+        status = ss_graph_finish(g);
+    if (status == SS_OK && find_added(name))
+        status = check_added(options, g);
+    if (status != SS_OK) {
+        ss_graph_destroy(g);
+        return status;
     }
-    return ss_fail(SS_ERR_INVALID, "--model: unknown model \"%s\"; known: %s, and files: FILE.json",
-                   name, ss_model_names());
+    *out = g;
+    return SS_OK;
 }

@@ -22,14 +22,9 @@
 
 #include "core/size.h"
 #include "graph/graph.h"
+#include "graphs/model.h"
 
-struct ss_model_options {
-    const char *width; /* --width as given; NULL: the model's own widths */
-    float dropout;     /* negative: the model's own; models without dropout have none to change */
-    int classes;
-    int channels, height, width_px; /* of one image */
-};
-/* Of a model file (graph/graph_file.h): dropout 0 turns off all layers that drop values, and it has no
+/* Of struct ss_model_options, with a model file (graph/graph_file.h): dropout 0 turns off all layers that drop values, and it has no
  * other; classes, channels and height may be 0: the file's own. */
 
 /* Build the graph of model `name`. Errors: SS_ERR_INVALID (unknown model: the known ones are
@@ -44,7 +39,7 @@ enum ss_status ss_model_images(const char *name, int *channels, struct ss_size *
 /* Is it a model file's name? */
 int ss_model_is_file(const char *name);
 
-/* "wideresnet, ..." */
+/* "wideresnet, ...", with those that ss_model_add() has added. Valid until it adds another one. */
 const char *ss_model_names(void);
 
 /* Each model's builder; see models.c. */

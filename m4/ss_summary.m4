@@ -24,6 +24,7 @@ $PACKAGE_NAME $PACKAGE_VERSION
   Nsight ranges    $have_nvtx
   hwloc            $ss_hwloc_version
   libjpeg-turbo    $ss_jpeg_version
+  libpng           $ss_png_version
   MPI              $ss_ranks
   tests            $ss_tests
   installs below   $prefix

@@ -1,66 +1,45 @@
-/* starstep: the command line. Each command is a file in src/cli/. */
-#ifdef HAVE_CONFIG_H
-#    include "config.h"
-#endif
+/* The program starstep: the library's command line. */
+#include "api/openmp_places.h"
+#include "api/starstep.h"
 
-#include "cli/commands.h"
-#include "cli/openmp_places.h"
-#include "core/log.h"
-#include "core/standard.h"
+#include <stddef.h>
 
-#include <stdio.h>
-#include <string.h>
+static const char *const names[] = {SS_OPENMP_PLACES};
+enum { NAMES = sizeof names / sizeof *names };
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-} commands[] = {
-    {"train", ss_cmd_train, "train a network"},
-    {"eval", ss_cmd_eval, "loss and accuracy of saved weights"},
-    {"plan", ss_cmd_plan, "print the task graph of a step"},
-    {"info", ss_cmd_info, "what this build has, which cores get which work"},
-    {"doctor", ss_cmd_doctor, "look at nodes, ranks, network and data before a long run"},
-    {"launch", ss_cmd_launch, "start ranks of train, eval, info or doctor on this node"},
-    {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
-    {"monitor", ss_cmd_monitor, "sample memory, utilisation and power during a job"},
-    {"scaling", ss_cmd_scaling, "tables of equal runs on more and more GPUs and nodes"},
-    {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
-};
+/* This runs before all libraries' constructors. It may be called before a sanitizer has set itself up, so
+ * it calls nothing and is not instrumented. */
+#define BEFORE_ALL                                                                                 \
+    __attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
 
-static void print_help(FILE *out)
+BEFORE_ALL static int begins_with(const char *text, const char *name)
 {
-    fprintf(out, "usage: starstep COMMAND [OPTION...]\n\n");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\nstarstep COMMAND --help lists its options; `man starstep` explains them.\n");
+    while (*name && *text == *name) {
+        text++;
+        name++;
+    }
+    return !*name;
 }
 
-static int run(int argc, char **argv)
+BEFORE_ALL static void forget_places(int argc, char **argv, char **envp)
 {
-    ss_openmp_places_note();
-    if (argc < 2) {
-        print_help(stderr);
-        return 2;
+    char **kept = envp;
+    (void)argc;
+    (void)argv;
+    for (char **e = envp; *e; e++) {
+        int i = 0;
+        while (i < NAMES && !begins_with(*e, names[i]))
+            i++;
+        if (i == NAMES)
+            *kept++ = *e;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
-        return 0;
-    }
-    if (!strcmp(argv[1], "--version")) {
-        printf("starstep %s\n", PACKAGE_VERSION);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (!strcmp(commands[i].name, argv[1]))
-            return commands[i].run(argc - 1, argv + 1);
-    ss_fail(SS_ERR_INVALID, "unknown command \"%s\"; see starstep --help", argv[1]);
-    return 2;
+    *kept = NULL;
 }
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const at_start)(int, char **, char **) = forget_places;
 
 int main(int argc, char **argv)
 {
-    if (ss_standard_open() != SS_OK)
-        return 1;
-    return ss_standard_close(run(argc, argv));
+    return ss_main(argc, argv);
 }

@@ -223,9 +223,10 @@ def from_torch(args):
         [checkpoint.notes["model_crc32c"].encode(), *(value.encode() + b"\0" for value in values),
          *map(bytes_of, checkpoint.states.values())])
     save_file(os.path.join(args.new, "training.safetensors"), checkpoint.states, checkpoint.notes)
-    layers = os.path.join(args.checkpoint, "model.json")
-    if os.path.exists(layers):  # a checkpoint of an earlier version has none
-        shutil.copyfile(layers, os.path.join(args.new, "model.json"))
+    for name in ("model.json", "data.json"):
+        file = os.path.join(args.checkpoint, name)
+        if os.path.exists(file):  # a checkpoint of an earlier version has none
+            shutil.copyfile(file, os.path.join(args.new, name))
 
 
 def main():

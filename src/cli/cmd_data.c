@@ -12,14 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct ss_cifar *cifar_of(const struct data_verb *verb)
+{
+    return strcmp(verb->data_set, ss_cifar10.name) ? &ss_cifar100 : &ss_cifar10;
+}
+
+static void print_files(const struct ss_cifar *cifar, const char *dir)
+{
+    printf("%s: ", dir);
+    for (const char *const *file = cifar->files[SS_SPLIT_TRAIN]; *file; file++)
+        printf("%s.bin%s", *file, file[1] ? ", " : " ");
+    printf("and %s.bin written\n", cifar->files[SS_SPLIT_TEST][0]);
+}
+
 struct make_arguments {
     const char *out;
     long train, test, classes, seed;
 };
 
 static const struct ss_option make_rows[] = {
-    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR",
-                   "where train.bin and test.bin go"),
+    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR", "where the files go"),
     SS_OPTION_INT(struct make_arguments, train, "--train", 2000, 1, SS_SYNTHETIC_MAX, "N",
                   "training samples"),
     SS_OPTION_INT(struct make_arguments, test, "--test", 500, 1, SS_SYNTHETIC_MAX, "N",
@@ -40,7 +52,7 @@ static int run_make(const struct data_verb *verb, int argc, char **argv)
                                 .test = (uint32_t)a.test,
                                 .classes = (uint32_t)a.classes,
                                 .seed = (uint64_t)a.seed};
-    if (ss_synthetic_cifar100(a.out, &what) != SS_OK)
+    if (ss_synthetic_cifar(cifar_of(verb), a.out, &what) != SS_OK)
         return SS_EXIT_FAILED;
     printf("%s: %ld training and %ld test samples of %ld classes\n", a.out, a.train, a.test,
            a.classes);
@@ -53,9 +65,8 @@ struct convert_arguments {
 
 static const struct ss_option convert_rows[] = {
     SS_OPTION_TEXT(struct convert_arguments, from, "--from", NULL, "DIR",
-                   "folder with the files train and test"),
-    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR",
-                   "where train.bin and test.bin go"),
+                   "folder with the Python version's files"),
+    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR", "where the files go"),
     {0}};
 
 static int run_convert(const struct data_verb *verb, int argc, char **argv)
@@ -64,9 +75,9 @@ static int run_convert(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, convert_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (ss_convert_cifar100(a.from, a.out) != SS_OK)
+    if (ss_convert_cifar(cifar_of(verb), a.from, a.out) != SS_OK)
         return SS_EXIT_FAILED;
-    printf("%s: train.bin and test.bin written\n", a.out);
+    print_files(cifar_of(verb), a.out);
     return SS_EXIT_OK;
 }
 
@@ -77,8 +88,8 @@ struct fetch_arguments {
 
 static const struct ss_option fetch_rows[] = {
     SS_OPTION_TEXT(struct fetch_arguments, out, "--out", NULL, "DIR", "where the files go"),
-    SS_OPTION_TEXT(struct fetch_arguments, url, "--url", SS_CIFAR100_URL, "URL",
-                   "the archive: https, http or file"),
+    SS_OPTION_TEXT(struct fetch_arguments, url, "--url", NULL, "URL",
+                   "the archive if it is not the published one: https, http or file"),
     SS_OPTION_TEXT(struct fetch_arguments, md5, "--md5", NULL, "HEX",
                    "the archive's MD5 if it is not the published one"),
     SS_OPTION_TEXT(struct fetch_arguments, sha256, "--sha256", NULL, "HEX",
@@ -92,17 +103,18 @@ static int run_fetch(const struct data_verb *verb, int argc, char **argv)
     if (code >= 0)
         return code;
     struct ss_fetch what = {.url = a.url, .md5 = a.md5, .sha256 = a.sha256};
-    enum ss_status status = ss_fetch_cifar100(a.out, &what);
+    enum ss_status status = ss_fetch_cifar(cifar_of(verb), a.out, &what);
     if (status != SS_OK)
         return status == SS_ERR_INVALID ? SS_EXIT_USAGE : SS_EXIT_FAILED;
-    printf("%s: train.bin, test.bin and fine_label_names.txt written\n", a.out);
+    print_files(cifar_of(verb), a.out);
     return SS_EXIT_OK;
 }
 
-static enum ss_status print_split(const char *dir, enum ss_split split, const char *name)
+static enum ss_status print_split(const struct ss_cifar *cifar, const char *dir,
+                                  enum ss_split split, const char *name)
 {
     struct ss_dataset *d = NULL;
-    SS_TRY(ss_dataset_open_cifar100(dir, split, &d));
+    SS_TRY(ss_dataset_open_cifar(cifar, dir, split, &d));
     size_t per_class[256] = {0};
     int used = 0;
     for (size_t i = 0; i < d->count; i++)
@@ -117,10 +129,9 @@ struct check_arguments {
     const char *dir;
 };
 
-static const struct ss_option check_rows[] = {SS_OPTION_TEXT(struct check_arguments, dir,
-                                                             "--data-dir", NULL, "DIR",
-                                                             "folder with train.bin and test.bin"),
-                                              {0}};
+static const struct ss_option check_rows[] = {
+    SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR", "folder with the files"),
+    {0}};
 
 static int run_check(const struct data_verb *verb, int argc, char **argv)
 {
@@ -128,8 +139,8 @@ static int run_check(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    if (print_split(a.dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
-        print_split(a.dir, SS_SPLIT_TEST, "test") != SS_OK)
+    if (print_split(cifar_of(verb), a.dir, SS_SPLIT_TRAIN, "train") != SS_OK ||
+        print_split(cifar_of(verb), a.dir, SS_SPLIT_TEST, "test") != SS_OK)
         return SS_EXIT_FAILED;
     return SS_EXIT_OK;
 }
@@ -137,21 +148,31 @@ static int run_check(const struct data_verb *verb, int argc, char **argv)
 static const struct data_verb verbs[] = {
     {"make", "data make", "cifar100", "Generate a small learnable data set in CIFAR-100's format.",
      run_make},
+    {"make", "data make", "cifar10", "Generate a small learnable data set in CIFAR-10's format.",
+     run_make},
     {"convert", "data convert", "cifar100",
      "Convert CIFAR-100's Python version (as torchvision keeps it) to train.bin and test.bin.",
      run_convert},
+    {"convert", "data convert", "cifar10",
+     "Convert CIFAR-10's Python version to data_batch_1.bin to 5 and test_batch.bin.", run_convert},
+    {"convert", "data convert", "npz",
+     "Convert NumPy arrays of pictures and labels to folders of PNG files.", data_run_convert_npz},
     {"fetch", "data fetch", "cifar100", "Download CIFAR-100 with curl or wget and check it.",
      run_fetch},
+    {"fetch", "data fetch", "cifar10", "Download CIFAR-10 with curl or wget and check it.",
+     run_fetch},
     {"check", "data check", "cifar100", "Check a data set and print what it holds.", run_check},
+    {"check", "data check", "cifar10", "Check a data set and print what it holds.", run_check},
     {"make", "data make", "tinyimagenet",
      "Generate a small learnable data set of JPEG files in TinyImageNet's layout.",
      data_run_make_pictures},
     {"check", "data check", "tinyimagenet",
-     "Check a data set of JPEG files (TinyImageNet's layout, or a folder for each class) and print "
+     "Check a data set of picture files (TinyImageNet's layout, or a folder for each class) and "
+     "print "
      "what it holds.",
      data_run_check_pictures},
     {"pack", "data pack", "tinyimagenet",
-     "Decode a data set of JPEG files once, into files that training reads faster.",
+     "Decode a data set of picture files once, into files that training reads faster.",
      data_run_pack_pictures},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };

@@ -1,22 +1,20 @@
 #include "cli/cmd_data_verb.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/progress.h"
 #include "core/standard.h"
 #include "data/pack.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What the command line says, for both splits. */
 struct job {
     const char *dir, *cache;
     long threads;
     int skip_corrupt, force;
-    int bar;
+    struct ss_progress progress;
 };
 
 static const struct ss_option rows[] = {
@@ -29,45 +27,24 @@ static const struct ss_option rows[] = {
     SS_OPTION_FLAG(struct job, force, "--force", "build also what fits already"),
     {0}};
 
-static atomic_int stopped; /* any thread may take the signal */
-
-static void on_signal(int number)
+/* The cursor stays at a bar's beginning, where a warning overwrites it. */
+static void show(struct job *job, const char *name, size_t done, size_t count, double seconds)
 {
-    (void)number;
-    atomic_store(&stopped, 1);
-}
-
-/* Ends the building between two portions, so that nothing is left behind. The second signal ends
- * the process. */
-static void catch_signals(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    struct sigaction old;
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(numbers[i], &action, NULL);
-}
-
-/* The cursor stays at the line's beginning, where a warning overwrites it. */
-static void draw_bar(const struct job *job, const char *name, size_t done, size_t count,
-                     double seconds)
-{
-    if (!job->bar)
+    if (!ss_progress_due(&job->progress))
         return;
-    fprintf(stderr, "%s: %zu of %zu files, %.0f files/s    \r", name, done, count,
-            (double)done / seconds);
+    fprintf(stderr, "%s: %zu of %zu files, %.0f files/s%s", name, done, count,
+            (double)done / seconds, job->progress.bar ? "    \r" : "\n");
     fflush(stderr);
 }
 
-static void clear_bar(const struct job *job)
+static void end_progress(struct job *job)
 {
-    if (job->bar)
+    if (job->progress.bar)
         fprintf(stderr, "%60s\r", "");
+    ss_progress_rest(&job->progress);
 }
 
-static enum ss_status build(const struct job *job, const char *name, const char *path,
+static enum ss_status build(struct job *job, const char *name, const char *path,
                             const struct ss_imagefolder *folder)
 {
     struct ss_pack_builder *builder;
@@ -77,12 +54,12 @@ static enum ss_status build(const struct job *job, const char *name, const char 
     for (size_t done = 0; status == SS_OK && done < folder->count;) {
         status = ss_pack_continue(builder, 0.2, &done);
         if (status == SS_OK)
-            draw_bar(job, name, done, folder->count, ss_seconds() - start);
-        if (status == SS_OK && atomic_load(&stopped))
+            show(job, name, done, folder->count, ss_seconds() - start);
+        if (status == SS_OK && data_is_stopped())
             status = ss_fail(SS_ERR_INTERRUPTED, "%s: stopped by a signal after %zu of %zu files",
                              path, done, folder->count);
     }
-    clear_bar(job);
+    end_progress(job);
     if (status == SS_OK)
         return ss_pack_commit(builder);
     ss_pack_abort(builder);
@@ -108,7 +85,7 @@ static enum ss_status find(const struct job *job, const char *name, const char *
     return SS_OK;
 }
 
-static enum ss_status pack_folder(const struct job *job, const char *name, const char *path,
+static enum ss_status pack_folder(struct job *job, const char *name, const char *path,
                                   const struct ss_imagefolder *folder)
 {
     struct ss_pack *pack;
@@ -134,7 +111,7 @@ static enum ss_status pack_folder(const struct job *job, const char *name, const
     return SS_OK;
 }
 
-static enum ss_status pack_split(const struct job *job, enum ss_split split, const char *name)
+static enum ss_status pack_split(struct job *job, enum ss_split split, const char *name)
 {
     char path[4096];
     struct ss_imagefolder *folder;
@@ -151,9 +128,9 @@ int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, rows, &job, argc, argv);
     if (code >= 0)
         return code;
-    const char *wish = getenv("STARSTEP_PROGRESS");
-    job.bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
-    catch_signals();
+    if (ss_progress_open(&job.progress) != SS_OK)
+        return SS_EXIT_USAGE;
+    data_catch_signals();
     if (pack_split(&job, SS_SPLIT_TRAIN, "train") != SS_OK ||
         pack_split(&job, SS_SPLIT_TEST, "val") != SS_OK)
         return SS_EXIT_FAILED;

@@ -1,7 +1,7 @@
 #include "cli/cmd_data_verb.h"
 #include "core/log.h"
 #include "data/imagefolder.h"
-#include "data/jpeg.h"
+#include "data/picture_file.h"
 #include "data/make_tinyimagenet.h"
 
 #include <inttypes.h>
@@ -58,31 +58,31 @@ static void count_picture(struct decoded *d, int width, int height)
     d->count++;
 }
 
-/* Each damaged file has its line; libjpeg's warnings are no damage. */
+/* Each damaged file has its line; warnings of libraries are no damage. */
 static enum ss_status decode_all(const struct ss_imagefolder *f, const char *name)
 {
-    struct ss_jpeg *jpeg;
+    struct ss_decoder *decoder;
     struct ss_image_file file = {.bytes = NULL};
     struct decoded d = {0};
-    SS_TRY(ss_jpeg_open(&jpeg));
+    SS_TRY(ss_decoder_open(&decoder));
     enum ss_status result = SS_OK;
     for (size_t i = 0; i < f->count; i++) {
-        struct ss_jpeg_pixels pixels;
+        struct ss_pixels pixels;
         int width, height;
         enum ss_status status = ss_imagefolder_read(f, i, &file);
         if (status == SS_OK)
-            status = ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &width, &height);
+            status = ss_decoder_begin(decoder, file.path, file.bytes, file.size, &width, &height);
         if (status == SS_OK)
-            status = ss_jpeg_decode(jpeg, NULL, 1, &pixels);
-        if (status == SS_OK && ss_jpeg_warning(jpeg))
-            ss_warn("%s: %s", file.path, ss_jpeg_warning(jpeg));
+            status = ss_decoder_decode(decoder, NULL, 1, &pixels);
+        if (status == SS_OK && ss_decoder_warning(decoder))
+            ss_warn("%s: %s", file.path, ss_decoder_warning(decoder));
         if (status == SS_OK)
             count_picture(&d, width, height);
         else
             result = status;
     }
     free(file.bytes);
-    ss_jpeg_close(jpeg);
+    ss_decoder_close(decoder);
     printf("%s: %zu of %zu decoded, sides from %d to %d pixels\n", name, d.count, f->count, d.least,
            d.most);
     return result;
@@ -93,7 +93,7 @@ static enum ss_status print_folder(const char *dir, enum ss_split split, const c
 {
     struct ss_imagefolder *f;
     SS_TRY(ss_imagefolder_open(dir, split, &f));
-    printf("%s: %zu JPEG files of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
+    printf("%s: %zu pictures of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
            f->classes, f->fingerprint);
     enum ss_status status = decode ? decode_all(f, name) : ss_imagefolder_check_sizes(f);
     ss_imagefolder_close(f);

@@ -1,6 +1,8 @@
 #include "cli/cmd_data_verb.h"
 #include "core/log.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,4 +30,28 @@ int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, 
              verb->data_set, verb->about);
     int code = ss_options_command(usage, sets, argc, argv);
     return code >= 0 ? code : check_folders(argv[0], rows, values);
+}
+
+static atomic_int stopped; /* any thread may take the signal */
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&stopped, 1);
+}
+
+int data_is_stopped(void)
+{
+    return atomic_load(&stopped);
+}
+
+void data_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction old;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
 }

@@ -14,9 +14,15 @@ struct data_verb {
 int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, void *values,
                     int argc, char **argv);
 
-/* Those of data sets of pictures: cmd_data_pictures.c, cmd_data_pack.c. */
+/* From now on signals that ask for an end only set data_is_stopped(), so that a command can end
+ * without leaving anything behind. The second signal ends the process. */
+void data_catch_signals(void);
+int data_is_stopped(void);
+
+/* Those of data sets of pictures: cmd_data_pictures.c, cmd_data_pack.c, cmd_data_npz.c. */
 int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv);
 int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv);
+int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv);
 int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* What several ranks can do. */
-static const char *const commands[] = {"train", "eval", "info", "doctor"};
+static const char *const commands[] = {"train", "eval", "predict", "info", "doctor"};
 
 static const struct ss_option rows[] = {
     SS_OPTION_INT(struct ss_launch_options, ranks, "--ranks", 0, 0, SS_LOCAL_RANKS, "N",
@@ -25,9 +25,9 @@ static const struct ss_option rows[] = {
                    "write each rank's output to DIR/rank-R.log"),
     {0}};
 
-static const char usage[] =
-    "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-    "Start N ranks of COMMAND (train, eval, info, doctor) on this node, without MPI. Options:\n";
+static const char usage[] = "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+                            "Start N ranks of COMMAND (train, eval, predict, info, doctor) on this "
+                            "node, without MPI. Options:\n";
 
 /* Split at the command, which may have options of its own: *own arguments are launch's. Short -n
  * becomes --ranks. */
@@ -46,15 +46,14 @@ static char **split(const struct ss_option_set *sets, int argc, char **argv, int
 static enum ss_status check_command(char *const *command)
 {
     if (!command[0])
-        return ss_fail(
-            SS_ERR_INVALID,
-            "launch: no command; give train, eval, info or doctor, and its options behind it");
+        return ss_fail(SS_ERR_INVALID, "launch: no command; give train, eval, predict, info or "
+                                       "doctor, and its options behind it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command[0], commands[i]) == 0)
             return SS_OK;
     return ss_fail(
         SS_ERR_INVALID,
-        "launch: \"%s\" is no command for several ranks; give train, eval, info or doctor",
+        "launch: \"%s\" is no command for several ranks; give train, eval, predict, info or doctor",
         command[0]);
 }
 

@@ -15,32 +15,75 @@ static const char eval_usage[] =
     "usage: starstep eval --data-dir DIR --init FILE|FOLDER [OPTION...]\n"
     "Loss and accuracy of saved weights on the test set. Options:\n";
 
-static int run(int argc, char **argv, int training)
+static const char predict_usage[] =
+    "usage: starstep predict --pictures DIR --init FILE|FOLDER [OPTION...]\n"
+    "Classes and probabilities of pictures, as a table (CSV). Options:\n";
+
+static enum ss_status train(struct ss_train_options *o, const struct ss_train_told *told)
+{
+    /* Days of training do not end because who read the output has: main() tells at the end. */
+    signal(SIGPIPE, SIG_IGN);
+    return o->check ? ss_train_check_only(o) : ss_train_run(o, told);
+}
+
+static enum ss_status predict(struct ss_train_options *o, const struct ss_train_told *told)
+{
+    (void)told;
+    return ss_predict_run(o);
+}
+
+struct command {
+    const char *usage;
+    unsigned groups;
+    enum ss_status (*run)(struct ss_train_options *o, const struct ss_train_told *told);
+};
+
+static const struct command train_command = {train_usage, SS_TRAIN_OF_TRAIN, train},
+                            eval_command = {eval_usage, SS_TRAIN_OF_EVAL, ss_eval_run},
+                            predict_command = {predict_usage, SS_TRAIN_OF_PREDICT, predict};
+
+/* *result: how it ended, where there was something to do. */
+static int run(const struct command *command, int argc, char **argv,
+               const struct ss_train_told *told, enum ss_status *result)
 {
     struct ss_train_options o;
-    const struct ss_option_set sets[] = {
-        ss_train_option_set(&o, training ? SS_TRAIN_OF_TRAIN : SS_TRAIN_OF_EVAL), {0}};
+    const struct ss_option_set sets[] = {ss_train_option_set(&o, command->groups), {0}};
     struct ss_recipe *recipe;
-    int code = ss_recipe_command(training ? train_usage : eval_usage, sets, argc, argv, &recipe);
+    int code = ss_recipe_command(command->usage, sets, argc, argv, &recipe);
     if (code >= 0)
         return code;
-    /* Days of training do not end because who read the output has: main() tells at the end. */
-    if (training)
-        signal(SIGPIPE, SIG_IGN);
     struct ss_start_weights found;
     enum ss_status status = ss_start_weights_find(&o, &found);
     if (status == SS_OK)
-        status = o.check ? ss_train_check_only(&o) : training ? ss_train_run(&o) : ss_eval_run(&o);
+        status = command->run(&o, told);
     ss_recipe_close(recipe);
+    *result = status;
     return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
+}
+
+int ss_cli_train(int argc, char **argv, int training, const struct ss_train_told *told,
+                 enum ss_status *result)
+{
+    return run(training ? &train_command : &eval_command, argc, argv, told, result);
+}
+
+static int run_alone(const struct command *command, int argc, char **argv)
+{
+    enum ss_status status;
+    return run(command, argc, argv, &(struct ss_train_told){0}, &status);
 }
 
 int ss_cmd_train(int argc, char **argv)
 {
-    return run(argc, argv, 1);
+    return run_alone(&train_command, argc, argv);
 }
 
 int ss_cmd_eval(int argc, char **argv)
 {
-    return run(argc, argv, 0);
+    return run_alone(&eval_command, argc, argv);
+}
+
+int ss_cmd_predict(int argc, char **argv)
+{
+    return run_alone(&predict_command, argc, argv);
 }

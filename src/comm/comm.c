@@ -110,6 +110,13 @@ void ss_comm_close(struct ss_comm *comm)
     free(comm);
 }
 
+void ss_comm_stay(void)
+{
+#ifdef HAVE_MPI
+    ss_comm_mpi_stay();
+#endif
+}
+
 int ss_comm_rank(const struct ss_comm *comm)
 {
     return comm->rank;

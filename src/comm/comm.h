@@ -32,6 +32,10 @@ struct ss_comm_config {
 enum ss_status ss_comm_open(const struct ss_comm_config *config, struct ss_comm **out);
 void ss_comm_close(struct ss_comm *comm);
 
+/* From here on, MPI is not ended by the close of its communicator but by the exit of the process, so that
+ * another one can be opened. */
+void ss_comm_stay(void);
+
 int ss_comm_rank(const struct ss_comm *comm);
 int ss_comm_size(const struct ss_comm *comm);
 int ss_comm_local_rank(const struct ss_comm *comm); /* among the ranks of this node */

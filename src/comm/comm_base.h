@@ -82,6 +82,7 @@ struct ss_comm {
  * whose timeout_s is set. */
 enum ss_status ss_comm_self_open(struct ss_comm *comm);
 enum ss_status ss_comm_mpi_open(struct ss_comm *comm);
+void ss_comm_mpi_stay(void); /* see ss_comm_stay */
 enum ss_status ss_comm_tcp_open(struct ss_comm *comm);
 const char *ss_comm_mpi_library(void);
 

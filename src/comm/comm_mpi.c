@@ -73,6 +73,30 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     return SS_OK;
 }
 
+static int stays, started;    /* ss_comm_stay; MPI, by this room */
+static double exit_timeout_s; /* of the last communicator */
+
+void ss_comm_mpi_stay(void)
+{
+    stays = 1;
+}
+
+static void end_mpi(double timeout_s)
+{
+    ss_guard_explain(ss_siblings_describe);
+    ss_guard_set(timeout_s, "the end of the run: MPI_Finalize did not return in time");
+    MPI_Finalize();
+    ss_guard_clear();
+    ss_guard_explain(NULL);
+}
+
+static void end_at_exit(void)
+{
+    int ended;
+    if (MPI_Finalized(&ended) == MPI_SUCCESS && !ended)
+        end_mpi(exit_timeout_s);
+}
+
 static void mpi_close(struct ss_comm *comm)
 {
     struct ss_mpi *mpi = comm->state;
@@ -83,16 +107,17 @@ static void mpi_close(struct ss_comm *comm)
     ss_neighbour_end(&mpi->neighbour); /* all ranks have passed the last barrier */
     pthread_join(mpi->thread, NULL);
     ss_guard_explain(ss_siblings_describe);
-    ss_guard_set(comm->timeout_s, "the end of the run: MPI_Finalize did not return in time");
+    ss_guard_set(comm->timeout_s, "the end of the run: MPI did not free its communicators in time");
     ss_mpi_sum_close(mpi);
     ss_mpi_beats_close(mpi);
     MPI_Comm_free(&mpi->world);
     MPI_Comm_free(&mpi->sums);
     MPI_Comm_free(&mpi->small);
     MPI_Comm_free(&mpi->control);
-    MPI_Finalize();
     ss_guard_clear();
     ss_guard_explain(NULL);
+    if (!stays)
+        end_mpi(comm->timeout_s);
     ss_neighbour_close(&mpi->neighbour);
     close(mpi->wake);
     pthread_mutex_destroy(&mpi->lock);
@@ -169,17 +194,35 @@ static enum ss_status find_place(struct ss_mpi *mpi)
     return SS_OK;
 }
 
-static enum ss_status start_mpi(struct ss_mpi *mpi)
+static enum ss_status init(void)
 {
-    int provided, initialized;
+    int provided, initialized, ended;
     MPI_TRY(MPI_Initialized(&initialized), "start-up");
+    MPI_TRY(MPI_Finalized(&ended), "start-up");
+    if (started && !ended)
+        return SS_OK;
     if (initialized)
-        return ss_fail(SS_ERR_INVALID, "MPI is initialized already; open one communicator, once");
+        return ss_fail(SS_ERR_INVALID,
+                       "MPI has been %s by this program before, and MPI starts once; "
+                       "leave that to starstep, and train by ss_train(), which "
+                       "leaves MPI as it is for the next one",
+                       ended ? "ended" : "started");
     MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "start-up");
     if (provided < MPI_THREAD_MULTIPLE)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
                        ss_comm_mpi_library());
+    started = 1;
+    /* Now, so that it comes before what MPI itself does at the exit. */
+    if (stays && atexit(end_at_exit))
+        return ss_fail(SS_ERR_LIBRARY, "atexit failed: MPI could not be ended");
+    return SS_OK;
+}
+
+static enum ss_status start_mpi(struct ss_mpi *mpi)
+{
+    exit_timeout_s = mpi->comm->timeout_s;
+    SS_TRY(init());
     ss_guard_set(mpi->comm->timeout_s,
                  "start-up: the first messages between ranks did not come before the timeout; see "
                  "that no rank has ended and that the nodes reach each other");

@@ -2,7 +2,7 @@ libstarstep_la_SOURCES += \
 	src/core/dtype.h src/core/size.h src/core/share.h src/core/activation.h \
 	src/core/alloc.c src/core/alloc.h \
 	src/core/status.c src/core/status.h \
-	src/core/log.c src/core/log.h \
+	src/core/log.c src/core/log.h src/core/message.h \
 	src/core/options.c src/core/options.h \
 	src/core/number.c src/core/number.h \
 	src/core/json_text.c src/core/json_text.h \
@@ -15,5 +15,6 @@ libstarstep_la_SOURCES += \
 	src/core/folder.c src/core/folder.h \
 	src/core/standard.c src/core/standard.h \
 	src/core/clock.c src/core/clock.h \
+	src/core/progress.c src/core/progress.h \
 	src/core/thread.c src/core/thread.h \
 	src/core/boot.c src/core/boot.h

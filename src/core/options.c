@@ -144,9 +144,22 @@ static const char *find_elsewhere(const struct ss_option_set *sets, const char *
     return NULL;
 }
 
+/* Of another command that shares the table. */
+static int is_others(const struct ss_option_set *sets, const char *name)
+{
+    for (; sets->rows; sets++)
+        for (const struct ss_option *row = sets->rows; row->name; row++)
+            if (!strcmp(row->name, name))
+                return 1;
+    return 0;
+}
+
 static enum ss_status unknown_option(const struct ss_option_set *sets, const char *command,
                                      const char *name)
 {
+    if (is_others(sets, name))
+        return ss_fail(SS_ERR_INVALID, "%s: takes no %s; see starstep %s --help", command, name,
+                       command);
     const char *here = find_elsewhere(sets, name);
     if (here)
         return ss_fail(SS_ERR_INVALID, "%s: unknown option %s: %s", command, name, here);
@@ -219,9 +232,12 @@ static enum ss_status set_number_text(const struct ss_option *o, const char *com
     double v = strtod(text, &end);
     if (!*text || *end)
         return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not a number", command, o->name, text);
-    if (!isfinite(v) || v < o->min || v > o->max)
-        return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %g to %g", command,
-                       o->name, text, o->min, o->max);
+    if (!isfinite(v) || v < o->min || v > o->max) {
+        char most[32]; /* in as few digits as are shown, a value that ends just below 1 is 1 */
+        snprintf(most, sizeof most, "%g", o->max);
+        return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %g to %s%s", command,
+                       o->name, text, o->min, strtod(most, NULL) > o->max ? "below " : "", most);
+    }
     *out = v;
     return SS_OK;
 }

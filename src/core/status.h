@@ -22,8 +22,16 @@ enum ss_status {
     SS_ERR_DIVERGED,    /* training has come to weights or losses that are not finite */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A short lower-case name ("format"), never NULL; a constant string. */
 const char *ss_status_name(enum ss_status status);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* Relay a failure to the caller. Not where the function holds something that its caller would not
  * release: there it looks at the status itself. */

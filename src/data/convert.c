@@ -2,7 +2,7 @@
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/log.h"
-#include "data/cifar100.h"
+#include "data/cifar.h"
 #include "data/pickle.h"
 
 #include <stdint.h>
@@ -14,17 +14,17 @@ enum { PATH_ROOM = 4096 };
 struct samples {
     size_t count;
     const uint8_t *images; /* (count, 3, 32, 32) */
-    const struct ss_pickle_value *fine, *coarse;
+    const struct ss_pickle_value *labels, *coarse; /* coarse: NULL where there are none */
 };
 
-static enum ss_status find_labels(const char *path, const struct ss_pickle_value *root,
-                                  const char *key, size_t count, int64_t limit,
-                                  const struct ss_pickle_value **out)
+static enum ss_status find_labels(const struct ss_cifar *cifar, const char *path,
+                                  const struct ss_pickle_value *root, const char *key, size_t count,
+                                  int64_t limit, const struct ss_pickle_value **out)
 {
     const struct ss_pickle_value *v = ss_pickle_lookup(root, key);
     if (!v)
-        return ss_fail(SS_ERR_FORMAT, "%s: no \"%s\"; this is not CIFAR-100's Python version", path,
-                       key);
+        return ss_fail(SS_ERR_FORMAT, "%s: no \"%s\"; this is not %s's Python version", path, key,
+                       cifar->title);
     if (v->type != SS_PICKLE_LIST)
         return ss_fail(SS_ERR_FORMAT, "%s: \"%s\" is not a list", path, key);
     if (v->sequence.count != count)
@@ -42,25 +42,25 @@ static enum ss_status find_labels(const char *path, const struct ss_pickle_value
     return SS_OK;
 }
 
-static enum ss_status find_samples(const char *path, const struct ss_pickle_value *root,
-                                   struct samples *out)
+static enum ss_status find_samples(const struct ss_cifar *cifar, const char *path,
+                                   const struct ss_pickle_value *root, struct samples *out)
 {
     if (root->type != SS_PICKLE_DICT)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: the pickle is not a dict; this is not CIFAR-100's "
-                       "Python version",
-                       path);
+                       "%s: the pickle is not a dict; this is not %s's Python version", path,
+                       cifar->title);
     const struct ss_pickle_value *data = ss_pickle_lookup(root, "data");
     if (!data)
-        return ss_fail(SS_ERR_FORMAT, "%s: no \"data\"; this is not CIFAR-100's Python version",
-                       path);
+        return ss_fail(SS_ERR_FORMAT, "%s: no \"data\"; this is not %s's Python version", path,
+                       cifar->title);
     if (data->type != SS_PICKLE_ARRAY || data->array.dims != 2 ||
-        data->array.shape[1] != SS_CIFAR100_IMAGE || data->array.shape[0] == 0)
+        data->array.shape[1] != SS_CIFAR_IMAGE || data->array.shape[0] == 0)
         return ss_fail(SS_ERR_FORMAT, "%s: \"data\" is not a uint8 array of shape (samples, %d)",
-                       path, SS_CIFAR100_IMAGE);
+                       path, SS_CIFAR_IMAGE);
     struct samples s = {.count = data->array.shape[0], .images = data->array.bytes};
-    SS_TRY(find_labels(path, root, "fine_labels", s.count, SS_CIFAR100_CLASSES, &s.fine));
-    SS_TRY(find_labels(path, root, "coarse_labels", s.count, SS_CIFAR100_COARSE, &s.coarse));
+    SS_TRY(find_labels(cifar, path, root, cifar->labels, s.count, cifar->classes, &s.labels));
+    if (cifar->coarse)
+        SS_TRY(find_labels(cifar, path, root, "coarse_labels", s.count, cifar->coarse, &s.coarse));
     *out = s;
     return SS_OK;
 }
@@ -68,27 +68,30 @@ static enum ss_status find_samples(const char *path, const struct ss_pickle_valu
 static enum ss_status write_samples(const struct samples *s, struct ss_atomic_file *f)
 {
     for (size_t i = 0; i < s->count; i++) {
-        uint8_t labels[2] = {(uint8_t)s->coarse->sequence.items[i]->integer,
-                             (uint8_t)s->fine->sequence.items[i]->integer};
-        SS_TRY(ss_atomic_write(f, labels, sizeof labels));
-        SS_TRY(ss_atomic_write(f, s->images + i * SS_CIFAR100_IMAGE, SS_CIFAR100_IMAGE));
+        uint8_t labels[2];
+        size_t n = 0;
+        if (s->coarse)
+            labels[n++] = (uint8_t)s->coarse->sequence.items[i]->integer;
+        labels[n++] = (uint8_t)s->labels->sequence.items[i]->integer;
+        SS_TRY(ss_atomic_write(f, labels, n));
+        SS_TRY(ss_atomic_write(f, s->images + i * SS_CIFAR_IMAGE, SS_CIFAR_IMAGE));
     }
     return SS_OK;
 }
 
-/* Write one split's records to a file that stays uncommitted. */
-static enum ss_status convert_split(const char *from, const char *to, const char *split,
-                                    struct ss_atomic_file **out)
+/* Write one file's records to a file that stays uncommitted. */
+static enum ss_status convert_file(const struct ss_cifar *cifar, const char *from, const char *to,
+                                   const char *file, struct ss_atomic_file **out)
 {
-    char in[PATH_ROOM], path[PATH_ROOM], name[16];
-    snprintf(name, sizeof name, "%s.bin", split);
-    SS_TRY(ss_folder_join(in, sizeof in, from, split));
+    char in[PATH_ROOM], path[PATH_ROOM], name[32];
+    snprintf(name, sizeof name, "%s.bin", file);
+    SS_TRY(ss_folder_join(in, sizeof in, from, file));
     SS_TRY(ss_folder_join(path, sizeof path, to, name));
     struct ss_pickle *pickle = NULL;
     SS_TRY(ss_pickle_open(in, &pickle));
     struct samples s = {0};
     struct ss_atomic_file *f = NULL;
-    enum ss_status status = find_samples(in, ss_pickle_root(pickle), &s);
+    enum ss_status status = find_samples(cifar, in, ss_pickle_root(pickle), &s);
     if (status == SS_OK)
         status = ss_atomic_open(path, &f);
     if (status == SS_OK)
@@ -102,28 +105,40 @@ static enum ss_status convert_split(const char *from, const char *to, const char
     return SS_OK;
 }
 
-enum ss_status ss_convert_cifar100(const char *from, const char *to)
+static int has_all(const struct ss_cifar *cifar, const char *dir, const char **missing)
+{
+    for (int split = 0; split < 2; split++)
+        for (const char *const *file = cifar->files[split]; *file; file++)
+            if (!ss_folder_has(dir, *file)) {
+                *missing = *file;
+                return 0;
+            }
+    return 1;
+}
+
+enum ss_status ss_convert_cifar(const struct ss_cifar *cifar, const char *from, const char *to)
 {
     char inside[PATH_ROOM];
-    SS_TRY(ss_folder_join(inside, sizeof inside, from, "cifar-100-python"));
-    if (!ss_folder_has(from, "train") && ss_folder_has(inside, "train"))
+    const char *missing;
+    SS_TRY(ss_folder_join(inside, sizeof inside, from, cifar->python));
+    if (!ss_folder_has(from, cifar->files[0][0]) && ss_folder_has(inside, cifar->files[0][0]))
         from = inside;
-    if (!ss_folder_has(from, "train") || !ss_folder_has(from, "test"))
-        return ss_fail(SS_ERR_IO,
-                       "%s/%s: missing; CIFAR-100's Python version is the files train and test",
-                       from, ss_folder_has(from, "train") ? "test" : "train");
+    if (!has_all(cifar, from, &missing))
+        return ss_fail(SS_ERR_IO, "%s/%s: missing; %s's Python version is the files %s%s and %s",
+                       from, missing, cifar->title, cifar->files[0][0],
+                       cifar->files[0][1] ? " and so on" : "", cifar->files[1][0]);
     SS_TRY(ss_folder_make(to));
-    struct ss_atomic_file *train = NULL, *test = NULL;
-    SS_TRY(convert_split(from, to, "train", &train));
-    enum ss_status status = convert_split(from, to, "test", &test);
-    if (status != SS_OK) {
-        ss_atomic_abort(train);
-        return status;
-    }
-    status = ss_atomic_commit(train);
-    if (status != SS_OK) {
-        ss_atomic_abort(test);
-        return status;
-    }
-    return ss_atomic_commit(test);
+    struct ss_atomic_file *files[2 * SS_CIFAR_MAX_FILES];
+    enum ss_status status = SS_OK;
+    int count = 0, done = 0;
+    for (int split = 0; split < 2; split++)
+        for (const char *const *file = cifar->files[split]; *file && status == SS_OK; file++) {
+            status = convert_file(cifar, from, to, *file, &files[count]);
+            count += status == SS_OK;
+        }
+    while (status == SS_OK && done < count)
+        status = ss_atomic_commit(files[done++]);
+    while (done < count)
+        ss_atomic_abort(files[done++]);
+    return status;
 }

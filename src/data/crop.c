@@ -75,7 +75,7 @@ enum ss_status ss_crop_centre(int width, int height, struct ss_size least, struc
 }
 
 enum ss_status ss_crop_apply(struct ss_resizer *resizer, const struct ss_crop *crop,
-                             const struct ss_jpeg_pixels *pixels, enum ss_pixel_order order,
+                             const struct ss_pixels *pixels, enum ss_pixel_order order,
                              uint8_t *out)
 {
     const struct ss_area *area = &crop->area, *have = &pixels->area;

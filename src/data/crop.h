@@ -5,7 +5,7 @@
 
 #include "core/size.h"
 #include "core/status.h"
-#include "data/jpeg.h"
+#include "data/pixels.h"
 #include "data/resize.h"
 
 #include <stdint.h>
@@ -41,7 +41,7 @@ enum ss_status ss_crop_centre(int width, int height, struct ss_size least, struc
 /* The crop of what was decoded, as (3, H, W) or (H, W, 3) bytes: `pixels` must cover crop->area.
  * With pixels of scale 1 the result is bit-equal to torchvision's. */
 enum ss_status ss_crop_apply(struct ss_resizer *resizer, const struct ss_crop *crop,
-                             const struct ss_jpeg_pixels *pixels, enum ss_pixel_order order,
+                             const struct ss_pixels *pixels, enum ss_pixel_order order,
                              uint8_t *out);
 
 #endif

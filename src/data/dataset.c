@@ -36,6 +36,7 @@ static void close_records(struct ss_dataset *d)
 {
     if (d->mapping)
         munmap(d->mapping, d->mapping_bytes);
+    free(d->class_names);
 }
 
 const struct ss_dataset_ops ss_record_ops = {load_record, close_records};

@@ -1,9 +1,5 @@
-/* Image classification data sets: 8-bit images and labels, as records in memory (CIFAR-100) or as
- * JPEG files in folders.
- *
- * Source of the CIFAR-100 binary format: the data set's own page. A record of train.bin or test.bin
- * is <1 byte coarse label 0-19><1 byte fine label 0-99><3072 bytes: 1024 red, 1024 green, 1024
- * blue, each row-major 32x32>, 3074 bytes in all. starstep trains on the fine label. */
+/* Image classification data sets: 8-bit images and labels, as records in memory (CIFAR-10,
+ * CIFAR-100) or as picture files in folders. */
 #ifndef SS_DATA_DATASET_H
 #define SS_DATA_DATASET_H
 
@@ -28,6 +24,7 @@ struct ss_load_how {
 struct ss_dataset_options {
     struct ss_size size;  /* of a sample; 0: the data set's own (32), or the usual one */
     struct ss_size usual; /* of pictures; 0: 224 */
+    struct ss_size least; /* of pictures, for evaluation: crop.h; 0: 8/7 of their size */
     int channels;        /* of a sample; 0: 3. Pictures may be had in grey: 1 */
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
@@ -35,6 +32,7 @@ struct ss_dataset_options {
 };
 
 struct ss_dataset;
+struct ss_cifar;
 struct ss_pictures;
 struct ss_imagefolder;
 struct ss_pack;
@@ -53,6 +51,7 @@ struct ss_dataset {
     char path[4096]; /* the file read, for messages */
     size_t count;    /* samples */
     int channels, height, width;
+    struct ss_size least;  /* what evaluation resizes a picture to before its middle is cut out */
     int classes;           /* labels are 0 .. classes-1 */
     float mean[3], std[3]; /* normalisation, of values scaled to 0..1 */
     uint64_t fingerprint;  /* of what is read: two ranks whose data differ have others. Of the whole
@@ -62,18 +61,23 @@ struct ss_dataset {
     size_t record_bytes, image_offset, label_offset;
     void *mapping;
     struct ss_pictures *pictures; /* NULL: records */
+    char **class_names;           /* of records; NULL: the data do not say */
     size_t mapping_bytes;
     float normalised[3][256]; /* (byte / 255 - mean) / std per channel, see ss_dataset_fill_table */
 };
 
-/* Open DIR/train.bin or DIR/test.bin; a folder "cifar-100-binary" inside DIR is found too. Every
- * record is checked (size of the file, fine label < 100, coarse label < 20). When the folder holds
- * the Python version instead, the error says which command converts it.
+/* Open the files of a split: DIR/train.bin or DIR/test.bin of CIFAR-100, DIR/data_batch_1.bin to 5
+ * or DIR/test_batch.bin of CIFAR-10; the archive's folder inside DIR ("cifar-100-binary") is found
+ * too. One file is mapped, several are copied behind each other. Every record is checked (size of
+ * the file, labels). When the folder holds the Python version instead, the error says which command
+ * converts it.
  * Errors: SS_ERR_IO (missing, unreadable), SS_ERR_FORMAT (truncated, oversized, empty, bad label).
  * The caller closes the data set. */
-enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
-                                        struct ss_dataset **out);
-/* JPEG files in folders (imagefolder.h), as samples of (channels,height,width): training is
+enum ss_status ss_dataset_open_cifar(const struct ss_cifar *cifar, const char *dir,
+                                     enum ss_split split, struct ss_dataset **out);
+/* Which of them DIR holds; CIFAR-100 where it holds neither. Errors: SS_ERR_INVALID for both. */
+enum ss_status ss_cifar_find(const char *dir, const struct ss_cifar **out);
+/* JPEG and PNG files in folders (imagefolder.h), as samples of (channels,height,width): training is
  * RandomResizedCrop((height, width)) and a flip, evaluation a resize to at least 8/7 of both and
  * CenterCrop((height, width)) (crop.h). ImageNet's mean and std; grey samples (grey.h) have the same
  * sums of them: 0.459 and 0.226. Errors: those of ss_imagefolder_open; SS_ERR_UNSUPPORTED for other
@@ -81,8 +85,17 @@ enum ss_status ss_dataset_open_cifar100(const char *dir, enum ss_split split,
 enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
                                         const struct ss_dataset_options *options,
                                         struct ss_dataset **out);
-/* One of the two, by what the folder holds. Errors also: SS_ERR_INVALID for another size than
- * CIFAR-100's. */
+/* All pictures of a folder and of the folders in it, or one picture file, without classes: for
+ * asking a trained model (ss_imagefolder_open_flat). A sample is what evaluation of a data set with
+ * the same options would have; its label is -1, and classes is 0. With skip_corrupt, what cannot be
+ * decoded is 0 and ss_dataset_skipped. */
+enum ss_status ss_pictures_open(const char *path, const struct ss_dataset_options *options,
+                                struct ss_dataset **out);
+/* Of pictures: the name of sample i's file, with the folder. Errors: SS_ERR_INVALID when it does not
+ * fit into `room` bytes. */
+enum ss_status ss_pictures_path(const struct ss_dataset *d, size_t i, char *out, size_t room);
+/* One of these, by what the folder holds. Errors also: SS_ERR_INVALID for another size than
+ * CIFAR's. */
 enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
                                const struct ss_dataset_options *options, struct ss_dataset **out);
 void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
@@ -94,6 +107,8 @@ void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
 enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
                                void *out, int32_t *label);
 
+/* What a class is called; NULL: the data do not say. Lives as long as the data set. */
+const char *ss_dataset_class(const struct ss_dataset *d, int label);
 /* Pictures: the list of files, which lives as long as the data set; NULL for records. */
 const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d);
 /* Pictures: read pixels from a pack of that folder from now on. The data set closes it. */

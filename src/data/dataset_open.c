@@ -1,7 +1,7 @@
 /* dataset_open.c: which kind of data set a folder holds (contract in dataset.h). */
 #include "core/folder.h"
 #include "core/log.h"
-#include "data/cifar100.h"
+#include "data/cifar.h"
 #include "data/dataset.h"
 
 enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
@@ -9,11 +9,14 @@ enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
 {
     if (ss_folder_has(dir, "train") && ss_folder_has(dir, "val"))
         return ss_dataset_open_pictures(dir, split, options, out);
+    const struct ss_cifar *cifar;
     char size[SS_SIZE_ROOM];
-    if (options->size.height && !ss_size_is(options->size, ss_square(SS_CIFAR100_SIDE)))
+    SS_TRY(ss_cifar_find(dir, &cifar));
+    if (options->size.height && !ss_size_is(options->size, ss_square(SS_CIFAR_SIDE)))
         return ss_fail(SS_ERR_INVALID,
-                       "--image-size %s: CIFAR-100's images are %dx%d; leave the option out, or "
+                       "--image-size %s: %s's images are %dx%d; leave the option out, or "
                        "give a --data-dir with folders of pictures",
-                       ss_size_text(options->size, size), SS_CIFAR100_SIDE, SS_CIFAR100_SIDE);
-    return ss_dataset_open_cifar100(dir, split, out);
+                       ss_size_text(options->size, size), cifar->title, SS_CIFAR_SIDE,
+                       SS_CIFAR_SIDE);
+    return ss_dataset_open_cifar(cifar, dir, split, out);
 }

@@ -18,22 +18,32 @@
 /* Room for a folder's name leaves some for the names inside it. */
 enum { FOLDER_ROOM = 3840, PATH_ROOM = 4096, LINE_ROOM = 400 };
 
-#define INSIDE "cifar-100-binary"
-static const char *const wanted[] = {"train.bin", "test.bin", "fine_label_names.txt"};
-enum { WANTED = sizeof wanted / sizeof *wanted };
+enum { WANTED_ROOM = 2 * SS_CIFAR_MAX_FILES + 1 };
 
 struct work {
+    const struct ss_cifar *cifar;
+    char wanted[WANTED_ROOM][32]; /* the files that come out of the archive */
+    int count;
     char folder[FOLDER_ROOM]; /* temporary, inside the target */
-    char inside[PATH_ROOM];   /* folder/cifar-100-binary, where tar puts the files */
+    char inside[PATH_ROOM];   /* the archive's folder, where tar puts the files */
     char archive[PATH_ROOM], out[PATH_ROOM], err[PATH_ROOM];
 };
 
+static void list_wanted(struct work *w)
+{
+    for (int split = 0; split < 2; split++)
+        for (const char *const *file = w->cifar->files[split]; *file; file++)
+            snprintf(w->wanted[w->count++], sizeof w->wanted[0], "%s.bin", *file);
+    snprintf(w->wanted[w->count++], sizeof w->wanted[0], "%s", w->cifar->names);
+}
+
 static enum ss_status begin_work(struct work *w, const char *dir)
 {
+    list_wanted(w);
     int n = snprintf(w->folder, sizeof w->folder, "%s/fetch.tmp.%ld", dir, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof w->folder)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the folder's name is too long", dir);
-    SS_TRY(ss_folder_join(w->inside, sizeof w->inside, w->folder, INSIDE));
+    SS_TRY(ss_folder_join(w->inside, sizeof w->inside, w->folder, w->cifar->binary));
     SS_TRY(ss_folder_join(w->archive, sizeof w->archive, w->folder, "archive.tar.gz"));
     SS_TRY(ss_folder_join(w->out, sizeof w->out, w->folder, "out.txt"));
     SS_TRY(ss_folder_join(w->err, sizeof w->err, w->folder, "err.txt"));
@@ -43,8 +53,8 @@ static enum ss_status begin_work(struct work *w, const char *dir)
 static void end_work(const struct work *w)
 {
     char path[PATH_ROOM];
-    for (int i = 0; i < WANTED; i++) {
-        int n = snprintf(path, sizeof path, "%s/%s", w->inside, wanted[i]);
+    for (int i = 0; i < w->count; i++) {
+        int n = snprintf(path, sizeof path, "%s/%s", w->inside, w->wanted[i]);
         if (n > 0 && (size_t)n < sizeof path)
             unlink(path);
     }
@@ -107,8 +117,8 @@ static enum ss_status download(const struct work *w, const char *url)
     if (code < 0)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "neither curl nor wget is installed; install one, or download %s elsewhere "
-                       "and unpack train.bin and test.bin here",
-                       url);
+                       "and unpack %s and so on here",
+                       url, w->wanted[0]);
     if (code != 0) {
         char why[LINE_ROOM];
         read_line(w->err, 1, why);
@@ -152,16 +162,14 @@ static enum ss_status check_sum(const struct work *w, const char *url, const cha
 
 static enum ss_status unpack(const struct work *w, const char *url)
 {
-    const char *const tar[] = {"tar",
-                               "-xzf",
-                               w->archive,
-                               "-C",
-                               w->folder,
-                               "--no-same-owner",
-                               INSIDE "/train.bin",
-                               INSIDE "/test.bin",
-                               INSIDE "/fine_label_names.txt",
-                               NULL};
+    enum { FIXED = 6 };
+    char paths[WANTED_ROOM][80];
+    const char *tar[FIXED + WANTED_ROOM + 1] = {"tar", "-xzf",    w->archive,
+                                                "-C",  w->folder, "--no-same-owner"};
+    for (int i = 0; i < w->count; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%s", w->cifar->binary, w->wanted[i]);
+        tar[FIXED + i] = paths[i];
+    }
     int code;
     SS_TRY(run(w, tar, NULL, &code));
     if (code < 0)
@@ -172,18 +180,18 @@ static enum ss_status unpack(const struct work *w, const char *url)
         return ss_fail(SS_ERR_FORMAT, "%s: cannot unpack the archive (tar: exit status %d%s%s)",
                        url, code, why[0] ? ": " : "", why);
     }
-    for (int i = 0; i < WANTED; i++) {
+    for (int i = 0; i < w->count; i++) {
         char path[PATH_ROOM];
         struct stat st;
-        SS_TRY(ss_folder_join(path, sizeof path, w->inside, wanted[i]));
+        SS_TRY(ss_folder_join(path, sizeof path, w->inside, w->wanted[i]));
         /* A link in the archive would make the records come from elsewhere. */
         if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
             return ss_fail(SS_ERR_FORMAT, "%s: %s in the archive is not a regular file", url,
-                           wanted[i]);
+                           w->wanted[i]);
     }
     for (int split = SS_SPLIT_TRAIN; split <= SS_SPLIT_TEST; split++) {
         struct ss_dataset *d = NULL;
-        SS_TRY(ss_dataset_open_cifar100(w->inside, (enum ss_split)split, &d));
+        SS_TRY(ss_dataset_open_cifar(w->cifar, w->inside, (enum ss_split)split, &d));
         ss_dataset_close(d);
     }
     return SS_OK;
@@ -191,10 +199,10 @@ static enum ss_status unpack(const struct work *w, const char *url)
 
 static enum ss_status move_files(const struct work *w, const char *dir)
 {
-    for (int i = 0; i < WANTED; i++) {
+    for (int i = 0; i < w->count; i++) {
         char from[PATH_ROOM], to[PATH_ROOM];
-        SS_TRY(ss_folder_join(from, sizeof from, w->inside, wanted[i]));
-        SS_TRY(ss_folder_join(to, sizeof to, dir, wanted[i]));
+        SS_TRY(ss_folder_join(from, sizeof from, w->inside, w->wanted[i]));
+        SS_TRY(ss_folder_join(to, sizeof to, dir, w->wanted[i]));
         int fd = open(from, O_RDONLY | O_CLOEXEC);
         int failed = fd < 0 || fsync(fd) != 0 || rename(from, to) != 0;
         enum ss_status status =
@@ -219,13 +227,14 @@ static enum ss_status check_arguments(const char *url, const char *md5, const ch
     return SS_OK;
 }
 
-enum ss_status ss_fetch_cifar100(const char *dir, const struct ss_fetch *what)
+enum ss_status ss_fetch_cifar(const struct ss_cifar *cifar, const char *dir,
+                              const struct ss_fetch *what)
 {
-    const char *url = what->url ? what->url : SS_CIFAR100_URL;
-    const char *md5 = what->md5 || what->sha256 ? what->md5 : SS_CIFAR100_MD5;
+    const char *url = what->url ? what->url : cifar->url;
+    const char *md5 = what->md5 || what->sha256 ? what->md5 : cifar->md5;
     SS_TRY(check_arguments(url, md5, what->sha256));
     SS_TRY(ss_folder_make(dir));
-    struct work w;
+    struct work w = {.cifar = cifar};
     SS_TRY(begin_work(&w, dir));
     enum ss_status status = download(&w, url);
     if (status == SS_OK && md5)

@@ -3,8 +3,11 @@
 #include "core/rng.h"
 #include "data/imagefolder_internal.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The folder's part of a path, with which os.walk sorts, before the file's. */
 static int compare_paths(const char *a, const char *b)
@@ -74,6 +77,14 @@ static uint64_t hash_times(const struct ss_imagefolder *f)
     return hash;
 }
 
+static enum ss_status finish(struct ss_imagefolder *f, int by_class)
+{
+    SS_TRY(sort_files(f, by_class));
+    f->fingerprint = fingerprint(f);
+    f->times = hash_times(f);
+    return SS_OK;
+}
+
 static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_split split)
 {
     SS_TRY(ss_folder_join(f->root, sizeof f->root, dir, split == SS_SPLIT_TRAIN ? "train" : "val"));
@@ -85,25 +96,56 @@ static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_sp
         SS_TRY(imagefolder_read_annotations(f));
     else
         SS_TRY(imagefolder_scan_files(f));
-    SS_TRY(sort_files(f, !annotated));
-    f->fingerprint = fingerprint(f);
-    f->times = hash_times(f);
-    return SS_OK;
+    return finish(f, !annotated);
+}
+
+static enum ss_status list_file(struct ss_imagefolder *f)
+{
+    char name[sizeof f->root];
+    char *slash = strrchr(f->root, '/');
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : f->root);
+    if (!slash)
+        strcpy(f->root, ".");
+    else
+        slash[slash == f->root] = '\0'; /* the folder "/" keeps its name */
+    return imagefolder_add(f, name, -1);
+}
+
+static enum ss_status list_flat(struct ss_imagefolder *f, const char *path)
+{
+    struct stat st;
+    int n = snprintf(f->root, sizeof f->root, "%s", path);
+    if (n < 0 || (size_t)n >= sizeof f->root)
+        return ss_fail(SS_ERR_INVALID, "%.80s...: the name is too long", path);
+    if (stat(path, &st) != 0)
+        return ss_fail(SS_ERR_IO, "%s: %s; give a picture or a folder of pictures", path,
+                       strerror(errno));
+    SS_TRY(S_ISDIR(st.st_mode) ? imagefolder_scan_all(f) : list_file(f));
+    return finish(f, 0);
+}
+
+/* The folder, if listing it went well. */
+static enum ss_status give(struct ss_imagefolder *f, enum ss_status status,
+                           struct ss_imagefolder **out)
+{
+    if (status == SS_OK)
+        *out = f;
+    else
+        ss_imagefolder_close(f);
+    return status;
 }
 
 enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
                                    struct ss_imagefolder **out)
 {
     struct ss_imagefolder *f = calloc(1, sizeof *f);
-    if (!f)
-        return ss_fail_memory("a list of files", sizeof *f);
-    enum ss_status status = list(f, dir, split);
-    if (status != SS_OK) {
-        ss_imagefolder_close(f);
-        return status;
-    }
-    *out = f;
-    return SS_OK;
+    return f ? give(f, list(f, dir, split), out) : ss_fail_memory("a list of files", sizeof *f);
+}
+
+enum ss_status ss_imagefolder_open_flat(const char *path, struct ss_imagefolder **out)
+{
+    struct ss_imagefolder *f = calloc(1, sizeof *f);
+    return f ? give(f, list_flat(f, path), out) : ss_fail_memory("a list of files", sizeof *f);
 }
 
 enum ss_status ss_imagefolder_check_sizes(const struct ss_imagefolder *f)

@@ -16,6 +16,8 @@ enum ss_status imagefolder_read_path(struct ss_image_file *file);
  * folders. */
 enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *dir);
 enum ss_status imagefolder_scan_files(struct ss_imagefolder *f);
+/* All pictures of root and of the folders in it, with label -1. */
+enum ss_status imagefolder_scan_all(struct ss_imagefolder *f);
 
 /* imagefolder_tiny.c: compare the classes with DIR/wnids.txt and take their meaning from
  * DIR/words.txt, where these are; the files of DIR/val/val_annotations.txt. */

@@ -1,13 +1,13 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "data/imagefolder_internal.h"
+#include "data/picture_file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 enum { MAX_DEPTH = 16 }; /* of folders in a class; links may go round in circles */
@@ -16,29 +16,6 @@ static int is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-static int ends_with_any(const char *name, const char *const *endings)
-{
-    const char *dot = strrchr(name, '.');
-    for (; dot && *endings; endings++)
-        if (!strcasecmp(dot, *endings))
-            return 1;
-    return 0;
-}
-
-static int is_jpeg(const char *name)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", NULL};
-    return ends_with_any(name, endings);
-}
-
-/* Read by torchvision and not here. */
-static int is_other_picture(const char *name)
-{
-    static const char *const endings[] = {".png", ".ppm",  ".bmp",  ".pgm",
-                                          ".tif", ".tiff", ".webp", NULL};
-    return ends_with_any(name, endings);
 }
 
 static enum ss_status open_folder(const char *path, DIR **out)
@@ -114,11 +91,12 @@ static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, i
 /* `name` is below root. */
 static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int label, int depth)
 {
-    if (is_jpeg(name))
+    if (ss_is_picture_name(name))
         return imagefolder_add(f, name, label);
-    if (is_other_picture(name))
-        return ss_fail(SS_ERR_FORMAT, "%s/%s: only JPEG files can be read; convert or remove it",
-                       f->root, name);
+    if (ss_is_foreign_picture_name(name))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s/%s: only JPEG and PNG files can be read; convert or remove it", f->root,
+                       name);
     char path[sizeof f->root];
     SS_TRY(ss_folder_join(path, sizeof path, f->root, name));
     return is_folder(path) ? scan_folder(f, name, label, depth + 1) : SS_OK;
@@ -127,7 +105,10 @@ static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int
 static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, int label, int depth)
 {
     char path[sizeof f->root];
-    SS_TRY(ss_folder_join(path, sizeof path, f->root, below));
+    if (*below)
+        SS_TRY(ss_folder_join(path, sizeof path, f->root, below));
+    else
+        memcpy(path, f->root, sizeof path);
     if (depth > MAX_DEPTH)
         return ss_fail(SS_ERR_FORMAT,
                        "%s: more than %d folders in one another; a link in a circle?", path,
@@ -138,7 +119,10 @@ static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, i
     const char *name;
     while (status == SS_OK && (name = next_entry(d, path, &status)) != NULL) {
         char sub[sizeof path];
-        status = ss_folder_join(sub, sizeof sub, below, name);
+        if (*below)
+            status = ss_folder_join(sub, sizeof sub, below, name);
+        else
+            snprintf(sub, sizeof sub, "%s", name);
         if (status == SS_OK)
             status = scan_entry(f, sub, label, depth);
     }
@@ -175,7 +159,16 @@ enum ss_status imagefolder_scan_files(struct ss_imagefolder *f)
         size_t before = f->count;
         SS_TRY(scan_folder(f, name, k, 0));
         if (f->count == before)
-            return ss_fail(SS_ERR_FORMAT, "%s/%s: the class has no JPEG file", f->root, name);
+            return ss_fail(SS_ERR_FORMAT, "%s/%s: the class has no JPEG or PNG file", f->root,
+                           name);
     }
+    return SS_OK;
+}
+
+enum ss_status imagefolder_scan_all(struct ss_imagefolder *f)
+{
+    SS_TRY(scan_folder(f, "", -1, 0));
+    if (f->count == 0)
+        return ss_fail(SS_ERR_FORMAT, "%s: no JPEG or PNG file is in this folder", f->root);
     return SS_OK;
 }

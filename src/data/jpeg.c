@@ -131,7 +131,7 @@ enum ss_status ss_jpeg_open(struct ss_jpeg **out)
     if (!j)
         return ss_fail_memory("a JPEG decoder", sizeof *j);
     j->memory.limit = SS_JPEG_MAX_MEMORY;
-    j->memory.keep = SS_JPEG_KEEP;
+    j->memory.keep = SS_PICTURE_KEEP;
     j->c.err = jpeg_std_error(&j->errors);
     j->errors.error_exit = on_error;
     j->errors.emit_message = on_message;
@@ -170,7 +170,7 @@ static void forget(struct ss_jpeg *j)
     for (int i = 0; i < NUM_HUFF_TBLS; i++)
         j->c.dc_huff_tbl_ptrs[i] = j->c.ac_huff_tbl_ptrs[i] = NULL;
     ss_jpeg_memory_reset(&j->memory);
-    if (j->room > SS_JPEG_KEEP) {
+    if (j->room > SS_PICTURE_KEEP) {
         free(j->pixels);
         j->pixels = NULL;
         j->room = 0;
@@ -198,11 +198,7 @@ static int has_end(const struct ss_jpeg *j)
 static enum ss_status check_header(const struct ss_jpeg *j)
 {
     const struct jpeg_decompress_struct *c = &j->c;
-    if ((uint64_t)c->image_width * c->image_height > SS_JPEG_MAX_PIXELS)
-        return ss_fail(SS_ERR_FORMAT,
-                       "%s: %u x %u pixels; more than %d are taken for an attack or damage; make "
-                       "the picture smaller",
-                       j->name, c->image_width, c->image_height, SS_JPEG_MAX_PIXELS);
+    SS_TRY(ss_pixels_check_size(j->name, c->image_width, c->image_height));
     if (c->data_precision != 8)
         return ss_fail(SS_ERR_FORMAT, "%s: %d bits a sample; only 8 can be read", j->name,
                        c->data_precision);
@@ -218,12 +214,17 @@ static enum ss_status check_header(const struct ss_jpeg *j)
     return SS_OK;
 }
 
+int ss_jpeg_is(const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+}
+
 enum ss_status ss_jpeg_begin(struct ss_jpeg *j, const char *name, const uint8_t *bytes, size_t size,
                              int *width, int *height)
 {
     forget(j);
     snprintf(j->name, sizeof j->name, "%s", name);
-    if (size < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF)
+    if (!ss_jpeg_is(bytes, size))
         return ss_fail(SS_ERR_FORMAT,
                        "%s: not a JPEG file (%zu bytes; it must begin with FF D8 FF)", name, size);
     j->bytes = bytes;
@@ -330,7 +331,7 @@ static void reduce(int scale, int *first, int *count)
 }
 
 enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int scale,
-                              struct ss_jpeg_pixels *out)
+                              struct ss_pixels *out)
 {
     if (!j->begun)
         return ss_fail(SS_ERR_INVALID, "JPEG decoder: no picture was begun, or it is decoded");
@@ -340,11 +341,7 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int
         need = &all;
     if (scale != 1 && scale != 2 && scale != 4 && scale != 8)
         return ss_fail(SS_ERR_INVALID, "%s: decoding at 1/%d; give 1, 2, 4 or 8", j->name, scale);
-    if (need->x < 0 || need->y < 0 || need->width < 1 || need->height < 1 ||
-        need->width > width - need->x || need->height > height - need->y)
-        return ss_fail(SS_ERR_INVALID,
-                       "%s: the part %d x %d at (%d, %d) is not inside %d x %d pixels", j->name,
-                       need->width, need->height, need->x, need->y, width, height);
+    SS_TRY(ss_pixels_check_area(j->name, need, width, height));
     j->begun = 0;
     j->scale = scale;
     j->area = *need;

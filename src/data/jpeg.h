@@ -1,7 +1,7 @@
 /* JPEG pictures from memory to 8-bit RGB, whole or in part.
  *
  * A decoder belongs to one thread and is used for many pictures, one after another. Its memory
- * grows to what the largest picture needs (up to SS_JPEG_KEEP bytes are kept) and is used again: in
+ * grows to what the largest picture needs (up to SS_PICTURE_KEEP bytes are kept) and is used again: in
  * the steady state nothing is allocated. No picture leaves a trace in the next one.
  *
  * The pixels are those of PIL's Image.open(FILE).convert("RGB"): accurate integer DCT, smooth
@@ -16,38 +16,25 @@
 #define SS_DATA_JPEG_H
 
 #include "core/status.h"
+#include "data/pixels.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    /* Above this PIL warns of a decompression bomb (1 GiB / 4 / 3); here it is an error. */
-    SS_JPEG_MAX_PIXELS = 89478485,
-    SS_JPEG_MAX_SCANS = 500, /* of a progressive file */
-};
+enum { SS_JPEG_MAX_SCANS = 500 };            /* of a progressive file */
 #define SS_JPEG_MAX_MEMORY ((size_t)1 << 30) /* bytes, libjpeg's own for one picture */
-#define SS_JPEG_KEEP ((size_t)64 << 20) /* bytes that a decoder keeps from picture to picture */
 
 struct ss_jpeg;
-
-/* A rectangle of pixels: x to the right, y down. */
-struct ss_area {
-    int x, y, width, height;
-};
-
-struct ss_jpeg_pixels {
-    const uint8_t *rgb; /* (height, width, 3) bytes, rows `stride` bytes apart */
-    size_t stride;
-    struct ss_area area; /* what they are of the picture reduced by `scale` */
-    int scale;
-};
 
 enum ss_status ss_jpeg_open(struct ss_jpeg **out); /* SS_ERR_MEMORY; the caller closes it */
 void ss_jpeg_close(struct ss_jpeg *jpeg);          /* NULL is fine */
 
+/* 1 if the bytes begin as those of a JPEG file. */
+int ss_jpeg_is(const uint8_t *bytes, size_t size);
+
 /* Read the header of the file `name` (for messages; copied), whose bytes must stay until the
  * decoding is over. Sets the picture's size. Errors: SS_ERR_FORMAT (no JPEG, truncated, more than
- * SS_JPEG_MAX_PIXELS, a kind of JPEG that PIL does not read either), SS_ERR_MEMORY. */
+ * SS_PICTURE_MAX_PIXELS, a kind of JPEG that PIL does not read either), SS_ERR_MEMORY. */
 enum ss_status ss_jpeg_begin(struct ss_jpeg *jpeg, const char *name, const uint8_t *bytes,
                              size_t size, int *width, int *height);
 
@@ -60,7 +47,7 @@ enum ss_status ss_jpeg_begin(struct ss_jpeg *jpeg, const char *name, const uint8
  * can get over (a warning) is not, again as for PIL: see ss_jpeg_warning. Errors: SS_ERR_FORMAT,
  * SS_ERR_INVALID (area, scale, order of calls), SS_ERR_MEMORY. */
 enum ss_status ss_jpeg_decode(struct ss_jpeg *jpeg, const struct ss_area *need, int scale,
-                              struct ss_jpeg_pixels *out);
+                              struct ss_pixels *out);
 
 /* The first warning of the last picture, or NULL if it had none. Lives until the next picture. */
 const char *ss_jpeg_warning(const struct ss_jpeg *jpeg);

@@ -68,9 +68,11 @@ static enum ss_status write_bytes(const char *path, const void *bytes, size_t si
     if (!f)
         return ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     size_t n = fwrite(bytes, 1, size, f);
-    if (fclose(f) != 0 || n != size)
-        return ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    return SS_OK;
+    if (fclose(f) == 0 && n == size)
+        return SS_OK;
+    enum ss_status status = ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    remove(path); /* half a picture */
+    return status;
 }
 
 enum ss_status ss_jpeg_write(const char *path, const uint8_t *rgb, int width, int height,

@@ -224,18 +224,18 @@ static enum ss_status check_picture(struct ss_pack *p, size_t i)
     return SS_OK;
 }
 
-enum ss_status ss_pack_pixels(struct ss_pack *p, size_t i, struct ss_jpeg_pixels *out)
+enum ss_status ss_pack_pixels(struct ss_pack *p, size_t i, struct ss_pixels *out)
 {
     const struct pack_entry *e = &p->index[i];
     if (e->width == 0)
-        return ss_fail(SS_ERR_FORMAT, "%s/%s: not a usable JPEG file, found when %s was built",
+        return ss_fail(SS_ERR_FORMAT, "%s/%s: not a usable picture, found when %s was built",
                        p->folder->root, ss_imagefolder_name(p->folder, i), p->path);
     read_ahead(p, e);
     SS_TRY(check_picture(p, i));
-    *out = (struct ss_jpeg_pixels){.rgb = p->bytes + e->offset,
-                                   .stride = 3 * (size_t)e->width,
-                                   .area = {0, 0, (int)e->width, (int)e->height},
-                                   .scale = 1};
+    *out = (struct ss_pixels){.rgb = p->bytes + e->offset,
+                              .stride = 3 * (size_t)e->width,
+                              .area = {0, 0, (int)e->width, (int)e->height},
+                              .scale = 1};
     return SS_OK;
 }
 

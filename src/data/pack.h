@@ -1,6 +1,6 @@
 /* A packed cache: the pictures of one split, decoded once, in one file that is mapped.
  *
- * Reading JPEG costs a core more than cutting and resizing: pictures that are read in every epoch
+ * Decoding costs a core more than cutting and resizing: pictures that are read in every epoch
  * are cheaper to keep as pixels. What is kept is what the decoder gives, byte for byte, so that
  * training from a pack and training from the files give the same bits.
  *
@@ -13,7 +13,7 @@
 
 #include "core/status.h"
 #include "data/imagefolder.h"
-#include "data/jpeg.h"
+#include "data/pixels.h"
 
 #include <stddef.h>
 
@@ -36,7 +36,7 @@ void ss_pack_close(struct ss_pack *pack); /* NULL is fine */
  * time. Errors: SS_ERR_FORMAT (the file was corrupt when the pack was built; names it), SS_ERR_IO
  * (the pack's pixels are damaged; names the pack, the file and what to do). Two codes, so that who
  * skips corrupt files does not take a damaged pack for one. */
-enum ss_status ss_pack_pixels(struct ss_pack *pack, size_t i, struct ss_jpeg_pixels *out);
+enum ss_status ss_pack_pixels(struct ss_pack *pack, size_t i, struct ss_pixels *out);
 
 /* How much it holds. */
 size_t ss_pack_bytes(const struct ss_pack *pack);

@@ -5,6 +5,7 @@
 #include "data/pack.h"
 #include "data/pack_decode.h"
 #include "data/pack_format.h"
+#include "data/picture_file.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -76,22 +77,22 @@ static enum ss_status estimate(const struct ss_imagefolder *folder, uint64_t *by
 {
     const size_t samples = folder->count < SAMPLES ? folder->count : SAMPLES;
     struct ss_image_file file = {.bytes = NULL};
-    struct ss_jpeg *jpeg;
+    struct ss_decoder *decoder;
     char text[64];
     size_t known = 0;
     double sum = 0;
-    SS_TRY(ss_jpeg_open(&jpeg));
+    SS_TRY(ss_decoder_open(&decoder));
     ss_log_capture(text, sizeof text);
     for (size_t k = 0; k < samples; k++) {
         int width, height;
         if (ss_imagefolder_read(folder, k * folder->count / samples, &file) != SS_OK ||
-            ss_jpeg_begin(jpeg, "", file.bytes, file.size, &width, &height) != SS_OK)
+            ss_decoder_begin(decoder, "", file.bytes, file.size, &width, &height) != SS_OK)
             continue;
         sum += (double)pack_padded(3 * (uint64_t)width * (uint64_t)height);
         known++;
     }
     ss_log_capture(NULL, 0);
-    ss_jpeg_close(jpeg);
+    ss_decoder_close(decoder);
     free(file.bytes);
     *bytes = known ? (uint64_t)(sum / (double)known * (double)folder->count) : 0;
     return SS_OK;

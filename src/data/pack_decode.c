@@ -4,7 +4,7 @@
  * memory, so that one picture of any size goes through. */
 #include "data/pack_decode.h"
 #include "core/log.h"
-#include "data/jpeg.h"
+#include "data/picture_file.h"
 #include "data/pack_format.h"
 
 #include <pthread.h>
@@ -70,7 +70,7 @@ static void let_go(struct pack_decoders *d, size_t bytes)
     pthread_mutex_unlock(&d->lock);
 }
 
-static enum ss_status copy_rows(const struct ss_jpeg_pixels *from, struct pack_picture *to)
+static enum ss_status copy_rows(const struct ss_pixels *from, struct pack_picture *to)
 {
     const size_t row = 3 * (size_t)to->width, used = row * (size_t)to->height;
     to->bytes = malloc(to->size);
@@ -83,16 +83,17 @@ static enum ss_status copy_rows(const struct ss_jpeg_pixels *from, struct pack_p
     return SS_OK;
 }
 
-static enum ss_status decode(struct pack_decoders *d, size_t i, struct ss_jpeg *jpeg,
+static enum ss_status decode(struct pack_decoders *d, size_t i, struct ss_decoder *decoder,
                              struct ss_image_file *file, struct pack_picture *out)
 {
     SS_TRY(ss_imagefolder_read(d->folder, i, file));
-    SS_TRY(ss_jpeg_begin(jpeg, file->path, file->bytes, file->size, &out->width, &out->height));
+    SS_TRY(
+        ss_decoder_begin(decoder, file->path, file->bytes, file->size, &out->width, &out->height));
     const size_t size = (size_t)pack_padded(3 * (uint64_t)out->width * (uint64_t)out->height);
     hold(d, i, DECODING_COST * size);
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     out->size = size;
-    enum ss_status status = ss_jpeg_decode(jpeg, NULL, 1, &pixels);
+    enum ss_status status = ss_decoder_decode(decoder, NULL, 1, &pixels);
     if (status == SS_OK)
         status = copy_rows(&pixels, out);
     if (status != SS_OK)
@@ -114,20 +115,20 @@ static void *work(void *arg)
 {
     struct pack_decoders *d = arg;
     struct ss_image_file file = {.bytes = NULL};
-    struct ss_jpeg *jpeg = NULL;
+    struct ss_decoder *decoder = NULL;
     struct slot *slot;
     while ((slot = take(d)) != NULL) {
         struct pack_picture *p = &slot->picture;
         ss_log_capture(p->text, sizeof p->text);
         p->bytes = NULL;
         p->size = 0;
-        p->status = jpeg ? SS_OK : ss_jpeg_open(&jpeg);
+        p->status = decoder ? SS_OK : ss_decoder_open(&decoder);
         if (p->status == SS_OK)
-            p->status = decode(d, slot->file, jpeg, &file, p);
+            p->status = decode(d, slot->file, decoder, &file, p);
         finish(d, slot);
     }
     ss_log_capture(NULL, 0);
-    ss_jpeg_close(jpeg);
+    ss_decoder_close(decoder);
     free(file.bytes);
     return NULL;
 }

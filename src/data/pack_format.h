@@ -12,6 +12,8 @@
 #ifndef SS_DATA_PACK_FORMAT_H
 #define SS_DATA_PACK_FORMAT_H
 
+#include "data/pixels.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +24,8 @@
 enum {
     PACK_ALIGN = 64,
     /* Goes up with every change of the format, and of what the decoder gives for a file. */
-    PACK_VERSION = 1,
-    PACK_MAX_SIDE = 65535, /* of a JPEG picture */
+    PACK_VERSION = 2,
+    PACK_MAX_SIDE = SS_PICTURE_MAX_PIXELS,
 };
 #define PACK_MAGIC "SSPACK\r\n" /* a transfer as text breaks it */
 #define PACK_END_MAGIC "SSPACKED"

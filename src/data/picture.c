@@ -1,12 +1,14 @@
 #include "data/picture.h"
 #include "core/log.h"
 #include "data/grey.h"
+#include "data/jpeg.h"
+#include "data/picture_file.h"
 
 #include <stdlib.h>
 
 struct ss_picture_loader {
     struct ss_image_file file;
-    struct ss_jpeg *jpeg;
+    struct ss_decoder *decoder;
     struct ss_resizer *resizer;
     uint8_t *colour; /* of a sample that becomes grey */
     size_t room;
@@ -17,7 +19,7 @@ enum ss_status ss_picture_open(struct ss_picture_loader **out)
     struct ss_picture_loader *l = calloc(1, sizeof *l);
     if (!l)
         return ss_fail_memory("a loader of pictures", sizeof *l);
-    enum ss_status status = ss_jpeg_open(&l->jpeg);
+    enum ss_status status = ss_decoder_open(&l->decoder);
     if (status == SS_OK)
         status = ss_resizer_open(&l->resizer);
     if (status != SS_OK) {
@@ -32,7 +34,7 @@ void ss_picture_close(struct ss_picture_loader *l)
 {
     if (!l)
         return;
-    ss_jpeg_close(l->jpeg);
+    ss_decoder_close(l->decoder);
     ss_resizer_close(l->resizer);
     free(l->file.bytes);
     free(l->colour);
@@ -52,21 +54,22 @@ static enum ss_status choose_crop(const struct ss_picture_how *how, size_t i, in
 /* The pixels that the crop needs, from the file. */
 static enum ss_status decode(struct ss_picture_loader *l, const struct ss_imagefolder *folder,
                              size_t i, const struct ss_picture_how *how, struct ss_crop *crop,
-                             struct ss_jpeg_pixels *pixels)
+                             struct ss_pixels *pixels)
 {
     int width, height, scale = 1;
     SS_TRY(ss_imagefolder_read(folder, i, &l->file));
-    SS_TRY(ss_jpeg_begin(l->jpeg, l->file.path, l->file.bytes, l->file.size, &width, &height));
+    SS_TRY(
+        ss_decoder_begin(l->decoder, l->file.path, l->file.bytes, l->file.size, &width, &height));
     SS_TRY(choose_crop(how, i, width, height, crop));
     if (how->reduced)
         scale =
             ss_jpeg_choose_scale(crop->area.width, crop->area.height, crop->width, crop->height);
-    return ss_jpeg_decode(l->jpeg, &crop->area, scale, pixels);
+    return ss_decoder_decode(l->decoder, &crop->area, scale, pixels);
 }
 
 /* The same from the whole picture: resizing must not see what lies around the crop. */
 static enum ss_status cut(const struct ss_picture_how *how, size_t i, struct ss_crop *crop,
-                          struct ss_jpeg_pixels *pixels)
+                          struct ss_pixels *pixels)
 {
     SS_TRY(ss_pack_pixels(how->pack, i, pixels));
     SS_TRY(choose_crop(how, i, pixels->area.width, pixels->area.height, crop));
@@ -78,7 +81,7 @@ static enum ss_status cut(const struct ss_picture_how *how, size_t i, struct ss_
 
 /* The sample in colour, and from that in grey: as Grayscale behind crop and flip. */
 static enum ss_status apply_grey(struct ss_picture_loader *l, const struct ss_crop *crop,
-                                 const struct ss_jpeg_pixels *pixels, uint8_t *out)
+                                 const struct ss_pixels *pixels, uint8_t *out)
 {
     const size_t n = (size_t)crop->window.width * (size_t)crop->window.height;
     if (l->room < 3 * n) {
@@ -97,7 +100,7 @@ enum ss_status ss_picture_load(struct ss_picture_loader *l, const struct ss_imag
                                size_t i, const struct ss_picture_how *how, uint8_t *out)
 {
     struct ss_crop crop;
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     if (how->size.height < 1 || how->size.width < 1)
         return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels", how->size.height,
                        how->size.width);
@@ -111,5 +114,5 @@ enum ss_status ss_picture_load(struct ss_picture_loader *l, const struct ss_imag
 
 const char *ss_picture_warning(const struct ss_picture_loader *l)
 {
-    return ss_jpeg_warning(l->jpeg);
+    return ss_decoder_warning(l->decoder);
 }

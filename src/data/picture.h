@@ -1,7 +1,7 @@
 /* From a file of an ss_imagefolder to the bytes of a sample: read, decode what the crop needs,
  * resize.
  *
- * One context per thread; nothing is allocated in the steady state. The result depends on the file
+ * One context per thread; nothing is allocated in the steady state (but by libpng). The result depends on the file
  * and the arguments alone. */
 #ifndef SS_DATA_PICTURE_H
 #define SS_DATA_PICTURE_H
@@ -35,7 +35,7 @@ enum ss_status ss_picture_load(struct ss_picture_loader *loader,
                                const struct ss_imagefolder *folder, size_t i,
                                const struct ss_picture_how *how, uint8_t *out);
 
-/* libjpeg's first warning about the last picture, or NULL: PIL accepts such files silently. */
+/* ss_decoder_warning about the last picture. */
 const char *ss_picture_warning(const struct ss_picture_loader *loader);
 
 #endif

@@ -1,4 +1,5 @@
-/* pictures.c: a data set of JPEG files (contract in dataset.h). */
+/* pictures.c: a data set of picture files (contract in dataset.h). */
+#include "core/folder.h"
 #include "core/log.h"
 #include "data/dataset.h"
 #include "data/normalise.h"
@@ -79,11 +80,10 @@ static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t 
                                 const struct ss_load_how *how, struct context *c, uint8_t *out)
 {
     const uint32_t sample = (uint32_t)i;
-    const struct ss_size size = {d->height, d->width},
-                         least = {d->height * 8 / 7, d->width * 8 / 7};
+    const struct ss_size size = {d->height, d->width};
     const struct ss_picture_how picture = {.size = size,
                                            .channels = d->channels,
-                                           .least = how->augment ? (struct ss_size){0} : least,
+                                           .least = how->augment ? (struct ss_size){0} : d->least,
                                            .range = SS_CROP_RANGE,
                                            .seed = how->seed,
                                            .epoch = how->epoch,
@@ -131,7 +131,7 @@ static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
             return SS_OK;
     }
     if (how->replace)
-        return ss_fail(SS_ERR_FORMAT, "%s: none of %zu files is a usable JPEG file", d->path,
+        return ss_fail(SS_ERR_FORMAT, "%s: none of %zu files is a usable picture", d->path,
                        d->count);
     *file = SIZE_MAX;
     return SS_OK;
@@ -177,6 +177,13 @@ const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d)
     return d->pictures ? d->pictures->folder : NULL;
 }
 
+const char *ss_dataset_class(const struct ss_dataset *d, int label)
+{
+    if (d->pictures)
+        return d->classes ? ss_imagefolder_class(d->pictures->folder, label) : NULL;
+    return d->class_names ? d->class_names[label] : NULL;
+}
+
 void ss_dataset_use_pack(struct ss_dataset *d, struct ss_pack *pack)
 {
     ss_pack_close(d->pictures->pack);
@@ -190,16 +197,20 @@ int ss_dataset_skipped(const struct ss_dataset *d, size_t i)
 
 static const struct ss_dataset_ops picture_ops = {load, close_pictures};
 
-static enum ss_status open_pictures(const char *dir, enum ss_split split,
+/* Takes the folder, in every case. */
+static enum ss_status open_pictures(struct ss_imagefolder *folder,
                                     const struct ss_dataset_options *options,
                                     struct ss_pictures **out)
 {
     struct ss_pictures *p = calloc(1, sizeof *p);
-    if (!p)
+    if (!p) {
+        ss_imagefolder_close(folder);
         return ss_fail_memory("a data set", sizeof *p);
+    }
+    p->folder = folder;
     p->options = *options;
-    enum ss_status status = ss_imagefolder_open(dir, split, &p->folder);
-    if (status == SS_OK && !options->skip_corrupt)
+    enum ss_status status = SS_OK;
+    if (!options->skip_corrupt)
         status = ss_imagefolder_check_sizes(p->folder); /* known before the first step */
     if (status == SS_OK && !(p->corrupt = calloc(p->folder->count, 1)))
         status = ss_fail_memory("a data set", p->folder->count);
@@ -211,36 +222,36 @@ static enum ss_status open_pictures(const char *dir, enum ss_split split,
     return SS_OK;
 }
 
-enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
-                                        const struct ss_dataset_options *options,
-                                        struct ss_dataset **out)
+/* The data set of a folder, which it takes in every case. */
+static enum ss_status open_dataset(struct ss_imagefolder *folder,
+                                   const struct ss_dataset_options *options,
+                                   struct ss_dataset **out)
 {
     const int channels = options->channels ? options->channels : 3;
     const struct ss_size size = options->size.height    ? options->size
                                 : options->usual.height ? options->usual
                                                         : ss_square(DEFAULT_SIDE);
     struct ss_pictures *p = NULL;
-    if (channels != 1 && channels != 3)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "%s: samples of %d channels are wanted; JPEG files have 3, or 1 in grey",
-                       dir, channels);
-    SS_TRY(open_pictures(dir, split, options, &p));
+    SS_TRY(open_pictures(folder, options, &p));
     struct ss_dataset *d = malloc(sizeof *d);
     if (!d) {
         free_pictures(p);
         return ss_fail_memory("a data set", sizeof *d);
     }
-    *d = (struct ss_dataset){.ops = &picture_ops,
-                             .name = "pictures",
-                             .count = p->folder->count,
-                             .channels = channels,
-                             .height = size.height,
-                             .width = size.width,
-                             .classes = p->folder->classes,
-                             .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
-                             .std = {0.229f, 0.224f, 0.225f},
-                             .fingerprint = p->folder->fingerprint,
-                             .pictures = p};
+    *d = (struct ss_dataset){
+        .ops = &picture_ops,
+        .name = "pictures",
+        .count = p->folder->count,
+        .channels = channels,
+        .height = size.height,
+        .width = size.width,
+        .least = options->least.height ? options->least
+                                       : (struct ss_size){size.height * 8 / 7, size.width * 8 / 7},
+        .classes = p->folder->classes,
+        .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
+        .std = {0.229f, 0.224f, 0.225f},
+        .fingerprint = p->folder->fingerprint,
+        .pictures = p};
     if (channels == 1) {
         d->mean[0] = 0.459f;
         d->std[0] = 0.226f;
@@ -249,4 +260,37 @@ enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
     ss_dataset_fill_table(d);
     *out = d;
     return SS_OK;
+}
+
+static enum ss_status check_channels(const char *path, const struct ss_dataset_options *options)
+{
+    if (!options->channels || options->channels == 1 || options->channels == 3)
+        return SS_OK;
+    return ss_fail(SS_ERR_UNSUPPORTED,
+                   "%s: samples of %d channels are wanted; pictures have 3, or 1 in grey", path,
+                   options->channels);
+}
+
+enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
+                                        const struct ss_dataset_options *options,
+                                        struct ss_dataset **out)
+{
+    struct ss_imagefolder *folder;
+    SS_TRY(check_channels(dir, options));
+    SS_TRY(ss_imagefolder_open(dir, split, &folder));
+    return open_dataset(folder, options, out);
+}
+
+enum ss_status ss_pictures_open(const char *path, const struct ss_dataset_options *options,
+                                struct ss_dataset **out)
+{
+    struct ss_imagefolder *folder;
+    SS_TRY(check_channels(path, options));
+    SS_TRY(ss_imagefolder_open_flat(path, &folder));
+    return open_dataset(folder, options, out);
+}
+
+enum ss_status ss_pictures_path(const struct ss_dataset *d, size_t i, char *out, size_t room)
+{
+    return ss_folder_join(out, room, d->path, ss_imagefolder_name(d->pictures->folder, i));
 }

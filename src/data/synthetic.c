@@ -3,11 +3,12 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/cifar100.h"
+#include "data/cifar.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert((int)SS_SYNTHETIC_SIDE == (int)SS_CIFAR100_SIDE, "samples are records of CIFAR-100");
+_Static_assert((int)SS_SYNTHETIC_SIDE == (int)SS_CIFAR_SIDE, "samples are records of CIFAR");
 
 enum {
     SIDE = SS_SYNTHETIC_SIDE,
@@ -113,62 +114,95 @@ static void draw_labels(uint64_t seed, uint32_t stream, uint32_t classes, uint8_
     }
 }
 
-static enum ss_status write_split(const char *dir, const char *file, uint64_t seed, int test,
-                                  const struct pattern *patterns, uint32_t classes, uint32_t count,
-                                  struct ss_atomic_file **out)
+struct writer {
+    const struct ss_cifar *cifar;
+    const char *dir;
+    const struct ss_synthetic *what;
+    const struct pattern *patterns;
+    struct ss_atomic_file *files[2 * SS_CIFAR_MAX_FILES];
+    int count;
+};
+
+/* Samples first .. end-1 of a split. */
+static enum ss_status write_records(const struct writer *w, int test, const uint8_t *labels,
+                                    uint32_t first, uint32_t end, struct ss_atomic_file *f)
 {
-    char path[4096];
-    SS_TRY(ss_folder_join(path, sizeof path, dir, file));
-    uint8_t *labels = malloc(count);
-    if (!labels)
-        return ss_fail_memory("labels", count);
-    draw_labels(seed, test ? STREAM_TEST_LABELS : STREAM_TRAIN_LABELS, classes, labels, count);
-    struct ss_atomic_file *f = NULL;
-    enum ss_status status = ss_atomic_open(path, &f);
-    for (uint32_t i = 0; i < count && status == SS_OK; i++) {
-        uint8_t record[SS_CIFAR100_RECORD] = {labels[i] / 5, labels[i]};
-        draw_sample(seed, test, i, &patterns[labels[i]], record + 2);
-        status = ss_atomic_write(f, record, sizeof record);
+    enum ss_status status = SS_OK;
+    for (uint32_t i = first; i < end && status == SS_OK; i++) {
+        uint8_t record[SS_CIFAR_MAX_RECORD];
+        size_t n = 0;
+        if (w->cifar->coarse)
+            record[n++] = labels[i] / 5;
+        record[n++] = labels[i];
+        draw_sample(w->what->seed, test, i, &w->patterns[labels[i]], record + n);
+        status = ss_atomic_write(f, record, n + SS_CIFAR_IMAGE);
     }
-    free(labels);
-    if (status != SS_OK) {
-        ss_atomic_abort(f);
-        return status;
+    return status;
+}
+
+/* A split's files, which stay uncommitted, of equal sizes where that is possible. */
+static enum ss_status write_files(struct writer *w, int test, const uint8_t *labels, uint32_t count)
+{
+    const char *const *files = w->cifar->files[test];
+    uint32_t n = 0;
+    while (files[n])
+        n++;
+    for (uint32_t i = 0; i < n; i++) {
+        char path[4096], name[32];
+        const uint32_t first = (uint32_t)((uint64_t)count * i / n),
+                       end = (uint32_t)((uint64_t)count * (i + 1) / n);
+        snprintf(name, sizeof name, "%s.bin", files[i]);
+        SS_TRY(ss_folder_join(path, sizeof path, w->dir, name));
+        SS_TRY(ss_atomic_open(path, &w->files[w->count]));
+        SS_TRY(write_records(w, test, labels, first, end, w->files[w->count++]));
     }
-    *out = f;
     return SS_OK;
 }
 
-enum ss_status ss_synthetic_cifar100(const char *dir, const struct ss_synthetic *what)
+static enum ss_status write_split(struct writer *w, int test)
 {
-    if (what->classes < 1 || what->classes > SS_CIFAR100_CLASSES)
-        return ss_fail(SS_ERR_INVALID, "%u classes; give 1 to %d", what->classes,
-                       SS_CIFAR100_CLASSES);
-    if (what->train < 1 || what->train > SS_SYNTHETIC_MAX || what->test < 1 ||
+    const struct ss_synthetic *what = w->what;
+    const uint32_t count = test ? what->test : what->train;
+    uint8_t *labels = malloc(count);
+    if (!labels)
+        return ss_fail_memory("labels", count);
+    draw_labels(what->seed, test ? STREAM_TEST_LABELS : STREAM_TRAIN_LABELS, what->classes, labels,
+                count);
+    enum ss_status status = write_files(w, test, labels, count);
+    free(labels);
+    return status;
+}
+
+static enum ss_status write_splits(struct writer *w)
+{
+    int done = 0;
+    enum ss_status status = ss_folder_make(w->dir);
+    for (int test = 0; test < 2 && status == SS_OK; test++)
+        status = write_split(w, test);
+    while (status == SS_OK && done < w->count)
+        status = ss_atomic_commit(w->files[done++]);
+    while (done < w->count)
+        ss_atomic_abort(w->files[done++]);
+    return status;
+}
+
+enum ss_status ss_synthetic_cifar(const struct ss_cifar *cifar, const char *dir,
+                                  const struct ss_synthetic *what)
+{
+    const uint32_t least = cifar->files[0][1] ? SS_CIFAR_MAX_FILES : 1;
+    if (what->classes < 1 || what->classes > (uint32_t)cifar->classes)
+        return ss_fail(SS_ERR_INVALID, "%u classes; give 1 to %d", what->classes, cifar->classes);
+    if (what->train < least || what->train > SS_SYNTHETIC_MAX || what->test < 1 ||
         what->test > SS_SYNTHETIC_MAX)
-        return ss_fail(SS_ERR_INVALID, "%u training and %u test samples; give 1 to %d of each",
-                       what->train, what->test, SS_SYNTHETIC_MAX);
+        return ss_fail(SS_ERR_INVALID, "%u training and %u test samples; give %u to %d and 1 to %d",
+                       what->train, what->test, least, SS_SYNTHETIC_MAX, SS_SYNTHETIC_MAX);
     struct pattern *patterns = malloc(what->classes * sizeof *patterns);
     if (!patterns)
         return ss_fail_memory("class patterns", what->classes * sizeof *patterns);
     for (uint32_t k = 0; k < what->classes; k++)
         draw_class(what->seed, k, &patterns[k]);
-    struct ss_atomic_file *train = NULL, *test = NULL;
-    enum ss_status status = ss_folder_make(dir);
-    if (status == SS_OK)
-        status = write_split(dir, "train.bin", what->seed, 0, patterns, what->classes, what->train,
-                             &train);
-    if (status == SS_OK)
-        status =
-            write_split(dir, "test.bin", what->seed, 1, patterns, what->classes, what->test, &test);
+    struct writer w = {.cifar = cifar, .dir = dir, .what = what, .patterns = patterns};
+    enum ss_status status = write_splits(&w);
     free(patterns);
-    if (status == SS_OK) {
-        status = ss_atomic_commit(train);
-        train = NULL;
-    }
-    if (status == SS_OK)
-        return ss_atomic_commit(test);
-    ss_atomic_abort(train);
-    ss_atomic_abort(test);
     return status;
 }

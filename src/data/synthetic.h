@@ -1,26 +1,28 @@
-/* A generated data set in CIFAR-100's binary format, small and learnable: for trying the program,
+/* A generated data set in CIFAR's binary formats, small and learnable: for trying the program,
  * for tests, and for machines that cannot download the real one. */
 #ifndef SS_DATA_SYNTHETIC_H
 #define SS_DATA_SYNTHETIC_H
 
 #include "core/status.h"
+#include "data/cifar.h"
 
 #include <stdint.h>
 
 struct ss_synthetic {
     uint32_t train, test; /* samples, 1 .. SS_SYNTHETIC_MAX */
-    uint32_t classes;     /* 1 .. 100: labels are 0 .. classes-1, the coarse label is label / 5 */
+    uint32_t classes; /* 1 .. 100 or 10: labels are 0 .. classes-1, the coarse label is label / 5 */
     uint64_t seed;
 };
 
 enum { SS_SYNTHETIC_MAX = 1000000 };
 
-/* Write DIR/train.bin and DIR/test.bin; DIR is created if missing. A class is a smooth colour
+/* Write the files of cifar->files; DIR is created if missing. CIFAR-10 needs 5 samples for training. A class is a smooth colour
  * pattern; a sample is its class's pattern shifted, with its own contrast and brightness, under a
  * weaker pattern and noise of its own. Labels are balanced (counts differ by one at most) and
  * shuffled. All arithmetic is in integers: equal arguments give equal bytes on every machine.
  * Errors: SS_ERR_INVALID, SS_ERR_IO. */
-enum ss_status ss_synthetic_cifar100(const char *dir, const struct ss_synthetic *what);
+enum ss_status ss_synthetic_cifar(const struct ss_cifar *cifar, const char *dir,
+                                  const struct ss_synthetic *what);
 
 enum { SS_SYNTHETIC_SIDE = 32 };
 

@@ -361,6 +361,15 @@ const struct ss_value_info *ss_graph_value(const struct ss_graph *g, ss_value v)
     return &g->values[v];
 }
 
+void ss_value_shape(const struct ss_graph *g, ss_value x, int shape[3])
+{
+    static const struct ss_value_info none = {0};
+    const struct ss_value_info *v = x >= 0 && x < g->nvalues ? &g->values[x] : &none;
+    shape[0] = v->c;
+    shape[1] = v->h;
+    shape[2] = v->w;
+}
+
 int ss_graph_values(const struct ss_graph *g)
 {
     return g->nvalues;

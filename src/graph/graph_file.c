@@ -317,7 +317,8 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
                        .graph = ss_graph_create(path),
                        .values = json_object(),
                        .no_drop = no_drop};
-    enum ss_status status = !r.values || !r.graph ? ss_fail_memory("a model", sizeof r)
+    enum ss_status status = !r.graph    ? SS_ERR_MEMORY /* which has been told */
+                            : !r.values ? ss_fail_memory("a model", sizeof r)
                             : json_is_object(file)
                                 ? read_graph(&r, file)
                                 : refuse(&r, "a model is an object; see docs/models.md");

@@ -5,7 +5,9 @@
  * in. Each layer of a block has a place, in this order and none twice:
  *     HEAD ORDER NORM ACT DROP ADD OUT POOL
  * y is what the last of them makes. A value inside a block has one reader. The block runs as its
- * first layer's class says. */
+ * first layer's class says.
+ *
+ * One file here per kind of layer, which holds its function of layers.h and its class. */
 #ifndef SS_LAYERS_CLASS_H
 #define SS_LAYERS_CLASS_H
 
@@ -14,6 +16,52 @@
 #include "layers/layers.h"
 
 #include <stddef.h>
+
+enum { SS_MAX_INPUTS = 4, SS_MAX_LISTED = 512 /* of kinds that chain layers */ };
+
+struct ss_layer_class;
+
+/* A parameter whose name in files is not the layer's with the suffix behind it. */
+struct ss_param_name {
+    const char *suffix; /* "weight" */
+    const char *name;   /* "encoder.in_proj_weight" */
+};
+
+struct ss_layer {
+    const struct ss_layer_class *cls;
+    char name[SS_NAME_BYTES]; /* module path ("block1.scale"); "" for layers without parameters */
+    int ninputs;
+    ss_value input[SS_MAX_INPUTS]; /* -1: none */
+    ss_value output;               /* -1 for the loss */
+    int first_param, nparams;      /* its slice of the graph's parameters */
+    /* Until it is added: parameters with names of their own. */
+    const struct ss_param_name *names;
+    int nnames;
+    /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
+    int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
+    int groups;                                /* convolution, group normalisation, shuffle */
+    int size[2], ceil_mode, count_include_pad; /* pooling */
+    int outputs;                               /* channels or features */
+    int bias;                                  /* has one */
+    int init;                                  /* convolution: enum ss_conv_init_kind */
+    float init_std;      /* linear: of normal weights; 0: PyTorch's default. Scale: the value */
+    int range[2];        /* slice: channels from, to (excluded) */
+    int ndim;            /* scale: extents of the parameter in files, (C), (C,1) or (C,1,1) */
+    float p;             /* dropout */
+    int mode;            /* stochastic depth: 0 "row", 1 "batch" */
+    int drop;            /* enum ss_drop, from the mode */
+    float slope;         /* leaky_relu */
+    float eps, momentum; /* normalisation */
+    int class_token, positions; /* tokens: whether it has them */
+    int index;                  /* token */
+    int heads;                  /* attention */
+};
+
+/* How the layers that are added from here on start. */
+struct ss_layer_defaults {
+    enum ss_conv_init_kind conv;
+    float linear_std; /* 0: Linear's default */
+};
 
 enum ss_place {
     SS_PLACE_HEAD,

@@ -5,55 +5,18 @@
  * kept in the graph: later calls then do nothing and return a negative value, so that model files
  * need no checks. ss_graph_finish() (graph/graph.h) returns it.
  *
- * One file here per kind of layer, which holds its function below and its class (class.h).
- *
  * Shapes are (C,H,W) per image; the batch size is the plan's business. */
 #ifndef SS_LAYERS_LAYERS_H
 #define SS_LAYERS_LAYERS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct ss_graph;
-struct ss_layer_class;
 typedef int ss_value; /* index of a value in its graph; negative after a mistake */
 
-enum { SS_NAME_BYTES = 96 };
-
-enum { SS_MAX_INPUTS = 4, SS_MAX_LISTED = 512 /* of kinds that chain layers (class.h) */ };
-
-/* A parameter whose name in files is not the layer's with the suffix behind it. */
-struct ss_param_name {
-    const char *suffix; /* "weight" */
-    const char *name;   /* "encoder.in_proj_weight" */
-};
-
-struct ss_layer {
-    const struct ss_layer_class *cls;
-    char name[SS_NAME_BYTES]; /* module path ("block1.scale"); "" for layers without parameters */
-    int ninputs;
-    ss_value input[SS_MAX_INPUTS]; /* -1: none */
-    ss_value output;               /* -1 for the loss */
-    int first_param, nparams;      /* its slice of the graph's parameters */
-    /* Until it is added: parameters with names of their own. */
-    const struct ss_param_name *names;
-    int nnames;
-    /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
-    int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
-    int groups; /* convolution, group normalisation, shuffle */
-    int size[2], ceil_mode, count_include_pad; /* pooling */
-    int outputs;                                       /* channels or features */
-    int bias;                                          /* has one */
-    int init;                                          /* convolution: enum ss_conv_init_kind */
-    float init_std;      /* linear: of normal weights; 0: PyTorch's default. Scale: the value */
-    int range[2];        /* slice: channels from, to (excluded) */
-    int ndim;            /* scale: extents of the parameter in files, (C), (C,1) or (C,1,1) */
-    float p;             /* dropout */
-    int mode;            /* stochastic depth: 0 "row", 1 "batch" */
-    int drop;            /* enum ss_drop, from the mode */
-    float slope;         /* leaky_relu */
-    float eps, momentum; /* normalisation */
-    int class_token, positions; /* tokens: whether it has them */
-    int index;                  /* token */
-    int heads;                  /* attention */
-};
+enum { SS_NAME_BYTES = 96 }; /* of a layer's name, with the 0 at its end */
 
 /* Convolution weights that the model wants otherwise. */
 enum ss_conv_init_kind {
@@ -61,12 +24,6 @@ enum ss_conv_init_kind {
     /* kaiming_normal_(mode="fan_out", nonlinearity="relu"): normal, std sqrt(2 / (Co*k*k)), biases
      * 0. He, Zhang, Ren, Sun 2015, eq. 14. */
     SS_CONV_INIT_FAN_OUT,
-};
-
-/* How the layers that are added from here on start. */
-struct ss_layer_defaults {
-    enum ss_conv_init_kind conv;
-    float linear_std; /* 0: Linear's default */
 };
 
 ss_value ss_input(struct ss_graph *g, int channels, int height, int width);
@@ -142,5 +99,12 @@ ss_value ss_linear(struct ss_graph *g, ss_value x, const char *name, int outputs
 void ss_linear_init(struct ss_graph *g, float std);
 /* CrossEntropyLoss over the output of a linear layer or of flatten; ends the graph. */
 void ss_softmax_cross_entropy(struct ss_graph *g, ss_value logits);
+
+/* (C,H,W) of x; zeros after a mistake. */
+void ss_value_shape(const struct ss_graph *g, ss_value x, int shape[3]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

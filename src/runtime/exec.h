@@ -73,6 +73,10 @@ enum ss_status ss_exec_wait(struct ss_exec *exec);
 enum ss_status ss_exec_reset_eval(struct ss_exec *exec);
 enum ss_status ss_exec_eval_metrics(const struct ss_exec *exec, struct ss_metrics *out);
 
+/* Of the last evaluation step, likewise: out (batch, ss_exec_classes()), row-major. */
+enum ss_status ss_exec_eval_logits(const struct ss_exec *exec, float *out);
+int ss_exec_classes(const struct ss_exec *exec);
+
 /* Parameter i of the plan, in PyTorch's layout (elements floats); not for num_batches_tracked.
  * Between ss_exec_wait and the next submission only. */
 enum ss_status ss_exec_set_param(struct ss_exec *exec, int i, const float *plain);

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/cpu/wire.h"
 #include "runtime/exec_internal.h"
 
 #include <stdlib.h>
@@ -19,6 +20,45 @@ enum ss_status ss_exec_reset_eval(struct ss_exec *e)
 enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *out)
 {
     return e->kernels->copy(e->device, out, e->metrics[e->options.slots].r.data, sizeof *out);
+}
+
+/* What the loss has read, which nothing has overwritten since. */
+static const struct ss_plan_task *find_loss(const struct ss_plan *plan)
+{
+    const struct ss_plan_task *t = plan->eval.task + plan->eval.count - 1;
+    while (t->kind != SS_TASK_FORWARD || plan->block[t->block].y >= 0)
+        t--;
+    return t;
+}
+
+static const struct ss_plan_tensor *logits_of(const struct ss_plan *plan)
+{
+    return &plan->tensor[find_loss(plan)->tensor[SS_ROLE_X]];
+}
+
+int ss_exec_classes(const struct ss_exec *e)
+{
+    return logits_of(e->plan)->c;
+}
+
+enum ss_status ss_exec_eval_logits(const struct ss_exec *e, float *out)
+{
+    const struct ss_plan_task *t = find_loss(e->plan);
+    const struct ss_plan_tensor *x = logits_of(e->plan);
+    const size_t count = (size_t)x->n * (size_t)x->c;
+    const char *data =
+        (const char *)e->buffer[t->access[t->role[SS_ROLE_X]].index].r.data + t->at[SS_ROLE_X];
+    const enum ss_dtype dtype = e->plan->options.dtype;
+    if (dtype == SS_DTYPE_F32)
+        return e->kernels->copy(e->device, out, data, count * sizeof *out);
+    uint16_t *half = malloc(count * sizeof *half);
+    if (!half)
+        return ss_fail_memory("logits", count * sizeof *half);
+    enum ss_status status = e->kernels->copy(e->device, half, data, count * sizeof *half);
+    if (status == SS_OK)
+        ss_wire_unpack(dtype, half, 1, out, count);
+    free(half);
+    return status;
 }
 
 /* Where parameter i lives, in its native layout; or a state of it, unless `state` is PARAM. */

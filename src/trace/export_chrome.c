@@ -177,16 +177,20 @@ enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
     return ss_atomic_commit(f);
 }
 
+/* Threads of its files. */
+enum { HTA_STEPS, HTA_COMPUTE, HTA_SUMS, HTA_LAUNCHES };
+
 static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
                        const struct ss_export_slice *s, size_t number)
 {
     char name[2 * SS_NAME_BYTES];
-    int stream = s->sums ? 2 : 1;
+    int stream = s->sums ? HTA_SUMS : HTA_COMPUTE;
+    /* Named as before NCCL 2.19: the search for stragglers knows no others. */
     const char *nccl = !s->sums ? ""
                        : ss_export_kind(r, s) == SS_TASK_REDUCE_SCATTER
-                           ? "ncclDevKernel_ReduceScatter "
-                       : ss_export_kind(r, s) == SS_TASK_GATHER ? "ncclDevKernel_AllGather "
-                                                                : "ncclDevKernel_AllReduce ";
+                           ? "ncclKernel_ReduceScatter "
+                       : ss_export_kind(r, s) == SS_TASK_GATHER ? "ncclKernel_AllGather "
+                                                                : "ncclKernel_AllReduce ";
     snprintf(name, sizeof name, "%s%s", nccl, ss_export_name(r, s));
     ss_json_put(f, ",\n{'name':%s,'cat':'kernel','ph':'X','ts':%.3f,'dur':%.3f,", name,
                 us(s->begin), us(s->end - s->begin));
@@ -196,15 +200,53 @@ static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
                 pid(r), stream, pid(r), stream, number, number, s->step, s->bucket);
 }
 
+static int by_step(const void *key, const void *at)
+{
+    const int64_t step = *(const int64_t *)key, other = ((const struct ss_step_times *)at)->step;
+    return (step > other) - (step < other);
+}
+
+/* What makes the kernel one of its step's. */
+static void put_launch(struct ss_atomic_file *f, const struct ss_export *e,
+                       const struct ss_export_rank *r, const struct ss_export_slice *s,
+                       size_t number)
+{
+    const struct ss_step_times *step = bsearch(&s->step, r->times->step.at, r->times->step.count,
+                                               sizeof *r->times->step.at, by_step);
+    if (!step) /* it is not whole */
+        return;
+    const int64_t begin = ss_export_time(e, r, step->begin), end = ss_export_time(e, r, step->end);
+    const int64_t at = s->ready < begin ? begin : s->ready >= end ? end - 1 : s->ready;
+    ss_json_put(f,
+                ",\n{'name':'cudaLaunchKernel','cat':'cuda_runtime','ph':'X','ts':%.3f,'dur':0,"
+                "'pid':%d,'tid':%d,'args':{'correlation':%zu,'External id':%zu}}",
+                us(at), pid(r), HTA_LAUNCHES, number, number);
+}
+
+static void put_profiler_step(struct ss_atomic_file *f, const struct ss_export *e,
+                              const struct ss_export_rank *r, const struct ss_step_times *s)
+{
+    ss_json_put(f,
+                ",\n{'name':'ProfilerStep#%" PRId64 "','cat':'user_annotation','ph':'X','ts':%.3f,"
+                "'dur':%.3f,'pid':%d,'tid':%d,'args':{}}",
+                s->step, us(ss_export_time(e, r, s->begin)), us(s->end - s->begin), pid(r),
+                HTA_STEPS);
+}
+
 static enum ss_status write_hta(const struct ss_export *e, const struct ss_export_rank *r,
                                 const char *file)
 {
     struct ss_atomic_file *f;
     SS_TRY(ss_atomic_open(file, &f));
     put_head(f, e, r);
-    for (size_t k = 0; k < r->slice.count; k++)
-        if (r->slice.at[k].computes || r->slice.at[k].sums)
-            put_kernel(f, r, &r->slice.at[k], k + 1);
+    for (size_t k = 0; k < r->times->step.count; k++)
+        put_profiler_step(f, e, r, &r->times->step.at[k]);
+    for (size_t k = 0; k < r->slice.count; k++) {
+        if (!r->slice.at[k].computes && !r->slice.at[k].sums)
+            continue;
+        put_launch(f, e, r, &r->slice.at[k], k + 1);
+        put_kernel(f, r, &r->slice.at[k], k + 1);
+    }
     ss_json_put(f, "\n]}\n");
     return ss_atomic_commit(f);
 }

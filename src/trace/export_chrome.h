@@ -11,8 +11,10 @@
  *
  * For Holistic Trace Analysis there is a file per rank in which tasks that compute are kernels of
  * stream 1 and collectives kernels of stream 2 with names as NCCL's, whatever carried them: so that
- * its overlap of communication and computation is the one of `starstep trace`. Everything else is
- * left out, and so are its step marks, which it ties to launches of kernels that CPUs have not. */
+ * its overlap of communication and computation is the one of `starstep trace`. A step's window
+ * (analyse.h) is its ProfilerStep. It ties kernels to steps by the launch on a CPU that they belong
+ * to, which CPUs' tasks have not: it is shown when the task was ready, in the step's window.
+ * Everything else is left out. */
 #ifndef SS_TRACE_EXPORT_CHROME_H
 #define SS_TRACE_EXPORT_CHROME_H
 

@@ -95,7 +95,7 @@ static void print_verdict(const struct ss_run_times *run, FILE *out)
     if (!strcmp(v.bound, "compute"))
         fprintf(out, ": compute bounds it\n");
     else
-        fprintf(out, "; for %.1f %% it waits for %s, which bounds it\n", 100 * v.waiting, v.bound);
+        fprintf(out, "; for %.1f %% %s, which bounds it\n", 100 * v.waiting, v.meanwhile);
     if (v.comm_ms > 0)
         fprintf(out, "Exposed: %.3f of %.3f ms of communication a step", v.exposed_ms, v.comm_ms);
     else

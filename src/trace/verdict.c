@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-/* A step that computes for so much of its length is as short as its tasks let it be. */
-static const double computes = 0.9;
+/* Where no kind of waiting takes so much of a step, it is about as short as its tasks let it be. */
+static const double matters = 0.1;
 
 static struct ss_rank_sums sum_of_ranks(const struct ss_run_times *run)
 {
@@ -32,6 +32,14 @@ static enum ss_idle longest_idle(const struct ss_rank_sums *s)
             longest = k;
     return (enum ss_idle)longest;
 }
+
+static const char *const meanwhile[] = {
+    [SS_IDLE_INPUT] = "it waits for input",
+    [SS_IDLE_COMM] = "it waits for communication",
+    [SS_IDLE_DEPENDENCY] = "it waits for other tasks",
+    [SS_IDLE_RUNTIME] = "it waits for a worker to begin its next task",
+    [SS_IDLE_NOTHING] = "no task is there to be run",
+};
 
 static void find_last(const struct ss_run_times *run, struct ss_trace_verdict *v)
 {
@@ -108,7 +116,7 @@ static void advise(const struct ss_run_times *run, double headroom, struct ss_tr
     default:
         text = cuda ? "--precision bf16 where it is fp32, more images a rank; starstep plan "
                       "--roofline says what the GPU can do at best"
-                    : "more cores or ranks: nothing else is in the way";
+                    : "more cores or ranks: little else is in the way";
     }
     snprintf(v->advice, sizeof v->advice, "%s", text);
 }
@@ -127,8 +135,10 @@ struct ss_trace_verdict ss_trace_judge(const struct ss_run_times *run)
     v.waiting = (double)s.idle[longest] / window;
     v.comm_ms = (double)s.comm / n;
     v.exposed_ms = (double)s.exposed / n;
-    v.bound = v.computing >= computes ? "compute" : ss_idle_name(longest);
+    const int bound = v.waiting < matters ? SS_IDLE_KINDS : (int)longest;
+    v.bound = bound == SS_IDLE_KINDS ? "compute" : ss_idle_name(longest);
+    v.meanwhile = meanwhile[longest];
     find_last(run, &v);
-    advise(run, s.headroom, &v, v.computing >= computes ? SS_IDLE_KINDS : (int)longest);
+    advise(run, s.headroom, &v, bound);
     return v;
 }

@@ -6,11 +6,12 @@
 #include "trace/analyse.h"
 
 struct ss_trace_verdict {
-    int steps;         /* 0: no whole step, and nothing else is set */
-    const char *bound; /* "compute", or the name of the idle time that is longest (ss_idle_name) */
-    double step_ms;    /* a window */
-    double computing;  /* share of it */
-    double waiting;    /* share of it, of the longest idle time */
+    int steps;             /* 0: no whole step, and nothing else is set */
+    const char *bound;     /* "compute", or the longest idle time (ss_idle_name) */
+    const char *meanwhile; /* what a rank does in the longest idle time: "it waits for input" */
+    double step_ms;        /* a window */
+    double computing;      /* share of it */
+    double waiting;        /* share of it, of the longest idle time */
     double comm_ms, exposed_ms;
     int last;           /* the rank that others waited for most; -1: none */
     double for_last_ms; /* of a step, what each of the others waited for it, over all collectives */

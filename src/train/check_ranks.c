@@ -32,6 +32,7 @@ static size_t make_facts(const struct ss_train_options *o, struct facts *f)
     size_t n = FILES;
     const char *install = "install the same build on all nodes";
     ss_program_identify(&f->program);
+    f->model = (struct ss_program_file){{0}, {0}};
     if (ss_model_is_file(o->model))
         ss_program_hash_file(o->model, &f->model);
     f->fact[0] =

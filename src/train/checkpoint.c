@@ -60,6 +60,13 @@ static enum ss_status write_graph(const struct ss_session *s, const char *folder
     return status;
 }
 
+static enum ss_status write_data(const struct ss_session *s, const char *folder)
+{
+    char path[PATH_MAX];
+    SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_DATA));
+    return ss_data_file_write(s->test, path);
+}
+
 static enum ss_status write_files(const struct ss_session *s, const struct ss_position *p,
                                   const char *folder)
 {
@@ -70,6 +77,7 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches, 0));
     SS_TRY(write_ema(s, folder)); /* before the states go */
     SS_TRY(write_graph(s, folder));
+    SS_TRY(write_data(s, folder));
     return ss_training_file_write(s, p, training, model);
 }
 

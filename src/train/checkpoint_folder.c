@@ -47,7 +47,7 @@ static const char *parse_name(const char *name, struct checkpoint *out)
 static int is_part(const char *name)
 {
     static const char *const parts[] = {SS_CHECKPOINT_MODEL, SS_CHECKPOINT_EMA, SS_CHECKPOINT_GRAPH,
-                                        SS_CHECKPOINT_TRAINING};
+                                        SS_CHECKPOINT_DATA, SS_CHECKPOINT_TRAINING};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         size_t n = strlen(parts[i]);
         if (!strncmp(name, parts[i], n) && (!name[n] || !strncmp(name + n, ".tmp.", 5)))

@@ -22,7 +22,7 @@ static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skippe
                      "val_top5", 'f', top5, NULL);
 }
 
-static enum ss_status run(struct ss_session *s, double begin)
+static enum ss_status run(struct ss_session *s, double begin, const struct ss_train_told *told)
 {
     struct ss_metrics m;
     struct ss_journal journal;
@@ -33,13 +33,15 @@ static enum ss_status run(struct ss_session *s, double begin)
     enum ss_status status = ss_session_evaluate(s, &m);
     if (status == SS_OK)
         status = ss_session_count_skipped(s, &skipped);
+    if (status == SS_OK && told->evaluation)
+        *told->evaluation = m;
     if (status == SS_OK && first)
         tell(s, &m, skipped, ss_seconds() - begin, &journal);
     enum ss_status closed = ss_journal_close(&journal);
     return status == SS_OK ? ss_session_agree(s, closed, "closing the log") : status;
 }
 
-enum ss_status ss_eval_run(struct ss_train_options *options)
+enum ss_status ss_eval_run(struct ss_train_options *options, const struct ss_train_told *told)
 {
     struct ss_session s;
     struct ss_report none = {0};
@@ -50,7 +52,7 @@ enum ss_status ss_eval_run(struct ss_train_options *options)
             "eval: --init is missing; name a checkpoint, or the model.safetensors to evaluate");
     enum ss_status status = ss_session_open(&s, options, 0, none);
     if (status == SS_OK)
-        status = run(&s, begin);
+        status = run(&s, begin, told);
     if (s.runtime_started && !ss_run_ok(&s.runtime.run))
         ss_comm_abort(s.comm, status);
     ss_session_close(&s);

@@ -1,5 +1,4 @@
 #include "train/journal.h"
-#include "core/clock.h"
 #include "core/json_text.h"
 #include "core/log.h"
 
@@ -25,8 +24,8 @@ enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabl
     memset(j, 0, sizeof *j);
     if (!enabled)
         return SS_OK;
-    const char *wish = getenv("STARSTEP_PROGRESS");
-    j->bar = wish ? strcmp(wish, "0") != 0 : isatty(STDERR_FILENO);
+    j->enabled = 1;
+    SS_TRY(ss_progress_open(&j->progress));
     return path ? open_file(j, path, "w") : SS_OK;
 }
 
@@ -56,6 +55,7 @@ enum ss_status ss_journal_append(struct ss_journal *j, const char *path)
     SS_TRY(open_file(j, path, there ? "r+" : "w"));
     if (!there || cut_last_line(j->json))
         return SS_OK;
+    j->failed = 1; /* closing it says no more */
     return ss_fail(SS_ERR_IO, "--log-json %s: cannot find its end: %s", path, strerror(errno));
 }
 
@@ -69,7 +69,7 @@ static void check_written(struct ss_journal *j, int bad)
 
 enum ss_status ss_journal_close(struct ss_journal *j)
 {
-    ss_journal_clear_bar(j);
+    ss_journal_end_progress(j);
     if (!j->json)
         return SS_OK;
     int bad = ferror(j->json);
@@ -101,27 +101,37 @@ void ss_journal_event(struct ss_journal *j, const char *event, ...)
     check_written(j, fflush(j->json) != 0);
 }
 
-void ss_journal_bar(struct ss_journal *j, long epoch, long epochs, long step, long steps,
-                    double loss, double images_per_s)
+static void draw_bar(long epoch, long epochs, long step, long steps, double loss,
+                     double images_per_s)
 {
     enum { WIDTH = 30 };
     char fill[WIDTH + 1];
-    double now = j->bar ? ss_seconds() : 0;
-    if (!j->bar || (j->bar_drawn && step < steps && now - j->bar_time < 0.1))
-        return;
     for (int i = 0; i < WIDTH; i++)
         fill[i] = i * steps < step * WIDTH ? '#' : '.';
     fill[WIDTH] = '\0';
     fprintf(stderr, "\rEpoch %ld/%ld [%s] %ld/%ld  loss %.4f  %.0f img/s   ", epoch, epochs, fill,
             step, steps, loss, images_per_s);
     fflush(stderr);
-    j->bar_time = now;
-    j->bar_drawn = 1;
 }
 
-void ss_journal_clear_bar(struct ss_journal *j)
+void ss_journal_progress(struct ss_journal *j, long epoch, long epochs, long step, long steps,
+                         double loss, double images_per_s)
 {
-    if (j->bar_drawn)
+    /* A line says something once steps have ended. */
+    if (!j->enabled || (!j->progress.bar && images_per_s <= 0) || !ss_progress_due(&j->progress))
+        return;
+    if (j->progress.bar)
+        draw_bar(epoch, epochs, step, steps, loss, images_per_s);
+    else
+        fprintf(stderr, "Epoch %ld/%ld, step %ld/%ld: loss %.4f, %.1f img/s\n", epoch, epochs, step,
+                steps, loss, images_per_s);
+}
+
+void ss_journal_end_progress(struct ss_journal *j)
+{
+    if (!j->enabled)
+        return;
+    if (j->progress.bar && j->progress.told)
         fprintf(stderr, "\r%100s\r", "");
-    j->bar_drawn = 0;
+    ss_progress_rest(&j->progress);
 }

@@ -1,9 +1,8 @@
-/* What a run tells: a JSON line per event in a file, a progress bar and an epoch line on the
- * screen. Only rank 0 has one that is open; on other ranks every function does nothing. */
+/* What a run tells: a JSON line per event in a file, and how far its epoch is (core/progress.h). Only rank 0 has one that is open; on other ranks every function does nothing. */
 #ifndef SS_TRAIN_JOURNAL_H
 #define SS_TRAIN_JOURNAL_H
 
-#include "core/status.h"
+#include "core/progress.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,13 +10,12 @@
 struct ss_journal {
     FILE *json;       /* NULL: no file */
     const char *path; /* of it */
-    int bar;          /* stderr is a terminal, or a bar is asked for */
     int failed;       /* writing failed; reported once */
-    int bar_drawn;
-    double bar_time; /* when the bar was last drawn */
+    int enabled;
+    struct ss_progress progress;
 };
 
-/* path NULL: no file. Errors: SS_ERR_IO. */
+/* path NULL: no file. Errors: SS_ERR_IO; SS_ERR_INVALID: of ss_progress_open(). */
 enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled);
 /* Enabled, and behind the whole lines that are in the file already. */
 enum ss_status ss_journal_append(struct ss_journal *j, const char *path);
@@ -29,10 +27,10 @@ enum ss_status ss_journal_close(struct ss_journal *j);
  * happened is in the file when a run is killed. */
 void ss_journal_event(struct ss_journal *j, const char *event, ...);
 
-/* Redraw the bar, at most ten times a second. */
-void ss_journal_bar(struct ss_journal *j, long epoch, long epochs, long step, long steps,
-                    double loss, double images_per_s);
-/* Remove it, before other output. */
-void ss_journal_clear_bar(struct ss_journal *j);
+/* So many steps of an epoch are done: redraw the bar, or print a line, if it is time to. */
+void ss_journal_progress(struct ss_journal *j, long epoch, long epochs, long step, long steps,
+                         double loss, double images_per_s);
+/* Other output follows: no bar is in its way. */
+void ss_journal_end_progress(struct ss_journal *j);
 
 #endif

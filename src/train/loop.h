@@ -6,6 +6,7 @@
 #include "train/resume.h"
 #include "train/session.h"
 #include "train/tensorboard.h"
+#include "train/train.h"
 
 #include <semaphore.h>
 
@@ -14,6 +15,7 @@ struct ss_loop {
     struct ss_journal journal;
     struct ss_tensorboard *tensorboard; /* rank 0, with --tensorboard */
     struct ss_train_options *options;
+    const struct ss_train_told *told;
     struct ss_resumed resumed;
     struct ss_schedule schedule;
     sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
@@ -28,8 +30,9 @@ struct ss_loop {
     /* Steps in a row whose loss was not finite, and their first; reports', as the sums are. */
     int64_t bad_steps, bad_since;
     int sound;     /* the loss and the weights were finite when they were last compared */
-    int told;      /* that no checkpoint is written */
+    int told_unsound; /* that no checkpoint is written */
     int diverged;  /* --on-nan stop: the run ends; decided by what all ranks know */
+    int enough;    /* who is told of epochs wants no more */
     int replaced;  /* --overwrite: another run's checkpoints are gone */
     char hash[32]; /* of the weights, when they were last compared */
 };

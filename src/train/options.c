@@ -55,12 +55,12 @@ const struct ss_option ss_train_rows[] = {
     {0}};
 
 static const struct ss_option_heading headings[] = {
-    {SS_TRAIN_RECIPE | SS_TRAIN_MODEL, "Model and batch"},
-    {SS_TRAIN_DATA | SS_TRAIN_SAMPLES, "Data"},
+    {SS_TRAIN_RECIPE | SS_TRAIN_MODEL | SS_TRAIN_STEP, "Model and batch"},
+    {SS_TRAIN_DATA | SS_TRAIN_PREDICT | SS_TRAIN_PICTURES | SS_TRAIN_SAMPLES, "Data"},
     {SS_TRAIN_LOOP, "Course of the run"},
     {SS_TRAIN_OPTIMIZER, "Optimizer"},
-    {SS_TRAIN_BUCKETS | SS_TRAIN_SUMS, "Sums between ranks"},
-    {SS_TRAIN_DEVICE | SS_TRAIN_CORES | SS_TRAIN_COMPUTE, "Device and cores"},
+    {SS_TRAIN_BUCKETS | SS_TRAIN_NCCL | SS_TRAIN_SUMS, "Sums between ranks"},
+    {SS_TRAIN_DEVICE | SS_TRAIN_CORES | SS_TRAIN_COMPUTE | SS_TRAIN_REPLAY, "Device and cores"},
     {SS_TRAIN_WEIGHTS | SS_TRAIN_CHECKPOINT, "Weights and checkpoints"},
     {SS_TRAIN_OUTPUT | SS_TRAIN_RECORD, "What is written, and checks"},
     {0}};
@@ -275,9 +275,9 @@ enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, 
     if (o->per_rank_batch_size) {
         if (total && total != o->per_rank_batch_size * world)
             return ss_fail(SS_ERR_INVALID,
-                           "--batch-size %ld and --per-rank-batch-size %ld on %d ranks disagree; "
+                           "--batch-size %ld and --per-rank-batch-size %ld on %d rank%s disagree; "
                            "give one of them",
-                           total, o->per_rank_batch_size, world);
+                           total, o->per_rank_batch_size, world, world > 1 ? "s" : "");
         *out = (int)o->per_rank_batch_size;
         return SS_OK;
     }

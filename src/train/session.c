@@ -84,13 +84,15 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
         return check_mixing(s);
     if (micros == 1)
         return ss_fail(SS_ERR_INVALID,
-                       "%s: %zu images do not fill one batch of %d on each of %d ranks; give a "
+                       "%s: %zu images do not fill one batch of %d on each of %d rank%s; give a "
                        "--batch-size of at most %zu",
-                       s->train->path, s->train->count, s->batch, ranks, most * (size_t)ranks);
+                       s->train->path, s->train->count, s->batch, ranks, ranks > 1 ? "s" : "",
+                       most * (size_t)ranks);
     return ss_fail(SS_ERR_INVALID,
-                   "%s: %zu images do not fill %zu batches of %d on each of %d ranks; give a "
+                   "%s: %zu images do not fill %zu batches of %d on each of %d rank%s; give a "
                    "smaller --accumulate, or a --batch-size of at most %zu",
-                   s->train->path, s->train->count, micros, s->batch, ranks, most * (size_t)ranks);
+                   s->train->path, s->train->count, micros, s->batch, ranks, ranks > 1 ? "s" : "",
+                   most * (size_t)ranks);
 }
 
 /* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
@@ -249,6 +251,7 @@ void ss_session_close(struct ss_session *s)
     free(s->ranks);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
+    ss_data_file_clear(&s->data);
     if (s->comm)
         ss_comm_close(s->comm);
     memset(s, 0, sizeof *s);

@@ -8,6 +8,7 @@
 #include "graph/bucket_choose.h"
 #include "runtime/exec.h"
 #include "runtime/gpu_times.h"
+#include "train/data_file.h"
 #include "train/options.h"
 #include "train/ranks.h"
 
@@ -22,6 +23,7 @@ struct ss_session {
     struct ss_optim optim;
     struct ss_comm *comm;
     struct ss_dataset *train, *test;
+    struct ss_data_file data; /* with --pictures: how they are prepared */
     struct ss_graph *graph;
     struct ss_plan *plan;
     char gpu_cache[4096]; /* the runtime's GPU keeps a pointer to it */

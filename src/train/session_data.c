@@ -3,11 +3,13 @@
 #include "core/log.h"
 #include "core/standard.h"
 #include "data/pack.h"
+#include "train/checkpoint.h"
 #include "train/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Ranks that wait for a pack hear from its builder several times within the deadline. */
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
@@ -26,11 +28,63 @@ static enum ss_status choose_images(const struct ss_train_options *o,
     return SS_OK;
 }
 
+/* What lies beside the weights says how; without it, as ImageNet's. */
+static enum ss_status describe_pictures(struct ss_session *s)
+{
+    char path[4096];
+    const char *slash = strrchr(s->options->init, '/');
+    const int folder = slash ? (int)(slash - s->options->init) + 1 : 0;
+    snprintf(path, sizeof path, "%.*s" SS_CHECKPOINT_DATA, folder, s->options->init);
+    if (!access(path, F_OK))
+        return ss_data_file_read(path, &s->data);
+    if (!ss_model_is_file(s->options->model))
+        return ss_fail(SS_ERR_INVALID,
+                       "--init %s: no " SS_CHECKPOINT_DATA
+                       " beside it tells the number of classes; "
+                       "give a checkpoint, or a model file (starstep plan --export writes one)",
+                       s->options->init);
+    if (ss_comm_rank(s->comm) == 0)
+        ss_note("no %s: pictures are prepared as ImageNet's", path);
+    return SS_OK;
+}
+
+/* Their own size, unless another one is asked for. */
+static struct ss_dataset_options how_to_prepare(const struct ss_session *s)
+{
+    const struct ss_train_options *o = s->options;
+    const struct ss_data_file *f = &s->data;
+    struct ss_dataset_options how = {.size = o->image_size.height ? o->image_size : f->size,
+                                     .channels = f->channels,
+                                     .reduced = o->reduced_decode,
+                                     .skip_corrupt = o->skip_corrupt};
+    if (f->size.height)
+        how.least = (struct ss_size){how.size.height * f->least.height / f->size.height,
+                                     how.size.width * f->least.width / f->size.width};
+    return how;
+}
+
+static enum ss_status open_pictures(struct ss_session *s)
+{
+    SS_TRY(describe_pictures(s));
+    struct ss_dataset_options how = how_to_prepare(s);
+    SS_TRY(choose_images(s->options, &how));
+    SS_TRY(ss_pictures_open(s->options->pictures, &how, &s->test));
+    s->test->classes = s->data.classes;
+    if (!s->data.classes)
+        return SS_OK;
+    memcpy(s->test->mean, s->data.mean, sizeof s->data.mean);
+    memcpy(s->test->std, s->data.std, sizeof s->data.std);
+    ss_dataset_fill_table(s->test);
+    return SS_OK;
+}
+
 enum ss_status ss_session_open_sets(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
     struct ss_dataset_options how = {
         .size = o->image_size, .reduced = o->reduced_decode, .skip_corrupt = o->skip_corrupt};
+    if (o->pictures)
+        return open_pictures(s);
     if (!o->data_dir)
         return ss_fail(
             SS_ERR_INVALID,

@@ -91,7 +91,7 @@ static enum ss_status judge(struct ss_loop *l, int finite)
     SS_TRY(ss_comm_any(l->session.comm, !finite, &bad, "look at the weights"));
     l->sound = !bad && !l->bad_steps;
     if (l->sound)
-        l->told = 0;
+        l->told_unsound = 0;
     if (bad && stops_on_nan(l))
         l->diverged = 1;
     return l->diverged ? SS_ERR_DIVERGED : SS_OK;
@@ -141,11 +141,11 @@ static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind
     if (!l->resumed.checkpoints)
         return SS_OK;
     if (!l->sound) {
-        if (!l->told && ss_comm_rank(l->session.comm) == 0)
+        if (!l->told_unsound && ss_comm_rank(l->session.comm) == 0)
             ss_warn("step %lld: the loss or the weights are not finite: no checkpoint is written, "
                     "the last one stays",
                     (long long)l->at.step);
-        l->told = 1;
+        l->told_unsound = 1;
         return SS_OK;
     }
     l->at.elapsed_s = ss_seconds() - l->start;
@@ -226,16 +226,16 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
         SS_TRY(submit(l, sampler, &step));
         SS_TRY(checkpoint_step(l, &begin));
         int64_t done = l->at.batches - 1 > start + l->ahead ? l->at.batches - 1 - l->ahead : start;
-        ss_journal_bar(&l->journal, e->epoch, o->epochs, (long)done, (long)end,
-                       (double)atomic_load(&l->last_loss),
-                       (double)(done - start) * images / (ss_seconds() - first));
+        ss_journal_progress(&l->journal, e->epoch, o->epochs, (long)done, (long)end,
+                            (double)atomic_load(&l->last_loss),
+                            (double)(done - start) * images / (ss_seconds() - first));
     }
     SS_TRY(settle(l, &begin));
     e->train_s = l->at.epoch_s;
     e->images = (double)l->at.batches * images;
     e->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler) - 1);
     e->feed[1] = ss_exec_feed(s->exec);
-    ss_journal_clear_bar(&l->journal);
+    ss_journal_end_progress(&l->journal);
     return SS_OK;
 }
 
@@ -284,6 +284,14 @@ static void compare_with_best(struct ss_loop *l, const struct ss_epoch *e)
     }
 }
 
+static enum ss_status tell(struct ss_loop *l, const struct ss_epoch *e)
+{
+    if (!l->told->epoch)
+        return SS_OK;
+    return ss_comm_any(l->session.comm, l->told->epoch(e, l->told->arg) != 0, &l->enough,
+                       "whether to go on");
+}
+
 /* Tell what the epoch came to. */
 static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
 {
@@ -294,13 +302,13 @@ static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
     e->train_loss = l->at.loss / (double)l->at.summed;
     e->train = l->at.train;
     SS_TRY(ss_epoch_gather(s, e));
-    if (ss_comm_rank(s->comm) != 0)
-        return SS_OK;
-    ss_epoch_print(e, epoch_form(l), stdout);
-    ss_epoch_log(e, &l->journal);
-    if (l->tensorboard)
-        ss_epoch_write_scalars(e, l->tensorboard);
-    return SS_OK;
+    if (ss_comm_rank(s->comm) == 0) {
+        ss_epoch_print(e, epoch_form(l), stdout);
+        ss_epoch_log(e, &l->journal);
+        if (l->tensorboard)
+            ss_epoch_write_scalars(e, l->tensorboard);
+    }
+    return tell(l, e);
 }
 
 /* The epoch is over: the position is the begin of the next one. */
@@ -330,7 +338,7 @@ static int is_done(const struct ss_loop *l)
                    (long long)l->at.epoch);
         return 1;
     }
-    return l->at.epoch >= o->epochs || (o->max_steps && l->at.step >= o->max_steps);
+    return l->enough || l->at.epoch >= o->epochs || (o->max_steps && l->at.step >= o->max_steps);
 }
 
 static enum ss_status train_epochs(struct ss_loop *l, struct ss_sampler *sampler)
@@ -379,7 +387,7 @@ static enum ss_status report_divergence(struct ss_loop *l)
     ss_journal_event(&l->journal, "diverged", "step", 'i', l->at.step, "epoch", 'i',
                      l->at.epoch + 1, "batches", 'i', l->at.batches, "since", 'i',
                      l->bad_steps ? l->bad_since : l->at.step, NULL);
-    ss_journal_clear_bar(&l->journal);
+    ss_journal_end_progress(&l->journal);
     if (ss_comm_rank(l->session.comm) != 0)
         return SS_ERR_DIVERGED;
     if (l->bad_steps)
@@ -466,12 +474,13 @@ static int steps_ahead(const struct ss_train_options *o)
     return steps < 2 && o->slots > 1 ? 2 : steps;
 }
 
-enum ss_status ss_train_run(struct ss_train_options *options)
+enum ss_status ss_train_run(struct ss_train_options *options, const struct ss_train_told *told)
 {
     struct ss_loop *l = calloc(1, sizeof *l);
     if (!l)
         return ss_fail_memory("training loop", sizeof *l);
     l->options = options;
+    l->told = told;
     l->ahead = steps_ahead(options);
     if (sem_init(&l->in_flight, 0, (unsigned)l->ahead)) {
         free(l);

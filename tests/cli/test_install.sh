@@ -64,6 +64,11 @@ check "$what: is used" grep -qx "site: *$work/config/starstep/site.conf" "$work/
 check "$what: with the installed program" grep -q "^program: *$program train " "$work/out"
 check "$what: which answers" grep -q '^check: .* on 32 images' "$work/out"
 
+what="programs with the installed library"
+run make -C "$top_builddir" installcheck DESTDIR="$root"
+check "$what" test $code = 0
+says "^ok: C++17: own_model: evaluated\|does not train on CPUs"
+
 run make -C "$top_builddir" uninstall DESTDIR="$root"
 check "make uninstall leaves no file" test "$code$(find "$root" ! -type d | wc -l)" = 00
 finish

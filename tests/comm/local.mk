@@ -26,8 +26,7 @@ tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
 tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
 # Ranks of this node, started without MPI
-tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/cli/launch.h \
-	src/cli/cmd_launch.c src/cli/launch_signals.c src/cli/launch_start.c src/cli/launch_watch.c
+tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c
 tests_comm_launch_ranks_LDADD = $(TEST_LIBS)
 TESTS += tests/comm/test_links.sh tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
 
@@ -39,6 +38,10 @@ tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_common.
 tests_comm_comm_ranks_LDADD = $(TEST_LIBS) -lm
 tests_comm_comm_equal_ranks_SOURCES = tests/comm/comm_equal_ranks.c
 tests_comm_comm_equal_ranks_LDADD = $(TEST_LIBS)
+# The program itself
+check_PROGRAMS += tests/comm/wrong_sum
+tests_comm_wrong_sum_SOURCES = tests/comm/wrong_sum.c $(starstep_SOURCES)
+tests_comm_wrong_sum_LDADD = $(starstep_LDADD) $(DEPENDENCY_LIBS)
 endif
 
 # Runs of training on CPUs, for which oneDNN is needed: ranks that go wrong, what they must have alike, what
@@ -46,5 +49,5 @@ endif
 if HAVE_DNNL
 TESTS += tests/comm/test_rank_loss.sh tests/comm/test_ranks.sh tests/comm/test_consistency.sh \
 	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh tests/comm/test_shard_optimizer.sh \
-	tests/comm/test_blocked_output.sh
+	tests/comm/test_blocked_output.sh tests/comm/test_wrong_sum.sh
 endif

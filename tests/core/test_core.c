@@ -97,6 +97,10 @@ START_TEST(options_accepted)
     ck_assert(ss_size_is(v.size, ss_square(64)));
     ck_assert_int_eq(parse("--image-size", "48x4096", NULL, NULL), -1);
     ck_assert(v.size.height == 48 && v.size.width == 4096);
+    ck_assert_int_eq(parse("--image-size", "4096x48", "--base-lr", "0"), -1);
+    ck_assert(v.size.height == 4096 && v.size.width == 48 && v.rate == 0);
+    ck_assert_int_eq(parse("--image-size", "0", NULL, NULL), -1);
+    ck_assert(ss_size_is(v.size, ss_square(0)));
     /* Help wins over everything, also over mistakes before it. */
     ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL), 0);
     ck_assert_int_eq(parse("-h", NULL, NULL, NULL), 0);
@@ -122,6 +126,7 @@ static const struct {
     {{"--epochs", "-1"}, "out of range"},
     {{"--epochs", "99999999999999999999"}, "out of range"},
     {{"--base-lr", "10.01"}, "--base-lr: 10.01 is out of range; give 0 to 10"},
+    {{"--base-lr", "-0.01"}, "out of range"},
     {{"--base-lr", "nan"}, "out of range"},
     {{"--base-lr", "inf"}, "out of range"},
     {{"--base-lr", "fast"}, "--base-lr: \"fast\" is not a number"},
@@ -130,13 +135,14 @@ static const struct {
     {{"--", NULL}, "unexpected argument \"--\""},
     {{"-e", "3"}, "unexpected argument \"-e\""},
     {{"", NULL}, "unexpected argument \"\""},
-    {{"--left-out", "3"}, "unknown option --left-out"},
+    {{"--left-out", "3"}, "train: takes no --left-out; see starstep train --help"},
     {{"--device", NULL}, "train: --device needs a value (auto|cpu|cuda)"},
     {{"--device", "cpuu"}, "train: --device: \"cpuu\" is not auto, cpu or cuda; did you mean cpu?"},
     {{"--device", "moon"}, "train: --device: \"moon\" is not auto, cpu or cuda"},
     {{"--device=", NULL}, "--device: \"\" is not auto, cpu or cuda"},
     {{"--image-size", "4097"}, "train: --image-size: 4097 is out of range; give 0 to 4096"},
     {{"--image-size", "64x4097"}, "--image-size: 64x4097 is out of range; give 0 to 4096"},
+    {{"--image-size", "4097x64"}, "--image-size: 4097x64 is out of range"},
     {{"--image-size", "64x0"}, "--image-size: 64x0 is out of range"},
     {{"--image-size", "0x64"}, "--image-size: 0x64 is out of range"},
     {{"--image-size", ""}, "--image-size: \"\" is not a size, such as 64 or 48x64"},

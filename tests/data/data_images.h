@@ -75,7 +75,7 @@ static inline struct picture decode_reference(struct ss_jpeg *j, const char *nam
 {
     struct bytes b = read_reference(name);
     struct picture p;
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     ck_assert_int_eq(ss_jpeg_begin(j, name, b.at, b.size, &p.width, &p.height), SS_OK);
     ck_assert_int_eq(ss_jpeg_decode(j, NULL, 1, &pixels), SS_OK);
     free(b.at);

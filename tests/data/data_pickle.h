@@ -16,6 +16,7 @@ struct pickle_bytes {
 struct pickle_how {
     int python3;           /* protocol 4 instead of Python 2's protocol 2 */
     size_t samples, width; /* shape of "data" */
+    int ten;               /* CIFAR-10: one list of labels */
     size_t fine, coarse;   /* lengths of the label lists */
     int bad_label;         /* value of fine label 3, or -1 */
     const char *data_key, *dtype;
@@ -186,8 +187,9 @@ static inline struct pickle_bytes make_pickle(const struct pickle_how *how)
     put_text(&p, "e");
     put_string(&p, how, &memo, "batch_label");
     put_string(&p, how, &memo, "training batch 1 of 1");
-    put_labels(&p, how, &memo, "fine_labels", how->fine, 100);
-    put_labels(&p, how, &memo, "coarse_labels", how->coarse, 20);
+    put_labels(&p, how, &memo, how->ten ? "labels" : "fine_labels", how->fine, how->ten ? 10 : 100);
+    if (!how->ten)
+        put_labels(&p, how, &memo, "coarse_labels", how->coarse, 20);
     put_string(&p, how, &memo, how->data_key);
     put_array(&p, how, &memo);
     put_text(&p, "u.");

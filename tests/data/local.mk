@@ -1,4 +1,4 @@
-UNIT_TESTS += tests/data/test_data tests/data/test_data_convert tests/data/fuzz_pickle tests/data/test_jpeg \
+UNIT_TESTS += tests/data/test_data tests/data/test_data_convert tests/data/fuzz_pickle tests/data/test_jpeg tests/data/test_png tests/data/test_npz \
 	tests/data/test_resize tests/data/test_imagefolder tests/data/test_pack tests/data/test_pack_damage \
 	tests/data/test_pictures_torchvision tests/data/test_mix
 tests_data_test_data_SOURCES = tests/data/test_data.c tests/data_common.h
@@ -9,6 +9,10 @@ tests_data_fuzz_pickle_SOURCES = tests/data/fuzz_pickle.c tests/fuzz_bytes.h tes
 tests_data_fuzz_pickle_LDADD = $(TEST_LIBS)
 tests_data_test_jpeg_SOURCES = tests/data/test_jpeg.c tests/data_common.h tests/data/data_images.h
 tests_data_test_jpeg_LDADD = $(TEST_LIBS)
+tests_data_test_png_SOURCES = tests/data/test_png.c tests/data_common.h
+tests_data_test_png_LDADD = $(TEST_LIBS) $(PNG_LIBS)
+tests_data_test_npz_SOURCES = tests/data/test_npz.c tests/data_common.h
+tests_data_test_npz_LDADD = $(TEST_LIBS) $(PNG_LIBS)
 tests_data_test_resize_SOURCES = tests/data/test_resize.c tests/data_common.h tests/data/data_images.h
 tests_data_test_resize_LDADD = $(TEST_LIBS) -lm
 tests_data_test_imagefolder_SOURCES = tests/data/test_imagefolder.c tests/data_common.h
@@ -22,4 +26,4 @@ tests_data_test_pictures_torchvision_SOURCES = tests/data/test_pictures_torchvis
 tests_data_test_pictures_torchvision_LDADD = $(TEST_LIBS) -lm
 tests_data_test_mix_SOURCES = tests/data/test_mix.c tests/data_common.h
 tests_data_test_mix_LDADD = $(TEST_LIBS) -lm
-TESTS += tests/data/test_data_pictures.sh tests/data/test_data_pack.sh
+TESTS += tests/data/test_data_pictures.sh tests/data/test_data_kinds.sh tests/data/test_png_pillow.sh tests/data/test_data_pack.sh

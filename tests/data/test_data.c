@@ -5,7 +5,7 @@
 #endif
 #include "core/rng.h"
 #include "data/augment.h"
-#include "data/cifar100.h"
+#include "data/cifar.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "data/synthetic.h"
@@ -40,7 +40,7 @@ static void write_records(const char *name, size_t count, size_t extra)
 
 static enum ss_status open_train(struct ss_dataset **d)
 {
-    return ss_dataset_open_cifar100(folder, SS_SPLIT_TRAIN, d);
+    return ss_dataset_open_cifar(&ss_cifar100, folder, SS_SPLIT_TRAIN, d);
 }
 
 START_TEST(reads_records)
@@ -53,21 +53,21 @@ START_TEST(reads_records)
     ck_assert_int_eq(d->classes, 100);
     for (size_t i = 0; i < d->count; i++) {
         ck_assert_int_eq(ss_dataset_label(d, i), r[i * RECORD + 1]);
-        ck_assert_mem_eq(ss_dataset_image(d, i), r + i * RECORD + 2, SS_CIFAR100_IMAGE);
+        ck_assert_mem_eq(ss_dataset_image(d, i), r + i * RECORD + 2, SS_CIFAR_IMAGE);
     }
 
     /* Equal content, equal fingerprint; one changed bit, another one. */
     uint64_t fingerprint = d->fingerprint;
     mkdir(in_folder("cifar-100-binary"), 0777);
     write_file("cifar-100-binary/test.bin", r, 120 * RECORD);
-    ck_assert_int_eq(ss_dataset_open_cifar100(folder, SS_SPLIT_TEST, &e), SS_OK);
+    ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, folder, SS_SPLIT_TEST, &e), SS_OK);
     ck_assert_uint_eq(e->fingerprint, fingerprint);
     ss_dataset_close(e);
     for (size_t at = 2; at < 120 * RECORD; at += 10007) {
         size_t byte = at % RECORD < 2 ? at + 2 : at;
         r[byte] ^= 0x80;
         write_file("test.bin", r, 120 * RECORD);
-        ck_assert_int_eq(ss_dataset_open_cifar100(folder, SS_SPLIT_TEST, &e), SS_OK);
+        ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, folder, SS_SPLIT_TEST, &e), SS_OK);
         ck_assert_uint_ne(e->fingerprint, fingerprint);
         ss_dataset_close(e);
         r[byte] ^= 0x80;
@@ -77,20 +77,94 @@ START_TEST(reads_records)
 }
 END_TEST
 
+/* All files of a split in their order, one after the other. */
+static void expect_files(const struct ss_dataset *d, int split)
+{
+    const uint8_t *at = d->records;
+    for (const char *const *file = ss_cifar10.files[split]; *file; file++) {
+        char name[64];
+        size_t size;
+        snprintf(name, sizeof name, "ten/%s.bin", *file);
+        uint8_t *bytes = read_file(name, &size);
+        ck_assert_mem_eq(at, bytes, size);
+        for (size_t i = 0; i < size / 3073; i++) {
+            const size_t sample = (size_t)(at - d->records) / 3073 + i;
+            ck_assert_int_eq(ss_dataset_label(d, sample), bytes[i * 3073]);
+            ck_assert_mem_eq(ss_dataset_image(d, sample), bytes + i * 3073 + 1, SS_CIFAR_IMAGE);
+        }
+        at += size;
+        free(bytes);
+    }
+    ck_assert_ptr_eq(at, d->records + d->count * 3073);
+}
+
+START_TEST(cifar10)
+{
+    static const struct ss_synthetic what = {.train = 103, .test = 21, .classes = 10},
+                                     many = {.train = 103, .test = 21, .classes = 11},
+                                     few = {.train = 4, .test = 21, .classes = 4};
+    static const struct ss_dataset_options options = {.channels = 0};
+    struct ss_dataset *d;
+    expect_error(ss_synthetic_cifar(&ss_cifar10, in_folder("ten"), &many), SS_ERR_INVALID,
+                 "11 classes; give 1 to 10");
+    expect_error(ss_synthetic_cifar(&ss_cifar10, in_folder("ten"), &few), SS_ERR_INVALID,
+                 "4 training and 21 test samples; give 5 to");
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar10, in_folder("ten"), &what), SS_OK);
+    ck_assert_int_eq(count_files("ten"), 6);
+    for (int split = 0; split < 2; split++) {
+        ck_assert_int_eq(ss_dataset_open(in_folder("ten"), (enum ss_split)split, &options, &d),
+                         SS_OK);
+        ck_assert_str_eq(d->name, "cifar10");
+        ck_assert_int_eq(d->classes, 10);
+        ck_assert_uint_eq(d->count, split ? 21 : 103);
+        ck_assert_float_eq(d->mean[0], 0.4914f);
+        expect_files(d, split);
+        ss_dataset_close(d);
+    }
+    rename(in_folder("ten"), in_folder("cifar-10-batches-bin"));
+    ck_assert_int_eq(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_OK);
+    ss_dataset_close(d);
+    mkdir(in_folder("cifar-100-python"), 0777);
+    ck_assert_int_eq(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_OK);
+    ss_dataset_close(d);
+    write_records("train.bin", 1, 0);
+    expect_error(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_ERR_INVALID,
+                 "holds CIFAR-10 and CIFAR-100");
+    unlink(in_folder("train.bin"));
+
+    size_t size;
+    uint8_t *bytes = read_file("cifar-10-batches-bin/data_batch_4.bin", &size);
+    bytes[3073] = 10;
+    write_file("cifar-10-batches-bin/data_batch_4.bin", bytes, size);
+    free(bytes);
+    expect_error(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_ERR_FORMAT,
+                 "data_batch_4.bin: record 2 (the first is 1; at byte 3073): label 10; it must be "
+                 "below 10; the file is damaged or not CIFAR-10's");
+    unlink(in_folder("cifar-10-batches-bin/data_batch_3.bin"));
+    expect_error(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_ERR_IO,
+                 "/data_batch_3.bin: missing; CIFAR-10's binary version is data_batch_1.bin");
+    rename(in_folder("cifar-10-batches-bin"), in_folder("other"));
+    rmdir(in_folder("cifar-100-python"));
+    mkdir(in_folder("cifar-10-batches-py"), 0777);
+    expect_error(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_ERR_IO,
+                 "starstep data convert cifar10 --from /tmp/");
+}
+END_TEST
+
 START_TEST(missing)
 {
     struct ss_dataset *d = NULL;
     expect_error(open_train(&d), SS_ERR_IO, "train.bin: missing");
     expect_error(open_train(&d), SS_ERR_IO, "starstep data fetch cifar100");
-    expect_error(ss_dataset_open_cifar100("/nonexistent/x", SS_SPLIT_TEST, &d), SS_ERR_IO,
-                 "No such file");
+    expect_error(ss_dataset_open_cifar(&ss_cifar100, "/nonexistent/x", SS_SPLIT_TEST, &d),
+                 SS_ERR_IO, "No such file");
     write_file("file", "x", 1);
-    expect_error(ss_dataset_open_cifar100(in_folder("file"), SS_SPLIT_TEST, &d), SS_ERR_IO,
-                 "is not a folder");
+    expect_error(ss_dataset_open_cifar(&ss_cifar100, in_folder("file"), SS_SPLIT_TEST, &d),
+                 SS_ERR_IO, "is not a folder");
     char long_name[6000];
     memset(long_name, 'a', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
-    expect_error(ss_dataset_open_cifar100(long_name, SS_SPLIT_TEST, &d), SS_ERR_INVALID,
+    expect_error(ss_dataset_open_cifar(&ss_cifar100, long_name, SS_SPLIT_TEST, &d), SS_ERR_INVALID,
                  "too long");
     ck_assert_ptr_null(d);
 }
@@ -175,7 +249,7 @@ static double reference(const struct ss_dataset *d, const uint8_t *image, struct
 START_TEST(augment_against_double)
 {
     struct ss_dataset *d;
-    static float out[SS_CIFAR100_IMAGE];
+    static float out[SS_CIFAR_IMAGE];
     write_records("train.bin", 3, 0);
     ck_assert_int_eq(open_train(&d), SS_OK);
     static const int paddings[] = {0, 1, 4, 40};
@@ -205,13 +279,13 @@ END_TEST
 START_TEST(augment_identity)
 {
     struct ss_dataset *d;
-    static float out[SS_CIFAR100_IMAGE];
+    static float out[SS_CIFAR_IMAGE];
     write_records("train.bin", 1, 0);
     ck_assert_int_eq(open_train(&d), SS_OK);
     const uint8_t *image = ss_dataset_image(d, 0);
     ss_augment_apply(d, image, (struct ss_crop_flip){4, 4, 0}, 4, out);
     /* Bit-equal to torchvision, which divides by 255, subtracts and divides in fp32. */
-    for (int i = 0; i < SS_CIFAR100_IMAGE; i++) {
+    for (int i = 0; i < SS_CIFAR_IMAGE; i++) {
         volatile float scaled = (float)image[i] / 255.0f;
         volatile float centred = scaled - d->mean[i / 1024];
         if (out[i] != centred / d->std[i / 1024])
@@ -381,8 +455,9 @@ START_TEST(synthetic)
 {
     struct ss_synthetic what = {.train = 205, .test = 31, .classes = 10, .seed = 1};
     struct ss_dataset *d;
-    ck_assert_int_eq(ss_synthetic_cifar100(in_folder("a/b"), &what), SS_OK);
-    ck_assert_int_eq(ss_dataset_open_cifar100(in_folder("a/b"), SS_SPLIT_TRAIN, &d), SS_OK);
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("a/b"), &what), SS_OK);
+    ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, in_folder("a/b"), SS_SPLIT_TRAIN, &d),
+                     SS_OK);
     ck_assert_uint_eq(d->count, 205);
     int count[100] = {0}, in_order = 0;
     for (size_t i = 0; i < d->count; i++) {
@@ -398,24 +473,28 @@ START_TEST(synthetic)
     ss_dataset_close(d);
     ck_assert_int_eq(count_files("a/b"), 2);
 
-    ck_assert_int_eq(ss_synthetic_cifar100(in_folder("c"), &what), SS_OK);
-    ck_assert_int_eq(ss_dataset_open_cifar100(in_folder("c"), SS_SPLIT_TRAIN, &d), SS_OK);
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("c"), &what), SS_OK);
+    ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, in_folder("c"), SS_SPLIT_TRAIN, &d),
+                     SS_OK);
     ck_assert_uint_eq(d->fingerprint, first);
     ss_dataset_close(d);
     what.seed = 2;
-    ck_assert_int_eq(ss_synthetic_cifar100(in_folder("c"), &what), SS_OK);
-    ck_assert_int_eq(ss_dataset_open_cifar100(in_folder("c"), SS_SPLIT_TRAIN, &d), SS_OK);
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("c"), &what), SS_OK);
+    ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, in_folder("c"), SS_SPLIT_TRAIN, &d),
+                     SS_OK);
     ck_assert_uint_ne(d->fingerprint, first);
     ss_dataset_close(d);
 
     what.classes = 101;
-    expect_error(ss_synthetic_cifar100(in_folder("d"), &what), SS_ERR_INVALID, "101 classes");
+    expect_error(ss_synthetic_cifar(&ss_cifar100, in_folder("d"), &what), SS_ERR_INVALID,
+                 "101 classes");
     what.classes = 10;
     what.test = 0;
-    expect_error(ss_synthetic_cifar100(in_folder("d"), &what), SS_ERR_INVALID, "0 test samples");
+    expect_error(ss_synthetic_cifar(&ss_cifar100, in_folder("d"), &what), SS_ERR_INVALID,
+                 "0 test samples");
     what.test = 1;
     write_file("file", "x", 1);
-    expect_error(ss_synthetic_cifar100(in_folder("file/d"), &what), SS_ERR_IO, "file");
+    expect_error(ss_synthetic_cifar(&ss_cifar100, in_folder("file/d"), &what), SS_ERR_IO, "file");
     ck_assert(!has_file("d"));
 }
 END_TEST
@@ -426,6 +505,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_test(tc, reads_records);
+    tcase_add_test(tc, cifar10);
     tcase_add_test(tc, missing);
     tcase_add_test(tc, python_version);
     tcase_add_test(tc, wrong_size);

@@ -4,7 +4,7 @@
 #    include "config.h"
 #endif
 #include "core/atomic_file.h"
-#include "data/cifar100.h"
+#include "data/cifar.h"
 #include "data/convert.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
@@ -25,7 +25,7 @@ static void write_pickle(const char *name, struct pickle_how how)
 
 static enum ss_status convert(void)
 {
-    return ss_convert_cifar100(folder, in_folder("out"));
+    return ss_convert_cifar(&ss_cifar100, folder, in_folder("out"));
 }
 
 static void check_records(const char *name, size_t samples)
@@ -37,12 +37,45 @@ static void check_records(const char *name, size_t samples)
         const uint8_t *record = r + i * SS_CIFAR100_RECORD;
         ck_assert_int_eq(record[0], (int)((i * 7 + 1) % 20));
         ck_assert_int_eq(record[1], (int)((i * 7 + 1) % 100));
-        for (size_t j = 0; j < SS_CIFAR100_IMAGE; j++)
+        for (size_t j = 0; j < SS_CIFAR_IMAGE; j++)
             if (record[2 + j] != pickle_pixel(i, j))
                 ck_abort_msg("%s: sample %zu, pixel %zu", name, i, j);
     }
     free(r);
 }
+
+START_TEST(cifar10)
+{
+    struct pickle_how how = pickle_defaults(12);
+    how.ten = 1;
+    mkdir(in_folder("cifar-10-batches-py"), 0777);
+    for (int i = 1; i <= 5; i++) {
+        char name[64];
+        expect_error(ss_convert_cifar(&ss_cifar10, folder, in_folder("out")), SS_ERR_IO,
+                     ": missing; CIFAR-10's Python version is the files data_batch_1 and so on");
+        snprintf(name, sizeof name, "cifar-10-batches-py/data_batch_%d", i);
+        how.samples = how.fine = (size_t)i;
+        write_pickle(name, how);
+    }
+    write_pickle("cifar-10-batches-py/test_batch", how);
+    ck_assert_int_eq(ss_convert_cifar(&ss_cifar10, folder, in_folder("out")), SS_OK);
+    ck_assert_int_eq(count_files("out"), 6);
+    size_t size;
+    uint8_t *r = read_file("out/data_batch_3.bin", &size);
+    ck_assert_uint_eq(size, 3 * 3073);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(r[i * 3073], (int)((i * 7 + 1) % 10));
+        for (size_t j = 0; j < SS_CIFAR_IMAGE; j++)
+            ck_assert_int_eq(r[i * 3073 + 1 + j], pickle_pixel(i, j));
+    }
+    free(r);
+    how.ten = 0;
+    write_pickle("cifar-10-batches-py/data_batch_5", how);
+    expect_error(ss_convert_cifar(&ss_cifar10, folder, in_folder("out2")), SS_ERR_FORMAT,
+                 "data_batch_5: no \"labels\"; this is not CIFAR-10's Python version");
+    ck_assert_int_eq(count_files("out2"), 0);
+}
+END_TEST
 
 START_TEST(round_trip)
 {
@@ -296,7 +329,8 @@ START_TEST(full_disk_keeps_old_files)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     expect_error(convert(), SS_ERR_IO, "File too large");
     struct ss_synthetic what = {.train = 1, .test = 100, .classes = 1};
-    expect_error(ss_synthetic_cifar100(in_folder("out"), &what), SS_ERR_IO, "File too large");
+    expect_error(ss_synthetic_cifar(&ss_cifar100, in_folder("out"), &what), SS_ERR_IO,
+                 "File too large");
     size_t size;
     uint8_t *old = read_file("out/train.bin", &size);
     ck_assert_uint_eq(size, 3);
@@ -356,7 +390,7 @@ static void read_sum(const char *program, char *sum, size_t room)
 static enum ss_status fetch(const char *url, const char *md5, const char *sha256)
 {
     struct ss_fetch what = {.url = url, .md5 = md5, .sha256 = sha256};
-    return ss_fetch_cifar100(in_folder("got"), &what);
+    return ss_fetch_cifar(&ss_cifar100, in_folder("got"), &what);
 }
 
 START_TEST(fetches)
@@ -365,7 +399,7 @@ START_TEST(fetches)
     char command[256], url[256], md5[100], sha256[100], zeros[33];
     if (system("command -v curl tar gzip md5sum sha256sum > /dev/null") != 0)
         return;
-    ck_assert_int_eq(ss_synthetic_cifar100(in_folder("cifar-100-binary"), &what), SS_OK);
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("cifar-100-binary"), &what), SS_OK);
     write_file("cifar-100-binary/fine_label_names.txt", "apple\n", 6);
     write_file("cifar-100-binary/other.txt", "x\n", 2);
     snprintf(command, sizeof command, "cd %s && tar -czf x.tar.gz cifar-100-binary", folder);
@@ -378,7 +412,7 @@ START_TEST(fetches)
 
     expect_error(fetch("ftp://x", NULL, NULL), SS_ERR_INVALID, "must begin with");
     expect_error(fetch(url, "12", NULL), SS_ERR_INVALID, "32 hexadecimal digits");
-    expect_error(fetch(url, NULL, NULL), SS_ERR_MISMATCH, SS_CIFAR100_MD5);
+    expect_error(fetch(url, NULL, NULL), SS_ERR_MISMATCH, ss_cifar100.md5);
     expect_error(fetch(url, zeros, NULL), SS_ERR_MISMATCH, md5);
     expect_error(fetch("file:///nonexistent", NULL, NULL), SS_ERR_IO, "the download failed");
     ck_assert_int_eq(count_files("got"), 0);
@@ -387,7 +421,8 @@ START_TEST(fetches)
     ck_assert_int_eq(fetch(url, NULL, sha256), SS_OK);
     ck_assert_int_eq(count_files("got"), 3);
     struct ss_dataset *d;
-    ck_assert_int_eq(ss_dataset_open_cifar100(in_folder("got"), SS_SPLIT_TEST, &d), SS_OK);
+    ck_assert_int_eq(ss_dataset_open_cifar(&ss_cifar100, in_folder("got"), SS_SPLIT_TEST, &d),
+                     SS_OK);
     ck_assert_uint_eq(d->count, 10);
     ss_dataset_close(d);
 
@@ -419,6 +454,7 @@ int main(void)
     Suite *suite = suite_create("data_convert");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
+    tcase_add_test(tc, cifar10);
     tcase_add_loop_test(tc, round_trip, 0, 2);
     tcase_add_test(tc, real_python);
     tcase_add_loop_test(tc, refuses, 0, sizeof refused / sizeof *refused);

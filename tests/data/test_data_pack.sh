@@ -40,9 +40,12 @@ printf '\377' | dd of="$cache/val.pack" bs=1 seek=40 conv=notrunc 2>/dev/null
 pack "a damaged pack"
 says "^val: $cache/val.pack is built again: damaged: the checksum of its header is wrong$"
 check "the same bytes" cmp "$work/first/val.pack" "$cache/val.pack"
-STARSTEP_PROGRESS=1 run "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --force
+STARSTEP_PROGRESS=bar run "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --force
 what="progress"
 says "60 of 60 files, [0-9]* files/s"
+check "progress as a bar" [ "$(tr -cd '\n' <"$work/err" | wc -c)" -eq 0 ]
+STARSTEP_PROGRESS=0.000001 run "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --force
+check "progress as a line for each split" [ "$(grep -c '^[a-z]*: [0-9]* of [0-9]* files, [0-9]* files/s$' "$work/err")" -eq 2 ]
 
 refused "no cache" "--cache DIR is needed" "$STARSTEP" data pack tinyimagenet --data-dir "$data"
 check "its exit code" [ $code -eq 2 ]

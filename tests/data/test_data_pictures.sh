@@ -8,8 +8,8 @@ what=make
 says "$data: 30 training and 12 validation pictures of 3 classes"
 starts "check" "$STARSTEP" data check tinyimagenet --data-dir "$data" --decode
 what=check
-says '^train: 30 JPEG files of 3 classes, fingerprint [0-9a-f]\{16\}$'
-says '^val: 12 JPEG files of 3 classes, fingerprint [0-9a-f]\{16\}$'
+says '^train: 30 pictures of 3 classes, fingerprint [0-9a-f]\{16\}$'
+says '^val: 12 pictures of 3 classes, fingerprint [0-9a-f]\{16\}$'
 says '^train: 30 of 30 decoded, sides from 64 to 64 pixels$'
 says '^val: 12 of 12 decoded, '
 grep -v decoded "$work/out" >"$work/whole"
@@ -26,9 +26,9 @@ refused "too few files" "9 training" \
     "$STARSTEP" data make tinyimagenet --out "$work/few" --train 9 --classes 10
 refused "no folder" "--out DIR is needed" "$STARSTEP" data make tinyimagenet
 check "its exit code" [ $code -eq 2 ]
-refused "a data set that is not made here" 'unknown data set "tinyimagenet"; known here: cifar100$' \
+refused "a data set that is not made here" 'unknown data set "tinyimagenet"; known here: cifar100, cifar10$' \
     "$STARSTEP" data fetch tinyimagenet --out "$work/x"
-refused "an unknown data set" 'unknown data set "mnist"; known here: cifar100, tinyimagenet' \
+refused "an unknown data set" 'unknown data set "mnist"; known here: cifar100, cifar10, tinyimagenet' \
     "$STARSTEP" data check mnist --data-dir "$data"
 refused "nothing there" "/none/train: cannot list" \
     "$STARSTEP" data check tinyimagenet --data-dir "$work/none"
@@ -40,7 +40,7 @@ starts "not decoded" "$STARSTEP" data check tinyimagenet --data-dir "$data"
 refused "a damaged picture" "${file##*/}: the file is truncated" \
     "$STARSTEP" data check tinyimagenet --data-dir "$data" --decode
 what="the others"
-says '^val: 12 JPEG files'
+says '^val: 12 pictures'
 says '^train: 29 of 30 decoded, '
 rm "$data/val/images/val_7.JPEG"
 refused "a missing picture" "val/images/val_7.JPEG: cannot be read: No such file" \

@@ -52,7 +52,7 @@ static void put_plain(void)
 {
     static const char *const names[] = {
         "train/b/2.jpg",    "train/b/10.JPEG",     "train/b/notes.txt",  "train/b/sub/1.jpeg",
-        "train/b-x/1.JPG",  "train/B/1.jpg",       "train/b/sub-/0.jpg", "train/b/z.JpEg",
+        "train/b-x/1.PnG",  "train/B/1.jpg",       "train/b/sub-/0.jpg", "train/b/z.JpEg",
         "train/README.jpg", "train/b/sub/a/x.jpg", "val/b/v.jpg",        "val/B/v.jpg",
         "val/b-x/v.jpg",    "val/README.txt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -66,7 +66,7 @@ START_TEST(plain)
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
     static const char *const train[] = {"B/1.jpg 0",       "b/10.JPEG 1",    "b/2.jpg 1",
                                         "b/z.JpEg 1",      "b/sub/1.jpeg 1", "b/sub-/0.jpg 1",
-                                        "b/sub/a/x.jpg 1", "b-x/1.JPG 2",    NULL};
+                                        "b/sub/a/x.jpg 1", "b-x/1.PnG 2",    NULL};
     expect_files(f, train);
     ck_assert_int_eq(f->classes, 3);
     ck_assert_str_eq(ss_imagefolder_class(f, 0), "B");
@@ -181,10 +181,11 @@ START_TEST(refused_folders)
     put("train/a/1.jpg");
     expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val: cannot list this folder");
     put("train/b/2.txt");
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b: the class has no JPEG file");
-    put("train/b/3.PNG");
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b/3.PNG: only JPEG files can be read");
-    unlink(in_folder("train/b/3.PNG"));
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b: the class has no JPEG or PNG file");
+    put("train/b/3.PPM");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT,
+                   "/train/b/3.PPM: only JPEG and PNG files can be read");
+    unlink(in_folder("train/b/3.PPM"));
     write_file("train/b/2.jpg", "", 0);
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
     expect_error(ss_imagefolder_check_sizes(f), SS_ERR_FORMAT, "/train/b/2.jpg: the file is empty");
@@ -249,7 +250,7 @@ static int mean_pictures(const struct ss_imagefolder *f, double (*mean)[3 * SIDE
     int grey = 0, count[CLASSES] = {0};
     ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
     for (size_t i = 0; i < f->count; i++) {
-        struct ss_jpeg_pixels pixels;
+        struct ss_pixels pixels;
         int w, h, label = ss_imagefolder_label(f, i), is_grey = 1;
         ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
         ck_assert_int_eq(ss_jpeg_begin(jpeg, file.path, file.bytes, file.size, &w, &h), SS_OK);
@@ -347,7 +348,7 @@ START_TEST(samples)
         uint8_t got[BYTES], want[BYTES];
         ck_assert_int_eq(ss_picture_load(loader, f, i, &how, got), SS_OK);
         ck_assert_ptr_null(ss_picture_warning(loader));
-        struct ss_jpeg_pixels pixels;
+        struct ss_pixels pixels;
         struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, size);
         if (k & 1)
             ck_assert_int_eq(ss_crop_centre(SIDE, SIDE, least, size, &crop), SS_OK);
@@ -385,6 +386,70 @@ START_TEST(samples)
 }
 END_TEST
 
+/* Pictures without classes, in folders or alone. */
+START_TEST(flat)
+{
+    struct ss_imagefolder *f;
+    expect_error(ss_imagefolder_open_flat(in_folder("x"), &f), SS_ERR_IO, "/x: No such file");
+    put("x/notes.txt");
+    expect_error(ss_imagefolder_open_flat(in_folder("x"), &f), SS_ERR_FORMAT,
+                 "/x: no JPEG or PNG file");
+    put("x/b.jpg");
+    put("x/B.PNG");
+    put("x/a/z.jpeg");
+    ck_assert_int_eq(ss_imagefolder_open_flat(in_folder("x"), &f), SS_OK);
+    static const char *const files[] = {"B.PNG -1", "b.jpg -1", "a/z.jpeg -1", NULL};
+    expect_files(f, files);
+    ck_assert_int_eq(f->classes, 0);
+    ss_imagefolder_close(f);
+    ck_assert_int_eq(ss_imagefolder_open_flat(in_folder("x/a/z.jpeg"), &f), SS_OK);
+    static const char *const one[] = {"z.jpeg -1", NULL};
+    expect_files(f, one);
+    ck_assert_str_eq(f->root, in_folder("x/a"));
+    ss_imagefolder_close(f);
+    ck_assert_int_eq(chdir(in_folder("x/a")), 0);
+    ck_assert_int_eq(ss_imagefolder_open_flat("z.jpeg", &f), SS_OK);
+    ck_assert_str_eq(f->root, ".");
+    ss_imagefolder_close(f);
+    ck_assert_int_eq(chdir("/"), 0);
+    put("x/a/p.webp");
+    expect_error(ss_imagefolder_open_flat(in_folder("x"), &f), SS_ERR_FORMAT, "a/p.webp: only");
+}
+END_TEST
+
+/* What evaluation sees, and the names of the files. */
+START_TEST(pictures_without_classes)
+{
+    enum { EDGE = 24, FILES = 5 };
+    static const struct ss_tinyimagenet what = {.classes = 2, .train = 2, .val = FILES, .seed = 3};
+    const struct ss_dataset_options options = {.size = {EDGE, EDGE}, .skip_corrupt = 1};
+    const struct ss_load_how how = {.augment = 0};
+    struct ss_dataset *set, *pictures;
+    static float x[3 * EDGE * EDGE], y[3 * EDGE * EDGE];
+    int32_t label;
+    char path[512];
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    ck_assert_int_eq(ss_dataset_open(folder, SS_SPLIT_TEST, &options, &set), SS_OK);
+    ck_assert_int_eq(ss_pictures_open(in_folder("val"), &options, &pictures), SS_OK);
+    ck_assert_uint_eq(pictures->count, FILES);
+    ck_assert_int_eq(pictures->classes, 0);
+    for (size_t i = 0; i < FILES; i++) {
+        ck_assert_int_eq(ss_dataset_load(set, i, &how, x, &label), SS_OK);
+        ck_assert_int_eq(ss_dataset_load(pictures, i, &how, y, &label), SS_OK);
+        ck_assert_int_eq(label, -1);
+        ck_assert_mem_eq(x, y, sizeof x);
+    }
+    ck_assert_int_eq(ss_pictures_path(pictures, 2, path, sizeof path), SS_OK);
+    ck_assert_str_eq(path, in_folder("val/images/val_2.JPEG"));
+    put_text("val/images/val_2.JPEG", "no picture");
+    ck_assert_int_eq(ss_dataset_load(pictures, 2, &how, y, &label), SS_OK);
+    ck_assert_int_eq(ss_dataset_skipped(pictures, 2), 1);
+    ck_assert_int_eq(ss_dataset_skipped(pictures, 1), 0);
+    ss_dataset_close(set);
+    ss_dataset_close(pictures);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("imagefolder");
@@ -398,6 +463,8 @@ int main(void)
     tcase_add_test(tc, refused_lists);
     tcase_add_test(tc, generated);
     tcase_add_test(tc, samples);
+    tcase_add_test(tc, flat);
+    tcase_add_test(tc, pictures_without_classes);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

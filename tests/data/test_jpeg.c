@@ -46,8 +46,7 @@ START_TEST(equals_pil)
 }
 END_TEST
 
-static void expect_part(const struct picture *whole, const struct ss_jpeg_pixels *part,
-                        const char *file)
+static void expect_part(const struct picture *whole, const struct ss_pixels *part, const char *file)
 {
     const struct ss_area *a = &part->area;
     for (int y = 0; y < a->height; y++)
@@ -62,7 +61,7 @@ static void expect_part(const struct picture *whole, const struct ss_jpeg_pixels
 static struct picture decode_whole(struct bytes b, const char *file, int scale)
 {
     struct picture p;
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     ck_assert_int_eq(ss_jpeg_begin(decoder, file, b.at, b.size, &p.width, &p.height), SS_OK);
     ck_assert_int_eq(ss_jpeg_decode(decoder, NULL, scale, &pixels), SS_OK);
     p.width = pixels.area.width;
@@ -80,7 +79,7 @@ static void expect_parts(struct bytes b, const char *file, int scale, int parts,
     struct picture whole = decode_whole(b, file, scale);
     for (int k = 0; k < parts; k++) {
         struct ss_area need;
-        struct ss_jpeg_pixels part;
+        struct ss_pixels part;
         int w, h;
         ck_assert_int_eq(ss_jpeg_begin(decoder, file, b.at, b.size, &w, &h), SS_OK);
         need.width = 1 + (int)ss_rng_below(rng, (uint32_t)w);
@@ -155,7 +154,7 @@ START_TEST(reduced)
     for (int scale = 2; scale <= 8; scale *= 2)
         for (int k = 0; k < 3; k++) {
             const struct ss_area *n = &needs[k];
-            struct ss_jpeg_pixels part;
+            struct ss_pixels part;
             int w, h;
             double error = 0;
             ck_assert_int_eq(ss_jpeg_begin(decoder, "large", b.at, b.size, &w, &h), SS_OK);
@@ -205,7 +204,7 @@ static volatile unsigned sink;
 /* All bytes are read, for the sanitizer to see. */
 static enum ss_status decode(const uint8_t *bytes, size_t size, const struct ss_area *need)
 {
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     int w, h;
     SS_TRY(ss_jpeg_begin(decoder, "a/b.jpg", bytes, size, &w, &h));
     struct ss_area all = {0, 0, w, h};
@@ -346,7 +345,7 @@ END_TEST
 START_TEST(wrong_calls)
 {
     struct bytes b = read_reference("c420.jpg");
-    struct ss_jpeg_pixels out;
+    struct ss_pixels out;
     int w, h;
     expect_error(ss_jpeg_decode(decoder, NULL, 1, &out), SS_ERR_INVALID, "no picture was begun");
     ck_assert_int_eq(ss_jpeg_begin(decoder, "x", b.at, b.size, &w, &h), SS_OK);

@@ -13,7 +13,7 @@
 /* Picture i is what the decoder makes of the reference picture. */
 static void expect_picture(struct ss_pack *p, size_t i, struct ss_jpeg *j, const char *reference)
 {
-    struct ss_jpeg_pixels got;
+    struct ss_pixels got;
     struct picture want = decode_reference(j, reference);
     ck_assert_msg(ss_pack_pixels(p, i, &got) == SS_OK, "%s", ss_log_last_error());
     ck_assert_int_eq(got.area.x, 0);
@@ -172,7 +172,7 @@ START_TEST(corrupt)
     free(after);
 
     struct ss_jpeg *j;
-    struct ss_jpeg_pixels pixels = {.rgb = NULL};
+    struct ss_pixels pixels = {.rgb = NULL};
     ck_assert_int_eq(ss_jpeg_open(&j), SS_OK);
     ck_assert_int_eq(build("t.pack", f, 4, 0, 1), SS_OK);
     struct ss_pack *p = must_open("t.pack", f);

@@ -68,6 +68,26 @@ START_TEST(damaged)
 }
 END_TEST
 
+/* The end of a pack behind the header of another of the same files. */
+START_TEST(header_of_another)
+{
+    must_build("t.pack", SS_SPLIT_TRAIN);
+    struct ss_imagefolder *f = list(SS_SPLIT_TRAIN);
+    size_t size;
+    uint8_t *bytes = read_file("t.pack", &size);
+    struct pack_header *h = (void *)bytes;
+    h->zero[1] = 1;
+    h->checksum = pack_checksum(h, offsetof(struct pack_header, checksum));
+    write_file("d.pack", bytes, size);
+    expect_unfit("d.pack", f, "damaged: the checksum of its end is wrong");
+    sign(bytes, size);
+    write_file("d.pack", bytes, size);
+    ss_pack_close(must_open("d.pack", f));
+    free(bytes);
+    ss_imagefolder_close(f);
+}
+END_TEST
+
 /* Indexes that make no sense and have the right checksums. */
 START_TEST(hostile_index)
 {
@@ -85,7 +105,7 @@ START_TEST(hostile_index)
         {good.offset | far, good.width, good.height, 0},
         {far, 1, 1, 0},
         {good.offset, 65535, 65535, 0},
-        {good.offset, 65536, 1, 0},
+        {good.offset, SS_PICTURE_MAX_PIXELS + 1, 1, 0},
         {good.offset, UINT32_MAX, UINT32_MAX, 0},
         {good.offset, 0x80000000u, 0x55555556u, 0},
         {good.offset, good.width, 0, 0},
@@ -129,10 +149,10 @@ START_TEST(hostile_index)
     write_file("d.pack", bytes, size);
     ss_pack_close(must_open("d.pack", f));
 
-    ((struct pack_header *)(void *)bytes)->version = 2;
+    ((struct pack_header *)(void *)bytes)->version = 3;
     sign(bytes, size);
     write_file("d.pack", bytes, size);
-    expect_unfit("d.pack", f, "of another version (2, not 1)");
+    expect_unfit("d.pack", f, "of another version (3, not 2)");
     free(bytes);
     ss_imagefolder_close(f);
 }
@@ -150,7 +170,7 @@ START_TEST(damaged_pixels)
     for (size_t i = 0; i < f->count; i++) {
         uint64_t end = i + 1 < f->count ? e[i + 1].offset : t->index_offset;
         for (uint64_t at = e[i].offset; at < end; at += (end - e[i].offset) / 5 + 1) {
-            struct ss_jpeg_pixels pixels = {.rgb = NULL};
+            struct ss_pixels pixels = {.rgb = NULL};
             char text[600];
             bytes[at] ^= 1;
             write_file("d.pack", bytes, size);
@@ -173,7 +193,7 @@ END_TEST
 static unsigned read_all(struct ss_pack *p, size_t count)
 {
     unsigned sum = 0;
-    struct ss_jpeg_pixels pixels;
+    struct ss_pixels pixels;
     for (size_t i = 0; i < count; i++)
         if (ss_pack_pixels(p, i, &pixels) == SS_OK)
             for (size_t k = 0; k < pixels.stride * (size_t)pixels.area.height; k++)
@@ -288,6 +308,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, make_data, remove_folder);
     tcase_add_test(tc, damaged);
+    tcase_add_test(tc, header_of_another);
     tcase_add_test(tc, hostile_index);
     tcase_add_test(tc, damaged_pixels);
     tcase_add_test(tc, fuzz);

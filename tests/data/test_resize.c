@@ -62,7 +62,7 @@ static void expect_crop(const char *file, const struct ss_crop *crop, const char
     struct bytes b = read_reference(file);
     size_t size = 3 * (size_t)crop->window.width * (size_t)crop->window.height;
     for (int k = 0; k < 2; k++) {
-        struct ss_jpeg_pixels pixels;
+        struct ss_pixels pixels;
         int w, h;
         uint8_t *out = malloc(size);
         ck_assert_int_eq(ss_jpeg_begin(decoder, file, b.at, b.size, &w, &h), SS_OK);
@@ -313,7 +313,7 @@ START_TEST(refuses)
     bad.full_height = 0;
     expect_error(ss_resize_run(resizer, &bad, out), SS_ERR_INVALID, "to 1 x 0");
 
-    struct ss_jpeg_pixels pixels = {.rgb = in, .stride = 6, .area = {1, 1, 2, 2}, .scale = 1};
+    struct ss_pixels pixels = {.rgb = in, .stride = 6, .area = {1, 1, 2, 2}, .scale = 1};
     struct ss_crop crop = {.area = {0, 1, 2, 2}, .width = 1, .height = 1, .window = {0, 0, 1, 1}};
     expect_error(ss_crop_apply(resizer, &crop, &pixels, SS_PIXELS_CHW, out), SS_ERR_INVALID,
                  "do not cover");
@@ -335,7 +335,7 @@ START_TEST(reduced_crop)
         int scale = ss_jpeg_choose_scale(crop.area.width, crop.area.height, SIDE, SIDE);
         uint8_t out[2][BYTES];
         for (int k = 0; k < 2; k++) {
-            struct ss_jpeg_pixels pixels;
+            struct ss_pixels pixels;
             int w, h;
             ck_assert_int_eq(ss_jpeg_begin(decoder, "large", b.at, b.size, &w, &h), SS_OK);
             ck_assert_int_eq(ss_jpeg_decode(decoder, &crop.area, k ? scale : 1, &pixels), SS_OK);

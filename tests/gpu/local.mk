@@ -27,7 +27,7 @@ tests_gpu_test_cudnn_matrix_LDADD = $(TEST_LIBS)
 # Compares with the CPU
 if HAVE_DNNL
 check_PROGRAMS += tests/gpu/test_gpu_exec
-tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/gpu/test_gpu_exec
 endif
@@ -37,16 +37,16 @@ GPU_TESTS += tests/slurm/test_slurm_gpu.sh
 # The emulated GPU itself
 check_PROGRAMS += tests/hostgpu/test_hostgpu
 tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu tests/hostgpu/check.h tests/hostgpu/test_hostgpu.h
-tests_hostgpu_test_hostgpu_LDADD = libstarstep.la -lstdc++
+tests_hostgpu_test_hostgpu_LDADD = libinside.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_graphs
 tests_hostgpu_test_hostgpu_graphs_SOURCES = tests/hostgpu/test_hostgpu_graphs.cu tests/hostgpu/check.h tests/hostgpu/test_hostgpu.h
-tests_hostgpu_test_hostgpu_graphs_LDADD = libstarstep.la -lstdc++
+tests_hostgpu_test_hostgpu_graphs_LDADD = libinside.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_timed
 tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/check.h tests/hostgpu/test_hostgpu_timed.cpp
-tests_hostgpu_test_hostgpu_timed_LDADD = libstarstep.la -lstdc++
+tests_hostgpu_test_hostgpu_timed_LDADD = libinside.la -lstdc++
 # Launches are counted there
 check_PROGRAMS += tests/gpu/test_gpu_roofline
-tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_roofline_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/gpu/test_gpu_roofline
 GPU_TESTS += tests/hostgpu/test_hostgpu tests/hostgpu/test_hostgpu_graphs tests/hostgpu/test_hostgpu_timed tests/hostgpu/test_hostgpu_calls.sh
@@ -55,7 +55,7 @@ if HAVE_NCCL
 check_PROGRAMS += tests/hostgpu/test_hostgpu_nccl
 tests_hostgpu_test_hostgpu_nccl_SOURCES = \
 	tests/hostgpu/check.h tests/hostgpu/test_hostgpu_nccl.h tests/hostgpu/test_hostgpu_nccl.cpp tests/hostgpu/test_hostgpu_nccl_memory.cpp
-tests_hostgpu_test_hostgpu_nccl_LDADD = libstarstep.la -lstdc++
+tests_hostgpu_test_hostgpu_nccl_LDADD = libinside.la -lstdc++
 GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_faults.sh tests/gpu/test_gpu_own.sh tests/gpu/test_gpu_links.sh
 endif
 endif

@@ -91,6 +91,26 @@ done
 check "packs are built once" [ "$(find "$work/packs" -type f | wc -l)" -eq 2 ]
 check "fp16 is not fp32" eval '! same_bits fp16 fp32 >"$work/out" 2>&1'
 
+# ---- predictions ---------------------------------------------------------------------------------------
+
+# predicted DEVICE PRECISION TABLE
+predicted() {
+    starts "predict, $1, $2" "$STARSTEP" predict --pictures "$data/val" --init "$work/fp32" --batch-size 20 --device "$1" \
+        --precision "$2" --no-autotune --out "$3"
+}
+# near TABLE BOUND: the probabilities of 4 classes are the CPU's
+near() {
+    paste -d, "$work/cpu.csv" "$1" | awk -F, -v bound="$2" '
+        NR > 1 { for (i = 4; i <= 7; i++) { d = $i - $(i + 7); if (d < 0) d = -d; if (d > worst) worst = d } bad += $1 != $8 }
+        END { printf "  probabilities within %.1e (bound %g)\n", worst, bound; exit bad || NR != 38 || !(worst <= bound) }'
+}
+predicted cpu fp32 "$work/cpu.csv"
+# This model's logits are in the hundreds, of which 16 bits keep some tenths.
+for precision in fp32:1e-4 fp16:0.1 bf16:0.1; do
+    predicted cuda ${precision%:*} "$work/gpu.csv"
+    check "predict in ${precision%:*}: as a CPU does" near "$work/gpu.csv" ${precision#*:}
+done
+
 # ---- a first layer in groups, other sizes, grey ------------------------------------------------------
 
 # differ NAME NAME BOUND: no loss of a step differs by so much of itself

@@ -371,6 +371,29 @@ static void destroy(struct ss_plan *plan)
     ss_graph_destroy(g);
 }
 
+/* Without a size it is a tenth of all that is trained: blocks of 1 MiB each, two of them a bucket. */
+START_TEST(default_size_in_a_plan)
+{
+    enum { LINEARS = 20 };
+    const struct ss_plan_options options = {.batch = 4, .slices = 1};
+    struct ss_graph *g = ss_graph_create("linears");
+    struct ss_plan *plan;
+    ss_value x = ss_input(g, 512, 1, 1);
+    for (int i = 0; i < LINEARS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "l%d", i);
+        x = ss_linear(g, x, name, 512);
+    }
+    ss_softmax_cross_entropy(g, x);
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    /* The second one is PyTorch's first, of 1 MiB, into which one fits. */
+    for (int k = 0; k < plan->nbuckets; k++)
+        ck_assert_int_eq(plan->bucket[k].nparams, k == 0 || k == plan->nbuckets - 1 ? 2 : 4);
+    destroy(plan);
+}
+END_TEST
+
 /* "N-1,...,1,0" and "0,N-1,1,2,...": in the plan, sums come in that order, each after its
  * gradients. */
 START_TEST(order_in_a_plan)
@@ -431,6 +454,7 @@ int main(void)
     tcase_add_test(t, order_of_sums);
     tcase_add_loop_test(t, choices, 0, 36);
     tcase_add_test(t, latency_only);
+    tcase_add_test(t, default_size_in_a_plan);
     tcase_add_test(t, order_in_a_plan);
     tcase_add_test(t, order_refused);
     suite_add_tcase(suite, t);

@@ -17,7 +17,7 @@ static const struct rule_case {
     {SS_RULE_SGD_MOMENTUM, 3e-7, {0.9, 5e-4}},
     {SS_RULE_SGD_NESTEROV, 3e-7, {0.9, 5e-4}},
     {SS_RULE_SGD_DAMPENED, 3e-7, {0.9, 5e-4, 0.3}},
-    {SS_RULE_ADAM, 1e-5, {0.9, 0.999, 1e-8, 0.05}},
+    {SS_RULE_ADAM, 2e-5, {0.9, 0.999, 1e-8, 0.05}},
     {SS_RULE_ADAMW, 3e-7, {0.9, 0.999, 1e-8, 0.05}},
     {SS_RULE_LARS, 3e-7, {0.9, 5e-4, 0.02}},
     {SS_RULE_LAMB, 3e-7, {0.9, 0.999, 1e-6, 0.05}},

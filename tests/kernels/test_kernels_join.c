@@ -111,8 +111,8 @@ START_TEST(gather_parts)
     struct ss_gather bad = in;
     bad.y_pitch = channels - 1;
     ck_assert_int_eq(ss_cpu_gather(cpu, &bad, (const void *const[]){x}, 1, place), SS_ERR_SHAPE);
-    free(plain), free(all), free(x);
-    free(back);
+    free(plain), free(all);
+    free(x), free(y), free(back);
 }
 END_TEST
 
@@ -276,7 +276,7 @@ START_TEST(product_in_place)
     OK(ss_cpu_mul_backward(cpu, &p.op, (const void *const[]){dy}, 1, x, s, dy, x));
     check_act("dx", &p.op.x, dy, p.dx, 1e-6);
     check_act("ds", &p.op.x, x, p.ds, 1e-6);
-    free(s);
+    free(x), free(s), free(dy);
     product_free(&p);
 }
 END_TEST

@@ -148,8 +148,9 @@ static void run(const struct layer *l, int ndy)
         const double m = (double)(l->count / channels), k = (double)op->momentum;
         for (size_t c = 0; c < channels; c++) {
             ck_assert_double_eq_tol((double)saved[c], l->mean[c], 1e-6);
-            ck_assert_double_eq_tol((double)saved[channels + c],
-                                    1 / sqrt(l->var[c] + (double)op->eps), 1e-5);
+            const double invstd = 1 / sqrt(l->var[c] + (double)op->eps);
+            ck_assert_double_eq_tol((double)saved[channels + c], invstd,
+                                    fmin(1e-5, 1e-6 * invstd) + 1e-7 * invstd);
             ck_assert_double_eq_tol((double)running[c], (1 - k) * 2 + k * l->mean[c], 1e-6);
             ck_assert_double_eq_tol((double)running[channels + c],
                                     (1 - k) * 3 + k * l->var[c] * m / (m - 1), 1e-6);
@@ -246,6 +247,40 @@ START_TEST(long_slices)
     layer_make(&l, &op);
     run(&l, 1 + _i % SS_NORM_MAX_DY);
     layer_free(&l);
+}
+END_TEST
+
+/* Where eps is all that keeps the deviation from 0. */
+START_TEST(small_variance)
+{
+    struct ss_norm_act op = options(1, 8, 8);
+    const size_t channels = (size_t)op.shape.c;
+    struct layer l;
+    layer_make(&l, &op);
+    for (size_t i = 0; i < l.count; i++)
+        l.z[i] = _i ? (double)(float)(1e-3 * l.z[i]) : 0;
+    forward(&l);
+    backward(&l);
+    run(&l, 1);
+    layer_free(&l);
+
+    float running[2 * 8], saved[2 * 8];
+    double sums[2 * 8];
+    const double m = ss_norm_values(&op), eps = (double)op.eps;
+    for (size_t c = 0; c < channels; c++) {
+        running[c] = 1;
+        running[channels + c] = _i ? 1e-6f : 0;
+        sums[c] = m;
+        sums[channels + c] =
+            m * (_i ? 1 + 1e-6 : 1 - eps); /* roundings that outweigh the squares */
+    }
+    OK(ss_cpu_norm_act_stats_eval(cpu, &op, running, saved));
+    const double want = 1 / sqrt(eps + (_i ? 1e-6 : 0));
+    for (size_t c = 0; c < channels; c++)
+        ck_assert_double_eq_tol((double)saved[channels + c], want, 1e-6 * want);
+    OK(ss_cpu_norm_act_stats_of_sums(cpu, &op, sums, saved, NULL));
+    for (size_t c = 0; c < channels; c++)
+        ck_assert_double_eq_tol((double)saved[channels + c], want, 1e-6 * want);
 }
 END_TEST
 
@@ -391,6 +426,7 @@ Suite *norm_act_suite(void)
     tcase_add_checked_fixture(t, test_open_one, test_close);
     tcase_add_loop_test(t, every_option, 0, 5 * (SS_ACT_COUNT - 1));
     tcase_add_loop_test(t, long_slices, 0, SS_ACT_COUNT);
+    tcase_add_loop_test(t, small_variance, 0, 2);
     tcase_add_loop_test(t, finite_differences, 0, 32 * (SS_ACT_COUNT - 1));
     tcase_add_loop_test(t, activation_alone, SS_ACT_RELU, SS_ACT_COUNT);
     tcase_add_test(t, finite_differences_kernel);

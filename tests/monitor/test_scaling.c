@@ -3,8 +3,28 @@
 #include "tests/damage_text.h"
 #include "tests/trace/trace_common.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <math.h>
 #include <sys/time.h>
+
+/* The library's call comes here first: the one of this number finds a folder that cannot be read, which
+ * permissions do not make one for root. */
+static int scans, failing_scan;
+
+int scandir(const char *dir, struct dirent ***list, int (*wanted)(const struct dirent *),
+            int (*order)(const struct dirent **, const struct dirent **))
+{
+    int (*next)(const char *, struct dirent ***, int (*)(const struct dirent *),
+                int (*)(const struct dirent **, const struct dirent **));
+    void *found = dlsym(RTLD_NEXT, "scandir");
+    if (++scans == failing_scan) {
+        errno = EACCES;
+        return -1;
+    }
+    memcpy(&next, &found, sizeof next);
+    return next(dir, list, wanted, order);
+}
 
 /* What a log tells; zeros stand for the values of sane(). */
 struct made {
@@ -368,6 +388,47 @@ START_TEST(no_logs)
 }
 END_TEST
 
+/* Of the folders that are looked into, for logs, for folders with logs and for what a monitor wrote, one
+ * cannot be read. */
+START_TEST(unreadable)
+{
+    struct ss_runs runs = {0};
+    save_run("a", (struct made){.rate = 1});
+    make_dir("a/monitor");
+    save_monitor("a/monitor");
+    ck_assert_int_eq(ss_runs_add(&runs, folder), SS_OK);
+    ss_runs_free(&runs);
+    const int all = scans;
+    ck_assert_int_eq(all, 4); /* the folder twice, a, a/monitor */
+    for (int i = 1; i <= all; i++) {
+        scans = 0;
+        failing_scan = i;
+        expect_error(ss_runs_add(&runs, folder), SS_ERR_IO, ": Permission denied");
+        ck_assert_uint_eq(runs.count, 0);
+        ss_runs_free(&runs);
+    }
+}
+END_TEST
+
+/* Of two logs of as many epochs the younger one, by less than a second. */
+START_TEST(younger)
+{
+    struct ss_runs runs = {0};
+    save_log("a.jsonl", (struct made){.rate = 1});
+    save_log("b.jsonl", (struct made){.rate = 2});
+    const long microseconds[] = {400000, 600000, 300000};
+    for (int i = 0; i < 2; i++) {
+        const struct timeval a = {1000000000, microseconds[i]},
+                             b = {1000000000, microseconds[i + 1]};
+        ck_assert_int_eq(utimes(in_folder("a.jsonl"), (const struct timeval[]){a, a}), 0);
+        ck_assert_int_eq(utimes(in_folder("b.jsonl"), (const struct timeval[]){b, b}), 0);
+        ck_assert_int_eq(ss_runs_add(&runs, folder), SS_OK);
+        ck_assert_double_eq(runs.at[0].log.rate, i ? 3 : 6); /* a, b */
+        ss_runs_free(&runs);
+    }
+}
+END_TEST
+
 /* --- What is printed */
 
 static char *print(void (*to)(const struct ss_scaling *s, FILE *out))
@@ -520,6 +581,8 @@ int main(void)
     tcase_add_test(tc, resumed);
     tcase_add_loop_test(tc, wrong_logs, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_logs);
+    tcase_add_test(tc, unreadable);
+    tcase_add_test(tc, younger);
     tcase_add_test(tc, memory_of_ranks);
     tcase_add_test(tc, marked);
     tcase_add_test(tc, printed);

@@ -64,7 +64,7 @@ train()
         --data-dir "$REFERENCE/data" --batch-size 32 --epochs 2 --max-steps 20 \
         --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 --seed 1 \
         --no-shuffle --no-augment --dropout 0 --init "$REFERENCE/$(name_of "$widths")/init.safetensors" \
-        --checkpoint-dir "$out" --log-json "$out/log.json" --threads "$threads" "$@"
+        --checkpoint-dir "$out" --log-json "$out/log.json" --threads "$threads" --timeout "$DEADLINE" "$@"
     if [ "$ranks" -gt 1 ]; then
         # shellcheck disable=SC2086 # options are words
         set -- "$MPIEXEC" $MPI_OPTIONS -n "$ranks" "$@"

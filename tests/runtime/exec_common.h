@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu.h"
 #include "runtime/exec.h"
 #include "tests/graph/test_graphs.h"
+#include "tests/leaks.h"
 #include "train/model_file.h"
 #include "train/safetensors.h"
 
@@ -133,13 +134,18 @@ static const struct setting usual = {
     0,    "sgd", 0, 0, NULL,           NULL, NULL, 0, {0, 0},         0,
     NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0};
 
+/* What a test has started and bound, and not yet ended. */
+static struct ss_runtime runtime_of_test;
+static struct bound bound_of_test[4];
+static int nbound_of_test;
+
 static inline struct ss_runtime *start_runtime(int threads, int workers)
 {
-    static struct ss_runtime runtime;
+    struct ss_runtime *runtime = &runtime_of_test;
     struct ss_placement placement;
     OK(ss_placement_decide(threads, workers, 0, 1, &placement));
-    OK(ss_runtime_start(&runtime, &placement, NULL));
-    return &runtime;
+    OK(ss_runtime_start(runtime, &placement, NULL));
+    return runtime;
 }
 
 static inline struct ss_graph *make_graph(const struct setting *s)
@@ -219,15 +225,36 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
         exec.std[c] = data.std[c % 3];
     }
     OK(ss_exec_create(&exec, &b->exec));
+    if (nbound_of_test < 4) /* without end_test(), failed tests fill it */
+        bound_of_test[nbound_of_test++] = *b;
     OK(ss_model_init(b->exec, b->plan, 3));
 }
 
 static inline void unbind(struct bound *b)
 {
+    for (int i = 0; i < nbound_of_test; i++)
+        if (bound_of_test[i].exec == b->exec)
+            bound_of_test[i--] = bound_of_test[--nbound_of_test];
     ss_exec_destroy(b->exec);
     ss_plan_destroy(b->plan);
     ss_graph_destroy(b->graph);
     sem_destroy(&b->in_flight);
+}
+
+/* All tests are in one process: one that fails would leave the next ones its runtime and its records. */
+static inline void begin_test(void)
+{
+    make_data();
+}
+
+static inline void end_test(void)
+{
+    while (nbound_of_test > 0) {
+        struct bound b = bound_of_test[nbound_of_test - 1];
+        unbind(&b);
+    }
+    if (runtime_of_test.device)
+        ss_runtime_stop(&runtime_of_test);
 }
 
 static inline int step_images(const struct bound *b)

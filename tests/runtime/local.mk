@@ -1,6 +1,6 @@
 # Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/; figures of the loader
 UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed
-tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c
+tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c tests/golden.h tests/leaks.h
 tests_runtime_test_placement_LDADD = $(TEST_LIBS)
 tests_runtime_test_feed_SOURCES = tests/runtime/test_feed.c tests/data_common.h
 tests_runtime_test_feed_LDADD = $(TEST_LIBS)
@@ -9,10 +9,10 @@ TESTS += tests/runtime/test_openmp_places.sh
 # Training on CPUs, for which oneDNN is needed
 if HAVE_DNNL
 UNIT_TESTS += tests/runtime/test_exec
-tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
 tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
 UNIT_TESTS += tests/runtime/test_accumulate
-tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/graph/test_graphs.h
+tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
 tests_runtime_test_accumulate_LDADD = $(TEST_LIBS) -lm
 # Preloaded by tests in shell
 check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la

@@ -214,11 +214,11 @@ int main(void)
     struct ss_comm_config config = {"self", 10};
     setenv("OMP_WAIT_POLICY", "passive", 0);
     ss_log_set_quiet(1);
-    make_data();
     if (ss_comm_open(&config, &comm) != SS_OK)
         return 99;
     Suite *suite = suite_create("accumulate");
     TCase *t = tcase_create("accumulate");
+    tcase_add_checked_fixture(t, begin_test, end_test);
     tcase_add_loop_test(t, as_pytorch_with_the_whole_batch, 0, 6);
     tcase_add_test(t, adamw_as_pytorch);
     tcase_add_loop_test(t, same_bits, 0, 2);

@@ -245,6 +245,76 @@ START_TEST(same_bits)
 }
 END_TEST
 
+static void build_act(struct ss_graph *g, ss_value (*act)(struct ss_graph *, ss_value))
+{
+    ss_value x = act(g, conv_bn(g, ss_input(g, 3, TEST_SIDE, TEST_SIDE), "conv", "bn", 9, 3, 1));
+    ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
+}
+
+static ss_value no_act(struct ss_graph *g, ss_value x)
+{
+    (void)g;
+    return x;
+}
+
+static ss_value slope_0(struct ss_graph *g, ss_value x)
+{
+    return ss_leaky_relu(g, x, 0);
+}
+
+static ss_value slope_half(struct ss_graph *g, ss_value x)
+{
+    return ss_leaky_relu(g, x, 0.5f);
+}
+
+static ss_value slope_1(struct ss_graph *g, ss_value x)
+{
+    return ss_leaky_relu(g, x, 1);
+}
+
+static void build_plain(struct ss_graph *g)
+{
+    build_act(g, no_act);
+}
+
+static void build_relu(struct ss_graph *g)
+{
+    build_act(g, ss_relu);
+}
+
+static void build_slope_0(struct ss_graph *g)
+{
+    build_act(g, slope_0);
+}
+
+static void build_slope_half(struct ss_graph *g)
+{
+    build_act(g, slope_half);
+}
+
+static void build_slope_1(struct ss_graph *g)
+{
+    build_act(g, slope_1);
+}
+
+/* A block's LeakyReLU is ReLU where its slope is 0, nothing where it is 1, and else neither. */
+START_TEST(slopes)
+{
+    void (*const build[])(struct ss_graph * g) = {build_relu, build_slope_0, build_plain,
+                                                  build_slope_1, build_slope_half};
+    uint64_t hash[5];
+    for (int i = 0; i < 5; i++) {
+        struct setting s = usual;
+        s.build = build[i];
+        hash[i] = train_with(&s, 1, 1);
+    }
+    ck_assert_uint_eq(hash[1], hash[0]);
+    ck_assert_uint_eq(hash[3], hash[2]);
+    ck_assert_uint_ne(hash[4], hash[0]);
+    ck_assert_uint_ne(hash[4], hash[2]);
+}
+END_TEST
+
 /* Bucket sizes change where parameters lie, not their values. */
 START_TEST(same_values_in_other_buckets)
 {
@@ -617,6 +687,52 @@ START_TEST(weights_put_off)
 }
 END_TEST
 
+/* What a seed starts with, in the layouts of PyTorch: convolution and linear layer by their own rules. */
+START_TEST(initial_values)
+{
+    static const struct {
+        const char *name;
+        float first[3];
+    } golden[] = {{"conv1.weight", {0.0666124895f, 0.0090646809f, -0.0485861227f}},
+                  {"fc.weight", {0.210506976f, -0.154175773f, 0.187343091f}},
+                  {"fc.bias", {0.145333633f, -0.089681983f, 0.0628645271f}}};
+    struct bound b;
+    bind_plan(&b, &usual, start_runtime(1, 1));
+    float **params = get_params(&b);
+    for (size_t k = 0; k < sizeof golden / sizeof *golden; k++) {
+        int i = 0;
+        while (strcmp(param_of(&b, i)->name, golden[k].name))
+            ck_assert_int_lt(++i, b.plan->nparams);
+        for (int n = 0; n < 3; n++)
+            ck_assert_float_eq(params[i][n], golden[k].first[n]);
+    }
+    free_params(&b, params);
+    unbind(&b);
+    ss_runtime_stop(&runtime_of_test);
+}
+END_TEST
+
+/* More than there is (for the address sanitizer see leaks.h). */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+START_TEST(no_memory_for_a_task)
+{
+    struct starpu_codelet codelet = {.nbuffers = STARPU_VARIABLE_NBUFFERS};
+    struct ss_plan_task planned = {0};
+    struct ss_hooks *none = NULL;
+    struct ss_bound_task task = {.plan = &planned, .name = "t", .hooks = &none};
+    const struct ss_step_args args = {.task = &task};
+    start_runtime(1, 1);
+    ck_assert_int_eq(ss_task_submit(&codelet, &args, SIZE_MAX / 4), SS_ERR_MEMORY);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "a StarPU task ("));
+    ss_runtime_stop(&runtime_of_test);
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -636,17 +752,18 @@ int main(void)
     struct ss_comm_config config = {"self", 10};
     setenv("OMP_WAIT_POLICY", "passive", 0);
     ss_log_set_quiet(1);
-    make_data();
     if (ss_comm_open(&config, &comm) != SS_OK)
         return 99;
     Suite *suite = suite_create("exec");
     TCase *t = tcase_create("exec");
+    tcase_add_checked_fixture(t, begin_test, end_test);
     tcase_add_test(t, large_region);
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
     tcase_add_loop_test(t, gradients_of_first_layers, 0, FIRST_LAYERS);
     tcase_add_test(t, momentum);
     tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
+    tcase_add_test(t, slopes);
     tcase_add_test(t, same_values_in_other_buckets);
     tcase_add_loop_test(t, mixed_slots, 0, 3);
     tcase_add_loop_test(t, evaluation, 0, TEST_GRAPHS);
@@ -655,6 +772,8 @@ int main(void)
     tcase_add_loop_test(t, save_and_load, 0, TEST_GRAPHS);
     tcase_add_test(t, hooks);
     tcase_add_test(t, failure_inside_a_step);
+    tcase_add_test(t, initial_values);
+    tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);

@@ -4,6 +4,8 @@
  * SS_UPDATE_GOLDEN=1 rewrites tests/runtime/placement/NAME.golden instead of comparing with it. */
 #include "core/log.h"
 #include "runtime/placement_gpu.h"
+#include "tests/golden.h"
+#include "tests/leaks.h"
 #include "tests/run_suite.h"
 
 #include "tests/assert.h"
@@ -161,38 +163,9 @@ static void print_rank(const struct node *n, int rank, FILE *out)
             loading);
 }
 
-static char *read_whole(const char *path)
+START_TEST(decisions)
 {
-    FILE *f = fopen(path, "r");
-    ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
-    char *text = NULL;
-    size_t room = 0;
-    if (getdelim(&text, &room, '\0', f) < 0)
-        text = calloc(1, 1);
-    fclose(f);
-    return text;
-}
-
-static void compare(const char *path, const char *text)
-{
-    char *want = read_whole(path);
-    size_t same = 0, begin = 0;
-    int line = 1;
-    for (; text[same] && text[same] == want[same]; same++)
-        if (text[same] == '\n') {
-            line++;
-            begin = same + 1;
-        }
-    ck_assert_msg(text[same] == want[same],
-                  "%s: line %d is now\n%.*s\nand was\n%.*s\n(SS_UPDATE_GOLDEN=1 rewrites it)", path,
-                  line, (int)strcspn(text + begin, "\n"), text + begin,
-                  (int)strcspn(want + begin, "\n"), want + begin);
-    free(want);
-}
-
-START_TEST(golden)
-{
-    char path[1024], *text = NULL;
+    char file[256], *text = NULL;
     size_t bytes = 0;
     struct node n;
     load(&n, &machines[_i]);
@@ -206,15 +179,8 @@ START_TEST(golden)
         }
     fclose(f);
     hwloc_topology_destroy(n.topology);
-    path_of(machines[_i].name, "golden", path, sizeof path);
-    if (getenv("SS_UPDATE_GOLDEN")) {
-        f = fopen(path, "w");
-        ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
-        ck_assert_uint_eq(fwrite(text, 1, bytes, f), bytes);
-        ck_assert_int_eq(fclose(f), 0);
-    } else {
-        compare(path, text);
-    }
+    snprintf(file, sizeof file, "runtime/placement/%s.golden", machines[_i].name);
+    golden(file, text);
     free(text);
 }
 END_TEST
@@ -664,7 +630,7 @@ int main(void)
     TCase *t = tcase_create("placement");
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, quiet, NULL);
-    tcase_add_loop_test(t, golden, 0, MACHINES);
+    tcase_add_loop_test(t, decisions, 0, MACHINES);
     tcase_add_loop_test(t, invariants, 0, MACHINES);
     tcase_add_test(t, threads_of_a_core);
     tcase_add_test(t, more_ranks_than_cores);

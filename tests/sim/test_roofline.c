@@ -5,6 +5,7 @@
 #include "graphs/models.h"
 #include "kernels/kernels.h"
 #include "sim/roofline.h"
+#include "tests/golden.h"
 #include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
 
@@ -91,6 +92,40 @@ START_TEST(small_models)
 }
 END_TEST
 
+static void print_tally(const struct ss_plan *plan, const char *dtype, FILE *f)
+{
+    struct ss_roofline r;
+    ck_assert_int_eq(ss_roofline_predict(plan, machine("h200"), 0, &r), SS_OK);
+    fprintf(f, "%s %s:\n", ss_graph_name(plan->graph), dtype);
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_roofline_work *w = &r.task[i];
+        fprintf(f, "%4d: %2d launches, reads %.0f, writes %.0f, %.0f FLOP, %.3f us\n", i,
+                w->launches, w->read, w->written, w->flop, 1e6 * w->seconds);
+    }
+    ss_roofline_close(&r);
+}
+
+/* What each task of every kind of layer launches, reads and writes: a change is a decision. */
+START_TEST(tallies)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    for (int i = 0; i < TEST_GRAPHS; i++) {
+        struct ss_graph *g = make_test_graph(i);
+        struct ss_plan *half = lower(g, 32, SS_DTYPE_F16), *whole = lower(g, 32, SS_DTYPE_F32);
+        print_tally(half, "fp16", f);
+        print_tally(whole, "fp32", f);
+        ss_plan_destroy(half);
+        ss_plan_destroy(whole);
+        ss_graph_destroy(g);
+    }
+    fclose(f);
+    golden("sim/tallies.golden", text);
+    free(text);
+}
+END_TEST
+
 static struct ss_graph *model(const char *name, int side)
 {
     const struct ss_model_options options = {NULL, -1, side > 32 ? 1000 : 100, 3, side, side};
@@ -174,6 +209,7 @@ int main(void)
     TCase *t = tcase_create("roofline");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, small_models, 0, TEST_GRAPHS);
+    tcase_add_test(t, tallies);
     tcase_add_loop_test(t, built_in_models, 0, 2);
     tcase_add_test(t, unsaid_access);
     tcase_add_test(t, machines);

@@ -1,6 +1,7 @@
 /* test_trace_times.c: what the analysis makes of traces whose answers were worked out by hand, and
  * what must hold for any trace. Times are in ns throughout. */
 #include "tests/trace/trace_common.h"
+#include "trace/export.h"
 #include "trace/interval.h"
 #include "trace/verdict.h"
 
@@ -342,6 +343,41 @@ START_TEST(gpu_marks)
 }
 END_TEST
 
+/* What is exported of some steps has nothing of others, on any track. */
+START_TEST(exported_steps)
+{
+    say_head(0, 1, "cuda");
+    for (int step = 1; step <= 3; step++) {
+        const long at = 1000L * step;
+        say("[\"s\",%d,%ld,%ld]\n", step, at, at + 500);
+        for (int t = LOAD; t <= UPDATE_1; t++)
+            say_task(step, t, t == LOAD ? 2 : t == SUM_0 || t == SUM_1, at + t, at + t, at + t + 1);
+        say("[\"g\",%d,1,\"compute\",%ld,%ld]\n[\"g\",%d,3,\"comm\",%ld,%ld]\n", step, at + 100,
+            at + 200, step, at + 200, at + 300);
+        say("[\"c\",%d,1,%ld,%ld]\n", step, at + 210, at + 310);
+    }
+    save_trace(0);
+    const int64_t some[][2] = {{2, 2}, {2, 3}, {1, 2}, {2, 0}, {1, 0}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const int64_t first = some[i][0], last = some[i][1] ? some[i][1] : 3;
+        struct ss_export *e;
+        size_t lanes = 0;
+        ck_assert_msg(ss_export_load(folder, first, some[i][1], &e) == SS_OK, "%s",
+                      ss_log_last_error());
+        const struct ss_export_rank *r = &e->rank[0];
+        for (size_t k = 0; k < r->slice.count; k++) {
+            const struct ss_export_slice *s = &r->slice.at[k];
+            ck_assert(s->step >= first && s->step <= last);
+            lanes += !strncmp(r->track.at[s->track].name, "GPU ", 4);
+        }
+        /* On workers all but the sums, which are on the lane and on their track. */
+        ck_assert_uint_eq(lanes, 2 * (size_t)(last - first + 1));
+        ck_assert_uint_eq(r->slice.count, (6 + 2 + 1) * (size_t)(last - first + 1));
+        ss_export_free(e);
+    }
+}
+END_TEST
+
 /* Steps 1 and 3 without the one between: the first ends with its own last task. A collective that
  * began before its gradients were complete has no delay. */
 /* Of a step of 100 us on each of two ranks: what bounds it, and what to try. */
@@ -353,7 +389,8 @@ static const struct {
 } judged[] = {
     {90000, 50000, 5000, {0, 5000, 0, 5000, 0}, {0}, 0, 0, "compute", "more cores or ranks"},
     {90000, 50000, 5000, {0, 5000, 0, 5000, 0}, {0}, 1, 0, "compute", "--precision bf16"},
-    {89000, 50000, 5000, {0, 6000, 0, 5000, 0}, {0}, 1, 0, "communication", "--bucket-mb auto"},
+    {70000, 50000, 5000, {0, 9900, 9000, 9000, 2100}, {0}, 1, 0, "compute", "--precision bf16"},
+    {89000, 50000, 5000, {0, 10000, 0, 1000, 0}, {0}, 1, 0, "communication", "--bucket-mb auto"},
     {50000, 50000, 45000, {0, 50000, 0, 0, 0}, {0}, 0, 1, "communication", "without --no-overlap"},
     {50000,
      50000,
@@ -378,6 +415,16 @@ static const struct {
     {50000, 0, 0, {0, 0, 0, 40000, 10000}, {0}, 1, 0, "runtime", "--gpu-graphs on"},
     {50000, 0, 0, {0, 0, 0, 40000, 10000}, {0}, 0, 0, "runtime", "--threads"},
     {50000, 0, 0, {0, 0, 0, 10000, 40000}, {0}, 0, 0, "nothing", "--slots"},
+};
+
+static const struct {
+    const char *bound, *meanwhile;
+} said[] = {
+    {"input", "it waits for input"},
+    {"communication", "it waits for communication"},
+    {"dependency", "it waits for other tasks"},
+    {"runtime", "it waits for a worker to begin its next task"},
+    {"nothing", "no task is there to be run"},
 };
 
 START_TEST(verdicts)
@@ -405,6 +452,9 @@ START_TEST(verdicts)
     const struct ss_trace_verdict v = ss_trace_judge(&run);
     ck_assert_int_eq(v.steps, 2);
     ck_assert_str_eq(v.bound, judged[_i].bound);
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        if (!strcmp(v.bound, said[i].bound))
+            ck_assert_str_eq(v.meanwhile, said[i].meanwhile);
     ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" lacks \"%s\"", v.advice,
                   judged[_i].says);
     ck_assert_double_eq_tol(v.step_ms, 0.1, 1e-12);
@@ -572,6 +622,7 @@ int main(void)
     tcase_add_test(tc, two_ranks);
     tcase_add_test(tc, mixed_runs);
     tcase_add_loop_test(tc, gpu_marks, 0, 2);
+    tcase_add_test(tc, exported_steps);
     tcase_add_loop_test(tc, verdicts, 0, sizeof judged / sizeof *judged);
     tcase_add_test(tc, hole);
     tcase_add_test(tc, broken_step);

@@ -152,6 +152,17 @@ def check_busy(events, report):
         expect(not found, "counters of no worker", list(found))
 
 
+def check_steps(rank, events, kernels):
+    """Each kernel has one launch, inside its step's ProfilerStep."""
+    steps = {int(e["name"].split("#")[1]): e for e in events if e["name"].startswith("ProfilerStep#")}
+    launches = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime"}
+    expect(set(steps) == {k["args"]["step"] for k in kernels}, f"rank {rank}: steps of kernels, of events:", list(steps))
+    expect(len(launches) == len(kernels) == len({k["args"]["correlation"] for k in kernels}), f"rank {rank}: launches")
+    for k in kernels:
+        launch, step = launches[k["args"]["correlation"]], steps[k["args"]["step"]]
+        expect(step["ts"] <= launch["ts"] < step["ts"] + step["dur"], "launched outside of its step:", k, launch, step)
+
+
 def check_hta(directory, rank, head, compute, communication):
     with open(f"{directory}/hta/rank-{rank}.json") as f:
         text = f.read()
@@ -164,6 +175,7 @@ def check_hta(directory, rank, head, compute, communication):
     kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
     for e in kernels:
         expect(e["ph"] == "X" and type(e["args"]["stream"]) is int and e["args"]["stream"] > 0, "kernel:", e)
+    check_steps(rank, trace["traceEvents"], kernels)
     nccl = [(ns(e["ts"]), ns(e["ts"] + e["dur"])) for e in kernels if e["name"].startswith("nccl")]
     rest = [(ns(e["ts"]), ns(e["ts"] + e["dur"])) for e in kernels if not e["name"].startswith("nccl")]
     both, all_of_it = overlap(rest, nccl)

@@ -17,7 +17,7 @@ tests_train_test_schedule_LDADD = $(TEST_LIBS) -lm
 # refuses a task, one makes an earlier version's checkpoint of one
 check_PROGRAMS += tests/train/read_events tests/train/fail_submit tests/train/old_checkpoint
 tests_train_old_checkpoint_SOURCES = tests/train/old_checkpoint.c
-tests_train_old_checkpoint_LDADD = libstarstep.la
+tests_train_old_checkpoint_LDADD = libinside.la
 tests_train_read_events_SOURCES = tests/train/read_events.c tests/train/events_reader.h
 tests_train_read_events_LDADD =
 tests_train_fail_submit_SOURCES = tests/train/fail_submit.c $(starstep_SOURCES)
@@ -32,5 +32,5 @@ TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test
 	tests/train/test_checkpoint_dir.sh tests/train/test_model_file.sh tests/train/test_diverged.sh tests/train/test_failed_submit.sh \
 	tests/train/test_same_losses.sh tests/train/test_learning_rate.sh tests/train/test_recipes.sh \
 	tests/train/test_optimizers.sh tests/train/test_mixing.sh tests/train/test_accumulate.sh \
-	tests/train/test_best.sh tests/train/test_sync_bn.sh
+	tests/train/test_best.sh tests/train/test_predict.sh tests/train/test_sync_bn.sh
 endif

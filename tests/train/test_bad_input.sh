@@ -207,7 +207,7 @@ rejected "batch below 0" '--batch-size: -8 is out of range' --data-dir "$work/da
 rejected "batch of text" '--batch-size: "many" is not an integer' --data-dir "$work/data" --batch-size many
 rejected "batch larger than the data" 'train.bin: 40 images .*batch of 41 .*--batch-size' --data-dir "$work/data" --batch-size 41
 rejected "batch of 16777216" 'train.bin: 40 images .*batch of 16777216 ' --data-dir "$work/data" --batch-size 16777216
-rejected "batch sizes disagree" '--batch-size 8 and --per-rank-batch-size 4 on 1 ranks disagree' \
+rejected "batch sizes disagree" '--batch-size 8 and --per-rank-batch-size 4 on 1 rank disagree' \
     --data-dir "$work/data" --per-rank-batch-size 4
 rejected "bucket of 0 MB" '--bucket-mb: "0" is not auto or a size' --data-dir "$work/data" --bucket-mb 0
 rejected "dropout of 1" '--dropout: 1 is out of range' --data-dir "$work/data" --dropout 1
@@ -242,6 +242,10 @@ fi
 refused "plan of a bad width" '--width: "1,2" is not a list' "$STARSTEP" plan --width 1,2 --out "$work/plan"
 check "plan of a bad width leaves no file" test ! -e "$work/plan"
 refused "plan --out in a missing folder" "--out $work/nowhere/plan: cannot write" "$STARSTEP" plan --out "$work/nowhere/plan"
+refused "data without a verb" 'data: .*make, .*check.*? See starstep data --help' "$STARSTEP" data
+check "data without a verb: exit code" [ $code -eq 2 ]
+refused "data make without a data set" 'data make: name the data set: starstep data make' "$STARSTEP" data make
+check "data make without a data set: exit code" [ $code -eq 2 ]
 refused "data made under a file" "$work/data/train.bin" "$STARSTEP" data make cifar100 --out "$work/data/train.bin/x"
 
 # Checkpoints. elsewhere DIR WHAT PATTERN: a run that cannot save

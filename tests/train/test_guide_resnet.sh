@@ -140,5 +140,5 @@ run "$STARSTEP" "${packed[@]}" --skip-corrupt
 check "an empty file is skipped, too, from packs" [ "$(values end weights_hash)" = "$hash" ]
 find "$data/train" -name '*.JPEG' -exec cp "$work/part" {} \;
 run "$STARSTEP" "${train[@]}" --skip-corrupt
-check "no usable file at all" eval '[ $code -eq 1 ] && grep -q "none of 200 files is a usable JPEG file" "$work/err"'
+check "no usable file at all" eval '[ $code -eq 1 ] && grep -q "none of 200 files is a usable picture" "$work/err"'
 finish

@@ -75,6 +75,23 @@ START_TEST(round_trip)
 }
 END_TEST
 
+/* As many dimensions as there may be. */
+START_TEST(most_dimensions)
+{
+    struct ss_st_tensor t = {"w", SS_ST_F32, SS_ST_MAX_DIMS, {1, 1, 2, 1, 1, 1, 1, 3}, weight, 24};
+    struct ss_safetensors *st;
+    ck_assert_int_eq(ss_safetensors_write(path, &t, 1, NULL), SS_OK);
+    ck_assert_int_eq(ss_safetensors_open(path, &st), SS_OK);
+    const struct ss_st_tensor *got = ss_safetensors_find(st, "w");
+    ck_assert_int_eq(got->ndim, SS_ST_MAX_DIMS);
+    ck_assert_mem_eq(got->shape, t.shape, sizeof t.shape);
+    ck_assert_mem_eq(got->data, weight, sizeof weight);
+    ss_safetensors_close(st);
+    t.ndim++;
+    ck_assert_int_eq(ss_safetensors_write(path, &t, 1, NULL), SS_ERR_INVALID);
+}
+END_TEST
+
 START_TEST(no_tensors)
 {
     struct ss_safetensors *st;
@@ -149,6 +166,7 @@ static const struct {
     {ONE("F32", "[1]", "[0,4]"), 4, -1, NULL},
     {ONE("F32", "[1]", "[0,4]") "   ", 4, -1, NULL},
     {ONE("BF16", "[]", "[0,2]"), 2, -1, NULL},
+    {ONE("F32", "[1,1,1,1,1,1,1,1]", "[0,4]"), 4, -1, NULL},
     {"{\"a\":" T("\"F32\"", "[0]", "[4,4]") ",\"w\":" T("\"F32\"", "[1]", "[0,4]") "}", 4, -1,
      NULL},
     /* The length word. */
@@ -343,6 +361,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_test(tc, round_trip);
+    tcase_add_test(tc, most_dimensions);
     tcase_add_test(tc, no_tensors);
     tcase_add_test(tc, independent_reader);
     tcase_add_loop_test(tc, malformed, 0, sizeof cases / sizeof cases[0]);

@@ -49,7 +49,7 @@ for folder in latest epoch-0001 epoch-0002; do
 done
 check "latest is the last epoch" cmp -s "$work/ck/latest/model.safetensors" "$work/ck/epoch-0002/model.safetensors"
 check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" != "$(cksum <"$work/ck/epoch-0002/model.safetensors")"
-check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "6 2"
+check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "8 2"
 val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
 accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
 top5=$(events "$work/log" epoch val_top5 | tail -n 1 | awk '{printf "%.4f", $1}')
@@ -57,8 +57,14 @@ top5=$(events "$work/log" epoch val_top5 | tail -n 1 | awk '{printf "%.4f", $1}'
 # The same run again gives the same weights, progress bar or not.
 starts "repeated" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 --checkpoint-dir "$work/ck2"
 check "two runs are bit-equal" cmp -s "$work/ck/latest/model.safetensors" "$work/ck2/latest/model.safetensors"
-run env STARSTEP_PROGRESS=1 "${train[@]}" --epochs 1 --lr-step 1
+run env STARSTEP_PROGRESS=bar "${train[@]}" --epochs 1 --lr-step 1
 check "progress bar" grep -q 'Epoch 1/1 \[' "$work/err"
+run env STARSTEP_PROGRESS=0.000001 "${train[@]}" --batch-size 4 --epochs 1 --lr-step 1
+check "progress lines" grep -qE '^Epoch 1/1, step [1-9][0-9]*/[0-9]+: loss [0-9.]+, [0-9.]+ img/s$' "$work/err"
+run env STARSTEP_PROGRESS=none "${train[@]}" --epochs 1 --lr-step 1
+check "no progress" eval '! grep -q "Epoch 1/1" "$work/err"'
+refused "a pace that is none" 'STARSTEP_PROGRESS=often: say bar, none, or the seconds between two lines$' \
+    env STARSTEP_PROGRESS=often "${train[@]}" --epochs 1
 
 latest=$work/ck/latest/model.safetensors
 starts "eval" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --init "$latest"

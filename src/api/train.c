@@ -1,0 +1,151 @@
+/* train.c: training and evaluation as calls (contract in starstep.h). */
+#include "api/openmp_places.h"
+#include "api/starstep.h"
+#include "cli/commands.h"
+#include "comm/comm.h"
+#include "core/log.h"
+#include "train/epoch.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of these, a run changes what they do. */
+static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+struct call {
+    ss_epoch_function on_epoch;
+    void *user;
+    struct ss_train_result result;
+    double images;
+};
+
+static double mean(double sum, double count)
+{
+    return count > 0 ? sum / count : NAN;
+}
+
+static int end_of_epoch(const struct ss_epoch *e, void *arg)
+{
+    struct call *c = arg;
+    struct ss_train_result *r = &c->result;
+    const struct ss_metrics *v = &e->validation;
+    const struct ss_epoch_result told = {.size = sizeof told,
+                                         .epoch = e->epoch,
+                                         .epochs = e->epochs,
+                                         .steps = (int64_t)e->step,
+                                         .learning_rate = e->lr,
+                                         .train_loss = e->train_loss,
+                                         .train_accuracy = mean(e->train.correct, e->train.count),
+                                         .val_loss = mean(v->loss, v->count),
+                                         .val_accuracy = mean(v->correct, v->count),
+                                         .val_top5 = mean(v->top5, v->count),
+                                         .seconds = e->train_s,
+                                         .images_per_s = ss_epoch_train_rate(e)};
+    r->epochs = told.epoch;
+    r->steps = told.steps;
+    r->train_loss = told.train_loss;
+    r->train_accuracy = told.train_accuracy;
+    r->val_loss = told.val_loss;
+    r->val_accuracy = told.val_accuracy;
+    r->val_top5 = told.val_top5;
+    r->seconds += e->train_s;
+    c->images += e->images;
+    r->images_per_s = mean(c->images, r->seconds);
+    return c->on_epoch ? c->on_epoch(&told, c->user) : 0;
+}
+
+/* {"train", options..., NULL}, to be freed. */
+static char **arguments(const char *command, const char *const options[], int *count)
+{
+    int n = 0;
+    while (options && options[n])
+        n++;
+    char **argv = calloc((size_t)n + 2, sizeof *argv);
+    if (!argv) {
+        ss_fail_memory("options", ((size_t)n + 2) * sizeof *argv);
+        return NULL;
+    }
+    argv[0] = (char *)command;
+    for (int i = 0; i < n; i++)
+        argv[i + 1] = (char *)options[i];
+    *count = n + 1;
+    return argv;
+}
+
+/* As the command of the program, with its signals put back behind it. */
+static enum ss_status run(const char *const options[], int training,
+                          const struct ss_train_told *told)
+{
+    struct sigaction kept[SIGNALS];
+    int argc;
+    enum ss_status status = SS_ERR_INVALID;
+    char **argv = arguments(training ? "train" : "eval", options, &argc);
+    if (!argv)
+        return SS_ERR_MEMORY;
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], NULL, &kept[i]);
+    ss_openmp_places_note();
+    ss_comm_stay();
+    if (ss_cli_train(argc, argv, training, told, &status) == SS_EXIT_OK && status != SS_OK)
+        ss_fail(status, "%s: --help is for the command line; nothing was done",
+                training ? "ss_train" : "ss_eval");
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &kept[i], NULL);
+    free(argv);
+    return status;
+}
+
+static enum ss_status check_size(size_t size, size_t least, const char *what)
+{
+    if (size >= least)
+        return SS_OK;
+    return ss_fail(SS_ERR_INVALID, "%s: its result's size is %zu; set it to sizeof of the struct",
+                   what, size);
+}
+
+/* What the caller's struct has room for; members that this library does not have are 0. */
+static void give(void *result, size_t size, const void *from, size_t have)
+{
+    memset(result, 0, size);
+    memcpy(result, from, size < have ? size : have);
+    memcpy(result, &size, sizeof size);
+}
+
+enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch, void *user,
+                        struct ss_train_result *result)
+{
+    struct call c = {.on_epoch = on_epoch,
+                     .user = user,
+                     .result = {.train_loss = NAN,
+                                .train_accuracy = NAN,
+                                .val_loss = NAN,
+                                .val_accuracy = NAN,
+                                .val_top5 = NAN}};
+    const struct ss_train_told told = {.epoch = end_of_epoch, .arg = &c};
+    if (result)
+        SS_TRY(check_size(result->size, sizeof *result, "ss_train"));
+    SS_TRY(run(options, 1, &told));
+    if (result)
+        give(result, result->size, &c.result, sizeof c.result);
+    return SS_OK;
+}
+
+enum ss_status ss_eval(const char *const options[], struct ss_eval_result *result)
+{
+    struct ss_metrics m = {0};
+    const struct ss_train_told told = {.evaluation = &m};
+    if (result)
+        SS_TRY(check_size(result->size, sizeof *result, "ss_eval"));
+    SS_TRY(run(options, 0, &told));
+    const struct ss_eval_result r = {.images = (int64_t)m.count,
+                                     .loss = mean(m.loss, m.count),
+                                     .accuracy = mean(m.correct, m.count),
+                                     .top5 = mean(m.top5, m.count)};
+    if (result)
+        give(result, result->size, &r, sizeof r);
+    return SS_OK;
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What is exported, what the installed headers declare and what docs/library.md describes are the same functions;
+# the headers need nothing else, in C and in C++.
+# shellcheck disable=SC2154  # $top_srcdir, $top_builddir: make check's
+. "${srcdir:-.}/tests/common.sh"
+
+# The headers as they will be installed
+include=$work/include
+unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
+make -s -C "$top_builddir" --no-print-directory install-apiincludeHEADERS install-coreincludeHEADERS install-layersincludeHEADERS \
+    install-graphsincludeHEADERS includedir="$include" >/dev/null || exit 99
+mapfile -t headers < <(cd "$include/starstep" && find . -name '*.h' | sed 's,^\./,,' | sort)
+check "${#headers[@]} headers" test ${#headers[@]} -ge 5
+
+# declared FILE...: names of functions, without those of types and macros
+declared() {
+    cat "$@" | awk '
+        {
+            for (rest = $0; rest != ""; comment = !comment) {
+                end = index(rest, comment ? "*/" : "/*")
+                if (!comment) printf "%s ", end ? substr(rest, 1, end - 1) : rest
+                if (!end) break
+                rest = substr(rest, end + 2)
+            }
+            print ""
+        }' | awk '/^[ \t]*#/ { skip = 1 } !skip { print } skip && !/\\$/ { skip = 0 }' | tr '\n' ' ' |
+        sed 's/typedef[^;]*;//g' | grep -oE '\<ss_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u
+}
+declared "${headers[@]/#/$include/starstep/}" >"$work/declared"
+check "$(wc -l <"$work/declared") functions are declared" test "$(wc -l <"$work/declared")" -ge 40
+sort "$top_srcdir/src/api/exports.sym" >"$work/listed"
+check "src/api/exports.sym has these" diff "$work/declared" "$work/listed"
+
+# With CUDA, also what goes before its functions and StarPU's; all functions of an emulated GPU's.
+library=$(find "$top_builddir/.libs" -name 'libstarstep.so.*' -type f | head -n 1)
+if ! grep -q "^HOSTGPU_TRUE=''" "$top_builddir/config.log"; then
+    nm -D --defined-only "$library" | awk '{ print $3 }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start.*)$' | sort >"$work/exported"
+    cp "$work/declared" "$work/expected"
+    if grep -q "^HAVE_CUDA_TRUE=''" "$top_builddir/config.log"; then
+        sort -o "$work/expected" "$work/declared" "$top_srcdir/src/api/exports_cuda.sym"
+    fi
+    check "the library exports these" diff "$work/expected" "$work/exported"
+fi
+
+# described: those that a heading or a list of docs/library.md begins with
+grep -oE '`ss_[a-z0-9_]+\(' "$top_srcdir/docs/library.md" | tr -d '`(' | sort -u >"$work/described"
+check "docs/library.md describes these" diff "$work/declared" "$work/described"
+grep -oE '\<SS_(OK|ERR_[A-Z]+)\>' "$include/starstep/core/status.h" | sort -u >"$work/declared"
+grep -oE '`SS_(OK|ERR_[A-Z]+)`' "$top_srcdir/docs/library.md" | tr -d '`' | sort -u >"$work/described"
+check "docs/library.md describes every status" diff "$work/declared" "$work/described"
+
+warnings=(-Wall -Wextra -Wshadow -pedantic -Werror)
+for header in "${headers[@]}"; do
+    printf '#include <%s>\n#include <%s>\nint main(void) { return 0; }\n' "$header" "$header" >"$work/one.c"
+    # shellcheck disable=SC2086  # "ccache gcc"
+    check "$header in C" ${CC:-cc} -std=c11 "${warnings[@]}" -I"$include/starstep" -fsyntax-only "$work/one.c"
+    # shellcheck disable=SC2086
+    check "$header in C++" ${CXX:-c++} -x c++ -std=c++17 "${warnings[@]}" -I"$include/starstep" -fsyntax-only "$work/one.c"
+    check "$header: what it includes is installed with it or C's own" test -z "$(grep -hE '^#include' "$include/starstep/$header" |
+        grep -vE '<std(def|int)\.h>' | sed 's/.*"\(.*\)"/\1/' | grep -vxF -f <(printf '%s\n' "${headers[@]}"))"
+done
+finish

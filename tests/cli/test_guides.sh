@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The commands of docs/from-pytorch.md that take the place of five guides', each block as it stands there, with small
+# data. What stands between them and the program makes models narrow and runs short, and where there is no GPU
+# (an emulated one is one) takes CPUs, whose ranks mpiexec starts.
+# shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
+# shellcheck disable=SC2034  # for common.sh
+uses_gpu=1
+. "${srcdir:-.}/tests/common.sh"
+
+gpu=no
+gpus=$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p')
+if [ "${gpus:-0}" -ge 4 ]; then gpu=yes; fi
+if [ $gpu = no ] && ! have_ranks; then
+    echo "skipped: neither GPUs nor MPI"
+    exit 77
+fi
+
+mkdir "$work/bin" "$work/here"
+cat >"$work/bin/starstep" <<END
+#!/bin/bash
+start=("$STARSTEP")
+if [ "\$1" = launch ] && [ $gpu = no ]; then
+    start=($MPIEXEC -n "\$3" "$STARSTEP")
+    shift 3
+fi
+case " \$* " in
+*" --model resnet50 "*) small=(--width 2,2,4,4 --image-size 32) ;;
+*" train "*) small=(--width 2,2,4,4) ;;
+*) exec "\${start[@]}" "\$@" ;;
+esac
+small+=(--epochs 1 --threads 1 --workers 1)
+if [[ " \$* " = *" --check "* ]]; then small+=(--per-rank-batch-size 16); fi
+[ $gpu = yes ] || small+=(--device cpu --precision fp32)
+exec "\${start[@]}" "\$@" "\${small[@]}"
+END
+cat >"$work/bin/sbatch" <<END
+#!/bin/bash
+printf '%s ' "\$@" >>"$work/jobs"
+echo >>"$work/jobs"
+wc -l <"$work/jobs"
+END
+printf '#!/bin/bash\necho a-name\n' >"$work/bin/squeue"
+printf '#!/bin/bash\necho "MPI plugin types are... none pmix"\n' >"$work/bin/srun"
+chmod +x "$work/bin"/*
+cat >"$work/site.conf" <<END
+. "$top_srcdir/slurm/site.conf"
+STARSTEP=$work/bin/starstep
+DATA_DIR=$work/here/data
+RESULTS=$work/here/results
+END
+export STARSTEP_SITE=$work/site.conf PATH=$work/bin:$PATH
+
+cd "$work/here" || exit 99
+ln -s "$top_srcdir/slurm" slurm
+starts "small data" "$STARSTEP" data make cifar100 --out data --train 2048 --test 64
+starts "small pictures" "$STARSTEP" data make tinyimagenet --out tiny-imagenet-200 --classes 4 --train 1024 --val 16
+
+# The blocks of that section as files
+awk '/^## /{on = $0 == "## Whole runs, side by side"}
+     on && /^```sh$/{file = "../block-" ++n; next}
+     /^```/{file = ""} file{print > file}' "$top_srcdir/docs/from-pytorch.md"
+count=0
+for block in ../block-*; do
+    count=$((count + 1))
+    run bash -e "$block"
+    check "$(grep -oE '^(starstep|slurm/)[^\\]*' "$block" | tr -s ' \n' ' ' | cut -c 1-130): exit code $code" [ $code -eq 0 ]
+    if grep -q ' train ' "$block"; then
+        check "it has trained" grep -q '^Total training time' "$work/out"
+    fi
+done
+check "five runs" [ $count -eq 5 ]
+check "curves of the monitor" [ -s run/use.svg ]
+check "$(wc -l <"$work/jobs") jobs for sbatch" [ "$(grep -c -E 'slurm/([1248](gpu|node)|scaling)\.sh ' "$work/jobs")" -eq 9 ]
+check "one on two nodes with the guide's learning rate" grep -q -E 'slurm/2node\.sh .*--base-lr 0\.08' "$work/jobs"
+finish
