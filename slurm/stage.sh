@@ -26,8 +26,9 @@ die() {
 
 # ---- the folder ---------------------------------------------------------------------------------------------
 
+# An empty one is what a signal leaves between mkdir and the next line.
 made_by_this_job() {
-    [ -O "$folder" ] && [ "$(cat "$folder/job" 2>/dev/null)" = "$job" ]
+    [ -O "$folder" ] && { [ "$(cat "$folder/job" 2>/dev/null)" = "$job" ] || [ -z "$(ls -A "$folder")" ]; }
 }
 
 # Nothing but what fill has put there.
@@ -42,8 +43,9 @@ make_folder() {
     if [ -e "$folder" ]; then
         made_by_this_job || die "$folder: is there, and not this job's"
     else
-        { mkdir -m 700 -- "$folder" && echo "$job" >"$folder/job"; } || die "$folder: cannot be made"
+        mkdir -m 700 -- "$folder" || die "$folder: cannot be made"
     fi
+    echo "$job" >"$folder/job" || die "$folder: cannot be written to"
 }
 
 # ---- copying ------------------------------------------------------------------------------------------------

@@ -300,6 +300,19 @@ stage hold "$work/flag"
 check "a folder of somebody else is not removed" test -d "$staged/data"
 rm -r "$staged"
 
+# A signal comes while the folder is made, before it says whose it is.
+cat >"$work/bin/mkdir" <<'END'
+#!/bin/bash
+/bin/mkdir "$@"
+kill -TERM $PPID
+END
+chmod +x "$work/bin/mkdir"
+stage fill "$work/data" "$work/data.packs" false
+rm "$work/bin/mkdir"
+check "SIGTERM at the first moment: a folder" test "$code" = 1 -a -d "$staged" -a ! -e "$staged/job"
+stage hold "$work/flag"
+check "SIGTERM at the first moment: it is removed" test ! -e "$staged"
+
 # A copy that takes its time is ended in the middle: by a signal, and without any warning.
 printf '#!/bin/bash\n/bin/cp "$@"\nsleep 15\n' >"$work/bin/cp"
 chmod +x "$work/bin/cp"
