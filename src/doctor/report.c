@@ -112,7 +112,8 @@ static void where_is(const struct ss_report *report, const struct ss_diagnosis *
     for (int r = 0; host && r < report->ranks; r++)
         if (d->has[r])
             host[n++] = report->all[r].host;
-    if (host && ss_hosts_text(host, n, hosts, sizeof hosts) == SS_OK) {
+    if (host) {
+        ss_hosts_text(host, n, hosts, sizeof hosts);
         if (d->ranks < report->ranks)
             ss_ranks_text(d->has, report->ranks, ranks, sizeof ranks);
         snprintf(text, room, "%s%s%s%s", hosts, *ranks ? ", rank" : "",

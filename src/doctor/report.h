@@ -35,8 +35,8 @@ enum ss_status ss_report_write(const struct ss_report *report, const char *path)
 
 /* "node[1-4,7],login": names of hosts that differ in the number at their end alone are one. hosts: in
  * any order, may repeat; at most `room` bytes are written, the last of them "..." where they do not
- * do. Errors: SS_ERR_MEMORY. */
-enum ss_status ss_hosts_text(const char *const *host, int n, char *text, size_t room);
+ * do. Without memory to sort them the text says so. */
+void ss_hosts_text(const char *const *host, int n, char *text, size_t room);
 /* "0-3,8" of the ranks with has[r] != 0. */
 void ss_ranks_text(const unsigned char *has, int n, char *text, size_t room);
 

@@ -126,7 +126,7 @@ static enum ss_status append(struct ss_runs *runs, const struct ss_run_log *log)
 }
 
 /* Of the logs of a folder the one that came farthest. *found: how many there are. The error of the
- * last bad one counts only if no other is good. */
+ * last bad one is a warning if another is good. */
 static enum ss_status choose_log(const char *dir, struct ss_run_log *best, int *found)
 {
     struct dirent **entry;
@@ -154,6 +154,8 @@ static enum ss_status choose_log(const char *dir, struct ss_run_log *best, int *
             *best = log;
     }
     free(entry);
+    if (good && status != SS_OK)
+        ss_warn("%s; this log is left out", why);
     if (good || status == SS_OK)
         return SS_OK;
     return ss_fail(status, "%s", why);

@@ -196,7 +196,7 @@ int ss_run_log_is(const char *path)
     char begin[10] = "";
     FILE *f = fopen(path, "r");
     if (!f)
-        return 0;
+        return 1;
     size_t n = fread(begin, 1, sizeof begin - 1, f);
     fclose(f);
     begin[n] = '\0';

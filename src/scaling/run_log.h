@@ -25,7 +25,7 @@ struct ss_run_log {
  * a line at the end is left out. */
 enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out);
 
-/* 1 if the file's first line is an event of a log. */
+/* 1 if the file's first line is an event of a log, or if it cannot be opened: who reads it says why. */
 int ss_run_log_is(const char *path);
 
 #endif

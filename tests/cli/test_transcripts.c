@@ -9,91 +9,11 @@
  *
  * SS_UPDATE_GOLDEN=1 writes what is printed now into the transcripts: read the difference. CK_RUN_CASE=plan.txt
  * is one of them. */
-#include "config.h"
-
-#include "api/starstep.h"
-#include "tests/data_common.h"
-#include "tests/environment.h"
-#include "tests/leaks.h"
+#include "tests/cli/commands.h"
 
 #include <regex.h>
-#include <sys/wait.h>
 
-enum { TRANSCRIPTS = 64, RULES = 16, WORDS = 64 };
-
-static char *names[TRANSCRIPTS];
-static int nnames;
-static char home[4096]; /* tests/cli/transcripts */
-
-/* Text that grows. */
-struct text {
-    char *bytes;
-    size_t size;
-};
-
-static void add(struct text *t, const char *bytes, size_t size)
-{
-    t->bytes = realloc(t->bytes, t->size + size + 1);
-    ck_assert_ptr_nonnull(t->bytes);
-    memcpy(t->bytes + t->size, bytes, size);
-    t->size += size;
-    t->bytes[t->size] = '\0';
-}
-
-static void add_file(struct text *t, const char *path, const char *before)
-{
-    FILE *f = fopen(path, "r");
-    char *line = NULL;
-    size_t room = 0;
-    ck_assert_msg(f != NULL, "%s", path);
-    for (ssize_t n; (n = getline(&line, &room, f)) > 0;) {
-        add(t, before, strlen(before));
-        add(t, line, (size_t)n);
-        if (line[n - 1] != '\n')
-            add(t, "\n", 1);
-    }
-    free(line);
-    fclose(f);
-}
-
-/* In this program's child, in the folder. */
-static int run_words(char *command)
-{
-    char *words[WORDS + 1];
-    int n = 0;
-    for (char *save, *word = strtok_r(command, " ", &save); word && n < WORDS;
-         word = strtok_r(NULL, " ", &save))
-        words[n++] = word;
-    words[n] = NULL;
-    return ss_main(n, words);
-}
-
-static void run_command(const char *command, struct text *said)
-{
-    char code[32];
-    int status;
-    fflush(NULL);
-    const pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        char words[4096];
-        snprintf(words, sizeof words, "%s", command);
-        if (chdir(in_folder("here")) || !freopen("/dev/null", "r", stdin) ||
-            !freopen("../out", "w", stdout) || !freopen("../err", "w", stderr))
-            _exit(99);
-        ss_log_set_quiet(0);
-        if (strncmp(words, "starstep", 8))
-            execl("/bin/sh", "sh", "-c", words, (char *)NULL);
-        exit(run_words(words));
-    }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_msg(WIFEXITED(status), "%s: ended by signal %d", command, WTERMSIG(status));
-    add_file(said, in_folder("out"), "");
-    add_file(said, in_folder("err"), "! ");
-    snprintf(code, sizeof code, "exit code %d\n", WEXITSTATUS(status));
-    if (WEXITSTATUS(status))
-        add(said, code, strlen(code));
-}
+enum { RULES = 16 };
 
 /* What a rule names becomes "~". */
 static void vary(struct text *t, const regex_t *rule)
@@ -113,9 +33,10 @@ static void vary(struct text *t, const regex_t *rule)
 
 static void show_difference(const char *name, const struct text *now)
 {
-    char command[sizeof home + 512];
+    char command[sizeof files.home + 512];
     write_file("now", now->bytes, now->size);
-    snprintf(command, sizeof command, "diff -u '%s/%.200s' '%s' >&2", home, name, in_folder("now"));
+    snprintf(command, sizeof command, "diff -u '%s/%.200s' '%s' >&2", files.home, name,
+             in_folder("now"));
     if (system(command) == 0)
         fprintf(stderr, "no difference by diff\n");
 }
@@ -132,13 +53,13 @@ static int have_mpi(void)
 
 START_TEST(transcript)
 {
-    char path[sizeof home + 256];
+    char path[sizeof files.home + 256];
     struct text now = {0}, written = {0};
     regex_t rules[RULES];
     int nrules = 0, commands = 0;
     make_folder();
     ck_assert_int_eq(mkdir(in_folder("here"), 0700), 0);
-    snprintf(path, sizeof path, "%s/%.200s", home, names[_i]);
+    snprintf(path, sizeof path, "%s/%.200s", files.home, files.names[_i]);
     add_file(&written, path, "");
     if (strstr(written.bytes, "# needs: mpi\n") && !have_mpi()) {
         free(written.bytes);
@@ -168,15 +89,15 @@ START_TEST(transcript)
         }
     }
     free(copy);
-    ck_assert_msg(commands > 0, "%s: no commands", names[_i]);
+    ck_assert_msg(commands > 0, "%s: no commands", files.names[_i]);
     if (getenv("SS_UPDATE_GOLDEN")) {
         FILE *f = fopen(path, "w");
         ck_assert_ptr_nonnull(f);
         ck_assert_uint_eq(fwrite(now.bytes, 1, now.size, f), now.size);
         ck_assert_int_eq(fclose(f), 0);
     } else if (now.size != written.size || memcmp(now.bytes, written.bytes, now.size)) {
-        show_difference(names[_i], &now);
-        ck_abort_msg("%s: other output; SS_UPDATE_GOLDEN=1 writes it there", names[_i]);
+        show_difference(files.names[_i], &now);
+        ck_abort_msg("%s: other output; SS_UPDATE_GOLDEN=1 writes it there", files.names[_i]);
     }
     remove_folder();
     for (int i = 0; i < nrules; i++)
@@ -186,51 +107,7 @@ START_TEST(transcript)
 }
 END_TEST
 
-static int is_text(const struct dirent *entry)
-{
-    const size_t n = strlen(entry->d_name);
-    return n > 4 && !strcmp(entry->d_name + n - 4, ".txt");
-}
-
-/* Also the program that it tests, for launchers of ranks. */
 int main(int argc, char **argv)
 {
-    const char *top = getenv("top_srcdir");
-    struct dirent **entries;
-    char tests[4096 - 32], self[4096] = {0};
-    if (argc > 1)
-        return ss_main(argc, argv);
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return 99;
-    setenv("starstep", self, 1);
-    snprintf(tests, sizeof tests, "%s/tests", top ? top : ".");
-    snprintf(home, sizeof home, "%s/cli/transcripts", tests);
-    forget();
-    setenv("tests", tests, 1);
-    set("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-        "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none");
-    setenv("OMP_NUM_THREADS", "1", 1);
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    setenv("STARSTEP_PROGRESS", "none", 1);
-    setenv("CUDA_VISIBLE_DEVICES", "", 1);
-    setenv("SS_HOSTGPU_DEVICES", "0", 1);
-    nnames = scandir(home, &entries, is_text, alphasort);
-    if (nnames <= 0 || nnames > TRANSCRIPTS) {
-        fprintf(stderr, "%s: %d transcripts\n", home, nnames);
-        return 99;
-    }
-    for (int i = 0; i < nnames; i++)
-        names[i] = entries[i]->d_name;
-    Suite *suite = suite_create("transcripts");
-    for (int i = 0; i < nnames; i++) {
-        TCase *t = tcase_create(names[i]);
-        tcase_set_timeout(t, 300);
-        tcase_add_loop_test(t, transcript, i, i + 1);
-        suite_add_tcase(suite, t);
-    }
-    const int code = run_suite(suite);
-    for (int i = 0; i < nnames; i++)
-        free(entries[i]);
-    free(entries);
-    return code;
+    return run_files("transcripts", "cli/transcripts", transcript, argc, argv);
 }

@@ -145,7 +145,7 @@ START_TEST(names_of_hosts)
     int n = 0;
     while (hosts[_i].hosts[n])
         n++;
-    ck_assert_int_eq(ss_hosts_text(hosts[_i].hosts, n, text, sizeof text), SS_OK);
+    ss_hosts_text(hosts[_i].hosts, n, text, sizeof text);
     ck_assert_str_eq(text, hosts[_i].text);
 }
 END_TEST
@@ -161,7 +161,7 @@ START_TEST(many_hosts_are_cut)
         host[i] = name[i];
     }
     text[ROOM] = '!';
-    ck_assert_int_eq(ss_hosts_text(host, N, text, ROOM), SS_OK);
+    ss_hosts_text(host, N, text, ROOM);
     ck_assert_uint_eq(strlen(text), ROOM - 1);
     ck_assert_str_eq(text + ROOM - 4, "...");
     ck_assert_int_eq(text[ROOM], '!');

@@ -9,7 +9,10 @@
  *   FAULT_BELOW=DIR   only files below this folder count
  *   FAULT_LOG=FILE    a line for each call that counts: "N kind function PATH[ -> PATH] caller"
  *
- * Children inherit all of this and count for themselves. */
+ * Children inherit all of this and count for themselves. A program that has this linked in instead calls
+ * faults_begin() (faults.h). */
+#include "faults.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -56,8 +59,8 @@ static int add_ranges(struct dl_phdr_info *info, size_t size, void *arg)
     const char *slash = strrchr(name, '/');
     (void)size;
     name = slash ? slash + 1 : name;
-    if (strncmp(name, "libstarstep.", 12) && strcmp(name, "starstep") &&
-        strcmp(name, "lt-starstep"))
+    if (strncmp(name, "libstarstep.", 12) && strncmp(name, "libinside.", 10) &&
+        strcmp(name, "starstep") && strcmp(name, "lt-starstep"))
         return 0;
     for (int i = 0; i < info->dlpi_phnum && nours < 16; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
@@ -68,23 +71,28 @@ static int add_ranges(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-__attribute__((constructor)) static void read_environment(void)
+void faults_begin(const char *which, long which_at, const char *log)
 {
     static char program[4096];
-    const char *text = getenv("FAULT_CALL"), *n = getenv("FAULT_AT"), *e = getenv("FAULT_ERRNO"),
-               *path = getenv("FAULT_LOG");
-    below = getenv("FAULT_BELOW");
-    at = n ? atol(n) : 0;
-    if (path)
-        log_fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+    const char *e = getenv("FAULT_ERRNO");
+    at = which_at;
+    if (log)
+        log_fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
                               0666);
-    if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
+    if (!nours && readlink("/proc/self/exe", program, sizeof program - 1) > 0)
         dl_iterate_phdr(add_ranges, program);
     for (int k = 0; k < KINDS; k++)
-        if (text && !strcmp(text, kinds[k].name)) {
+        if (which && !strcmp(which, kinds[k].name)) {
             error_number = e ? atoi(e) : kinds[k].error;
             kind = (enum kind)k;
         }
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *n = getenv("FAULT_AT");
+    below = getenv("FAULT_BELOW");
+    faults_begin(getenv("FAULT_CALL"), n ? atol(n) : 0, getenv("FAULT_LOG"));
 }
 
 static int is_ours(const void *caller)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Some of the faults of sweep.py, other ones every day: as many as fit into FAULT_SECONDS (60). `make check-faults` tries
+# Some of the faults of sweep.py, other ones every day: as many as fit into FAULT_SECONDS (30). `make check-faults` tries
 # all of them.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/faults/preload.sh"
@@ -10,4 +10,4 @@ if [ -z "$PYTHON" ]; then
 fi
 export STARSTEP FAULTS_LIBRARY=$faults
 case $STARSTEP in /*) ;; *) STARSTEP=$PWD/$STARSTEP ;; esac
-"$PYTHON" -B "${srcdir:-.}/tests/faults/sweep.py" --seconds "${FAULT_SECONDS:-60}" --seed "${FAULT_SEED:-$(date +%Y%j)}"
+"$PYTHON" -B "${srcdir:-.}/tests/faults/sweep.py" --seconds "${FAULT_SECONDS:-30}" --seed "${FAULT_SEED:-$(date +%Y%j)}"

@@ -18,7 +18,7 @@ LEAKS = subprocess.check_output(["gcc", "-print-file-name=liblsan.so"], text=Tru
 MEMORY = 16 << 30  # bytes that a broken program may map
 FILE = 1 << 30  # bytes that it may write to one file
 # Tests whose cases are tests of their own here, PROGRAM#CASE: there is one for each of these files.
-CASES = {"tests/cli/test_transcripts": "tests/cli/transcripts/*.txt"}
+CASES = {"tests/cli/test_transcripts": "tests/cli/transcripts/*.txt", "tests/faults/test_faults": "tests/faults/commands/*.txt"}
 
 
 def limits(memory):

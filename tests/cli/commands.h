@@ -1,0 +1,150 @@
+/* commands.h: runs commands as the test's own child, in the folder "here", and tells what they print. `starstep` is
+ * ss_main(); all else goes to the shell, where `$starstep` is the test's program as `starstep`, `$tests` the tests'
+ * folder. For tests that start StarPU. */
+#ifndef SS_TESTS_CLI_COMMANDS_H
+#define SS_TESTS_CLI_COMMANDS_H
+
+#include "config.h"
+
+#include "api/starstep.h"
+#include "tests/data_common.h"
+#include "tests/environment.h"
+#include "tests/leaks.h"
+
+#include <sys/wait.h>
+
+enum { WORDS = 64, FILES = 64 };
+
+/* Text that grows. */
+struct text {
+    char *bytes;
+    size_t size;
+};
+
+static inline void add(struct text *t, const char *bytes, size_t size)
+{
+    t->bytes = realloc(t->bytes, t->size + size + 1);
+    ck_assert_ptr_nonnull(t->bytes);
+    memcpy(t->bytes + t->size, bytes, size);
+    t->size += size;
+    t->bytes[t->size] = '\0';
+}
+
+static inline void add_file(struct text *t, const char *path, const char *before)
+{
+    FILE *f = fopen(path, "r");
+    char *line = NULL;
+    size_t room = 0;
+    ck_assert_msg(f != NULL, "%s", path);
+    for (ssize_t n; (n = getline(&line, &room, f)) > 0;) {
+        add(t, before, strlen(before));
+        add(t, line, (size_t)n);
+        if (line[n - 1] != '\n')
+            add(t, "\n", 1);
+    }
+    free(line);
+    fclose(f);
+}
+
+static inline int run_words(char *command)
+{
+    char *words[WORDS + 1];
+    int n = 0;
+    for (char *save, *word = strtok_r(command, " ", &save); word && n < WORDS;
+         word = strtok_r(NULL, " ", &save))
+        words[n++] = word;
+    words[n] = NULL;
+    return ss_main(n, words);
+}
+
+/* Runs a command in a child, where `before` is called with `arg` if there is one. Returns its exit code; what it
+ * prints is in the files "out" and "err". */
+static inline int run_quietly(const char *command, void (*before)(void *arg), void *arg)
+{
+    int status;
+    fflush(NULL);
+    const pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        char words[4096];
+        snprintf(words, sizeof words, "%s", command);
+        if (chdir(in_folder("here")) || !freopen("/dev/null", "r", stdin) ||
+            !freopen("../out", "w", stdout) || !freopen("../err", "w", stderr))
+            _exit(99);
+        ss_log_set_quiet(0);
+        if (strncmp(words, "starstep", 8))
+            execl("/bin/sh", "sh", "-c", words, (char *)NULL);
+        if (before)
+            before(arg);
+        exit(run_words(words));
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* stdout, then stderr with "! " in front of each line, then the exit code unless it is 0. */
+static inline void run_command(const char *command, struct text *said)
+{
+    char line[32];
+    const int code = run_quietly(command, NULL, NULL);
+    ck_assert_msg(code < 128, "%s: ended by signal %d", command, code - 128);
+    add_file(said, in_folder("out"), "");
+    add_file(said, in_folder("err"), "! ");
+    snprintf(line, sizeof line, "exit code %d\n", code);
+    if (code)
+        add(said, line, strlen(line));
+}
+
+static inline int is_text(const struct dirent *entry)
+{
+    const size_t n = strlen(entry->d_name);
+    return n > 4 && !strcmp(entry->d_name + n - 4, ".txt");
+}
+
+/* What main() does: a test case for each text file below `folder` of the tests', which `test` reads as
+ * files.home/files.names[_i]. With words, the program is `starstep`, for launchers of ranks. */
+static struct {
+    char home[4096], *names[FILES];
+    int n;
+} files;
+
+static inline int run_files(const char *suite_name, const char *below, const TTest *test, int argc,
+                            char **argv)
+{
+    const char *top = getenv("top_srcdir");
+    struct dirent **entries;
+    char tests[4096 - 64], self[4096] = {0};
+    if (argc > 1)
+        return ss_main(argc, argv);
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return 99;
+    setenv("starstep", self, 1);
+    snprintf(tests, sizeof tests, "%s/tests", top ? top : ".");
+    snprintf(files.home, sizeof files.home, "%s/%.60s", tests, below);
+    forget();
+    setenv("tests", tests, 1);
+    set("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+        "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none "
+        "OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive STARSTEP_PROGRESS=none "
+        "CUDA_VISIBLE_DEVICES= SS_HOSTGPU_DEVICES=0");
+    files.n = scandir(files.home, &entries, is_text, alphasort);
+    if (files.n <= 0 || files.n > FILES) {
+        fprintf(stderr, "%s: %d files of commands\n", files.home, files.n);
+        return 99;
+    }
+    Suite *suite = suite_create(suite_name);
+    for (int i = 0; i < files.n; i++) {
+        files.names[i] = entries[i]->d_name;
+        TCase *t = tcase_create(files.names[i]);
+        tcase_set_timeout(t, 300);
+        tcase_add_loop_test(t, test, i, i + 1);
+        suite_add_tcase(suite, t);
+    }
+    const int code = run_suite(suite);
+    for (int i = 0; i < files.n; i++)
+        free(entries[i]);
+    free(entries);
+    return code;
+}
+
+#endif
