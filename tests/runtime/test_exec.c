@@ -5,6 +5,7 @@
 #include "runtime/exec_internal.h"
 #include "tests/runtime/exec_common.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 /* Finite differences. */
@@ -733,6 +734,36 @@ START_TEST(no_memory_for_a_task)
 }
 END_TEST
 
+/* Executors come and go: what one has taken is given back. StarPU keeps some of its own. */
+START_TEST(gives_back)
+{
+    enum { WARM_UP = 3, MEASURED = 6, KEPT = 1500 };
+    struct bound b;
+    struct setting s = usual;
+    struct mallinfo2 before = mallinfo2();
+    struct ss_runtime *runtime = start_runtime(1, 1);
+    s.which = _i;
+    s.optimizer = "adamw";
+    s.clip = 1;
+    s.ema_decay = 0.9;
+    s.copy_parts = 1;
+    s.bucket_mb = 0.01;
+    for (int k = 0; k < WARM_UP + MEASURED; k++) {
+        bind_plan(&b, &s, runtime);
+        train(&b, 2);
+        evaluate(&b);
+        unbind(&b);
+        if (k < WARM_UP)
+            before = mallinfo2();
+    }
+    const struct mallinfo2 after = mallinfo2();
+    const double kept =
+        (double)(after.uordblks + after.hblkhd) - (double)(before.uordblks + before.hblkhd);
+    ck_assert_msg(kept < MEASURED * KEPT, "an executor keeps %g bytes", kept / MEASURED);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
 /* A kind of layer whose operation nobody has written. */
 START_TEST(operation_missing)
 {
@@ -775,6 +806,7 @@ int main(void)
     tcase_add_test(t, initial_values);
     tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
+    tcase_add_loop_test(t, gives_back, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
     tcase_add_test(t, groupnorm_as_pytorch);
