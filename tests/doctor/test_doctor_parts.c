@@ -479,6 +479,65 @@ START_TEST(slingshot_cards)
 }
 END_TEST
 
+static const struct {
+    int fabric;
+    const char *net, *plugin; /* NCCL_NET, NCCL_NET_PLUGIN; NULL: not set */
+    int verdict;              /* -1: nothing is said of the plugin */
+    const char *text;
+} plugins[] = {
+    {SS_FABRIC_UNKNOWN, NULL, NULL, -1, ""},
+    {SS_FABRIC_UNKNOWN, "Socket", NULL, -1, ""},
+    {SS_FABRIC_INFINIBAND, "ib", NULL, -1, ""},
+    {SS_FABRIC_SLINGSHOT, NULL, NULL, SS_SLOW, "plugin libnccl-net.so is in no folder"},
+    {SS_FABRIC_SLINGSHOT, "Far", NULL, SS_BROKEN, ", and NCCL_NET=\"Far\" is no transport"},
+    {SS_FABRIC_UNKNOWN, "Far", NULL, SS_BROKEN, "libnccl-net.so is in no folder"},
+    {SS_FABRIC_UNKNOWN, NULL, "none", -1, ""},
+    {SS_FABRIC_UNKNOWN, "IB", "NONE", -1, ""},
+    {SS_FABRIC_SLINGSHOT, NULL, "none", SS_SLOW, "=none keeps NCCL from"},
+    {SS_FABRIC_UNKNOWN, "Far", "none", SS_BROKEN, "=none keeps NCCL from"},
+    {SS_FABRIC_UNKNOWN, NULL, "odd", SS_SLOW, "plugin libnccl-net-odd.so is in no folder"},
+    {SS_FABRIC_UNKNOWN, NULL, "libodd.so", SS_SLOW, "plugin libodd.so is in no folder"},
+    {SS_FABRIC_UNKNOWN, NULL, "/nowhere/odd", SS_SLOW, "plugin /nowhere/odd is in no folder"},
+    {SS_FABRIC_UNKNOWN, NULL, "BAD", SS_SLOW, "/bad.so does not load: "},
+    {SS_FABRIC_UNKNOWN, "Far", "BAD", SS_BROKEN, "/bad.so does not load: "},
+    {SS_FABRIC_UNKNOWN, NULL, "libm.so.6", SS_FINE, "/libm.so.6"},
+};
+
+START_TEST(libraries)
+{
+    struct ss_doctor_options o = {.device = SS_DOCTOR_CUDA, .fabric = plugins[_i].fabric};
+    const int slingshot = o.fabric == SS_FABRIC_SLINGSHOT,
+              far = plugins[_i].net && *plugins[_i].net == 'F';
+    unsetenv("NCCL_NET");
+    unsetenv("NCCL_NET_PLUGIN");
+    if (plugins[_i].net)
+        setenv("NCCL_NET", plugins[_i].net, 1);
+    write_file("bad.so", "text", 4);
+    if (plugins[_i].plugin)
+        setenv("NCCL_NET_PLUGIN",
+               strcmp(plugins[_i].plugin, "BAD") ? plugins[_i].plugin : in_folder("bad.so"), 1);
+    look(ss_doctor_libraries, &o);
+    if (plugins[_i].verdict < 0)
+        expect_none("net.plugin");
+    else
+        expect("net.plugin", (enum ss_verdict)plugins[_i].verdict, plugins[_i].text);
+    ck_assert_int_eq(seen.count, 1 + (plugins[_i].verdict >= 0) + 2 * slingshot +
+                                     (o.fabric == SS_FABRIC_INFINIBAND));
+    /* Whether this machine has them is not known here. */
+    for (int i = 0; i < seen.count; i++) {
+        const struct ss_finding *f = &seen.finding[i];
+        const int missing = strstr(f->text, "does not load: ") != NULL;
+        if (!strcmp(f->check, "net.libcxi") || !strcmp(f->check, "net.libfabric"))
+            ck_assert_int_eq(f->verdict, !missing ? SS_FINE : far ? SS_BROKEN : SS_SLOW);
+        if (!strcmp(f->check, "net.libibverbs"))
+            ck_assert_int_eq(f->verdict, missing ? SS_BROKEN : SS_FINE);
+    }
+    o.device = SS_DOCTOR_CPU;
+    look(ss_doctor_libraries, &o);
+    ck_assert_int_eq(seen.count, 0);
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, const TTest *test, int n, int with_root)
 {
     TCase *c = tcase_create(name);
@@ -507,5 +566,6 @@ int main(void)
     add(s, "net", interfaces_of_a_node, 0, 1);
     add(s, "infiniband", infiniband_adapters, 0, 1);
     add(s, "slingshot", slingshot_cards, 0, 1);
+    add(s, "libraries", libraries, sizeof plugins / sizeof *plugins, 1);
     return run_suite(s);
 }

@@ -37,7 +37,7 @@ TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["m
 NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slurm/", "tests/gpu/", "tests/hostgpu/", "tests/mutate/",
          "tests/house/", "tests/faults/test_sweep.sh", "tests/cli/test_docs.sh", "tests/cli/test_manual.sh"]
 # What nothing but a GPU runs, an emulated one too (--build build-hostgpu): not drawn in a build without CUDA.
-GPU_ONLY = ["codelets/lane.c", "src/doctor/check_gpu.c", "src/runtime/gpu_times.c", "src/runtime/nvtx.c",
+GPU_ONLY = ["codelets/lane.c", "codelets/segment.c", "src/doctor/check_gpu.c", "src/runtime/gpu_times.c", "src/runtime/nvtx.c",
             "src/runtime/pretend.c", "src/runtime/replay.c", "src/train/session_pretend.c"]
 OUTCOMES = ["unit", "script", "survived", "equivalent"]
 
