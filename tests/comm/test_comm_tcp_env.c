@@ -12,6 +12,7 @@
 
 #include "tests/assert.h"
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TORCH                                                                                      \
@@ -324,12 +325,37 @@ START_TEST(proofs)
 }
 END_TEST
 
+/* What is signed is part of the protocol: programs of one version understand each other. */
+START_TEST(golden_proofs)
+{
+    static const char *const golden[] = {
+        "fba7fa379ed50a4f5b6abe11f131440957517f1f4c034f38d1d3ffab81267cca",
+        "62f6718920ddcce9179477a7ca6201200a8484ab40ad3032ebfbdc043dfcb272"}; /* by Python's hmac */
+    unsigned char key[SS_SHA256_BYTES], proof[2][SS_SHA256_BYTES];
+    struct ss_tcp_hello hello;
+    struct ss_tcp_answer challenge, answer;
+    memset(key, 1, sizeof key);
+    memset(&hello, 2, sizeof hello);
+    memset(&challenge, 3, sizeof challenge);
+    memset(&answer, 4, sizeof answer);
+    ss_tcp_rank_proof(key, &hello, &challenge, proof[0]);
+    ss_tcp_root_proof(key, &hello, &challenge, &answer, proof[1]);
+    for (int k = 0; k < 2; k++) {
+        char text[2 * SS_SHA256_BYTES + 1];
+        for (int i = 0; i < SS_SHA256_BYTES; i++)
+            snprintf(text + 2 * i, 3, "%02x", proof[k][i]);
+        ck_assert_str_eq(text, golden[k]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("comm_tcp_env");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, forget, NULL);
     tcase_add_test(tc, torchrun);
+    tcase_add_test(tc, golden_proofs);
     tcase_add_test(tc, listener);
     tcase_add_test(tc, slurm);
     tcase_add_loop_test(tc, one, 0, sizeof alone / sizeof alone[0]);

@@ -381,6 +381,28 @@ START_TEST(one_token)
 }
 END_TEST
 
+/* Layouts that there are not, and what does not fit. */
+START_TEST(shapes_refused)
+{
+    float v[64] = {0};
+    const struct ss_act odd = {1, 4, 2, 2, 3};
+    struct ss_tokens_shape tokens = {.x = {1, 4, 2, 2, 4}, .y = {1, 4, 5, 1, 4}, .class_token = 1};
+    ck_assert_int_eq(ss_cpu_layernorm_reserve(cpu, &odd), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_layernorm_forward(cpu, &odd, 1, v, v, v, v, v), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_layernorm_backward(cpu, &odd, v, v, v, v, v, v, v), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_token_forward(cpu, &odd, 0, v, v), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_token_backward(cpu, &odd, 0, v, v), SS_ERR_SHAPE);
+    OK(ss_cpu_tokens_forward(cpu, &tokens, v, v, v, v + 32));
+    for (int k = 0; k < 5; k++) {
+        struct ss_tokens_shape s = tokens;
+        int *const one[] = {&s.y.n, &s.y.c, &s.y.block, &s.y.h, &s.class_token};
+        *one[k] += 1;
+        ck_assert_msg(ss_cpu_tokens_forward(cpu, &s, v, v, v, v + 32) == SS_ERR_SHAPE, "%d", k);
+        ck_assert_msg(ss_cpu_tokens_backward(cpu, &s, v, v, v, v + 32) == SS_ERR_SHAPE, "%d", k);
+    }
+}
+END_TEST
+
 Suite *transformer_suite(void)
 {
     Suite *suite = suite_create("transformer");
@@ -389,6 +411,7 @@ Suite *transformer_suite(void)
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, layernorm_against_double, 0, LAYERNORM_CASES);
     tcase_add_test(t, layernorm_large_mean);
+    tcase_add_test(t, shapes_refused);
     tcase_add_loop_test(t, layernorm_same_bits_on_any_threads, 0, LAYERNORM_CASES);
     tcase_add_test(t, layernorm_parameters_alone);
     tcase_add_test(t, layernorm_needs_room);

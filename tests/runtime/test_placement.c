@@ -542,6 +542,33 @@ START_TEST(lines)
 }
 END_TEST
 
+/* The same of ranks on CPUs: cores in order, with and without some for loading. */
+START_TEST(lines_of_cpus)
+{
+    struct ss_placement p;
+    memset(&p, 0, sizeof p);
+    p.threads = 3;
+    p.workers = 2;
+    p.ncores = 6;
+    for (int i = 0; i < 6; i++)
+        p.core[i] = 10 + 2 * i;
+    p.dedicated = 2;
+    char *text = print(&p);
+    ck_assert_str_eq(
+        text,
+        "  compute:    3 threads on cores 10,12,14\n"
+        "  service:    2 workers (loading, communication, reports) on cores of their own: 18,20\n");
+    free(text);
+    p.dedicated = 0;
+    p.threads = p.workers = 1;
+    text = print(&p);
+    ck_assert_str_eq(text, "  compute:    1 thread on core 10\n"
+                           "  service:    1 worker (loading, communication, reports) on the same "
+                           "cores: 10,12,14,16,18,20\n");
+    free(text);
+}
+END_TEST
+
 static int binding_works(const cpu_set_t *before)
 {
     cpu_set_t one, now;
@@ -643,6 +670,7 @@ int main(void)
     tcase_add_test(t, policy_for_memory);
     tcase_add_test(t, choice_of_gpu);
     tcase_add_loop_test(t, lines, 0, sizeof printed / sizeof *printed);
+    tcase_add_test(t, lines_of_cpus);
     tcase_add_test(t, binding_threads);
     tcase_add_test(t, a_new_thread_of_a_team);
     suite_add_tcase(suite, t);
