@@ -58,7 +58,7 @@ static void print_device(const struct ss_session *s)
     if (rt->lanes)
         printf("%s in %s", rt->kernels->info(rt->device), ss_dtype_name(s->device.dtype));
     else
-        printf("%d compute threads", rt->placement.threads);
+        printf("%d compute thread%s", rt->placement.threads, rt->placement.threads == 1 ? "" : "s");
 }
 
 void ss_loop_print_start(struct ss_loop *l)
@@ -77,7 +77,7 @@ void ss_loop_print_start(struct ss_loop *l)
            l->options->model, s->train->count, (long long)batch, micros, ranks,
            ranks > 1 ? "s" : "", nodes, nodes > 1 ? "s" : "");
     print_device(s);
-    printf(" and %d load workers each\n", p->workers);
+    printf(" and %d load worker%s each\n", p->workers, p->workers == 1 ? "" : "s");
     ss_standard_flush();
     ss_journal_event(
         &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',

@@ -73,8 +73,9 @@ static void tell(const struct ss_session *s, const struct ss_resumed *r, int ran
         printf("No checkpoint in %s yet: the run begins\n", o->checkpoint_dir);
         return;
     }
-    printf("Resuming from %s: %lld steps done, %lld epochs and %lld batches", r->folder,
-           (long long)r->at.step, (long long)r->at.epoch, (long long)r->at.batches);
+    printf("Resuming from %s: %lld step%s done, %lld epoch%s and %lld batch%s", r->folder,
+           (long long)r->at.step, r->at.step == 1 ? "" : "s", (long long)r->at.epoch,
+           r->at.epoch == 1 ? "" : "s", (long long)r->at.batches, r->at.batches == 1 ? "" : "es");
     if (r->ranks != ranks)
         printf(" (by %lld rank%s, now %d)", (long long)r->ranks, r->ranks == 1 ? "" : "s", ranks);
     printf("\n");

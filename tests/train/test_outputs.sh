@@ -113,7 +113,7 @@ what="--check"
 # As inside of a job, where a process alone would wait for three others
 starts "$what" env SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=0 "${train[@]}" --check --ranks 4 --checkpoint-dir "$ck" --resume auto \
     --log-json "$work/c/d/log" --tensorboard "$work/new/tb" --trace "$work/new/trace/x" --epochs 3
-says '^Resuming from .*1 steps done.*(by 1 rank, now 4)'
+says '^Resuming from .*1 step done.*(by 1 rank, now 4)'
 says '^Checked: wideresnet on 40 images with a global batch size of 8, 5 steps an epoch, 4 ranks on CPUs'
 check "$what: nothing has changed" test "$(snapshot)" = "$before"
 

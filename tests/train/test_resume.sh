@@ -94,7 +94,7 @@ before=$(sum)
 
 what="a run that has ended"
 on 1 --checkpoint-dir "$cut" --max-steps 30 --resume auto
-starts "$what" "${command[@]}" && says 'Resuming from .*: 30 steps done, 1 epochs and 10 batches'
+starts "$what" "${command[@]}" && says 'Resuming from .*: 30 steps done, 1 epoch and 10 batches'
 check "$what: no step, no checkpoint" test "$(sum)" = "$before"
 
 if [ "$counts" != 1 ]; then
