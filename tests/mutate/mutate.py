@@ -146,7 +146,7 @@ class Coverage:
                 lines = {file: [digest(copy, file), some] for file, some in copy.covered(folder).items()}
                 if code not in (0, 77):  # counting and less optimisation may be the reason
                     code, seconds = other.test(name, 600)
-                leaks = code == 0 and name in copy.unit and other.test(name, 600, leaks=True)[0] == 0
+                leaks = code == 0 and name in copy.unit and other.test(name, 60 + 5 * seconds, leaks=True)[0] == 0
                 with lock:
                     number += 1
                     self.tests[name] = {"code": code, "seconds": seconds, "lines": lines, "leaks": leaks}
