@@ -734,6 +734,29 @@ START_TEST(no_memory_for_a_task)
 }
 END_TEST
 
+/* However large the gradients are: a step moves the weights by no more than the bound says, and by as much. */
+START_TEST(clipping)
+{
+    struct bound b;
+    struct setting s = usual;
+    double moved = 0;
+    s.clip = 1e-3;
+    bind_plan(&b, &s, start_runtime(1, 1));
+    float **before = get_params(&b);
+    one_step(&b, 0.5);
+    float **after = get_params(&b);
+    for (int i = 0; i < b.plan->nparams; i++)
+        for (int64_t k = 0; b.plan->param[i].bucket >= 0 && k < (int64_t)b.plan->param[i].elements;
+             k++)
+            moved += pow((double)after[i][k] - (double)before[i][k], 2);
+    ck_assert_msg(fabs(sqrt(moved) - 0.5e-3) < 1e-6, "%g", sqrt(moved));
+    free_params(&b, before);
+    free_params(&b, after);
+    unbind(&b);
+    ss_runtime_stop(&runtime_of_test);
+}
+END_TEST
+
 /* Executors come and go: what one has taken is given back. StarPU keeps some of its own. */
 START_TEST(gives_back)
 {
@@ -806,6 +829,7 @@ int main(void)
     tcase_add_test(t, initial_values);
     tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
+    tcase_add_test(t, clipping);
     tcase_add_loop_test(t, gives_back, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
