@@ -17,7 +17,6 @@ enum {
     /* Columns beside a crop that are decoded too: smooth upsampling looks at the neighbours of a
      * colour sample, which covers up to 4 pixels. */
     MARGIN = 8,
-    ROW_ALIGN = 64,
 };
 
 struct ss_jpeg {
@@ -306,22 +305,6 @@ static void step_rows(struct ss_jpeg *j)
     }
 }
 
-static enum ss_status make_room(struct ss_jpeg *j)
-{
-    size_t row = (size_t)j->columns * (size_t)j->c.output_components;
-    j->stride = (row + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
-    size_t want = j->stride * (size_t)j->area.height;
-    if (want <= j->room)
-        return SS_OK;
-    free(j->pixels);
-    j->room = 0;
-    j->pixels = aligned_alloc(ROW_ALIGN, want);
-    if (!j->pixels)
-        return ss_fail_memory("a decoded picture", want);
-    j->room = want;
-    return SS_OK;
-}
-
 /* The pixels of a picture reduced by `scale` that cover first .. first+count-1. */
 static void reduce(int scale, int *first, int *count)
 {
@@ -348,7 +331,8 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int
     reduce(scale, &j->area.x, &j->area.width);
     reduce(scale, &j->area.y, &j->area.height);
     SS_TRY(run(j, step_start));
-    SS_TRY(make_room(j));
+    SS_TRY(ss_pixels_reserve((size_t)j->columns * (size_t)j->c.output_components,
+                             (size_t)j->area.height, &j->pixels, &j->room, &j->stride));
     SS_TRY(run(j, step_rows));
     out->rgb = j->pixels + 3 * (size_t)(j->area.x - j->first_column);
     out->stride = j->stride;

@@ -1,6 +1,10 @@
 #include "data/pixels.h"
 #include "core/log.h"
 
+#include <stdlib.h>
+
+enum { ROW_ALIGN = 64 };
+
 enum ss_status ss_pixels_check_area(const char *name, const struct ss_area *need, int width,
                                     int height)
 {
@@ -19,4 +23,20 @@ enum ss_status ss_pixels_check_size(const char *name, uint32_t width, uint32_t h
                    "%s: %u x %u pixels; more than %d are taken for an attack or damage; make the "
                    "picture smaller",
                    name, width, height, SS_PICTURE_MAX_PIXELS);
+}
+
+enum ss_status ss_pixels_reserve(size_t row_bytes, size_t rows, uint8_t **pixels, size_t *room,
+                                 size_t *stride)
+{
+    *stride = (row_bytes + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+    const size_t want = *stride * rows;
+    if (want <= *room)
+        return SS_OK;
+    free(*pixels);
+    *room = 0;
+    *pixels = aligned_alloc(ROW_ALIGN, want);
+    if (!*pixels)
+        return ss_fail_memory("a decoded picture", want);
+    *room = want;
+    return SS_OK;
 }

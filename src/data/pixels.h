@@ -28,5 +28,9 @@ enum ss_status ss_pixels_check_size(const char *name, uint32_t width, uint32_t h
 /* The part is inside the picture. Errors: SS_ERR_INVALID. */
 enum ss_status ss_pixels_check_area(const char *name, const struct ss_area *need, int width,
                                     int height);
+/* *pixels has room for `rows` rows of row_bytes, each beginning at a multiple of 64 bytes: *stride. What it has is kept if
+ * it is enough, else freed: *room bytes. Errors: SS_ERR_MEMORY, *room is 0. */
+enum ss_status ss_pixels_reserve(size_t row_bytes, size_t rows, uint8_t **pixels, size_t *room,
+                                 size_t *stride);
 
 #endif

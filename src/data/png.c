@@ -17,7 +17,6 @@ enum {
     CHUNK_HEAD = 8,
     CHUNK_END = 4,
     HEADER = SIGNATURE + CHUNK_HEAD + 13 + CHUNK_END,
-    ROW_ALIGN = 64,
 };
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 static const char clipped[] = "16-bit grey: all above 255 of 65535 becomes white, as PIL does it";
@@ -233,21 +232,6 @@ static void step_rows(struct ss_png *p)
         clip_row(p->pixels + (size_t)y * p->stride, p->width);
 }
 
-static enum ss_status make_room(struct ss_png *p)
-{
-    p->stride = (3 * (size_t)p->width + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
-    const size_t want = p->stride * (size_t)p->height;
-    if (want <= p->room)
-        return SS_OK;
-    free(p->pixels);
-    p->room = 0;
-    p->pixels = aligned_alloc(ROW_ALIGN, want);
-    if (!p->pixels)
-        return ss_fail_memory("a decoded picture", want);
-    p->room = want;
-    return SS_OK;
-}
-
 enum ss_status ss_png_decode(struct ss_png *p, const struct ss_area *need, struct ss_pixels *out)
 {
     if (!p->png)
@@ -256,7 +240,8 @@ enum ss_status ss_png_decode(struct ss_png *p, const struct ss_area *need, struc
     if (!need)
         need = &all;
     SS_TRY(ss_pixels_check_area(p->name, need, p->width, p->height));
-    SS_TRY(make_room(p));
+    SS_TRY(ss_pixels_reserve(3 * (size_t)p->width, (size_t)p->height, &p->pixels, &p->room,
+                             &p->stride));
     SS_TRY(run(p, step_start));
     SS_TRY(run(p, step_rows));
     png_destroy_read_struct(&p->png, &p->info, NULL);
