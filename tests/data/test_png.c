@@ -274,6 +274,11 @@ START_TEST(hostile)
     ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
     ck_assert_ptr_nonnull(strstr(ss_decoder_warning(decoder), "CRC error"));
     expect_pixels(&plain, &p);
+    insert(&f, BEHIND_IHDR, "teXt", "abc", 3);
+    insert(&f, BEHIND_IHDR, "tIME", "abcdefg", 7);
+    f.at[BEHIND_IHDR + 9] ^= 1;
+    ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
+    ck_assert_ptr_nonnull(strstr(ss_decoder_warning(decoder), "tIME: CRC error")); /* the first */
 
     make_file(&plain, &f);
     f.at[f.size - 1] ^= 1;
