@@ -76,6 +76,7 @@ static inline int run_quietly(const char *command, void (*before)(void *arg), vo
             execl("/bin/sh", "sh", "-c", words, (char *)NULL);
         if (before)
             before(arg);
+        left_open_each(left_open_mark, NULL); /* those of the test's own */
         exit(run_words(words));
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);

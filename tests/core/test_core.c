@@ -1,5 +1,6 @@
 /* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
 #include "core/atomic_file.h"
+#include "core/json_file.h"
 #include "core/json_text.h"
 #include "core/options.h"
 #include "core/rng.h"
@@ -444,6 +445,35 @@ START_TEST(atomic_file_full)
 }
 END_TEST
 
+/* Whole files: `most` bytes are taken, and one more is not. */
+START_TEST(json_files)
+{
+    json_t *value;
+    char expected[640];
+    make_folder();
+    write_file("a.json", "{\"a\": [1]}", 10);
+    ck_assert_int_eq(ss_json_load("--recipe", in_folder("a.json"), "recipe", 10, &value), SS_OK);
+    ck_assert_int_eq((int)json_integer_value(json_array_get(json_object_get(value, "a"), 0)), 1);
+    json_decref(value);
+    snprintf(expected, sizeof expected, "--recipe %s: has more than 9 bytes: this is no recipe",
+             in_folder("a.json"));
+    expect_error(ss_json_load("--recipe", in_folder("a.json"), "recipe", 9, &value), SS_ERR_FORMAT,
+                 expected);
+    write_file("b.json", "{\"a\": 1,\n\"a\": 2}", 18);
+    snprintf(expected, sizeof expected, "%s: line 2: not JSON: ", in_folder("b.json"));
+    expect_error(ss_json_load("--recipe", in_folder("b.json"), "recipe", 99, &value), SS_ERR_FORMAT,
+                 expected);
+    snprintf(expected, sizeof expected, "--recipe %s: cannot read: No such file or directory",
+             in_folder("c.json"));
+    expect_error(ss_json_load("--recipe", in_folder("c.json"), "recipe", 99, &value), SS_ERR_IO,
+                 expected);
+    snprintf(expected, sizeof expected, "--recipe %s: cannot read: Is a directory", in_folder(""));
+    expect_error(ss_json_load("--recipe", in_folder(""), "recipe", 99, &value), SS_ERR_IO,
+                 expected);
+    remove_folder();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core");
@@ -464,6 +494,7 @@ int main(void)
     suite_add_tcase(suite, t);
     t = tcase_create("status and files");
     tcase_add_test(t, status_names);
+    tcase_add_test(t, json_files);
     tcase_add_test(t, atomic_file);
     tcase_add_test(t, atomic_file_full);
     suite_add_tcase(suite, t);

@@ -9,6 +9,8 @@
 #include "tests/data_common.h"
 
 #include <jansson.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 
 /* --- NCCL's lists of interfaces */
 
@@ -386,9 +388,54 @@ START_TEST(memory_limits)
     look(ss_doctor_memory, &cpu);
     expect("memory.available", SS_SLOW, "{} GiB");
     expect("memory.cgroup", SS_SLOW, "is killed");
+    struct statvfs s;
+    ck_assert_int_eq(statvfs(in_folder("dev/shm"), &s), 0);
+    const double left = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
+    expect("memory.shm", left < 256 ? SS_SLOW : SS_FINE, "/dev/shm has {} MiB left");
+    for (int i = 0; i < seen.count; i++)
+        if (!strcmp(seen.finding[i].check, "memory.shm")) /* others may write there meanwhile */
+            ck_assert(seen.finding[i].value > left / 2 && seen.finding[i].value < 2 * left);
     ss_folder_remove(in_folder("dev/shm"));
     look(ss_doctor_memory, &cpu);
     expect("memory.shm", SS_BROKEN, "not there");
+}
+END_TEST
+
+static void limit(int resource, rlim_t soft)
+{
+    struct rlimit l;
+    ck_assert_int_eq(getrlimit(resource, &l), 0);
+    l.rlim_cur = soft < l.rlim_max ? soft : l.rlim_max;
+    ck_assert_int_eq(setrlimit(resource, &l), 0);
+    ck_assert(l.rlim_cur == soft);
+}
+
+START_TEST(limits_of_a_process)
+{
+    struct ss_doctor_options o = {.device = SS_DOCTOR_CPU, .fabric = SS_FABRIC_NONE};
+    limit(RLIMIT_MEMLOCK, 1 << 15);
+    limit(RLIMIT_NOFILE, 1024);
+    limit(RLIMIT_NPROC, 1024);
+    limit(RLIMIT_STACK, 1 << 20);
+    limit(RLIMIT_CORE, 0);
+    look(ss_doctor_memory, &o);
+    expect("memory.limits", SS_FINE,
+           "limits: locked memory 0.031 MiB, open files 1024, processes and threads of this user "
+           "1024, stack 1 MiB, core files 0 MiB");
+    o.fabric = SS_FABRIC_SLINGSHOT;
+    limit(RLIMIT_NOFILE, 1023);
+    limit(RLIMIT_NPROC, 1000);
+    limit(RLIMIT_STACK, 3 << 18);
+    look(ss_doctor_memory, &o);
+    expect("memory.limits", SS_FINE, "limits: core files 0 MiB");
+    expect("memory.locked", SS_BROKEN, "limit of locked memory: 0.031 MiB; 64 MiB are wanted");
+    expect("memory.files", SS_SLOW, "limit of open files: 1023; 1024 are wanted");
+    expect("memory.processes", SS_SLOW,
+           "limit of processes and threads of this user: 1000; 1024 are wanted");
+    expect("memory.stack", SS_SLOW, "limit of stack: 0.75 MiB; 1 MiB are wanted");
+    o.fabric = SS_FABRIC_INFINIBAND;
+    look(ss_doctor_memory, &o);
+    expect("memory.locked", SS_BROKEN, "limit of locked memory: ");
 }
 END_TEST
 
@@ -562,6 +609,7 @@ int main(void)
     add(s, "json", json_report, 0, 0);
     add(s, "cores", cores_and_quota, 0, 1);
     add(s, "memory", memory_limits, 0, 1);
+    add(s, "limits", limits_of_a_process, 0, 1);
     add(s, "files of NCCL", files_of_nccl, 0, 1);
     add(s, "net", interfaces_of_a_node, 0, 1);
     add(s, "infiniband", infiniband_adapters, 0, 1);

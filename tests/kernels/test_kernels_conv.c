@@ -1,4 +1,5 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
+#include "kernels/cpu/dnnl_shim.h"
 #include "tests/kernels/test_kernels.h"
 
 #include <limits.h>
@@ -485,6 +486,19 @@ START_TEST(bad_shapes)
 }
 END_TEST
 
+START_TEST(texts_of_onednn)
+{
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_success), "success");
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_out_of_memory), "out of memory");
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_invalid_arguments), "invalid arguments");
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_unimplemented),
+                     "not implemented for these shapes and layouts");
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_runtime_error), "runtime error");
+    ck_assert_str_eq(ss_dnnl_status_text(dnnl_not_required), "not required");
+    ck_assert_str_eq(ss_dnnl_status_text((dnnl_status_t)99), "unknown error");
+}
+END_TEST
+
 Suite *conv_suite(void)
 {
     Suite *suite = suite_create("convolution");
@@ -499,6 +513,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);
     tcase_add_test(t, bad_shapes);
+    tcase_add_test(t, texts_of_onednn);
     suite_add_tcase(suite, t);
     return suite;
 }

@@ -1,5 +1,5 @@
 /* test_options.c: what is said of options of other programs (struct ss_option_elsewhere); the limits of ours; which
- * parameters --no-decay and --lr-factor mean. */
+ * parameters --no-decay and --lr-factor mean; optimizers by their options. */
 #include "core/log.h"
 #include "graphs/models.h"
 #include "optim/parameter_groups.h"
@@ -190,6 +190,146 @@ START_TEST(groups)
 }
 END_TEST
 
+static const struct {
+    const char *pattern, *said;
+} factors_refused[] = {
+    {"fc", "--lr-factor: \"fc\" is not PATTERN=F with a factor from 0, such as fc.*=10"},
+    {"=2", "\"=2\" is not PATTERN=F"},
+    {"fc=", "\"fc=\" is not PATTERN=F"},
+    {"fc=2x,a=1", "\"fc=2x\" is not PATTERN=F"},
+    {"*=1,fc=-1", "\"fc=-1\" is not PATTERN=F"},
+    {"fc=inf", "\"fc=inf\" is not PATTERN=F"},
+    {"fc=nan", "\"fc=nan\" is not PATTERN=F"},
+    {"features.*=2,features.0.*=3", "--lr-factor: features.0.* fits no parameter of vgg11_bn, or "
+                                    "only those of an earlier pattern; "
+                                    "names are as in its checkpoints, such as classifier.6.weight"},
+};
+
+START_TEST(factors)
+{
+    const struct ss_model_options model = {NULL, -1, 10, 3, 32, 32};
+    const struct ss_plan_options options = {
+        .batch = 4, .bucket_mb = 10, .slices = 1, .channel_block = 8};
+    struct ss_span span[256];
+    struct ss_graph *g;
+    struct ss_plan *plan;
+    struct ss_optim optim;
+    char longest[320];
+    ck_assert_int_eq(ss_model_build("vgg11_bn", &model, &g), SS_OK);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    ck_assert_int_eq(ss_optim_find("sgd", &optim), SS_OK);
+    for (size_t i = 0; i < sizeof factors_refused / sizeof *factors_refused; i++) {
+        optim.lr_factor = factors_refused[i].pattern;
+        ck_assert_int_eq(ss_optim_groups(&optim, plan, span), SS_ERR_INVALID);
+        ck_assert_msg(strstr(ss_log_last_error(), factors_refused[i].said) != NULL, "%s",
+                      ss_log_last_error());
+    }
+    /* Room for 255 characters of a pattern. */
+    optim.lr_factor = longest;
+    snprintf(longest, sizeof longest, "%*s=2", 255, "*");
+    memset(longest, '*', 254);
+    ck_assert_int_eq(ss_optim_groups(&optim, plan, span), SS_OK);
+    ck_assert(span[0].lr == 2);
+    snprintf(longest, sizeof longest, "%*s=2", 256, "*");
+    ck_assert_int_eq(ss_optim_groups(&optim, plan, span), SS_ERR_INVALID);
+    unsigned words;
+    ck_assert_int_eq(ss_optim_words("--no-decay", "bn,weight", &words), SS_ERR_INVALID);
+    ck_assert_str_eq(ss_log_last_error(), "--no-decay: \"weight\" is not bn or bias");
+    ck_assert_int_eq(ss_optim_words("--no-decay", "", &words), SS_ERR_INVALID);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* What each is by its defaults, as text: rule, hyperparameters, states in checkpoints. */
+START_TEST(optimizers)
+{
+    static const char *const expected[] = {
+        "sgd 1: --momentum 0.9 --weight-decay 0.0005 --dampening 0 --nesterov 0: momentum_buffer "
+        "(momentum) ema",
+        "adam 5: --beta1 0.9 --beta2 0.999 --eps 1e-08 --weight-decay 0: exp_avg exp_avg_sq ema",
+        "adamw 6: --beta1 0.9 --beta2 0.999 --eps 1e-08 --weight-decay 0.01: exp_avg exp_avg_sq "
+        "ema",
+        "lars 4: --momentum 0.9 --weight-decay 0.0001 --trust 0.001: momentum_buffer ema",
+        "lamb 7: --beta1 0.9 --beta2 0.999 --eps 1e-06 --weight-decay 0.01: exp_avg exp_avg_sq "
+        "ema"};
+    size_t n = 0;
+    for (; ss_optim_classes[n]; n++) {
+        const struct ss_optim_class *c = ss_optim_classes[n];
+        struct ss_optim optim;
+        struct ss_update update = {0};
+        char text[512];
+        int used;
+        ck_assert_uint_lt(n, sizeof expected / sizeof *expected);
+        ck_assert_int_eq(ss_optim_find(c->name, &optim), SS_OK);
+        ck_assert_int_eq(ss_optim_check(&optim), SS_OK);
+        ck_assert_int_eq(ss_optim_has_norms(&optim), c->excludes != 0);
+        const int states = ss_optim_rule_states(&optim);
+        ck_assert_int_eq(ss_optim_states(&optim), states);
+        optim.ema_decay = 0.5;
+        optim.clip = 3;
+        ck_assert_int_eq(ss_optim_states(&optim), states + 1);
+        ss_optim_describe(&optim, &update);
+        ck_assert(update.clip == 3 && update.ema_decay == 0.5);
+        used = snprintf(text, sizeof text, "%s %d:", c->name, update.rule);
+        for (int i = 0; c->hyper[i].option; i++) {
+            used += snprintf(text + used, sizeof text - (size_t)used, " %s %g", c->hyper[i].option,
+                             update.hyper[i]);
+            ck_assert_int_eq(ss_optim_set(&optim, c->hyper[i].option, 0.25 + i), 1);
+            ck_assert(optim.hyper[i] == 0.25 + i);
+        }
+        ck_assert_int_eq(ss_optim_set(&optim, "--lr", 1), 0);
+        ck_assert_int_eq(ss_optim_find(c->name, &optim), SS_OK);
+        used += snprintf(text + used, sizeof text - (size_t)used, ":");
+        for (int k = 0; k <= states; k++) {
+            const char *former = ss_optim_former_name(&optim, k);
+            used += snprintf(text + used, sizeof text - (size_t)used, " %s%s%s%s",
+                             ss_optim_state_name(&optim, k), former ? " (" : "",
+                             former ? former : "", former ? ")" : "");
+        }
+        ck_assert_str_eq(text, expected[n]);
+    }
+    ck_assert_uint_eq(n, sizeof expected / sizeof *expected);
+    struct ss_optim none;
+    ck_assert_int_eq(ss_optim_find("sgdm", &none), SS_ERR_INVALID);
+    ck_assert_str_eq(ss_log_last_error(),
+                     "--optimizer: \"sgdm\" is not sgd, adam, adamw, lars or lamb");
+}
+END_TEST
+
+/* Of SGD, which has rules of several kinds: momentum, dampening, nesterov. */
+static const struct {
+    double momentum, dampening, nesterov;
+    int rule;
+    const char *refused;
+} kinds_of_sgd[] = {
+    {0, 0, 0, SS_RULE_SGD, NULL},
+    {0.9, 0, 0, SS_RULE_SGD_MOMENTUM, NULL},
+    {0.9, 0.1, 0, SS_RULE_SGD_DAMPENED, NULL},
+    {0.9, 0, 1, SS_RULE_SGD_NESTEROV, NULL},
+    {0, 0, 1, 0, "--nesterov needs a --momentum above 0"},
+    {0.9, 0.5, 1, 0, "--nesterov and --dampening 0.5 do not go together; leave one of them out"},
+    {0, 0.5, 0, 0, "--dampening 0.5 needs a --momentum above 0"},
+};
+
+START_TEST(rules_of_sgd)
+{
+    struct ss_optim sgd;
+    ck_assert_int_eq(ss_optim_find("sgd", &sgd), SS_OK);
+    ss_optim_set(&sgd, "--momentum", kinds_of_sgd[_i].momentum);
+    ss_optim_set(&sgd, "--dampening", kinds_of_sgd[_i].dampening);
+    ss_optim_set(&sgd, "--nesterov", kinds_of_sgd[_i].nesterov);
+    if (kinds_of_sgd[_i].refused) {
+        ck_assert_int_eq(ss_optim_check(&sgd), SS_ERR_INVALID);
+        ck_assert_str_eq(ss_log_last_error(), kinds_of_sgd[_i].refused);
+        return;
+    }
+    ck_assert_int_eq(ss_optim_check(&sgd), SS_OK);
+    ck_assert_int_eq(sgd.cls->rule(sgd.hyper), kinds_of_sgd[_i].rule);
+    ck_assert_int_eq(ss_optim_rule_states(&sgd), kinds_of_sgd[_i].rule != SS_RULE_SGD);
+}
+END_TEST
+
 int main(void)
 {
     ss_log_set_quiet(1);
@@ -199,6 +339,9 @@ int main(void)
     tcase_add_loop_test(tc, said, 0, sizeof of_others / sizeof *of_others);
     tcase_add_loop_test(tc, limits, 0, sizeof golden / sizeof *golden);
     tcase_add_test(tc, groups);
+    tcase_add_test(tc, factors);
+    tcase_add_test(tc, optimizers);
+    tcase_add_loop_test(tc, rules_of_sgd, 0, sizeof kinds_of_sgd / sizeof *kinds_of_sgd);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
