@@ -36,9 +36,22 @@ TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["m
 # What these show has nothing to do with a line of C, or is shown by others: they build, install, start jobs.
 NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slurm/", "tests/gpu/", "tests/hostgpu/", "tests/mutate/",
          "tests/house/", "tests/faults/test_sweep.sh", "tests/cli/test_docs.sh", "tests/cli/test_manual.sh"]
-# What nothing but a GPU runs, an emulated one too (--build build-hostgpu): not drawn in a build without CUDA.
-GPU_ONLY = ["codelets/lane.c", "codelets/segment.c", "src/doctor/check_gpu.c", "src/runtime/gpu_times.c", "src/runtime/nvtx.c",
-            "src/runtime/pretend.c", "src/runtime/replay.c", "src/train/session_pretend.c"]
+# What nothing but a GPU runs, an emulated one too (--build build-hostgpu): files, and functions of files that others
+# share. Not drawn in a build without CUDA.
+GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [], "src/runtime/gpu_times.c": [],
+            "src/runtime/nvtx.c": [], "src/runtime/pretend.c": [], "src/runtime/replay.c": [], "src/train/session_pretend.c": [],
+            "codelets/hooks.h": ["ss_hooks_want_enqueue"],
+            "codelets/input.c": ["enqueue_convert", "run_upload", "run_convert", "run_fetch",
+                                 "ss_upload_submit", "ss_convert_submit", "ss_fetch_submit"],
+            "codelets/scaler.c": ["enqueue_check", "enqueue_scale", "run_check", "run_scale", "ss_check_submit", "ss_scale_submit"],
+            "codelets/task.c": ["ss_can_communicate", "ss_can_copy"],
+            "src/runtime/exec_spans.c": ["cut", "upload"],
+            "src/runtime/feed.c": ["enqueue_begins", "enqueue_ends", "shorten_to_gap"],
+            "src/runtime/placement.c": ["ss_placement_nccl_cores"],
+            "src/runtime/runtime.c": ["place_driver", "start_lanes", "check_gpu", "start_gpu", "ss_runtime_place_gpu"],
+            "src/trace/record.c": ["ss_trace_write_gpu"],
+            "src/train/ranks.c": ["describe_gpu"],
+            "src/train/session_trace.c": ["ss_session_time_gpu"]}
 OUTCOMES = ["unit", "script", "survived", "equivalent"]
 
 
@@ -54,14 +67,19 @@ def tests_of(room):
 def all_sites(copy, rooms):
     """{room: {(file, line): [sites]}} of the files that are compiled."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
-    read = copy.read_files() - set([] if copy.has_cuda() else GPU_ONLY)
+    read = copy.read_files()
+    left_out = {} if copy.has_cuda() else GPU_ONLY
     for top in copies.ROOMS:
         for at, _, names in sorted(os.walk(os.path.join(copy.source, top))):
             for name in sorted(names):
                 file = os.path.relpath(os.path.join(at, name), copy.source)
                 if file in read and (not rooms or room_of(file) in rooms):
-                    for site in sites.sites(file, copy.read(file)):
-                        found[room_of(file)][file, site.first].append(site)
+                    if left_out.get(file) == []:
+                        continue
+                    text = copy.read(file)
+                    for site in sites.sites(file, text):
+                        if sites.function_of(text, site.first) not in left_out.get(file, []):
+                            found[room_of(file)][file, site.first].append(site)
     return found
 
 

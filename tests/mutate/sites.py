@@ -47,6 +47,18 @@ def bodies(lines):
             yield number
 
 
+def function_of(text, first):
+    """The name of the function whose body has the line `first`, from 1."""
+    lines = blank(text).split("\n")
+    brace = next((at for at in range(first - 1, 0, -1) if lines[at].startswith("{")), 0)
+    head = ""
+    while brace > 0 and lines[brace - 1].strip() and not lines[brace - 1].rstrip().endswith((";", "}")):
+        brace -= 1
+        head = lines[brace] + " " + head
+    found = re.search(r"(\w+)\(", head)
+    return found.group(1) if found else ""
+
+
 def closing(text, at):
     """Where the bracket that opens at `at` closes."""
     depth = 0

@@ -80,6 +80,16 @@ try:
 except ValueError:
     pass
 
+same("the function of a line", [sites.function_of(SAMPLE, line) for line in (7, 20)], ["f", "f"])
+split = SAMPLE.replace("int f(int a, const char *text)", "static enum status\nf_of(int a,\n     int (*b)(void))")
+same("the function of a line, by a head of several lines", sites.function_of(split, 9), "f_of")
+
+# What only a GPU runs is there.
+for file, names in mutate.GPU_ONLY.items():
+    text = open(os.path.join(mutate.TOP, file)).read()
+    has = {sites.function_of(text, site.first) for site in sites.sites(file, text)}
+    same("functions of " + file, sorted(set(names) - has), [])
+
 # A seed draws the same again, another one others, from every room.
 rooms = {"core": {("a.c", s.first): [s] for s in found}, "train": {("b.c", s.first): [s] for s in found}}
 wanted, drawn = mutate.draw(rooms, 5, 8)
