@@ -180,6 +180,9 @@ class Coverage:
         was, lines = self.tests[name]["lines"].get(site.file, ["", []])
         return was != now or any(begin - 1 <= line <= site.last for line in lines) if lines else False
 
+    def runs_file(self, name, file):
+        return bool(self.tests[name]["lines"].get(file))
+
     def nearest(self, site, begin):
         """Where to look from: `begin`, or the line above that is counted nearest, where none of the fault's are (the
         compiler has merged them with others, or made a function of a parallel loop)."""
@@ -201,10 +204,14 @@ def tests_for(site, copy, coverage):
     header = site.file.endswith(".h")
     now = digest(copy, site.file)
     begin = coverage.nearest(site, sites.statement_start(copy.read(site.file), site.first))
+    works = [name for name in copy.unit + copy.scripts if coverage.works(name)]
+    meets = {name for name in works if header or coverage.runs(name, site, begin, now)}
+    if not meets:  # processes that end at once are not counted: what runs any line of the file may run this one
+        meets = {name for name in works if coverage.runs_file(name, site.file)}
     chosen = []
     for names in copy.unit, copy.scripts:
-        some = [name for name in names if coverage.works(name) and
-                (coverage.runs(name, site, begin, now) or header or (names is copy.unit and name.startswith(own)))]
+        some = [name for name in names if name in meets or
+                (name in works and names is copy.unit and name.startswith(own))]
         chosen += sorted(some, key=lambda name: (not name.startswith(own), coverage.seconds(name)))
     return chosen
 
