@@ -1,6 +1,6 @@
 /* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
  * with it: init, count, none (no GPU) or two (the first two GPUs alone); or with GPU 0: ecc, throttle, shared (by two
- * processes) or nvlink (one of its two is down).
+ * processes), nvlink (one of its two is down), or the bits of why its clocks are down, such as 0x20.
  *
  * GPU 0, in sample k from 0: 1000 + 10 k of 81920 MiB, busy 50 + k %, memory busy 20 %, 300.5 W.
  *
@@ -205,7 +205,10 @@ int nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *d, int kind, int counter,
 int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned long long *reasons)
 {
     /* Being idle, and a cap of power, are no faults. */
+    const char *wish = getenv("FAKE_NVML");
     *reasons = d->index == 0 && wrong("throttle") ? 0x41 : 0x5;
+    if (d->index == 0 && wish && !strncmp(wish, "0x", 2))
+        *reasons = strtoull(wish, NULL, 16);
     return 0;
 }
 

@@ -84,6 +84,72 @@ START_TEST(nvml_lost)
 }
 END_TEST
 
+/* What the doctor looks at: of GPU 0, with one thing wrong, and of GPUs 1 and 3. */
+START_TEST(nvml_health)
+{
+    static const char *const wrongs[] = {"", "ecc", "throttle", "shared", "nvlink"};
+    char why[256];
+    struct ss_gpu_health h;
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const char *wrong = wrongs[i];
+        use_fake(wrong);
+        struct ss_nvml *n = ss_nvml_open(why, sizeof why);
+        ck_assert_ptr_nonnull(n);
+        ck_assert_str_eq(ss_nvml_driver(n), "550.0-fake");
+        ss_nvml_look(n, 0, &h);
+        ck_assert_str_eq(h.bus_id, "00000000:01:00.0");
+        ck_assert_int_eq(h.persistence, 1);
+        ck_assert_int_eq(h.processes, strcmp(wrong, "shared") ? 0 : 2);
+        ck_assert_int_eq(h.links, 2);
+        ck_assert_int_eq(h.links_active, strcmp(wrong, "nvlink") ? 2 : 1);
+        ck_assert_int_eq((int)h.ecc_errors, strcmp(wrong, "ecc") ? 0 : 3);
+        if (strcmp(wrong, "throttle"))
+            ck_assert_ptr_null(h.slowed);
+        else
+            ck_assert_str_eq(h.slowed, "too hot");
+        ss_nvml_look(n, 1, &h);
+        ck_assert_str_eq(h.bus_id, "00000000:02:00.0");
+        ck_assert(h.persistence == 0 && h.processes == 0 && h.links_active == 2 &&
+                  h.ecc_errors == 0 && !h.slowed);
+        ss_nvml_look(n, 3, &h);
+        ck_assert(!*h.bus_id && h.persistence == -1 && h.processes == -1 && h.links == 0 &&
+                  h.ecc_errors == -1 && !h.slowed);
+        ss_nvml_close(n);
+    }
+}
+END_TEST
+
+/* Bits as in nvml.h: hardware and software thermal, power brake, hardware slowdown; others are no faults. */
+START_TEST(nvml_slowed)
+{
+    static const struct {
+        const char *bits, *why;
+    } cases[] = {{"0x1", NULL},
+                 {"0x2", NULL},
+                 {"0x4", NULL},
+                 {"0x8", "its hardware protects itself"},
+                 {"0x10", NULL},
+                 {"0x20", "too hot"},
+                 {"0x40", "too hot"},
+                 {"0x48", "too hot"},
+                 {"0x80", "the node's power supply asks for it"},
+                 {"0x88", "the node's power supply asks for it"},
+                 {"0x100", NULL}};
+    char why[256];
+    struct ss_gpu_health h;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        use_fake(cases[i].bits);
+        struct ss_nvml *n = ss_nvml_open(why, sizeof why);
+        ck_assert_ptr_nonnull(n);
+        ss_nvml_look(n, 0, &h);
+        ck_assert_msg(!h.slowed == !cases[i].why, "%s", cases[i].bits);
+        if (h.slowed)
+            ck_assert_str_eq(h.slowed, cases[i].why);
+        ss_nvml_close(n);
+    }
+}
+END_TEST
+
 static const struct {
     const char *file, *wrong, *why; /* file NULL: the fake */
 } absent[] = {
@@ -405,6 +471,8 @@ int main(void)
     tcase_add_test(tc, nvml_values);
     tcase_add_test(tc, nvml_unsupported);
     tcase_add_test(tc, nvml_lost);
+    tcase_add_test(tc, nvml_health);
+    tcase_add_test(tc, nvml_slowed);
     tcase_add_loop_test(tc, nvml_absent, 0, sizeof absent / sizeof *absent);
     tcase_add_test(tc, stat_names);
     tcase_add_test(tc, tree);
