@@ -1,4 +1,5 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
+#include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_shim.h"
 #include "tests/kernels/test_kernels.h"
 
@@ -483,6 +484,56 @@ START_TEST(bad_shapes)
     ck_assert_int_eq(ss_cpu_conv_forward(conv, x, x, x, x), SS_ERR_INVALID);
     ss_cpu_conv_destroy(conv);
     ss_cpu_conv_destroy(NULL);
+
+    OK(ss_cpu_conv_create(cpu, &good, SS_CONV_AUTO, 1, &conv));
+    ck_assert_int_eq(ss_cpu_conv_backward_weights(conv, x, x, x, x), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "dbias given, but the layer has none"));
+    ss_cpu_conv_destroy(conv);
+}
+END_TEST
+
+/* Depthwise code itself, also in layouts for which oneDNN has its own on some processors: chunks of
+ * Goihw8g or Goihw16g, in the channels of a block or in all of a pixel's. */
+START_TEST(depthwise_itself)
+{
+    struct reference r;
+    grouped_make(&r, _i);
+    for (int block = 0; block < NBLOCKS; block++) {
+        struct ss_conv_shape s = r.s;
+        s.x.block = s.y.block = test_block(block, s.x.c);
+        if (!ss_depthwise_takes(&s))
+            continue;
+        const size_t width = (size_t)ss_depthwise_width(&s), taps = (size_t)ss_conv_taps(&s),
+                     channels = (size_t)s.x.c, chunks = (channels + width - 1) / width,
+                     bytes = chunks * taps * width * sizeof(float);
+        OK(ss_cpu_reserve(cpu, ss_depthwise_scratch(cpu, &s)));
+        float *w = ss_aligned_alloc(bytes), *dw = ss_aligned_alloc(bytes),
+              *b = to_floats(r.b, channels), *db = to_floats(r.b, channels),
+              *x = act_pack(&s.x, r.x), *dy = act_pack(&s.y, r.dy), *y = act_pack(&s.y, NULL),
+              *dx = act_pack(&s.x, NULL);
+        double *gradient = zero_doubles(r.nw);
+        memset(w, 0, bytes);
+        memset(dw, 0x7f, bytes);
+        for (size_t i = 0; i < r.nw; i++)
+            w[(i / taps / width * taps + i % taps) * width + i / taps % width] = (float)r.w[i];
+        ss_depthwise_forward(cpu, &s, x, w, s.bias ? b : NULL, y);
+        ss_depthwise_backward_data(cpu, &s, dy, w, dx);
+        ss_depthwise_backward_weights(cpu, &s, x, dy, dw, s.bias ? db : NULL);
+        for (size_t i = 0; i < r.nw; i++)
+            gradient[i] =
+                (double)dw[(i / taps / width * taps + i % taps) * width + i / taps % width];
+        double *bias_gradient = to_doubles(db, channels);
+        check_act("y", &s.y, y, r.y, 1e-5);
+        check_act("dx", &s.x, dx, r.dx, 1e-5);
+        check_error("dweight", gradient, r.dw, r.nw, 1e-5);
+        check_error("dbias", bias_gradient, r.db, s.bias ? channels : 0, 1e-5);
+        float *const all[] = {w, dw, b, db, x, dy, y, dx};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            free(all[i]);
+        free(gradient);
+        free(bias_gradient);
+    }
+    reference_free(&r);
 }
 END_TEST
 
@@ -509,6 +560,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, first_layer, 0, 2);
     tcase_add_loop_test(t, groups_and_dilation, 0, NGROUPED);
     tcase_add_loop_test(t, own_bits, 0, NGROUPED);
+    tcase_add_loop_test(t, depthwise_itself, 0, NGROUPED);
     tcase_add_test(t, winograd_error);
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);

@@ -29,7 +29,8 @@ static void forget(struct outcome *o)
 }
 
 /* offset: a mean that is large beside the deviation. */
-static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act, double offset)
+static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act,
+                           double offset)
 {
     const int c = groupnorm_cases[i].c;
     *r = (struct groupnorm_reference){.n = groupnorm_cases[i].n,
@@ -126,8 +127,11 @@ END_TEST
 START_TEST(refused)
 {
     const struct ss_norm_act op = options(0, 0, 16);
-    float x[16 * 15], v[16], saved[16];
+    float x[16 * 15] = {0}, v[16] = {0}, saved[16];
+    ck_assert_int_eq(ss_cpu_groupnorm_forward(cpu, &op, 4, x, v, v, saved, x), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "call groupnorm_reserve first"));
     OK(ss_cpu_groupnorm_reserve(cpu, &op, 4));
+    ck_assert_int_eq(ss_cpu_groupnorm_forward(cpu, &op, 0, x, v, v, saved, x), SS_ERR_SHAPE);
     ck_assert_int_eq(ss_cpu_groupnorm_forward(cpu, &op, 3, x, v, v, saved, x), SS_ERR_SHAPE);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "16 channels are not 3 equal groups"));
 }

@@ -197,6 +197,44 @@ START_TEST(bad_arguments)
     op.dropout = NAN;
     ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
     op.dropout = 0;
+    op.act = SS_ACT_COUNT;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    op.act = 0;
+    op.eps = -1e-5f;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    op.eps = NAN;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    op.eps = 0;
+    OK(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL));
+    op.pool = 1;
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
+    op.pool = 0;
+    /* Each of what BatchNorm's gradient needs; a half of it needs no dgamma and dbeta. */
+    double sums[64] = {0};
+    for (int i = 0; i < 5; i++) {
+        struct ss_norm_act_grad lacks = g;
+        const float **const read[] = {&lacks.gamma, &lacks.beta, &lacks.saved};
+        float **const written[] = {&lacks.dgamma, &lacks.dbeta};
+        if (i < 3)
+            *read[i] = NULL;
+        else
+            *written[i - 3] = NULL;
+        ck_assert_int_eq(ss_cpu_norm_act_backward(cpu, &op, &lacks), SS_ERR_INVALID);
+        ck_assert_int_eq(ss_cpu_norm_act_backward_sums(cpu, &op, &lacks, sums),
+                         i < 3 ? SS_ERR_INVALID : SS_OK);
+        ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &lacks, sums), SS_ERR_INVALID);
+    }
+    OK(ss_cpu_norm_act_backward_apply(cpu, &op, &g, sums));
+    ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &g, NULL), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_backward_sums(cpu, &op, &g, NULL), SS_ERR_INVALID);
+    g.ds = NULL;
+    ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &g, sums), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "its second half needs ds"));
+    g.ds = z;
+    op.has_bn = 0;
+    ck_assert_int_eq(ss_cpu_norm_act_backward_sums(cpu, &op, &g, sums), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &g, sums), SS_ERR_INVALID);
+    op.has_bn = 1;
     op.shape.block = 4;
     ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_SHAPE);
     op.shape = (struct ss_act){1, 16, 1, 1, 16};
