@@ -76,6 +76,53 @@ START_TEST(one_rank)
 }
 END_TEST
 
+struct work {
+    int polls;
+    enum ss_comm_poll last;
+};
+
+static enum ss_comm_poll poll_thrice(void *arg)
+{
+    struct work *w = arg;
+    return ++w->polls < 3 ? w->polls == 1 ? SS_POLL_NOT_REACHED : SS_POLL_UNDER_WAY : w->last;
+}
+
+/* Work that somebody else does: polled until it has ended, at most for the timeout. */
+START_TEST(watched)
+{
+    struct ss_comm_config self = {"self", 0.2};
+    const struct ss_comm_tag tag = {1, 0};
+    struct ss_comm *comm;
+    float f[3] = {1, 2, 3}, got[3] = {0};
+    int ended = 0;
+    ck_assert_int_eq(ss_comm_open(&self, &comm), SS_OK);
+    for (int small = 0; small < 2; small++) {
+        enum ss_status (*watch)(struct ss_comm *, struct ss_comm_tag, const char *, ss_comm_poll_fn,
+                                void *, ss_comm_done_fn, void *) =
+            small ? ss_comm_watch_small : ss_comm_watch;
+        struct work w = {0, SS_POLL_ENDED};
+        ended = 0;
+        ck_assert_int_eq(watch(comm, tag, "work", poll_thrice, &w, count, &ended), SS_OK);
+        ck_assert_int_eq(w.polls, 3);
+        ck_assert_int_eq(ended, 1);
+        w = (struct work){0, SS_POLL_FAILED};
+        ck_assert_int_eq(watch(comm, tag, "work", poll_thrice, &w, count, &ended), SS_ERR_COMM);
+        w = (struct work){0, SS_POLL_UNDER_WAY};
+        ck_assert_int_eq(watch(comm, tag, "work", poll_thrice, &w, count, &ended), SS_ERR_TIMEOUT);
+        ck_assert_ptr_nonnull(
+            strstr(ss_log_last_error(), "work: waited 0.2 s, with no other rank"));
+        w.polls = 0;
+        ck_assert_int_eq(watch(comm, tag, NULL, poll_thrice, &w, count, &ended), SS_ERR_TIMEOUT);
+        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "a collective: waited 0.2 s"));
+        ck_assert_int_eq(ended, 1);
+    }
+    ck_assert_int_eq(ss_comm_allgather_f32(comm, f, 3, "weights"), SS_OK);
+    ck_assert_int_eq(ss_comm_exchange(comm, f, 0, got, 0, sizeof f, "message"), SS_OK);
+    ck_assert_mem_eq(f, got, sizeof f);
+    ss_comm_close(comm);
+}
+END_TEST
+
 START_TEST(refused)
 {
     struct ss_comm_config backend = {"nccl", 10}, timeout = {"self", 0}, nan = {"self", NAN};
@@ -121,6 +168,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, quiet, NULL);
     tcase_add_loop_test(tc, one_rank, 0, 2);
+    tcase_add_test(tc, watched);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, launcher_without_mpi);
     suite_add_tcase(suite, tc);

@@ -317,6 +317,53 @@ static void long_name(ss_value x)
     ss_conv2d(g, x, name, 4, 3, 1, 1, 0);
 }
 
+static void empty_input(ss_value x)
+{
+    (void)x;
+    ss_input(g, 4, 0, 8);
+}
+static void conv_groups(ss_value x)
+{
+    ss_grouped_conv2d(g, x, "c", 6, 3, 1, 1, 4, 0);
+}
+static void conv_no_groups(ss_value x)
+{
+    ss_grouped_conv2d(g, x, "c", 4, 3, 1, 1, 0, 0);
+}
+static void pool_padding(ss_value x)
+{
+    ss_maxpool2d(g, x, 3, 2, 2);
+}
+static void nameless(ss_value x)
+{
+    ss_conv2d(g, x, "", 4, 3, 1, 1, 0);
+}
+static void control_character(ss_value x)
+{
+    ss_conv2d(g, x, "c\n", 4, 3, 1, 1, 0);
+}
+static void too_large_output(ss_value x)
+{
+    ss_conv2d(g, x, "c", 1 << 26, 1, 1, 0, 0);
+}
+static void too_many_values(ss_value x)
+{
+    ss_linear(g, x, "fc", 1 << 24);
+}
+static void too_many_layers(ss_value x)
+{
+    for (int i = 0; i < 4096; i++)
+        x = ss_relu(g, x);
+}
+static void too_many_params(ss_value x)
+{
+    for (int i = 0; i < 4000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "bn%d", i);
+        x = ss_batchnorm2d(g, x, name);
+    }
+}
+
 static const struct {
     void (*make)(ss_value x);
     enum ss_status status;
@@ -346,6 +393,16 @@ static const struct {
     {negative_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
     {loss_of_no_linear, SS_ERR_UNSUPPORTED, "the loss must read a linear layer"},
     {long_name, SS_ERR_INVALID, "is too long"},
+    {empty_input, SS_ERR_SHAPE, "an input of (4,0,8) is empty"},
+    {conv_groups, SS_ERR_SHAPE, "layer c: 4 groups; they must divide its 4 inputs and 6 outputs"},
+    {conv_no_groups, SS_ERR_SHAPE, "layer c: 0 groups"},
+    {pool_padding, SS_ERR_SHAPE, "layer 1 (maxpool2d): padding 2 is more than half the kernel, 3"},
+    {nameless, SS_ERR_INVALID, "has parameters and therefore needs a name"},
+    {control_character, SS_ERR_INVALID, "a parameter's name has a control character"},
+    {too_large_output, SS_ERR_SHAPE, "an output of (67108864,8,8) is too large"},
+    {too_many_values, SS_ERR_SHAPE, "parameter fc.weight has more than 2147483647 values"},
+    {too_many_layers, SS_ERR_INVALID, "more than 4096 layers"},
+    {too_many_params, SS_ERR_INVALID, "more than 8192 parameters"},
 };
 
 /* The first mistake is kept; what follows does nothing and says nothing. */

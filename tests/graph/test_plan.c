@@ -334,8 +334,8 @@ static void check_bucket_order(const struct ss_plan *plan)
         int blocks = 0;
         for (int b = 0; b < plan->nblocks; b++) {
             int shortcut = plan->block[b].shortcut;
-            blocks += plan->block[b].bucket == k ||
-                      (shortcut >= 0 && plan->block[shortcut].bucket == k);
+            blocks +=
+                plan->block[b].bucket == k || (shortcut >= 0 && plan->block[shortcut].bucket == k);
             if (plan->block[b].bucket == k && runs(&plan->block[b], "conv_bn_act"))
                 blocks += plan->options.put_off_weights < 0 || puts_off(plan, b);
         }
@@ -878,8 +878,7 @@ static void check_parts(const struct ss_plan *plan, const char *order)
         ck_assert_int_eq(block->left_to, -1);
         ck_assert(norm < 0 || block->layer[SS_PLACE_POOL] < 0);
         for (int backward = 0; backward < 2 && block->y >= 0; backward++) {
-            const struct parts p =
-                parts_of(list, backward ? SS_TASK_BACKWARD : SS_TASK_FORWARD, b);
+            const struct parts p = parts_of(list, backward ? SS_TASK_BACKWARD : SS_TASK_FORWARD, b);
             if (norm < 0) {
                 const int whole = !backward || !puts_off(plan, b);
                 ck_assert(p.task[whole ? SS_PART_WHOLE : SS_PART_DATA] >= 0 &&
@@ -891,10 +890,9 @@ static void check_parts(const struct ss_plan *plan, const char *order)
             ck_assert(p.task[SS_PART_WHOLE] < 0 && sums >= 0 && sums < p.sync && p.sync < apply);
             ck_assert(order[(size_t)p.sync * n + (size_t)sums]);
             ck_assert(order[(size_t)apply * n + (size_t)p.sync]);
-            ck_assert_int_eq(list->task[p.sync].sums,
-                             2 * ss_graph_value(plan->graph,
-                                                ss_graph_layer(plan->graph, norm)->output)
-                                     ->c);
+            ck_assert_int_eq(
+                list->task[p.sync].sums,
+                2 * ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output)->c);
             /* The gradient of a weight comes last, and before its bucket is summed. */
             ck_assert_int_eq(weights >= 0, backward && block->layer[SS_PLACE_HEAD] >= 0);
             for (int i = 0; i < weights; i++)
@@ -967,7 +965,8 @@ static void check_synced(const struct ss_graph *g, const struct ss_plan_options 
 static void check_left(const struct ss_graph *g, int norms, int biases)
 {
     struct ss_plan *plan;
-    struct ss_plan_options options = {.batch = 2, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1};
+    struct ss_plan_options options = {
+        .batch = 2, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1};
     for (int device = 0; device < 2; device++) {
         if (device)
             on_device(&options, SS_DTYPE_F16);
@@ -1246,6 +1245,14 @@ START_TEST(options_refused)
           .slices = 1,
           .grad_dtype = (enum ss_dtype)(SS_DTYPE_BF16 + 1)},
          "cannot travel in number format 3"},
+        {{.batch = 4, .bucket_mb = 1, .slices = 1, .accumulate = -1},
+         "a step cannot have -1 micro-steps"},
+        {{.batch = 4, .bucket_mb = 1, .slices = 1, .sync_stats = -1},
+         "statistics cannot be over -1 ranks"},
+        {{.batch = 4, .bucket_mb = 1, .last_bucket_mb = -3, .slices = 1}, "--last-bucket-mb -3"},
+        {{.batch = 4, .bucket_mb = 1, .slices = 1, .shards = -1}, "-1 ranks cannot divide"},
+        {{.batch = 4, .bucket_mb = 1, .slices = 1, .shards = 2, .device = 1, .input_block = 1},
+         "2 ranks cannot divide the optimizer: on GPUs sums over ranks are needed"},
     };
     struct ss_graph *g = make_test_graph(0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
