@@ -31,7 +31,7 @@ import sites
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 # Rooms whose tests lie in another room's folder.
-TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["monitor", "trace"], "scaling": ["monitor"],
+TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["report", "monitor", "trace"], "scaling": ["monitor"],
              "codelets": ["runtime"], "graphs": ["graph"], "monitor": ["monitor"]}
 # What these show has nothing to do with a line of C, or is shown by others: they build, install, start jobs.
 NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slurm/", "tests/gpu/", "tests/hostgpu/", "tests/mutate/",
