@@ -3,12 +3,14 @@
  * test_doctor.sh's. */
 #include "comm/comm_interface.h"
 #include "core/folder.h"
+#include "doctor/links.h"
 #include "doctor/look.h"
 #include "doctor/report.h"
 #include "doctor/rules.h"
 #include "tests/data_common.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -585,9 +587,144 @@ START_TEST(libraries)
 }
 END_TEST
 
+/* --- links, of a rank alone over memory that may be wrong */
+
+struct memory {
+    char *bytes;
+    size_t wrong; /* a float of each sum; SIZE_MAX: none */
+};
+
+static enum ss_status put_memory(void *state, enum ss_links_memory which, const void *host,
+                                 size_t bytes)
+{
+    struct memory *m = state;
+    ck_assert_int_eq(which, SS_LINKS_DATA);
+    memcpy(m->bytes, host, bytes);
+    return SS_OK;
+}
+
+static enum ss_status get_memory(void *state, enum ss_links_memory which, void *host, size_t bytes)
+{
+    struct memory *m = state;
+    ck_assert_int_eq(which, SS_LINKS_DATA);
+    memcpy(host, m->bytes, bytes);
+    return SS_OK;
+}
+
+static enum ss_status sum_memory(void *state, size_t count)
+{
+    struct memory *m = state;
+    if (m->wrong < count)
+        ((float *)m->bytes)[m->wrong] += 1;
+    return SS_OK;
+}
+
+static enum ss_status finish_memory(void *state)
+{
+    (void)state;
+    return SS_OK;
+}
+
+static struct ss_findings seen_of_links;
+
+static void look_at_sums(const char *gpu, size_t wrong)
+{
+    static struct ss_links_place place = {.host = "node1"};
+    const struct ss_comm_config self = {"self", 10};
+    struct ss_doctor_options o = {.device = gpu ? SS_DOCTOR_CUDA : SS_DOCTOR_CPU};
+    struct memory m = {.bytes = malloc(SS_LINKS_BYTES), .wrong = wrong};
+    struct ss_links l = {.o = &o,
+                         .f = &seen_of_links,
+                         .place = &place,
+                         .host = malloc(SS_LINKS_BYTES),
+                         .plane = {.name = "memory",
+                                   .gpus = gpu != NULL,
+                                   .state = &m,
+                                   .put = put_memory,
+                                   .get = get_memory,
+                                   .sum = sum_memory,
+                                   .finish = finish_memory}};
+    ck_assert(m.bytes && l.host);
+    snprintf(place.gpu, sizeof place.gpu, "%s", gpu ? gpu : "");
+    memset(&seen_of_links, 0, sizeof seen_of_links);
+    ck_assert_int_eq(ss_comm_open(&self, &l.comm), SS_OK);
+    ck_assert_int_eq(ss_links_sums(&l, 2), SS_OK);
+    ss_comm_close(l.comm);
+    free(m.bytes);
+    free(l.host);
+}
+
+/* Findings that say so, of that verdict. */
+static int links_that_say(enum ss_verdict verdict, const char *text)
+{
+    int n = 0;
+    for (int i = 0; i < seen_of_links.count; i++) {
+        const struct ss_finding *f = &seen_of_links.finding[i];
+        ck_assert_str_eq(f->check, "links.allreduce");
+        n += f->verdict == verdict && strstr(f->text, text) != NULL;
+    }
+    return n;
+}
+
+START_TEST(sums_of_links)
+{
+    look_at_sums(NULL, SIZE_MAX);
+    ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_that_say(SS_BROKEN, ""), 0);
+    ck_assert_int_eq(links_that_say(SS_SLOW, ""), 0);
+
+    /* Each sum of the sizes from 512 KiB on: one element of it. */
+    look_at_sums(NULL, 20000);
+    ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 64 KiB "), 0);
+    ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 512 KiB over 1 ranks one or more came to "
+                                               "rank 0 on node1 with "),
+                     1);
+    ck_assert_int_eq(links_that_say(SS_BROKEN, " wrong elements, the first 20000: "),
+                     links_that_say(SS_BROKEN, ""));
+    ck_assert_ptr_nonnull(strstr(seen_of_links.finding[1].advice, "NCCL_PROTO=^LL128"));
+
+    /* A GPU's links of one node should be NVLink: one rank uses nothing of it, which is too little. */
+    look_at_sums("NVIDIA H100 80GB HBM3", SIZE_MAX);
+    ck_assert_int_eq(links_that_say(SS_SLOW, "would be the links'"),
+                     links_that_say(SS_FINE, "left out") ? 0 : 1);
+}
+END_TEST
+
+START_TEST(wrong_elements)
+{
+    struct ss_links_fault f = {0};
+    ss_links_compare(&f, 3, 1, 1);
+    ck_assert_uint_eq(f.wrong, 0);
+    ss_links_compare(&f, 4, 2, 1);
+    ss_links_compare(&f, 5, 7, 9);
+    ck_assert_uint_eq(f.wrong, 2);
+    ck_assert_uint_eq(f.element, 4);
+    ck_assert(f.got == 2 && f.want == 1);
+    ss_links_compare(&f, 6, (double)NAN, 1);
+    ck_assert_uint_eq(f.wrong, 3);
+}
+END_TEST
+
+START_TEST(links_should)
+{
+    struct ss_doctor_options o = {.link_gbit = 200};
+    struct ss_links l = {.o = &o};
+    ck_assert_double_eq(ss_links_network(&l), 25);
+    o.link_gbit = 0;
+    ck_assert_double_eq(ss_links_network(&l), -1);
+    ck_assert_ptr_nonnull(strstr(ss_links_advice(&l, 0), "the ranks' cores"));
+    ck_assert_ptr_nonnull(strstr(ss_links_advice(&l, 1), "that MPI uses the fabric"));
+    l.plane.gpus = 1;
+    ck_assert_ptr_nonnull(strstr(ss_links_advice(&l, 0), "NCCL_P2P_DISABLE"));
+    ck_assert_ptr_nonnull(strstr(ss_links_advice(&l, 1), "GPU Direct"));
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, const TTest *test, int n, int with_root)
 {
     TCase *c = tcase_create(name);
+    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, with_root ? make_root : make_folder, remove_folder);
     if (n)
         tcase_add_loop_test(c, test, 0, n);
@@ -614,6 +751,9 @@ int main(void)
     add(s, "net", interfaces_of_a_node, 0, 1);
     add(s, "infiniband", infiniband_adapters, 0, 1);
     add(s, "slingshot", slingshot_cards, 0, 1);
+    add(s, "sums of links", sums_of_links, 0, 0);
+    add(s, "wrong elements", wrong_elements, 0, 0);
+    add(s, "links should", links_should, 0, 0);
     add(s, "libraries", libraries, sizeof plugins / sizeof *plugins, 1);
     return run_suite(s);
 }
