@@ -22,9 +22,12 @@ enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, 
         return ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     const int good = png_image_write_to_stdio(&image, f, 0, pixels, 0, NULL);
     const int full = ferror(f), error = errno;
+    enum ss_status status = SS_OK;
     if (fclose(f) != 0 || full)
-        return ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(full ? error : errno));
-    if (!good)
-        return ss_fail(SS_ERR_LIBRARY, "%s: libpng: %s", path, image.message);
-    return SS_OK;
+        status = ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(full ? error : errno));
+    else if (!good)
+        status = ss_fail(SS_ERR_LIBRARY, "%s: libpng: %s", path, image.message);
+    if (status != SS_OK)
+        remove(path); /* half a picture */
+    return status;
 }

@@ -412,6 +412,8 @@ START_TEST(fetches)
 
     expect_error(fetch("ftp://x", NULL, NULL), SS_ERR_INVALID, "must begin with");
     expect_error(fetch(url, "12", NULL), SS_ERR_INVALID, "32 hexadecimal digits");
+    expect_error(fetch(url, NULL, "12"), SS_ERR_INVALID,
+                 "sha256 \"12\": must be 64 hexadecimal digits");
     expect_error(fetch(url, NULL, NULL), SS_ERR_MISMATCH, ss_cifar100.md5);
     expect_error(fetch(url, zeros, NULL), SS_ERR_MISMATCH, md5);
     expect_error(fetch("file:///nonexistent", NULL, NULL), SS_ERR_IO, "the download failed");

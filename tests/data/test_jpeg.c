@@ -4,7 +4,11 @@
 #    include "config.h"
 #endif
 #include "core/rng.h"
+#include "data/jpeg_write.h"
 #include "tests/data/data_images.h"
+
+#include <signal.h>
+#include <sys/resource.h>
 
 static const char *const files[] = {
     "c420.jpg", "c422.jpg",    "c444.jpg",  "grey.jpg",  "progressive.jpg",      "cmyk.jpg",
@@ -412,6 +416,40 @@ START_TEST(steady_state)
 END_TEST
 #endif
 
+/* A file size limit stands for a full disk: no half of a picture is left. */
+START_TEST(writing_fails)
+{
+    static uint8_t pixels[3 * 64 * 64];
+    const struct rlimit little = {100, 100};
+    make_folder();
+    const struct ss_jpeg_how how = {.quality = 100}, none = {.quality = 0}, more = {.quality = 101},
+                             least = {.quality = 1};
+    for (int k = 0; k < 4; k++) {
+        const int bad[4][2] = {{0, 4}, {4, 0}, {65501, 4}, {4, 65501}};
+        char expected[64];
+        snprintf(expected, sizeof expected,
+                 ": %d x %d pixels, quality 100; a JPEG file cannot be so", bad[k][0], bad[k][1]);
+        expect_error(ss_jpeg_write(in_folder("x.jpg"), pixels, bad[k][0], bad[k][1], &how),
+                     SS_ERR_INVALID, expected);
+    }
+    expect_error(ss_jpeg_write(in_folder("x.jpg"), pixels, 4, 4, &none), SS_ERR_INVALID,
+                 "quality 0;");
+    expect_error(ss_jpeg_write(in_folder("x.jpg"), pixels, 4, 4, &more), SS_ERR_INVALID,
+                 "quality 101;");
+    ck_assert_int_eq(ss_jpeg_write(in_folder("one.jpg"), pixels, 1, 1, &least), SS_OK);
+    expect_error(ss_jpeg_write(in_folder("no/x.jpg"), pixels, 4, 4, &how), SS_ERR_IO,
+                 "/no/x.jpg: cannot write: No such file or directory");
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * i * 31 >> 3);
+    expect_error(ss_jpeg_write(in_folder("full.jpg"), pixels, 64, 64, &how), SS_ERR_IO,
+                 "/full.jpg: cannot write: File too large");
+    ck_assert(!has_file("full.jpg"));
+    remove_folder();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jpeg");
@@ -429,6 +467,7 @@ int main(void)
     tcase_add_test(tc, hostile);
     tcase_add_test(tc, tables_are_forgotten);
     tcase_add_test(tc, wrong_calls);
+    tcase_add_test(tc, writing_fails);
 #ifdef COUNT_ALLOCATIONS
     tcase_add_test(tc, steady_state);
 #endif
