@@ -47,7 +47,6 @@ GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_g
             "codelets/task.c": ["ss_can_communicate", "ss_can_copy"],
             "src/runtime/exec_spans.c": ["cut", "upload"],
             "src/runtime/feed.c": ["enqueue_begins", "enqueue_ends", "shorten_to_gap"],
-            "src/runtime/placement.c": ["ss_placement_nccl_cores"],
             "src/runtime/runtime.c": ["place_driver", "start_lanes", "check_gpu", "start_gpu", "ss_runtime_place_gpu"],
             "src/train/ranks.c": ["describe_gpu"],
             "src/train/session_trace.c": ["ss_session_time_gpu"]}

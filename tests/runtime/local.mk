@@ -1,5 +1,7 @@
-# Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/; figures of the loader; StarPU's files
-UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_bus_files
+# Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/, and which of them each thread; figures of the loader; StarPU's files
+UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_bus_files tests/runtime/test_binding
+tests_runtime_test_binding_SOURCES = tests/runtime/test_binding.c tests/leaks.h
+tests_runtime_test_binding_LDADD = $(TEST_LIBS)
 tests_runtime_test_bus_files_SOURCES = tests/runtime/test_bus_files.c tests/data_common.h tests/leaks.h
 tests_runtime_test_bus_files_LDADD = $(TEST_LIBS)
 tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c tests/golden.h tests/leaks.h
