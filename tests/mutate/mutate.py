@@ -45,7 +45,6 @@ GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_g
                                  "ss_upload_submit", "ss_convert_submit", "ss_fetch_submit"],
             "codelets/scaler.c": ["enqueue_check", "enqueue_scale", "run_check", "run_scale", "ss_check_submit", "ss_scale_submit"],
             "codelets/task.c": ["ss_can_communicate", "ss_can_copy"],
-            "src/runtime/exec_spans.c": ["cut", "upload"],
             "src/runtime/feed.c": ["enqueue_begins", "enqueue_ends", "shorten_to_gap"],
             "src/runtime/runtime.c": ["place_driver", "start_lanes", "check_gpu", "start_gpu", "ss_runtime_place_gpu"],
             "src/train/ranks.c": ["describe_gpu"],

@@ -1,6 +1,6 @@
 /* test_binding.c: which cores each kind of thread is bound to. The test stands in for the kernel, so that machines can
  * have any cores. */
-#include "runtime/placement.h"
+#include "runtime/placement_gpu.h"
 #include "tests/assert.h"
 #include "tests/leaks.h"
 #include "tests/run_suite.h"
