@@ -181,13 +181,14 @@ class Coverage:
     def runs_file(self, name, file):
         return bool(self.tests[name]["lines"].get(file))
 
-    def nearest(self, site, begin):
+    def nearest(self, site, begin, top):
         """Where to look from: `begin`, or the line above that is counted nearest, where none of the fault's are (the
-        compiler has merged them with others, or made a function of a parallel loop)."""
+        compiler has merged them with others, or made a function of a parallel loop), but in the function, which begins
+        at `top`."""
         counted = {line for test in self.tests.values() for line in test["lines"].get(site.file, ["", []])[1]}
         if any(begin - 1 <= line <= site.last for line in counted):
             return begin
-        return max((line for line in counted if line < begin), default=begin)
+        return max((line for line in counted if top <= line < begin), default=begin)
 
     def seconds(self, name):
         return self.tests[name]["seconds"]
@@ -201,7 +202,8 @@ def tests_for(site, copy, coverage):
     own = tests_of(room_of(site.file))
     header = site.file.endswith(".h")
     now = digest(copy, site.file)
-    begin = coverage.nearest(site, sites.statement_start(copy.read(site.file), site.first))
+    text = copy.read(site.file)
+    begin = coverage.nearest(site, sites.statement_start(text, site.first), sites.function_start(text, site.first))
     works = [name for name in copy.unit + copy.scripts if coverage.works(name)]
     meets = {name for name in works if header or coverage.runs(name, site, begin, now)}
     if not meets:  # processes that end at once are not counted: what runs any line of the file may run this one

@@ -47,10 +47,16 @@ def bodies(lines):
             yield number
 
 
-def function_of(text, first):
-    """The name of the function whose body has the line `first`, from 1."""
+def function_start(text, first):
+    """The line, from 1, of the brace that begins the function whose body has the line `first`."""
     lines = blank(text).split("\n")
-    brace = next((at for at in range(first - 1, 0, -1) if lines[at].startswith("{")), 0)
+    return next((at for at in range(first - 1, 0, -1) if lines[at].startswith("{")), 0) + 1
+
+
+def function_of(text, first):
+    """The name of that function."""
+    lines = blank(text).split("\n")
+    brace = function_start(text, first) - 1
     head = ""
     while brace > 0 and lines[brace - 1].strip() and not lines[brace - 1].rstrip().endswith((";", "}")):
         brace -= 1

@@ -80,6 +80,7 @@ try:
 except ValueError:
     pass
 
+same("a function's brace", [sites.function_start(SAMPLE, line) for line in (7, 20)], [5, 5])
 same("the function of a line", [sites.function_of(SAMPLE, line) for line in (7, 20)], ["f", "f"])
 split = SAMPLE.replace("int f(int a, const char *text)", "static enum status\nf_of(int a,\n     int (*b)(void))")
 same("the function of a line, by a head of several lines", sites.function_of(split, 9), "f_of")
