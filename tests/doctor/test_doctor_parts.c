@@ -8,6 +8,7 @@
 #include "doctor/report.h"
 #include "doctor/rules.h"
 #include "tests/data_common.h"
+#include "tests/golden.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -314,13 +315,35 @@ static void make_root(void)
 }
 
 static struct ss_findings seen;
+static char told[1 << 15]; /* all that was found, but of this machine */
 
 static void look(ss_doctor_check *check, const struct ss_doctor_options *o)
 {
     struct ss_doctor_options here = *o;
+    size_t used = strlen(told);
     here.root = folder;
     memset(&seen, 0, sizeof seen);
     check(&here, NULL, &seen);
+    for (int i = 0; i < seen.count && used < sizeof told; i++) {
+        const struct ss_finding *f = &seen.finding[i];
+        char figure[64] = "";
+        if (!strcmp(f->check, "memory.shm") || !strcmp(f->check, "memory.limits") ||
+            !strcmp(f->check, "variables.set"))
+            continue;
+        if (f->has_figure)
+            snprintf(figure, sizeof figure, "{%.6g, %.6g %s} ", f->value, f->expected, f->unit);
+        used += (size_t)snprintf(told + used, sizeof told - used, "%s %s: %s%s%s%s\n",
+                                 ss_verdict_name(f->verdict), f->check, figure, f->text,
+                                 *f->advice ? "; " : "", f->advice);
+    }
+    snprintf(told + used, sizeof told - used, "\n");
+}
+
+/* Word for word. */
+static void is_golden(const char *file)
+{
+    ck_assert_ptr_null(strstr(told, folder));
+    golden(file, told);
 }
 
 /* A finding of that name says so. */
@@ -375,6 +398,7 @@ START_TEST(cores_and_quota)
     put("/proc/self/status", "Cpus_allowed_list:\t0,8\n");
     look(ss_doctor_cores, &cpu);
     expect("cores.allowed", SS_SLOW, "a rank may use 1 core;");
+    is_golden("doctor/cores.golden");
 }
 END_TEST
 
@@ -400,6 +424,7 @@ START_TEST(memory_limits)
     ss_folder_remove(in_folder("dev/shm"));
     look(ss_doctor_memory, &cpu);
     expect("memory.shm", SS_BROKEN, "not there");
+    is_golden("doctor/memory.golden");
 }
 END_TEST
 
@@ -438,6 +463,7 @@ START_TEST(limits_of_a_process)
     o.fabric = SS_FABRIC_INFINIBAND;
     look(ss_doctor_memory, &o);
     expect("memory.locked", SS_BROKEN, "limit of locked memory: ");
+    is_golden("doctor/limits.golden");
 }
 END_TEST
 
@@ -446,6 +472,7 @@ START_TEST(files_of_nccl)
     put("/etc/nccl.conf", "NCCL_NET=Socket\nNCCL_DEBUG=INFO\n");
     look(ss_doctor_variables, &cpu);
     expect("variables.file", SS_FINE, "/etc/nccl.conf: NCCL_NET=Socket NCCL_DEBUG=INFO");
+    is_golden("doctor/files.golden");
 }
 END_TEST
 
@@ -466,6 +493,7 @@ START_TEST(interfaces_of_a_node)
     setenv("NCCL_SOCKET_IFNAME", "^eth0,lo,ib", 1);
     look(ss_doctor_net, &cpu);
     expect("net.socket", SS_BROKEN, "chooses no interface");
+    is_golden("doctor/net.golden");
 }
 END_TEST
 
@@ -508,6 +536,7 @@ START_TEST(infiniband_adapters)
     setenv("NCCL_IB_HCA", "=mlx5_7", 1);
     look(ss_doctor_net, &o);
     expect("net.infiniband", SS_BROKEN, "none of this node's");
+    is_golden("doctor/infiniband.golden");
 }
 END_TEST
 
@@ -525,6 +554,7 @@ START_TEST(slingshot_cards)
     look(ss_doctor_net, &o);
     expect_none("net.slingshot");
     expect("net.cards", SS_FINE, "2 Slingshot cards");
+    is_golden("doctor/slingshot.golden");
 }
 END_TEST
 
