@@ -1,5 +1,6 @@
 /* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
 #include "core/atomic_file.h"
+#include "core/folder.h"
 #include "core/json_file.h"
 #include "core/json_text.h"
 #include "core/options.h"
@@ -445,6 +446,42 @@ START_TEST(atomic_file_full)
 }
 END_TEST
 
+START_TEST(folders)
+{
+    char path[64], exact[8], longest[5000];
+    struct stat st;
+    make_folder();
+    ck_assert_int_eq(ss_folder_join(exact, sizeof exact, "abc", "xyz"), SS_OK);
+    ck_assert_str_eq(exact, "abc/xyz");
+    expect_error(ss_folder_join(exact, sizeof exact, "abcd", "xyz"), SS_ERR_INVALID,
+                 "abcd...: the folder's name is too long (4 bytes)");
+    ck_assert_int_eq(ss_folder_make(in_folder("a//b/c/")), SS_OK);
+    ck_assert_int_eq(ss_folder_make(in_folder("a/b/c")), SS_OK);
+    ck_assert_int_eq(stat(in_folder("a/b/c"), &st), 0);
+    ck_assert(S_ISDIR(st.st_mode));
+    ck_assert(ss_folder_has(folder, "a") && ss_folder_has(in_folder("a/b"), "c"));
+    ck_assert(!ss_folder_has(folder, "b"));
+    write_file("a/f", "", 0);
+    ck_assert(ss_folder_has(in_folder("a"), "f"));
+    expect_error(ss_folder_make(in_folder("a/f")), SS_ERR_IO,
+                 "/a/f: is not a folder; remove it or name another");
+    expect_error(ss_folder_make(in_folder("a/f/g")), SS_ERR_IO,
+                 "/a/f/g: cannot make this folder: Not a directory; name one that can be written");
+    expect_error(ss_folder_make(""), SS_ERR_INVALID, "the folder's name is empty");
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    expect_error(ss_folder_make(longest), SS_ERR_INVALID, "name is too long (4999 bytes)");
+    ck_assert(!ss_folder_has(longest, "x"));
+    ck_assert_int_eq(symlink(in_folder("a"), in_folder("link")), 0);
+    snprintf(path, sizeof path, "%s", in_folder("link"));
+    ss_folder_remove(path); /* the link, not what it names */
+    ck_assert(!has_file("link") && has_file("a/f"));
+    ss_folder_remove(in_folder("a"));
+    ck_assert(!has_file("a"));
+    remove_folder();
+}
+END_TEST
+
 /* Whole files: `most` bytes are taken, and one more is not. */
 START_TEST(json_files)
 {
@@ -494,6 +531,7 @@ int main(void)
     suite_add_tcase(suite, t);
     t = tcase_create("status and files");
     tcase_add_test(t, status_names);
+    tcase_add_test(t, folders);
     tcase_add_test(t, json_files);
     tcase_add_test(t, atomic_file);
     tcase_add_test(t, atomic_file_full);

@@ -1,5 +1,7 @@
 UNIT_TESTS += tests/train/test_safetensors tests/train/fuzz_safetensors tests/train/test_tensorboard tests/train/test_stop tests/train/test_options \
-	tests/train/test_schedule tests/train/test_run_lock tests/train/test_checkpoint_folder tests/train/test_data_file tests/train/test_ranks
+	tests/train/test_schedule tests/train/test_run_lock tests/train/test_checkpoint_folder tests/train/test_data_file tests/train/test_ranks tests/train/test_journal
+tests_train_test_journal_SOURCES = tests/train/test_journal.c tests/data_common.h
+tests_train_test_journal_LDADD = $(TEST_LIBS)
 tests_train_test_ranks_SOURCES = tests/train/test_ranks.c tests/data_common.h
 tests_train_test_ranks_LDADD = $(TEST_LIBS)
 tests_train_test_data_file_SOURCES = tests/train/test_data_file.c tests/data_common.h
