@@ -4,6 +4,7 @@
 #include "core/json_file.h"
 #include "core/json_text.h"
 #include "core/options.h"
+#include "core/program.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "tests/data_common.h"
@@ -446,6 +447,34 @@ START_TEST(atomic_file_full)
 }
 END_TEST
 
+/* Of "abc", which FIPS 180 has, of one that is not there, and of this program. */
+START_TEST(program_files)
+{
+    struct ss_program_file f;
+    struct ss_program p;
+    make_folder();
+    write_file("abc", "abc", 3);
+    memset(&f, '#', sizeof f);
+    ss_program_hash_file(in_folder("abc"), &f);
+    ck_assert_str_eq(f.path, in_folder("abc"));
+    ck_assert_str_eq(f.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    memset(&f, '#', sizeof f);
+    ss_program_hash_file(in_folder("no"), &f);
+    ck_assert_str_eq(f.sha256, "unreadable");
+    ss_program_hash_file(folder, &f);
+    ck_assert_str_eq(f.sha256, "unreadable");
+    memset(&p, '#', sizeof p);
+    ss_program_identify(&p);
+    ck_assert_ptr_nonnull(strstr(p.program.path, "test_core"));
+    ck_assert_ptr_nonnull(strstr(p.library.path, "libinside.so"));
+    ss_program_hash_file(p.program.path, &f);
+    ck_assert_str_eq(f.sha256, p.program.sha256);
+    ss_program_hash_file(p.library.path, &f);
+    ck_assert_str_eq(f.sha256, p.library.sha256);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(folders)
 {
     char path[64], exact[8], longest[5000];
@@ -531,6 +560,7 @@ int main(void)
     suite_add_tcase(suite, t);
     t = tcase_create("status and files");
     tcase_add_test(t, status_names);
+    tcase_add_test(t, program_files);
     tcase_add_test(t, folders);
     tcase_add_test(t, json_files);
     tcase_add_test(t, atomic_file);

@@ -227,6 +227,9 @@ START_TEST(bad_arguments)
     OK(ss_cpu_norm_act_backward_apply(cpu, &op, &g, sums));
     ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &g, NULL), SS_ERR_INVALID);
     ck_assert_int_eq(ss_cpu_norm_act_backward_sums(cpu, &op, &g, NULL), SS_ERR_INVALID);
+    g.ndy = 5;
+    ck_assert_int_eq(ss_cpu_norm_act_backward_sums(cpu, &op, &g, sums), SS_ERR_INVALID);
+    g.ndy = 1;
     g.ds = NULL;
     ck_assert_int_eq(ss_cpu_norm_act_backward_apply(cpu, &op, &g, sums), SS_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "its second half needs ds"));

@@ -48,7 +48,7 @@ check-tsan:
 	STARSTEP_LOSS_KINDS='kill tcp-kill stop tcp-stop' STARSTEP_LOSS_TRIALS=4 \
 	  $(MAKE) $(AM_MAKEFLAGS) -j2 check TESTS='$(TSAN_TESTS)'
 else
-LOG_COMPILER = @TEST_RUNNER@
+LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/compiled.sh @TEST_RUNNER@
 SH_LOG_COMPILER = bash
 check-tsan:
 	@echo "this build is not one with --enable-sanitizers=thread; see ./quickstart help, --tsan" >&2; exit 1
