@@ -3,6 +3,7 @@
 for test_name; do :; done
 test_name=${test_name##*/}
 unset STARSTEP_ONLY_TESTS
+# shellcheck source=tests/skip.sh
 . "${0%/*}/skip.sh"
 unset test_name
 exec "$@"
