@@ -525,7 +525,7 @@ START_TEST(json_files)
              in_folder("a.json"));
     expect_error(ss_json_load("--recipe", in_folder("a.json"), "recipe", 9, &value), SS_ERR_FORMAT,
                  expected);
-    write_file("b.json", "{\"a\": 1,\n\"a\": 2}", 18);
+    write_file("b.json", "{\"a\": 1,\n\"a\": 2}", 16);
     snprintf(expected, sizeof expected, "%s: line 2: not JSON: ", in_folder("b.json"));
     expect_error(ss_json_load("--recipe", in_folder("b.json"), "recipe", 99, &value), SS_ERR_FORMAT,
                  expected);

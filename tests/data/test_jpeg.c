@@ -419,8 +419,8 @@ END_TEST
 /* A file size limit stands for a full disk: no half of a picture is left. */
 START_TEST(writing_fails)
 {
-    static uint8_t pixels[3 * 64 * 64];
-    const struct rlimit little = {100, 100};
+    static uint8_t pixels[3 * 256 * 256];
+    const struct rlimit little = {16384, 16384};
     make_folder();
     const struct ss_jpeg_how how = {.quality = 100}, none = {.quality = 0}, more = {.quality = 101},
                              least = {.quality = 1};
@@ -442,8 +442,8 @@ START_TEST(writing_fails)
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
     for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)(i * i * 31 >> 3);
-    expect_error(ss_jpeg_write(in_folder("full.jpg"), pixels, 64, 64, &how), SS_ERR_IO,
+        pixels[i] = (uint8_t)((uint32_t)i * 2654435761U >> 13);
+    expect_error(ss_jpeg_write(in_folder("full.jpg"), pixels, 256, 256, &how), SS_ERR_IO,
                  "/full.jpg: cannot write: File too large");
     ck_assert(!has_file("full.jpg"));
     remove_folder();

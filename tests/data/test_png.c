@@ -421,8 +421,8 @@ END_TEST
 /* A file size limit stands for a full disk: no half of a picture is left. */
 START_TEST(writing_fails)
 {
-    static uint8_t pixels[3 * 64 * 64];
-    const struct rlimit little = {100, 100};
+    static uint8_t pixels[3 * 256 * 256];
+    const struct rlimit little = {16384, 16384};
     make_folder();
     for (int k = 0; k < 5; k++) {
         const int bad[5][3] = {{0, 4, 3}, {4, 0, 3}, {-1, 4, 1}, {4, 4, 2}, {4, 4, 4}};
@@ -439,8 +439,8 @@ START_TEST(writing_fails)
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
     for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)(i * i * 31 >> 3);
-    expect_error(ss_png_write(in_folder("full.png"), pixels, 64, 64, 3), SS_ERR_IO,
+        pixels[i] = (uint8_t)((uint32_t)i * 2654435761U >> 13);
+    expect_error(ss_png_write(in_folder("full.png"), pixels, 256, 256, 3), SS_ERR_IO,
                  "/full.png: cannot write: File too large");
     ck_assert(!has_file("full.png"));
     remove_folder();
