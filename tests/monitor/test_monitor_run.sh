@@ -116,7 +116,8 @@ refused "out is a file" 'is not a folder' "$STARSTEP" monitor --out "$work/curve
 if have_ranks; then
     train_watched "$work/runs/two" 2 "$MPIEXEC" -n 2
     starts "tables" "$STARSTEP" scaling --out "$work/tables" "$work/runs"
-    check "tables: both runs" grep -qE '^\| 2 Ranks, 1 Node \| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9]+ \| [0-9.]+ \| [0-9]+ \| [0-9.]+× \| [0-9.]+× \| [0-9.]+% \| [0-9.]+ \| [0-9.]+× \| [0-9.]+% \| [0-9.]+ \([0-9.]+%\) \|$' "$work/out"
+    # (!): of a machine that was busy while one rank ran
+    check "tables: both runs" grep -qE '^\| 2 Ranks, 1 Node \| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9]+ \| [0-9.]+ \| [0-9]+ \| [0-9.]+× \| [0-9.]+× \| [0-9.]+%( \(!\))? \| [0-9.]+ \| [0-9.]+× \| [0-9.]+%( \(!\))? \| [0-9.]+ \([0-9.]+%\) \|$' "$work/out"
     check "tables: in a file" cmp -s "$work/out" "$work/tables/scaling.md"
     # The throughput is the log's, and the efficiency half the speed-up
     rate=$(sed -n 's/.*"epoch":2,.*"images_per_s":\([0-9]*\).*/\1/p' "$work/runs/two/log.jsonl")
