@@ -2,6 +2,7 @@
 #include "core/program.h"
 #include "core/sha256.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdint.h>
@@ -18,8 +19,8 @@ static void hash_file(const char *open_as, struct ss_program_file *out)
     ssize_t n = -1;
     int fd = open(open_as, O_RDONLY | O_CLOEXEC);
     ss_sha256_begin(&hash);
-    while (fd >= 0 && (n = read(fd, buffer, sizeof buffer)) > 0)
-        ss_sha256_add(&hash, buffer, (size_t)n);
+    while (fd >= 0 && ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)))
+        ss_sha256_add(&hash, buffer, n > 0 ? (size_t)n : 0);
     if (fd >= 0)
         close(fd);
     if (n < 0) {

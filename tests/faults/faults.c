@@ -1,8 +1,9 @@
 /* faults.c, preloaded: calls that starstep's own code makes are counted by kind, written down, and one of them
  * fails. What other libraries call does not count.
  *
- *   FAULT_CALL=KIND   one of `kinds`; print is what goes to a stream's buffer first, and short is a write of
- *                     half of the bytes, behind which the next one fails. Without: calls of all kinds are
+ *   FAULT_CALL=KIND   one of `kinds`; print is what goes to a stream's buffer first, short is a write of
+ *                     half of the bytes, behind which the next one fails, and signal interrupts what reads
+ *                     or waits, which is no fault: it has to be done again. Without: calls of all kinds are
  *                     written down, and none fails
  *   FAULT_AT=N        which of them fails, from 1; without: none
  *   FAULT_ERRNO=E     with this number; without: with the kind's usual one
@@ -18,20 +19,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum kind { OPEN, WRITE, SHORT, PRINT, SYNC, RENAME, MMAP, MALLOC, THREAD, CLOCK, KINDS };
+enum kind { OPEN, WRITE, SHORT, PRINT, SYNC, RENAME, MMAP, MALLOC, THREAD, CLOCK, SIGNAL, KINDS };
 static const struct {
     const char *name;
     int error;
@@ -39,7 +45,7 @@ static const struct {
     [OPEN] = {"open", EACCES},   [WRITE] = {"write", ENOSPC},   [SHORT] = {"short", ENOSPC},
     [PRINT] = {"print", ENOSPC}, [SYNC] = {"sync", EIO},        [RENAME] = {"rename", EIO},
     [MMAP] = {"mmap", ENOMEM},   [MALLOC] = {"malloc", ENOMEM}, [THREAD] = {"thread", EAGAIN},
-    [CLOCK] = {"clock", EINVAL}};
+    [CLOCK] = {"clock", EINVAL}, [SIGNAL] = {"signal", EINTR}};
 
 /* Where starstep's code lies: the program and its library. */
 static struct {
@@ -375,4 +381,37 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*begin)(
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     return FAILS(CLOCK, NULL) ? -1 : NEXT(clock_gettime)(clock, now);
+}
+
+/* ---- what a signal interrupts */
+
+ssize_t read(int fd, void *bytes, size_t n)
+{
+    char path[PATH_ROOM];
+    return FAILS(SIGNAL, path_of(fd, path)) ? -1 : NEXT(read)(fd, bytes, n);
+}
+
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    return FAILS(SIGNAL, NULL) ? -1 : NEXT(poll)(fds, n, timeout_ms);
+}
+
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+    return FAILS(SIGNAL, NULL) ? -1 : NEXT(ppoll)(fds, n, timeout, mask);
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
+{
+    return FAILS(SIGNAL, NULL) ? -1 : NEXT(epoll_wait)(fd, events, n, timeout_ms);
+}
+
+int sem_wait(sem_t *semaphore)
+{
+    return FAILS(SIGNAL, NULL) ? -1 : NEXT(sem_wait)(semaphore);
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+    return FAILS(SIGNAL, NULL) ? -1 : NEXT(waitpid)(pid, status, options);
 }

@@ -1,7 +1,8 @@
 /* test_faults.c: commands in which one call fails: of every place in starstep's code that opens, writes, renames,
  * takes memory, starts a thread or reads a clock, the first call there and the last ("# only the first" at the top of
  * a file: the first). The command ends well, with the
- * output that it has without a fault or a line that tells what is missing, or with exit code 1 and one line that tells why.
+ * output that it has without a fault or a line that tells what is missing, or with exit code 1 and one line that tells why;
+ * what reads or waits and is interrupted by a signal, which is no fault, does it again.
  *
  * tests/faults/commands/NAME.txt has commands behind "$ ", the last of which is the one that meets faults, in the
  * folder that those before it have made; what it makes itself is named by a line "# made: WORDS" at the top,
@@ -87,7 +88,8 @@ static char *plain(char *text)
 
 /* What is wrong with how a command ended, which would have printed `well`; NULL if nothing is. Something that is left
  * out is told on stderr. */
-static const char *complaint(int code, const struct text *well, const char *allowed)
+static const char *complaint(const char *kind, int code, const struct text *well,
+                             const char *allowed)
 {
     struct text err = {0}, out = {0};
     int errors = 0, others = 0;
@@ -107,6 +109,7 @@ static const char *complaint(int code, const struct text *well, const char *allo
     free(out.bytes);
     return code == 128 + SIGALRM                             ? "no end"
            : code > 1                                        ? "its exit code"
+           : code && !strcmp(kind, "signal")                 ? "takes a signal for a fault"
            : errors > code || (errors < code && !is_allowed) ? "not one line that tells why"
            : others                                          ? "prints something else"
            : other_output                                    ? "ends well, with other output"
@@ -149,7 +152,7 @@ START_TEST(every_place)
             struct fault fault = {places[i].kind, at, NULL};
             remove_made(made);
             code = run_quietly(command, begin, &fault);
-            const char *wrong = complaint(code, &well, allowed);
+            const char *wrong = complaint(fault.kind, code, &well, allowed);
             if (wrong) {
                 struct text err = {0};
                 add(&err, "", 0);
