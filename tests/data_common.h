@@ -11,10 +11,12 @@
 #include "tests/assert.h"
 #include <dirent.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +60,15 @@ static inline void write_file(const char *name, const void *bytes, size_t size)
     ck_assert_int_eq(fclose(f), 0);
 }
 
+/* Files of this process have no more than so many bytes from here on, in place of a full disk. Check's own messages go
+ * to a file, too. */
+static inline void fill_disk(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, bytes};
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
 /* The whole file; the caller frees it. */
 static inline uint8_t *read_file(const char *name, size_t *size)
 {
@@ -71,6 +82,27 @@ static inline uint8_t *read_file(const char *name, size_t *size)
     ck_assert_uint_eq(fread(bytes, 1, *size, f), *size);
     fclose(f);
     return bytes;
+}
+
+/* The same, as text. */
+static inline char *read_text(const char *name)
+{
+    size_t n;
+    char *text = (char *)read_file(name, &n);
+    text[n] = '\0';
+    return text;
+}
+
+static inline void file_says(const char *name, const char *expected)
+{
+    char *text = read_text(name);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+static inline void write_text(const char *name, const char *text)
+{
+    write_file(name, text, strlen(text));
 }
 
 static inline int has_file(const char *name)

@@ -423,11 +423,9 @@ START_TEST(atomic_file_full)
 {
     static char page[4096];
     struct ss_atomic_file *f;
-    struct rlimit limit = {16384, 16384};
     make_folder();
     write_file("a", "old", 3);
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fill_disk(16384);
     ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
     enum ss_status status = SS_OK;
     int reported = 0;

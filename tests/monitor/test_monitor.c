@@ -382,15 +382,6 @@ END_TEST
 
 /* --- Files */
 
-static void check_text(const char *name, const char *want)
-{
-    size_t n;
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    ck_assert_str_eq(text, want);
-    free(text);
-}
-
 static struct ss_lines *open_lines(const char *name)
 {
     struct ss_lines *l = NULL;
@@ -403,17 +394,17 @@ START_TEST(lines_continue)
 {
     struct ss_lines *l = open_lines("f"), *second;
     ck_assert_int_eq(ss_lines_write(l, "1, 2\n", 5), SS_OK);
-    check_text("f", "a, b\n1, 2\n");
+    file_says("f", "a, b\n1, 2\n");
     expect_error(ss_lines_open(in_folder("f"), "a, b", &second), SS_ERR_IO, "another monitor");
     ss_lines_close(l);
     write_file("f", "a, b\n1, 2\n3", 11); /* a writer that died inside of a line */
     l = open_lines("f");
     ck_assert_int_eq(ss_lines_write(l, "5, 6\n7, 8\n", 10), SS_OK);
     ss_lines_close(l);
-    check_text("f", "a, b\n1, 2\n5, 6\n7, 8\n");
+    file_says("f", "a, b\n1, 2\n5, 6\n7, 8\n");
     write_file("f", "a", 1); /* inside of the first line */
     ss_lines_close(open_lines("f"));
-    check_text("f", "a, b\n");
+    file_says("f", "a, b\n");
 }
 END_TEST
 
@@ -427,7 +418,7 @@ START_TEST(lines_long_half)
     write_file("f", text, n);
     free(text);
     ss_lines_close(open_lines("f"));
-    check_text("f", "a, b\n");
+    file_says("f", "a, b\n");
 }
 END_TEST
 
@@ -440,7 +431,7 @@ START_TEST(lines_refused)
     expect_error(ss_lines_open(in_folder("g"), "a, b", &l), SS_ERR_FORMAT, "first line is not");
     expect_error(ss_lines_open(in_folder("no/f"), "a, b", &l), SS_ERR_IO, "No such file");
     ck_assert_ptr_null(l);
-    check_text("f", "a, c\n1, 2\n");
+    file_says("f", "a, c\n1, 2\n");
 }
 END_TEST
 
@@ -455,10 +446,10 @@ START_TEST(lines_full)
     expect_error(ss_lines_write(l, "3, 4\n", 5), SS_ERR_IO, "cannot write");
     limit.rlim_cur = RLIM_INFINITY;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    check_text("f", "a, b\n1, 2\n");
+    file_says("f", "a, b\n1, 2\n");
     ck_assert_int_eq(ss_lines_write(l, "3, 4\n", 5), SS_OK);
     ss_lines_close(l);
-    check_text("f", "a, b\n1, 2\n3, 4\n");
+    file_says("f", "a, b\n1, 2\n3, 4\n");
 }
 END_TEST
 

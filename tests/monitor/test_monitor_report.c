@@ -177,14 +177,6 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-static char *read_text(const char *name)
-{
-    size_t n;
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    return text;
-}
-
 START_TEST(picture)
 {
     save_two_hosts();

@@ -24,10 +24,8 @@ static void make_data(void)
 
 static void is_golden(const struct ss_plot *plot, const char *file)
 {
-    size_t n;
     ck_assert_int_eq(ss_plot_write(in_folder("plot.svg"), plot), SS_OK);
-    char *text = (char *)read_file("plot.svg", &n);
-    text[n] = '\0';
+    char *text = read_text("plot.svg");
     golden(file, text);
     free(text);
 }

@@ -6,16 +6,6 @@
 #include <hwloc.h>
 #include <starpu.h>
 
-static char *text_of(const char *kind)
-{
-    char name[64];
-    size_t n;
-    snprintf(name, sizeof name, "bus/" SS_BUS_HOST ".%s", kind);
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    return text;
-}
-
 static void count(int *cores, int *numa)
 {
     hwloc_topology_t topology;
@@ -32,9 +22,9 @@ static void count(int *cores, int *numa)
 
 static void has_text(const char *kind, const char *expected)
 {
-    char *text = text_of(kind);
-    ck_assert_str_eq(text, expected);
-    free(text);
+    char name[64];
+    snprintf(name, sizeof name, "bus/" SS_BUS_HOST ".%s", kind);
+    file_says(name, expected);
 }
 
 /* Without a GPU. */

@@ -24,21 +24,12 @@ static struct ss_dataset images(void)
                                .class_names = animals};
 }
 
-static void is_text(const char *name, const char *expected)
-{
-    size_t n;
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    ck_assert_str_eq(text, expected);
-    free(text);
-}
-
 START_TEST(there_and_back)
 {
     struct ss_dataset d = images();
     struct ss_data_file f;
     ck_assert_int_eq(ss_data_file_write(&d, in_folder("data.json")), SS_OK);
-    is_text("data.json", whole);
+    file_says("data.json", whole);
     ck_assert_int_eq(ss_data_file_read(in_folder("data.json"), &f), SS_OK);
     ck_assert_str_eq(f.name, "pictures");
     ck_assert_int_eq(f.channels, 3);
@@ -63,11 +54,11 @@ START_TEST(grey)
     d.mean[0] = 0.0100000035F;
     d.std[0] = 1e-9F;
     ck_assert_int_eq(ss_data_file_write(&d, in_folder("data.json")), SS_OK);
-    is_text("data.json", "{\"format\":\"starstep-data\",\"version\":1,\"name\":\"pictures\",\n"
-                         " \"channels\":1,\"height\":64,\"width\":48,\"least\":[73,55],\n"
-                         " \"mean\":[0.0100000035],\n"
-                         " \"std\":[1e-09],\n"
-                         " \"classes\":2}\n");
+    file_says("data.json", "{\"format\":\"starstep-data\",\"version\":1,\"name\":\"pictures\",\n"
+                           " \"channels\":1,\"height\":64,\"width\":48,\"least\":[73,55],\n"
+                           " \"mean\":[0.0100000035],\n"
+                           " \"std\":[1e-09],\n"
+                           " \"classes\":2}\n");
     ck_assert_int_eq(ss_data_file_read(in_folder("data.json"), &f), SS_OK);
     ck_assert(f.channels == 1 && f.classes == 2 && !f.names);
     ck_assert(!memcmp(f.mean, d.mean, sizeof(float)) && !memcmp(f.std, d.std, sizeof(float)));

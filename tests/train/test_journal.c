@@ -16,15 +16,6 @@ int clock_gettime(clockid_t clock, struct timespec *t)
     return 0;
 }
 
-static void is_text(const char *name, const char *expected)
-{
-    size_t n;
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    ck_assert_str_eq(text, expected);
-    free(text);
-}
-
 static void log_one(struct ss_journal *j, const char *name)
 {
     ss_journal_event(j, "event", "name", 's', name, "count", 'i', (int64_t)-5, "x", 'f', 0.1, NULL);
@@ -38,13 +29,13 @@ START_TEST(events)
     struct ss_journal j;
     ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK);
     log_one(&j, "a \"b\"\n");
-    is_text("log", LINE("a \\\"b\\\"\\u000a")); /* at once */
+    file_says("log", LINE("a \\\"b\\\"\\u000a")); /* at once */
     ss_journal_event(&j, "end", NULL);
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    is_text("log", LINE("a \\\"b\\\"\\u000a") "{\"event\":\"end\"}\n");
+    file_says("log", LINE("a \\\"b\\\"\\u000a") "{\"event\":\"end\"}\n");
     ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK); /* anew */
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    is_text("log", "");
+    file_says("log", "");
     /* Of a rank that writes none, and without a file */
     ck_assert_int_eq(ss_journal_open(&j, in_folder("none"), 0), SS_OK);
     log_one(&j, "a");
@@ -74,12 +65,12 @@ START_TEST(goes_on)
     ck_assert_int_eq(ss_journal_append(&j, in_folder("log")), SS_OK);
     log_one(&j, "new");
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    is_text("log", logs[_i].after);
+    file_says("log", logs[_i].after);
     ck_assert_int_eq(unlink(in_folder("log")), 0);
     ck_assert_int_eq(ss_journal_append(&j, in_folder("log")), SS_OK); /* that is not there */
     log_one(&j, "new");
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    is_text("log", LINE("new"));
+    file_says("log", LINE("new"));
     ck_assert_int_eq(ss_journal_append(&j, NULL), SS_OK);
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     ck_assert_int_eq(ss_journal_append(&j, "/dev/null"), SS_OK); /* has no end */
@@ -122,9 +113,9 @@ START_TEST(bar)
     show(0, 0, 0);
     show(0.05, 1, 10); /* too soon */
     show(0.06, 2, 10.4);
-    is_text("err", "\rEpoch 2/3 [" BAR30 "] 0/60  loss 1.2346  0 img/s   "
-                   "\rEpoch 2/3 [#............................."
-                   "] 2/60  loss 1.2346  10 img/s   ");
+    file_says("err", "\rEpoch 2/3 [" BAR30 "] 0/60  loss 1.2346  0 img/s   "
+                     "\rEpoch 2/3 [#............................."
+                     "] 2/60  loss 1.2346  10 img/s   ");
     show(1, 60, 10);
     show_from("bar");
     show(1, 31, 10);
@@ -137,7 +128,7 @@ START_TEST(bar)
              "\rEpoch 2/3 [################..............] 31/60  loss 1.2346  10 img/s   \r%100s\r"
              "\rEpoch 2/3 [#.............................] 1/60  loss 1.2346  10 img/s   ",
              "");
-    is_text("err", expected);
+    file_says("err", expected);
 }
 END_TEST
 
@@ -156,9 +147,9 @@ START_TEST(lines)
     ss_journal_end_progress(&shown); /* another line was printed */
     show(29.9, 6, 10);
     show(0.2, 7, 10);
-    is_text("err", "Epoch 2/3, step 3/60: loss 1.2346, 10.0 img/s\n"
-                   "Epoch 2/3, step 5/60: loss 1.2346, 10.0 img/s\n"
-                   "Epoch 2/3, step 7/60: loss 1.2346, 10.0 img/s\n");
+    file_says("err", "Epoch 2/3, step 3/60: loss 1.2346, 10.0 img/s\n"
+                     "Epoch 2/3, step 5/60: loss 1.2346, 10.0 img/s\n"
+                     "Epoch 2/3, step 7/60: loss 1.2346, 10.0 img/s\n");
 }
 END_TEST
 
@@ -169,14 +160,14 @@ START_TEST(as_wished)
     show(1e6, 1, 10);
     show_from("0");
     show(1e6, 1, 10);
-    is_text("err", "");
+    file_says("err", "");
     show_from("5");
     show(4.9, 1, 10);
     show(0.2, 2, 10);
     show(4.9, 3, 10);
     show(0.2, 4, 10);
-    is_text("err", "Epoch 2/3, step 2/60: loss 1.2346, 10.0 img/s\n"
-                   "Epoch 2/3, step 4/60: loss 1.2346, 10.0 img/s\n");
+    file_says("err", "Epoch 2/3, step 2/60: loss 1.2346, 10.0 img/s\n"
+                     "Epoch 2/3, step 4/60: loss 1.2346, 10.0 img/s\n");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char expected[128];
         setenv("STARSTEP_PROGRESS", bad[i], 1);

@@ -191,9 +191,7 @@ START_TEST(hidden_gpus)
     ss_ranks_warn(NULL);
     ss_ranks_warn(all);
     fflush(stderr);
-    size_t bytes;
-    char *said = (char *)read_file("err", &bytes);
-    said[bytes] = '\0';
+    char *said = read_text("err");
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
     snprintf(
         expected, sizeof expected,

@@ -15,19 +15,6 @@ static void sleep_ms(int ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
-static void write_text(const char *name, const char *text)
-{
-    write_file(name, text, strlen(text));
-}
-
-static char *text_of(const char *name)
-{
-    size_t n;
-    char *text = (char *)read_file(name, &n);
-    text[n] = '\0';
-    return text;
-}
-
 static void add_lock(struct ss_run_locks *all, const char *name)
 {
     ck_assert_int_eq(ss_run_locks_add(all, in_folder(name), "--checkpoint-dir run"), SS_OK);
@@ -81,7 +68,7 @@ START_TEST(text)
         memset(&all, 0, sizeof all);
         add_lock(&all, "lock");
         ck_assert_int_eq(take(&all, 1), SS_OK);
-        char *said = text_of("lock");
+        char *said = read_text("lock");
         gethostname(host, sizeof host - 1);
         snprintf(expected, sizeof expected, "host %s\nprocess %ld\njob %s\nboot ", host,
                  (long)getpid(), jobs[i].line);
@@ -141,7 +128,7 @@ START_TEST(crashed_here)
     make_folder();
     add_lock(&all, "lock");
     ck_assert_int_eq(take(&all, 1), SS_OK);
-    char *said = text_of("lock");
+    char *said = read_text("lock");
     ss_run_locks_release(&all);
     write_text("lock", said);
     write_text("empty", "");
@@ -196,7 +183,7 @@ START_TEST(beats)
     ck_assert_int_eq(take(&all, 1), SS_OK);
     ck_assert_int_eq(ss_run_locks_keep(&all), SS_OK);
     for (int seen = 0; !seen; sleep_ms(50)) {
-        char *said = text_of("lock");
+        char *said = read_text("lock");
         seen = strstr(said, "\nbeat 00000003\n") != NULL;
         free(said);
     }
@@ -207,7 +194,7 @@ START_TEST(beats)
     expect_error(ss_run_locks_check(&all), SS_ERR_INVALID, "process 77 on far");
     sleep_ms(1200); /* no further beat */
     ss_run_locks_release(&all);
-    char *said = text_of("lock");
+    char *said = read_text("lock");
     ck_assert_str_eq(said, elsewhere);
     free(said);
     remove_folder();
