@@ -16,6 +16,7 @@ Needs: a build in --build (default build), git, gcov, Check. Takes a minute or t
 
 import argparse
 import collections
+import fcntl
 import hashlib
 import json
 import os
@@ -281,6 +282,12 @@ def main():
             print(text, file=sys.stderr, flush=True)
 
     folder, build = os.path.abspath(o.folder), os.path.abspath(o.build)
+    os.makedirs(folder, exist_ok=True)
+    alone = open(os.path.join(folder, "lock"), "w")
+    try:
+        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit("%s: another mutate.py breaks the code there; wait for its end, or give --folder" % folder)
     made = []
     for number in range(o.copies):
         made.append(copies.Copy(os.path.join(folder, "copy-%d" % number), TOP, build))
