@@ -48,7 +48,10 @@ GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_g
             "codelets/task.c": ["ss_can_communicate", "ss_can_copy"],
             "src/runtime/feed.c": ["enqueue_begins", "enqueue_ends", "shorten_to_gap"],
             "src/runtime/runtime.c": ["place_driver", "start_lanes", "check_gpu", "start_gpu", "ss_runtime_place_gpu"],
+            "src/runtime/placement_ranks.c": ["bind_communication"],
             "src/train/ranks.c": ["describe_gpu"],
+            "src/train/session.c": ["default_cache"],
+            "src/train/session_buckets.c": ["ran"],
             "src/train/session_trace.c": ["ss_session_time_gpu"]}
 OUTCOMES = ["unit", "script", "survived", "equivalent"]
 
