@@ -537,6 +537,42 @@ START_TEST(depthwise_itself)
 }
 END_TEST
 
+/* Two threads make the same gradients each time: of few channels and a strided 1x1 kernel oneDNN's did not. */
+static const struct {
+    int channels, outputs, kernel, stride;
+} again[] = {{3, 16, 1, 2},  {6, 18, 1, 2}, {6, 64, 1, 3},
+             {12, 18, 1, 2}, {6, 18, 1, 1}, {6, 18, 3, 2}};
+
+START_TEST(same_gradient_each_time)
+{
+    enum { TIMES = 200 };
+    const int channels = again[_i].channels, outputs = again[_i].outputs, kernel = again[_i].kernel;
+    for (int block = 0; block < NBLOCKS; block++) {
+        struct reference r;
+        struct ss_conv_kernel *conv;
+        reference_make(&r, 4, channels, outputs, 16, 16, kernel, again[_i].stride, kernel / 2, 0);
+        struct ss_conv_shape s = r.s;
+        s.x.block = test_block(block, channels);
+        s.y.block = test_block(block, outputs);
+        OK(ss_cpu_conv_create(cpu, &s, SS_CONV_AUTO, 1, &conv));
+        const size_t bytes = ss_cpu_conv_weight_bytes(conv);
+        float *x = act_pack(&s.x, r.x), *dy = act_pack(&s.y, r.dy),
+              *first = ss_aligned_alloc(bytes), *dw = ss_aligned_alloc(bytes);
+        OK(ss_cpu_conv_backward_weights(conv, x, dy, first, NULL));
+        for (int i = 0; i < TIMES; i++) {
+            OK(ss_cpu_conv_backward_weights(conv, x, dy, dw, NULL));
+            ck_assert_msg(!memcmp(first, dw, bytes), "time %d, block %d: %s", i, s.x.block,
+                          ss_cpu_conv_info(conv));
+        }
+        float *const all[] = {x, dy, first, dw};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            free(all[i]);
+        ss_cpu_conv_destroy(conv);
+        reference_free(&r);
+    }
+}
+END_TEST
+
 START_TEST(texts_of_onednn)
 {
     ck_assert_str_eq(ss_dnnl_status_text(dnnl_success), "success");
@@ -565,6 +601,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);
     tcase_add_test(t, bad_shapes);
+    tcase_add_loop_test(t, same_gradient_each_time, 0, sizeof again / sizeof *again);
     tcase_add_test(t, texts_of_onednn);
     suite_add_tcase(suite, t);
     return suite;
