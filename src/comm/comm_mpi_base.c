@@ -9,9 +9,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ABORT_SECONDS 5
+#define WORDS_NS 100000000L
 
 enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
 {
@@ -32,6 +34,8 @@ void ss_mpi_abort(struct ss_comm *comm)
     ss_neighbour_end(&mpi->neighbour);
     ss_guard_set_last(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
     ss_comm_before_abort(comm);
+    /* mpiexec drops what ranks have printed and it has not read when one of them aborts. */
+    nanosleep(&(struct timespec){0, WORDS_NS}, NULL);
     MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
 }
