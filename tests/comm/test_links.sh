@@ -89,7 +89,8 @@ on_two 2 4 2
 finds "it should have ten times that" slow links.between "0.25 GB/s would be the link's; see that MPI uses the fabric"
 on_two 4 10 0.1
 finds "two ranks on each host" fine links.between "between nodes"
-check "they share the rate" measured links.between 'between nodes' 0.01 0.015
+# One that begins last has the link alone for a while: the slowest shares it.
+check "they share the rate" awk '$2 == "links.between" { found = $3 >= 0.006 && $3 <= 0.016 } END { exit !found }' "$work/out"
 finds "and need none of it inside" fine links.node "inside of a node"
 check "it is faster there" measured links.node 'inside of a node' 0.1 100
 finish
