@@ -60,11 +60,13 @@ static inline void write_file(const char *name, const void *bytes, size_t size)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Files of this process have no more than so many bytes from here on, in place of a full disk. Check's own messages go
- * to a file, too. */
+/* Files of this process have no more than so many bytes from here on, in place of a full disk; RLIM_INFINITY: there is
+ * room again. Check's own messages go to a file, too. */
 static inline void fill_disk(rlim_t bytes)
 {
-    const struct rlimit limit = {bytes, bytes};
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }

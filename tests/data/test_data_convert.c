@@ -13,9 +13,6 @@
 #include "tests/data/data_pickle.h"
 #include "tests/data_common.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-
 static void write_pickle(const char *name, struct pickle_how how)
 {
     struct pickle_bytes p = make_pickle(&how);
@@ -324,9 +321,7 @@ START_TEST(full_disk_keeps_old_files)
     write_pickle("test", pickle_defaults(2));
     mkdir(in_folder("out"), 0777);
     write_file("out/train.bin", "old", 3);
-    struct rlimit limit = {50000, 50000};
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fill_disk(50000);
     expect_error(convert(), SS_ERR_IO, "File too large");
     struct ss_synthetic what = {.train = 1, .test = 100, .classes = 1};
     expect_error(ss_synthetic_cifar(&ss_cifar100, in_folder("out"), &what), SS_ERR_IO,

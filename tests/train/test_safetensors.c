@@ -4,31 +4,26 @@
 #    include "config.h"
 #endif
 #include "core/log.h"
-#include "tests/run_suite.h"
+#include "tests/data_common.h"
 #include "train/safetensors.h"
 #include "train/training_file.h"
 
-#include "tests/assert.h"
 #include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64], path[128];
+static char path[128];
 
-static void make_folder(void)
+static void open_path(void)
 {
-    strcpy(folder, "/tmp/test_safetensors.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/m.safetensors", folder);
-    ss_log_set_quiet(1);
+    make_folder();
+    snprintf(path, sizeof path, "%s", in_folder("m.safetensors"));
 }
 
-static void remove_folder(void)
+static void close_path(void)
 {
     unlink(path);
     ck_assert_int_eq(rmdir(folder), 0); /* fails if a temporary file was left behind */
@@ -311,11 +306,9 @@ START_TEST(full_disk_keeps_previous_file)
 {
     enum { BIG = 1 << 20 };
     struct ss_st_tensor big = {"big", SS_ST_U8, 1, {BIG}, calloc(1, BIG), BIG};
-    struct rlimit limit = {BIG / 2, BIG / 2};
     struct ss_safetensors *st;
     ck_assert_int_eq(ss_safetensors_write(path, tensors, NTENSORS, NULL), SS_OK);
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fill_disk(BIG / 2);
     ck_assert_int_eq(ss_safetensors_write(path, &big, 1, NULL), SS_ERR_IO);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), path));
     ck_assert_int_eq(ss_safetensors_open(path, &st), SS_OK);
@@ -359,7 +352,7 @@ int main(void)
 {
     Suite *suite = suite_create("safetensors");
     TCase *tc = tcase_create("all");
-    tcase_add_checked_fixture(tc, make_folder, remove_folder);
+    tcase_add_checked_fixture(tc, open_path, close_path);
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, most_dimensions);
     tcase_add_test(tc, no_tensors);

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -290,13 +288,6 @@ START_TEST(turned_bit)
 }
 END_TEST
 
-static void limit_file_size(rlim_t bytes)
-{
-    struct rlimit limit = {bytes, RLIM_INFINITY};
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 /* A file size limit stands for a full disk: a write takes a part, the next one nothing. The record
  * that does not fit is cut off, told once, and none follows, though there is room again. */
 START_TEST(full_disk)
@@ -304,7 +295,7 @@ START_TEST(full_disk)
     struct events e;
     size_t size;
     struct ss_tensorboard *t = open_in("d");
-    limit_file_size(500);
+    fill_disk(500);
     enum ss_status status = SS_OK;
     size_t fit = 0;
     for (; status == SS_OK && fit < 100; fit++)
@@ -315,7 +306,7 @@ START_TEST(full_disk)
                                                       "its last whole record: make room there"));
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "/d/events.out.tfevents."));
     ss_fail(SS_ERR_IO, "another error");
-    limit_file_size(RLIM_INFINITY);
+    fill_disk(RLIM_INFINITY);
     ck_assert_int_eq(ss_tensorboard_scalar(t, "x", 0, 1, 2), SS_ERR_IO);
     ck_assert_int_eq(ss_tensorboard_close(t), SS_ERR_IO);
     ck_assert_str_eq(ss_log_last_error(), "another error");
@@ -336,7 +327,7 @@ START_TEST(full_disk_at_start)
 {
     struct ss_tensorboard *t = NULL;
     ck_assert_int_eq(mkdir(in_folder("d"), 0777), 0);
-    limit_file_size(10);
+    fill_disk(10);
     expect_error(ss_tensorboard_open(in_folder("d"), &t), SS_ERR_IO, "cannot write: ");
     ck_assert_ptr_null(t);
     ck_assert_int_eq(count_files("d"), 0);
