@@ -1,6 +1,6 @@
-/* commands.h: runs commands as the test's own child, in the folder "here", and tells what they print. `starstep` is
- * ss_main(); all else goes to the shell, where `$starstep` is the test's program as `starstep`, `$tests` the tests'
- * folder. For tests that start StarPU. */
+/* commands.h: runs commands as the test's own child, in the folder "here", and tells what they print. `starstep` is the
+ * test's program, whose children are starstep; all else goes to the shell, where that is `$starstep`, and `$tests` the
+ * tests' folder. For tests that start StarPU. */
 #ifndef SS_TESTS_CLI_COMMANDS_H
 #define SS_TESTS_CLI_COMMANDS_H
 
@@ -82,7 +82,6 @@ static inline int run_quietly(const char *command, void (*before)(void *arg), vo
         }
         const int n = split_words(text, words);
         if (!before) {
-            setenv("SS_TESTS_PROGRAM", "1", 1); /* also without further words */
             execv(getenv("starstep"), words);
             _exit(99);
         }
@@ -115,7 +114,7 @@ static inline int is_text(const struct dirent *entry)
 }
 
 /* What main() does: a test case for each text file below `folder` of the tests', which `test` reads as
- * files.home/files.names[_i]. With words, the program is `starstep`, for launchers of ranks. */
+ * files.home/files.names[_i]. Its children, ranks that launchers start too, are `starstep`. */
 static struct {
     char home[4096], *names[FILES];
     int n;
@@ -127,8 +126,7 @@ static inline int run_files(const char *suite_name, const char *below, const TTe
     const char *top = getenv("top_srcdir");
     struct dirent **entries;
     char tests[4096 - 64], self[4096] = {0};
-    if (argc > 1 || getenv("SS_TESTS_PROGRAM")) {
-        unsetenv("SS_TESTS_PROGRAM");
+    if (getenv("SS_TESTS_PROGRAM")) {
         left_open_watch();
         left_open.process = 0; /* this one is asked */
         return ss_main(argc, argv);
@@ -136,6 +134,7 @@ static inline int run_files(const char *suite_name, const char *below, const TTe
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 99;
     setenv("starstep", self, 1);
+    setenv("SS_TESTS_PROGRAM", "1", 1); /* of children */
     snprintf(tests, sizeof tests, "%s/tests", top ? top : ".");
     snprintf(files.home, sizeof files.home, "%s/%.60s", tests, below);
     forget();

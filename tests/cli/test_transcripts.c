@@ -1,8 +1,8 @@
 /* test_transcripts.c: commands and what they print, word for word, as tests/cli/transcripts/ has it.
  *
  * A transcript is text: lines "# ..." at its top, then commands behind "$ " with what they print below: stdout,
- * then each line of stderr behind "! ", then "exit code N" unless it is 0. `starstep` is ss_main() in a
- * child of this program; all else goes to the shell, where `$starstep` is this program as `starstep`.
+ * then each line of stderr behind "! ", then "exit code N" unless it is 0. `starstep` is this
+ * program as `starstep`, in a child; all else goes to the shell, where that is `$starstep`.
  * Commands run one after the other in an empty folder; `$tests` is the tests' folder. A line
  * "# vary: EXPRESSION" at the top (extended regular expression) names what may differ from run to run; "~"
  * stands for it. A transcript with a line "# needs: mpi" is left out where there is none.
