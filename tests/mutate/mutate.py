@@ -75,11 +75,12 @@ def all_sites(copy, rooms):
             for name in sorted(names):
                 file = os.path.relpath(os.path.join(at, name), copy.source)
                 if file in read and (not rooms or room_of(file) in rooms):
-                    if left_out.get(file) == []:
+                    functions = left_out.get(file)
+                    if functions == []:
                         continue
                     text = copy.read(file)
                     for site in sites.sites(file, text):
-                        if sites.function_of(text, site.first) not in left_out.get(file, []):
+                        if not functions or sites.function_of(text, site.first) not in functions:
                             found[room_of(file)][file, site.first].append(site)
     return found
 
