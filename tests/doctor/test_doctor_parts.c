@@ -661,7 +661,7 @@ static enum ss_status finish_memory(void *state)
 
 static struct ss_findings seen_of_links;
 
-static void look_at_sums(const char *gpu, size_t wrong)
+static void look_at_sums(const char *gpu, size_t wrong, double seconds)
 {
     static struct ss_links_place place = {.host = "node1"};
     const struct ss_comm_config self = {"self", 10};
@@ -682,7 +682,7 @@ static void look_at_sums(const char *gpu, size_t wrong)
     snprintf(place.gpu, sizeof place.gpu, "%s", gpu ? gpu : "");
     memset(&seen_of_links, 0, sizeof seen_of_links);
     ck_assert_int_eq(ss_comm_open(&self, &l.comm), SS_OK);
-    ck_assert_int_eq(ss_links_sums(&l, 2), SS_OK);
+    ck_assert_int_eq(ss_links_sums(&l, seconds), SS_OK);
     ss_comm_close(l.comm);
     free(m.bytes);
     free(l.host);
@@ -702,13 +702,13 @@ static int links_that_say(enum ss_verdict verdict, const char *text)
 
 START_TEST(sums_of_links)
 {
-    look_at_sums(NULL, SIZE_MAX);
+    look_at_sums(NULL, SIZE_MAX, 1);
     ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
     ck_assert_int_eq(links_that_say(SS_BROKEN, ""), 0);
     ck_assert_int_eq(links_that_say(SS_SLOW, ""), 0);
 
     /* Each sum of the sizes from 512 KiB on: one element of it. */
-    look_at_sums(NULL, 20000);
+    look_at_sums(NULL, 20000, 8);
     ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
     ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 64 KiB "), 0);
     ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 512 KiB over 1 ranks one or more came to "
@@ -719,7 +719,7 @@ START_TEST(sums_of_links)
     ck_assert_ptr_nonnull(strstr(seen_of_links.finding[1].advice, "NCCL_PROTO=^LL128"));
 
     /* A GPU's links of one node should be NVLink: one rank uses nothing of it, which is too little. */
-    look_at_sums("NVIDIA H100 80GB HBM3", SIZE_MAX);
+    look_at_sums("NVIDIA H100 80GB HBM3", SIZE_MAX, 1);
     ck_assert_int_eq(links_that_say(SS_SLOW, "would be the links'"),
                      links_that_say(SS_FINE, "left out") ? 0 : 1);
 }
