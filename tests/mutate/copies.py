@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 ROOMS = "src/", "codelets/", "graphs/"  # where the product's code is
@@ -19,6 +20,35 @@ MEMORY = 16 << 30  # bytes that a broken program may map
 FILE = 1 << 30  # bytes that it may write to one file
 # Tests whose cases are tests of their own here, PROGRAM#CASE: there is one for each of these files.
 CASES = {"tests/cli/test_transcripts": "tests/cli/transcripts/*.txt", "tests/faults/test_faults": "tests/faults/commands/*.txt"}
+
+
+class Sanitized:
+    """A copy under the address and undefined-behaviour sanitizers, as CI has one, for what no other test noticed."""
+
+    def __init__(self, copy):
+        self.copy, self.lock, self.passes = copy, threading.Lock(), {}
+
+    def prepare(self, flags):
+        self.copy.prepare(["--enable-sanitizers=address,undefined"] + flags)
+        self.copy.memory = 0  # it maps more than there is
+        self.copy.environment.update(ASAN_OPTIONS="abort_on_error=0", UBSAN_OPTIONS="halt_on_error=1")
+
+    def attempt(self, file, text, names, seconds):
+        """The first of some unit tests that notices the file's broken text, or None."""
+        with self.lock:
+            names = [name for name in names if name in self.copy.unit]
+            for name in names:
+                if name not in self.passes:
+                    self.passes[name] = self.copy.test(name, 20 * seconds(name) + 60)
+            names = [name for name in names if self.passes[name][0] == 0]
+            whole = self.copy.read(file)
+            try:
+                self.copy.write(file, text)
+                if not self.copy.make(600):
+                    return None
+                return next((name for name in names if self.copy.notices(name, 60 + 5 * self.passes[name][1])), None)
+            finally:
+                self.copy.write(file, whole)
 
 
 def limits(memory):
@@ -56,6 +86,7 @@ class Copy:
         """The working tree of `top`, configured as its folder `build` was."""
         self.source, self.build, self.top = os.path.join(folder, "source"), os.path.join(folder, "build"), top
         self.log = os.path.join(folder, "log")
+        self.memory = MEMORY
         self.arguments = [a for a in shlex.split(subprocess.check_output(
             [os.path.join(build, "config.status"), "--config"], text=True)) if a != "--enable-werror"]
 
@@ -155,8 +186,12 @@ class Copy:
             environment.update(LD_PRELOAD=LEAKS, LSAN_OPTIONS="allocator_may_return_null=1:hard_rss_limit_mb=%d" % (MEMORY >> 20))
         begin = time.monotonic()
         # The leaks' library maps more than there is memory.
-        code = run(command, self.build, dict(self.environment, **environment), log or self.log, seconds, 0 if leaks else MEMORY)
+        code = run(command, self.build, dict(self.environment, **environment), log or self.log, seconds, 0 if leaks else self.memory)
         return code, time.monotonic() - begin
+
+    def notices(self, name, seconds):
+        """Whether a test does not pass."""
+        return self.test(name, seconds)[0] not in (0, 77)
 
     def covered(self, folder):
         """Of one test that ran with GCOV_PREFIX=folder in a build with --coverage: {file: [lines that ran]}."""

@@ -5,8 +5,10 @@
 Draws --count faults (sites.py says which there are) by --seed, from every room by its lines of code, and tries
 them one by one in copies of the tree (copies.py), which are made at the first run and kept. Each fault meets the tests
 that run its lines: unit tests first, the room's own first of all, then scripts, the quick ones first, until one
-notices or --each seconds are over; unit tests also notice memory that is not given back. Which test runs which lines is measured once, by gcov, in a copy that runs all
-tests, and again when tests changed. --seconds bounds the whole: what was tried by then is reported.
+notices or --each seconds are over; unit tests also notice memory that is not given back. What none notices meets the
+unit tests once more, under the address and undefined-behaviour sanitizers, as CI runs them. Which test runs which lines
+is measured once, by gcov, in a copy that runs all tests, and again when tests changed. --seconds bounds the whole: what
+was tried by then is reported.
 
 Prints a table by room and what no test noticed; exit code 0. What has been tried is kept in the folder (SEED.json),
 and the same command goes on where it stopped. Faults that change nothing are listed with a reason in equivalent.txt,
@@ -223,7 +225,7 @@ def tests_for(site, copy, coverage):
     return chosen
 
 
-def attempt(site, copy, coverage, each):
+def attempt(site, copy, sanitized, coverage, each):
     """(outcome, test or reason)"""
     text = copy.read(site.file)
     object_before = copy.objects(site.file)
@@ -242,6 +244,9 @@ def attempt(site, copy, coverage, each):
             code, _ = copy.test(name, 60 + 5 * coverage.seconds(name), coverage.tests[name]["leaks"])
             if code not in (0, 77):
                 return "unit" if name in copy.unit else "script", name + (" (no end)" if code is None else "")
+        name = sanitized.attempt(site.file, sites.break_text(text, site), chosen, coverage.seconds)
+        if name:
+            return "unit", name + " (sanitized)"
         return "survived", "%d tests not tried" % len(missed) if missed else ""
     finally:
         copy.write(site.file, text)
@@ -315,6 +320,9 @@ def main():
         counting = copies.Copy(os.path.join(folder, "counting"), TOP, build)
         counting.prepare(["CFLAGS=-O2 --coverage", "CXXFLAGS=-O2 --coverage", "LDFLAGS=--coverage"])
         coverage.measure(counting, made, names, tell)
+    sanitized = copies.Sanitized(copies.Copy(os.path.join(folder, "sanitized"), TOP, build))
+    sanitized.prepare(["CFLAGS=-g -O1 " + UNSET, "CXXFLAGS=-g -O1 " + UNSET])
+    tell("%s is built" % sanitized.copy.build)
 
     equivalent = read_equivalent(os.path.join(HERE, "equivalent.txt"))
     kept = os.path.join(folder, "%d.json" % o.seed)
@@ -345,7 +353,7 @@ def main():
             if key(site) in equivalent:
                 outcome, why = "equivalent", "listed"
             else:
-                outcome, why = attempt(site, copy, coverage, o.each)
+                outcome, why = attempt(site, copy, sanitized, coverage, o.each)
             with lock:
                 room = room_of(site.file)
                 counted[room] -= outcome not in OUTCOMES
