@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "tests/comm/ranks_again.h"
 #include "tests/comm/ranks_common.h"
 
 #include <math.h>
@@ -327,6 +328,8 @@ int main(int argc, char **argv)
         write_pid(pids);
     if (strcmp(mode, "late") == 0 && me && atoi(me) == bad)
         sleep(20); /* the others wait in MPI_Init */
+    if (strcmp(mode, "again") == 0)
+        return again(&config, 1);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "sums") == 0)

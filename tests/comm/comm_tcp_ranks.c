@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "tests/comm/ranks_again.h"
 #include "tests/comm/ranks_common.h"
 
 #include <pthread.h>
@@ -378,6 +379,8 @@ int main(int argc, char **argv)
     int bad = argc > 3 ? atoi(argv[3]) : -1, rc;
     struct ss_comm_config config = {backend ? backend : "auto", atof(argv[2])};
     struct ss_comm *comm;
+    if (strcmp(mode, "again") == 0)
+        return again(&config, 0);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "name") == 0) {

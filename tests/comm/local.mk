@@ -23,7 +23,8 @@ tests_comm_test_comm_tcp_env_SOURCES = tests/comm/test_comm_tcp_env.c tests/envi
 tests_comm_test_comm_tcp_env_LDADD = $(TEST_LIBS)
 tests_comm_test_comm_local_SOURCES = tests/comm/test_comm_local.c tests/environment.h
 tests_comm_test_comm_local_LDADD = $(TEST_LIBS)
-tests_comm_comm_tcp_ranks_SOURCES = tests/comm/comm_tcp_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_tcp_ranks_SOURCES = tests/comm/comm_tcp_ranks.c tests/comm/ranks_again.h tests/comm/ranks_common.h \
+	tests/kept.c tests/kept.h tests/faults/ours.h
 tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
 tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
@@ -36,7 +37,8 @@ if HAVE_MPI
 check_PROGRAMS += tests/comm/comm_wire_ranks tests/comm/comm_ranks tests/comm/comm_equal_ranks
 tests_comm_comm_wire_ranks_SOURCES = tests/comm/comm_wire_ranks.c tests/comm/ranks_common.h
 tests_comm_comm_wire_ranks_LDADD = $(TEST_LIBS) -lm
-tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_common.h
+tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_again.h tests/comm/ranks_common.h \
+	tests/kept.c tests/kept.h tests/faults/ours.h
 tests_comm_comm_ranks_LDADD = $(TEST_LIBS) -lm
 tests_comm_comm_equal_ranks_SOURCES = tests/comm/comm_equal_ranks.c
 tests_comm_comm_equal_ranks_LDADD = $(TEST_LIBS)

@@ -128,6 +128,7 @@ START_TEST(worlds)
     ck_assert_int_eq(ss_local_world_open(2, &a), SS_OK);
     ck_assert_int_eq(ss_local_world_open(2, &b), SS_OK);
     ck_assert_int_ne(a.port, b.port);
+    ck_assert_int_gt(a.port, 1023); /* the kernel's choice: not one of a service */
     ck_assert_str_ne(a.secret, b.secret);
     ck_assert_uint_eq(strlen(a.secret), 2 * SS_LOCAL_SECRET);
     ck_assert_uint_eq(strspn(a.secret, "0123456789abcdef"), 2 * SS_LOCAL_SECRET);

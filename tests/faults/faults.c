@@ -14,11 +14,12 @@
  * faults_begin() (faults.h). */
 #include "faults.h"
 
+#include "tests/faults/ours.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -47,46 +48,20 @@ static const struct {
     [MMAP] = {"mmap", ENOMEM},   [MALLOC] = {"malloc", ENOMEM}, [THREAD] = {"thread", EAGAIN},
     [CLOCK] = {"clock", EINVAL}, [SIGNAL] = {"signal", EINTR}};
 
-/* Where starstep's code lies: the program and its library. */
-static struct {
-    uintptr_t begin, end;
-} ours[16];
-static int nours;
-
 static enum kind kind = KINDS;
 static long at;
 static int error_number, log_fd = -1;
 static const char *below;
 static atomic_long count;
 
-static int add_ranges(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    const char *program = arg, *name = *info->dlpi_name ? info->dlpi_name : program;
-    const char *slash = strrchr(name, '/');
-    (void)size;
-    name = slash ? slash + 1 : name;
-    if (strncmp(name, "libstarstep.", 12) && strncmp(name, "libinside.", 10) &&
-        strcmp(name, "starstep") && strcmp(name, "lt-starstep"))
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum && nours < 16; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
-            ours[nours].begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            ours[nours].end = ours[nours].begin + info->dlpi_phdr[i].p_memsz;
-            nours++;
-        }
-    return 0;
-}
-
 void faults_begin(const char *which, long which_at, const char *log)
 {
-    static char program[4096];
     const char *e = getenv("FAULT_ERRNO");
     at = which_at;
     if (log)
         log_fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
                               0666);
-    if (!nours && readlink("/proc/self/exe", program, sizeof program - 1) > 0)
-        dl_iterate_phdr(add_ranges, program);
+    ours_find();
     for (int k = 0; k < KINDS; k++)
         if (which && !strcmp(which, kinds[k].name)) {
             error_number = e ? atoi(e) : kinds[k].error;
@@ -99,14 +74,6 @@ __attribute__((constructor)) static void read_environment(void)
     const char *n = getenv("FAULT_AT");
     below = getenv("FAULT_BELOW");
     faults_begin(getenv("FAULT_CALL"), n ? atol(n) : 0, getenv("FAULT_LOG"));
-}
-
-static int is_ours(const void *caller)
-{
-    for (int i = 0; i < nours; i++)
-        if ((uintptr_t)caller >= ours[i].begin && (uintptr_t)caller < ours[i].end)
-            return 1;
-    return 0;
 }
 
 static void write_line(long n, enum kind k, const char *function, const char *path, const char *to,

@@ -1,0 +1,57 @@
+/* ranks_again.h: communicators that are opened and closed one after the other, as by a program that trains several
+ * times, leave no memory, file or thread behind. */
+#ifndef TESTS_COMM_RANKS_AGAIN_H
+#define TESTS_COMM_RANKS_AGAIN_H
+
+#include "comm/comm.h"
+#include "tests/comm/ranks_common.h"
+#include "tests/kept.h"
+
+#include <stdio.h>
+
+/* One communicator, and sums on it: of a bucket where the backend has them (gradients), and of metrics. */
+static inline int again_once(const struct ss_comm_config *config, int gradients)
+{
+    static float gradient[5000];
+    struct ss_comm *comm;
+    sem_t ended;
+    double sum = 1;
+    REQUIRE(sem_init(&ended, 0, 0) == 0);
+    REQUIRE(ss_comm_open(config, &comm) == SS_OK);
+    for (int b = 0; gradients && b < 2; b++) {
+        const struct ss_comm_tag tag = {1, b};
+        REQUIRE(ss_comm_allreduce_start_f32(comm, gradient, 5000, SS_DTYPE_F32, tag, post,
+                                            &ended) == SS_OK);
+        sem_wait(&ended);
+    }
+    REQUIRE(ss_comm_allreduce_f64(comm, &sum, 1, "sum") == SS_OK);
+    REQUIRE(sum == ss_comm_size(comm));
+    REQUIRE(ss_comm_barrier(comm, "the end") == SS_OK);
+    ss_comm_close(comm);
+    sem_destroy(&ended);
+    return EXIT_SUCCESS;
+}
+
+static inline int again(const struct ss_comm_config *config, int gradients)
+{
+    enum {
+        FIRST = 2,
+        LAST = 5
+    }; /* behind the first ones, libraries have all files that they keep */
+    const long blocks = kept_blocks();
+    int files = 0, threads = 0;
+    ss_comm_stay();
+    for (int k = 1; k <= LAST; k++) {
+        REQUIRE(again_once(config, gradients) == EXIT_SUCCESS);
+        if (k == FIRST) {
+            files = kept_files();
+            threads = kept_threads();
+        }
+    }
+    REQUIRE(kept_blocks() == blocks);
+    REQUIRE(kept_files() == files);
+    REQUIRE(kept_threads() == threads);
+    return EXIT_SUCCESS;
+}
+
+#endif
