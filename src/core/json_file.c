@@ -21,7 +21,6 @@ enum ss_status ss_json_load(const char *option, const char *path, const char *wh
     if (!f)
         return ss_fail(SS_ERR_IO, "%s %s: cannot read: %s", option, path, strerror(errno));
     char *text = malloc(most + 1);
-    errno = 0;
     const size_t n = text ? fread(text, 1, most + 1, f) : 0;
     enum ss_status status =
         !text       ? ss_fail_memory(what, most + 1)
