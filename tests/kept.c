@@ -5,20 +5,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#    define SANITIZED 1
-#elif defined __has_feature
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define SANITIZED 1
-#    endif
-#endif
-
-#ifdef SANITIZED
+#ifdef KEPT_NOTHING
 long kept_blocks(void)
 {
     return 0;
+}
+
+void kept_fail(long at)
+{
+    (void)at;
 }
 #else
 void *__libc_malloc(size_t n);
@@ -34,6 +32,15 @@ static char gone;
 #    define GONE ((void *)&gone)
 static long kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_long left; /* to the one that fails; 0: none */
+
+static int lacks(const void *caller)
+{
+    if (left == 0 || !is_ours(caller) || atomic_fetch_sub(&left, 1) != 1)
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
 
 static size_t place_of(const void *p)
 {
@@ -75,19 +82,19 @@ static int forget_block(const void *p)
 
 void *malloc(size_t n)
 {
-    return note(__libc_malloc(n), CALLER);
+    return note(lacks(CALLER) ? NULL : __libc_malloc(n), CALLER);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return note(__libc_calloc(n, size), CALLER);
+    return note(lacks(CALLER) ? NULL : __libc_calloc(n, size), CALLER);
 }
 
 void *realloc(void *p, size_t n)
 {
     /* A block that is known stays so, whoever makes it larger. */
     const void *owner = forget_block(p) ? (const void *)ours[0].begin : CALLER;
-    void *grown = __libc_realloc(p, n);
+    void *grown = lacks(CALLER) ? NULL : __libc_realloc(p, n);
     if (!grown && n)
         note(p, owner);
     return note(grown, owner);
@@ -95,12 +102,12 @@ void *realloc(void *p, size_t n)
 
 void *aligned_alloc(size_t alignment, size_t n)
 {
-    return note(__libc_memalign(alignment, n), CALLER);
+    return note(lacks(CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
 }
 
 int posix_memalign(void **p, size_t alignment, size_t n)
 {
-    void *made = note(__libc_memalign(alignment, n), CALLER);
+    void *made = note(lacks(CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
     if (made)
         *p = made;
     return made ? 0 : ENOMEM;
@@ -109,7 +116,7 @@ int posix_memalign(void **p, size_t alignment, size_t n)
 char *strdup(const char *text)
 {
     const size_t n = strlen(text) + 1;
-    char *copy = note(__libc_malloc(n), CALLER);
+    char *copy = note(lacks(CALLER) ? NULL : __libc_malloc(n), CALLER);
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
@@ -122,6 +129,11 @@ void free(void *p)
 __attribute__((constructor)) static void begin(void)
 {
     ours_find();
+}
+
+void kept_fail(long at)
+{
+    left = at;
 }
 
 long kept_blocks(void)

@@ -1,12 +1,23 @@
 /* kept.h: what a program has taken and not given back, where libraries beside it keep memory of their own and a leak
- * detector would tell of theirs. For a program that kept.c is linked into. */
+ * detector would tell of theirs; and memory that it does not get. For a program that kept.c is linked into. */
 #ifndef SS_TESTS_KEPT_H
 #define SS_TESTS_KEPT_H
 
-/* Blocks of memory that starstep's own code has allocated since the program began and that are not free; 0 where a
- * sanitizer has functions of its own in front of malloc(). */
+/* A sanitizer has functions of its own in front of malloc(): nothing is counted there, and nothing fails. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#    define KEPT_NOTHING 1
+#elif defined __has_feature
+#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#        define KEPT_NOTHING 1
+#    endif
+#endif
+
+/* Blocks of memory that starstep's own code has allocated since the program began and that are not free. */
 long kept_blocks(void);
 int kept_files(void);
 int kept_threads(void);
+
+/* From now on, the call number `at` by which that code allocates memory fails. */
+void kept_fail(long at);
 
 #endif

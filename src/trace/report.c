@@ -361,8 +361,10 @@ static void print_memory(const struct ss_rank_times *r, FILE *out)
 
 static void print_workers(const struct ss_rank_times *r, FILE *out)
 {
+    if (r->window <= 0)
+        return;
     int column = fprintf(out, "  busy %%:");
-    for (size_t i = 0; i < r->worker.count && r->window > 0; i++) {
+    for (size_t i = 0; i < r->worker.count; i++) {
         const struct ss_worker_times *w = &r->worker.at[i];
         char text[SS_TRACE_TEXT + 64];
         int n = snprintf(text, sizeof text, "%s %.1f", w->name,

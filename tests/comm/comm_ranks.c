@@ -2,7 +2,9 @@
  *
  *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort,
  *                                        memory), or at the start (mismatch, late); steps: nobody
- *                                        does
+ *                                        does; again: nobody does, several times
+ *
+ * LACKS_MEMORY (environment): which allocation of RANK's own fails as the communicator opens.
  * Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -324,12 +326,15 @@ int main(int argc, char **argv)
     struct ss_comm_config config = {"auto", atof(argv[2])};
     struct ss_comm *comm;
     const char *pids = getenv("COMM_RANKS_PIDS"), *me = getenv("OMPI_COMM_WORLD_RANK");
+    const char *lack = me && atoi(me) == bad ? getenv("LACKS_MEMORY") : NULL;
     if (pids)
         write_pid(pids);
     if (strcmp(mode, "late") == 0 && me && atoi(me) == bad)
         sleep(20); /* the others wait in MPI_Init */
     if (strcmp(mode, "again") == 0)
         return again(&config, 1);
+    if (lack)
+        kept_fail(atol(lack));
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "sums") == 0)

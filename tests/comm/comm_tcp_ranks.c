@@ -3,7 +3,9 @@
  *     comm_tcp_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (kill, stop, absent, abort,
  *                                            leave, cut, fails, endless, other) or at the start
  *                                            (mismatch); steps: nobody; second: ranks 0 and 1 do,
- *                                            in a large broadcast
+ *                                            in a large broadcast; again: nobody does, several times
+ *
+ * LACKS_MEMORY (environment): which allocation of RANK's own fails as the communicator opens.
  * Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -375,12 +377,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: comm_tcp_ranks MODE TIMEOUT [RANK]\n");
         return 2;
     }
-    const char *mode = argv[1], *backend = getenv("BACKEND");
+    const char *mode = argv[1], *backend = getenv("BACKEND"), *me = getenv("RANK");
     int bad = argc > 3 ? atoi(argv[3]) : -1, rc;
+    const char *lack = me && atoi(me) == bad ? getenv("LACKS_MEMORY") : NULL;
     struct ss_comm_config config = {backend ? backend : "auto", atof(argv[2])};
     struct ss_comm *comm;
     if (strcmp(mode, "again") == 0)
         return again(&config, 0);
+    if (lack)
+        kept_fail(atol(lack));
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "name") == 0) {

@@ -1,7 +1,7 @@
 UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
 	tests/comm/test_comm_local tests/comm/test_comm_pause tests/comm/test_comm_processes tests/comm/test_interface tests/comm/test_nvlink
 check_PROGRAMS += tests/comm/links_ranks tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
-tests_comm_test_comm_processes_SOURCES = tests/comm/test_comm_processes.c tests/environment.h
+tests_comm_test_comm_processes_SOURCES = tests/comm/test_comm_processes.c tests/environment.h tests/kept.h
 tests_comm_test_comm_processes_LDADD = $(TEST_LIBS)
 tests_comm_test_interface_SOURCES = tests/comm/test_interface.c
 tests_comm_test_interface_LDADD = $(TEST_LIBS)

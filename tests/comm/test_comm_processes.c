@@ -9,6 +9,7 @@
 #endif
 #include "tests/data_common.h"
 #include "tests/environment.h"
+#include "tests/kept.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -69,6 +70,40 @@ static const struct {
      "waited [0-9.]* s for rank 0 \\(.*\\), which answers but has not started it", ""},
     {1, 3, "abort 5 1", "^[1-9][0-9]*\n$", "rank 1\\] disk full", ""},
     {1, 3, "memory 20 1", "^[1-9][0-9]*\n$", "rank 1\\] .*memory.*figures", ""},
+#ifndef KEPT_NOTHING
+#    define LACKS(rank, at, what)                                                                  \
+        {                                                                                          \
+            0, 2, "steps 5 " rank, "^0: 1\n1: 1\n$",                                               \
+                "error: (\\[rank " rank "\\] )?out of memory for " what " \\([0-9]* bytes\\)",     \
+                "LACKS_MEMORY=" at                                                                 \
+        }
+#    define LACKS_MPI(rank, at, what)                                                              \
+        {                                                                                          \
+            1, 2, "steps 5 " rank, "^[1-9][0-9]*\n$",                                              \
+                "error: (\\[rank " rank "\\] )?" what "( \\([0-9]* bytes\\))?$",                   \
+                "LACKS_MEMORY=" at                                                                 \
+        }
+    LACKS("0", "1", "the communicator"),
+    LACKS("0", "2", "the TCP communicator"),
+    LACKS("1", "3", "the connections of ranks"),
+    LACKS("1", "4", "the connections of ranks"),
+    LACKS("0", "4", "the connections of ranks"),
+    LACKS("0", "5", "the start-up of ranks"),
+    LACKS("0", "6", "the start-up of ranks"),
+    LACKS("0", "7", "the start-up of ranks"),
+    LACKS("0", "8", "the start-up of ranks"),
+    LACKS("0", "11", "(a collective|the values of a sum over all ranks)"),
+    LACKS_MPI("1", "2", "out of memory for the MPI communicator"),
+    LACKS_MPI("0", "3", "out of memory for the nodes of all ranks"),
+    LACKS_MPI("0", "4", "out of memory for the watchdog's table of ranks"),
+    LACKS_MPI("1", "5", "out of memory for the watchdog's table of ranks"),
+    LACKS_MPI("1", "6", "out of memory for the watchdog's table of ranks"),
+    LACKS_MPI("0", "7", "out of memory for the watchdog's table of ranks"),
+    /* This one may be the communication thread's. */
+    LACKS_MPI("1", "10",
+              "(out of memory for a collective|"
+              "step 1, bucket [01]: all-reduce failed: MPI_ERR_NO_MEM: out of memory)"),
+#endif
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
