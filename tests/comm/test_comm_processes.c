@@ -71,9 +71,9 @@ static const struct {
     {1, 3, "abort 5 1", "^[1-9][0-9]*\n$", "rank 1\\] disk full", ""},
     {1, 3, "memory 20 1", "^[1-9][0-9]*\n$", "rank 1\\] .*memory.*figures", ""},
 #ifndef KEPT_NOTHING
-#    define LACKS(rank, at, what)                                                                  \
+#    define LACKS(timeout, rank, at, what)                                                         \
         {                                                                                          \
-            0, 2, "steps 5 " rank, "^0: 1\n1: 1\n$",                                               \
+            0, 2, "steps " timeout " " rank, "^0: 1\n1: 1\n$",                                     \
                 "error: (\\[rank " rank "\\] )?out of memory for " what " \\([0-9]* bytes\\)",     \
                 "LACKS_MEMORY=" at                                                                 \
         }
@@ -83,16 +83,16 @@ static const struct {
                 "error: (\\[rank " rank "\\] )?" what "( \\([0-9]* bytes\\))?$",                   \
                 "LACKS_MEMORY=" at                                                                 \
         }
-    LACKS("0", "1", "the communicator"),
-    LACKS("0", "2", "the TCP communicator"),
-    LACKS("1", "3", "the connections of ranks"),
-    LACKS("1", "4", "the connections of ranks"),
-    LACKS("0", "4", "the connections of ranks"),
-    LACKS("0", "5", "the start-up of ranks"),
-    LACKS("0", "6", "the start-up of ranks"),
-    LACKS("0", "7", "the start-up of ranks"),
-    LACKS("0", "8", "the start-up of ranks"),
-    LACKS("0", "11", "(a collective|the values of a sum over all ranks)"),
+    LACKS("1", "0", "1", "the communicator"),
+    LACKS("1", "0", "2", "the TCP communicator"),
+    LACKS("1", "1", "3", "the connections of ranks"),
+    LACKS("1", "1", "4", "the connections of ranks"),
+    LACKS("1", "0", "4", "the connections of ranks"),
+    LACKS("1", "0", "5", "the start-up of ranks"),
+    LACKS("1", "0", "6", "the start-up of ranks"),
+    LACKS("1", "0", "7", "the start-up of ranks"),
+    LACKS("1", "0", "8", "the start-up of ranks"),
+    LACKS("5", "0", "11", "(a collective|the values of a sum over all ranks)"),
     LACKS_MPI("1", "2", "out of memory for the MPI communicator"),
     LACKS_MPI("0", "3", "out of memory for the nodes of all ranks"),
     LACKS_MPI("0", "4", "out of memory for the watchdog's table of ranks"),
