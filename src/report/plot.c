@@ -117,24 +117,22 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The longest step of x that a line may cross. */
-static double longest_step(const struct ss_curve *c)
+/* The longest step of x that a line may cross. step: room for all. */
+static double longest_step(const struct ss_curve *c, double *step)
 {
-    double *step = c->gaps && c->count > 2 ? malloc((c->count - 1) * sizeof *step) : NULL;
-    if (!step)
+    if (!c->gaps || c->count < 3)
         return INFINITY;
     for (size_t i = 1; i < c->count; i++)
         step[i - 1] = c->x[i] - c->x[i - 1];
     qsort(step, c->count - 1, sizeof *step, ascending);
-    double longest = 5 * step[(c->count - 1) / 2];
-    free(step);
-    return longest;
+    return 5 * step[(c->count - 1) / 2];
 }
 
 /* A path while it is written. */
 struct pen {
     struct ss_atomic_file *f;
     const struct ss_scale *x, *y;
+    double *step; /* room for the steps of a curve */
     int down;
 };
 
@@ -163,7 +161,7 @@ static void draw_few(struct pen *pen, const struct ss_curve *c, size_t first, si
 
 static void draw_path(struct pen *pen, const struct ss_curve *c)
 {
-    double longest = longest_step(c);
+    double longest = longest_step(c, pen->step);
     size_t together = c->count > MANY_POINTS ? c->count / (RIGHT - LEFT) : 1;
     for (size_t i = 0; i < c->count;) {
         size_t last = i;
@@ -183,9 +181,9 @@ static void draw_path(struct pen *pen, const struct ss_curve *c)
 }
 
 static void draw_curve(struct ss_atomic_file *f, const struct ss_curve *c, int i,
-                       const struct ss_scale *x, const struct ss_scale *y)
+                       const struct ss_scale *x, const struct ss_scale *y, double *step)
 {
-    struct pen pen = {.f = f, .x = x, .y = y};
+    struct pen pen = {.f = f, .x = x, .y = y, .step = step};
     ss_atomic_print(f, "<path class=\"curve\"");
     put_stroke(f, c, i);
     ss_atomic_print(f, " d=\"");
@@ -220,28 +218,46 @@ static void draw_legend(struct ss_atomic_file *f, const struct ss_panel *panel, 
 }
 
 static void draw_panel(struct ss_atomic_file *f, const struct ss_plot *plot, int p,
-                       const struct ss_scale *x)
+                       const struct ss_scale *x, double *step)
 {
     const struct ss_panel *panel = &plot->panel[p];
     double top = TOP + 24 + p * (PANEL + BETWEEN);
     struct ss_scale y = y_scale(panel, top);
     draw_axes(f, panel, x, &y);
     for (int c = 0; c < panel->curves; c++)
-        draw_curve(f, &panel->curve[c], c, x, &y);
+        draw_curve(f, &panel->curve[c], c, x, &y, step);
     draw_legend(f, panel, top);
+}
+
+static size_t most_points(const struct ss_plot *plot)
+{
+    size_t most = 1;
+    for (int p = 0; p < plot->panels; p++)
+        for (int c = 0; c < plot->panel[p].curves; c++)
+            most = plot->panel[p].curve[c].count > most ? plot->panel[p].curve[c].count : most;
+    return most;
 }
 
 enum ss_status ss_plot_write(const char *file, const struct ss_plot *plot)
 {
     struct ss_atomic_file *f;
+    const size_t points = most_points(plot);
     struct ss_scale x = x_scale(plot);
     double height = TOP + 24 + plot->panels * (PANEL + BETWEEN) - BETWEEN + BOTTOM;
-    SS_TRY(ss_atomic_open(file, &f));
+    double *step = malloc(points * sizeof *step);
+    if (!step)
+        return ss_fail_memory("a picture", points * sizeof *step);
+    enum ss_status status = ss_atomic_open(file, &f);
+    if (status != SS_OK) {
+        free(step);
+        return status;
+    }
     ss_svg_begin(f, WIDTH, height, plot->title);
     ss_svg_text(f, "title", "start", LEFT, 28, 0, plot->title);
     for (int p = 0; p < plot->panels; p++)
-        draw_panel(f, plot, p, &x);
+        draw_panel(f, plot, p, &x, step);
     ss_svg_text(f, "text", "middle", (LEFT + RIGHT) / 2.0, height - 14, 0, plot->x_label);
     ss_svg_end(f);
+    free(step);
     return ss_atomic_commit(f);
 }

@@ -254,7 +254,6 @@ void ss_session_close(struct ss_session *s)
     ss_data_file_clear(&s->data);
     if (s->comm)
         ss_comm_close(s->comm);
-    memset(s, 0, sizeof *s);
 }
 
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics)

@@ -1,7 +1,7 @@
 UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
 	tests/comm/test_comm_local tests/comm/test_comm_pause tests/comm/test_comm_processes tests/comm/test_interface tests/comm/test_nvlink
 check_PROGRAMS += tests/comm/links_ranks tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
-tests_comm_test_comm_processes_SOURCES = tests/comm/test_comm_processes.c tests/environment.h tests/kept.h
+tests_comm_test_comm_processes_SOURCES = tests/comm/test_comm_processes.c tests/environment.h tests/faults/kept.h
 tests_comm_test_comm_processes_LDADD = $(TEST_LIBS)
 tests_comm_test_interface_SOURCES = tests/comm/test_interface.c
 tests_comm_test_interface_LDADD = $(TEST_LIBS)
@@ -24,7 +24,7 @@ tests_comm_test_comm_tcp_env_LDADD = $(TEST_LIBS)
 tests_comm_test_comm_local_SOURCES = tests/comm/test_comm_local.c tests/environment.h
 tests_comm_test_comm_local_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_ranks_SOURCES = tests/comm/comm_tcp_ranks.c tests/comm/ranks_again.h tests/comm/ranks_common.h \
-	tests/kept.c tests/kept.h tests/faults/ours.h
+	$(KEPT_SOURCES)
 tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
 tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
@@ -38,7 +38,7 @@ check_PROGRAMS += tests/comm/comm_wire_ranks tests/comm/comm_ranks tests/comm/co
 tests_comm_comm_wire_ranks_SOURCES = tests/comm/comm_wire_ranks.c tests/comm/ranks_common.h
 tests_comm_comm_wire_ranks_LDADD = $(TEST_LIBS) -lm
 tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_again.h tests/comm/ranks_common.h \
-	tests/kept.c tests/kept.h tests/faults/ours.h
+	$(KEPT_SOURCES)
 tests_comm_comm_ranks_LDADD = $(TEST_LIBS) -lm
 tests_comm_comm_equal_ranks_SOURCES = tests/comm/comm_equal_ranks.c
 tests_comm_comm_equal_ranks_LDADD = $(TEST_LIBS)

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 #include "tests/comm/ranks_common.h"
-#include "tests/kept.h"
+#include "tests/faults/kept.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #endif
 #include "tests/data_common.h"
 #include "tests/environment.h"
-#include "tests/kept.h"
+#include "tests/faults/kept.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

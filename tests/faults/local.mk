@@ -3,6 +3,10 @@ check_LTLIBRARIES += tests/faults/libfaults.la
 tests_faults_libfaults_la_SOURCES = tests/faults/faults.c tests/faults/faults.h tests/faults/ours.h
 tests_faults_libfaults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
+UNIT_TESTS += tests/faults/test_lacks
+tests_faults_test_lacks_SOURCES = tests/faults/test_lacks.c tests/data_common.h tests/graph/test_graphs.h $(LACKS_SOURCES)
+tests_faults_test_lacks_LDADD = $(TEST_LIBS) -lm
+
 if HAVE_DNNL
 # A sanitizer has calls of its own in front of these.
 if !SANITIZED

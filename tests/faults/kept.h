@@ -3,6 +3,8 @@
 #ifndef SS_TESTS_KEPT_H
 #define SS_TESTS_KEPT_H
 
+#include <stddef.h>
+
 /* A sanitizer has functions of its own in front of malloc(): nothing is counted there, and nothing fails. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #    define KEPT_NOTHING 1
@@ -17,7 +19,10 @@ long kept_blocks(void);
 int kept_files(void);
 int kept_threads(void);
 
-/* From now on, the call number `at` by which that code allocates memory fails. */
-void kept_fail(long at);
+/* From now on, the call number `at` by which that code allocates memory fails, or none if `at` is 0. Returns how many
+ * bytes the one wanted that failed by the former kept_fail(); 0: none has. */
+size_t kept_fail(long at);
+/* Where that was, on stderr: functions and places for addr2line. */
+void kept_tell_failed(void);
 
 #endif

@@ -1,9 +1,10 @@
-#include "tests/kept.h"
+#include "tests/faults/kept.h"
 
 #include "tests/faults/ours.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,9 +15,14 @@ long kept_blocks(void)
     return 0;
 }
 
-void kept_fail(long at)
+size_t kept_fail(long at)
 {
     (void)at;
+    return 0;
+}
+
+void kept_tell_failed(void)
+{
 }
 #else
 void *__libc_malloc(size_t n);
@@ -33,11 +39,16 @@ static char gone;
 static long kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_long left; /* to the one that fails; 0: none */
+static atomic_size_t failed;
+static void *calls[16]; /* of the one that failed */
+static int ncalls;
 
-static int lacks(const void *caller)
+static int lacks(size_t bytes, const void *caller)
 {
     if (left == 0 || !is_ours(caller) || atomic_fetch_sub(&left, 1) != 1)
         return 0;
+    failed = bytes;
+    ncalls = backtrace(calls, sizeof calls / sizeof *calls);
     errno = ENOMEM;
     return 1;
 }
@@ -82,19 +93,19 @@ static int forget_block(const void *p)
 
 void *malloc(size_t n)
 {
-    return note(lacks(CALLER) ? NULL : __libc_malloc(n), CALLER);
+    return note(lacks(n, CALLER) ? NULL : __libc_malloc(n), CALLER);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return note(lacks(CALLER) ? NULL : __libc_calloc(n, size), CALLER);
+    return note(lacks(n * size, CALLER) ? NULL : __libc_calloc(n, size), CALLER);
 }
 
 void *realloc(void *p, size_t n)
 {
     /* A block that is known stays so, whoever makes it larger. */
     const void *owner = forget_block(p) ? (const void *)ours[0].begin : CALLER;
-    void *grown = lacks(CALLER) ? NULL : __libc_realloc(p, n);
+    void *grown = lacks(n, CALLER) ? NULL : __libc_realloc(p, n);
     if (!grown && n)
         note(p, owner);
     return note(grown, owner);
@@ -102,12 +113,12 @@ void *realloc(void *p, size_t n)
 
 void *aligned_alloc(size_t alignment, size_t n)
 {
-    return note(lacks(CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
+    return note(lacks(n, CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
 }
 
 int posix_memalign(void **p, size_t alignment, size_t n)
 {
-    void *made = note(lacks(CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
+    void *made = note(lacks(n, CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
     if (made)
         *p = made;
     return made ? 0 : ENOMEM;
@@ -116,7 +127,7 @@ int posix_memalign(void **p, size_t alignment, size_t n)
 char *strdup(const char *text)
 {
     const size_t n = strlen(text) + 1;
-    char *copy = note(lacks(CALLER) ? NULL : __libc_malloc(n), CALLER);
+    char *copy = note(lacks(n, CALLER) ? NULL : __libc_malloc(n), CALLER);
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
@@ -131,9 +142,16 @@ __attribute__((constructor)) static void begin(void)
     ours_find();
 }
 
-void kept_fail(long at)
+void kept_tell_failed(void)
 {
+    backtrace_symbols_fd(calls, ncalls, STDERR_FILENO);
+}
+
+size_t kept_fail(long at)
+{
+    const size_t bytes = atomic_exchange(&failed, 0);
     left = at;
+    return bytes;
 }
 
 long kept_blocks(void)

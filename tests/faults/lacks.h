@@ -1,0 +1,45 @@
+/* lacks.h: a call of ours at each place where it may lack memory. For tests that kept.c is linked into. */
+#ifndef SS_TESTS_LACKS_H
+#define SS_TESTS_LACKS_H
+
+#include "core/log.h"
+#include "tests/faults/kept.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LACKS_MOST = 400 };
+
+/* Each allocation of call(arg), but not more than LACKS_MOST, fails once: the call says so, with about the bytes that
+ * were wanted (of several arrays, it tells one's), and keeps nothing. Without a fault it succeeds and keeps nothing
+ * either. does_without: some may be left out, and it succeeds all the same. */
+static inline void lacks_each(enum ss_status (*call)(void *arg), void *arg, int does_without)
+{
+    for (long at = 1; at <= LACKS_MOST; at++) {
+        const long before = kept_blocks();
+        kept_fail(at);
+        const enum ss_status status = call(arg);
+        const size_t wanted = kept_fail(0);
+        const char *said = ss_log_last_error(), *size = strstr(said, "out of memory for ");
+        unsigned long long bytes = 0;
+        const int right_size = !size || (sscanf(strrchr(size, '('), "(%llu bytes)", &bytes) == 1 &&
+                                         32 * bytes >= wanted),
+                  well = !wanted || (status == SS_OK && does_without)
+                             ? status == SS_OK
+                             : status == SS_ERR_MEMORY && right_size;
+        if (!well || kept_blocks() != before)
+            kept_tell_failed();
+        ck_assert_msg(well, "allocation %ld, %zu bytes: %d, %s", at, wanted, (int)status, said);
+        ck_assert_msg(kept_blocks() == before, "allocation %ld: %ld blocks are kept", at,
+                      kept_blocks() - before);
+        if (!wanted) {
+#ifndef KEPT_NOTHING
+            ck_assert_int_gt(at, 1);
+#endif
+            return;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,389 @@
+/* test_lacks.c: calls of ours at each place where they may lack memory (lacks.h): they say so, and keep nothing, neither
+ * then nor when all goes well. The commands' own ways to end are test_faults'. */
+#include "comm/comm.h"
+#include "data/cifar.h"
+#include "data/dataset.h"
+#include "data/make_tinyimagenet.h"
+#include "data/pack.h"
+#include "data/sampler.h"
+#include "data/synthetic.h"
+#include "doctor/links.h"
+#include "graph/bucket_choose.h"
+#include "graph/graph_file.h"
+#include "graph/plan.h"
+#include "graphs/models.h"
+#include "monitor/report.h"
+#include "monitor/samples.h"
+#include "runtime/placement.h"
+#include "scaling/run.h"
+#include "scaling/table.h"
+#include "tests/data_common.h"
+#include "tests/faults/lacks.h"
+#include "tests/graph/test_graphs.h"
+#include "trace/analyse.h"
+#include "trace/export.h"
+#include "trace/export_chrome.h"
+#include "trace/export_html.h"
+#include "trace/export_paje.h"
+#include "trace/read.h"
+#include "trace/report.h"
+#include "train/data_file.h"
+#include "train/safetensors.h"
+#include "train/tensorboard.h"
+
+static FILE *nowhere;
+
+/* A file or folder of the tests' own. */
+static const char *recorded(const char *name)
+{
+    static char path[4096];
+    const char *top = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/tests/%s", top ? top : ".", name);
+    return path;
+}
+
+/* ---- ranks and processors ---------------------------------------------------------------------- */
+
+static enum ss_status open_comm(void *arg)
+{
+    struct ss_comm_config config = {.backend = "self", .timeout_s = 60};
+    struct ss_comm *comm;
+    SS_TRY(ss_comm_open(&config, &comm));
+    if (arg)
+        *(struct ss_comm **)arg = comm;
+    else
+        ss_comm_close(comm);
+    return SS_OK;
+}
+
+static enum ss_status place(void *comm)
+{
+    struct ss_placement p;
+    return ss_placement_decide_gpu(comm, 0, "", &p);
+}
+
+static enum ss_status open_links(void *comm)
+{
+    struct ss_links_plane plane;
+    SS_TRY(ss_links_open_host(comm, 1000, &plane));
+    plane.close(plane.state);
+    return SS_OK;
+}
+
+START_TEST(ranks)
+{
+    struct ss_comm *comm;
+    ck_assert_int_eq(open_comm(&comm), SS_OK);
+    lacks_each(place, comm, 0);
+    lacks_each(open_links, comm, 0);
+    ss_comm_close(comm);
+    lacks_each(open_comm, NULL, 0);
+}
+END_TEST
+
+/* ---- graphs and plans -------------------------------------------------------------------------- */
+
+static enum ss_status build(void *name)
+{
+    struct ss_graph *g;
+    const struct ss_model_options options = {
+        .dropout = -1, .classes = 10, .channels = 3, .height = 32, .width_px = 32};
+    SS_TRY(ss_model_build(name, &options, &g));
+    ss_graph_destroy(g);
+    return SS_OK;
+}
+
+static enum ss_status read_graph(void *path)
+{
+    struct ss_graph *g;
+    SS_TRY(ss_graph_read(path, 0, &g));
+    ss_graph_destroy(g);
+    return SS_OK;
+}
+
+static enum ss_status lower(void *graph)
+{
+    struct ss_plan *plan;
+    const struct ss_plan_options options = {.batch = 8,
+                                            .channel_block = 16,
+                                            .bucket_mb = 0.01,
+                                            .first_bucket_mb = 0.005,
+                                            .slices = 8,
+                                            .states = 1};
+    SS_TRY(ss_plan_lower(graph, &options, &plan));
+    enum ss_status status = ss_plan_print_table(plan, nowhere);
+    if (status == SS_OK)
+        status = ss_plan_print_dot(plan, nowhere);
+    ss_plan_destroy(plan);
+    return status;
+}
+
+START_TEST(models)
+{
+    char names[][16] = {"wideresnet", "resnet18", "resnet50", "vgg11_bn"};
+    lacks_each(build, names[_i], 0);
+}
+END_TEST
+
+START_TEST(graphs)
+{
+    struct ss_graph *g = make_test_graph(_i);
+    char path[4096];
+    lacks_each(lower, g, 0);
+    snprintf(path, sizeof path, "%s", in_folder("graph.json"));
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ss_graph_write(g, f);
+    ck_assert_int_eq(fclose(f), 0);
+    ss_graph_destroy(g);
+    lacks_each(read_graph, path, 0);
+}
+END_TEST
+
+static enum ss_status choose(void *costs)
+{
+    struct ss_bucket_choice choice;
+    return ss_bucket_choose(costs, &choice);
+}
+
+START_TEST(buckets)
+{
+    const size_t bytes[] = {100000, 4000000, 3000000, 1000000};
+    const double passes[] = {1, 2, 2, 1}, weights[] = {0.5, 1, 1, 0.5};
+    struct ss_bucket_costs costs = {.nblocks = 4,
+                                    .bytes = bytes,
+                                    .forward_s = passes,
+                                    .backward_s = passes,
+                                    .weights_s = weights,
+                                    .sum_s_per_byte = 1e-6};
+    lacks_each(choose, &costs, 0);
+}
+END_TEST
+
+/* ---- data -------------------------------------------------------------------------------------- */
+
+static enum ss_status make_cifar(void *dir)
+{
+    const struct ss_synthetic what = {.train = 20, .test = 10, .classes = 10, .seed = 1};
+    return ss_synthetic_cifar(&ss_cifar100, dir, &what);
+}
+
+static enum ss_status load(void *dir)
+{
+    static float out[3 * 64 * 64];
+    const struct ss_dataset_options options = {.size = {32, 32}};
+    const struct ss_load_how how = {.augment = 1, .seed = 1};
+    struct ss_dataset *d;
+    int32_t label;
+    SS_TRY(ss_dataset_open(dir, SS_SPLIT_TRAIN, &options, &d));
+    enum ss_status status = SS_OK;
+    for (size_t i = 0; status == SS_OK && i < 4; i++)
+        status = ss_dataset_load(d, i, &how, out, &label);
+    ss_dataset_close(d);
+    return status;
+}
+
+static enum ss_status pack(void *dir)
+{
+    const struct ss_dataset_options options = {.size = {32, 32}};
+    char path[4096], why[256];
+    struct ss_dataset *d;
+    struct ss_pack_builder *builder;
+    struct ss_pack *made;
+    size_t done;
+    SS_TRY(ss_dataset_open(dir, SS_SPLIT_TRAIN, &options, &d));
+    const struct ss_imagefolder *files = ss_dataset_folder(d);
+    enum ss_status status = ss_pack_path(path, sizeof path, in_folder(""), SS_SPLIT_TRAIN);
+    if (status == SS_OK)
+        status = ss_pack_begin(path, files, 1, 0, &builder);
+    if (status == SS_OK) {
+        status = ss_pack_continue(builder, 100, &done);
+        if (status == SS_OK)
+            status = ss_pack_commit(builder);
+        else
+            ss_pack_abort(builder);
+    }
+    if (status == SS_OK)
+        status = ss_pack_open(path, files, why, sizeof why, &made);
+    if (status == SS_OK)
+        ss_pack_close(made);
+    ss_dataset_close(d);
+    return status;
+}
+
+static enum ss_status sample(void *arg)
+{
+    struct ss_sampler s;
+    (void)arg;
+    SS_TRY(ss_sampler_open(&s, 100, 0, 2, 8, 1, 0, 7));
+    ss_sampler_close(&s);
+    return SS_OK;
+}
+
+START_TEST(data)
+{
+    const struct ss_tinyimagenet what = {.classes = 2, .train = 4, .val = 2, .seed = 1};
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s", in_folder("cifar"));
+    lacks_each(make_cifar, dir, 0);
+    lacks_each(load, dir, 0);
+    snprintf(dir, sizeof dir, "%s", in_folder("pictures"));
+    ck_assert_int_eq(ss_make_tinyimagenet(dir, &what), SS_OK);
+    ck_assert_int_eq(load(dir), SS_OK); /* a thread keeps its decoder */
+    lacks_each(load, dir, 0);
+    lacks_each(pack, dir, 1); /* its size is estimated if it can be */
+    lacks_each(sample, NULL, 0);
+}
+END_TEST
+
+/* ---- files of a run ---------------------------------------------------------------------------- */
+
+static enum ss_status read_weights(void *path)
+{
+    struct ss_safetensors *st;
+    SS_TRY(ss_safetensors_open(path, &st));
+    ss_safetensors_close(st);
+    return SS_OK;
+}
+
+static enum ss_status write_weights(void *path)
+{
+    static const float values[6];
+    static const char *const metadata[] = {"format", "pt", NULL};
+    const struct ss_st_tensor tensors[] = {
+        {.name = "a",
+         .dtype = SS_ST_F32,
+         .ndim = 2,
+         .shape = {2, 3},
+         .data = values,
+         .bytes = sizeof values},
+        {.name = "b", .dtype = SS_ST_F32, .ndim = 1, .shape = {4}, .data = values, .bytes = 16}};
+    return ss_safetensors_write(path, tensors, 2, metadata);
+}
+
+static enum ss_status write_scalars(void *dir)
+{
+    struct ss_tensorboard *t;
+    SS_TRY(ss_tensorboard_open(dir, &t));
+    enum ss_status status = ss_tensorboard_scalar(t, "Loss/train", 1, 1e9, 0.5);
+    const enum ss_status closed = ss_tensorboard_close(t);
+    return status == SS_OK ? closed : status;
+}
+
+START_TEST(weights)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s", in_folder("model.safetensors"));
+    lacks_each(write_weights, path, 0);
+    lacks_each(read_weights, path, 0);
+    snprintf(path, sizeof path, "%s", in_folder("scalars"));
+    lacks_each(write_scalars, path, 0);
+}
+END_TEST
+
+static enum ss_status report_trace(void *dir)
+{
+    const struct ss_analyse_options analyse = {.first = 1, .keep_path = 1};
+    const struct ss_report_options report = {.rank = -1, .steps = 1, .path = 1};
+    struct ss_rank_times *times[2] = {NULL, NULL};
+    struct ss_run_times *run = NULL;
+    enum ss_status status = SS_OK;
+    for (int r = 0; status == SS_OK && r < 2; r++) {
+        struct ss_trace_rank *trace;
+        status = ss_trace_read(dir, r, &trace);
+        if (status == SS_OK) {
+            status = ss_analyse_rank(trace, &analyse, &times[r]);
+            ss_trace_free(trace);
+        }
+    }
+    if (status == SS_OK)
+        status = ss_analyse_run(times, 2, &run);
+    if (status == SS_OK)
+        status = ss_report_text(run, &report, nowhere);
+    if (status == SS_OK)
+        status = ss_report_json(run, &report, in_folder("report.json"));
+    ss_run_times_free(run);
+    for (int r = 0; r < 2; r++)
+        ss_rank_times_free(times[r]);
+    return status;
+}
+
+static enum ss_status export_trace(void *dir)
+{
+    struct ss_export *e;
+    SS_TRY(ss_export_load(dir, 1, 0, &e));
+    enum ss_status status = ss_export_chrome(e, in_folder("events.json"));
+    if (status == SS_OK)
+        status = ss_export_html(e, in_folder("page.html"));
+    if (status == SS_OK)
+        status = ss_export_paje(e, in_folder("paje.trace"));
+    if (status == SS_OK)
+        status = ss_export_hta(e, in_folder("hta"));
+    ss_export_free(e);
+    return status;
+}
+
+START_TEST(traces)
+{
+    lacks_each(report_trace, (void *)recorded("cli/transcripts/trace"), 0);
+    lacks_each(export_trace, (void *)recorded("cli/transcripts/trace"), 0);
+}
+END_TEST
+
+static enum ss_status report_monitor(void *path)
+{
+    struct ss_monitor_data d;
+    SS_TRY(ss_monitor_read(path, &d));
+    enum ss_status status = ss_monitor_print(&d, nowhere);
+    if (status == SS_OK)
+        status = ss_monitor_draw(&d, in_folder("monitor.svg"));
+    ss_monitor_data_free(&d);
+    return status;
+}
+
+static enum ss_status report_scaling(void *path)
+{
+    struct ss_runs runs = {0};
+    struct ss_scaling tables;
+    char differs[256];
+    enum ss_status status = ss_runs_add(&runs, path);
+    if (status == SS_OK)
+        status = ss_scaling_make(&runs, &tables);
+    if (status == SS_OK) {
+        ss_scaling_compare(&runs, differs, sizeof differs);
+        ss_scaling_markdown(&tables, differs, nowhere);
+        ss_scaling_csv(&tables, 0, nowhere);
+        status = ss_scaling_draw(&tables, in_folder("scaling.svg"));
+        ss_scaling_free(&tables);
+    }
+    ss_runs_free(&runs);
+    return status;
+}
+
+START_TEST(reports)
+{
+    lacks_each(report_monitor, (void *)recorded("cli/transcripts/monitor"), 0);
+    lacks_each(report_scaling, (void *)recorded("cli/transcripts/logs"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lacks");
+    TCase *t = tcase_create("lacks");
+    nowhere = fopen("/dev/null", "w");
+    if (!nowhere)
+        return EXIT_FAILURE;
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, make_folder, remove_folder);
+    tcase_add_test(t, ranks);
+    tcase_add_loop_test(t, models, 0, 4);
+    tcase_add_loop_test(t, graphs, 0, TEST_GRAPHS);
+    tcase_add_test(t, buckets);
+    tcase_add_test(t, data);
+    tcase_add_test(t, weights);
+    tcase_add_test(t, traces);
+    tcase_add_test(t, reports);
+    suite_add_tcase(suite, t);
+    return run_suite(suite);
+}
