@@ -2,10 +2,11 @@
  * fails. What other libraries call does not count.
  *
  *   FAULT_CALL=KIND   one of `kinds`; print is what goes to a stream's buffer first, short is a write of
- *                     half of the bytes, behind which the next one fails, and signal interrupts what reads
- *                     or waits, which is no fault: it has to be done again. Without: calls of all kinds are
- *                     written down, and none fails
- *   FAULT_AT=N        which of them fails, from 1; without: none
+ *                     half of the bytes, behind which the next one fails, signal interrupts what reads
+ *                     or waits, which is no fault: it has to be done again; system is the rest of what the
+ *                     kernel is asked for. Without: calls of all kinds are written down, and none fails
+ *   FAULT_AT=N        which of them fails, from 1; without: none. A child that is forked as number C
+ *                     counts from 1000 C on, until it becomes another program
  *   FAULT_ERRNO=E     with this number; without: with the kind's usual one
  *   FAULT_BELOW=DIR   only files below this folder count
  *   FAULT_LOG=FILE    a line for each call that counts: "N kind function PATH[ -> PATH] caller"
@@ -31,14 +32,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum kind { OPEN, WRITE, SHORT, PRINT, SYNC, RENAME, MMAP, MALLOC, THREAD, CLOCK, SIGNAL, KINDS };
+enum kind {
+    OPEN,
+    WRITE,
+    SHORT,
+    PRINT,
+    SYNC,
+    RENAME,
+    MMAP,
+    MALLOC,
+    THREAD,
+    CLOCK,
+    SIGNAL,
+    SYSTEM,
+    KINDS
+};
 static const struct {
     const char *name;
     int error;
@@ -46,13 +65,13 @@ static const struct {
     [OPEN] = {"open", EACCES},   [WRITE] = {"write", ENOSPC},   [SHORT] = {"short", ENOSPC},
     [PRINT] = {"print", ENOSPC}, [SYNC] = {"sync", EIO},        [RENAME] = {"rename", EIO},
     [MMAP] = {"mmap", ENOMEM},   [MALLOC] = {"malloc", ENOMEM}, [THREAD] = {"thread", EAGAIN},
-    [CLOCK] = {"clock", EINVAL}, [SIGNAL] = {"signal", EINTR}};
+    [CLOCK] = {"clock", EINVAL}, [SIGNAL] = {"signal", EINTR},  [SYSTEM] = {"system", EPERM}};
 
 static enum kind kind = KINDS;
 static long at;
 static int error_number, log_fd = -1;
 static const char *below;
-static atomic_long count;
+static atomic_long counts[KINDS];
 
 void faults_begin(const char *which, long which_at, const char *log)
 {
@@ -97,7 +116,7 @@ static int fails(enum kind k, const char *function, const char *path, const char
         return 0;
     if (below && (!path || strncmp(path, below, strlen(below))))
         return 0;
-    const long n = atomic_fetch_add(&count, 1) + 1;
+    const long n = atomic_fetch_add(&counts[k], 1) + 1;
     write_line(n, k, function, path, to, caller);
     if (n == at || (k == SHORT && n == at + 1))
         errno = error_number;
@@ -188,7 +207,7 @@ static ssize_t writes(const char *function, const char *path, size_t n, const vo
         return -1;
     if (!fails(SHORT, function, path, NULL, caller))
         return (ssize_t)n;
-    return atomic_load(&count) == at ? (ssize_t)(n / 2) : -1;
+    return atomic_load(&counts[SHORT]) == at ? (ssize_t)(n / 2) : -1;
 }
 
 ssize_t write(int fd, const void *bytes, size_t n)
@@ -380,5 +399,108 @@ int sem_wait(sem_t *semaphore)
 
 pid_t waitpid(pid_t pid, int *status, int options)
 {
-    return FAILS(SIGNAL, NULL) ? -1 : NEXT(waitpid)(pid, status, options);
+    return !(options & WNOHANG) && FAILS(SIGNAL, NULL) ? -1 : NEXT(waitpid)(pid, status, options);
+}
+
+/* ---- processes, sockets and descriptors */
+
+pid_t fork(void)
+{
+    static long children;
+    if (FAILS(SYSTEM, NULL))
+        return -1;
+    children += is_ours(CALLER);
+    const pid_t pid = NEXT(fork)();
+    for (int k = 0; pid == 0 && is_ours(CALLER) && k < KINDS; k++)
+        counts[k] = 1000 * children;
+    return pid;
+}
+
+/* Whatever their last argument is, it fits into a pointer. */
+int fcntl(int fd, int command, ...)
+{
+    va_list args;
+    va_start(args, command);
+    void *arg = va_arg(args, void *);
+    va_end(args);
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(fcntl)(fd, command, arg);
+}
+
+int prctl(int option, ...)
+{
+    va_list args;
+    va_start(args, option);
+    const unsigned long arg = va_arg(args, unsigned long);
+    va_end(args);
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(prctl)(option, arg, 0ul, 0ul, 0ul);
+}
+
+int dup2(int from, int to)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(dup2)(from, to);
+}
+
+int pipe2(int ends[2], int flags)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(pipe2)(ends, flags);
+}
+
+int setpgid(pid_t process, pid_t group)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(setpgid)(process, group);
+}
+
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(sigprocmask)(how, set, old);
+}
+
+int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(sigaction)(number, action, old);
+}
+
+sighandler_t signal(int number, sighandler_t handler)
+{
+    return FAILS(SYSTEM, NULL) ? SIG_ERR : NEXT(signal)(number, handler);
+}
+
+int signalfd(int fd, const sigset_t *set, int flags)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(signalfd)(fd, set, flags);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(socket)(domain, type, protocol);
+}
+
+int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t n)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(bind)(fd, address, n);
+}
+
+int listen(int fd, int most)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(listen)(fd, most);
+}
+
+int getsockname(int fd, __SOCKADDR_ARG address, socklen_t *n)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(getsockname)(fd, address, n);
+}
+
+int eventfd(unsigned first, int flags)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(eventfd)(first, flags);
+}
+
+int epoll_create1(int flags)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(epoll_create1)(flags);
+}
+
+int epoll_ctl(int fd, int operation, int of, struct epoll_event *event)
+{
+    return FAILS(SYSTEM, NULL) ? -1 : NEXT(epoll_ctl)(fd, operation, of, event);
 }
