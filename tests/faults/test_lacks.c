@@ -1,6 +1,7 @@
 /* test_lacks.c: calls of ours at each place where they may lack memory (lacks.h): they say so, and keep nothing, neither
  * then nor when all goes well. The commands' own ways to end are test_faults'. */
 #include "comm/comm.h"
+#include "comm/comm_local.h"
 #include "data/cifar.h"
 #include "data/dataset.h"
 #include "data/make_tinyimagenet.h"
@@ -17,6 +18,8 @@
 #include "runtime/placement.h"
 #include "scaling/run.h"
 #include "scaling/table.h"
+#include "sim/machine.h"
+#include "sim/roofline.h"
 #include "tests/data_common.h"
 #include "tests/faults/lacks.h"
 #include "tests/graph/test_graphs.h"
@@ -70,6 +73,14 @@ static enum ss_status open_links(void *comm)
     return SS_OK;
 }
 
+static enum ss_status describe_rank(void *world)
+{
+    struct ss_local_environment environment;
+    SS_TRY(ss_local_environment_make(world, 1, &environment));
+    ss_local_environment_free(&environment);
+    return SS_OK;
+}
+
 START_TEST(ranks)
 {
     struct ss_comm *comm;
@@ -78,6 +89,10 @@ START_TEST(ranks)
     lacks_each(open_links, comm, 0);
     ss_comm_close(comm);
     lacks_each(open_comm, NULL, 0);
+    struct ss_local_world world;
+    ck_assert_int_eq(ss_local_world_open(2, &world), SS_OK);
+    lacks_each(describe_rank, &world, 0);
+    ss_local_world_close(&world);
 }
 END_TEST
 
@@ -117,6 +132,43 @@ static enum ss_status lower(void *graph)
     ss_plan_destroy(plan);
     return status;
 }
+
+static enum ss_status predict(void *plan)
+{
+    const struct ss_machine *machine;
+    struct ss_roofline r;
+    double *seconds;
+    SS_TRY(ss_machine_find("h100", &machine));
+    SS_TRY(ss_roofline_seconds(plan, machine, 0, &seconds));
+    free(seconds);
+    SS_TRY(ss_roofline_predict(plan, machine, 0, &r));
+    ss_roofline_print(&r, nowhere);
+    ss_roofline_print_json(&r, nowhere);
+    ss_roofline_close(&r);
+    return SS_OK;
+}
+
+START_TEST(predictions)
+{
+    const struct ss_model_options model = {
+        .dropout = -1, .classes = 10, .channels = 3, .height = 32, .width_px = 32};
+    const struct ss_plan_options options = {.batch = 8,
+                                            .device = 1,
+                                            .dtype = SS_DTYPE_F16,
+                                            .input_block = ss_gpu_input_block(SS_DTYPE_F16),
+                                            .bucket_mb = 25,
+                                            .first_bucket_mb = 1,
+                                            .slices = 4,
+                                            .states = 1};
+    struct ss_graph *g;
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_model_build("wideresnet", &model, &g), SS_OK);
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    lacks_each(predict, plan, 0);
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
 
 START_TEST(models)
 {
@@ -211,6 +263,22 @@ static enum ss_status pack(void *dir)
     return status;
 }
 
+static enum ss_status describe(void *dir)
+{
+    const struct ss_dataset_options options = {.size = {32, 32}};
+    const char *file = in_folder("data.json");
+    struct ss_dataset *d;
+    struct ss_data_file read;
+    SS_TRY(ss_dataset_open(dir, SS_SPLIT_TRAIN, &options, &d));
+    enum ss_status status = ss_data_file_write(d, file);
+    if (status == SS_OK) {
+        status = ss_data_file_read(file, &read);
+        ss_data_file_clear(&read);
+    }
+    ss_dataset_close(d);
+    return status;
+}
+
 static enum ss_status sample(void *arg)
 {
     struct ss_sampler s;
@@ -231,6 +299,7 @@ START_TEST(data)
     ck_assert_int_eq(ss_make_tinyimagenet(dir, &what), SS_OK);
     ck_assert_int_eq(load(dir), SS_OK); /* a thread keeps its decoder */
     lacks_each(load, dir, 0);
+    lacks_each(describe, dir, 0);
     lacks_each(pack, dir, 1); /* its size is estimated if it can be */
     lacks_each(sample, NULL, 0);
 }
@@ -380,6 +449,7 @@ int main(void)
     tcase_add_loop_test(t, models, 0, 4);
     tcase_add_loop_test(t, graphs, 0, TEST_GRAPHS);
     tcase_add_test(t, buckets);
+    tcase_add_test(t, predictions);
     tcase_add_test(t, data);
     tcase_add_test(t, weights);
     tcase_add_test(t, traces);

@@ -90,6 +90,7 @@ struct bound {
     struct ss_plan *plan;
     struct ss_runtime *runtime;
     struct ss_exec *exec;
+    struct ss_exec_options options; /* of exec */
     sem_t in_flight;
     double loss; /* mean, of the last step reported */
     uint64_t reported;
@@ -224,6 +225,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
         exec.mean[c] = data.mean[c % 3];
         exec.std[c] = data.std[c % 3];
     }
+    b->options = exec;
     OK(ss_exec_create(&exec, &b->exec));
     if (nbound_of_test < 4) /* without end_test(), failed tests fill it */
         bound_of_test[nbound_of_test++] = *b;

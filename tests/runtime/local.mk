@@ -18,6 +18,10 @@ tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
 UNIT_TESTS += tests/runtime/test_accumulate
 tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
 tests_runtime_test_accumulate_LDADD = $(TEST_LIBS) -lm
+UNIT_TESTS += tests/runtime/test_exec_lacks
+tests_runtime_test_exec_lacks_SOURCES = tests/runtime/test_exec_lacks.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h \
+	$(LACKS_SOURCES)
+tests_runtime_test_exec_lacks_LDADD = $(TEST_LIBS) -lm
 # Preloaded by tests in shell
 check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la
 tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c

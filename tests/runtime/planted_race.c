@@ -15,7 +15,8 @@ static void add(void *buffers[], void *together)
     (void)buffers;
     /* Relaxed: it orders nothing, so the sanitizer sees the race all the same. */
     atomic_fetch_add_explicit(&begun, 1, memory_order_relaxed);
-    for (int i = 0; together && i < 60000 && atomic_load_explicit(&begun, memory_order_relaxed) < 2; i++)
+    for (int i = 0; together && i < 60000 && atomic_load_explicit(&begun, memory_order_relaxed) < 2;
+         i++)
         usleep(1000);
     for (int i = 0; i < 100; i++) {
         number++;

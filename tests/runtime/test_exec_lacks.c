@@ -1,0 +1,51 @@
+/* test_exec_lacks.c: executors that are made, given initial values and destroyed, at each place where that may lack
+ * memory (tests/faults/lacks.h); on CPUs. */
+#include "tests/faults/lacks.h"
+#include "tests/runtime/exec_common.h"
+
+static enum ss_status make_and_destroy(void *options)
+{
+    const struct ss_exec_options *o = options;
+    struct ss_exec *exec;
+    SS_TRY(ss_exec_create(o, &exec));
+    const enum ss_status status = ss_model_init(exec, o->plan, 3);
+    ss_exec_destroy(exec);
+    return status;
+}
+
+START_TEST(executors)
+{
+    struct bound b;
+    struct setting s = usual;
+    s.which = _i;
+    s.momentum = 0.9f;
+    s.ema_decay = 0.5;
+    s.clip = 1;
+    bind_plan(&b, &s, start_runtime(1, 1));
+    lacks_each(make_and_destroy, &b.options, 0);
+    unbind(&b);
+    ss_runtime_stop(b.runtime);
+}
+END_TEST
+
+int main(void)
+{
+    struct ss_comm_config config = {"self", 10};
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    ss_log_set_quiet(1);
+    if (ss_comm_open(&config, &comm) != SS_OK)
+        return 99;
+    Suite *suite = suite_create("exec_lacks");
+    TCase *t = tcase_create("exec_lacks");
+    tcase_add_checked_fixture(t, begin_test, end_test);
+    tcase_add_loop_test(t, executors, 0, TEST_GRAPHS);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    /* StarPU does not survive a fork. */
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ss_comm_close(comm);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
