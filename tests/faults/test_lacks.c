@@ -15,7 +15,6 @@
 #include "graphs/models.h"
 #include "monitor/report.h"
 #include "monitor/samples.h"
-#include "runtime/placement.h"
 #include "scaling/run.h"
 #include "scaling/table.h"
 #include "sim/machine.h"
@@ -45,7 +44,7 @@ static const char *recorded(const char *name)
     return path;
 }
 
-/* ---- ranks and processors ---------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------- */
 
 static enum ss_status open_comm(void *arg)
 {
@@ -57,12 +56,6 @@ static enum ss_status open_comm(void *arg)
     else
         ss_comm_close(comm);
     return SS_OK;
-}
-
-static enum ss_status place(void *comm)
-{
-    struct ss_placement p;
-    return ss_placement_decide_gpu(comm, 0, "", &p);
 }
 
 static enum ss_status open_links(void *comm)
@@ -85,7 +78,6 @@ START_TEST(ranks)
 {
     struct ss_comm *comm;
     ck_assert_int_eq(open_comm(&comm), SS_OK);
-    lacks_each(place, comm, 0);
     lacks_each(open_links, comm, 0);
     ss_comm_close(comm);
     lacks_each(open_comm, NULL, 0);

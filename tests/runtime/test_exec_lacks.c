@@ -1,5 +1,5 @@
-/* test_exec_lacks.c: executors that are made, given initial values and destroyed, at each place where that may lack
- * memory (tests/faults/lacks.h); on CPUs. */
+/* test_exec_lacks.c: a rank's placement, and executors that are made, given initial values and destroyed, at each place
+ * where that may lack memory (tests/faults/lacks.h); on CPUs. */
 #include "tests/faults/lacks.h"
 #include "tests/runtime/exec_common.h"
 
@@ -12,6 +12,18 @@ static enum ss_status make_and_destroy(void *options)
     ss_exec_destroy(exec);
     return status;
 }
+
+static enum ss_status place(void *comm)
+{
+    struct ss_placement p;
+    return ss_placement_decide_gpu(comm, 0, "", &p);
+}
+
+START_TEST(placements)
+{
+    lacks_each(place, comm, 0);
+}
+END_TEST
 
 START_TEST(executors)
 {
@@ -38,6 +50,7 @@ int main(void)
     Suite *suite = suite_create("exec_lacks");
     TCase *t = tcase_create("exec_lacks");
     tcase_add_checked_fixture(t, begin_test, end_test);
+    tcase_add_test(t, placements);
     tcase_add_loop_test(t, executors, 0, TEST_GRAPHS);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
