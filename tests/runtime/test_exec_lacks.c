@@ -13,10 +13,10 @@ static enum ss_status make_and_destroy(void *options)
     return status;
 }
 
-static enum ss_status place(void *comm)
+static enum ss_status place(void *arg)
 {
     struct ss_placement p;
-    return ss_placement_decide_gpu(comm, 0, "", &p);
+    return ss_placement_decide_gpu(arg, 0, "", &p);
 }
 
 START_TEST(placements)
