@@ -20,6 +20,10 @@ namespace
 {
 
 const int LANES = 16;
+/* So many sums are made at once: each of them is a chain of additions, of which a processor can have several under way. */
+const int SUMS = 4;
+/* The same bits on all processors: avx2 has wider vectors, and no fused products. */
+#define WIDE __attribute__((target_clones("avx2", "default")))
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 
 size_t padded(int channels)
@@ -150,23 +154,36 @@ std::vector<float> turn_weight(const convolution &c, pass pass, const strip &s, 
     return out;
 }
 
-/* A strip of one output pixel: the sum over taps and input channels. */
-void gather_pixel(const convolution &c, pass pass, const side &in, const strip &s, int a, int b,
-                  const float *image, const float *weight, float *out)
+/* A strip of `n` output pixels of a row, from (a,b) on: the sums over taps and input channels. Outputs are
+ * `width` apart. */
+WIDE void gather_pixels(const convolution &c, pass pass, const side &in, const strip &s, int a,
+                        int b, int n, const float *image, const float *weight, float *out,
+                        size_t width)
 {
-    const size_t in_width = padded(in.channels), width = s.end - s.begin;
-    vec sum = {};
+    const size_t in_width = padded(in.channels), inputs = s.end - s.begin;
+    vec sum[SUMS] = {};
     for (int i = 0; i < c.kh; i++)
         for (int j = 0; j < c.kw; j++) {
-            int row, column;
-            if (!meets(c, pass, a, b, i, j, &row, &column))
-                continue;
-            const float *x = image + static_cast<size_t>(row * in.w + column) * in_width + s.begin;
-            const float *w = weight + static_cast<size_t>(i * c.kw + j) * width * LANES;
-            for (size_t k = 0; k < width; k++)
-                add_scaled(&sum, x[k], w + k * LANES);
+            const float *x[SUMS], *w = weight + static_cast<size_t>(i * c.kw + j) * inputs * LANES;
+            int which[SUMS], met = 0;
+            for (int m = 0; m < n; m++) {
+                int row, column;
+                if (!meets(c, pass, a, b + m, i, j, &row, &column))
+                    continue;
+                which[met] = m;
+                x[met++] = image + static_cast<size_t>(row * in.w + column) * in_width + s.begin;
+            }
+            if (met == SUMS)
+                for (size_t k = 0; k < inputs; k++)
+#pragma GCC unroll 4
+                    for (int m = 0; m < SUMS; m++)
+                        add_scaled(&sum[m], x[m][k], w + k * LANES);
+            for (int m = 0; met < SUMS && m < met; m++)
+                for (size_t k = 0; k < inputs; k++)
+                    add_scaled(&sum[which[m]], x[m][k], w + k * LANES);
         }
-    memcpy(out, &sum, sizeof sum);
+    for (int m = 0; m < n; m++)
+        memcpy(out + static_cast<size_t>(m) * width, &sum[m], sizeof sum[m]);
 }
 
 /* The result as fp32 (rows, padded channels). */
@@ -188,22 +205,26 @@ std::vector<float> gather(const convolution &c, pass pass, numbers how, const vo
             const float *image =
                 x.data() + static_cast<size_t>(n) * in_pixels * padded(in.channels);
             for (int a = 0; a < out.h; a++)
-                for (int b = 0; b < out.w; b++, at += width)
-                    gather_pixel(c, pass, in, s, a, b, image, w.data(), at);
+                for (int b = 0; b < out.w; b += SUMS) {
+                    const int n = out.w - b < SUMS ? out.w - b : SUMS;
+                    gather_pixels(c, pass, in, s, a, b, n, image, w.data(), at, width);
+                    at += static_cast<size_t>(n) * width;
+                }
         }
     }
     return result;
 }
 
-/* dweight of one tap and one output channel, whose group's input channels begin at `first`: the sum
- * over all pixels. Rows of x have LANES numbers to spare at their end. */
-void reduce_tap(const convolution &c, int i, int j, size_t k, size_t first,
-                const std::vector<float> &x, const std::vector<float> &dy, float *out)
+/* dweight of one tap and `n` output channels from k on, whose group's input channels begin at `first`: the
+ * sums over all pixels. Rows of x have LANES numbers to spare at their end. Outputs are `apart`. */
+WIDE void reduce_tap(const convolution &c, int i, int j, size_t k, size_t n, size_t first,
+                     const std::vector<float> &x, const std::vector<float> &dy, float *out,
+                     size_t apart)
 {
     const size_t x_width = padded(c.c) + LANES, dy_width = padded(c.k);
     for (size_t block = 0; block < padded(c.c / c.groups); block += LANES) {
-        vec sum = {};
-        for (int n = 0; n < c.n; n++)
+        vec sum[SUMS] = {};
+        for (int image = 0; image < c.n; image++)
             for (int p = 0; p < c.p; p++) {
                 const int row = p * c.stride_h - c.pad_h + i * c.dilation_h;
                 if (row < 0 || row >= c.h)
@@ -212,12 +233,21 @@ void reduce_tap(const convolution &c, int i, int j, size_t k, size_t first,
                     const int column = q * c.stride_w - c.pad_w + j * c.dilation_w;
                     if (column < 0 || column >= c.w)
                         continue;
-                    const size_t pixel = static_cast<size_t>((n * c.h + row) * c.w + column);
-                    const size_t y = static_cast<size_t>((n * c.p + p) * c.q + q);
-                    add_scaled(&sum, dy[y * dy_width + k], &x[pixel * x_width + first + block]);
+                    const size_t pixel = static_cast<size_t>((image * c.h + row) * c.w + column);
+                    const size_t y = static_cast<size_t>((image * c.p + p) * c.q + q);
+                    const float *factor = &dy[y * dy_width + k],
+                                *of = &x[pixel * x_width + first + block];
+                    if (n == SUMS)
+#pragma GCC unroll 4
+                        for (size_t m = 0; m < SUMS; m++)
+                            add_scaled(&sum[m], factor[m], of);
+                    else
+                        for (size_t m = 0; m < n; m++)
+                            add_scaled(&sum[m], factor[m], of);
                 }
             }
-        memcpy(out + block, &sum, sizeof sum);
+        for (size_t m = 0; m < n; m++)
+            memcpy(out + m * apart + block, &sum[m], sizeof sum[m]);
     }
 }
 
@@ -230,12 +260,16 @@ std::vector<float> reduce(const convolution &c, numbers how, const void *x, cons
         unpack(dy, c.type, static_cast<size_t>(c.n) * static_cast<size_t>(c.p * c.q), c.k, how);
     const int ci = c.c / c.groups, co = c.k / c.groups;
     std::vector<float> result(static_cast<size_t>(c.k * c.kh * c.kw) * padded(ci));
-    float *at = result.data();
-    for (int k = 0; k < c.k; k++)
+    const size_t width = padded(ci), apart = static_cast<size_t>(c.kh * c.kw) * width;
+    for (int k = 0; k < c.k;) {
+        const int left = co - k % co, n = left < SUMS ? left : SUMS;
+        float *at = result.data() + static_cast<size_t>(k) * apart;
         for (int i = 0; i < c.kh; i++)
-            for (int j = 0; j < c.kw; j++, at += padded(ci))
-                reduce_tap(c, i, j, static_cast<size_t>(k), static_cast<size_t>(k / co * ci), a, b,
-                           at);
+            for (int j = 0; j < c.kw; j++, at += width)
+                reduce_tap(c, i, j, static_cast<size_t>(k), static_cast<size_t>(n),
+                           static_cast<size_t>(k / co * ci), a, b, at, apart);
+        k += n;
+    }
     return result;
 }
 

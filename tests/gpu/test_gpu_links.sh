@@ -61,7 +61,7 @@ on 2 2 "$program" cuda 4 4 60
 finds "it should have ten times that" slow links.between "0.5 GB/s would be the link's; see with NCCL_DEBUG=INFO"
 unset SS_HOSTGPU_NCCL_LINK
 
-on 2 2 "$program" cuda 6 800 60
+on 2 2 "$program" cuda 14 800 60
 finds "sums, too" slow links.allreduce 'a sum of 65536 KiB .* 100 would be the links.; see with NCCL_DEBUG=INFO'
 check "small ones are not judged" [ "$(grep -c '^slow links.allreduce' "$work/out")" -eq 1 ]
 
