@@ -259,6 +259,28 @@ static inline void end_test(void)
         ss_runtime_stop(&runtime_of_test);
 }
 
+/* What a test's program does: all that add() adds, in one process, as StarPU does not survive a fork. Returns main()'s. */
+static inline int run_tests(const char *name, void (*add)(TCase *t))
+{
+    struct ss_comm_config config = {"self", 10};
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    ss_log_set_quiet(1);
+    if (ss_comm_open(&config, &comm) != SS_OK)
+        return 99;
+    Suite *suite = suite_create(name);
+    TCase *t = tcase_create(name);
+    tcase_add_checked_fixture(t, begin_test, end_test);
+    add(t);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ss_comm_close(comm);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static inline int step_images(const struct bound *b)
 {
     return b->plan->options.batch * b->plan->options.accumulate;

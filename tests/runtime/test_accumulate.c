@@ -209,16 +209,8 @@ START_TEST(hooks)
 }
 END_TEST
 
-int main(void)
+static void add_tests(TCase *t)
 {
-    struct ss_comm_config config = {"self", 10};
-    setenv("OMP_WAIT_POLICY", "passive", 0);
-    ss_log_set_quiet(1);
-    if (ss_comm_open(&config, &comm) != SS_OK)
-        return 99;
-    Suite *suite = suite_create("accumulate");
-    TCase *t = tcase_create("accumulate");
-    tcase_add_checked_fixture(t, begin_test, end_test);
     tcase_add_loop_test(t, as_pytorch_with_the_whole_batch, 0, 6);
     tcase_add_test(t, adamw_as_pytorch);
     tcase_add_loop_test(t, same_bits, 0, 2);
@@ -226,13 +218,9 @@ int main(void)
     tcase_add_test(t, dropout);
     tcase_add_test(t, memory);
     tcase_add_test(t, hooks);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    /* StarPU does not survive a fork. */
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+    return run_tests("accumulate", add_tests);
 }

@@ -804,16 +804,8 @@ START_TEST(operation_missing)
 }
 END_TEST
 
-int main(void)
+static void add_tests(TCase *t)
 {
-    struct ss_comm_config config = {"self", 10};
-    setenv("OMP_WAIT_POLICY", "passive", 0);
-    ss_log_set_quiet(1);
-    if (ss_comm_open(&config, &comm) != SS_OK)
-        return 99;
-    Suite *suite = suite_create("exec");
-    TCase *t = tcase_create("exec");
-    tcase_add_checked_fixture(t, begin_test, end_test);
     tcase_add_test(t, large_region);
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
@@ -842,13 +834,9 @@ int main(void)
     tcase_add_test(t, readers_as_pytorch);
     tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    /* StarPU does not survive a fork. */
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+    return run_tests("exec", add_tests);
 }

@@ -40,25 +40,13 @@ START_TEST(executors)
 }
 END_TEST
 
-int main(void)
+static void add_tests(TCase *t)
 {
-    struct ss_comm_config config = {"self", 10};
-    setenv("OMP_WAIT_POLICY", "passive", 0);
-    ss_log_set_quiet(1);
-    if (ss_comm_open(&config, &comm) != SS_OK)
-        return 99;
-    Suite *suite = suite_create("exec_lacks");
-    TCase *t = tcase_create("exec_lacks");
-    tcase_add_checked_fixture(t, begin_test, end_test);
     tcase_add_test(t, placements);
     tcase_add_loop_test(t, executors, 0, TEST_GRAPHS);
-    suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    /* StarPU does not survive a fork. */
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+    return run_tests("exec_lacks", add_tests);
 }
