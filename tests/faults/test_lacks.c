@@ -1,5 +1,6 @@
 /* test_lacks.c: calls of ours at each place where they may lack memory (lacks.h): they say so, and keep nothing, neither
  * then nor when all goes well. The commands' own ways to end are test_faults'. */
+#include "api/starstep.h"
 #include "comm/comm.h"
 #include "comm/comm_local.h"
 #include "data/cifar.h"
@@ -428,6 +429,63 @@ START_TEST(reports)
 }
 END_TEST
 
+/* ---- commands, which end in main() --------------------------------------------------------------- */
+
+static const char *const commands[] = {
+    "plan --recipe recipe.json --batch-size 4",
+    "plan --width 4,4,4,4 --batch-size 8 --ranks 2 --channel-block 16 --format dot",
+    "plan --width 4,4,4,4 --batch-size 8 --device cuda --roofline h100 --shard-optimizer",
+    "plan --model resnet18 --width 4,4,4,4 --export --out model.json",
+    "plan --lr --epochs 3 --schedule cosine --images 64 --batch-size 16 --lr-svg lr.svg",
+    "data make cifar10 --out made --train 10 --test 5",
+    "data make tinyimagenet --out drawn/DIGITS --train 2 --val 2 --classes 2",
+    "data check cifar100 --data-dir cifar",
+    "data check tinyimagenet --data-dir pictures --decode",
+    "trace report trace --path --json report.json",
+    "trace export trace --chrome events.json",
+    "monitor report monitor --svg monitor.svg",
+    "scaling logs --out tables --mixed",
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* Words of `command`, in the folder that holds what they name. */
+static enum ss_status run_command(void *command)
+{
+    static int runs;
+    char text[256], *words[16] = {"starstep"};
+    int n = 1;
+    snprintf(text, sizeof text, "%s", (const char *)command);
+    char *digits = strstr(text, "DIGITS"); /* a new folder each time */
+    if (digits) {
+        char number[8];
+        snprintf(number, sizeof number, "%06d", runs++ % 1000000);
+        memcpy(digits, number, 6);
+    }
+    for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
+        words[n++] = word;
+    return ss_main(n, words) == 0 ? SS_OK : SS_ERR_MEMORY;
+}
+
+START_TEST(in_main)
+{
+    char line[4 * 4096 + 256];
+    snprintf(line, sizeof line, "cp -r --no-preserve=mode '%s/trace' '%s/monitor' '%s/logs' '%s'",
+             recorded("cli/transcripts"), recorded("cli/transcripts"), recorded("cli/transcripts"),
+             in_folder(""));
+    ck_assert_int_eq(system(line), 0);
+    ck_assert_int_eq(chdir(in_folder("")), 0);
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
+    FILE *f = fopen("recipe.json", "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("{\"model\": \"resnet18\", \"width\": \"4,4,4,4\", \"nesterov\": true}", f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(make_cifar("cifar"), SS_OK);
+    const struct ss_tinyimagenet what = {.classes = 2, .train = 4, .val = 2, .seed = 1};
+    ck_assert_int_eq(ss_make_tinyimagenet("pictures", &what), SS_OK);
+    lacks_each(run_command, (void *)commands[_i], 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lacks");
@@ -446,6 +504,7 @@ int main(void)
     tcase_add_test(t, weights);
     tcase_add_test(t, traces);
     tcase_add_test(t, reports);
+    tcase_add_loop_test(t, in_main, 0, COMMANDS);
     suite_add_tcase(suite, t);
     return run_suite(suite);
 }
