@@ -20,10 +20,15 @@ static int prepared;
  * does not change. */
 static const char prefix_name[] = "STARPU_FXT_PREFIX=";
 static char prefix[sizeof prefix_name + 4096];
+/* Likewise: its last letter says whether StarPU shall record, when it starts. */
+static char wish[] = "STARPU_FXT_TRACE=1";
+static char *const answer = wish + sizeof wish - 2;
 
 void ss_fxt_announce(void)
 {
-    setenv("STARPU_FXT_TRACE", "1", 0);
+    *answer = '1';
+    if (!getenv("STARPU_FXT_TRACE"))
+        putenv(wish);
     setenv("STARPU_FXT_EVENTS", events, 0);
     if (getenv("STARPU_FXT_PREFIX"))
         return;
@@ -41,6 +46,12 @@ enum ss_status ss_fxt_prepare(const char *dir, int rank)
         snprintf(prefix, sizeof prefix, "%s%s/", prefix_name, path);
     prepared = 1;
     return SS_OK;
+}
+
+void ss_fxt_withdraw(void)
+{
+    *answer = '0';
+    prepared = 0;
 }
 
 void ss_fxt_end(void)
@@ -87,6 +98,10 @@ enum ss_status ss_fxt_prepare(const char *dir, int rank)
 }
 
 void ss_fxt_end(void)
+{
+}
+
+void ss_fxt_withdraw(void)
 {
 }
 

@@ -13,6 +13,9 @@ void ss_fxt_announce(void);
 enum ss_status ss_fxt_prepare(const char *dir, int rank);
 /* StarPU runs, and shall record nothing until then. Nothing happens without ss_fxt_prepare. */
 void ss_fxt_end(void);
+/* StarPU has ended: the process's next run records nothing unless it is announced again. What
+ * STARPU_FXT_TRACE of the user's own says stays. */
+void ss_fxt_withdraw(void);
 /* To be hung on the executor: record these steps. NULL: there is no FxT. Only one at a time. */
 struct ss_hooks *ss_fxt_hooks(uint64_t first, uint64_t last);
 
