@@ -33,20 +33,25 @@ class Sanitized:
         self.copy.memory = 0  # it maps more than there is
         self.copy.environment.update(ASAN_OPTIONS="abort_on_error=0", UBSAN_OPTIONS="halt_on_error=1")
 
-    def attempt(self, file, text, names, seconds):
-        """The first of some unit tests that notices the file's broken text, or None."""
+    def attempt(self, file, text, names, seconds, most):
+        """The first of some unit tests that notices the file's broken text, or None; those that fit into so many
+        seconds are asked."""
         with self.lock:
-            names = [name for name in names if name in self.copy.unit]
+            chosen = []
             for name in names:
+                if name not in self.copy.unit or 4 * seconds(name) > most:
+                    continue
+                most -= 4 * seconds(name)
                 if name not in self.passes:
                     self.passes[name] = self.copy.test(name, 20 * seconds(name) + 60)
-            names = [name for name in names if self.passes[name][0] == 0]
+                if self.passes[name][0] == 0:
+                    chosen.append(name)
             whole = self.copy.read(file)
             try:
                 self.copy.write(file, text)
                 if not self.copy.make(600):
                     return None
-                return next((name for name in names if self.copy.notices(name, 60 + 5 * self.passes[name][1])), None)
+                return next((name for name in chosen if self.copy.notices(name, 60 + 5 * self.passes[name][1])), None)
             finally:
                 self.copy.write(file, whole)
 

@@ -244,7 +244,7 @@ def attempt(site, copy, sanitized, coverage, each):
             code, _ = copy.test(name, 60 + 5 * coverage.seconds(name), coverage.tests[name]["leaks"])
             if code not in (0, 77):
                 return "unit" if name in copy.unit else "script", name + (" (no end)" if code is None else "")
-        name = sanitized.attempt(site.file, sites.break_text(text, site), chosen, coverage.seconds)
+        name = sanitized.attempt(site.file, sites.break_text(text, site), chosen, coverage.seconds, each)
         if name:
             return "unit", name + " (sanitized)"
         return "survived", "%d tests not tried" % len(missed) if missed else ""
