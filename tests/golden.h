@@ -29,12 +29,20 @@ static inline void golden_write(const char *path, const char *text)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* file: below the source's tests/ */
+enum { GOLDEN_PATH = 1024 };
+
+/* file: below the source's tests/. Returns path. */
+static inline const char *golden_path(char path[GOLDEN_PATH], const char *file)
+{
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, GOLDEN_PATH, "%s/tests/%s", srcdir ? srcdir : ".", file);
+    return path;
+}
+
 static inline void golden(const char *file, const char *text)
 {
-    char path[1024];
-    const char *srcdir = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/tests/%s", srcdir ? srcdir : ".", file);
+    char path[GOLDEN_PATH];
+    golden_path(path, file);
     if (getenv("SS_UPDATE_GOLDEN")) {
         golden_write(path, text);
         return;

@@ -10,10 +10,11 @@
 #include "tests/data_common.h"
 #include "tests/environment.h"
 #include "tests/leaks.h"
+#include "tests/words.h"
 
 #include <sys/wait.h>
 
-enum { WORDS = 64, FILES = 64 };
+enum { FILES = 64 };
 
 /* Text that grows. */
 struct text {
@@ -44,17 +45,6 @@ static inline void add_file(struct text *t, const char *path, const char *before
     }
     free(line);
     fclose(f);
-}
-
-/* The words of a command, up to a NULL; how many. */
-static inline int split_words(char *command, char *words[WORDS + 1])
-{
-    int n = 0;
-    for (char *save, *word = strtok_r(command, " ", &save); word && n < WORDS;
-         word = strtok_r(NULL, " ", &save))
-        words[n++] = word;
-    words[n] = NULL;
-    return n;
 }
 
 /* Runs a command in a child and returns its exit code; what it prints is in the files "out" and "err". With `before`,

@@ -326,15 +326,13 @@ int main(int argc, char **argv)
     struct ss_comm_config config = {"auto", atof(argv[2])};
     struct ss_comm *comm;
     const char *pids = getenv("COMM_RANKS_PIDS"), *me = getenv("OMPI_COMM_WORLD_RANK");
-    const char *lack = me && atoi(me) == bad ? getenv("LACKS_MEMORY") : NULL;
     if (pids)
         write_pid(pids);
     if (strcmp(mode, "late") == 0 && me && atoi(me) == bad)
         sleep(20); /* the others wait in MPI_Init */
     if (strcmp(mode, "again") == 0)
         return again(&config, 1);
-    if (lack)
-        kept_fail(atol(lack));
+    lack_memory(me, bad);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "sums") == 0)

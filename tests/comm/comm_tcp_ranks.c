@@ -377,15 +377,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: comm_tcp_ranks MODE TIMEOUT [RANK]\n");
         return 2;
     }
-    const char *mode = argv[1], *backend = getenv("BACKEND"), *me = getenv("RANK");
+    const char *mode = argv[1], *backend = getenv("BACKEND");
     int bad = argc > 3 ? atoi(argv[3]) : -1, rc;
-    const char *lack = me && atoi(me) == bad ? getenv("LACKS_MEMORY") : NULL;
     struct ss_comm_config config = {backend ? backend : "auto", atof(argv[2])};
     struct ss_comm *comm;
     if (strcmp(mode, "again") == 0)
         return again(&config, 0);
-    if (lack)
-        kept_fail(atol(lack));
+    lack_memory(getenv("RANK"), bad);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "name") == 0) {

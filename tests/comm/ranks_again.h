@@ -1,4 +1,4 @@
-/* ranks_again.h: communicators that are opened and closed one after the other, as by a program that trains several
+/* ranks_again.h: a rank that lacks memory; and communicators that are opened and closed one after the other, as by a program that trains several
  * times, leave no memory, file or thread behind. */
 #ifndef TESTS_COMM_RANKS_AGAIN_H
 #define TESTS_COMM_RANKS_AGAIN_H
@@ -8,6 +8,14 @@
 #include "tests/faults/kept.h"
 
 #include <stdio.h>
+
+/* LACKS_MEMORY (environment): which allocation from here on fails, if this rank, whose number is `me`, is the bad one. */
+static inline void lack_memory(const char *me, int bad)
+{
+    const char *at = getenv("LACKS_MEMORY");
+    if (at && me && atoi(me) == bad)
+        kept_fail(atol(at));
+}
 
 /* One communicator, and sums on it: of a bucket where the backend has them (gradients), and of metrics. */
 static inline int again_once(const struct ss_comm_config *config, int gradients)
@@ -35,9 +43,9 @@ static inline int again_once(const struct ss_comm_config *config, int gradients)
 static inline int again(const struct ss_comm_config *config, int gradients)
 {
     enum {
-        FIRST = 2,
+        FIRST = 2, /* behind this one, libraries have all files that they keep */
         LAST = 5
-    }; /* behind the first ones, libraries have all files that they keep */
+    };
     const long blocks = kept_blocks();
     int files = 0, threads = 0;
     ss_comm_stay();

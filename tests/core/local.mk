@@ -1,4 +1,4 @@
-noinst_HEADERS += tests/assert.h tests/left_open.h tests/run_suite.h
+noinst_HEADERS += tests/assert.h tests/left_open.h tests/run_suite.h tests/words.h
 UNIT_TESTS += tests/core/test_core tests/core/test_crc32c tests/core/test_sha256 tests/core/test_log \
 	tests/core/test_draws
 tests_core_test_core_SOURCES = tests/core/test_core.c tests/data_common.h

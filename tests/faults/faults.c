@@ -123,7 +123,6 @@ static int fails(enum kind k, const char *function, const char *path, const char
     return n == at || (k == SHORT && n == at + 1);
 }
 
-#define CALLER __builtin_return_address(0)
 #define FAILS(kind, path) fails(kind, __func__, path, NULL, CALLER)
 /* The function that this one stands in front of. */
 #define NEXT(function)                                                                             \
@@ -307,47 +306,27 @@ int symlink(const char *target, const char *path)
     return fails(RENAME, __func__, path, target, CALLER) ? -1 : NEXT(symlink)(target, path);
 }
 
-/* ---- memory: dlsym() itself takes some, so the C library's own names are called */
+/* ---- memory */
 
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-
-void *malloc(size_t n)
+static int memory_fails(const char *function, size_t bytes, const void *caller)
 {
-    return FAILS(MALLOC, NULL) ? NULL : __libc_malloc(n);
+    (void)bytes;
+    return fails(MALLOC, function, NULL, NULL, caller);
 }
 
-void *calloc(size_t n, size_t size)
+static void *memory_taken(void *p, const void *caller)
 {
-    return FAILS(MALLOC, NULL) ? NULL : __libc_calloc(n, size);
+    (void)caller;
+    return p;
 }
 
-void *realloc(void *p, size_t n)
+static const void *memory_given(void *p, const void *caller)
 {
-    return FAILS(MALLOC, NULL) ? NULL : __libc_realloc(p, n);
+    (void)p;
+    return caller;
 }
 
-void *aligned_alloc(size_t alignment, size_t n)
-{
-    return FAILS(MALLOC, NULL) ? NULL : __libc_memalign(alignment, n);
-}
-
-int posix_memalign(void **p, size_t alignment, size_t n)
-{
-    if (FAILS(MALLOC, NULL))
-        return ENOMEM;
-    *p = __libc_memalign(alignment, n);
-    return *p ? 0 : ENOMEM;
-}
-
-char *strdup(const char *text)
-{
-    const size_t n = strlen(text) + 1;
-    char *copy = FAILS(MALLOC, NULL) ? NULL : __libc_malloc(n);
-    return copy ? memcpy(copy, text, n) : NULL;
-}
+#include "tests/faults/memory.h"
 
 void *mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
 {

@@ -25,12 +25,6 @@ void kept_tell_failed(void)
 {
 }
 #else
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-void __libc_free(void *p);
-
 /* Open addressing; a place whose block was freed is GONE, and is used again. */
 enum { PLACES = 1 << 18 };
 static void *blocks[PLACES];
@@ -43,8 +37,9 @@ static atomic_size_t failed;
 static void *calls[16]; /* of the one that failed */
 static int ncalls;
 
-static int lacks(size_t bytes, const void *caller)
+static int memory_fails(const char *function, size_t bytes, const void *caller)
 {
+    (void)function;
     if (left == 0 || !is_ours(caller) || atomic_fetch_sub(&left, 1) != 1)
         return 0;
     failed = bytes;
@@ -58,7 +53,7 @@ static size_t place_of(const void *p)
     return (size_t)(((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u >> 46) % PLACES;
 }
 
-static void *note(void *p, const void *caller)
+static void *memory_taken(void *p, const void *caller)
 {
     if (p && is_ours(caller)) {
         pthread_mutex_lock(&lock);
@@ -73,69 +68,24 @@ static void *note(void *p, const void *caller)
     return p;
 }
 
-static int forget_block(const void *p)
+/* A block that is known stays so, whoever makes it larger. */
+static const void *memory_given(void *p, const void *caller)
 {
-    int found = 0;
     pthread_mutex_lock(&lock);
-    for (size_t at = place_of(p), n = 0; p && !found && blocks[at] && n < PLACES; n++) {
+    for (size_t at = place_of(p), n = 0; p && blocks[at] && n < PLACES; n++) {
         if (blocks[at] == p) {
             blocks[at] = GONE;
             kept--;
-            found = 1;
+            caller = (const void *)ours[0].begin;
+            break;
         }
         at = (at + 1) % PLACES;
     }
     pthread_mutex_unlock(&lock);
-    return found;
+    return caller;
 }
 
-#    define CALLER __builtin_return_address(0)
-
-void *malloc(size_t n)
-{
-    return note(lacks(n, CALLER) ? NULL : __libc_malloc(n), CALLER);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return note(lacks(n * size, CALLER) ? NULL : __libc_calloc(n, size), CALLER);
-}
-
-void *realloc(void *p, size_t n)
-{
-    /* A block that is known stays so, whoever makes it larger. */
-    const void *owner = forget_block(p) ? (const void *)ours[0].begin : CALLER;
-    void *grown = lacks(n, CALLER) ? NULL : __libc_realloc(p, n);
-    if (!grown && n)
-        note(p, owner);
-    return note(grown, owner);
-}
-
-void *aligned_alloc(size_t alignment, size_t n)
-{
-    return note(lacks(n, CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
-}
-
-int posix_memalign(void **p, size_t alignment, size_t n)
-{
-    void *made = note(lacks(n, CALLER) ? NULL : __libc_memalign(alignment, n), CALLER);
-    if (made)
-        *p = made;
-    return made ? 0 : ENOMEM;
-}
-
-char *strdup(const char *text)
-{
-    const size_t n = strlen(text) + 1;
-    char *copy = note(lacks(n, CALLER) ? NULL : __libc_malloc(n), CALLER);
-    return copy ? memcpy(copy, text, n) : NULL;
-}
-
-void free(void *p)
-{
-    forget_block(p);
-    __libc_free(p);
-}
+#    include "tests/faults/memory.h"
 
 __attribute__((constructor)) static void begin(void)
 {

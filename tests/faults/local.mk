@@ -1,6 +1,6 @@
 # Disks, memory, threads and clocks that fail: a library in front of the program
 check_LTLIBRARIES += tests/faults/libfaults.la
-tests_faults_libfaults_la_SOURCES = tests/faults/faults.c tests/faults/faults.h tests/faults/ours.h
+tests_faults_libfaults_la_SOURCES = tests/faults/faults.c tests/faults/faults.h tests/faults/memory.h tests/faults/ours.h
 tests_faults_libfaults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
 UNIT_TESTS += tests/faults/test_lacks
@@ -11,7 +11,7 @@ if HAVE_DNNL
 # A sanitizer has calls of its own in front of these.
 if !SANITIZED
 UNIT_TESTS += tests/faults/test_faults
-tests_faults_test_faults_SOURCES = tests/faults/test_faults.c tests/faults/faults.c tests/faults/faults.h tests/faults/ours.h tests/cli/commands.h
+tests_faults_test_faults_SOURCES = tests/faults/test_faults.c tests/faults/faults.c tests/faults/faults.h tests/faults/memory.h tests/faults/ours.h tests/cli/commands.h
 tests_faults_test_faults_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_faults_test_faults_LDADD = $(TEST_LIBS)
 endif

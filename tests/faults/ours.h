@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CALLER __builtin_return_address(0)
+
 /* Where that code lies. */
 static struct {
     uintptr_t begin, end;

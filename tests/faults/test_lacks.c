@@ -1,6 +1,5 @@
 /* test_lacks.c: calls of ours at each place where they may lack memory (lacks.h): they say so, and keep nothing, neither
  * then nor when all goes well. The commands' own ways to end are test_faults'. */
-#include "api/starstep.h"
 #include "comm/comm.h"
 #include "comm/comm_local.h"
 #include "data/cifar.h"
@@ -22,7 +21,9 @@
 #include "sim/roofline.h"
 #include "tests/data_common.h"
 #include "tests/faults/lacks.h"
+#include "tests/golden.h"
 #include "tests/graph/test_graphs.h"
+#include "tests/words.h"
 #include "trace/analyse.h"
 #include "trace/export.h"
 #include "trace/export_chrome.h"
@@ -39,10 +40,8 @@ static FILE *nowhere;
 /* A file or folder of the tests' own. */
 static const char *recorded(const char *name)
 {
-    static char path[4096];
-    const char *top = getenv("srcdir");
-    snprintf(path, sizeof path, "%s/tests/%s", top ? top : ".", name);
-    return path;
+    static char path[GOLDEN_PATH];
+    return golden_path(path, name);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------- */
@@ -432,19 +431,19 @@ END_TEST
 /* ---- commands, which end in main() --------------------------------------------------------------- */
 
 static const char *const commands[] = {
-    "plan --recipe recipe.json --batch-size 4",
-    "plan --width 4,4,4,4 --batch-size 8 --ranks 2 --channel-block 16 --format dot",
-    "plan --width 4,4,4,4 --batch-size 8 --device cuda --roofline h100 --shard-optimizer",
-    "plan --model resnet18 --width 4,4,4,4 --export --out model.json",
-    "plan --lr --epochs 3 --schedule cosine --images 64 --batch-size 16 --lr-svg lr.svg",
-    "data make cifar10 --out made --train 10 --test 5",
-    "data make tinyimagenet --out drawn/DIGITS --train 2 --val 2 --classes 2",
-    "data check cifar100 --data-dir cifar",
-    "data check tinyimagenet --data-dir pictures --decode",
-    "trace report trace --path --json report.json",
-    "trace export trace --chrome events.json",
-    "monitor report monitor --svg monitor.svg",
-    "scaling logs --out tables --mixed",
+    "starstep plan --recipe recipe.json --batch-size 4",
+    "starstep plan --width 4,4,4,4 --batch-size 8 --ranks 2 --channel-block 16 --format dot",
+    "starstep plan --width 4,4,4,4 --batch-size 8 --device cuda --roofline h100 --shard-optimizer",
+    "starstep plan --model resnet18 --width 4,4,4,4 --export --out model.json",
+    "starstep plan --lr --epochs 3 --schedule cosine --images 64 --batch-size 16 --lr-svg lr.svg",
+    "starstep data make cifar10 --out made --train 10 --test 5",
+    "starstep data make tinyimagenet --out drawn/DIGITS --train 2 --val 2 --classes 2",
+    "starstep data check cifar100 --data-dir cifar",
+    "starstep data check tinyimagenet --data-dir pictures --decode",
+    "starstep trace report trace --path --json report.json",
+    "starstep trace export trace --chrome events.json",
+    "starstep monitor report monitor --svg monitor.svg",
+    "starstep scaling logs --out tables --mixed",
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -452,8 +451,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 static enum ss_status run_command(void *command)
 {
     static int runs;
-    char text[256], *words[16] = {"starstep"};
-    int n = 1;
+    char text[256];
     snprintf(text, sizeof text, "%s", (const char *)command);
     char *digits = strstr(text, "DIGITS"); /* a new folder each time */
     if (digits) {
@@ -461,14 +459,12 @@ static enum ss_status run_command(void *command)
         snprintf(number, sizeof number, "%06d", runs++ % 1000000);
         memcpy(digits, number, 6);
     }
-    for (char *save, *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
-        words[n++] = word;
-    return ss_main(n, words) == 0 ? SS_OK : SS_ERR_MEMORY;
+    return run_here(text) == 0 ? SS_OK : SS_ERR_MEMORY;
 }
 
 START_TEST(in_main)
 {
-    char line[4 * 4096 + 256];
+    char line[4 * GOLDEN_PATH + 256];
     snprintf(line, sizeof line, "cp -r --no-preserve=mode '%s/trace' '%s/monitor' '%s/logs' '%s'",
              recorded("cli/transcripts"), recorded("cli/transcripts"), recorded("cli/transcripts"),
              in_folder(""));

@@ -2,7 +2,7 @@
  * is needed (described_gpu.h). */
 #include "tests/gpu/described_gpu.h"
 
-#include "tests/assert.h"
+#include "tests/run_suite.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,10 +117,5 @@ int main(void)
     tcase_add_loop_test(t, plans, 0, 4);
     tcase_add_test(t, refusals);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_here(suite);
 }

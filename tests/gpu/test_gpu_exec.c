@@ -408,11 +408,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_test(t, replays_where_it_pays);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int code = run_suite_here(suite);
     ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return code;
 }

@@ -1,5 +1,6 @@
 /* test_gpu_kernels.c: the CUDA kernels against double precision; what their tests share. */
 #include "tests/gpu/test_gpu_kernels.h"
+#include "tests/run_suite.h"
 
 enum { GUARD_BYTES = 256, POISON = 0xFF };
 
@@ -359,11 +360,7 @@ int main(void)
         tcase_add_checked_fixture(t, NULL, release_all);
         suite_add_tcase(suite, t);
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int code = run_suite_here(suite);
     close_all();
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return code;
 }

@@ -140,11 +140,7 @@ int main(void)
     tcase_add_loop_test(t, optimizers, 0, 2);
     tcase_add_loop_test(t, built_in_models, 0, (int)(sizeof models / sizeof *models));
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK); /* a GPU's state does not survive a fork */
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int code = run_suite_here(suite);
     ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return code;
 }

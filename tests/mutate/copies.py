@@ -1,6 +1,7 @@
 """A copy of the source tree with a build of its own, to be broken in: builds what a changed file needs, and runs tests
 one by one as `make check` runs them."""
 
+import contextlib
 import filecmp
 import glob
 import hashlib
@@ -46,14 +47,11 @@ class Sanitized:
                     self.passes[name] = self.copy.test(name, 20 * seconds(name) + 60)
                 if self.passes[name][0] == 0:
                     chosen.append(name)
-            whole = self.copy.read(file)
-            try:
-                self.copy.write(file, text)
-                if not self.copy.make(600):
-                    return None
-                return next((name for name in chosen if self.copy.notices(name, 60 + 5 * self.passes[name][1])), None)
-            finally:
-                self.copy.write(file, whole)
+            with self.copy.broken(file, text):
+                for name in chosen if self.copy.make(600) else []:
+                    if self.copy.test(name, 60 + 5 * self.passes[name][1])[0] not in (0, 77):
+                        return name
+            return None
 
 
 def limits(memory):
@@ -178,6 +176,16 @@ class Copy:
         with open(os.path.join(self.source, file)) as text:
             return text.read()
 
+    @contextlib.contextmanager
+    def broken(self, file, text):
+        """A file has this text for a while."""
+        whole = self.read(file)
+        try:
+            self.write(file, text)
+            yield
+        finally:
+            self.write(file, whole)
+
     def test(self, name, seconds, leaks=False, log=None, **environment):
         """(exit code or None, seconds) of one test, by its name in the lists; with `leaks` it also fails if it does not
         give back all memory."""
@@ -193,10 +201,6 @@ class Copy:
         # The leaks' library maps more than there is memory.
         code = run(command, self.build, dict(self.environment, **environment), log or self.log, seconds, 0 if leaks else self.memory)
         return code, time.monotonic() - begin
-
-    def notices(self, name, seconds):
-        """Whether a test does not pass."""
-        return self.test(name, seconds)[0] not in (0, 77)
 
     def covered(self, folder):
         """Of one test that ran with GCOV_PREFIX=folder in a build with --coverage: {file: [lines that ran]}."""

@@ -227,11 +227,10 @@ def tests_for(site, copy, coverage):
 
 def attempt(site, copy, sanitized, coverage, each):
     """(outcome, test or reason)"""
-    text = copy.read(site.file)
+    text = sites.break_text(copy.read(site.file), site)
     object_before = copy.objects(site.file)
     chosen = tests_for(site, copy, coverage)
-    try:
-        copy.write(site.file, sites.break_text(text, site))
+    with copy.broken(site.file, text):
         if not copy.make(300):
             return "does not compile", ""
         if copy.objects(site.file) == object_before:
@@ -244,12 +243,10 @@ def attempt(site, copy, sanitized, coverage, each):
             code, _ = copy.test(name, 60 + 5 * coverage.seconds(name), coverage.tests[name]["leaks"])
             if code not in (0, 77):
                 return "unit" if name in copy.unit else "script", name + (" (no end)" if code is None else "")
-        name = sanitized.attempt(site.file, sites.break_text(text, site), chosen, coverage.seconds, each)
-        if name:
-            return "unit", name + " (sanitized)"
-        return "survived", "%d tests not tried" % len(missed) if missed else ""
-    finally:
-        copy.write(site.file, text)
+    name = sanitized.attempt(site.file, text, chosen, coverage.seconds, each)
+    if name:
+        return "unit", name + " (sanitized)"
+    return "survived", "%d tests not tried" % len(missed) if missed else ""
 
 
 def report(tried, wanted):

@@ -34,7 +34,11 @@ START_TEST(two_panels)
 {
     struct ss_curve first[] = {
         {.label = "a < b & \"c\"", .x = data[0].x, .y = data[0].y, .count = POINTS},
-        {.label = "id\x7e\x7f\x80\x1f\x20>l", .x = data[1].x, .y = data[1].y, .count = POINTS, .ideal = 1},
+        {.label = "id\x7e\x7f\x80\x1f\x20>l",
+         .x = data[1].x,
+         .y = data[1].y,
+         .count = POINTS,
+         .ideal = 1},
         {.label = "with a hole", .x = data[2].x, .y = data[2].y, .count = POINTS, .marks = 1},
         {.label = "with a pause", .x = data[3].x, .y = data[3].y, .count = POINTS, .gaps = 1},
         {.label = "a point", .x = data[4].x + 3, .y = data[4].y + 3, .count = 1},

@@ -13,7 +13,7 @@
 #include "train/model_file.h"
 #include "train/safetensors.h"
 
-#include "tests/assert.h"
+#include "tests/run_suite.h"
 #include <math.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -272,13 +272,9 @@ static inline int run_tests(const char *name, void (*add)(TCase *t))
     tcase_add_checked_fixture(t, begin_test, end_test);
     add(t);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int code = run_suite_here(suite);
     ss_comm_close(comm);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return code;
 }
 
 static inline int step_images(const struct bound *b)

@@ -1,11 +1,11 @@
 /* test_exec_lacks.c: a rank's placement, and executors that are made, given initial values and destroyed, at each place
  * where that may lack memory (tests/faults/lacks.h); on CPUs. */
-#include "api/starstep.h"
 #include "core/folder.h"
+#include "runtime/placement.h"
 #include "tests/data_common.h"
 #include "tests/faults/lacks.h"
-#include "runtime/placement.h"
 #include "tests/runtime/exec_common.h"
+#include "tests/words.h"
 
 #include <fcntl.h>
 
@@ -18,8 +18,6 @@ static enum ss_status make_and_destroy(void *options)
     ss_exec_destroy(exec);
     return status;
 }
-
-#define SMALL " --data-dir data --width 2,2,2,2 --batch-size 8 --threads 1 --workers 1 "
 
 static enum ss_status place(void *arg)
 {
@@ -48,26 +46,31 @@ START_TEST(executors)
 }
 END_TEST
 
+#define SMALL                                                                                      \
+    "starstep train --data-dir data --width 2,2,2,2 --batch-size 8 --threads 1 --workers 1 "
+
 /* Whole runs give back all memory: of StarPU's and hwloc's, no leak detector could tell. */
 START_TEST(runs)
 {
     static const char *const commands[] = {
-        "data make cifar100 --out data --train 16 --test 8",
-        "train" SMALL
+        "starstep data make cifar100 --out data --train 16 --test 8",
+        SMALL
         "--epochs 1 --checkpoint-dir run --log-json log.json --tensorboard scalars --trace trace "
         "--ema-decay 0.9 --best loss",
-        "train" SMALL "--epochs 2 --checkpoint-dir run --ema-decay 0.9 --best loss --resume auto",
-        "train" SMALL "--epochs 1 --accumulate 2 --optimizer lars --random-erasing 0.5 --mixup 0.2 "
-        "--label-smoothing 0.1 --clip-norm 1 --schedule cosine",
-        "train" SMALL "--check",
-        "eval --data-dir data --init run --threads 1 --workers 1",
-        "data make tinyimagenet --out pictures --train 4 --val 2 --classes 2",
-        "train --data-dir pictures --model resnet18 --width 2,2,2,2 --image-size 32 --batch-size 2 "
+        SMALL "--epochs 2 --checkpoint-dir run --ema-decay 0.9 --best loss --resume auto",
+        SMALL "--epochs 1 --accumulate 2 --optimizer lars --random-erasing 0.5 --mixup 0.2 "
+              "--label-smoothing 0.1 --clip-norm 1 --schedule cosine",
+        SMALL "--check",
+        "starstep eval --data-dir data --init run --threads 1 --workers 1",
+        "starstep data make tinyimagenet --out pictures --train 4 --val 2 --classes 2",
+        "starstep train --data-dir pictures --model resnet18 --width 2,2,2,2 --image-size 32 "
+        "--batch-size 2 "
         "--threads 1 "
         "--workers 1 --epochs 1 --cache packs --checkpoint-dir seen",
-        "predict --pictures pictures/val/images --init seen --out out.csv --threads 1 --workers 1",
-        "info --threads 1 --workers 1",
-        "doctor --device cpu --seconds 1",
+        "starstep predict --pictures pictures/val/images --init seen --out out.csv --threads 1 "
+        "--workers 1",
+        "starstep info --threads 1 --workers 1",
+        "starstep doctor --device cpu --seconds 1",
     };
     make_folder();
     const int here = open(".", O_RDONLY), out = dup(STDOUT_FILENO);
@@ -75,14 +78,8 @@ START_TEST(runs)
     ck_assert_int_eq(chdir(in_folder("")), 0);
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        char text[512], *words[48] = {"starstep"};
-        int n = 1;
-        snprintf(text, sizeof text, "%s", commands[i]);
-        for (char *save, *word = strtok_r(text, " ", &save); word;
-             word = strtok_r(NULL, " ", &save))
-            words[n++] = word;
         const long before = kept_blocks();
-        ck_assert_msg(ss_main(n, words) == 0, "%s: %s", commands[i], ss_log_last_error());
+        ck_assert_msg(run_here(commands[i]) == 0, "%s: %s", commands[i], ss_log_last_error());
         ck_assert_msg(kept_blocks() == before, "%s: %ld blocks are kept", commands[i],
                       kept_blocks() - before);
         if (strstr(commands[i], "--trace"))

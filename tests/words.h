@@ -1,0 +1,31 @@
+/* words.h: a command as one text, for tests that run commands. */
+#ifndef SS_TESTS_WORDS_H
+#define SS_TESTS_WORDS_H
+
+#include "api/starstep.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORDS = 64 };
+
+/* The words of a command, up to a NULL; how many. */
+static inline int split_words(char *command, char *words[WORDS + 1])
+{
+    int n = 0;
+    for (char *save, *word = strtok_r(command, " ", &save); word && n < WORDS;
+         word = strtok_r(NULL, " ", &save))
+        words[n++] = word;
+    words[n] = NULL;
+    return n;
+}
+
+/* "starstep ...", in this process; its exit code. */
+static inline int run_here(const char *command)
+{
+    char text[4096], *words[WORDS + 1];
+    snprintf(text, sizeof text, "%s", command);
+    return ss_main(split_words(text, words), words);
+}
+
+#endif
