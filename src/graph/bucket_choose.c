@@ -229,11 +229,15 @@ enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int put_off, 
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
+/* Of caps that are tried. */
+enum { PARTS = 13, FIXED = 4, FIRSTS = 4, LASTS = 7, MOST_CAPS = (PARTS + FIXED) * FIRSTS * LASTS };
+
 struct search {
     const struct ss_bucket_costs *costs;
     unsigned char *can; /* of each block: can its weights be put off */
     int put_off;
     int *finished, *bucket, *order;
+    int *tried, ntried; /* the buckets of each block, of all caps that were tried */
     double compute_s, least_s;
     struct ss_bucket_choice *best; /* NULL: only least_s is looked for */
 };
@@ -266,30 +270,42 @@ static int simpler(const struct ss_bucket_choice *a, const struct ss_bucket_choi
     return a->buckets != b->buckets ? a->buckets < b->buckets : a->step_s < b->step_s;
 }
 
-/* Play one choice; free_order: with the sums in the order that a free choice comes to. */
-static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, int free_order,
+static enum ss_status play_fixed(struct search *s, struct ss_bucket_choice *out)
+{
+    SS_TRY(ss_bucket_play(s->costs, s->put_off, s->bucket, out->buckets, s->order, NULL,
+                          &out->step_s));
+    out->exposed_s = out->step_s > s->compute_s ? out->step_s - s->compute_s : 0;
+    return SS_OK;
+}
+
+/* Play the buckets of s->bucket, with the sums in the plain order. */
+static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, int n,
                            struct ss_bucket_choice *out)
 {
-    const struct ss_bucket_costs *c = s->costs;
-    int n = ss_bucket_partition(c->bytes, c->nblocks, s->finished, caps, s->bucket), plain = 1;
     out->caps = *caps;
     out->put_off = s->put_off;
     out->order[0] = '\0';
     out->buckets = n;
-    if (free_order) {
-        SS_TRY(ss_bucket_play(c, s->put_off, s->bucket, n, NULL, s->order, &out->step_s));
-        for (int k = 0; k < n; k++)
-            plain &= s->order[k] == k;
-        if (!plain && !write_order(out->order, s->order, n)) {
-            plain = 1;
-            out->order[0] = '\0';
-        }
-    }
-    for (int k = 0; plain && k < n; k++)
+    for (int k = 0; k < n; k++)
         s->order[k] = k;
+    return play_fixed(s, out);
+}
+
+/* What was rated, in the order that a free choice comes to. It stays as it is if this is the plain one, or too long to
+ * be written. */
+static enum ss_status rate_free(struct search *s, struct ss_bucket_choice *out)
+{
+    struct ss_bucket_choice in_order = *out;
+    int plain = 1;
+    SS_TRY(ss_bucket_play(s->costs, s->put_off, s->bucket, out->buckets, NULL, s->order,
+                          &in_order.step_s));
+    for (int k = 0; k < out->buckets; k++)
+        plain &= s->order[k] == k;
+    if (plain || !write_order(in_order.order, s->order, out->buckets))
+        return SS_OK;
     /* Fixed, it may be slower than when it was chosen as it went. */
-    SS_TRY(ss_bucket_play(c, s->put_off, s->bucket, n, s->order, NULL, &out->step_s));
-    out->exposed_s = out->step_s > s->compute_s ? out->step_s - s->compute_s : 0;
+    SS_TRY(play_fixed(s, &in_order));
+    *out = in_order;
     return SS_OK;
 }
 
@@ -324,36 +340,56 @@ static void close_search(struct search *s)
     free(s->finished);
     free(s->bucket);
     free(s->order);
+    free(s->tried);
+}
+
+static void consider(struct search *s, const struct ss_bucket_choice *now)
+{
+    if (!s->best && now->step_s < s->least_s)
+        s->least_s = now->step_s;
+    if (s->best && now->step_s <= NEAR * s->least_s && (!s->best->buckets || simpler(now, s->best)))
+        *s->best = *now;
+}
+
+/* Have other caps come to the buckets of s->bucket? They take as long, and those that came first stay. */
+static int is_tried(struct search *s)
+{
+    const size_t blocks = (size_t)s->costs->nblocks;
+    for (int i = 0; i < s->ntried; i++)
+        if (memcmp(s->tried + (size_t)i * blocks, s->bucket, blocks * sizeof *s->bucket) == 0)
+            return 1;
+    memcpy(s->tried + (size_t)s->ntried++ * blocks, s->bucket, blocks * sizeof *s->bucket);
+    return 0;
 }
 
 /* In the plain order, and in the one that a free choice comes to. */
 static enum ss_status try_caps(struct search *s, const struct ss_bucket_caps *caps)
 {
-    for (int free_order = 0; free_order < 2; free_order++) {
-        struct ss_bucket_choice now;
-        SS_TRY(rate(s, caps, free_order, &now));
-        if (!s->best && now.step_s < s->least_s)
-            s->least_s = now.step_s;
-        if (s->best && now.step_s <= NEAR * s->least_s &&
-            (!s->best->buckets || simpler(&now, s->best)))
-            *s->best = now;
-    }
+    const struct ss_bucket_costs *c = s->costs;
+    const int n = ss_bucket_partition(c->bytes, c->nblocks, s->finished, caps, s->bucket);
+    struct ss_bucket_choice now;
+    if (is_tried(s))
+        return SS_OK;
+    SS_TRY(rate(s, caps, n, &now));
+    consider(s, &now);
+    SS_TRY(rate_free(s, &now));
+    consider(s, &now);
     return SS_OK;
 }
 
 static enum ss_status search_caps(struct search *s)
 {
-    static const double parts[] = {1, 1.5, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64};
-    static const double firsts[] = {1, 0.5, 0.25, 0.1}; /* of the others' cap */
-    static const double lasts[] = {0, 1. / 256, 1. / 64, 1. / 32, 1. / 16, 1. / 8, 1. / 4};
-    enum { PARTS = sizeof parts / sizeof *parts, FIXED = 4 };
+    static const double parts[PARTS] = {1, 1.5, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64};
+    static const double firsts[FIRSTS] = {1, 0.5, 0.25, 0.1}; /* of the others' cap */
+    static const double lasts[LASTS] = {0, 1. / 256, 1. / 64, 1. / 32, 1. / 16, 1. / 8, 1. / 4};
     static const double fixed[FIXED] = {1, 5, 25, 100};
     double total = 0;
+    s->ntried = 0;
     for (int i = 0; i < s->costs->nblocks; i++)
         total += (double)s->costs->bytes[i] / MIB;
     for (int p = 0; p < PARTS + FIXED; p++)
-        for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++)
-            for (size_t l = 0; l < sizeof lasts / sizeof *lasts; l++) {
+        for (int f = 0; f < FIRSTS; f++)
+            for (int l = 0; l < LASTS; l++) {
                 double mb = p < PARTS ? 1.01 * total / parts[p] : fixed[p - PARTS];
                 if (mb > 1.01 * total && p > 0)
                     continue; /* one bucket: has been rated */
@@ -443,7 +479,10 @@ enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_b
 {
     struct search s = {.best = NULL};
     *out = (struct ss_bucket_choice){.buckets = 0};
+    const size_t bytes = (size_t)MOST_CAPS * (size_t)costs->nblocks * sizeof *s.tried;
     enum ss_status status = open_search(&s, costs);
+    if (status == SS_OK && !(s.tried = malloc(bytes + 1)))
+        status = ss_fail_memory("a choice of buckets", bytes);
     if (status == SS_OK)
         status = choose_put_off(&s);
     s.best = out;
@@ -460,7 +499,8 @@ enum ss_status ss_bucket_rate(const struct ss_bucket_costs *costs,
     enum ss_status status = open_search(&s, costs);
     if (status == SS_OK) {
         put_off(&s, 0);
-        status = rate(&s, caps, 0, out);
+        const int n = ss_bucket_partition(costs->bytes, costs->nblocks, s.finished, caps, s.bucket);
+        status = rate(&s, caps, n, out);
     }
     close_search(&s);
     return status;
