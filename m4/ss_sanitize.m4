@@ -1,5 +1,5 @@
 # SS_SANITIZE: --enable-sanitizers=address,undefined, or thread. Sets SANITIZE_CFLAGS, for compiling and
-# linking, and ARCHER, a library for OpenMP's runtime.
+# linking, with lines for their reports, and ARCHER, a library for OpenMP's runtime.
 AC_DEFUN([SS_SANITIZE], [
     AC_ARG_ENABLE([sanitizers],
         [AS_HELP_STRING([--enable-sanitizers=LIST],
@@ -8,7 +8,7 @@ AC_DEFUN([SS_SANITIZE], [
         [enable_sanitizers=no])
     SANITIZE_CFLAGS=
     AS_IF([test "$enable_sanitizers" != no], [
-        SANITIZE_CFLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer"
+        SANITIZE_CFLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
         ss_cflags=$CFLAGS
         CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
         AC_MSG_CHECKING([whether $CC has the sanitizers $enable_sanitizers])
