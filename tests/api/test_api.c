@@ -76,6 +76,7 @@ START_TEST(names)
     memset(too_long, 'a', SS_NAME_BYTES);
     too_long[SS_NAME_BYTES] = '\0';
     ck_assert_int_eq(ss_model_add(too_long, tiny, &w), SS_ERR_INVALID);
+    ck_assert(says("at most 95, and not .json at the end"));
     ck_assert_int_eq(ss_model_add(too_long + 1, tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add(NULL, tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", NULL, &w), SS_ERR_INVALID);

@@ -5,7 +5,8 @@
  * silent, half: says nothing, or half a hello, and waits; gone: half a hello, then closes; dribble:
  * a byte now and then; garbage: another protocol altogether; protocol: another number of ours; and
  * with the right secret: version, outside, node; far: node, from far away; replay: a proof of
- * another challenge; impostor: listens at PORT, and answers a rank as rank 0 without the secret.
+ * another challenge; impostor: listens at PORT, and answers a rank as rank 0 without the secret; root: with it, and
+ * then says what has no meaning; mute: says nothing then.
  * Exit code 0 when it was refused in the way that is expected.
  *
  * crowd, bytes, greeting: COUNT connections at once that say nothing, a byte, or a whole hello and
@@ -14,6 +15,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
+#include "comm/comm_tcp.h"
 #include "comm/comm_tcp_hello.h"
 #include "comm/comm_tcp_socket.h"
 #include "core/clock.h"
@@ -94,13 +96,14 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
     return EXIT_SUCCESS;
 }
 
-/* Rank 0's part, without the secret: the rank must not believe it. */
-static int impostor(int port)
+/* Rank 0's part, without the secret: the rank must not believe it. With it, what comes then must end the rank. */
+static int impostor(const char *mode, int port)
 {
     int listener = ss_tcp_listen("127.0.0.1", port), fd = -1;
+    struct ss_comm_env env;
     struct ss_tcp_hello hello;
-    struct ss_tcp_answer answer;
-    unsigned char proof[SS_SHA256_BYTES];
+    struct ss_tcp_answer challenge, answer;
+    unsigned char proof[SS_SHA256_BYTES], key[SS_SHA256_BYTES];
     double end = ss_seconds() + 20;
     if (listener < 0)
         return fail("cannot listen");
@@ -108,15 +111,26 @@ static int impostor(int port)
     if (poll(&one, 1, 20000) != 1 || (fd = accept(listener, NULL, NULL)) < 0)
         return fail("nobody came");
     if (ss_tcp_receive_all(fd, &hello, sizeof hello, end) != 0 ||
-        ss_tcp_challenge_fill(&answer) != SS_OK ||
-        ss_tcp_send_all(fd, &answer, sizeof answer, end) != 0 ||
+        ss_tcp_challenge_fill(&challenge) != SS_OK ||
+        ss_tcp_send_all(fd, &challenge, sizeof challenge, end) != 0 ||
         ss_tcp_receive_all(fd, proof, sizeof proof, end) != 0)
         return fail("no proof");
-    /* The rank's own proof, sent back, is none. */
     ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
-    memcpy(answer.bytes, proof, sizeof proof);
+    if (strcmp(mode, "impostor") == 0) {
+        /* The rank's own proof, sent back, is none. */
+        memcpy(answer.bytes, proof, sizeof proof);
+    } else {
+        if (ss_comm_env_read(&env) != SS_OK || ss_tcp_key(&env, key) != SS_OK)
+            return fail("no environment");
+        ss_tcp_root_proof(key, &hello, &challenge, &answer, answer.bytes);
+    }
     if (ss_tcp_send_all(fd, &answer, sizeof answer, end) != 0)
         return fail("cannot answer");
+    const struct ss_tcp_header header = {.type = SS_TCP_BYE};
+    if (strcmp(mode, "root") == 0 && ss_tcp_send_all(fd, &header, sizeof header, end) != 0)
+        return fail("cannot say anything");
+    if (strcmp(mode, "mute") == 0)
+        return EXIT_SUCCESS;
     if (ss_tcp_receive_all(fd, proof, 1, end) == 0 || errno == ETIMEDOUT)
         return fail("the rank stayed");
     return EXIT_SUCCESS;
@@ -222,8 +236,8 @@ int main(int argc, char **argv)
     struct ss_comm_env env;
     struct ss_tcp_hello hello;
     int fd = -1;
-    if (strcmp(mode, "impostor") == 0)
-        return impostor(atoi(argv[2]));
+    if (strcmp(mode, "impostor") == 0 || strcmp(mode, "root") == 0 || strcmp(mode, "mute") == 0)
+        return impostor(mode, atoi(argv[2]));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (ss_comm_env_read(&env) != SS_OK || ss_tcp_hello_fill(&env, &hello) != SS_OK)
         return fail("no environment");

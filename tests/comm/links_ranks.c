@@ -3,7 +3,11 @@
  *
  *     links_ranks cpu|cuda SECONDS LINK_GBIT TIMEOUT [RANK]     RANK never comes
  * Rank 0 prints a line for each finding: verdict, check, figure, what was expected, text. Exit code 1:
- * something is broken. */
+ * something is broken. WRONG_ELEMENT (environment): the float that rank 0 sends wrong over MPI, in each
+ * whole piece of a message. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "core/log.h"
 #include "doctor/doctor.h"
 #include "tests/comm/ranks_common.h"
@@ -11,6 +15,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef HAVE_MPI
+#    include "comm/comm_mpi.h"
+
+int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    const char *wrong = getenv("WRONG_ELEMENT");
+    int rank;
+    PMPI_Comm_rank(comm, &rank);
+    if (wrong && rank == 0 && type == MPI_BYTE && count == SS_MPI_EXCHANGE_PIECE)
+        ((float *)(uintptr_t)data)[atoi(wrong)] = -3;
+    return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
+#endif
 
 int main(int argc, char **argv)
 {

@@ -1,10 +1,12 @@
 UNIT_TESTS += tests/comm/test_comm tests/comm/test_comm_watch tests/comm/test_comm_loss tests/comm/test_comm_tcp_env \
-	tests/comm/test_comm_local tests/comm/test_comm_pause tests/comm/test_comm_processes tests/comm/test_interface tests/comm/test_nvlink
+	tests/comm/test_comm_local tests/comm/test_comm_pause tests/comm/test_comm_processes tests/comm/test_interface tests/comm/test_neighbour tests/comm/test_nvlink
 check_PROGRAMS += tests/comm/links_ranks tests/comm/comm_wait_ranks tests/comm/comm_tcp_ranks tests/comm/comm_tcp_stranger tests/comm/launch_ranks
 tests_comm_test_comm_processes_SOURCES = tests/comm/test_comm_processes.c tests/environment.h tests/faults/kept.h
 tests_comm_test_comm_processes_LDADD = $(TEST_LIBS)
 tests_comm_test_interface_SOURCES = tests/comm/test_interface.c
 tests_comm_test_interface_LDADD = $(TEST_LIBS)
+tests_comm_test_neighbour_SOURCES = tests/comm/test_neighbour.c
+tests_comm_test_neighbour_LDADD = $(TEST_LIBS)
 tests_comm_test_nvlink_SOURCES = tests/comm/test_nvlink.c
 tests_comm_test_nvlink_LDADD = $(TEST_LIBS)
 tests_comm_links_ranks_SOURCES = tests/comm/links_ranks.c tests/comm/ranks_common.h

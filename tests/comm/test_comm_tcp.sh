@@ -324,13 +324,20 @@ check "strangers: a second rank 1 knows" says again 'rank 0 (.*) refused this ra
 check "strangers: a larger world knows" says larger 'refused this rank: rank 2 .* told of 4 ranks'
 check "strangers: another secret knows" says secret 'give all ranks of one run the same STARSTEP_SECRET'
 
-begin
-start impostor "$stranger" impostor "$port"
-rank 1 2 collectives 4
-check "impostor: in time" finish 10
-check "impostor: it got nothing" codes 0 impostor
-check "impostor: the rank ends" codes 1 1
-check "impostor: message" says 1 'what listens there does not know this run.s secret'
+# false_root MODE PATTERN: what answers rank 1 is not rank 0, or says something else in the end
+false_root() {
+    begin
+    start root env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT="$port" "$stranger" "$1" "$port"
+    rank 1 2 collectives 4
+    check "$1: in time" finish 10
+    check "$1: it did as it should" codes 0 root
+    check "$1: the rank ends" codes 1 1
+    check "$1: message" says 1 "$2"
+}
+false_root impostor 'what listens there does not know this run.s secret'
+false_root root 'start-up: rank 0 ([^ ]*) broke off'
+false_root mute 'start-up: rank 0 ([^ ]*) let this rank in and then ended without a word'
 
 # More strangers than there is room for, each of which comes again as soon as it is turned away: the
 # ranks still come in, also one whose answers take long.

@@ -31,6 +31,12 @@ for n in 2 3; do
     check "$n ranks: no link between nodes" [ "$(grep -c links.between "$work/out")" -eq 0 ]
 done
 
+WRONG_ELEMENT=1000 run "$MPIEXEC" -n 2 "$program" cpu 4 0 120
+check "a wrong element: exit code" [ $code -eq 1 ]
+finds "a wrong element" broken links.node \
+    'from rank 0 on [^ ]* came to rank 1 on [^ ]* with [0-9]* wrong elements, the first 1000: -3 instead of'
+check "... in one direction" [ "$(grep -c '^broken links.node' "$work/out")" -eq 1 ]
+
 pid=()
 for r in 0 1; do
     RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 STARSTEP_SECRET='the secret of a test' \
