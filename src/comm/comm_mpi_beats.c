@@ -135,12 +135,16 @@ static int look(struct ss_mpi *mpi, enum ss_comm_channel channel, double timeout
     return ss_watch_look(&with, mpi->ranks[channel], &now, mpi->clock.now_s, text, room);
 }
 
-/* Does any rank, as far as this one hears of them, wait in a small sum? */
+/* Does any rank wait in a small sum, by what was heard within the deadline? One that has stopped there, while the others
+ * have ended it, must not hide their buckets. */
 static int waits_in_small(const struct ss_mpi *mpi)
 {
     int waits = ss_mpi_own_beat(mpi, SS_COMM_SMALL).waiting_seq != 0;
-    for (int r = 0; r < (mpi->comm->rank == 0 ? mpi->comm->size : 1); r++)
-        waits |= mpi->ranks[SS_COMM_SMALL][r].beat.waiting_seq != 0;
+    for (int r = 0; r < (mpi->comm->rank == 0 ? mpi->comm->size : 1); r++) {
+        const struct ss_watch_rank *other = &mpi->ranks[SS_COMM_SMALL][r];
+        waits |= other->beat.waiting_seq != 0 &&
+                 mpi->clock.now_s - other->heard_s <= mpi->comm->timeout_s;
+    }
     return waits;
 }
 

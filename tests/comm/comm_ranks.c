@@ -1,6 +1,6 @@
 /* comm_ranks.c: what every rank does in tests/comm/test_comm_mpi.sh, and a small benchmark.
  *
- *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, kill, absent, abort,
+ *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, halt, kill, absent, abort,
  *                                        memory), or at the start (mismatch, late); steps: nobody
  *                                        does; again: nobody does, several times
  *
@@ -209,6 +209,23 @@ static int many(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
+/* A small sum, in which rank `bad` waits when it stops and which the others end. */
+static int stop_in_small_sum(struct ss_comm *comm, int bad, sem_t *ended)
+{
+    static double values[4];
+    const struct ss_comm_tag tag = {5, 0};
+    const int stops = ss_comm_rank(comm) == bad;
+    if (!stops)
+        usleep(1000000);
+    REQUIRE(ss_comm_allreduce_start_small(comm, values, 4, tag, "sync fwd", post, ended) == SS_OK);
+    if (stops) {
+        usleep(800000);
+        raise(SIGSTOP);
+    }
+    sem_wait(ended);
+    return EXIT_SUCCESS;
+}
+
 /* Two buckets a step, about 3 s of them, or until rank `bad` does its mischief in step 5. */
 static int steps(struct ss_comm *comm, const char *mode, int bad)
 {
@@ -228,6 +245,8 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
                 ss_comm_abort(comm, SS_ERR_IO);
             }
         }
+        if (step == 5 && strcmp(mode, "halt") == 0)
+            REQUIRE(stop_in_small_sum(comm, bad, &ended) == EXIT_SUCCESS);
         if (step == 5 && strcmp(mode, "memory") == 0) {
             const void *own = ss_comm_rank(comm) == bad ? NULL : data;
             void *all;

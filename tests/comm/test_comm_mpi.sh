@@ -121,6 +121,8 @@ program=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} expect_ok 3
 expect_end 'option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01' 4 mismatch 5 2
 expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last sign of life' 3 stop 3 2
 expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 0 (.*), whose last sign of life' 3 stop 3 0
+# It waited in a sum that the others have ended.
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 1 (.*), whose last sign of life' 2 halt 3 1
 expect_end 'waited [0-9.]* s for rank 1 (.*), which answers but has not started it' 2 absent 3 1
 expect_end 'waited [0-9.]* s for rank 0 (.*), which answers but has not started it' 3 absent 3 0
 expect_end '\(rank 1 .*[Kk]illed\|for rank 1 \)' 2 kill 5 1

@@ -1,0 +1,27 @@
+/* test_program.c: a program that has libstarstep linked in, as this one has the part that looks, names no library. */
+#include "core/program.h"
+#include "tests/run_suite.h"
+
+#include "tests/assert.h"
+#include <string.h>
+
+START_TEST(linked_in)
+{
+    struct ss_program p;
+    memset(&p, '#', sizeof p);
+    ss_program_identify(&p);
+    ck_assert_ptr_nonnull(strstr(p.program.path, "test_program"));
+    ck_assert_int_eq(strlen(p.program.sha256), SS_PROGRAM_HASH - 1);
+    ck_assert_str_eq(p.library.path, "");
+    ck_assert_str_eq(p.library.sha256, "none");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("program");
+    TCase *t = tcase_create("program");
+    tcase_add_test(t, linked_in);
+    suite_add_tcase(suite, t);
+    return run_suite(suite);
+}
