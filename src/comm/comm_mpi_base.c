@@ -14,6 +14,7 @@
 
 #define ABORT_SECONDS 5
 #define WORDS_NS 100000000L
+#define NEWS_NS 200000000L
 
 enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
 {
@@ -40,16 +41,42 @@ void ss_mpi_abort(struct ss_comm *comm)
     _exit(1);
 }
 
+void ss_mpi_look_at_neighbour(struct ss_mpi *mpi)
+{
+    char text[512], host[SS_WATCH_HOST] = "";
+    const struct ss_neighbour *n = &mpi->neighbour;
+    if (!ss_neighbour_died(&mpi->neighbour))
+        return;
+    ss_watch_clock_advance(&mpi->clock);
+    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
+    if (!own.waiting_seq)
+        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
+    gethostname(host, sizeof host - 1);
+    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof text);
+    ss_fail(SS_ERR_COMM, "%s", text);
+    ss_mpi_abort(mpi->comm);
+}
+
+int ss_mpi_is_news(struct ss_mpi *mpi)
+{
+    const struct timespec moment = {0, NEWS_NS / 40};
+    for (int i = 0; i < 40 && mpi->neighbour.board && !ss_neighbour_ended(&mpi->neighbour); i++) {
+        ss_mpi_look_at_neighbour(mpi);
+        nanosleep(&moment, NULL);
+    }
+    return !ss_neighbour_ended(&mpi->neighbour);
+}
+
 void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
                   const struct ss_comm_request *request)
 {
     char where[96];
     if (rc == MPI_SUCCESS)
         return;
-    if (ss_neighbour_ended(&mpi->neighbour))
-        ss_mpi_abort(mpi->comm); /* a connection to a rank that has been ended */
-    ss_watch_place(request->what, request->tag, where, sizeof where);
-    ss_mpi_fail(call, rc, where);
+    if (ss_mpi_is_news(mpi)) {
+        ss_watch_place(request->what, request->tag, where, sizeof where);
+        ss_mpi_fail(call, rc, where);
+    }
     ss_mpi_abort(mpi->comm);
 }
 

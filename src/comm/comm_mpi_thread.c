@@ -198,22 +198,6 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
     return ss_pause_next(&mpi->pause, now, small ? USUAL_SMALL_NS : SS_PAUSE_USUAL_NS);
 }
 
-static void look_at_neighbour(struct ss_mpi *mpi)
-{
-    char text[512], host[SS_WATCH_HOST] = "";
-    const struct ss_neighbour *n = &mpi->neighbour;
-    if (!ss_neighbour_died(&mpi->neighbour))
-        return;
-    ss_watch_clock_advance(&mpi->clock);
-    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
-    if (!own.waiting_seq)
-        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
-    gethostname(host, sizeof host - 1);
-    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof text);
-    ss_fail(SS_ERR_COMM, "%s", text);
-    ss_mpi_abort(mpi->comm);
-}
-
 /* Sleep for ns, or until something is queued or the neighbour dies. Returns 1 when the thread
  * should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
@@ -226,7 +210,7 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
     if (n > 0 && events[0].revents)
         (void)!read(mpi->wake, &times, sizeof times); /* only to make it quiet */
     if (n > 0 && events[1].revents)
-        look_at_neighbour(mpi);
+        ss_mpi_look_at_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);
     int stop = mpi->stop && !mpi->queue.first && !mpi->under_way.first;
     pthread_mutex_unlock(&mpi->lock);
@@ -249,7 +233,7 @@ void *ss_mpi_thread(void *arg)
         const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_beat_s) {
-            look_at_neighbour(mpi); /* it does not nap while data moves */
+            ss_mpi_look_at_neighbour(mpi); /* it does not nap while data moves */
             ss_mpi_beats_tick(mpi);
             mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
         }

@@ -1,8 +1,9 @@
 /* comm_ranks.c: what every rank does in tests/comm/test_comm_mpi.sh, and a small benchmark.
  *
- *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, halt, kill, absent, abort,
- *                                        memory), or at the start (mismatch, late); steps: nobody
- *                                        does; again: nobody does, several times
+ *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, halt, kill, dies, absent,
+ *                                        abort, memory), or at the start (mismatch, late); steps:
+ *                                        nobody does; cut: connections break, and nobody dies;
+ *                                        again: nobody does, several times
  *
  * LACKS_MEMORY (environment): which allocation of RANK's own fails as the communicator opens.
  * Exit code 0 when everything held. */
@@ -16,6 +17,7 @@
 #include "tests/comm/ranks_common.h"
 
 #include <math.h>
+#include <mpi.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -28,6 +30,15 @@
 
 static const size_t sizes[] = {1, 7, 1000, 65537, 1000003};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
+
+/* From now on connections are broken, of which MPI calls tell. */
+static atomic_int broken;
+
+int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    return broken ? MPI_ERR_OTHER : PMPI_Irecv(data, count, type, from, tag, comm, request);
+}
 
 static double now_s(void)
 {
@@ -234,7 +245,9 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     sem_init(&ended, 0, 0);
     for (uint64_t step = 1; step <= 1000; step++) {
         if (step == 5 && ss_comm_rank(comm) == bad) {
-            if (strcmp(mode, "kill") == 0)
+            if (strcmp(mode, "dies") == 0)
+                usleep(50000); /* the others have lost its connections before */
+            if (strcmp(mode, "kill") == 0 || strcmp(mode, "dies") == 0)
                 raise(SIGKILL);
             if (strcmp(mode, "stop") == 0)
                 raise(SIGSTOP);
@@ -245,6 +258,7 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
                 ss_comm_abort(comm, SS_ERR_IO);
             }
         }
+        broken = step == 5 && (strcmp(mode, "dies") == 0 || strcmp(mode, "cut") == 0);
         if (step == 5 && strcmp(mode, "halt") == 0)
             REQUIRE(stop_in_small_sum(comm, bad, &ended) == EXIT_SUCCESS);
         if (step == 5 && strcmp(mode, "memory") == 0) {

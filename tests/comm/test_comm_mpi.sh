@@ -126,6 +126,9 @@ expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 1 (.*), whose last sign 
 expect_end 'waited [0-9.]* s for rank 1 (.*), which answers but has not started it' 2 absent 3 1
 expect_end 'waited [0-9.]* s for rank 0 (.*), which answers but has not started it' 3 absent 3 0
 expect_end '\(rank 1 .*[Kk]illed\|for rank 1 \)' 2 kill 5 1
+# Connections break a moment before it has died, or without anybody's death.
+expect_end 'step 5, bucket 0: lost rank 1 (.*), which has died' 2 dies 5 1
+expect_end 'step 5, bucket 0: all-reduce failed: ' 2 cut 5 1
 expect_end 'rank 1\] disk full' 3 abort 5 1
 expect_end 'rank 1\] .*memory.*figures' 3 memory 20 1
 expect_end 'MPI_Init did not return before the timeout' 2 late 3 1
