@@ -115,12 +115,12 @@ enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);
  * not by this rank then by another one of this node (ss_neighbour_ended). */
 void ss_mpi_abort(struct ss_comm *comm);
 
-/* End every rank, with a message that names it, if the next rank of this node has died. */
-void ss_mpi_look_at_neighbour(struct ss_mpi *mpi);
+/* The next rank of this node has died: end every rank, with a message that names it. `own`: what this rank waits for. */
+void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_beat *own);
 
-/* An MPI call has failed: 0 if another rank of this node says why, or the next one has died (does not return then). The
- * kernel closes a process's connections a moment before it tells of its death: waits for that. */
-int ss_mpi_is_news(struct ss_mpi *mpi);
+/* An MPI call for this channel has failed: 0 if another rank of this node says why, or the next one has died (does not
+ * return then). The kernel closes a process's connections a moment before it tells of its death: waits for that. */
+int ss_mpi_is_news(struct ss_mpi *mpi, enum ss_comm_channel channel);
 
 /* End every rank, with a message that names the collective, unless rc is MPI_SUCCESS. */
 void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,

@@ -41,27 +41,23 @@ void ss_mpi_abort(struct ss_comm *comm)
     _exit(1);
 }
 
-void ss_mpi_look_at_neighbour(struct ss_mpi *mpi)
+void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_beat *own)
 {
     char text[512], host[SS_WATCH_HOST] = "";
-    const struct ss_neighbour *n = &mpi->neighbour;
-    if (!ss_neighbour_died(&mpi->neighbour))
-        return;
-    ss_watch_clock_advance(&mpi->clock);
-    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
-    if (!own.waiting_seq)
-        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
     gethostname(host, sizeof host - 1);
-    ss_watch_died(n->rank, host, n->pid, &own, text, sizeof text);
+    ss_watch_died(mpi->neighbour.rank, host, mpi->neighbour.pid, own, text, sizeof text);
     ss_fail(SS_ERR_COMM, "%s", text);
     ss_mpi_abort(mpi->comm);
 }
 
-int ss_mpi_is_news(struct ss_mpi *mpi)
+int ss_mpi_is_news(struct ss_mpi *mpi, enum ss_comm_channel channel)
 {
     const struct timespec moment = {0, NEWS_NS / 40};
+    const struct ss_beat own =
+        ss_watch_describe(mpi->started[channel], &mpi->last[channel], NULL, 0, 0);
     for (int i = 0; i < 40 && mpi->neighbour.board && !ss_neighbour_ended(&mpi->neighbour); i++) {
-        ss_mpi_look_at_neighbour(mpi);
+        if (ss_neighbour_died(&mpi->neighbour))
+            ss_mpi_end_for_death(mpi, &own);
         nanosleep(&moment, NULL);
     }
     return !ss_neighbour_ended(&mpi->neighbour);
@@ -73,7 +69,7 @@ void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
     char where[96];
     if (rc == MPI_SUCCESS)
         return;
-    if (ss_mpi_is_news(mpi)) {
+    if (ss_mpi_is_news(mpi, request->channel)) {
         ss_watch_place(request->what, request->tag, where, sizeof where);
         ss_mpi_fail(call, rc, where);
     }

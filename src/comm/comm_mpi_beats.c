@@ -79,7 +79,7 @@ static void check(struct ss_mpi *mpi, const char *call, int rc)
 {
     if (rc == MPI_SUCCESS)
         return;
-    if (ss_mpi_is_news(mpi))
+    if (ss_mpi_is_news(mpi, SS_COMM_MAIN))
         ss_mpi_fail(call, rc, "heartbeat; ending all ranks");
     ss_mpi_abort(mpi->comm);
 }

@@ -198,6 +198,17 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
     return ss_pause_next(&mpi->pause, now, small ? USUAL_SMALL_NS : SS_PAUSE_USUAL_NS);
 }
 
+static void look_at_neighbour(struct ss_mpi *mpi)
+{
+    if (!ss_neighbour_died(&mpi->neighbour))
+        return;
+    ss_watch_clock_advance(&mpi->clock);
+    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
+    if (!own.waiting_seq)
+        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
+    ss_mpi_end_for_death(mpi, &own);
+}
+
 /* Sleep for ns, or until something is queued or the neighbour dies. Returns 1 when the thread
  * should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
@@ -210,7 +221,7 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
     if (n > 0 && events[0].revents)
         (void)!read(mpi->wake, &times, sizeof times); /* only to make it quiet */
     if (n > 0 && events[1].revents)
-        ss_mpi_look_at_neighbour(mpi);
+        look_at_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);
     int stop = mpi->stop && !mpi->queue.first && !mpi->under_way.first;
     pthread_mutex_unlock(&mpi->lock);
@@ -233,7 +244,7 @@ void *ss_mpi_thread(void *arg)
         const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_beat_s) {
-            ss_mpi_look_at_neighbour(mpi); /* it does not nap while data moves */
+            look_at_neighbour(mpi); /* it does not nap while data moves */
             ss_mpi_beats_tick(mpi);
             mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
         }

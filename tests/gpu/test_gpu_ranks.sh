@@ -5,20 +5,24 @@
 uses_gpu=1
 # shellcheck source=tests/gpu/gpu_ranks.sh
 . "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
+# shellcheck source=tests/gpu/as_recorded.sh
+. "${srcdir:-.}/tests/gpu/as_recorded.sh"
 export SS_HOSTGPU_DEVICES=2 # the emulation shows so many; real devices are what they are
 need 2
 
 # As PyTorch: the recorded case
 widths=8,16,24,32
 folder=$REFERENCE/w${widths//,/-}
-mkdir "$work/plain"
-ranks train --device cuda --no-autotune --model wideresnet --width "$widths" --data-dir "$REFERENCE/data" \
-    --batch-size 32 --epochs 2 --max-steps 20 --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 \
-    --seed 1 --workers 1 --no-shuffle --no-augment --dropout 0 --init "$folder/init.safetensors" \
-    --checkpoint-dir "$work/plain" --log-json "$work/plain/log.json"
-[ $code -eq 0 ] && run "$COMPARE" "$folder/ranks2.json" "$folder/ranks2.safetensors" \
-    "$work/plain/log.json" "$work/plain/latest/model.safetensors"
-cat "$work/out"
+# recorded NAME DEVICE
+recorded() {
+    mkdir "$work/$1"
+    ranks train --device "$2" --no-autotune --model wideresnet --width "$widths" --data-dir "$REFERENCE/data" \
+        --batch-size 32 --epochs 2 --max-steps $recorded_steps --base-lr 0.005 --momentum 0.9 --weight-decay 0.01 \
+        --seed 1 --workers 1 --no-shuffle --no-augment --dropout 0 --init "$folder/init.safetensors" \
+        --checkpoint-dir "$work/$1" --log-json "$work/$1/log.json"
+    [ $code -eq 0 ]
+}
+recorded plain cuda && as_recorded plain "$folder/ranks2" cpu recorded cpu cpu
 check "fp32, 2 ranks: as PyTorch's DistributedDataParallel" [ $code -eq 0 ]
 
 # repeat WHAT OPTION...: two ranks, the same bits as the run "first"

@@ -380,7 +380,7 @@ START_TEST(default_size_in_a_plan)
     struct ss_plan *plan;
     ss_value x = ss_input(g, 512, 1, 1);
     for (int i = 0; i < LINEARS; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "l%d", i);
         x = ss_linear(g, x, name, 512);
     }

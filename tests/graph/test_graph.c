@@ -159,7 +159,7 @@ START_TEST(concatenations)
 {
     ss_value x = ss_input(g, 3, 4, 5), v[9], joined[10];
     for (int i = 0; i < 9; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "c%d", i);
         v[i] = ss_conv2d(g, x, name, i + 1, 1, 1, 0, 0);
     }
@@ -208,7 +208,7 @@ START_TEST(channels)
     expect_shape(ss_flatten(g, x), 240, 1, 1);
     expect_shape(ss_mul(g, x, x), 12, 4, 5);
     for (int ndim = 1; ndim <= 3; ndim++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "s%d", ndim);
         expect_shape(ss_scale(g, x, name, ndim), 12, 4, 5);
         const struct ss_param *p = ss_graph_param(g, ndim);

@@ -4,6 +4,10 @@
  *       every step's loss within LOSS_BOUND relative, every tensor within TENSOR_BOUND of relative
  *       norm ||a-b||/||b||, integers equal, the same names and shapes; validation loss and accuracy
  *       where the log's last epoch has them
+ *   parity_compare --losses REFERENCE.json LOG.json STEPS
+ *       the losses of the first STEPS alone
+ *   parity_compare --close A.safetensors B.safetensors
+ *       every tensor as above, B in the place of the reference
  *   parity_compare --bit-equal A.safetensors B.safetensors
  *       the same names, types and shapes, and every byte of every tensor
  *
@@ -142,40 +146,52 @@ out:
     return rc;
 }
 
-static int compare_run(const char *reference, const char *tensors, const char *log_path,
-                       const char *checkpoint)
+/* The losses of a run and the evaluation in its log; those of the first `steps` alone if that is not 0. */
+static int compare_log(const char *reference, const char *log_path, size_t steps)
 {
     json_error_t error;
     json_t *expected = json_load_file(reference, 0, &error);
     const json_t *losses = json_object_get(expected, "losses");
     struct run_log log = {0};
     int rc = 2;
-    if (json_array_size(losses) == 0) {
-        fprintf(stderr, "%s: no losses: %s\n", reference, expected ? "wrong file?" : error.text);
+    if (json_array_size(losses) < (steps ? steps : 1)) {
+        fprintf(stderr, "%s: %zu losses: %s\n", reference, json_array_size(losses),
+                expected ? "wrong file?" : error.text);
         goto out;
     }
-    rc = run_log_read(log_path, json_array_size(losses), &log);
-    if (rc == 0) {
+    rc = run_log_read(log_path, steps ? steps : json_array_size(losses), &log);
+    if (rc == 0)
         rc = compare_losses(losses, &log);
+    if (rc != 2 && !steps)
         rc |= compare_eval(json_object_get(expected, "eval"), &log);
-        int files = compare_files(checkpoint, tensors, 0);
-        rc = files == 2 ? 2 : rc | files;
-    }
 out:
     free(log.loss);
     json_decref(expected);
     return rc;
 }
 
+static int compare_run(const char *reference, const char *tensors, const char *log,
+                       const char *checkpoint)
+{
+    int rc = compare_log(reference, log, 0),
+        files = rc == 2 ? 2 : compare_files(checkpoint, tensors, 0);
+    return files == 2 ? 2 : rc | files;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--bit-equal") == 0)
         return compare_files(argv[2], argv[3], 1);
+    if (argc == 4 && strcmp(argv[1], "--close") == 0)
+        return compare_files(argv[2], argv[3], 0);
+    if (argc == 5 && strcmp(argv[1], "--losses") == 0 && atoi(argv[4]) > 0)
+        return compare_log(argv[2], argv[3], (size_t)atoi(argv[4]));
     if (argc == 5)
         return compare_run(argv[1], argv[2], argv[3], argv[4]);
     fprintf(stderr,
             "usage: %s REFERENCE.json REFERENCE.safetensors LOG.json CHECKPOINT.safetensors\n"
-            "       %s --bit-equal A.safetensors B.safetensors\n",
-            argv[0], argv[0]);
+            "       %s --losses REFERENCE.json LOG.json STEPS\n"
+            "       %s --close|--bit-equal A.safetensors B.safetensors\n",
+            argv[0], argv[0], argv[0]);
     return 2;
 }

@@ -56,7 +56,7 @@ END_TEST
 
 START_TEST(many_curves)
 {
-    static char names[24][16];
+    static char names[24][24];
     const double ticks[] = {1, 2, 4, 8, 16};
     struct ss_curve curves[24];
     for (int c = 0; c < 24; c++) {
