@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # as_recorded.sh: what tests of a GPU share that repeat a training of PyTorch's (tests/reference/record.py). Source it behind
 # common.sh.
+# shellcheck disable=SC2154,SC2086 # of common.sh
 
 # Of 20 recorded steps; an emulated GPU, which is slow, makes the first ones. STARSTEP_TEST_LONG=1: all.
 recorded_steps=20
