@@ -31,13 +31,12 @@ tests_runtime_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -sha
 TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_step_watch.sh
 endif
 
-# In a build with the thread sanitizer, `make check-tsan` runs what meets most threads.
-TSAN_TESTS = tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop tests/runtime/test_feed \
-	tests/runtime/test_exec tests/kernels/test_kernels tests/comm/test_comm tests/comm/test_comm_local \
-	tests/comm/test_comm_loss tests/comm/test_comm_mpi.sh tests/comm/test_rank_loss.sh tests/data/test_resize \
-	tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_pictures.sh \
-	tests/trace/test_trace_record.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh \
-	tests/train/test_failed_submit.sh
+# In a build with the thread sanitizer, `make check-tsan` runs what meets most threads. The longest come first.
+TSAN_TESTS = tests/runtime/test_exec tests/train/test_resume.sh tests/kernels/test_kernels tests/comm/test_comm_mpi.sh \
+	tests/comm/test_rank_loss.sh tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop \
+	tests/runtime/test_feed tests/comm/test_comm tests/comm/test_comm_local tests/comm/test_comm_loss \
+	tests/data/test_resize tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_pictures.sh \
+	tests/trace/test_trace_record.sh tests/train/test_buckets_auto.sh tests/train/test_failed_submit.sh
 if THREAD_SANITIZED
 UNDER_TSAN = bash $(top_srcdir)/tests/under_tsan.sh
 LOG_COMPILER = $(UNDER_TSAN)
@@ -50,7 +49,7 @@ TESTS += tests/runtime/test_planted_race.sh
 
 check-tsan:
 	STARSTEP_LOSS_KINDS='kill tcp-kill stop tcp-stop' STARSTEP_LOSS_TRIALS=4 \
-	  $(MAKE) $(AM_MAKEFLAGS) -j2 check-some TESTS='$(TSAN_TESTS)'
+	  $(MAKE) $(AM_MAKEFLAGS) -j3 check-some TESTS='$(TSAN_TESTS)'
 else
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/compiled.sh @TEST_RUNNER@
 SH_LOG_COMPILER = bash
