@@ -92,6 +92,13 @@ static int sums(struct ss_comm *comm)
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
     REQUIRE(two[0] == size && two[1] == size * (size - 1) / 2);
+    /* In the order of rank: the second one's 1 is lost beside the first one's number, which the third one takes away. */
+    const double orders[] = {0x1p60, 1, -0x1p60};
+    double small[2] = {rank + 1, rank < 3 ? orders[rank] : 0};
+    REQUIRE(ss_comm_allreduce_start_small(comm, small, 2, (struct ss_comm_tag){1, 0}, "sync fwd",
+                                          post, &ended) == SS_OK);
+    sem_wait(&ended);
+    REQUIRE(small[0] == ranks_sum && small[1] == (size < 3 ? 0x1p60 : 0));
     void *gathered;
     REQUIRE(ss_comm_gather_alloc(comm, &rank, sizeof rank, &gathered, "gather") == SS_OK);
     REQUIRE((gathered != NULL) == (rank == 0));

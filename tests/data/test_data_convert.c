@@ -423,7 +423,13 @@ START_TEST(fetches)
     ck_assert_uint_eq(d->count, 10);
     ss_dataset_close(d);
 
-    /* Right sum, wrong content: the files already there stay. */
+    /* Right sum, wrong content, of one file and of the other: the files already there stay. */
+    ck_assert_int_eq(rename(in_folder("cifar-100-binary/test.bin"), in_folder("test.bin")), 0);
+    write_file("cifar-100-binary/test.bin", "x", 1);
+    ck_assert_int_eq(system(command), 0);
+    read_sum("md5sum", md5, sizeof md5);
+    expect_error(fetch(url, md5, NULL), SS_ERR_FORMAT, "test.bin: ");
+    ck_assert_int_eq(rename(in_folder("test.bin"), in_folder("cifar-100-binary/test.bin")), 0);
     write_file("cifar-100-binary/train.bin", "x", 1);
     ck_assert_int_eq(system(command), 0);
     read_sum("md5sum", md5, sizeof md5);

@@ -402,6 +402,37 @@ START_TEST(cores_and_quota)
 }
 END_TEST
 
+START_TEST(machine_and_container)
+{
+    static const char *const names[] = {
+        "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "APPTAINER_NAME", "SINGULARITY_NAME",
+        "LOADEDMODULES",       "SLURM_JOB_ID",          "SLURM_NTASKS",   "SLURM_CPU_BIND_TYPE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    put("/proc/cpuinfo", "processor: 0\nmodel name\t: A core of 3 GHz\nflags\t: x\n");
+    look(ss_doctor_machine, &cpu);
+    expect("machine.system", SS_FINE, ", A core of 3 GHz");
+    ck_assert_ptr_null(strstr(seen.finding[0].text, "flags"));
+    expect_none("machine.container");
+    expect_none("machine.modules");
+    put("/.dockerenv", "");
+    look(ss_doctor_machine, &cpu);
+    expect("machine.container", SS_FINE, "in a container of docker");
+    setenv("SINGULARITY_NAME", "x.sif", 1);
+    look(ss_doctor_machine, &cpu);
+    expect("machine.container", SS_FINE, "in a container of apptainer or singularity: x.sif");
+    setenv("APPTAINER_CONTAINER", "/images/y.sif", 1);
+    look(ss_doctor_machine, &cpu);
+    expect("machine.container", SS_FINE, "apptainer or singularity: /images/y.sif");
+    setenv("LOADEDMODULES", "cuda/13.0:gcc/12", 1);
+    setenv("SLURM_NTASKS", "8", 1);
+    setenv("SLURM_CPU_BIND_TYPE", "mask_cpu:", 1);
+    look(ss_doctor_machine, &cpu);
+    expect("machine.modules", SS_FINE, "modules loaded: cuda/13.0:gcc/12");
+    expect("machine.slurm", SS_FINE, "NTASKS=8 CPU_BIND_TYPE=mask_cpu:");
+}
+END_TEST
+
 START_TEST(memory_limits)
 {
     look(ss_doctor_memory, &cpu);
@@ -779,6 +810,7 @@ int main(void)
     add(s, "room", too_many_findings, 0, 0);
     add(s, "json", json_report, 0, 0);
     add(s, "cores", cores_and_quota, 0, 1);
+    add(s, "machine", machine_and_container, 0, 1);
     add(s, "memory", memory_limits, 0, 1);
     add(s, "limits", limits_of_a_process, 0, 1);
     add(s, "files of NCCL", files_of_nccl, 0, 1);
