@@ -360,6 +360,20 @@ START_TEST(atomic_file)
     free(bytes);
     ck_assert_int_eq(count_files(NULL), 1);
 
+    /* A full disk: told at once and from then on, and the file stays. */
+    static char large[1 << 16];
+    ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
+    fill_disk(10);
+    expect_error(ss_atomic_write(f, large, sizeof large), SS_ERR_IO, "a is unchanged");
+    fill_disk(RLIM_INFINITY);
+    ck_assert_int_eq(ss_atomic_write(f, large, 1), SS_ERR_IO);
+    ck_assert_int_eq(ss_atomic_push(f), SS_ERR_IO);
+    ck_assert_int_eq(ss_atomic_commit(f), SS_ERR_IO);
+    bytes = read_file("a", &size);
+    ck_assert_uint_eq(size, 5);
+    free(bytes);
+    ck_assert_int_eq(count_files(NULL), 1);
+
     mkdir(in_folder("dir"), 0777);
     ck_assert_int_eq(ss_atomic_open(in_folder("dir"), &f), SS_OK);
     expect_error(ss_atomic_commit(f), SS_ERR_IO, "dir: cannot rename");
