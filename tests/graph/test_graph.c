@@ -256,6 +256,18 @@ static void kernel_too_large(ss_value x)
 {
     ss_conv2d(g, x, "c", 4, 9, 1, 0, 0);
 }
+static void uneven_window(ss_value x)
+{
+    struct ss_layer l = ss_layer_of(&ss_conv2d_class);
+    l.outputs = 4;
+    l.kernel[0] = 3;
+    l.kernel[1] = 9;
+    l.stride[0] = 1;
+    l.stride[1] = 2;
+    l.padding[0] = 1;
+    l.padding[1] = 0;
+    ss_graph_add(g, &l, "c", 1, &x);
+}
 static void pool_too_large(ss_value x)
 {
     ss_avgpool2d(g, x, 9, 1);
@@ -379,6 +391,8 @@ static const struct {
     {twice_other_kind, SS_ERR_INVALID, "two layers are named c"},
     {kernel_too_large, SS_ERR_SHAPE,
      "kernel 9x9, stride 1x1, padding 0x0, 4 channels do not fit input (4,8,8)"},
+    {uneven_window, SS_ERR_SHAPE,
+     "kernel 3x9, stride 1x2, padding 1x0, 4 channels do not fit input (4,8,8)"},
     {pool_too_large, SS_ERR_SHAPE, "kernel 9"},
     {stride_zero, SS_ERR_SHAPE, "stride 0"},
     {padding_negative, SS_ERR_SHAPE, "padding -1"},
