@@ -10,9 +10,9 @@ if [ "${STARSTEP_TEST_LONG:-0}" != 1 ] && "$STARSTEP" info 2>/dev/null | grep -q
     recorded_steps=6
 fi
 
-# as_recorded RUN REFERENCE CPU COMMAND...: the losses and weights of $work/RUN are those of REFERENCE (.json, .safetensors).
+# as_recorded RUN REFERENCE COMMAND...: the losses and weights of $work/RUN are those of REFERENCE (.json, .safetensors).
 # After less steps than were recorded: the losses are the first of those, and the weights what COMMAND trains on the CPU
-# to $work/CPU, which tests/parity/test_parity.sh compares with PyTorch's.
+# to $work/cpu, which tests/parity/test_parity.sh compares with PyTorch's.
 as_recorded() {
     local log=$work/$1/log.json weights=$work/$1/latest/model.safetensors
     if [ "$recorded_steps" -eq 20 ]; then
@@ -20,7 +20,7 @@ as_recorded() {
     else
         run "$COMPARE" --losses "$2.json" "$log" "$recorded_steps"
         cat "$work/out"
-        [ $code -eq 0 ] && "${@:4}" && run "$COMPARE" --close "$weights" "$work/$3/latest/model.safetensors"
+        [ $code -eq 0 ] && "${@:3}" && run "$COMPARE" --close "$weights" "$work/cpu/latest/model.safetensors"
     fi
     cat "$work/out"
     [ $code -eq 0 ]

@@ -22,7 +22,7 @@ recorded() {
         --checkpoint-dir "$work/$1" --log-json "$work/$1/log.json"
     [ $code -eq 0 ]
 }
-recorded plain cuda && as_recorded plain "$folder/ranks2" cpu recorded cpu cpu
+recorded plain cuda && as_recorded plain "$folder/ranks2" recorded cpu cpu
 check "fp32, 2 ranks: as PyTorch's DistributedDataParallel" [ $code -eq 0 ]
 
 # repeat WHAT OPTION...: two ranks, the same bits as the run "first"
