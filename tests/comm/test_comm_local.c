@@ -10,13 +10,27 @@
 #include "tests/run_suite.h"
 
 #include "tests/assert.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* In front of the C library's. */
+static int has_no_random_numbers;
+
+ssize_t getrandom(void *to, size_t bytes, unsigned flags)
+{
+    if (!has_no_random_numbers)
+        return syscall(SYS_getrandom, to, bytes, flags);
+    errno = ENOSYS;
+    return -1;
+}
 
 static const struct {
     const char *variables, *message; /* NULL: alone */
@@ -208,6 +222,18 @@ START_TEST(adopted)
 }
 END_TEST
 
+START_TEST(no_secret)
+{
+    struct ss_local_world world = {.size = 7};
+    ck_assert_int_ge(dup2(open("/dev/null", O_RDONLY), STDIN_FILENO), 0);
+    has_no_random_numbers = 1;
+    ck_assert_int_eq(ss_local_world_open(2, &world), SS_ERR_LIBRARY);
+    ck_assert_msg(strstr(ss_log_last_error(), "no random numbers"), "%s", ss_log_last_error());
+    ck_assert_int_eq(world.size, 7);
+    ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0); /* nothing else was closed */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("comm_local");
@@ -216,6 +242,7 @@ int main(void)
     tcase_add_test(tc, environment);
     tcase_add_test(tc, worlds);
     tcase_add_test(tc, other_files);
+    tcase_add_test(tc, no_secret);
     tcase_add_test(tc, adopted);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -83,6 +83,8 @@ provoke "a slow file system, and a local folder" 0 slow loader.data "reading fil
     env LD_PRELOAD="$slow" SLOW_FILES="$data" SLOW_MS=20 "${with_data[@]}" --local-dir "$work/local"
 found "the local folder is fast" 0 fine loader.local "node-local folder gives"
 check "nothing is left there" [ -z "$(ls "$work/local")" ]
+provoke "a local folder that takes no copy" 1 broken loader.local "node-local folder: .*$work/file" \
+    "${with_data[@]}" --local-dir "$work/file"
 provoke "no data set" 1 broken loader.opens "/home/test.bin: missing" "${cpu[@]}" --data-dir "$work/home"
 for file in "$data"/val/images/*; do
     echo no picture >"$file"

@@ -1,6 +1,7 @@
 /* test_monitor.c: what the monitor samples (NVML, /proc); its files grow by whole lines. */
 #include "core/clock.h"
 #include "monitor/lines.h"
+#include "monitor/monitor.h"
 #include "monitor/nvml.h"
 #include "monitor/process.h"
 #include "monitor/process_stat.h"
@@ -8,6 +9,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -332,6 +334,45 @@ START_TEST(tree_orphan)
 }
 END_TEST
 
+static int has_sample(const char *name)
+{
+    if (!has_file(name))
+        return 0;
+    char *text = read_text(name);
+    const char *header = strchr(text, '\n');
+    const int has = header && strchr(header + 1, '\n');
+    free(text);
+    return has;
+}
+
+/* The child ends once the monitor has seen both, and the grandchild 0.5 s later. */
+static void *end_family(void *arg)
+{
+    const struct family *f = arg;
+    while (!has_sample("cpu_memory_log-n1.csv"))
+        usleep(1000);
+    ck_assert_int_eq(kill(f->child, SIGKILL), 0);
+    usleep(500000);
+    ck_assert_int_eq(kill(f->grandchild, SIGKILL), 0);
+    return NULL;
+}
+
+/* Samples are a minute apart, but the monitor ends with the last process of the tree. */
+START_TEST(tree_ends)
+{
+    struct family f;
+    pthread_t thread;
+    setenv("SLURMD_NODENAME", "n1", 1);
+    start_family(&f, 0);
+    const struct ss_monitor_options options = {.dir = folder, .interval = 60, .pid = f.child};
+    const double begin = ss_seconds();
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_family, &f), 0);
+    ck_assert_msg(ss_monitor_run(&options) == SS_OK, "%s", ss_log_last_error());
+    ck_assert_double_lt(ss_seconds() - begin, 40);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(no_process)
 {
     struct ss_processes *p = NULL;
@@ -465,6 +506,7 @@ int main(void)
     tcase_add_test(tc, stat_names);
     tcase_add_test(tc, tree);
     tcase_add_test(tc, tree_orphan);
+    tcase_add_test(tc, tree_ends);
     tcase_add_test(tc, no_process);
     tcase_add_test(tc, job);
     tcase_add_test(tc, host);
