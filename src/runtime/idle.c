@@ -1,5 +1,8 @@
 /* idle.c: StarPU calls the hook on a worker each time that it has looked for a task and found none.
  * No lock is held there. */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "runtime/idle.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -19,12 +22,9 @@ enum {
 static uint64_t longest_ns;
 static int hook = -1;
 
-static unsigned sleep_a_little(void *unused)
+static void sleep_a_little(void)
 {
     static _Thread_local uint64_t last_ns, idle_since_ns, sleep_ns;
-    (void)unused;
-    if (starpu_worker_get_type(starpu_worker_get_id()) != STARPU_CPU_WORKER)
-        return 1; /* it feeds a GPU */
     uint64_t now = ss_now_ns();
     if (now - last_ns > BUSY_NS) {
         idle_since_ns = now;
@@ -36,17 +36,46 @@ static unsigned sleep_a_little(void *unused)
         now = ss_now_ns();
     }
     last_ns = now;
+}
+
+static unsigned cpu_worker_idles(void *unused)
+{
+    (void)unused;
+    if (starpu_worker_get_type(starpu_worker_get_id()) == STARPU_CPU_WORKER)
+        sleep_a_little(); /* another one feeds a GPU */
     return 1;
 }
+
+#ifdef SS_HOSTGPU
+static int hook_of_feeder = -1;
+
+/* An emulated GPU computes on the cores that the thread which feeds it looks for tasks on. StarPU
+ * has no idle hooks for it; this one is called at each of its looks, which take longer than BUSY_NS
+ * while the GPU has a task, as cudaEventQuery does then. */
+static unsigned feeder_looks(void *unused)
+{
+    const int worker = starpu_worker_get_id();
+    (void)unused;
+    if (worker >= 0 && starpu_worker_get_type(worker) == STARPU_CUDA_WORKER)
+        sleep_a_little();
+    return 1;
+}
+#endif
 
 enum ss_status ss_idle_start(int ranks, int cores)
 {
     longest_ns = SLEEP_MAX_NS;
     if (ranks > cores)
         longest_ns = longest_ns * (uint64_t)ranks / (uint64_t)cores;
-    hook = starpu_idle_hook_register(sleep_a_little, NULL);
+    hook = starpu_idle_hook_register(cpu_worker_idles, NULL);
     if (hook < 0)
         return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_idle_hook_register: no room for a hook");
+#ifdef SS_HOSTGPU
+    hook_of_feeder = starpu_progression_hook_register(feeder_looks, NULL);
+    if (hook_of_feeder < 0)
+        return ss_fail(SS_ERR_LIBRARY,
+                       "StarPU: starpu_progression_hook_register: no room for a hook");
+#endif
     return SS_OK;
 }
 
@@ -55,4 +84,9 @@ void ss_idle_stop(void)
     if (hook >= 0)
         starpu_idle_hook_deregister(hook);
     hook = -1;
+#ifdef SS_HOSTGPU
+    if (hook_of_feeder >= 0)
+        starpu_progression_hook_deregister(hook_of_feeder);
+    hook_of_feeder = -1;
+#endif
 }

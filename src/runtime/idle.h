@@ -1,6 +1,7 @@
 /* Idle CPU workers sleep between two looks for work. StarPU keeps at least one worker awake, beside a
  * GPU all, which look without pause, and so take the core from the communication thread, from the one
- * that feeds the GPU, or from other ranks' threads, that they wait for. */
+ * that feeds the GPU, or from other ranks' threads, that they wait for. Where the GPU is emulated the
+ * thread that feeds it sleeps as well: its core is the GPU's. */
 #ifndef SS_RUNTIME_IDLE_H
 #define SS_RUNTIME_IDLE_H
 
