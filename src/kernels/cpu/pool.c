@@ -167,7 +167,8 @@ enum ss_status ss_cpu_pool_forward(struct ss_pool_kernel *p, const void *x, void
         own_run(p, x, y, 0);
         return SS_OK;
     }
-    return ss_dnnl_op_run(p->cpu, p->training && workspace ? &p->forward : &p->inference, pointers,
+    int keep = p->training && (workspace || p->workspace_bytes == 0);
+    return ss_dnnl_op_run(p->cpu, keep ? &p->forward : &p->inference, pointers,
                           ss_cpu_scratch(p->cpu));
 }
 
