@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # registers.sh FILE.ptxas...: what the CUDA kernels take of a multiprocessor, a line for each kernel and
 # GPU, from what nvcc's assembler said when they were built (tools/nvcc-pic). Says what is wrong and exits
-# with 1 if a kernel spills, or if fewer of its blocks than a kernel's floor run on a multiprocessor at
+# with 1 if a kernel spills or has a stack (local memory: an array whose index is not constant), or if fewer of its blocks than a kernel's floor run on a multiprocessor at
 # once. Blocks are counted at 256 threads, whatever a kernel is launched with, by registers and static
 # shared memory.
 # Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
@@ -17,7 +17,7 @@ floors='
 
 awk -v floors="$floors" '
 BEGIN {
-    printf "%-22s %5s %5s %6s %7s %7s  %s\n", "file", "GPU", "regs", "spill", "shared", "blocks", "kernel"
+    printf "%-22s %5s %5s %6s %6s %7s %7s  %s\n", "file", "GPU", "regs", "stack", "spill", "shared", "blocks", "kernel"
     n = split(floors, line, "\n")
     for (i = 1; i <= n; i++)
         if (split(line[i], word, " ") == 3) {
@@ -54,7 +54,7 @@ function number_before(what,    text) {
     split($0, part, "\047")
     name = part[2]; sm = substr(part[4], 4)
 }
-/bytes stack frame/ { spill = number_before("bytes spill stores") + number_before("bytes spill loads") }
+/bytes stack frame/ { stack = number_before("bytes stack frame"); spill = number_before("bytes spill stores") + number_before("bytes spill loads") }
 /Used [0-9]+ registers/ {
     if (name == "") next
     registers = number_before("registers"); bytes = number_before("bytes smem")
@@ -71,14 +71,15 @@ function number_before(what,    text) {
     }
     blocks = blocks_of(registers, bytes, sm)
     rows++
-    printf "%-22s sm_%s %5d %6d %7d %7d  %s\n", file, sm, registers, spill, bytes, blocks, kernel
+    printf "%-22s sm_%s %5d %6d %6d %7d %7d  %s\n", file, sm, registers, stack, spill, bytes, blocks, kernel
     where = file ", " kernel ", sm_" sm
     if (spill) bad[++nbad] = where ": " spill " bytes spilled; nothing may be"
+    else if (stack) bad[++nbad] = where ": a stack of " stack " bytes; index arrays by constants, in unrolled loops"
     floor = least_of(file, kernel)
     if (blocks < floor)
         bad[++nbad] = where ": " registers " registers and " bytes " bytes leave room for " blocks \
             " blocks of 256 threads; at least " floor " must fit"
-    name = ""; spill = 0
+    name = ""; spill = stack = 0
 }
 function gensub_casts(text) { # <(kind)1> is <1>
     while (match(text, /\([A-Za-z_:]+\)[0-9]/))

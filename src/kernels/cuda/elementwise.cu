@@ -267,10 +267,12 @@ struct normalisation {
 };
 
 /* A thread makes a whole pixel, V channels at a time: reads are neighbouring bytes of each plane. V is 16
- * bytes where the block is so many or more. Divisions as on the CPU, so that both make the same bits. */
+ * bytes where the block is so many or more. Divisions as on the CPU, so that both make the same bits. Means and
+ * deviations are read where the launch has put them: a copy of them would be in local memory. */
 template <typename T, int V>
 __global__ void convert_kernel(const uint8_t *__restrict__ images, T *__restrict__ out, int n,
-                               int channels, int block, size_t plane, normalisation norm)
+                               int channels, int block, size_t plane,
+                               const __grid_constant__ normalisation norm)
 {
     for (size_t i = blockIdx.y; i < (size_t)n; i += gridDim.y) {
         const uint8_t *image = images + i * (size_t)channels * plane;

@@ -18,12 +18,16 @@ struct gradients {
     int n;
 };
 
-/* Their sum at V elements from `at` on. */
+/* Their sum at V elements from `at` on. The loop is unrolled, as an index that is not constant would put the
+ * addresses into local memory. */
 template <typename T, int V>
 __device__ inline void read_sum(const gradients &g, size_t at, float (&sum)[V])
 {
     ss::load(static_cast<const T *>(g.dy[0]) + at, sum);
-    for (int k = 1; k < g.n; k++) {
+#pragma unroll
+    for (int k = 1; k < SS_NORM_MAX_DY; k++) {
+        if (k == g.n)
+            break;
         float more[V];
         ss::load(static_cast<const T *>(g.dy[k]) + at, more);
 #pragma unroll
