@@ -52,6 +52,8 @@ const struct error_text error_texts[] = {
     {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
     {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
      "invalid copy direction for memcpy"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported",
@@ -289,9 +291,15 @@ const char *cudaGetErrorName(cudaError_t error)
     return e ? e->name : "unrecognized error code";
 }
 
+/* As CUDART_VERSION; 0: there is none. */
+static long driver_version()
+{
+    return hostgpu::environment("SS_HOSTGPU_DRIVER", CUDART_VERSION, 0, 999999);
+}
+
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
+    *version = (int)driver_version();
     return cudaSuccess;
 }
 
@@ -303,6 +311,10 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    if (driver_version() < CUDART_VERSION) {
+        *count = 0;
+        return hostgpu::set_last_error(cudaErrorInsufficientDriver);
+    }
     *count = hostgpu::device_count();
     return *count ? cudaSuccess : hostgpu::set_last_error(cudaErrorNoDevice);
 }

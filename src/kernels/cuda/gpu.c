@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,16 +39,6 @@ static int minor_of(int version)
     return version % 1000 / 10;
 }
 
-int ss_cuda_count(void)
-{
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) {
-        cudaGetLastError(); /* or the next launch would report it */
-        return 0;
-    }
-    return count;
-}
-
 enum ss_status ss_cuda_bus_id(int device, char *text, size_t bytes)
 {
     SS_CUDA_TRY(cudaDeviceGetPCIBusId(text, (int)bytes, device));
@@ -64,31 +55,53 @@ enum ss_status ss_cuda_name(int device, char *text, size_t bytes)
     return SS_OK;
 }
 
-/* Why cudaGetDeviceCount or cudaSetDevice failed, in words that help. */
-static enum ss_status fail_driver(cudaError_t error)
+/* Why cudaGetDeviceCount or cudaSetDevice failed, in words that help. 0: there is no driver, or no
+ * device. */
+static int explain(cudaError_t error, char *text, size_t bytes)
 {
     int driver = 0, runtime = 0;
-    cudaGetLastError();
+    cudaGetLastError(); /* or the next launch would report it */
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "GPU: no NVIDIA driver answers (%s); install one for CUDA %d.%d or newer, "
-                       "or use --device cpu",
-                       cudaGetErrorString(error), major_of(runtime), minor_of(runtime));
-    if (driver < runtime && error == cudaErrorInsufficientDriver)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "GPU: the NVIDIA driver is for CUDA %d.%d and this program for CUDA %d.%d; "
-                       "update the driver, or build with an older CUDA",
-                       major_of(driver), minor_of(driver), major_of(runtime), minor_of(runtime));
-    if (error == cudaErrorNoDevice)
-        return ss_fail(
-            SS_ERR_UNSUPPORTED,
-            "GPU: the driver shows no device; check CUDA_VISIBLE_DEVICES and nvidia-smi, "
-            "or use --device cpu");
-    return ss_fail(SS_ERR_UNSUPPORTED, "GPU: %s (driver for CUDA %d.%d, program for CUDA %d.%d)",
-                   cudaGetErrorString(error), major_of(driver), minor_of(driver), major_of(runtime),
-                   minor_of(runtime));
+        snprintf(text, bytes,
+                 "no NVIDIA driver answers (%s); install one for CUDA %d.%d or newer, or use "
+                 "--device cpu",
+                 cudaGetErrorString(error), major_of(runtime), minor_of(runtime));
+    else if (error == cudaErrorNoDevice)
+        snprintf(text, bytes,
+                 "the driver shows no device; check CUDA_VISIBLE_DEVICES and nvidia-smi, or use "
+                 "--device cpu");
+    else if (driver < runtime && error == cudaErrorInsufficientDriver)
+        snprintf(text, bytes,
+                 "the NVIDIA driver is for CUDA %d.%d and this program for CUDA %d.%d; update the "
+                 "driver, or build with an older CUDA",
+                 major_of(driver), minor_of(driver), major_of(runtime), minor_of(runtime));
+    else
+        snprintf(text, bytes, "%s (driver for CUDA %d.%d, program for CUDA %d.%d)",
+                 cudaGetErrorString(error), major_of(driver), minor_of(driver), major_of(runtime),
+                 minor_of(runtime));
+    return driver != 0 && error != cudaErrorNoDevice;
+}
+
+static enum ss_status fail_driver(cudaError_t error)
+{
+    char text[320];
+    explain(error, text, sizeof text);
+    return ss_fail(SS_ERR_UNSUPPORTED, "GPU: %s", text);
+}
+
+int ss_cuda_count(void)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    int count = 0;
+    char text[320];
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess)
+        return count;
+    if (explain(error, text, sizeof text) && !atomic_flag_test_and_set(&warned))
+        ss_warn("no GPU is used: %s", text);
+    return 0;
 }
 
 static enum ss_status select_device(struct ss_device *gpu)
