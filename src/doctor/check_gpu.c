@@ -115,7 +115,8 @@ static void judge_health(struct ss_nvml *nvml, int index, const struct ss_gpu_he
                 "find out who uses it (nvidia-smi), and ask for nodes of your own (--exclusive)",
                 "GPU %s is used by others: %.0f of %.0f MiB, busy %.0f %%", bus_id, s.memory_used,
                 s.memory_total, isnan(s.busy) ? 0 : s.busy);
-    if (h->links > h->links_active)
+    /* A GPU that is alone has none to link to. */
+    if (h->links > h->links_active && ss_nvml_count(nvml) > 1)
         ss_find(f, SS_SLOW, "gpu.nvlink",
                 "have the node looked at, and leave it out (--exclude) until then",
                 "GPU %s has %d of %d NVLinks up", bus_id, h->links_active, h->links);

@@ -9,6 +9,3 @@ tests_doctor_test_doctor_parts_SOURCES = tests/doctor/test_doctor_parts.c tests/
 tests_doctor_test_doctor_parts_LDADD = $(TEST_LIBS)
 
 TESTS += tests/doctor/test_doctor.sh
-if HOSTGPU
-TESTS += tests/doctor/test_doctor_gpu.sh
-endif

@@ -22,6 +22,12 @@ found "two ranks on one GPU" 1 broken ranks.gpus "take the same GPU"
 pair env CUDA_VISIBLE_DEVICES=0 "${doctor[@]}" -- env CUDA_VISIBLE_DEVICES= "${doctor[@]}"
 found "a rank without a GPU" 1 broken ranks.gpus ", rank 1: a rank sees no GPU"
 provoke "no GPU" 1 broken gpu.visible "no GPU can be used" env CUDA_VISIBLE_DEVICES= "${cuda[@]}"
+old=(env SS_HOSTGPU_DRIVER=12040)
+provoke "a driver that is too old" 1 broken gpu.visible "no GPU can be used: .*the NVIDIA driver is for CUDA 12.4" "${old[@]}" "${cuda[@]}"
+run "${old[@]}" "$STARSTEP" info
+check "... is no missing GPU: any command says it, once" [ "$(grep -c 'no GPU is used: the NVIDIA driver is for CUDA 12.4' "$work/err")" -eq 1 ]
+run env SS_HOSTGPU_DRIVER=0 "$STARSTEP" info
+check "no driver is no fault" [ ! -s "$work/err" ]
 nvml=${top_builddir:-.}/tests/monitor/.libs/libfakenvml.so
 provoke "NVML tells" 0 fine gpu.nvml "driver 550.0-fake, 4 GPUs on the node" env STARSTEP_NVML="$nvml" "${cuda[@]}"
 for fault in ecc:broken:1:memory throttle:slow:0:"too hot" shared:slow:0:"used by others" nvlink:slow:0:"1 of 2 NVLinks"; do
@@ -29,6 +35,8 @@ for fault in ecc:broken:1:memory throttle:slow:0:"too hot" shared:slow:0:"used b
     provoke "GPU with a fault: $kind" "$want" "$verdict" "gpu.$kind" "$text" \
         env STARSTEP_NVML="$nvml" FAKE_NVML="$kind" "${cuda[@]}"
 done
+provoke "a lone GPU: NVML tells" 0 fine gpu.nvml "1 GPUs on the node" env STARSTEP_NVML="$nvml" FAKE_NVML=alone "${cuda[@]}"
+check "a lone GPU whose links are down has no fault" [ "$(grep -c gpu.nvlink "$work/out")" -eq 0 ]
 provoke "NCCL with wrong sums" 1 broken net.ll128 "issue 2001" \
     env SS_HOSTGPU_NCCL_VERSION=22703 "${cuda[@]}" --fabric slingshot
 provoke "NCCL's protocol left out" 1 fine net.nccl "2.27.3" \

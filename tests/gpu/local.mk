@@ -41,7 +41,7 @@ tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
 endif
 
 if HOSTGPU
-GPU_TESTS += tests/slurm/test_slurm_gpu.sh
+GPU_TESTS += tests/slurm/test_slurm_gpu.sh tests/doctor/test_doctor_gpu.sh
 # The emulated GPU itself
 check_PROGRAMS += tests/hostgpu/test_hostgpu
 tests_hostgpu_test_hostgpu_SOURCES = tests/hostgpu/test_hostgpu.cu tests/hostgpu/check.h tests/hostgpu/test_hostgpu.h

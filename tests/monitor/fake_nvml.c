@@ -1,6 +1,7 @@
 /* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
- * with it: init, count, none (no GPU) or two (the first two GPUs alone); or with GPU 0: ecc, throttle, shared (by two
- * processes), nvlink (one of its two is down), or the bits of why its clocks are down, such as 0x20.
+ * with it: init, count, none (no GPU), two (the first two GPUs alone) or alone (one GPU,
+ * one of whose links is down); or with GPU 0: ecc, throttle, shared (by two processes), nvlink (one of
+ * its two is down), or the bits of why its clocks are down, such as 0x20.
  *
  * GPU 0, in sample k from 0: 1000 + 10 k of 81920 MiB, busy 50 + k %, memory busy 20 %, 300.5 W.
  *
@@ -90,7 +91,7 @@ const char *nvmlErrorString(int code)
 
 int nvmlDeviceGetCount_v2(unsigned *count)
 {
-    *count = wrong("none") ? 0 : wrong("two") ? 2 : GPUS;
+    *count = wrong("none") ? 0 : wrong("two") ? 2 : wrong("alone") ? 1 : GPUS;
     return !started ? 1 : wrong("count") ? 999 : 0;
 }
 
@@ -190,7 +191,7 @@ int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *a
 {
     if (link >= 2)
         return 2;
-    *active = !(d->index == 0 && link == 1 && wrong("nvlink"));
+    *active = !(d->index == 0 && link == 1 && (wrong("nvlink") || wrong("alone")));
     return 0;
 }
 
