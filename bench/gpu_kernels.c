@@ -17,7 +17,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "sim/roofline_internal.h"
-#include "train/options.h"
+#include "train/gpu_options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,6 +48,7 @@ struct kind {
 struct bench {
     struct options o;
     struct ss_train_options train;
+    struct ss_gpu_cache_path gpu_cache;
     const struct ss_plan *plan;
     struct ss_graph *graph;
     struct ss_kernels kernels[2]; /* those that tell */
@@ -465,13 +466,18 @@ static enum ss_status write_json(const struct bench *b)
 
 /* ---- making ---- */
 
+static int device_of(const struct bench *b)
+{
+    return b->train.gpu >= 0 ? (int)b->train.gpu : 0;
+}
+
 static enum ss_status find_machine(struct bench *b)
 {
     char name[256];
     b->roofline = (struct ss_roofline){.plan = b->plan, .tf32 = b->train.tf32};
     if (b->o.roofline)
         return ss_machine_find(b->o.roofline, &b->roofline.machine);
-    SS_TRY(ss_cuda_kernels.name(b->train.gpu >= 0 ? (int)b->train.gpu : 0, name, sizeof name));
+    SS_TRY(ss_cuda_kernels.name(device_of(b), name, sizeof name));
     b->roofline.machine = ss_machine_of_gpu(name);
     return SS_OK;
 }
@@ -521,11 +527,8 @@ static enum ss_status make_pattern(struct bench *b)
 static enum ss_status prepare(struct bench *b)
 {
     const struct ss_kernels *k = &ss_cuda_kernels;
-    const struct ss_device_options options = {.device = b->train.gpu >= 0 ? (int)b->train.gpu : 0,
-                                              .dtype = b->plan->options.dtype,
-                                              .tf32 = b->train.tf32,
-                                              .autotune = !b->train.no_autotune,
-                                              .cache_file = b->train.gpu_cache};
+    const struct ss_device_options options = ss_train_gpu_options(
+        &b->train, device_of(b), b->plan->options.dtype, &b->gpu_cache);
     b->watch[CUDA] = (struct ss_bench_watch){call_begins, call_ends, b, 0};
     b->watch[TALLY] = (struct ss_bench_watch){noted_begins, noted_ends, b, 0};
     ss_bench_watch(CUDA, k, &b->watch[CUDA], &b->kernels[CUDA]);

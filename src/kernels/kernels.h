@@ -40,7 +40,8 @@ struct ss_device_options {
     enum ss_dtype dtype;
     int tf32;               /* fp32 only: let tensor cores round inputs to TF32 */
     int autotune;           /* time the convolution algorithms; 0: the library's own ranking */
-    const char *cache_file; /* of tuned choices; NULL: none is kept */
+    int runtime_compilation; /* admit cuDNN's engines that compile their kernels at run time */
+    const char *cache_file;  /* of tuned choices; NULL: none is kept */
 };
 
 enum ss_conv_algo { /* on the CPU */

@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	src/train/options.c src/train/options.h src/train/options.def \
+	src/train/options.c src/train/options.h src/train/options.def src/train/gpu_options.c src/train/gpu_options.h \
 	src/train/check_ranks.c src/train/learning_rate.c \
 	src/train/recipe.c src/train/recipe.h \
 	src/train/ranks.c src/train/ranks.h \

@@ -3,7 +3,6 @@
 #endif
 #include "train/session.h"
 #include "codelets/lane.h"
-#include "core/folder.h"
 #include "core/log.h"
 #include "core/standard.h"
 #include "kernels/cpu/cpu.h"
@@ -95,19 +94,6 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
                    most * (size_t)ranks);
 }
 
-/* $XDG_CACHE_HOME/starstep/convolutions, or below ~/.cache; NULL when there is no such place. */
-static const char *default_cache(char *path, size_t bytes)
-{
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = base && *base   ? snprintf(path, bytes, "%s/starstep", base)
-            : home && *home ? snprintf(path, bytes, "%s/.cache/starstep", home)
-                            : -1;
-    if (n < 0 || (size_t)n + 16 > bytes || ss_folder_make(path) != SS_OK)
-        return NULL;
-    snprintf(path + n, bytes - (size_t)n, "/convolutions");
-    return path;
-}
-
 /* Who gets which cores, and which GPU. Collective. */
 static enum ss_status place(struct ss_session *s)
 {
@@ -142,16 +128,9 @@ static enum ss_status show_ranks(struct ss_session *s)
 static enum ss_status start_runtime(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
-    struct ss_runtime_gpu gpu = {
-        .gpu = {.device = s->gpu_device,
-                .dtype = s->device.dtype,
-                .tf32 = o->tf32,
-                .autotune = !o->no_autotune},
-        .ordered = o->gpu_mode == SS_GPU_ORDERED,
-    };
+    struct ss_runtime_gpu gpu = {.ordered = o->gpu_mode == SS_GPU_ORDERED};
     if (s->device.gpu)
-        gpu.gpu.cache_file =
-            o->gpu_cache ? o->gpu_cache : default_cache(s->gpu_cache, sizeof s->gpu_cache);
+        gpu.gpu = ss_train_gpu_options(o, s->gpu_device, s->device.dtype, &s->gpu_cache);
     if (o->trace)
         SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
     SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));

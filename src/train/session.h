@@ -9,6 +9,7 @@
 #include "runtime/exec.h"
 #include "runtime/gpu_times.h"
 #include "train/data_file.h"
+#include "train/gpu_options.h"
 #include "train/options.h"
 #include "train/ranks.h"
 
@@ -26,7 +27,7 @@ struct ss_session {
     struct ss_data_file data; /* with --pictures: how they are prepared */
     struct ss_graph *graph;
     struct ss_plan *plan;
-    char gpu_cache[4096]; /* the runtime's GPU keeps a pointer to it */
+    struct ss_gpu_cache_path gpu_cache; /* the runtime's GPU retains a pointer to it */
     struct ss_placement placement;
     int gpu_device;
     struct ss_rank *ranks; /* --show-ranks: all of them, on rank 0 */

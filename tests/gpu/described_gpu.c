@@ -5,10 +5,12 @@
 #include "tests/gpu/described_gpu.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
 int described_executions;
+struct described_plans described_plans;
 
 #if CUDNN_VERSION < 90800
 int describe_gpu(const char *key)
@@ -23,6 +25,9 @@ static desc device;
 typedef cudnnStatus_t set_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
                                    int64_t, const void *);
 
+typedef cudnnStatus_t get_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
+                                   int64_t, int64_t *, void *);
+
 static set_function *library_set(void)
 {
     set_function *f;
@@ -36,6 +41,53 @@ static cudnnStatus_t set_device(desc d, cudnnBackendAttributeName_t name)
     return library_set()(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
 }
 
+/* A plan of this configuration is about to be finalized. */
+static cudnnStatus_t count_plan(const desc *config)
+{
+    struct described_plans *const counted = &described_plans, before = *counted;
+    desc engine = NULL;
+    int64_t count = 0;
+    int compiles = 0;
+    TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine));
+    cudnnStatus_t status =
+        cudnnBackendGetAttribute(*config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = ss_conv_engine_compiles(engine, &compiles);
+    drop(&engine);
+    *counted = before; /* the code under test has not asked */
+    counted->all++;
+    counted->compiled += compiles;
+    return status;
+}
+
+static void count_proposed(desc engine, int64_t count, const cudnnBackendBehaviorNote_t *notes)
+{
+    int64_t index = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) {
+            described_plans.proposed++;
+            if (get_int(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &index) == CUDNN_STATUS_SUCCESS)
+                described_plans.engines |= (uint64_t)1 << (index & 63);
+        }
+}
+
+/* Instead of the library's. */
+cudnnStatus_t cudnnBackendGetAttribute(desc d, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t room,
+                                       int64_t *count, void *values)
+{
+    static get_function *library_get;
+    if (!library_get) {
+        void *symbol = dlsym(RTLD_NEXT, "cudnnBackendGetAttribute");
+        memcpy(&library_get, &symbol, sizeof library_get);
+    }
+    TRY(library_get(d, name, type, room, count, values));
+    if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE)
+        count_proposed(d, *count < room ? *count : room, values);
+    return CUDNN_STATUS_SUCCESS;
+}
+
 /* Instead of the library's. */
 cudnnStatus_t cudnnBackendSetAttribute(desc d, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count,
@@ -45,6 +97,8 @@ cudnnStatus_t cudnnBackendSetAttribute(desc d, cudnnBackendAttributeName_t name,
         return CUDNN_STATUS_SUCCESS;
     if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
         return set_device(d, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+        TRY(count_plan(values));
     if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
         TRY(set_device(d, CUDNN_ATTR_ENGINE_DEVICEPROP));
     if (name == CUDNN_ATTR_ENGINEHEUR_MODE)
@@ -65,6 +119,22 @@ static cudnnStatus_t make_device(const char *json)
     TRY(library_set()(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                       (int64_t)strlen(json), json));
     return cudnnBackendFinalize(device);
+}
+
+int describe_driver(void)
+{
+    char name[32], path[4096];
+    struct link_map *map;
+    if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL))
+        return 1;
+    snprintf(name, sizeof name, "libnvrtc.so.%d", CUDART_VERSION / 1000);
+    void *nvrtc = dlopen(name, RTLD_LAZY);
+    if (!nvrtc || dlinfo(nvrtc, RTLD_DI_LINKMAP, &map))
+        return 0;
+    const char *slash = strrchr(map->l_name, '/');
+    snprintf(path, sizeof path, "%.*s/stubs/libcuda.so", slash ? (int)(slash - map->l_name) : 0,
+             map->l_name);
+    return dlopen(path, RTLD_LAZY | RTLD_GLOBAL) != NULL;
 }
 
 int describe_gpu(const char *key)

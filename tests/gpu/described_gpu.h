@@ -14,4 +14,15 @@ int describe_gpu(const char *key);
 
 extern int described_executions; /* counted */
 
+/* Counted: plans that were about to be finalized, and those of them whose engine compiles its kernels then;
+ * such engines that were asked for their notes, in all and (a bit each) which. */
+extern struct described_plans {
+    int all, compiled, proposed;
+    uint64_t engines;
+} described_plans;
+
+/* Loads NVRTC, and libcuda: a driver's, or else the toolkit's stub, none of whose functions work. cuDNN
+ * proposes engines that compile kernels at run time only where it finds both. 0: they are not there. */
+int describe_driver(void);
+
 #endif

@@ -3,8 +3,10 @@
  * networks: each pass is accepted, with at least three acceptable plans (two
  * of those others), not all of them engine 0's (which computes anything, many times slower), within the workspace that
  * we give. Where ss_gpu_conv_sums says that a convolution leaves BatchNorm's sums, there is a plan
- * for that. An engine with knobs has a plan for each setting that the heuristics propose. No GPU is
- * needed (described_gpu.h). Prints a table.
+ * for that. An engine with knobs has a plan for each setting that the heuristics propose. Where NVRTC is
+ * there, engines that compile their kernels at run time are among those proposed, and no plan of them
+ * is made unless that is allowed. No GPU is needed (described_gpu.h). Prints a table, with the
+ * processor's seconds that the plans of all shapes took.
  *
  * Two batch sizes of an H200 only; STARSTEP_TEST_LONG=1: all, and of an A100. */
 #include "codelets/op.h"
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct model {
@@ -62,7 +65,10 @@ enum { GPUS = sizeof gpus / sizeof gpus[0] };
 /* The fewest plans, the largest workspace of all shapes; what was wrong. */
 struct row {
     int shapes, sums, plans[SS_CONV_PASSES], faults;
+    int compiled[SS_CONV_ALL_PASSES]; /* proposed configurations whose engines compile */
+    uint64_t engines;                 /* these, a bit each */
     size_t workspace[SS_CONV_PASSES];
+    double seconds;
 };
 
 /* ---- the convolutions of a model ------------------------------------------------------------ */
@@ -147,55 +153,82 @@ static int find_shapes(const struct model *m, enum ss_dtype dtype, int batch,
 
 static int only_engine_0(const struct ss_conv_list *list)
 {
-    for (int i = 0; i < list->count; i++)
+    for (int i = 0; i < list->made; i++)
         if (strncmp(list->at[i].choice, "graph:0:", strlen("graph:0:")) != 0)
             return 0;
     return 1;
 }
 
+/* The list begins with the candidates whose plans were made, as many as are tried when a GPU autotunes. */
+static void make_plans(struct ss_conv_problem *p, enum ss_conv_pass pass, struct ss_conv_list *list,
+                       struct row *row)
+{
+    memset(list, 0, sizeof *list);
+    described_plans = (struct described_plans){0};
+    const clock_t begin = clock();
+    if (ss_conv_graph_open(p, pass, list) == SS_OK)
+        ss_conv_graph_list(p, pass, list);
+    for (int i = 0; i < list->count && list->made < SS_CONV_CANDIDATES; i++) {
+        struct ss_conv_candidate c = list->at[i];
+        if (ss_conv_candidate_make(p, pass, list, &c))
+            list->at[list->made - 1] = c;
+    }
+    row->seconds += (double)(clock() - begin) / CLOCKS_PER_SEC;
+    row->compiled[pass] += described_plans.proposed;
+    row->engines |= described_plans.engines;
+    if (!p->gpu->options.runtime_compilation && described_plans.compiled > 0) {
+        char text[256];
+        printf("FAIL: pass %d of %s: %d of %d plans compile at run time\n", pass,
+               ss_conv_text(&p->shape, text, sizeof text), described_plans.compiled,
+               described_plans.all);
+        row->faults++;
+    }
+}
+
+static void drop_plans(struct ss_conv_list *list)
+{
+    for (int i = 0; i < list->made; i++)
+        ss_conv_candidate_destroy(&list->at[i]);
+}
+
 static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct row *row)
 {
     static struct ss_conv_list list;
-    memset(&list, 0, sizeof list);
-    if (ss_conv_graph_open(p, pass, &list) == SS_OK)
-        ss_conv_graph_list(p, pass, &list);
+    make_plans(p, pass, &list, row);
     const int plain = p->shape.groups == 1 && p->shape.dilation[0] == 1;
-    if (list.refused > 0 || list.count < (plain ? 3 : 2) || only_engine_0(&list)) {
+    if (list.refused > 0 || list.made < (plain ? 3 : 2) || only_engine_0(&list)) {
         char text[256];
         printf("FAIL: pass %d of %s, %s%s: %d plans%s, %d refused %s\n", pass,
                ss_conv_text(&p->shape, text, sizeof text), ss_dtype_name(p->gpu->options.dtype),
-               p->gpu->options.tf32 ? " tf32" : "", list.count,
+               p->gpu->options.tf32 ? " tf32" : "", list.made,
                only_engine_0(&list) ? " of engine 0 alone" : "", list.refused, list.message);
         row->faults++;
     }
-    if (list.count < row->plans[pass] || row->shapes == 0)
-        row->plans[pass] = list.count;
-    for (int i = 0; i < list.count; i++) {
+    if (list.made < row->plans[pass] || row->shapes == 0)
+        row->plans[pass] = list.made;
+    for (int i = 0; i < list.made; i++)
         if (list.at[i].workspace > row->workspace[pass])
             row->workspace[pass] = list.at[i].workspace;
-        ss_conv_candidate_destroy(&list.at[i]);
-    }
+    drop_plans(&list);
 }
 
 /* Of a layer without bias and with BatchNorm behind it. */
 static void check_sums(struct ss_conv_problem *p, struct row *row)
 {
     static struct ss_conv_list list;
-    memset(&list, 0, sizeof list);
     p->shape.sums = 1;
+    list.made = 0;
     const int promised = ss_gpu_conv_sums(&p->shape, p->gpu->options.dtype);
-    if (p->gpu->options.dtype == SS_DTYPE_F16 &&
-        ss_conv_graph_open(p, SS_CONV_FORWARD_SUMS, &list) == SS_OK)
-        ss_conv_graph_list(p, SS_CONV_FORWARD_SUMS, &list);
-    if (promised != (list.count > 0)) {
+    if (p->gpu->options.dtype == SS_DTYPE_F16)
+        make_plans(p, SS_CONV_FORWARD_SUMS, &list, row);
+    if (promised != (list.made > 0)) {
         char text[256];
         printf("FAIL: sums of %s: %s, %d plans\n", ss_conv_text(&p->shape, text, sizeof text),
-               promised ? "promised" : "not promised", list.count);
+               promised ? "promised" : "not promised", list.made);
         row->faults++;
     }
-    row->sums += list.count > 0;
-    for (int i = 0; i < list.count; i++)
-        ss_conv_candidate_destroy(&list.at[i]);
+    row->sums += list.made > 0;
+    drop_plans(&list);
 }
 
 static void fill_row(const struct model *m, const struct precision *precision, int batch,
@@ -217,6 +250,7 @@ static void fill_row(const struct model *m, const struct precision *precision, i
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 struct table {
+    int driver;
     struct row row[GPUS][MODELS][PRECISIONS][BATCHES];
 };
 
@@ -238,24 +272,78 @@ static void fill_rows(struct table *t, int ngpus, int nbatches, int first, int s
     }
 }
 
+/* "3, 12" */
+static void print_engines(uint64_t engines)
+{
+    const char *comma = "  engines ";
+    for (int i = 0; i < 64; i++)
+        if (engines >> i & 1) {
+            printf("%s%d", comma, i);
+            comma = ", ";
+        }
+}
+
+static void print_row(const struct row *r)
+{
+    const int *n = r->compiled;
+    printf("%6d %6d  %6d %6d %6d   %7.1f %7.1f %7.1f  %7.2f  %4d %4d %4d %4d", r->shapes, r->sums,
+           r->plans[0], r->plans[1], r->plans[2], (double)r->workspace[0] / (1 << 20),
+           (double)r->workspace[1] / (1 << 20), (double)r->workspace[2] / (1 << 20), r->seconds,
+           n[SS_CONV_FORWARD], n[SS_CONV_BACKWARD_DATA], n[SS_CONV_BACKWARD_FILTER],
+           n[SS_CONV_FORWARD_SUMS]);
+    print_engines(r->engines);
+    puts(r->faults ? "  FAIL" : "");
+}
+
 static int print_rows(const struct table *t, int ngpus, int nbatches)
 {
     int wrong = 0;
-    printf("%-5s %-10s %5s %-5s %5s %6s %6s  %-22s %s\n", "GPU", "model", "side", "", "batch",
-           "shapes", "sums", "fewest plans f/d/w", "largest workspace, MiB, f/d/w");
+    printf("%-5s %-10s %5s %-5s %5s %6s %6s  %-22s %-25s %8s  %s\n", "GPU", "model", "side", "",
+           "batch", "shapes", "sums", "fewest plans f/d/w", "largest workspace, MiB", "CPU s",
+           "proposed, not made: compiled at run time, f/d/w/sums");
     for (int g = 0; g < ngpus; g++)
         for (int m = 0; m < MODELS; m++)
             for (int p = 0; p < PRECISIONS; p++)
                 for (int b = 0; b < nbatches; b++) {
                     const struct row *r = &t->row[g][m][p][b];
-                    printf("%-5s %-10s %5d %-5s %5d %6d %6d  %6d %6d %6d   %7.1f %7.1f %7.1f%s\n",
-                           gpus[g], models[m].name, models[m].side, precisions[p].name, batches[b],
-                           r->shapes, r->sums, r->plans[0], r->plans[1], r->plans[2],
-                           (double)r->workspace[0] / (1 << 20), (double)r->workspace[1] / (1 << 20),
-                           (double)r->workspace[2] / (1 << 20), r->faults ? "  FAIL" : "");
+                    printf("%-5s %-10s %5d %-5s %5d ", gpus[g], models[m].name, models[m].side,
+                           precisions[p].name, batches[b]);
+                    print_row(r);
                     wrong += r->faults > 0 || r->shapes == 0;
                 }
     return wrong;
+}
+
+/* WideResNet's sums in fp16 propose such engines. Returns what was wrong. */
+static int check_compiled(const struct table *t, int driver)
+{
+    int proposed = 0;
+    for (int b = 0; b < SPREAD; b++)
+        proposed += t->row[0][0][PRECISIONS - 1][b].compiled[SS_CONV_FORWARD_SUMS];
+    if (!driver)
+        printf("no NVRTC, or no libcuda: engines that compile at run time were not proposed\n");
+    else if (proposed == 0)
+        printf("FAIL: no engine that compiles at run time was proposed for WideResNet in fp16\n");
+    return driver && proposed == 0;
+}
+
+/* Where that is allowed, plans of these engines are made. Returns what was wrong. */
+static int check_allowed(void)
+{
+    static struct ss_conv_list list;
+    struct ss_conv_shape shapes[MOST_SHAPES];
+    struct row row = {0};
+    struct ss_device gpu = {.options = {.dtype = SS_DTYPE_F16, .runtime_compilation = 1}};
+    struct ss_conv_problem p = {.gpu = &gpu};
+    find_shapes(&models[0], SS_DTYPE_F16, batches[0], shapes);
+    p.shape = shapes[1];
+    p.shape.sums = 1;
+    make_plans(&p, SS_CONV_FORWARD_SUMS, &list, &row);
+    printf("allowed: %d of %d plans compiled their kernels, %.2f s\n", described_plans.compiled,
+           described_plans.all, row.seconds);
+    drop_plans(&list);
+    ss_conv_graph_close(&p);
+    return described_plans.compiled == 0;
 }
 
 int main(void)
@@ -274,10 +362,11 @@ int main(void)
         fflush(stdout);
         const pid_t child = fork();
         if (child == 0) {
+            t->driver = describe_driver();
             if (!describe_gpu(gpus[0]))
                 exit(77);
             fill_rows(t, ngpus, nbatches, i, processes);
-            exit(0);
+            exit(i == 0 && t->driver && check_allowed());
         }
         failed |= child < 0;
     }
@@ -286,6 +375,6 @@ int main(void)
             return 77;
         failed |= status != 0;
     }
-    const int wrong = print_rows(t, ngpus, nbatches);
+    const int wrong = print_rows(t, ngpus, nbatches) + check_compiled(t, t->driver);
     return failed || wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }

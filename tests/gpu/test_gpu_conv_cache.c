@@ -246,17 +246,19 @@ static void list_choices(struct ss_device *gpu, const struct ss_conv_shape *s,
     *list = (struct ss_conv_list){.count = 0};
     OK(ss_conv_graph_open(&p, pass, list));
     ss_conv_graph_list(&p, pass, list);
-    ck_assert_int_gt(list->count, 1);
+    const int proposed = list->count;
+    ck_assert_int_gt(proposed, 1);
     out->count = 0;
-    for (int i = 0; i < list->count; i++) {
-        strcpy(out->at[out->count++], list->at[i].choice);
-        ss_conv_candidate_destroy(&list->at[i]);
-    }
-    for (int i = 0; i < ENGINES; i++) {
-        struct ss_conv_candidate c;
-        snprintf(out->at[out->count], SS_CONV_CHOICE, "graph:%d:", i);
-        if (ss_conv_graph_parse(&p, pass, out->at[out->count], &c)) {
-            out->count++;
+    for (int i = 0; i < proposed + ENGINES; i++) {
+        if (i < proposed && out->count == SS_CONV_CANDIDATES)
+            i = proposed;
+        struct ss_conv_candidate c = {.workspace = 0};
+        if (i < proposed)
+            strcpy(c.choice, list->at[i].choice);
+        else
+            snprintf(c.choice, sizeof c.choice, "graph:%d:", i - proposed);
+        if (ss_conv_candidate_make(&p, pass, list, &c)) {
+            strcpy(out->at[out->count++], c.choice);
             ss_conv_candidate_destroy(&c);
         }
     }
@@ -264,7 +266,8 @@ static void list_choices(struct ss_device *gpu, const struct ss_conv_shape *s,
 }
 
 /* Every engine that may be used computes rightly. On the emulation the results of those that may not
- * are far off. */
+ * are far off, and all run; on a GPU a plan that was made may be refused when it runs, and a layer
+ * takes another one as in training: these are counted. */
 START_TEST(every_choice)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -273,7 +276,7 @@ START_TEST(every_choice)
     const struct conv_case c = small_case(dtype);
     struct choices *of = host_alloc(SS_CONV_PASSES * sizeof *of);
     char info[1024];
-    int most = 0;
+    int most = 0, refused = 0, tried = 0;
     check_layer(gpu, &c, info);
     for (int pass = 0; pass < SS_CONV_PASSES; pass++) {
         list_choices(gpu, &c.s, (enum ss_conv_pass)pass, &of[pass]);
@@ -285,9 +288,14 @@ START_TEST(every_choice)
             choices[pass] = of[pass].at[i % of[pass].count];
         replace_choices(choices);
         check_layer(gpu, &c, info);
-        ck_assert_msg(!strstr(info, "refused)"), "%s, %s, %s: %s", choices[0], choices[1],
+        const int replaced = count_of(info, "refused)");
+        ck_assert_msg(replaced == 0 || !conv_emulated(gpu), "%s, %s, %s: %s", choices[0], choices[1],
                       choices[2], info);
+        refused += replaced;
+        tried += SS_CONV_PASSES;
     }
+    printf("%s: %d of %d choices were refused when they ran\n", ss_dtype_name(dtype), refused, tried);
+    ck_assert_int_lt(2 * refused, tried);
     ss_cuda_close(gpu);
     remove_folder();
 }
@@ -304,7 +312,7 @@ START_TEST(ranking)
     char info[1024];
     check_layer(gpu, &c, info);
     const int first = engine_of(info, "fwd");
-    ck_assert_int_eq(count_of(info, " 0 refused)"), 3);
+    ck_assert_int_eq(count_of(info, "(of 1, 0 refused)"), 3); /* no plan is made before its turn */
     for (int i = 0; i < FAULTS; i++) {
         set_fault(faults[i], first);
         check_layer(gpu, &c, info);

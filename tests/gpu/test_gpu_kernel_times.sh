@@ -36,6 +36,14 @@ END
 times wideresnet --width 8,8,16,16 --batch-size 4 --precision fp16
 times resnet50 --model resnet50 --width 8,8,8,8 --image-size 32 --batch-size 2 --precision fp32
 times vgg11_bn --model vgg11_bn --width 8,8,8,8,8,16 --batch-size 2 --precision bf16
+tuned() {
+    run "$GPU_KERNELS" --width 8,8,16,16 --batch-size 4 --precision fp16 --roofline h200 --reps 1 --flush-mb 1
+    check "$1" test $code -eq 0 -a -s "$XDG_CACHE_HOME/starstep/convolutions"
+}
+tuned "what it tunes is in the cache file of runs"
+cp "$XDG_CACHE_HOME/starstep/convolutions" "$work/tuned"
+tuned "... and is read from there"
+check "... so that nothing is tuned anew" cmp "$work/tuned" "$XDG_CACHE_HOME/starstep/convolutions"
 run "$GPU_KERNELS" --roofline mygpu
 check "an unknown GPU is refused" test $code -eq 1
 finish

@@ -3,7 +3,10 @@
  * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
  * order or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
  * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats: these
- * transform the inputs and round the intermediate results to the format once more. */
+ * transform the inputs and round the intermediate results to the format once more.
+ *
+ * Behavior notes say how engines work. Left out are those that compile their kernels with NVRTC when
+ * a plan is finalized, unless that is allowed: 0.7 s of CPU time a plan, in every process again. */
 #include "kernels/cuda/conv_graph.h"
 
 #include <stdio.h>
@@ -184,14 +187,17 @@ static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t n
                     note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
 }
 
-cudnnStatus_t ss_conv_check_engine(const struct ss_device *gpu, desc engine, int *accepted)
+/* *accepted 1: its results and its behavior are acceptable. `engine` is finalized. */
+static cudnnStatus_t check_engine(const struct ss_device *gpu, desc engine, int *accepted)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
+    int compiles;
     TRY(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                  CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count,
                                  notes));
-    *accepted = 1;
+    TRY(ss_conv_engine_compiles(engine, &compiles));
+    *accepted = !compiles || gpu->options.runtime_compilation;
     for (int64_t i = 0; i < count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
         *accepted &= acceptable(gpu, notes[i]);
     return CUDNN_STATUS_SUCCESS;
@@ -226,13 +232,16 @@ static int scan_recipe(const char *text, struct ss_conv_recipe *r)
     return ss_conv_recipe_print(r, back, sizeof back) && strcmp(back, text) == 0;
 }
 
-static cudnnStatus_t make_config(const struct ss_conv_graph *g, const struct ss_conv_recipe *r,
-                                 struct ss_conv_plan *plan)
+static cudnnStatus_t make_engine(const struct ss_conv_graph *g, int64_t engine, desc *out)
 {
-    TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &plan->engine));
-    TRY(set_desc(plan->engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, g->graph));
-    TRY(set_int(plan->engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, r->engine));
-    TRY(cudnnBackendFinalize(plan->engine));
+    TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, out));
+    TRY(set_desc(*out, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, g->graph));
+    TRY(set_int(*out, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, engine));
+    return cudnnBackendFinalize(*out);
+}
+
+static cudnnStatus_t make_config(const struct ss_conv_recipe *r, struct ss_conv_plan *plan)
+{
     for (int64_t i = 0; i < r->nknobs; i++) {
         desc *knob = &plan->knobs[i];
         TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, knob));
@@ -249,50 +258,48 @@ static cudnnStatus_t make_config(const struct ss_conv_graph *g, const struct ss_
     return cudnnBackendFinalize(plan->config);
 }
 
-static cudnnStatus_t make_plan(cudnnHandle_t handle, const struct ss_conv_graph *g,
+/* The plan is made of an acceptable engine only: to finalize it may compile its kernels. */
+static cudnnStatus_t make_plan(const struct ss_device *gpu, const struct ss_conv_graph *g,
                                const struct ss_conv_recipe *r, struct ss_conv_plan *plan,
-                               int64_t *workspace)
+                               int64_t *workspace, int *accepted)
 {
-    TRY(make_config(g, r, plan));
+    TRY(make_engine(g, r->engine, &plan->engine));
+    TRY(check_engine(gpu, plan->engine, accepted));
+    if (!*accepted)
+        return CUDNN_STATUS_SUCCESS;
+    TRY(make_config(r, plan));
     TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan));
-    TRY(set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
+    TRY(set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &gpu->cudnn));
     TRY(set_desc(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, plan->config));
     TRY(cudnnBackendFinalize(plan->plan));
     return get_int(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, workspace);
 }
 
-cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
-                                const struct ss_conv_recipe *r, struct ss_conv_candidate *out,
-                                int *usable)
-{
-    struct ss_conv_plan *plan = calloc(1, sizeof *plan);
-    int64_t workspace = 0;
-    *usable = 0;
-    if (!plan)
-        return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
-    cudnnStatus_t status = make_plan(p->gpu->cudnn, p->graph[pass], r, plan, &workspace);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = ss_conv_check_engine(p->gpu, plan->engine, usable);
-    plan->channels = p->shape.y.c;
-    *out = (struct ss_conv_candidate){.workspace = (size_t)workspace, .plan = plan};
-    *usable &= status == CUDNN_STATUS_SUCCESS && workspace >= 0 &&
-               (size_t)workspace <= ss_conv_workspace_most(&p->shape, p->gpu->options.dtype) &&
-               ss_conv_recipe_print(r, out->choice, sizeof out->choice);
-    if (!*usable) {
-        ss_conv_plan_destroy(plan);
-        out->plan = NULL;
-    }
-    return status;
-}
-
-int ss_conv_graph_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
-                        struct ss_conv_candidate *out)
+int ss_conv_candidate_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                           struct ss_conv_list *list, struct ss_conv_candidate *c)
 {
     struct ss_conv_recipe r;
+    int64_t workspace = 0;
     int usable = 0;
-    if (p->graph[pass] && scan_recipe(choice, &r))
-        ss_conv_plan_make(p, pass, &r, out, &usable);
-    return usable;
+    if (!p->graph[pass] || !scan_recipe(c->choice, &r))
+        return 0;
+    struct ss_conv_plan *plan = calloc(1, sizeof *plan);
+    const cudnnStatus_t status =
+        plan ? make_plan(p->gpu, p->graph[pass], &r, plan, &workspace, &usable)
+             : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    if (status != CUDNN_STATUS_SUCCESS)
+        ss_conv_refused(list, status);
+    usable &= status == CUDNN_STATUS_SUCCESS && workspace >= 0 &&
+              (size_t)workspace <= ss_conv_workspace_most(&p->shape, p->gpu->options.dtype);
+    if (!usable) {
+        ss_conv_plan_destroy(plan);
+        return 0;
+    }
+    plan->channels = p->shape.y.c;
+    c->workspace = (size_t)workspace;
+    c->plan = plan;
+    list->made++;
+    return 1;
 }
 
 static cudnnStatus_t make_pack(const struct ss_conv_plan *plan, desc *pack)

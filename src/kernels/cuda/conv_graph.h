@@ -65,13 +65,20 @@ static inline cudnnStatus_t get_int(desc d, cudnnBackendAttributeName_t name, in
     return cudnnBackendGetAttribute(d, name, CUDNN_TYPE_INT64, 1, &count, value);
 }
 
+/* *compiles 1: this engine, which is finalized, compiles its kernels when a plan of it is finalized. */
+static inline cudnnStatus_t ss_conv_engine_compiles(desc engine, int *compiles)
+{
+    cudnnBackendBehaviorNote_t notes[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    int64_t count = 0;
+    TRY(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                 CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &count, notes));
+    *compiles = 0;
+    for (int64_t i = 0; i < count && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
+        *compiles |= notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    return CUDNN_STATUS_SUCCESS;
+}
+
 /* "graph:ENGINE:KNOB=VALUE,..."; 0 where it does not fit. */
 int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t room);
-/* Are results of this engine acceptable? */
-cudnnStatus_t ss_conv_check_engine(const struct ss_device *gpu, desc engine, int *accepted);
-/* *usable 0: it can be made, but its results or its workspace are not acceptable. */
-cudnnStatus_t ss_conv_plan_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
-                                const struct ss_conv_recipe *r, struct ss_conv_candidate *out,
-                                int *usable);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { CONFIGURATIONS = 64 }; /* looked at of each mode; A lists about 40 */
+enum { CONFIGURATIONS = SS_CONV_LISTED / 2 }; /* of each mode; A lists about 40 */
 
 static cudnnStatus_t read_knobs(desc config, desc knobs[SS_CONV_KNOBS], struct ss_conv_recipe *r)
 {
@@ -25,9 +25,7 @@ static cudnnStatus_t read_knobs(desc config, desc knobs[SS_CONV_KNOBS], struct s
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* The recipe of a configuration, and whether its engine is acceptable. */
-static cudnnStatus_t read_config(const struct ss_device *gpu, desc config, struct ss_conv_recipe *r,
-                                 int *accepted)
+static cudnnStatus_t read_config(desc config, struct ss_conv_recipe *r)
 {
     desc engine = NULL, knobs[SS_CONV_KNOBS] = {NULL};
     int64_t count = 0;
@@ -38,8 +36,6 @@ static cudnnStatus_t read_config(const struct ss_device *gpu, desc config, struc
                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
     if (status == CUDNN_STATUS_SUCCESS)
         status = get_int(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &r->engine);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = ss_conv_check_engine(gpu, engine, accepted);
     if (status == CUDNN_STATUS_SUCCESS)
         status = read_knobs(config, knobs, r);
     for (int i = 0; i < SS_CONV_KNOBS; i++)
@@ -69,22 +65,16 @@ static int listed(const struct ss_conv_list *list, const char *choice)
     return 0;
 }
 
-static void append_config(struct ss_conv_problem *p, enum ss_conv_pass pass, desc config,
-                          struct ss_conv_list *list)
+static void append_config(desc config, struct ss_conv_list *list)
 {
     struct ss_conv_recipe r;
-    int usable = 0;
-    char choice[SS_CONV_CHOICE];
-    cudnnStatus_t status = read_config(p->gpu, config, &r, &usable);
-    if (status == CUDNN_STATUS_SUCCESS &&
-        (!usable || !ss_conv_recipe_print(&r, choice, sizeof choice) || listed(list, choice)))
-        return;
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = ss_conv_plan_make(p, pass, &r, &list->at[list->count], &usable);
+    char *choice = list->at[list->count].choice;
+    const cudnnStatus_t status = read_config(config, &r);
     if (status != CUDNN_STATUS_SUCCESS)
         ss_conv_refused(list, status);
     else
-        list->count += usable;
+        list->count +=
+            ss_conv_recipe_print(&r, choice, sizeof list->at[0].choice) && !listed(list, choice);
 }
 
 void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
@@ -99,9 +89,9 @@ void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
         if (status != CUDNN_STATUS_SUCCESS)
             ss_conv_refused(list, status);
         else
-            for (int64_t i = 0; i < count && i < CONFIGURATIONS && list->count < SS_CONV_CANDIDATES;
+            for (int64_t i = 0; i < count && i < CONFIGURATIONS && list->count < SS_CONV_LISTED;
                  i++)
-                append_config(p, pass, configs[i], list);
+                append_config(configs[i], list);
         for (int i = 0; i < CONFIGURATIONS; i++)
             drop(&configs[i]);
         drop(&heuristics);

@@ -19,7 +19,8 @@ enum ss_conv_pass {
 
 enum {
     SS_CONV_CHOICE = 512,    /* bytes of a choice's text: room for every knob that cuDNN has */
-    SS_CONV_CANDIDATES = 16, /* of one pass: each loads kernels when it is tried */
+    SS_CONV_LISTED = 128,    /* configurations of one pass that are looked at */
+    SS_CONV_CANDIDATES = 16, /* of these tried: each loads kernels then */
 };
 
 /* The arrays of a pass, each read or written as the pass has it: x, w -> y; y, w -> x; x, y -> w.
@@ -41,14 +42,15 @@ struct ss_conv_problem {
 
 struct ss_conv_candidate {
     char choice[SS_CONV_CHOICE];
-    size_t workspace;
-    struct ss_conv_plan *plan;
+    size_t workspace;          /* of the plan */
+    struct ss_conv_plan *plan; /* NULL: not made */
 };
 
-/* Candidates of one pass. */
+/* What cuDNN proposes for one pass, best first. */
 struct ss_conv_list {
-    struct ss_conv_candidate at[SS_CONV_CANDIDATES];
+    struct ss_conv_candidate at[SS_CONV_LISTED];
     int count;
+    int made;          /* plans */
     int refused;       /* by the library, when they were made or tried */
     char message[256]; /* why the last of them was */
 };
@@ -93,10 +95,13 @@ static inline void ss_conv_refused(struct ss_conv_list *list, cudnnStatus_t stat
 enum ss_status ss_conv_graph_open(struct ss_conv_problem *p, enum ss_conv_pass pass,
                                   struct ss_conv_list *list);
 void ss_conv_graph_close(struct ss_conv_problem *p);
+/* No plan of them is made. */
 void ss_conv_graph_list(struct ss_conv_problem *p, enum ss_conv_pass pass,
                         struct ss_conv_list *list);
-int ss_conv_graph_parse(struct ss_conv_problem *p, enum ss_conv_pass pass, const char *choice,
-                        struct ss_conv_candidate *out);
+/* The plan of c->choice. 0: there is none; the library refused it, which counts in the list, or its
+ * engine's results or behavior or its workspace are not acceptable. */
+int ss_conv_candidate_make(struct ss_conv_problem *p, enum ss_conv_pass pass,
+                           struct ss_conv_list *list, struct ss_conv_candidate *c);
 cudnnStatus_t ss_conv_plan_run(struct ss_device *gpu, struct ss_conv_plan *plan,
                                const struct ss_conv_arrays *arrays, void *workspace);
 void ss_conv_plan_destroy(struct ss_conv_plan *plan); /* NULL is fine */

@@ -1,7 +1,7 @@
 /* conv_tune.c: which candidate computes a pass.
  *
- * Each candidate runs once on arrays made for that; one that fails is left out. When the gpu
- * autotunes, the others are timed: the median of five intervals, each of as many runs as fill half
+ * A candidate's plan is made when its turn comes. Each runs once on arrays made for that; one that
+ * fails is left out. When the gpu does not autotune, the first that works is taken; else all are timed: the median of five intervals, each of as many runs as fill half
  * a millisecond, since a network too has its kernels queued one behind the other. One run is enough
  * to see that a candidate is far from the best, or so slow that nothing disturbs it. The best three
  * are timed once more, one behind the other.
@@ -175,9 +175,11 @@ static int run(const struct trial *t, const struct ss_conv_candidate *c, int n, 
 }
 
 /* The first run: does it work at all? Kernels are loaded now, so its time says nothing. */
-static int works(const struct trial *t, const struct ss_conv_candidate *c)
+static int works(const struct trial *t, struct ss_conv_candidate *c)
 {
     float ms;
+    if (!ss_conv_candidate_make(t->p, t->pass, t->list, c))
+        return 0;
     if (reserve(t->bench, c->workspace))
         return run(t, c, 1, &ms);
     t->list->refused++;
@@ -240,9 +242,9 @@ static int least(const float *ms, int count)
 static int choose_fastest(const struct trial *t)
 {
     struct ss_conv_list *list = t->list;
-    float ms[SS_CONV_CANDIDATES] = {0}, again[SS_CONV_CANDIDATES] = {0}, best = 0;
-    for (int i = 0; i < list->count; i++) {
-        const struct ss_conv_candidate *c = &list->at[i];
+    float ms[SS_CONV_LISTED] = {0}, again[SS_CONV_LISTED] = {0}, best = 0;
+    for (int i = 0; i < list->count && list->made < SS_CONV_CANDIDATES; i++) {
+        struct ss_conv_candidate *c = &list->at[i];
         if (!works(t, c))
             continue;
         warm_up(t, c);
@@ -299,10 +301,10 @@ enum ss_status ss_conv_choose(struct ss_conv_problem *p, enum ss_conv_pass pass,
     void **const results[SS_CONV_ALL_PASSES] = {&t.arrays.y, &t.arrays.x, &t.arrays.w, &t.arrays.y};
     *results[pass] = bench->result;
     t.arrays.sums = pass == SS_CONV_FORWARD_SUMS ? bench->sums : NULL;
-    if (cached[0] && ss_conv_graph_parse(p, pass, cached, out)) {
-        if (works(&t, out))
-            return SS_OK;
-        ss_conv_candidate_destroy(out);
-    }
+    snprintf(out->choice, sizeof out->choice, "%s", cached);
+    if (works(&t, out))
+        return SS_OK;
+    ss_conv_candidate_destroy(out);
+    *out = (struct ss_conv_candidate){0};
     return choose_new(&t, out);
 }
