@@ -7,7 +7,8 @@
  * emptied. Times are by CUDA's events, medians: of the task as a whole, then of each function of the
  * kernels' table that it calls; a task less its functions is what events and gaps cost. Bytes and
  * operations are those that src/kernels/tally notes of the same calls, and the prediction is
- * `starstep plan --roofline`'s, with nothing of other tasks in L2. */
+ * `starstep plan --roofline`'s, with nothing of other tasks in L2. SIGTERM ends it with the sums of what
+ * was timed. */
 #include "bench/gpu_timed.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
@@ -20,6 +21,7 @@
 #include "train/gpu_options.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,15 +374,22 @@ static enum ss_status measure(struct bench *b, int i)
 
 /* ---- telling ---- */
 
+static void print_head(const char *of)
+{
+    printf("%-44s %4s %9s %9s %6s %8s %8s\n", of, "", "predicted", "ms", "ratio", "GB/s", "TFLOP/s");
+}
+
 static void print_row(const struct bench *b, const char *name, int count, double ms,
                       const struct ss_roofline_work *w)
 {
-    char times[16] = "", predicted[32] = "";
+    char times[16] = "", predicted[32] = "", ratio[32] = "";
     if (count > 1)
         snprintf(times, sizeof times, "x%d", count);
     if (b->roofline.machine)
         snprintf(predicted, sizeof predicted, "%.3f", 1e3 * w->seconds);
-    printf("%-44.44s %4s %9.3f %9s %8.0f %8.1f\n", name, times, ms, predicted,
+    if (b->roofline.machine && w->seconds > 0)
+        snprintf(ratio, sizeof ratio, "%.2f", 1e-3 * ms / w->seconds);
+    printf("%-44.44s %4s %9s %9.3f %6s %8.0f %8.1f\n", name, times, predicted, ms, ratio,
            ms > 0 ? 1e-6 * (w->read + w->written) / ms : 0, ms > 0 ? 1e-9 * w->flop / ms : 0);
 }
 
@@ -423,7 +432,9 @@ static void print_sums(const struct bench *b)
                 ss_roofline_add(&work[at], &kind->call[i].work);
         }
     }
-    puts("\nthe whole step, by function");
+    printf("\nSummary: milliseconds of a step of %s, batch %d, %s, by function\n",
+           ss_graph_name(b->graph), b->plan->options.batch, ss_dtype_name(b->plan->options.dtype));
+    print_head("function");
     for (int i = 0; i < n; i++) {
         print_row(b, name[i], 1, ms[i], &work[i]);
         ss_roofline_add(&all, &work[i]);
@@ -552,16 +563,27 @@ static enum ss_status prepare(struct bench *b)
     return SS_OK;
 }
 
+/* What was measured so far is summed up then. */
+static volatile sig_atomic_t ended;
+
+static void end(int signal)
+{
+    (void)signal;
+    ended = 1;
+}
+
 static enum ss_status run_all(struct bench *b)
 {
     SS_TRY(prepare(b));
+    signal(SIGTERM, end);
     printf("%s, batch %d, %s on %s\n", ss_graph_name(b->graph), b->plan->options.batch,
            ss_dtype_name(b->plan->options.dtype), ss_cuda_kernels.info(b->device[CUDA]));
     if (b->roofline.machine)
         printf("predicted (no measurement): of %s\n", b->roofline.machine->title);
-    printf("%-44s %4s %9s %9s %8s %8s\n", "task, and its functions", "", "ms", "predicted", "GB/s",
-           "TFLOP/s");
-    for (int i = 0; i < b->plan->train.count; i++) {
+    else
+        printf("no prediction: this GPU's figures are not known; --roofline takes another's\n");
+    print_head("task, and its functions");
+    for (int i = 0; i < b->plan->train.count && !ended; i++) {
         const int before = b->nkinds;
         if (is_measured(&b->plan->train.task[i]))
             SS_TRY(measure(b, i));
@@ -569,7 +591,9 @@ static enum ss_status run_all(struct bench *b)
             print_kind(b, &b->kind[before]);
     }
     print_sums(b);
-    return b->o.json ? write_json(b) : SS_OK;
+    if (b->o.json)
+        SS_TRY(write_json(b));
+    return ended ? ss_fail(SS_ERR_INTERRUPTED, "ended by SIGTERM: not all tasks were timed") : SS_OK;
 }
 
 /* All else ends with the process. */

@@ -44,6 +44,8 @@ def summarise(args, precision, results, profiles, failed):
             rows[name] = {"images_per_s": median_of(runs, "images_per_s"),
                           "step_ms": median_of(runs, "step_ms"), "own_mb": peak_of(runs, "own_mb"),
                           "device_mb": peak_of(runs, "device_mb"),
+                          "startup_s": next((r["startup_s"] for r in runs if r.get("startup_s")),
+                                            None),
                           **{key: median_of(runs, key) for key in LOADER_FIGURES},
                           **profiles.get(name, {})}
     ours = [name for name in rows if name.startswith("starstep")]
@@ -64,6 +66,12 @@ def floor_of(case):
             and case["image_size"] == model.image_size and case["batch"] in floor.batches):
         return floor
     return None
+
+
+def reason(why):
+    """The last line: of a program, what it says at its end."""
+    lines = why.split("\n")
+    return lines[-1] or "no reason given"
 
 
 def cell(value, width, digits):
@@ -99,22 +107,23 @@ def print_floor(case, floor, gpu):
 
 
 def print_predicted(case):
+    predicted = case.get("predicted_step_ms")
     for name, row in case["programs"].items():
-        if row.get("predicted_step_ms"):
-            print(f"{name}: predicted for one {row['predicted_for']}, no measurement: "
-                  f"{row['predicted_step_ms']:.2f} ms a step; measured {row['step_ms']:.2f} ms, "
-                  f"{row['step_ms'] / row['predicted_step_ms']:.2f} times that")
+        if predicted and name.startswith("starstep"):
+            print(f"{name}: predicted for one {case['predicted_for']}, no measurement: "
+                  f"{predicted:.2f} ms a step; measured {row['step_ms']:.2f} ms, "
+                  f"{row['step_ms'] / predicted:.2f} times that")
 
 
 def print_case(case, gpu):
     print(f"\n{title(case)}")
     print(f"{'program':<30} {'img/s':>8} {'step ms':>8} {'idle ms':>8} {'own MB':>8} {'GPU MB':>8}"
-          f"  {'starstep / it':<20}")
+          f" {'start s':>8}  {'starstep / it':<20}")
     for name, row in case["programs"].items():
         ratio = row.get("ratio")
         print(f"{name:<30} {row['images_per_s']:>8.0f} {row['step_ms']:>8.2f} "
               f"{cell(row.get('idle_ms'), 8, 3)} {cell(row['own_mb'], 8, 0)} "
-              f"{cell(row['device_mb'], 8, 0)}"
+              f"{cell(row['device_mb'], 8, 0)} {cell(row['startup_s'], 8, 1)}"
               + (f"  {ratio['median']:.2f} ({ratio['min']:.2f}..{ratio['max']:.2f})" if ratio
                  else ""))
     if case["image_size"]:
@@ -124,4 +133,48 @@ def print_case(case, gpu):
     if floor:
         print_floor(case, floor, gpu)
     for name, why in case["failed"].items():
-        print(f"{name}: FAILED: {why.splitlines()[-1]}")
+        print(f"{name}: FAILED: {reason(why)}")
+
+
+SHORT = {"eager": "eager", "eager-cl": "channels_last", "compile-cl": "compile"}
+
+
+def peer_of(case, peer):
+    """Its row: on a batch that lies on the device, unless only a loader's was measured; or None."""
+    for data in ("synthetic", "loader"):
+        if f"PyTorch {peer} {data}" in case["programs"]:
+            return case["programs"][f"PyTorch {peer} {data}"]
+    return None
+
+
+def startups(case):
+    """Of starstep's first program, which may tune convolutions, and of the fastest to start."""
+    seconds = [row["startup_s"] for name, row in case["programs"].items()
+               if name.startswith("starstep") and row["startup_s"]]
+    return (seconds[0], min(seconds)) if seconds else (None, None)
+
+
+def print_summary(cases):
+    """One line a case: of starstep its best program; images/s of each peer and how many times as fast
+    starstep is; seconds of start-up and memory of starstep and of what is compiled."""
+    print("\nSummary: images/s, predicted and measured, x: measured over PyTorch's; "
+          "start-up seconds: the first time, later, compile; own MB: starstep, compile")
+    print(f"{'model':<11}{'':<5}{'batch':>5} {'predicted':>9} {'starstep':>8}"
+          + "".join(f" {name:>13}     x" for name in SHORT.values()) + f" {'start-up s':>18} {'own MB':>13}")
+    for case in cases:
+        best = case["programs"].get(case["best"])
+        predicted = case.get("predicted_step_ms")
+        line = (f"{case['model']:<11}{case['precision']:<5}{case['batch']:>5} "
+                f"{cell(predicted and 1000 * case['batch'] / predicted, 9, 0)} "
+                f"{cell(best and best['images_per_s'], 8, 0)}")
+        for peer in SHORT:
+            row = peer_of(case, peer)
+            ratio = row and row.get("ratio")
+            line += f" {cell(row and row['images_per_s'], 13, 0)} {cell(ratio and ratio['median'], 5, 2)}"
+        compiled = peer_of(case, "compile-cl")
+        for seconds in (*startups(case), compiled and compiled["startup_s"]):
+            line += f" {cell(seconds, 5, 1)}"
+        line += "".join(f" {cell(row and row['own_mb'], 6, 0)}" for row in (best, compiled))
+        print(line)
+        for name, why in case["failed"].items():
+            print(f"  {name} failed: {reason(why)[:120]}")

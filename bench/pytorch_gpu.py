@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 """The guides' training loop in PyTorch on one GPU: the peer of gpu_vs_pytorch.
 
-    pytorch_gpu.py --peer eager|eager-cl|compile-cl --precision fp16|bf16|fp32|tf32
-                   --data synthetic|loader [--data-dir DIR] [--model resnet50] ...
+    pytorch_gpu.py [--model resnet50] [--batch-size N] [--data-dir DIR] ... <requests
+
+Each line of standard input is a request, a JSON object; each gets one line of JSON as its answer. One
+process measures any number of them, so that PyTorch is imported once and a network is compiled once:
+
+    {"peer": "eager" | "eager-cl" | "compile-cl", "precision": "fp16" | "bf16" | "fp32" | "tf32",
+     "data": "synthetic" | "loader"}
 
 eager: as the guides write it, contiguous tensors. eager-cl: model and images in channels_last.
 compile-cl: that, and torch.compile with its default mode. fp16 is automatic mixed precision with a
@@ -10,9 +15,16 @@ GradScaler, bf16 without. Data: `synthetic` is one batch that lies on the device
 the loop's upper bound), `loader` a DataLoader with workers as in the guides, which reads DIR. Of
 resnet50, torchvision's for 200 classes, that is ImageFolder with the ImageNet guide's transforms.
 
-Prints one line of JSON: images/s over the measured steps by the clock, the median step by CUDA
-events, peak memory of the caching allocator in MB, and the last loss.
+An answer has images/s over the measured steps by the clock, the median step by CUDA events, peak
+memory of the caching allocator in MB, the last loss and, the first time that a network trains,
+startup_s: seconds to import PyTorch, start CUDA, build the network and end its first step, compilation
+included.
+An answer {"error": ...} says what failed; the process goes on.
 """
+
+import time
+
+BEGIN = time.perf_counter()
 
 import argparse
 import contextlib
@@ -20,7 +32,7 @@ import json
 import os
 import statistics
 import sys
-import time
+import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/reference"))
@@ -32,6 +44,7 @@ import cifar100  # noqa: E402
 from wideresnet import WideResNet  # noqa: E402
 
 PEERS = ["eager", "eager-cl", "compile-cl"]
+PRECISIONS = ["fp16", "bf16", "fp32", "tf32"]
 AUTOCAST = {"fp16": torch.float16, "bf16": torch.bfloat16}
 PADDING = 4
 CLASSES = {"wideresnet": 100, "resnet50": 200}
@@ -133,8 +146,8 @@ def pictures(args):
         transforms.ToTensor(), transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD)])
     data = datasets.ImageFolder(os.path.join(args.data_dir, "train"), chain)
     if len(data.classes) > CLASSES[args.model]:
-        sys.exit(f"pytorch_gpu.py: {data.root} has {len(data.classes)} classes; {args.model} is built "
-                 f"for {CLASSES[args.model]}")
+        raise ValueError(f"{data.root} has {len(data.classes)} classes; {args.model} is built for "
+                         f"{CLASSES[args.model]}")
     return data, "torchvision"
 
 
@@ -143,10 +156,16 @@ def cifar(args):
     return Cifar100(os.path.join(args.data_dir, "train.bin"), transform), transform.name
 
 
+def memory_format_of(peer):
+    return torch.channels_last if peer.endswith("-cl") else torch.contiguous_format
+
+
 def loaded_batches(args, device, memory_format):
+    if not args.data_dir:
+        raise ValueError("data of a loader needs --data-dir")
     data, transforms = (pictures if args.image_size else cifar)(args)
     if len(data) < args.batch_size:
-        sys.exit(f"pytorch_gpu.py: {len(data)} samples do not fill a batch of {args.batch_size}")
+        raise ValueError(f"{len(data)} samples do not fill a batch of {args.batch_size}")
     loader = DataLoader(data, args.batch_size, shuffle=True, drop_last=True,
                         num_workers=args.workers, pin_memory=device.type == "cuda",
                         persistent_workers=args.workers > 0)
@@ -183,20 +202,17 @@ def build(args):
     return torchvision_models.resnet50([int(w) for w in args.width.split(",")], CLASSES[args.model])
 
 
-def make_trainer(args, device, memory_format):
+def make_trainer(args, peer, precision, device):
     """A function that trains one step and returns its loss."""
     model = build(args)
-    model = model.to(device=device, memory_format=memory_format)
+    model = model.to(device=device, memory_format=memory_format_of(peer))
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     loss_fn = nn.CrossEntropyLoss()
-    if args.peer.startswith("compile"):
-        if not hasattr(torch, "compile"):
-            sys.exit(f"pytorch_gpu.py: PyTorch {torch.__version__} has no torch.compile")
+    if peer.startswith("compile"):
         model = torch.compile(model)
-    amp = AUTOCAST.get(args.precision)
-    make_scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-    scaler = make_scaler() if args.precision == "fp16" else None
+    amp = AUTOCAST.get(precision)
+    scaler = torch.amp.GradScaler(device.type) if precision == "fp16" else None
 
     def step(images, labels):
         optimizer.zero_grad(set_to_none=True)
@@ -224,40 +240,90 @@ def peak_memory(device):
             "device_used_mb": (total - free) / 2**20}
 
 
-def measure(args, device):
-    torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
-    torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
-    memory_format = (torch.channels_last if args.peer.endswith("-cl") else torch.contiguous_format)
-    make_batches = synthetic_batches if args.data == "synthetic" else loaded_batches
-    transforms, batches = make_batches(args, device, memory_format)
-    step = make_trainer(args, device, memory_format)
-    for _ in range(args.warmup):
-        loss = step(*next(batches))
-    watch = Stopwatch(device)
-    watch.wait()
-    begin = time.perf_counter()
-    watch.mark()
-    for _ in range(args.steps):
-        loss = step(*next(batches))
+class Measurements:
+    """Networks by peer and precision, each built once."""
+
+    def __init__(self, args, device):
+        self.args, self.device = args, device
+        self.trainers = {}
+        self.wait()  # starts CUDA
+        self.begun_s = time.perf_counter() - BEGIN
+
+    def wait(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def trainer(self, peer, precision, batches):
+        """The network's step, and the seconds that its first one took; None: that was before."""
+        if (peer, precision) in self.trainers:
+            return self.trainers[peer, precision], None
+        torch.manual_seed(1)
+        begin = time.perf_counter()
+        step = make_trainer(self.args, peer, precision, self.device)
+        step(*next(batches))
+        self.wait()
+        self.trainers[peer, precision] = step
+        return step, self.begun_s + time.perf_counter() - begin
+
+    def measure(self, peer, precision, data):
+        args, device = self.args, self.device
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        make_batches = synthetic_batches if data == "synthetic" else loaded_batches
+        transforms, batches = make_batches(args, device, memory_format_of(peer))
+        step, startup_s = self.trainer(peer, precision, batches)
+        for _ in range(args.warmup):
+            loss = step(*next(batches))
+        watch = Stopwatch(device)
+        self.wait()
+        begin = time.perf_counter()
         watch.mark()
-    watch.wait()
-    elapsed = time.perf_counter() - begin
-    return {"images_per_s": args.steps * args.batch_size / elapsed, "step_ms": watch.median_ms(),
-            **peak_memory(device), "loss": loss.item(), "transforms": transforms,
-            "torch": torch.__version__,
-            "gpu": torch.cuda.get_device_name() if device.type == "cuda" else None}
+        for _ in range(args.steps):
+            loss = step(*next(batches))
+            watch.mark()
+        self.wait()
+        elapsed = time.perf_counter() - begin
+        return {"images_per_s": args.steps * args.batch_size / elapsed,
+                "step_ms": watch.median_ms(), "startup_s": startup_s, **peak_memory(device),
+                "loss": loss.item(), "transforms": transforms, "torch": torch.__version__,
+                "gpu": torch.cuda.get_device_name() if device.type == "cuda" else None}
+
+    def free(self):
+        """The device's memory is the other program's until the next request."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+
+
+def check_request(request, device):
+    known = {"peer": PEERS, "precision": PRECISIONS, "data": ["synthetic", "loader"]}
+    if not isinstance(request, dict) or set(request) != set(known):
+        raise ValueError(f"a request has {', '.join(known)}")
+    for name, values in known.items():
+        if request[name] not in values:
+            raise ValueError(f"{name} {request[name]!r} is not one of {', '.join(values)}")
+    if device.type == "cpu" and request["precision"] == "tf32":
+        raise ValueError("precision tf32 needs a GPU")
+    if request["peer"].startswith("compile") and not hasattr(torch, "compile"):
+        raise ValueError(f"PyTorch {torch.__version__} has no torch.compile")
+
+
+def answer(measurements, line):
+    try:
+        request = json.loads(line)
+        check_request(request, measurements.device)
+        return measurements.measure(**request)
+    except Exception as error:  # whatever failed, the next request may not
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {str(error).split(chr(10))[0]}"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--peer", choices=PEERS, default="eager")
-    parser.add_argument("--precision", choices=["fp16", "bf16", "fp32", "tf32"], default="fp16")
-    parser.add_argument("--data", choices=["synthetic", "loader"], default="synthetic")
     parser.add_argument("--model", choices=CLASSES, default="wideresnet", help="(%(default)s)")
     parser.add_argument("--image-size", type=int, help="of resnet50 (224)")
     parser.add_argument("--data-dir", help="folder of train.bin, of pictures that of train; for "
-                                           "--data loader")
+                                           "the data of a loader")
     parser.add_argument("--workers", type=int, default=8, help="of the loader (%(default)s)")
     parser.add_argument("--width", default="", help="by default the model's own")
     parser.add_argument("--batch-size", type=int, default=256)
@@ -269,13 +335,13 @@ def main():
         parser.error("--image-size is for --model resnet50")
     if args.model == "resnet50":
         args.image_size = args.image_size or 224
-    if args.data == "loader" and not args.data_dir:
-        parser.error("--data loader needs --data-dir")
     if args.warmup < 1 or args.steps < 1:
         parser.error("warm-up and steps are at least 1")
-    if args.device == "cpu" and args.precision in ("fp16", "tf32"):
-        parser.error(f"--precision {args.precision} needs a GPU")
-    print(json.dumps(measure(args, pick_device(args.device))))
+    measurements = Measurements(args, pick_device(args.device))
+    for line in sys.stdin:
+        result = answer(measurements, line)
+        measurements.free()
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

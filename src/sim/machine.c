@@ -39,8 +39,9 @@ const struct ss_machine_use ss_machine_use = {.matrix = 600 / 989.5,
 enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
 {
     char known[128] = "";
+    const struct ss_machine *of_gpu = ss_machine_of_gpu(name);
     for (const struct ss_machine *m = ss_machines; m->name; m++) {
-        if (!strcmp(m->name, name)) {
+        if (m == of_gpu || !strcmp(m->name, name)) {
             *out = m;
             return SS_OK;
         }

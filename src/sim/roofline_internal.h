@@ -13,7 +13,8 @@ struct ss_l2 {
     } part[2 * SS_TALLY_ACCESSES];
 };
 
-/* Count a launch; launches come in the order of the step. */
+/* Count a launch; launches come in the order of the step. Without figures of a machine (r->machine NULL) its
+ * bytes and operations are counted, and no seconds. */
 void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
                        const struct ss_tally_launch *launch, struct ss_roofline_work *out);
 /* Seconds of a convolution at the best rates; 0 for all else. */

@@ -91,6 +91,19 @@ void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work
         sum->by[i] += w->by[i];
 }
 
+/* bytes: those that go to memory. */
+static void predict(const struct ss_roofline *r, const struct ss_tally_launch *launch, double bytes,
+                    struct ss_roofline_work *w)
+{
+    const double memory = bytes / bandwidth(r->machine, launch);
+    const double compute = launch->tiled / rate(r, launch->kernel);
+    w->by[SS_BOUND_LAUNCH] = ss_machine_use.launch;
+    if (launch->kernel->cls == SS_TALLY_CHAIN)
+        w->by[SS_BOUND_LAUNCH] += ss_machine_use.chain;
+    w->by[memory >= compute ? SS_BOUND_MEMORY : SS_BOUND_COMPUTE] = larger(memory, compute);
+    w->seconds = w->by[SS_BOUND_LAUNCH] + larger(memory, compute);
+}
+
 void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
                        const struct ss_tally_launch *launch, struct ss_roofline_work *out)
 {
@@ -103,14 +116,10 @@ void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
         if (a->mode & SS_TALLY_READ)
             found += smaller((double)a->bytes, held(l2, a->data));
     }
-    touch(l2, r->machine->l2 * ss_machine_use.found_l2, launch);
-    const double memory = (w.read - found + w.written) / bandwidth(r->machine, launch);
-    const double compute = launch->tiled / rate(r, launch->kernel);
-    w.by[SS_BOUND_LAUNCH] = ss_machine_use.launch;
-    if (launch->kernel->cls == SS_TALLY_CHAIN)
-        w.by[SS_BOUND_LAUNCH] += ss_machine_use.chain;
-    w.by[memory >= compute ? SS_BOUND_MEMORY : SS_BOUND_COMPUTE] = larger(memory, compute);
-    w.seconds = w.by[SS_BOUND_LAUNCH] + larger(memory, compute);
+    if (r->machine) {
+        touch(l2, r->machine->l2 * ss_machine_use.found_l2, launch);
+        predict(r, launch, w.read - found + w.written, &w);
+    }
     ss_roofline_add(out, &w);
 }
 

@@ -344,19 +344,40 @@ static TCase *frame_tests(void)
     return t;
 }
 
-int main(void)
+/* Those of our own kernels come first; the others call libraries as well. */
+static const struct {
+    const char *name;
+    TCase *(*make)(void);
+    int own;
+} cases[] = {{"norm_act", gpu_norm_act_tests, 1},
+             {"norm_pool", gpu_norm_pool_tests, 1},
+             {"norm_shortcut", gpu_norm_shortcut_tests, 1},
+             {"small", gpu_small_tests, 1},
+             {"groupnorm", gpu_groupnorm_tests, 1},
+             {"join", gpu_join_tests, 1},
+             {"conversions", frame_tests, 0},
+             {"device", gpu_device_tests, 0},
+             {"convolution", gpu_conv_tests, 0},
+             {"linear", gpu_linear_tests, 0},
+             {"transformer", gpu_transformer_tests, 0},
+             {"graphs", gpu_graph_tests, 0}};
+
+/* --list: the names for CK_RUN_CASE, and whether it is of our own kernels alone. */
+int main(int argc, char **argv)
 {
+    const size_t count = sizeof cases / sizeof cases[0];
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        for (size_t i = 0; i < count; i++)
+            printf("%s %s\n", cases[i].name, cases[i].own ? "own" : "library");
+        return EXIT_SUCCESS;
+    }
     if (ss_cuda_count() == 0) {
         printf("no CUDA device: the tests of CUDA kernels are skipped\n");
         return 77;
     }
-    TCase *(*const cases[])(void) = {
-        frame_tests,           gpu_device_tests,        gpu_small_tests,  gpu_norm_act_tests,
-        gpu_norm_pool_tests,   gpu_conv_tests,          gpu_linear_tests, gpu_groupnorm_tests,
-        gpu_transformer_tests, gpu_norm_shortcut_tests, gpu_join_tests,   gpu_graph_tests};
     Suite *suite = suite_create("CUDA kernels");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        TCase *t = cases[i]();
+    for (size_t i = 0; i < count; i++) {
+        TCase *t = cases[i].make();
         tcase_add_checked_fixture(t, NULL, release_all);
         suite_add_tcase(suite, t);
     }

@@ -747,7 +747,7 @@ END_TEST
 
 TCase *gpu_norm_act_tests(void)
 {
-    TCase *t = tcase_create("normalisation");
+    TCase *t = tcase_create("norm_act");
     tcase_add_loop_test(t, shared_drops, 0, GPU_DTYPES);
     tcase_add_test(t, kinks);
     tcase_add_loop_test(t, every_option, 0, GPU_DTYPES);

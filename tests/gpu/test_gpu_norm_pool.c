@@ -455,7 +455,7 @@ END_TEST
 
 TCase *gpu_norm_pool_tests(void)
 {
-    TCase *t = tcase_create("normalisation and pooling");
+    TCase *t = tcase_create("norm_pool");
     tcase_add_loop_test(t, as_separate_kernels, 0, GPU_DTYPES);
     tcase_add_loop_test(t, window_sizes, 0, GPU_DTYPES);
     tcase_add_loop_test(t, many_blocks, 0, NLARGE * GPU_DTYPES);

@@ -242,7 +242,7 @@ END_TEST
 
 TCase *gpu_small_tests(void)
 {
-    TCase *t = tcase_create("elementwise, pooling, loss, optimizer");
+    TCase *t = tcase_create("small");
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, NULL, restore_sms);
     tcase_add_loop_test(t, sums, 0, GPU_DTYPES);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run-gpu-checks, with programs that only play their parts: stages and budgets, and a report that holds what was
-# found, however the run ends.
+# run-gpu-checks, with programs that only play their parts: stages, limits and budgets; a step that hangs, faults or is
+# killed costs only itself; a report that holds what was found, however the call ends.
 . "${srcdir:-.}/tests/common.sh"
 
 bundle=$work/bundle
@@ -10,12 +10,27 @@ play() {
     printf '#!/bin/sh\n%s\n' "$2" >"$bundle/bin/$1"
     chmod +x "$bundle/bin/$1"
 }
-play starstep 'echo "GPUs seen: 1"'
+# What a lasting process of a step is called, to find those that outlive it
+lasting=$work/lasting
+ln -s "$(command -v sleep)" "$lasting"
+play starstep "case \$1 in
+doctor) cat $work/doctor ;;
+info) echo 'GPUs seen: 1' ;;
+train) echo \"\$@\" ;;
+esac"
+echo 'fine    gpu.opens  a GPU' >"$work/doctor"
+# The middle case hangs, with children in groups and sessions of their own, and does not heed SIGTERM.
+play test_gpu_kernels "case \$CK_RUN_CASE in
+good) echo all is well ;;
+bad) echo it is broken; exit 3 ;;
+slow) trap '' TERM; timeout 100 $lasting 90 & setsid $lasting 90 & echo so far; exec $lasting 90 ;;
+none) exit 77 ;;
+esac"
 play good 'echo all is well'
-play bad 'echo it is broken; exit 3'
-play slow 'echo so far; sleep 60'
-play gpu_kernels 'echo "conv 812 TFLOP/s $*"'
-printf '%s\n' good bad slow test_whole.sh >"$bundle/gpu-tests"
+# shellcheck disable=SC2016 # expanded there
+play gpu_kernels 'echo a row; echo "Summary: of $4"; echo "function  ms"; echo "conv 812 $*"'
+printf '%s\n' 'good own' 'slow own' 'bad library' 'none library' >"$bundle/gpu-cases"
+printf '%s\n' good test_gpu_kernels test_whole.sh >"$bundle/gpu-tests"
 : >"$bundle/nvidia-libraries"
 export PYTHON=/bin/false
 checks=("$bundle/run-gpu-checks")
@@ -25,53 +40,105 @@ report=$work/out/report.md
 row() {
     grep -q -x -e "$1" "$report"
 }
+# outlived: processes of steps that are still there
+# shellcheck disable=SC2317
+outlived() {
+    local file
+    for file in /proc/[0-9]*; do
+        if [ "$(readlink "$file/exe")" = "$(readlink -f "$lasting")" ] && grep -qs "^$lasting" "$file/cmdline"; then
+            echo "${file##*/}"
+        fi
+    done
+}
 
 run "${checks[@]}" --list
-check "stages, the most telling first" test "$(cut -d ' ' -f 1 "$work/out" | uniq | paste -sd ' ')" = "correctness kernels speed rest"
-check "programs before scripts" grep -q -x 'rest  *test_whole.sh' "$work/out"
+check "stages, the most telling first" test "$(cut -d ' ' -f 1 "$work/out" | uniq | paste -sd ' ')" = "first rest"
+check "each case of the kernels' tests is a step" grep -q -x 'first cases case-slow' "$work/out"
+check "scripts come later" grep -q -x 'rest tests test_whole.sh' "$work/out"
+check "sanitizers are for our own kernels" test "$(grep -c ' memcheck-' "$work/out")" -eq 3
 refused_plainly() {
     run "${checks[@]}" "${@:2}"
-    check "refused: $1" test $code -eq 2 -a "$(grep -c "$1" "$work/err")" -eq 1
+    check "refused: $1" test $code -eq 2 -a "$(grep -c -e "$1" "$work/err")" -eq 1
 }
 refused_plainly 'no stage "x"' --stage x
 refused_plainly 'no step "x"' "$work/cuda" "$work/o" x
+refused_plainly 'no step "case-x"' --stage again --steps case-good,case-x "$work/cuda" "$work/o"
 refused_plainly '"soon": a number' --budget soon
+refused_plainly 'no such file' --tuned "$work/none"
+refused_plainly '--steps is for --stage again' --steps good
 mv "$work/out" "$work/list"
 
 run_checks() {
-    timeout -k 5 60 "${checks[@]}" "$@" >"$work/said" 2>&1
+    timeout -k 5 100 "${checks[@]}" "$@" >"$work/said" 2>&1
     code=$?
 }
-begin=$SECONDS
-run_checks --stage correctness --budget 20 "$work/cuda" "$work/out"
-check "a stage keeps to its time" test $((SECONDS - begin)) -lt 50
-check "it fails, as steps have" test $code -eq 1
-check "what passed" row '| correctness | good | pass | [0-9]* |'
-check "what failed" row '| correctness | bad | FAIL, exit 3 | [0-9]* |'
-check "what ran out of time" row '| correctness | slow | FAIL, over [0-9]* s | [0-9]* |'
-check "what was not asked for" row '| rest | memcheck | not run |  |'
-check "the output of a failure" row 'it is broken'
-run_checks --stage kernels "$work/cuda" "$work/out"
-check "another stage" test $code -eq 0
-check "its figures" grep -q '^conv 812 TFLOP/s --model resnet50 --precision fp16' "$report"
-check "one report holds both" row '| correctness | good | pass | [0-9]* |'
 
-"${checks[@]}" "$work/cuda" "$work/out" good slow bad >"$work/said" 2>&1 &
+# The budget ends the phase of the case that hangs.
+begin=$SECONDS
+mkdir "$work/pack"
+echo tuned >"$work/tuned"
+run_checks --stage first --budget 8 --pack "$work/pack" --tuned "$work/tuned" "$work/cuda" "$work/out"
+check "a call keeps to its budget" test $((SECONDS - begin)) -lt 60
+check "it fails, as steps have" test $code -eq 1
+check "what passed" row '| first | case-good | pass | [0-9]* |'
+check "what failed" row '| first | case-bad | FAIL, exit 3 | [0-9]* |'
+check "what skipped" row '| first | case-none | skip | [0-9]* |'
+check "what hung" row '| first | case-slow | FAIL, over [0-9]* s | [0-9]* |'
+check "... is ended with all its children" test -z "$(outlived)"
+check "what had no time left" row '| first | kernels-resnet50-fp16 | no time |  |'
+check "what was not asked for is left out" test "$(grep -c 'test_whole' "$report")" -eq 0
+check "the output of a failure" row 'it is broken'
+check "... is printed, too" grep -q -x '    it is broken' "$work/said"
+check "packed: the report" cmp "$report" "$work/pack/report.md"
+check "packed: logs and the cache of tuned convolutions" \
+    test "$(tar -xzOf "$work/pack/results.tar.gz" case-slow.log cache/starstep/convolutions | paste -sd ' ')" = "so far tuned"
+
+# Side by side: all cases are running before the one that hangs has ended.
+run_checks --stage again --steps case-slow,good,kernels-wideresnet-bf16,case-bad --budget 6 "$work/cuda" "$work/out"
+check "again: a step after one that hangs" row '| rest | good | pass | [0-9]* |'
+check "again: of a failed case, its sanitizer" row '| rest | memcheck-slow | \(no time\|skip\) | [0-9]* |'
+check "again: the table comes last" test "$(tail -n 4 "$work/said" | head -n 3 | cut -c 1-8 | paste -sd ' ')" = "Summary: function conv 812"
+check "tables: an equal head once" test "$(grep -c '^function' "$work/said")" -eq 1
+check "one report holds both" row '| first | smoke-fp16 | pass | [0-9]* |'
+
+run_checks "$work/cuda" "$work/out" kernels-resnet50-fp16 good
+check "named steps" test $code -eq 0
+check "its figures" grep -q '^conv 812 .*--model resnet50 --precision fp16' "$report"
+
+# No more than 10,000 characters, and the last ones count.
+# shellcheck disable=SC2016
+play gpu_kernels 'echo "Summary: long"; for i in $(seq 400); do echo "$i is a row of a table of kernels, and there are many"; done'
+run_checks "$work/cuda" "$work/out" kernels-resnet50-fp16 kernels-wideresnet-fp16
+check "no more is printed than a terminal shows" test "$(wc -c <"$work/said")" -le 10000
+check "... with the sums" grep -q '^2 passed, 0 failed' "$work/said"
+
+echo 'broken  gpu.visible  no GPU can be used' >"$work/doctor"
+run_checks --stage first "$work/cuda" "$work/no-gpu"
+check "without a GPU nothing else is run" test "$code $(grep -c '| pass ' "$work/no-gpu/report.md")" = "1 0"
+check "... and it says so" grep -q 'the GPU cannot be used' "$work/said"
+echo 'broken  files.home  no space' >>"$work/doctor"
+sed -i 's/^broken  gpu.*/fine  gpu.opens  a GPU/' "$work/doctor"
+run_checks "$work/cuda" "$work/no-gpu" device
+check "other findings of the doctor do not matter" test $code -eq 0
+
+"${checks[@]}" "$work/cuda" "$work/out" good case-slow case-bad >"$work/said" 2>&1 &
 pid=$!
-check "in the middle of it" wait_until 30 grep -qs '^| correctness | slow | cut off' "$report"
-wait_until 30 grep -qs 'so far' "$work/out/slow.log"
+check "in the middle of it" wait_until 30 grep -qs '^| first | case-slow | cut off' "$report"
+wait_until 30 grep -qs 'so far' "$work/out/case-slow.log"
 kill -KILL $pid
 wait $pid 2>/dev/null || true
-check "killed: what was under way" row '| correctness | slow | cut off |  |'
-check "killed: what was done" row '| correctness | good | pass | [0-9]* |'
+check "killed: what was under way" row '| first | case-slow | cut off |  |'
+check "killed: what was done" row '| rest | good | pass | [0-9]* |'
+# shellcheck disable=SC2046 # one word each
+kill -KILL $(outlived) 2>/dev/null
 
-rm "$work/out/slow.log"
-"${checks[@]}" "$work/cuda" "$work/out" slow >"$work/said" 2>&1 &
+rm "$work/out/case-slow.log"
+"${checks[@]}" "$work/cuda" "$work/out" case-slow >"$work/said" 2>&1 &
 pid=$!
-wait_until 30 grep -qs 'so far' "$work/out/slow.log"
-sleep 1
+wait_until 30 grep -qs 'so far' "$work/out/case-slow.log"
 kill -TERM $pid
 wait $pid
 check "ended by a signal: it says where the report is" grep -q "cut off; $report" "$work/said"
 check "and has the output so far" row 'so far'
+check "and takes the step's processes with it" test -z "$(outlived)"
 finish
