@@ -1,7 +1,7 @@
 # A folder that runs the checks and benchmarks of GPUs on another machine, which needs NVIDIA's driver and
 # libraries and nothing else. It is built again, without what that machine may not have: MPI and oneDNN.
 # BUNDLE_FLAGS are further arguments of configure, such as --with-onednn=yes.
-EXTRA_DIST += tools/nvcc-pic tools/gpu-bundle tools/bundle-program tools/run-gpu-checks
+EXTRA_DIST += tools/nvcc-pic tools/gpu-bundle tools/bundle-program tools/run-gpu-checks tools/gpu-first-call
 CLEAN_DIRS += gpu-bundle gpu-bundle.build
 
 gpu-bundle:

@@ -68,7 +68,7 @@ GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_own.sh tests/gpu
 endif
 endif
 
-GPU_TESTS += tests/gpu/test_gpu_kernel_times.sh tests/gpu/test_gpu_fault_calls.sh
+GPU_TESTS += tests/gpu/test_gpu_kernel_times.sh tests/gpu/test_gpu_compare.sh tests/gpu/test_gpu_fault_calls.sh
 TESTS += $(GPU_TESTS) tests/gpu/test_run_gpu_checks.sh
 
 check-gpu:

@@ -34,7 +34,7 @@ printf '%s\n' good test_gpu_kernels test_whole.sh >"$bundle/gpu-tests"
 : >"$bundle/nvidia-libraries"
 export PYTHON=/bin/false
 checks=("$bundle/run-gpu-checks")
-report=$work/out/report.md
+report=$work/checks/report.md
 # row PATTERN: a line of the report
 # shellcheck disable=SC2317 # check calls it
 row() {
@@ -66,7 +66,6 @@ refused_plainly 'no step "case-x"' --stage again --steps case-good,case-x "$work
 refused_plainly '"soon": a number' --budget soon
 refused_plainly 'no such file' --tuned "$work/none"
 refused_plainly '--steps is for --stage again' --steps good
-mv "$work/out" "$work/list"
 
 run_checks() {
     timeout -k 5 100 "${checks[@]}" "$@" >"$work/said" 2>&1
@@ -77,7 +76,7 @@ run_checks() {
 begin=$SECONDS
 mkdir "$work/pack"
 echo tuned >"$work/tuned"
-run_checks --stage first --budget 8 --pack "$work/pack" --tuned "$work/tuned" "$work/cuda" "$work/out"
+run_checks --stage first --budget 20 --pack "$work/pack" --tuned "$work/tuned" "$work/cuda" "$work/checks"
 check "a call keeps to its budget" test $((SECONDS - begin)) -lt 60
 check "it fails, as steps have" test $code -eq 1
 check "what passed" row '| first | case-good | pass | [0-9]* |'
@@ -93,24 +92,41 @@ check "packed: the report" cmp "$report" "$work/pack/report.md"
 check "packed: logs and the cache of tuned convolutions" \
     test "$(tar -xzOf "$work/pack/results.tar.gz" case-slow.log cache/starstep/convolutions | paste -sd ' ')" = "so far tuned"
 
-# Side by side: all cases are running before the one that hangs has ended.
-run_checks --stage again --steps case-slow,good,kernels-wideresnet-bf16,case-bad --budget 6 "$work/cuda" "$work/out"
-check "again: a step after one that hangs" row '| rest | good | pass | [0-9]* |'
-check "again: of a failed case, its sanitizer" row '| rest | memcheck-slow | \(no time\|skip\) | [0-9]* |'
+run_checks --stage again --steps good,kernels-wideresnet-bf16,case-bad --budget 100 "$work/cuda" "$work/checks"
+check "again: a step" row '| rest | good | pass | [0-9]* |'
+check "again: of a case, its sanitizer" row '| [a-z]* | memcheck-bad | skip | [0-9]* |'
 check "again: the table comes last" test "$(tail -n 4 "$work/said" | head -n 3 | cut -c 1-8 | paste -sd ' ')" = "Summary: function conv 812"
-check "tables: an equal head once" test "$(grep -c '^function' "$work/said")" -eq 1
 check "one report holds both" row '| first | smoke-fp16 | pass | [0-9]* |'
 
-run_checks "$work/cuda" "$work/out" kernels-resnet50-fp16 good
-check "named steps" test $code -eq 0
+CHECK_TIMEOUT=4 run_checks "$work/cuda" "$work/checks" case-slow kernels-resnet50-fp16 kernels-wideresnet-fp16 good
+check "named steps: one that hangs" row '| first | case-slow | FAIL, over [0-9]* s | [0-9]* |'
+check "... costs the next one nothing" row '| first | kernels-resnet50-fp16 | pass | [0-9]* |'
 check "its figures" grep -q '^conv 812 .*--model resnet50 --precision fp16' "$report"
+check "tables: an equal head once" test "$(grep -c '^function' "$work/said") $(grep -c '^conv' "$work/said")" = "1 2"
 
 # No more than 10,000 characters, and the last ones count.
 # shellcheck disable=SC2016
 play gpu_kernels 'echo "Summary: long"; for i in $(seq 400); do echo "$i is a row of a table of kernels, and there are many"; done'
-run_checks "$work/cuda" "$work/out" kernels-resnet50-fp16 kernels-wideresnet-fp16
+run_checks "$work/cuda" "$work/checks" kernels-resnet50-fp16 kernels-wideresnet-fp16
 check "no more is printed than a terminal shows" test "$(wc -c <"$work/said")" -le 10000
 check "... with the sums" grep -q '^2 passed, 0 failed' "$work/said"
+
+printf '%s\n' 'good own' 'bad library' >"$bundle/gpu-cases"
+# The command lines that are printed for a GPU of a quarter of an hour
+play gpu_kernels 'echo "Summary: none"'
+run bash "${srcdir:-.}/tools/gpu-first-call" "$bundle"
+grep -x "    $bundle/run-gpu-checks .*" "$work/out" >"$work/first-call"
+check "the first call: a line of at most 2000 characters" \
+    test "$(wc -l <"$work/first-call")" -eq 1 -a "$(wc -c <"$work/first-call")" -lt 2000
+(cd "$work" && CUDA_HOME=$work/cuda OUT=$work/first timeout -k 5 100 bash first-call >said 2>&1)
+check "... which leaves its results" test -s "$work/first/report.md" -a -s "$work/first/results.tar.gz"
+check "... and is the first stage" grep -q '^| first | case-bad | FAIL, exit 3 ' "$work/first/report.md"
+run bash "${srcdir:-.}/tools/gpu-first-call" --again "$work/first/results.tar.gz" "$bundle"
+check "the second call names what failed" grep -q -e '--stage again --budget 150 --steps case-bad --pack' "$work/out"
+run bash "${srcdir:-.}/tools/gpu-first-call" --again "$work/pack/results.tar.gz" "$bundle"
+check "... and takes along what was tuned" test "$(grep -c -e "--tuned $bundle/tuned" "$work/out") $(cat "$bundle/tuned")" = "1 tuned"
+run bash "${srcdir:-.}/tools/gpu-first-call" "$work/cuda"
+check "without a bundle it says how to make one" test $code -eq 1 -a "$(grep -c 'make .*gpu-bundle' "$work/err")" -eq 1
 
 echo 'broken  gpu.visible  no GPU can be used' >"$work/doctor"
 run_checks --stage first "$work/cuda" "$work/no-gpu"
@@ -121,10 +137,11 @@ sed -i 's/^broken  gpu.*/fine  gpu.opens  a GPU/' "$work/doctor"
 run_checks "$work/cuda" "$work/no-gpu" device
 check "other findings of the doctor do not matter" test $code -eq 0
 
-"${checks[@]}" "$work/cuda" "$work/out" good case-slow case-bad >"$work/said" 2>&1 &
+printf '%s\n' 'good own' 'slow own' 'bad library' >"$bundle/gpu-cases"
+"${checks[@]}" "$work/cuda" "$work/checks" good case-slow case-bad >"$work/said" 2>&1 &
 pid=$!
 check "in the middle of it" wait_until 30 grep -qs '^| first | case-slow | cut off' "$report"
-wait_until 30 grep -qs 'so far' "$work/out/case-slow.log"
+wait_until 30 grep -qs 'so far' "$work/checks/case-slow.log"
 kill -KILL $pid
 wait $pid 2>/dev/null || true
 check "killed: what was under way" row '| first | case-slow | cut off |  |'
@@ -132,10 +149,10 @@ check "killed: what was done" row '| rest | good | pass | [0-9]* |'
 # shellcheck disable=SC2046 # one word each
 kill -KILL $(outlived) 2>/dev/null
 
-rm "$work/out/case-slow.log"
-"${checks[@]}" "$work/cuda" "$work/out" case-slow >"$work/said" 2>&1 &
+rm "$work/checks/case-slow.log"
+"${checks[@]}" "$work/cuda" "$work/checks" case-slow >"$work/said" 2>&1 &
 pid=$!
-wait_until 30 grep -qs 'so far' "$work/out/case-slow.log"
+wait_until 30 grep -qs 'so far' "$work/checks/case-slow.log"
 kill -TERM $pid
 wait $pid
 check "ended by a signal: it says where the report is" grep -q "cut off; $report" "$work/said"
