@@ -55,6 +55,7 @@ struct ss_plan_options {
      * for layers that read them so; metrics are fetched. */
     int device;
     int input_block; /* device only */
+    int nondeterministic; /* device only: kernels may add in another order each time */
     int device_sums; /* device only: metrics are summed over ranks there, before they are fetched */
     /* BatchNorm's statistics over so many ranks, as torch.nn.SyncBatchNorm; 0, 1: each rank's own. */
     int sync_stats;

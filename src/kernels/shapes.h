@@ -69,7 +69,7 @@ struct ss_conv_shape {
     int kernel[2], stride[2], padding[2], dilation[2]; /* rows, columns */
     int groups;
     int bias; /* 0 or 1 */
-    int sums; /* 1: BatchNorm follows in training; see ss_gpu_conv_sums */
+    int sums; /* 1: BatchNorm follows in training and may add in any order; see ss_gpu_conv_sums */
 };
 /* Channels of one group. */
 static inline int ss_conv_inputs(const struct ss_conv_shape *s)

@@ -25,6 +25,7 @@ struct ss_device_options ss_train_gpu_options(const struct ss_train_options *o, 
     return (struct ss_device_options){.device = device,
                                       .dtype = dtype,
                                       .tf32 = o->tf32,
+                                      .nondeterministic = o->nondeterministic,
                                       .autotune = !o->no_autotune,
                                       .runtime_compilation = o->cudnn_runtime_compilation,
                                       .cache_file = o->gpu_cache ? o->gpu_cache

@@ -90,6 +90,31 @@ START_TEST(plans)
 }
 END_TEST
 
+/* Plans of a weight's gradient that can be made. */
+static int count_plans(int nondeterministic)
+{
+    struct ss_device gpu = {.options = {.dtype = SS_DTYPE_F32, .nondeterministic = nondeterministic}};
+    struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[1], SS_DTYPE_F32)};
+    struct ss_conv_list *list = calloc(1, sizeof *list);
+    ck_assert_ptr_nonnull(list);
+    ck_assert_int_eq(ss_conv_graph_open(&p, SS_CONV_BACKWARD_FILTER, list), SS_OK);
+    ss_conv_graph_list(&p, SS_CONV_BACKWARD_FILTER, list);
+    for (int i = 0; i < list->count; i++)
+        if (ss_conv_candidate_make(&p, SS_CONV_BACKWARD_FILTER, list, &list->at[i]))
+            ss_conv_candidate_destroy(&list->at[i]);
+    const int made = list->made;
+    ss_conv_graph_close(&p);
+    free(list);
+    return made;
+}
+
+/* In fp32 there are engines that add in another order each time, only by request. */
+START_TEST(nondeterministic)
+{
+    ck_assert_int_gt(count_plans(1), count_plans(0));
+}
+END_TEST
+
 /* What is not a choice, or not one of this problem, is refused and not fatal. */
 START_TEST(refusals)
 {
@@ -118,6 +143,7 @@ int main(void)
     TCase *t = tcase_create("plans");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, plans, 0, 4);
+    tcase_add_test(t, nondeterministic);
     tcase_add_test(t, refusals);
     suite_add_tcase(suite, t);
     return run_suite_here(suite);

@@ -357,6 +357,7 @@ static const struct {
              {"join", gpu_join_tests, 1},
              {"conversions", frame_tests, 0},
              {"device", gpu_device_tests, 0},
+             {"watch", gpu_watch_tests, 0},
              {"convolution", gpu_conv_tests, 0},
              {"linear", gpu_linear_tests, 0},
              {"transformer", gpu_transformer_tests, 0},

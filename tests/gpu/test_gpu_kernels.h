@@ -24,6 +24,7 @@ TCase *gpu_device_tests(void);
 TCase *gpu_norm_act_tests(void);
 TCase *gpu_norm_pool_tests(void);
 TCase *gpu_small_tests(void);
+TCase *gpu_watch_tests(void);
 TCase *gpu_conv_tests(void);
 TCase *gpu_linear_tests(void);
 TCase *gpu_groupnorm_tests(void);

@@ -30,7 +30,8 @@ static void compare(const struct setting *s)
 {
     struct ss_runtime runtime;
     struct ss_placement placement;
-    const struct ss_runtime_gpu gpu = {.gpu = {.dtype = s->dtype}, .ordered = 1};
+    const struct ss_runtime_gpu gpu = {
+        .gpu = {.dtype = s->dtype, .nondeterministic = s->nondeterministic}, .ordered = 1};
     struct bound b;
     struct ss_roofline r;
     const struct ss_machine *h200;
@@ -115,8 +116,9 @@ START_TEST(built_in_models)
     s.momentum = 0.9f;
     s.dtype = SS_DTYPE_F16;
     s.bucket_mb = 0.01;
-    s.model = models[_i][0];
-    s.width = models[_i][1];
+    s.model = models[_i / 2][0];
+    s.width = models[_i / 2][1];
+    s.nondeterministic = _i % 2;
     compare(&s);
 }
 END_TEST
@@ -138,7 +140,7 @@ int main(void)
     tcase_add_loop_test(t, small_models, 0, 2 * TEST_GRAPHS);
     tcase_add_test(t, micro_steps);
     tcase_add_loop_test(t, optimizers, 0, 2);
-    tcase_add_loop_test(t, built_in_models, 0, (int)(sizeof models / sizeof *models));
+    tcase_add_loop_test(t, built_in_models, 0, 2 * (int)(sizeof models / sizeof *models));
     suite_add_tcase(suite, t);
     const int code = run_suite_here(suite);
     ss_comm_close(comm);

@@ -9,11 +9,11 @@ void add_pool_tests(TCase *t);
 void add_loss_tests(TCase *t);
 void add_optimizer_tests(TCase *t);
 void add_wire_tests(TCase *t);
-void add_watch_tests(TCase *t);
 
 /* The device, which until the test's end counts as one with a single multiprocessor: grids are
  * small, and loops over them take several turns with few data. */
 struct ss_device *gpu_one_sm(enum ss_dtype dtype);
+void restore_sms(void); /* at that end: a fixture of the test case */
 
 /* Equal values, and NaN where NaN is wanted. */
 void check_equal(const char *what, const float *got, const float *want, size_t count);

@@ -141,8 +141,12 @@ START_TEST(each_place)
 }
 END_TEST
 
-void add_watch_tests(TCase *t)
+TCase *gpu_watch_tests(void)
 {
+    TCase *t = tcase_create("watch");
+    tcase_set_timeout(t, 300);
+    tcase_add_checked_fixture(t, NULL, restore_sms);
     tcase_add_loop_test(t, each_kind, 0, GPU_DTYPES);
     tcase_add_loop_test(t, each_place, 0, GPU_DTYPES);
+    return t;
 }

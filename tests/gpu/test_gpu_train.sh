@@ -116,6 +116,23 @@ for case in fp16:0.002 bf16:0.02; do
     fi
 done
 
+# On a GPU, with the engines that large layers have
+if [ "$recorded_steps" -eq 20 ] && ! "$STARSTEP" info 2>/dev/null | grep 'host emulation' >/dev/null; then
+    for precision in fp32 bf16 fp16; do
+        large() {
+            mkdir -p "$work/$1"
+            run "$STARSTEP" train --device cuda --data-dir "$REFERENCE/data" --batch-size 32 --epochs 2 --max-steps 8 \
+                --precision "$precision" --checkpoint-dir "$work/$1" --overwrite
+            [ $code -eq 0 ]
+        }
+        if large tuned && large once && large twice && same_bits tuned once && same_bits once twice; then
+            ok "$precision, full width: three runs with the same bits"
+        else
+            fail "$precision, full width: three runs with the same bits"
+        fi
+    done
+fi
+
 # GradScaler's rule, on overflows that a huge first scale provokes.
 cat >"$work/scaler.py" <<'END'
 """scaler.py LOG INTERVAL: the scales of a log follow GradScaler's rule."""

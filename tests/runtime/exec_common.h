@@ -129,11 +129,12 @@ struct setting {
     int put_off_weights;
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* likewise */
+    int nondeterministic;       /* likewise */
 };
 static const struct setting usual = {
     0,    BATCH, 4, 3, NONE,           25,   0,    0, SS_CONV_DIRECT, SS_DTYPE_F32,
     0,    "sgd", 0, 0, NULL,           NULL, NULL, 0, {0, 0},         0,
-    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0};
+    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0, 0};
 
 /* What a test has started and bound, and not yet ended. */
 static struct ss_runtime runtime_of_test;
@@ -189,6 +190,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .put_off_weights = s->put_off_weights};
     if (runtime->lanes) {
         options.device = 1;
+        options.nondeterministic = s->nondeterministic;
         options.channel_block = 0;
         options.dtype = s->dtype;
         options.input_block = ss_gpu_input_block(s->dtype);

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ss_plan *lower(const struct ss_graph *g, int batch, enum ss_dtype dtype)
+static struct ss_plan *lower_as(const struct ss_graph *g, int batch, enum ss_dtype dtype,
+                                int nondeterministic)
 {
     const struct ss_plan_options options = {.batch = batch,
                                             .bucket_mb = 10,
@@ -24,10 +25,16 @@ static struct ss_plan *lower(const struct ss_graph *g, int batch, enum ss_dtype 
                                             .dtype = dtype,
                                             .device = 1,
                                             .input_block = ss_gpu_input_block(dtype),
+                                            .nondeterministic = nondeterministic,
                                             .loss_scaling = dtype == SS_DTYPE_F16};
     struct ss_plan *plan;
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
     return plan;
+}
+
+static struct ss_plan *lower(const struct ss_graph *g, int batch, enum ss_dtype dtype)
+{
+    return lower_as(g, batch, dtype, 0);
 }
 
 static const struct ss_machine *machine(const char *name)
@@ -113,11 +120,14 @@ START_TEST(tallies)
     FILE *f = open_memstream(&text, &bytes);
     for (int i = 0; i < TEST_GRAPHS; i++) {
         struct ss_graph *g = make_test_graph(i);
-        struct ss_plan *half = lower(g, 32, SS_DTYPE_F16), *whole = lower(g, 32, SS_DTYPE_F32);
+        struct ss_plan *half = lower(g, 32, SS_DTYPE_F16), *whole = lower(g, 32, SS_DTYPE_F32),
+                       *sums = lower_as(g, 32, SS_DTYPE_F16, 1);
         print_tally(half, "fp16", f);
         print_tally(whole, "fp32", f);
+        print_tally(sums, "fp16, nondeterministic", f);
         ss_plan_destroy(half);
         ss_plan_destroy(whole);
+        ss_plan_destroy(sums);
         ss_graph_destroy(g);
     }
     fclose(f);

@@ -1,7 +1,7 @@
 /* conv_graph.c: convolution by the engines of cuDNN's graph API (its backend descriptors).
  *
  * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
- * order or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
+ * order, unless that is allowed, or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
  * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats: these
  * transform the inputs and round the intermediate results to the format once more.
  *
@@ -181,7 +181,9 @@ static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t n
 #endif
     if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
         return !fp32 || gpu->options.tf32;
-    /* Not NONDETERMINISTIC, REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles. */
+    if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        return gpu->options.nondeterministic;
+    /* Not REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles. */
     return fp32 && (note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
                     note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
                     note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
