@@ -42,7 +42,8 @@ NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slu
 # What nothing but a GPU runs, an emulated one too (--build build-hostgpu): files, and functions of files that others
 # share. Not drawn in a build without CUDA.
 GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [], "src/runtime/gpu_times.c": [],
-            "src/runtime/nvtx.c": [], "src/runtime/pretend.c": [], "src/runtime/replay.c": [], "src/train/session_pretend.c": [],
+            "src/runtime/nvtx.c": [], "src/runtime/pretend.c": [], "src/runtime/replay.c": [], "src/train/gpu_options.c": [],
+            "src/train/session_pretend.c": [],
             "codelets/hooks.h": ["ss_hooks_want_enqueue"],
             "codelets/input.c": ["enqueue_convert", "run_upload", "run_convert", "run_fetch",
                                  "ss_upload_submit", "ss_convert_submit", "ss_fetch_submit"],
@@ -52,7 +53,6 @@ GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_g
             "src/runtime/runtime.c": ["place_driver", "start_lanes", "check_gpu", "start_gpu", "ss_runtime_place_gpu"],
             "src/runtime/placement_ranks.c": ["bind_communication"],
             "src/train/ranks.c": ["describe_gpu"],
-            "src/train/session.c": ["default_cache"],
             "src/train/session_buckets.c": ["ran"],
             "src/train/session_trace.c": ["ss_session_time_gpu"]}
 # What a broken line no longer sets is no good value left there by chance.
