@@ -45,6 +45,18 @@ tuned "what it tunes is in the cache file of runs"
 cp "$XDG_CACHE_HOME/starstep/convolutions" "$work/tuned"
 tuned "... and is read from there"
 check "... so that nothing is tuned anew" cmp "$work/tuned" "$XDG_CACHE_HOME/starstep/convolutions"
+# The cases of the kernels' tests run one by one on other machines.
+cases=${STARSTEP%/*}/tests/gpu/test_gpu_kernels
+[ -x "$cases" ] || cases=${STARSTEP%/*}/test_gpu_kernels
+run "$cases" --list
+check "the kernels' test cases are listed" grep -q -x 'norm_act own' "$work/out"
+mapfile -t names < <(cut -d ' ' -f 1 "$work/out" | grep -v -x -e norm_act -e norm_pool -e convolution)
+for case in "${names[@]}"; do
+    CK_RUN_CASE=$case run "$cases"
+    check "case $case runs by that name" test $code -eq 0
+done
+CK_RUN_CASE=none run "$cases"
+check "a case that there is none of fails" test $code -eq 1
 run "$GPU_KERNELS" --roofline mygpu
 check "an unknown GPU is refused" test $code -eq 1
 finish
