@@ -67,6 +67,7 @@ check "a peer that hangs" grep -q 'PyTorch eager synthetic: FAILED' "$work/out"
 check "... costs its time alone" grep -qE '^wideresnet fp16 2 [0-9]+ [0-9]+ - - 10 [0-9.]+ 10 ' < <(summary wideresnet fp16)
 
 # Cut off: the tables of what is known
+rm -f "$work/figures" # of the runs before
 compile_cl=hangs compare --precisions fp16 >"$work/said" 2>&1 &
 pid=$!
 # shellcheck disable=SC2317 # wait_until calls it
