@@ -110,6 +110,16 @@ play gpu_kernels 'echo "Summary: long"; for i in $(seq 400); do echo "$i is a ro
 run_checks "$work/cuda" "$work/checks" kernels-resnet50-fp16 kernels-wideresnet-fp16
 check "no more is printed than a terminal shows" test "$(wc -c <"$work/said")" -le 10000
 check "... with the sums" grep -q '^2 passed, 0 failed' "$work/said"
+cp "$bundle/gpu-tests" "$work/tests"
+for i in $(seq 30); do
+    play "bad$i" "for i in 1 2 3 4; do printf '%0160d\\n' 7; done; exit 1"
+    echo "bad$i" >>"$bundle/gpu-tests"
+done
+# shellcheck disable=SC2046 # one word each
+run_checks "$work/cuda" "$work/many" $(seq -f bad%g 30) kernels-resnet50-fp16
+check "... however many steps fail" test "$(wc -c <"$work/said")" -le 10000
+check "... and the table is there" grep -q '^50 is a row' "$work/said"
+mv "$work/tests" "$bundle/gpu-tests"
 
 printf '%s\n' 'good own' 'bad library' >"$bundle/gpu-cases"
 # The command lines that are printed for a GPU of a quarter of an hour
@@ -132,6 +142,8 @@ echo 'broken  gpu.visible  no GPU can be used' >"$work/doctor"
 run_checks --stage first "$work/cuda" "$work/no-gpu"
 check "without a GPU nothing else is run" test "$code $(grep -c '| pass ' "$work/no-gpu/report.md")" = "1 0"
 check "... and it says so" grep -q 'the GPU cannot be used' "$work/said"
+run_checks "$work/cuda" "$work/no-gpu-at-all"
+check "... of no stage" test "$code $(grep -c '| pass ' "$work/no-gpu-at-all/report.md")" = "1 0"
 echo 'broken  files.home  no space' >>"$work/doctor"
 sed -i 's/^broken  gpu.*/fine  gpu.opens  a GPU/' "$work/doctor"
 run_checks "$work/cuda" "$work/no-gpu" device
