@@ -33,7 +33,8 @@ extern const struct ss_machine_use ss_machine_use;
 
 extern const struct ss_machine ss_machines[]; /* a name NULL ends it */
 
-/* By name, "h200", or by what CUDA calls a GPU (ss_machine_of_gpu). Errors: SS_ERR_INVALID, which names those that there are. */
+/* By name, "h200", or by what CUDA calls a GPU (ss_machine_of_gpu). Errors: SS_ERR_INVALID, which
+ * names those that there are. */
 enum ss_status ss_machine_find(const char *name, const struct ss_machine **out);
 /* By what CUDA calls a GPU, "NVIDIA H200"; what stands behind that in brackets is left out. NULL:
  * none of them. */

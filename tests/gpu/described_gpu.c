@@ -28,11 +28,17 @@ typedef cudnnStatus_t set_function(desc, cudnnBackendAttributeName_t, cudnnBacke
 typedef cudnnStatus_t get_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
                                    int64_t, int64_t *, void *);
 
+/* *function becomes the library's of this name: ISO C has no cast between the two. */
+static void find(const char *name, void *function)
+{
+    void *const symbol = dlsym(RTLD_NEXT, name);
+    memcpy(function, &symbol, sizeof symbol);
+}
+
 static set_function *library_set(void)
 {
     set_function *f;
-    void *symbol = dlsym(RTLD_NEXT, "cudnnBackendSetAttribute");
-    memcpy(&f, &symbol, sizeof f); /* ISO C has no cast between the two */
+    find("cudnnBackendSetAttribute", &f);
     return f;
 }
 
@@ -77,11 +83,8 @@ cudnnStatus_t cudnnBackendGetAttribute(desc d, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t room,
                                        int64_t *count, void *values)
 {
-    static get_function *library_get;
-    if (!library_get) {
-        void *symbol = dlsym(RTLD_NEXT, "cudnnBackendGetAttribute");
-        memcpy(&library_get, &symbol, sizeof library_get);
-    }
+    get_function *library_get;
+    find("cudnnBackendGetAttribute", &library_get);
     TRY(library_get(d, name, type, room, count, values));
     if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE)
         count_proposed(d, *count < room ? *count : room, values);
