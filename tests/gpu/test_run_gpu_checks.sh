@@ -68,7 +68,7 @@ refused_plainly 'no such file' --tuned "$work/none"
 refused_plainly '--steps is for --stage again' --steps good
 
 run_checks() {
-    timeout -k 5 100 "${checks[@]}" "$@" >"$work/said" 2>&1
+    timeout -k 5 600 "${checks[@]}" "$@" >"$work/said" 2>&1
     code=$?
 }
 
@@ -77,7 +77,7 @@ begin=$SECONDS
 mkdir "$work/pack"
 echo tuned >"$work/tuned"
 run_checks --stage first --budget 20 --pack "$work/pack" --tuned "$work/tuned" "$work/cuda" "$work/checks"
-check "a call keeps to its budget" test $((SECONDS - begin)) -lt 60
+check "a call keeps to its budget" test $((SECONDS - begin)) -lt 90
 check "it fails, as steps have" test $code -eq 1
 check "what passed" row '| first | case-good | pass | [0-9]* |'
 check "what failed" row '| first | case-bad | FAIL, exit 3 | [0-9]* |'
@@ -111,13 +111,13 @@ run_checks "$work/cuda" "$work/checks" kernels-resnet50-fp16 kernels-wideresnet-
 check "no more is printed than a terminal shows" test "$(wc -c <"$work/said")" -le 10000
 check "... with the sums" grep -q '^2 passed, 0 failed' "$work/said"
 cp "$bundle/gpu-tests" "$work/tests"
-for i in $(seq 30); do
+for i in $(seq 12); do
     play "bad$i" "for i in 1 2 3 4; do printf '%0160d\\n' 7; done; exit 1"
     echo "bad$i" >>"$bundle/gpu-tests"
 done
 # shellcheck disable=SC2046 # one word each
-run_checks "$work/cuda" "$work/many" $(seq -f bad%g 30) kernels-resnet50-fp16
-check "... however many steps fail" test "$(wc -c <"$work/said")" -le 10000
+run_checks "$work/cuda" "$work/many" $(seq -f bad%g 12) kernels-resnet50-fp16
+check "... however many steps fail" test $code -eq 1 -a "$(wc -c <"$work/said")" -le 10000
 check "... and the table is there" grep -q '^50 is a row' "$work/said"
 mv "$work/tests" "$bundle/gpu-tests"
 
@@ -128,7 +128,7 @@ run bash "${srcdir:-.}/tools/gpu-first-call" "$bundle"
 grep -x "    $bundle/run-gpu-checks .*" "$work/out" >"$work/first-call"
 check "the first call: a line of at most 2000 characters" \
     test "$(wc -l <"$work/first-call")" -eq 1 -a "$(wc -c <"$work/first-call")" -lt 2000
-(cd "$work" && CUDA_HOME=$work/cuda OUT=$work/first timeout -k 5 100 bash first-call >said 2>&1)
+(cd "$work" && CUDA_HOME=$work/cuda OUT=$work/first timeout -k 5 600 bash first-call >said 2>&1)
 check "... which leaves its results" test -s "$work/first/report.md" -a -s "$work/first/results.tar.gz"
 check "... and is the first stage" grep -q '^| first | case-bad | FAIL, exit 3 ' "$work/first/report.md"
 run bash "${srcdir:-.}/tools/gpu-first-call" --again "$work/first/results.tar.gz" "$bundle"
