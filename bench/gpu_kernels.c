@@ -376,7 +376,8 @@ static enum ss_status measure(struct bench *b, int i)
 
 static void print_head(const char *of)
 {
-    printf("%-44s %4s %9s %9s %6s %8s %8s\n", of, "", "predicted", "ms", "ratio", "GB/s", "TFLOP/s");
+    printf("%-44s %4s %9s %9s %6s %8s %8s\n", of, "", "predicted", "ms", "ratio", "GB/s",
+           "TFLOP/s");
 }
 
 static void print_row(const struct bench *b, const char *name, int count, double ms,
@@ -538,8 +539,8 @@ static enum ss_status make_pattern(struct bench *b)
 static enum ss_status prepare(struct bench *b)
 {
     const struct ss_kernels *k = &ss_cuda_kernels;
-    const struct ss_device_options options = ss_train_gpu_options(
-        &b->train, device_of(b), b->plan->options.dtype, &b->gpu_cache);
+    const struct ss_device_options options =
+        ss_train_gpu_options(&b->train, device_of(b), b->plan->options.dtype, &b->gpu_cache);
     b->watch[CUDA] = (struct ss_bench_watch){call_begins, call_ends, b, 0};
     b->watch[TALLY] = (struct ss_bench_watch){noted_begins, noted_ends, b, 0};
     ss_bench_watch(CUDA, k, &b->watch[CUDA], &b->kernels[CUDA]);
@@ -593,7 +594,8 @@ static enum ss_status run_all(struct bench *b)
     print_sums(b);
     if (b->o.json)
         SS_TRY(write_json(b));
-    return ended ? ss_fail(SS_ERR_INTERRUPTED, "ended by SIGTERM: not all tasks were timed") : SS_OK;
+    return ended ? ss_fail(SS_ERR_INTERRUPTED, "ended by SIGTERM: not all tasks were timed")
+                 : SS_OK;
 }
 
 /* All else ends with the process. */

@@ -70,8 +70,7 @@ def floor_of(case):
 
 def reason(why):
     """The last line: of a program, what it says at its end."""
-    lines = why.split("\n")
-    return lines[-1] or "no reason given"
+    return why.split("\n")[-1] or "no reason given"
 
 
 def cell(value, width, digits):

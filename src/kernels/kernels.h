@@ -38,9 +38,9 @@ struct ss_device_options {
     /* GPU */
     int device; /* CUDA's index */
     enum ss_dtype dtype;
-    int tf32;               /* fp32 only: let tensor cores round inputs to TF32 */
-    int nondeterministic;   /* admit engines of cuDNN that add in an order of their own each time */
-    int autotune;           /* time the convolution algorithms; 0: the library's own ranking */
+    int tf32;             /* fp32 only: let tensor cores round inputs to TF32 */
+    int nondeterministic; /* admit engines of cuDNN that add in an order of their own each time */
+    int autotune;         /* time the convolution algorithms; 0: the library's own ranking */
     int runtime_compilation; /* admit cuDNN's engines that compile their kernels at run time */
     const char *cache_file;  /* of tuned choices; NULL: none is kept */
 };

@@ -28,6 +28,6 @@ struct ss_device_options ss_train_gpu_options(const struct ss_train_options *o, 
                                       .nondeterministic = o->nondeterministic,
                                       .autotune = !o->no_autotune,
                                       .runtime_compilation = o->cudnn_runtime_compilation,
-                                      .cache_file = o->gpu_cache ? o->gpu_cache
-                                                                 : default_cache(path)};
+                                      .cache_file =
+                                          o->gpu_cache ? o->gpu_cache : default_cache(path)};
 }

@@ -55,9 +55,8 @@ static cudnnStatus_t count_plan(const desc *config)
     int64_t count = 0;
     int compiles = 0;
     TRY(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine));
-    cudnnStatus_t status =
-        cudnnBackendGetAttribute(*config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+    cudnnStatus_t status = cudnnBackendGetAttribute(
+        *config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
     if (status == CUDNN_STATUS_SUCCESS)
         status = ss_conv_engine_compiles(engine, &compiles);
     drop(&engine);

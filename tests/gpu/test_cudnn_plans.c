@@ -93,7 +93,8 @@ END_TEST
 /* Plans of a weight's gradient that can be made. */
 static int count_plans(int nondeterministic)
 {
-    struct ss_device gpu = {.options = {.dtype = SS_DTYPE_F32, .nondeterministic = nondeterministic}};
+    struct ss_device gpu = {
+        .options = {.dtype = SS_DTYPE_F32, .nondeterministic = nondeterministic}};
     struct ss_conv_problem p = {.gpu = &gpu, .shape = shape_of(&layers[1], SS_DTYPE_F32)};
     struct ss_conv_list *list = calloc(1, sizeof *list);
     ck_assert_ptr_nonnull(list);

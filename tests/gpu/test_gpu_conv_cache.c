@@ -289,12 +289,13 @@ START_TEST(every_choice)
         replace_choices(choices);
         check_layer(gpu, &c, info);
         const int replaced = count_of(info, "refused)");
-        ck_assert_msg(replaced == 0 || !conv_emulated(gpu), "%s, %s, %s: %s", choices[0], choices[1],
-                      choices[2], info);
+        ck_assert_msg(replaced == 0 || !conv_emulated(gpu), "%s, %s, %s: %s", choices[0],
+                      choices[1], choices[2], info);
         refused += replaced;
         tried += SS_CONV_PASSES;
     }
-    printf("%s: %d of %d choices were refused when they ran\n", ss_dtype_name(dtype), refused, tried);
+    printf("%s: %d of %d choices were refused when they ran\n", ss_dtype_name(dtype), refused,
+           tried);
     ck_assert_int_lt(2 * refused, tried);
     ss_cuda_close(gpu);
     remove_folder();

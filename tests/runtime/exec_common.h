@@ -134,7 +134,7 @@ struct setting {
 static const struct setting usual = {
     0,    BATCH, 4, 3, NONE,           25,   0,    0, SS_CONV_DIRECT, SS_DTYPE_F32,
     0,    "sgd", 0, 0, NULL,           NULL, NULL, 0, {0, 0},         0,
-    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0, 0};
+    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0,    0};
 
 /* What a test has started and bound, and not yet ended. */
 static struct ss_runtime runtime_of_test;

@@ -63,15 +63,17 @@ static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
         snprintf(rest, sizeof rest, " dilation %d,%d groups %d", s->dilation[0], s->dilation[1],
                  s->groups);
     for (int i = 0; i < SS_CONV_ALL_PASSES; i++) {
-        snprintf(m->key[i], SS_CONV_KEY,
-                 "%.*s; cuDNN %d; %s%s%s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
-                 "stride %s padding %s%s",
-                 (int)strcspn(gpu->info, ","), gpu->info, (int)cudnnGetVersion(),
-                 ss_dtype_name(gpu->options.dtype),
-                 gpu->options.dtype == SS_DTYPE_F32 && gpu->options.tf32 ? " tf32" : "",
-                 gpu->options.nondeterministic ? " nondeterministic" : "",
-                 gpu->options.runtime_compilation ? " runtime compilation" : "", pass_names[i], s->x.n, s->x.c, s->x.h, s->x.w, s->x.block, s->y.n, s->y.c, s->y.h,
-                 s->y.w, s->kernel[0], s->kernel[1], stride, padding, rest);
+        snprintf(
+            m->key[i], SS_CONV_KEY,
+            "%.*s; cuDNN %d; %s%s%s%s; %s; x %d,%d,%d,%d block %d; y %d,%d,%d,%d; kernel %dx%d "
+            "stride %s padding %s%s",
+            (int)strcspn(gpu->info, ","), gpu->info, (int)cudnnGetVersion(),
+            ss_dtype_name(gpu->options.dtype),
+            gpu->options.dtype == SS_DTYPE_F32 && gpu->options.tf32 ? " tf32" : "",
+            gpu->options.nondeterministic ? " nondeterministic" : "",
+            gpu->options.runtime_compilation ? " runtime compilation" : "", pass_names[i], s->x.n,
+            s->x.c, s->x.h, s->x.w, s->x.block, s->y.n, s->y.c, s->y.h, s->y.w, s->kernel[0],
+            s->kernel[1], stride, padding, rest);
         m->choice[i][0] = '\0';
     }
 }

@@ -1,9 +1,9 @@
 /* conv_graph.c: convolution by the engines of cuDNN's graph API (its backend descriptors).
  *
  * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
- * order, unless that is allowed, or in less than fp32; fp32 inputs rounded to 2-byte formats, and to TF32 (which is what the
- * tensor cores do to them) unless that is allowed; Winograd and FFT for 2-byte formats: these
- * transform the inputs and round the intermediate results to the format once more.
+ * order, unless that is allowed, or in less than fp32; fp32 inputs rounded to 2-byte formats, and to
+ * TF32 (which is what the tensor cores do to them) unless that is allowed; Winograd and FFT for
+ * 2-byte formats: these transform the inputs and round the intermediate results once more.
  *
  * Behavior notes say how engines work. Left out are those that compile their kernels with NVRTC when
  * a plan is finalized, unless that is allowed: 0.7 s of CPU time a plan, in every process again. */

@@ -1,10 +1,11 @@
 /* conv_tune.c: which candidate computes a pass.
  *
  * A candidate's plan is made when its turn comes. Each runs once on arrays made for that; one that
- * fails is left out. When the gpu does not autotune, the first that works is taken; else all are timed: the median of five intervals, each of as many runs as fill half
- * a millisecond, since a network too has its kernels queued one behind the other. One run is enough
- * to see that a candidate is far from the best, or so slow that nothing disturbs it. The best three
- * are timed once more, one behind the other.
+ * fails is left out. When the gpu does not autotune, the first that works is taken; else all are
+ * timed: the median of five intervals, each of as many runs as fill half a millisecond, since a
+ * network too has its kernels queued one behind the other. One run is enough to see that a candidate
+ * is far from the best, or so slow that nothing disturbs it. The best three are timed once more, one
+ * behind the other.
  *
  * An idle GPU's clocks are low, and rise within the first tenths of a second: before the first
  * candidate of all is timed, it runs for that long. */
