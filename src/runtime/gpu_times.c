@@ -18,7 +18,8 @@ struct mark {
 struct step_marks {
     uint64_t step; /* 0: none yet */
     ss_event reference;
-    uint64_t reference_ns;
+    uint64_t reference_ns; /* on the host's clock */
+    double behind_ms;      /* the reference of the step before, by the GPU's clock */
     struct mark *mark;
 };
 
@@ -31,7 +32,7 @@ struct ss_gpu_times {
     uint64_t count; /* steps that are kept: those behind them have been reported */
     ss_stream idle;
     struct step_marks *step, *last; /* last: begun */
-    struct mark *mark;      /* of all steps */
+    struct mark *mark;              /* of all steps */
 };
 
 static enum ss_status create_events(struct ss_device *gpu, struct ss_gpu_times *t)
@@ -48,10 +49,30 @@ static enum ss_status create_events(struct ss_device *gpu, struct ss_gpu_times *
     return SS_OK;
 }
 
-/* Milliseconds to nanoseconds on the host's clock. */
-static uint64_t at(const struct step_marks *s, float ms)
+static struct step_marks *marks_of(const struct ss_gpu_times *t, uint64_t step)
 {
-    return s->reference_ns + (uint64_t)(int64_t)(1e6 * (double)ms);
+    return &t->step[step % t->count];
+}
+
+static const struct step_marks *next_of(const struct ss_gpu_times *t, const struct step_marks *s)
+{
+    const struct step_marks *next = marks_of(t, s->step + 1);
+    return next->step == s->step + 1 ? next : NULL;
+}
+
+/* The time so long behind a step's reference on the host's clock. Between two references the clocks
+ * run evenly: the later look may correct an earlier one, and tasks of one stream, whichever their
+ * steps, still do not overlap. */
+static uint64_t at(const struct ss_gpu_times *t, const struct step_marks *s, double ms)
+{
+    const struct step_marks *next = next_of(t, s);
+    for (; next && ms >= next->behind_ms; next = next_of(t, s)) {
+        ms -= next->behind_ms;
+        s = next;
+    }
+    const double ns_per_ms =
+        next ? (double)(next->reference_ns - s->reference_ns) / next->behind_ms : 1e6;
+    return s->reference_ns + (uint64_t)(int64_t)(ns_per_ms * ms);
 }
 
 static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
@@ -64,8 +85,8 @@ static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
         m->used = 0;
         SS_TRY(t->kernels->elapsed(t->gpu, s->reference, m->begin, &begin));
         SS_TRY(t->kernels->elapsed(t->gpu, m->begin, m->end, &length));
-        t->listener.ran(t->listener.arg, s->step, i, m->lane, at(s, begin),
-                        at(s, begin) + (uint64_t)(1e6 * (double)length));
+        t->listener.ran(t->listener.arg, s->step, i, m->lane, at(t, s, (double)begin),
+                        at(t, s, (double)begin + (double)length));
     }
     s->step = 0;
     return SS_OK;
@@ -97,15 +118,15 @@ static enum ss_status first_reference(struct ss_gpu_times *t, struct step_marks 
     return SS_OK;
 }
 
-/* A later one goes by the GPU's clock, so that steps do not shift against each other, as long as
- * that agrees with the host's. */
+/* A later one goes by the GPU's clock, as long as that agrees with the host's. */
 static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *s)
 {
     uint64_t before, after;
     float ms;
     SS_TRY(look(t, s, &before, &after));
     SS_TRY(t->kernels->elapsed(t->gpu, t->last->reference, s->reference, &ms));
-    s->reference_ns = at(t->last, ms);
+    s->behind_ms = (double)ms;
+    s->reference_ns = t->last->reference_ns + (uint64_t)(1e6 * s->behind_ms);
     if (s->reference_ns < before)
         s->reference_ns = before;
     if (s->reference_ns > after)
@@ -122,11 +143,6 @@ static enum ss_status begin_step(struct ss_gpu_times *t, struct step_marks *s, u
     SS_TRY(t->last ? next_reference(t, s) : first_reference(t, s));
     t->last = s;
     return SS_OK;
-}
-
-static struct step_marks *marks_of(const struct ss_gpu_times *t, uint64_t step)
-{
-    return &t->step[step % t->count];
 }
 
 static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
@@ -190,11 +206,13 @@ enum ss_status ss_gpu_times_close(struct ss_gpu_times *t, int whole)
     enum ss_status status = SS_OK;
     if (!t)
         return SS_OK;
-    for (uint64_t i = 0; t->step && i < t->count; i++) {
-        if (whole && status == SS_OK && t->step[i].step)
-            status = hand_over(t, &t->step[i]);
-        t->kernels->event_destroy(t->step[i].reference);
+    for (uint64_t i = 1; t->last && i <= t->count; i++) { /* the oldest step first */
+        struct step_marks *s = marks_of(t, t->last->step + i);
+        if (whole && status == SS_OK && s->step)
+            status = hand_over(t, s);
     }
+    for (uint64_t i = 0; t->step && i < t->count; i++)
+        t->kernels->event_destroy(t->step[i].reference);
     for (size_t i = 0; t->mark && i < t->count * t->tasks; i++) {
         t->kernels->event_destroy(t->mark[i].begin);
         t->kernels->event_destroy(t->mark[i].end);

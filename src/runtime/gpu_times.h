@@ -2,7 +2,8 @@
  *
  * Events around each task say how far it is from an event that was recorded on an idle stream when
  * its step began, while the host looked at its clock: a GPU time is right to what that look took,
- * some 10 microseconds. From step to step the GPU's own clock counts. */
+ * some 10 microseconds. From step to step the GPU's own clock counts; what a later look corrects is
+ * spread over the time between them, so that tasks of one stream never overlap. */
 #ifndef SS_RUNTIME_GPU_TIMES_H
 #define SS_RUNTIME_GPU_TIMES_H
 

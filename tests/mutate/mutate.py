@@ -41,7 +41,7 @@ NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slu
          "tests/house/", "tests/faults/test_sweep.sh", "tests/cli/test_docs.sh", "tests/cli/test_manual.sh"]
 # What nothing but a GPU runs, an emulated one too (--build build-hostgpu): files, and functions of files that others
 # share. Not drawn in a build without CUDA.
-GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [], "src/runtime/gpu_times.c": [],
+GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [],
             "src/runtime/nvtx.c": [], "src/runtime/pretend.c": [], "src/runtime/replay.c": [], "src/train/gpu_options.c": [],
             "src/train/session_pretend.c": [],
             "codelets/hooks.h": ["ss_hooks_want_enqueue"],
