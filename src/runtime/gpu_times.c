@@ -19,7 +19,7 @@ struct step_marks {
     uint64_t step; /* 0: none yet */
     ss_event reference;
     uint64_t reference_ns; /* on the host's clock */
-    double behind_ms;      /* the reference of the step before, by the GPU's clock */
+    double since_last_ms;  /* since the reference of the step before, on the GPU's clock */
     struct mark *mark;
 };
 
@@ -60,18 +60,18 @@ static const struct step_marks *next_of(const struct ss_gpu_times *t, const stru
     return next->step == s->step + 1 ? next : NULL;
 }
 
-/* The time so long behind a step's reference on the host's clock. Between two references the clocks
- * run evenly: the later look may correct an earlier one, and tasks of one stream, whichever their
- * steps, still do not overlap. */
+/* The host's time `ms` after a step's reference. It is interpolated between the references of two
+ * steps, so that it never runs backwards where a later look corrects an earlier one: tasks of one
+ * stream do not overlap, whichever their steps. */
 static uint64_t at(const struct ss_gpu_times *t, const struct step_marks *s, double ms)
 {
-    const struct step_marks *next = next_of(t, s);
-    for (; next && ms >= next->behind_ms; next = next_of(t, s)) {
-        ms -= next->behind_ms;
+    const struct step_marks *next;
+    while ((next = next_of(t, s)) && ms >= next->since_last_ms) {
+        ms -= next->since_last_ms;
         s = next;
     }
     const double ns_per_ms =
-        next ? (double)(next->reference_ns - s->reference_ns) / next->behind_ms : 1e6;
+        next ? (double)(next->reference_ns - s->reference_ns) / next->since_last_ms : 1e6;
     return s->reference_ns + (uint64_t)(int64_t)(ns_per_ms * ms);
 }
 
@@ -125,8 +125,8 @@ static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *
     float ms;
     SS_TRY(look(t, s, &before, &after));
     SS_TRY(t->kernels->elapsed(t->gpu, t->last->reference, s->reference, &ms));
-    s->behind_ms = (double)ms;
-    s->reference_ns = t->last->reference_ns + (uint64_t)(1e6 * s->behind_ms);
+    s->since_last_ms = (double)ms;
+    s->reference_ns = t->last->reference_ns + (uint64_t)(1e6 * s->since_last_ms);
     if (s->reference_ns < before)
         s->reference_ns = before;
     if (s->reference_ns > after)
