@@ -1,6 +1,6 @@
 /* codelets/linear.c: fully connected layer behind a flatten, forward and backward.
  *
- * x (N,C,H,W) read   w (native), bias (K): in the block's bucket, read
+ * x (N,C,H,W) read   w (native), bias (K), which may be absent: in the block's bucket, read
  * y (N,K) plain, written   dx (N,C,H,W) written   dw, dbias written to the bucket's slice */
 #include "codelets/op.h"
 
@@ -47,8 +47,9 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     struct linear *op = (struct linear *)head;
     struct ss_act x = ss_block_input(context->plan, block);
     op->y = ss_block_output(context->plan, block);
-    return head->kernels->linear_create(head->device, &x, op->y.c,
-                                                            context->training, &op->linear);
+    const int bias = ss_block_layer(context->plan, block, SS_PLACE_HEAD)->bias;
+    return head->kernels->linear_create(head->device, &x, op->y.c, bias, context->training,
+                                        &op->linear);
 }
 
 static size_t weight_bytes(const struct ss_op *head)

@@ -2,6 +2,14 @@
 #include "core/log.h"
 #include "kernels/shapes.h"
 
+enum ss_status ss_bias_check(const char *what, int has, const float *bias)
+{
+    if (has != (bias != NULL))
+        return ss_fail(SS_ERR_INVALID, "%s: a bias is %s, but the layer has %s", what,
+                       bias ? "given" : "missing", has ? "one" : "none");
+    return SS_OK;
+}
+
 static enum ss_status check_part(const struct ss_act *y, const struct ss_gather_part *p)
 {
     const struct ss_act *x = &p->x;
@@ -35,14 +43,14 @@ enum ss_status ss_mul_check(const struct ss_mul *op, int n)
     const struct ss_act *x = &op->x, *s = &op->s;
     const int equal = op->kind == SS_MUL_EQUAL;
     if (n < 1 || n > SS_NORM_MAX_DY)
-        return ss_fail(SS_ERR_INVALID, "a product's gradient of %d tensors; 1 to %d can be added", n,
-                       SS_NORM_MAX_DY);
-    if (op->kind != SS_MUL_PARAM &&
-        (s->n != x->n || s->c != x->c || s->h != (equal ? x->h : 1) || s->w != (equal ? x->w : 1) ||
-         (equal && s->block != x->block)))
-        return ss_fail(SS_ERR_SHAPE,
-                       "a product of (%d,%d,%d,%d) in blocks of %d and (%d,%d,%d,%d) in blocks of %d",
-                       x->n, x->c, x->h, x->w, x->block, s->n, s->c, s->h, s->w, s->block);
+        return ss_fail(SS_ERR_INVALID, "a product's gradient of %d tensors; 1 to %d can be added",
+                       n, SS_NORM_MAX_DY);
+    if (op->kind != SS_MUL_PARAM && (s->n != x->n || s->c != x->c || s->h != (equal ? x->h : 1) ||
+                                     s->w != (equal ? x->w : 1) || (equal && s->block != x->block)))
+        return ss_fail(
+            SS_ERR_SHAPE,
+            "a product of (%d,%d,%d,%d) in blocks of %d and (%d,%d,%d,%d) in blocks of %d", x->n,
+            x->c, x->h, x->w, x->block, s->n, s->c, s->h, s->w, s->block);
     return SS_OK;
 }
 

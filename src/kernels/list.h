@@ -65,13 +65,14 @@ KERNEL_OF(const char *, conv_info, const struct ss_conv_kernel *conv)
 
 /* Fully connected layer, as PyTorch's Flatten + Linear: y(n,k) = bias(k) + sum_i w(k,i) x(n,i),
  * where i runs over (C,H,W) of x row-major whatever x's layout is. x (N,C,H,W), y (N,K) plain
- * row-major, no padding; native weight as above, plain weight (K, C*H*W). */
-KERNEL(linear_create, struct ss_device *device, const struct ss_act *x, int outputs, int training,
-       struct ss_linear_kernel **out)
+ * row-major, no padding; native weight as above, plain weight (K, C*H*W). bias 0: there is none. */
+KERNEL(linear_create, struct ss_device *device, const struct ss_act *x, int outputs, int bias,
+       int training, struct ss_linear_kernel **out)
 KERNEL_OF(void, linear_destroy, struct ss_linear_kernel *linear) /* NULL is fine */
 KERNEL_OF(size_t, linear_weight_bytes, const struct ss_linear_kernel *linear)
 KERNEL(linear_import, struct ss_linear_kernel *linear, const float *plain, float *native)
 KERNEL(linear_export, struct ss_linear_kernel *linear, const float *native, float *plain)
+/* bias, dbias: NULL iff made without bias. */
 KERNEL(linear_forward, struct ss_linear_kernel *linear, const void *x, const void *w,
        const float *bias, void *y)
 KERNEL(linear_backward_data, struct ss_linear_kernel *linear, const void *dy, const void *w,

@@ -86,6 +86,9 @@ static inline int ss_conv_taps(const struct ss_conv_shape *s)
 }
 /* Does everything but the layouts fit together? Errors: SS_ERR_SHAPE. */
 enum ss_status ss_conv_check(const struct ss_conv_shape *s);
+/* A layer's bias, or the gradient of it, is given iff it has one (check.c): SS_ERR_INVALID. what:
+ * "convolution". */
+enum ss_status ss_bias_check(const char *what, int has, const float *bias);
 /* The shape in words, for messages, "(32,64,8,8) to 64 channels, kernel 3x3, ...". Returns text. */
 const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t room);
 

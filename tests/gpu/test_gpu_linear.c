@@ -3,22 +3,24 @@
 
 static const struct shape {
     struct ss_act x;
-    int outputs;
+    int outputs, no_bias;
 } shapes[] = {
-    {{.n = 1, .c = 1, .h = 1, .w = 1, .block = 1}, 1},
-    {{.n = 2, .c = 5, .h = 3, .w = 2, .block = 5}, 7}, /* nothing is a multiple of 8 */
-    {{.n = 4, .c = 8, .h = 2, .w = 2, .block = 8}, 16},
-    {{.n = 17, .c = 64, .h = 1, .w = 1, .block = 64}, 100},
-    {{.n = 64, .c = 640, .h = 1, .w = 1, .block = 640}, 100}, /* WideResNet's */
+    {{.n = 1, .c = 1, .h = 1, .w = 1, .block = 1}, 1, 0},
+    {{.n = 2, .c = 5, .h = 3, .w = 2, .block = 5}, 7, 0}, /* nothing is a multiple of 8 */
+    {{.n = 4, .c = 8, .h = 2, .w = 2, .block = 8}, 16, 0},
+    {{.n = 17, .c = 64, .h = 1, .w = 1, .block = 64}, 100, 0},
+    {{.n = 64, .c = 640, .h = 1, .w = 1, .block = 640}, 100, 0}, /* WideResNet's */
+    {{.n = 2, .c = 5, .h = 3, .w = 2, .block = 5}, 7, 1},
+    {{.n = 17, .c = 64, .h = 1, .w = 1, .block = 64}, 100, 1},
 };
 enum { NSHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* Plain operands on the host; x, w, dy hold numbers of the format. */
 struct data {
     size_t n, c, pixels, f, k;
-    float *x; /* (N,H,W,C) */
-    float *w; /* plain (K, C*H*W) */
-    float *bias, *dy;
+    float *x;         /* (N,H,W,C) */
+    float *w;         /* plain (K, C*H*W) */
+    float *bias, *dy; /* bias NULL: the layer has none */
 };
 
 static struct data make_data(const struct shape *s, enum ss_dtype dtype)
@@ -30,7 +32,7 @@ static struct data make_data(const struct shape *s, enum ss_dtype dtype)
     d.f = d.c * d.pixels;
     d.x = host_random(d.n * d.f, 1, dtype);
     d.w = host_random(d.k * d.f, 2, dtype);
-    d.bias = host_random(d.k, 3, SS_DTYPE_F32);
+    d.bias = s->no_bias ? NULL : host_random(d.k, 3, SS_DTYPE_F32);
     d.dy = host_random(d.n * d.k, 4, dtype);
     return d;
 }
@@ -53,7 +55,7 @@ static struct result reference(const struct data *d)
     for (size_t n = 0; n < d->n; n++)
         for (size_t k = 0; k < d->k; k++) {
             const double dy = (double)d->dy[n * d->k + k];
-            double y = (double)d->bias[k];
+            double y = d->bias ? (double)d->bias[k] : 0;
             for (size_t i = 0; i < d->f; i++) {
                 const double x = (double)d->x[n * d->f + i];
                 const double w = (double)d->w[k * d->f + plain_column(d, i)];
@@ -79,17 +81,17 @@ struct layer {
 static struct layer make_layer(struct ss_device *gpu, const struct shape *s, const struct data *d)
 {
     struct layer l = {.gpu = gpu, .w_plain = d->w, .w_native = host_floats(d->k * d->f)};
-    OK(ss_cuda_linear_create(gpu, &s->x, s->outputs, 1, &l.op));
+    OK(ss_cuda_linear_create(gpu, &s->x, s->outputs, !s->no_bias, 1, &l.op));
     ck_assert_uint_eq(ss_cuda_linear_weight_bytes(l.op), d->k * d->f * sizeof(float));
     ss_cuda_linear_import(l.op, d->w, l.w_native);
     l.x = gpu_put(gpu, d->x, d->n * d->f);
     l.w = gpu_put(gpu, l.w_native, d->k * d->f);
     l.dy = gpu_put(gpu, d->dy, d->n * d->k);
-    l.bias = gpu_put_f32(gpu, d->bias, d->k);
+    l.bias = d->bias ? gpu_put_f32(gpu, d->bias, d->k) : NULL;
     l.y = gpu_out(gpu, d->n * d->k);
     l.dx = gpu_out(gpu, d->n * d->f);
     l.dw = gpu_out_f32(gpu, d->k * d->f);
-    l.dbias = gpu_out_f32(gpu, d->k);
+    l.dbias = d->bias ? gpu_out_f32(gpu, d->k) : NULL;
     return l;
 }
 
@@ -107,11 +109,13 @@ static void compare_layer(struct layer *l, const struct data *d, double bound, d
     gpu_check_written("y", l->gpu, l->y, ny);
     gpu_check_written("dx", l->gpu, l->dx, nx);
     gpu_check_written_f32("dw", l->gpu, l->dw, nw);
-    gpu_check_written_f32("dbias", l->gpu, l->dbias, d->k);
     gpu_compare_bound("y", gpu_fetch(l->gpu, l->y, ny), want.y, ny, bound);
     gpu_compare_bound("dx", gpu_fetch(l->gpu, l->dx, nx), want.dx, nx, bound);
     /* Sums of exact products in fp32: the format of the factors does not show. */
     gpu_compare_bound("dw", gpu_fetch_f32(l->gpu, l->dw, nw), want.dw, nw, bound_f32);
+    if (!d->bias)
+        return;
+    gpu_check_written_f32("dbias", l->gpu, l->dbias, d->k);
     gpu_compare_bound("dbias", gpu_fetch_f32(l->gpu, l->dbias, d->k), want.dbias, d->k, 1e-5);
 }
 
@@ -214,13 +218,14 @@ START_TEST(wrong_use)
     struct ss_linear_kernel *op = NULL;
     struct ss_act x = {.n = 2, .c = 8, .h = 1, .w = 1, .block = 8};
     ss_log_set_quiet(1);
-    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 0, 1, &op), SS_ERR_SHAPE, "0 outputs");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 0, 1, 1, &op), SS_ERR_SHAPE, "0 outputs");
     x.block = 4;
-    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "blocks of 4");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, 1, &op), SS_ERR_SHAPE, "blocks of 4");
     x = (struct ss_act){.n = 2, .c = 65536, .h = 256, .w = 256, .block = 65536};
-    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, &op), SS_ERR_SHAPE, "too many features");
+    gpu_check_failure(ss_cuda_linear_create(gpu, &x, 3, 1, 1, &op), SS_ERR_SHAPE,
+                      "too many features");
     x = (struct ss_act){.n = 2, .c = 8, .h = 1, .w = 1, .block = 8};
-    OK(ss_cuda_linear_create(gpu, &x, 4, 0, &op));
+    OK(ss_cuda_linear_create(gpu, &x, 4, 1, 0, &op));
     float *values = gpu_out_f32(gpu, 64);
     gpu_check_failure(ss_cuda_linear_backward_data(op, values, values, values), SS_ERR_INVALID,
                       "without training");
@@ -230,6 +235,12 @@ START_TEST(wrong_use)
                       SS_ERR_INVALID, "multiples of 16");
     gpu_check_failure(ss_cuda_linear_forward(op, values, values, values + 1, values),
                       SS_ERR_INVALID, "multiples of 16");
+    gpu_check_failure(ss_cuda_linear_forward(op, values, values, NULL, values), SS_ERR_INVALID,
+                      "a bias is missing, but the layer has one");
+    ss_cuda_linear_destroy(op);
+    OK(ss_cuda_linear_create(gpu, &x, 4, 0, 1, &op));
+    gpu_check_failure(ss_cuda_linear_backward_weights(op, values, values, values, values),
+                      SS_ERR_INVALID, "a bias is given, but the layer has none");
     ss_log_set_quiet(0);
     ss_cuda_linear_destroy(op);
     ss_cuda_linear_destroy(NULL);

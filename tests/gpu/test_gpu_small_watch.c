@@ -31,7 +31,7 @@ static void bias(struct inputs *in)
 static void linear(struct inputs *in)
 {
     struct ss_linear_kernel *l;
-    OK(ss_cuda_linear_create(in->gpu, &act, OUTPUTS, 1, &l));
+    OK(ss_cuda_linear_create(in->gpu, &act, OUTPUTS, 1, 1, &l));
     OK(ss_cuda_linear_backward_weights(l, in->x, in->narrow, in->out, in->out2));
     ss_cuda_linear_destroy(l);
 }

@@ -487,7 +487,7 @@ START_TEST(bad_shapes)
 
     OK(ss_cpu_conv_create(cpu, &good, SS_CONV_AUTO, 1, &conv));
     ck_assert_int_eq(ss_cpu_conv_backward_weights(conv, x, x, x, x), SS_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "dbias given, but the layer has none"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "a bias is given, but the layer has none"));
     ss_cpu_conv_destroy(conv);
 }
 END_TEST

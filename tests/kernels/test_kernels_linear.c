@@ -4,6 +4,7 @@
 struct reference {
     struct ss_act act;
     size_t n, k, f;
+    int bias; /* 0: b is zero, db is nobody's */
     double *x, *w, *b, *y, *dy, *dx, *dw, *db;
 };
 
@@ -39,15 +40,18 @@ static const struct {
     {4, 64, 1, 1, 100}, {3, 20, 1, 1, 10}, {2, 40, 3, 2, 10}, {5, 56, 2, 2, 7}, {1, 8, 4, 4, 1}};
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
-static void reference_make(struct reference *r, int i)
+/* Each case with a bias and without. */
+static void reference_make(struct reference *r, int run)
 {
+    const int i = run / 2;
+    r->bias = run % 2;
     r->act = (struct ss_act){cases[i].n, cases[i].c, cases[i].h, cases[i].w, 1};
     r->n = (size_t)cases[i].n;
     r->k = (size_t)cases[i].outputs;
     r->f = plain_count(&r->act) / r->n;
     r->x = random_doubles(r->n * r->f, 1);
     r->w = random_doubles(r->k * r->f, 2);
-    r->b = random_doubles(r->k, 3);
+    r->b = r->bias ? random_doubles(r->k, 3) : zero_doubles(r->k);
     r->dy = random_doubles(r->n * r->k, 4);
     r->y = zero_doubles(r->n * r->k);
     r->dx = zero_doubles(r->n * r->f);
@@ -75,13 +79,13 @@ static void run(const struct reference *r, int block)
     struct ss_act xa = r->act;
     xa.block = block;
     struct ss_linear_kernel *linear, *inference;
-    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, 1, &linear));
-    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, 0, &inference));
+    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, r->bias, 1, &linear));
+    OK(ss_cpu_linear_create(cpu, &xa, (int)r->k, r->bias, 0, &inference));
     const size_t bytes = ss_cpu_linear_weight_bytes(linear);
     ck_assert_uint_eq(bytes, ss_cpu_linear_weight_bytes(inference));
     float *plain = to_floats(r->w, r->k * r->f), *back = to_floats(r->w, r->k * r->f);
     float *w = ss_aligned_alloc(bytes), *dw = ss_aligned_alloc(bytes);
-    float *b = to_floats(r->b, r->k), *db = to_floats(r->b, r->k);
+    float *b = r->bias ? to_floats(r->b, r->k) : NULL, *db = r->bias ? to_floats(r->b, r->k) : NULL;
     float *x = act_pack(&xa, r->x), *dx = act_pack(&xa, NULL), *dy = to_floats(r->dy, r->n * r->k),
           *y = to_floats(r->dy, r->n * r->k);
     memset(w, 0x7f, bytes);
@@ -98,7 +102,8 @@ static void run(const struct reference *r, int block)
     OK(ss_cpu_linear_backward_weights(linear, x, dy, dw, db));
     OK(ss_cpu_linear_export(linear, dw, back));
     check_floats("dweight", back, r->dw, r->k * r->f);
-    check_floats("dbias", db, r->db, r->k);
+    if (r->bias)
+        check_floats("dbias", db, r->db, r->k);
     float *const all[] = {plain, back, w, dw, b, db, x, dx, dy, y};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
@@ -124,7 +129,7 @@ START_TEST(finite_differences)
     double *const arguments[] = {r.x, r.w, r.b};
     const char *const names[] = {"x", "weight", "bias"};
     const size_t counts[] = {r.n * r.f, r.k * r.f, r.k};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2 + r.bias; i++) {
         double *gradient = zero_doubles(counts[i]);
         memcpy(gradient, gradients[i], counts[i] * sizeof(double));
         check_slope(names[i], loss, &r, arguments[i], gradient, counts[i], 0.5, 1e-10);
@@ -140,15 +145,21 @@ START_TEST(bad_shapes)
     ss_log_set_quiet(1);
     struct ss_linear_kernel *linear = NULL;
     struct ss_act x = {2, 16, 1, 1, 16};
-    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 0, 1, &linear), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 0, 1, 1, &linear), SS_ERR_SHAPE);
     x.n = 0;
-    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 10, 1, &linear), SS_ERR_SHAPE);
+    ck_assert_int_eq(ss_cpu_linear_create(cpu, &x, 10, 1, 1, &linear), SS_ERR_SHAPE);
     ck_assert_ptr_null(linear);
     x.n = 2;
-    OK(ss_cpu_linear_create(cpu, &x, 10, 0, &linear));
+    OK(ss_cpu_linear_create(cpu, &x, 10, 1, 0, &linear));
     float v[1] = {0};
     ck_assert_int_eq(ss_cpu_linear_backward_data(linear, v, v, v), SS_ERR_INVALID);
     ck_assert_int_eq(ss_cpu_linear_backward_weights(linear, v, v, v, v), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_linear_forward(linear, v, v, NULL, v), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "a bias is missing, but the layer has one"));
+    ss_cpu_linear_destroy(linear);
+    OK(ss_cpu_linear_create(cpu, &x, 10, 0, 1, &linear));
+    ck_assert_int_eq(ss_cpu_linear_backward_weights(linear, v, v, v, v), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "a bias is given, but the layer has none"));
     ss_cpu_linear_destroy(linear);
     ss_cpu_linear_destroy(NULL);
 }
@@ -160,8 +171,8 @@ Suite *linear_suite(void)
     TCase *t = tcase_create("linear layer");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open, test_close);
-    tcase_add_loop_test(t, every_layout, 0, NCASES);
-    tcase_add_loop_test(t, finite_differences, 0, NCASES);
+    tcase_add_loop_test(t, every_layout, 0, 2 * NCASES);
+    tcase_add_loop_test(t, finite_differences, 0, 2 * NCASES);
     tcase_add_test(t, bad_shapes);
     suite_add_tcase(suite, t);
     return suite;

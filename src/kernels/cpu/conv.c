@@ -575,9 +575,7 @@ static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, cons
 enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
                                    const float *bias, void *y)
 {
-    if (c->shape.bias != (bias != NULL))
-        return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
-                       bias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    SS_TRY(ss_bias_check("convolution", c->shape.bias, bias));
     switch (c->code[FORWARD]) {
     case DEPTHWISE:
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
@@ -634,10 +632,7 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
                                             float *dweight, float *dbias)
 {
     SS_TRY(check_training(c, "backward weights"));
-    if (c->shape.bias != (dbias != NULL))
-        return ss_fail(SS_ERR_INVALID,
-                       "convolution backward weights: dbias %s, but the layer has %s",
-                       dbias ? "given" : "missing", c->shape.bias ? "one" : "none");
+    SS_TRY(ss_bias_check("convolution", c->shape.bias, dbias));
     switch (c->code[BACKWARD_WEIGHTS]) {
     case DEPTHWISE:
         ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);

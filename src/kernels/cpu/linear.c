@@ -11,9 +11,9 @@
 struct ss_linear_kernel {
     struct ss_device *cpu;
     int training;
-    ss_md act;       /* x as an activation; NULL: its bytes are plain rows */
-    ss_md act_plain; /* the same tensor as plain rows */
-    ss_md x, y, bias, any, plain, native;
+    ss_md act;                            /* x as an activation; NULL: its bytes are plain rows */
+    ss_md act_plain;                      /* the same tensor as plain rows */
+    ss_md x, y, bias, any, plain, native; /* bias NULL: there is none */
     struct ss_dnnl_op flatten, unflatten; /* made iff act */
     struct ss_dnnl_op forward, backward_data, backward_weights, import, export;
     struct ss_dnnl_op forward_reorder, data_reorder;
@@ -27,7 +27,8 @@ static void need(struct ss_linear_kernel *l, const struct ss_dnnl_op *op)
         l->own_bytes = op->scratch_bytes;
 }
 
-static enum ss_status make_layouts(struct ss_linear_kernel *l, const struct ss_act *x, int outputs)
+static enum ss_status make_layouts(struct ss_linear_kernel *l, const struct ss_act *x, int outputs,
+                                   int bias)
 {
     const int64_t features = (int64_t)x->c * x->h * x->w;
     const dnnl_dims_t xd = {x->n, features}, yd = {x->n, outputs}, wd = {outputs, features},
@@ -40,7 +41,8 @@ static enum ss_status make_layouts(struct ss_linear_kernel *l, const struct ss_a
     }
     SS_DNNL_TRY(ss_md_create(&l->x, 2, xd, dnnl_ab));
     SS_DNNL_TRY(ss_md_create(&l->y, 2, yd, dnnl_ab));
-    SS_DNNL_TRY(ss_md_create(&l->bias, 1, bd, dnnl_x));
+    if (bias)
+        SS_DNNL_TRY(ss_md_create(&l->bias, 1, bd, dnnl_x));
     SS_DNNL_TRY(ss_md_create(&l->any, 2, wd, dnnl_format_tag_any));
     SS_DNNL_TRY(ss_md_create(&l->plain, 2, wd, dnnl_ab));
     return SS_OK;
@@ -86,8 +88,8 @@ static enum ss_status make(struct ss_linear_kernel *l)
     SS_TRY(make_reorder(l, &l->forward, &l->forward_reorder, &weight, &reordered));
     const struct ss_dnnl_operand fwd[] = {{DNNL_ARG_SRC, l->x},
                                           {DNNL_ARG_WEIGHTS, weight},
-                                          {DNNL_ARG_BIAS, l->bias},
-                                          {DNNL_ARG_DST, l->y}};
+                                          {DNNL_ARG_DST, l->y},
+                                          {DNNL_ARG_BIAS, l->bias}};
     SS_TRY(ss_dnnl_op_make(cpu, &l->forward, fwd, 4));
     need(l, &l->forward);
     if (l->training) {
@@ -110,7 +112,7 @@ static enum ss_status make(struct ss_linear_kernel *l)
 }
 
 enum ss_status ss_cpu_linear_create(struct ss_device *cpu, const struct ss_act *x, int outputs,
-                                    int training, struct ss_linear_kernel **out)
+                                    int bias, int training, struct ss_linear_kernel **out)
 {
     SS_TRY(ss_act_check(x, "linear layer's input"));
     if (outputs < 1)
@@ -121,7 +123,7 @@ enum ss_status ss_cpu_linear_create(struct ss_device *cpu, const struct ss_act *
     l->cpu = cpu;
     l->training = training;
     ss_cpu_enter(cpu);
-    enum ss_status status = make_layouts(l, x, outputs);
+    enum ss_status status = make_layouts(l, x, outputs, bias);
     if (status == SS_OK)
         status = make(l);
     if (status != SS_OK) {
@@ -190,12 +192,13 @@ static enum ss_status reorder_weight(struct ss_linear_kernel *l, struct ss_dnnl_
 enum ss_status ss_cpu_linear_forward(struct ss_linear_kernel *l, const void *x, const void *weight,
                                      const float *bias, void *y)
 {
+    SS_TRY(ss_bias_check("linear layer", l->bias != NULL, bias));
     if (l->act) {
         SS_TRY(copy(l, &l->flatten, x, plain_x(l)));
         x = plain_x(l);
     }
     SS_TRY(reorder_weight(l, &l->forward_reorder, &weight));
-    const void *const pointers[] = {x, weight, bias, y};
+    const void *const pointers[] = {x, weight, y, bias};
     return ss_dnnl_op_run(l->cpu, &l->forward, pointers, ss_cpu_scratch(l->cpu));
 }
 
@@ -221,6 +224,7 @@ enum ss_status ss_cpu_linear_backward_weights(struct ss_linear_kernel *l, const 
                                               const void *dy, float *dweight, float *dbias)
 {
     SS_TRY(check_training(l));
+    SS_TRY(ss_bias_check("linear layer", l->bias != NULL, dbias));
     if (l->act) {
         SS_TRY(copy(l, &l->flatten, x, plain_x(l)));
         x = plain_x(l);

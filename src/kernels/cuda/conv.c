@@ -250,9 +250,7 @@ enum ss_status ss_cuda_conv_forward(struct ss_conv_kernel *c, const void *x, con
                                     const float *bias, void *y)
 {
     const struct ss_conv_shape *s = &c->problem.shape;
-    if (s->bias != (bias != NULL))
-        return ss_fail(SS_ERR_INVALID, "convolution forward: bias %s, but the layer has %s",
-                       bias ? "given" : "missing", s->bias ? "one" : "none");
+    SS_TRY(ss_bias_check("convolution", s->bias, bias));
     SS_TRY(run(c, SS_CONV_FORWARD, &(struct ss_conv_arrays){(void *)x, (void *)weight, y, NULL}));
     return bias ? ss_cuda_bias_forward(c->problem.gpu, &s->y, y, bias) : SS_OK;
 }
@@ -293,10 +291,7 @@ enum ss_status ss_cuda_conv_backward_weights(struct ss_conv_kernel *c, const voi
     struct ss_device *gpu = c->problem.gpu;
     const struct ss_conv_shape *s = &c->problem.shape;
     SS_TRY(check_training(c, "backward weights"));
-    if (s->bias != (dbias != NULL))
-        return ss_fail(SS_ERR_INVALID,
-                       "convolution backward weights: dbias %s, but the layer has %s",
-                       dbias ? "given" : "missing", s->bias ? "one" : "none");
+    SS_TRY(ss_bias_check("convolution", s->bias, dbias));
     const int narrow = gpu->options.dtype != SS_DTYPE_F32;
     void *gradient = narrow ? (char *)ss_cuda_scratch(gpu) + gradient_offset(c) : (void *)dweight;
     SS_TRY(run(c, SS_CONV_BACKWARD_FILTER,

@@ -22,7 +22,7 @@ enum {
 struct ss_linear_kernel {
     struct ss_device *gpu;
     struct ss_act x, y; /* y as an activation (N,K,1,1) */
-    int training, features;
+    int bias, training, features;
     int epilogue;      /* forward adds the bias; else a kernel of its own */
     size_t bias_bytes; /* of the rounded bias, which is the scratch's beginning; 0: none */
     struct ss_matmul forward, backward_data, backward_weights;
@@ -74,6 +74,8 @@ static enum ss_status make_forward(struct ss_linear_kernel *l)
     /* Only its alignment is looked at until the product runs. */
     const void *const some_bias = (const void *)(uintptr_t)ALIGNMENT;
     SS_TRY(describe(l, p, l->y.c, l->x.n, l->features, 1, 0, type));
+    if (!l->bias)
+        return choose_or_fail(l, p, "forward pass");
     SS_TRY(ss_matmul_set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type));
     SS_TRY(set_epilogue(p, CUBLASLT_EPILOGUE_BIAS, some_bias));
     SS_TRY(ss_matmul_choose(l->gpu, p, &l->epilogue));
@@ -101,7 +103,7 @@ static enum ss_status make(struct ss_linear_kernel *l)
     SS_TRY(choose_or_fail(l, &l->backward_weights, "gradient"));
     SS_TRY(ss_cuda_reserve(l->gpu, l->backward_data.workspace_bytes));
     SS_TRY(ss_cuda_reserve(l->gpu, l->backward_weights.workspace_bytes));
-    return ss_cuda_bias_reserve(l->gpu, &l->y);
+    return l->bias ? ss_cuda_bias_reserve(l->gpu, &l->y) : SS_OK;
 }
 
 static enum ss_status check_shape(const struct ss_act *x, int outputs)
@@ -120,7 +122,7 @@ static enum ss_status check_shape(const struct ss_act *x, int outputs)
 }
 
 enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act *x, int outputs,
-                                     int training, struct ss_linear_kernel **out)
+                                     int bias, int training, struct ss_linear_kernel **out)
 {
     SS_TRY(check_shape(x, outputs));
     struct ss_linear_kernel *l = calloc(1, sizeof *l);
@@ -130,6 +132,7 @@ enum ss_status ss_cuda_linear_create(struct ss_device *gpu, const struct ss_act 
     l->x = *x;
     l->y = (struct ss_act){.n = x->n, .c = outputs, .h = 1, .w = 1, .block = outputs};
     l->features = x->c * x->h * x->w;
+    l->bias = bias;
     l->training = training;
     enum ss_status status = make(l);
     if (status != SS_OK) {
@@ -201,9 +204,10 @@ static enum ss_status run(struct ss_linear_kernel *l, const struct ss_matmul *p,
 enum ss_status ss_cuda_linear_forward(struct ss_linear_kernel *l, const void *x, const void *weight,
                                       const float *bias, void *y)
 {
+    SS_TRY(ss_bias_check("linear layer", l->bias, bias));
     if (!l->epilogue) {
         SS_TRY(run(l, &l->forward, weight, x, y));
-        return ss_cuda_bias_forward(l->gpu, &l->y, y, bias);
+        return bias ? ss_cuda_bias_forward(l->gpu, &l->y, y, bias) : SS_OK;
     }
     const void *added = bias;
     if (l->bias_bytes) {
@@ -234,9 +238,10 @@ enum ss_status ss_cuda_linear_backward_weights(struct ss_linear_kernel *l, const
                                                const void *dy, float *dweight, float *dbias)
 {
     SS_TRY(check_training(l));
+    SS_TRY(ss_bias_check("linear layer", l->bias, dbias));
     SS_TRY(run(l, &l->backward_weights, x, dy, dweight));
     if (l->gpu->scaler)
         SS_TRY(ss_cuda_scaler_check(l->gpu, (size_t)l->y.c * (size_t)l->features, dweight,
                                     l->gpu->scaler));
-    return ss_cuda_bias_backward(l->gpu, &l->y, dy, dbias);
+    return dbias ? ss_cuda_bias_backward(l->gpu, &l->y, dy, dbias) : SS_OK;
 }

@@ -134,8 +134,9 @@ enum ss_status ss_tally_conv_backward_weights(struct ss_conv_kernel *c, const vo
 }
 
 enum ss_status ss_tally_linear_create(struct ss_device *d, const struct ss_act *x, int outputs,
-                                      int training, struct ss_linear_kernel **out)
+                                      int bias, int training, struct ss_linear_kernel **out)
 {
+    (void)bias;
     (void)training;
     struct ss_linear_kernel *l = calloc(1, sizeof *l);
     if (!l)
@@ -175,7 +176,7 @@ enum ss_status ss_tally_linear_forward(struct ss_linear_kernel *l, const void *x
     struct ss_device *d = l->device;
     const size_t k = (size_t)l->y.c;
     const float *added = bias;
-    if (d->element != sizeof(float)) {
+    if (bias && d->element != sizeof(float)) {
         added = ss_tally_scratch(d);
         SS_TALLY_NOTE(d, SS_TALLY_K_CAST, SS_TALLY_R(bias, k * sizeof(float)),
                       SS_TALLY_W(added, k * d->element));
@@ -205,6 +206,7 @@ enum ss_status ss_tally_linear_backward_weights(struct ss_linear_kernel *l, cons
            (struct ss_tally_access)SS_TALLY_W(dweight, l->weights * sizeof(float)), NULL);
     if (d->scaler)
         SS_TRY(ss_tally_scaler_check(d, l->weights, dweight, d->scaler));
-    ss_tally_bias_backward(d, &l->y, dy, dbias);
+    if (dbias)
+        ss_tally_bias_backward(d, &l->y, dy, dbias);
     return SS_OK;
 }
