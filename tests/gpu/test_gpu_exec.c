@@ -185,12 +185,13 @@ START_TEST(gradients_of_formats)
 }
 END_TEST
 
-/* Whatever layer reads the images. */
+/* Whatever layer reads the images, or a convolution's output. */
 START_TEST(first_layers_as_cpu)
 {
     struct setting s = setting_of(0);
-    s.first = &first_layers[_i];
-    use_channels(first_layers[_i].channels);
+    s.first = &first_layers[_i / 2];
+    s.behind = _i % 2;
+    use_channels(s.first->channels);
     struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
     struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), 9, 0.05);
     compare(&gpu, &cpu, 1e-4);
@@ -388,7 +389,7 @@ int main(void)
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, as_cpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, gradients_of_formats, 0, TEST_GRAPHS);
-    tcase_add_loop_test(t, first_layers_as_cpu, 0, FIRST_LAYERS);
+    tcase_add_loop_test(t, first_layers_as_cpu, 0, 2 * FIRST_LAYERS);
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);

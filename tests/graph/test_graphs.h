@@ -234,8 +234,38 @@ static inline void build_windows(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* Kinds of layers that read the images themselves, of so many channels: padded on a device for those that
- * can, as they are for the others. Convolutions: their groups begin in the middle of the padding. */
+/* A layer with settings that its function in layers.h does not have. */
+static inline ss_value layer_with(struct ss_graph *g, ss_value x, struct ss_layer l)
+{
+    return ss_graph_add(g, &l, "first", 1, &x);
+}
+
+static inline ss_value bare_linear(struct ss_graph *g, ss_value x, const struct ss_layer_class *cls)
+{
+    struct ss_layer l = ss_layer_of(cls);
+    l.outputs = 9;
+    l.bias = 0;
+    return layer_with(g, x, l);
+}
+
+/* Windows of 3x3 that stand over the map's edge, in front of it and behind it. */
+static inline ss_value over_edge(struct ss_graph *g, ss_value x, const struct ss_layer_class *cls,
+                                 int count_padding)
+{
+    struct ss_layer l = ss_layer_of(cls);
+    for (int i = 0; i < 2; i++) {
+        l.kernel[i] = 3;
+        l.stride[i] = 2;
+        l.padding[i] = 1;
+    }
+    l.ceil_mode = 1;
+    l.count_include_pad = count_padding;
+    return layer_with(g, x, l);
+}
+
+/* Every kind of layer, and every setting that a layer can have or lack, of so many channels. They read
+ * the images themselves, which are padded on a device for those that can and as they are for the others,
+ * or stand behind a convolution. Convolutions: their groups begin in the middle of the padding. */
 #define FIRST_LAYER(kind, ...)                                                                     \
     static inline ss_value first_##kind(struct ss_graph *g, ss_value x)                            \
     {                                                                                              \
@@ -254,6 +284,8 @@ FIRST_LAYER(both, ss_add(g, window_conv(g, x, "first", 6, 3, 3, 3, 1, 1),
                          ss_conv2d(g, x, "beside", 6, 3, 1, 1, 0)))
 FIRST_LAYER(linear_map, ss_linear_map(g, x, "first", 5))
 FIRST_LAYER(linear, ss_linear(g, x, "first", 9))
+FIRST_LAYER(linear_map_bare, bare_linear(g, x, &ss_linear_map_class))
+FIRST_LAYER(linear_bare, bare_linear(g, x, &ss_linear_class))
 FIRST_LAYER(flatten, ss_flatten(g, x))
 FIRST_LAYER(batchnorm, ss_batchnorm2d(g, x, "first"))
 FIRST_LAYER(groupnorm, ss_groupnorm(g, x, "first", 3))
@@ -264,6 +296,9 @@ FIRST_LAYER(dropout, ss_dropout(g, x, 0.25f))
 FIRST_LAYER(depth, ss_stochastic_depth(g, x, 0.25f, 0))
 FIRST_LAYER(maxpool, ss_maxpool2d(g, x, 3, 2, 1))
 FIRST_LAYER(avgpool, ss_avgpool2d(g, x, 2, 2))
+FIRST_LAYER(maxpool_ceil, over_edge(g, x, &ss_maxpool2d_class, 0))
+FIRST_LAYER(avgpool_ceil, over_edge(g, x, &ss_avgpool2d_class, 1))
+FIRST_LAYER(avgpool_inside, over_edge(g, x, &ss_avgpool2d_class, 0))
 FIRST_LAYER(adaptive, ss_adaptive_avgpool2d(g, x, 3, 5))
 FIRST_LAYER(mean, ss_global_avgpool2d(g, x))
 FIRST_LAYER(add, ss_add(g, x, x))
@@ -274,6 +309,9 @@ FIRST_LAYER(slice, ss_slice(g, x, 1, 3))
 FIRST_LAYER(shuffle, ss_shuffle(g, x, 2))
 FIRST_LAYER(repack, ss_layer_repack(g, x))
 FIRST_LAYER(tokens, ss_tokens(g, x, "first", 1, 1))
+FIRST_LAYER(tokens_bare, ss_tokens(g, x, "first", 0, 0))
+FIRST_LAYER(class_token, ss_tokens(g, x, "first", 1, 0))
+FIRST_LAYER(positions, ss_tokens(g, x, "first", 0, 1))
 FIRST_LAYER(token, ss_token(g, x, 9))
 FIRST_LAYER(attention, ss_attention(g, x, 2))
 
@@ -291,6 +329,8 @@ static const struct first_layer {
                     {"both", 3, first_both},
                     {"linear_map", 3, first_linear_map},
                     {"linear", 3, first_linear},
+                    {"linear_map_bare", 3, first_linear_map_bare},
+                    {"linear_bare", 3, first_linear_bare},
                     {"flatten", 3, first_flatten},
                     {"batchnorm", 3, first_batchnorm},
                     {"groupnorm", 6, first_groupnorm},
@@ -301,6 +341,9 @@ static const struct first_layer {
                     {"depth", 3, first_depth},
                     {"maxpool", 3, first_maxpool},
                     {"avgpool", 3, first_avgpool},
+                    {"maxpool_ceil", 3, first_maxpool_ceil},
+                    {"avgpool_ceil", 3, first_avgpool_ceil},
+                    {"avgpool_inside", 3, first_avgpool_inside},
                     {"adaptive", 3, first_adaptive},
                     {"mean", 3, first_mean},
                     {"add", 3, first_add},
@@ -311,14 +354,19 @@ static const struct first_layer {
                     {"shuffle", 6, first_shuffle},
                     {"repack", 3, first_repack},
                     {"tokens", 3, first_tokens},
+                    {"tokens_bare", 3, first_tokens_bare},
+                    {"class_token", 3, first_class_token},
+                    {"positions", 3, first_positions},
                     {"token", 3, first_token},
                     {"attention", 6, first_attention}};
 enum { FIRST_LAYERS = sizeof first_layers / sizeof *first_layers };
 
-/* What stands behind it: one linear layer. */
-static inline void build_behind(struct ss_graph *g, const struct first_layer *first)
+/* In front of it: nothing, or with `behind` a convolution. Behind it: one linear layer. */
+static inline void build_with(struct ss_graph *g, const struct first_layer *first, int behind)
 {
     ss_value x = ss_input(g, first->channels, TEST_SIDE, TEST_SIDE);
+    if (behind)
+        x = ss_gelu(g, ss_conv2d(g, x, "before", first->channels, 3, 1, 1, 1), 0);
     ss_softmax_cross_entropy(g, ss_linear(g, first->add(g, x), "fc", TEST_CLASSES));
 }
 

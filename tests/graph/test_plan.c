@@ -1441,7 +1441,7 @@ static struct ss_graph *make_named_graph(const char *name)
     while (strcmp(first_layers[first].name, name))
         first++;
     struct ss_graph *g = ss_graph_create(name);
-    build_behind(g, &first_layers[first]);
+    build_with(g, &first_layers[first], 0);
     ck_assert_int_eq(ss_graph_finish(g), SS_OK);
     return g;
 }

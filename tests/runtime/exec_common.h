@@ -124,17 +124,23 @@ struct setting {
     struct ss_mix_how mix;
     double random_erasing;
     void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
-    const struct first_layer *first;   /* likewise: this one and a linear layer, see use_channels */
+    const struct first_layer *first;   /* likewise: build_with, see use_channels */
+    int behind;                        /* of it */
     int copy_parts;
     int put_off_weights;
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* likewise */
     int nondeterministic;       /* likewise */
 };
-static const struct setting usual = {
-    0,    BATCH, 4, 3, NONE,           25,   0,    0, SS_CONV_DIRECT, SS_DTYPE_F32,
-    0,    "sgd", 0, 0, NULL,           NULL, NULL, 0, {0, 0},         0,
-    NULL, NULL,  0, 0, SS_REPLAY_AUTO, 0,    0};
+static const struct setting usual = {.batch = BATCH,
+                                     .slots = 4,
+                                     .slices = 3,
+                                     .block = NONE,
+                                     .bucket_mb = 25,
+                                     .algo = SS_CONV_DIRECT,
+                                     .dtype = SS_DTYPE_F32,
+                                     .optimizer = "sgd",
+                                     .replay = SS_REPLAY_AUTO};
 
 /* What a test has started and bound, and not yet ended. */
 static struct ss_runtime runtime_of_test;
@@ -158,7 +164,7 @@ static inline struct ss_graph *make_graph(const struct setting *s)
     if (s->build || s->first) {
         g = ss_graph_create(s->first ? s->first->name : "own");
         if (s->first)
-            build_behind(g, s->first);
+            build_with(g, s->first, s->behind);
         else
             s->build(g);
         OK(ss_graph_finish(g));

@@ -149,22 +149,57 @@ START_TEST(gradients_elsewhere)
 }
 END_TEST
 
-/* Whatever layer reads the images, in this processor's layout and in NHWC. */
+/* Whatever layer reads the images or a convolution's output, in this processor's layout and in NHWC.
+ * Behind a convolution's weights the kinks of ReLU are more than differences bear. */
 START_TEST(gradients_of_first_layers)
 {
+    const char *name = first_layers[_i].name;
+    const int kinks = !strcmp(name, "relu") || !strcmp(name, "block");
     struct ss_runtime *runtime = start_runtime(1, 1);
     use_channels(first_layers[_i].channels);
-    for (int nhwc = 0; nhwc < 2; nhwc++) {
+    for (int how = 0; how < 4; how++) {
         struct bound b;
         struct setting s = usual;
         s.first = &first_layers[_i];
-        s.block = nhwc ? 0 : NONE;
+        s.behind = how % 2 && !kinks;
+        s.block = how / 2 ? 0 : NONE;
         bind_plan(&b, &s, runtime);
         check_gradients(&b);
         unbind(&b);
     }
     ss_runtime_stop(runtime);
     make_data();
+}
+END_TEST
+
+/* Does one of first_layers build a layer of this class with the flag so? */
+static int is_built(const struct ss_layer_class *cls, const struct ss_layer_field *flag, int value)
+{
+    int found = 0;
+    for (int i = 0; i < FIRST_LAYERS && !found; i++) {
+        struct ss_graph *g = ss_graph_create("one");
+        build_with(g, &first_layers[i], 0);
+        for (int l = 1; l < ss_graph_layers(g) - 2; l++) {
+            const struct ss_layer *layer = ss_graph_layer(g, l);
+            const int *at = (const int *)(const void *)((const char *)layer + flag->at);
+            found |= layer->cls == cls && *at == value;
+        }
+        ss_graph_destroy(g);
+    }
+    return found;
+}
+
+/* Each thing that a layer can have or lack is had and lacked there. */
+START_TEST(every_flag)
+{
+    int flags = 0;
+    for (int c = 0; ss_layer_classes[c]; c++)
+        for (const struct ss_layer_field *f = ss_layer_classes[c]->fields; f && f->name; f++)
+            for (int value = 0; f->type == SS_FIELD_FLAG && value < 2; value++, flags++)
+                ck_assert_msg(is_built(ss_layer_classes[c], f, value),
+                              "first_layers has no %s with %s %d", ss_layer_classes[c]->name,
+                              f->name, value);
+    ck_assert_int_ge(flags, 16);
 }
 END_TEST
 
@@ -810,6 +845,7 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
     tcase_add_loop_test(t, gradients_of_first_layers, 0, FIRST_LAYERS);
+    tcase_add_test(t, every_flag);
     tcase_add_test(t, momentum);
     tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
     tcase_add_test(t, slopes);
