@@ -238,7 +238,14 @@ static enum ss_status parse_entries(const char *file, const char *data, size_t d
     return SS_OK;
 }
 
-/* Check the length word and parse the header's JSON into st->root. */
+/* torch.save writes an archive (PyTorch 1.6 and later), or pickles. */
+static int is_of_torch(const char *bytes)
+{
+    return !memcmp(bytes, "PK\3\4", 4) || (bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5);
+}
+
+/* Check the length word and parse the header's JSON into st->root. Any length word may be a good one,
+ * whatever else begins with these bytes. */
 static enum ss_status parse_header(const char *file, const char *bytes, size_t size,
                                    struct ss_safetensors *st, size_t *data_begin)
 {
@@ -249,6 +256,13 @@ static enum ss_status parse_header(const char *file, const char *bytes, size_t s
             "%s: %zu bytes long; a safetensors file begins with 8 bytes of header length", file,
             size);
     memcpy(&header, bytes, SS_ST_LENGTH_BYTES);
+    if ((header == 0 || header > size - SS_ST_LENGTH_BYTES || bytes[SS_ST_LENGTH_BYTES] != '{') &&
+        is_of_torch(bytes))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: written by torch.save; convert it in Python with "
+                       "safetensors.torch.save_file(torch.load(\"%s\"), \"model.safetensors\"), "
+                       "where torch.load gives a state_dict",
+                       file, file);
     if (header > SS_ST_MAX_HEADER_BYTES)
         return ss_fail(SS_ERR_FORMAT, "%s: header length %llu is over the limit of %llu bytes",
                        file, (unsigned long long)header,

@@ -2,6 +2,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "train/checkpoint.h"
+#include "train/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,32 +23,6 @@ static enum ss_status look_into(const char *folder, struct ss_start_weights *fou
                    "--init %s: no " SS_CHECKPOINT_MODEL " in this folder, nor in latest or "
                    "checkpoints/latest below it; name a checkpoint or a file",
                    folder);
-}
-
-/* torch.save writes an archive (PyTorch 1.6 and later), or pickles. Safetensors begin with the length of
- * their header, whose upper bytes are 0. */
-static int is_of_torch(FILE *f)
-{
-    unsigned char head[8] = {0};
-    if (fread(head, 1, sizeof head, f) < 4)
-        return 0;
-    return !memcmp(head, "PK\3\4", 4) || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
-}
-
-static enum ss_status check_kind(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return ss_fail(SS_ERR_IO, "--init %s: cannot read: %s", path, strerror(errno));
-    const int of_torch = is_of_torch(f);
-    fclose(f);
-    if (!of_torch)
-        return SS_OK;
-    return ss_fail(SS_ERR_FORMAT,
-                   "--init %s: written by torch.save; convert it in Python with "
-                   "safetensors.torch.save_file(torch.load(\"%s\"), \"model.safetensors\"), where "
-                   "torch.load gives a state_dict",
-                   path, path);
 }
 
 /* A default text is the row's own. */
@@ -73,17 +48,19 @@ static enum ss_status find_model(struct ss_train_options *o, struct ss_start_wei
 
 enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start_weights *found)
 {
-    struct stat st;
+    struct stat info;
+    struct ss_safetensors *st;
     if (!o->init)
         return SS_OK;
     if (strlen(o->init) >= sizeof found->weights)
         return ss_fail(SS_ERR_INVALID, "--init: a path of %zu bytes is too long", strlen(o->init));
-    if (stat(o->init, &st))
+    if (stat(o->init, &info))
         return ss_fail(SS_ERR_IO, "--init %s: %s", o->init, strerror(errno));
-    if (S_ISDIR(st.st_mode)) {
+    if (S_ISDIR(info.st_mode)) {
         SS_TRY(look_into(o->init, found));
         o->init = found->weights;
     }
-    SS_TRY(check_kind(o->init));
+    SS_TRY(ss_safetensors_open(o->init, &st));
+    ss_safetensors_close(st);
     return find_model(o, found);
 }

@@ -12,7 +12,7 @@ struct ss_start_weights {
 /* --init may be a checkpoint, --checkpoint-dir, whose latest one it is then, or a job's result folder; it
  * is the weights' file afterwards. Where neither --model nor --width is given and a model.json lies beside
  * it, as in every checkpoint, --model is that. Without --init nothing happens. Errors: SS_ERR_IO (not
- * there), SS_ERR_INVALID (a folder without weights), SS_ERR_FORMAT (written by torch.save). */
+ * there), SS_ERR_INVALID (a folder without weights), SS_ERR_FORMAT (no safetensors). */
 enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start_weights *found);
 
 #endif

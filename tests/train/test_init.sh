@@ -50,6 +50,17 @@ printf '\200\2\212\nold pickles' >"$work/old.pt"
 for file in zip old; do
     refused "torch.save's $file" 'written by torch.save; convert it' "$STARSTEP" eval "${one[@]}" --init "$work/$file.pt"
 done
+# The same weights behind a header so long that its length word begins as a pickle does
+weights=$work/job/checkpoints/latest/model.safetensors
+long=$((65536 + 640)) length=$(od -An -tu8 -N8 "$weights" | tr -d ' ')
+{
+    printf '\200\002\001\0\0\0\0\0'
+    tail -c +9 "$weights" | head -c "$length"
+    printf "%$((long - length))s" ''
+    tail -c +$((9 + length)) "$weights"
+} >"$work/long.safetensors"
+starts "a header of $long bytes" "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/long.safetensors"
+check "a header of $long bytes: the same result" grep -qF -e "$line" "$work/out"
 sed -i 's/"kind"/"kynd"/' "$work/job/checkpoints/latest/model.json"
 refused "damaged layers" 'model.json' "$STARSTEP" eval "${one[@]}" --init "$work/job"
 rm "$work/job/checkpoints/latest/model.json"

@@ -245,6 +245,36 @@ START_TEST(header_length_2_to_63)
 }
 END_TEST
 
+/* 640, 896, 1152 and 1408 are words that pickles begin with, too. */
+START_TEST(header_lengths)
+{
+    char json[2001] = "{}";
+    memset(json + 2, ' ', sizeof json - 3);
+    for (size_t n = sizeof json - 1; n >= 2; n--) {
+        json[n] = '\0';
+        ck_assert_msg(parse(json, 0, -1) == SS_OK, "%zu: %s", n, ss_log_last_error());
+    }
+}
+END_TEST
+
+START_TEST(of_torch)
+{
+    static const char *const heads[] = {"PK\3\4", "\x80\2\x8a\n", "\x80\5\x95"};
+    struct ss_safetensors *st;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char bytes[700] = "";
+        memcpy(bytes, heads[i], strlen(heads[i]));
+        for (size_t size = 8; size <= sizeof bytes; size += sizeof bytes - 8) {
+            char *exact = malloc(size);
+            memcpy(exact, bytes, size);
+            ck_assert_int_eq(ss_safetensors_parse("x.pt", exact, size, &st), SS_ERR_FORMAT);
+            ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "x.pt: written by torch.save"));
+            free(exact);
+        }
+    }
+}
+END_TEST
+
 START_TEST(deep_nesting)
 {
     char json[20001] = "{\"w\":";
@@ -359,6 +389,8 @@ int main(void)
     tcase_add_test(tc, independent_reader);
     tcase_add_loop_test(tc, malformed, 0, sizeof cases / sizeof cases[0]);
     tcase_add_test(tc, header_length_2_to_63);
+    tcase_add_test(tc, header_lengths);
+    tcase_add_test(tc, of_torch);
     tcase_add_test(tc, deep_nesting);
     tcase_add_test(tc, unreadable);
     tcase_add_test(tc, truncated);
