@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TABLE, DOT };
@@ -67,7 +68,10 @@ static enum ss_status print_prediction(const struct ss_train_options *o,
 
 static enum ss_status print_model(const struct ss_graph *g, FILE *out)
 {
-    ss_graph_write(g, out);
+    char *text;
+    SS_TRY(ss_graph_text(g, &text));
+    fputs(text, out);
+    free(text);
     if (fflush(out) || ferror(out))
         return ss_fail(SS_ERR_IO, "writing the model: %s", strerror(errno));
     return SS_OK;

@@ -1,6 +1,5 @@
 #include "graph/graph_file.h"
 #include "core/json_file.h"
-#include "core/json_text.h"
 #include "core/log.h"
 #include "layers/list.h"
 
@@ -313,10 +312,8 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
 {
     json_t *file;
     SS_TRY(ss_json_load("--model", path, "model", SS_GRAPH_FILE_BYTES, &file));
-    struct reader r = {.path = path,
-                       .graph = ss_graph_create(path),
-                       .values = json_object(),
-                       .no_drop = no_drop};
+    struct reader r = {
+        .path = path, .graph = ss_graph_create(path), .values = json_object(), .no_drop = no_drop};
     enum ss_status status = !r.graph    ? SS_ERR_MEMORY /* which has been told */
                             : !r.values ? ss_fail_memory("a model", sizeof r)
                             : json_is_object(file)
@@ -331,109 +328,152 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
     return status;
 }
 
-/* As few digits as give the same float. */
-static void write_real(float real, FILE *out)
+/* The double with as few digits as give the same float. */
+static double shortest(float real)
 {
     char text[32];
     int digits = 1;
     do
         snprintf(text, sizeof text, "%.*g", digits, (double)real);
     while (strtof(text, NULL) != real && digits++ < 9);
-    ss_json_print(out, "%.31s", text);
+    return strtod(text, NULL);
+}
+
+static json_t *number_of(float real)
+{
+    const double value = shortest(real);
+    return value == rint(value) && fabs(value) < 1e9 ? json_integer((json_int_t)value)
+                                                     : json_real(value);
+}
+
+static json_t *setting_of(const struct ss_layer_field *f, const int *whole)
+{
+    switch (f->type) {
+    case SS_FIELD_INT:
+        return json_integer(whole[0]);
+    case SS_FIELD_PAIR:
+        return json_pack("[i,i]", whole[0], whole[1]);
+    case SS_FIELD_FLAG:
+        return json_boolean(whole[0]);
+    case SS_FIELD_REAL:
+        return number_of(*(const float *)whole);
+    case SS_FIELD_WORD:
+        return json_string(f->words[whole[0]]);
+    }
+    return NULL;
 }
 
 /* Layers are written with the settings that are not their kind's defaults. */
-static void write_field(const struct ss_layer_field *f, const struct ss_layer *l,
-                        const struct ss_layer *standard, FILE *out)
+static int add_settings(json_t *entry, const struct ss_layer *l)
 {
-    const int *whole = (const int *)(const void *)((const char *)l + f->at),
-              *other = (const int *)(const void *)((const char *)standard + f->at);
-    const float real = *(const float *)whole;
-    const int pair = f->type == SS_FIELD_PAIR;
-    if (!isnan(f->standard) && whole[0] == other[0] && (!pair || whole[1] == other[1]))
-        return;
-    ss_json_print(out, ",%s:", f->name);
-    switch (f->type) {
-    case SS_FIELD_INT:
-        ss_json_print(out, "%d", whole[0]);
-        break;
-    case SS_FIELD_PAIR:
-        ss_json_print(out, "[%d,%d]", whole[0], whole[1]);
-        break;
-    case SS_FIELD_FLAG:
-        ss_json_print(out, "%.9s", whole[0] ? "true" : "false");
-        break;
-    case SS_FIELD_REAL:
-        write_real(real, out);
-        break;
-    case SS_FIELD_WORD:
-        ss_json_print(out, "%s", f->words[whole[0]]);
-        break;
+    const struct ss_layer standard = ss_layer_of(l->cls);
+    int bad = 0;
+    for (const struct ss_layer_field *f = l->cls->fields; f && f->name; f++) {
+        const int *whole = (const int *)(const void *)((const char *)l + f->at),
+                  *other = (const int *)(const void *)((const char *)&standard + f->at);
+        const int pair = f->type == SS_FIELD_PAIR;
+        if (isnan(f->standard) || whole[0] != other[0] || (pair && whole[1] != other[1]))
+            bad |= json_object_set_new(entry, f->name, setting_of(f, whole));
     }
+    return bad;
 }
 
-static void write_id(const struct ss_graph *g, int layer, FILE *out)
+/* Parameters whose names are not the layer's with their suffix behind it. */
+static int add_names(json_t *entry, const struct ss_graph *g, const struct ss_layer *l)
 {
-    const struct ss_layer *l = ss_graph_layer(g, layer);
-    char id[SS_NAME_BYTES + 16];
-    if (layer == 0)
-        snprintf(id, sizeof id, "%s", input_id);
-    else if (*l->name && strcmp(l->name, input_id))
-        snprintf(id, sizeof id, "%s", l->name);
-    else
-        snprintf(id, sizeof id, "%s:%d", l->cls->name, layer);
-    ss_json_print(out, "%s", id);
-}
-
-static void write_names(const struct ss_graph *g, const struct ss_layer *l, FILE *out)
-{
-    int written = 0;
+    json_t *params = NULL;
+    int bad = 0;
     for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
         const struct ss_param *p = ss_graph_param(g, i);
         const size_t head = strlen(l->name);
         if (head && !strncmp(p->name, l->name, head) && p->name[head] == '.' &&
             !strcmp(p->name + head + 1, p->suffix))
             continue;
-        ss_json_print(out, "%.9s%s:%s", written++ ? "," : ",'params':{", p->suffix, p->name);
+        if (!params)
+            bad |= json_object_set_new(entry, "params", params = json_object());
+        bad |= json_object_set_new(params, p->suffix, json_string(p->name));
     }
-    if (written)
-        ss_json_print(out, "}");
+    return bad;
 }
 
-static void write_layer(const struct ss_graph *g, int layer, FILE *out)
+static int is_name(const struct ss_graph *g, const char *text)
+{
+    for (int i = 1; i < ss_graph_layers(g); i++)
+        if (!strcmp(ss_graph_layer(g, i)->name, text))
+            return 1;
+    return 0;
+}
+
+/* A layer's name, or where it has none another text that is nobody's. */
+static json_t *id_of(const struct ss_graph *g, int layer)
 {
     const struct ss_layer *l = ss_graph_layer(g, layer);
-    const struct ss_layer standard = ss_layer_of(l->cls);
-    ss_json_print(out, "{'id':");
-    write_id(g, layer, out);
-    ss_json_print(out, ",'kind':%s", l->cls->name);
-    if (*l->name)
-        ss_json_print(out, ",'name':%s", l->name);
-    ss_json_print(out, ",'inputs':[");
-    for (int i = 0; i < l->ninputs; i++) {
-        ss_json_print(out, "%.1s", i ? "," : "");
-        write_id(g, ss_graph_value(g, l->input[i])->producer, out);
-    }
-    ss_json_print(out, "]");
-    for (const struct ss_layer_field *f = l->cls->fields; f && f->name; f++)
-        write_field(f, l, &standard, out);
-    write_names(g, l, out);
-    ss_json_print(out, "}");
+    char id[2 * SS_NAME_BYTES];
+    if (layer == 0)
+        return json_string(input_id);
+    if (*l->name && strcmp(l->name, input_id))
+        return json_string(l->name);
+    int length = snprintf(id, SS_NAME_BYTES, "%s:%d", l->cls->name, layer);
+    for (; is_name(g, id); length++) /* names are shorter than id's room */
+        strcpy(id + length, "_");
+    return json_string(id);
 }
 
-void ss_graph_write(const struct ss_graph *g, FILE *out)
+static json_t *entry_of(const struct ss_graph *g, int layer)
+{
+    const struct ss_layer *l = ss_graph_layer(g, layer);
+    json_t *inputs = json_array(),
+           *entry = json_pack("{s:o,s:s}", "id", id_of(g, layer), "kind", l->cls->name);
+    int bad = 0;
+    if (*l->name)
+        bad |= json_object_set_new(entry, "name", json_string(l->name));
+    for (int i = 0; i < l->ninputs; i++)
+        bad |= json_array_append_new(inputs, id_of(g, ss_graph_value(g, l->input[i])->producer));
+    bad |= json_object_set_new(entry, "inputs", inputs);
+    bad |= add_settings(entry, l) | add_names(entry, g, l);
+    if (bad) {
+        json_decref(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+/* before, and a value behind it, which is dropped. A float has at most 9 digits. */
+static void put(FILE *out, const char *before, json_t *value, int *bad)
+{
+    *bad |= !value;
+    fputs(before, out);
+    if (value)
+        (void)json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    json_decref(value);
+}
+
+enum ss_status ss_graph_text(const struct ss_graph *g, char **text)
 {
     const struct ss_value_info *x = ss_graph_value(g, ss_graph_layer(g, 0)->output);
     const int last = ss_graph_layers(g) - 1; /* the loss */
-    ss_json_print(out, "{'format':%s,'version':%d,'name':%s,\n", format_name, VERSION,
-                  ss_graph_name(g));
-    ss_json_print(out, " 'input':{'channels':%d,'height':%d,'width':%d},\n 'layers':[", x->c, x->h,
-                  x->w);
-    for (int i = 1; i < last; i++) {
-        ss_json_print(out, "%.1s\n  ", i > 1 ? "," : "");
-        write_layer(g, i, out);
-    }
-    ss_json_print(out, "],\n 'output':");
-    write_id(g, ss_graph_value(g, ss_graph_layer(g, last)->input[0])->producer, out);
-    ss_json_print(out, "}\n");
+    size_t bytes = 0;
+    int bad = 0;
+    *text = NULL;
+    FILE *out = open_memstream(text, &bytes);
+    if (!out)
+        return ss_fail_memory("the model's layers", sizeof *out);
+    put(out, "{\"format\":", json_string(format_name), &bad);
+    put(out, ",\"version\":", json_integer(VERSION), &bad);
+    put(out, ",\"name\":", json_string(ss_graph_name(g)), &bad);
+    put(out, ",\n \"input\":",
+        json_pack("{s:i,s:i,s:i}", "channels", x->c, "height", x->h, "width", x->w), &bad);
+    fputs(",\n \"layers\":[", out);
+    for (int i = 1; i < last && !bad; i++)
+        put(out, i > 1 ? ",\n  " : "\n  ", entry_of(g, i), &bad);
+    put(out, "],\n \"output\":",
+        id_of(g, ss_graph_value(g, ss_graph_layer(g, last)->input[0])->producer), &bad);
+    fputs("}\n", out);
+    bad |= ferror(out);
+    bad |= fclose(out);
+    if (!bad)
+        return SS_OK;
+    free(*text);
+    *text = NULL;
+    return ss_fail_memory("the model's layers", bytes);
 }

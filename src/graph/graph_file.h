@@ -16,8 +16,6 @@
 
 #include "graph/graph.h"
 
-#include <stdio.h>
-
 enum { SS_GRAPH_FILE_BYTES = 16 << 20 };
 
 /* Read a graph and finish it. Nothing in the file is trusted: whatever does not fit is reported in one
@@ -26,7 +24,7 @@ enum { SS_GRAPH_FILE_BYTES = 16 << 20 };
  * SS_ERR_MEMORY. The caller destroys *out. */
 enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **out);
 
-/* Write a finished graph. Errors of the file stay in it. */
-void ss_graph_write(const struct ss_graph *g, FILE *out);
+/* A finished graph as such a file's text, which the caller frees. SS_ERR_MEMORY. */
+enum ss_status ss_graph_text(const struct ss_graph *g, char **text);
 
 #endif

@@ -40,20 +40,13 @@ static enum ss_status write_ema(const struct ss_session *s, const char *folder)
 /* No larger than SS_GRAPH_FILE_BYTES, as it could not be read. */
 static enum ss_status write_graph(const struct ss_session *s, const char *folder)
 {
-    char path[PATH_MAX], *text = NULL;
-    size_t bytes = 0;
+    char path[PATH_MAX], *text;
     struct ss_atomic_file *out;
     SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_GRAPH));
-    FILE *f = open_memstream(&text, &bytes);
-    if (!f)
-        return ss_fail_memory("the model's layers", sizeof *f);
-    ss_graph_write(s->graph, f);
-    const int bad = fclose(f);
-    enum ss_status status = bad ? ss_fail_memory("the model's layers", bytes) : SS_OK;
-    if (status == SS_OK)
-        status = ss_atomic_open(path, &out);
+    SS_TRY(ss_graph_text(s->graph, &text));
+    enum ss_status status = ss_atomic_open(path, &out);
     if (status == SS_OK) {
-        (void)ss_atomic_write(out, text, bytes);
+        (void)ss_atomic_write(out, text, strlen(text));
         status = ss_atomic_commit(out);
     }
     free(text);

@@ -87,19 +87,14 @@ static void put_model(const struct ss_session *s, char *value)
 {
     unsigned char digest[SS_SHA256_BYTES];
     struct ss_sha256 hash;
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file)
+    char *text;
+    if (ss_graph_text(s->graph, &text) != SS_OK)
         return;
-    ss_graph_write(s->graph, file);
-    if (!fclose(file)) {
-        ss_sha256_begin(&hash);
-        ss_sha256_add(&hash, text, bytes);
-        ss_sha256_end(&hash, digest);
-        snprintf(value, SS_TRAINING_TEXT, "a file with layers %02x%02x%02x%02x%02x%02x", digest[0],
-                 digest[1], digest[2], digest[3], digest[4], digest[5]);
-    }
+    ss_sha256_begin(&hash);
+    ss_sha256_add(&hash, text, strlen(text));
+    ss_sha256_end(&hash, digest);
+    snprintf(value, SS_TRAINING_TEXT, "a file with layers %02x%02x%02x%02x%02x%02x", digest[0],
+             digest[1], digest[2], digest[3], digest[4], digest[5]);
     free(text);
 }
 
