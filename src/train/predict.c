@@ -107,23 +107,17 @@ static void choose(struct prediction *p, int count)
 }
 
 /* logits begin with a NaN: the picture was skipped. */
-static enum ss_status put_row(struct prediction *p, size_t index, const float *logits)
+static void put_row(struct prediction *p, size_t index, const float *logits)
 {
     const char *name = ss_imagefolder_name(ss_dataset_folder(p->s->test), index);
     const int shown = p->top ? p->top : 1;
-    int finite = 1;
-    for (int c = 1; c < p->classes; c++)
-        finite &= isfinite(logits[c]) != 0;
-    if (!finite)
-        return ss_fail(SS_ERR_DIVERGED, "%s/%s: the model's values are not finite",
-                       p->s->test->path, name);
     put_text(&p->table, name);
     p->table.rows++;
     if (isnan(logits[0])) {
         for (int k = 0; k < (p->top ? 2 * shown : p->classes + 2); k++)
             put(&p->table, ",", 1);
         put(&p->table, "\n", 1);
-        return SS_OK;
+        return;
     }
     weigh(p, logits);
     choose(p, shown);
@@ -135,7 +129,22 @@ static enum ss_status put_row(struct prediction *p, size_t index, const float *l
     for (int c = 0; !p->top && c < p->classes; c++)
         put_probability(p, p->probability[c]);
     put(&p->table, "\n", 1);
-    return SS_OK;
+}
+
+/* A skipped picture's logits are marked, all others finite. */
+static enum ss_status check_row(const struct prediction *p, uint32_t index, float *logits)
+{
+    const struct ss_dataset *d = p->s->test;
+    int finite = 1;
+    if (ss_dataset_skipped(d, index)) {
+        logits[0] = NAN;
+        return SS_OK;
+    }
+    for (int c = 0; c < p->classes; c++)
+        finite &= isfinite(logits[c]) != 0;
+    return finite ? SS_OK
+                  : ss_fail(SS_ERR_DIVERGED, "%s/%s: the model's values are not finite", d->path,
+                            ss_imagefolder_name(ss_dataset_folder(d), index));
 }
 
 static enum ss_status compute(struct prediction *p, const struct ss_sampler *sampler, size_t k)
@@ -150,22 +159,21 @@ static enum ss_status compute(struct prediction *p, const struct ss_sampler *sam
     SS_TRY(ss_exec_wait(s->exec));
     SS_TRY(ss_exec_eval_logits(s->exec, p->logits));
     for (int i = 0; i < s->batch; i++)
-        if (s->sample[i] != UINT32_MAX && ss_dataset_skipped(s->test, s->sample[i]))
-            p->logits[(size_t)i * (size_t)p->classes] = NAN;
+        if (s->sample[i] != UINT32_MAX)
+            SS_TRY(check_row(p, s->sample[i], p->logits + (size_t)i * (size_t)p->classes));
     return SS_OK;
 }
 
 /* All ranks' pictures of a step, in the folder's order (sampler.h). */
-static enum ss_status put_step(struct prediction *p, size_t k, const float *all)
+static void put_step(struct prediction *p, size_t k, const float *all)
 {
     const size_t ranks = (size_t)ss_comm_size(p->s->comm), batch = (size_t)p->s->batch;
     for (size_t i = 0; i < batch; i++)
         for (size_t r = 0; r < ranks; r++) {
             const size_t index = (k * batch + i) * ranks + r;
             if (index < p->s->test->count)
-                SS_TRY(put_row(p, index, all + (r * batch + i) * (size_t)p->classes));
+                put_row(p, index, all + (r * batch + i) * (size_t)p->classes);
         }
-    return SS_OK;
 }
 
 static enum ss_status predict_step(struct prediction *p, const struct ss_sampler *sampler, size_t k)
@@ -176,7 +184,7 @@ static enum ss_status predict_step(struct prediction *p, const struct ss_sampler
     SS_TRY(ss_session_agree(s, compute(p, sampler, k), "prediction"));
     enum ss_status status = ss_comm_gather_alloc(s->comm, p->logits, bytes, &all, "predictions");
     if (status == SS_OK && ss_comm_rank(s->comm) == 0)
-        status = put_step(p, k, all);
+        put_step(p, k, all);
     free(all);
     return ss_session_agree(s, status, "writing predictions");
 }

@@ -101,6 +101,24 @@ refused "an empty folder" "$work/empty" "$STARSTEP" predict --pictures "$work/em
 refused "more classes than there are" "top 6: the model has 5 classes" "${predict[@]}" --top 6
 refused "a table that cannot be written" "nowhere/t.csv" "${predict[@]}" --out "$work/nowhere/t.csv"
 refused "an option of train" "predict: takes no --epochs" "${predict[@]}" --epochs 3
+# A value of the last layer's bias that is not finite, of whichever class
+for class in 0 4; do
+    for value in nan inf; do
+        rm -rf "$work/value" && cp -rL "$run/latest" "$work/value"
+        "$PYTHON" - "$work/value/model.safetensors" $class $value <<'END'
+import json, struct, sys
+path, index, value = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+data = bytearray(open(path, "rb").read())
+length = struct.unpack("<Q", data[:8])[0]
+begin = json.loads(data[8:8 + length])["fc.bias"]["data_offsets"][0]
+struct.pack_into("<f", data, 8 + length + begin + 4 * index, value)
+open(path, "wb").write(data)
+END
+        refused "class $class is $value" "the model's values are not finite" \
+            "$STARSTEP" predict --pictures "$data/val" --init "$work/value" --out "$work/value.csv"
+        check "class $class is $value: no table" [ ! -e "$work/value.csv" ]
+    done
+done
 for damage in 's/"format":"starstep-data"/"format":"other"/;"format" is not' 's/"std":\[[^,]*/"std":[0/;"std" must be' \
     's/"least":\[45,45\]/"least":[45,20]/;"least" must be' 's/"height":40/"height":"40"/;"height" must be' \
     's/"channels":3/"channels":4/;"channels" must be' 's/"n01443537"/7/;"classes" must be'; do
