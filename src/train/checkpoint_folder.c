@@ -178,13 +178,15 @@ enum ss_status ss_checkpoint_install(const char *dir, const char *name)
     return link_latest(dir, name);
 }
 
-/* Cut ".new" off; 0 if it is not there. */
+/* Cut ".new" off the name of one of our checkpoints; 0 where it is none, such as a path that a link
+ * names. */
 static int cut_suffix(char *name)
 {
-    size_t n = strlen(name), k = sizeof suffix - 1;
-    if (n <= k || strcmp(name + n - k, suffix))
+    struct checkpoint one;
+    const char *rest = parse_name(name, &one);
+    if (!rest || strcmp(rest, suffix))
         return 0;
-    name[n - k] = '\0';
+    name[rest - name] = '\0';
     return 1;
 }
 

@@ -144,6 +144,12 @@ static const struct {
     {"epoch-0001.new/notes", "epoch-0001.new/notes"},
     {"mine.new/" MODEL " epoch-1.newer/" MODEL " epoch--1.new/" MODEL,
      "epoch--1.new/" MODEL " epoch-1.newer/" MODEL " mine.new/" MODEL},
+    /* a link that somebody else made: nothing that it names is touched */
+    {"mine.new/" MODEL " latest>mine.new", "latest>mine.new mine.new/" MODEL},
+    {"epoch-0001/notes mine.new/" MODEL " latest>epoch-0001/../mine.new",
+     "epoch-0001/notes latest>epoch-0001/../mine.new mine.new/" MODEL},
+    {"mine.new/" MODEL " mine/" MODEL " latest>./mine.new",
+     "latest>./mine.new mine/" MODEL " mine.new/" MODEL},
 };
 
 START_TEST(cleaned)
@@ -254,6 +260,8 @@ static const struct {
      ": has checkpoints, but no latest that says which is the newest; name one, such as --resume "},
     {"epoch-0003/" MODEL " epoch-0004/" MODEL " latest>epoch-0003.new", "epoch-0003", NULL},
     {"epoch-0003/" TRAINING " latest>epoch-0003.new", NULL, NULL},
+    {"mine/" MODEL " latest>mine.new", NULL, NULL},
+    {"epoch-0003/" TRAINING " mine/" MODEL " latest>epoch-0003/../mine.new", NULL, NULL},
 };
 
 START_TEST(newest)
