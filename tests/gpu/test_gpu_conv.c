@@ -277,7 +277,7 @@ START_TEST(inference)
     gpu_check_failure(ss_cuda_conv_backward_weights(conv, r.x, r.dy, r.dw, NULL), SS_ERR_INVALID,
                       "without training");
     gpu_check_failure(ss_cuda_conv_forward(conv, r.x, r.w, r.dw, r.y), SS_ERR_INVALID,
-                      "bias given");
+                      "a bias is given, but the layer has none");
     ss_log_set_quiet(0);
     ss_cuda_conv_destroy(conv);
     conv_run_destroy(&r);

@@ -373,6 +373,14 @@ START_TEST(out_of_memory)
 }
 END_TEST
 
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *t = tcase_create(name);
+    tcase_set_timeout(t, 600);
+    suite_add_tcase(suite, t);
+    return t;
+}
+
 int main(void)
 {
     if (ss_cuda_kernels.count() == 0) {
@@ -385,30 +393,31 @@ int main(void)
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     Suite *suite = suite_create("gpu_exec");
-    TCase *t = tcase_create("gpu_exec");
-    tcase_set_timeout(t, 600);
+    TCase *t = add_case(suite, "graphs");
     tcase_add_loop_test(t, as_cpu, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, drops, 0, DROPS);
+    t = add_case(suite, "formats");
     tcase_add_loop_test(t, gradients_of_formats, 0, TEST_GRAPHS);
+    t = add_case(suite, "layers");
     tcase_add_loop_test(t, first_layers_as_cpu, 0, 2 * FIRST_LAYERS);
+    t = add_case(suite, "bits");
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
-    tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
+    t = add_case(suite, "parts");
+    tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, micro_steps_as_pytorch);
     tcase_add_test(t, infinite_micro_step);
     tcase_add_test(t, out_of_memory);
+    t = add_case(suite, "pytorch");
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
     tcase_add_test(t, join_as_pytorch);
     tcase_add_test(t, readers_as_pytorch);
     tcase_add_test(t, transformer_as_pytorch);
     tcase_add_test(t, adamw_as_pytorch);
-    tcase_add_loop_test(t, drops, 0, DROPS);
-    suite_add_tcase(suite, t);
-    t = tcase_create("replay");
-    tcase_set_timeout(t, 600);
+    t = add_case(suite, "replay");
     tcase_add_test(t, replays_where_it_pays);
-    suite_add_tcase(suite, t);
     const int code = run_suite_here(suite);
     ss_comm_close(comm);
     return code;
