@@ -1,5 +1,6 @@
 #include "core/json_text.h"
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -19,23 +20,12 @@ static void put(const struct sink *to, const char *bytes, size_t n)
         ss_atomic_write(to->file, bytes, n);
 }
 
-/* Bytes of the UTF-8 sequence that begins here; 0: none does. */
-static size_t sequence(const char *s)
-{
-    unsigned char c = (unsigned char)*s;
-    size_t n = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((unsigned char)s[i] >> 6 != 2)
-            return 0;
-    return n;
-}
-
 static void put_string(const struct sink *to, const char *s)
 {
     char text[8];
     put(to, "\"", 1);
     while (*s) {
-        size_t n = sequence(s);
+        size_t n = ss_utf8_bytes(s);
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\')
             put(to, text, (size_t)snprintf(text, sizeof text, "\\%c", c));

@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 #include "core/log.h"
+#include "core/utf8.h"
 
 #include <limits.h>
 #include <math.h>
@@ -28,7 +29,7 @@ struct ss_graph *ss_graph_create(const char *name)
         ss_fail_memory("layer graph", sizeof *g);
         return NULL;
     }
-    snprintf(g->name, sizeof g->name, "%s", name);
+    ss_graph_rename(g, name);
     return g;
 }
 
@@ -52,7 +53,7 @@ ss_value ss_graph_fail(struct ss_graph *g, enum ss_status status, const char *fm
 
 void ss_graph_rename(struct ss_graph *g, const char *name)
 {
-    snprintf(g->name, sizeof g->name, "%s", name);
+    ss_utf8_copy(g->name, sizeof g->name, name);
 }
 
 void ss_graph_at(struct ss_graph *g, const char *id)
@@ -104,6 +105,9 @@ struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *t
     if (strlen(name) >= SS_NAME_BYTES)
         ss_graph_fail(g, SS_ERR_INVALID, "layer name %.40s... is too long; at most %d letters",
                       name, SS_NAME_BYTES - 1);
+    if (!ss_utf8_is(name))
+        ss_graph_fail(g, SS_ERR_INVALID, "layer %d (%s) has a name that is not UTF-8", g->nlayers,
+                      cls->name);
     if (*name && taken(g, name))
         ss_graph_fail(g, SS_ERR_INVALID, "two layers are named %s", name);
     if (g->status != SS_OK)
@@ -265,6 +269,8 @@ static void name_param(struct ss_graph *g, const struct ss_layer *l, const char 
     if ((own ? snprintf(p->name, sizeof p->name, "%s", own)
              : snprintf(p->name, sizeof p->name, "%s.%s", l->name, suffix)) >= (int)sizeof p->name)
         ss_graph_fail(g, SS_ERR_INVALID, "parameter name %.60s... is too long", p->name);
+    if (!ss_utf8_is(p->name))
+        ss_graph_fail(g, SS_ERR_INVALID, "a parameter's name is not UTF-8");
     for (const char *c = p->name; *c; c++)
         if ((unsigned char)*c < ' ')
             ss_graph_fail(g, SS_ERR_INVALID, "a parameter's name has a control character");

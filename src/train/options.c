@@ -4,6 +4,7 @@
 #include "train/options.h"
 #include "comm/nccl.h"
 #include "core/log.h"
+#include "core/utf8.h"
 #include "kernels/kernels.h"
 #include "optim/parameter_groups.h"
 #include "runtime/replay.h"
@@ -257,9 +258,22 @@ static enum ss_status check_buckets(const struct ss_train_options *o)
     return SS_OK;
 }
 
+/* Checkpoints note some of them, as JSON; a model file by its layers. */
+static enum ss_status check_texts(const struct ss_train_options *o)
+{
+    char text[SS_OPTION_TEXT_ROOM];
+    for (const struct ss_option *row = ss_train_rows; row->name; row++)
+        if (row->marks & (SS_TRAIN_FIXED | SS_TRAIN_TOLD) &&
+            !ss_utf8_is(ss_option_text(row, o, text)) &&
+            (strcmp(row->name, "--model") || !ss_model_is_file(o->model)))
+            return ss_fail(SS_ERR_INVALID, "%s: the text is not UTF-8", row->name);
+    return SS_OK;
+}
+
 enum ss_status ss_train_check(const struct ss_train_options *o)
 {
     const struct ss_train_device device = ss_train_choose_device(o);
+    SS_TRY(check_texts(o));
     SS_TRY(check_buckets(o));
     SS_TRY(check_gpu_options(o, &device));
     if (o->ranks && !o->check)

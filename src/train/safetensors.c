@@ -7,6 +7,7 @@
 #endif
 #include "train/safetensors.h"
 #include "core/log.h"
+#include "core/utf8.h"
 #include "train/safetensors_format.h"
 
 #include <errno.h>
@@ -42,9 +43,15 @@ struct ss_st_shown ss_st_show(const char *s)
 {
     struct ss_st_shown out;
     size_t n = 0;
-    for (; s[n] && n + 4 < sizeof out.text; n++)
-        out.text[n] = (unsigned char)s[n] < 32 || s[n] == 127 ? '?' : s[n];
-    strcpy(out.text + n, s[n] ? "..." : "");
+    while (*s && n + 8 < sizeof out.text) {
+        const unsigned char *c = (const unsigned char *)s;
+        const size_t bytes = ss_utf8_bytes(s);
+        const int control = *c < 32 || *c == 127 || (*c == 0xc2 && c[1] < 0xa0);
+        memcpy(out.text + n, !bytes || control ? "?" : s, !bytes || control ? 1 : bytes);
+        n += !bytes || control ? 1 : bytes;
+        s += bytes ? bytes : 1;
+    }
+    strcpy(out.text + n, *s ? "..." : "");
     return out;
 }
 

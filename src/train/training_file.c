@@ -143,7 +143,7 @@ enum ss_status ss_training_file_write(const struct ss_session *s, const struct s
     p.scale = (double)scaler.scale;
     p.scale_steps = scaler.steps;
     p.scale_skipped = scaler.skipped;
-    ss_training_notes_take(s, &p, &notes);
+    SS_TRY(ss_training_notes_take(s, &p, &notes));
     enum ss_status status = get_states(s, &m);
     if (status == SS_OK)
         status = write_all(path, model, &m, &notes);
@@ -262,8 +262,8 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
 {
     struct ss_training_notes own, notes;
     const struct ss_position nowhere = {0};
-    ss_training_notes_take(s, &nowhere, &own);
-    ss_training_notes_take(s, &nowhere, &notes);
+    SS_TRY(ss_training_notes_take(s, &nowhere, &own));
+    SS_TRY(ss_training_notes_take(s, &nowhere, &notes));
     SS_TRY(ss_training_notes_read(st, path, &notes));
     SS_TRY(check_crcs(st, path, model));
     SS_TRY(ss_training_notes_understand(s, path, model, &own, &notes, p, origin));

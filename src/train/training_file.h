@@ -33,13 +33,15 @@ enum { SS_TRAINING_NOTES = 32 + SS_TRAIN_MOST_ROWS, SS_TRAINING_TEXT = 64 };
 struct ss_training_notes {
     size_t n; /* pairs */
     const char *key[SS_TRAINING_NOTES];
-    char value[SS_TRAINING_NOTES][SS_TRAINING_TEXT];
+    const char *value[SS_TRAINING_NOTES];           /* of any length, UTF-8 */
+    char room[SS_TRAINING_NOTES][SS_TRAINING_TEXT]; /* for values that are written nowhere else */
 };
-/* Of this session at this position; the keys are the same for every session. */
-void ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
-                            struct ss_training_notes *notes);
-/* The values of those keys in a file; an option that it lacks had its default. Errors:
- * SS_ERR_FORMAT, also for an option that is not known here. */
+/* Of this session at this position, whose options they point to; the keys are the
+ * same for every session. SS_ERR_MEMORY. */
+enum ss_status ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
+                                      struct ss_training_notes *notes);
+/* The values of those keys in a file, which they point to; an option that it lacks had its default.
+ * Errors: SS_ERR_FORMAT, also for an option that is not known here. */
 enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const char *path,
                                       struct ss_training_notes *notes);
 /* What a file's notes mean to this session; its own is in `own`. */

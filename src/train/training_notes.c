@@ -3,9 +3,12 @@
 #include "core/sha256.h"
 #include "graph/graph_file.h"
 #include "graphs/models.h"
+#include "train/checkpoint.h"
+#include "train/safetensors_format.h"
 #include "train/training_file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -57,20 +60,22 @@ static int is_integer(const struct field *f)
     return f->type == 'i' || f->type == 'I';
 }
 
+/* Room for a value. */
 static char *add(struct ss_training_notes *m, const char *key)
 {
     m->key[m->n] = key;
-    return m->value[m->n++];
+    m->value[m->n] = m->room[m->n];
+    return m->room[m->n++];
 }
 
 /* As a checkpoint has it. */
-static void put_option(const struct ss_option *o, const void *values, char *value)
+static const char *note_of(const struct ss_option *o, const void *values,
+                           char text[SS_OPTION_TEXT_ROOM])
 {
-    char text[SS_OPTION_TEXT_ROOM];
     const char *shown = ss_option_text(o, values, text);
     if (o->type == SS_OPT_FLAG)
         shown = *shown == '1' ? "given" : "not given";
-    snprintf(value, SS_TRAINING_TEXT, "%s", shown);
+    return shown;
 }
 
 /* The rows that a checkpoint notes. */
@@ -83,33 +88,35 @@ static const struct ss_option *next_noted(const struct ss_option *row)
 
 /* A model file goes by its layers: it may lie elsewhere when the run goes on, and a path may hold
  * another one by then. */
-static void put_model(const struct ss_session *s, char *value)
+static enum ss_status put_layers(const struct ss_graph *g, char value[SS_TRAINING_TEXT])
 {
     unsigned char digest[SS_SHA256_BYTES];
     struct ss_sha256 hash;
     char *text;
-    if (ss_graph_text(s->graph, &text) != SS_OK)
-        return;
+    SS_TRY(ss_graph_text(g, &text));
     ss_sha256_begin(&hash);
     ss_sha256_add(&hash, text, strlen(text));
     ss_sha256_end(&hash, digest);
     snprintf(value, SS_TRAINING_TEXT, "a file with layers %02x%02x%02x%02x%02x%02x", digest[0],
              digest[1], digest[2], digest[3], digest[4], digest[5]);
     free(text);
+    return SS_OK;
 }
 
-static void add_options(struct ss_training_notes *m, const struct ss_session *s)
+static enum ss_status add_options(struct ss_training_notes *m, const struct ss_session *s)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
-        char *value = add(m, row->name);
-        put_option(row, s->options, value);
+        char *room = add(m, row->name);
         if (!strcmp(row->name, "--model") && ss_model_is_file(s->options->model))
-            put_model(s, value);
+            SS_TRY(put_layers(s->graph, room));
+        else
+            m->value[m->n - 1] = note_of(row, s->options, room);
     }
+    return SS_OK;
 }
 
-void ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
-                            struct ss_training_notes *m)
+enum ss_status ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
+                                      struct ss_training_notes *m)
 {
     m->n = 0;
     snprintf(add(m, "starstep_training"), SS_TRAINING_TEXT, FILE_VERSION);
@@ -127,7 +134,7 @@ void ss_training_notes_take(const struct ss_session *s, const struct ss_position
     snprintf(add(m, "training_images"), SS_TRAINING_TEXT, "%zu", s->train->count);
     snprintf(add(m, "data"), SS_TRAINING_TEXT, "%016llx",
              (unsigned long long)s->train->fingerprint);
-    add_options(m, s);
+    return add_options(m, s);
 }
 
 static const char *value_of(const struct ss_training_notes *m, const char *key)
@@ -138,27 +145,16 @@ static const char *value_of(const struct ss_training_notes *m, const char *key)
     return "";
 }
 
-/* Short, and fit for a message of one line. */
-static int is_plain(const char *text)
-{
-    size_t n = 0;
-    while (text[n] >= 32 && text[n] < 127)
-        n++;
-    return !text[n] && n < SS_TRAINING_TEXT;
-}
-
 /* An option or a field that is younger than the checkpoint had its default. */
-static const char *default_of(const char *key, char *text)
+static const char *default_of(const char *key, char text[SS_OPTION_TEXT_ROOM])
 {
     for (size_t i = 0; i < FIELDS; i++)
         if (!strcmp(fields[i].key, key))
             return strchr("IP", fields[i].type) ? "0" : fields[i].type == 'F' ? "nan" : NULL;
     const struct ss_train_options defaults = ss_train_defaults();
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++)
-        if (!strcmp(row->name, key)) {
-            put_option(row, &defaults, text);
-            return text;
-        }
+        if (!strcmp(row->name, key))
+            return note_of(row, &defaults, text);
     return NULL;
 }
 
@@ -166,11 +162,11 @@ static const char *default_of(const char *key, char *text)
 static enum ss_status check_known(const struct ss_safetensors *st, const char *path)
 {
     const char *key, *value;
-    char text[SS_TRAINING_TEXT];
+    char text[SS_OPTION_TEXT_ROOM];
     for (size_t i = 0; ss_safetensors_metadata_at(st, i, &key, &value); i++)
         if (!strncmp(key, "--", 2) && !default_of(key, text))
-            return ss_fail(SS_ERR_FORMAT, "%s: field %.40s is unknown: another version wrote it",
-                           path, is_plain(key) ? key : "--");
+            return ss_fail(SS_ERR_FORMAT, "%s: field %s is unknown: another version wrote it", path,
+                           ss_st_show(key).text);
     return SS_OK;
 }
 
@@ -178,7 +174,6 @@ enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const cha
                                       struct ss_training_notes *m)
 {
     const char *version = ss_safetensors_metadata(st, m->key[0]);
-    char text[SS_TRAINING_TEXT];
     if (!version)
         return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing: this is no training state", path,
                        m->key[0]);
@@ -189,12 +184,10 @@ enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const cha
     for (size_t i = 0; i < m->n; i++) {
         const char *value = ss_safetensors_metadata(st, m->key[i]);
         if (!value)
-            value = default_of(m->key[i], text);
+            value = default_of(m->key[i], m->room[i]);
         if (!value)
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path, m->key[i]);
-        if (!is_plain(value))
-            return ss_fail(SS_ERR_FORMAT, "%s: field %s is too long, or no text", path, m->key[i]);
-        strcpy(m->value[i], value);
+        m->value[i] = value;
     }
     return check_known(st, path);
 }
@@ -207,7 +200,7 @@ static enum ss_status read_integer(const char *path, const char *key, const char
     long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || v < 0 || v > SS_COUNT_MAX)
         return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a whole number from 0 to 2^62",
-                       path, key, text);
+                       path, key, ss_st_show(text).text);
     *out = v;
     return SS_OK;
 }
@@ -218,8 +211,8 @@ static enum ss_status read_number(const char *path, const char *key, const char 
     char *end;
     double v = strtod(text, &end);
     if (end == text || *end || (strchr("pP", type) && !(v >= 0 && isfinite(v))))
-        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a number%s", path, key, text,
-                       strchr("pP", type) ? " >= 0" : "");
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is \"%s\", not a number%s", path, key,
+                       ss_st_show(text).text, strchr("pP", type) ? " >= 0" : "");
     *out = v;
     return SS_OK;
 }
@@ -237,26 +230,51 @@ static enum ss_status read_position(const char *path, const struct ss_training_n
     return SS_OK;
 }
 
+/* Versions up to 0.2.0 cut values. */
+static int same(const char *was, const char *is)
+{
+    const size_t cut = SS_TRAINING_TEXT - 1;
+    return !strcmp(was, is) || (strlen(was) == cut && !strncmp(was, is, cut));
+}
+
+/* Whether the layers beside a checkpoint's weights are this session's, however another version
+ * wrote them. */
+static int same_layers(const struct ss_session *s, const char *model)
+{
+    char path[PATH_MAX], was[SS_TRAINING_TEXT], is[SS_TRAINING_TEXT], why[256];
+    struct ss_graph *g = NULL;
+    const char *slash = strrchr(model, '/');
+    snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - model) : 0, model,
+             SS_CHECKPOINT_GRAPH);
+    ss_log_capture(why, sizeof why);
+    const int read = ss_graph_read(path, 0, &g) == SS_OK && put_layers(g, was) == SS_OK &&
+                     put_layers(s->graph, is) == SS_OK;
+    ss_log_capture(NULL, 0);
+    ss_graph_destroy(g);
+    return read && !strcmp(was, is);
+}
+
 /* What does not change while a run lasts. */
-static enum ss_status check_fixed(const char *path, const char *model,
+static enum ss_status check_fixed(const struct ss_session *s, const char *path, const char *model,
                                   const struct ss_training_notes *own,
                                   const struct ss_training_notes *m)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
-        if (row->marks & SS_TRAIN_FIXED && strcmp(was, is))
+        if (row->marks & SS_TRAIN_FIXED && !same(was, is) &&
+            (strcmp(row->name, "--model") || !same_layers(s, model)))
             return ss_fail(SS_ERR_MISMATCH,
                            "%s: %s was %s and is now %s; continue with the former, or start anew "
                            "from its weights with --init %s",
-                           path, row->name, was, is, model);
+                           path, row->name, ss_st_show(was).text, ss_st_show(is).text, model);
     }
     if (strcmp(value_of(m, "data"), value_of(own, "data")))
         return ss_fail(SS_ERR_MISMATCH,
                        "%s: field data: --data-dir was another data set (%s training images) than "
                        "now (%s); continue with that one, or start anew from its weights with "
                        "--init %s",
-                       path, value_of(m, "training_images"), value_of(own, "training_images"),
-                       model);
+                       path, ss_st_show(value_of(m, "training_images")).text,
+                       value_of(own, "training_images"), model);
     return SS_OK;
 }
 
@@ -265,9 +283,9 @@ static void tell_changes(const char *path, const struct ss_training_notes *own,
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
-        if (row->marks & SS_TRAIN_TOLD && strcmp(was, is))
-            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, row->name, was,
-                    is);
+        if (row->marks & SS_TRAIN_TOLD && !same(was, is))
+            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, row->name,
+                    ss_st_show(was).text, ss_st_show(is).text);
     }
 }
 
@@ -315,7 +333,7 @@ enum ss_status ss_training_notes_understand(const struct ss_session *s, const ch
     SS_TRY(read_position(path, m, p));
     SS_TRY(read_integer(path, "ranks", value_of(m, "ranks"), &origin->ranks));
     SS_TRY(read_integer(path, "global_batch", value_of(m, "global_batch"), &origin->global_batch));
-    SS_TRY(check_fixed(path, model, own, m));
+    SS_TRY(check_fixed(s, path, model, own, m));
     SS_TRY(place_in_epoch(s, path, origin->global_batch, p));
     if (strcmp(value_of(m, "--target-accuracy"), value_of(own, "--target-accuracy")))
         p->reached = 0;

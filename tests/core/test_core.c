@@ -3,6 +3,7 @@
 #include "core/folder.h"
 #include "core/json_file.h"
 #include "core/json_text.h"
+#include "core/utf8.h"
 #include "core/options.h"
 #include "core/program.h"
 #include "core/rng.h"
@@ -209,6 +210,50 @@ START_TEST(json_text)
     ck_assert_int_eq(strncmp(out, want, strlen(want)), 0);
     ck_assert_str_eq(out + strlen(want), big);
     free(out);
+}
+END_TEST
+
+/* As many bytes as each is long; the broken ones become "?" a byte. */
+START_TEST(utf8)
+{
+    static const char *const good[] = {"a",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf"};
+    static const char *const bad[] = {"\x80",
+                                      "\xc3",
+                                      "\xc0\xaf", /* overlong, here and in the next two */
+                                      "\xe0\x9f\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xed\xa0\x80",     /* half of a pair */
+                                      "\xf4\x90\x80\x80", /* above U+10FFFF */
+                                      "\xf8\x88\x80\x80\x80",
+                                      "\xff"};
+    char text[8], printed[64];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_uint_eq(ss_utf8_bytes(good[i]), strlen(good[i]));
+        ck_assert(ss_utf8_is(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_uint_eq(ss_utf8_bytes(bad[i]), 0);
+        ck_assert(!ss_utf8_is(bad[i]));
+        ss_utf8_copy(text, sizeof text, bad[i]);
+        ck_assert_str_eq(text, &"?????"[5 - strlen(bad[i])]);
+        FILE *f = fmemopen(printed, sizeof printed, "w");
+        ck_assert_ptr_nonnull(f);
+        ss_json_print(f, "%s", bad[i]);
+        fclose(f);
+        ck_assert_int_eq(printed[1], '?');
+        ck_assert_uint_eq(strlen(printed), 2 + strlen(bad[i]));
+    }
+    ss_utf8_copy(text, 4, "ab\xc3\xa9");
+    ck_assert_str_eq(text, "ab");
+    ss_utf8_copy(text, 5, "ab\xc3\xa9");
+    ck_assert_str_eq(text, "ab\xc3\xa9");
 }
 END_TEST
 
@@ -547,6 +592,7 @@ int main(void)
     tcase_add_loop_test(t, options_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, options_help);
     tcase_add_test(t, json_text);
+    tcase_add_test(t, utf8);
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);
     t = tcase_create("rng");

@@ -226,6 +226,24 @@ START_TEST(strange_names)
 }
 END_TEST
 
+/* A path may be of any bytes, and cut anywhere. */
+START_TEST(strange_model_name)
+{
+    for (size_t n = SS_NAME_BYTES - 4; n < SS_NAME_BYTES; n++) {
+        char name[SS_NAME_BYTES + 8];
+        memset(name, 'a', sizeof name);
+        strcpy(name + n, "\xe9/\xc3\xa9");
+        struct ss_graph *g = ss_graph_create(name);
+        ck_assert_ptr_nonnull(g);
+        ck_assert_int_eq(ss_graph_name(g)[n < SS_NAME_BYTES - 1 ? n : 0],
+                         n < SS_NAME_BYTES - 1 ? '?' : 'a');
+        ss_softmax_cross_entropy(g, ss_linear(g, ss_input(g, 3, 4, 4), "fc", 5));
+        ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+        there_and_back(g);
+    }
+}
+END_TEST
+
 /* Read, and if that works lower it, too. */
 static int survives(void)
 {
@@ -319,6 +337,7 @@ int main(void)
     tcase_add_test(t, no_file);
     tcase_add_test(t, good);
     tcase_add_test(t, strange_names);
+    tcase_add_test(t, strange_model_name);
     tcase_add_loop_test(t, damaged, 0, 2);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);

@@ -1,6 +1,7 @@
 /* old_checkpoint IN OUT: a training.safetensors as versions before --optimizer wrote it: the fields
  * below in this order and no others, tensors momentum.NAME, which now are momentum_buffer.NAME, and
- * a crc32c of both. */
+ * a crc32c of both.
+ * old_checkpoint IN OUT FIELD VALUE: IN with another value of that field, and its crc32c. */
 #include "core/crc32c.h"
 #include "core/log.h"
 #include "train/safetensors.h"
@@ -52,7 +53,43 @@ static const char *const fields[] = {"starstep_training",
                                      "--grad-dtype",
                                      "--conv-algo",
                                      "--target-accuracy"};
-enum { FIELDS = sizeof fields / sizeof *fields, TENSORS = 512, NAME_ROOM = 256 };
+enum { FIELDS = sizeof fields / sizeof *fields, MOST = 256, TENSORS = 512, NAME_ROOM = 256 };
+
+/* Write it: n of pairs are its fields. */
+static enum ss_status finish(const char *out, const struct ss_st_tensor *tensors, size_t count,
+                             const char **pairs, size_t n, const char *model)
+{
+    uint32_t crc = ss_crc32c(0, model, strlen(model));
+    char text[9];
+    for (size_t i = 1; i < n; i += 2)
+        crc = ss_crc32c(crc, pairs[i], strlen(pairs[i]) + 1);
+    for (size_t k = 0; k < count; k++)
+        crc = ss_crc32c(crc, tensors[k].data, tensors[k].bytes);
+    snprintf(text, sizeof text, "%08x", crc);
+    const char *const end[] = {"model_crc32c", model, "crc32c", text, NULL};
+    memcpy(pairs + n, end, sizeof end);
+    return ss_safetensors_write(out, tensors, count, pairs);
+}
+
+static enum ss_status change(const struct ss_safetensors *in, const char *out, const char *field,
+                             const char *now)
+{
+    const char *pairs[2 * MOST + 5], *key, *value;
+    struct ss_st_tensor tensor[TENSORS];
+    size_t n = 0, count = ss_safetensors_count(in), changed = 0;
+    for (size_t i = 0; n < 2 * MOST && ss_safetensors_metadata_at(in, i, &key, &value); i++) {
+        if (strstr(key, "crc32c"))
+            continue;
+        changed += !strcmp(key, field);
+        pairs[n++] = key;
+        pairs[n++] = strcmp(key, field) ? value : now;
+    }
+    for (size_t k = 0; k < count && k < TENSORS; k++)
+        tensor[k] = *ss_safetensors_get(in, k);
+    if (!changed || count > TENSORS)
+        return ss_fail(SS_ERR_FORMAT, "field %s is missing, or there are too many tensors", field);
+    return finish(out, tensor, count, pairs, n, ss_safetensors_metadata(in, "model_crc32c"));
+}
 
 static enum ss_status convert(const struct ss_safetensors *in, const char *out)
 {
@@ -61,12 +98,10 @@ static enum ss_status convert(const struct ss_safetensors *in, const char *out)
     static char name[TENSORS][NAME_ROOM];
     const size_t prefix = strlen("momentum_buffer");
     size_t n = 0, count = ss_safetensors_count(in);
-    uint32_t crc = ss_crc32c(0, model, strlen(model));
     for (size_t i = 0; i < FIELDS; i++) {
         const char *value = ss_safetensors_metadata(in, fields[i]);
         if (!value)
             return ss_fail(SS_ERR_FORMAT, "field %s is missing", fields[i]);
-        crc = ss_crc32c(crc, value, strlen(value) + 1);
         pairs[n++] = fields[i];
         pairs[n++] = value;
     }
@@ -76,21 +111,17 @@ static enum ss_status convert(const struct ss_safetensors *in, const char *out)
             return ss_fail(SS_ERR_FORMAT, "tensor %s is none of old", tensor[k].name);
         snprintf(name[k], sizeof name[k], "momentum%s", tensor[k].name + prefix);
         tensor[k].name = name[k];
-        crc = ss_crc32c(crc, tensor[k].data, tensor[k].bytes);
     }
-    char text[9];
-    snprintf(text, sizeof text, "%08x", crc);
-    const char *const end[] = {"model_crc32c", model, "crc32c", text, NULL};
-    memcpy(pairs + n, end, sizeof end);
-    return ss_safetensors_write(out, tensor, count, pairs);
+    return finish(out, tensor, count, pairs, n, model);
 }
 
 int main(int argc, char **argv)
 {
     struct ss_safetensors *in;
-    if (argc != 3 || ss_safetensors_open(argv[1], &in) != SS_OK)
+    if ((argc != 3 && argc != 5) || ss_safetensors_open(argv[1], &in) != SS_OK)
         return 2;
-    enum ss_status status = convert(in, argv[2]);
+    enum ss_status status =
+        argc == 3 ? convert(in, argv[2]) : change(in, argv[2], argv[3], argv[4]);
     ss_safetensors_close(in);
     return status != SS_OK;
 }

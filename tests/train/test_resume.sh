@@ -129,6 +129,52 @@ on 1 --resume "$work/before" --checkpoint-dir "$work/after"
 starts "$what" "${command[@]}"
 check "$what: the same model" cmp "$work/whole1/latest/model.safetensors" "$work/after/latest/model.safetensors"
 
+# Options' texts: of any length and script; of versions that cut them at 63 bytes, too.
+factors='[fé]c.weight=2,[fé]c.bias=0.5,block1*.weight=1.5,block2*.weight=1.25,*=3'
+texts=$work/texts/latest/training.safetensors
+# with_texts STEPS FACTORS
+with_texts() {
+    on 1 --resume auto --checkpoint-dir "$work/texts" --max-steps "$1" --lr-factor "$2"
+}
+with_texts 2 "$factors"
+starts "a long text that is not ASCII" "${command[@]}"
+with_texts 3 "$factors"
+starts "the same text" "${command[@]}"
+what="another end of a long text"
+with_texts 4 "${factors%3}4"
+run "${command[@]}"
+says 'training.safetensors: --lr-factor was .fé.c.*=3 and is now .fé.c.*=4; the run goes on with that$'
+what="a text that an earlier version cut"
+check "$what: made" ./tests/train/old_checkpoint "$texts" "$texts" --lr-factor "$(printf %s "$factors" | head -c 63)"
+with_texts 5 "$factors"
+starts "$what" "${command[@]}"
+what="control characters in a note"
+check "$what: made" ./tests/train/old_checkpoint "$texts" "$texts" --lr-factor $'fc\n\e[31m=2'
+with_texts 6 "$factors"
+run "${command[@]}"
+says 'training.safetensors: --lr-factor was fc??\[31m=2 and is now .fé.c'
+with_texts 7 $'[f\xe9]c.*=2'
+refused "a text that is not UTF-8" '^starstep: error: --lr-factor: the text is not UTF-8' "${command[@]}"
+
+# Layers beside a checkpoint are what it is of, however a version wrote them down.
+what="a model file that another version noted otherwise"
+make_model "$work/own.json" 3 32 32
+sed -i 's/"out_features": 4/"out_features": 100/' "$work/own.json"
+own=$work/own/latest/training.safetensors
+# with_model FILE STEPS
+with_model() {
+    command=("$STARSTEP" train --model "$1" --data-dir "$work/data" --batch-size 16 --resume auto --checkpoint-dir "$work/own"
+        --max-steps "$2")
+}
+with_model "$work/own.json" 2
+starts "$what: begun" "${command[@]}"
+check "$what: made" ./tests/train/old_checkpoint "$own" "$own" --model "a file with layers 012345678901"
+with_model "$work/own.json" 3
+starts "$what" "${command[@]}"
+sed 's/"relu"/"silu"/' "$work/own.json" >"$work/other.json"
+with_model "$work/other.json" 4
+refused "other layers" '--model was a file with layers .* and is now a file with layers .*; continue' "${command[@]}"
+
 for ranks in $counts; do
     what="$ranks rank(s), adamw"
     adamw=(--optimizer adamw --base-lr 0.001 --max-steps 25)

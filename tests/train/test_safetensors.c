@@ -349,32 +349,33 @@ START_TEST(full_disk_keeps_previous_file)
 }
 END_TEST
 
-/* The options that a checkpoint notes: one that is younger than it had its default then. */
-static enum ss_status find_options(const char *key, const char *value,
+/* The options that a checkpoint notes: one that is younger than it had its default then. The caller closes *st. */
+static enum ss_status find_options(const char *key, const char *value, struct ss_safetensors **st,
                                    struct ss_training_notes *notes)
 {
     const char *metadata[] = {"starstep_training", "1", key, value, NULL};
-    struct ss_safetensors *st;
     *notes = (struct ss_training_notes){
         .n = 4, .key = {"starstep_training", "--base-lr", "--tf32", "--precision"}};
     ck_assert_int_eq(ss_safetensors_write(path, tensors, 0, metadata), SS_OK);
-    ck_assert_int_eq(ss_safetensors_open(path, &st), SS_OK);
-    enum ss_status status = ss_training_notes_read(st, path, notes);
-    ss_safetensors_close(st);
-    return status;
+    ck_assert_int_eq(ss_safetensors_open(path, st), SS_OK);
+    return ss_training_notes_read(*st, path, notes);
 }
 
 START_TEST(younger_option)
 {
     struct ss_training_notes notes;
-    ck_assert_int_eq(find_options("--base-lr", "0.3", &notes), SS_OK);
+    struct ss_safetensors *st;
+    ck_assert_int_eq(find_options("--base-lr", "0.3", &st, &notes), SS_OK);
     ck_assert_str_eq(notes.value[1], "0.3");
     ck_assert_str_eq(notes.value[2], "not given");
     ck_assert_str_eq(notes.value[3], "fp32");
-    ck_assert_int_eq(find_options("--base-1r", "0.3", &notes), SS_ERR_FORMAT);
+    ss_safetensors_close(st);
+    ck_assert_int_eq(find_options("--base-1r", "0.3", &st, &notes), SS_ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "field --base-1r is unknown"));
+    ss_safetensors_close(st);
     /* Known, but nothing that a checkpoint notes. */
-    ck_assert_int_eq(find_options("--epochs", "3", &notes), SS_ERR_FORMAT);
+    ck_assert_int_eq(find_options("--epochs", "3", &st, &notes), SS_ERR_FORMAT);
+    ss_safetensors_close(st);
 }
 END_TEST
 
