@@ -61,7 +61,8 @@ static void put_argument(struct sink *to, const char *spec)
         return;
     }
     if (conversion == 's') {
-        snprintf(text, sizeof text, spec, va_arg(to->arguments, const char *));
+        const char *plain = va_arg(to->arguments, const char *);
+        put(to, plain, strlen(plain));
     } else if (conversion == 'd') {
         snprintf(text, sizeof text, "%lld", integer(to, spec));
     } else if (conversion == 'u') {

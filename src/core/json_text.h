@@ -5,8 +5,9 @@
  *
  * Numbers: %d and %u with l, ll or z, without width; %g writes a number exactly and as short as
  * ss_number_text, and with a precision %g and %f are printf's; what is not finite becomes null. %s
- * with a precision is text as it is ("true", ","), and %c a character. In strings, what is not UTF-8 becomes "?", and "<" is escaped, so that
- * the text may stand in a page's script. */
+ * with a precision, whatever it is, is text as it is and whole ("true", ","), and %c a character. In
+ * strings, what is not UTF-8 becomes "?", and "<" is escaped, so that the text may stand in a page's
+ * script. For streams, and where numbers are to be short; files of nested values are Jansson's. */
 #ifndef SS_CORE_JSON_TEXT_H
 #define SS_CORE_JSON_TEXT_H
 

@@ -196,14 +196,14 @@ START_TEST(json_text)
     static const char want[] =
         "{\"a\":\"q\\\"b\\\\ \\u000a\\u003c \xc3\xa9 ??\",\"n\":-3,4294967295,"
         "-9223372036854775808,18446744073709551615,[0.1,0.30000000000000004,1e+300,null,null],"
-        "12.345,12,true,x%100}";
+        "12.345,12,false,x%100}";
     char *out = NULL, big[400];
     size_t bytes = 0;
     FILE *f = open_memstream(&out, &bytes);
     ck_assert_ptr_nonnull(f);
-    ss_json_print(f, "{'a':%s,'n':%d,%u,%" PRId64 ",%zu,[%g,%g,%g,%g,%g],%.3f,%.0f,%.5s,%c%%100}",
+    ss_json_print(f, "{'a':%s,'n':%d,%u,%" PRId64 ",%zu,[%g,%g,%g,%g,%g],%.3f,%.0f,%.4s,%c%%100}",
                   "q\"b\\ \n< \xc3\xa9 \xc3\xff", -3, 4294967295u, INT64_MIN, SIZE_MAX, 0.1,
-                  0.1 + 0.2, 1e300, (double)NAN, -(double)INFINITY, 12.345, 12.4, "true", 'x');
+                  0.1 + 0.2, 1e300, (double)NAN, -(double)INFINITY, 12.345, 12.4, "false", 'x');
     ss_json_print(f, "%.0f", -DBL_MAX);
     fclose(f);
     snprintf(big, sizeof big, "%.0f", -DBL_MAX);
