@@ -15,9 +15,9 @@ enum ss_split { SS_SPLIT_TRAIN, SS_SPLIT_TEST };
 struct ss_load_how {
     uint64_t seed;
     uint32_t epoch;
-    int augment; /* the data set's own training transform; else its evaluation transform */
-    int bytes;   /* (C,H,W) bytes for devices that normalise themselves; else normalised fp32 */
-    int replace; /* in place of a corrupt file that is skipped, the next good one */
+    int augment;  /* the data set's own training transform; else its evaluation transform */
+    int bytes;    /* (C,H,W) bytes for devices that normalise themselves; else normalised fp32 */
+    int replace;  /* in place of a corrupt file that is skipped, the next good one */
     double erase; /* probability of random erasing (erase.h) */
 };
 
@@ -25,7 +25,7 @@ struct ss_dataset_options {
     struct ss_size size;  /* of a sample; 0: the data set's own (32), or the usual one */
     struct ss_size usual; /* of pictures; 0: 224 */
     struct ss_size least; /* of pictures, for evaluation: crop.h; 0: 8/7 of their size */
-    int channels;        /* of a sample; 0: 3. Pictures may be had in grey: 1 */
+    int channels;         /* of a sample; 0: 3. Pictures may be had in grey: 1 */
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
     int skip_corrupt; /* pictures: go on without files that cannot be decoded */
@@ -62,6 +62,8 @@ struct ss_dataset {
     void *mapping;
     struct ss_pictures *pictures; /* NULL: records */
     char **class_names;           /* of records; NULL: the data do not say */
+    int *label_of;                /* of each class of its own; NULL: the label is its number */
+    char *const *names;           /* of labels, then */
     size_t mapping_bytes;
     float normalised[3][256]; /* (byte / 255 - mean) / std per channel, see ss_dataset_fill_table */
 };
@@ -107,6 +109,12 @@ void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
 enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
                                void *out, int32_t *label);
 
+/* From now on labels are those of a list of names, which outlives the data set, and `classes` is its
+ * length. Nothing happens where the data do not say what their classes are called. *changed: other
+ * labels than before, or fewer classes than the list's. Errors: SS_ERR_MISMATCH names the first class
+ * that the list lacks; SS_ERR_MEMORY. */
+enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *const *names,
+                                   int *changed);
 /* What a class is called; NULL: the data do not say. Lives as long as the data set. */
 const char *ss_dataset_class(const struct ss_dataset *d, int label);
 /* Pictures: the list of files, which lives as long as the data set; NULL for records. */

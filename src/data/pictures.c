@@ -179,6 +179,8 @@ const struct ss_imagefolder *ss_dataset_folder(const struct ss_dataset *d)
 
 const char *ss_dataset_class(const struct ss_dataset *d, int label)
 {
+    if (d->names)
+        return d->names[label];
     if (d->pictures)
         return d->classes ? ss_imagefolder_class(d->pictures->folder, label) : NULL;
     return d->class_names ? d->class_names[label] : NULL;

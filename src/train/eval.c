@@ -5,12 +5,14 @@
 #include "train/session.h"
 #include "train/train.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skipped, double seconds,
                  struct ss_journal *journal)
 {
-    double loss = m->loss / m->count, accuracy = m->correct / m->count, top5 = m->top5 / m->count;
+    double loss = m->bad > 0 ? NAN : m->loss / m->count, accuracy = m->correct / m->count,
+           top5 = m->top5 / m->count;
     printf("Evaluated %s, the weights of %s\n", ss_graph_name(s->graph), s->options->init);
     printf("Validation loss=%.6f, Accuracy=%.4f (%.0f of %.0f images) in %.2fs, Top-5=%.4f\n", loss,
            accuracy, m->correct, m->count, seconds, top5);
@@ -20,6 +22,18 @@ static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skippe
                      "val_images", 'i', (int64_t)m->count, "time", 'f', seconds, "ranks", 'i',
                      (int64_t)ss_comm_size(s->comm), "skipped_files", 'i', (int64_t)skipped,
                      "val_top5", 'f', top5, NULL);
+}
+
+/* Every rank knows; one says so. */
+static enum ss_status check_finite(const struct ss_session *s, const struct ss_metrics *m)
+{
+    if (m->bad == 0)
+        return SS_OK;
+    return ss_comm_rank(s->comm) ? SS_ERR_DIVERGED
+                                 : ss_fail(SS_ERR_DIVERGED,
+                                           "%s: the loss of %.0f of %.0f images is not finite, so "
+                                           "the accuracy means nothing",
+                                           s->options->init, m->bad, m->count);
 }
 
 static enum ss_status run(struct ss_session *s, double begin, const struct ss_train_told *told)
@@ -37,6 +51,8 @@ static enum ss_status run(struct ss_session *s, double begin, const struct ss_tr
         *told->evaluation = m;
     if (status == SS_OK && first)
         tell(s, &m, skipped, ss_seconds() - begin, &journal);
+    if (status == SS_OK)
+        status = check_finite(s, &m);
     enum ss_status closed = ss_journal_close(&journal);
     return status == SS_OK ? ss_session_agree(s, closed, "closing the log") : status;
 }

@@ -28,15 +28,26 @@ static enum ss_status choose_images(const struct ss_train_options *o,
     return SS_OK;
 }
 
-/* What lies beside the weights says how; without it, as ImageNet's. */
-static enum ss_status describe_pictures(struct ss_session *s)
+enum { PATH_ROOM = 4096 };
+
+/* What lies beside the weights says what they were trained with; *found: whether anything does. */
+static enum ss_status describe_data(struct ss_session *s, char path[PATH_ROOM], int *found)
 {
-    char path[4096];
     const char *slash = strrchr(s->options->init, '/');
     const int folder = slash ? (int)(slash - s->options->init) + 1 : 0;
-    snprintf(path, sizeof path, "%.*s" SS_CHECKPOINT_DATA, folder, s->options->init);
-    if (!access(path, F_OK))
-        return ss_data_file_read(path, &s->data);
+    snprintf(path, PATH_ROOM, "%.*s" SS_CHECKPOINT_DATA, folder, s->options->init);
+    *found = !access(path, F_OK);
+    return *found ? ss_data_file_read(path, &s->data) : SS_OK;
+}
+
+/* Without it, as ImageNet's. */
+static enum ss_status describe_pictures(struct ss_session *s)
+{
+    char path[PATH_ROOM];
+    int found;
+    SS_TRY(describe_data(s, path, &found));
+    if (found)
+        return SS_OK;
     if (!ss_model_is_file(s->options->model))
         return ss_fail(SS_ERR_INVALID,
                        "--init %s: no " SS_CHECKPOINT_DATA
@@ -78,6 +89,28 @@ static enum ss_status open_pictures(struct ss_session *s)
     return SS_OK;
 }
 
+/* Labels of what is evaluated are those that the weights were trained with. */
+static enum ss_status match_classes(struct ss_session *s)
+{
+    char path[PATH_ROOM];
+    int found, changed, own = s->test->classes;
+    SS_TRY(describe_data(s, path, &found));
+    if (!found)
+        return SS_OK;
+    if (s->data.names && ss_dataset_class(s->test, 0)) {
+        SS_TRY(ss_dataset_label_by(s->test, s->data.classes, s->data.names, &changed));
+        if (changed && ss_comm_rank(s->comm) == 0)
+            ss_note("%s: %d of the %d classes of %s, labelled by their names", s->test->path, own,
+                    s->data.classes, path);
+        return SS_OK;
+    }
+    if (own != s->data.classes)
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s has %d classes, and the weights were trained with the %d of %s",
+                       s->test->path, own, s->data.classes, path);
+    return SS_OK;
+}
+
 enum ss_status ss_session_open_sets(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
@@ -94,6 +127,8 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     if (training)
         SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
     SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));
+    if (!training)
+        SS_TRY(match_classes(s));
     if (o->cache && !ss_dataset_folder(s->test))
         return ss_fail(SS_ERR_INVALID,
                        "--cache %s: %s holds no folders of pictures; leave the option out",
