@@ -67,12 +67,12 @@ static enum ss_status check_name(const char *name)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-    if (!*name || strlen(name) >= SS_NAME_BYTES || name[strspn(name, letters)] ||
-        ss_model_is_file(name))
+    if (!*name || strchr("-.", *name) || strlen(name) >= SS_NAME_BYTES ||
+        name[strspn(name, letters)] || ss_model_is_file(name))
         return ss_fail(
             SS_ERR_INVALID,
             "\"%.100s\" is no name for a model: letters, digits and \"_-.\", at most %d, "
-            "and not .json at the end",
+            "not - or . at the beginning and not .json at the end",
             name, SS_NAME_BYTES - 1);
     if (is_built_in(name) || find_added(name))
         return ss_fail(SS_ERR_INVALID, "there is a model %s already; choose another name", name);

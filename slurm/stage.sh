@@ -26,9 +26,9 @@ die() {
 
 # ---- the folder ---------------------------------------------------------------------------------------------
 
-# An empty one is what a signal leaves between mkdir and the next line.
+# An empty one is what a signal leaves between mkdir and the next line. A link leads to a folder of other things.
 made_by_this_job() {
-    [ -O "$folder" ] && { [ "$(cat "$folder/job" 2>/dev/null)" = "$job" ] || [ -z "$(ls -A "$folder")" ]; }
+    [ ! -L "$folder" ] && [ -O "$folder" ] && { [ "$(cat "$folder/job" 2>/dev/null)" = "$job" ] || [ -z "$(ls -A "$folder")" ]; }
 }
 
 # Nothing but what fill has put there.
@@ -40,7 +40,7 @@ remove() {
 make_folder() {
     local above=${folder%/*}
     [ -d "$above" ] || die "$above: no such folder; see LOCAL_DIR in the site's file"
-    if [ -e "$folder" ]; then
+    if [ -e "$folder" ] || [ -L "$folder" ]; then
         made_by_this_job || die "$folder: is there, and not this job's"
     else
         mkdir -m 700 -- "$folder" || die "$folder: cannot be made"

@@ -14,6 +14,7 @@
 
 /* Of these, a run changes what they do. */
 static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE};
+enum { MOST_BYTES = 1 << 12 }; /* of a result: a size that was not set is rarely below */
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 struct call {
@@ -101,7 +102,7 @@ static enum ss_status run(const char *const options[], int training,
 
 static enum ss_status check_size(size_t size, size_t least, const char *what)
 {
-    if (size >= least)
+    if (size >= least && size <= MOST_BYTES)
         return SS_OK;
     return ss_fail(SS_ERR_INVALID, "%s: its result's size is %zu; set it to sizeof of the struct",
                    what, size);

@@ -4,12 +4,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int path_of(const struct ss_doctor_options *o, char *out, const char *path, va_list args)
@@ -21,16 +23,21 @@ static int path_of(const struct ss_doctor_options *o, char *out, const char *pat
     return m >= 0 && n + m < PATH_MAX;
 }
 
+/* Of what is no file there is nothing to read, and a pipe would be waited for. */
 static int read_file(const char *path, char *out, size_t room)
 {
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(out, 1, room - 1, f) : 0;
-    if (f)
-        fclose(f);
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ssize_t got = -1;
+    if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode))
+        got = read(fd, out, room - 1);
+    if (fd >= 0)
+        close(fd);
+    size_t n = got > 0 ? (size_t)got : 0;
     while (n && strchr(" \n\t", out[n - 1]))
         n--;
     out[n] = '\0';
-    return f != NULL && n > 0;
+    return n > 0;
 }
 
 int ss_look(const struct ss_doctor_options *o, char *out, size_t room, const char *path, ...)

@@ -95,6 +95,8 @@ struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *t
                                     const char *name, int n, const ss_value *inputs)
 {
     const struct ss_layer_class *cls = told->cls;
+    if (!name)
+        name = "";
     if (g->nlayers == MAX_LAYERS)
         ss_graph_fail(g, SS_ERR_INVALID, "more than %d layers", MAX_LAYERS);
     for (int i = 0; i < n; i++)

@@ -7,12 +7,15 @@
 #include "core/log.h"
 #include "runtime/bus_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Of StarPU's schedulers, those that run tasks bound to single workers. Several of the modular ones
@@ -95,7 +98,9 @@ static char note[NOTES][NOTE_BYTES];
 static int notes;
 /* StarPU cuts off longer names of files, and adds two folders, a host and a suffix to this. */
 enum { FOLDER_BYTES = 150 };
+static const char prefix[] = "starstep-starpu-";
 static char own_folder[FOLDER_BYTES + 1]; /* for StarPU's files; "": none yet */
+static int own_lock = -1;                 /* its lock */
 
 void ss_environment_ignore(const char *setting, const char *advice)
 {
@@ -170,18 +175,54 @@ static enum ss_status check_trace(void)
     return status == SS_OK ? SS_OK : ss_fail(status, "STARPU_FXT_PREFIX: %s", why);
 }
 
+/* What a run that was killed at its start has left there. Who uses such a folder holds its lock;
+ * where there are no locks, nothing is removed. */
+static void sweep(const char *place)
+{
+    DIR *dir = opendir(place);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[PATH_MAX];
+        struct stat info;
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
+            snprintf(path, sizeof path, "%s/%s", place, entry->d_name) >= (int)sizeof path)
+            continue;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (!fstat(fd, &info) && info.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+            ss_folder_remove(path);
+        close(fd);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* Make it and lock it, before another process sweeps it away. */
+static int make_locked(char *folder)
+{
+    if (!mkdtemp(folder))
+        return 0;
+    own_lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_lock >= 0 && flock(own_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(own_lock);
+        own_lock = -1;
+    }
+    return own_lock >= 0;
+}
+
 /* Whether a new folder in `place` can hold a few small files; else *why. */
 static int make_folder_in(const char *place, char *why, size_t room)
 {
     static const char content[8192];
     char file[sizeof own_folder + 16];
-    int n = snprintf(own_folder, sizeof own_folder, "%s/starstep-XXXXXX", place);
+    int n = snprintf(own_folder, sizeof own_folder, "%s/%sXXXXXX", place, prefix);
     if (n < 0 || n >= (int)sizeof own_folder) {
         snprintf(why, room, "%.80s...: the name is longer than %d bytes", place, FOLDER_BYTES);
         own_folder[0] = '\0';
         return 0;
     }
-    int ok = mkdtemp(own_folder) != NULL;
+    sweep(place);
+    int ok = make_locked(own_folder);
     if (ok) {
         snprintf(file, sizeof file, "%s/room", own_folder);
         int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -230,6 +271,9 @@ void ss_environment_clean(void)
 {
     if (own_folder[0])
         ss_folder_remove(own_folder);
+    if (own_lock >= 0)
+        close(own_lock);
+    own_lock = -1;
 }
 
 /* Set what StarPU has no other switch for. */

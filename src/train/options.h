@@ -67,6 +67,7 @@ enum {
     SS_TRAIN_FREE = 0,
     SS_TRAIN_FIXED = 1 << 1, /* while a run lasts */
     SS_TRAIN_TOLD = 1 << 2,  /* when it changes at a resume */
+    SS_TRAIN_CALL = 1 << 3,  /* of one call, such as a place that is written to: no recipe's */
 };
 extern const struct ss_option ss_train_rows[];
 /* A bound: no field is smaller. */

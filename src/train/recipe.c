@@ -111,6 +111,10 @@ static enum ss_status apply(const char *file, const json_t *recipe, unsigned gro
         if (row->group & SS_TRAIN_RECIPE)
             return ss_fail(SS_ERR_INVALID, "%s: a recipe names no other one; take %s out", file,
                            key);
+        if (row->marks & SS_TRAIN_CALL)
+            return ss_fail(SS_ERR_INVALID,
+                           "%s: %s is of one run, not of a recipe; give it on the command line",
+                           file, row->name);
         const int taken = row->group & groups && !is_replaced(given, name);
         SS_TRY(set(file, row, value, taken ? out : &aside));
     }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { SEEKING, TAKEN, OURS, NONE }; /* TAKEN: written, but perhaps by another one, too */
-enum { FIELD = 128, VERIFY_S = 2, BEAT_S = 1 };
+enum { MOST_BYTES = SS_LOCK_TEXT + 32, FIELD = 128, VERIFY_S = 2, BEAT_S = 1 };
 static const char beat_form[] = "beat %08lu\n";
 
 /* ---- what a lock file says ---------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void read_path(const struct ss_run_lock *k, char *text)
 /* On a full disk it stays as it is: the kernel's lock does without. */
 static void write_text(struct ss_run_lock *k)
 {
-    char text[SS_LOCK_TEXT + 32];
+    char text[MOST_BYTES];
     int n = snprintf(text, sizeof text, "%s", k->text);
     n += snprintf(text + n, sizeof text - (size_t)n, beat_form, ++k->beat);
     if (pwrite(k->fd, text, (size_t)n, 0) == n && !ftruncate(k->fd, n))
@@ -163,6 +163,17 @@ static void take(struct ss_run_lock *k, int state)
     k->since = ss_seconds();
 }
 
+/* A file of somebody's own that happens to have the name. An empty one is what a full disk leaves of
+ * a lock. */
+static int is_foreign(int fd, const char *text)
+{
+    char host[FIELD], process[FIELD], since[FIELD];
+    field(text, "host", host);
+    field(text, "process", process);
+    field(text, "since", since);
+    return lseek(fd, 0, SEEK_END) > MOST_BYTES || (*text && !(*host && *process && *since));
+}
+
 /* The file is there and says `text`; what follows from it and from the kernel's word. */
 static enum ss_status decide(struct ss_run_lock *k, enum kernel word, const char *text)
 {
@@ -209,7 +220,12 @@ static enum ss_status seek(struct ss_run_lock *k)
     enum ss_status status = SS_OK;
     if (still_there(k)) {
         read_text(k->fd, text);
-        status = decide(k, word, text);
+        status = is_foreign(k->fd, text)
+                     ? ss_fail(SS_ERR_INVALID,
+                               "%s: %s is in the way, and no lock file of a run; move "
+                               "it, or name another place",
+                               k->what, k->path)
+                     : decide(k, word, text);
     }
     if (k->state == SEEKING)
         shut(k);

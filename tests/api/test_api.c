@@ -65,7 +65,8 @@ static int says(const char *text)
 
 START_TEST(names)
 {
-    static const char *const bad[] = {"", "a/b", "a b", "a,b", "mine.json", "\xc3\xa4"};
+    static const char *const bad[] = {"",  "a/b", "a b",     "a,b", "mine.json", "\xc3\xa4",
+                                      ".", "..",  ".hidden", "--x", "-"};
     struct wish w = {0};
     char too_long[SS_NAME_BYTES + 1];
     ss_log_set_quiet(1);
@@ -76,7 +77,7 @@ START_TEST(names)
     memset(too_long, 'a', SS_NAME_BYTES);
     too_long[SS_NAME_BYTES] = '\0';
     ck_assert_int_eq(ss_model_add(too_long, tiny, &w), SS_ERR_INVALID);
-    ck_assert(says("at most 95, and not .json at the end"));
+    ck_assert(says("at most 95, not - or . at the beginning and not .json at the end"));
     ck_assert_int_eq(ss_model_add(too_long + 1, tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add(NULL, tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", NULL, &w), SS_ERR_INVALID);
@@ -128,6 +129,9 @@ START_TEST(wrong_calls)
     r.size = 8;
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, &r), SS_ERR_INVALID);
     ck_assert(says("ss_train: its result's size is 8"));
+    r.size = SIZE_MAX / 2;
+    ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, &r), SS_ERR_INVALID);
+    ck_assert(says("ss_train: its result's size is 9223372036854775807"));
     ck_assert_int_eq(ss_eval(OPTIONS("--init", runs), &e), SS_ERR_INVALID);
     ck_assert(says("ss_eval: its result's size is 0"));
     remove_folder();

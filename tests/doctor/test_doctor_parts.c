@@ -504,6 +504,13 @@ START_TEST(files_of_nccl)
     look(ss_doctor_variables, &cpu);
     expect("variables.file", SS_FINE, "/etc/nccl.conf: NCCL_NET=Socket NCCL_DEBUG=INFO");
     is_golden("doctor/files.golden");
+    /* A pipe that nobody writes to. */
+    char path[4096];
+    snprintf(path, sizeof path, "%s/etc/nccl.conf", folder);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    look(ss_doctor_variables, &cpu);
+    ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 

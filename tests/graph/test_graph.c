@@ -256,6 +256,10 @@ static void kernel_too_large(ss_value x)
 {
     ss_conv2d(g, x, "c", 4, 9, 1, 0, 0);
 }
+static void no_name(ss_value x)
+{
+    ss_conv2d(g, x, NULL, 4, 3, 1, 1, 0);
+}
 static void foreign_script(ss_value x)
 {
     ss_conv2d(g, x, "caf\xe9", 4, 3, 1, 1, 0);
@@ -411,6 +415,7 @@ static const struct {
     {negative_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
     {loss_of_no_linear, SS_ERR_UNSUPPORTED, "the loss must read a linear layer"},
     {long_name, SS_ERR_INVALID, "is too long"},
+    {no_name, SS_ERR_INVALID, "has parameters and therefore needs a name"},
     {foreign_script, SS_ERR_INVALID, "layer 1 (conv2d) has a name that is not UTF-8"},
     {empty_input, SS_ERR_SHAPE, "an input of (4,0,8) is empty"},
     {conv_groups, SS_ERR_SHAPE, "layer c: 4 groups; they must divide its 4 inputs and 6 outputs"},

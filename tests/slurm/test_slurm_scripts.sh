@@ -300,6 +300,15 @@ stage hold "$work/flag"
 check "a folder of somebody else is not removed" test -d "$staged/data"
 rm -r "$staged"
 
+mkdir "$work/local/elsewhere"
+ln -s elsewhere "$staged"
+stage fill "$work/data" "$work/data.packs" false
+check "a link to another folder: $(cut -d : -f 2- "$work/err")" test "$code" = 1 -a -z "$(ls -A "$work/local/elsewhere")"
+echo 7 >"$work/local/elsewhere/job"
+stage hold "$work/flag"
+check "what a link leads to stays" test -e "$work/local/elsewhere/job"
+rm -r "$staged" "$work/local/elsewhere"
+
 # A signal comes while the folder is made, before it says whose it is.
 cat >"$work/bin/mkdir" <<'END'
 #!/bin/bash

@@ -39,7 +39,7 @@ check "which are others" test "$(hash "$work/by-file2")" != "$(hash "$work/by-fi
 starts "plan" "$STARSTEP" plan --recipe "$recipe"
 check "plan: its batch" grep -q 'batch 5\b' "$work/out"
 starts "train, with a checkpoint" "${train[@]}" --recipe "$recipe" --max-steps 4 --checkpoint-dir "$work/run"
-printf '{"width": "2,2,2,2", "checkpoint-dir": "/proc/nowhere", "epochs": 3}' >"$recipe"
+printf '{"width": "2,2,2,2", "keep": 2, "epochs": 3}' >"$recipe"
 starts "eval" "$STARSTEP" eval "${small[@]}" --recipe "$recipe" --init "$work/run/latest/model.safetensors"
 
 # wrong WHAT PATTERN TEXT
@@ -67,6 +67,10 @@ wrong "more behind it" "$recipe: line 1: not JSON: end of file expected" '{} {}'
 wrong "no object" "$recipe: a recipe is an object of options" '[1]'
 wrong "deep" "$recipe: line 1: not JSON: maximum parsing depth" "$(printf '[%.0s' {1..5000})"
 wrong "recipe in a recipe" "$recipe: a recipe names no other one" '{"recipe": "x"}'
+for name in checkpoint-dir resume log-json tensorboard trace; do
+    wrong "$name" "$recipe: --$name is of one run, not of a recipe; give it on the command line" "{\"$name\": \"$work/own\"}"
+done
+wrong "overwrite" "$recipe: --overwrite is of one run" '{"overwrite": true}'
 wrong "no text" "$recipe: line 1: not JSON: " "$(printf '{"width": "\xff"}')"
 wrong "too large" "has more than 65536 bytes: this is no recipe" "{\"width\": \"$(printf '%70000s' 2)\"}"
 refused "no file" "--recipe $work/none: cannot read: No such file" "${train[@]}" --recipe "$work/none"

@@ -141,6 +141,31 @@ START_TEST(crashed_here)
 }
 END_TEST
 
+/* A file that is no lock is neither taken nor removed. */
+START_TEST(somebodys_own)
+{
+    static const char *const contents[] = {"/dev/sda1\n", "host here\nprocess 7\n", NULL};
+    char large[1024];
+    memset(large, ' ', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    make_folder();
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
+        static struct ss_run_locks all;
+        const char *content = contents[i] ? contents[i] : large;
+        memset(&all, 0, sizeof all);
+        write_text("lock", content);
+        add_lock(&all, "lock");
+        ck_assert_int_eq(take(&all, 1), SS_ERR_INVALID);
+        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "is in the way, and no lock file"));
+        ss_run_locks_release(&all);
+        char *said = read_text("lock");
+        ck_assert_str_eq(said, content);
+        free(said);
+    }
+    remove_folder();
+}
+END_TEST
+
 /* What another machine's process writes at its beat. */
 static void beat_elsewhere(const char *name, int beat)
 {
@@ -268,6 +293,7 @@ int main(void)
     TCase *t = tcase_create("run_lock");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, text);
+    tcase_add_test(t, somebodys_own);
     tcase_add_test(t, another_run);
     tcase_add_test(t, crashed_here);
     tcase_add_test(t, another_machine);
