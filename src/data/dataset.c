@@ -1,11 +1,9 @@
 /* dataset.c: what all data sets have in common, and images in memory (contract in dataset.h). */
 #include "data/dataset.h"
-#include "core/log.h"
 #include "data/augment.h"
 #include "data/erase.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { PADDING = 4 };
@@ -52,44 +50,6 @@ enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struc
         *label = d->label_of[*label];
     if (ss_erase_draw(how->erase, how->seed, how->epoch, (uint32_t)i, d->height, d->width, &area))
         ss_erase_apply(d, &area, how->bytes, out);
-    return SS_OK;
-}
-
-/* Where the list has a name, looked for from a place on; -1: nowhere. */
-static int find_name(const char *name, int classes, char *const *names, int from)
-{
-    for (int i = 0; i < classes; i++)
-        if (!strcmp(name, names[(from + i) % classes]))
-            return (from + i) % classes;
-    return -1;
-}
-
-enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *const *names,
-                                   int *changed)
-{
-    int next = 0;
-    *changed = d->classes != classes;
-    if (!ss_dataset_class(d, 0))
-        return SS_OK;
-    int *label_of = malloc((size_t)d->classes * sizeof *label_of);
-    if (!label_of)
-        return ss_fail_memory("labels", (size_t)d->classes * sizeof *label_of);
-    for (int c = 0; c < d->classes; c++) {
-        label_of[c] = find_name(ss_dataset_class(d, c), classes, names, next);
-        if (label_of[c] < 0) {
-            free(label_of);
-            return ss_fail(SS_ERR_MISMATCH,
-                           "%s: its class \"%s\" is none of the %d that the weights were trained "
-                           "with, the first of which is \"%s\"",
-                           d->path, ss_dataset_class(d, c), classes, names[0]);
-        }
-        *changed |= label_of[c] != c;
-        next = label_of[c] + 1;
-    }
-    free(d->label_of);
-    d->label_of = label_of;
-    d->names = names;
-    d->classes = classes;
     return SS_OK;
 }
 

@@ -186,6 +186,44 @@ const char *ss_dataset_class(const struct ss_dataset *d, int label)
     return d->class_names ? d->class_names[label] : NULL;
 }
 
+/* Where the list has a name, looked for from a place on; -1: nowhere. */
+static int find_name(const char *name, int classes, char *const *names, int from)
+{
+    for (int i = 0; i < classes; i++)
+        if (!strcmp(name, names[(from + i) % classes]))
+            return (from + i) % classes;
+    return -1;
+}
+
+enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *const *names,
+                                   int *changed)
+{
+    int next = 0;
+    *changed = d->classes != classes;
+    if (!ss_dataset_class(d, 0))
+        return SS_OK;
+    int *label_of = malloc((size_t)d->classes * sizeof *label_of);
+    if (!label_of)
+        return ss_fail_memory("labels", (size_t)d->classes * sizeof *label_of);
+    for (int c = 0; c < d->classes; c++) {
+        label_of[c] = find_name(ss_dataset_class(d, c), classes, names, next);
+        if (label_of[c] < 0) {
+            free(label_of);
+            return ss_fail(SS_ERR_MISMATCH,
+                           "%s: its class \"%s\" is none of the %d that the weights were trained "
+                           "with, the first of which is \"%s\"",
+                           d->path, ss_dataset_class(d, c), classes, names[0]);
+        }
+        *changed |= label_of[c] != c;
+        next = label_of[c] + 1;
+    }
+    free(d->label_of);
+    d->label_of = label_of;
+    d->names = names;
+    d->classes = classes;
+    return SS_OK;
+}
+
 void ss_dataset_use_pack(struct ss_dataset *d, struct ss_pack *pack)
 {
     ss_pack_close(d->pictures->pack);

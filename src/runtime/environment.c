@@ -197,12 +197,10 @@ static void sweep(const char *place)
         closedir(dir);
 }
 
-/* Make it and lock it, before another process sweeps it away. */
-static int make_locked(char *folder)
+/* Before another process sweeps it away. */
+static int lock_folder(void)
 {
-    if (!mkdtemp(folder))
-        return 0;
-    own_lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    own_lock = open(own_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (own_lock >= 0 && flock(own_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         close(own_lock);
         own_lock = -1;
@@ -222,7 +220,7 @@ static int make_folder_in(const char *place, char *why, size_t room)
         return 0;
     }
     sweep(place);
-    int ok = make_locked(own_folder);
+    int ok = mkdtemp(own_folder) && lock_folder();
     if (ok) {
         snprintf(file, sizeof file, "%s/room", own_folder);
         int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -267,6 +265,14 @@ const char *ss_environment_folder(void)
     return own_folder;
 }
 
+/* A start after the first one finds its folder gone; its name is in the environment. */
+static enum ss_status make_again(void)
+{
+    if (mkdir(own_folder, 0700) || !lock_folder())
+        return ss_fail(SS_ERR_IO, "%s: %s", own_folder, strerror(errno));
+    return SS_OK;
+}
+
 void ss_environment_clean(void)
 {
     if (own_folder[0])
@@ -292,7 +298,7 @@ enum ss_status ss_environment_prepare(void)
 {
     static int prepared;
     if (prepared)
-        return SS_OK;
+        return own_lock < 0 ? make_again() : SS_OK;
     for (int i = 0; i < RULES; i++)
         SS_TRY(apply(&rules[i]));
     SS_TRY(check_scheduler());

@@ -163,15 +163,13 @@ static void take(struct ss_run_lock *k, int state)
     k->since = ss_seconds();
 }
 
-/* A file of somebody's own that happens to have the name. An empty one is what a full disk leaves of
- * a lock. */
+/* A file of somebody's own that happens to have the name. What a full disk leaves of a lock is its
+ * beginning, or nothing. */
 static int is_foreign(int fd, const char *text)
 {
-    char host[FIELD], process[FIELD], since[FIELD];
-    field(text, "host", host);
-    field(text, "process", process);
-    field(text, "since", since);
-    return lseek(fd, 0, SEEK_END) > MOST_BYTES || (*text && !(*host && *process && *since));
+    static const char first[] = "host ";
+    const size_t n = strlen(text) < strlen(first) ? strlen(text) : strlen(first);
+    return lseek(fd, 0, SEEK_END) > MOST_BYTES || strncmp(text, first, n);
 }
 
 /* The file is there and says `text`; what follows from it and from the kernel's word. */

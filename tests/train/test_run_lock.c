@@ -144,7 +144,7 @@ END_TEST
 /* A file that is no lock is neither taken nor removed. */
 START_TEST(somebodys_own)
 {
-    static const char *const contents[] = {"/dev/sda1\n", "host here\nprocess 7\n", NULL};
+    static const char *const contents[] = {"/dev/sda1\n", "hosts\n", NULL};
     char large[1024];
     memset(large, ' ', sizeof large - 1);
     large[sizeof large - 1] = '\0';
