@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import logging
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 
 import model_json
 
+STARSTEP = os.environ.get("STARSTEP")  # which reads what is exported
 TORCHVISION = {"resnet18": 64, "resnext50_32x4d": 64, "wide_resnet50_2": 32, "vgg16": 32, "vgg11_bn": 32, "alexnet": 64,
                "squeezenet1_1": 64, "googlenet": 64, "inception_v3": 96, "densenet121": 64, "mobilenet_v2": 64,
                "mobilenet_v3_small": 64, "mobilenet_v3_large": 64, "efficientnet_b0": 64, "efficientnet_v2_s": 64,
@@ -99,8 +101,29 @@ def conv(channels=12, **options):
     return nn.Conv2d(3, channels, 3, padding=1, **options)
 
 
+def ending(*layers):
+    """A model whose last layer is of another kind than a linear one."""
+    return nn.Sequential(conv(), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), *layers)
+
+
+def heads(join):
+    return Net(lambda m, x: join(m.a(x.mean((2, 3))), m.b(x.mean((2, 3)))), a=nn.Linear(3, 10), b=nn.Linear(3, 10))
+
+
 def hand_written():
     return {
+        "ends with LayerNorm": ending(nn.Linear(12, 10), nn.LayerNorm(10)),
+        "ends with ReLU": ending(nn.Linear(12, 10), nn.ReLU()),
+        "ends with dropout": ending(nn.Linear(12, 10), nn.Dropout(0.5)),
+        "ends with BatchNorm": ending(nn.Linear(12, 10), nn.BatchNorm1d(10)),
+        "ends without bias": ending(nn.Linear(12, 10, bias=False)),
+        "ends with a slice": Net(lambda m, x: m.a(x.mean((2, 3)))[:, 2:12], a=nn.Linear(3, 15)),
+        "ends with a sum": heads(torch.add),
+        "ends with a product": heads(torch.mul),
+        "ends with a concatenation": heads(lambda a, b: torch.cat([a, b], 1)),
+        "ends with a product of halves": Net(lambda m, x: torch.mul(*m.a(x.mean((2, 3))).chunk(2, 1)), a=nn.Linear(3, 20)),
+        "a product of halves": Net(lambda m, x: head(m, torch.mul(*m.first(x).chunk(2, 1))), first=conv(),
+                                   head=nn.Linear(6, 10)),
         "activations": nn.Sequential(
             conv(8), nn.ReLU(), nn.Conv2d(8, 8, (3, 1), padding="same", dilation=(2, 1)), nn.LeakyReLU(0.2),
             nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 8, (2, 3), stride=(1, 2), padding=(0, 1), groups=4),
@@ -143,6 +166,18 @@ def frozen(m, x):
     return m.norm(m.first(x)).flatten(1)
 
 
+def without_gradient(m, x):
+    with torch.no_grad():
+        y = m.first(x)
+    return y.flatten(1)
+
+
+def kept():
+    m = nn.Sequential(conv(), nn.Flatten(), nn.Linear(12 * 256, 10))
+    m[0].requires_grad_(False)
+    return m
+
+
 def later(m, x):
     y = m.first(x)
     z = y.flatten(1)
@@ -179,6 +214,26 @@ def refused():
         "rows": (Net(lambda m, x: m.first(x)[:, :, 1:].flatten(1), **first), ["aten.slice: ", "channels"]),
         "channels last": (Net(lambda m, x: m.head(m.first(x).permute(0, 2, 3, 1).flatten(1)), head=nn.Linear(12 * 256, 10),
                               **first), ["head: aten.linear: ", "permute"]),
+        "images, number": (Net(lambda m, x: m.first((x - 0.5) / 0.25).flatten(1), **first),
+                           ["aten.sub: ", "the number 0.5", "come normalised", "from_pytorch.py, line "]),
+        "images, buffer": (buffered(lambda m, x: m.first(x / m.mask[:3]).flatten(1)), ["aten.", "mask"]),
+        "images, constant": (Net(lambda m, x: m.first(x - torch.tensor([1., 2, 3]).view(3, 1, 1)).flatten(1), **first),
+                             ["aten.sub: ", "a constant", "come normalised"]),
+        "weight_norm": (nn.Sequential(nn.utils.parametrizations.weight_norm(conv()), nn.Flatten()),
+                        ["0: WeightNorm", "remove_parametrizations"]),
+        "spectral_norm": (nn.Sequential(nn.utils.parametrizations.spectral_norm(conv()), nn.Flatten()),
+                          ["0: SpectralNorm", "remove_parametrizations"]),
+        "spectral_norm, old": (nn.Sequential(nn.utils.spectral_norm(conv()), nn.Flatten()),
+                               ["0: SpectralNorm", "remove_spectral_norm"]),
+        "standardised weight": (Net(lambda m, x: F.conv2d(x, m.first.weight - m.first.weight.mean()).flatten(1), **first),
+                                ["aten.mean: ", "the parameter first.weight where a layer's output is needed"]),
+        "pixel shuffle": (nn.Sequential(conv(), nn.PixelShuffle(2)), ["1: aten.pixel_shuffle: ", "not enlarged"]),
+        "made in forward": (Net(lambda m, x: (m.first(x) + torch.arange(16.)).flatten(1), **first),
+                            ["aten.arange: ", "forward() makes a tensor"]),
+        "recurrent": (nn.Sequential(conv(), nn.GRU(16, 16)), ["1: GRU: recurrent"]),
+        "function": (Net(lambda m, x: torch.exp(m.first(x)).flatten(1), **first), ["aten.exp: ", "GELU, Hardswish"]),
+        "frozen weights": (kept(), ["0.weight: is frozen", "train it, too"]),
+        "no_grad": (Net(without_gradient, **first), ["under torch.no_grad()"]),
         "detached": (Net(lambda m, x: m.first(x).detach().flatten(1), **first), ["aten.detach", "gradient"]),
         "in place, later": (Net(later, **first), ["aten.relu_: ", "inplace=False"]),
         "half": (nn.Sequential(conv(), nn.Flatten()).double(), ["fp32", ".float()"]),
@@ -225,6 +280,10 @@ class Test:
                 nn.init.normal_(parameter)
         module.double().eval()
         model = model_json.Model(os.path.join(self.folder, "model.json"), module.state_dict())
+        if STARSTEP and subprocess.run([STARSTEP, "plan", "--model", os.path.join(self.folder, "model.json"), "--batch-size",
+                                        "2"], stdout=subprocess.DEVNULL).returncode:
+            self.report(name, "starstep does not read it")
+            return
         with torch.no_grad():
             want = module(x.double())
             got = model(x.double())

@@ -19,6 +19,13 @@ if "$python" -c 'import torchvision' 2>/dev/null; then
     computes "torchvision's models" torchvision
 fi
 
+# A Python without PyTorch: what -S leaves out
+run "$python" -S -B "$exporter" --help
+check "--help without PyTorch" eval "[ $code -eq 0 ] && grep -q '^usage: ' '$work/out'"
+run "$python" -S -B "$exporter" --torchvision resnet18 --image-size 32 --out "$work/none"
+check "without PyTorch: $(cut -c 1-100 "$work/err")" eval "[ $code -eq 1 ] && [ \$(wc -l <'$work/err') -eq 1 ] &&
+    grep -q '^starstep-from-pytorch: error: .* has no PyTorch; pip install torch' '$work/err'"
+
 # The command line
 cat >"$work/mine.py" <<'END'
 from torch import nn
@@ -30,6 +37,12 @@ def sized(classes, image_size):
     height, width = image_size
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(),
                          nn.Linear(4 * (height - 2) * (width - 2), classes))
+def deep(depth):
+    return fixed()
+def raising():
+    return {}["nothing"]
+def text():
+    return "model"
 def odd():
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Softshrink())
 END
@@ -59,6 +72,14 @@ no() {
 no "$work/mine.py:odd" '1: aten.softshrink: starstep has no such layer; .*docs/models.md'
 no "$work/mine.py:fixed" 'the output has 5 values, --classes 7' --classes 7
 no "$work/mine.py:model" 'torch.export cannot read this model: ' --classes 7 --image-size 9x12
+no "$work/mine.py:model" '.*mine.py:model: needs the argument classes; give --classes'
+no "$work/mine.py:deep" '.*mine.py:deep: needs the argument depth; give it a default'
+no "$work/mine.py:raising" ".*mine.py:raising: line $(grep -n nothing "$work/mine.py" | cut -d : -f 1): KeyError: .nothing."
+no "$work/mine.py:text" '.*mine.py:text: returns str, not a torch.nn.Module'
+printf 'import torch\ndef model(:\n' >"$work/broken.py"
+no "$work/broken.py:model" '.*broken.py: line 2: SyntaxError: '
+printf 'import torch\nimport no_such_package\n' >"$work/lacking.py"
+no "$work/lacking.py:model" ".*lacking.py: line 2: ModuleNotFoundError: No module named .no_such_package."
 no "$work/mine.py:none" '.*has no function none'
 no "$work/none.py:model" '.*none.py: no such Python file'
 no "$work/mine.py" '.*FILE.py:FUNCTION is needed'
