@@ -26,6 +26,14 @@ int ss_folder_has(const char *dir, const char *name)
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
+int ss_folder_beside(char *out, size_t room, const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash + 1 - path) : 0;
+    const int n = snprintf(out, room, "%.*s%s", folder, path, name);
+    return n > 0 && (size_t)n < room && access(out, F_OK) == 0;
+}
+
 enum ss_status ss_folder_make(const char *path)
 {
     char part[PATH_ROOM];

@@ -12,6 +12,9 @@ enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const cha
 /* 1 if DIR/NAME exists, whatever it is. */
 int ss_folder_has(const char *dir, const char *name);
 
+/* out: NAME in the folder of the file PATH, cut where it does not fit. 1 if that exists. */
+int ss_folder_beside(char *out, size_t room, const char *path, const char *name);
+
 /* Create a folder and its parents where they are missing. Errors: SS_ERR_IO, SS_ERR_INVALID. */
 enum ss_status ss_folder_make(const char *path);
 

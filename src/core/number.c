@@ -10,3 +10,13 @@ const char *ss_number_text(double v, char text[SS_NUMBER_ROOM])
         snprintf(text, SS_NUMBER_ROOM, "%.17g", v);
     return text;
 }
+
+double ss_number_of_float(float v)
+{
+    char text[SS_NUMBER_ROOM];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+    while (strtof(text, NULL) != v && digits++ < 9);
+    return strtod(text, NULL);
+}

@@ -8,4 +8,7 @@ enum { SS_NUMBER_ROOM = 32 };
  * text. */
 const char *ss_number_text(double v, char text[SS_NUMBER_ROOM]);
 
+/* The double of the fewest decimal digits that is this float: 0.485, not 0.485000014. */
+double ss_number_of_float(float v);
+
 #endif

@@ -109,10 +109,10 @@ void ss_dataset_close(struct ss_dataset *dataset); /* NULL is fine */
 enum ss_status ss_dataset_load(const struct ss_dataset *d, size_t i, const struct ss_load_how *how,
                                void *out, int32_t *label);
 
-/* From now on labels are those of a list of names, which outlives the data set, and `classes` is its
- * length. Nothing happens where the data do not say what their classes are called. *changed: other
- * labels than before, or fewer classes than the list's. Errors: SS_ERR_MISMATCH names the first class
- * that the list lacks; SS_ERR_MEMORY. */
+/* Once, for data that say what their classes are called: from now on labels are those of a list of
+ * names, which outlives the data set, and `classes` is its length. *changed: other labels than before,
+ * or fewer classes than the list's. Errors: SS_ERR_MISMATCH names the first class that the list lacks;
+ * SS_ERR_MEMORY. */
 enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *const *names,
                                    int *changed);
 /* What a class is called; NULL: the data do not say. Lives as long as the data set. */

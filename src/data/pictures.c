@@ -200,8 +200,6 @@ enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *cons
 {
     int next = 0;
     *changed = d->classes != classes;
-    if (!ss_dataset_class(d, 0))
-        return SS_OK;
     int *label_of = malloc((size_t)d->classes * sizeof *label_of);
     if (!label_of)
         return ss_fail_memory("labels", (size_t)d->classes * sizeof *label_of);
@@ -217,7 +215,6 @@ enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *cons
         *changed |= label_of[c] != c;
         next = label_of[c] + 1;
     }
-    free(d->label_of);
     d->label_of = label_of;
     d->names = names;
     d->classes = classes;

@@ -1,6 +1,7 @@
 #include "graph/graph_file.h"
 #include "core/json_file.h"
 #include "core/log.h"
+#include "core/number.h"
 #include "layers/list.h"
 
 #include <math.h>
@@ -328,20 +329,9 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
     return status;
 }
 
-/* The double with as few digits as give the same float. */
-static double shortest(float real)
-{
-    char text[32];
-    int digits = 1;
-    do
-        snprintf(text, sizeof text, "%.*g", digits, (double)real);
-    while (strtof(text, NULL) != real && digits++ < 9);
-    return strtod(text, NULL);
-}
-
 static json_t *number_of(float real)
 {
-    const double value = shortest(real);
+    const double value = ss_number_of_float(real);
     return value == rint(value) && fabs(value) < 1e9 ? json_integer((json_int_t)value)
                                                      : json_real(value);
 }

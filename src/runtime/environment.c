@@ -3,6 +3,7 @@
 #endif
 #include "runtime/environment.h"
 #include "codelets/lane.h"
+#include "core/boot.h"
 #include "core/folder.h"
 #include "core/log.h"
 #include "runtime/bus_files.h"
@@ -98,7 +99,7 @@ static char note[NOTES][NOTE_BYTES];
 static int notes;
 /* StarPU cuts off longer names of files, and adds two folders, a host and a suffix to this. */
 enum { FOLDER_BYTES = 150 };
-static const char prefix[] = "starstep-starpu-";
+static char prefix[32];                   /* of their names under this kernel */
 static char own_folder[FOLDER_BYTES + 1]; /* for StarPU's files; "": none yet */
 static int own_lock = -1;                 /* its lock */
 
@@ -175,8 +176,9 @@ static enum ss_status check_trace(void)
     return status == SS_OK ? SS_OK : ss_fail(status, "STARPU_FXT_PREFIX: %s", why);
 }
 
-/* What a run that was killed at its start has left there. Who uses such a folder holds its lock;
- * where there are no locks, nothing is removed. */
+/* What a run that was killed at its start has left there. Who uses such a folder holds its lock, which
+ * is one of this kernel's processes: on file systems of several nodes others might not see it. Where
+ * there are no locks, nothing is removed. */
 static void sweep(const char *place)
 {
     DIR *dir = opendir(place);
@@ -242,6 +244,9 @@ static int make_folder_in(const char *place, char *why, size_t room)
  * another kind, or with other GPUs visible, would measure again. */
 static enum ss_status make_folder(void)
 {
+    char boot[SS_BOOT_ID];
+    ss_boot_id(boot);
+    snprintf(prefix, sizeof prefix, "starstep-starpu-%.8s-", boot);
     const char *const places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("HOME")};
     char why[512] = "";
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {

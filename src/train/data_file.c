@@ -3,6 +3,7 @@
 #include "core/json_file.h"
 #include "core/json_text.h"
 #include "core/log.h"
+#include "core/number.h"
 #include "data/imagefolder.h"
 
 #include <stdlib.h>
@@ -11,23 +12,11 @@
 enum { MOST_BYTES = 16 << 20, MOST_SIDE = 1 << 14, VERSION = 1 };
 static const char format[] = "starstep-data";
 
-/* The number of the fewest digits that is this float: 0.485, not 0.485000014. */
-static double shortest(float x)
-{
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
-            break;
-    }
-    return strtod(text, NULL);
-}
-
 static void put_numbers(struct ss_atomic_file *f, const char *key, const float *x, int n)
 {
     ss_json_put(f, " %s:[", key);
     for (int i = 0; i < n; i++)
-        ss_json_put(f, i ? ",%g" : "%g", shortest(x[i]));
+        ss_json_put(f, i ? ",%g" : "%g", ss_number_of_float(x[i]));
     ss_json_put(f, "],\n");
 }
 

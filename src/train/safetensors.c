@@ -47,8 +47,9 @@ struct ss_st_shown ss_st_show(const char *s)
         const unsigned char *c = (const unsigned char *)s;
         const size_t bytes = ss_utf8_bytes(s);
         const int control = *c < 32 || *c == 127 || (*c == 0xc2 && c[1] < 0xa0);
-        memcpy(out.text + n, !bytes || control ? "?" : s, !bytes || control ? 1 : bytes);
-        n += !bytes || control ? 1 : bytes;
+        const size_t shown = bytes && !control ? bytes : 0; /* 0: as "?" */
+        memcpy(out.text + n, shown ? s : "?", shown ? shown : 1);
+        n += shown ? shown : 1;
         s += bytes ? bytes : 1;
     }
     strcpy(out.text + n, *s ? "..." : "");

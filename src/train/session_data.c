@@ -1,5 +1,6 @@
 /* session_data.c: the data sets of a session (contract in session.h). */
 #include "core/clock.h"
+#include "core/folder.h"
 #include "core/log.h"
 #include "core/standard.h"
 #include "data/pack.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Ranks that wait for a pack hear from its builder several times within the deadline. */
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
@@ -33,10 +33,7 @@ enum { PATH_ROOM = 4096 };
 /* What lies beside the weights says what they were trained with; *found: whether anything does. */
 static enum ss_status describe_data(struct ss_session *s, char path[PATH_ROOM], int *found)
 {
-    const char *slash = strrchr(s->options->init, '/');
-    const int folder = slash ? (int)(slash - s->options->init) + 1 : 0;
-    snprintf(path, PATH_ROOM, "%.*s" SS_CHECKPOINT_DATA, folder, s->options->init);
-    *found = !access(path, F_OK);
+    *found = ss_folder_beside(path, PATH_ROOM, s->options->init, SS_CHECKPOINT_DATA);
     return *found ? ss_data_file_read(path, &s->data) : SS_OK;
 }
 

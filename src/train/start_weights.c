@@ -31,19 +31,11 @@ static int is_given(const struct ss_train_options *o)
     return o->model != ss_train_defaults().model || o->width;
 }
 
-static enum ss_status find_model(struct ss_train_options *o, struct ss_start_weights *found)
+static void find_model(struct ss_train_options *o, struct ss_start_weights *found)
 {
-    char folder[sizeof found->weights];
-    const char *slash = strrchr(o->init, '/');
-    if (is_given(o))
-        return SS_OK;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->init) : 1,
-             slash ? o->init : ".");
-    if (!ss_folder_has(folder, SS_CHECKPOINT_GRAPH))
-        return SS_OK;
-    SS_TRY(ss_folder_join(found->model, sizeof found->model, folder, SS_CHECKPOINT_GRAPH));
-    o->model = found->model;
-    return SS_OK;
+    if (!is_given(o) &&
+        ss_folder_beside(found->model, sizeof found->model, o->init, SS_CHECKPOINT_GRAPH))
+        o->model = found->model;
 }
 
 enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start_weights *found)
@@ -62,5 +54,6 @@ enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start
     }
     SS_TRY(ss_safetensors_open(o->init, &st));
     ss_safetensors_close(st);
-    return find_model(o, found);
+    find_model(o, found);
+    return SS_OK;
 }

@@ -263,7 +263,7 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
     struct ss_training_notes own, notes;
     const struct ss_position nowhere = {0};
     SS_TRY(ss_training_notes_take(s, &nowhere, &own));
-    SS_TRY(ss_training_notes_take(s, &nowhere, &notes));
+    notes = own; /* for its keys */
     SS_TRY(ss_training_notes_read(st, path, &notes));
     SS_TRY(check_crcs(st, path, model));
     SS_TRY(ss_training_notes_understand(s, path, model, &own, &notes, p, origin));

@@ -1,4 +1,5 @@
 /* training_notes.c: the notes of a training file (contract in training_file.h). */
+#include "core/folder.h"
 #include "core/log.h"
 #include "core/sha256.h"
 #include "graph/graph_file.h"
@@ -243,9 +244,8 @@ static int same_layers(const struct ss_session *s, const char *model)
 {
     char path[PATH_MAX], was[SS_TRAINING_TEXT], is[SS_TRAINING_TEXT], why[256];
     struct ss_graph *g = NULL;
-    const char *slash = strrchr(model, '/');
-    snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - model) : 0, model,
-             SS_CHECKPOINT_GRAPH);
+    if (!ss_folder_beside(path, sizeof path, model, SS_CHECKPOINT_GRAPH))
+        return 0;
     ss_log_capture(why, sizeof why);
     const int read = ss_graph_read(path, 0, &g) == SS_OK && put_layers(g, was) == SS_OK &&
                      put_layers(s->graph, is) == SS_OK;

@@ -74,12 +74,16 @@ check "nothing is left in HOME" test -z "$(ls -A "$work/home")"
 refused "data that are not there" nonexistent env TMPDIR="$work/tmp" "${train[@]}" --data-dir "$work/nonexistent"
 check "nothing is left in TMPDIR" test -z "$(ls -A "$work/tmp")"
 # What a killed run has left is cleared by the next one, and what another one uses is not.
-mkdir -p "$work/tmp/starstep-starpu-killed/sampling/bus" "$work/tmp/starstep-starpu-in-use" "$work/tmp/starstep-own"
-ln -s "$work/home" "$work/tmp/starstep-starpu-link"
-exec 9<"$work/tmp/starstep-starpu-in-use"
+# Another node's, whose locks are not seen here, is not either.
+kernel=$(head -c 8 /proc/sys/kernel/random/boot_id)
+left=starstep-starpu-$kernel
+mkdir -p "$work/tmp/$left-killed/sampling/bus" "$work/tmp/$left-in-use" "$work/tmp/starstep-own" "$work/tmp/starstep-starpu-other-node"
+ln -s "$work/home" "$work/tmp/$left-link"
+exec 9<"$work/tmp/$left-in-use"
 flock -n 9
 same "after a killed run" 0 env TMPDIR="$work/tmp" "${train[@]}"
-check "only what was left is cleared" test "$(cd "$work/tmp" && echo *)" = "starstep-own starstep-starpu-in-use starstep-starpu-link"
+check "only what was left is cleared" test "$(cd "$work/tmp" && echo *)" = \
+    "starstep-own $left-in-use $left-link starstep-starpu-other-node"
 exec 9<&-
 rm -r "$work"/tmp/starstep-*
 refused "a folder for FxT" 'STARPU_FXT_PREFIX: /proc/x: ' env STARPU_FXT_TRACE=1 STARPU_FXT_PREFIX=/proc/x "${train[@]}"
