@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,14 +185,15 @@ static void sweep(const char *place)
     DIR *dir = opendir(place);
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         char path[PATH_MAX];
-        struct stat info;
+        struct stat info, named;
         if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
             snprintf(path, sizeof path, "%s/%s", place, entry->d_name) >= (int)sizeof path)
             continue;
         int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
             continue;
-        if (!fstat(fd, &info) && info.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+        if (!fstat(fd, &info) && info.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB) &&
+            !lstat(path, &named) && named.st_ino == info.st_ino) /* not another one by now */
             ss_folder_remove(path);
         close(fd);
     }
@@ -199,15 +201,25 @@ static void sweep(const char *place)
         closedir(dir);
 }
 
-/* Before another process sweeps it away. */
-static int lock_folder(void)
+/* Make own_folder and take its lock. It gets its name when it is locked: another process may sweep at
+ * any time. */
+static int make_locked(void)
 {
-    own_lock = open(own_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_lock >= 0 && flock(own_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        close(own_lock);
-        own_lock = -1;
+    char fresh[sizeof own_folder + 16];
+    int place = (int)(strrchr(own_folder, '/') - own_folder);
+    snprintf(fresh, sizeof fresh, "%.*s/starstep-new-XXXXXX", place, own_folder);
+    if (!mkdtemp(fresh))
+        return 0;
+    own_lock = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_lock >= 0) {
+        (void)flock(own_lock, LOCK_EX | LOCK_NB); /* without locks, nobody sweeps */
+        if (!rename(fresh, own_folder))
+            return 1;
     }
-    return own_lock >= 0;
+    int error = errno;
+    rmdir(fresh);
+    errno = error;
+    return 0;
 }
 
 /* Whether a new folder in `place` can hold a few small files; else *why. */
@@ -215,14 +227,16 @@ static int make_folder_in(const char *place, char *why, size_t room)
 {
     static const char content[8192];
     char file[sizeof own_folder + 16];
-    int n = snprintf(own_folder, sizeof own_folder, "%s/%sXXXXXX", place, prefix);
+    unsigned long long name = 0;
+    int ok = getrandom(&name, sizeof name, 0) == sizeof name;
+    int n = snprintf(own_folder, sizeof own_folder, "%s/%s%016llx", place, prefix, name);
     if (n < 0 || n >= (int)sizeof own_folder) {
         snprintf(why, room, "%.80s...: the name is longer than %d bytes", place, FOLDER_BYTES);
         own_folder[0] = '\0';
         return 0;
     }
     sweep(place);
-    int ok = mkdtemp(own_folder) && lock_folder();
+    ok = ok && make_locked();
     if (ok) {
         snprintf(file, sizeof file, "%s/room", own_folder);
         int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -273,7 +287,7 @@ const char *ss_environment_folder(void)
 /* A start after the first one finds its folder gone; its name is in the environment. */
 static enum ss_status make_again(void)
 {
-    if (mkdir(own_folder, 0700) || !lock_folder())
+    if (!make_locked())
         return ss_fail(SS_ERR_IO, "%s: %s", own_folder, strerror(errno));
     return SS_OK;
 }
