@@ -17,9 +17,8 @@ DEADLINE=120 # seconds for one run: a hang is a failure, not a stuck test
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 # What StarPU, hwloc and MPI leave behind at the end is not ours to fix.
 export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
-# Open MPI refuses root and more ranks than cores unless told so; others ignore these variables.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# shellcheck source=tests/launcher.sh
+. "${srcdir:-.}/tests/launcher.sh"
 unset STARSTEP_PROGRESS
 # Without --device a run takes a GPU that it sees; most tests are about other things.
 if [ -z "${uses_gpu:-}" ]; then
@@ -173,6 +172,13 @@ END
 
 have_ranks() {
     command -v "$MPIEXEC" >/dev/null && ! "$STARSTEP" info | grep -q '^mpi: *none'
+}
+
+# either N COMMAND... or COMMAND...: a run of N ranks; rank 0 is the first command, all others the second
+either() {
+    local ranks=$1
+    shift
+    run "$MPIEXEC" -n "$ranks" bash "${srcdir:-.}/tests/either.sh" "$@"
 }
 
 # Runs of several ranks in the background. Each process leaves its number in $work/pid.RANK:

@@ -6,4 +6,6 @@ unset STARSTEP_ONLY_TESTS
 # shellcheck source=tests/skip.sh
 . "${0%/*}/skip.sh"
 unset test_name
+# shellcheck source=tests/launcher.sh
+. "${0%/*}/launcher.sh"
 exec "$@"

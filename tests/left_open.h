@@ -41,12 +41,13 @@ static inline void left_open_mark(int fd, const char *path, void *arg)
     left_open.open[fd] = 1;
 }
 
-/* Check's own file of messages is /tmp/check_*, and already without a name. Events, epolls and sockets of libraries
- * that a process keeps to its end are theirs, so only files and folders count, and devices of no interest do not. */
+/* Check's own file of messages is /tmp/check_*, and already without a name; prterun's is Open MPI 5's. Events, epolls
+ * and sockets of libraries that a process keeps to its end are theirs, so only files and folders count, and devices of
+ * no interest do not. */
 static inline void left_open_tell(int fd, const char *path, void *found)
 {
     if (left_open.open[fd] || path[0] != '/' || !strncmp(path, "/tmp/check_", 11) ||
-        !strncmp(path, "/dev/", 5))
+        !strncmp(path, "/dev/", 5) || strstr(path, "/prterun."))
         return;
     if (++*(int *)found <= LEFT_OPEN_TOLD)
         fprintf(stderr, "left open: %s\n", path);

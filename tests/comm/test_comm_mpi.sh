@@ -14,9 +14,8 @@ if [ -z "$mpiexec" ] || [ ! -x "$program" ]; then
     exit 77
 fi
 
-# Open MPI refuses root and more ranks than cores unless told so; others ignore these variables.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# shellcheck source=tests/launcher.sh
+. "${srcdir:-.}/tests/launcher.sh"
 # What the MPI library itself leaves behind is not ours to fix.
 export ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS"
 # A test may itself run inside a job step.

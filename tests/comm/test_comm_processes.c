@@ -198,8 +198,7 @@ int main(void)
     snprintf(options, sizeof options, "detect_leaks=0:%s", sanitizer ? sanitizer : "");
     setenv("ASAN_OPTIONS", options, 1);
     forget();
-    set("STARSTEP_SECRET=a-secret-for-this-test OMPI_MCA_rmaps_base_oversubscribe=1 "
-        "OMPI_MCA_hwloc_base_binding_policy=none");
+    set("STARSTEP_SECRET=a-secret-for-this-test");
     Suite *suite = suite_create("comm_processes");
     TCase *t = tcase_create("comm_processes");
     tcase_set_timeout(t, 60);

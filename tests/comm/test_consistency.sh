@@ -67,7 +67,7 @@ check "info: the program's sum" grep -q "^program: .*, sha256 $(sum_of "$program
 
 # mixed PREFIX...: rank 0 plainly, ranks 1 and 2 with the prefix before the program
 mixed() {
-    run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" : -n 2 "$@" train "${options[@]}"
+    either 3 "$STARSTEP" train "${options[@]}" or "$@" train "${options[@]}"
 }
 cp "$program" "$work/same"
 cp "$program" "$work/changed"
@@ -98,8 +98,7 @@ changed() {
         shift
     done
     shift
-    run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" : \
-        -n 2 env "${variables[@]}" "$STARSTEP" train "${options[@]}" "$@"
+    either 3 "$STARSTEP" train "${options[@]}" or env "${variables[@]}" "$STARSTEP" train "${options[@]}" "$@"
 }
 changed -- --lr-gamma 0.5
 says "an option" 1 'option --lr-gamma differs: rank 0 has 0.1[0-9]*, rank 1 has 0.5 (1 more rank differs from rank 0); give all ranks the same$'

@@ -39,8 +39,7 @@ ended() {
 disagree() {
     what=$1
     # shellcheck disable=SC2086 # options are words
-    run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 $3 : \
-        -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 $4
+    either 2 "$STARSTEP" train "${options[@]}" --epochs 1 $3 or "$STARSTEP" train "${options[@]}" --epochs 1 $4
     if [ $code -eq 0 ] || [ $code -eq 124 ] || [ $code -eq 137 ]; then
         fail "$what: exit code $code"
     else
@@ -55,8 +54,8 @@ disagree "learning rates differ in the last digit" '--base-lr differs: rank 0 ha
 # What each rank may decide for itself does not count.
 cp -r "$work/data" "$work/copy"
 what="own folders and workers"
-run "$MPIEXEC" -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 1 : \
-    -n 1 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 2 --data-dir "$work/copy"
+either 2 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 1 or \
+    "$STARSTEP" train "${options[@]}" --epochs 1 --workers 2 --data-dir "$work/copy"
 check "$what" test $code -eq 0
 # Same size, another content.
 timeout 60 "$STARSTEP" data make cifar100 --out "$work/other" --train 640 --test 16 --seed 1 >/dev/null

@@ -281,9 +281,13 @@ START_TEST(hostile)
     ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
     ck_assert_ptr_nonnull(strstr(ss_decoder_warning(decoder), "tIME: CRC error")); /* the first */
 
+    /* The last chunk's checksum: some versions of libpng do not read it. */
     make_file(&plain, &f);
     f.at[f.size - 1] ^= 1;
-    expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "IEND: CRC error");
+    if (decode(f.at, f.size, NULL, &p) == SS_OK)
+        expect_pixels(&plain, &p);
+    else
+        expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "IEND: CRC error");
 
     /* A profile that libpng would complain of is not looked at. */
     make_file(&plain, &f);

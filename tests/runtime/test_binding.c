@@ -6,13 +6,17 @@
 #include "tests/run_suite.h"
 
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static cpu_set_t bound;
-static int bindings;
+static int watching, bindings;
 
-/* In the place of the C library's. */
+/* In the place of the C library's; some libraries look at the cores when they are loaded. */
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
 {
+    if (!watching)
+        return (int)syscall(SYS_sched_setaffinity, pid, size, set);
     ck_assert_int_eq(pid, 0);
     ck_assert_uint_eq(size, sizeof bound);
     bound = *set;
@@ -109,6 +113,7 @@ END_TEST
 
 int main(void)
 {
+    watching = 1;
     Suite *suite = suite_create("binding");
     TCase *t = tcase_create("binding");
     tcase_add_loop_test(t, compute, 0, sizeof computes / sizeof *computes);

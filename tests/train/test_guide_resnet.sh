@@ -92,7 +92,7 @@ if have_ranks; then
     starts "two ranks build packs" "$MPIEXEC" -n 2 "$STARSTEP" "${packed[@]}" --epochs 1
     check "two ranks: each pack is built once" [ "$(grep -c '^Packing ' "$work/out")" -eq 2 ]
     check "two ranks from packs: the same bits" [ "$(values end weights_hash)" = "$two" ]
-    run "$MPIEXEC" -n 1 "$STARSTEP" "${train[@]}" : -n 1 "$STARSTEP" "${packed[@]}"
+    either 2 "$STARSTEP" "${train[@]}" or "$STARSTEP" "${packed[@]}"
     check "a cache for one of two ranks" grep -q -e '--cache is given to other ranks' "$work/err"
 fi
 run "$STARSTEP" train --data-dir "${srcdir:-.}/tests/reference/data" --cache "$work/cache"

@@ -404,9 +404,8 @@ static enum ss_status make_gradient(struct ss_conv_kernel *c)
 {
     if (c->code[BACKWARD_WEIGHTS] != ONEDNN) {
         drop_pd(&c->backward_weights.pd);
-        return ss_md_copy(&c->gradient, c->plain) == dnnl_success
-                   ? SS_OK
-                   : ss_fail_memory("convolution", sizeof *c->plain);
+        SS_DNNL_TRY(ss_md_copy(&c->gradient, c->plain));
+        return SS_OK;
     }
     ss_md_in gradient =
         dnnl_primitive_desc_query_md(c->backward_weights.pd, dnnl_query_diff_weights_md, 0);
