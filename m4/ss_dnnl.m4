@@ -12,14 +12,14 @@ AC_DEFUN([SS_DNNL], [
                 [DNNL_LIBS="-L$ss_lib -ldnnl"
                  SS_ADD_RPATH([DNNL_LIBS], [$ss_lib])])
         done])
-    DNNL_LIBS=${DNNL_LIBS:-"-ldnnl"}
+    AS_IF([test -z "$ss_dir"], [DNNL_LIBS=${DNNL_LIBS:-"-ldnnl"}])
 
-    have_onednn=no
+    have_onednn=no ss_other=
     ss_dnnl_version=none
     ss_cppflags=$CPPFLAGS; ss_libs=$LIBS
     CPPFLAGS="$CPPFLAGS $DNNL_CFLAGS"; LIBS="$DNNL_LIBS $LIBS"
     # A folder that was named is meant: no other installation will do.
-    AS_IF([test "$with_onednn" != no && { test -z "$ss_dir" || test -e "$ss_dir/include/dnnl.h"; }], [
+    AS_IF([test "$with_onednn" != no && { test -z "$ss_dir" || { test -e "$ss_dir/include/dnnl.h" && test -n "$DNNL_LIBS"; }; }], [
         AC_CHECK_HEADER([dnnl.h],
             [AC_CHECK_FUNC([dnnl_version], [have_onednn=yes])])])
     AS_IF([test $have_onednn = yes], [
@@ -27,7 +27,11 @@ AC_DEFUN([SS_DNNL], [
         AC_COMPUTE_INT([ss_minor], [DNNL_VERSION_MINOR], [[#include <dnnl_version.h>]], [ss_minor=0])
         AC_COMPUTE_INT([ss_patch], [DNNL_VERSION_PATCH], [[#include <dnnl_version.h>]], [ss_patch=0])
         ss_dnnl_version=$ss_major.$ss_minor.$ss_patch
-        AS_IF([test $ss_major -lt 2], [have_onednn=no])])
+        AS_IF([test $ss_major -lt 2], [have_onednn=no],
+            [test $ss_major -eq 2], [AC_CHECK_FUNC([dnnl_memory_desc_init_by_tag], [], [ss_other=yes])],
+            [AC_CHECK_FUNC([dnnl_memory_desc_create_with_tag], [], [ss_other=yes])])
+        AS_IF([test -n "$ss_other"],
+            [AC_MSG_ERROR([oneDNN: the header dnnl.h is of version $ss_dnnl_version, the library of another; name the folder of one installation with --with-onednn=DIR])])])
     CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
     AS_IF([test $have_onednn = yes],
         [AC_DEFINE([HAVE_DNNL], [1], [oneDNN is there])],

@@ -131,7 +131,7 @@ note_origins() {
     STARSTEP_VARIABLES=''
     while read -r name; do
         case $name in
-        NCCL_* | FI_* | OMPI_* | UCX_* | STARPU_* | CUDA_VISIBLE_DEVICES) ;;
+        NCCL_* | FI_* | OMPI_* | PRTE_* | UCX_* | STARPU_* | CUDA_VISIBLE_DEVICES) ;;
         *) continue ;;
         esac
         if [ -z "${origin_of[$name]:-}" ] || [ "${value_of[$name]}" != "${!name}" ]; then

@@ -92,6 +92,7 @@ check() {
 run() {
     timeout -k 5 "$DEADLINE" "$@" >"$work/out" 2>"$work/err" </dev/null
     code=$?
+    sed -i 's/\x00//g' "$work/err" # Open MPI 5 ends its paragraphs by one, and grep takes them for no text
 }
 
 # starts WHAT COMMAND...: it runs to a good end and says nothing on stderr. In a bundle StarPU always says that the

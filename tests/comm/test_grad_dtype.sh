@@ -75,8 +75,8 @@ train 1 one
 train 1 one-bf16 --grad-dtype bf16
 check "one rank: nothing is rounded" same one one-bf16
 
-run "$MPIEXEC" -n 1 "$STARSTEP" train --data-dir "$REFERENCE/data" --grad-dtype bf16 : \
-    -n 1 "$STARSTEP" train --data-dir "$REFERENCE/data"
+either 2 "$STARSTEP" train --data-dir "$REFERENCE/data" --grad-dtype bf16 or \
+    "$STARSTEP" train --data-dir "$REFERENCE/data"
 check "ranks must agree" eval \
     "[ $code -ne 0 ] && grep -q 'option --grad-dtype differs: rank 0 has bf16, rank 1 has fp32' $work/err"
 

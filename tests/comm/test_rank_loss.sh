@@ -305,7 +305,7 @@ judge_end() {
 # A message names a lost rank and its host; $line is the message.
 judge_message() {
     local names pattern place="$where"
-    cat "$work"/err.* "$work/err" 2>/dev/null >"$work/said"
+    cat "$work"/err.* "$work/err" 2>/dev/null | tr -d '\0' >"$work/said" # Open MPI 5 ends its paragraphs by one
     names=$(printf '\\|%s' "${victims[@]}")
     names="rank \\(${names#\\|}\\)"
     case $kind in
@@ -320,7 +320,7 @@ judge_message() {
         case $line in
             *'step '[0-9]*:* | *:\ *waited*) placed[$kind]=$((${placed[$kind]:-0} + 1)) ;;
         esac
-    elif [[ $kind = kill || $kind = two ]] && line=$(grep -m 1 -e "process $names .*on signal 9" "$work/said"); then
+    elif [[ $kind = kill || $kind = two ]] && line=$(grep -m 1 -e "process $names .*\(on signal 9\|exited on$\)" "$work/said"); then
         : # before the ranks know each other, only mpiexec can tell
     elif [ "$where" = start-up ] && line=$(grep -m 1 'starstep: error: .*\(start-up: \|did not come\)' "$work/said"); then
         :

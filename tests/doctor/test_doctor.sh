@@ -110,7 +110,8 @@ found "two ranks are one line" 0 fine memory.available ": .* GiB"
 check "two ranks: each line once" [ -z "$(grep -E '^(fine|slow|broken) ' "$work/out" | sort | uniq -d)" ]
 if have_ranks; then
     provoke "two ranks with MPI" 0 fine ranks.meet "2 ranks on 1 node met by mpi" "$MPIEXEC" -n 2 "${cpu[@]}"
-    check "two ranks with MPI: the same variables" [ "$(grep -c '^fine  *variables.set' "$work/out")" -eq 1 ]
+    check "two ranks with MPI: the same variables" [ "$(grep -o ' OMP_WAIT_POLICY=' "$work/out" | wc -l)" -eq 1 ]
+    check "what only the launcher has set is not told" eval '! grep -q "num_procs\|component_path\|initial_wdir\|orte_ess" "$work/out"'
 fi
 pair env STARPU_NCPU=3 "${cpu[@]}" -- "${cpu[@]}"
 found "variables of one rank" 0 fine variables.ignored ", rank 0: STARPU_NCPU"
