@@ -64,6 +64,12 @@ AC_DEFUN([SS_PKG], [
             [:*], [],
             ["$ss_dir:$ss_dir"/*], [],
             [ss_$1_module=missing-below-$ss_dir])
+        # Its module file names the folder that it was built for, where headers and libraries would be looked for.
+        ss_libdir=`$PKG_CONFIG --variable=libdir $ss_$1_module 2>/dev/null`
+        AS_CASE([$ss_dir:$ss_libdir:`cd "$ss_libdir" 2>/dev/null && pwd -P`/],
+            [:*|*::*], [],
+            [*:"`cd "$ss_dir" && pwd -P`"/*], [],
+            [AC_MSG_ERROR([--with-$1=$ss_dir: it was built for another folder and moved (its $ss_$1_module.pc says libdir=$ss_libdir); move it back, or build it again for its new place])])
         # With VARIABLE_CFLAGS and VARIABLE_LIBS set by hand, no module file is needed.
         AS_IF([test -z "$ss_$1_module"], [for ss_$1_module in $3; do break; done])
         PKG_CHECK_MODULES([$2], [$ss_$1_module >= $4],

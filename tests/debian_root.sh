@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A minimal Debian in a folder, for what must also work on a machine other than this one. Root is needed, debootstrap,
+# A minimal Debian in a folder, for what must also work on another machine than this one. Root is needed, debootstrap,
 # and Debian's archive.
 
 # debian_root FOLDER SUITE: install SUITE there, unless it is there.
@@ -7,30 +7,30 @@ debian_root() {
     local address
     if ! [ -e "$1/etc/debian_version" ]; then
         # shellcheck disable=SC2016  # apt expands it
-        address=$(apt-get indextargets --format '$(REPO_URI) $(SUITE)' 'Created-By: Packages' |
-            awk '$1 ~ /debian\/?$/ { print $1; exit }')
-        debootstrap --variant=minbase "$2" "$1" "${address:-http://deb.debian.org/debian/}" || return
+        address=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Origin: Debian' |
+            awk '$2 !~ /-/ { print $1; exit }')
+        debootstrap --variant=minbase "$2" "$1" ${address:+"$address"} || return
     fi
     # How this machine fetches: proxies and the like
     apt-config dump Acquire >"$1/etc/apt/apt.conf.d/99machine"
     cp -L /etc/resolv.conf /etc/hosts "$1/etc/"
 }
 
-# in_root FOLDER COMMAND...: there, with processes and mounts of its own. MOUNTS: more folders of this machine, which
-# it may only read, each FROM=TO
+# in_root FOLDER COMMAND...: there, with processes and mounts of its own. MOUNT: one more folder of this machine, which
+# it may only read, as FROM:TO
 in_root() {
     # shellcheck disable=SC2016  # the shell below expands it
-    unshare --mount --pid --fork sh -euc '
+    unshare --mount --pid --fork --kill-child sh -euc '
         root=$1
         shift
         mount --make-rprivate /
         mount -t proc proc "$root/proc"
         mount --bind -o ro /sys "$root/sys"
         mount -t tmpfs shm "$root/dev/shm"
-        for pair in $MOUNTS; do
-            mkdir -p "$root${pair#*=}"
-            mount --bind -o ro "${pair%%=*}" "$root${pair#*=}"
-        done
+        if [ -n "${MOUNT:-}" ]; then
+            mkdir -p "$root${MOUNT#*:}"
+            mount --bind -o ro "${MOUNT%%:*}" "$root${MOUNT#*:}"
+        fi
         exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             STARSTEP_CONFIGURE_FLAGS="${STARSTEP_CONFIGURE_FLAGS:-}" chroot "$root" "$@"' - "$@"
 }

@@ -26,8 +26,8 @@ const char *ss_version(void);
  * data and all others. argv as main() has it, argv[0] included. Returns the exit code for main():
  * 0 done, 1 failed (reported), 2 wrong usage, 3 ended by a signal with a checkpoint, 4 diverged.
  *
- * For the only call of a process that is started as several ranks: it ends MPI. Handlers of SIGINT,
- * SIGTERM and SIGUSR1 that a training has set stay. */
+ * For the only call of a process that is started as several ranks: it ends MPI. Handlers of SIGTERM,
+ * SIGUSR1, SIGINT and SIGHUP that a training has set stay. */
 int ss_main(int argc, char **argv);
 
 /* What an epoch came to, over all ranks. NAN: not computed, such as validation between --eval-every.
@@ -68,8 +68,8 @@ struct ss_train_result {
  * Started as one of several ranks (mpiexec, srun, starstep launch), it trains as one, and all of them call
  * it with the same options and with an on_epoch or all without. Trainings and evaluations may follow each
  * other; MPI is started by the first and ended when the process exits. A failure while ranks wait for each
- * other ends the process, and all ranks, as the program's does. SIGINT, SIGTERM and SIGUSR1 end the run
- * after a step; their handlers, and SIGPIPE's, are put back at the end.
+ * other ends the process, and all ranks, as the program's does. SIGTERM and SIGUSR1, and SIGINT and
+ * SIGHUP unless they are ignored, end the run after a step; their handlers, and SIGPIPE's, are put back at the end.
  * Errors: every status; reported. SS_ERR_INVALID: also wrong options. SS_ERR_INTERRUPTED: a signal came, and
  * --resume auto goes on. */
 enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch, void *user,

@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "core/log.h"
 #include "train/epoch.h"
+#include "train/stop.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -12,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of these, a run changes what they do. */
-static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE};
 enum { MOST_BYTES = 1 << 12 }; /* of a result: a size that was not set is rarely below */
-enum { SIGNALS = sizeof signals / sizeof *signals };
 
 struct call {
     ss_epoch_function on_epoch;
@@ -81,21 +79,23 @@ static char **arguments(const char *command, const char *const options[], int *c
 static enum ss_status run(const char *const options[], int training,
                           const struct ss_train_told *told)
 {
-    struct sigaction kept[SIGNALS];
+    struct sigaction kept[SS_STOP_SIGNALS], kept_pipe; /* of these, a run changes what they do */
     int argc;
     enum ss_status status = SS_ERR_INVALID;
     char **argv = arguments(training ? "train" : "eval", options, &argc);
     if (!argv)
         return SS_ERR_MEMORY;
-    for (int i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], NULL, &kept[i]);
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        sigaction(ss_stop_signals[i], NULL, &kept[i]);
+    sigaction(SIGPIPE, NULL, &kept_pipe);
     ss_openmp_places_note();
     ss_comm_stay();
     if (ss_cli_train(argc, argv, training, told, &status) == SS_EXIT_OK && status != SS_OK)
         ss_fail(status, "%s: --help is for the command line; nothing was done",
                 training ? "ss_train" : "ss_eval");
-    for (int i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], &kept[i], NULL);
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        sigaction(ss_stop_signals[i], &kept[i], NULL);
+    sigaction(SIGPIPE, &kept_pipe, NULL);
     free(argv);
     return status;
 }

@@ -10,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Taken even if this process was told to ignore them, as a shell script tells what it starts in the
- * background: starstep train takes them too. */
-static const int always[] = {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGCONT};
-/* nohup and others may have said that these are not for us; the ranks then ignore them as well. */
-static const int unless_ignored[] = {SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP};
+/* Taken even if this process was told to ignore them: starstep train takes them too. */
+static const int always[] = {SIGTERM, SIGUSR1, SIGCHLD, SIGCONT};
+/* nohup and a shell's & may have said that these are not for us; the ranks then ignore them as well. */
+static const int unless_ignored[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP};
 
 enum ss_status ss_launch_take_signals(struct ss_launch *launch)
 {

@@ -5,7 +5,7 @@
 
 enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
 
-static _Atomic int asked; /* a handler may outlive a run */
+static _Atomic int asked;                      /* a handler may outlive a run */
 static _Atomic uint64_t signalled_ns[SIGNALS]; /* by number: when the first one came */
 
 static void on_signal(int number)
@@ -20,9 +20,18 @@ static void on_signal(int number)
     }
 }
 
+const int ss_stop_signals[SS_STOP_SIGNALS] = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
+
+/* A batch system's notice is taken whatever a script has said. */
+static int is_wanted(int number)
+{
+    struct sigaction now;
+    return number == SIGTERM || number == SIGUSR1 || sigaction(number, NULL, &now) ||
+           now.sa_handler != SIG_IGN;
+}
+
 void ss_stop_catch(struct ss_run *run)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
@@ -30,6 +39,7 @@ void ss_stop_catch(struct ss_run *run)
         atomic_store(&signalled_ns[i], 0);
     atomic_store(&asked, 0);
     atomic_store(&run->stop, &asked);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        if (is_wanted(ss_stop_signals[i]))
+            sigaction(ss_stop_signals[i], &action, NULL);
 }

@@ -1,8 +1,12 @@
-/* Signals that ask a run to end: SIGINT, SIGTERM and SIGUSR1. */
+/* Signals that ask a run to end: SIGTERM and SIGUSR1, and SIGINT and SIGHUP where the process was not started
+ * deaf to them, as nohup and a shell's & do it. */
 #ifndef SS_TRAIN_STOP_H
 #define SS_TRAIN_STOP_H
 
 #include "codelets/task.h"
+
+enum { SS_STOP_SIGNALS = 4 };
+extern const int ss_stop_signals[SS_STOP_SIGNALS];
 
 /* From now on such a signal sets *run->stop. Launchers and batch systems both send one, so one that
  * follows the first of its kind within a second is the same; a later one of its kind ends the

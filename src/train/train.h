@@ -17,8 +17,8 @@ struct ss_train_told {
 };
 
 /* Train as told: epochs of steps, evaluation and a checkpoint after each, early stop, summary.
- * Prints to stdout on rank 0. With --resume it goes on where a checkpoint was written. SIGINT,
- * SIGTERM and SIGUSR1 end the run at a step boundary, the same on all ranks, with a checkpoint and
+ * Prints to stdout on rank 0. With --resume it goes on where a checkpoint was written. The
+ * signals of stop.h end the run at a step boundary, the same on all ranks, with a checkpoint and
  * SS_ERR_INTERRUPTED (without --checkpoint-dir: SS_ERR_INVALID); losses or weights that are not
  * finite with SS_ERR_DIVERGED and without one (--on-nan). Errors: every status; reported.
  * Other ranks have been ended. */

@@ -14,6 +14,7 @@
 #include "comm/comm.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "train/stop.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -76,7 +77,6 @@ static int leave_number(const char *rank)
 
 static int meet(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
     struct ss_comm_config config = {"auto", 60};
     struct ss_comm *comm;
     int any = 0;
@@ -84,10 +84,12 @@ static int meet(void)
         usleep(20000);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND},
+                     now;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        sigaction(numbers[i], &action, NULL);
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        if (sigaction(ss_stop_signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaction(ss_stop_signals[i], &action, NULL);
     if (!leave_number(value("RANK")))
         return EXIT_FAILURE;
     while (!any) {

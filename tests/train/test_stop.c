@@ -86,6 +86,30 @@ START_TEST(later)
 }
 END_TEST
 
+/* As nohup and a shell's & start a program; a batch system's notice is taken all the same. */
+START_TEST(ignored)
+{
+    struct ss_run run = {0};
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        signal(ss_stop_signals[i], SIG_IGN);
+    ss_stop_catch(&run);
+    raise(SIGINT);
+    raise(SIGHUP);
+    ck_assert(!asked(&run));
+    raise(_i ? SIGTERM : SIGUSR1);
+    ck_assert(asked(&run));
+}
+END_TEST
+
+START_TEST(terminal_closed)
+{
+    struct ss_run run = {0};
+    ss_stop_catch(&run);
+    raise(SIGHUP);
+    ck_assert(asked(&run));
+}
+END_TEST
+
 /* A signal that comes late meets a run that has been freed. */
 START_TEST(after_the_run)
 {
@@ -103,6 +127,8 @@ int main(void)
     tcase_add_test(tc, two_at_once);
     tcase_add_test(tc, within_a_second);
     tcase_add_test_raise_signal(tc, later, SIGUSR1);
+    tcase_add_loop_test(tc, ignored, 0, 2);
+    tcase_add_test(tc, terminal_closed);
     tcase_add_test(tc, after_the_run);
     tcase_set_timeout(tc, 20);
     suite_add_tcase(suite, tc);

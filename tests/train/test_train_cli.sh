@@ -113,7 +113,7 @@ starts "--data-dir=DIR" "$STARSTEP" train --data-dir="$work/data" --width=2,2,2,
 # batch system, ends soon, at a step, with code 3 and a checkpoint.
 signalled() {
     rm -f "$work/log"
-    "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
+    env --default-signal=INT,HUP "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
         >"$work/out" 2>"$work/err" </dev/null &
     local pid=$! steps
     if ! wait_until 60 has_steps "$work/log" 8; then
@@ -135,9 +135,26 @@ signalled() {
     starts "SIG$1: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 \
         --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is whole"
 }
-# A shell without job control starts background commands deaf to SIGINT; TERM and USR1 stand for all.
 signalled TERM TERM
 signalled USR1 TERM
+signalled INT INT
+signalled HUP HUP
+if [ -n "$PYTHON" ]; then
+    # A terminal that is closed: what the run still prints there cannot be written.
+    rm -f "$work/log"
+    "$PYTHON" -c '
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+while not os.path.exists(sys.argv[1]) or open(sys.argv[1]).read().count("\"step\"") < 8:
+    os.read(terminal, 1)
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' "$work/log" timeout -k 5 --foreground "$DEADLINE" "${train[@]}" \
+        --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-closed" --log-json "$work/log" --keep 1 >"$work/out" 2>"$work/err"
+    check "terminal closed: exit code 3, not $?" test $? -eq 3
+    check "terminal closed: a checkpoint" test -s "$work/ck-closed/latest/model.safetensors"
+fi
 
 # The other commands.
 starts "plan" "$STARSTEP" plan --width 8,8,16,16 --batch-size 16
