@@ -27,6 +27,7 @@ in_root() {
         mount -t proc proc "$root/proc"
         mount --bind -o ro /sys "$root/sys"
         mount -t tmpfs shm "$root/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
         if [ -n "${MOUNT:-}" ]; then
             mkdir -p "$root${MOUNT#*:}"
             mount --bind -o ro "${MOUNT%%:*}" "$root${MOUNT#*:}"

@@ -139,7 +139,7 @@ signalled TERM TERM
 signalled USR1 TERM
 signalled INT INT
 signalled HUP HUP
-if [ -n "$PYTHON" ]; then
+if [ -n "$PYTHON" ] && "$PYTHON" -c 'import os; os.openpty()' 2>/dev/null; then
     # A terminal that is closed: what the run still prints there cannot be written.
     rm -f "$work/log"
     "$PYTHON" -c '
