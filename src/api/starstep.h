@@ -69,7 +69,8 @@ struct ss_train_result {
  * it with the same options and with an on_epoch or all without. Trainings and evaluations may follow each
  * other; MPI is started by the first and ended when the process exits. A failure while ranks wait for each
  * other ends the process, and all ranks, as the program's does. SIGTERM and SIGUSR1, and SIGINT and
- * SIGHUP unless they are ignored, end the run after a step; their handlers, and SIGPIPE's, are put back at the end.
+ * SIGHUP unless they are ignored, end the run after a step; their handlers, and SIGPIPE's, are put back
+ * at the end.
  * Errors: every status; reported. SS_ERR_INVALID: also wrong options. SS_ERR_INTERRUPTED: a signal came, and
  * --resume auto goes on. */
 enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch, void *user,

@@ -1,7 +1,7 @@
 #include "cli/cmd_data_verb.h"
 #include "core/log.h"
+#include "core/signals.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,9 +49,8 @@ void data_catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    struct sigaction old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        if (!ss_signal_is_ignored(numbers[i]))
             sigaction(numbers[i], &action, NULL);
 }

@@ -4,6 +4,7 @@
  * them from here alone, and so once. */
 #include "cli/launch.h"
 #include "core/log.h"
+#include "core/signals.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,12 +18,11 @@ static const int unless_ignored[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP};
 
 enum ss_status ss_launch_take_signals(struct ss_launch *launch)
 {
-    struct sigaction action;
     sigemptyset(&launch->taken);
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         sigaddset(&launch->taken, always[i]);
     for (size_t i = 0; i < sizeof unless_ignored / sizeof *unless_ignored; i++)
-        if (sigaction(unless_ignored[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+        if (!ss_signal_is_ignored(unless_ignored[i]))
             sigaddset(&launch->taken, unless_ignored[i]);
     /* Ignored, it would take the ranks' exit codes away. */
     if (signal(SIGCHLD, SIG_DFL) == SIG_ERR ||

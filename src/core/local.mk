@@ -16,5 +16,5 @@ libstarstep_la_SOURCES += \
 	src/core/standard.c src/core/standard.h \
 	src/core/clock.c src/core/clock.h \
 	src/core/progress.c src/core/progress.h \
-	src/core/thread.c src/core/thread.h \
+	src/core/thread.c src/core/thread.h src/core/signals.h \
 	src/core/boot.c src/core/boot.h

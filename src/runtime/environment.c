@@ -218,6 +218,9 @@ static int make_locked(void)
     }
     int error = errno;
     rmdir(fresh);
+    if (own_lock >= 0)
+        close(own_lock);
+    own_lock = -1;
     errno = error;
     return 0;
 }

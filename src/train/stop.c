@@ -1,7 +1,6 @@
 #include "train/stop.h"
 #include "core/clock.h"
-
-#include <signal.h>
+#include "core/signals.h"
 
 enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
 
@@ -25,9 +24,7 @@ const int ss_stop_signals[SS_STOP_SIGNALS] = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
 /* A batch system's notice is taken whatever a script has said. */
 static int is_wanted(int number)
 {
-    struct sigaction now;
-    return number == SIGTERM || number == SIGUSR1 || sigaction(number, NULL, &now) ||
-           now.sa_handler != SIG_IGN;
+    return number == SIGTERM || number == SIGUSR1 || !ss_signal_is_ignored(number);
 }
 
 void ss_stop_catch(struct ss_run *run)

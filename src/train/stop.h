@@ -1,5 +1,5 @@
-/* Signals that ask a run to end: SIGTERM and SIGUSR1, and SIGINT and SIGHUP where the process was not started
- * deaf to them, as nohup and a shell's & do it. */
+/* Signals that ask a run to end: SIGTERM and SIGUSR1; SIGINT and SIGHUP unless the process was started
+ * with them ignored (core/signals.h). */
 #ifndef SS_TRAIN_STOP_H
 #define SS_TRAIN_STOP_H
 

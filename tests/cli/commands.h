@@ -129,9 +129,7 @@ static inline int run_files(const char *suite_name, const char *below, const TTe
     snprintf(files.home, sizeof files.home, "%s/%.60s", tests, below);
     forget();
     setenv("tests", tests, 1);
-    set("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-        "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none "
-        "OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive STARSTEP_PROGRESS=none "
+    set("OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive STARSTEP_PROGRESS=none "
         "CUDA_VISIBLE_DEVICES= SS_HOSTGPU_DEVICES=0");
     files.n = scandir(files.home, &entries, is_text, alphasort);
     if (files.n <= 0 || files.n > FILES) {

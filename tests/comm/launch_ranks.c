@@ -14,6 +14,7 @@
 #include "comm/comm.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "core/signals.h"
 #include "train/stop.h"
 
 #include <signal.h>
@@ -84,11 +85,10 @@ static int meet(void)
         usleep(20000);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND},
-                     now;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < SS_STOP_SIGNALS; i++)
-        if (sigaction(ss_stop_signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        if (!ss_signal_is_ignored(ss_stop_signals[i]))
             sigaction(ss_stop_signals[i], &action, NULL);
     if (!leave_number(value("RANK")))
         return EXIT_FAILURE;

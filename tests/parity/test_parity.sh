@@ -18,13 +18,8 @@ DEADLINE=${PARITY_DEADLINE:-300} # seconds for one run: a hang is a failure, not
 
 info=$("$STARSTEP" info 2>&1) || { echo "skipped: $STARSTEP cannot be run"; exit 77; }
 
-# Open MPI refuses root, more ranks than cores, and would bind each rank to one core.
-if "$MPIEXEC" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
-    MPI_OPTIONS='--oversubscribe --bind-to none'
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-else
-    MPI_OPTIONS=
-fi
+# shellcheck source=tests/launcher.sh
+. "${srcdir:-.}/tests/launcher.sh"
 ranks_available=1
 if ! command -v "$MPIEXEC" >/dev/null; then
     echo "note: no $MPIEXEC, cases of several ranks are skipped"
@@ -66,8 +61,7 @@ train()
         --no-shuffle --no-augment --dropout 0 --init "$REFERENCE/$(name_of "$widths")/init.safetensors" \
         --checkpoint-dir "$out" --log-json "$out/log.json" --threads "$threads" --timeout "$DEADLINE" "$@"
     if [ "$ranks" -gt 1 ]; then
-        # shellcheck disable=SC2086 # options are words
-        set -- "$MPIEXEC" $MPI_OPTIONS -n "$ranks" "$@"
+        set -- "$MPIEXEC" -n "$ranks" "$@"
     fi
     timeout -k 10 "$DEADLINE" "$@" >"$out/output" 2>&1
     code=$?

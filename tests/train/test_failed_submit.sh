@@ -20,13 +20,10 @@ refused "in the trace" "$pattern" env FAIL_SUBMIT=120 \
     "$failing" "${train[@]}" --trace "$work/trace"
 
 have_ranks || finish
-cat >"$work/rank" <<END
-[ "\${OMPI_COMM_WORLD_RANK:-\${PMIX_RANK:-0}}" = 0 ] || unset FAIL_SUBMIT
-exec "\$@"
-END
+export TMPDIR=$work
+auto=("$failing" "${train[@]}" --bucket-mb auto --width 32,32,64,64 --batch-size 32)
 for at in 250 350 450; do
-    run env TMPDIR="$work" FAIL_SUBMIT=$at "$MPIEXEC" -n 2 bash "$work/rank" "$failing" "${train[@]}" --bucket-mb auto \
-        --width 32,32,64,64 --batch-size 32
+    either 2 env FAIL_SUBMIT=$at "${auto[@]}" or "${auto[@]}"
     check "--bucket-mb auto, task $at: exit code $code" [ $code -eq 1 ]
     check "--bucket-mb auto, task $at: says why" grep -q "^starstep: error: \[rank 0\] $pattern" "$work/err"
     check "--bucket-mb auto, task $at: no crash" eval '! grep -i "received signal\|on signal\|segmentation\|assert\|corrupt" "$work/err"'
