@@ -1,6 +1,7 @@
 #include "train/model_file.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "kernels/cpu/wire.h"
 #include "train/position.h"
 #include "train/safetensors.h"
 
@@ -66,16 +67,95 @@ static void param_shape(const struct ss_param *p, struct ss_st_tensor *t)
     t->bytes = (size_t)ss_param_elements(p) * ss_st_dtype_bytes(t->dtype);
 }
 
-/* The file's tensor for p, checked, or an error that says what to do. */
-static enum ss_status find_tensor(const struct ss_safetensors *st, const char *path,
-                                  const struct ss_param *p, const struct ss_st_tensor **out)
+/* A file of weights. What other programs write otherwise than this one is taken, and told. */
+struct source {
+    struct ss_safetensors *st;
+    const char *path;
+    const char *prefix; /* in front of all its names */
+    unsigned formats;   /* bits of enum ss_st_dtype: of its weights */
+    int uncounted;      /* BatchNorms without num_batches_tracked, as before PyTorch 0.4.1 */
+};
+
+/* What DistributedDataParallel and torch.compile put in front. */
+static const char *const prefixes[] = {"", "module.", "_orig_mod.", "module._orig_mod.",
+                                       "_orig_mod.module."};
+
+/* The numbers that stand for fp32 and int64. */
+static const unsigned floats =
+    1U << SS_ST_F32 | 1U << SS_ST_F16 | 1U << SS_ST_BF16 | 1U << SS_ST_F64;
+static const unsigned counts = 1U << SS_ST_I64 | 1U << SS_ST_I32;
+
+static const struct ss_st_tensor *find(const struct source *f, const char *name)
 {
+    const size_t front = strlen(f->prefix);
+    for (size_t k = 0; k < ss_safetensors_count(f->st); k++) {
+        const struct ss_st_tensor *t = ss_safetensors_get(f->st, k);
+        if (!strncmp(t->name, f->prefix, front) && !strcmp(t->name + front, name))
+            return t;
+    }
+    return NULL;
+}
+
+static void find_prefix(struct source *f, const struct ss_plan *plan)
+{
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        f->prefix = prefixes[i];
+        if (plan->nparams > 0 && find(f, graph_param(plan, 0)->name))
+            return;
+    }
+    f->prefix = "";
+}
+
+static int64_t count_of(const struct ss_st_tensor *t)
+{
+    int64_t count;
+    int32_t shorter;
+    if (t->dtype == SS_ST_I64) {
+        memcpy(&count, t->data, sizeof count);
+        return count;
+    }
+    memcpy(&shorter, t->data, sizeof shorter);
+    return shorter;
+}
+
+/* n elements as fp32; a file's data may lie anywhere. */
+static void take_floats(const struct ss_st_tensor *t, size_t n, float *out)
+{
+    enum { AT_ONCE = 1024 };
+    const enum ss_dtype half = t->dtype == SS_ST_F16 ? SS_DTYPE_F16 : SS_DTYPE_BF16;
+    const size_t bytes = ss_st_dtype_bytes(t->dtype);
+    union {
+        double f64[AT_ONCE];
+        uint16_t f16[AT_ONCE];
+    } from;
+    if (t->dtype == SS_ST_F32) {
+        memcpy(out, t->data, t->bytes);
+        return;
+    }
+    for (size_t begin = 0; begin < n; begin += AT_ONCE) {
+        const size_t count = n - begin < AT_ONCE ? n - begin : AT_ONCE;
+        memcpy(&from, (const char *)t->data + begin * bytes, count * bytes);
+        if (t->dtype != SS_ST_F64)
+            ss_wire_unpack(half, from.f16, 1, out + begin, count);
+        for (size_t k = 0; t->dtype == SS_ST_F64 && k < count; k++)
+            out[begin + k] = (float)from.f64[k];
+    }
+}
+
+/* The file's tensor for p, or an error that says what to do. NULL: a count that it does not have. Room is left for all
+ * steps that a run can add. */
+static enum ss_status find_tensor(const struct source *f, const struct ss_param *p,
+                                  const struct ss_st_tensor **out)
+{
+    const int count = p->role == SS_PARAM_NUM_BATCHES;
+    const struct ss_st_tensor *t = *out = find(f, p->name);
     struct ss_st_tensor want;
     param_shape(p, &want);
-    const struct ss_st_tensor *t = ss_safetensors_find(st, p->name);
+    if (!t && count)
+        return SS_OK;
     if (!t)
         return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is missing; the file is of another model",
-                       path, p->name);
+                       f->path, p->name);
     if (t->ndim != want.ndim || memcmp(t->shape, want.shape, (size_t)t->ndim * sizeof *t->shape)) {
         char have[128], need[128];
         format_shape(t->ndim, t->shape, have, sizeof have);
@@ -83,84 +163,113 @@ static enum ss_status find_tensor(const struct ss_safetensors *st, const char *p
         return ss_fail(SS_ERR_MISMATCH,
                        "%s: tensor %s has shape %s, the model needs %s; check --width and the "
                        "number of classes",
-                       path, p->name, have, need);
+                       f->path, p->name, have, need);
     }
-    if (t->dtype != want.dtype)
-        return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is not %s; save the model in fp32", path,
-                       p->name, want.dtype == SS_ST_F32 ? "fp32 (F32)" : "int64 (I64)");
-    *out = t;
+    if (!((count ? counts : floats) >> t->dtype & 1))
+        return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is not of %s", f->path, p->name,
+                       count ? "whole numbers (I64 or I32)"
+                             : "fractions; save the model in fp32 (F32)");
+    if (count && (count_of(t) < 0 || count_of(t) > SS_COUNT_MAX))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: tensor %s is %lld, not a number of batches from 0 to 2^62; set it to 0",
+                       f->path, p->name, (long long)count_of(t));
     return SS_OK;
 }
 
-/* Room is left for all steps that a run can add. */
-static enum ss_status check_count(const char *path, const struct ss_st_tensor *t)
+static enum ss_status check_unknown(const struct source *f, const struct ss_plan *plan)
 {
-    int64_t count;
-    memcpy(&count, t->data, sizeof count);
-    if (count >= 0 && count <= SS_COUNT_MAX)
-        return SS_OK;
-    return ss_fail(SS_ERR_FORMAT,
-                   "%s: tensor %s is %lld, not a number of batches from 0 to 2^62; set it to 0",
-                   path, t->name, (long long)count);
-}
-
-static enum ss_status check_file(const struct ss_safetensors *st, const char *path,
-                                 const struct ss_plan *plan)
-{
-    const struct ss_st_tensor *t;
-    for (int i = 0; i < plan->nparams; i++) {
-        SS_TRY(find_tensor(st, path, graph_param(plan, i), &t));
-        if (graph_param(plan, i)->role == SS_PARAM_NUM_BATCHES)
-            SS_TRY(check_count(path, t));
-    }
-    for (size_t k = 0; k < ss_safetensors_count(st); k++) {
-        const char *name = ss_safetensors_get(st, k)->name;
+    const size_t front = strlen(f->prefix);
+    for (size_t k = 0; k < ss_safetensors_count(f->st); k++) {
+        const char *name = ss_safetensors_get(f->st, k)->name;
         int known = 0;
         for (int i = 0; i < plan->nparams && !known; i++)
-            known = !strcmp(name, graph_param(plan, i)->name);
+            known = !strncmp(name, f->prefix, front) &&
+                    !strcmp(name + front, graph_param(plan, i)->name);
         if (!known)
-            return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is not in the model %s", path, name,
+            return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is not in the model %s", f->path, name,
                            ss_graph_name(plan->graph));
     }
     return SS_OK;
 }
 
+static enum ss_status open_source(const struct ss_plan *plan, const char *path, struct source *f)
+{
+    *f = (struct source){.path = path};
+    SS_TRY(ss_safetensors_open(path, &f->st));
+    find_prefix(f, plan);
+    enum ss_status status = SS_OK;
+    for (int i = 0; status == SS_OK && i < plan->nparams; i++) {
+        const struct ss_param *p = graph_param(plan, i);
+        const struct ss_st_tensor *t;
+        status = find_tensor(f, p, &t);
+        if (status == SS_OK && !t)
+            f->uncounted++;
+        else if (status == SS_OK && p->role != SS_PARAM_NUM_BATCHES)
+            f->formats |= 1U << t->dtype;
+    }
+    if (status == SS_OK)
+        status = check_unknown(f, plan);
+    if (status != SS_OK)
+        ss_safetensors_close(f->st);
+    return status;
+}
+
+/* In what the file is not as this program writes it. */
+static void tell(const struct source *f)
+{
+    static const struct {
+        enum ss_st_dtype dtype;
+        const char *name;
+    } others[] = {{SS_ST_F16, "fp16"}, {SS_ST_BF16, "bf16"}, {SS_ST_F64, "fp64"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (f->formats >> others[i].dtype & 1)
+            ss_note("%s: its %s weights are taken as fp32", f->path, others[i].name);
+    if (*f->prefix)
+        ss_note("%s: its tensors are taken without \"%s\" in front of their names", f->path,
+                f->prefix);
+    if (f->uncounted)
+        ss_note("%s: it has no num_batches_tracked of %d BatchNorm%s; these count from 0", f->path,
+                f->uncounted, f->uncounted == 1 ? "" : "s");
+}
+
 enum ss_status ss_model_file_check(const struct ss_plan *plan, const char *path)
 {
-    struct ss_safetensors *st;
-    SS_TRY(ss_safetensors_open(path, &st));
-    enum ss_status status = check_file(st, path, plan);
-    ss_safetensors_close(st);
+    struct source f;
+    SS_TRY(open_source(plan, path, &f));
+    tell(&f);
+    ss_safetensors_close(f.st);
+    return SS_OK;
+}
+
+static enum ss_status set_param(struct ss_exec *exec, int i, const struct ss_st_tensor *t,
+                                size_t elements)
+{
+    float *plain = malloc((elements ? elements : 1) * sizeof *plain);
+    if (!plain)
+        return ss_fail_memory(t->name, elements * sizeof *plain);
+    take_floats(t, elements, plain);
+    enum ss_status status = ss_exec_set_param(exec, i, plain);
+    free(plain);
     return status;
 }
 
 enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *plan,
                                   const char *path, int64_t *batches)
 {
-    struct ss_safetensors *st;
-    SS_TRY(ss_safetensors_open(path, &st));
-    enum ss_status status = check_file(st, path, plan);
+    struct source f;
+    SS_TRY(open_source(plan, path, &f));
+    tell(&f);
+    enum ss_status status = SS_OK;
     int64_t tracked = -1;
     for (int i = 0; status == SS_OK && i < plan->nparams; i++) {
-        const struct ss_st_tensor *t;
         const struct ss_param *p = graph_param(plan, i);
-        status = find_tensor(st, path, p, &t);
-        if (status != SS_OK)
-            break;
-        if (p->role != SS_PARAM_NUM_BATCHES) {
-            float *plain = malloc(t->bytes ? t->bytes : 1);
-            if (!plain) {
-                status = ss_fail_memory(p->name, t->bytes);
-                break;
-            }
-            memcpy(plain, t->data, t->bytes);
-            status = ss_exec_set_param(exec, i, plain);
-            free(plain);
-        } else if (tracked < 0) {
-            memcpy(&tracked, t->data, sizeof tracked);
-        }
+        const struct ss_st_tensor *t = find(&f, p->name);
+        if (p->role != SS_PARAM_NUM_BATCHES)
+            status = set_param(exec, i, t, (size_t)ss_param_elements(p));
+        else if (t && tracked < 0)
+            tracked = count_of(t);
     }
-    ss_safetensors_close(st);
+    ss_safetensors_close(f.st);
     if (status == SS_OK)
         *batches = tracked < 0 ? 0 : tracked;
     return status;

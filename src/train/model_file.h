@@ -9,8 +9,10 @@
 enum ss_status ss_model_init(struct ss_exec *exec, const struct ss_plan *plan, uint64_t seed);
 
 /* Load every parameter and buffer of the plan from a file: all names present, none unknown, shapes
- * equal, fp32 (num_batches_tracked int64). The executor is changed only if the whole file fits.
- * *batches: num_batches_tracked of the first BatchNorm. Errors: SS_ERR_IO, SS_ERR_FORMAT,
+ * equal, fp32 (num_batches_tracked int64). What PyTorch's users write otherwise is taken too, and told
+ * by a warning: fp16, bf16 and fp64; names behind "module." or "_orig_mod."; int32 counts, or none. The
+ * executor is changed only if the whole file fits.
+ * *batches: num_batches_tracked of the first BatchNorm that has it. Errors: SS_ERR_IO, SS_ERR_FORMAT,
  * SS_ERR_MISMATCH. */
 enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *plan,
                                   const char *path, int64_t *batches);

@@ -134,18 +134,8 @@ elif how == 'overlap':
     tensor['data_offsets'] = header['fc.bias']['data_offsets']
 elif how == 'overflow':
     tensor['shape'] = [2**32, 2**32]
-elif how == 'half':
-    # All of fp16, as another program might save it.
-    out = b''
-    for name in sorted((k for k in header if k[0] != '_'), key=lambda k: header[k]['data_offsets']):
-        t = header[name]
-        part = data[t['data_offsets'][0]:t['data_offsets'][1]]
-        if t['dtype'] == 'F32':
-            t['dtype'] = 'F16'
-            part = struct.pack('<%de' % (len(part) // 4), *struct.unpack('<%df' % (len(part) // 4), part))
-        t['data_offsets'] = [len(out), len(out) + len(part)]
-        out += part
-    data = out
+elif how == 'whole':
+    tensor['dtype'] = 'I32' # of the same size
 elif how.startswith('count '):
     # Of the last BatchNorm: the first one's is what a run goes on with.
     name = max((k for k in header if k.endswith('num_batches_tracked')), key=lambda k: header[k]['data_offsets'])
@@ -185,7 +175,7 @@ END
     damage overflow "$init: .*fc.weight"
     damage "count -1" "$init: tensor .*num_batches_tracked is -1, not a number of batches from 0 to 2^62"
     damage "count $(((1 << 63) - 1))" "$init: tensor .*num_batches_tracked is 9223372036854775807, not a number"
-    damage half "$init: tensor .* is not fp32"
+    damage whole "$init: tensor fc.weight is not of fractions; save the model in fp32 (F32)"
     damage "unknown dtype" "$init: .*F31"
     damage duplicate "$init: .*fc.weight"
     damage array "$init: "

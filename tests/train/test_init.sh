@@ -39,6 +39,42 @@ starts "pictures" "$STARSTEP" train "${pictures[@]}" --model "$work/model.json" 
 starts "pictures: eval" "$STARSTEP" eval "${pictures[@]}" --init "$work/p"
 check "pictures: eval says what was loaded" grep -q '^Evaluated resnet18, ' "$work/out"
 
+# As PyTorch's users have written them: the same weights, or weights that were rounded, in another form
+if [ -n "$PYTHON" ]; then
+    weights=$work/job/checkpoints/latest/model.safetensors
+    # other FORM... LINE: `other_weights.py` writes them so; that is loaded, and told
+    other() {
+        local form="${*:1:$#-1}" line=${*: -1} plain
+        "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" $form ||
+            fail "other_weights.py $form"
+        run "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/plain.safetensors"
+        plain=$(grep -o '^Validation loss=[0-9.]*, Accuracy=[0-9.]*' "$work/out")
+        run "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
+        check "$form: the same result" grep -qF -e "$plain" "$work/out"
+        check "$form: one line says so" eval '[ "$(wc -l <"$work/err")" -eq 1 ] && grep -q "other.safetensors: $line\$" "$work/err"'
+    }
+    other module. 'its tensors are taken without "module." in front of their names'
+    other _orig_mod. 'its tensors are taken without "_orig_mod." in front of their names'
+    other _orig_mod.module. 'its tensors are taken without "_orig_mod.module." in front of their names'
+    other uncounted 'it has no num_batches_tracked of 13 BatchNorms; these count from 0'
+    other F16 'its fp16 weights are taken as fp32'
+    other BF16 'its bf16 weights are taken as fp32'
+    other F64 'its fp64 weights are taken as fp32'
+    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I32
+    starts "int32 counts" "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
+    check "int32 counts: the same result" grep -qF -e "$line" "$work/out"
+    # All at once; what a run writes then is as always
+    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" BF16 module. uncounted
+    run "$STARSTEP" train "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors" --epochs 1 --checkpoint-dir "$work/own"
+    check "all at once: trained" test $code -eq 0 -a "$(wc -l <"$work/err")" -eq 3
+    same_names() {
+        diff <("$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$1") <("$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$2")
+    }
+    check "all at once: a checkpoint as always" same_names "$weights" "$work/own/latest/model.safetensors"
+    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I64
+    refused "whole numbers" 'is not of fractions; save the model in fp32' "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
+fi
+
 refused "another model is said" 'fc.weight has shape' \
     "$STARSTEP" eval "${one[@]}" --model resnet18 --image-size 32 --init "$work/job"
 refused "another width is said" 'check --width' "$STARSTEP" eval "${one[@]}" --width 2,4,6,10 --init "$work/job"
