@@ -249,3 +249,16 @@ finish() {
     [ $failures -eq 0 ]
     exit
 }
+
+# need_ranks: where there are none, the rest of the test is skipped, and so the test, unless something failed before
+need_ranks() {
+    have_ranks && return
+    [ $failures -eq 0 ] || finish
+    echo "skipped: no mpiexec, or a build without MPI; $passed passed before"
+    exit 77
+}
+
+# half_written FOLDER: files and checkpoints in it whose writing did not end
+half_written() {
+    find "$1" -name '*.tmp*' -o -name '*.new'
+}

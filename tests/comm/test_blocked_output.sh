@@ -64,7 +64,7 @@ for rank in 0 1; do
 done
 
 # --- mpiexec, which is stopped and so reads nothing, and nobody else does
-have_ranks || finish
+need_ranks
 make_data 120 48
 launch "$MPIEXEC" -n 2 bash "$work/rank" "$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 \
     --batch-size 4 --target-accuracy 2 --epochs 1000 --log-json "$work/log" --timeout $timeout

@@ -104,7 +104,7 @@ if start 2 "${forever[@]}" --checkpoint-dir "$work/both" --keep 1; then
     ended 30
     says 'starstep: error: .*interrupted by a signal after step'
     check "$what: a checkpoint" test -s "$work/both/latest/model.safetensors"
-    check "$what: nothing half-written" test -z "$(find "$work/both" -name '*tmp*')"
+    check "$what: nothing half-written" test -z "$(half_written "$work/both")"
 fi
 
 # Rank 0 cannot save: the other rank ends as well, without a message of its own.

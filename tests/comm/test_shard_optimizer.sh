@@ -19,10 +19,7 @@ mv "$work/out" "$work/plain"
 run "$STARSTEP" plan "${small[@]}" --shard-optimizer
 check "one rank: the option changes nothing" cmp "$work/plain" "$work/out"
 
-if ! have_ranks; then
-    echo "no mpiexec, or a build without MPI: the rest is left out"
-    finish
-fi
+need_ranks
 
 # train RANKS NAME STEPS [OPTION...]: buckets of all sizes, some of fewer elements than ranks sum themselves
 train() {

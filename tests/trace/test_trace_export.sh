@@ -25,7 +25,7 @@ for name in trace.json trace.html hta; do
     check "it says that it wrote $name" grep -q "^$one/$name: " "$work/said"
 done
 check "one rank: events" check_files "$one" "$one/trace.json" 3 6 "$work/report"
-check "it leaves nothing else behind" [ -z "$(find "$one" -name '*.tmp*')" ]
+check "it leaves nothing else behind" [ -z "$(half_written "$one")" ]
 
 if have_ranks; then
     starts "a traced run of two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --trace "$two" --trace-steps 2-7
