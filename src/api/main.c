@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/standard.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ static int run(int argc, char **argv)
 
 int ss_main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* ulimit -f: the write fails, and is told */
     if (ss_standard_open() != SS_OK)
         return 1;
     return ss_standard_close(run(argc, argv));

@@ -81,6 +81,13 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
     size_t most = s->train ? s->train->count / micros / (size_t)ranks : 0;
     if (!s->train || (size_t)s->batch <= most)
         return check_mixing(s);
+    if (most == 0)
+        return ss_fail(SS_ERR_INVALID,
+                       "%s: %zu image%s for %d rank%s and %zu batch%s a step, each of one image at "
+                       "least; start fewer ranks, or give a smaller --accumulate",
+                       s->train->path, s->train->count,
+                       s->train->count == 1 ? " is there" : "s are there", ranks,
+                       ranks > 1 ? "s" : "", micros, micros > 1 ? "es" : "");
     if (micros == 1)
         return ss_fail(SS_ERR_INVALID,
                        "%s: %zu images do not fill one batch of %d on each of %d rank%s; give a "
