@@ -12,14 +12,18 @@
 /* What the command line says, for both splits. */
 struct job {
     const char *dir, *cache;
-    long threads;
+    long threads, val_seed;
+    double val_fraction;
     int skip_corrupt, force;
     struct ss_progress progress;
 };
 
 static const struct ss_option rows[] = {
-    SS_OPTION_TEXT(struct job, dir, "--data-dir", NULL, "DIR", "folder with train and val"),
+    SS_OPTION_TEXT(struct job, dir, "--data-dir", NULL, "DIR",
+                   "folder with train and val, or a folder for each class"),
     SS_OPTION_TEXT(struct job, cache, "--cache", NULL, "DIR", "where train.pack and val.pack go"),
+    SS_OPTION_FLOAT(struct job, val_fraction, "--val-fraction", 0, 0, 0.999, "F", "as of train"),
+    SS_OPTION_INT(struct job, val_seed, "--val-seed", 0, 0, 1L << 53, "N", "as of train"),
     SS_OPTION_INT(struct job, threads, "--threads", 0, 0, 1024, "N",
                   "threads that decode; 0: one for each core"),
     SS_OPTION_FLAG(struct job, skip_corrupt, "--skip-corrupt",
@@ -116,7 +120,9 @@ static enum ss_status pack_split(struct job *job, enum ss_split split, const cha
     char path[4096];
     struct ss_imagefolder *folder;
     SS_TRY(ss_pack_path(path, sizeof path, job->cache, split));
-    SS_TRY(ss_imagefolder_open(job->dir, split, &folder));
+    const struct ss_dataset_options how = {.val_fraction = job->val_fraction,
+                                           .val_seed = (uint64_t)job->val_seed};
+    SS_TRY(ss_imagefolder_open(job->dir, split, &how, &folder));
     enum ss_status status = pack_folder(job, name, path, folder);
     ss_imagefolder_close(folder);
     return status;

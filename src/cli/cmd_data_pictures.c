@@ -88,26 +88,34 @@ static enum ss_status decode_all(const struct ss_imagefolder *f, const char *nam
     return result;
 }
 
-static enum ss_status print_folder(const char *dir, enum ss_split split, const char *name,
-                                   int decode)
+struct check_arguments {
+    const char *dir;
+    double val_fraction;
+    long val_seed;
+    int decode;
+};
+
+static enum ss_status print_folder(const struct check_arguments *a, enum ss_split split,
+                                   const char *name)
 {
+    const struct ss_dataset_options how = {.val_fraction = a->val_fraction,
+                                           .val_seed = (uint64_t)a->val_seed};
     struct ss_imagefolder *f;
-    SS_TRY(ss_imagefolder_open(dir, split, &f));
+    SS_TRY(ss_imagefolder_open(a->dir, split, &how, &f));
     printf("%s: %zu pictures of %d classes, fingerprint %016" PRIx64 "\n", name, f->count,
            f->classes, f->fingerprint);
-    enum ss_status status = decode ? decode_all(f, name) : ss_imagefolder_check_sizes(f);
+    enum ss_status status = a->decode ? decode_all(f, name) : ss_imagefolder_check_sizes(f);
     ss_imagefolder_close(f);
     return status;
 }
 
-struct check_arguments {
-    const char *dir;
-    int decode;
-};
-
 static const struct ss_option check_rows[] = {
     SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR",
-                   "folder with train and val"),
+                   "folder with train and val, or a folder for each class"),
+    SS_OPTION_FLOAT(struct check_arguments, val_fraction, "--val-fraction", 0, 0, 0.999, "F",
+                    "as of train"),
+    SS_OPTION_INT(struct check_arguments, val_seed, "--val-seed", 0, 0, 1L << 53, "N",
+                  "as of train"),
     SS_OPTION_FLAG(struct check_arguments, decode, "--decode", "decode every picture too"),
     {0}};
 
@@ -117,9 +125,9 @@ int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv)
     int code = data_verb_parse(verb, check_rows, &a, argc, argv);
     if (code >= 0)
         return code;
-    enum ss_status train = print_folder(a.dir, SS_SPLIT_TRAIN, "train", a.decode);
+    enum ss_status train = print_folder(&a, SS_SPLIT_TRAIN, "train");
     if (train != SS_OK && !a.decode)
         return SS_EXIT_FAILED;
-    enum ss_status val = print_folder(a.dir, SS_SPLIT_TEST, "val", a.decode);
+    enum ss_status val = print_folder(&a, SS_SPLIT_TEST, "val");
     return train == SS_OK && val == SS_OK ? SS_EXIT_OK : SS_EXIT_FAILED;
 }

@@ -14,6 +14,7 @@ enum ss_rng_domain {
     SS_RNG_SYNTHETIC, /* generated data sets */
     SS_RNG_MIX,       /* MixUp and CutMix */
     SS_RNG_ERASE,     /* random erasing */
+    SS_RNG_SPLIT,     /* a validation set that is split off */
 };
 
 /* A stream: draws from one (seed, domain, a, b) in order. */

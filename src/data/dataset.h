@@ -29,6 +29,9 @@ struct ss_dataset_options {
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
     int skip_corrupt; /* pictures: go on without files that cannot be decoded */
+    /* pictures: this part of every class of the training set is the validation set; 0: one is there */
+    double val_fraction;
+    uint64_t val_seed; /* which files these are */
 };
 
 struct ss_dataset;

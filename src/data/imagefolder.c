@@ -77,26 +77,39 @@ static uint64_t hash_times(const struct ss_imagefolder *f)
     return hash;
 }
 
-static enum ss_status finish(struct ss_imagefolder *f, int by_class)
+static void finish(struct ss_imagefolder *f)
 {
-    SS_TRY(sort_files(f, by_class));
     f->fingerprint = fingerprint(f);
     f->times = hash_times(f);
-    return SS_OK;
 }
 
-static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_split split)
+static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_split split,
+                           const struct ss_dataset_options *options)
 {
-    SS_TRY(ss_folder_join(f->root, sizeof f->root, dir, split == SS_SPLIT_TRAIN ? "train" : "val"));
-    SS_TRY(imagefolder_scan_classes(f, dir));
-    SS_TRY(imagefolder_read_wnids(f, dir));
-    SS_TRY(imagefolder_read_words(f, dir));
-    int annotated = split != SS_SPLIT_TRAIN && ss_folder_has(f->root, "val_annotations.txt");
+    struct imagefolder_layout at;
+    if (!imagefolder_is_folder(dir))
+        return ss_fail(SS_ERR_IO, "%s: cannot list this folder: %s", dir, strerror(errno));
+    if (!imagefolder_find_layout(dir, &at))
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: holds no pictures in folders; train/ and val/ with one folder for each "
+                       "class are wanted",
+                       dir);
+    SS_TRY(imagefolder_check_layout(&at, options->val_fraction));
+    const int of_val = split == SS_SPLIT_TEST && at.val[0];
+    memcpy(f->root, of_val ? at.val : at.train, sizeof f->root);
+    SS_TRY(imagefolder_scan_classes(f, at.train));
+    SS_TRY(imagefolder_read_wnids(f, at.base));
+    SS_TRY(imagefolder_read_words(f, at.base));
+    int annotated = of_val && ss_folder_has(f->root, "val_annotations.txt");
     if (annotated)
         SS_TRY(imagefolder_read_annotations(f));
     else
-        SS_TRY(imagefolder_scan_files(f));
-    return finish(f, !annotated);
+        SS_TRY(imagefolder_scan_files(f, !of_val));
+    SS_TRY(sort_files(f, !annotated));
+    if (!at.val[0])
+        SS_TRY(imagefolder_split_off(f, split, options));
+    finish(f);
+    return SS_OK;
 }
 
 static enum ss_status list_file(struct ss_imagefolder *f)
@@ -121,7 +134,9 @@ static enum ss_status list_flat(struct ss_imagefolder *f, const char *path)
         return ss_fail(SS_ERR_IO, "%s: %s; give a picture or a folder of pictures", path,
                        strerror(errno));
     SS_TRY(S_ISDIR(st.st_mode) ? imagefolder_scan_all(f) : list_file(f));
-    return finish(f, 0);
+    SS_TRY(sort_files(f, 0));
+    finish(f);
+    return SS_OK;
 }
 
 /* The folder, if listing it went well. */
@@ -136,10 +151,21 @@ static enum ss_status give(struct ss_imagefolder *f, enum ss_status status,
 }
 
 enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
+                                   const struct ss_dataset_options *options,
                                    struct ss_imagefolder **out)
 {
+    static const struct ss_dataset_options none;
     struct ss_imagefolder *f = calloc(1, sizeof *f);
-    return f ? give(f, list(f, dir, split), out) : ss_fail_memory("a list of files", sizeof *f);
+    return f ? give(f, list(f, dir, split, options ? options : &none), out)
+             : ss_fail_memory("a list of files", sizeof *f);
+}
+
+int ss_imagefolder_is(const char *dir, int *has_val)
+{
+    struct imagefolder_layout at;
+    const int is = imagefolder_find_layout(dir, &at);
+    *has_val = is && at.val[0];
+    return is;
 }
 
 enum ss_status ss_imagefolder_open_flat(const char *path, struct ss_imagefolder **out)

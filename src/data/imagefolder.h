@@ -1,11 +1,14 @@
 /* Pictures in folders: which files a data set has, in which order, and their labels.
  *
- * Two layouts are known, by what DIR holds:
- *   plain         DIR/train/CLASS/.../FILE and DIR/val/CLASS/.../FILE, as torchvision's ImageFolder
+ * Three layouts are known, by what DIR, or the only folder in it, holds:
+ *   plain         DIR/train/CLASS/.../FILE and DIR/val/CLASS/.../FILE, as torchvision's ImageFolder;
+ *                 for val also validation, valid or test, in this order
+ *   unsplit       DIR/train/CLASS/.../FILE alone, or DIR/CLASS/.../FILE: a part of each class is the
+ *                 validation set (dataset.h, val_fraction)
  *   TinyImageNet  DIR/wnids.txt (the classes), words.txt (what they mean), train/WNID/images/FILE,
  *                 val/images/FILE with val/val_annotations.txt; a val folder that somebody has
  *                 sorted into class folders is read as a plain one
- * In both, class k is the k-th folder of train in the order of bytes, so that labels are
+ * In all, class k is the k-th folder of train in the order of bytes, so that labels are
  * ImageFolder's. Files are in ImageFolder's order: by class, then by folder, then by name; those of
  * TinyImageNet's val/images by name. Which names are pictures': picture_file.h. */
 #ifndef SS_DATA_IMAGEFOLDER_H
@@ -20,7 +23,7 @@
 enum { SS_IMAGEFOLDER_MAX_CLASSES = 65536 };
 
 struct ss_imagefolder {
-    char root[4096]; /* DIR/train or DIR/val */
+    char root[4096]; /* DIR/train or DIR/val, say */
     size_t count;    /* files, at least 1 */
     int classes;     /* labels are 0 .. classes-1 */
     /* Hash of the class names and of every file's name, size and label; not of contents and dates.
@@ -42,14 +45,18 @@ struct ss_imagefolder_entry {
     int label;
 };
 
-/* List a split: train, or val for SS_SPLIT_TEST. Every file is looked up (it must be a regular,
+/* List a split: train, or the validation set for SS_SPLIT_TEST, which may lack classes. Of `options` only
+ * val_fraction and val_seed matter; NULL: 0. Every file is looked up (it must be a regular,
  * readable file), none is opened.
  * Errors: SS_ERR_IO (a folder or file that is missing or not readable), SS_ERR_FORMAT (a class
- * without files; classes of val that train lacks, or the other way round; an unknown wnid or a file
+ * without files in train; classes of val that train lacks; an unknown wnid or a file
  * named twice in val_annotations.txt; pictures that are neither JPEG nor PNG), SS_ERR_MEMORY. The caller closes
  * it. */
 enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
+                                   const struct ss_dataset_options *options,
                                    struct ss_imagefolder **out);
+/* 1 if DIR has one of the layouts; *has_val: a validation set of its own. */
+int ss_imagefolder_is(const char *dir, int *has_val);
 /* List pictures that have no classes: all in the folder PATH and in folders below it, sorted as
  * those of one class are, or PATH alone where that is a file. classes is 0, labels are -1. Errors as
  * above; SS_ERR_FORMAT for a folder without pictures. */

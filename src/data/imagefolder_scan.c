@@ -8,15 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_DEPTH = 16 }; /* of folders in a class; links may go round in circles */
-
-static int is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
 
 static enum ss_status open_folder(const char *path, DIR **out)
 {
@@ -55,17 +48,15 @@ static enum ss_status add_class(struct ss_imagefolder *f, const char *path, cons
 {
     char sub[sizeof f->root];
     SS_TRY(ss_folder_join(sub, sizeof sub, path, name));
-    if (!is_folder(sub))
+    if (!imagefolder_is_folder(sub))
         return SS_OK;
     if (f->classes == SS_IMAGEFOLDER_MAX_CLASSES)
         return ss_fail(SS_ERR_FORMAT, "%s: more than %d classes", path, SS_IMAGEFOLDER_MAX_CLASSES);
     return imagefolder_keep(f, name, strlen(name), &f->class_names[f->classes++]);
 }
 
-enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *dir)
+enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *path)
 {
-    char path[sizeof f->root];
-    SS_TRY(ss_folder_join(path, sizeof path, dir, "train"));
     f->class_names = calloc(SS_IMAGEFOLDER_MAX_CLASSES, sizeof *f->class_names);
     f->class_words = calloc(SS_IMAGEFOLDER_MAX_CLASSES, sizeof *f->class_words);
     if (!f->class_names || !f->class_words)
@@ -99,7 +90,7 @@ static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int
                        name);
     char path[sizeof f->root];
     SS_TRY(ss_folder_join(path, sizeof path, f->root, name));
-    return is_folder(path) ? scan_folder(f, name, label, depth + 1) : SS_OK;
+    return imagefolder_is_folder(path) ? scan_folder(f, name, label, depth + 1) : SS_OK;
 }
 
 static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, int label, int depth)
@@ -140,7 +131,7 @@ static enum ss_status check_folders(const struct ss_imagefolder *f)
     while (status == SS_OK && (name = next_entry(d, f->root, &status)) != NULL) {
         char path[sizeof f->root];
         status = ss_folder_join(path, sizeof path, f->root, name);
-        if (status == SS_OK && is_folder(path) && imagefolder_find_class(f, name) < 0)
+        if (status == SS_OK && imagefolder_is_folder(path) && imagefolder_find_class(f, name) < 0)
             status = ss_fail(SS_ERR_FORMAT,
                              "%s: this class has no folder in train/, so it has no label", path);
     }
@@ -148,7 +139,7 @@ static enum ss_status check_folders(const struct ss_imagefolder *f)
     return status;
 }
 
-enum ss_status imagefolder_scan_files(struct ss_imagefolder *f)
+enum ss_status imagefolder_scan_files(struct ss_imagefolder *f, int all)
 {
     SS_TRY(check_folders(f));
     for (int k = 0; k < f->classes; k++) {
@@ -157,12 +148,14 @@ enum ss_status imagefolder_scan_files(struct ss_imagefolder *f)
         if (length < 0 || (size_t)length >= sizeof name)
             return ss_fail(SS_ERR_FORMAT, "%s: the name of a class is too long", f->root);
         size_t before = f->count;
-        SS_TRY(scan_folder(f, name, k, 0));
-        if (f->count == before)
+        if (all || ss_folder_has(f->root, name))
+            SS_TRY(scan_folder(f, name, k, 0));
+        if (all && f->count == before)
             return ss_fail(SS_ERR_FORMAT, "%s/%s: the class has no JPEG or PNG file", f->root,
                            name);
     }
-    return SS_OK;
+    return f->count ? SS_OK
+                    : ss_fail(SS_ERR_FORMAT, "%s: no class has a JPEG or PNG file", f->root);
 }
 
 enum ss_status imagefolder_scan_all(struct ss_imagefolder *f)

@@ -21,6 +21,6 @@ libstarstep_la_SOURCES += \
 	src/data/resize_avx2.c src/data/resize_avx2.h src/data/normalise.c src/data/normalise.h src/data/grey.c src/data/grey.h \
 	src/data/crop.c src/data/crop.h src/data/picture.c src/data/picture.h \
 	src/data/imagefolder.c src/data/imagefolder.h src/data/imagefolder_internal.h \
-	src/data/imagefolder_base.c src/data/imagefolder_scan.c src/data/imagefolder_tiny.c \
+	src/data/imagefolder_base.c src/data/imagefolder_scan.c src/data/imagefolder_layout.c src/data/imagefolder_tiny.c \
 	src/data/pack.c src/data/pack.h src/data/pack_format.c src/data/pack_format.h \
 	src/data/pack_build.c src/data/pack_decode.c src/data/pack_decode.h

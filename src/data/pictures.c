@@ -314,7 +314,7 @@ enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
 {
     struct ss_imagefolder *folder;
     SS_TRY(check_channels(dir, options));
-    SS_TRY(ss_imagefolder_open(dir, split, &folder));
+    SS_TRY(ss_imagefolder_open(dir, split, options, &folder));
     return open_dataset(folder, options, out);
 }
 

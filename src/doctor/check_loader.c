@@ -22,7 +22,7 @@ enum {
     MAX_THREADS = 64,
     COPIED_FILES = 300,
     COPIED_MB = 64,
-    PLENTY = 1000, /* images/s of a thread, which need not be more: no decoder gives as many */
+    PLENTY = 1000,     /* images/s of a thread, which need not be more: no decoder gives as many */
     DRAWS = 0x646f6374 /* of a seed of its own */
 };
 
@@ -265,15 +265,17 @@ static void look_at_local(const struct ss_doctor_options *o, const struct ss_dat
 void ss_doctor_loader(const struct ss_doctor_options *o, struct ss_comm *comm,
                       struct ss_findings *f)
 {
-    const struct ss_dataset_options how = {.channels = 0};
+    struct ss_dataset_options how = {.channels = 0};
     struct ss_dataset *d = NULL;
     char why[512] = "";
-    int given;
+    int given, has_val;
     if (ss_comm_any(comm, o->data_dir != NULL, &given, "the data folder") != SS_OK || !given)
         return;
     int threads = count_threads(o, comm);
     double begin = ss_seconds();
     ss_log_capture(why, sizeof why);
+    if (o->data_dir && ss_imagefolder_is(o->data_dir, &has_val) && !has_val)
+        how.val_fraction = 0.1;
     /* The smaller split: of the other one a list of a million files may have to be made first. */
     enum ss_status status =
         o->data_dir ? ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &d) : SS_ERR_INVALID;

@@ -108,22 +108,39 @@ static enum ss_status match_classes(struct ss_session *s)
     return SS_OK;
 }
 
+/* A notebook leaves .ipynb_checkpoints, with pictures, among the classes. */
+static void warn_of_hidden(const struct ss_session *s)
+{
+    for (int k = 0; k < s->train->classes && ss_comm_rank(s->comm) == 0; k++) {
+        const char *name = ss_dataset_class(s->train, k);
+        if (name && name[0] == '.')
+            ss_warn(
+                "%s/%s: this hidden folder is class %d, as it is to torchvision; remove it unless "
+                "that is meant",
+                s->train->path, name, k);
+    }
+}
+
 enum ss_status ss_session_open_sets(struct ss_session *s, int training)
 {
     const struct ss_train_options *o = s->options;
-    struct ss_dataset_options how = {
-        .size = o->image_size, .reduced = o->reduced_decode, .skip_corrupt = o->skip_corrupt};
+    struct ss_dataset_options how = {.size = o->image_size,
+                                     .reduced = o->reduced_decode,
+                                     .skip_corrupt = o->skip_corrupt,
+                                     .val_fraction = o->val_fraction,
+                                     .val_seed = (uint64_t)o->val_seed};
     if (o->pictures)
         return open_pictures(s);
     if (!o->data_dir)
-        return ss_fail(
-            SS_ERR_INVALID,
-            "--data-dir is missing; name the folder with train.bin and test.bin, or with "
-            "train and val");
+        return ss_fail(SS_ERR_INVALID, "--data-dir is missing; name the folder with train.bin and "
+                                       "test.bin, with train and val, or "
+                                       "with a folder for each class");
     SS_TRY(choose_images(o, &how));
     if (training)
         SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
     SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));
+    if (training)
+        warn_of_hidden(s);
     if (!training)
         SS_TRY(match_classes(s));
     if (o->cache && !ss_dataset_folder(s->test))

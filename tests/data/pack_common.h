@@ -40,7 +40,7 @@ static inline void make_data(void)
 static inline struct ss_imagefolder *list(enum ss_split split)
 {
     struct ss_imagefolder *f;
-    ck_assert_msg(ss_imagefolder_open(folder, split, &f) == SS_OK, "%s", ss_log_last_error());
+    ck_assert_msg(ss_imagefolder_open(folder, split, NULL, &f) == SS_OK, "%s", ss_log_last_error());
     return f;
 }
 

@@ -51,7 +51,7 @@ refused "no cache" "--cache DIR is needed" "$STARSTEP" data pack tinyimagenet --
 check "its exit code" [ $code -eq 2 ]
 refused "too many threads" "threads" \
     "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --threads 100000
-refused "no data" "/none/train: cannot list" \
+refused "no data" "/none: cannot list" \
     "$STARSTEP" data pack tinyimagenet --data-dir "$work/none" --cache "$cache"
 refused "a cache that is a file" "/data/wnids.txt" \
     "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$data/wnids.txt"

@@ -30,7 +30,7 @@ refused "a data set that is not made here" 'unknown data set "tinyimagenet"; kno
     "$STARSTEP" data fetch tinyimagenet --out "$work/x"
 refused "an unknown data set" 'unknown data set "mnist"; known here: cifar100, cifar10, tinyimagenet' \
     "$STARSTEP" data check mnist --data-dir "$data"
-refused "nothing there" "/none/train: cannot list" \
+refused "nothing there" "/none: cannot list" \
     "$STARSTEP" data check tinyimagenet --data-dir "$work/none"
 
 # One damaged file is found by decoding alone, and named.

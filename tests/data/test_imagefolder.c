@@ -1,4 +1,4 @@
-/* test_imagefolder.c: both layouts of a data set of pictures, what is refused and how, and the data
+/* test_imagefolder.c: the layouts of a data set of pictures, what is refused and how, and the data
  * set that starstep generates, whose pictures decode and can be told apart. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -28,10 +28,13 @@ static void put_text(const char *name, const char *text)
     write_file(name, text, strlen(text));
 }
 
+static struct ss_dataset_options split_how; /* of the next ones that are opened */
+
 static struct ss_imagefolder *open_split(enum ss_split split)
 {
     struct ss_imagefolder *f;
-    ck_assert_msg(ss_imagefolder_open(folder, split, &f) == SS_OK, "%s", ss_log_last_error());
+    ck_assert_msg(ss_imagefolder_open(folder, split, &split_how, &f) == SS_OK, "%s",
+                  ss_log_last_error());
     return f;
 }
 
@@ -128,7 +131,7 @@ START_TEST(tiny)
     put("val/n01/a.JPEG");
     put("val/n02/images/b.JPEG");
     struct ss_imagefolder *none = NULL;
-    expect_error(ss_imagefolder_open(folder, SS_SPLIT_TEST, &none), SS_ERR_FORMAT,
+    expect_error(ss_imagefolder_open(folder, SS_SPLIT_TEST, &split_how, &none), SS_ERR_FORMAT,
                  "/val/images: this class has no folder in train/");
     ck_assert_ptr_null(none);
     ck_assert_int_eq(rename(in_folder("val/images"), in_folder("elsewhere")), 0);
@@ -169,17 +172,19 @@ END_TEST
 #define expect_refusal(split, status, text)                                                        \
     do {                                                                                           \
         struct ss_imagefolder *refused = NULL;                                                     \
-        expect_error(ss_imagefolder_open(folder, (split), &refused), (status), (text));            \
+        expect_error(ss_imagefolder_open(folder, (split), &split_how, &refused), (status),         \
+                     (text));                                                                      \
         ck_assert_ptr_null(refused);                                                               \
     } while (0)
 
 START_TEST(refused_folders)
 {
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train: cannot list this folder: No such file");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": holds no pictures in folders");
+    put("val/a/1.jpg");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/val: is there and no train/ beside it");
     put("train/readme.txt");
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train: holds no folder");
     put("train/a/1.jpg");
-    expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val: cannot list this folder");
     put("train/b/2.txt");
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train/b: the class has no JPEG or PNG file");
     put("train/b/3.PPM");
@@ -201,9 +206,6 @@ START_TEST(refused_folders)
     ck_assert_int_eq(symlink("..", in_folder("train/b/up")), 0);
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "a link in a circle?");
     unlink(in_folder("train/b/up"));
-    put("val/a/1.jpg");
-    expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val/b: cannot list this folder");
-    put("val/b/1.jpg");
     put("val/c/1.jpg");
     expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "/val/c: this class has no folder in train/");
     ss_imagefolder_close(open_split(SS_SPLIT_TRAIN));
@@ -211,6 +213,120 @@ START_TEST(refused_folders)
         chmod(in_folder("train/b/2.jpg"), 0);
         expect_refusal(SS_SPLIT_TRAIN, SS_ERR_IO, "/train/b/2.jpg: cannot be read: Permission");
     }
+}
+END_TEST
+
+/* What else people call it, and a folder around all. A class that it lacks is none of its labels. */
+START_TEST(names_of_val)
+{
+    static const char *const names[] = {"test", "valid", "validation", "val"};
+    put("all/train/a/1.jpg");
+    put("all/train/b/1.jpg");
+    put("all/train/c/1.jpg");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "all/%s/c/%zu.jpg", names[i], i);
+        put(name); /* beside the ones before, and before them */
+        snprintf(name, sizeof name, "all/%s/b/none.txt", names[i]);
+        put(name);
+        struct ss_imagefolder *f = open_split(SS_SPLIT_TEST);
+        snprintf(name, sizeof name, "c/%zu.jpg 2", i);
+        const char *const expected[] = {name, NULL};
+        expect_files(f, expected);
+        ck_assert_int_eq(f->classes, 3);
+        ss_imagefolder_close(f);
+    }
+    split_how.val_fraction = 0.5;
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_INVALID, "/all/val is there already, the validation set");
+}
+END_TEST
+
+/* Both splits of classes "a", "b", ...: each file is in one of them, in the order of the list; how many of each class
+ * are validation's, and which of class a: bits of its files. */
+static uint64_t draw(size_t *of_class)
+{
+    struct ss_imagefolder *all, *train = open_split(SS_SPLIT_TRAIN),
+                                *val = open_split(SS_SPLIT_TEST);
+    size_t t = 0, v = 0;
+    uint64_t drawn = 0;
+    ck_assert_int_eq(ss_imagefolder_open_flat(train->root, &all), SS_OK);
+    for (size_t i = 0; i < all->count; i++) {
+        const char *name = ss_imagefolder_name(all, i);
+        const int label = name[0] - 'a';
+        if (v < val->count && !strcmp(name, ss_imagefolder_name(val, v))) {
+            ck_assert_int_eq(ss_imagefolder_label(val, v++), label);
+            of_class[label]++;
+            drawn |= label ? 0 : (uint64_t)1 << i;
+        } else {
+            ck_assert_uint_lt(t, train->count);
+            ck_assert_str_eq(name, ss_imagefolder_name(train, t));
+            ck_assert_int_eq(ss_imagefolder_label(train, t++), label);
+        }
+    }
+    ck_assert_uint_eq(t, train->count);
+    ck_assert_uint_eq(v, val->count);
+    ck_assert_uint_ne(train->fingerprint, val->fingerprint);
+    ss_imagefolder_close(all);
+    ss_imagefolder_close(train);
+    ss_imagefolder_close(val);
+    return drawn;
+}
+
+START_TEST(split_off)
+{
+    static const int files[] = {40, 10, 3, 1};
+    static const struct {
+        double fraction;
+        size_t of_class[4];
+    } cases[] = {
+        {0.1, {4, 1, 1, 0}}, {0.5, {20, 5, 2, 0}}, {0.999, {39, 9, 2, 0}}, {1e-9, {1, 1, 1, 0}}};
+    char name[64];
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < files[k]; i++) {
+            snprintf(name, sizeof name, "%c/%02d.png", 'a' + k, i);
+            put(name);
+        }
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT,
+                   ": its folders are classes, and no train/ and val/");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t of_class[4] = {0};
+        split_how.val_fraction = cases[c].fraction;
+        draw(of_class);
+        ck_assert_mem_eq(of_class, cases[c].of_class, sizeof of_class);
+    }
+    /* Each file as often as the others: 50 of 500 draws, with a standard deviation of 6.7. */
+    size_t often[40] = {0}, unused[4] = {0};
+    split_how.val_fraction = 0.1;
+    for (split_how.val_seed = 0; split_how.val_seed < 500; split_how.val_seed++) {
+        const uint64_t drawn = draw(unused);
+        ck_assert_uint_eq(draw(unused), drawn);
+        for (int i = 0; i < 40; i++)
+            often[i] += drawn >> i & 1;
+    }
+    for (int i = 0; i < 40; i++)
+        ck_assert(often[i] > 20 && often[i] < 80);
+    /* In train/ alone they are the same ones. */
+    split_how.val_seed = 3;
+    const uint64_t drawn = draw(unused);
+    ck_assert_int_eq(mkdir(in_folder("train"), 0700), 0);
+    for (int k = 0; k < 4; k++) {
+        const char from[] = {(char)('a' + k), '\0'};
+        snprintf(name, sizeof name, "train/%s", from);
+        ck_assert_int_eq(rename(in_folder(from), in_folder(name)), 0);
+    }
+    ck_assert_uint_eq(draw(unused), drawn);
+    split_how.val_fraction = 0;
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT,
+                   ": train/ is there and no validation set (val/, ");
+}
+END_TEST
+
+START_TEST(one_picture_a_class)
+{
+    put("a/1.jpg");
+    put("b/1.jpg");
+    split_how.val_fraction = 0.1;
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, ": every class has one picture");
 }
 END_TEST
 
@@ -460,6 +576,9 @@ int main(void)
     tcase_add_test(tc, tiny);
     tcase_add_test(tc, fingerprints);
     tcase_add_test(tc, refused_folders);
+    tcase_add_test(tc, names_of_val);
+    tcase_add_test(tc, split_off);
+    tcase_add_test(tc, one_picture_a_class);
     tcase_add_test(tc, refused_lists);
     tcase_add_test(tc, generated);
     tcase_add_test(tc, samples);

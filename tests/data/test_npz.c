@@ -210,7 +210,7 @@ static void expect_part(enum ss_split split, size_t count, int channels, char *s
     struct ss_imagefolder *f;
     struct ss_decoder *decoder;
     struct ss_image_file file = {.bytes = NULL};
-    ck_assert_int_eq(ss_imagefolder_open(in_folder("out"), split, &f), SS_OK);
+    ck_assert_int_eq(ss_imagefolder_open(in_folder("out"), split, NULL, &f), SS_OK);
     ck_assert_int_eq(ss_decoder_open(&decoder), SS_OK);
     ck_assert_uint_eq(f->count, count);
     ck_assert_int_eq(f->classes, 3);

@@ -131,7 +131,7 @@ signalled() {
     check "SIG$1: message" grep -qx "starstep: error: interrupted by a signal after step $steps; --resume auto continues from the checkpoint" "$work/err"
     check "SIG$1: all steps submitted are in the log" same "$(events "$work/log" step step | wc -l)" "$steps"
     check "SIG$1: no evaluation before the end" same "$(events "$work/log" epoch epoch | wc -l)" $(((steps - 1) / 5))
-    check "SIG$1: nothing half-written" same "$(find "$work/ck-$1" -name '*tmp*' | wc -l)" 0
+    check "SIG$1: nothing half-written" same "$(half_written "$work/ck-$1")" ""
     starts "SIG$1: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 \
         --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is whole"
 }

@@ -1,0 +1,148 @@
+/* imagefolder_layout.c: where a data set of pictures has its splits, and one that is split off (contracts in
+ * imagefolder_internal.h). */
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/imagefolder_internal.h"
+#include "data/picture_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What a validation set is called; the first one that is there. */
+static const char *const val_names[] = {"val", "validation", "valid", "test"};
+enum { VAL_NAMES = sizeof val_names / sizeof *val_names };
+
+int imagefolder_is_folder(const char *path)
+{
+    struct stat st;
+    errno = ENOTDIR;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* out: the folder NAME of dir; 0 where there is none. */
+static int enter(const char *dir, const char *name, char *out, size_t room)
+{
+    int n = snprintf(out, room, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < room && imagefolder_is_folder(out);
+}
+
+static int has_picture(const char *dir)
+{
+    int found = 0;
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found = ss_is_picture_name(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* What the folders in dir are. */
+struct folders {
+    int count;
+    int with_pictures; /* one has some, in itself or in TinyImageNet's images/ */
+    char last[4096];
+};
+
+static void look_into(const char *dir, struct folders *f)
+{
+    memset(f, 0, sizeof *f);
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char path[sizeof f->last], images[sizeof f->last];
+        if (e->d_name[0] == '.' || !enter(dir, e->d_name, path, sizeof path))
+            continue;
+        f->count++;
+        memcpy(f->last, path, sizeof path);
+        if (!f->with_pictures)
+            f->with_pictures = has_picture(path) || (enter(path, "images", images, sizeof images) &&
+                                                     has_picture(images));
+    }
+    if (d)
+        closedir(d);
+}
+
+/* *in: what was seen where no train/ is there. */
+static int find_at(const char *base, struct folders *in, struct imagefolder_layout *l)
+{
+    snprintf(l->base, sizeof l->base, "%s", base);
+    int train = enter(base, "train", l->train, sizeof l->train), val = 0;
+    if (!train)
+        look_into(base, in);
+    for (int i = 0; i < VAL_NAMES && !val && (train || !in->with_pictures); i++)
+        val = enter(base, val_names[i], l->val, sizeof l->val);
+    if (!val)
+        l->val[0] = '\0';
+    if (!train)
+        snprintf(l->train, sizeof l->train, "%s", val ? "" : base);
+    return train || val || in->with_pictures;
+}
+
+int imagefolder_find_layout(const char *dir, struct imagefolder_layout *l)
+{
+    struct folders in, below;
+    return find_at(dir, &in, l) || (in.count == 1 && find_at(in.last, &below, l));
+}
+
+enum ss_status imagefolder_check_layout(const struct imagefolder_layout *l, double val_fraction)
+{
+    if (!l->train[0])
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: is there and no train/ beside it, whose folders say which label each "
+                       "class has",
+                       l->val);
+    if (l->val[0] && val_fraction > 0)
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--val-fraction: %s is there already, the validation set; leave the option out",
+            l->val);
+    if (l->val[0] || val_fraction > 0)
+        return SS_OK;
+    if (strcmp(l->train, l->base) != 0)
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: train/ is there and no validation set (val/, validation/, valid/ or "
+                       "test/); add it, or split one off: --val-fraction 0.1",
+                       l->base);
+    return ss_fail(SS_ERR_FORMAT,
+                   "%s: its folders are classes, and no train/ and val/ are there; split a "
+                   "validation set off: --val-fraction 0.1",
+                   l->base);
+}
+
+/* How many of n: at least one, and not all. */
+static size_t share_of(size_t n, double fraction)
+{
+    const size_t share = (size_t)llround((double)n * fraction);
+    return n < 2 ? 0 : share < 1 ? 1 : share < n ? share : n - 1;
+}
+
+/* Selection sampling, S of Knuth, TAOCP 2, section 3.4.2: each file of a class is as likely as the others. */
+enum ss_status imagefolder_split_off(struct ss_imagefolder *f, enum ss_split split,
+                                     const struct ss_dataset_options *options)
+{
+    size_t kept = 0;
+    for (size_t begin = 0, end; begin < f->count; begin = end) {
+        const int label = f->entries[begin].label;
+        struct ss_rng rng;
+        for (end = begin; end < f->count && f->entries[end].label == label;)
+            end++;
+        size_t wanted = share_of(end - begin, options->val_fraction);
+        ss_rng_open(&rng, options->val_seed, SS_RNG_SPLIT, (uint32_t)label, 0);
+        for (size_t i = begin; i < end; i++) {
+            const int drawn = ss_rng_below(&rng, (uint32_t)(end - i)) < wanted;
+            wanted -= (size_t)drawn;
+            if (drawn == (split == SS_SPLIT_TEST))
+                f->entries[kept++] = f->entries[i];
+        }
+    }
+    f->count = kept;
+    return kept ? SS_OK
+                : ss_fail(SS_ERR_FORMAT,
+                          "%s: every class has one picture, so that none can be split off; leave "
+                          "--val-fraction out and give a val/",
+                          f->root);
+}
