@@ -57,7 +57,7 @@ refused() {
     check "$1: message" grep -q -e "$2" "$work/err"
 }
 rm -r "$data/val"
-refused "no val" "train.bin" "${train[@]}" --epochs 1
+refused "no val" "$data: train/ is there and no validation set .*--val-fraction" "${train[@]}" --epochs 1
 make_data 40 8
 refused "another size of CIFAR's images" '--image-size 64: CIFAR' train --data-dir "$work/data" --image-size 64
 finish
