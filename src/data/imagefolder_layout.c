@@ -41,7 +41,7 @@ static int has_picture(const char *dir)
     return found;
 }
 
-/* What the folders in dir are. */
+/* What the folders in dir are, up to the first one with pictures. */
 struct folders {
     int count;
     int with_pictures; /* one has some, in itself or in TinyImageNet's images/ */
@@ -52,15 +52,14 @@ static void look_into(const char *dir, struct folders *f)
 {
     memset(f, 0, sizeof *f);
     DIR *d = opendir(dir);
-    for (const struct dirent *e; d && (e = readdir(d));) {
+    for (const struct dirent *e; d && !f->with_pictures && (e = readdir(d));) {
         char path[sizeof f->last], images[sizeof f->last];
         if (e->d_name[0] == '.' || !enter(dir, e->d_name, path, sizeof path))
             continue;
         f->count++;
         memcpy(f->last, path, sizeof path);
-        if (!f->with_pictures)
-            f->with_pictures = has_picture(path) || (enter(path, "images", images, sizeof images) &&
-                                                     has_picture(images));
+        f->with_pictures = has_picture(path) ||
+                           (enter(path, "images", images, sizeof images) && has_picture(images));
     }
     if (d)
         closedir(d);

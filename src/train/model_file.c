@@ -87,13 +87,9 @@ static const unsigned counts = 1U << SS_ST_I64 | 1U << SS_ST_I32;
 
 static const struct ss_st_tensor *find(const struct source *f, const char *name)
 {
-    const size_t front = strlen(f->prefix);
-    for (size_t k = 0; k < ss_safetensors_count(f->st); k++) {
-        const struct ss_st_tensor *t = ss_safetensors_get(f->st, k);
-        if (!strncmp(t->name, f->prefix, front) && !strcmp(t->name + front, name))
-            return t;
-    }
-    return NULL;
+    char whole[32 + sizeof((struct ss_param *)NULL)->name]; /* more than any of the prefixes */
+    snprintf(whole, sizeof whole, "%s%s", f->prefix, name);
+    return ss_safetensors_find(f->st, whole);
 }
 
 static void find_prefix(struct source *f, const struct ss_plan *plan)
