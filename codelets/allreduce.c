@@ -4,19 +4,13 @@
 #include "comm/comm.h"
 #include "comm/nccl.h"
 
-static void release(void *arg)
-{
-    starpu_task_end_dep_release(arg);
-}
-
 /* "sync bwd conv1", in messages behind the step. */
 static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_task *task)
 {
     const struct ss_allreduce *a = d->task->context;
-    return ss_comm_allreduce_start_small(a->comm, ss_role(d, SS_ROLE_SUMS),
-                                         (size_t)d->task->plan->sums,
-                                         (struct ss_comm_tag){d->args->step, -1},
-                                         d->task->plan->name, release, task);
+    return ss_comm_allreduce_start_small(
+        a->comm, ss_role(d, SS_ROLE_SUMS), (size_t)d->task->plan->sums,
+        (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name, ss_task_end, task);
 }
 
 static enum ss_status start(const struct ss_task_data *d, struct starpu_task *task)
@@ -28,20 +22,20 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
         return start_sync(d, task);
     if (plan->kind == SS_TASK_REDUCE_SQUARES)
         return ss_comm_allreduce_start_small(a->comm, ss_role(d, SS_ROLE_SQUARES), 1, tag,
-                                             plan->name, release, task);
+                                             plan->name, ss_task_end, task);
     if (plan->kind == SS_TASK_REDUCE_METRICS)
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
-                                           tag, release, task);
+                                           tag, ss_task_end, task);
     if (plan->kind == SS_TASK_GATHER) {
         const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
         tag.bucket += SS_COMM_GATHERED;
         return ss_comm_allgather_start_f32(a->comm, params->data, params->bytes / sizeof(float),
-                                           tag, release, task);
+                                           tag, ss_task_end, task);
     }
     const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
     return (plan->kind == SS_TASK_REDUCE_SCATTER ? ss_comm_reduce_scatter_start_f32
                                                  : ss_comm_allreduce_start_f32)(
-        a->comm, grads->data, grads->bytes / sizeof(float), a->wire, tag, release, task);
+        a->comm, grads->data, grads->bytes / sizeof(float), a->wire, tag, ss_task_end, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)
@@ -60,7 +54,7 @@ static void cpu_start(void *buffers[], void *cl_arg)
     enum ss_status status = start(&d, task);
     if (status != SS_OK) {
         ss_run_fail(d.task->run, status);
-        release(task);
+        ss_task_end(task);
     }
 }
 
@@ -132,10 +126,9 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
  * own keeps it from waiting behind buckets. */
 static enum ss_status enqueue_sync(const struct ss_task_data *d, ss_stream stream)
 {
-    return ss_nccl_allreduce_small(d->task->lanes->nccl, ss_role(d, SS_ROLE_SUMS),
-                                   (size_t)d->task->plan->sums,
-                                   (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name,
-                                   stream);
+    return ss_nccl_allreduce_small(
+        d->task->lanes->nccl, ss_role(d, SS_ROLE_SUMS), (size_t)d->task->plan->sums,
+        (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name, stream);
 }
 
 static void cuda_sync(void *buffers[], void *cl_arg)

@@ -261,7 +261,7 @@ static void run_passed(void *arg)
     if (!task)
         return;
     free(p);
-    starpu_task_end_dep_release(task);
+    ss_task_end(task);
 }
 
 void ss_lane_pass(void *cl_arg, ss_lane_body body)
@@ -280,7 +280,7 @@ void ss_lane_pass(void *cl_arg, ss_lane_body body)
     if (status == SS_OK)
         return;
     ss_run_fail(p.data.task->run, status);
-    starpu_task_end_dep_release(later->task);
+    ss_task_end(later->task);
     free(later);
 }
 #endif

@@ -164,3 +164,12 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
     }
     return SS_OK;
 }
+
+void ss_task_end(void *task)
+{
+    struct starpu_task *t = task;
+    /* At a task's end dm and its kind correct the time that they expect a worker's tasks to take, and abort
+     * in a thread that is no worker. They are not called for tasks of nowhere; no time is expected of this one. */
+    t->where = STARPU_NOWHERE;
+    starpu_task_end_dep_release(t);
+}

@@ -149,6 +149,9 @@ int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl);
 enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes);
 
+/* End a struct starpu_task that waits for this, after starpu_task_end_dep_add(); in any thread. */
+void ss_task_end(void *task);
+
 /* StarPU leaves data where they are: STARPU_SPECIFIC_NODE_NONE for every access. */
 extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
 

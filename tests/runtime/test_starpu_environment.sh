@@ -88,8 +88,15 @@ exec 9<&-
 rm -r "$work"/tmp/starstep-*
 refused "a folder for FxT" 'STARPU_FXT_PREFIX: /proc/x: ' env STARPU_FXT_TRACE=1 STARPU_FXT_PREFIX=/proc/x "${train[@]}"
 
-# One word for all ranks.
+# One word for all ranks. With any scheduler they sum gradients: tasks that end in another thread.
 if have_ranks; then
+    for name in prio eager lws ws random dm dmda dmdap dmdar dmdas dmdasd; do
+        rm -f "$work/log"
+        run "$MPIEXEC" -n 2 env STARPU_SCHED=$name "${train[@]}"
+        losses 2>/dev/null >"$work/got"
+        [ $name != prio ] || cp "$work/got" "$work/want"
+        check "two ranks, scheduler \"$name\"" eval '[ $code -eq 0 ] && [ "$(wc -l <"$work/got")" -eq 2 ] && cmp "$work/want" "$work/got"'
+    done
     run "$MPIEXEC" -n 2 env STARPU_NCPU=8 "${train[@]}"
     check "two ranks end well" test $code -eq 0
     check "one line of two ranks" test "$(grep -c 'STARPU_NCPU=8 is ignored' "$work/err")" -eq 1
