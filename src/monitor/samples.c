@@ -15,7 +15,7 @@
 enum { MAX_FIELDS = 64, PATH_ROOM = 4096 };
 
 /* What a field of a line is, besides the columns. */
-enum { FIELD_INDEX = SS_SAMPLE_COLUMNS, FIELD_NAME, FIELD_OTHER };
+enum { FIELD_INDEX = SS_SAMPLE_COLUMNS, FIELD_NAME, FIELD_ELAPSED, FIELD_OTHER };
 
 static const struct {
     const char *name; /* without unit */
@@ -34,28 +34,35 @@ static const struct {
     {"memory.pss", SS_SAMPLE_PSS, 0},
     {"load", SS_SAMPLE_LOAD, 0},
     {"node.memory.used", SS_SAMPLE_HOST_MEMORY, 0},
+    {"elapsed_time", FIELD_ELAPSED, 0}, /* psrecord's */
+    {"mem_real", SS_SAMPLE_MEMORY, 0},
 };
+/* What psrecord --log-format plain, its default, has above and between its columns. */
+static const char plain[] = "# Elapsed time", blanks[] = " \t\r\n";
 
 struct reader {
     const char *path;
     long line;
     int of_gpu, fields;
+    int plain;      /* blanks between fields */
+    double elapsed; /* s, of the last line of a file without dates; else 0 */
     int field[MAX_FIELDS];
     char title[MAX_FIELDS][48];
     char stem[256];
     struct ss_monitor_data *data;
 };
 
-/* Split at commas in place, without blanks around. Returns how many, at most MAX_FIELDS. */
-static int split(char *line, char *part[MAX_FIELDS])
+/* Split at commas, or at blanks, in place, without blanks around. Returns how many, at most MAX_FIELDS. */
+static int split(const struct reader *r, char *line, char *part[MAX_FIELDS])
 {
     int n = 0;
     for (char *next = line; next && n < MAX_FIELDS;) {
-        char *text = strsep(&next, ",");
-        text += strspn(text, " \t");
-        for (size_t end = strlen(text); end && strchr(" \t\r\n", text[end - 1]);)
+        char *text = strsep(&next, r->plain ? blanks : ",");
+        text += strspn(text, blanks);
+        for (size_t end = strlen(text); end && strchr(blanks, text[end - 1]);)
             text[--end] = '\0';
-        part[n++] = text;
+        if (!r->plain || *text)
+            part[n++] = text;
     }
     return n;
 }
@@ -71,7 +78,12 @@ static int has_field(const struct reader *r, int field)
 static enum ss_status read_header(struct reader *r, char *line)
 {
     char *part[MAX_FIELDS];
-    r->fields = split(line, part);
+    char of_psrecord[] = "elapsed_time,cpu,mem_real,virtual,reads,writes,read,written";
+    const int is_plain = !strncmp(line, plain, strlen(plain));
+    if (is_plain && !strstr(line, "Read count"))
+        *strstr(of_psrecord, ",reads") = '\0';
+    r->fields = split(r, is_plain ? of_psrecord : line, part);
+    r->plain = is_plain;
     for (int i = 0; i < r->fields; i++)
         r->of_gpu |= !strcmp(part[i], "index");
     for (int i = 0; i < r->fields; i++) {
@@ -82,14 +94,15 @@ static enum ss_status read_header(struct reader *r, char *line)
             if (known[k].of_gpu == r->of_gpu && !strcmp(part[i], known[k].name))
                 r->field[i] = known[k].field;
     }
-    const char *lacks = !has_field(r, SS_SAMPLE_TIME)    ? "timestamp"
+    const int dated = has_field(r, SS_SAMPLE_TIME) || has_field(r, FIELD_ELAPSED);
+    const char *lacks = !dated                           ? "timestamp"
                         : has_field(r, SS_SAMPLE_MEMORY) ? NULL
                         : r->of_gpu                      ? "memory.used"
                                                          : "memory.rss";
     if (lacks)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: line 1: no column \"%s\"; not a file of starstep monitor or nvidia-smi "
-                       "--query-gpu --format=csv",
+                       "%s: line 1: no column \"%s\"; not a file of starstep monitor, nvidia-smi "
+                       "--query-gpu --format=csv or psrecord --log",
                        r->path, lacks);
     return SS_OK;
 }
@@ -142,6 +155,10 @@ static enum ss_status parse_line(struct reader *r, char **part, double *value, i
         } else if (r->field[i] == SS_SAMPLE_TIME) {
             if (!parse_time(part[i], &value[SS_SAMPLE_TIME]))
                 return fail_field(r, i, part[i], "a time (YYYY/MM/DD HH:MM:SS.mmm)");
+        } else if (r->field[i] == FIELD_ELAPSED) {
+            if (!parse_number(part[i], &r->elapsed) || !isfinite(r->elapsed))
+                return fail_field(r, i, part[i], "a number of seconds");
+            value[SS_SAMPLE_TIME] = r->elapsed;
         } else if (r->field[i] < SS_SAMPLE_COLUMNS) {
             if (!parse_number(part[i], &value[r->field[i]]))
                 return fail_field(r, i, part[i], "a number");
@@ -196,8 +213,8 @@ static enum ss_status read_line(struct reader *r, char *line)
     char *part[MAX_FIELDS];
     const char *name = NULL;
     double value[SS_SAMPLE_COLUMNS];
-    int gpu = -1, n = split(line, part);
-    if (n == 1 && !*part[0])
+    int gpu = -1, n = split(r, line, part);
+    if (n == 0 || (n == 1 && !*part[0]))
         return SS_OK;
     if (n == r->fields && !strcmp(part[0], r->title[0]))
         return SS_OK; /* a file that was appended to has its header again */
@@ -210,14 +227,34 @@ static enum ss_status read_line(struct reader *r, char *line)
     return append(r, gpu, name, value);
 }
 
+/* ".csv", or ".txt" as the guides call psrecord's. */
+enum { ENDING = 4 };
+static int has_ending(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > ENDING && (!strcmp(name + n - ENDING, ".csv") || !strcmp(name + n - ENDING, ".txt"));
+}
+
+/* Times since the file's begin: its last line is as old as the file. */
+static void date(const struct reader *r, FILE *f)
+{
+    struct ss_samples *s = &r->data->series[r->data->count - 1];
+    struct stat st;
+    struct tm local;
+    if (fstat(fileno(f), &st) != 0 || !localtime_r(&st.st_mtime, &local))
+        return;
+    const double begin = (double)timegm(&local) - r->elapsed;
+    for (size_t i = 0; i < s->count; i++)
+        s->at[SS_SAMPLE_TIME][i] += begin;
+}
+
 static enum ss_status read_file(const char *path, struct ss_monitor_data *data)
 {
     struct reader r = {.path = path, .data = data};
     const char *slash = strrchr(path, '/');
     snprintf(r.stem, sizeof r.stem, "%s", slash ? slash + 1 : path);
-    size_t length = strlen(r.stem);
-    if (length > 4 && !strcmp(r.stem + length - 4, ".csv"))
-        r.stem[length - 4] = '\0';
+    if (has_ending(r.stem))
+        r.stem[strlen(r.stem) - ENDING] = '\0';
     FILE *f = fopen(path, "r");
     if (!f)
         return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
@@ -237,6 +274,8 @@ static enum ss_status read_file(const char *path, struct ss_monitor_data *data)
         status = ss_fail(SS_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
     if (status == SS_OK && !r.line)
         status = ss_fail(SS_ERR_FORMAT, "%s: it has no whole line", path);
+    if (status == SS_OK && r.elapsed > 0)
+        date(&r, f);
     free(line);
     fclose(f);
     return status;
@@ -244,10 +283,8 @@ static enum ss_status read_file(const char *path, struct ss_monitor_data *data)
 
 static int is_log(const struct dirent *e)
 {
-    size_t n = strlen(e->d_name);
-    return (!strncmp(e->d_name, SS_GPU_FILE, strlen(SS_GPU_FILE)) ||
-            !strncmp(e->d_name, SS_CPU_FILE, strlen(SS_CPU_FILE))) &&
-           n > 4 && !strcmp(e->d_name + n - 4, ".csv");
+    return has_ending(e->d_name) && (!strncmp(e->d_name, SS_GPU_FILE, strlen(SS_GPU_FILE)) ||
+                                     !strncmp(e->d_name, SS_CPU_FILE, strlen(SS_CPU_FILE)));
 }
 
 static enum ss_status read_folder(const char *dir, struct ss_monitor_data *data)

@@ -19,7 +19,7 @@ enum ss_sample_column {
 };
 
 struct ss_samples {
-    char file[256]; /* its name without folder and ".csv" */
+    char file[256]; /* its name without folder and ".csv" or ".txt" */
     int gpu;        /* index; -1: processes */
     char name[96];  /* of the GPU */
     size_t count, room;
@@ -31,8 +31,9 @@ struct ss_monitor_data {
     size_t count;
 };
 
-/* Read all gpu_memory_log*.csv and cpu_memory_log*.csv of a folder, or one file of any name. The
- * form is told by the first line, so files of nvidia-smi are read too. Half a line at the end is
+/* Read all gpu_memory_log*.csv and cpu_memory_log*.csv of a folder (or .txt), or one file of any name. The
+ * form is told by the first line, so files of nvidia-smi and of psrecord are read too (the latter have no
+ * dates: they end when the file was last written). Half a line at the end is
  * left out. Errors: SS_ERR_IO, SS_ERR_FORMAT (names file, line and field), SS_ERR_MEMORY. No file
  * at all is SS_OK and a count of 0. The caller frees *out. */
 enum ss_status ss_monitor_read(const char *path, struct ss_monitor_data *out);

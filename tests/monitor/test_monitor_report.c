@@ -5,7 +5,9 @@
 #include "tests/damage_text.h"
 #include "tests/data_common.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #define GPU_HEAD                                                                                   \
     "timestamp, index, name, utilization.gpu [%], utilization.memory [%], memory.total [MiB], "    \
@@ -127,6 +129,44 @@ START_TEST(nvidia_smi)
 }
 END_TEST
 
+/* What psrecord 1.4 writes: its three forms. */
+START_TEST(psrecord)
+{
+    static const char *const forms[] = {"# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n"
+                                        "       0.000        0.000      100.453      905.383\n"
+                                        "       5.009      150.000      300.453      905.383\n",
+                                        "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)  "
+                                        "Read count  Write count   Read bytes  "
+                                        "Write bytes \n"
+                                        "       0.000        0.000      100.453      905.383       "
+                                        "    18            0            0  "
+                                        "          0\n"
+                                        "       5.009      150.000      300.453      905.383       "
+                                        "    18            0            0  "
+                                        "          0\n",
+                                        "elapsed_time,nproc,cpu,mem_real,mem_virtual\n"
+                                        "6.008148193359375e-05,2,0.0,100.453,905.383\n"
+                                        "5.009,2,150.0,300.453,905.3828125\n"};
+    const struct timespec written[2] = {{.tv_sec = 1761991205}, {.tv_sec = 1761991205}};
+    ck_assert_int_eq(setenv("TZ", "UTC", 1), 0);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        save("cpu_memory_log.txt", forms[i]);
+        ck_assert_int_eq(utimensat(AT_FDCWD, in_folder("cpu_memory_log.txt"), written, 0), 0);
+        struct ss_monitor_data data = read_all(NULL);
+        ck_assert_uint_eq(data.count, 1);
+        const struct ss_samples *s = data.series;
+        ck_assert_str_eq(s->file, "cpu_memory_log");
+        ck_assert_int_eq(s->gpu, -1);
+        ck_assert_uint_eq(s->count, 2);
+        ck_assert_double_eq(s->at[SS_SAMPLE_MEMORY][1], 300.453);
+        ck_assert_double_eq(s->at[SS_SAMPLE_BUSY][1], 150);
+        ck_assert_double_eq(s->at[SS_SAMPLE_TIME][1], 1761991205);
+        ck_assert_double_eq_tol(s->at[SS_SAMPLE_TIME][0], 1761991205 - 5.009, 1e-3);
+        ss_monitor_data_free(&data);
+    }
+}
+END_TEST
+
 #define GPU_LINE "2026/03/01 00:00:01.000, 0, Fake, 10, 5, 80000, 500, 3\n"
 static const struct {
     const char *text, *says;
@@ -134,6 +174,10 @@ static const struct {
     {"", "no whole line"},
     {GPU_HEAD GPU_LINE "2026/03/01 00:00:01, 0, Fake, 10, 5, 80000, 5x, 3\n",
      "line 3: memory.used [MiB]: \"5x\" is not a number"},
+    {"# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n  0.0  0.0  1.0\n",
+     "line 2: 3 fields, the first line has 4"},
+    {"elapsed_time,cpu,mem_real\nnan,1,1\n",
+     "line 2: elapsed_time: \"nan\" is not a number of seconds"},
     {GPU_HEAD "2026-03-01 00:00:01, 0, Fake, 10, 5, 80000, 5, 3\n",
      "line 2: timestamp: \"2026-03-01 00:00:01\" is not a time"},
     {GPU_HEAD "2026/13/01 00:00:01, 0, Fake, 10, 5, 80000, 5, 3\n", "timestamp"},
@@ -300,6 +344,7 @@ int main(void)
     tcase_add_test(tc, stats);
     tcase_add_test(tc, lines);
     tcase_add_test(tc, nvidia_smi);
+    tcase_add_test(tc, psrecord);
     tcase_add_loop_test(tc, wrong_files, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_files);
     tcase_add_test(tc, picture);
