@@ -46,6 +46,7 @@ def text():
 def odd():
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Softshrink())
 END
+{ cat "$work/mine.py" && echo "ready = model(7)"; } >"$work/ready.py"
 export_file() {
     run "$python" -B "$exporter" --channels 1 --image-size 8x12 "$@"
     return "$code"
@@ -55,6 +56,8 @@ check "again" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$wor
 check "the same seed, the same bytes" diff -r "$work/a" "$work/b"
 check "another" export_file "$work/mine.py:model" --classes 7 --seed 4 --out "$work/b"
 check "another seed, other weights" eval "! cmp -s '$work/a/model.safetensors' '$work/b/model.safetensors'"
+check "a module that is there" export_file "$work/ready.py:ready" --classes 7 --seed 3 --out "$work/ready"
+check "the same seed, the same weights" cmp "$work/a/model.safetensors" "$work/ready/model.safetensors"
 check "a function that is told the size" export_file "$work/mine.py:sized" --classes 7 --seed 3 --out "$work/sized"
 check "the same weights" cmp "$work/a/model.safetensors" "$work/sized/model.safetensors"
 if "$python" -c 'import torchvision' 2>/dev/null; then
