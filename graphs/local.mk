@@ -5,6 +5,6 @@ libstarstep_la_SOURCES += \
 	graphs/wideresnet.c
 # Recipes for the models: train --recipe FILE
 recipesdir = $(pkgdatadir)/recipes
-dist_recipes_DATA = graphs/recipes/wideresnet-guide.json graphs/recipes/wideresnet-accuracy.json \
+dist_recipes_DATA = graphs/recipes/wideresnet-guide.json graphs/recipes/wideresnet-ddp-guide.json graphs/recipes/wideresnet-accuracy.json \
 	graphs/recipes/resnet50-tinyimagenet-guide.json graphs/recipes/resnet50-90-epochs.json \
 	graphs/recipes/resnet50-large-batch.json

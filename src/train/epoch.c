@@ -52,12 +52,12 @@ double ss_epoch_rate(const struct ss_epoch *e)
     return e->images / (e->train_s + e->validation_s);
 }
 
-static double mean_loss(const struct ss_metrics *m)
+double ss_epoch_loss(const struct ss_metrics *m)
 {
     return m->bad > 0 ? NAN : m->loss / m->count;
 }
 
-static double accuracy(const struct ss_metrics *m)
+double ss_epoch_accuracy(const struct ss_metrics *m)
 {
     return m->correct / m->count;
 }
@@ -82,12 +82,12 @@ void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out
         fprintf(out,
                 "Epoch %ld/%ld: Time=%.3fs, Train loss=%.4f, Validation loss=%s, Accuracy=%s, "
                 "Throughput=%.1f img/s, Loader=%.1f img/s, Waited for input=%.3fs",
-                e->epoch, e->epochs, e->train_s, e->train_loss, shown(e, mean_loss(v), 4, loss),
-                shown(e, accuracy(v), 4, right), ss_epoch_train_rate(e), e->loader_images_per_s,
-                e->wait_s);
+                e->epoch, e->epochs, e->train_s, e->train_loss, shown(e, ss_epoch_loss(v), 4, loss),
+                shown(e, ss_epoch_accuracy(v), 4, right), ss_epoch_train_rate(e),
+                e->loader_images_per_s, e->wait_s);
         if (e->ema.count > 0)
-            fprintf(out, ", EMA validation loss=%.4f, EMA accuracy=%.4f", mean_loss(&e->ema),
-                    accuracy(&e->ema));
+            fprintf(out, ", EMA validation loss=%.4f, EMA accuracy=%.4f", ss_epoch_loss(&e->ema),
+                    ss_epoch_accuracy(&e->ema));
         fputc('\n', out);
         fflush(out);
         return;
@@ -96,15 +96,16 @@ void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out
             "Epoch [%ld/%ld] LR: %.6f | Loss (train, val): %.3f, %s | Accuracy (train, val): "
             "%.2f%%, %s%% | Throughput: %.1f img/s | Training only: %.1f img/s | Loader: %.1f "
             "img/s, waited for input %.3f s of %.3f s | Peak memory: ",
-            e->epoch, e->epochs, e->lr, e->train_loss, shown(e, mean_loss(v), 3, loss),
-            100 * accuracy(t), shown(e, 100 * accuracy(v), 2, right), ss_epoch_rate(e),
-            ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s, e->train_s);
+            e->epoch, e->epochs, e->lr, e->train_loss, shown(e, ss_epoch_loss(v), 3, loss),
+            100 * ss_epoch_accuracy(t), shown(e, 100 * ss_epoch_accuracy(v), 2, right),
+            ss_epoch_rate(e), ss_epoch_train_rate(e), e->loader_images_per_s, e->wait_s,
+            e->train_s);
     if (e->device_mb > 0)
         fprintf(out, "device %.0f MiB, ", e->device_mb);
     fprintf(out, "host %.0f MiB", e->host_mb);
     if (e->ema.count > 0)
-        fprintf(out, " | EMA (val): loss %.3f, accuracy %.2f%%", mean_loss(&e->ema),
-                100 * accuracy(&e->ema));
+        fprintf(out, " | EMA (val): loss %.3f, accuracy %.2f%%", ss_epoch_loss(&e->ema),
+                100 * ss_epoch_accuracy(&e->ema));
     fputc('\n', out);
     fflush(out);
 }
@@ -114,15 +115,15 @@ void ss_epoch_log(const struct ss_epoch *e, struct ss_journal *journal)
     ss_journal_event(
         journal, "epoch", "epoch", 'i', (int64_t)e->epoch, "step", 'i', (int64_t)e->step, "time",
         'f', e->train_s, "validation_time", 'f', e->validation_s, "train_loss", 'f', e->train_loss,
-        "train_accuracy", 'f', accuracy(&e->train), "val_loss", 'f', mean_loss(&e->validation),
-        "val_accuracy", 'f', accuracy(&e->validation), "val_images", 'i',
-        (int64_t)e->validation.count, "images_per_s", 'f', ss_epoch_train_rate(e),
-        "images_per_s_with_validation", 'f', ss_epoch_rate(e), "lr", 'f', e->lr,
-        "loader_images_per_s", 'f', e->loader_images_per_s, "input_wait_s", 'f', e->wait_s,
+        "train_accuracy", 'f', ss_epoch_accuracy(&e->train), "val_loss", 'f',
+        ss_epoch_loss(&e->validation), "val_accuracy", 'f', ss_epoch_accuracy(&e->validation),
+        "val_images", 'i', (int64_t)e->validation.count, "images_per_s", 'f',
+        ss_epoch_train_rate(e), "images_per_s_with_validation", 'f', ss_epoch_rate(e), "lr", 'f',
+        e->lr, "loader_images_per_s", 'f', e->loader_images_per_s, "input_wait_s", 'f', e->wait_s,
         "peak_host_mb", 'f', e->host_mb, "peak_device_mb", 'f', e->device_mb, "train_top5", 'f',
         top5(&e->train), "val_top5", 'f', top5(&e->validation),
-        e->ema.count > 0 ? "val_ema_loss" : NULL, 'f', mean_loss(&e->ema), "val_ema_accuracy", 'f',
-        accuracy(&e->ema), NULL);
+        e->ema.count > 0 ? "val_ema_loss" : NULL, 'f', ss_epoch_loss(&e->ema), "val_ema_accuracy",
+        'f', ss_epoch_accuracy(&e->ema), NULL);
 }
 
 void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
@@ -132,14 +133,14 @@ void ss_epoch_write_scalars(const struct ss_epoch *e, struct ss_tensorboard *t)
         double value;
     } scalars[] = {
         {"Loss/train", e->train_loss},
-        {"Loss/val", mean_loss(&e->validation)},
-        {"Accuracy/train", 100 * accuracy(&e->train)},
-        {"Accuracy/val", 100 * accuracy(&e->validation)},
+        {"Loss/val", ss_epoch_loss(&e->validation)},
+        {"Accuracy/train", 100 * ss_epoch_accuracy(&e->train)},
+        {"Accuracy/val", 100 * ss_epoch_accuracy(&e->validation)},
         {"Throughput/images_per_sec", ss_epoch_rate(e)},
         {"LR", e->lr},
         {"Accuracy/val_top5", 100 * top5(&e->validation)},
-        {"Loss/val_ema", mean_loss(&e->ema)},
-        {"Accuracy/val_ema", 100 * accuracy(&e->ema)},
+        {"Loss/val_ema", ss_epoch_loss(&e->ema)},
+        {"Accuracy/val_ema", 100 * ss_epoch_accuracy(&e->ema)},
     };
     const size_t n = sizeof scalars / sizeof *scalars - (e->ema.count > 0 ? 0 : 2);
     struct timespec now;

@@ -32,8 +32,20 @@ enum ss_status ss_epoch_gather(struct ss_session *s, struct ss_epoch *e);
 double ss_epoch_train_rate(const struct ss_epoch *e);
 double ss_epoch_rate(const struct ss_epoch *e);
 
-/* Rank 0. form: the CIFAR guides' line, or the ImageNet guide's. */
-enum ss_epoch_form { SS_EPOCH_CIFAR, SS_EPOCH_IMAGENET };
+/* Means of such sums; NAN of an epoch that was not evaluated. */
+double ss_epoch_loss(const struct ss_metrics *m);
+double ss_epoch_accuracy(const struct ss_metrics *m);
+
+/* Rank 0. form: the CIFAR guides' line, or the ImageNet guide's, each with figures of our own; or, which
+ * guide_lines.h prints, a guide's without: those of one GPU, of the older one, of several GPUs, of ImageNet. */
+enum ss_epoch_form {
+    SS_EPOCH_CIFAR,
+    SS_EPOCH_IMAGENET,
+    SS_EPOCH_GUIDE_GPU,
+    SS_EPOCH_GUIDE_OLDER,
+    SS_EPOCH_GUIDE_DDP,
+    SS_EPOCH_GUIDE_IMAGENET,
+};
 void ss_epoch_print(const struct ss_epoch *e, enum ss_epoch_form form, FILE *out);
 void ss_epoch_log(const struct ss_epoch *e, struct ss_journal *journal);
 /* The tags are the ImageNet guide's; steps are epochs, from 1. Failures are kept for

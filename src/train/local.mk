@@ -6,6 +6,7 @@ libstarstep_la_SOURCES += \
 	src/train/session.c src/train/session.h src/train/session_bind.c src/train/session_data.c \
 	src/train/session_trace.c src/train/session_buckets.c src/train/session_pretend.c \
 	src/train/train.c src/train/train.h src/train/check_only.c src/train/eval.c src/train/predict.c src/train/epoch.c src/train/epoch.h \
+	src/train/guide_lines.c src/train/guide_lines.h \
 	src/train/journal.c src/train/journal.h src/train/outputs.c src/train/outputs.h \
 	src/train/tensorboard.c src/train/tensorboard.h \
 	src/train/model_file.c src/train/model_file.h \

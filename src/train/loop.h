@@ -2,6 +2,7 @@
 #ifndef SS_TRAIN_LOOP_H
 #define SS_TRAIN_LOOP_H
 
+#include "train/epoch.h"
 #include "train/journal.h"
 #include "train/resume.h"
 #include "train/session.h"
@@ -39,8 +40,10 @@ struct ss_loop {
 
 /* Open rank 0's logs; with --resume the old one is continued. */
 enum ss_status ss_loop_open_logs(struct ss_loop *l);
-/* On rank 0. */
+/* On rank 0: lines of the form that --epoch-line names. */
 void ss_loop_print_start(struct ss_loop *l);
+void ss_loop_print_epoch(const struct ss_loop *l, const struct ss_epoch *e);
+void ss_loop_print_stop(const struct ss_loop *l); /* the target was reached */
 void ss_loop_print_summary(struct ss_loop *l, size_t skipped);
 
 #endif

@@ -3,52 +3,98 @@
 #    include "config.h"
 #endif
 #include "core/standard.h"
+#include "train/guide_lines.h"
 #include "train/loop.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 
-void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
+/* Pictures in folders are what the ImageNet guide trains on. */
+static enum ss_epoch_form epoch_form(const struct ss_loop *l)
+{
+    int form = l->options->epoch_line;
+    if (form != SS_EPOCH_LINE_AUTO)
+        return (enum ss_epoch_form)form;
+    return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
+}
+
+void ss_loop_print_epoch(const struct ss_loop *l, const struct ss_epoch *e)
+{
+    const enum ss_epoch_form form = epoch_form(l);
+    if (form == SS_EPOCH_CIFAR || form == SS_EPOCH_IMAGENET)
+        ss_epoch_print(e, form, stdout);
+    else
+        ss_guide_print_epoch(form, e, l->at.total_s + l->at.epoch_s);
+}
+
+void ss_loop_print_stop(const struct ss_loop *l)
+{
+    ss_guide_print_stop(epoch_form(l), l->at.epoch);
+}
+
+/* What a run came to. */
+struct outcome {
+    double accuracy, seconds, images, images_per_s, peak_mb, fed_ms;
+    struct ss_exec_fed fed;
+};
+
+static struct outcome come_to(const struct ss_loop *l)
+{
+    const struct ss_position *at = &l->at;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    struct outcome o = {.accuracy = ss_epoch_accuracy(&at->validation),
+                        .seconds = at->total_s + at->epoch_s,
+                        .images = at->total_images + (double)(at->batches * l->session.step_batch *
+                                                              ss_comm_size(l->session.comm)),
+                        .peak_mb = (double)usage.ru_maxrss / 1024,
+                        .fed = ss_exec_fed(l->session.exec)};
+    o.images_per_s = o.images / o.seconds;
+    o.fed_ms = o.fed.steps ? 1e3 * o.fed.seconds / (double)o.fed.steps : 0;
+    return o;
+}
+
+static void print_summary(const struct ss_loop *l, const struct outcome *o)
 {
     const struct ss_comm *comm = l->session.comm;
-    struct rusage usage;
-    struct ss_comm_totals totals;
-    getrusage(RUSAGE_SELF, &usage);
-    ss_comm_get_totals(comm, &totals);
-    const struct ss_position *at = &l->at;
-    double accuracy = at->validation.correct / at->validation.count;
-    double time = at->total_s + at->epoch_s, peak_mb = (double)usage.ru_maxrss / 1024;
-    double images =
-        at->total_images + (double)(at->batches * l->session.step_batch * ss_comm_size(comm));
-    double throughput = images / time;
-    if (ss_comm_rank(comm) != 0)
-        return;
     printf("\nTraining Summary:\n");
-    printf("Final accuracy: %.4f\n", accuracy);
-    if (l->options->best && at->best_epoch)
+    printf("Final accuracy: %.4f\n", o->accuracy);
+    if (l->options->best && l->at.best_epoch)
         printf("Best %s: %.4f after epoch %lld\n",
-               l->options->best == SS_BEST_LOSS ? "validation loss" : "accuracy", at->best,
-               (long long)at->best_epoch);
-    printf("Total training time: %.3f seconds\n", time);
-    printf("Throughput: %.3f images/second\n", throughput);
+               l->options->best == SS_BEST_LOSS ? "validation loss" : "accuracy", l->at.best,
+               (long long)l->at.best_epoch);
+    printf("Total training time: %.3f seconds\n", o->seconds);
+    printf("Throughput: %.3f images/second\n", o->images_per_s);
     printf("Number of nodes: %d\n", ss_comm_nodes(comm));
     printf("Number of ranks per node: %d\n", ss_comm_local_size(comm));
     printf("Total ranks used: %d\n", ss_comm_size(comm));
-    printf("Peak memory of rank 0: %.0f MB\n", peak_mb);
-    const struct ss_exec_fed fed = ss_exec_fed(l->session.exec);
-    const double fed_ms = fed.steps ? 1e3 * fed.seconds / (double)fed.steps : 0;
-    if (fed.steps)
-        printf("Host time to feed the GPU: %.3f ms a step, %llu of %llu steps by graphs\n", fed_ms,
-               (unsigned long long)fed.replayed, (unsigned long long)fed.steps);
+    printf("Peak memory of rank 0: %.0f MB\n", o->peak_mb);
+    if (o->fed.steps)
+        printf("Host time to feed the GPU: %.3f ms a step, %llu of %llu steps by graphs\n",
+               o->fed_ms, (unsigned long long)o->fed.replayed, (unsigned long long)o->fed.steps);
+}
+
+void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
+{
+    const struct ss_comm *comm = l->session.comm;
+    const struct outcome o = come_to(l);
+    struct ss_comm_totals totals;
+    ss_comm_get_totals(comm, &totals);
+    if (ss_comm_rank(comm) != 0)
+        return;
+    if (ss_guide_has_lines(epoch_form(l)))
+        ss_guide_print_end(epoch_form(l), l, o.accuracy, o.images, o.seconds);
+    else
+        print_summary(l, &o);
     if (l->options->skip_corrupt)
         printf("Corrupt files skipped: %zu\n", skipped);
-    ss_journal_event(&l->journal, "end", "step", 'i', at->step, "time", 'f', time, "images_per_s",
-                     'f', throughput, "val_accuracy", 'f', accuracy, "nodes", 'i',
-                     (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
-                     "peak_mb", 'f', peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
+    ss_journal_event(&l->journal, "end", "step", 'i', l->at.step, "time", 'f', o.seconds,
+                     "images_per_s", 'f', o.images_per_s, "val_accuracy", 'f', o.accuracy, "nodes",
+                     'i', (int64_t)ss_comm_nodes(comm), "ranks", 'i', (int64_t)ss_comm_size(comm),
+                     "peak_mb", 'f', o.peak_mb, "comm_seconds", 'f', 1e-9 * (double)totals.busy_ns,
                      "comm_bytes", 'i', (int64_t)totals.bytes, "skipped_files", 'i',
-                     (int64_t)skipped, "fed_ms", 'f', fed_ms, "replayed_steps", 'i',
-                     (int64_t)fed.replayed, "weights_hash", 's', l->hash, NULL);
+                     (int64_t)skipped, "fed_ms", 'f', o.fed_ms, "replayed_steps", 'i',
+                     (int64_t)o.fed.replayed, "weights_hash", 's', l->hash, NULL);
 }
 
 /* What computes on each rank. */
@@ -61,15 +107,11 @@ static void print_device(const struct ss_session *s)
         printf("%d compute thread%s", rt->placement.threads, rt->placement.threads == 1 ? "" : "s");
 }
 
-void ss_loop_print_start(struct ss_loop *l)
+static void print_start(const struct ss_loop *l, int64_t batch)
 {
-    struct ss_session *s = &l->session;
+    const struct ss_session *s = &l->session;
     const struct ss_placement *p = &s->runtime.placement;
-    struct ss_exec_bytes m = ss_exec_memory(s->exec);
-    const int64_t batch = s->step_batch * ss_comm_size(s->comm);
     char micros[48] = "";
-    if (ss_comm_rank(s->comm) != 0)
-        return;
     if (l->options->accumulate > 1)
         snprintf(micros, sizeof micros, " in %ld micro-steps", l->options->accumulate);
     const int ranks = ss_comm_size(s->comm), nodes = ss_comm_nodes(s->comm);
@@ -78,6 +120,25 @@ void ss_loop_print_start(struct ss_loop *l)
            ranks > 1 ? "s" : "", nodes, nodes > 1 ? "s" : "");
     print_device(s);
     printf(" and %d load worker%s each\n", p->workers, p->workers == 1 ? "" : "s");
+    const size_t rest = s->train->count % (size_t)batch;
+    if (rest > s->train->count / 20)
+        printf("Left out of each epoch: %zu images (%.0f %%), %sthat do not fill a last batch\n",
+               rest, 100.0 * (double)rest / (double)s->train->count,
+               l->options->no_shuffle ? "" : "each time others, ");
+}
+
+void ss_loop_print_start(struct ss_loop *l)
+{
+    struct ss_session *s = &l->session;
+    const struct ss_placement *p = &s->runtime.placement;
+    struct ss_exec_bytes m = ss_exec_memory(s->exec);
+    const int64_t batch = s->step_batch * ss_comm_size(s->comm);
+    if (ss_comm_rank(s->comm) != 0)
+        return;
+    if (ss_guide_has_lines(epoch_form(l)))
+        ss_guide_print_start(epoch_form(l), l);
+    else
+        print_start(l, batch);
     ss_standard_flush();
     ss_journal_event(
         &l->journal, "start", "model", 's', l->options->model, "ranks", 'i',

@@ -239,15 +239,6 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     return SS_OK;
 }
 
-/* Pictures in folders are what the ImageNet guide trains on. */
-static enum ss_epoch_form epoch_form(const struct ss_loop *l)
-{
-    int form = l->options->epoch_line;
-    if (form != SS_EPOCH_LINE_AUTO)
-        return (enum ss_epoch_form)form;
-    return ss_dataset_folder(l->session.train) ? SS_EPOCH_IMAGENET : SS_EPOCH_CIFAR;
-}
-
 static enum ss_status evaluate(struct ss_loop *l, struct ss_epoch *e)
 {
     const struct ss_train_options *o = l->options;
@@ -303,7 +294,7 @@ static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
     e->train = l->at.train;
     SS_TRY(ss_epoch_gather(s, e));
     if (ss_comm_rank(s->comm) == 0) {
-        ss_epoch_print(e, epoch_form(l), stdout);
+        ss_loop_print_epoch(l, e);
         ss_epoch_log(e, &l->journal);
         if (l->tensorboard)
             ss_epoch_write_scalars(e, l->tensorboard);
@@ -334,8 +325,7 @@ static int is_done(const struct ss_loop *l)
     if (l->at.epoch > 0 && !l->at.batches && l->at.reached >= o->patience &&
         (!o->max_steps || l->at.step < o->max_steps)) {
         if (ss_comm_rank(l->session.comm) == 0)
-            printf("Target accuracy reached. Early stopping after epoch %lld.\n",
-                   (long long)l->at.epoch);
+            ss_loop_print_stop(l);
         return 1;
     }
     return l->enough || l->at.epoch >= o->epochs || (o->max_steps && l->at.step >= o->max_steps);

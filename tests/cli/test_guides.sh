@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The commands of docs/from-pytorch.md that take the place of five guides', each block as it stands there, with small
-# data. What stands between them and the program makes models narrow and runs short, and where there is no GPU
+# The commands of docs/from-pytorch.md that take the place of five guides': guides.py compares them with the guides' own,
+# and each block runs as it stands there, with small data. What stands between them and the program makes models narrow and runs short, and where there is no GPU
 # (an emulated one is one) takes CPUs, whose ranks mpiexec starts.
 # shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
 # shellcheck disable=SC2034  # for common.sh
@@ -24,12 +24,14 @@ if [ "\$1" = launch ] && [ $gpu = no ]; then
     shift 3
 fi
 case " \$* " in
-*" --model resnet50 "*) small=(--width 2,2,4,4 --image-size 32) ;;
+*" --model resnet50 "*)
+    small=(--width 2,2,4,4 --image-size 32)
+    if [[ " \$* " = *" --check "* ]]; then small+=(--per-rank-batch-size 16); fi
+    ;;
 *" train "*) small=(--width 2,2,4,4) ;;
 *) exec "\${start[@]}" "\$@" ;;
 esac
 small+=(--epochs 1 --threads 1 --workers 1)
-if [[ " \$* " = *" --check "* ]]; then small+=(--per-rank-batch-size 16); fi
 [ $gpu = yes ] || small+=(--device cpu --precision fp32)
 exec "\${start[@]}" "\$@" "\${small[@]}"
 END
@@ -68,8 +70,12 @@ for block in ../block-*; do
         check "it has trained" grep -q '^Total training time' "$work/out"
     fi
 done
-check "five runs" [ $count -eq 5 ]
+check "six runs" [ $count -eq 6 ]
 check "curves of the monitor" [ -s run/use.svg ]
 check "$(wc -l <"$work/jobs") jobs for sbatch" [ "$(grep -c -E 'slurm/([1248](gpu|node)|scaling)\.sh ' "$work/jobs")" -eq 9 ]
-check "one on two nodes with the guide's learning rate" grep -q -E 'slurm/2node\.sh .*--base-lr 0\.08' "$work/jobs"
+site=$(. "$top_srcdir/slurm/site.conf" && printf '%s\n' "${TRAIN[@]}" "${GPU_TRAIN[@]}")
+if [ -n "$PYTHON" ]; then
+    check "they, and the recipes, train as the guides do" eval \
+        '"$STARSTEP" train --help | "$PYTHON" "$top_srcdir/tests/cli/guides.py" "$top_srcdir/docs/from-pytorch.md" "$site" "$top_srcdir/graphs/recipes"'
+fi
 finish

@@ -75,7 +75,7 @@ check "no folder for TensorBoard: message" grep -q "$work/scalars" "$work/err"
 starts "the other form" "$STARSTEP" "${train[@]}" --epochs 1 --epoch-line cifar
 check "the other form" grep -q '^Epoch 1/1: Time=' "$work/out"
 run "$STARSTEP" "${train[@]}" --epoch-line none
-check "no such form" eval '[ $code -eq 2 ] && grep -q "epoch-line: \"none\" is not auto, cifar or imagenet" "$work/err"'
+check "no such form" eval '[ $code -eq 2 ] && grep -q "epoch-line: \"none\" is not auto, cifar, imagenet, guide-gpu, guide-older, guide-ddp or guide-imagenet" "$work/err"'
 
 # The same bits from packs, which are built once and again when the folder has changed.
 packed=("${train[@]}" --cache "$work/cache")
