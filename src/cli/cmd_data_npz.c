@@ -11,21 +11,38 @@ struct arguments {
     long seed;
 };
 
-static const struct ss_option rows[] = {
+#define VAL_FRACTION(lacks)                                                                        \
+    SS_OPTION_FLOAT(struct arguments, val_fraction, "--val-fraction", 0, 0, 0.9, "F",              \
+                    "the part of each class that is for validation, where " lacks)
+#define SEED                                                                                       \
+    SS_OPTION_INT(struct arguments, seed, "--seed", 0, 0, INT_MAX, "N",                            \
+                  "equal seeds choose equal parts")
+
+static const struct ss_option npz_rows[] = {
     SS_OPTION_TEXT(struct arguments, from, "--from", NULL, "FILE", "the .npz file"),
     SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR",
                    "where the folders train and val go"),
     SS_OPTION_TEXT(struct arguments, images, "--images", NULL, "NAME",
                    "the array of images, if its name is not a usual one"),
     SS_OPTION_TEXT(struct arguments, labels, "--labels", NULL, "NAME", "the array of labels"),
-    SS_OPTION_FLOAT(struct arguments, val_fraction, "--val-fraction", 0, 0, 0.9, "F",
-                    "the part of each class that is for validation, where the file has no such "
-                    "arrays"),
-    SS_OPTION_INT(struct arguments, seed, "--seed", 0, 0, INT_MAX, "N",
-                  "equal seeds choose equal parts"),
+    VAL_FRACTION("the file has no such arrays"),
+    SEED,
     {0}};
 
-int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv)
+static const struct ss_option idx_rows[] = {
+    SS_OPTION_TEXT(struct arguments, from, "--from", NULL, "DIR",
+                   "folder with train-images-idx3-ubyte and the like, or with these as .gz"),
+    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR",
+                   "where the folders train and val go"),
+    VAL_FRACTION("no t10k-... are there"),
+    SEED,
+    {0}};
+
+static int run(const struct data_verb *verb, const struct ss_option *rows,
+               enum ss_status (*convert)(const char *from, const char *to,
+                                         const struct ss_npz_how *how,
+                                         struct ss_npz_converted *out),
+               int argc, char **argv)
 {
     struct arguments a;
     struct ss_npz_converted got;
@@ -42,11 +59,21 @@ int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv)
                                    .seed = (uint64_t)a.seed,
                                    .stopped = data_is_stopped};
     data_catch_signals();
-    if (ss_convert_npz(a.from, a.out, &how, &got) != SS_OK)
+    if (convert(a.from, a.out, &how, &got) != SS_OK)
         return SS_EXIT_FAILED;
     printf("%s: %zu training pictures of %s and %zu validation pictures of %s, %d classes, "
            "%dx%dx%d\n",
            a.out, got.train, got.images, got.val, *got.val_images ? got.val_images : got.images,
            got.classes, got.channels, got.height, got.width);
     return SS_EXIT_OK;
+}
+
+int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv)
+{
+    return run(verb, npz_rows, ss_convert_npz, argc, argv);
+}
+
+int data_run_convert_idx(const struct data_verb *verb, int argc, char **argv)
+{
+    return run(verb, idx_rows, ss_convert_idx, argc, argv);
 }

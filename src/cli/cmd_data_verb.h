@@ -23,6 +23,7 @@ int data_is_stopped(void);
 int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv);
 int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv);
 int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv);
+int data_run_convert_idx(const struct data_verb *verb, int argc, char **argv);
 int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv);
 
 #endif

@@ -185,6 +185,7 @@ static void list_words(const struct ss_word *words, const char *between, const c
 }
 
 /* How messages and help name the value. */
+enum { ARGUMENT_ROOM = 128 };
 static const char *argument(const struct ss_option *o, char *text, size_t room)
 {
     if (!o->words)
@@ -196,7 +197,7 @@ static const char *argument(const struct ss_option *o, char *text, size_t room)
 static enum ss_status set_word(const struct ss_option *o, const char *command, const char *text,
                                int *out)
 {
-    char known[128], advice[64] = "";
+    char known[ARGUMENT_ROOM], advice[64] = "";
     for (const struct ss_word *w = o->words; w->text; w++) {
         if (!strcmp(w->text, text)) {
             *out = w->value;
@@ -294,7 +295,7 @@ enum ss_status ss_option_set(const struct ss_option *o, void *values, const char
 static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char **argv, int *i)
 {
     const char *command = argv[0], *arg = argv[*i];
-    char name[64], shown[64];
+    char name[64], shown[ARGUMENT_ROOM];
     if (strncmp(arg, "--", 2) || !arg[2])
         return ss_fail(SS_ERR_INVALID, "%s: unexpected argument \"%s\"; see starstep %s --help",
                        command, arg, command);
@@ -322,7 +323,7 @@ static const char *heading(const struct row *r)
 static void print_row(FILE *out, const struct row *r)
 {
     enum { HELP_AT = 31 };
-    char text[64];
+    char text[ARGUMENT_ROOM];
     const struct ss_option *o = r->option;
     const char *arg = argument(o, text, sizeof text);
     int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
@@ -400,5 +401,35 @@ enum ss_status ss_parse_int_list(const char *option, const char *text, int count
     }
     for (int i = 0; i < count; i++)
         out[i] = values[i];
+    return SS_OK;
+}
+
+static enum ss_status fail_floats(const char *option, const char *text, int count)
+{
+    if (count == 1)
+        return ss_fail(SS_ERR_INVALID, "--%s: \"%s\" is not a number", option, text);
+    return ss_fail(SS_ERR_INVALID,
+                   "--%s: \"%s\" is neither a number nor a list of %d separated by commas", option,
+                   text, count);
+}
+
+enum ss_status ss_parse_float_list(const char *option, const char *text, int count, double min,
+                                   double max, float *out)
+{
+    const char *p = text;
+    int n = 0;
+    for (char *end = NULL; !end || *end == ','; p = end + 1, n++) {
+        const double v = strtod(p, &end);
+        if (end == p || (*end && *end != ',') || n == count)
+            return fail_floats(option, text, count);
+        if (!(v >= min && v <= max))
+            return ss_fail(SS_ERR_INVALID, "--%s: %.*s is out of range; give %g to %g", option,
+                           (int)(end - p), p, min, max);
+        out[n] = (float)v;
+    }
+    if (n != 1 && n != count)
+        return fail_floats(option, text, count);
+    for (int i = n; i < count; i++)
+        out[i] = out[0];
     return SS_OK;
 }

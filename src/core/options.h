@@ -131,4 +131,9 @@ const char *ss_option_text(const struct ss_option *option, const void *values,
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,
                                  int *out);
 
+/* Parse "0.5", which is for all, or "0.485,0.456,0.406" into out[0..count-1]; every value in [min, max].
+ * Errors likewise. */
+enum ss_status ss_parse_float_list(const char *option, const char *text, int count, double min,
+                                   double max, float *out);
+
 #endif

@@ -3,6 +3,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "data/idx.h"
 #include "data/imagefolder.h"
 #include "data/npz.h"
 #include "data/pixels.h"
@@ -35,6 +36,15 @@ static const char *const usual[][4] = {
 };
 enum { USUAL = sizeof usual / sizeof *usual };
 
+/* In the same order, what IDX files are called; ".gz" may follow. */
+static const char *const idx_names[][4] = {
+    {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+     "t10k-labels-idx1-ubyte"},
+    {"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte",
+     "t10k-labels.idx1-ubyte"},
+};
+enum { IDX_NAMES = sizeof idx_names / sizeof *idx_names };
+
 struct part {
     struct ss_npz_array images, labels;
     size_t count;
@@ -45,8 +55,9 @@ struct part {
 struct converter {
     const char *from;
     const struct ss_npz_how *how;
-    struct ss_zip *zip;
+    struct ss_zip *zip; /* NULL: a folder of IDX files */
     const char *names[4];
+    char files[4][64];        /* of that folder */
     struct part parts[PARTS]; /* [VAL] is empty where a part is split off */
     size_t counts[PARTS][MAX_LABELS];
     unsigned char *is_val; /* per picture of parts[TRAIN] where a part is split off, else NULL */
@@ -56,9 +67,26 @@ struct converter {
     size_t written[PARTS];
 };
 
+static enum ss_status choose_files(struct converter *c)
+{
+    for (int i = 0; i < 4; i++)
+        for (int row = 0; row < 2 * IDX_NAMES && !c->names[i]; row++) {
+            snprintf(c->files[i], sizeof c->files[i], "%s%s", idx_names[row / 2][i],
+                     row % 2 ? ".gz" : "");
+            if (ss_folder_has(c->from, c->files[i]))
+                c->names[i] = c->files[i];
+        }
+    for (int i = 0; i < 4; i++)
+        if (!c->names[i] && (i < 2 || c->names[2] || c->names[3]))
+            return ss_fail(SS_ERR_FORMAT, "%s: lacks %s, also with .gz", c->from, idx_names[0][i]);
+    return SS_OK;
+}
+
 static enum ss_status choose_names(struct converter *c)
 {
     const struct ss_npz_how *how = c->how;
+    if (!c->zip)
+        return choose_files(c);
     if (how->images || how->labels) {
         if (!how->images || !how->labels)
             return ss_fail(SS_ERR_INVALID, "%s: name both, --images and --labels", c->from);
@@ -142,12 +170,18 @@ static enum ss_status check_labels(struct converter *c, const struct part *p, in
     return SS_OK;
 }
 
+static enum ss_status read_array(const struct converter *c, const char *name,
+                                 struct ss_npz_array *out)
+{
+    return c->zip ? ss_npz_read(c->zip, c->from, name, out) : ss_idx_read(c->from, name, out);
+}
+
 static enum ss_status read_part(struct converter *c, int part)
 {
     struct part *p = &c->parts[part];
-    SS_TRY(ss_npz_read(c->zip, c->from, c->names[2 * part], &p->images));
+    SS_TRY(read_array(c, c->names[2 * part], &p->images));
     SS_TRY(check_images(c, p));
-    SS_TRY(ss_npz_read(c->zip, c->from, c->names[2 * part + 1], &p->labels));
+    SS_TRY(read_array(c, c->names[2 * part + 1], &p->labels));
     return check_labels(c, p, part);
 }
 
@@ -214,18 +248,16 @@ static enum ss_status split(struct converter *c)
     return status;
 }
 
-/* The same classes in both parts, as folders need it. */
+/* No class for validation that training lacks. */
 static enum ss_status check_classes(struct converter *c)
 {
     int last = 0;
     for (int k = 0; k < MAX_LABELS; k++) {
-        const int train = c->counts[TRAIN][k] != 0, val = c->counts[VAL][k] != 0;
-        if (train != val)
+        if (c->counts[VAL][k] && !c->counts[TRAIN][k])
             return ss_fail(SS_ERR_FORMAT,
-                           "%s: label %d is in %s and not in %s; every class needs images for "
-                           "training and for validation",
-                           c->from, k, c->names[train ? 1 : 3], c->names[train ? 3 : 1]);
-        if (train)
+                           "%s: label %d is in %s and not in %s, so that nothing is trained for it",
+                           c->from, k, c->names[3], c->names[1]);
+        if (c->counts[TRAIN][k])
             last = k;
     }
     c->digits = snprintf(NULL, 0, "%d", last);
@@ -242,10 +274,9 @@ static enum ss_status read_arrays(struct converter *c)
                        "--val-fraction 0.1",
                        c->from, c->names[0]);
     if (has_val && wanted)
-        return ss_fail(SS_ERR_INVALID,
-                       "%s: %s is for validation; leave --val-fraction out, or name --images and "
-                       "--labels to split those",
-                       c->from, c->names[2]);
+        return ss_fail(SS_ERR_INVALID, "%s: %s is for validation; leave --val-fraction out%s",
+                       c->from, c->names[2],
+                       c->zip ? ", or name --images and --labels to split those" : "");
     SS_TRY(read_part(c, TRAIN));
     SS_TRY(has_val ? read_part(c, VAL) : split(c));
     return check_classes(c);
@@ -371,17 +402,16 @@ static void describe(const struct converter *c, struct ss_npz_converted *out)
     snprintf(out->val_images, sizeof out->val_images, "%s", c->names[2] ? c->names[2] : "");
 }
 
-enum ss_status ss_convert_npz(const char *from, const char *to, const struct ss_npz_how *how,
-                              struct ss_npz_converted *out)
+static enum ss_status convert(const char *from, struct ss_zip *zip, const char *to,
+                              const struct ss_npz_how *how, struct ss_npz_converted *out)
 {
     struct converter *c = calloc(1, sizeof *c);
     if (!c)
         return ss_fail_memory("a conversion", sizeof *c);
     c->from = from;
     c->how = how;
-    enum ss_status status = ss_zip_open(from, &c->zip);
-    if (status == SS_OK)
-        status = read_arrays(c);
+    c->zip = zip;
+    enum ss_status status = read_arrays(c);
     if (status == SS_OK)
         status = write_folders(c, to);
     if (status == SS_OK)
@@ -390,9 +420,24 @@ enum ss_status ss_convert_npz(const char *from, const char *to, const struct ss_
         ss_npz_free(&c->parts[part].images);
         ss_npz_free(&c->parts[part].labels);
     }
-    ss_zip_close(c->zip);
     free(c->is_val);
     free(c->pixels);
     free(c);
     return status;
+}
+
+enum ss_status ss_convert_npz(const char *from, const char *to, const struct ss_npz_how *how,
+                              struct ss_npz_converted *out)
+{
+    struct ss_zip *zip;
+    SS_TRY(ss_zip_open(from, &zip));
+    enum ss_status status = convert(from, zip, to, how, out);
+    ss_zip_close(zip);
+    return status;
+}
+
+enum ss_status ss_convert_idx(const char *from, const char *to, const struct ss_npz_how *how,
+                              struct ss_npz_converted *out)
+{
+    return convert(from, NULL, to, how, out);
 }

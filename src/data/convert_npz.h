@@ -1,4 +1,4 @@
-/* NumPy arrays of pictures and labels (.npz) to folders of PNG files. */
+/* Arrays of pictures and labels, NumPy's (.npz) or in IDX files, to folders of PNG files. */
 #ifndef SS_DATA_CONVERT_NPZ_H
 #define SS_DATA_CONVERT_NPZ_H
 
@@ -25,7 +25,7 @@ struct ss_npz_converted {
  * pixel. TO is created if missing; its folders train and val appear when both are whole and durable,
  * until then all is in TO/convert.tmp.PID, which is removed at the end. Images are uint8 of shape
  * (N,H,W), (N,H,W,C) or (N,C,H,W), C 1 or 3; labels are integers from 0 to 65535 of shape (N) or
- * (N,1). Every class needs a picture in both parts.
+ * (N,1). Every class of validation needs a picture for training.
  *
  * Of each class, val_fraction of the pictures are for validation, at least one; which ones depends on
  * the seed alone.
@@ -33,6 +33,10 @@ struct ss_npz_converted {
  * Errors: those of ss_npz_read; SS_ERR_FORMAT, SS_ERR_UNSUPPORTED (arrays of another kind),
  * SS_ERR_INVALID (folders that are there, no part for validation), SS_ERR_IO, SS_ERR_INTERRUPTED. */
 enum ss_status ss_convert_npz(const char *from, const char *to, const struct ss_npz_how *how,
+                              struct ss_npz_converted *out);
+/* The same of a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and, unless val_fraction is given,
+ * t10k-..., each with or without .gz (idx.h). */
+enum ss_status ss_convert_idx(const char *from, const char *to, const struct ss_npz_how *how,
                               struct ss_npz_converted *out);
 
 #endif

@@ -21,14 +21,22 @@ struct ss_load_how {
     double erase; /* probability of random erasing (erase.h) */
 };
 
+/* How a picture becomes a sample, in training; and in evaluation unless `least` says otherwise. */
+enum ss_picture_crop {
+    SS_CROP_AUTO,    /* the next; evaluation of trained weights (session.h): as in training */
+    SS_CROP_RESIZED, /* RandomResizedCrop and a flip; evaluation: 8/7 of the sample, CenterCrop */
+    SS_CROP_PADDED,  /* as CIFAR's: the sample's size, RandomCrop(padding=4), a flip; that size */
+};
+
 struct ss_dataset_options {
     struct ss_size size;  /* of a sample; 0: the data set's own (32), or the usual one */
     struct ss_size usual; /* of pictures; 0: 224 */
-    struct ss_size least; /* of pictures, for evaluation: crop.h; 0: 8/7 of their size */
+    struct ss_size least; /* of pictures, for evaluation: crop.h; 0: by `crop` */
     int channels;         /* of a sample; 0: 3. Pictures may be had in grey: 1 */
     int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
     int skip_corrupt; /* pictures: go on without files that cannot be decoded */
+    enum ss_picture_crop crop; /* pictures */
     /* pictures: this part of every class of the training set is the validation set; 0: one is there */
     double val_fraction;
     uint64_t val_seed; /* which files these are */
@@ -84,7 +92,7 @@ enum ss_status ss_dataset_open_cifar(const struct ss_cifar *cifar, const char *d
 enum ss_status ss_cifar_find(const char *dir, const struct ss_cifar **out);
 /* JPEG and PNG files in folders (imagefolder.h), as samples of (channels,height,width): training is
  * RandomResizedCrop((height, width)) and a flip, evaluation a resize to at least 8/7 of both and
- * CenterCrop((height, width)) (crop.h). ImageNet's mean and std; grey samples (grey.h) have the same
+ * CenterCrop((height, width)) (crop.h), or what options->crop says. ImageNet's mean and std; grey samples (grey.h) have the same
  * sums of them: 0.459 and 0.226. Errors: those of ss_imagefolder_open; SS_ERR_UNSUPPORTED for other
  * channels. */
 enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,

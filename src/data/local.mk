@@ -8,7 +8,7 @@ libstarstep_la_SOURCES += \
 	src/data/pickle_ops.c src/data/pickle_opcodes.h src/data/pickle_stack.c \
 	src/data/pickle_value.c src/data/pickle_numpy.c src/data/pickle_fail.c \
 	src/data/convert.c src/data/convert.h src/data/convert_npz.c src/data/convert_npz.h \
-	src/data/npz.c src/data/npz.h src/data/zip.c src/data/zip.h \
+	src/data/npz.c src/data/npz.h src/data/idx.c src/data/idx.h src/data/zip.c src/data/zip.h \
 	src/data/synthetic.c src/data/synthetic.h \
 	src/data/fetch.c src/data/fetch.h \
 	src/data/process.c src/data/process.h \

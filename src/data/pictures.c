@@ -1,6 +1,7 @@
 /* pictures.c: a data set of picture files (contract in dataset.h). */
 #include "core/folder.h"
 #include "core/log.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "data/normalise.h"
 #include "data/picture.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024 };
+enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024, PADDING = 4 };
 
 struct ss_pictures {
     struct ss_imagefolder *folder;
@@ -75,15 +76,17 @@ static enum ss_status find_context(size_t bytes, struct context **out)
     return SS_OK;
 }
 
-/* Sample i to `out`, from the pixels of `file`. */
 static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t i,
                                 const struct ss_load_how *how, struct context *c, uint8_t *out)
 {
     const uint32_t sample = (uint32_t)i;
+    const int draws = how->augment && d->pictures->options.crop != SS_CROP_PADDED;
     const struct ss_size size = {d->height, d->width};
     const struct ss_picture_how picture = {.size = size,
                                            .channels = d->channels,
-                                           .least = how->augment ? (struct ss_size){0} : d->least,
+                                           .least = draws          ? (struct ss_size){0}
+                                                    : how->augment ? size
+                                                                   : d->least,
                                            .range = SS_CROP_RANGE,
                                            .seed = how->seed,
                                            .epoch = how->epoch,
@@ -148,12 +151,19 @@ static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss
                            void *out, int32_t *label)
 {
     struct context *c = NULL;
+    const int pads = how->augment && d->pictures->options.crop == SS_CROP_PADDED;
+    const int at_once = how->bytes && !pads;
     size_t bytes = (size_t)d->channels * (size_t)d->height * (size_t)d->width, file;
-    SS_TRY(find_context(how->bytes ? 0 : bytes, &c));
-    SS_TRY(load_bytes(d, i, how, c, how->bytes ? out : c->pixels, &file));
+    SS_TRY(find_context(at_once ? 0 : bytes, &c));
+    SS_TRY(load_bytes(d, i, how, c, at_once ? out : c->pixels, &file));
     *label = file == SIZE_MAX ? -1 : ss_imagefolder_label(d->pictures->folder, file);
+    const struct ss_crop_flip draw = ss_augment_draw(how->seed, how->epoch, (uint32_t)i, PADDING);
     if (file == SIZE_MAX)
         memset(out, 0, how->bytes ? bytes : bytes * sizeof(float));
+    else if (pads && how->bytes)
+        ss_augment_apply_bytes(d, c->pixels, draw, PADDING, out);
+    else if (pads)
+        ss_augment_apply(d, c->pixels, draw, PADDING, out);
     else if (!how->bytes)
         normalise(d, c->pixels, out);
     return SS_OK;
@@ -275,20 +285,22 @@ static enum ss_status open_dataset(struct ss_imagefolder *folder,
         free_pictures(p);
         return ss_fail_memory("a data set", sizeof *d);
     }
-    *d = (struct ss_dataset){
-        .ops = &picture_ops,
-        .name = "pictures",
-        .count = p->folder->count,
-        .channels = channels,
-        .height = size.height,
-        .width = size.width,
-        .least = options->least.height ? options->least
-                                       : (struct ss_size){size.height * 8 / 7, size.width * 8 / 7},
-        .classes = p->folder->classes,
-        .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
-        .std = {0.229f, 0.224f, 0.225f},
-        .fingerprint = p->folder->fingerprint,
-        .pictures = p};
+    *d = (struct ss_dataset){.ops = &picture_ops,
+                             .name = "pictures",
+                             .count = p->folder->count,
+                             .channels = channels,
+                             .height = size.height,
+                             .width = size.width,
+                             .least = options->least,
+                             .classes = p->folder->classes,
+                             .mean = {0.485f, 0.456f, 0.406f}, /* ImageNet's */
+                             .std = {0.229f, 0.224f, 0.225f},
+                             .fingerprint = p->folder->fingerprint,
+                             .pictures = p};
+    if (!d->least.height)
+        d->least = options->crop == SS_CROP_PADDED
+                       ? size
+                       : (struct ss_size){size.height * 8 / 7, size.width * 8 / 7};
     if (channels == 1) {
         d->mean[0] = 0.459f;
         d->std[0] = 0.226f;

@@ -31,8 +31,17 @@ static const struct ss_word nccl_cta_policies[] = {{"default", SS_NCCL_CTAS_DEFA
 static const struct ss_word on_nan[] = {{"stop", SS_NAN_STOP}, {"continue", SS_NAN_CONTINUE}, {0}};
 static const struct ss_word best_by[] = {
     {"none", SS_BEST_NONE}, {"accuracy", SS_BEST_ACCURACY}, {"loss", SS_BEST_LOSS}, {0}};
+static const struct ss_word crops[] = {
+    {"auto", SS_CROP_AUTO}, {"resized", SS_CROP_RESIZED}, {"padded", SS_CROP_PADDED}, {0}};
 static const struct ss_word epoch_lines[] = {
-    {"auto", SS_EPOCH_LINE_AUTO}, {"cifar", SS_EPOCH_CIFAR}, {"imagenet", SS_EPOCH_IMAGENET}, {0}};
+    {"auto", SS_EPOCH_LINE_AUTO},
+    {"cifar", SS_EPOCH_CIFAR},
+    {"imagenet", SS_EPOCH_IMAGENET},
+    {"guide-gpu", SS_EPOCH_GUIDE_GPU},
+    {"guide-older", SS_EPOCH_GUIDE_OLDER},
+    {"guide-ddp", SS_EPOCH_GUIDE_DDP},
+    {"guide-imagenet", SS_EPOCH_GUIDE_IMAGENET},
+    {0}};
 
 #define OWNER(group_, ranks, resuming, ...)                                                        \
     __VA_ARGS__, .group = SS_TRAIN_##group_, .marks = SS_TRAIN_##ranks | SS_TRAIN_##resuming

@@ -56,6 +56,16 @@ static enum ss_status describe_pictures(struct ss_session *s)
     return SS_OK;
 }
 
+/* What pictures are resized to for samples of `size`, as in training; 0 if nothing tells it. */
+static struct ss_size least_as_trained(const struct ss_session *s, struct ss_size size)
+{
+    const struct ss_data_file *f = &s->data;
+    if (!f->size.height)
+        return (struct ss_size){0};
+    return (struct ss_size){size.height * f->least.height / f->size.height,
+                            size.width * f->least.width / f->size.width};
+}
+
 /* Their own size, unless another one is asked for. */
 static struct ss_dataset_options how_to_prepare(const struct ss_session *s)
 {
@@ -65,10 +75,24 @@ static struct ss_dataset_options how_to_prepare(const struct ss_session *s)
                                      .channels = f->channels,
                                      .reduced = o->reduced_decode,
                                      .skip_corrupt = o->skip_corrupt};
-    if (f->size.height)
-        how.least = (struct ss_size){how.size.height * f->least.height / f->size.height,
-                                     how.size.width * f->least.width / f->size.width};
+    how.least = least_as_trained(s, how.size);
     return how;
+}
+
+/* By --mean and --std, else as the weights were trained, else as is usual with the data set. */
+static enum ss_status normalise_as(const struct ss_session *s, struct ss_dataset *d)
+{
+    const struct ss_train_options *o = s->options;
+    if (s->data.classes) {
+        memcpy(d->mean, s->data.mean, sizeof d->mean);
+        memcpy(d->std, s->data.std, sizeof d->std);
+    }
+    if (o->mean)
+        SS_TRY(ss_parse_float_list("mean", o->mean, d->channels, -1e6, 1e6, d->mean));
+    if (o->std)
+        SS_TRY(ss_parse_float_list("std", o->std, d->channels, 1e-6, 1e6, d->std));
+    ss_dataset_fill_table(d);
+    return SS_OK;
 }
 
 static enum ss_status open_pictures(struct ss_session *s)
@@ -78,22 +102,19 @@ static enum ss_status open_pictures(struct ss_session *s)
     SS_TRY(choose_images(s->options, &how));
     SS_TRY(ss_pictures_open(s->options->pictures, &how, &s->test));
     s->test->classes = s->data.classes;
-    if (!s->data.classes)
-        return SS_OK;
-    memcpy(s->test->mean, s->data.mean, sizeof s->data.mean);
-    memcpy(s->test->std, s->data.std, sizeof s->data.std);
-    ss_dataset_fill_table(s->test);
-    return SS_OK;
+    return s->data.classes ? normalise_as(s, s->test) : SS_OK;
 }
 
-/* Labels of what is evaluated are those that the weights were trained with. */
-static enum ss_status match_classes(struct ss_session *s)
+/* What is evaluated has the labels, and pictures the resize, that the weights were trained with. */
+static enum ss_status match_training(struct ss_session *s)
 {
     char path[PATH_ROOM];
     int found, changed, own = s->test->classes;
     SS_TRY(describe_data(s, path, &found));
     if (!found)
         return SS_OK;
+    if (s->options->crop == SS_CROP_AUTO)
+        s->test->least = least_as_trained(s, (struct ss_size){s->test->height, s->test->width});
     if (s->data.names && ss_dataset_class(s->test, 0)) {
         SS_TRY(ss_dataset_label_by(s->test, s->data.classes, s->data.names, &changed));
         if (changed && ss_comm_rank(s->comm) == 0)
@@ -127,6 +148,7 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     struct ss_dataset_options how = {.size = o->image_size,
                                      .reduced = o->reduced_decode,
                                      .skip_corrupt = o->skip_corrupt,
+                                     .crop = (enum ss_picture_crop)o->crop,
                                      .val_fraction = o->val_fraction,
                                      .val_seed = (uint64_t)o->val_seed};
     if (o->pictures)
@@ -139,10 +161,13 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     if (training)
         SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TRAIN, &how, &s->train));
     SS_TRY(ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &s->test));
-    if (training)
-        warn_of_hidden(s);
     if (!training)
-        SS_TRY(match_classes(s));
+        SS_TRY(match_training(s));
+    SS_TRY(normalise_as(s, s->test));
+    if (training) {
+        SS_TRY(normalise_as(s, s->train));
+        warn_of_hidden(s);
+    }
     if (o->cache && !ss_dataset_folder(s->test))
         return ss_fail(SS_ERR_INVALID,
                        "--cache %s: %s holds no folders of pictures; leave the option out",

@@ -4,6 +4,7 @@
 #    include "config.h"
 #endif
 #include "core/folder.h"
+#include "data/augment.h"
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
 #include "data/make_tinyimagenet.h"
@@ -566,6 +567,43 @@ START_TEST(pictures_without_classes)
 }
 END_TEST
 
+/* As CIFAR's records: what evaluation sees, which is the whole picture at the sample's size, and the
+ * draw of augment.h for that sample; as bytes too, which devices normalise. */
+START_TEST(padded)
+{
+    enum { EDGE = 20, TRAINING = 6, PLANE = EDGE * EDGE };
+    static const struct ss_tinyimagenet what = {
+        .classes = 2, .train = TRAINING, .val = 2, .seed = 3};
+    const struct ss_dataset_options options = {.size = {EDGE, EDGE}, .crop = SS_CROP_PADDED};
+    struct ss_load_how how = {.bytes = 1};
+    struct ss_dataset *d;
+    static uint8_t image[3 * PLANE], bytes[3 * PLANE], want[3 * PLANE];
+    static float values[3 * PLANE], wanted[3 * PLANE];
+    int32_t label;
+    int moved = 0;
+    ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
+    ck_assert_int_eq(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_OK);
+    ck_assert_int_eq(d->least.height, EDGE);
+    for (uint32_t k = 0; k < 8 * TRAINING; k++) {
+        const uint32_t i = k % TRAINING, epoch = k / TRAINING;
+        const struct ss_crop_flip draw = ss_augment_draw(7, epoch, i, 4);
+        how = (struct ss_load_how){.bytes = 1};
+        ck_assert_int_eq(ss_dataset_load(d, i, &how, image, &label), SS_OK);
+        how = (struct ss_load_how){.bytes = 1, .augment = 1, .seed = 7, .epoch = epoch};
+        ck_assert_int_eq(ss_dataset_load(d, i, &how, bytes, &label), SS_OK);
+        ss_augment_apply_bytes(d, image, draw, 4, want);
+        ck_assert_mem_eq(bytes, want, sizeof want);
+        moved += memcmp(image, want, sizeof want) != 0;
+        how.bytes = 0;
+        ck_assert_int_eq(ss_dataset_load(d, i, &how, values, &label), SS_OK);
+        ss_augment_apply(d, image, draw, 4, wanted);
+        ck_assert_mem_eq(values, wanted, sizeof wanted);
+    }
+    ck_assert_int_gt(moved, 6 * TRAINING);
+    ss_dataset_close(d);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("imagefolder");
@@ -584,6 +622,7 @@ int main(void)
     tcase_add_test(tc, samples);
     tcase_add_test(tc, flat);
     tcase_add_test(tc, pictures_without_classes);
+    tcase_add_test(tc, padded);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -1,4 +1,4 @@
-/* test_npz.c: NumPy archives as numpy.savez and savez_compressed write them become folders of the
+/* test_npz.c: NumPy archives as numpy.savez and savez_compressed write them, and IDX files, become folders of the
  * same pixels; every other archive is refused in one line, and nothing is left behind. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -172,8 +172,8 @@ static void put_images(const char *name, size_t count, int channels, int planes)
     put_array(&zip, name, header, bytes, (size_t)(at - bytes));
 }
 
-/* Labels 2, 10, 300, 2, ...: `type` is NumPy's. */
-static const int classes[] = {2, 10, 300};
+/* Labels 2, 10, 200, 2, ...: `type` is NumPy's. */
+static const int classes[] = {2, 10, 200};
 static void put_labels(const char *name, size_t count, const char *type, int column)
 {
     uint8_t bytes[8 * 64];
@@ -398,12 +398,12 @@ START_TEST(wrong_names)
     finish(&zip);
     expect_refusal(&how, SS_ERR_FORMAT, "with --images and --labels: pictures, y_train");
     begin(0, 0);
-    put_images("x_train", TRAIN, 1, 0);
-    put_labels("y_train", TRAIN, "<i8", 0);
-    put_images("x_test", 2, 1, 0);
-    put_labels("y_test", 2, "<i8", 0);
+    put_images("x_train", 2, 1, 0);
+    put_labels("y_train", 2, "<i8", 0);
+    put_images("x_test", VAL, 1, 0);
+    put_labels("y_test", VAL, "<i8", 0);
     finish(&zip);
-    expect_refusal(NULL, SS_ERR_FORMAT, "label 300 is in y_train and not in y_test");
+    expect_refusal(NULL, SS_ERR_FORMAT, "label 200 is in y_test and not in y_train");
     begin(0, 0);
     put_images("x_train", 4, 1, 0);
     put_labels("y_train", 4, "<i8", 0);
@@ -449,6 +449,96 @@ START_TEST(damage)
 }
 END_TEST
 
+/* An IDX file, of which `keep` bytes are missing at the end. */
+static void put_idx(const char *name, int packed, size_t count, int images, int keep)
+{
+    uint8_t bytes[16 + PLANE * TRAIN];
+    size_t at = 0, end;
+    put_bytes(bytes, &at, images ? "\0\0\x08\3" : "\0\0\x08\1", 4);
+    const size_t sizes[] = {count, HEIGHT, WIDTH};
+    for (int i = 0; i < (images ? 3 : 1); i++)
+        put_bytes(bytes, &at, (const uint8_t[]){0, 0, 0, (uint8_t)sizes[i]}, 4);
+    end = at + count * (images ? PLANE : 1);
+    for (size_t n = 0; n < count; n++)
+        for (int i = 0; i < (images ? PLANE : 1); i++)
+            bytes[at++] = images ? pixel(n, i / WIDTH, i % WIDTH, 0) : (uint8_t)classes[n % 3];
+    ck_assert_uint_eq(at, end);
+    gzFile f = gzopen(in_folder(name), packed ? "wb" : "wbT");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(gzwrite(f, bytes, (unsigned)(end - (size_t)keep)), (int)end - keep);
+    ck_assert_int_eq(gzclose(f), Z_OK);
+}
+
+static void put_all_idx(const char *form, int packed)
+{
+    static const char *const stems[] = {"train-images", "train-labels", "t10k-images",
+                                        "t10k-labels"};
+    for (int i = 0; i < 4; i++) {
+        char name[64], end[32];
+        snprintf(end, sizeof end, form, i % 2 ? 1 : 3);
+        snprintf(name, sizeof name, "%s%s%s", stems[i], end, packed ? ".gz" : "");
+        put_idx(name, packed, i < 2 ? TRAIN : VAL, i % 2 == 0, 0);
+    }
+}
+
+#define expect_no_idx(status, text)                                                                \
+    do {                                                                                           \
+        const struct ss_npz_how plain = {.seed = 0};                                               \
+        struct ss_npz_converted none;                                                              \
+        expect_error(ss_convert_idx(folder, in_folder("out"), &plain, &none), (status), (text));   \
+        ck_assert_int_eq(count_files("out"), 0);                                                   \
+    } while (0)
+
+START_TEST(idx)
+{
+    static const char *const forms[] = {"-idx%d-ubyte", "-idx%d-ubyte", ".idx%d-ubyte"};
+    const struct ss_npz_how plain = {.seed = 0};
+    char train[TRAIN] = {0}, val[TRAIN] = {0};
+    struct ss_npz_converted got;
+    put_all_idx(forms[_i], _i == 1);
+    ck_assert_msg(ss_convert_idx(folder, in_folder("out"), &plain, &got) == SS_OK, "%s",
+                  ss_log_last_error());
+    ck_assert_uint_eq(got.train, TRAIN);
+    ck_assert_uint_eq(got.val, VAL);
+    expect_part(SS_SPLIT_TRAIN, TRAIN, 1, train);
+    expect_part(SS_SPLIT_TEST, VAL, 1, val);
+}
+END_TEST
+
+START_TEST(wrong_idx)
+{
+    struct ss_npz_converted got;
+    const struct ss_npz_how half = {.val_fraction = 0.5};
+    expect_no_idx(SS_ERR_FORMAT, ": lacks train-images-idx3-ubyte, also with .gz");
+    put_all_idx("-idx%d-ubyte", 0);
+    expect_error(ss_convert_idx(folder, in_folder("out"), &half, &got), SS_ERR_INVALID,
+                 "t10k-images-idx3-ubyte is for validation; leave --val-fraction out");
+    unlink(in_folder("t10k-labels-idx1-ubyte"));
+    expect_no_idx(SS_ERR_FORMAT, ": lacks t10k-labels-idx1-ubyte");
+    put_idx("t10k-labels-idx1-ubyte", 0, VAL, 0, 2);
+    expect_no_idx(SS_ERR_FORMAT, "/t10k-labels-idx1-ubyte: truncated: it ends 2 bytes too early");
+    put_idx("t10k-labels-idx1-ubyte", 0, VAL - 1, 0, 0);
+    expect_no_idx(SS_ERR_FORMAT, "5 labels for 6 images");
+    put_idx("t10k-labels-idx1-ubyte", 1, VAL, 0, 0); /* packed without the name's end: no matter */
+    ck_assert_int_eq(truncate(in_folder("t10k-labels-idx1-ubyte"), 20), 0);
+    expect_no_idx(SS_ERR_FORMAT, "/t10k-labels-idx1-ubyte: ");
+    write_file("t10k-labels-idx1-ubyte", "\x89PNG 1234", 9);
+    expect_no_idx(SS_ERR_FORMAT, "is no IDX file: it begins with 89 50 4e 47");
+    write_file("t10k-labels-idx1-ubyte", "\0\0\x0b\1\0\0\0\1\0\1", 10);
+    expect_no_idx(SS_ERR_UNSUPPORTED, "its values are of type 0x0b; only bytes");
+    write_file("t10k-labels-idx1-ubyte", "\0\0\x08\1\xff\xff\xff\xff\1", 9);
+    expect_no_idx(SS_ERR_FORMAT, "dimension 1 is 4294967295: more than the file can hold");
+    write_file("t10k-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\1\1\1", 10);
+    expect_no_idx(SS_ERR_FORMAT, "goes on behind its 1 values");
+    unlink(in_folder("t10k-labels-idx1-ubyte"));
+    unlink(in_folder("t10k-images-idx3-ubyte"));
+    expect_no_idx(SS_ERR_INVALID, "has no arrays for validation");
+    ck_assert_msg(ss_convert_idx(folder, in_folder("out"), &half, &got) == SS_OK, "%s",
+                  ss_log_last_error());
+    ck_assert_uint_eq(got.val, TRAIN / 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("npz");
@@ -457,6 +547,8 @@ int main(void)
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_loop_test(tc, both_parts, 0, sizeof good / sizeof *good);
     tcase_add_test(tc, split);
+    tcase_add_loop_test(tc, idx, 0, 3);
+    tcase_add_test(tc, wrong_idx);
     tcase_add_test(tc, interrupted);
     tcase_add_loop_test(tc, refused, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tc, wrong_names);

@@ -73,8 +73,8 @@ def without(table, name, other):
     expect(name in [row[0] for row in rows], name)
 
 
-def png(records, folder):
-    """Each image of CIFAR-100's binary file as FOLDER/LABEL/NUMBER.png."""
+def png(records, folder, digits="1"):
+    """Each image of CIFAR-100's binary file as FOLDER/LABEL/NUMBER.png, LABEL of so many digits."""
     with open(records, "rb") as f:
         data = f.read()
 
@@ -85,8 +85,8 @@ def png(records, folder):
         label, planes = data[3074 * i + 1], data[3074 * i + 2:3074 * (i + 1)]
         lines = b"".join(b"\0" + bytes(planes[c * 1024 + y * 32 + x] for x in range(32) for c in range(3))
                          for y in range(32))
-        os.makedirs(f"{folder}/{label}", exist_ok=True)
-        with open(f"{folder}/{label}/{i:04}.png", "wb") as f:
+        os.makedirs(f"{folder}/{label:0{digits}}", exist_ok=True)
+        with open(f"{folder}/{label:0{digits}}/{i:04}.png", "wb") as f:
             f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)) +
                     chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
 
