@@ -152,6 +152,11 @@ make_data() {
     timeout 60 "$STARSTEP" data make cifar100 --out "$work/data" --train "$1" --test "$2" >/dev/null || exit 99
 }
 
+# value KEY: of the last event in the JSON log $work/log
+value() {
+    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
+}
+
 # make_model FILE CHANNELS HEIGHT WIDTH: a small one of 4 classes, its first convolution in as many groups as there are
 # channels
 make_model() {

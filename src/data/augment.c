@@ -96,3 +96,16 @@ void ss_augment_apply_bytes(const struct ss_dataset *d, const uint8_t *image,
                 memset(out, 0, (size_t)d->width);
         }
 }
+
+void ss_augment_load(const struct ss_dataset *d, const uint8_t *image, size_t i,
+                     const struct ss_load_how *how, void *out)
+{
+    enum { PADDING = 4 };
+    struct ss_crop_flip crop = {PADDING, PADDING, 0};
+    if (how->augment)
+        crop = ss_augment_draw(how->seed, how->epoch, (uint32_t)i, PADDING);
+    if (how->bytes)
+        ss_augment_apply_bytes(d, image, crop, PADDING, out);
+    else
+        ss_augment_apply(d, image, crop, PADDING, out);
+}

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PADDING = 4 };
-
 void ss_dataset_fill_table(struct ss_dataset *d)
 {
     /* Operation by operation as torchvision's ToTensor and Normalize, so that values are bit-equal
@@ -20,15 +18,8 @@ void ss_dataset_fill_table(struct ss_dataset *d)
 static enum ss_status load_record(const struct ss_dataset *d, size_t i,
                                   const struct ss_load_how *how, void *out, int32_t *label)
 {
-    struct ss_crop_flip crop = {PADDING, PADDING, 0};
-    if (how->augment)
-        crop = ss_augment_draw(how->seed, how->epoch, (uint32_t)i, PADDING);
-    const uint8_t *image = ss_dataset_image(d, i);
     *label = ss_dataset_label(d, i);
-    if (how->bytes)
-        ss_augment_apply_bytes(d, image, crop, PADDING, out);
-    else
-        ss_augment_apply(d, image, crop, PADDING, out);
+    ss_augment_load(d, ss_dataset_image(d, i), i, how, out);
     return SS_OK;
 }
 

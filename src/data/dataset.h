@@ -92,9 +92,9 @@ enum ss_status ss_dataset_open_cifar(const struct ss_cifar *cifar, const char *d
 enum ss_status ss_cifar_find(const char *dir, const struct ss_cifar **out);
 /* JPEG and PNG files in folders (imagefolder.h), as samples of (channels,height,width): training is
  * RandomResizedCrop((height, width)) and a flip, evaluation a resize to at least 8/7 of both and
- * CenterCrop((height, width)) (crop.h), or what options->crop says. ImageNet's mean and std; grey samples (grey.h) have the same
- * sums of them: 0.459 and 0.226. Errors: those of ss_imagefolder_open; SS_ERR_UNSUPPORTED for other
- * channels. */
+ * CenterCrop((height, width)) (crop.h), or what options->crop says. ImageNet's mean and std; grey
+ * samples (grey.h) have the same sums of them: 0.459 and 0.226. Errors: those of
+ * ss_imagefolder_open; SS_ERR_UNSUPPORTED for other channels. */
 enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
                                         const struct ss_dataset_options *options,
                                         struct ss_dataset **out);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024, PADDING = 4 };
+enum { DEFAULT_SIDE = 224, MESSAGE_BYTES = 1024 };
 
 struct ss_pictures {
     struct ss_imagefolder *folder;
@@ -76,16 +76,21 @@ static enum ss_status find_context(size_t bytes, struct context **out)
     return SS_OK;
 }
 
+/* Is the sample made of a picture of its size, as CIFAR's are of records? */
+static int pads(const struct ss_dataset *d, const struct ss_load_how *how)
+{
+    return how->augment && d->pictures->options.crop == SS_CROP_PADDED;
+}
+
 static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t i,
                                 const struct ss_load_how *how, struct context *c, uint8_t *out)
 {
     const uint32_t sample = (uint32_t)i;
-    const int draws = how->augment && d->pictures->options.crop != SS_CROP_PADDED;
-    const struct ss_size size = {d->height, d->width};
+    const struct ss_size size = {d->height, d->width}, drawn = {0};
     const struct ss_picture_how picture = {.size = size,
                                            .channels = d->channels,
-                                           .least = draws          ? (struct ss_size){0}
-                                                    : how->augment ? size
+                                           .least = pads(d, how)   ? size
+                                                    : how->augment ? drawn
                                                                    : d->least,
                                            .range = SS_CROP_RANGE,
                                            .seed = how->seed,
@@ -151,19 +156,15 @@ static enum ss_status load(const struct ss_dataset *d, size_t i, const struct ss
                            void *out, int32_t *label)
 {
     struct context *c = NULL;
-    const int pads = how->augment && d->pictures->options.crop == SS_CROP_PADDED;
-    const int at_once = how->bytes && !pads;
+    const int at_once = how->bytes && !pads(d, how);
     size_t bytes = (size_t)d->channels * (size_t)d->height * (size_t)d->width, file;
     SS_TRY(find_context(at_once ? 0 : bytes, &c));
     SS_TRY(load_bytes(d, i, how, c, at_once ? out : c->pixels, &file));
     *label = file == SIZE_MAX ? -1 : ss_imagefolder_label(d->pictures->folder, file);
-    const struct ss_crop_flip draw = ss_augment_draw(how->seed, how->epoch, (uint32_t)i, PADDING);
     if (file == SIZE_MAX)
         memset(out, 0, how->bytes ? bytes : bytes * sizeof(float));
-    else if (pads && how->bytes)
-        ss_augment_apply_bytes(d, c->pixels, draw, PADDING, out);
-    else if (pads)
-        ss_augment_apply(d, c->pixels, draw, PADDING, out);
+    else if (pads(d, how))
+        ss_augment_load(d, c->pixels, i, how, out);
     else if (!how->bytes)
         normalise(d, c->pixels, out);
     return SS_OK;

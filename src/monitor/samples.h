@@ -31,11 +31,11 @@ struct ss_monitor_data {
     size_t count;
 };
 
-/* Read all gpu_memory_log*.csv and cpu_memory_log*.csv of a folder (or .txt), or one file of any name. The
- * form is told by the first line, so files of nvidia-smi and of psrecord are read too (the latter have no
- * dates: they end when the file was last written). Half a line at the end is
- * left out. Errors: SS_ERR_IO, SS_ERR_FORMAT (names file, line and field), SS_ERR_MEMORY. No file
- * at all is SS_OK and a count of 0. The caller frees *out. */
+/* Read all gpu_memory_log*.csv and cpu_memory_log*.csv of a folder (or .txt), or one file of any
+ * name. The form is told by the first line, so files of nvidia-smi and of psrecord are read too (the
+ * latter have no dates: they end when the file was last written). Half a line at the end is left out.
+ * Errors: SS_ERR_IO, SS_ERR_FORMAT (names file, line and field), SS_ERR_MEMORY. No file at all is
+ * SS_OK and a count of 0. The caller frees *out. */
 enum ss_status ss_monitor_read(const char *path, struct ss_monitor_data *out);
 void ss_monitor_data_free(struct ss_monitor_data *data);
 

@@ -9,9 +9,11 @@
 /* 1 if lines at the start, at an early stop and at the end belong to the form. */
 int ss_guide_has_lines(enum ss_epoch_form form);
 
-/* Of a form that has them. images: over all ranks; seconds: of training alone, so far; accuracy: of the last epoch. */
-void ss_guide_print_start(enum ss_epoch_form form, const struct ss_loop *l);
+/* Of any form: our own line is that of the newer guides. */
 void ss_guide_print_stop(enum ss_epoch_form form, long epoch);
+/* Of a form that has lines. images: over all ranks; seconds: of training alone, so far; accuracy: of the last
+ * epoch. */
+void ss_guide_print_start(enum ss_epoch_form form, const struct ss_loop *l);
 void ss_guide_print_end(enum ss_epoch_form form, const struct ss_loop *l, double accuracy,
                         double images, double seconds);
 

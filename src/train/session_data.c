@@ -102,7 +102,7 @@ static enum ss_status open_pictures(struct ss_session *s)
     SS_TRY(choose_images(s->options, &how));
     SS_TRY(ss_pictures_open(s->options->pictures, &how, &s->test));
     s->test->classes = s->data.classes;
-    return s->data.classes ? normalise_as(s, s->test) : SS_OK;
+    return normalise_as(s, s->test);
 }
 
 /* What is evaluated has the labels, and pictures the resize, that the weights were trained with. */

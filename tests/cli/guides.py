@@ -1,6 +1,6 @@
-"""guides.py DOC SITE RECIPES: do the commands of DOC's part "Whole runs, side by side", and the guides' recipes in the folder
-RECIPES, train as the guides do? SITE: the lines of
-a site's TRAIN and GPU_TRAIN; standard input: starstep train --help, for defaults. What the guides say is here, in their words."""
+"""guides.py DOC SITE RECIPES: do the commands of DOC's part "Whole runs, side by side", and the guides' recipes in the
+folder RECIPES, train as the guides do? SITE: the lines of a site's TRAIN and GPU_TRAIN; standard input: starstep train
+--help, for defaults. What the guides say is here, in their words."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The commands of docs/from-pytorch.md that take the place of five guides': guides.py compares them with the guides' own,
-# and each block runs as it stands there, with small data. What stands between them and the program makes models narrow and runs short, and where there is no GPU
-# (an emulated one is one) takes CPUs, whose ranks mpiexec starts.
+# and each block runs as it stands there, with small data. What stands between them and the program makes models narrow
+# and runs short, and where there is no GPU (an emulated one is one) takes CPUs, whose ranks mpiexec starts.
 # shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
 # shellcheck disable=SC2034  # for common.sh
 uses_gpu=1

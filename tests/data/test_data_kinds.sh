@@ -9,11 +9,6 @@
 }
 short=(--epochs 1 --base-lr 0.01 --seed 1 --threads 1 --workers 1 --batch-size 8)
 
-# value KEY: of the last event of the log
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
-
 starts "make CIFAR-10" "$STARSTEP" data make cifar10 --out "$work/ten" --train 100 --test 40
 starts "check CIFAR-10" "$STARSTEP" data check cifar10 --data-dir "$work/ten"
 what=check

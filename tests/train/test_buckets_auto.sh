@@ -7,10 +7,6 @@ make_data 40 8
 train=(train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" --batch-size 4 --epochs 1
     --seed 1 --threads 1 --overwrite)
 
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
-
 # rejected WHAT PATTERN ARGUMENT...
 rejected() {
     run "$STARSTEP" "${train[@]}" "${@:3}"

@@ -20,10 +20,6 @@ for split in train:train test:val; do
     "$PYTHON" "${srcdir:-.}/tests/train/predict_table.py" "$work/data/${split%:*}.bin" png "$work/png/${split#*:}" 2 || exit 99
 done
 
-# value KEY: of the last event of the log
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
 model=(--width 2,4,4,8 --batch-size 16 --threads 1)
 run=("${model[@]}" --epochs 2 --workers 2 --random-erasing 0.5 --overwrite --log-json "$work/log" --checkpoint-dir "$work/run")
 pictures=(--data-dir "$work/png" --image-size 32 --mean 0.5071,0.4867,0.4408 --std 0.2675,0.2565,0.2761)

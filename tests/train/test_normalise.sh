@@ -10,11 +10,6 @@ colour=("$STARSTEP" train --data-dir "$work/pictures" --model resnet18 --width 2
 grey=("$STARSTEP" train --data-dir "$work/pictures" --model "$work/grey.json" --image-size 28)
 run=(--batch-size 8 --epochs 1 --threads 1 --workers 1 --overwrite --log-json "$work/log" --checkpoint-dir "$work/run")
 
-# value KEY: of the last event of the log
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
-
 # normalised WHAT MEAN STD COMMAND...: MEAN and STD are the data set's own
 normalised() {
     local what=$1 mean=$2 std=$3 own hash

@@ -8,11 +8,6 @@ data=$work/pictures
 run "$STARSTEP" data make tinyimagenet --out "$data" --train 400 --val 61 --classes 4 --seed 3
 check "a data set" [ $code -eq 0 ]
 
-# value KEY: of the last event of the log
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
-
 # learns WHAT OPTION...: a run, from packs, in halves, and evaluated
 learns() {
     local what=$1 hash accuracy

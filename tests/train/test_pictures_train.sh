@@ -9,11 +9,6 @@ check "a data set" [ $code -eq 0 ]
 train=(train --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32 --batch-size 24
     --base-lr 0.05 --seed 1 --threads 1 --target-accuracy 2 --overwrite)
 
-# value KEY: of the last event of the log
-value() {
-    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
-}
-
 starts "training" "$STARSTEP" "${train[@]}" --epochs 6 --log-json "$work/log" --checkpoint-dir "$work/ck" --workers 1 &&
     ok "training"
 check "it learns: accuracy $(value val_accuracy), chance 0.25" \
