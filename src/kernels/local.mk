@@ -32,6 +32,8 @@ CUDA_SOURCES += \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
 	src/kernels/cuda/wire.cu
+# Of an update's kernels each gives the same bits, whichever sums and products the compiler would fuse in it.
+src/kernels/cuda/update.lo src/kernels/cuda/update.o: CUDA_FLAGS += $(CUDA_ROUND_PRODUCTS)
 if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \
 	src/kernels/cuda/launch.cuh src/kernels/cuda/grid.cuh \

@@ -138,6 +138,48 @@ START_TEST(rule_steps)
 }
 END_TEST
 
+/* In spans whose factors are 1 a bucket gets the bits that it gets without. */
+START_TEST(spans_change_nothing)
+{
+    enum { COUNT = 5 * SS_UPDATE_CHUNK, KINDS = 4 };
+    struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
+    struct ss_chunk chunks[5];
+    const struct ss_span span = {.count = COUNT, .lr = 1, .decay = 1, .chunks = 5};
+    for (size_t k = 0; k < 5; k++)
+        chunks[k] = (struct ss_chunk){k * SS_UPDATE_CHUNK, SS_UPDATE_CHUNK, 0};
+    const struct ss_spans all = {1, 5, gpu_put_bytes(gpu, &span, sizeof span),
+                                 gpu_put_bytes(gpu, chunks, sizeof chunks)};
+    const float *g = gpu_put_f32(gpu, host_random(COUNT, 2, SS_DTYPE_F32), COUNT);
+    for (int c = 0; c < RULE_CASES; c++) {
+        float *kind[2][KINDS];
+        if (ss_rule_has_norms(rule_cases[c].rule))
+            continue;
+        for (int spans = 0; spans < 2; spans++) {
+            struct ss_update u = {.rule = rule_cases[c].rule,
+                                  .count = COUNT,
+                                  .g = g,
+                                  .scale = 1.0f / 3,
+                                  .lr = (double)LR,
+                                  .ema_decay = 0.9};
+            memcpy(u.hyper, rule_cases[c].hyper, sizeof u.hyper);
+            for (int k = 0; k < KINDS; k++)
+                kind[spans][k] = gpu_put_f32(
+                    gpu, k ? host_floats(COUNT) : host_random(COUNT, 1, SS_DTYPE_F32), COUNT);
+            u.w = kind[spans][0];
+            u.state[0] = kind[spans][1];
+            u.state[1] = kind[spans][2];
+            u.ema = kind[spans][3];
+            u.spans = spans ? all : (struct ss_spans){0};
+            for (u.step = 2; u.step < 5; u.step++)
+                OK(ss_cuda_update(gpu, &u));
+        }
+        for (int k = 0; k < KINDS; k++)
+            check_equal("bits", gpu_fetch_f32(gpu, kind[1][k], COUNT),
+                        gpu_fetch_f32(gpu, kind[0][k], COUNT), COUNT);
+    }
+}
+END_TEST
+
 #ifdef HAVE_DNNL /* there are CPU kernels */
 START_TEST(sgd_agrees_with_cpu)
 {
@@ -165,7 +207,7 @@ START_TEST(sgd_agrees_with_cpu)
         OK(ss_cpu_kernels.update(cpu, &u));
     }
     ss_cpu_kernels.close(cpu);
-    /* Either may fuse products and sums: an ulp or so a step. */
+    /* The CPU may fuse products and sums: an ulp or so a step. */
     check_near("w", gpu_fetch_f32(gpu, b.w, COUNT), w, COUNT, 1e-6);
     if (momentum)
         check_near("v", gpu_fetch_f32(gpu, b.v, COUNT), v, COUNT, 2e-6);
@@ -325,6 +367,7 @@ END_TEST
 void add_optimizer_tests(TCase *t)
 {
     tcase_add_loop_test(t, rule_steps, 0, GPU_DTYPES);
+    tcase_add_loop_test(t, spans_change_nothing, 0, GPU_DTYPES);
 #ifdef HAVE_DNNL
     tcase_add_loop_test(t, sgd_agrees_with_cpu, 0, 2);
 #endif
