@@ -505,7 +505,7 @@ static enum ss_status make_ops(struct bench *b, int which)
         return ss_fail_memory("operations", (size_t)plan->nblocks * sizeof *b->op[which]);
     SS_TRY(ss_ops_create(&context, b->op[which]));
     for (int k = 0; k < plan->nbuckets; k++)
-        b->bucket_bytes[k] = ss_ops_place(plan, b->op[which], k);
+        b->bucket_bytes[k] = ss_ops_place(plan, b->op[which], k).used;
     return SS_OK;
 }
 

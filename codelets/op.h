@@ -43,7 +43,7 @@ struct ss_op {
     size_t element; /* bytes of one in activations */
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
-    /* Where each trainable parameter begins in its bucket, in floats. Set by ss_ops_place. */
+    /* Where each parameter begins in its bucket, in floats. Set by ss_ops_place. */
     size_t offset[SS_PARAM_TRAINED];
 };
 
@@ -55,11 +55,16 @@ void ss_op_destroy(struct ss_op *op);
 /* Bytes of a parameter of one of these operations, fp32 in its native layout. */
 size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
                          const struct ss_plan_param *p);
-/* Say where each parameter of a bucket begins, at multiples of 64 bytes; returns the bucket's bytes. */
-size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bucket);
-/* The room that a bucket of so many bytes takes: on a device it divides into the plan's shards, as
- * NCCL's are equal ones. */
-size_t ss_ops_room(const struct ss_plan *plan, size_t bytes);
+/* What a bucket takes. */
+struct ss_bucket_bytes {
+    size_t used;   /* trained parameters */
+    size_t room;   /* that; on a device it divides into the plan's shards, as
+                          NCCL's are equal ones */
+    size_t frozen;     /* behind that: frozen parameters; of gradients, those that nobody wants */
+};
+/* Say where each parameter of a bucket begins, at multiples of 64 bytes. */
+struct ss_bucket_bytes ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops,
+                                    int bucket);
 
 /* The layer at a place of a block, or NULL. */
 const struct ss_layer *ss_block_layer(const struct ss_plan *plan, int block, enum ss_place place);

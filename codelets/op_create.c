@@ -64,21 +64,25 @@ size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
     return (size_t)p->elements * sizeof(float);
 }
 
-size_t ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops, int bucket)
+/* n parameters from `first` on, one behind the other from byte `at`; returns where they end. */
+static size_t place(const struct ss_plan *plan, struct ss_op *const *ops, int first, int n,
+                    size_t at)
 {
-    const struct ss_bucket *b = &plan->bucket[bucket];
-    size_t bytes = 0;
-    for (int i = b->first_param; i < b->first_param + b->nparams; i++) {
-        const struct ss_plan_param *p = &plan->param[i];
+    for (const struct ss_plan_param *p = &plan->param[first]; p < &plan->param[first + n]; p++) {
         ops[p->block]->offset[ss_graph_param(plan->graph, p->graph_param)->role] =
-            bytes / sizeof(float);
-        bytes += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
+            at / sizeof(float);
+        at += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
     }
-    return bytes;
+    return at;
 }
 
-size_t ss_ops_room(const struct ss_plan *plan, size_t bytes)
+struct ss_bucket_bytes ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops,
+                                    int bucket)
 {
-    const size_t unit = 64 * (size_t)(plan->options.shards > 1 ? plan->options.shards : 1);
-    return plan->options.device ? (bytes + unit - 1) / unit * unit : bytes;
+    const struct ss_bucket *b = &plan->bucket[bucket];
+    const size_t unit = 64 * (size_t)(plan->options.shards > 1 ? plan->options.shards : 1),
+                 used = place(plan, ops, b->first_param, b->nparams, 0),
+                 room = plan->options.device ? (used + unit - 1) / unit * unit : used;
+    return (struct ss_bucket_bytes){
+        used, room, place(plan, ops, b->first_frozen, b->nfrozen, room) - room};
 }

@@ -52,6 +52,7 @@ struct ss_order;
 struct ss_region {
     void *data;
     size_t bytes;
+    size_t frozen; /* of a bucket, behind that: bytes of parameters that are not trained (op.h) */
     /* On a device: parameters in the format that computes, gradients in the one that travels; NULL
      * where that is fp32. */
     void *copy;

@@ -12,8 +12,15 @@
 enum { DEFAULT_BUCKETS = 10, DEFAULT_MAX_MB = 25, DEFAULT_FIRST_MB = 1 };
 #define DEFAULT_MIN_MB 0.25
 
-/* Append the parameters of a block; trainable picks which. */
-static void add_block_params(struct ss_plan *plan, int block, int trainable)
+enum kind { TRAINED, FROZEN, BUFFER };
+
+static enum kind kind_of(const struct ss_param *p)
+{
+    return !p->trainable ? BUFFER : p->frozen ? FROZEN : TRAINED;
+}
+
+/* Append the parameters of a block that are of this kind. */
+static void add_block_params(struct ss_plan *plan, int block, enum kind kind)
 {
     struct ss_block *b = &plan->block[block];
     for (int place = 0; place < SS_PLACES; place++) {
@@ -22,31 +29,45 @@ static void add_block_params(struct ss_plan *plan, int block, int trainable)
         const struct ss_layer *l = ss_graph_layer(plan->graph, b->layer[place]);
         for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
             const struct ss_param *p = ss_graph_param(plan->graph, i);
-            if (p->trainable != trainable)
+            if (kind_of(p) != kind)
                 continue;
             plan->param[plan->nparams++] =
                 (struct ss_plan_param){.graph_param = i,
                                        .block = block,
-                                       .bucket = trainable ? b->bucket : -1,
+                                       .bucket = kind == BUFFER ? -1 : b->bucket,
+                                       .frozen = kind == FROZEN,
                                        .elements = ss_param_elements(p),
                                        .at = b->running};
-            if (!trainable && p->role != SS_PARAM_NUM_BATCHES)
+            if (kind == BUFFER && p->role != SS_PARAM_NUM_BATCHES)
                 b->running += ss_param_elements(p);
         }
     }
 }
 
-size_t ss_plan_block_bytes(const struct ss_plan *plan, int block)
+static size_t bytes_of(const struct ss_plan *plan, int block, enum kind kind)
 {
     const struct ss_block *b = &plan->block[block];
     size_t bytes = 0;
     for (int i = 0; i < ss_graph_params(plan->graph); i++) {
         const struct ss_param *p = ss_graph_param(plan->graph, i);
-        for (int place = 0; place < SS_PLACES && p->trainable; place++)
+        for (int place = 0; place < SS_PLACES && kind_of(p) == kind; place++)
             if (b->layer[place] == p->layer)
                 bytes += (size_t)ss_param_elements(p) * sizeof(float);
     }
     return bytes;
+}
+
+size_t ss_plan_block_bytes(const struct ss_plan *plan, int block)
+{
+    return bytes_of(plan, block, TRAINED);
+}
+
+int64_t ss_plan_frozen(const struct ss_plan *plan)
+{
+    int64_t n = 0;
+    for (int i = 0; i < plan->nparams; i++)
+        n += plan->param[i].frozen ? plan->param[i].elements : 0;
+    return n;
 }
 
 int ss_plan_drops(const struct ss_plan *plan, int i)
@@ -127,7 +148,7 @@ static enum ss_status order_sums(struct ss_plan *plan)
 {
     const char *text = plan->options.bucket_order, *at = text;
     int n = plan->nbuckets, count = 0;
-    plan->sum_order = malloc((size_t)n * sizeof *plan->sum_order);
+    plan->sum_order = malloc((size_t)(n + 1) * sizeof *plan->sum_order);
     if (!plan->sum_order)
         return ss_fail_memory("order of the buckets", (size_t)n * sizeof *plan->sum_order);
     for (int k = 0; k < n; k++)
@@ -151,6 +172,22 @@ static enum ss_status order_sums(struct ss_plan *plan)
     return SS_OK;
 }
 
+/* The parameters that are not trained, behind all others of their buckets. A block without trained ones has
+ * a bucket of its own, behind those that are summed: its forward waits for no update. */
+static void add_frozen(struct ss_plan *plan)
+{
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].bucket < 0 && bytes_of(plan, i, FROZEN))
+            plan->block[i].bucket = plan->nbuckets + plan->nfrozen++;
+    for (int k = 0; k < plan->nbuckets + plan->nfrozen; k++) {
+        plan->bucket[k].first_frozen = plan->nparams;
+        for (int i = 0; i < plan->nblocks; i++)
+            if (plan->block[i].bucket == k)
+                add_block_params(plan, i, FROZEN);
+        plan->bucket[k].nfrozen = plan->nparams - plan->bucket[k].first_frozen;
+    }
+}
+
 /* In the order of their first blocks. */
 static void set_needs(struct ss_plan *plan)
 {
@@ -159,7 +196,7 @@ static void set_needs(struct ss_plan *plan)
         plan->bucket[k].need = -1;
     for (int i = 0; i < plan->nblocks; i++) {
         const int k = plan->block[i].bucket;
-        if (k >= 0 && plan->bucket[k].need < 0)
+        if (k >= 0 && k < plan->nbuckets && plan->bucket[k].need < 0)
             plan->bucket[k].need = n++;
     }
 }
@@ -186,16 +223,14 @@ static enum ss_status fill_buckets(struct ss_plan *plan, unsigned char *can, siz
         if (!k->nparams)
             k->first_param = plan->nparams;
         b->bucket = bucket[i];
-        add_block_params(plan, i, 1);
+        add_block_params(plan, i, TRAINED);
         k->bytes += bytes[i];
         k->nparams = plan->nparams - k->first_param;
     }
+    add_frozen(plan);
     for (int i = 0; i < plan->nblocks; i++)
-        add_block_params(plan, i, 0);
+        add_block_params(plan, i, BUFFER);
     set_needs(plan);
-    if (!plan->nbuckets)
-        return ss_fail(SS_ERR_UNSUPPORTED, "model %s has nothing to train",
-                       ss_graph_name(plan->graph));
     return order_sums(plan);
 }
 

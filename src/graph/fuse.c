@@ -69,6 +69,18 @@ static int extend(struct fuser *f, struct ss_block *b)
     return 0;
 }
 
+/* Has a layer parameters of which all are frozen; or any that is? */
+static int is_frozen(const struct ss_graph *g, const struct ss_layer *l, int any)
+{
+    int trained = 0, frozen = 0;
+    for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        frozen += p->frozen;
+        trained += p->trainable && !p->frozen;
+    }
+    return frozen && (any || !trained);
+}
+
 static enum ss_status start_block(struct fuser *f, int layer)
 {
     const struct ss_graph *g = f->plan->graph;
@@ -94,6 +106,7 @@ static enum ss_status start_block(struct fuser *f, int layer)
     claim(f, b, (enum ss_place)place, layer);
     while (extend(f, b))
         ;
+    b->frozen_head = is_frozen(g, l, 0);
     if (!*b->name && b->y >= 0)
         snprintf(b->name, sizeof b->name, "%s.%d", l->cls->operation, layer);
     else if (!*b->name)
@@ -122,11 +135,15 @@ static int has_bias(const struct ss_graph *g, const struct ss_layer *l)
 }
 
 /* Can block `to` do what ends `from`, whose y is its residual, in its own passes? These sum over NORM's
- * channels anyway, and cover an addition of two NORMs, or of a bias and an activation that compares. */
+ * channels anyway, and cover an addition of two NORMs, or of a bias and an activation that compares. All of
+ * from's parameters are trained. */
 static int can_leave(const struct ss_plan *plan, const struct ss_block *from,
                      const struct ss_block *to)
 {
     const struct ss_graph *g = plan->graph;
+    for (int p = 0; p <= SS_PLACE_NORM; p++)
+        if (from->layer[p] >= 0 && is_frozen(g, ss_graph_layer(g, from->layer[p]), 1))
+            return 0;
     if (!from->cls->keeps_z || from->last > SS_PLACE_NORM || single_reader(g, from->y) < 0 ||
         to->residual != from->y || to->layer[SS_PLACE_NORM] < 0 || to->layer[SS_PLACE_POOL] >= 0)
         return 0;

@@ -141,6 +141,22 @@ static void check_names(struct ss_graph *g, const struct ss_layer *l)
     }
 }
 
+/* Parameters that are not trained. */
+static void freeze(struct ss_graph *g, const struct ss_layer *l)
+{
+    for (int k = 0; k < l->nfrozen; k++) {
+        int found = 0;
+        for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
+            struct ss_param *p = &g->params[i];
+            if (p->trainable && !strcmp(p->suffix, l->frozen[k]))
+                found = p->frozen = 1;
+        }
+        if (!found)
+            ss_graph_fail(g, SS_ERR_INVALID, "layer %d, a %s, has no parameter \"%.40s\" to freeze",
+                          ss_graph_index(g, l), l->cls->name, l->frozen[k]);
+    }
+}
+
 /* How value v lies in memory: as the first value that it keeps the layout of. */
 static enum ss_layout layout_of(const struct ss_graph *g, ss_value v)
 {
@@ -232,8 +248,10 @@ ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const cha
         return -1;
     const ss_value y = cls->build ? cls->build(g, l) : ss_graph_add_same(g, l);
     check_names(g, l);
+    freeze(g, l);
     l->names = NULL;
-    l->nnames = 0;
+    l->frozen = NULL;
+    l->nnames = l->nfrozen = 0;
     return g->status == SS_OK ? y : -1;
 }
 
@@ -244,7 +262,8 @@ ss_value ss_graph_add_value(struct ss_graph *g, struct ss_layer *l, int c, int h
         return ss_graph_fail(g, SS_ERR_SHAPE, "layer %d (%s): an output of (%d,%d,%d) is too large",
                              ss_graph_index(g, l), *l->name ? l->name : l->cls->name, c, h, w);
     l->output = g->nvalues;
-    g->values[g->nvalues] = (struct ss_value_info){c, h, w, ss_graph_index(g, l), 0};
+    g->values[g->nvalues] =
+        (struct ss_value_info){.c = c, .h = h, .w = w, .producer = ss_graph_index(g, l)};
     return g->nvalues++;
 }
 
@@ -314,6 +333,30 @@ struct ss_layer_defaults *ss_graph_defaults(struct ss_graph *g)
     return &g->defaults;
 }
 
+/* As PyTorch's autograd: what the loss has no gradient for is not trained, and what depends on nothing that
+ * is trained needs no gradient. */
+static void find_gradients(struct ss_graph *g)
+{
+    for (int i = g->nlayers - 1; i >= 0; i--) { /* up from the loss */
+        const struct ss_layer *l = &g->layers[i];
+        const int reached = l->output < 0 || g->values[l->output].graded;
+        for (int k = 0; k < l->ninputs && l->input[k] >= 0; k++)
+            g->values[l->input[k]].graded |= reached && !l->cls->detaches;
+        for (int p = l->first_param; p < l->first_param + l->nparams; p++)
+            g->params[p].frozen |= g->params[p].trainable && !reached;
+    }
+    for (int i = 0; i < g->nlayers; i++) { /* and down from the input */
+        const struct ss_layer *l = &g->layers[i];
+        int trains = 0;
+        for (int k = 0; k < l->ninputs && l->input[k] >= 0 && !l->cls->detaches; k++)
+            trains |= g->values[l->input[k]].graded;
+        for (int p = l->first_param; p < l->first_param + l->nparams; p++)
+            trains |= g->params[p].trainable && !g->params[p].frozen;
+        if (l->output >= 0)
+            g->values[l->output].graded &= trains;
+    }
+}
+
 enum ss_status ss_graph_finish(struct ss_graph *g)
 {
     SS_TRY(g->status);
@@ -331,6 +374,8 @@ enum ss_status ss_graph_finish(struct ss_graph *g)
         if (!g->values[v].uses)
             ss_graph_fail(g, SS_ERR_INVALID, "the output of layer %d is never used",
                           g->values[v].producer);
+    if (g->status == SS_OK)
+        find_gradients(g);
     return g->status;
 }
 

@@ -164,6 +164,7 @@ static enum ss_status read_fields(const struct reader *r, const json_t *object, 
 }
 
 enum { MAX_NAMES = 8 };
+static const char frozen_wanted[] = "a list of parameters, such as [\"weight\", \"bias\"]";
 
 /* Parameters with names of their own. */
 static enum ss_status read_names(const struct reader *r, const json_t *object, struct ss_layer *l,
@@ -183,6 +184,25 @@ static enum ss_status read_names(const struct reader *r, const json_t *object, s
         names[l->nnames++] = (struct ss_param_name){suffix, json_string_value(name)};
     }
     l->names = names;
+    return SS_OK;
+}
+
+/* Suffixes of parameters that are not trained. */
+static enum ss_status read_frozen(const struct reader *r, const json_t *object, struct ss_layer *l,
+                                  const char *suffixes[MAX_NAMES])
+{
+    const json_t *list = json_object_get(object, "frozen");
+    if (!list)
+        return SS_OK;
+    if (!json_is_array(list) || json_array_size(list) > MAX_NAMES)
+        return unfit(r, "frozen", list, frozen_wanted);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        suffixes[i] = json_string_value(json_array_get(list, i));
+        if (!suffixes[i])
+            return unfit(r, "frozen", list, frozen_wanted);
+        l->nfrozen++;
+    }
+    l->frozen = suffixes;
     return SS_OK;
 }
 
@@ -230,8 +250,9 @@ static const struct ss_layer_class *find_class(const char *name)
 
 static enum ss_status read_layer(struct reader *r, const json_t *object)
 {
-    static const char *const known[] = {"id", "kind", "name", "inputs", "params", NULL};
+    static const char *const known[] = {"id", "kind", "name", "inputs", "params", "frozen", NULL};
     struct ss_param_name names[MAX_NAMES];
+    const char *frozen[MAX_NAMES];
     ss_value inputs[SS_MAX_LISTED], y;
     const char *kind, *name = json_string_value(json_object_get(object, "name"));
     int n;
@@ -250,6 +271,7 @@ static enum ss_status read_layer(struct reader *r, const json_t *object)
     SS_TRY(read_inputs(r, object, inputs, &n));
     SS_TRY(read_fields(r, object, &told));
     SS_TRY(read_names(r, object, &told, names));
+    SS_TRY(read_frozen(r, object, &told, frozen));
     ss_graph_at(r->graph, r->id);
     y = cls->drops && r->no_drop ? inputs[0]
                                  : ss_graph_add(r->graph, &told, name ? name : "", n, inputs);
@@ -386,6 +408,21 @@ static int add_names(json_t *entry, const struct ss_graph *g, const struct ss_la
     return bad;
 }
 
+static int add_frozen(json_t *entry, const struct ss_graph *g, const struct ss_layer *l)
+{
+    json_t *list = NULL;
+    int bad = 0;
+    for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        if (!p->frozen)
+            continue;
+        if (!list)
+            bad |= json_object_set_new(entry, "frozen", list = json_array());
+        bad |= json_array_append_new(list, json_string(p->suffix));
+    }
+    return bad;
+}
+
 static int is_name(const struct ss_graph *g, const char *text)
 {
     for (int i = 1; i < ss_graph_layers(g); i++)
@@ -420,7 +457,7 @@ static json_t *entry_of(const struct ss_graph *g, int layer)
     for (int i = 0; i < l->ninputs; i++)
         bad |= json_array_append_new(inputs, id_of(g, ss_graph_value(g, l->input[i])->producer));
     bad |= json_object_set_new(entry, "inputs", inputs);
-    bad |= add_settings(entry, l) | add_names(entry, g, l);
+    bad |= add_settings(entry, l) | add_names(entry, g, l) | add_frozen(entry, g, l);
     if (bad) {
         json_decref(entry);
         return NULL;

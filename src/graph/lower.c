@@ -86,7 +86,8 @@ static int bucket_ends_at(const struct ss_plan *plan, int i)
     int at = plan->nblocks - 1;
     while (plan->block[plan->finished[at]].bucket != plan->block[i].bucket)
         at--;
-    return plan->block[i].bucket >= 0 && plan->finished[at] == i;
+    return plan->block[i].bucket >= 0 && plan->block[i].bucket < plan->nbuckets &&
+           plan->finished[at] == i;
 }
 
 /* The gradients of block i are there: what follows where they fill a bucket. */
@@ -134,7 +135,8 @@ static void lower_training(struct ss_lowerer *lo)
         return;
 
     ss_value logits = plan->block[plan->nblocks - 1].x;
-    ss_lower_contribute(lo, logits, lo->value_tensor[logits], plan->nblocks - 1);
+    if (plan->nbuckets)
+        ss_lower_contribute(lo, logits, lo->value_tensor[logits], plan->nblocks - 1);
     lower_backward(lo);
     while (plan->options.no_overlap && lo->summed < plan->nbuckets && lo->status == SS_OK)
         ss_lower_bucket(lo, plan->sum_order[lo->summed++]);

@@ -349,8 +349,10 @@ static void touch_token(struct ss_lowerer *lo, struct ss_plan_task *t)
 
 static void touch_grads(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
-    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, b->bucket, SS_READ_WRITE);
-    if (ss_lower_looks_at_once(lo->plan))
+    const int trained = b->bucket < lo->plan->nbuckets;
+    ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, trained ? b->bucket : lo->plan->nbuckets,
+                   SS_READ_WRITE);
+    if (trained && ss_lower_looks_at_once(lo->plan))
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
@@ -427,16 +429,22 @@ static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, in
     return ds;
 }
 
-/* Does the block read a part of another tensor? */
-static int reads_part(const struct ss_lowerer *lo, const struct ss_block *b)
+/* Does anybody want the gradient that block b makes of x, which it reads? */
+static int wanted(const struct ss_lowerer *lo, const struct ss_block *b, ss_value x)
 {
-    return !b->cls->concatenates && lo->part[b->x].block >= 0;
+    return ss_graph_value(lo->plan->graph, x)->graded && !b->cls->detaches;
+}
+
+/* Does the block read a part of another tensor, and add its gradient to what is there? */
+static int adds_to_part(const struct ss_lowerer *lo, const struct ss_block *b)
+{
+    return !b->cls->concatenates && lo->part[b->x].block >= 0 && wanted(lo, b, b->x);
 }
 
 static void touch_dx(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b,
                      int dx)
 {
-    t->adds_dx = reads_part(lo, b);
+    t->adds_dx = adds_to_part(lo, b);
     ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
 }
 
@@ -467,7 +475,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     ss_lower_touch_tensor(lo, t, SS_ROLE_SAVED, made[SS_ROLE_SAVED], SS_READ);
     ss_lower_touch_tensor(lo, t, SS_ROLE_SUMS, sums, SS_READ);
     touch_dx(lo, t, b, dx);
-    if (made[SS_ROLE_Z] >= 0 && !ss_plan_puts_off(lo->plan, i))
+    if (made[SS_ROLE_Z] >= 0 && !b->frozen_head && !ss_plan_puts_off(lo->plan, i))
         lo->weights = i;
     return ds;
 }
@@ -476,8 +484,10 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
 static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int *dothers)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    const int parts = lo->plan->options.put_off_weights < 0 ? ss_plan_parts_weights(lo->plan, i)
-                                                            : ss_plan_puts_off(lo->plan, i);
+    const int parts = b->frozen_head ? b->cls->parts_weights
+                      : lo->plan->options.put_off_weights < 0
+                          ? ss_plan_parts_weights(lo->plan, i)
+                          : ss_plan_puts_off(lo->plan, i);
     const enum ss_part part = parts ? SS_PART_DATA : SS_PART_WHOLE;
     struct ss_plan_task *t =
         add_block_task(lo, SS_TASK_BACKWARD, part, "bwd", i, backward_priority(lo->plan, i, part));
@@ -502,7 +512,7 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
     touch_dx(lo, t, b, dx);
     for (int k = 0; k < SS_MAX_INPUTS - 1; k++)
         ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DINPUT + k), dothers[k], SS_WRITE);
-    if (parts && !ss_plan_puts_off(lo->plan, i))
+    if (parts && !b->frozen_head && !ss_plan_puts_off(lo->plan, i))
         lo->weights = i;
     return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
 }
@@ -511,9 +521,9 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
  * y. Of a part it is where the gradient of the whole is, which is there before that of its parts. */
 static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_value x)
 {
-    if (b->in_place >> k & 1 || (x == lo->input && !b->cls->needs_dx))
+    if (b->in_place >> k & 1 || (!wanted(lo, b, x) && !b->cls->needs_dx))
         return -1;
-    return reads_part(lo, b) ? lo->grad[x][0] : ss_lower_add_activation(lo, b->name, "dx", x);
+    return adds_to_part(lo, b) ? lo->grad[x][0] : ss_lower_add_activation(lo, b->name, "dx", x);
 }
 
 /* What block i has made of the gradient of input k, value x; of one that lies in y, parts of the
@@ -521,7 +531,7 @@ static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_val
 static void contribute(struct ss_lowerer *lo, int i, int k, ss_value x, int dx)
 {
     const struct ss_block *b = &lo->plan->block[i];
-    if (lo->status != SS_OK || x == lo->input || reads_part(lo, b))
+    if (lo->status != SS_OK || !wanted(lo, b, x) || adds_to_part(lo, b))
         return;
     if (!(b->in_place >> k & 1)) {
         ss_lower_contribute(lo, x, dx, i);
@@ -536,6 +546,8 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
     const ss_value *others;
+    if (!ss_graph_value(lo->plan->graph, b->y)->graded)
+        return;
     if (lo->ngrad[b->y] > 1 && ss_lower_adds_to_parts(lo, i))
         lower_sum(lo, b->y, i);
     const int n = ss_lower_other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, 0, b->x);
@@ -553,6 +565,6 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
     contribute(lo, i, 0, b->x, dx);
     for (int k = 0; k < n; k++)
         contribute(lo, i, k + 1, others[k], dothers[k]);
-    if (lo->status == SS_OK && b->residual >= 0 && b->residual != lo->input)
+    if (lo->status == SS_OK && b->residual >= 0 && wanted(lo, b, b->residual))
         ss_lower_contribute(lo, b->residual, ds, i);
 }

@@ -81,6 +81,24 @@ static int fits(const struct ss_lowerer *lo, ss_value v, int whole)
     return made;
 }
 
+static int is_graded(const struct ss_plan *plan, ss_value v)
+{
+    return v >= 0 && ss_graph_value(plan->graph, v)->graded;
+}
+
+/* v's other readers add their gradients to what concatenation b's has brought, which must be there. Where v
+ * needs none, nobody works in place in one. */
+static int graded_alike(const struct ss_plan *plan, const struct ss_block *b, ss_value v)
+{
+    if (is_graded(plan, v))
+        return is_graded(plan, b->y);
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].x == v && plan->block[i].cls->needs_dx &&
+            is_graded(plan, plan->block[i].y))
+            return 0;
+    return 1;
+}
+
 void ss_lower_place_parts(struct ss_lowerer *lo)
 {
     struct ss_plan *plan = lo->plan;
@@ -90,7 +108,7 @@ void ss_lower_place_parts(struct ss_lowerer *lo)
         struct ss_block *b = &plan->block[i];
         const struct ss_layer *l = ss_graph_layer(plan->graph, b->first_layer);
         for (int k = 0, at = 0; has_room(plan, b) && k < l->ninputs; k++) {
-            if (fits(lo, l->input[k], i)) {
+            if (fits(lo, l->input[k], i) && graded_alike(plan, b, l->input[k])) {
                 lo->part[l->input[k]] = (struct ss_lower_part){i, at};
                 b->in_place |= 1u << k;
             }

@@ -85,6 +85,7 @@ struct ss_block {
      * between y is what NORM or the bias would be applied to. */
     int left_to;  /* the block that does so; -1: none */
     int shortcut; /* the block whose residual has been left to this one; -1: none */
+    int frozen_head;   /* HEAD's parameters are all frozen */
     unsigned in_place; /* bit k: input k lies in y. Where all do the block has no tasks. */
 };
 
@@ -101,13 +102,15 @@ struct ss_plan_tensor {
 struct ss_plan_param {
     int graph_param;
     int block;
-    int bucket; /* -1 for buffers that are not trained */
+    int bucket; /* -1 for buffers */
+    int frozen; /* not trained: no gradient, no state of the optimizer */
     int64_t elements;
     int64_t at; /* fp32 buffers: where it begins in its block's running statistics */
 };
 
 struct ss_bucket {
-    int first_param, nparams; /* a slice of the plan's trainable params, in bucket order */
+    int first_param, nparams; /* a slice of the plan's trained params, in bucket order */
+    int first_frozen, nfrozen; /* likewise of its frozen ones, which lie behind them */
     size_t bytes;             /* of its gradients, unpadded fp32 */
     int ready_task;           /* train task after which all its gradients are there */
     int need;                 /* so many buckets the next forward needs before this one */
@@ -119,7 +122,7 @@ enum ss_space {
     SS_SPACE_IMAGES,  /* index: slice of the step's input slot */
     SS_SPACE_LABELS,  /* likewise */
     SS_SPACE_PARAMS,  /* index: bucket */
-    SS_SPACE_GRADS,   /* index: bucket */
+    SS_SPACE_GRADS,   /* index: bucket; nbuckets: what backward makes beside, and nobody wants */
     SS_SPACE_STATE,   /* index: bucket * options.states + state of the optimizer */
     SS_SPACE_RUNNING, /* index: block; its running statistics */
     SS_SPACE_METRICS, /* of the step */
@@ -240,9 +243,10 @@ struct ss_plan {
     int nblocks;
     struct ss_block *block;
     int *finished; /* the blocks, in the order in which backward ends their gradients */
-    int nparams; /* trainable ones first, bucket by bucket; then buffers */
+    int nparams; /* trained ones first, bucket by bucket; then frozen ones likewise, then buffers */
     struct ss_plan_param *param;
-    int nbuckets;
+    int nbuckets; /* that are summed and updated; may be 0 */
+    int nfrozen;  /* further ones, of a block each whose parameters are all frozen */
     struct ss_bucket *bucket;
     int *sum_order; /* of the buckets' sums */
     int ntensors;
@@ -282,16 +286,23 @@ static inline int ss_task_sums(enum ss_task_kind kind)
 }
 const char *ss_space_name(enum ss_space space);
 
-/* States that the optimizer has of parameter i: none of BatchNorm's buffers. */
+/* Is parameter i trained? Buffers and frozen ones are not. */
+static inline int ss_plan_trains(const struct ss_plan *plan, int i)
+{
+    return plan->param[i].bucket >= 0 && !plan->param[i].frozen;
+}
+/* Numbers in frozen parameters. */
+int64_t ss_plan_frozen(const struct ss_plan *plan);
+/* States that the optimizer has of it. */
 static inline int ss_plan_states(const struct ss_plan *plan, int i)
 {
-    return plan->param[i].bucket >= 0 ? plan->options.states : 0;
+    return ss_plan_trains(plan, i) ? plan->options.states : 0;
 }
 
-/* Can the weight's gradient of block i be put off; and is it? */
+/* Can the weight's gradient of block i be a task of its own, is it wanted, and is it put off? */
 static inline int ss_plan_parts_weights(const struct ss_plan *plan, int i)
 {
-    return plan->block[i].cls->parts_weights;
+    return plan->block[i].cls->parts_weights && !plan->block[i].frozen_head;
 }
 static inline int ss_plan_puts_off(const struct ss_plan *plan, int i)
 {

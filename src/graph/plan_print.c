@@ -127,9 +127,13 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
     size_t params = 0;
     for (int k = 0; k < plan->nbuckets; k++)
         params += plan->bucket[k].bytes / sizeof(float);
-    fprintf(out, "model %s, batch %d per rank, %d layers in %d blocks, %zu parameters\n",
+    const int64_t frozen = ss_plan_frozen(plan);
+    fprintf(out, "model %s, batch %d per rank, %d layers in %d blocks, %zu parameters",
             ss_graph_name(plan->graph), o->batch, ss_graph_layers(plan->graph), plan->nblocks,
-            params);
+            params + (size_t)frozen);
+    if (frozen)
+        fprintf(out, ", %lld of them frozen", (long long)frozen);
+    fputc('\n', out);
     fprintf(out, "training step: ");
     if (o->accumulate > 1)
         fprintf(out, "%d micro-steps, ", o->accumulate);

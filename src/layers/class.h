@@ -34,9 +34,10 @@ struct ss_layer {
     ss_value input[SS_MAX_INPUTS]; /* -1: none */
     ss_value output;               /* -1 for the loss */
     int first_param, nparams;      /* its slice of the graph's parameters */
-    /* Until it is added: parameters with names of their own. */
+    /* Until it is added: parameters with names of their own, and the suffixes of frozen ones. */
     const struct ss_param_name *names;
-    int nnames;
+    const char *const *frozen;
+    int nnames, nfrozen;
     /* Its settings; each kind uses its own, which its class's fields name. Pairs: rows, columns. */
     int kernel[2], stride[2], padding[2], dilation[2]; /* convolution, pooling */
     int groups;                                /* convolution, group normalisation, shuffle */
@@ -100,6 +101,7 @@ struct ss_value_info {
     int c, h, w;
     int producer; /* layer index */
     int uses;     /* how many layer inputs read it */
+    int graded;   /* training wants its gradient: the loss depends on it, and it on what is trained */
 };
 
 /* A tensor that forward makes for backward. bytes NULL: none. */
@@ -143,6 +145,7 @@ struct ss_layer_class {
     int lie_alike; /* inputs of one shape lie in memory alike: the graph repacks those that do not */
     int concatenates; /* its output is the inputs behind each other along channels, nothing more */
     int drops; /* the identity where a model's dropout is turned off */
+    int detaches; /* its inputs get no gradient from it */
     /* What runs a block that this layer begins (codelets/ops.c), and what the block is called if
      * none of its layers has a name; NULL: only other layers' blocks take it in. */
     const char *operation;
@@ -196,7 +199,8 @@ struct ss_param {
     const char *suffix;       /* "weight" */
     enum ss_param_role role;
     int layer;
-    int trainable;
+    int trainable; /* else a buffer */
+    int frozen;    /* trainable and not trained: by the model file, or the loss has no gradient for it */
     int ndim;
     int shape[SS_MAX_PARAM_DIMS];
     enum ss_init init;

@@ -86,6 +86,8 @@ ss_value ss_mul(struct ss_graph *g, ss_value x, ss_value s);
 ss_value ss_scale(struct ss_graph *g, ss_value x, const char *name, int ndim);
 /* (C,H,W) to (C H W,1,1), in PyTorch's order. A linear layer does so itself. */
 ss_value ss_flatten(struct ss_graph *g, ss_value x);
+/* x, which gets no gradient from its readers. */
+ss_value ss_detach(struct ss_graph *g, ss_value x);
 ss_value ss_maxpool2d(struct ss_graph *g, ss_value x, int kernel, int stride, int padding);
 ss_value ss_avgpool2d(struct ss_graph *g, ss_value x, int kernel, int stride);
 /* AdaptiveAvgPool2d((height, width)), which may be larger than x's maps. */

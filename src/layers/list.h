@@ -33,6 +33,7 @@
     CLASS(slice)                                                                                   \
     CLASS(shuffle)                                                                                 \
     CLASS(flatten)                                                                                 \
+    CLASS(detach)                                                                                  \
     CLASS(repack)                                                                                  \
     CLASS(maxpool2d)                                                                               \
     CLASS(adaptive_avgpool2d)                                                                      \

@@ -21,7 +21,7 @@ CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/ker
 
 # Channels of other values, and products
 libstarstep_la_SOURCES += \
-	src/layers/concat.c src/layers/slice.c src/layers/shuffle.c src/layers/flatten.c codelets/gather.c \
+	src/layers/concat.c src/layers/slice.c src/layers/shuffle.c src/layers/flatten.c src/layers/detach.c codelets/gather.c \
 	src/layers/mul.c codelets/mul.c src/kernels/check.c
 if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/gather.c src/kernels/cpu/mul.c

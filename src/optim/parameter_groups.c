@@ -71,7 +71,7 @@ static enum ss_status set_factors(const struct ss_optim *optim, const struct ss_
         SS_TRY(next_factor(&at, pattern, &factor));
         for (int i = 0; i < plan->nparams; i++) {
             const char *name = ss_graph_param(plan->graph, plan->param[i].graph_param)->name;
-            if (plan->param[i].bucket < 0 || span[i].lr >= 0 || fnmatch(pattern, name, 0))
+            if (!ss_plan_trains(plan, i) || span[i].lr >= 0 || fnmatch(pattern, name, 0))
                 continue;
             span[i].lr = factor;
             fits = 1;

@@ -18,10 +18,11 @@ static enum ss_status create_tables(struct ss_exec *e)
     const struct ss_plan *plan = e->plan;
     size_t slots = (size_t)e->options.slots, slices = slots * (size_t)plan->options.slices,
            buckets = (size_t)plan->nbuckets;
+    /* At least one each: calloc may answer NULL to none. */
     e->buffer = calloc((size_t)plan->nbuffers, sizeof *e->buffer);
-    e->params = calloc(buckets, sizeof *e->params);
-    e->grads = calloc(buckets, sizeof *e->grads);
-    e->accum = calloc(buckets, sizeof *e->accum);
+    e->params = calloc(buckets + (size_t)plan->nfrozen + 1, sizeof *e->params);
+    e->grads = calloc(buckets + 1, sizeof *e->grads);
+    e->accum = calloc(buckets + 1, sizeof *e->accum);
     e->state = calloc(states_of(e) + 1, sizeof *e->state);
     e->whole = calloc(states_of(e) + 1, sizeof *e->whole);
     e->running = calloc((size_t)plan->nblocks, sizeof *e->running);
@@ -43,25 +44,41 @@ static enum ss_status new_behind_sums(const struct ss_exec *e, struct region *x,
     return (e->plan->options.device_sums ? ss_region_new_shared : ss_region_new)(e, x, bytes, what);
 }
 
+/* A bucket's region, and how much of it is used for what. */
+static void divide(struct region *x, const struct ss_bucket_bytes *bytes)
+{
+    x->r.bytes = bytes->room;
+    x->r.frozen = bytes->frozen;
+}
+
+static enum ss_status create_weights(struct ss_exec *e, int k, const struct ss_bucket_bytes *bytes)
+{
+    const size_t all = bytes->room + bytes->frozen,
+                 element = ss_dtype_bytes(e->plan->options.dtype);
+    SS_TRY(new_behind_sums(e, &e->params[k], all, "parameters"));
+    if (element != sizeof(float))
+        SS_TRY(e->kernels->alloc(e->device, all / sizeof(float) * element, "weights that compute",
+                                 &e->params[k].r.copy));
+    divide(&e->params[k], bytes);
+    return SS_OK;
+}
+
 static enum ss_status create_bucket(struct ss_exec *e, int k)
 {
     const struct ss_plan *plan = e->plan;
-    const size_t bytes = ss_ops_room(plan, ss_ops_place(plan, e->op, k));
-    SS_TRY(new_behind_sums(e, &e->params[k], bytes, "parameters"));
-    size_t element = ss_dtype_bytes(plan->options.dtype);
-    if (element != sizeof(float))
-        SS_TRY(e->kernels->alloc(e->device, bytes / sizeof(float) * element, "weights that compute",
-                                 &e->params[k].r.copy));
+    const struct ss_bucket_bytes bytes = ss_ops_place(plan, e->op, k);
+    SS_TRY(create_weights(e, k, &bytes));
     if (!e->options.training)
         return SS_OK;
 #ifdef HAVE_NCCL
     if (plan->options.device_sums)
-        SS_TRY(ss_region_new_summed(e, &e->grads[k], bytes));
+        SS_TRY(ss_region_new_summed(e, &e->grads[k], bytes.room + bytes.frozen));
     else
 #endif
-        SS_TRY(ss_region_new(e, &e->grads[k], bytes, "gradients"));
+        SS_TRY(ss_region_new(e, &e->grads[k], bytes.room + bytes.frozen, "gradients"));
+    divide(&e->grads[k], &bytes);
     if (plan->options.accumulate > 1)
-        SS_TRY(ss_region_new(e, &e->accum[k], bytes, "gradients of several micro-steps"));
+        SS_TRY(ss_region_new(e, &e->accum[k], bytes.room, "gradients of several micro-steps"));
     const int states = plan->options.states;
     size_t begin;
     const size_t share = ss_exec_share(e, k, &begin) * sizeof(float);
@@ -70,12 +87,31 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
     return SS_OK;
 }
 
+/* Of blocks without trained parameters: and room for the gradients that backward makes of the largest of
+ * those beside what others want. */
+static enum ss_status create_frozen(struct ss_exec *e)
+{
+    const struct ss_plan *plan = e->plan;
+    size_t most = 0;
+    for (int k = plan->nbuckets; k < plan->nbuckets + plan->nfrozen; k++) {
+        const struct ss_bucket_bytes bytes = ss_ops_place(plan, e->op, k);
+        const struct ss_block *b = &plan->block[plan->param[plan->bucket[k].first_frozen].block];
+        SS_TRY(create_weights(e, k, &bytes));
+        if (ss_graph_value(plan->graph, b->y)->graded && bytes.frozen > most)
+            most = bytes.frozen;
+    }
+    return most && e->options.training
+               ? ss_region_new(e, &e->grads[plan->nbuckets], most, "gradients of frozen weights")
+               : SS_OK;
+}
+
 /* Each bucket's parameters in plan order, each on a cache line of its own. */
 static enum ss_status create_parameters(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
     for (int k = 0; k < plan->nbuckets; k++)
         SS_TRY(create_bucket(e, k));
+    SS_TRY(create_frozen(e));
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].running)
             SS_TRY(ss_region_new(e, &e->running[i], (size_t)plan->block[i].running * sizeof(float),
@@ -155,8 +191,8 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     size_t slots = (size_t)e->options.slots, slices = slots * (size_t)e->plan->options.slices,
            buckets = (size_t)e->plan->nbuckets;
     ss_regions_drop(e, e->buffer, (size_t)e->plan->nbuffers);
-    ss_regions_drop(e, e->params, buckets);
-    ss_regions_drop(e, e->grads, buckets);
+    ss_regions_drop(e, e->params, buckets + (size_t)e->plan->nfrozen);
+    ss_regions_drop(e, e->grads, buckets + 1);
     ss_regions_drop(e, e->accum, buckets);
     ss_regions_drop(e, e->state, states_of(e));
     if (e->whole)
@@ -184,7 +220,7 @@ static size_t sum_bytes(const struct region *x, size_t n)
 {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += x[i].r.bytes;
+        sum += x[i].r.bytes + x[i].r.frozen;
     return sum;
 }
 
@@ -193,7 +229,8 @@ struct ss_exec_bytes ss_exec_memory(const struct ss_exec *e)
     size_t buckets = (size_t)e->plan->nbuckets, slots = (size_t)e->options.slots;
     struct ss_exec_bytes m = {
         .activations = sum_bytes(e->buffer, (size_t)e->plan->nbuffers),
-        .parameters = sum_bytes(e->params, buckets) + sum_bytes(e->grads, buckets) +
+        .parameters = sum_bytes(e->params, buckets + (size_t)e->plan->nfrozen) +
+                      sum_bytes(e->grads, buckets + 1) +
                       sum_bytes(e->accum, buckets) + sum_bytes(e->state, states_of(e)),
         .input = slots * ss_input_layout_of(e->plan).bytes,
     };
@@ -210,8 +247,8 @@ void ss_exec_bucket_counts(const struct ss_exec *e, size_t *counts)
 uint64_t ss_exec_layout_hash(const struct ss_exec *e)
 {
     uint64_t h = e->kernels->fingerprint(e->device);
-    for (int k = 0; k < e->plan->nbuckets; k++)
-        h = ss_mix64(h, e->params[k].r.bytes);
+    for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++)
+        h = ss_mix64(h, e->params[k].r.bytes + e->params[k].r.frozen);
     for (int i = 0; i < e->plan->nblocks; i++)
         for (int r = 0; r < SS_PARAM_TRAINED; r++)
             h = ss_mix64(h, e->op[i]->offset[r]);

@@ -194,7 +194,8 @@ static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
     const struct ss_region *r = bucket < 0 ? NULL : &e->params[bucket].r;
     if (!r || !r->copy)
         return SS_OK;
-    SS_TRY(e->kernels->cast(e->device, r->data, r->copy, r->bytes / sizeof(float)));
+    SS_TRY(
+        e->kernels->cast(e->device, r->data, r->copy, (r->bytes + r->frozen) / sizeof(float)));
     return e->kernels->synchronize(e->device);
 }
 
@@ -285,7 +286,7 @@ enum ss_status ss_exec_start_ema(struct ss_exec *e)
 
 enum ss_status ss_exec_get_ema(struct ss_exec *e, int i, float *plain)
 {
-    return get(e, i, e->plan->options.states - 1, plain);
+    return get(e, i, ss_plan_trains(e->plan, i) ? e->plan->options.states - 1 : PARAM, plain);
 }
 
 /* This rank's share of the weights for that of their average. */
@@ -319,7 +320,7 @@ enum ss_status ss_exec_swap_ema(struct ss_exec *e)
 {
     const int shards = ss_exec_shards(e);
     for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
-        if (shards)
+        if (shards || e->params[k].r.frozen)
             SS_TRY(swap_share(e, k));
         else
             swap_whole(e, k);
@@ -360,23 +361,24 @@ enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler
 /* Rank 0's content of a region to all ranks, through host memory. */
 static enum ss_status broadcast(struct ss_exec *e, const struct ss_region *r, const char *what)
 {
+    const size_t bytes = r->bytes + r->frozen;
     if (!e->device)
-        return ss_comm_bcast(e->options.comm, r->data, r->bytes, 0, what);
-    void *host = malloc(r->bytes);
+        return ss_comm_bcast(e->options.comm, r->data, bytes, 0, what);
+    void *host = malloc(bytes);
     if (!host)
-        return ss_fail_memory(what, r->bytes);
-    enum ss_status status = e->kernels->copy(e->device, host, r->data, r->bytes);
+        return ss_fail_memory(what, bytes);
+    enum ss_status status = e->kernels->copy(e->device, host, r->data, bytes);
     if (status == SS_OK)
-        status = ss_comm_bcast(e->options.comm, host, r->bytes, 0, what);
+        status = ss_comm_bcast(e->options.comm, host, bytes, 0, what);
     if (status == SS_OK)
-        status = e->kernels->copy(e->device, r->data, host, r->bytes);
+        status = e->kernels->copy(e->device, r->data, host, bytes);
     free(host);
     return status;
 }
 
 enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets; k++) {
+    for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++) {
         SS_TRY(broadcast(e, &e->params[k].r, "broadcast of the initial parameters"));
         SS_TRY(refresh_copy(e, k));
     }
@@ -489,17 +491,20 @@ static int all_finite(const void *data, size_t bytes)
     return !bad;
 }
 
-/* hash NULL: none is wanted; else of the first `hashed` bytes. */
+/* hash NULL: none is wanted; else of the first `hashed` bytes, and of frozen parameters. */
 static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r, size_t hashed,
                              uint64_t *hash, int *finite)
 {
-    void *host = malloc(r->bytes);
+    const size_t bytes = r->bytes + r->frozen;
+    char *host = malloc(bytes);
     if (!host)
-        return ss_fail_memory("a bucket", r->bytes);
-    enum ss_status status = e->kernels->copy(e->device, host, r->data, r->bytes);
-    if (hash)
+        return ss_fail_memory("a bucket", bytes);
+    enum ss_status status = e->kernels->copy(e->device, host, r->data, bytes);
+    if (hash) {
         *hash = hash_words(*hash, host, hashed);
-    *finite &= all_finite(host, r->bytes);
+        *hash = hash_words(*hash, host + r->bytes, r->frozen);
+    }
+    *finite &= all_finite(host, bytes);
     free(host);
     return status;
 }
@@ -509,8 +514,8 @@ enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out, int *
     uint64_t h = 0;
     int all = 1;
     SS_TRY(gather_masters(e));
-    for (int k = 0; k < e->plan->nbuckets; k++)
-        SS_TRY(survey(e, &e->params[k].r, ss_ops_place(e->plan, e->op, k), &h, &all));
+    for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++)
+        SS_TRY(survey(e, &e->params[k].r, ss_ops_place(e->plan, e->op, k).used, &h, &all));
     for (int i = 0; i < e->plan->nblocks; i++)
         if (e->running[i].r.data)
             SS_TRY(survey(e, &e->running[i].r, 0, NULL, &all));

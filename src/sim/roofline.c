@@ -100,15 +100,16 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
     *m = (struct memory){.plan = plan};
     SS_TRY(ss_tally_kernels.open(&options, &m->device));
     m->op = calloc((size_t)plan->nblocks, sizeof *m->op);
-    m->bucket_bytes = calloc((size_t)plan->nbuckets + 1, sizeof *m->bucket_bytes);
+    m->bucket_bytes =
+        calloc((size_t)(plan->nbuckets + plan->nfrozen) + 1, sizeof *m->bucket_bytes);
     if (!m->op || !m->bucket_bytes)
         return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
     SS_TRY(ss_dropout_open(&m->dropout, plan, 0, 0));
     const struct ss_op_context context = {
         .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
-    for (int k = 0; k < plan->nbuckets; k++)
-        m->bucket_bytes[k] = ss_ops_room(plan, ss_ops_place(plan, m->op, k));
+    for (int k = 0; k < plan->nbuckets + plan->nfrozen; k++)
+        m->bucket_bytes[k] = ss_ops_place(plan, m->op, k).room;
     return SS_OK;
 }
 

@@ -120,6 +120,10 @@ static void print_start(const struct ss_loop *l, int64_t batch)
            ranks > 1 ? "s" : "", nodes, nodes > 1 ? "s" : "");
     print_device(s);
     printf(" and %d load worker%s each\n", p->workers, p->workers == 1 ? "" : "s");
+    const int64_t frozen = ss_plan_frozen(s->plan);
+    if (frozen)
+        printf("Frozen: %lld parameters, which the model file says to leave as they are\n",
+               (long long)frozen);
     const size_t rest = s->train->count % (size_t)batch;
     if (rest > s->train->count / 20)
         printf("Left out of each epoch: %zu images (%.0f %%), %sthat do not fill a last batch\n",

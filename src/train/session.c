@@ -217,12 +217,10 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     SS_TRY(ss_session_check_left(options));
     SS_TRY(ss_session_open_sets(s, 1));
     SS_TRY(check_batch(s, ranks));
-    struct ss_model_options images = ss_session_images(s);
     struct ss_train_options trial = *options;
     if (ss_train_buckets_auto(options))
         trial.bucket_mb = NULL;
-    return ss_train_make_plan(&trial, &s->device, &images, s->batch, ss_cpu_preferred_block(),
-                              &s->graph, &s->plan);
+    return ss_session_make_plan(s, &trial, 1);
 }
 
 void ss_session_close(struct ss_session *s)

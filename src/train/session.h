@@ -70,6 +70,9 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
 /* session_bind.c: what a model for the session's data is made for. */
 struct ss_model_options ss_session_images(const struct ss_session *s);
 
+/* Graph and plan by these options; of training SS_ERR_INVALID where nothing would be trained. */
+enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_options *options,
+                                    int training);
 /* Graph, plan, executor and weights by these options, and rid of them. After the runtime was
  * started. Rank 0 alone has the weights then. */
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *options,

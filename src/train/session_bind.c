@@ -40,13 +40,24 @@ static double predict_step(const struct ss_session *s)
     return seconds;
 }
 
+enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_options *o,
+                                    int training)
+{
+    struct ss_model_options images = ss_session_images(s);
+    SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
+                              &s->plan));
+    if (training && !s->plan->nbuckets)
+        return ss_fail(SS_ERR_INVALID,
+                       "model %s has nothing to train: it has no parameters, or all are frozen",
+                       ss_graph_name(s->graph));
+    return SS_OK;
+}
+
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,
                                struct ss_report report)
 {
     const struct ss_dataset *d = s->test;
-    struct ss_model_options images = ss_session_images(s);
-    SS_TRY(ss_train_make_plan(o, &s->device, &images, s->batch, ss_cpu_preferred_block(), &s->graph,
-                              &s->plan));
+    SS_TRY(ss_session_make_plan(s, o, training));
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,

@@ -98,7 +98,7 @@ static enum ss_status get_states(const struct ss_session *s, struct states *m)
     if (!m->tensor || !m->name)
         return ss_fail_memory("checkpoint", most * (sizeof *m->tensor + sizeof *m->name));
     for (int i = 0; i < s->plan->nparams; i++) {
-        const int bucket = s->plan->param[i].bucket;
+        const int bucket = ss_plan_trains(s->plan, i) ? s->plan->param[i].bucket : -1;
         for (int k = 0; k < ss_plan_states(s->plan, i); k++)
             SS_TRY(get_state(s, i, k, m));
         if (i + 1 < s->plan->nparams && s->plan->param[i + 1].bucket != bucket && bucket >= 0)

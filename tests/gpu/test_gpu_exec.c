@@ -277,15 +277,38 @@ START_TEST(weights_put_off)
 {
     static const int put_off[] = {-1, 3, 1 << 16};
     struct setting s = setting_of(_i);
-    int tasks;
     s.bucket_mb = 0.01;
     s.dtype = (enum ss_dtype)(_i % 3);
-    const uint64_t want = hash_in_order(&s, start_gpu(s.dtype, 1, 1), &tasks);
+    const struct in_order want = train_in_order(&s, start_gpu(s.dtype, 1, 1));
+    struct in_order run;
     for (int k = 0; k < 3; k++) {
         s.put_off_weights = put_off[k];
-        ck_assert_uint_eq(hash_in_order(&s, start_gpu(s.dtype, k % 2, 1), &tasks), want);
+        run = train_in_order(&s, start_gpu(s.dtype, k % 2, 1));
+        ck_assert_uint_eq(run.hash, want.hash);
     }
-    ck_assert(tasks > 0 || _i != 0); /* the first one has convolutions */
+    ck_assert(run.put_off > 0 || _i != 0); /* the first one has convolutions */
+}
+END_TEST
+
+/* Frozen parameters are those of a rate of 0: the CPU's test of the same name says which are. */
+START_TEST(frozen_weights)
+{
+    char rates[4096];
+    struct setting s = setting_of(_i);
+    s.bucket_mb = 0.01;
+    s.dtype = (enum ss_dtype)(_i % 3);
+    for (uint32_t seed = 1; seed <= 2; seed++) {
+        s.frozen = seed;
+        s.lr_factor = NULL;
+        rates_of_frozen(&s, rates, sizeof rates);
+        s.put_off_weights = seed == 1 ? 0 : -1;
+        const struct in_order frozen = train_in_order(&s, start_gpu(s.dtype, seed == 1, 1));
+        s.frozen = 0;
+        s.lr_factor = rates;
+        const struct in_order zero = train_in_order(&s, start_gpu(s.dtype, 1, 1));
+        ck_assert_msg(frozen.hash == zero.hash || frozen.shortcuts_left < zero.shortcuts_left, "%s: %s",
+                      test_graphs[_i].name, rates);
+    }
 }
 END_TEST
 
@@ -411,6 +434,7 @@ int main(void)
     t = add_case(suite, "bits");
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
     t = add_case(suite, "parts");
     tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, micro_steps, 0, 2);

@@ -59,6 +59,7 @@ static void there_and_back(struct ss_graph *g)
         const struct ss_param *p = ss_graph_param(g, i), *q = ss_graph_param(again, i);
         ck_assert_str_eq(p->name, q->name);
         ck_assert_int_eq(p->init, q->init);
+        ck_assert_int_eq(p->frozen, q->frozen);
         ck_assert(p->init_value == q->init_value);
         ck_assert_mem_eq(p->shape, q->shape, sizeof p->shape);
     }
@@ -102,7 +103,7 @@ static const char strange[] = FILE_OF(
     "\"kernel\": 3, \"out_channels\": 6, \"params\": {\"weight\": \"in_proj_weight\", \"bias\": "
     "\"b\\u00e9\\ud83d\\ude80\\\"'%s\"}}, "
     "{\"id\": \"\\\\\", \"kind\": \"batchnorm2d\", \"name\": \"relu:3_\", \"inputs\": [\"1\"], "
-    "\"eps\": 1e-06, \"momentum\": 1}, "
+    "\"eps\": 1e-06, \"momentum\": 1, \"frozen\": [\"bias\", \"weight\"]}, "
     "{\"id\": \"'\", \"kind\": \"relu\", \"inputs\": [\"\\\\\"]}, "
     "{\"id\": \"fc\", \"kind\": \"linear\", \"name\": \"input\", \"inputs\": [\"'\"], "
     "\"out_features\": 10, \"bias\": false, \"params\": {\"weight\": \"\\u540d\"}}",
@@ -144,6 +145,19 @@ static const struct {
     {FILE_OF(CONV "\"out_channels\": 9, \"padding\": 4096}", "\"c\""), "too large"},
     {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"scale\": \"x\"}}", "\"c\""),
      "has no parameter \"scale\""},
+    {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [\"scale\"]}", "\"c\""),
+     "has no parameter \"scale\" to freeze"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": \"weight\"}", "\"c\""),
+     "layer c: field frozen: \"weight\" is not a list of parameters, such as [\"weight\", \"bias\"]"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [1]}", "\"c\""), "field frozen: [1] is not"},
+    {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [\"a\",\"b\",\"c\",\"d\",\"e\",\"f\","
+                  "\"g\",\"h\",\"i\"]}",
+             "\"c\""),
+     "field frozen: "},
+    {FILE_OF(CONV "\"out_channels\": 4}, {\"id\": \"n\", \"kind\": \"batchnorm2d\", \"name\": "
+                  "\"n\", \"inputs\": [\"c\"], \"frozen\": [\"running_mean\"]}",
+             "\"n\""),
+     "has no parameter \"running_mean\" to freeze"},
     {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"__metadata__\"}}", "\"c\""),
      "no parameter can be named"},
     {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"a\", \"bias\": \"a\"}}",
@@ -197,6 +211,51 @@ START_TEST(mistake)
                   ss_log_last_error());
     ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));
     ck_assert_ptr_null(g);
+}
+END_TEST
+
+#define LAYER(id, kind, input, more)                                                               \
+    "{\"id\": \"" id "\", \"kind\": \"" kind "\", \"inputs\": [" input "]" more "}"
+#define NAMED(id, kind, input, more) LAYER(id, kind, input, ", \"name\": \"" id "\"" more)
+#define CONV_OF(id, input, more)                                                                   \
+    NAMED(id, "conv2d", input, ", \"out_channels\": 3, \"kernel\": 1" more)
+
+/* Which values get a gradient, and which parameters: as PyTorch's autograd, by hand. */
+static const char autograd[] = FILE_OF(
+    CONV_OF("front", "\"input\"", ", \"frozen\": [\"weight\", \"bias\"]") ", "
+    CONV_OF("a", "\"front\"", "") ", "
+    CONV_OF("middle", "\"a\"", ", \"frozen\": [\"bias\", \"weight\"]") ", "
+    CONV_OF("half", "\"front\"", ", \"frozen\": [\"weight\"]") ", "
+    CONV_OF("b", "\"front\"", "") ", "
+    LAYER("cut", "detach", "\"b\"", "") ", "
+    LAYER("relu", "relu", "\"cut\"", "") ", "
+    CONV_OF("c", "\"relu\"", "") ", "
+    LAYER("cut2", "detach", "\"a\"", "") ", "
+    LAYER("s1", "add", "\"middle\", \"half\"", "") ", "
+    LAYER("s2", "add", "\"cut2\", \"relu\"", "") ", "
+    LAYER("s3", "add", "\"s1\", \"c\"", "") ", "
+    LAYER("s4", "add", "\"s2\", \"s3\"", "") ", "
+    NAMED("fc", "linear", "\"s4\"", ", \"out_features\": 10, \"frozen\": [\"bias\"]"), "\"fc\"");
+
+START_TEST(gradients)
+{
+    /* In the order of the layers; the input is first. */
+    static const char graded[] = "00111000101011" "1";
+    static const char *const trained[] = {"a.weight", "a.bias", "half.bias", "c.weight", "c.bias", "fc.weight"};
+    struct ss_graph *g;
+    put(autograd, strlen(autograd));
+    ck_assert_msg(ss_graph_read(path, 0, &g) == SS_OK, "%s", ss_log_last_error());
+    for (int i = 0; i < ss_graph_layers(g) - 1; i++)
+        ck_assert_msg(ss_graph_value(g, ss_graph_layer(g, i)->output)->graded == graded[i] - '0',
+                      "layer %d", i);
+    for (int i = 0; i < ss_graph_params(g); i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        int want = 0;
+        for (size_t k = 0; k < sizeof trained / sizeof *trained; k++)
+            want |= !strcmp(p->name, trained[k]);
+        ck_assert_msg(p->frozen == !want, "%s", p->name);
+    }
+    there_and_back(g);
 }
 END_TEST
 
@@ -334,6 +393,7 @@ int main(void)
     tcase_add_loop_test(t, round_trip, 0, sizeof models / sizeof *models);
     tcase_add_loop_test(t, round_trip_of_test_graphs, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, mistake, 0, sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(t, gradients);
     tcase_add_test(t, no_file);
     tcase_add_test(t, good);
     tcase_add_test(t, strange_names);

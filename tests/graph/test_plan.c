@@ -478,8 +478,8 @@ static void check_priorities(const struct ss_plan *plan)
         }
 }
 
-/* One forward and, but for the loss, one backward task for every block, but for concatenations of which
- * nothing is copied; each layer in one block. */
+/* One forward and, but for the loss and what is in front of all parameters, one backward task for every block,
+ * but for concatenations of which nothing is copied; each layer in one block. */
 static void check_coverage(const struct ss_plan *plan)
 {
     int *forward = calloc((size_t)plan->nblocks, sizeof *forward);
@@ -513,7 +513,8 @@ static void check_coverage(const struct ss_plan *plan)
         const int tasks = ss_lower_has_tasks(plan, &plan->block[b]);
         ck_assert_int_eq(forward[b], tasks);
         ck_assert_int_eq(eval[b], tasks);
-        ck_assert_int_eq(backward[b], tasks && !runs(&plan->block[b], "loss"));
+        ck_assert_int_eq(backward[b], tasks && !runs(&plan->block[b], "loss") &&
+                                          ss_graph_value(plan->graph, plan->block[b].y)->graded);
     }
     ck_assert(runs(&plan->block[plan->nblocks - 1], "loss"));
     free(forward);

@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "core/rng.h"
+#include "graph/graph_file.h"
 #include "graphs/models.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/exec.h"
@@ -14,6 +15,7 @@
 #include "train/safetensors.h"
 
 #include "tests/run_suite.h"
+#include <jansson.h>
 #include <math.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -128,6 +130,7 @@ struct setting {
     int behind;                        /* of it */
     int copy_parts;
     int put_off_weights;
+    uint32_t frozen; /* which parameters are: about one in two, by this seed; 0: none */
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* likewise */
     int nondeterministic;       /* likewise */
@@ -156,7 +159,36 @@ static inline struct ss_runtime *start_runtime(int threads, int workers)
     return runtime;
 }
 
-static inline struct ss_graph *make_graph(const struct setting *s)
+/* About one parameter in two, by a model file: there is no other way. Takes g. */
+static inline struct ss_graph *freeze_some(struct ss_graph *g, uint32_t seed)
+{
+    struct ss_graph *out;
+    struct ss_rng rng;
+    char *text, path[64];
+    snprintf(path, sizeof path, "freeze-%d.json", (int)getpid());
+    OK(ss_graph_text(g, &text));
+    json_t *root = json_loads(text, 0, NULL), *layers = json_object_get(root, "layers");
+    ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, 3, 0);
+    const int last = ss_graph_params(g) - 1; /* is not, so that something is trained */
+    for (int i = 0; i < last; i++) {
+        const struct ss_param *p = ss_graph_param(g, i);
+        json_t *layer = json_array_get(layers, (size_t)p->layer - 1);
+        if (!p->trainable || ss_rng_below(&rng, 2))
+            continue;
+        if (!json_object_get(layer, "frozen"))
+            json_object_set_new(layer, "frozen", json_array());
+        json_array_append_new(json_object_get(layer, "frozen"), json_string(p->suffix));
+    }
+    ck_assert_int_eq(json_dump_file(root, path, 0), 0);
+    OK(ss_graph_read(path, 0, &out));
+    unlink(path);
+    json_decref(root);
+    free(text);
+    ss_graph_destroy(g);
+    return out;
+}
+
+static inline struct ss_graph *make_whole_graph(const struct setting *s)
 {
     const struct ss_model_options images = {s->width,      -1,          TEST_CLASSES,
                                             data.channels, data.height, data.width};
@@ -174,6 +206,25 @@ static inline struct ss_graph *make_graph(const struct setting *s)
         return make_test_graph(s->which);
     OK(ss_model_build(s->model, &images, &g));
     return g;
+}
+
+static inline struct ss_graph *make_graph(const struct setting *s)
+{
+    struct ss_graph *g = make_whole_graph(s);
+    return s->frozen ? freeze_some(g, s->frozen) : g;
+}
+
+/* "NAME=0,...": a rate of 0 for what is frozen. */
+static inline void rates_of_frozen(const struct setting *s, char *text, size_t room)
+{
+    struct ss_graph *g = make_graph(s);
+    size_t n = 0;
+    for (int i = 0; i < ss_graph_params(g); i++)
+        if (ss_graph_param(g, i)->frozen)
+            n += (size_t)snprintf(text + n, room - n, "%s%s=0", n ? "," : "", ss_graph_param(g, i)->name);
+    ck_assert_uint_lt(n, room);
+    ck_assert_uint_gt(n, 0);
+    ss_graph_destroy(g);
 }
 
 static inline void bind_plan(struct bound *b, const struct setting *s, struct ss_runtime *runtime)
@@ -366,13 +417,17 @@ static inline void free_params(const struct bound *b, float **all)
     free(all);
 }
 
-/* Train, and hash all parameters in the graph's order, whatever the buckets; tasks: how many are weights'
- * alone. Stops the runtime. */
-static inline uint64_t hash_in_order(const struct setting *s, struct ss_runtime *runtime,
-                                     int *tasks)
+struct in_order {
+    uint64_t hash;      /* of all parameters in the graph's order, whatever the buckets */
+    int put_off;        /* tasks of weights' gradients alone */
+    int shortcuts_left; /* blocks whose residual's end another block does, which rounds otherwise */
+};
+
+/* Train, and stop the runtime. */
+static inline struct in_order train_in_order(const struct setting *s, struct ss_runtime *runtime)
 {
     struct bound b;
-    uint64_t hash = 0;
+    struct in_order o = {0};
     bind_plan(&b, s, runtime);
     train(&b, 5);
     float **params = get_params(&b);
@@ -383,15 +438,16 @@ static inline uint64_t hash_in_order(const struct setting *s, struct ss_runtime 
                  k++) {
                 uint32_t bits;
                 memcpy(&bits, &params[i][k], sizeof bits);
-                hash = ss_mix64(hash, bits);
+                o.hash = ss_mix64(o.hash, bits);
             }
-    *tasks = 0;
     for (int i = 0; i < b.plan->train.count; i++)
-        *tasks += b.plan->train.task[i].part == SS_PART_WEIGHTS;
+        o.put_off += b.plan->train.task[i].part == SS_PART_WEIGHTS;
+    for (int i = 0; i < b.plan->nblocks; i++)
+        o.shortcuts_left += b.plan->block[i].shortcut >= 0;
     free_params(&b, params);
     unbind(&b);
     ss_runtime_stop(runtime);
-    return hash;
+    return o;
 }
 
 /* `got` is as close, in norm, to a recorded tensor of doubles. */

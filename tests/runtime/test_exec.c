@@ -707,20 +707,47 @@ START_TEST(weights_put_off)
 {
     static const int put_off[] = {0, 2, 4, 1 << 16, -1};
     struct setting s = usual;
-    int tasks[5];
+    struct in_order run[5];
     s.which = _i / 2;
     s.accumulate = 1 + _i % 2;
     s.momentum = 0.9f;
     s.bucket_mb = 0.01;
-    const uint64_t want = hash_in_order(&s, start_runtime(1, 1), &tasks[0]);
+    run[0] = train_in_order(&s, start_runtime(1, 1));
     for (int k = 1; k < 5; k++) {
         s.put_off_weights = put_off[k];
-        ck_assert_uint_eq(hash_in_order(&s, start_runtime(1, 1 + k % 2), &tasks[k]), want);
-        ck_assert_int_le(tasks[k - 1], tasks[k]);
+        run[k] = train_in_order(&s, start_runtime(1, 1 + k % 2));
+        ck_assert_uint_eq(run[k].hash, run[0].hash);
+        ck_assert_int_le(run[k - 1].put_off, run[k].put_off);
     }
-    ck_assert_int_eq(tasks[0], 0);
-    ck_assert_int_eq(tasks[3], tasks[4]);
-    ck_assert(tasks[3] > 0 || s.which != 0); /* the first one has convolutions */
+    ck_assert_int_eq(run[0].put_off, 0);
+    ck_assert_int_eq(run[3].put_off, run[4].put_off);
+    ck_assert(run[3].put_off > 0 || s.which != 0); /* the first one has convolutions */
+}
+END_TEST
+
+/* Whatever is frozen, all has the bits of a run whose rate is 0 there, in every kind of layer. */
+START_TEST(frozen_weights)
+{
+    enum { SEEDS = 6 };
+    static const int put_off[] = {0, 3, -1};
+    char rates[4096];
+    struct setting s = usual;
+    s.which = _i;
+    s.momentum = 0.9f;
+    s.weight_decay = 0.01f;
+    s.bucket_mb = 0.01;
+    for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+        s.accumulate = 1 + seed % 2;
+        s.put_off_weights = put_off[seed % 3];
+        s.frozen = seed;
+        s.lr_factor = NULL;
+        rates_of_frozen(&s, rates, sizeof rates);
+        const struct in_order frozen = train_in_order(&s, start_runtime(1, 1));
+        s.frozen = 0;
+        s.lr_factor = rates;
+        ck_assert_msg(train_in_order(&s, start_runtime(1, 1)).hash == frozen.hash, "%s: %s",
+                      test_graphs[_i].name, rates);
+    }
 }
 END_TEST
 
@@ -864,6 +891,7 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, gives_back, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
+    tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
     tcase_add_test(t, join_as_pytorch);
