@@ -89,12 +89,45 @@ def separate(m, x):
 def in_place(m, x):
     y = m.first(x)
     y.relu_()
-    y += m.second(y)
-    return m.head(y.flatten(1))
+    z = m.second(y)
+    z += y
+    return m.head(z.flatten(1))
 
 
 def head(m, x):
     return m.head(x.mean((-1, -2)))
+
+
+def without_gradient(m, x):
+    with torch.no_grad():
+        y = m.norm(m.first(x))
+        a, b = y.relu().chunk(2, 1)
+    return m.head((a + b).flatten(1))
+
+
+def partly(m, x):
+    """Both ways to one layer, one of them without a gradient; and a graph inside of the graph."""
+    y = m.first(x)
+    with torch.no_grad():
+        z = m.second(y).relu_()
+        with torch.enable_grad():
+            u = m.third(y)
+        v = z * 1
+    return m.head((y + v + u).flatten(1))
+
+
+def in_place_without_gradient(m, x):
+    y = m.first(x)
+    with torch.no_grad():
+        y.relu_()
+    return y.flatten(1)
+
+
+def keep(module, *names):
+    """The module with these parameters frozen."""
+    for name in names:
+        module.get_parameter(name).requires_grad_(False)
+    return module
 
 
 def conv(channels=12, **options):
@@ -108,6 +141,11 @@ def ending(*layers):
 
 def heads(join):
     return Net(lambda m, x: join(m.a(x.mean((2, 3))), m.b(x.mean((2, 3)))), a=nn.Linear(3, 10), b=nn.Linear(3, 10))
+
+
+def vit():
+    return Net(transformer, {"cls": (1, 1, 12), "pos": (1, 17, 12)}, patches=nn.Conv2d(3, 12, 4, 4), norm=nn.LayerNorm(12),
+               attention=Attention(12, 3, True), before=nn.Linear(12, 20), after=nn.Linear(20, 12), head=nn.Linear(12, 10))
 
 
 def hand_written():
@@ -139,12 +177,28 @@ def hand_written():
         "shuffle": Net(lambda m, x: head(m, shuffle(m, x)), first=conv(), head=nn.Linear(8, 10)),
         "scale": Net(lambda m, x: m.head((m.a * (m.b * m.first(x)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2).flatten(1)),
                      {"a": (12,), "b": (12, 1, 1)}, first=conv(), head=nn.Linear(12 * 256, 10)),
-        "transformer": Net(transformer, {"cls": (1, 1, 12), "pos": (1, 17, 12)}, patches=nn.Conv2d(3, 12, 4, 4),
-                           norm=nn.LayerNorm(12), attention=Attention(12, 3, True), before=nn.Linear(12, 20),
-                           after=nn.Linear(20, 12), head=nn.Linear(12, 10)),
+        "transformer": vit(),
         "separate": Net(separate, {"pos": (1, 16, 12)}, patches=nn.Conv2d(3, 12, 4, 4), attention=Attention(12, 2, False),
                         head=nn.Linear(12, 10)),
         "in place": Net(in_place, first=conv(), second=nn.Conv2d(12, 12, 1), head=nn.Linear(12 * 256, 10)),
+        "frozen front": keep(nn.Sequential(conv(), nn.BatchNorm2d(12), nn.ReLU(), nn.Flatten(), nn.Linear(12 * 256, 10)),
+                             "0.weight", "0.bias", "1.weight", "1.bias"),
+        "frozen middle": keep(Net(in_place, first=conv(), second=nn.Conv2d(12, 12, 1), head=nn.Linear(12 * 256, 10)),
+                              "second.weight", "second.bias"),
+        "frozen weights": keep(Net(in_place, first=conv(), second=nn.Conv2d(12, 12, 1), head=nn.Linear(12 * 256, 10)),
+                               "first.weight", "second.weight", "head.bias"),
+        "frozen parameters": keep(vit(), "cls", "norm.bias", "before.weight"),
+        "frozen positions": keep(vit(), "pos", "patches.weight", "patches.bias"),
+        "all frozen": keep(nn.Sequential(conv(), nn.Flatten()), "0.weight", "0.bias"),
+        "no_grad": Net(without_gradient, first=conv(), norm=nn.BatchNorm2d(12), head=nn.Linear(6 * 256, 10)),
+        "no_grad, partly": Net(partly, first=conv(), second=nn.Conv2d(12, 12, 1), third=nn.Conv2d(12, 12, 1),
+                               head=nn.Linear(12 * 256, 10)),
+        "detached": Net(lambda m, x: m.head((m.second(y := m.first(x.detach())) + y.detach()).flatten(1)), first=conv(),
+                        second=nn.Conv2d(12, 12, 1), head=nn.Linear(12 * 256, 10)),
+        "detached half": Net(lambda m, x: m.head(torch.cat([(y := m.first(x))[:, :4].detach(), y[:, 2:]], 1).flatten(1)),
+                             first=conv(), head=nn.Linear(14 * 256, 10)),
+        "detached, flat": Net(lambda m, x: m.a(y := m.first(x).mean((2, 3))) + m.b(y.detach()), first=conv(),
+                              a=nn.Linear(12, 10), b=nn.Linear(12, 10)),
         "flat parts": Net(lambda m, x: m.head(torch.cat([m.a(x).flatten(1), m.b(x).mean((2, 3))], 1)), a=conv(4),
                           b=conv(5), head=nn.Linear(4 * 256 + 5, 10)),
     }
@@ -164,18 +218,6 @@ def buffered(forward):
 def frozen(m, x):
     m.norm.eval()
     return m.norm(m.first(x)).flatten(1)
-
-
-def without_gradient(m, x):
-    with torch.no_grad():
-        y = m.first(x)
-    return y.flatten(1)
-
-
-def kept():
-    m = nn.Sequential(conv(), nn.Flatten(), nn.Linear(12 * 256, 10))
-    m[0].requires_grad_(False)
-    return m
 
 
 def later(m, x):
@@ -232,9 +274,7 @@ def refused():
                             ["aten.arange: ", "forward() makes a tensor"]),
         "recurrent": (nn.Sequential(conv(), nn.GRU(16, 16)), ["1: GRU: recurrent"]),
         "function": (Net(lambda m, x: torch.exp(m.first(x)).flatten(1), **first), ["aten.exp: ", "GELU, Hardswish"]),
-        "frozen weights": (kept(), ["0.weight: is frozen", "train it, too"]),
-        "no_grad": (Net(without_gradient, **first), ["under torch.no_grad()"]),
-        "detached": (Net(lambda m, x: m.first(x).detach().flatten(1), **first), ["aten.detach", "gradient"]),
+        "in place, no_grad": (Net(in_place_without_gradient, **first), ["aten.relu_: ", "inplace=False"]),
         "in place, later": (Net(later, **first), ["aten.relu_: ", "inplace=False"]),
         "half": (nn.Sequential(conv(), nn.Flatten()).double(), ["fp32", ".float()"]),
         "control flow": (Net(lambda m, x: m.first(x).flatten(1) if x.sum() > 0 else x, **first), ["torch.export cannot"]),
@@ -284,13 +324,24 @@ class Test:
                                         "2"], stdout=subprocess.DEVNULL).returncode:
             self.report(name, "starstep does not read it")
             return
-        with torch.no_grad():
-            want = module(x.double())
-            got = model(x.double())
+        want = module(x.double())
+        got = model(x.double())
         if isinstance(module, nn.Sequential) and isinstance(module[-1], nn.LogSoftmax):
             got = got.log_softmax(1)
-        error = float((got - want).norm() / want.norm()) if got.shape == want.shape else float("nan")
-        self.report(f"{name}: {len(model.file['layers'])} layers, off by {error:.1e}", not error < 1e-12)
+        error = float(((got - want).norm() / want.norm()).detach()) if got.shape == want.shape else float("nan")
+        trouble = not error < 1e-12 or self.other_gradients(module, model, want, got)
+        self.report(f"{name}: {len(model.file['layers'])} layers, off by {error:.1e}", trouble)
+
+    @staticmethod
+    def other_gradients(module, model, want, got):
+        """The parameters that have another gradient, or one where the module's have none."""
+        weights = torch.randn_like(want)
+        for y in want, got:
+            if y.requires_grad:
+                (y * weights).sum().backward()
+        return [name for name, p in module.named_parameters()
+                if (p.grad is None) != (model.state[name].grad is None) or
+                p.grad is not None and not torch.allclose(p.grad, model.state[name].grad, 1e-8, 1e-10)]
 
     def refused(self, name, module, words):
         for file in os.listdir(self.folder):

@@ -8,13 +8,20 @@ from torch.nn import functional as F
 
 
 class Model(nn.Module):
-    """A model file's layers with the weights of a state_dict; dropout and stochastic depth are off."""
+    """A model file's layers with the weights of a state_dict, of which those that it freezes have no gradient; dropout
+    and stochastic depth are off."""
 
     def __init__(self, path, state):
         super().__init__()
         with open(path, encoding="utf-8") as f:
             self.file = json.load(f)
-        self.state = state
+        frozen = {layer.get("params", {}).get(role, f"{layer.get('name')}.{role}")
+                  for layer in self.file["layers"] for role in layer.get("frozen", ())}
+        assert frozen <= set(state), frozen
+        self.state = {name: tensor.detach().clone() for name, tensor in state.items()}
+        for name, tensor in self.state.items():
+            if name not in frozen and name.rsplit(".", 1)[-1] not in ("running_mean", "running_var", "num_batches_tracked"):
+                tensor.requires_grad_()
 
     def forward(self, x):
         values = {"input": x}
@@ -23,6 +30,7 @@ class Model(nn.Module):
             inputs = [values[name] for name in layer.pop("inputs")]
             key, kind = layer.pop("id"), layer.pop("kind")
             names, name = layer.pop("params", {}), layer.pop("name", None)
+            layer.pop("frozen", None)
 
             def param(role, names=names, name=name):
                 return self.state[names.get(role, f"{name}.{role}")]
@@ -55,6 +63,9 @@ class Model(nn.Module):
     def layernorm(self, x, param, eps):
         y = F.layer_norm(x.permute(0, 2, 3, 1), x.shape[1:2], param("weight"), param("bias"), eps)
         return y.permute(0, 3, 1, 2)
+
+    def detach(self, x, _):
+        return x.detach()
 
     def flatten(self, x, _):
         return x.flatten(1)[:, :, None, None]
