@@ -58,9 +58,8 @@ size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
 /* What a bucket takes. */
 struct ss_bucket_bytes {
     size_t used;   /* trained parameters */
-    size_t room;   /* that; on a device it divides into the plan's shards, as
-                          NCCL's are equal ones */
-    size_t frozen;     /* behind that: frozen parameters; of gradients, those that nobody wants */
+    size_t room;   /* these; on a device it divides into the plan's shards, as NCCL's are equal ones */
+    size_t frozen; /* behind that: frozen parameters; of gradients, those that nobody wants */
 };
 /* Say where each parameter of a bucket begins, at multiples of 64 bytes. */
 struct ss_bucket_bytes ss_ops_place(const struct ss_plan *plan, struct ss_op *const *ops,

@@ -306,8 +306,8 @@ START_TEST(frozen_weights)
         s.frozen = 0;
         s.lr_factor = rates;
         const struct in_order zero = train_in_order(&s, start_gpu(s.dtype, 1, 1));
-        ck_assert_msg(frozen.hash == zero.hash || frozen.shortcuts_left < zero.shortcuts_left, "%s: %s",
-                      test_graphs[_i].name, rates);
+        ck_assert_msg(frozen.hash == zero.hash || frozen.shortcuts_left < zero.shortcuts_left,
+                      "%s: %s", test_graphs[_i].name, rates);
     }
 }
 END_TEST
