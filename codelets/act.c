@@ -16,24 +16,35 @@ enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_ac
     return norm->shortcut ? op->kernels->norm_shortcut_reserve(op->device, norm) : SS_OK;
 }
 
+/* Of the images that are there. */
+static struct ss_norm_act of_present(const struct ss_op *op, const struct ss_norm_act *norm,
+                                     const struct ss_task_data *d)
+{
+    struct ss_norm_act present = *norm;
+    present.shape.n = ss_op_present(op, d);
+    return present;
+}
+
 enum ss_status ss_op_act_sums(const struct ss_op *op, const struct ss_norm_act *norm,
                               const struct ss_task_data *d, const void *z)
 {
-    return op->kernels->norm_act_sums(op->device, norm, z, ss_role(d, SS_ROLE_SUMS));
+    const struct ss_norm_act present = of_present(op, norm, d);
+    return op->kernels->norm_act_sums(op->device, &present, z, ss_role(d, SS_ROLE_SUMS));
 }
 
 enum ss_status ss_op_act_stats(const struct ss_op *op, const struct ss_norm_act *norm,
                                const struct ss_task_data *d, const void *z, int sums)
 {
+    const struct ss_norm_act present = of_present(op, norm, d);
     float *saved = ss_role(d, SS_ROLE_SAVED), *running = ss_role(d, SS_ROLE_RUNNING);
     if (!norm->has_bn)
         return SS_OK;
     if (ss_op_part(d) == SS_PART_APPLY)
-        return op->kernels->norm_act_stats_of_sums(op->device, norm, ss_role(d, SS_ROLE_SUMS), saved,
-                                                   running);
+        return op->kernels->norm_act_stats_of_sums(op->device, &present, ss_role(d, SS_ROLE_SUMS),
+                                                   saved, running);
     if (d->task->training)
-        return op->kernels->norm_act_stats(op->device, norm, sums ? NULL : z, saved, running);
-    return op->kernels->norm_act_stats_eval(op->device, norm, running, saved);
+        return op->kernels->norm_act_stats(op->device, &present, sums ? NULL : z, saved, running);
+    return op->kernels->norm_act_stats_eval(op->device, &present, running, saved);
 }
 
 static float *param_of(const struct ss_op *op, float *base, enum ss_param_role role)
@@ -45,7 +56,8 @@ static float *param_of(const struct ss_op *op, float *base, enum ss_param_role r
 static struct ss_norm_shortcut shortcut_of(const struct ss_op *op, const struct ss_task_data *d)
 {
     const struct ss_op *from = op->shortcut;
-    float *params = ss_role(d, SS_ROLE_SHORTCUT_PARAMS), *grads = ss_role(d, SS_ROLE_SHORTCUT_GRADS);
+    float *params = ss_role(d, SS_ROLE_SHORTCUT_PARAMS),
+          *grads = ss_role(d, SS_ROLE_SHORTCUT_GRADS);
     float *saved = ss_role(d, SS_ROLE_SHORTCUT_SAVED);
     const enum ss_param_role shift = saved ? SS_PARAM_BETA : SS_PARAM_BIAS;
     return (struct ss_norm_shortcut){.r = ss_role(d, SS_ROLE_RESIDUAL),
@@ -56,12 +68,11 @@ static struct ss_norm_shortcut shortcut_of(const struct ss_op *op, const struct 
                                      .dbeta = param_of(from, grads, shift)};
 }
 
-enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                 const struct ss_task_data *d, const void *z, int sums)
+static enum ss_status forward_present(const struct ss_op *op, const struct ss_norm_act *norm,
+                                      const struct ss_task_data *d, const void *z)
 {
     const struct ss_kernels *k = op->kernels;
     float *params = ss_role(d, SS_ROLE_PARAMS), *saved = ss_role(d, SS_ROLE_SAVED);
-    SS_TRY(ss_op_act_stats(op, norm, d, z, sums));
     if (norm->shortcut) {
         const struct ss_norm_shortcut s = shortcut_of(op, d);
         return k->norm_shortcut_forward(
@@ -76,8 +87,17 @@ enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_ac
                                ss_op_dropout_key(d));
 }
 
-enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
-                                  const struct ss_task_data *d, const void *z, void *dz)
+enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                 const struct ss_task_data *d, const void *z, int sums)
+{
+    const struct ss_norm_act present = of_present(op, norm, d);
+    SS_TRY(ss_op_act_stats(op, norm, d, z, sums));
+    SS_TRY(forward_present(op, &present, d, z));
+    return ss_op_clear_absent(op, d, SS_ROLE_Y);
+}
+
+static enum ss_status backward_present(const struct ss_op *op, const struct ss_norm_act *norm,
+                                       const struct ss_task_data *d, const void *z, void *dz)
 {
     float *params = ss_role(d, SS_ROLE_PARAMS), *grads = ss_role(d, SS_ROLE_GRADS);
     struct ss_norm_act_grad g = {
@@ -106,6 +126,21 @@ enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_a
     if (ss_op_part(d) == SS_PART_APPLY)
         return op->kernels->norm_act_backward_apply(op->device, norm, &g, ss_role(d, SS_ROLE_SUMS));
     return op->kernels->norm_act_backward(op->device, norm, &g);
+}
+
+enum ss_status ss_op_act_backward(const struct ss_op *op, const struct ss_norm_act *norm,
+                                  const struct ss_task_data *d, const void *z, void *dz)
+{
+    const struct ss_norm_act present = of_present(op, norm, d);
+    const struct ss_plan_task *t = d->task->plan;
+    SS_TRY(backward_present(op, &present, d, z, dz));
+    if (norm->pool) /* else ds is one of dy */
+        SS_TRY(ss_op_clear_absent(op, d, SS_ROLE_DS));
+    if (norm->shortcut)
+        SS_TRY(ss_op_clear_absent(op, d, SS_ROLE_RESIDUAL));
+    if (t->role[SS_ROLE_Z] >= 0)
+        return t->part == SS_PART_SUMS ? SS_OK : ss_op_clear_absent(op, d, SS_ROLE_Z);
+    return t->adds_dx ? SS_OK : ss_op_clear_absent(op, d, SS_ROLE_DX);
 }
 
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)

@@ -32,7 +32,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, params);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
-    const int sums = op->sums && d->task->training;
+    /* They would be the whole batch's. */
+    const int sums = op->sums && d->task->training && !d->args->absent;
     if (ss_op_part(d) == SS_PART_APPLY)
         return ss_op_act_forward(head, &op->norm, d, z, 0);
     if (sums)

@@ -26,6 +26,8 @@ static enum ss_status mix_samples(const struct ss_load_args *args, char *images,
     struct ss_label before;
     SS_TRY(load_sample(args, args->count, args->spare, bytes, &before));
     for (int i = args->count - 1; i >= 0; i--) {
+        if (args->sample[i] == UINT32_MAX)
+            continue;
         const struct ss_mix mix = ss_mix_draw(&args->mix, how->seed, how->epoch, args->sample[i],
                                               set->height, set->width);
         char *image = images + (size_t)i * bytes;

@@ -20,8 +20,8 @@ struct ss_load_args {
     struct ss_mix_how mix;
     void *spare; /* with mixing: room for one image */
     int count;
-    /* Those of the slice, then the one before them in the batch. UINT32_MAX: no sample; the label
-     * becomes -1 and the image 0. */
+    /* Those of the slice, then the one before them in the batch. UINT32_MAX: no sample, and none behind
+     * it; the label becomes -1 and the image 0. */
     uint32_t sample[];
 };
 

@@ -1,7 +1,7 @@
 /* codelets/loss.c: softmax cross-entropy, and in training its gradient in the same task. Labels are
  * smoothed in training alone.
  *
- * x (N,K) logits: read; in training overwritten by their gradient (softmax - t) / N
+ * x (N,K) logits: read; in training overwritten by their gradient (softmax - t) / N, N those that are there
  * labels (N) struct ss_label read; on a GPU behind the staged images
  * metrics: struct ss_metrics; in training written, in evaluation and by a step's later micro-steps
  * added to */
@@ -27,10 +27,11 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     const struct loss *op = (struct loss *)head;
     int training = d->task->training;
     void *x = ss_role(d, SS_ROLE_X);
-    return head->kernels->loss(head->device, op->x.n, op->x.c, x, labels_of(op, d),
+    SS_TRY(head->kernels->loss(head->device, ss_op_present(head, d), op->x.c, x, labels_of(op, d),
                                training ? op->smoothing : 0, ss_role(d, SS_ROLE_SCALER),
                                ss_role(d, SS_ROLE_METRICS), !training || d->task->plan->micro > 0,
-                               training ? x : NULL);
+                               training ? x : NULL));
+    return ss_op_clear_absent(head, d, SS_ROLE_X);
 }
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");

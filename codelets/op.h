@@ -41,6 +41,7 @@ struct ss_op {
     const struct ss_kernels *kernels; /* of the device */
     struct ss_device *device;
     size_t element; /* bytes of one in activations */
+    const struct ss_plan *plan;
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
     /* Where each parameter begins in its bucket, in floats. Set by ss_ops_place. */
@@ -84,6 +85,18 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block);
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block);
 /* What its kernels need, before the first step. */
 enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_act *norm);
+/* The last batch of an epoch may have fewer images than the plan's. What brings images together,
+ * BatchNorm and the loss, takes those that are there, as a smaller batch, and leaves zeros for the
+ * absent ones, which therefore have no gradient: all other operations take the whole batch, where
+ * absent images are black. */
+static inline int ss_op_present(const struct ss_op *op, const struct ss_task_data *d)
+{
+    return op->plan->options.batch - d->args->absent;
+}
+/* Zeros for the absent images in what the task accesses as `role`, if it does, in the order of the
+ * device's work; of a part of a tensor in the whole of it. */
+enum ss_status ss_op_clear_absent(const struct ss_op *op, const struct ss_task_data *d, int role);
+
 /* A task's part of an operation (enum ss_part), forward with z, and backward: sums over this rank's
  * batch, or what follows from those over all ranks. */
 static inline enum ss_part ss_op_part(const struct ss_task_data *d)

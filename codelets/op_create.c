@@ -22,6 +22,7 @@ static enum ss_status create(const struct ss_op_class *cls, const struct ss_op_c
     op->kernels = context->kernels;
     op->device = context->device;
     op->element = ss_dtype_bytes(context->plan->options.dtype);
+    op->plan = context->plan;
     op->block = &context->plan->block[block];
     for (int role = 0; role < SS_PARAM_TRAINED; role++)
         op->offset[role] = SIZE_MAX;

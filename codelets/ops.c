@@ -49,8 +49,7 @@ struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)
 {
-    return ss_tensor_act(plan,
-                         ss_block_forward(plan, block, SS_PART_APPLY)->tensor[SS_ROLE_Y]);
+    return ss_tensor_act(plan, ss_block_forward(plan, block, SS_PART_APPLY)->tensor[SS_ROLE_Y]);
 }
 
 static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)
@@ -101,6 +100,19 @@ void *ss_op_weight(const struct ss_op *op, const struct ss_region *params)
     return (char *)params->copy + at * op->element;
 }
 
+enum ss_status ss_op_clear_absent(const struct ss_op *op, const struct ss_task_data *d, int role)
+{
+    const int i = d->task->plan->tensor[role];
+    if (!d->args->absent || i < 0)
+        return SS_OK;
+    const struct ss_plan_tensor *t = &op->plan->tensor[i],
+                                *whole = t->of < 0 ? t : &op->plan->tensor[t->of];
+    const size_t image = whole->bytes / (size_t)whole->n;
+    return op->kernels->zero_async(
+        (char *)ss_role_region(d, role)->data + image * (size_t)ss_op_present(op, d),
+        image * (size_t)d->args->absent, op->kernels->stream(op->device));
+}
+
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
 {
     const struct ss_layer *at[SS_PLACES];
@@ -114,7 +126,8 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
                                .relu_out = at[SS_PLACE_OUT] != NULL};
     const int shortcut = plan->block[block].shortcut;
     if (shortcut >= 0)
-        norm.shortcut = ss_block_layer(plan, shortcut, SS_PLACE_NORM) ? SS_SHORTCUT_BN : SS_SHORTCUT_BIAS;
+        norm.shortcut =
+            ss_block_layer(plan, shortcut, SS_PLACE_NORM) ? SS_SHORTCUT_BN : SS_SHORTCUT_BIAS;
     if (at[SS_PLACE_ACT])
         norm.slope = at[SS_PLACE_ACT]->slope;
     if (at[SS_PLACE_DROP]) {

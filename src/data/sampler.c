@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-static enum ss_status check(size_t count, int rank, int world, size_t batch, int drop_last)
+static enum ss_status check(size_t count, int rank, int world, size_t batch,
+                            enum ss_sampler_end end)
 {
     if (world < 1 || rank < 0 || rank >= world)
         return ss_fail(SS_ERR_INVALID, "sampler: rank %d of %d ranks does not exist", rank, world);
@@ -13,28 +14,34 @@ static enum ss_status check(size_t count, int rank, int world, size_t batch, int
     if (count < 1 || count > UINT32_MAX)
         return ss_fail(SS_ERR_INVALID, "sampler: %zu samples; 1 to %u are supported", count,
                        UINT32_MAX);
-    if (drop_last && batch > count / (size_t)world)
+    if (end == SS_END_DROP && batch > count / (size_t)world)
         return ss_fail(SS_ERR_INVALID,
                        "%zu samples do not fill one batch of %zu on each of %d ranks; give a batch "
                        "of at most %zu per rank, or fewer ranks",
                        count, batch, world, count / (size_t)world);
+    if (end == SS_END_KEEP && count < (size_t)world)
+        return ss_fail(SS_ERR_INVALID, "%zu samples are not one for each of %d ranks", count,
+                       world);
     return SS_OK;
 }
 
-enum ss_status ss_sampler_open(struct ss_sampler *s, size_t count, int rank, int world,
-                               size_t batch, int shuffle, int drop_last, uint64_t seed)
+size_t ss_sampler_steps(size_t count, int world, size_t batch, enum ss_sampler_end end)
 {
-    SS_TRY(check(count, rank, world, batch, drop_last));
-    size_t n = (size_t)world, r = (size_t)rank;
-    size_t largest = (count + n - 1) / n; /* shard of rank 0 */
-    size_t shard, steps;
-    if (drop_last) {
-        steps = count / n / batch;
+    const size_t n = (size_t)world, shard = end == SS_END_EVERY ? (count + n - 1) / n : count / n;
+    return shard / batch + (end != SS_END_DROP && shard % batch);
+}
+
+enum ss_status ss_sampler_open(struct ss_sampler *s, size_t count, int rank, int world,
+                               size_t batch, int shuffle, enum ss_sampler_end end, uint64_t seed)
+{
+    SS_TRY(check(count, rank, world, batch, end));
+    const size_t n = (size_t)world, r = (size_t)rank,
+                 steps = ss_sampler_steps(count, world, batch, end);
+    size_t shard = count / n;
+    if (end == SS_END_DROP)
         shard = steps * batch;
-    } else {
-        steps = largest / batch + (largest % batch != 0);
-        shard = r < count ? (count - r + n - 1) / n : 0;
-    }
+    else if (end == SS_END_EVERY)
+        shard += r < count % n;
     uint32_t *order = NULL;
     if (shuffle) {
         order = malloc(count * sizeof *order);
@@ -46,7 +53,7 @@ enum ss_status ss_sampler_open(struct ss_sampler *s, size_t count, int rank, int
                              .world = world,
                              .batch = batch,
                              .shuffle = shuffle,
-                             .drop_last = drop_last,
+                             .end = end,
                              .seed = seed,
                              .shard = shard,
                              .steps = steps,
@@ -74,6 +81,11 @@ void ss_sampler_set_epoch(struct ss_sampler *s, uint32_t epoch)
         s->order[i] = s->order[j];
         s->order[j] = t;
     }
+}
+
+size_t ss_sampler_read(const struct ss_sampler *s, size_t steps)
+{
+    return steps < s->steps ? steps * s->batch : s->shard;
 }
 
 size_t ss_sampler_index(const struct ss_sampler *s, size_t step, size_t k)

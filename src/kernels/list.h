@@ -37,6 +37,7 @@ KERNEL_OF(void *, scratch, const struct ss_device *device)
 KERNEL(copy, struct ss_device *device, void *dst, const void *src, size_t bytes)
 /* In the order of `stream`; host memory must be pinned. */
 KERNEL(copy_async, void *dst, const void *src, size_t bytes, ss_stream stream)
+KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
 
 /* 2-D convolution: struct ss_conv_shape. The weight is kept in a layout that the library likes
  * (native, that of its gradient); import and export convert from and to PyTorch's (Co,Ci,kh,kw) on
@@ -247,7 +248,6 @@ GPU_KERNEL_OF(void, on_fault, void (*hear)(const char *what))
 /* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that
  * may be refused), which the next launch would report as its own. */
 GPU_KERNEL_OF(void, forget_errors, void)
-GPU_KERNEL(zero_async, void *dst, size_t bytes, ss_stream stream)
 /* An emulated device: it computes nothing any more, and only time passes on it; before it is opened.
  * Sums between ranks are real until time has been spent, and again after another call of this. And let
  * time pass on a stream. SS_ERR_UNSUPPORTED on a GPU. */

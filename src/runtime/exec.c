@@ -266,6 +266,23 @@ static void *spare_image(const struct ss_exec *e, int slot, int slice)
     return e->spare ? e->spare + number * ss_input_layout_of(e->plan).image : NULL;
 }
 
+static const uint32_t *samples_of(const struct ss_exec *e, const struct ss_exec_step *step,
+                                  int micro)
+{
+    return step->sample + micro * e->plan->options.batch;
+}
+
+/* How many images a batch lacks; its last ones. */
+static int count_absent(const struct ss_exec *e, const struct ss_exec_step *step, int micro)
+{
+    const uint32_t *sample = samples_of(e, step, micro);
+    const int batch = e->plan->options.batch;
+    int n = 0;
+    while (n < batch && sample[batch - 1 - n] == UINT32_MAX)
+        n++;
+    return n;
+}
+
 static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *head, int slot,
                                   const struct ss_exec_step *step)
 {
@@ -290,21 +307,22 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
         args->mix = e->options.mix;
         args->spare = spare_image(e, slot, slice);
     }
-    const uint32_t *sample = step->sample + head->task->plan->micro * batch;
+    const uint32_t *sample = samples_of(e, step, head->task->plan->micro);
     memcpy(args->sample, sample + begin, (size_t)n * sizeof *args->sample);
-    args->sample[n] = sample[(begin + batch - 1) % batch];
+    args->sample[n] = sample[(begin ? begin : batch - head->absent) - 1];
     enum ss_status status = ss_load_submit(args);
     free(args);
     return status;
 }
 
 static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *list, int i, int slot,
-                                  const struct ss_exec_step *step, uint64_t now_ns)
+                                  const struct ss_exec_step *step, int absent, uint64_t now_ns)
 {
     const struct ss_bound_task *task = &list->task[i];
     struct ss_step_args args = {.task = task,
                                 .region = list->regions[i * e->options.slots + slot],
                                 .step = step->step,
+                                .absent = absent,
                                 .lr = step->lr,
                                 .submitted_ns = now_ns};
     switch (task->plan->kind) {
@@ -363,7 +381,8 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
         if (h->step_begins && ss_hooks_want_step(h, step->step))
             h->step_begins(h->arg, step->step);
     uint64_t now_ns = ss_now_ns();
-    const int replays = ss_replay_begin_step(e->replay, e->hooks, step->step);
+    const int lacks = count_absent(e, step, e->plan->options.accumulate - 1) > 0,
+              replays = ss_replay_begin_step(e->replay, e->hooks, step->step) && !lacks;
     e->steps++;
     e->replayed += (uint64_t)replays;
     starpu_iteration_push((unsigned long)step->step);
@@ -376,7 +395,7 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
             status = ss_replay_submit(e->replay, i, step->step, now_ns);
         else
             status = submit_task(e, &e->train, i, (int)((step->step * micros + micro) % slots),
-                                 step, now_ns);
+                                 step, lacks ? count_absent(e, step, (int)micro) : 0, now_ns);
     }
     starpu_iteration_pop();
     ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
@@ -388,7 +407,7 @@ enum ss_status ss_exec_submit_eval(struct ss_exec *e, const struct ss_exec_step 
     int slot = (int)(e->eval_steps++ % (uint64_t)e->options.slots);
     enum ss_status status = SS_OK;
     for (int i = 0; status == SS_OK && i < e->plan->eval.count; i++)
-        status = submit_task(e, &e->eval, i, slot, step, 0);
+        status = submit_task(e, &e->eval, i, slot, step, 0, 0);
     ss_run_fail(&e->options.runtime->run, status);
     return status;
 }

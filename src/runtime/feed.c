@@ -50,9 +50,11 @@ static void raise_to(_Atomic uint64_t *at, uint64_t ns)
 
 static void loaded(struct ss_feed *f, const struct ss_step_args *args)
 {
-    const int *slice = f->plan->slice_begin + args->task->plan->slice;
+    const int *slice = f->plan->slice_begin + args->task->plan->slice,
+              present = f->plan->options.batch - args->absent,
+              end = slice[1] < present ? slice[1] : present;
     atomic_fetch_add(&f->busy_ns, args->times.end - args->times.begin);
-    atomic_fetch_add(&f->images, (uint64_t)(slice[1] - slice[0]));
+    atomic_fetch_add(&f->images, (uint64_t)(end > slice[0] ? end - slice[0] : 0));
     raise_to(&entry_of(f, args)->loaded, args->times.end);
 }
 

@@ -27,8 +27,8 @@ static void tell(const struct ss_session *s, int ranks)
         "Checked: %s on %zu images with a global batch size of %lld, %zu steps an epoch, %d rank%s "
         "on %s\n",
         o->model, s->train->count, (long long)s->step_batch * ranks,
-        s->train->count / ((size_t)s->step_batch * (size_t)ranks), ranks, ranks == 1 ? "" : "s",
-        device_note(s));
+        ss_sampler_steps(s->train->count, ranks, (size_t)s->step_batch, ss_train_end(o)), ranks,
+        ranks == 1 ? "" : "s", device_note(s));
 }
 
 enum ss_status ss_train_check_only(struct ss_train_options *options)

@@ -93,6 +93,7 @@ static const struct ss_option_elsewhere elsewhere[] = {
     {"--bf16", "it is --precision bf16 here"},
     {"--fp32", "it is --precision fp32 here, the default"},
     {"--num-workers", "it is --workers here: threads that load samples, on each rank"},
+    {"--drop-last", "it is the default here; --no-drop-last trains on the last, smaller batch, too"},
     {"--gradient-accumulation-steps", "it is --accumulate here"},
     {"--clip-grad-norm", "it is --clip-norm here"},
     {"--model-ema-decay", "it is --ema-decay here"},
@@ -289,7 +290,17 @@ enum ss_status ss_train_check(const struct ss_train_options *o)
         return ss_fail(SS_ERR_INVALID,
                        "--ranks %ld goes with --check; a launcher says how many ranks train",
                        o->ranks);
+    if (o->no_drop_last && o->accumulate > 1)
+        return ss_fail(SS_ERR_INVALID,
+                       "--no-drop-last with --accumulate %ld: what is left at an epoch's end has not "
+                       "as many micro-steps; leave one of them out",
+                       o->accumulate);
     return SS_OK;
+}
+
+enum ss_sampler_end ss_train_end(const struct ss_train_options *o)
+{
+    return o->no_drop_last ? SS_END_KEEP : SS_END_DROP;
 }
 
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out)

@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "core/options.h"
+#include "data/sampler.h"
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "optim/optim.h"
@@ -101,6 +102,9 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out);
 
 /* --bucket-mb auto. */
 int ss_train_buckets_auto(const struct ss_train_options *o);
+
+/* What becomes of an epoch's end. */
+enum ss_sampler_end ss_train_end(const struct ss_train_options *o);
 
 /* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);

@@ -195,7 +195,7 @@ static enum ss_status predict_all(struct prediction *p)
     struct ss_sampler sampler;
     enum ss_status status = SS_OK;
     SS_TRY(ss_sampler_open(&sampler, s->test->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
-                           (size_t)s->batch, 0, 0, 0));
+                           (size_t)s->batch, 0, SS_END_EVERY, 0));
     ss_sampler_set_epoch(&sampler, 0);
     if (ss_comm_rank(s->comm) == 0)
         put_head(p);

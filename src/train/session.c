@@ -79,7 +79,7 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
 {
     size_t micros = (size_t)s->options->accumulate;
     size_t most = s->train ? s->train->count / micros / (size_t)ranks : 0;
-    if (!s->train || (size_t)s->batch <= most)
+    if (!s->train || (size_t)s->batch <= most || (s->options->no_drop_last && most))
         return check_mixing(s);
     if (most == 0)
         return ss_fail(SS_ERR_INVALID,
@@ -251,16 +251,14 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
     /* BatchNorm's running statistics are rank 0's, as in DistributedDataParallel. */
     SS_TRY(ss_exec_broadcast_running(s->exec));
     SS_TRY(ss_sampler_open(&sampler, s->test->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
-                           (size_t)s->batch, 0, 0, 0));
+                           (size_t)s->batch, 0, SS_END_EVERY, 0));
     ss_sampler_set_epoch(&sampler, 0);
     SS_TRY(ss_exec_reset_eval(s->exec));
     struct ss_exec_step step = {.dataset = s->test, .sample = s->sample};
     enum ss_status status = SS_OK;
     for (size_t k = 0; status == SS_OK && k < sampler.steps; k++) {
-        for (int i = 0; i < s->batch; i++) {
-            size_t index = ss_sampler_index(&sampler, k, (size_t)i);
-            s->sample[i] = index == SIZE_MAX ? UINT32_MAX : (uint32_t)index;
-        }
+        for (int i = 0; i < s->batch; i++)
+            s->sample[i] = ss_sampler_sample(&sampler, k, (size_t)i);
         status = ss_exec_submit_eval(s->exec, &step);
         starpu_task_wait_for_n_submitted((unsigned)(s->plan->eval.count * (int)s->options->slots));
     }

@@ -80,7 +80,7 @@ static double median(double *value, int n)
 static enum ss_status run_steps(struct ss_session *s)
 {
     for (int i = 0; i < s->batch; i++)
-        s->sample[i] = (uint32_t)i;
+        s->sample[i] = (uint32_t)((size_t)i % s->train->count);
     for (uint64_t step = 1; step <= WARM + MEASURED; step++) {
         struct ss_exec_step next = {.step = step,
                                     .dataset = s->train,

@@ -199,13 +199,21 @@ static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler
 {
     struct ss_session *s = &l->session;
     for (int64_t i = 0; i < s->step_batch; i++)
-        s->sample[i] = (uint32_t)ss_sampler_index(sampler, (size_t)l->at.batches, (size_t)i);
+        s->sample[i] = ss_sampler_sample(sampler, (size_t)l->at.batches, (size_t)i);
     step->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler));
     step->step = (uint64_t)++l->at.step;
     SS_TRY(ss_exec_submit_train(s->exec, step));
     l->at.batches++;
     s->batches += l->options->accumulate;
     return SS_OK;
+}
+
+/* Over all ranks, in steps [begin, end) of an epoch. */
+static double images_of(const struct ss_loop *l, const struct ss_sampler *sampler, int64_t begin,
+                        int64_t end)
+{
+    return (double)(ss_sampler_read(sampler, (size_t)end) - ss_sampler_read(sampler, (size_t)begin)) *
+           ss_comm_size(l->session.comm);
 }
 
 /* All steps of an epoch that are left; *e: what this rank knows of it afterwards. */
@@ -216,7 +224,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     ss_sampler_set_epoch(sampler, (uint32_t)l->at.epoch);
     *e = (struct ss_epoch){
         .epoch = l->at.epoch + 1, .epochs = o->epochs, .feed = {ss_exec_feed(s->exec)}};
-    double first = ss_seconds(), begin = first, images = (double)s->step_batch * ss_comm_size(s->comm);
+    double first = ss_seconds(), begin = first;
     struct ss_exec_step step = {.dataset = s->train,
                                 .epoch = (uint32_t)l->at.epoch,
                                 .augment = !o->no_augment,
@@ -228,11 +236,11 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
         int64_t done = l->at.batches - 1 > start + l->ahead ? l->at.batches - 1 - l->ahead : start;
         ss_journal_progress(&l->journal, e->epoch, o->epochs, (long)done, (long)end,
                             (double)atomic_load(&l->last_loss),
-                            (double)(done - start) * images / (ss_seconds() - first));
+                            images_of(l, sampler, start, done) / (ss_seconds() - first));
     }
     SS_TRY(settle(l, &begin));
     e->train_s = l->at.epoch_s;
-    e->images = (double)l->at.batches * images;
+    e->images = images_of(l, sampler, 0, l->at.batches);
     e->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler) - 1);
     e->feed[1] = ss_exec_feed(s->exec);
     ss_journal_end_progress(&l->journal);
@@ -433,7 +441,8 @@ static enum ss_status run(struct ss_loop *l)
     SS_TRY(ss_session_agree(s, ss_loop_open_logs(l), "opening the logs"));
     /* Sizes are equal on all ranks, so this fails on all or none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
-                           (size_t)s->step_batch, !l->options->no_shuffle, 1,
+                           (size_t)s->step_batch, !l->options->no_shuffle,
+                           ss_train_end(l->options),
                            (uint64_t)l->options->seed));
     SS_TRY(make_schedule(l, &sampler));
     SS_TRY(ss_session_agree(s, link_best(l), "link to the best checkpoint"));

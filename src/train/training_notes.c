@@ -289,21 +289,33 @@ static void tell_changes(const char *path, const struct ss_training_notes *own,
     }
 }
 
-/* With another global batch the samples of the epoch fall into other batches. */
-static enum ss_status place_in_epoch(const struct ss_session *s, const char *path, int64_t was,
-                                     struct ss_position *p)
+/* Of an epoch, on so many ranks; -1: there are no such ranks. */
+static int64_t steps_of(const struct ss_session *s, int64_t ranks, int64_t global_batch)
 {
-    int64_t is = s->step_batch * ss_comm_size(s->comm), count = (int64_t)s->train->count;
-    if (was < 1 || p->batches > count / was)
+    if (ranks < 1 || ranks > INT_MAX || global_batch < ranks)
+        return -1;
+    return (int64_t)ss_sampler_steps(s->train->count, (int)ranks, (size_t)(global_batch / ranks),
+                                     ss_train_end(s->options));
+}
+
+/* With another global batch the samples of the epoch fall into other batches. */
+static enum ss_status place_in_epoch(const struct ss_session *s, const char *path,
+                                     const struct ss_training_origin *origin, struct ss_position *p)
+{
+    const int ranks = ss_comm_size(s->comm);
+    const int64_t is = s->step_batch * ranks, was = origin->global_batch,
+                  steps = steps_of(s, origin->ranks, was);
+    if (p->batches > steps)
         return ss_fail(
             SS_ERR_FORMAT,
-            "%s: field batches_of_epoch is %lld, but an epoch has %lld images in batches "
-            "of %lld (global_batch)",
-            path, (long long)p->batches, (long long)count, (long long)was);
+            "%s: field batches_of_epoch is %lld, but an epoch has %zu images in batches "
+            "of %lld (global_batch) on %lld ranks",
+            path, (long long)p->batches, s->train->count, (long long)was,
+            (long long)origin->ranks);
     if (was == is)
         return SS_OK;
-    if (p->batches == count / was) {
-        p->batches = count / is; /* only the evaluation is left */
+    if (p->batches == steps) {
+        p->batches = steps_of(s, ranks, is); /* only the evaluation is left */
         return SS_OK;
     }
     if (!p->batches) {
@@ -334,7 +346,7 @@ enum ss_status ss_training_notes_understand(const struct ss_session *s, const ch
     SS_TRY(read_integer(path, "ranks", value_of(m, "ranks"), &origin->ranks));
     SS_TRY(read_integer(path, "global_batch", value_of(m, "global_batch"), &origin->global_batch));
     SS_TRY(check_fixed(s, path, model, own, m));
-    SS_TRY(place_in_epoch(s, path, origin->global_batch, p));
+    SS_TRY(place_in_epoch(s, path, origin, p));
     if (strcmp(value_of(m, "--target-accuracy"), value_of(own, "--target-accuracy")))
         p->reached = 0;
     if (strcmp(value_of(m, "--best"), value_of(own, "--best")))

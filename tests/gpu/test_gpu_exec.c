@@ -24,75 +24,6 @@ static struct setting setting_of(int which)
     return s;
 }
 
-struct outcome {
-    double loss; /* of the last step */
-    struct ss_metrics eval;
-    int nparams;
-    float **params;
-    int64_t *elements;
-    uint64_t hash, replayed;
-};
-
-/* Train, evaluate, keep what came out, and stop the runtime. */
-static struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps, double lr)
-{
-    struct bound b;
-    struct outcome o;
-    bind_plan(&b, s, runtime);
-    o.nparams = b.plan->nparams;
-    ck_assert_int_gt(o.nparams, 0);
-    b.lr = lr;
-    o.hash = train(&b, steps);
-    o.replayed = ss_exec_fed(b.exec).replayed;
-    if (s->replay == SS_REPLAY_ON)
-        ck_assert_uint_eq(o.replayed, (uint64_t)steps - 3);
-    o.loss = b.loss;
-    o.eval = evaluate(&b);
-    o.params = get_params(&b);
-    o.elements = calloc((size_t)o.nparams, sizeof *o.elements);
-    ck_assert_ptr_nonnull(o.elements);
-    for (int i = 0; i < o.nparams; i++)
-        o.elements[i] = b.plan->param[i].elements;
-    unbind(&b);
-    ss_runtime_stop(runtime);
-    return o;
-}
-
-static void forget(struct outcome *o)
-{
-    for (int i = 0; i < o->nparams; i++)
-        free(o->params[i]);
-    free(o->params);
-    free(o->elements);
-}
-
-/* Relative distance of a parameter's values; of values below `small`, relative to that. */
-static double distance(const float *a, const float *b, int64_t n, double small)
-{
-    double off = 0, size = 0;
-    for (int64_t k = 0; k < n; k++) {
-        off += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
-        size += (double)b[k] * (double)b[k];
-    }
-    return sqrt(off) / fmax(sqrt(size), small * sqrt((double)n));
-}
-
-/* Losses, and all parameters and running statistics. */
-static void compare(const struct outcome *gpu, const struct outcome *cpu, double bound)
-{
-    ck_assert_msg(fabs(gpu->loss - cpu->loss) <= bound * cpu->loss, "loss %.7g, on the CPU %.7g",
-                  gpu->loss, cpu->loss);
-    ck_assert_msg(fabs(gpu->eval.loss - cpu->eval.loss) <= bound * cpu->eval.loss,
-                  "evaluation %.7g, on the CPU %.7g", gpu->eval.loss, cpu->eval.loss);
-    ck_assert(gpu->eval.count == cpu->eval.count && gpu->eval.bad == 0);
-    for (int i = 0; i < cpu->nparams; i++) {
-        if (!cpu->params[i])
-            continue;
-        double d = distance(gpu->params[i], cpu->params[i], cpu->elements[i], 1e-2);
-        ck_assert_msg(d <= 10 * bound, "parameter %d differs by %.3g", i, d);
-    }
-}
-
 START_TEST(as_cpu)
 {
     struct setting s = setting_of(_i);
@@ -312,6 +243,36 @@ START_TEST(frozen_weights)
 }
 END_TEST
 
+/* A batch that lacks images: as a smaller one on the CPU, by replays or task by task, between whole ones too. */
+START_TEST(short_batch)
+{
+    struct setting s = setting_of(_i);
+    s.batch = 4;
+    struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
+    s.batch = 7;
+    s.lacks = 3;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, ordered, 1), 9, 0.05);
+        compare(&gpu, &cpu, 1e-4);
+        forget(&gpu);
+    }
+    forget(&cpu);
+    s.whole = 2;
+    for (int dtype = 0; dtype < 3; dtype++) {
+        uint64_t hash[2];
+        for (int on = 0; on < 2; on++) {
+            s.dtype = (enum ss_dtype)dtype;
+            s.replay = on ? SS_REPLAY_ON : SS_REPLAY_OFF;
+            s.spoils = on;
+            struct outcome gpu = run(&s, start_gpu(s.dtype, 1, 1 + on), 12, 0.01);
+            hash[on] = gpu.hash;
+            forget(&gpu);
+        }
+        ck_assert_uint_eq(hash[0], hash[1]);
+    }
+}
+END_TEST
+
 /* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
  * whatever the slots. */
 START_TEST(micro_steps)
@@ -435,6 +396,8 @@ int main(void)
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
+    t = add_case(suite, "short");
+    tcase_add_loop_test(t, short_batch, 0, TEST_GRAPHS);
     t = add_case(suite, "parts");
     tcase_add_loop_test(t, parts_as_copies, 0, 6);
     tcase_add_loop_test(t, micro_steps, 0, 2);

@@ -8,7 +8,7 @@
 #include "graph/graph_file.h"
 #include "graphs/models.h"
 #include "kernels/cpu/cpu.h"
-#include "runtime/exec.h"
+#include "runtime/exec_internal.h"
 #include "tests/graph/test_graphs.h"
 #include "tests/leaks.h"
 #include "train/model_file.h"
@@ -99,6 +99,7 @@ struct bound {
     int in_order;
     double lr;
     int augment;
+    int lacks, whole, spoils;
 };
 
 static inline void on_report(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
@@ -134,6 +135,9 @@ struct setting {
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* likewise */
     int nondeterministic;       /* likewise */
+    int lacks; /* images that a step lacks at its end... */
+    int whole; /* ...but so many steps before each such one */
+    int spoils; /* what buffers hold before a step is NaN */
 };
 static const struct setting usual = {.batch = BATCH,
                                      .slots = 4,
@@ -233,6 +237,9 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     b->in_order = b->augment = 1;
     b->lr = 0.05;
     b->runtime = runtime;
+    b->lacks = s->lacks;
+    b->whole = s->whole;
+    b->spoils = s->spoils;
     b->graph = make_graph(s);
     ck_assert_msg(b->graph != NULL, "%s", ss_log_last_error());
     struct ss_plan_options options = {.batch = s->batch,
@@ -338,21 +345,39 @@ static inline int run_tests(const char *name, void (*add)(TCase *t))
 
 static inline int step_images(const struct bound *b)
 {
-    return b->plan->options.batch * b->plan->options.accumulate;
+    return b->plan->options.batch * b->plan->options.accumulate - (b->whole ? 0 : b->lacks);
+}
+
+/* Nothing that a step reads is left from another one. */
+static inline void spoil(const struct bound *b)
+{
+    OK(ss_exec_wait(b->exec));
+    for (int i = 0; i < b->plan->nbuffers; i++) {
+        const struct ss_region *r = &b->exec->buffer[i].r;
+        void *nan = malloc(r->bytes);
+        ck_assert_ptr_nonnull(nan);
+        memset(nan, 0xff, r->bytes);
+        OK(b->exec->kernels->copy(b->exec->device, r->data, nan, r->bytes));
+        free(nan);
+    }
 }
 
 /* Submit training step `number` on the images from `first` on, and do not wait for it. */
 static inline void submit(struct bound *b, uint64_t number, double lr, int first)
 {
     uint32_t sample[64];
-    for (int i = 0; i < step_images(b); i++)
-        sample[i] = (uint32_t)((first + i) % IMAGES);
+    const int all = b->plan->options.batch * b->plan->options.accumulate,
+              lacks = number % (uint64_t)(b->whole + 1) ? 0 : b->lacks;
+    for (int i = 0; i < all; i++)
+        sample[i] = i < all - lacks ? (uint32_t)((first + i) % IMAGES) : UINT32_MAX;
     struct ss_exec_step step = {.step = number,
                                 .lr = lr,
                                 .dataset = &data,
                                 .epoch = 0,
                                 .augment = b->augment,
                                 .sample = sample};
+    if (b->spoils)
+        spoil(b);
     sem_wait(&b->in_flight);
     OK(ss_exec_submit_train(b->exec, &step));
 }
@@ -548,6 +573,75 @@ static inline struct ss_metrics evaluate(struct bound *b)
     struct ss_metrics metrics;
     OK(ss_exec_eval_metrics(b->exec, &metrics));
     return metrics;
+}
+
+struct outcome {
+    double loss; /* of the last step */
+    struct ss_metrics eval;
+    int nparams;
+    float **params;
+    int64_t *elements;
+    uint64_t hash, replayed;
+};
+
+/* Train, evaluate, keep what came out, and stop the runtime. */
+static inline struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps, double lr)
+{
+    struct bound b;
+    struct outcome o;
+    bind_plan(&b, s, runtime);
+    o.nparams = b.plan->nparams;
+    ck_assert_int_gt(o.nparams, 0);
+    b.lr = lr;
+    o.hash = train(&b, steps);
+    o.replayed = ss_exec_fed(b.exec).replayed;
+    if (s->replay == SS_REPLAY_ON && !s->lacks)
+        ck_assert_uint_eq(o.replayed, (uint64_t)steps - 3);
+    o.loss = b.loss;
+    o.eval = evaluate(&b);
+    o.params = get_params(&b);
+    o.elements = calloc((size_t)o.nparams, sizeof *o.elements);
+    ck_assert_ptr_nonnull(o.elements);
+    for (int i = 0; i < o.nparams; i++)
+        o.elements[i] = b.plan->param[i].elements;
+    unbind(&b);
+    ss_runtime_stop(runtime);
+    return o;
+}
+
+static inline void forget(struct outcome *o)
+{
+    for (int i = 0; i < o->nparams; i++)
+        free(o->params[i]);
+    free(o->params);
+    free(o->elements);
+}
+
+/* Relative distance of a parameter's values; of values below `small`, relative to that. */
+static inline double distance(const float *a, const float *b, int64_t n, double small)
+{
+    double off = 0, size = 0;
+    for (int64_t k = 0; k < n; k++) {
+        off += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
+        size += (double)b[k] * (double)b[k];
+    }
+    return sqrt(off) / fmax(sqrt(size), small * sqrt((double)n));
+}
+
+/* Losses, and all parameters and running statistics. */
+static inline void compare(const struct outcome *got, const struct outcome *want, double bound)
+{
+    ck_assert_msg(fabs(got->loss - want->loss) <= bound * want->loss, "loss %.7g, not %.7g",
+                  got->loss, want->loss);
+    ck_assert_msg(fabs(got->eval.loss - want->eval.loss) <= bound * want->eval.loss,
+                  "evaluation %.7g, not %.7g", got->eval.loss, want->eval.loss);
+    ck_assert(got->eval.count == want->eval.count && got->eval.bad == 0);
+    for (int i = 0; i < want->nparams; i++) {
+        if (!want->params[i])
+            continue;
+        double d = distance(got->params[i], want->params[i], want->elements[i], 1e-2);
+        ck_assert_msg(d <= 10 * bound, "parameter %d differs by %.3g", i, d);
+    }
 }
 
 /* Five numbers that are the same for all images, of which some are dropped before the loss: all random

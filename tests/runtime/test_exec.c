@@ -751,6 +751,52 @@ START_TEST(frozen_weights)
 }
 END_TEST
 
+/* A batch that lacks images is a smaller batch, in every kind of layer; other slots and slices change no bit. */
+static void check_short_batch(struct setting s)
+{
+    s.momentum = 0.9f;
+    s.batch = 4;
+    struct outcome small = run(&s, start_runtime(1, 1), 5, 0.02);
+    s.batch = 6;
+    s.lacks = 2;
+    s.put_off_weights = -1;
+    struct outcome lacking = run(&s, start_runtime(1, 1), 5, 0.02);
+    compare(&lacking, &small, 1e-5);
+    s.slots = 2;
+    s.slices = 5;
+    s.spoils = 1;
+    struct outcome again = run(&s, start_runtime(1, 2), 5, 0.02);
+    ck_assert_uint_eq(again.hash, lacking.hash);
+    forget(&small);
+    forget(&lacking);
+    forget(&again);
+}
+
+START_TEST(short_batch)
+{
+    static const int blocks[] = {NONE, 0, 16, 8, 1};
+    struct setting s = usual;
+    s.which = _i / 2;
+    s.block = blocks[_i % 5];
+    if (_i % 2) {
+        s.mix = (struct ss_mix_how){0.5, 0.5};
+        s.random_erasing = 0.3;
+    }
+    check_short_batch(s);
+}
+END_TEST
+
+START_TEST(short_batch_of_first_layers)
+{
+    struct setting s = usual;
+    s.first = &first_layers[_i];
+    use_channels(s.first->channels);
+    for (s.behind = 0; s.behind < 2; s.behind++)
+        check_short_batch(s);
+    make_data();
+}
+END_TEST
+
 /* What a seed starts with, in the layouts of PyTorch: convolution and linear layer by their own rules. */
 START_TEST(initial_values)
 {
@@ -892,6 +938,8 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
     tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, short_batch, 0, 2 * TEST_GRAPHS);
+    tcase_add_loop_test(t, short_batch_of_first_layers, 0, FIRST_LAYERS);
     tcase_add_test(t, groupnorm_as_pytorch);
     tcase_add_test(t, gelu_as_pytorch);
     tcase_add_test(t, join_as_pytorch);

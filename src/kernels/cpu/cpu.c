@@ -95,6 +95,13 @@ enum ss_status ss_cpu_copy_async(void *dst, const void *src, size_t bytes, ss_st
     return SS_OK;
 }
 
+enum ss_status ss_cpu_zero_async(void *dst, size_t bytes, ss_stream stream)
+{
+    (void)stream;
+    memset(dst, 0, bytes);
+    return SS_OK;
+}
+
 enum ss_status ss_cpu_reserve(struct ss_device *cpu, size_t bytes)
 {
     if (bytes <= cpu->scratch_bytes)
