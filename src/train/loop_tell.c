@@ -126,7 +126,8 @@ static void print_start(const struct ss_loop *l, int64_t batch)
                (long long)frozen);
     const size_t rest = s->train->count % (size_t)batch;
     if (rest > s->train->count / 20 && !l->options->no_drop_last)
-        printf("Left out of each epoch: %zu images (%.0f %%), %sthat do not fill a last batch\n",
+        printf("Left out of each epoch: %zu images (%.0f %%), %sthat do not fill a last batch; "
+               "--no-drop-last trains on them\n",
                rest, 100.0 * (double)rest / (double)s->train->count,
                l->options->no_shuffle ? "" : "each time others, ");
 }

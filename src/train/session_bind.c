@@ -40,6 +40,27 @@ static double predict_step(const struct ss_session *s)
     return seconds;
 }
 
+/* BatchNorm of one value has no variance: said at the start, not at an epoch's end. */
+static enum ss_status check_last_batch(const struct ss_session *s)
+{
+    const struct ss_plan *plan = s->plan;
+    const size_t shard = s->train->count / (size_t)s->device.ranks;
+    if (!s->options->no_drop_last || shard % (size_t)s->batch != 1 || plan->options.sync_stats > 1)
+        return SS_OK;
+    for (int i = 0; i < plan->nblocks; i++) {
+        const int norm = plan->block[i].layer[SS_PLACE_NORM];
+        const struct ss_value_info *v =
+            norm < 0 ? NULL : ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output);
+        if (v && v->h * v->w == 1)
+            return ss_fail(SS_ERR_INVALID,
+                           "--no-drop-last: an epoch's last batch is one image%s, and BatchNorm in %s has "
+                           "one value of it; give another --batch-size than %lld, or leave it out",
+                           s->device.ranks > 1 ? " on each rank" : "", plan->block[i].name,
+                           (long long)s->step_batch * s->device.ranks);
+    }
+    return SS_OK;
+}
+
 enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_options *o,
                                     int training)
 {
@@ -50,7 +71,7 @@ enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_
         return ss_fail(SS_ERR_INVALID,
                        "model %s has nothing to train: it has no parameters, or all are frozen",
                        ss_graph_name(s->graph));
-    return SS_OK;
+    return training && s->train ? check_last_batch(s) : SS_OK;
 }
 
 enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_options *o, int training,

@@ -59,7 +59,8 @@ def theirs(add, command, optimize, ranks, autocast):
     parser = argparse.ArgumentParser()
     add(parser)
     args = parser.parse_args(shlex.split(command)[1:])
-    run = {"lr-step": 0, "epochs": args.epochs, "precision": "fp16" if autocast else "fp32", **optimize(args)}
+    # The CIFAR scripts' DataLoader has drop_last=True, the other's has not.
+    run = {"no-drop-last": add is imagenet, "lr-step": 0, "epochs": args.epochs, "precision": "fp16" if autocast else "fp32", **optimize(args)}
     if add is cifar:
         return {**run, "batch": args.batch_size, "target-accuracy": args.target_accuracy, "patience": args.patience}
     return {**run, "batch": args.batch_size * ranks, "early stop": False}
@@ -77,6 +78,7 @@ def ours(command, defaults, site):
             given[word[2:]] = value if word == "--precision" else number(value)
     for name, default in ("momentum", 0.9), ("weight-decay", 5e-4):
         given[name] = default if given[name] == -1 else given[name]
+    given["no-drop-last"] = "--no-drop-last" in words
     given["early stop"] = given["target-accuracy"] <= 1
     return given
 

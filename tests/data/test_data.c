@@ -324,28 +324,27 @@ START_TEST(draw_distribution)
 END_TEST
 
 /* Over all ranks: disjoint, no sample outside, equal step counts; returns how many are read. */
-static size_t check_epoch(size_t count, int world, size_t batch, int shuffle, int drop_last,
-                          uint32_t epoch)
+static size_t check_epoch(size_t count, int world, size_t batch, int shuffle,
+                          enum ss_sampler_end end, uint32_t epoch)
 {
     uint8_t *seen = calloc(count, 1);
     ck_assert_ptr_nonnull(seen);
     size_t total = 0, steps = 0, shard = 0;
     for (int rank = 0; rank < world; rank++) {
         struct ss_sampler s;
-        ck_assert_int_eq(ss_sampler_open(&s, count, rank, world, batch, shuffle, drop_last, 5),
-                         SS_OK);
+        ck_assert_int_eq(ss_sampler_open(&s, count, rank, world, batch, shuffle, end, 5), SS_OK);
         ss_sampler_set_epoch(&s, epoch);
         if (rank == 0) {
             steps = s.steps;
             shard = s.shard;
         }
         ck_assert_uint_eq(s.steps, steps);
-        ck_assert(s.shard == shard || (!drop_last && s.shard + 1 == shard));
+        ck_assert(s.shard == shard || (end == SS_END_EVERY && s.shard + 1 == shard));
         size_t mine = 0;
         for (size_t step = 0; step < s.steps; step++)
             for (size_t k = 0; k < batch; k++) {
                 size_t i = ss_sampler_index(&s, step, k);
-                if (i == SIZE_MAX && !drop_last)
+                if (i == SIZE_MAX && end != SS_END_DROP && step == s.steps - 1)
                     continue;
                 /* Plain conditions: Check's own are slow, and these run a million times. */
                 if (i >= count || seen[i])
@@ -356,6 +355,7 @@ static size_t check_epoch(size_t count, int world, size_t batch, int shuffle, in
                 mine++;
             }
         ck_assert_uint_eq(mine, s.shard);
+        ck_assert_uint_eq(ss_sampler_read(&s, s.steps), mine);
         total += mine;
         ss_sampler_close(&s);
     }
@@ -371,10 +371,13 @@ START_TEST(sampler_covers)
             for (size_t batch = 1; batch <= 33; batch += 8)
                 for (int shuffle = 0; shuffle <= 1; shuffle++) {
                     size_t n = counts[c], step = batch * (size_t)world;
-                    ck_assert_uint_eq(check_epoch(n, world, batch, shuffle, 0, 3), n);
+                    ck_assert_uint_eq(check_epoch(n, world, batch, shuffle, SS_END_EVERY, 3), n);
                     if (n >= step)
-                        ck_assert_uint_eq(check_epoch(n, world, batch, shuffle, 1, 3),
+                        ck_assert_uint_eq(check_epoch(n, world, batch, shuffle, SS_END_DROP, 3),
                                           n / step * step);
+                    if (n >= (size_t)world)
+                        ck_assert_uint_eq(check_epoch(n, world, batch, shuffle, SS_END_KEEP, 3),
+                                          n / (size_t)world * (size_t)world);
                 }
 }
 END_TEST
@@ -383,8 +386,8 @@ START_TEST(sampler_order)
 {
     enum { COUNT = 1000 };
     struct ss_sampler a, b;
-    ck_assert_int_eq(ss_sampler_open(&a, COUNT, 0, 1, 10, 1, 1, 42), SS_OK);
-    ck_assert_int_eq(ss_sampler_open(&b, COUNT, 1, 4, 5, 1, 1, 42), SS_OK);
+    ck_assert_int_eq(ss_sampler_open(&a, COUNT, 0, 1, 10, 1, SS_END_DROP, 42), SS_OK);
+    ck_assert_int_eq(ss_sampler_open(&b, COUNT, 1, 4, 5, 1, SS_END_DROP, 42), SS_OK);
     ss_sampler_set_epoch(&b, 9);
     ss_sampler_set_epoch(&a, 1);
     ss_sampler_set_epoch(&b, 1);
@@ -417,11 +420,12 @@ START_TEST(sampler_steps)
     for (size_t w = 1; w < sizeof worlds / sizeof *worlds; w++) {
         size_t batch = GLOBAL / (size_t)worlds[w];
         struct ss_sampler alone;
-        ck_assert_int_eq(ss_sampler_open(&alone, COUNT, 0, 1, GLOBAL, 1, 1, 7), SS_OK);
+        ck_assert_int_eq(ss_sampler_open(&alone, COUNT, 0, 1, GLOBAL, 1, SS_END_DROP, 7), SS_OK);
         ss_sampler_set_epoch(&alone, 3);
         for (int rank = 0; rank < worlds[w]; rank++) {
             struct ss_sampler s;
-            ck_assert_int_eq(ss_sampler_open(&s, COUNT, rank, worlds[w], batch, 1, 1, 7), SS_OK);
+            ck_assert_int_eq(ss_sampler_open(&s, COUNT, rank, worlds[w], batch, 1, SS_END_DROP, 7),
+                             SS_OK);
             ss_sampler_set_epoch(&s, 3);
             ck_assert_uint_eq(s.steps, alone.steps);
             for (size_t i = 0; i < s.steps * batch; i++)
@@ -438,14 +442,19 @@ END_TEST
 START_TEST(sampler_refuses)
 {
     struct ss_sampler s;
-    expect_error(ss_sampler_open(&s, 100, 0, 4, 26, 0, 1, 0), SS_ERR_INVALID,
+    expect_error(ss_sampler_open(&s, 100, 0, 4, 26, 0, SS_END_DROP, 0), SS_ERR_INVALID,
                  "100 samples do not fill one batch of 26 on each of 4 ranks");
-    expect_error(ss_sampler_open(&s, 3, 0, 4, 1, 0, 1, 0), SS_ERR_INVALID, "3 samples");
-    expect_error(ss_sampler_open(&s, 100, 0, 4, SIZE_MAX, 0, 1, 0), SS_ERR_INVALID, "100 samples");
-    expect_error(ss_sampler_open(&s, 100, 4, 4, 1, 0, 1, 0), SS_ERR_INVALID, "rank 4 of 4");
-    expect_error(ss_sampler_open(&s, 100, 0, 1, 0, 0, 0, 0), SS_ERR_INVALID, "batch of 0");
-    expect_error(ss_sampler_open(&s, 0, 0, 1, 1, 0, 0, 0), SS_ERR_INVALID, "0 samples");
-    ck_assert_int_eq(ss_sampler_open(&s, 100, 0, 3, SIZE_MAX, 0, 0, 0), SS_OK);
+    expect_error(ss_sampler_open(&s, 3, 0, 4, 1, 0, SS_END_DROP, 0), SS_ERR_INVALID, "3 samples");
+    expect_error(ss_sampler_open(&s, 100, 0, 4, SIZE_MAX, 0, SS_END_DROP, 0), SS_ERR_INVALID,
+                 "100 samples");
+    expect_error(ss_sampler_open(&s, 3, 0, 4, 1, 0, SS_END_KEEP, 0), SS_ERR_INVALID,
+                 "3 samples are not one for each of 4 ranks");
+    expect_error(ss_sampler_open(&s, 100, 4, 4, 1, 0, SS_END_DROP, 0), SS_ERR_INVALID,
+                 "rank 4 of 4");
+    expect_error(ss_sampler_open(&s, 100, 0, 1, 0, 0, SS_END_EVERY, 0), SS_ERR_INVALID,
+                 "batch of 0");
+    expect_error(ss_sampler_open(&s, 0, 0, 1, 1, 0, SS_END_EVERY, 0), SS_ERR_INVALID, "0 samples");
+    ck_assert_int_eq(ss_sampler_open(&s, 100, 0, 3, SIZE_MAX, 0, SS_END_EVERY, 0), SS_OK);
     ck_assert_uint_eq(s.steps, 1);
     ss_sampler_close(&s);
 }

@@ -278,7 +278,7 @@ static enum ss_status sample(void *arg)
 {
     struct ss_sampler s;
     (void)arg;
-    SS_TRY(ss_sampler_open(&s, 100, 0, 2, 8, 1, 0, 7));
+    SS_TRY(ss_sampler_open(&s, 100, 0, 2, 8, 1, SS_END_EVERY, 7));
     ss_sampler_close(&s);
     return SS_OK;
 }

@@ -12,6 +12,7 @@ init=$REFERENCE/w8-16-24-32/init.safetensors
 recorded=$REFERENCE/recipes/recorded.safetensors
 sgd=(--optimizer sgd --base-lr 5e-4 --momentum 0.9 --weight-decay 0.1)
 adam=(--optimizer adam --base-lr 2e-5 --weight-decay 0.1)
+keep_last=(--batch-size 64 --epochs 4 --no-drop-last) # 6 steps an epoch, the last of 10 images
 adamw=(--optimizer adamw --base-lr 2e-5 --weight-decay 2)
 
 # train RANKS NAME OPTION...: a run into $work/NAME. The numbers are those of record_recipes.py.
@@ -75,9 +76,11 @@ for ranks in 1 2; do
     recipe clip $ranks "${sgd[@]}" --clip-norm 0.5
     recipe ema $ranks "${sgd[@]}" --ema-decay 0.9
     recipe smoothing $ranks "${sgd[@]}" --label-smoothing 0.1
+    recipe keep-last $ranks "${sgd[@]}" "${keep_last[@]}"
     if [ $ranks -eq 1 ]; then
         recipe accumulate-4 1 "${adamw[@]}" --batch-size 4 --accumulate 4
     else
+        recipe keep-last-sync-bn 2 "${sgd[@]}" "${keep_last[@]}" --sync-bn
         recipe sync-bn 2 "${sgd[@]}" --sync-bn
         recipe all 2 "${adamw[@]}" --no-decay bn,bias --schedule cosine --warmup-steps 4 --label-smoothing 0.1 \
             --clip-norm 0.5 --ema-decay 0.9 --batch-size 8 --accumulate 2 --sync-bn

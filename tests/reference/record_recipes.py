@@ -4,7 +4,7 @@
     record_recipes.py [CASE...]      all cases without a name; the others' recordings stay
 
 Each case is 20 steps of the guides' WideResNet from the weights in w8-16-24-32/ (record.py says why those),
-16 samples a step over 1 and 2 ranks, in fp64, which is the truth, and in fp32, to know how far PyTorch's own
+mostly 16 samples a step over 1 and 2 ranks, in fp64, which is the truth, and in fp32, to know how far PyTorch's own
 rounding takes it. Ranks are what DistributedDataParallel makes of them, in one process: a model each, with
 its own running statistics, the mean of the gradients, and rank 0's model in the end. SyncBN is one model
 that sees the samples of all ranks, which is its definition (torch.nn.SyncBatchNorm refuses CPUs). LARS and
@@ -166,6 +166,8 @@ class Recipe:
     clip: float = 0.0
     ema: float = 0.0
     accumulate: int = 1
+    batch: int = BATCH
+    keep_last: bool = False  # the loader keeps an epoch's last, smaller batch
     sync: bool = False
     ranks: tuple = (1, 2)
     without: tuple = ()  # recipes that must end elsewhere
@@ -203,6 +205,9 @@ CASES = {
     "ema": Recipe(ema=0.9),
     "accumulate-2": Recipe(accumulate=2, without=(PLAIN,)),
     "accumulate-4": Recipe(adamw(), accumulate=4, ranks=(1,), without=(DECOUPLED,)),
+    "keep-last": Recipe(batch=64, keep_last=True, without=(Recipe(batch=64),)),
+    "keep-last-sync-bn": Recipe(batch=64, keep_last=True, sync=True, ranks=(2,), without=(
+        Recipe(batch=64, sync=True), Recipe(batch=64, keep_last=True))),
     "sync-bn": Recipe(sync=True, ranks=(2,), without=(PLAIN,)),
     "all": Recipe(adamw(), excluded(weight_decay=0.0), WARMED_COSINE, smoothing=0.1, clip=0.5, ema=0.9, accumulate=2,
                   sync=True, ranks=(2,), without=(Recipe(adamw(), excluded(weight_decay=0.0), WARMED_COSINE),)),
@@ -233,9 +238,12 @@ class Ranks:
         self.samples = record.tensors_of(os.path.join(HERE, "data", "train.bin"), dtype).tensors
 
     def rank_samples(self, rank, micro_step):
-        """DistributedSampler without shuffling."""
-        batch = BATCH // self.ranks // self.recipe.accumulate
-        return torch.arange(rank, len(self.samples[0]), self.ranks)[micro_step * batch:][:batch]
+        """DistributedSampler without shuffling, and with its own drop_last."""
+        batch = self.recipe.batch // self.ranks // self.recipe.accumulate
+        count = len(self.samples[0]) // self.ranks
+        steps = count // batch + (self.recipe.keep_last and count % batch > 0)
+        shard = torch.arange(rank, count * self.ranks, self.ranks)
+        return shard[micro_step % steps * batch:][:batch]
 
     def backward(self, model, pick):
         images, labels = self.samples

@@ -11,7 +11,7 @@ enum { SLOTS = 2, PAUSE_US = 20000 };
 
 static struct ss_feed feed;
 static struct ss_plan plan;
-static int micro; /* of the task that ends */
+static int micro, absent; /* of the task that ends */
 static struct ss_run run;
 static uint64_t submitted_ns[SLOTS];
 
@@ -35,15 +35,17 @@ static void ended(enum ss_task_kind kind, uint64_t step, uint64_t begin_ns)
 {
     struct ss_plan_task task = {.kind = kind, .micro = micro};
     struct ss_bound_task bound = {.plan = &task, .run = &run, .training = 1};
-    struct ss_step_args args = {
-        .task = &bound, .step = step, .times = {.begin = begin_ns, .end = ss_now_ns()}};
+    struct ss_step_args args = {.task = &bound,
+                                .step = step,
+                                .absent = absent,
+                                .times = {.begin = begin_ns, .end = ss_now_ns()}};
     ck_assert(ss_hooks_want_end(&feed.hooks, &args));
     feed.hooks.task_ends(feed.hooks.arg, &args);
 }
 
 static void loaded(uint64_t step, uint64_t begin_ns, int images)
 {
-    plan.slice_begin[1] = images;
+    plan.slice_begin[1] = plan.options.batch = images;
     ended(SS_TASK_LOAD, step, begin_ns);
 }
 
@@ -154,8 +156,13 @@ START_TEST(totals)
         reported(step);
         computed(step);
     }
+    absent = 2;
+    loaded(STEPS + 1, ss_now_ns(), 5);
+    absent = 7; /* those of another slice, too */
+    loaded(STEPS + 1, ss_now_ns(), 5);
+    absent = 0;
     struct ss_feed_totals t = ss_feed_get_totals(&feed);
-    ck_assert(t.images == 10 * STEPS);
+    ck_assert(t.images == 10 * STEPS + 3);
     ck_assert_double_ge(t.busy_s, busy - 1e-6);
 }
 END_TEST

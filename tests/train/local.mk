@@ -43,5 +43,5 @@ TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test
 	tests/train/test_same_losses.sh tests/train/test_learning_rate.sh tests/train/test_recipes.sh \
 	tests/train/test_optimizers.sh tests/train/test_mixing.sh tests/train/test_accumulate.sh \
 	tests/train/test_best.sh tests/train/test_predict.sh tests/train/test_eval.sh tests/train/test_sync_bn.sh \
-	tests/train/test_frozen.sh
+	tests/train/test_frozen.sh tests/train/test_last_batch.sh
 endif
