@@ -68,6 +68,14 @@ losses() {
     sed -n '/"event":"step"/s/.*"loss":\([^,}]*\).*/\1/p' "$work/$1/log.json"
 }
 
+# 330 images in batches of 90: the last one, of 60, with statistics over both ranks, is one rank's
+last=(--no-drop-last --batch-size 90 --sync-bn --dropout 0)
+tiny_ranks first "${last[@]}" && losses first >"$work/two"
+tiny_alone again "${last[@]}" && losses again >"$work/one"
+check "statistics of both ranks, in a smaller batch, too: the losses of one rank" awk '
+    { d = $1 / $2 - 1; n++; if (!(d <= 1e-5 && -d <= 1e-5)) bad++ } END { exit bad > 0 || n != 4 }' \
+    <(paste -d ' ' "$work/one" "$work/two")
+
 # Gradients that travel in 2 bytes: rounded, but always the same.
 tiny_ranks full
 check "gradients in fp32" [ $code -eq 0 ]

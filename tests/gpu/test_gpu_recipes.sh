@@ -36,6 +36,8 @@ check "there is an average" [ "$(figures fp16 | grep -c ema)" -eq 1 ]
 tiny_alone loose --dropout 0 --optimizer lamb --base-lr 0.01 --clip-norm 0.1 --ema-decay 0.5 --lr-factor 'fc.*=2'
 check "which clipping changes" [ "$(figures loose)" != "$(figures fp32)" ]
 as_cpu "LARS, decay of weights alone" 1e-5 --optimizer lars --base-lr 1 --no-decay bn,bias --warmup-steps 2
+# 330 images
+as_cpu "a last, smaller batch" 1e-5 --no-drop-last --batch-size 90
 # A GPU gets bytes, to which mixtures are rounded.
 as_cpu "mixed samples, two micro-steps" 2e-3 --mixup 0.4 --cutmix 1 --random-erasing 0.5 --label-smoothing 0.1 --accumulate 2 \
     --nesterov

@@ -629,7 +629,7 @@ static inline double distance(const float *a, const float *b, int64_t n, double 
 }
 
 /* Losses, and all parameters and running statistics. */
-static inline void compare(const struct outcome *got, const struct outcome *want, double bound)
+static inline void check_close(const struct outcome *got, const struct outcome *want, double bound)
 {
     ck_assert_msg(fabs(got->loss - want->loss) <= bound * want->loss, "loss %.7g, not %.7g",
                   got->loss, want->loss);

@@ -761,7 +761,7 @@ static void check_short_batch(struct setting s)
     s.lacks = 2;
     s.put_off_weights = -1;
     struct outcome lacking = run(&s, start_runtime(1, 1), 5, 0.02);
-    compare(&lacking, &small, 1e-5);
+    check_close(&lacking, &small, 1e-5);
     s.slots = 2;
     s.slices = 5;
     s.spoils = 1;
