@@ -67,7 +67,8 @@ enum ss_status ss_plan_lr(const struct ss_train_options *o, long ranks, long ima
     int batch;
     SS_TRY(ss_train_rank_batch(o, (int)ranks, &batch));
     struct ss_train_course course = {.batch = (int64_t)batch * ranks * o->accumulate};
-    course.steps_per_epoch = images / course.batch;
+    course.steps_per_epoch = (int64_t)ss_sampler_steps(
+        (size_t)images, (int)ranks, (size_t)batch * (size_t)o->accumulate, ss_train_end(o));
     if (!course.steps_per_epoch)
         return ss_fail(SS_ERR_INVALID, "--images %ld do not fill one batch of %ld", images,
                        (long)course.batch);

@@ -17,6 +17,8 @@ check "the rates of the run" same_rates "$work/trained" "$work/planned"
 check "its length" grep -q '"schedule":"poly","steps":18,"steps_per_epoch":5,"warmup":7,' "$work/json"
 starts "plan --lr of micro-steps" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --batch-size 4 --ranks 2 --accumulate 4 --json --out "$work/micro"
 check "the batch is all that a step sees" cmp "$work/json" "$work/micro"
+starts "plan --lr of a last, smaller batch" "$STARSTEP" plan --lr --images 82 "${curve[@]}" --no-drop-last --json --out "$work/last"
+check "which is a step" grep -q '"steps_per_epoch":6,' "$work/last"
 starts "table" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --lr-svg "$work/lr.svg"
 check "a line of each epoch" test "$(wc -l <"$work/out")" -eq 5
 check "of its steps" grep -qE '^ +4 +16-18 +0\.0148[0-9]* +0\.00165[0-9]*$' "$work/out"
