@@ -272,7 +272,8 @@ static const uint32_t *samples_of(const struct ss_exec *e, const struct ss_exec_
     return step->sample + micro * e->plan->options.batch;
 }
 
-/* How many images a batch lacks; its last ones. */
+/* How many images a batch lacks; its last ones. One that has none is a whole one of black images, which
+ * have no gradient: BatchNorm cannot do without. */
 static int count_absent(const struct ss_exec *e, const struct ss_exec_step *step, int micro)
 {
     const uint32_t *sample = samples_of(e, step, micro);
@@ -280,7 +281,15 @@ static int count_absent(const struct ss_exec *e, const struct ss_exec_step *step
     int n = 0;
     while (n < batch && sample[batch - 1 - n] == UINT32_MAX)
         n++;
-    return n;
+    return n < batch ? n : 0;
+}
+
+static int lacks_images(const struct ss_exec *e, const struct ss_exec_step *step)
+{
+    int lacks = 0;
+    for (int micro = 0; micro < e->plan->options.accumulate; micro++)
+        lacks |= count_absent(e, step, micro) > 0;
+    return lacks;
 }
 
 static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *head, int slot,
@@ -381,7 +390,7 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
         if (h->step_begins && ss_hooks_want_step(h, step->step))
             h->step_begins(h->arg, step->step);
     uint64_t now_ns = ss_now_ns();
-    const int lacks = count_absent(e, step, e->plan->options.accumulate - 1) > 0,
+    const int lacks = lacks_images(e, step),
               replays = ss_replay_begin_step(e->replay, e->hooks, step->step) && !lacks;
     e->steps++;
     e->replayed += (uint64_t)replays;

@@ -56,8 +56,8 @@ struct ss_exec_step {
     const struct ss_dataset *dataset;
     uint32_t epoch;
     int augment;
-    /* Plan batch entries, in training for each micro-step; copied. UINT32_MAX: none, and none behind it;
-     * in training the gradients are those of the mean over the others, of which each micro-step has one. */
+    /* Plan batch entries, in training for each micro-step; copied. UINT32_MAX: none, and none behind it in
+     * the batch; in training its gradients are those of the mean over the others, 0 if there are none. */
     const uint32_t *sample;
 };
 /* Submit one training step and return. At most `slots` steps should be in flight: the caller
