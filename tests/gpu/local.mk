@@ -37,7 +37,7 @@ tests_gpu_test_cudnn_matrix_LDADD = $(TEST_LIBS)
 # Compares with the CPU
 if HAVE_DNNL
 check_PROGRAMS += tests/gpu/test_gpu_exec
-tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
+tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
 endif
 
@@ -55,7 +55,7 @@ tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/check.h tests/hostgpu/t
 tests_hostgpu_test_hostgpu_timed_LDADD = libinside.la -lstdc++
 # Launches are counted there
 check_PROGRAMS += tests/gpu/test_gpu_roofline
-tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
+tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_roofline_LDADD = $(TEST_LIBS) -lm
 GPU_TESTS += tests/gpu/test_gpu_roofline
 GPU_TESTS += tests/hostgpu/test_hostgpu tests/hostgpu/test_hostgpu_graphs tests/hostgpu/test_hostgpu_timed tests/hostgpu/test_hostgpu_calls.sh

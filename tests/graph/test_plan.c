@@ -6,6 +6,7 @@
 #include "graph/plan.h"
 #include "graphs/models.h"
 #include "tests/golden.h"
+#include "tests/graph/freeze.h"
 #include "tests/graph/test_graphs.h"
 #include "tests/run_suite.h"
 
@@ -231,9 +232,23 @@ static void check_accesses(const struct ss_task_list *list)
     }
 }
 
+static int makes_weights(const struct ss_plan *plan, int block)
+{
+    const int conv = plan->block[block].layer[SS_PLACE_HEAD];
+    if (!runs(&plan->block[block], "conv_bn_act") ||
+        !ss_graph_value(plan->graph, plan->block[block].y)->graded)
+        return 0;
+    for (int i = 0; i < ss_graph_params(plan->graph); i++) {
+        const struct ss_param *p = ss_graph_param(plan->graph, i);
+        if (p->layer == conv && p->trainable && !p->frozen)
+            return 1;
+    }
+    return 0;
+}
+
 static int puts_off(const struct ss_plan *plan, int block)
 {
-    return runs(&plan->block[block], "conv_bn_act") && block < plan->options.put_off_weights;
+    return makes_weights(plan, block) && block < plan->options.put_off_weights;
 }
 
 /* When backward has a block's gradients: from the last block to the first, then what is put off. */
@@ -242,7 +257,8 @@ static int turn_of(const struct ss_plan *plan, int block)
     return puts_off(plan, block) ? plan->nblocks + block : plan->nblocks - 1 - block;
 }
 
-/* Every trainable parameter in exactly one bucket, in the order in which backward has gradients. */
+/* Every trainable parameter in exactly one bucket, in the order in which backward has gradients; what is
+ * frozen behind all that are not. */
 static void check_bucket_content(const struct ss_plan *plan)
 {
     int params = ss_graph_params(plan->graph), listed = 0, turn = 0;
@@ -273,6 +289,7 @@ static void check_bucket_content(const struct ss_plan *plan)
         ck_assert_int_gt(b->nparams, 0);
         for (int i = b->first_param; i < b->first_param + b->nparams; i++, listed++) {
             ck_assert_int_eq(plan->param[i].bucket, k);
+            ck_assert(!ss_graph_param(plan->graph, plan->param[i].graph_param)->frozen);
             ck_assert_int_ge(turn_of(plan, plan->param[i].block), turn);
             turn = turn_of(plan, plan->param[i].block);
             bytes += (size_t)plan->param[i].elements * sizeof(float);
@@ -282,6 +299,15 @@ static void check_bucket_content(const struct ss_plan *plan)
         ck_assert_msg((double)bytes <= cap * 1048576 || turn == turn_of(plan, first_block),
                       "%s: bucket %d of several blocks has %zu bytes, its cap is %g MB", model, k,
                       bytes, cap);
+    }
+    for (int k = 0; k < plan->nbuckets + plan->nfrozen; k++) {
+        const struct ss_bucket *b = &plan->bucket[k];
+        ck_assert(k < plan->nbuckets || (b->nparams == 0 && b->nfrozen > 0));
+        for (int i = b->first_frozen; i < b->first_frozen + b->nfrozen; i++, listed++) {
+            ck_assert_int_eq(i, listed);
+            ck_assert_int_eq(plan->param[i].bucket, k);
+            ck_assert(ss_graph_param(plan->graph, plan->param[i].graph_param)->frozen);
+        }
     }
     for (int i = listed; i < plan->nparams; i++)
         ck_assert_int_eq(plan->param[i].bucket, -1);
@@ -336,7 +362,7 @@ static void check_bucket_order(const struct ss_plan *plan)
             int shortcut = plan->block[b].shortcut;
             blocks +=
                 plan->block[b].bucket == k || (shortcut >= 0 && plan->block[shortcut].bucket == k);
-            if (plan->block[b].bucket == k && runs(&plan->block[b], "conv_bn_act"))
+            if (plan->block[b].bucket == k && makes_weights(plan, b))
                 blocks += plan->options.put_off_weights < 0 || puts_off(plan, b);
         }
         ck_assert_int_eq(writers, blocks);
@@ -435,7 +461,7 @@ static void check_overlap(const struct ss_plan *plan)
         ck_assert_msg(!plan->options.no_overlap || early == 0,
                       "%s: %s may begin before %zu tasks of backward", model, t->name, early);
         if (!plan->options.no_overlap && t->bucket == 0)
-            ck_assert_msg(early > 0 || plan->nbuckets == 1, "%s: %s waits for all of backward",
+            ck_assert_msg(early > 0 || plan->nbuckets == 1 || ss_plan_frozen(plan), "%s: %s waits for all of backward",
                           model, t->name);
     }
     free(before);
@@ -658,7 +684,8 @@ static void check_scaling(const struct ss_plan *plan)
         const struct ss_plan_task *t = &list->task[i];
         int loss = t->kind == SS_TASK_FORWARD && runs(&plan->block[t->block], "loss");
         if (t->kind == SS_TASK_BACKWARD) {
-            int looks = !sums && t->role[SS_ROLE_GRADS] >= 0;
+            int looks = !sums && t->role[SS_ROLE_GRADS] >= 0 &&
+                        t->access[t->role[SS_ROLE_GRADS]].index < plan->nbuckets;
             ck_assert_int_eq(mode_of(t, SS_SPACE_SCALER, 0), looks ? SS_READ_WRITE : 0);
             last_check = looks ? i : last_check;
         }
@@ -769,7 +796,7 @@ static void check_weights(const struct ss_plan *plan)
                   synced = plan->options.sync_stats > 1 && plan->block[b].layer[SS_PLACE_NORM] >= 0,
                   data = p.task[synced ? SS_PART_APPLY : SS_PART_DATA];
         const int apart = plan->options.put_off_weights < 0 || synced || puts_off(plan, b);
-        ck_assert_int_eq(weights >= 0, apart && runs(&plan->block[b], "conv_bn_act"));
+        ck_assert_int_eq(weights >= 0, apart && makes_weights(plan, b));
         if (weights < 0)
             continue;
         const struct ss_plan_task *t = &plan->train.task[weights];
@@ -1034,6 +1061,17 @@ static const struct {
     {"resnet50", "8,8,16,16", 224},   {"vgg11_bn", "8,12,16,20,24,30", 32},
     {"vgg11_bn", "8,8,8,8,8,8", 448},
 };
+
+/* Whatever is frozen. */
+START_TEST(invariants_frozen)
+{
+    for (uint32_t seed = 1; seed <= 4; seed++) {
+        struct ss_graph *g = freeze_some(make_test_graph(_i), seed);
+        check_with_options(g);
+        ss_graph_destroy(g);
+    }
+}
+END_TEST
 
 START_TEST(invariants_models)
 {
@@ -1602,6 +1640,7 @@ int main(void)
     tcase_add_test(t, print_fails);
     tcase_add_test(t, shortcuts);
     tcase_add_loop_test(t, invariants, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, invariants_frozen, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, invariants_models, 0, sizeof models / sizeof *models);
     tcase_add_loop_test(t, synced_models, 0, sizeof models / sizeof *models);
     tcase_add_test(t, one_rank_is_not_synced);

@@ -5,17 +5,16 @@
 
 #include "core/log.h"
 #include "core/rng.h"
-#include "graph/graph_file.h"
 #include "graphs/models.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/exec_internal.h"
+#include "tests/graph/freeze.h"
 #include "tests/graph/test_graphs.h"
 #include "tests/leaks.h"
 #include "train/model_file.h"
 #include "train/safetensors.h"
 
 #include "tests/run_suite.h"
-#include <jansson.h>
 #include <math.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -161,35 +160,6 @@ static inline struct ss_runtime *start_runtime(int threads, int workers)
     OK(ss_placement_decide(threads, workers, 0, 1, &placement));
     OK(ss_runtime_start(runtime, &placement, NULL));
     return runtime;
-}
-
-/* About one parameter in two, by a model file: there is no other way. Takes g. */
-static inline struct ss_graph *freeze_some(struct ss_graph *g, uint32_t seed)
-{
-    struct ss_graph *out;
-    struct ss_rng rng;
-    char *text, path[64];
-    snprintf(path, sizeof path, "freeze-%d.json", (int)getpid());
-    OK(ss_graph_text(g, &text));
-    json_t *root = json_loads(text, 0, NULL), *layers = json_object_get(root, "layers");
-    ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, 3, 0);
-    const int last = ss_graph_params(g) - 1; /* is not, so that something is trained */
-    for (int i = 0; i < last; i++) {
-        const struct ss_param *p = ss_graph_param(g, i);
-        json_t *layer = json_array_get(layers, (size_t)p->layer - 1);
-        if (!p->trainable || ss_rng_below(&rng, 2))
-            continue;
-        if (!json_object_get(layer, "frozen"))
-            json_object_set_new(layer, "frozen", json_array());
-        json_array_append_new(json_object_get(layer, "frozen"), json_string(p->suffix));
-    }
-    ck_assert_int_eq(json_dump_file(root, path, 0), 0);
-    OK(ss_graph_read(path, 0, &out));
-    unlink(path);
-    json_decref(root);
-    free(text);
-    ss_graph_destroy(g);
-    return out;
 }
 
 static inline struct ss_graph *make_whole_graph(const struct setting *s)

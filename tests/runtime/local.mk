@@ -18,13 +18,13 @@ TESTS += tests/runtime/test_openmp_places.sh
 # Training on CPUs, for which oneDNN is needed
 if HAVE_DNNL
 UNIT_TESTS += tests/runtime/test_exec
-tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
+tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
 UNIT_TESTS += tests/runtime/test_accumulate
-tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h
+tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_runtime_test_accumulate_LDADD = $(TEST_LIBS) -lm
 UNIT_TESTS += tests/runtime/test_exec_lacks
-tests_runtime_test_exec_lacks_SOURCES = tests/runtime/test_exec_lacks.c tests/runtime/exec_common.h tests/leaks.h tests/graph/test_graphs.h \
+tests_runtime_test_exec_lacks_SOURCES = tests/runtime/test_exec_lacks.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h \
 	$(LACKS_SOURCES)
 tests_runtime_test_exec_lacks_LDADD = $(TEST_LIBS) -lm
 # Preloaded by tests in shell
