@@ -822,6 +822,57 @@ START_TEST(initial_values)
 }
 END_TEST
 
+/* Tasks that are ready wait behind the first one, which does not end before all are submitted. */
+enum { ORDERED = 12 };
+static sem_t begun, gate;
+static int order[ORDERED], norder;
+
+static void note_order(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    const struct ss_step_args *args = cl_arg;
+    if (args->step > 0) {
+        order[norder++] = args->task->plan->priority;
+        return;
+    }
+    sem_post(&begun);
+    sem_wait(&gate);
+}
+
+/* Of ready tasks the one with the highest priority of its plan comes next: on the worker that computes, and on
+ * one that loads. */
+START_TEST(priorities)
+{
+    struct starpu_codelet codelets[] = {SS_COMPUTE_CODELET("compute", note_order),
+                                        SS_SERVICE_CODELET("serve", note_order)};
+    struct ss_plan_task planned[ORDERED + 1] = {{.priority = 0}};
+    struct ss_bound_task bound[ORDERED + 1];
+    struct ss_hooks *none = NULL;
+    start_runtime(1, 1);
+    for (int c = 0; c < 2; c++) {
+        sem_init(&begun, 0, 0);
+        sem_init(&gate, 0, 0);
+        norder = 0;
+        for (int i = 0; i <= ORDERED; i++) {
+            planned[i].priority = i * 5 % (ORDERED + 1); /* a permutation */
+            bound[i] = (struct ss_bound_task){.plan = &planned[i], .name = "t", .hooks = &none};
+            const struct ss_step_args args = {.task = &bound[i], .step = (uint64_t)i};
+            OK(ss_task_submit(&codelets[c], &args, sizeof args));
+            if (i == 0)
+                sem_wait(&begun);
+        }
+        sem_post(&gate);
+        ck_assert_int_eq(starpu_task_wait_for_all(), 0);
+        ck_assert_int_eq(norder, ORDERED);
+        for (int i = 1; i < ORDERED; i++)
+            ck_assert_msg(order[i] < order[i - 1], "priority %d behind %d", order[i], order[i - 1]);
+        sem_destroy(&begun);
+        sem_destroy(&gate);
+    }
+    ss_runtime_stop(&runtime_of_test);
+}
+END_TEST
+
 /* More than there is (for the address sanitizer see leaks.h). */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
@@ -931,6 +982,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, hooks);
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, initial_values);
+    tcase_add_test(t, priorities);
     tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, clipping);
