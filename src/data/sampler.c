@@ -96,3 +96,11 @@ size_t ss_sampler_index(const struct ss_sampler *s, size_t step, size_t k)
     size_t position = at * (size_t)s->world + (size_t)s->rank;
     return s->order ? s->order[position] : position;
 }
+
+void ss_sampler_batch(const struct ss_sampler *s, size_t step, uint32_t *out)
+{
+    for (size_t k = 0; k < s->batch; k++) {
+        const size_t i = ss_sampler_index(s, step, k);
+        out[k] = i == SIZE_MAX ? UINT32_MAX : (uint32_t)i;
+    }
+}

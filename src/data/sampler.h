@@ -47,11 +47,7 @@ void ss_sampler_set_epoch(struct ss_sampler *s, uint32_t epoch);
 /* Sample k (0 <= k < batch) of this rank's batch `step` (0 <= step < steps), or SIZE_MAX past the
  * end of the shard, which is in the last batch. */
 size_t ss_sampler_index(const struct ss_sampler *s, size_t step, size_t k);
-/* The same as an executor takes it; UINT32_MAX past the end. */
-static inline uint32_t ss_sampler_sample(const struct ss_sampler *s, size_t step, size_t k)
-{
-    const size_t i = ss_sampler_index(s, step, k);
-    return i == SIZE_MAX ? UINT32_MAX : (uint32_t)i;
-}
+/* The whole batch as an executor takes it: out (batch), UINT32_MAX past the end. */
+void ss_sampler_batch(const struct ss_sampler *s, size_t step, uint32_t *out);
 
 #endif

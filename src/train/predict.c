@@ -151,10 +151,7 @@ static enum ss_status compute(struct prediction *p, const struct ss_sampler *sam
 {
     struct ss_session *s = p->s;
     struct ss_exec_step step = {.dataset = s->test, .sample = s->sample};
-    for (int i = 0; i < s->batch; i++) {
-        const size_t index = ss_sampler_index(sampler, k, (size_t)i);
-        s->sample[i] = index == SIZE_MAX ? UINT32_MAX : (uint32_t)index;
-    }
+    ss_sampler_batch(sampler, k, s->sample);
     SS_TRY(ss_exec_submit_eval(s->exec, &step));
     SS_TRY(ss_exec_wait(s->exec));
     SS_TRY(ss_exec_eval_logits(s->exec, p->logits));

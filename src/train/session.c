@@ -257,8 +257,7 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
     struct ss_exec_step step = {.dataset = s->test, .sample = s->sample};
     enum ss_status status = SS_OK;
     for (size_t k = 0; status == SS_OK && k < sampler.steps; k++) {
-        for (int i = 0; i < s->batch; i++)
-            s->sample[i] = ss_sampler_sample(&sampler, k, (size_t)i);
+        ss_sampler_batch(&sampler, k, s->sample);
         status = ss_exec_submit_eval(s->exec, &step);
         starpu_task_wait_for_n_submitted((unsigned)(s->plan->eval.count * (int)s->options->slots));
     }

@@ -198,8 +198,7 @@ static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler
                              struct ss_exec_step *step)
 {
     struct ss_session *s = &l->session;
-    for (int64_t i = 0; i < s->step_batch; i++)
-        s->sample[i] = ss_sampler_sample(sampler, (size_t)l->at.batches, (size_t)i);
+    ss_sampler_batch(sampler, (size_t)l->at.batches, s->sample);
     step->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler));
     step->step = (uint64_t)++l->at.step;
     SS_TRY(ss_exec_submit_train(s->exec, step));
@@ -442,8 +441,7 @@ static enum ss_status run(struct ss_loop *l)
     /* Sizes are equal on all ranks, so this fails on all or none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->step_batch, !l->options->no_shuffle,
-                           ss_train_end(l->options),
-                           (uint64_t)l->options->seed));
+                           ss_train_end(l->options), (uint64_t)l->options->seed));
     SS_TRY(make_schedule(l, &sampler));
     SS_TRY(ss_session_agree(s, link_best(l), "link to the best checkpoint"));
     SS_TRY(ss_session_open_trace(s));
