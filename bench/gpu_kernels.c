@@ -14,13 +14,12 @@
 #include "codelets/op.h"
 #include "codelets/report.h"
 #include "core/clock.h"
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "sim/roofline_internal.h"
 #include "train/gpu_options.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -445,35 +444,37 @@ static void print_sums(const struct bench *b)
     printf("%d launches; the host enqueued them in %.3f ms\n", all.launches, 1e-3 * enqueue_us);
 }
 
+static json_t *of_calls(const struct kind *kind)
+{
+    json_t *out = json_array();
+    for (int i = 0; i < kind->ncalls; i++) {
+        const struct ss_roofline_work *w = &kind->call[i].work;
+        ss_json_append(
+            &out, json_pack("{s:o,s:o,s:o,s:i,s:o,s:o}", "name", ss_json_text(kind->call[i].name),
+                            "ms", ss_json_number(kind->call[i].ms), "predicted_ms",
+                            ss_json_number(1e3 * w->seconds), "launches", w->launches, "bytes",
+                            ss_json_number(w->read + w->written), "flop", ss_json_number(w->flop)));
+    }
+    return out;
+}
+
 static enum ss_status write_json(const struct bench *b)
 {
-    FILE *f = fopen(b->o.json, "w");
-    if (!f)
-        return ss_fail(SS_ERR_IO, "--json %s: cannot write: %s", b->o.json, strerror(errno));
-    ss_json_print(f, "{'gpu':%s,'model':%s,'batch':%d,'precision':%s,'machine':%s,'tasks':[",
-                  ss_cuda_kernels.info(b->device[CUDA]), ss_graph_name(b->graph),
-                  b->plan->options.batch, ss_dtype_name(b->plan->options.dtype),
-                  b->roofline.machine ? b->roofline.machine->name : "");
+    json_t *tasks = json_array();
     for (int k = 0; k < b->nkinds; k++) {
         const struct kind *kind = &b->kind[k];
-        fputs(k ? ",\n" : "\n", f);
-        ss_json_print(f, "{'task':%s,'count':%d,'ms':%g,'enqueue_us':%g,'kernels':[",
-                      kind->task->name, kind->count, kind->ms, kind->enqueue_us);
-        for (int i = 0; i < kind->ncalls; i++) {
-            const struct ss_roofline_work *w = &kind->call[i].work;
-            fputs(i ? "," : "", f);
-            ss_json_print(f,
-                          "{'name':%s,'ms':%g,'predicted_ms':%g,'launches':%d,'bytes':%g,"
-                          "'flop':%g}",
-                          kind->call[i].name, kind->call[i].ms, 1e3 * w->seconds, w->launches,
-                          w->read + w->written, w->flop);
-        }
-        ss_json_print(f, "]}");
+        ss_json_append(&tasks,
+                       json_pack("{s:o,s:i,s:o,s:o,s:o}", "task", ss_json_text(kind->task->name),
+                                 "count", kind->count, "ms", ss_json_number(kind->ms), "enqueue_us",
+                                 ss_json_number(kind->enqueue_us), "kernels", of_calls(kind)));
     }
-    ss_json_print(f, "\n]}\n");
-    if (fclose(f))
-        return ss_fail(SS_ERR_IO, "--json %s: %s", b->o.json, strerror(errno));
-    return SS_OK;
+    return ss_json_save(
+        json_pack("{s:o,s:o,s:i,s:s,s:s,s:o}", "gpu",
+                  ss_json_text(ss_cuda_kernels.info(b->device[CUDA])), "model",
+                  ss_json_text(ss_graph_name(b->graph)), "batch", b->plan->options.batch,
+                  "precision", ss_dtype_name(b->plan->options.dtype), "machine",
+                  b->roofline.machine ? b->roofline.machine->name : "", "tasks", tasks),
+        b->o.json);
 }
 
 /* ---- making ---- */

@@ -6,7 +6,6 @@
  * shuffled training split and writes its samples into a slot, a whole batch; there are a few slots,
  * used in turn. Nobody trains. Prints one line of JSON. */
 #include "core/clock.h"
-#include "core/json_text.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "core/rng.h"
@@ -290,13 +289,10 @@ static void close_bench(struct bench *b)
 
 static void print_result(const struct bench *b, const struct result *r)
 {
-    char sum[24];
-    snprintf(sum, sizeof sum, "%016" PRIx64, b->sum);
-    ss_json_print(stdout,
-                  "{'images_per_s': %.2f, 'images': %zu, 'seconds': %.4f, 'cpu_seconds': %.4f, "
-                  "'workers': %ld, 'sample_bytes': %zu, 'checksum': %s}\n",
-                  (double)r->images / r->seconds, r->images, r->seconds, r->cpu_seconds,
-                  b->o.workers, b->sample_bytes, sum);
+    printf("{\"images_per_s\": %.2f, \"images\": %zu, \"seconds\": %.4f, \"cpu_seconds\": %.4f, "
+           "\"workers\": %ld, \"sample_bytes\": %zu, \"checksum\": \"%016" PRIx64 "\"}\n",
+           (double)r->images / r->seconds, r->images, r->seconds, r->cpu_seconds, b->o.workers,
+           b->sample_bytes, b->sum);
 }
 
 static const struct ss_option rows[] = {

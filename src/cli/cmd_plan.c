@@ -56,14 +56,15 @@ static enum ss_status print_prediction(const struct ss_train_options *o,
     struct ss_roofline r;
     SS_TRY(ss_machine_find(a->roofline, &machine));
     SS_TRY(ss_roofline_predict(plan, machine, o->tf32, &r));
+    enum ss_status status = SS_OK;
     if (a->json)
-        ss_roofline_print_json(&r, out);
+        status = ss_roofline_print_json(&r, out);
     else
         ss_roofline_print(&r, out);
     ss_roofline_close(&r);
-    if (fflush(out) || ferror(out))
+    if (status == SS_OK && (fflush(out) || ferror(out)))
         return ss_fail(SS_ERR_IO, "writing the prediction: %s", strerror(errno));
-    return SS_OK;
+    return status;
 }
 
 static enum ss_status print_model(const struct ss_graph *g, FILE *out)

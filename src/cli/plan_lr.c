@@ -1,5 +1,5 @@
 #include "cli/plan_lr.h"
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "core/log.h"
 #include "report/plot.h"
 
@@ -9,31 +9,56 @@
 
 enum { POINTS = 4000 }; /* of a picture, which is narrower than that */
 
+/* The steps of the epoch that begins at a step. */
+struct epoch {
+    long number, from, to; /* counted from 1 */
+    double first_lr, last_lr;
+};
+
+static struct epoch epoch_at(const struct ss_schedule *s, int64_t first)
+{
+    const int64_t end = first + s->steps_per_epoch, last = (end < s->length ? end : s->length) - 1;
+    return (struct epoch){.number = (long)(first / s->steps_per_epoch) + 1,
+                          .from = (long)first + 1,
+                          .to = (long)last + 1,
+                          .first_lr = ss_schedule_lr(s, first),
+                          .last_lr = ss_schedule_lr(s, last)};
+}
+
+static void print_table(const struct ss_schedule *s, FILE *out)
+{
+    fprintf(out, "%7s %20s %14s %14s\n", "epoch", "steps", "first lr", "last lr");
+    for (int64_t first = 0; first < s->length; first += s->steps_per_epoch) {
+        const struct epoch e = epoch_at(s, first);
+        char steps[48];
+        snprintf(steps, sizeof steps, "%ld-%ld", e.from, e.to);
+        fprintf(out, "%7ld %20s %14.8g %14.8g\n", e.number, steps, e.first_lr, e.last_lr);
+    }
+}
+
+static enum ss_status print_json(const struct ss_schedule *s, FILE *out)
+{
+    json_t *epochs = json_array();
+    for (int64_t first = 0; first < s->length; first += s->steps_per_epoch) {
+        const struct epoch e = epoch_at(s, first);
+        ss_json_append(&epochs, json_pack("{s:I,s:I,s:I,s:o,s:o}", "epoch", (json_int_t)e.number,
+                                          "first_step", (json_int_t)e.from, "last_step",
+                                          (json_int_t)e.to, "first_lr", ss_json_number(e.first_lr),
+                                          "last_lr", ss_json_number(e.last_lr)));
+    }
+    return ss_json_write(json_pack("{s:s,s:I,s:I,s:I,s:o}", "schedule", s->cls->name, "steps",
+                                   (json_int_t)s->length, "steps_per_epoch",
+                                   (json_int_t)s->steps_per_epoch, "warmup", (json_int_t)s->warmup,
+                                   "epochs", epochs),
+                         out);
+}
+
 enum ss_status ss_plan_lr_print(const struct ss_schedule *s, int json, FILE *out)
 {
-    const int64_t n = s->steps_per_epoch;
     if (json)
-        ss_json_print(out,
-                      "{'schedule':%s,'steps':%ld,'steps_per_epoch':%ld,'warmup':%ld,'epochs':[",
-                      s->cls->name, (long)s->length, (long)n, (long)s->warmup);
+        SS_TRY(print_json(s, out));
     else
-        fprintf(out, "%7s %20s %14s %14s\n", "epoch", "steps", "first lr", "last lr");
-    for (int64_t first = 0; first < s->length; first += n) {
-        const int64_t last = (first + n < s->length ? first + n : s->length) - 1;
-        const double lr[] = {ss_schedule_lr(s, first), ss_schedule_lr(s, last)};
-        const long epoch = (long)(first / n) + 1, from = (long)first + 1, to = (long)last + 1;
-        char steps[48];
-        snprintf(steps, sizeof steps, "%ld-%ld", from, to);
-        if (json)
-            ss_json_print(
-                out,
-                "%.1s\n{'epoch':%ld,'first_step':%ld,'last_step':%ld,'first_lr':%g,'last_lr':%g}",
-                first ? "," : "", epoch, from, to, lr[0], lr[1]);
-        else
-            fprintf(out, "%7ld %20s %14.8g %14.8g\n", epoch, steps, lr[0], lr[1]);
-    }
-    if (json)
-        fputs("\n]}\n", out);
+        print_table(s, out);
     if (fflush(out) || ferror(out))
         return ss_fail(SS_ERR_IO, "writing the learning rates: %s", strerror(errno));
     return SS_OK;

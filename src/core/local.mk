@@ -5,8 +5,8 @@ libstarstep_la_SOURCES += \
 	src/core/log.c src/core/log.h src/core/message.h \
 	src/core/options.c src/core/options.h \
 	src/core/number.c src/core/number.h \
-	src/core/json_text.c src/core/json_text.h src/core/utf8.c src/core/utf8.h \
-	src/core/json_file.c src/core/json_file.h \
+	src/core/utf8.c src/core/utf8.h \
+	src/core/json_file.c src/core/json_file.h src/core/json_value.c src/core/json_value.h \
 	src/core/rng.c src/core/rng.h \
 	src/core/program.c src/core/program.h \
 	src/core/sha256.c src/core/sha256.h \

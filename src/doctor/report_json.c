@@ -1,50 +1,43 @@
 /* report_json.c: the report as one JSON object. */
-#include "core/atomic_file.h"
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "doctor/report.h"
 
-static void put_ranks(struct ss_atomic_file *f, const struct ss_report *report,
-                      const struct ss_diagnosis *d)
+static json_t *of_ranks(const struct ss_report *report, const struct ss_diagnosis *d)
 {
-    const char *before = "";
-    for (int r = 0; r < report->ranks; r++) {
-        if (!d->has[r])
-            continue;
-        ss_json_put(f, "%.1s%d", before, r);
-        before = ",";
-    }
+    json_t *out = json_array();
+    for (int r = 0; r < report->ranks; r++)
+        if (d->has[r])
+            ss_json_append(&out, json_integer(r));
+    return out;
 }
 
-static void put_diagnosis(struct ss_atomic_file *f, const struct ss_report *report,
-                          const struct ss_diagnosis *d)
+static json_t *of_diagnosis(const struct ss_report *report, const struct ss_diagnosis *d)
 {
     const struct ss_finding *one = d->finding;
-    ss_json_put(f, "{'check':%s,'verdict':%s,'text':%s", one->check, ss_verdict_name(one->verdict),
-                one->text);
+    json_t *out = json_pack("{s:s,s:s,s:o}", "check", one->check, "verdict",
+                            ss_verdict_name(one->verdict), "text", ss_json_text(one->text));
     if (*one->advice)
-        ss_json_put(f, ",'advice':%s", one->advice);
-    if (one->has_figure)
-        ss_json_put(f, ",'least':%g,'most':%g,'unit':%s", d->least, d->most, one->unit);
-    if (one->has_figure && one->expected >= 0)
-        ss_json_put(f, ",'expected':%g", one->expected);
-    ss_json_put(f, ",'ranks':[");
-    put_ranks(f, report, d);
-    ss_json_put(f, "]}");
+        ss_json_set(&out, "advice", ss_json_text(one->advice));
+    if (one->has_figure) {
+        ss_json_set(&out, "least", ss_json_number(d->least));
+        ss_json_set(&out, "most", ss_json_number(d->most));
+        ss_json_set(&out, "unit", ss_json_text(one->unit));
+        if (one->expected >= 0)
+            ss_json_set(&out, "expected", ss_json_number(one->expected));
+    }
+    ss_json_set(&out, "ranks", of_ranks(report, d));
+    return out;
 }
 
 enum ss_status ss_report_write(const struct ss_report *report, const char *path)
 {
-    struct ss_atomic_file *f;
-    SS_TRY(ss_atomic_open(path, &f));
-    ss_json_put(f, "{'format':'starstep-doctor','version':1,'verdict':%s,'hosts':[",
-                ss_verdict_name(ss_report_verdict(report)));
+    json_t *hosts = json_array(), *findings = json_array();
     for (int r = 0; r < report->ranks; r++)
-        ss_json_put(f, "%.1s%s", r ? "," : "", report->all[r].host);
-    ss_json_put(f, "],\n'findings':[\n");
-    for (int i = 0; i < report->count; i++) {
-        put_diagnosis(f, report, &report->diagnosis[i]);
-        ss_json_put(f, "%.2s", i + 1 < report->count ? ",\n" : "\n");
-    }
-    ss_json_put(f, "]}\n");
-    return ss_atomic_commit(f);
+        ss_json_append(&hosts, ss_json_text(report->all[r].host));
+    for (int i = 0; i < report->count; i++)
+        ss_json_append(&findings, of_diagnosis(report, &report->diagnosis[i]));
+    return ss_json_save(json_pack("{s:s,s:i,s:s,s:o,s:o}", "format", "starstep-doctor", "version",
+                                  1, "verdict", ss_verdict_name(ss_report_verdict(report)), "hosts",
+                                  hosts, "findings", findings),
+                        path);
 }

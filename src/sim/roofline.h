@@ -53,7 +53,7 @@ enum ss_status ss_roofline_seconds(const struct ss_plan *plan, const struct ss_m
 
 /* For people, and as one JSON object. */
 void ss_roofline_print(const struct ss_roofline *r, FILE *out);
-void ss_roofline_print_json(const struct ss_roofline *r, FILE *out);
+enum ss_status ss_roofline_print_json(const struct ss_roofline *r, FILE *out);
 const char *ss_roofline_bound_name(const struct ss_roofline_work *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* roofline_print.c: a prediction for people, and as JSON. */
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "sim/roofline_internal.h"
 
 static double ms(double seconds)
@@ -83,44 +83,55 @@ void ss_roofline_print(const struct ss_roofline *r, FILE *out)
             ms(r->floor), images_per_second(r, r->floor));
 }
 
-static void put_work(const struct ss_roofline_work *w, FILE *out)
+static void add_work(json_t **out, const struct ss_roofline_work *w)
 {
-    ss_json_print(out,
-                  "'launches':%d,'read_bytes':%.15g,'written_bytes':%.15g,'flop':%.15g,"
-                  "'predicted_ms':%.9g,'bound':%s",
-                  w->launches, w->read, w->written, w->flop, ms(w->seconds),
-                  ss_roofline_bound_name(w));
+    ss_json_set(out, "launches", json_integer(w->launches));
+    ss_json_set(out, "read_bytes", ss_json_number(w->read));
+    ss_json_set(out, "written_bytes", ss_json_number(w->written));
+    ss_json_set(out, "flop", ss_json_number(w->flop));
+    ss_json_set(out, "predicted_ms", ss_json_number(ms(w->seconds)));
+    ss_json_set(out, "bound", json_string(ss_roofline_bound_name(w)));
 }
 
-void ss_roofline_print_json(const struct ss_roofline *r, FILE *out)
+static json_t *of_tasks(const struct ss_roofline *r)
 {
-    const char *comma = "";
-    ss_json_print(
-        out,
-        "{'prediction':true,'model':%s,'batch':%d,'accumulate':%d,'precision':%s,'machine':%s,"
-        "'source':%s,'bandwidth':%.9g,'peak_flops':%.9g,\n'tasks':[",
-        ss_graph_name(r->plan->graph), r->plan->options.batch, r->plan->options.accumulate,
-        format_of(r), r->machine->name, r->machine->source, ss_machine_bandwidth(r->machine),
-        ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32));
+    json_t *out = json_array();
     for (int i = 0; i < r->plan->train.count; i++) {
         const struct ss_plan_task *t = &r->plan->train.task[i];
-        ss_json_print(out, "%.1s\n{'task':%s,'kind':%s,", comma, t->name,
-                      ss_task_kind_name(t->kind));
-        put_work(&r->task[i], out);
-        ss_json_print(out, "}");
-        comma = ",";
+        json_t *task = json_pack("{s:o,s:s}", "task", ss_json_text(t->name), "kind",
+                                 ss_task_kind_name(t->kind));
+        add_work(&task, &r->task[i]);
+        ss_json_append(&out, task);
     }
-    ss_json_print(out, "],\n'kinds':{");
+    return out;
+}
+
+static json_t *of_kinds(const struct ss_roofline *r)
+{
+    json_t *out = json_object();
     for (int k = 0; k < SS_TALLY_LINES; k++) {
-        ss_json_print(out, "%.1s\n%s:{", k ? "," : "", ss_tally_line_name((enum ss_tally_line)k));
-        put_work(&r->line[k], out);
-        ss_json_print(out, "}");
+        json_t *kind = json_object();
+        add_work(&kind, &r->line[k]);
+        ss_json_set(&out, ss_tally_line_name((enum ss_tally_line)k), kind);
     }
-    ss_json_print(out, "},\n'step':{");
-    put_work(&r->step, out);
-    ss_json_print(out,
-                  "},\n'predicted_images_per_s':%.9g,'floor_ms':%.9g,"
-                  "'floor_images_per_s':%.9g}\n",
-                  images_per_second(r, r->step.seconds), ms(r->floor),
-                  images_per_second(r, r->floor));
+    return out;
+}
+
+enum ss_status ss_roofline_print_json(const struct ss_roofline *r, FILE *out)
+{
+    const struct ss_plan_options *o = &r->plan->options;
+    const struct ss_machine *m = r->machine;
+    json_t *step = json_object();
+    add_work(&step, &r->step);
+    return ss_json_write(
+        json_pack("{s:b,s:o,s:i,s:i,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "prediction", 1,
+                  "model", ss_json_text(ss_graph_name(r->plan->graph)), "batch", o->batch,
+                  "accumulate", o->accumulate, "precision", format_of(r), "machine", m->name,
+                  "source", m->source, "bandwidth", ss_json_number(ss_machine_bandwidth(m)),
+                  "peak_flops", ss_json_number(ss_machine_peak(m, o->dtype, r->tf32)), "tasks",
+                  of_tasks(r), "kinds", of_kinds(r), "step", step, "predicted_images_per_s",
+                  ss_json_number(images_per_second(r, r->step.seconds)), "floor_ms",
+                  ss_json_number(ms(r->floor)), "floor_images_per_s",
+                  ss_json_number(images_per_second(r, r->floor))),
+        out);
 }

@@ -1,8 +1,8 @@
 /* export_chrome.c: JSON events. */
 #include "trace/export_chrome.h"
 #include "core/folder.h"
-#include "core/json_text.h"
 #include "trace/export_flow.h"
+#include "trace/json_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* export_html.c: the page's data, as its data.js reads them. */
 #include "trace/export_html.h"
-#include "core/json_text.h"
 #include "trace/export_rows.h"
+#include "trace/json_text.h"
 
 #include <inttypes.h>
 #include <math.h>

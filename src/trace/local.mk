@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	src/trace/format.h src/trace/array.h \
+	src/trace/format.h src/trace/array.h src/trace/json_text.c src/trace/json_text.h \
 	src/trace/steps.c src/trace/steps.h \
 	src/trace/record.c src/trace/record.h \
 	src/trace/interval.c src/trace/interval.h \

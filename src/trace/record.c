@@ -4,10 +4,10 @@
 #include "trace/record.h"
 #include "core/clock.h"
 #include "core/folder.h"
-#include "core/json_text.h"
 #include "core/log.h"
 #include "graph/plan.h"
 #include "trace/format.h"
+#include "trace/json_text.h"
 #include "trace/read.h"
 
 #include <errno.h>

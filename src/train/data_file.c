@@ -1,7 +1,6 @@
 #include "train/data_file.h"
-#include "core/atomic_file.h"
 #include "core/json_file.h"
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "core/log.h"
 #include "core/number.h"
 #include "data/imagefolder.h"
@@ -12,31 +11,34 @@
 enum { MOST_BYTES = 16 << 20, MOST_SIDE = 1 << 14, VERSION = 1 };
 static const char format[] = "starstep-data";
 
-static void put_numbers(struct ss_atomic_file *f, const char *key, const float *x, int n)
+static json_t *of_numbers(const float *x, int n)
 {
-    ss_json_put(f, " %s:[", key);
+    json_t *out = json_array();
     for (int i = 0; i < n; i++)
-        ss_json_put(f, i ? ",%g" : "%g", ss_number_of_float(x[i]));
-    ss_json_put(f, "],\n");
+        ss_json_append(&out, ss_json_number(ss_number_of_float(x[i])));
+    return out;
+}
+
+/* Their names, or how many there are. */
+static json_t *of_classes(const struct ss_dataset *d)
+{
+    if (!ss_dataset_class(d, 0))
+        return json_integer(d->classes);
+    json_t *out = json_array();
+    for (int i = 0; i < d->classes; i++)
+        ss_json_append(&out, ss_json_text(ss_dataset_class(d, i)));
+    return out;
 }
 
 enum ss_status ss_data_file_write(const struct ss_dataset *d, const char *path)
 {
-    struct ss_atomic_file *f;
-    SS_TRY(ss_atomic_open(path, &f));
-    ss_json_put(f, "{'format':%s,'version':%d,'name':%s,\n", format, VERSION, d->name);
-    ss_json_put(f, " 'channels':%d,'height':%d,'width':%d,'least':[%d,%d],\n", d->channels,
-                d->height, d->width, d->least.height, d->least.width);
-    put_numbers(f, "mean", d->mean, d->channels);
-    put_numbers(f, "std", d->std, d->channels);
-    ss_json_put(f, " 'classes':");
-    if (!ss_dataset_class(d, 0))
-        ss_json_put(f, "%d", d->classes);
-    else
-        for (int i = 0; i < d->classes; i++)
-            ss_json_put(f, i ? ",\n  %s" : "[\n  %s", ss_dataset_class(d, i));
-    ss_json_put(f, ss_dataset_class(d, 0) ? "]}\n" : "}\n");
-    return ss_atomic_commit(f);
+    return ss_json_save(json_pack("{s:s,s:i,s:o,s:i,s:i,s:i,s:[i,i],s:o,s:o,s:o}", "format", format,
+                                  "version", VERSION, "name", ss_json_text(d->name), "channels",
+                                  d->channels, "height", d->height, "width", d->width, "least",
+                                  d->least.height, d->least.width, "mean",
+                                  of_numbers(d->mean, d->channels), "std",
+                                  of_numbers(d->std, d->channels), "classes", of_classes(d)),
+                        path);
 }
 
 /* What is read, and where messages say it is. */

@@ -1,5 +1,5 @@
 #include "train/journal.h"
-#include "core/json_text.h"
+#include "core/json_value.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -85,20 +85,19 @@ void ss_journal_event(struct ss_journal *j, const char *event, ...)
         return;
     va_list ap;
     va_start(ap, event);
-    ss_json_print(j->json, "{'event':%s", event);
+    json_t *line = json_pack("{s:s}", "event", event);
     for (const char *key; (key = va_arg(ap, const char *));) {
         int type = va_arg(ap, int);
-        ss_json_print(j->json, ",%s:", key);
-        if (type == 'i')
-            ss_json_print(j->json, "%" PRId64, va_arg(ap, int64_t));
-        else if (type == 'f')
-            ss_json_print(j->json, "%.17g", va_arg(ap, double));
-        else
-            ss_json_print(j->json, "%s", va_arg(ap, const char *));
+        ss_json_set(&line, key,
+                    type == 'i'   ? json_integer(va_arg(ap, int64_t))
+                    : type == 'f' ? ss_json_number(va_arg(ap, double))
+                                  : ss_json_text(va_arg(ap, const char *)));
     }
     va_end(ap);
-    fputs("}\n", j->json);
-    check_written(j, fflush(j->json) != 0);
+    const int bad = !line || json_dumpf(line, j->json, JSON_COMPACT);
+    json_decref(line);
+    fputc('\n', j->json);
+    check_written(j, fflush(j->json) != 0 || bad);
 }
 
 static void draw_bar(long epoch, long epochs, long step, long steps, double loss,

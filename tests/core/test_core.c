@@ -2,12 +2,12 @@
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/json_file.h"
-#include "core/json_text.h"
-#include "core/utf8.h"
+#include "core/json_value.h"
 #include "core/options.h"
 #include "core/program.h"
 #include "core/rng.h"
 #include "core/status.h"
+#include "core/utf8.h"
 #include "tests/data_common.h"
 
 #include <dirent.h>
@@ -191,28 +191,6 @@ START_TEST(options_help)
 }
 END_TEST
 
-START_TEST(json_text)
-{
-    static const char want[] =
-        "{\"a\":\"q\\\"b\\\\ \\u000a\\u003c \xc3\xa9 ??\",\"n\":-3,4294967295,"
-        "-9223372036854775808,18446744073709551615,[0.1,0.30000000000000004,1e+300,null,null],"
-        "12.345,12,false,x%100}";
-    char *out = NULL, big[400];
-    size_t bytes = 0;
-    FILE *f = open_memstream(&out, &bytes);
-    ck_assert_ptr_nonnull(f);
-    ss_json_print(f, "{'a':%s,'n':%d,%u,%" PRId64 ",%zu,[%g,%g,%g,%g,%g],%.3f,%.0f,%.4s,%c%%100}",
-                  "q\"b\\ \n< \xc3\xa9 \xc3\xff", -3, 4294967295u, INT64_MIN, SIZE_MAX, 0.1,
-                  0.1 + 0.2, 1e300, (double)NAN, -(double)INFINITY, 12.345, 12.4, "false", 'x');
-    ss_json_print(f, "%.0f", -DBL_MAX);
-    fclose(f);
-    snprintf(big, sizeof big, "%.0f", -DBL_MAX);
-    ck_assert_int_eq(strncmp(out, want, strlen(want)), 0);
-    ck_assert_str_eq(out + strlen(want), big);
-    free(out);
-}
-END_TEST
-
 /* As many bytes as each is long; the broken ones become "?" a byte. */
 START_TEST(utf8)
 {
@@ -233,7 +211,7 @@ START_TEST(utf8)
                                       "\xf4\x90\x80\x80", /* above U+10FFFF */
                                       "\xf8\x88\x80\x80\x80",
                                       "\xff"};
-    char text[8], printed[64];
+    char text[8];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         ck_assert_uint_eq(ss_utf8_bytes(good[i]), strlen(good[i]));
         ck_assert(ss_utf8_is(good[i]));
@@ -243,12 +221,9 @@ START_TEST(utf8)
         ck_assert(!ss_utf8_is(bad[i]));
         ss_utf8_copy(text, sizeof text, bad[i]);
         ck_assert_str_eq(text, &"?????"[5 - strlen(bad[i])]);
-        FILE *f = fmemopen(printed, sizeof printed, "w");
-        ck_assert_ptr_nonnull(f);
-        ss_json_print(f, "%s", bad[i]);
-        fclose(f);
-        ck_assert_int_eq(printed[1], '?');
-        ck_assert_uint_eq(strlen(printed), 2 + strlen(bad[i]));
+        json_t *value = ss_json_text(bad[i]);
+        ck_assert_str_eq(json_string_value(value), text);
+        json_decref(value);
     }
     ss_utf8_copy(text, 4, "ab\xc3\xa9");
     ck_assert_str_eq(text, "ab");
@@ -583,6 +558,44 @@ START_TEST(json_files)
 }
 END_TEST
 
+START_TEST(json_values)
+{
+    make_folder();
+    json_t *list = json_array(), *none = NULL, *value = json_object();
+    const double number[] = {0.1, 0.1 + 0.2, 1e300, 3, (double)NAN, -(double)INFINITY};
+    char *out = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&out, &bytes);
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        ss_json_append(&list, ss_json_number(number[i]));
+    ss_json_set(&value, "text", ss_json_text("q\"b\\ \n \xc3\xa9 \xc3\xff"));
+    ss_json_set(&value, "numbers", list);
+    ck_assert_int_eq(ss_json_write(value, f), SS_OK);
+    fclose(f);
+    ck_assert_str_eq(out, "{\n \"text\": \"q\\\"b\\\\ \\n \xc3\xa9 ??\",\n \"numbers\": [\n  0.1,\n"
+                          "  0.3,\n  1e300,\n  3.0,\n  null,\n  null\n ]\n}\n");
+    free(out);
+
+    /* What holds a value that could not be made is none either. */
+    value = json_object();
+    list = json_array();
+    ss_json_append(&list, json_integer(1));
+    ss_json_append(&list, none);
+    ck_assert_ptr_null(list);
+    ss_json_append(&list, json_integer(2));
+    ss_json_set(&value, "list", list);
+    ck_assert_ptr_null(value);
+    ss_json_set(&value, "more", json_integer(3));
+    ck_assert_int_eq(ss_json_write(value, stdout), SS_ERR_MEMORY);
+    ck_assert_int_eq(ss_json_save(value, in_folder("none.json")), SS_ERR_MEMORY);
+    ck_assert_int_ne(access(in_folder("none.json"), F_OK), 0);
+    ck_assert_int_eq(ss_json_save(json_pack("[i]", 4), in_folder("four.json")), SS_OK);
+    ck_assert_int_eq(access(in_folder("four.json"), F_OK), 0);
+    remove_folder();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core");
@@ -591,7 +604,6 @@ int main(void)
     tcase_add_test(t, options_accepted);
     tcase_add_loop_test(t, options_refused, 0, sizeof refused / sizeof *refused);
     tcase_add_test(t, options_help);
-    tcase_add_test(t, json_text);
     tcase_add_test(t, utf8);
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);
@@ -607,6 +619,7 @@ int main(void)
     tcase_add_test(t, program_files);
     tcase_add_test(t, folders);
     tcase_add_test(t, json_files);
+    tcase_add_test(t, json_values);
     tcase_add_test(t, atomic_file);
     tcase_add_test(t, atomic_file_full);
     suite_add_tcase(suite, t);

@@ -1,6 +1,12 @@
-/* test_trace_read.c: files of traces: what is read, and every kind of line that is refused. */
+/* test_trace_read.c: files of traces: what is read, every kind of line that is refused, and
+ * how lines are written. */
 #include "tests/fuzz_bytes.h"
 #include "tests/trace/trace_common.h"
+#include "trace/json_text.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
 
 START_TEST(whole_file)
 {
@@ -315,6 +321,29 @@ START_TEST(damaged)
 }
 END_TEST
 
+START_TEST(json_text)
+{
+    static const char want[] =
+        "{\"a\":\"q\\\"b\\\\ \\u000a\\u003c \xc3\xa9 ??\",\"n\":-3,4294967295,"
+        "-9223372036854775808,18446744073709551615,[0.1,0.3,1e+300,null,null],"
+        "12.345,12,false,x%100}";
+    char *out = NULL, big[400];
+    size_t bytes = 0;
+    FILE *f = open_memstream(&out, &bytes);
+    ck_assert_ptr_nonnull(f);
+    ss_json_print(
+        f, "{'a':%s,'n':%d,%u,%" PRId64 ",%zu,[%.6g,%.6g,%.6g,%.6g,%.6g],%.3f,%.0f,%.4s,%c%%100}",
+        "q\"b\\ \n< \xc3\xa9 \xc3\xff", -3, 4294967295u, INT64_MIN, SIZE_MAX, 0.1, 0.1 + 0.2, 1e300,
+        (double)NAN, -(double)INFINITY, 12.345, 12.4, "false", 'x');
+    ss_json_print(f, "%.0f", -DBL_MAX);
+    fclose(f);
+    snprintf(big, sizeof big, "%.0f", -DBL_MAX);
+    ck_assert_int_eq(strncmp(out, want, strlen(want)), 0);
+    ck_assert_str_eq(out + strlen(want), big);
+    free(out);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("trace_read");
@@ -327,6 +356,7 @@ int main(void)
     tcase_add_loop_test(tc, bad_line, 0, sizeof bad_lines / sizeof *bad_lines);
     tcase_add_loop_test(tc, bad_head, 0, sizeof bad_heads / sizeof *bad_heads);
     tcase_add_test(tc, step_outside);
+    tcase_add_test(tc, json_text);
     tcase_add_test(tc, find);
     tcase_add_loop_test(tc, damaged, 0, 4);
     suite_add_tcase(suite, tc);

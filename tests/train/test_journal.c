@@ -29,10 +29,10 @@ START_TEST(events)
     struct ss_journal j;
     ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK);
     log_one(&j, "a \"b\"\n");
-    file_says("log", LINE("a \\\"b\\\"\\u000a")); /* at once */
+    file_says("log", LINE("a \\\"b\\\"\\n")); /* at once */
     ss_journal_event(&j, "end", NULL);
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    file_says("log", LINE("a \\\"b\\\"\\u000a") "{\"event\":\"end\"}\n");
+    file_says("log", LINE("a \\\"b\\\"\\n") "{\"event\":\"end\"}\n");
     ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK); /* anew */
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     file_says("log", "");

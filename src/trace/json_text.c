@@ -1,5 +1,4 @@
-#include "core/json_text.h"
-#include "core/number.h"
+#include "trace/json_text.h"
 #include "core/utf8.h"
 
 #include <math.h>
@@ -73,8 +72,6 @@ static void put_argument(struct sink *to, const char *spec)
         const double v = va_arg(to->arguments, double);
         if (!isfinite(v))
             strcpy(text, "null");
-        else if (!strcmp(spec, "%g"))
-            ss_number_text(v, text);
         else
             snprintf(text, sizeof text, spec, v);
     }
