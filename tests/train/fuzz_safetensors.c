@@ -47,11 +47,17 @@ static const char *const seeds[] = {
     "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
     ("{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
      "[0,8]},\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[8],\"data_offsets\":[8,24]}}  "),
+    /* Names of other alphabets, as they are and escaped, an empty one, and other programs' prefixes */
+    ("{\"\xe5\xb1\xa4:2.gewicht\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]},"
+     "\"module._orig_mod.\\u00e9\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[8,16]},"
+     "\"\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[16,24]},"
+     "\"__metadata__\":{\"\\ud83d\\udc08\":\"\xc3\xbc\"}}"),
 };
 /* What a plain byte flip would hardly ever make. */
 static const char *const words[] = {
     "[",     "]",       "{",     "}",       "\"",   ",", ":",    "-1",     "9223372036854775807",
-    "1e999", "\\u0000", "[0,4]", "\"F32\"", "null", "0", "\xff", "\"w\":",
+    "1e999", "\\u0000", "[0,4]", "\"F32\"", "null", "0", "\xff", "\"w\":", "\\ud83d",
+    "\xc3",
 };
 enum { NSEEDS = sizeof seeds / sizeof seeds[0], NWORDS = sizeof words / sizeof words[0] };
 enum { ROOM = 4096 };

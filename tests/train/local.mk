@@ -4,7 +4,8 @@ tests_train_test_journal_SOURCES = tests/train/test_journal.c tests/data_common.
 tests_train_test_journal_LDADD = $(TEST_LIBS)
 tests_train_test_ranks_SOURCES = tests/train/test_ranks.c tests/data_common.h
 tests_train_test_ranks_LDADD = $(TEST_LIBS)
-tests_train_test_data_file_SOURCES = tests/train/test_data_file.c tests/data_common.h
+tests_train_test_data_file_SOURCES = tests/train/test_data_file.c tests/damage_text.h tests/fuzz_bytes.h \
+	tests/data_common.h
 tests_train_test_data_file_LDADD = $(TEST_LIBS)
 tests_train_test_checkpoint_folder_SOURCES = tests/train/test_checkpoint_folder.c tests/data_common.h
 tests_train_test_checkpoint_folder_LDADD = $(TEST_LIBS)

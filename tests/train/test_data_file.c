@@ -1,6 +1,8 @@
 /* test_data_file.c: what a run's images were like comes back as it was; a file that says what cannot be is refused in
  * one line. */
 #include "core/json_file.h"
+#include "core/utf8.h"
+#include "tests/damage_text.h"
 #include "tests/data_common.h"
 #include "train/data_file.h"
 
@@ -135,6 +137,38 @@ START_TEST(changed)
 }
 END_TEST
 
+/* Whatever is in it: its values are in their bounds, or it is refused. */
+START_TEST(damaged)
+{
+    static const char json[] =
+        "{\"format\":\"starstep-data\",\"version\":1,\"name\":\"bilder \xc3\xbc\",\"channels\":1,"
+        "\"height\":64,\"width\":48,\"least\":[73,55],\"mean\":[0.4],\"std\":[1e-2],\"classes\":"
+        "[\"f\xc3\xa9lin\",\"\xe7\x8a\xac\",\"\\ud83d\\udc08\",\"a/b:2\",\"\"]}";
+    static uint8_t b[1024];
+    struct ss_rng rng;
+    int read = 0, rounds = 1000;
+    ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, 0, 0);
+    for (int round = 0; round < rounds; round++) {
+        struct ss_data_file f;
+        size_t size = sizeof json - 1;
+        memcpy(b, json, size);
+        for (uint32_t i = 0; i <= ss_rng_below(&rng, 3) && size; i++)
+            size = damage_text(&rng, b, size, sizeof b);
+        write_file("data.json", b, size);
+        if (ss_data_file_read(in_folder("data.json"), &f) != SS_OK)
+            continue;
+        read++;
+        ck_assert(f.channels == 1 && f.classes >= 1 && f.std[0] > 0);
+        ck_assert(f.least.height >= f.size.height && f.least.width >= f.size.width);
+        for (int c = 0; f.names && c < f.classes; c++)
+            ck_assert(ss_utf8_is(f.names[c]));
+        ss_data_file_clear(&f);
+    }
+    ck_assert_int_gt(read, rounds / 20);
+    ck_assert_int_lt(read, rounds);
+}
+END_TEST
+
 START_TEST(missing)
 {
     struct ss_data_file f;
@@ -148,10 +182,12 @@ int main(void)
 {
     Suite *suite = suite_create("data_file");
     TCase *t = tcase_create("data_file");
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, make_folder, remove_folder);
     tcase_add_test(t, there_and_back);
     tcase_add_test(t, grey);
     tcase_add_loop_test(t, changed, 0, sizeof changes / sizeof *changes);
+    tcase_add_test(t, damaged);
     tcase_add_test(t, missing);
     suite_add_tcase(suite, t);
     return run_suite(suite);
