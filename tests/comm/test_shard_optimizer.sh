@@ -51,6 +51,7 @@ train 2 plain2 13
 train 2 shard2 13 --shard-optimizer --trace "$work/trace"
 same plain2 shard2
 starts "trace report" "$STARSTEP" trace report "$work/trace" --json "$work/trace.json"
+tr -d ' \n' <"$work/trace.json" | sed 's/{"bucket"/\n&/g' >"$work/of_buckets"
 check "the trace: bytes, times and bus bandwidth of both halves" awk -v want="$buckets" '
     match($0, /"collective":"[a-z-]*"/) {
         kind = substr($0, RSTART + 14, RLENGTH - 15)
@@ -60,7 +61,7 @@ check "the trace: bytes, times and bus bandwidth of both halves" awk -v want="$b
         if (bytes + 0 > 0 && rate + 0 > 0 && 2 * bus / rate > 0.999 && 2 * bus / rate < 1.001 && /"duration":{/)
             n[kind]++
     }
-    END { exit !(n["reduce-scatter"] == 3 * want && n["gather"] == 3 * want) }' "$work/trace.json"
+    END { exit !(n["reduce-scatter"] == 3 * want && n["gather"] == 3 * want) }' "$work/of_buckets"
 starts "trace export" "$STARSTEP" trace export "$work/trace"
 train 3 plain3 13 --optimizer adamw
 train 3 shard3 13 --optimizer adamw --shard-optimizer
