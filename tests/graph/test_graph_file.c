@@ -45,7 +45,18 @@ static char *written(const struct ss_graph *g)
 
 static const char *const models[] = {"wideresnet", "resnet50", "vgg11_bn"};
 
-/* Also the layers' initial values. */
+/* A layer's settings, also those that the text leaves out as they are the default. */
+static void same_settings(const struct ss_layer *a, const struct ss_layer *b)
+{
+    ck_assert_str_eq(a->cls->name, b->cls->name);
+    for (const struct ss_layer_field *f = a->cls->fields; f && f->name; f++) {
+        const size_t bytes = f->type == SS_FIELD_PAIR ? 2 * sizeof(int) : sizeof(int);
+        ck_assert_msg(!memcmp((const char *)a + f->at, (const char *)b + f->at, bytes),
+                      "%s %s has another %s", a->cls->name, a->name, f->name);
+    }
+}
+
+/* Also the layers' settings and initial values. */
 static void there_and_back(struct ss_graph *g)
 {
     struct ss_graph *again;
@@ -54,6 +65,9 @@ static void there_and_back(struct ss_graph *g)
     ck_assert_msg(ss_graph_read(path, 0, &again) == SS_OK, "%s", ss_log_last_error());
     char *second = written(again);
     ck_assert_str_eq(text, second);
+    ck_assert_int_eq(ss_graph_layers(g), ss_graph_layers(again));
+    for (int i = 0; i < ss_graph_layers(g); i++)
+        same_settings(ss_graph_layer(g, i), ss_graph_layer(again, i));
     ck_assert_int_eq(ss_graph_params(g), ss_graph_params(again));
     for (int i = 0; i < ss_graph_params(g); i++) {
         const struct ss_param *p = ss_graph_param(g, i), *q = ss_graph_param(again, i);
