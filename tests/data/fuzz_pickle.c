@@ -90,7 +90,8 @@ static struct pickle_bytes make_seed(int which)
     static const char encoded[] = "\x80\x02](c_codecs\nencode\nX\4\0\0\0\xc3\xbf\xc2\x80X\6\0\0\0"
                                   "latin1\x86Rc__builtin__\nbytes\n)RG?\xf8\0\0\0\0\0\0\x8a\2\0\xff"
                                   "N\x88\x89(K\1M\2\3t)\x85\x86\x87"
-                                  "02e}U\1aK\1sr\7\0\0\0j\7\0\0\0a.";
+                                  "02e}U\1aK\1sr\7\0\0\0"
+                                  "0j\7\0\0\0a.";
     struct pickle_how how = pickle_defaults(4);
     how.width = 6;
     how.python3 = which & 1;
@@ -134,8 +135,13 @@ int main(void)
     double seconds = env ? atof(env) : 5;
     uint32_t runs = 0, accepted = 0;
     struct pickle_bytes seeds[SEEDS];
-    for (int i = 0; i < SEEDS; i++)
+    for (int i = 0; i < SEEDS; i++) {
         seeds[i] = make_seed(i);
+        if (!parse(seeds[i].bytes, seeds[i].size)) {
+            printf("seed %d, which is well-formed, is refused\n", i);
+            return EXIT_FAILURE;
+        }
+    }
     double start = ss_seconds();
     do {
         struct ss_rng rng;
