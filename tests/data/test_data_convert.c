@@ -402,6 +402,20 @@ static enum ss_status fetch(const char *url, const char *md5, const char *sha256
     return ss_fetch_cifar(&ss_cifar100, in_folder("got"), &what);
 }
 
+/* Of the records of both splits that were fetched. */
+static uint64_t got_fingerprint(void)
+{
+    uint64_t sum = 0;
+    for (int split = SS_SPLIT_TRAIN; split <= SS_SPLIT_TEST; split++) {
+        struct ss_dataset *d;
+        ck_assert_int_eq(
+            ss_dataset_open_cifar(&ss_cifar100, in_folder("got"), (enum ss_split)split, &d), SS_OK);
+        sum = 3 * sum + d->fingerprint;
+        ss_dataset_close(d);
+    }
+    return sum;
+}
+
 START_TEST(fetches)
 {
     struct ss_synthetic what = {.train = 20, .test = 10, .classes = 10};
@@ -437,7 +451,10 @@ START_TEST(fetches)
     ck_assert_uint_eq(d->count, 10);
     ss_dataset_close(d);
 
-    /* Right sum, wrong content, of one file and of the other: the files already there stay. */
+    /* Right sum, wrong content, of one file and of the other, which is new: what is there stays. */
+    const uint64_t fetched = got_fingerprint();
+    what.seed = 1;
+    ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("cifar-100-binary"), &what), SS_OK);
     ck_assert_int_eq(rename(in_folder("cifar-100-binary/test.bin"), in_folder("test.bin")), 0);
     write_file("cifar-100-binary/test.bin", "x", 1);
     ck_assert_int_eq(system(command), 0);
@@ -463,6 +480,7 @@ START_TEST(fetches)
     setenv("PATH", "/nonexistent", 1);
     expect_error(fetch(url, md5, NULL), SS_ERR_UNSUPPORTED, "neither curl nor wget is installed");
     ck_assert_int_eq(count_files("got"), 3);
+    ck_assert_uint_eq(got_fingerprint(), fetched);
 }
 END_TEST
 
