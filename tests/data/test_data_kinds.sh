@@ -78,6 +78,7 @@ starts "train on it" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" &&
     hash=$(value weights_hash)
 check "it has weights" [ -n "$hash" ]
 starts "from a pack" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" --cache "$work/packs"
+check "it builds packs" [ -s "$work/packs/train.pack" -a -s "$work/packs/val.pack" ]
 check "a pack gives the same bits" [ "$(value weights_hash)" = "$hash" ]
 
 # Both kinds in one folder; names say nothing of what a file is.
