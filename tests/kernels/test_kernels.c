@@ -1,5 +1,6 @@
 /* test_kernels.c: the CPU kernels against double precision and finite differences. */
 #include "tests/kernels/test_kernels.h"
+#include "tests/run_suite.h"
 
 #include <unistd.h>
 
@@ -178,7 +179,5 @@ int main(int argc, char **argv)
     srunner_add_suite(runner, join_suite());
     srunner_add_suite(runner, transformer_suite());
     srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite_end(runner);
 }
