@@ -239,6 +239,7 @@ static void halves_check(const struct halves *h, const struct ss_norm_act *op)
         double bound;
     } all[] = {{"y", whole.y, halves.y, apart.y, e, h->bound},
                {"dz", whole.dz, halves.dz, apart.dz, e, h->bound},
+               {"ds", whole.ds, halves.ds, apart.ds, e, h->bound},
                {"mean, invstd", whole.saved, halves.saved, apart.saved, 2 * c, 1e-6},
                {"running", whole.running, halves.running, apart.running, 2 * c, 1e-6},
                {"dgamma", whole.dgamma, halves.dgamma, apart.dgamma, c, h->bound},
