@@ -18,8 +18,9 @@ static void *fail_always(void *letter)
     char text[LETTERS + 1];
     memset(text, *(const char *)letter, LETTERS);
     text[LETTERS] = '\0';
-    while (!atomic_load(&ending))
+    do
         ss_fail(SS_ERR_INVALID, "%s", text);
+    while (!atomic_load(&ending));
     return NULL;
 }
 
@@ -44,6 +45,7 @@ START_TEST(last_error)
     atomic_store(&ending, 1);
     for (int i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
+    ck_assert_str_ne(ss_log_last_error(), "first"); /* other threads' errors, too */
 }
 END_TEST
 
