@@ -3,6 +3,9 @@
 #include "tests/kernels/rule_reference.h"
 #include "tests/kernels/test_kernels.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 struct reference {
     int n, k;
     float smoothing;
@@ -294,7 +297,6 @@ START_TEST(cpu_itself)
     ck_assert_int_eq(ss_cpu_open(&(struct ss_device_options){.threads = 0}, &none), SS_ERR_INVALID);
     ck_assert_ptr_null(none);
     ck_assert_int_eq(strncmp(ss_cpu_library(), "oneDNN ", 7), 0);
-    ck_assert_uint_eq(ss_cpu_fingerprint(cpu), ss_cpu_fingerprint(cpu));
     const int block = ss_cpu_preferred_block();
     ck_assert(block == 16 || block == 8 || block == 0);
     OK(ss_cpu_reserve(cpu, 1000));
@@ -309,6 +311,43 @@ START_TEST(cpu_itself)
                 ck_abort_msg("byte %zu of %zu is not zero", i, bytes);
         free(p);
     }
+}
+END_TEST
+
+struct described {
+    uint64_t fingerprint;
+    char library[128];
+};
+
+/* By a process of its own, as oneDNN reads once what it is limited to. */
+static struct described describe_limited(const char *isa)
+{
+    struct described d;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        setenv("DNNL_MAX_CPU_ISA", isa, 1);
+        test_open_one();
+        d.fingerprint = ss_cpu_fingerprint(cpu);
+        snprintf(d.library, sizeof d.library, "%s", ss_cpu_library());
+        _exit(write(ends[1], &d, sizeof d) != sizeof d);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &d, sizeof d), sizeof d);
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    return d;
+}
+
+/* Ranks with other instructions, where there are some to leave out, have another fingerprint. */
+START_TEST(fingerprints)
+{
+    const struct described all = describe_limited("ALL"), again = describe_limited("ALL"),
+                           least = describe_limited("SSE41");
+    ck_assert_uint_eq(all.fingerprint, again.fingerprint);
+    ck_assert_int_eq(all.fingerprint == least.fingerprint, !strcmp(all.library, least.library));
 }
 END_TEST
 
@@ -327,6 +366,9 @@ Suite *loss_suite(void)
     tcase_add_test(t, clipping);
     tcase_add_test(t, sums);
     tcase_add_test(t, cpu_itself);
+    suite_add_tcase(suite, t);
+    t = tcase_create("fingerprints");
+    tcase_add_test(t, fingerprints);
     suite_add_tcase(suite, t);
     return suite;
 }
