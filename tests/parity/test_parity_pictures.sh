@@ -41,7 +41,7 @@ as_pytorch() {
 
 # has_evaluation RANKS: the comparison skips what the log does not have
 has_evaluation() {
-    grep -q '"val_loss":' "$work/ranks$1/log.json"
+    grep -q '"val_loss":[0-9]' "$work/ranks$1/log.json"
 }
 
 # recorded KEY: of the evaluation in ranks1.json

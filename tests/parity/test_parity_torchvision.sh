@@ -43,7 +43,7 @@ repeat() {
 
 # has_evaluation NAME: the comparison skips what the log does not have
 has_evaluation() {
-    grep -q '"val_loss":' "$work/$1/log.json"
+    grep -q '"val_loss":[0-9]' "$work/$1/log.json"
 }
 
 for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
