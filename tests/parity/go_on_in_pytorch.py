@@ -10,6 +10,7 @@ on the training samples from FIRST on, 16 a step. compare: weights are equal wit
 each other, within 1e-3.
 """
 
+import math
 import os
 import sys
 
@@ -38,8 +39,13 @@ def train(weights, optimizer_file, kind, first, steps, model_to, optimizer_to):
     torch.save(optimizer.state_dict(), optimizer_to)
 
 
+def distance(a, b):
+    far = float((a - b).double().norm() / b.double().norm().clamp_min(1e-12))
+    return math.inf if math.isnan(far) else far  # max() passes NaN over
+
+
 def worst(pairs):
-    return max((float((a - b).double().norm() / b.double().norm().clamp_min(1e-12)), name) for name, a, b in pairs)
+    return max((distance(a, b), name) for name, a, b in pairs)
 
 
 def compare(model, weights, optimizer, other):
