@@ -5,7 +5,9 @@
  *
  * INIT gives the tensors' order. Losses and samples of tensors, the latter by relative norm
  * ||a-b||/||b||, may stray from the recorded truth, fp64, twice as far as PyTorch's fp32 does, or
- * LEAST, the first loss LEAST; learning rates, where they are recorded, LR_BOUND.
+ * LEAST, the first loss LEAST; learning rates, where they are recorded, LR_BOUND. With small
+ * learning rates tensors change by less than LEAST: each may stray by UPDATE_BOUND of its recorded
+ * change; without its gradient it strays by all of it.
  *
  * Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
 #include "run_log.h"
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LEAST = 1e-5, LR_BOUND = 1e-9;
+static const double LEAST = 1e-5, LR_BOUND = 1e-9, UPDATE_BOUND = 0.7;
 enum { SAMPLE = 32 }; /* elements at most, as in record_recipes.py */
 
 /* PART of the case; NULL if it has none. */
@@ -59,17 +61,20 @@ static int compare_steps(const char *what, size_t n, const double *got,
     return worst_verdict(what, &worst, bound);
 }
 
-/* A tensor's sample and the recorded one, from element *at on, which is moved behind it. */
-static double relative_norm(const struct ss_st_tensor *t, const struct ss_st_tensor *want,
-                            size_t *at)
+/* A tensor's sample and the recorded one, from element *at on, which is moved behind it.
+ * *of_change: the same difference relative to the recorded change since the initial value. */
+static double relative_norm(const struct ss_st_tensor *t, const struct ss_st_tensor *init,
+                            const struct ss_st_tensor *want, size_t *at, double *of_change)
 {
     size_t n = elements(t), stride = ((n + SAMPLE - 1) / SAMPLE) | 1;
-    double difference = 0, norm = 0;
+    double difference = 0, norm = 0, change = 0;
     for (size_t i = 0; i < n; i += stride, ++*at) {
         double truth = *at < elements(want) ? element(want, *at) : NAN;
         difference += (element(t, i) - truth) * (element(t, i) - truth);
         norm += truth * truth;
+        change += (element(init, i) - truth) * (element(init, i) - truth);
     }
+    *of_change = difference == 0 ? 0 : sqrt(difference / change);
     return difference == 0 ? 0 : sqrt(difference / norm);
 }
 
@@ -77,7 +82,7 @@ static int compare_weights(const char *what, const struct ss_safetensors *order,
                            const struct ss_st_tensor *want, double bound)
 {
     struct ss_safetensors *got = NULL;
-    struct worst worst = {0};
+    struct worst worst = {0}, updates = {0};
     size_t at = 0;
     if (ss_safetensors_open(path, &got) != SS_OK)
         return 2;
@@ -86,13 +91,16 @@ static int compare_weights(const char *what, const struct ss_safetensors *order,
         const struct ss_st_tensor *t = ss_safetensors_find(got, o->name);
         if (o->dtype != SS_ST_F32)
             continue;
-        worst_update(&worst, t && t->bytes == o->bytes ? relative_norm(t, want, &at) : NAN,
+        double of_change = NAN;
+        worst_update(&worst,
+                     t && t->bytes == o->bytes ? relative_norm(t, o, want, &at, &of_change) : NAN,
                      o->name);
+        worst_update(&updates, of_change, o->name);
     }
     ss_safetensors_close(got);
     if (at != elements(want))
         worst_update(&worst, NAN, "the number of elements");
-    return worst_verdict(what, &worst, bound);
+    return worst_verdict(what, &worst, bound) | worst_verdict("updates", &updates, UPDATE_BOUND);
 }
 
 static double bound_of(const struct ss_st_tensor *fp32, size_t i)
