@@ -18,4 +18,5 @@ if have_ranks; then
 else
     echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
 fi
+[ $((passed + failures)) -gt 0 ] || fail "MODELS names no case: ${MODELS:-}"
 finish

@@ -87,4 +87,5 @@ for ranks in 1 2; do
         sharded adamw "${adamw[@]}"
     fi
 done
+[ $((passed + failures)) -gt 0 ] || fail "RECIPES names no case: ${RECIPES:-}"
 finish
