@@ -55,5 +55,11 @@ bwd input_block.cbr.0
 bwd weights input_block.cbr.0
 bwd weights block1.layer1.cbr.0
 END
+# A run's tasks are the plan's.
+trains order 1 "${narrow[@]}" --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001 --max-steps 1 --trace "$work/trace"
+starts "its plan" "$STARSTEP" plan "${narrow[@]}" --batch-size 16 --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
+sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" >"$work/planned"
+sed -nE 's/^\{"task":.*"name":"(bwd [^"]*)","kind":"backward".*/\1/p' "$work/trace/rank-0000.jsonl" >"$work/traced"
+check "a run has the plan's order" diff "$work/planned" "$work/traced"
 refused "less than -1" '--put-off-weights' "$STARSTEP" plan --put-off-weights -2
 finish
