@@ -26,7 +26,8 @@ starts "table" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --lr-svg "$work/l
 check "a line of each epoch" test "$(wc -l <"$work/out")" -eq 5
 check "of its steps" grep -qE '^ +4 +16-18 +0\.0148[0-9]* +0\.00165[0-9]*$' "$work/out"
 check "a picture" grep -q '</svg>' "$work/lr.svg"
-check "of the curve" test "$(grep -c '<polyline\|<path' "$work/lr.svg")" -ge 1
+check "of the curve, a line between each two of 18 steps" test \
+    "$(sed -n 's/^<path class="curve".* d="\(M[^"]*L[^"]*\)"\/>$/\1/p' "$work/lr.svg" | tr -cd L | wc -c)" -eq 17
 refused "too few images" '--images 8 do not fill one batch of 16' "$STARSTEP" plan --lr --images 8 "${curve[@]}"
 refused "a picture alone" '--lr-svg goes with --lr' "$STARSTEP" plan --lr-svg "$work/x.svg"
 refused "JSON alone" '--json goes with --roofline or --lr' "$STARSTEP" plan --json
