@@ -17,6 +17,7 @@ check "15 rates" test "$(facts "$work/whole" | grep '^step' | cut -d ' ' -f 5 | 
 for step in 4 12; do
     starts "on from step $step" "${train[@]}" "${curve[@]}" --resume "$work/ck/step-$(printf %08d $step)" --log-json "$work/part"
     facts "$work/part" >"$work/part.facts"
+    check "on from step $step: $((15 - step)) steps" test "$(grep -c '^step' "$work/part.facts")" -eq $((15 - step))
     tail -n "$(wc -l <"$work/part.facts")" "$work/whole.facts" >"$work/tail.facts"
     check "on from step $step: the same rates, losses and weights" cmp "$work/tail.facts" "$work/part.facts"
     rm "$work/part"

@@ -40,6 +40,7 @@ whole() {
         starts "$what, 4 steps" "${command[@]}" || continue
         on "$ranks" "$@" --checkpoint-dir "$work/part" --resume auto --workers 4 --log-json "$work/log.part"
         starts "$what, resumed" "${command[@]}" || continue
+        check "$what: from step 4 on" test "$(grep -c '"event":"step"' "$work/log.part")" -eq 5
         check "$what: the same weights" test -n "$(hash_of "$work/log.whole")" -a \
             "$(hash_of "$work/log.whole")" = "$(hash_of "$work/log.part")"
         check "$what: the same checkpoint" cmp "$work/whole/latest/model.safetensors" "$work/part/latest/model.safetensors"

@@ -21,6 +21,7 @@ check "it learns" awk -v first="$(sed -n 's/.*"event":"step".*"loss":\([0-9.]*\)
     -v last="$(value "$work/whole.json" train_loss)" 'BEGIN { exit !(last > 0 && last < first) }'
 check "half of it" train --checkpoint-dir "$work/half" --max-steps 9
 check "the other half" train --checkpoint-dir "$work/half" --resume auto --log-json "$work/half.json"
+check "which goes on behind the first" grep -q '^Resuming from .*: 9 steps done' "$work/out"
 check "the same weights" [ "$(value "$work/whole.json" weights_hash)" = "$(value "$work/half.json" weights_hash)" ]
 run "$STARSTEP" eval --data-dir "$work/data" --width 8,8,8,8 --init "$work/whole/latest/model.safetensors"
 check "evaluation" [ $code -eq 0 ]
