@@ -24,7 +24,9 @@ same "a file of a checkpoint" "$work/job/checkpoints/latest/model.safetensors"
 same "a checkpoint" "$work/job/checkpoints/latest"
 same "--checkpoint-dir" "$work/job/checkpoints"
 same "a job's folder" "$work/job"
-(cd "$work/job/checkpoints/latest" && same "a file here" model.safetensors) && cd "$work" || fail "a file here"
+cd "$work/job/checkpoints/latest" || exit 99
+same "a file here" model.safetensors
+cd "$work" || exit 99
 
 # Weights that a run begins with
 starts "train --init" "$STARSTEP" train "${one[@]}" --init "$work/job" --epochs 1 --checkpoint-dir "$work/next"
