@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # --init: a file, a checkpoint, --checkpoint-dir or a job's folder; the model comes with a checkpoint, and need not be
 # said again. What torch.save wrote is known by its first bytes.
-# shellcheck disable=SC2154 # $work, $STARSTEP: common.sh's
+# shellcheck disable=SC2154 # $work, $STARSTEP: common.sh's; $top_srcdir: make check's
 . "${srcdir:-.}/tests/common.sh"
 cd "$work" || exit 99
 make_data 64 32
@@ -47,12 +47,12 @@ if [ -n "$PYTHON" ]; then
     # other FORM... LINE: `other_weights.py` writes them so; that is loaded, and told
     other() {
         local form="${*:1:$#-1}" line=${*: -1} plain
-        "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" $form ||
+        "$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" $form ||
             fail "other_weights.py $form"
         run "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/plain.safetensors"
         plain=$(grep -o '^Validation loss=[0-9.]*, Accuracy=[0-9.]*' "$work/out")
         run "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
-        check "$form: the same result" grep -qF -e "$plain" "$work/out"
+        check "$form: the same result" grep -qF -e "${plain:-of no evaluation}" "$work/out"
         check "$form: one line says so" eval '[ "$(wc -l <"$work/err")" -eq 1 ] && grep -q "other.safetensors: $line\$" "$work/err"'
     }
     other module. 'its tensors are taken without "module." in front of their names'
@@ -62,18 +62,18 @@ if [ -n "$PYTHON" ]; then
     other F16 'its fp16 weights are taken as fp32'
     other BF16 'its bf16 weights are taken as fp32'
     other F64 'its fp64 weights are taken as fp32'
-    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I32
+    "$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I32
     starts "int32 counts" "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
     check "int32 counts: the same result" grep -qF -e "$line" "$work/out"
     # All at once; what a run writes then is as always
-    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" BF16 module. uncounted
+    "$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" BF16 module. uncounted
     run "$STARSTEP" train "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors" --epochs 1 --checkpoint-dir "$work/own"
     check "all at once: trained" test $code -eq 0 -a "$(wc -l <"$work/err")" -eq 3
     same_names() {
-        diff <("$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$1") <("$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$2")
+        diff <("$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$1") <("$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$2")
     }
     check "all at once: a checkpoint as always" same_names "$weights" "$work/own/latest/model.safetensors"
-    "$PYTHON" "${srcdir:-.}/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I64
+    "$PYTHON" "$top_srcdir/tests/train/other_weights.py" "$weights" "$work/plain.safetensors" "$work/other.safetensors" I64
     refused "whole numbers" 'is not of fractions; save the model in fp32' "$STARSTEP" eval "${one[@]}" "${narrow[@]}" --init "$work/other.safetensors"
 fi
 
