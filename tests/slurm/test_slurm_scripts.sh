@@ -261,8 +261,8 @@ STARSTEP_SLURM=$work/slurm SLURM_JOB_ID=7 SLURM_JOB_NAME=1gpu SLURM_JOB_NUM_NODE
     SLURM_JOB_NODELIST=none run bash "$work/slurm/slurm_script"
 check "a bare sbatch, which knows no cores, says what to type" test \
     "$code$(grep -c "error: .* how many cores .* run $work/slurm/1gpu.sh without sbatch" "$work/err")" = 11
+check "nothing is left of checks" test -d "$work/results" -a ! -e "$work/results/.check"
 rm -rf "$work/results"
-check "nothing is left of checks" test ! -e "$work/results/.check"
 
 # ---- data that is staged on a node ------------------------------------------------------------------------
 
