@@ -38,6 +38,7 @@ def right(table, correct, count, loss):
 def top(table, k, other):
     (head, rows), (names, whole) = read(table), read(other)
     expect(head == ["file", "class", "probability", "class_2", "probability_2"], head)
+    expect(len(rows) == len(whole), len(rows), "rows, not", len(whole))
     for row, all_of_it in zip(rows, whole):
         best = sorted(zip(all_of_it[3:], names[3:]), key=lambda x: -float(x[0]))[:int(k)]
         expect(row == [all_of_it[0]] + [x for p, name in best for x in (name, p)], row, best)
@@ -62,12 +63,14 @@ def equal(table):
 def numbered(table, other):
     (head, rows), (other_head, other_rows) = read(table), read(other)
     expect(head[3:] == [str(i) for i in range(len(head) - 3)], head)
+    expect(len(rows) == len(other_rows), len(rows), "rows, not", len(other_rows))
     for row, s in zip(rows, other_rows):
         expect(row[2:] == s[2:] and other_head[3 + int(row[1])] == s[1], row, s)
 
 
 def without(table, name, other):
     rows, other_rows = read(table)[1], read(other)[1]
+    expect(len(rows) == len(other_rows), len(rows), "rows, not", len(other_rows))
     for row, s in zip(rows, other_rows):
         expect(row == (s if row[0] != name else [name] + [""] * (len(row) - 1)), row, s)
     expect(name in [row[0] for row in rows], name)
