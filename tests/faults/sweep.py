@@ -174,6 +174,8 @@ def main():
         places = []
         for name in [o.case] if o.case else CASES:
             calls = count_calls(CASES[name], base)
+            if not calls:
+                sys.exit("%s: no calls of starstep's own code were seen" % name)
             for kind in [o.kind] if o.kind else KINDS:
                 numbers = [o.at] if o.at else list(range(1, min(calls[kind], o.first) + 1))
                 random.Random("%d %s %s" % (o.seed, name, kind)).shuffle(numbers)
