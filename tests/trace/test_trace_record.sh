@@ -14,8 +14,23 @@ hash_of() {
 # in_trace FILE: checks of one rank's file, steps 3 to 6; prints what is wrong
 in_trace() {
     awk -F'[][,"]+' -v OFS=' ' '
-        /^{"task":/ { tasks++; if (/"kind":"all-reduce"/) sums++ }
+        /^{"task":/ {
+            # Depends on the last writer of each of its data and, where it writes, on all readers since
+            used = $0; sub(/.*"access":\[\[*/, "", used); sub(/\]\].*/, "", used)
+            for (i = split(used, part, /\],\[/); i > 0; i--) {
+                split(part[i], of, ","); data = of[1] of[2]
+                if (data in writer) after[tasks] = after[tasks] " " writer[data]
+                if (of[3] > 1) after[tasks] = after[tasks] " " readers[data]
+            }
+            for (i = split(used, part, /\],\[/); i > 0; i--) {
+                split(part[i], of, ","); data = of[1] of[2]
+                if (of[3] > 1) { writer[data] = tasks; readers[data] = "" }
+                else readers[data] = readers[data] " " tasks
+            }
+            tasks++; if (/"kind":"all-reduce"/) sums++
+        }
         /^\["t"/ {
+            ready[$3, $4] = $6; end_of[$3, $4] = $8
             step = $3
             if (step < 3 || step > 6) print "task of step", step
             if (seen[step, $4]++) print "task", $4, "of step", step, "twice"
@@ -30,10 +45,17 @@ in_trace() {
         END {
             for (step = 3; step <= 6; step++) {
                 if (n[step] != tasks) print "step", step, "has", n[step], "of", tasks, "tasks"
+                for (t = 0; t < tasks; t++)
+                    for (i = split(after[t], before, " "); i > 0; i--) {
+                        pairs++
+                        if (ready[step, t] < end_of[step, before[i]])
+                            print "task", t, "of step", step, "is ready before the end of", before[i]
+                    }
                 if (s[step] != 1) print "step", step, "has", s[step] + 0, "marks of its own"
                 if (c[step] != (ranks > 1 ? sums + 1 : 0)) print "step", step, "has", c[step] + 0, "collectives"
             }
             if (sums < 2) print "only", sums + 0, "buckets"
+            if (pairs < 4 * tasks) print "only", pairs + 0, "dependencies"
             if (!memory) print "no memory"
             if (clocks != 2) print clocks + 0, "comparisons of clocks"
             if (end != NR) print "the last line is missing"
