@@ -45,6 +45,14 @@ wrong_in() {
     ' "$1"
 }
 
+# ended_early FILE: tasks of the compute lane that ended for StarPU in less time than the GPU ran them
+ended_early() {
+    awk -F'[][,"]+' '
+        /^\["t"/ { host[$3, $4] = $8 - $7 }
+        /^\["g"/ && $5 == "compute" { gpu[$3, $4] = $7 - $6 }
+        END { for (task in gpu) early += host[task] + 2000 < gpu[task]; print early + 0 }' "$1"
+}
+
 for precision in fp32 fp16; do
     starts "$precision without a trace" "$STARSTEP" "${train[@]}" --precision $precision --log-json "$work/log"
     hash=$(hash_of)
@@ -57,6 +65,8 @@ for precision in fp32 fp16; do
         check "$precision, $mode: all is there once ${wrong%%$'\n'*}" [ -z "$wrong" ]
         wrong=$(overlapping "$trace/rank-0000.jsonl")
         check "$precision, $mode: one after the other ${wrong%%$'\n'*}" [ -z "$wrong" ]
+        [ $mode = ordered ] ||
+            check "$precision, $mode: tasks end when the GPU has run them" [ "$(ended_early "$trace/rank-0000.jsonl")" -eq 0 ]
         starts "$precision, $mode: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
         check "$precision, $mode: the report is of a GPU" grep -q ', GPU, 1 rank' "$work/out"
         check "$precision, $mode: an emulated GPU has no predictions" \
