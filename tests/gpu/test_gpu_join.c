@@ -214,21 +214,30 @@ END_TEST
 /* An infinite gradient of a parameter is told, as loss scaling needs; one of a value is not. */
 START_TEST(infinities)
 {
+    static const struct {
+        enum ss_mul_kind kind;
+        float worst;
+        int found;
+    } runs[] = {{SS_MUL_PARAM, INFINITY, 1}, {SS_MUL_PARAM, 1, 0}, {SS_MUL_IMAGE, INFINITY, 0}};
     struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
-    const struct ss_mul op = {SS_MUL_PARAM, {1, 8, 2, 2, 8}, {1, 8, 2, 2, 8}};
     float *big = host_floats(32), ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    for (int i = 0; i < 32; i++)
-        big[i] = i == 3 ? INFINITY : 1;
-    struct ss_scaler scaler = ss_scaler_defaults();
-    struct ss_scaler *told = gpu_put_bytes(gpu, &scaler, sizeof scaler);
-    const void *x = gpu_put(gpu, big, 32), *dy[] = {x};
-    float *ds = gpu_out_f32(gpu, 8);
-    OK(ss_cuda_mul_reserve(gpu, &op));
-    ss_cuda_watch_gradients(gpu, told);
-    OK(ss_cuda_mul_backward(gpu, &op, dy, 1, x, gpu_put_f32(gpu, ones, 8), NULL, ds));
-    ss_cuda_watch_gradients(gpu, NULL);
-    gpu_get_bytes(gpu, told, &scaler, sizeof scaler);
-    ck_assert_int_eq(scaler.found, 1);
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        const struct ss_mul op = {runs[k].kind, {1, 8, 2, 2, 8}, {1, 8, 1, 1, 8}};
+        for (int i = 0; i < 32; i++)
+            big[i] = i == 3 ? runs[k].worst : 1;
+        struct ss_scaler scaler = ss_scaler_defaults();
+        struct ss_scaler *told = gpu_put_bytes(gpu, &scaler, sizeof scaler);
+        const void *x = gpu_put(gpu, big, 32), *dy[] = {x};
+        const void *s = runs[k].kind == SS_MUL_PARAM ? (void *)gpu_put_f32(gpu, ones, 8)
+                                                     : gpu_put(gpu, ones, 8);
+        float *ds = gpu_out_f32(gpu, 8);
+        OK(ss_cuda_mul_reserve(gpu, &op));
+        ss_cuda_watch_gradients(gpu, told);
+        OK(ss_cuda_mul_backward(gpu, &op, dy, 1, x, s, NULL, ds));
+        ss_cuda_watch_gradients(gpu, NULL);
+        gpu_get_bytes(gpu, told, &scaler, sizeof scaler);
+        ck_assert_int_eq(scaler.found, runs[k].found);
+    }
 }
 END_TEST
 
