@@ -52,6 +52,16 @@ if [ -n "$emulation" ]; then
         '  driver:        core 0' \
         '  communication: core 1, with the submission of tasks' \
         '  loading:       2 workers on cores 2-7'
+    # Of the GH200's GPUs the emulated one gets the second one's place: its bus number is in domain 0.
+    sed 's/0019:/0000:/g' "$machines/gh200.xml" >"$work/gh200.xml"
+    machines=$work on gh200 1 1 --workers 2
+    says "one rank on the second GH200" \
+        'rank 0 of 1: 72 of 288 cores' \
+        '  gpu:           0, host emulation, 0000:01:00.0' \
+        "  memory:        NUMA node 1, never a device's, near the GPU" \
+        '  driver:        core 72' \
+        '  communication: core 73, with the submission of tasks' \
+        '  loading:       2 workers on cores 74-143'
     on laptop 1 1 --device cuda --gpu 3
     check "a GPU that is not there" grep -q 'gpu: *3 is not there, this process may use 1$' "$work/out"
     on laptop 1 1 --device cpu
