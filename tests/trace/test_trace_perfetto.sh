@@ -24,6 +24,7 @@ perfetto() {
     run node "${srcdir:-.}/tests/trace/trace_perfetto_check.js" "$engine" "$@"
     sed 's/^/    /' "$work/out" | cut -c 1-300
     if [ $code -eq 77 ]; then
+        [ $failures -eq 0 ] || finish
         echo "skipped: Perfetto's parser in $engine does not run here"
         exit 77
     fi
