@@ -1,6 +1,7 @@
 /* pictures.c: a data set of picture files (contract in dataset.h). */
 #include "core/folder.h"
 #include "core/log.h"
+#include "core/utf8.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 #include "data/normalise.h"
@@ -197,11 +198,22 @@ const char *ss_dataset_class(const struct ss_dataset *d, int label)
     return d->class_names ? d->class_names[label] : NULL;
 }
 
+/* A folder's name and one that was written beside weights, where "?" stands for what is not UTF-8. */
+static int is_name(const char *own, const char *written)
+{
+    for (size_t n; *own; own += n ? n : 1, written += n ? n : 1) {
+        n = ss_utf8_bytes(own);
+        if (n ? strncmp(own, written, n) : *written != '?')
+            return 0;
+    }
+    return !*written;
+}
+
 /* Where the list has a name, looked for from a place on; -1: nowhere. */
 static int find_name(const char *name, int classes, char *const *names, int from)
 {
     for (int i = 0; i < classes; i++)
-        if (!strcmp(name, names[(from + i) % classes]))
+        if (is_name(name, names[(from + i) % classes]))
             return (from + i) % classes;
     return -1;
 }

@@ -52,6 +52,15 @@ run "$STARSTEP" eval --data-dir "$data" --init "$work/turned"
 says "4 of the 4 classes of .*/data.json, labelled by their names"
 check "$what: other labels" [ $code -eq 0 -a "$(figures)" != "$(cat "$work/straight")" ]
 
+what="a class whose name is no UTF-8, which JSON cannot hold"
+cp -R "$data" "$work/latin"
+for side in train val; do mv "$work/latin/$side/${classes[1]}" "$work/latin/$side/"$'caf\xe9'; done
+cp -R "$work/run/latest/" "$work/cafe"
+sed -i "s/\"${classes[1]}\"/\"caf?\"/" "$work/cafe/data.json"
+run "$STARSTEP" eval --data-dir "$work/latin" --init "$work/cafe"
+says "4 of the 4 classes of .*/data.json, labelled by their names"
+check "$what: the same labels" [ $code -eq 0 -a "$(figures)" = "$(cat "$work/straight")" ]
+
 for side in train val; do mv "$some/$side/${classes[1]}" "$some/$side/dogs"; done
 refused "an unknown class" "class \"dogs\" is none of the 4 that the weights were trained with, the first of which is \"${classes[0]}\"" \
     "$STARSTEP" eval --data-dir "$some" --init "$work/run"
