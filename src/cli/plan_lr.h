@@ -9,7 +9,8 @@
 /* The schedule of a run of so many ranks and images an epoch. Errors: SS_ERR_INVALID. */
 enum ss_status ss_plan_lr(const struct ss_train_options *o, long ranks, long images,
                           struct ss_schedule *out);
-/* A line of each epoch: its first and last step with their rates. Errors: SS_ERR_IO. */
+/* A line of each epoch: its first and last step with their rates. Errors: SS_ERR_IO,
+ * SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_print(const struct ss_schedule *s, int json, FILE *out);
 /* A picture of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_draw(const struct ss_schedule *s, const char *file);

@@ -49,7 +49,7 @@ void ss_json_append(json_t **list, json_t *value)
 
 static enum ss_status fail(void)
 {
-    return ss_fail_memory("a JSON file's values", 0);
+    return ss_fail_memory("a JSON file's values", sizeof(json_t));
 }
 
 enum ss_status ss_json_write(json_t *value, FILE *f)

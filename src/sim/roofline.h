@@ -51,7 +51,7 @@ void ss_roofline_close(struct ss_roofline *r);
 enum ss_status ss_roofline_seconds(const struct ss_plan *plan, const struct ss_machine *machine,
                                    int tf32, double **out);
 
-/* For people, and as one JSON object. */
+/* For people, and as one JSON object. Errors: SS_ERR_MEMORY; those of the stream stay in it. */
 void ss_roofline_print(const struct ss_roofline *r, FILE *out);
 enum ss_status ss_roofline_print_json(const struct ss_roofline *r, FILE *out);
 const char *ss_roofline_bound_name(const struct ss_roofline_work *w);
