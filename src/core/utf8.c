@@ -40,3 +40,13 @@ void ss_utf8_copy(char *to, size_t room, const char *from)
     }
     *to = '\0';
 }
+
+int ss_utf8_is_copy(const char *text, const char *of)
+{
+    for (size_t n; *of; of += n ? n : 1, text += n ? n : 1) {
+        n = ss_utf8_bytes(of);
+        if (n ? strncmp(of, text, n) : *text != '?')
+            return 0;
+    }
+    return !*text;
+}

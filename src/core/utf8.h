@@ -11,5 +11,7 @@ int ss_utf8_is(const char *s);
 
 /* As many whole characters of a text as fit, and a 0; a byte that is none becomes "?". */
 void ss_utf8_copy(char *to, size_t room, const char *from);
+/* Whether a text is the copy of another, where there was room for it. */
+int ss_utf8_is_copy(const char *text, const char *of);
 
 #endif

@@ -198,22 +198,11 @@ const char *ss_dataset_class(const struct ss_dataset *d, int label)
     return d->class_names ? d->class_names[label] : NULL;
 }
 
-/* A folder's name and one that was written beside weights, where "?" stands for what is not UTF-8. */
-static int is_name(const char *own, const char *written)
-{
-    for (size_t n; *own; own += n ? n : 1, written += n ? n : 1) {
-        n = ss_utf8_bytes(own);
-        if (n ? strncmp(own, written, n) : *written != '?')
-            return 0;
-    }
-    return !*written;
-}
-
-/* Where the list has a name, looked for from a place on; -1: nowhere. */
+/* Where the list, which is UTF-8, has a name, searched from an index on; -1: nowhere. */
 static int find_name(const char *name, int classes, char *const *names, int from)
 {
     for (int i = 0; i < classes; i++)
-        if (is_name(name, names[(from + i) % classes]))
+        if (ss_utf8_is_copy(names[(from + i) % classes], name))
             return (from + i) % classes;
     return -1;
 }

@@ -1,5 +1,6 @@
 #include "graph/graph_file.h"
 #include "core/json_file.h"
+#include "core/json_value.h"
 #include "core/log.h"
 #include "core/number.h"
 #include "layers/list.h"
@@ -376,51 +377,49 @@ static json_t *setting_of(const struct ss_layer_field *f, const int *whole)
 }
 
 /* Layers are written with the settings that are not their kind's defaults. */
-static int add_settings(json_t *entry, const struct ss_layer *l)
+static void add_settings(json_t **entry, const struct ss_layer *l)
 {
     const struct ss_layer standard = ss_layer_of(l->cls);
-    int bad = 0;
     for (const struct ss_layer_field *f = l->cls->fields; f && f->name; f++) {
         const int *whole = (const int *)(const void *)((const char *)l + f->at),
                   *other = (const int *)(const void *)((const char *)&standard + f->at);
         const int pair = f->type == SS_FIELD_PAIR;
         if (isnan(f->standard) || whole[0] != other[0] || (pair && whole[1] != other[1]))
-            bad |= json_object_set_new(entry, f->name, setting_of(f, whole));
+            ss_json_set(entry, f->name, setting_of(f, whole));
     }
-    return bad;
 }
 
 /* Parameters whose names are not the layer's with their suffix behind it. */
-static int add_names(json_t *entry, const struct ss_graph *g, const struct ss_layer *l)
+static json_t *names_of(const struct ss_graph *g, const struct ss_layer *l)
 {
-    json_t *params = NULL;
-    int bad = 0;
+    json_t *params = json_object();
     for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
         const struct ss_param *p = ss_graph_param(g, i);
         const size_t head = strlen(l->name);
         if (head && !strncmp(p->name, l->name, head) && p->name[head] == '.' &&
             !strcmp(p->name + head + 1, p->suffix))
             continue;
-        if (!params)
-            bad |= json_object_set_new(entry, "params", params = json_object());
-        bad |= json_object_set_new(params, p->suffix, json_string(p->name));
+        ss_json_set(&params, p->suffix, json_string(p->name));
     }
-    return bad;
+    return params;
 }
 
-static int add_frozen(json_t *entry, const struct ss_graph *g, const struct ss_layer *l)
+static json_t *frozen_of(const struct ss_graph *g, const struct ss_layer *l)
 {
-    json_t *list = NULL;
-    int bad = 0;
-    for (int i = l->first_param; i < l->first_param + l->nparams; i++) {
-        const struct ss_param *p = ss_graph_param(g, i);
-        if (!p->frozen)
-            continue;
-        if (!list)
-            bad |= json_object_set_new(entry, "frozen", list = json_array());
-        bad |= json_array_append_new(list, json_string(p->suffix));
-    }
-    return bad;
+    json_t *list = json_array();
+    for (int i = l->first_param; i < l->first_param + l->nparams; i++)
+        if (ss_graph_param(g, i)->frozen)
+            ss_json_append(&list, json_string(ss_graph_param(g, i)->suffix));
+    return list;
+}
+
+/* Unless there is nothing in it. */
+static void add_filled(json_t **entry, const char *key, json_t *value)
+{
+    if (value && !json_object_size(value) && !json_array_size(value))
+        json_decref(value);
+    else
+        ss_json_set(entry, key, value);
 }
 
 static int is_name(const struct ss_graph *g, const char *text)
@@ -451,17 +450,14 @@ static json_t *entry_of(const struct ss_graph *g, int layer)
     const struct ss_layer *l = ss_graph_layer(g, layer);
     json_t *inputs = json_array(),
            *entry = json_pack("{s:o,s:s}", "id", id_of(g, layer), "kind", l->cls->name);
-    int bad = 0;
     if (*l->name)
-        bad |= json_object_set_new(entry, "name", json_string(l->name));
+        ss_json_set(&entry, "name", json_string(l->name));
     for (int i = 0; i < l->ninputs; i++)
-        bad |= json_array_append_new(inputs, id_of(g, ss_graph_value(g, l->input[i])->producer));
-    bad |= json_object_set_new(entry, "inputs", inputs);
-    bad |= add_settings(entry, l) | add_names(entry, g, l) | add_frozen(entry, g, l);
-    if (bad) {
-        json_decref(entry);
-        return NULL;
-    }
+        ss_json_append(&inputs, id_of(g, ss_graph_value(g, l->input[i])->producer));
+    ss_json_set(&entry, "inputs", inputs);
+    add_settings(&entry, l);
+    add_filled(&entry, "params", names_of(g, l));
+    add_filled(&entry, "frozen", frozen_of(g, l));
     return entry;
 }
 

@@ -3,11 +3,11 @@
 #    include "config.h"
 #endif
 #include "core/atomic_file.h"
+#include "core/json_value.h"
 #include "core/log.h"
 #include "train/safetensors.h"
 #include "train/safetensors_format.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +29,8 @@ static enum ss_status header_tensor(const char *path, json_t *root, const struct
                        "%s: tensor '%s': %zu bytes are not what its shape and dtype need", path,
                        shown.text, t->bytes);
     json_t *shape = json_array();
-    for (int d = 0; shape && d < t->ndim; d++)
-        json_array_append_new(shape, json_integer(t->shape[d]));
+    for (int d = 0; d < t->ndim; d++)
+        ss_json_append(&shape, json_integer(t->shape[d]));
     /* json_pack takes over shape even when it fails. */
     json_t *entry = json_pack("{s:s, s:o, s:[I,I]}", "dtype", ss_st_dtypes[t->dtype].name, "shape",
                               shape, "data_offsets", (json_int_t)*offset, (json_int_t)end);

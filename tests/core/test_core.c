@@ -221,6 +221,7 @@ START_TEST(utf8)
         ck_assert(!ss_utf8_is(bad[i]));
         ss_utf8_copy(text, sizeof text, bad[i]);
         ck_assert_str_eq(text, &"?????"[5 - strlen(bad[i])]);
+        ck_assert(ss_utf8_is_copy(text, bad[i]) && !ss_utf8_is_copy(bad[i], text));
         json_t *value = ss_json_text(bad[i]);
         ck_assert_str_eq(json_string_value(value), text);
         json_decref(value);
@@ -229,6 +230,8 @@ START_TEST(utf8)
     ck_assert_str_eq(text, "ab");
     ss_utf8_copy(text, 5, "ab\xc3\xa9");
     ck_assert_str_eq(text, "ab\xc3\xa9");
+    ck_assert(ss_utf8_is_copy(text, text) && !ss_utf8_is_copy("ab", text));
+    ck_assert(!ss_utf8_is_copy(text, "ab") && !ss_utf8_is_copy("ab??", text));
 }
 END_TEST
 
