@@ -163,7 +163,7 @@ def to_torch(args):
 def check_arguments(checkpoint, group):
     for option, (argument, index, _) in checkpoint.options.items():
         if argument not in group:
-            raise ValueError(f"PyTorch's optimizer is no {checkpoint.kind.__name__}: it has no {argument}")
+            raise ValueError(f"the states are not those of PyTorch's {checkpoint.kind.__name__}: {argument} is missing")
         value = group[argument] if index is None else group[argument][index]
         if option != "--weight-decay" and value != checkpoint.value(option):
             raise ValueError(f"{option} is {checkpoint.value(option)} in the checkpoint, {argument} {value} in PyTorch's")

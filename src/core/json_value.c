@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the digits that a double holds of every decimal number: 0.1 is written as 0.1. */
+/* A double keeps 15 decimal digits (DBL_DIG), so that 0.1 is written as 0.1. */
 static const size_t format = JSON_INDENT(1) | JSON_REAL_PRECISION(15);
 
 json_t *ss_json_text(const char *s)

@@ -1,6 +1,6 @@
-/* JSON values that are built and written whole, with Jansson. What cannot be made, for want of
- * memory, is NULL, and so becomes whatever it is put into: only the last value needs a check, and
- * ss_json_write and ss_json_save do that. */
+/* JSON values that are built in memory and written at once, with Jansson. After an allocation
+ * failure a value is NULL, and so is every object or list that it was to be added to: only the
+ * outermost one needs a check, which ss_json_write and ss_json_save do. */
 #ifndef SS_CORE_JSON_VALUE_H
 #define SS_CORE_JSON_VALUE_H
 
@@ -15,12 +15,12 @@ json_t *ss_json_text(const char *s);
 /* null unless it is finite. */
 json_t *ss_json_number(double v);
 
-/* Put a value into an object or at a list's end; both take it over. */
+/* Add a value to an object or a list. The value's reference is taken over, also on failure. */
 void ss_json_set(json_t **object, const char *key, json_t *value);
 void ss_json_append(json_t **list, json_t *value);
 
-/* Write a value, indented, numbers in 15 digits, and a line's end, and drop it. Errors:
- * SS_ERR_MEMORY; those of the stream stay in it. */
+/* Write a value, indented and with 15 digits for each number, and a newline; the value's reference
+ * is taken over. Errors: SS_ERR_MEMORY; those of the stream stay in it. */
 enum ss_status ss_json_write(json_t *value, FILE *f);
 
 /* The same as a file that appears whole or not at all. Errors: as ss_atomic_commit, SS_ERR_MEMORY. */

@@ -51,7 +51,7 @@ train 2 plain2 13
 train 2 shard2 13 --shard-optimizer --trace "$work/trace"
 same plain2 shard2
 starts "trace report" "$STARSTEP" trace report "$work/trace" --json "$work/trace.json"
-tr -d ' \n' <"$work/trace.json" | sed 's/{"bucket"/\n&/g' >"$work/of_buckets"
+sh "${srcdir:-.}/tests/json_lines.sh" "$work/trace.json" >"$work/of_buckets"
 check "the trace: bytes, times and bus bandwidth of both halves" awk -v want="$buckets" '
     match($0, /"collective":"[a-z-]*"/) {
         kind = substr($0, RSTART + 14, RLENGTH - 15)

@@ -71,5 +71,5 @@ check "states of another step are refused" \
           grep -q 'PyTorch made 9 steps, the checkpoint with --steps 3' '$work/err'"
 check "another optimizer's states are refused" \
     eval "! state from-torch '$work/adamw/three/latest' '$work/names.pt' '$work/sgd/three.pt' '$work/bad' &&
-          grep -q \"PyTorch's optimizer is no AdamW: it has no betas\" '$work/err'"
+          grep -q \"the states are not those of PyTorch's AdamW: betas is missing\" '$work/err'"
 finish

@@ -124,7 +124,7 @@ for damage in 's/"format":"starstep-data"/"format":"other"/;"format" is not' 's/
     's/"channels":3/"channels":4/;"channels" must be' 's/"n01443537"/7/;"classes" must be'; do
     mkdir -p "$work/damaged"
     cp "$run"/latest/* "$work/damaged"
-    sed -i ':a; N; $!ba; s/\n *//g; s/": /":/g' "$work/damaged/data.json"
+    sh "${srcdir:-.}/tests/json_lines.sh" "$run/latest/data.json" >"$work/damaged/data.json"
     sed -i "${damage%%;*}" "$work/damaged/data.json"
     refused "damaged: ${damage#*;}" "damaged/data.json: ${damage#*;}" \
         "$STARSTEP" predict --pictures "$data/val" --init "$work/damaged"
