@@ -157,28 +157,25 @@ static enum ss_status fill(const struct bench *b, void *data, size_t bytes)
 }
 
 static enum ss_status make_region(const struct bench *b, const struct ss_plan_task *t, int i,
-                                  struct ss_region *r)
+                                  struct ss_region *r, void **data)
 {
     const size_t element = ss_dtype_bytes(b->plan->options.dtype);
-    size_t bytes = bytes_of(b, t, i);
-    *r = (struct ss_region){.bytes = bytes};
-    SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], bytes + LEAST_BYTES, "a tensor", &r->data));
-    if (t->access[i].space == SS_SPACE_PARAMS && element != sizeof(float)) {
-        bytes = bytes / sizeof(float) * element;
-        SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], bytes + LEAST_BYTES, "weights", &r->copy));
-        return fill(b, r->copy, bytes);
-    }
-    return is_random(b, t, i) ? fill(b, r->data, bytes) : SS_OK;
+    const size_t bytes = bytes_of(b, t, i), room = (bytes + LEAST_BYTES + 255) / 256 * 256;
+    const int copied = t->access[i].space == SS_SPACE_PARAMS && element != sizeof(float);
+    *r = (struct ss_region){.bytes = bytes, .copy_at = copied ? room : 0};
+    SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], (copied + 1) * room, "a tensor", data));
+    if (copied)
+        return fill(b, (char *)*data + room, bytes / sizeof(float) * element);
+    return is_random(b, t, i) ? fill(b, *data, bytes) : SS_OK;
 }
 
 /* ---- running ---- */
 
 static enum ss_status update(const struct bench *b, int which, const struct ss_task_data *d)
 {
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
-    struct ss_update u = {.count = params->bytes / sizeof(float),
-                          .w = params->data,
-                          .copy = params->copy,
+    struct ss_update u = {.count = ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float),
+                          .w = ss_role(d, SS_ROLE_PARAMS),
+                          .copy = ss_role_copy(d, SS_ROLE_PARAMS),
                           .g = ss_role(d, SS_ROLE_GRADS),
                           .scale = 1,
                           .step = 1,
@@ -209,11 +206,9 @@ static enum ss_status run(const struct bench *b, int which, const struct ss_task
         return update(b, which, d);
     if (t->kind == SS_TASK_SCALE)
         return k->scaler_update(device, ss_role(d, SS_ROLE_SCALER));
-    if (t->kind == SS_TASK_CHECK) {
-        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-        return k->scaler_check(device, grads->bytes / sizeof(float), grads->data,
-                               ss_role(d, SS_ROLE_SCALER));
-    }
+    if (t->kind == SS_TASK_CHECK)
+        return k->scaler_check(device, ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
+                               ss_role(d, SS_ROLE_GRADS), ss_role(d, SS_ROLE_SCALER));
     const struct ss_act x = ss_tensor_act(b->plan, t->tensor[SS_ROLE_Y]);
     const struct ss_value_info *input =
         ss_graph_value(b->plan->graph, ss_graph_layer(b->plan->graph, 0)->output);
@@ -329,14 +324,19 @@ static enum ss_status note(struct bench *b, const struct ss_task_data *d, int *a
     return SS_OK;
 }
 
-static enum ss_status measure_in(struct bench *b, int i, struct ss_region *region)
+/* memory: of all accesses, for the caller to free. */
+static enum ss_status measure_in(struct bench *b, int i, void **memory)
 {
     const struct ss_plan_task *t = &b->plan->train.task[i];
-    struct ss_region *regions[SS_PLAN_MAX_ACCESSES];
+    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
+    struct starpu_vector_interface vector[SS_PLAN_MAX_ACCESSES] = {{0}};
+    void *buffers[SS_PLAN_MAX_ACCESSES];
     int again = 0;
     for (int a = 0; a < t->naccess; a++) {
-        SS_TRY(make_region(b, t, a, &region[a]));
+        SS_TRY(make_region(b, t, a, &region[a], &memory[a]));
         regions[a] = &region[a];
+        vector[a].ptr = (uintptr_t)memory[a];
+        buffers[a] = &vector[a];
     }
     struct ss_bound_task task[2];
     struct ss_step_args args[2];
@@ -347,7 +347,7 @@ static enum ss_status measure_in(struct bench *b, int i, struct ss_region *regio
                                              .op = t->block >= 0 ? b->op[which][t->block] : NULL,
                                              .training = 1};
         args[which] = (struct ss_step_args){.task = &task[which], .region = regions, .step = 1};
-        d[which] = (struct ss_task_data){&task[which], &args[which]};
+        d[which] = (struct ss_task_data){&task[which], &args[which], buffers};
     }
     b->now = &b->kind[b->nkinds];
     *b->now = (struct kind){.task = t, .count = 1};
@@ -362,12 +362,10 @@ static enum ss_status measure_in(struct bench *b, int i, struct ss_region *regio
 
 static enum ss_status measure(struct bench *b, int i)
 {
-    struct ss_region region[SS_PLAN_MAX_ACCESSES] = {{0}};
-    enum ss_status status = measure_in(b, i, region);
-    for (int a = 0; a < SS_PLAN_MAX_ACCESSES; a++) {
-        ss_cuda_kernels.free(region[a].data);
-        ss_cuda_kernels.free(region[a].copy);
-    }
+    void *memory[SS_PLAN_MAX_ACCESSES] = {NULL};
+    enum ss_status status = measure_in(b, i, memory);
+    for (int a = 0; a < SS_PLAN_MAX_ACCESSES; a++)
+        ss_cuda_kernels.free(memory[a]);
     return status;
 }
 

@@ -4,11 +4,10 @@
 static enum ss_status add_run(const struct ss_adding *a, const struct ss_task_data *d)
 {
     const int micro = d->task->plan->micro, last = micro == a->micros - 1;
-    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS),
-                           *accum = ss_role_region(d, SS_ROLE_ACCUM);
-    const struct ss_region *from = last ? accum : grads, *to = last ? grads : accum;
-    return a->kernels->accumulate(a->device, grads->bytes / sizeof(float), from->data, micro > 0,
-                                  last ? 1.0f / (float)a->micros : 1, to->data);
+    const size_t count = ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float);
+    float *grads = ss_role(d, SS_ROLE_GRADS), *accum = ss_role(d, SS_ROLE_ACCUM);
+    return a->kernels->accumulate(a->device, count, last ? accum : grads, micro > 0,
+                                  last ? 1.0f / (float)a->micros : 1, last ? grads : accum);
 }
 
 static enum ss_status sum_run(const struct ss_adding *a, const struct ss_task_data *d)
@@ -33,8 +32,7 @@ static enum ss_status add(const struct ss_task_data *d, ss_stream stream)
 
 static void run_add(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, add);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, add);
 }
 
 static struct starpu_codelet codelet = SS_COMPUTE_CODELET("add", run_add);

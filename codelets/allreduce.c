@@ -27,21 +27,20 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
                                            tag, ss_task_end, task);
     if (plan->kind == SS_TASK_GATHER) {
-        const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
         tag.bucket += SS_COMM_GATHERED;
-        return ss_comm_allgather_start_f32(a->comm, params->data, params->bytes / sizeof(float),
+        return ss_comm_allgather_start_f32(a->comm, ss_role(d, SS_ROLE_PARAMS),
+                                           ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float),
                                            tag, ss_task_end, task);
     }
-    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
     return (plan->kind == SS_TASK_REDUCE_SCATTER ? ss_comm_reduce_scatter_start_f32
                                                  : ss_comm_allreduce_start_f32)(
-        a->comm, grads->data, grads->bytes / sizeof(float), a->wire, tag, ss_task_end, task);
+        a->comm, ss_role(d, SS_ROLE_GRADS), ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
+        a->wire, tag, ss_task_end, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    struct ss_task_data d = ss_task_unpack(cl_arg);
+    struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
     if (!ss_run_ok(d.task->run))
         return;
     if (d.task->plan->kind == SS_TASK_REDUCE_METRICS)
@@ -73,19 +72,18 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
 {
     const struct ss_allreduce *a = d->task->context;
     const struct ss_lanes *lanes = d->task->lanes;
-    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
-    const size_t count = grads->bytes / sizeof(float);
+    const size_t bytes = ss_role_region(d, SS_ROLE_GRADS)->bytes, count = bytes / sizeof(float);
+    float *grads = ss_role(d, SS_ROLE_GRADS);
+    char *wire = ss_role_copy(d, SS_ROLE_GRADS);
     const float ranks = (float)ss_comm_size(a->comm);
     size_t begin;
-    const size_t share = ss_task_share(d->task, grads->bytes, &begin);
-    if (a->wire == SS_DTYPE_F32)
-        return sum_bucket(d, grads->data, count, SS_DTYPE_F32, tag, stream);
-    SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads->data, 1 / ranks, grads->copy,
-                                     count, stream));
-    SS_TRY(sum_bucket(d, grads->copy, count, a->wire, tag, stream));
-    const char *own = (const char *)grads->copy + begin * ss_dtype_bytes(a->wire);
-    return lanes->kernels->wire_unpack(lanes->gpu, a->wire, own, ranks,
-                                       (float *)grads->data + begin, share, stream);
+    const size_t share = ss_task_share(d->task, bytes, &begin);
+    if (!wire)
+        return sum_bucket(d, grads, count, SS_DTYPE_F32, tag, stream);
+    SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads, 1 / ranks, wire, count, stream));
+    SS_TRY(sum_bucket(d, wire, count, a->wire, tag, stream));
+    return lanes->kernels->wire_unpack(lanes->gpu, a->wire, wire + begin * ss_dtype_bytes(a->wire),
+                                       ranks, grads + begin, share, stream);
 }
 
 /* The weights that compute. */
@@ -93,11 +91,11 @@ static enum ss_status enqueue_gather(const struct ss_task_data *d, struct ss_com
                                      ss_stream stream)
 {
     const struct ss_allreduce *a = d->task->context;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
-    const size_t count = params->bytes / sizeof(float);
+    const size_t count = ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float);
+    void *copy = ss_role_copy(d, SS_ROLE_PARAMS);
     tag.bucket += SS_COMM_GATHERED;
-    return ss_nccl_allgather(d->task->lanes->nccl, params->copy ? params->copy : params->data,
-                             count, params->copy ? a->weights : SS_DTYPE_F32, tag, NULL, stream);
+    return ss_nccl_allgather(d->task->lanes->nccl, copy ? copy : ss_role(d, SS_ROLE_PARAMS), count,
+                             copy ? a->weights : SS_DTYPE_F32, tag, NULL, stream);
 }
 
 static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)
@@ -133,22 +131,23 @@ static enum ss_status enqueue_sync(const struct ss_task_data *d, ss_stream strea
 
 static void cuda_sync(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_sync);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, enqueue_sync);
 }
 
 static struct starpu_codelet gpu_sync_codelet = SS_COMPUTE_CODELET("sync_gpu", cuda_sync);
 
 static void cuda_sum(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_pass(cl_arg, enqueue_sum);
+    ss_lane_pass(buffers, cl_arg, enqueue_sum);
 }
 
 static struct starpu_codelet gpu_codelet = SS_COMM_CODELET("allreduce_gpu", cuda_sum);
 #endif
 
 static struct starpu_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start);
+/* Of one rank: its place among the others is all that is left of it. */
+static struct starpu_codelet alone_codelet = {
+    .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "allreduce"};
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args)
 {
@@ -158,5 +157,8 @@ enum ss_status ss_allreduce_submit(const struct ss_step_args *args)
     if (args->task->lanes && args->task->lanes->nccl)
         return ss_task_submit(&gpu_codelet, args, sizeof *args);
 #endif
-    return ss_task_submit(&codelet, args, sizeof *args);
+    const struct ss_allreduce *a = args->task->context;
+    const int alone =
+        ss_comm_size(a->comm) == 1 && args->task->plan->kind != SS_TASK_REDUCE_METRICS;
+    return ss_task_submit(alone ? &alone_codelet : &codelet, args, sizeof *args);
 }

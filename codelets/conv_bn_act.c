@@ -29,8 +29,7 @@ static float *bias_of(const struct ss_op *head, float *base)
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct conv_bn_act *op = (struct conv_bn_act *)head;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
-    const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, params);
+    const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, d);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     /* They would be the whole batch's. */
     const int sums = op->sums && d->task->training && !d->args->absent;
@@ -39,7 +38,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     if (sums)
         SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
     else
-        SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias_of(head, params->data), z));
+        SS_TRY(head->kernels->conv_forward(op->conv, x, w,
+                                           bias_of(head, ss_role(d, SS_ROLE_PARAMS)), z));
     if (ss_op_part(d) == SS_PART_SUMS)
         return ss_op_act_sums(head, &op->norm, d, z);
     return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums)
@@ -49,7 +49,6 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct conv_bn_act *op = (struct conv_bn_act *)head;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     const enum ss_part part = ss_op_part(d);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
@@ -60,8 +59,7 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
         SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
                                                     ss_op_param(head, grads, SS_PARAM_WEIGHT),
                                                     bias_of(head, grads)));
-    return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, params), dx)
-              : SS_OK;
+    return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, d), dx) : SS_OK;
 }
 
 static struct starpu_codelet forward_codelet = SS_OP_FORWARD("conv_bn_act_forward");

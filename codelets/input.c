@@ -22,9 +22,8 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
 /* The first slice's images begin the slot. */
 static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream stream)
 {
-    const struct ss_region *staged = ss_role_region(d, SS_ROLE_STAGED);
-    return d->task->lanes->kernels->copy_async(staged->data, ss_role(d, SS_ROLE_X), staged->bytes,
-                                               stream);
+    return d->task->lanes->kernels->copy_async(ss_role(d, SS_ROLE_STAGED), ss_role(d, SS_ROLE_X),
+                                               ss_role_region(d, SS_ROLE_STAGED)->bytes, stream);
 }
 
 enum ss_status ss_convert_run(const struct ss_kernels *k, struct ss_device *gpu,
@@ -55,20 +54,17 @@ static enum ss_status enqueue_fetch(const struct ss_task_data *d, ss_stream stre
 
 static void run_upload(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_upload);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COPY, enqueue_upload);
 }
 
 static void run_convert(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, enqueue_convert);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, enqueue_convert);
 }
 
 static void run_fetch(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COPY, enqueue_fetch);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COPY, enqueue_fetch);
 }
 
 static struct starpu_codelet upload_codelet = SS_COPY_CODELET("upload", run_upload);

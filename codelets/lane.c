@@ -216,9 +216,9 @@ static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_strea
     ss_run_fail(d->task->run, ss_fail(status, "%s", why));
 }
 
-void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body)
+void ss_lane_run(void *buffers[], void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
-    struct ss_task_data d = ss_task_unpack(cl_arg);
+    struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
     /* Its stream is asked for in any case: StarPU warns when a worker never uses its own. */
     if (d.task->lanes)
         run_on_gpu(&d, lane, own_stream(), body);
@@ -231,10 +231,10 @@ static int is_behind_gpu_sum(const struct ss_bound_task *task)
     return task->lanes && task->lanes->nccl;
 }
 
-void ss_lane_run_behind_sum(void *cl_arg, ss_lane_body body)
+void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body)
 {
-    const int own_lane = is_behind_gpu_sum(ss_task_unpack(cl_arg).task);
-    ss_lane_run(cl_arg, own_lane ? SS_LANE_UPDATE : SS_LANE_COMPUTE, body);
+    const int own_lane = is_behind_gpu_sum(ss_task_unpack(buffers, cl_arg).task);
+    ss_lane_run(buffers, cl_arg, own_lane ? SS_LANE_UPDATE : SS_LANE_COMPUTE, body);
 }
 
 enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
@@ -264,9 +264,9 @@ static void run_passed(void *arg)
     ss_task_end(task);
 }
 
-void ss_lane_pass(void *cl_arg, ss_lane_body body)
+void ss_lane_pass(void *buffers[], void *cl_arg, ss_lane_body body)
 {
-    struct passed p = {.data = ss_task_unpack(cl_arg), .own = own_stream(), .body = body};
+    struct passed p = {.data = ss_task_unpack(buffers, cl_arg), .own = own_stream(), .body = body};
     const struct ss_lanes *lanes = p.data.task->lanes;
     struct passed *later = lanes->ordered ? malloc(sizeof *later) : NULL;
     if (!later) { /* asynchronous: StarPU takes what is on the stream now for the task */

@@ -71,14 +71,14 @@ void ss_lanes_hear_faults(const struct ss_kernels *kernels);
  * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and
  * records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
-void ss_lane_run(void *cl_arg, enum ss_lane lane, ss_lane_body body);
+void ss_lane_run(void *buffers[], void *cl_arg, enum ss_lane lane, ss_lane_body body);
 /* Inside of such a body: the work of another task, with the hooks that hang on it. */
 enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
                                ss_lane_body body);
 /* The same of what follows a sum. Behind sums over GPUs it has a lane of its own: there it waits for its
  * sum alone, and neither backward nor the next forward, but for the layers whose weights it changes,
  * waits for it. Such a task goes to the communication worker, else all is the compute lane's. */
-void ss_lane_run_behind_sum(void *cl_arg, ss_lane_body body);
+void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body);
 /* Its codelets, and the submission to the worker that it goes to. */
 struct ss_behind_sum {
     struct starpu_codelet compute, comm;
@@ -91,6 +91,6 @@ enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
                                          const struct ss_step_args *args);
 /* The same of a sum, on the communication lane, by the thread that calls NCCL: the one that feeds all
  * lanes does not wait for it, and the task ends once its work is enqueued. */
-void ss_lane_pass(void *cl_arg, ss_lane_body body);
+void ss_lane_pass(void *buffers[], void *cl_arg, ss_lane_body body);
 
 #endif

@@ -13,16 +13,14 @@ struct linear {
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct linear *op = (struct linear *)head;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     return head->kernels->linear_forward(
-        op->linear, ss_role(d, SS_ROLE_X), ss_op_weight(head, params),
-        ss_op_param(head, params->data, SS_PARAM_BIAS), ss_role(d, SS_ROLE_Y));
+        op->linear, ss_role(d, SS_ROLE_X), ss_op_weight(head, d),
+        ss_op_param(head, ss_role(d, SS_ROLE_PARAMS), SS_PARAM_BIAS), ss_role(d, SS_ROLE_Y));
 }
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct linear *op = (struct linear *)head;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     SS_TRY(ss_op_sum_dy(head, d, ss_act_elements(&op->y)));
     const void *dy = ss_role(d, SS_ROLE_DS);
@@ -30,7 +28,7 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     SS_TRY(head->kernels->linear_backward_weights(op->linear, ss_role(d, SS_ROLE_X), dy,
                                                   ss_op_param(head, grads, SS_PARAM_WEIGHT),
                                                   ss_op_param(head, grads, SS_PARAM_BIAS)));
-    return dx ? head->kernels->linear_backward_data(op->linear, dy, ss_op_weight(head, params), dx)
+    return dx ? head->kernels->linear_backward_data(op->linear, dy, ss_op_weight(head, d), dx)
               : SS_OK;
 }
 

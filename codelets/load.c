@@ -40,8 +40,7 @@ static enum ss_status mix_samples(const struct ss_load_args *args, char *images,
 
 static void cpu_load(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    struct ss_task_data d = ss_task_unpack(cl_arg);
+    struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
     const struct ss_load_args *args = cl_arg;
     const struct ss_dataset *set = args->dataset;
     char *images = ss_role(&d, SS_ROLE_X);

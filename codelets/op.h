@@ -126,9 +126,9 @@ static inline float *ss_op_param(const struct ss_op *op, float *base, enum ss_pa
 {
     return op->offset[role] == SIZE_MAX ? NULL : base + op->offset[role];
 }
-/* The weight that computes on a device: at the same place in the region's copy, or the master
+/* The weight that computes on a device: at the same place in the parameters' copy, or the master
  * itself when both are fp32. */
-void *ss_op_weight(const struct ss_op *op, const struct ss_region *params);
+void *ss_op_weight(const struct ss_op *op, const struct ss_task_data *d);
 /* Add up the contributions to dy in place of the first one (the data of SS_ROLE_DS). */
 enum ss_status ss_op_sum_dy(const struct ss_op *op, const struct ss_task_data *d, size_t elements);
 

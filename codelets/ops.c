@@ -74,14 +74,12 @@ static enum ss_status backward(const struct ss_task_data *d, ss_stream stream)
 
 void ss_op_run_forward(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, forward);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, forward);
 }
 
 void ss_op_run_backward(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, backward);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, backward);
 }
 
 enum ss_status ss_op_submit(const struct ss_step_args *args)
@@ -92,12 +90,13 @@ enum ss_status ss_op_submit(const struct ss_step_args *args)
                           sizeof *args);
 }
 
-void *ss_op_weight(const struct ss_op *op, const struct ss_region *params)
+void *ss_op_weight(const struct ss_op *op, const struct ss_task_data *d)
 {
-    size_t at = op->offset[SS_PARAM_WEIGHT];
-    if (!params->copy)
-        return (float *)params->data + at;
-    return (char *)params->copy + at * op->element;
+    const size_t at = op->offset[SS_PARAM_WEIGHT];
+    char *copy = ss_role_copy(d, SS_ROLE_PARAMS);
+    if (!copy)
+        return (float *)ss_role(d, SS_ROLE_PARAMS) + at;
+    return copy + at * op->element;
 }
 
 enum ss_status ss_op_clear_absent(const struct ss_op *op, const struct ss_task_data *d, int role)
@@ -108,9 +107,9 @@ enum ss_status ss_op_clear_absent(const struct ss_op *op, const struct ss_task_d
     const struct ss_plan_tensor *t = &op->plan->tensor[i],
                                 *whole = t->of < 0 ? t : &op->plan->tensor[t->of];
     const size_t image = whole->bytes / (size_t)whole->n;
-    return op->kernels->zero_async(
-        (char *)ss_role_region(d, role)->data + image * (size_t)ss_op_present(op, d),
-        image * (size_t)d->args->absent, op->kernels->stream(op->device));
+    return op->kernels->zero_async(ss_role_buffer(d, role) + image * (size_t)ss_op_present(op, d),
+                                   image * (size_t)d->args->absent,
+                                   op->kernels->stream(op->device));
 }
 
 struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)

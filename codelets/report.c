@@ -3,8 +3,7 @@
 
 static void cpu_report(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    struct ss_task_data d = ss_task_unpack(cl_arg);
+    struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
     struct ss_run *run = d.task->run;
     const struct ss_report *r = d.task->context;
     for (const struct ss_hooks *h = *d.task->hooks; h; h = h->next)

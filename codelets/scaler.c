@@ -4,11 +4,11 @@
 static enum ss_status enqueue_check(const struct ss_task_data *d, ss_stream stream)
 {
     (void)stream;
-    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+    const float *grads = ss_role(d, SS_ROLE_GRADS);
     size_t begin;
-    const size_t count = ss_task_share(d->task, grads->bytes, &begin);
-    return d->task->lanes->kernels->scaler_check(
-        d->task->lanes->gpu, count, (const float *)grads->data + begin, ss_role(d, SS_ROLE_SCALER));
+    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_GRADS)->bytes, &begin);
+    return d->task->lanes->kernels->scaler_check(d->task->lanes->gpu, count, grads + begin,
+                                                 ss_role(d, SS_ROLE_SCALER));
 }
 
 static enum ss_status enqueue_scale(const struct ss_task_data *d, ss_stream stream)
@@ -19,14 +19,12 @@ static enum ss_status enqueue_scale(const struct ss_task_data *d, ss_stream stre
 
 static void run_check(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run_behind_sum(cl_arg, enqueue_check);
+    ss_lane_run_behind_sum(buffers, cl_arg, enqueue_check);
 }
 
 static void run_scale(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run_behind_sum(cl_arg, enqueue_scale);
+    ss_lane_run_behind_sum(buffers, cl_arg, enqueue_scale);
 }
 
 static struct ss_behind_sum check_codelet = SS_BEHIND_SUM("check", run_check);

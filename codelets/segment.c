@@ -5,7 +5,6 @@
 #include "core/log.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static enum ss_status run_member(const struct ss_task_data *d, ss_stream stream)
 {
@@ -21,9 +20,12 @@ static enum ss_status run_members(const struct ss_task_data *d, ss_stream stream
     const struct ss_segment_work *s = d->task->context;
     for (int i = 0; i < s->count; i++) {
         struct ss_step_args args = *d->args;
+        void *buffers[SS_PLAN_MAX_ACCESSES];
         args.task = s->member[i].task;
         args.region = s->member[i].region;
-        const struct ss_task_data member = {args.task, &args};
+        for (int a = 0; a < args.task->naccess; a++)
+            buffers[a] = d->buffers[s->member[i].buffer[a]];
+        const struct ss_task_data member = {args.task, &args, buffers};
         SS_TRY(ss_lane_enqueue(&member, SS_LANE_COMPUTE, stream, run_member));
     }
     return SS_OK;
@@ -69,33 +71,15 @@ static enum ss_status run_segment(const struct ss_task_data *d, ss_stream stream
 
 static void run(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run(cl_arg, SS_LANE_COMPUTE, run_segment);
+    ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, run_segment);
 }
 
 static struct starpu_codelet codelet = {
     .cuda_funcs = {run},
     .can_execute = ss_can_compute,
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .specific_nodes = 1,
-    .dyn_nodes = NULL,
     .name = "segment",
 };
-
-enum ss_status ss_segment_reserve(int naccess)
-{
-    static int most;
-    if (naccess <= most)
-        return SS_OK;
-    int *nodes = realloc(codelet.dyn_nodes, (size_t)naccess * sizeof *nodes);
-    if (!nodes)
-        return ss_fail_memory("nodes of segments", (size_t)naccess * sizeof *nodes);
-    for (int i = most; i < naccess; i++)
-        nodes[i] = STARPU_SPECIFIC_NODE_NONE;
-    codelet.dyn_nodes = nodes;
-    most = naccess;
-    return SS_OK;
-}
 
 enum ss_status ss_segment_submit(const struct ss_step_args *args)
 {

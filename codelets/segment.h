@@ -14,6 +14,7 @@
 struct ss_segment_member {
     const struct ss_bound_task *task;
     struct ss_region *const *region; /* per access, the same in each step */
+    int buffer[SS_PLAN_MAX_ACCESSES]; /* per access: which of the segment's it is */
 };
 
 /* Context of its task. */
@@ -26,8 +27,6 @@ struct ss_segment_work {
     struct ss_gpu_graph *graph; /* NULL: not recorded yet */
 };
 
-/* Before such tasks are submitted: the most regions that one of them has. While none is running. */
-enum ss_status ss_segment_reserve(int naccess);
 /* args->task: with a struct ss_segment_work as its context. */
 enum ss_status ss_segment_submit(const struct ss_step_args *args);
 

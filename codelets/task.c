@@ -8,8 +8,8 @@
 
 static struct ss_worker_classes classes = {.compute = -1, .comm = -1, .copy = -1};
 
-int ss_no_nodes[SS_PLAN_MAX_ACCESSES] = {
-    [0 ... SS_PLAN_MAX_ACCESSES - 1] = STARPU_SPECIFIC_NODE_NONE,
+int ss_nodes_in_place[SS_PLAN_MAX_ACCESSES] = {
+    [0 ... SS_PLAN_MAX_ACCESSES - 1] = STARPU_SPECIFIC_NODE_LOCAL_OR_CPU,
 };
 
 void ss_run_fail(struct ss_run *run, enum ss_status status)

@@ -2,10 +2,11 @@
  *
  * A bound task is a plan task plus the operation that runs it; it lives as long as the run. Each
  * submission adds the few values that change from step to step (struct ss_step_args), copied into
- * StarPU's cl_arg. Wrappers ask for data by role and never count buffers.
+ * StarPU's cl_arg. Data come from StarPU's buffers; wrappers ask for them by role and never count.
  *
- * StarPU orders tasks by the data that they touch and never moves those data: every region of
- * memory stays where it was made, and codelets ask for no memory node.
+ * Every region of memory is a StarPU vector whose home is the memory node of the device that works on
+ * it, so nothing is copied between nodes: the tasks that cross them are upload and fetch (input.c),
+ * which read or write host memory in place.
  *
  * Workers come in classes. The compute worker runs forward, backward and update, one task at a
  * time: a CPU worker with all compute threads, or the CUDA worker of the compute lane (lane.h). The
@@ -48,14 +49,13 @@ struct ss_hooks;
 struct ss_lanes;
 struct ss_order;
 
-/* Memory that StarPU knows under one handle. */
+/* Memory that StarPU knows under one handle, and what codelets know of it beside its address. */
 struct ss_region {
-    void *data;
     size_t bytes;
     size_t frozen; /* of a bucket, behind that: bytes of parameters that are not trained (op.h) */
-    /* On a device: parameters in the format that computes, gradients in the one that travels; NULL
-     * where that is fp32. */
-    void *copy;
+    /* On a device, where behind them a copy begins: parameters in the format that computes, gradients
+     * in the one that travels; 0: none, that is fp32. */
+    size_t copy_at;
     starpu_data_handle_t handle;
     struct ss_order *order; /* touched by several lanes of a GPU (lane.h); else NULL */
 };
@@ -105,11 +105,12 @@ struct ss_step_args {
 struct ss_task_data {
     const struct ss_bound_task *task;
     const struct ss_step_args *args;
+    void *const *buffers; /* StarPU's interfaces, per access of the plan task */
 };
-static inline struct ss_task_data ss_task_unpack(void *cl_arg)
+static inline struct ss_task_data ss_task_unpack(void *buffers[], void *cl_arg)
 {
     const struct ss_step_args *args = cl_arg;
-    return (struct ss_task_data){args->task, args};
+    return (struct ss_task_data){args->task, args, buffers};
 }
 /* The region of a role, NULL when the task has none. */
 static inline struct ss_region *ss_role_region(const struct ss_task_data *d, int role)
@@ -117,10 +118,21 @@ static inline struct ss_region *ss_role_region(const struct ss_task_data *d, int
     int i = d->task->plan->role[role];
     return i < 0 ? NULL : d->args->region[i];
 }
+/* Its memory, the part of it that the role means, and its copy; NULL when there is none. */
+static inline char *ss_role_buffer(const struct ss_task_data *d, int role)
+{
+    int i = d->task->plan->role[role];
+    return i < 0 ? NULL : (char *)STARPU_VECTOR_GET_PTR(d->buffers[i]);
+}
 static inline void *ss_role(const struct ss_task_data *d, int role)
 {
+    char *buffer = ss_role_buffer(d, role);
+    return buffer ? buffer + d->task->plan->at[role] : NULL;
+}
+static inline void *ss_role_copy(const struct ss_task_data *d, int role)
+{
     const struct ss_region *r = ss_role_region(d, role);
-    return r ? (char *)r->data + d->task->plan->at[role] : NULL;
+    return r && r->copy_at ? ss_role_buffer(d, role) + r->copy_at : NULL;
 }
 
 /* This rank's share of a bucket of `bytes` bytes, in floats; without shards all of it. */
@@ -154,35 +166,33 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
 /* End a struct starpu_task that waits for this, after starpu_task_end_dep_add(); in any thread. */
 void ss_task_end(void *task);
 
-/* StarPU leaves data where they are: STARPU_SPECIFIC_NODE_NONE for every access. */
-extern int ss_no_nodes[SS_PLAN_MAX_ACCESSES];
+/* STARPU_SPECIFIC_NODE_LOCAL_OR_CPU for every access. */
+extern int ss_nodes_in_place[SS_PLAN_MAX_ACCESSES];
 
 /* Initialisers of codelets: for the compute worker, of whatever kind, ... */
 #define SS_COMPUTE_CODELET(codelet_name, func)                                                     \
     {                                                                                              \
         .cpu_funcs = {func}, .cuda_funcs = {func}, .can_execute = ss_can_compute,                  \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
-        .name = codelet_name,                                                                      \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
     }
 /* ... for service workers, ... */
 #define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
     {                                                                                              \
         .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve,                                      \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
-        .name = codelet_name,                                                                      \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
     }
 /* ... for the communication worker of a GPU, ... */
 #define SS_COMM_CODELET(codelet_name, cuda_func)                                                   \
     {                                                                                              \
         .cuda_funcs = {cuda_func}, .can_execute = ss_can_communicate,                              \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
-        .name = codelet_name,                                                                      \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
     }
-/* ... and for the copy worker, whose tasks end when the copy is done. */
+/* ... and for the copy worker, whose tasks end when the copy is done: they find each region where it
+ * lives, on the device or in host memory. */
 #define SS_COPY_CODELET(codelet_name, cuda_func)                                                   \
     {                                                                                              \
         .cuda_funcs = {cuda_func}, .cuda_flags = {STARPU_CUDA_ASYNC}, .can_execute = ss_can_copy,  \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_no_nodes,       \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_nodes_in_place, \
         .name = codelet_name,                                                                      \
     }
 

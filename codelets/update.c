@@ -8,16 +8,16 @@ static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
 {
     (void)stream; /* the device knows it */
     const struct ss_updating *c = d->task->context;
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
+    char *copy = ss_role_copy(d, SS_ROLE_PARAMS);
     size_t begin;
-    const size_t count = ss_task_share(d->task, params->bytes, &begin);
+    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_PARAMS)->bytes, &begin);
     struct ss_update u = {.count = count,
-                          .w = (float *)params->data + begin,
+                          .w = (float *)ss_role(d, SS_ROLE_PARAMS) + begin,
                           .g = (const float *)ss_role(d, SS_ROLE_GRADS) + begin,
                           .scale = c->scale,
                           .lr = d->args->lr,
                           .step = d->args->step - (uint64_t)c->skipped,
-                          .copy = params->copy ? (char *)params->copy + begin * c->element : NULL,
+                          .copy = copy ? copy + begin * c->element : NULL,
                           .scaler = ss_role(d, SS_ROLE_SCALER),
                           .squares = ss_role(d, SS_ROLE_SQUARES),
                           .spans = c->spans[d->task->plan->bucket]};
@@ -34,25 +34,22 @@ static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
 {
     (void)stream;
     const struct ss_updating *c = d->task->context;
-    const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
+    const float *grads = ss_role(d, SS_ROLE_GRADS);
     const struct ss_plan_task *t = d->task->plan;
     const int first = t->access[t->role[SS_ROLE_SQUARES]].mode == SS_WRITE;
     size_t begin;
-    const size_t count = ss_task_share(d->task, grads->bytes, &begin);
-    return c->kernels->squares(c->device, count, (const float *)grads->data + begin, first,
-                               ss_role(d, SS_ROLE_SQUARES));
+    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_GRADS)->bytes, &begin);
+    return c->kernels->squares(c->device, count, grads + begin, first, ss_role(d, SS_ROLE_SQUARES));
 }
 
 static void run_squares(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run_behind_sum(cl_arg, squares);
+    ss_lane_run_behind_sum(buffers, cl_arg, squares);
 }
 
 static void run_update(void *buffers[], void *cl_arg)
 {
-    (void)buffers;
-    ss_lane_run_behind_sum(cl_arg, update);
+    ss_lane_run_behind_sum(buffers, cl_arg, update);
 }
 
 static struct ss_behind_sum codelet = SS_BEHIND_SUM("update", run_update);

@@ -69,6 +69,7 @@ static const struct rule {
     {"STARPU_DISABLE_KERNELS", "a run without its kernels computes nothing", "0"},
     {"STARPU_SIMGRID", "this is no simulation", "0"},
     {"STARPU_SINK", ours, NULL},
+    {"STARPU_USE_NUMA", "memory lies by the threads that use it, as they touch it first", "0"},
     {"STARPU_BUS_CALIBRATE", "no task of a step is copied or placed by what it measures", "0"},
     {"STARPU_BACKOFF_MAX", NULL, NULL},
     {"STARPU_BACKOFF_MIN", NULL, NULL},
@@ -90,7 +91,6 @@ static const struct rule {
     {"STARPU_STATS", NULL, NULL},
     {"STARPU_TASK_PROGRESS", NULL, NULL},
     {"STARPU_TRACE_BUFFER_SIZE", NULL, NULL},
-    {"STARPU_USE_NUMA", NULL, NULL},
     {"STARPU_WORKERS_GETBIND", NULL, NULL},
     {"STARPU_WORKER_STATS", NULL, NULL},
 };

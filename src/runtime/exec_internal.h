@@ -22,6 +22,8 @@ enum region_home {
 struct region {
     struct ss_region r;
     enum region_home home;
+    void *
+        data; /* at home; tasks get it from StarPU, and so does who reads or writes it between steps */
 };
 
 struct bound_list {
@@ -51,7 +53,7 @@ struct ss_exec {
     struct region *fetched; /* per slot; GPU */
     struct region log, token, sync, scaler, squares, keys;
     struct ss_spans *spans; /* per bucket; of one that is all alike empty */
-    struct region stop; /* with several GPUs: 0 and 1, for a copy */
+    double *stop;           /* with several GPUs: 0 and 1, pinned, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
     char *spare;       /* with mixing: an image for each slot and slice, likewise; else NULL */
@@ -95,7 +97,7 @@ static inline size_t ss_round64(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
-/* Part of memory that is there already; x->home says where. */
+/* Memory that is there already; x->home says where. */
 void ss_region_register(const struct ss_exec *e, struct region *x, void *data, size_t bytes);
 /* Host memory of its own. */
 enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, size_t bytes,
@@ -105,8 +107,20 @@ enum ss_status ss_region_new(const struct ss_exec *e, struct region *x, size_t b
                              const char *what);
 enum ss_status ss_region_new_shared(const struct ss_exec *e, struct region *x, size_t bytes,
                                     const char *what);
-/* Gradients that NCCL sums, and how they travel where that is another format. */
+/* Gradients that NCCL sums. */
 enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, size_t bytes);
+/* No memory at all: what orders tasks. */
+void ss_region_new_token(struct region *x);
+/* Between steps, in the main thread: its memory at home, as StarPU and the device have left it, until it is
+ * released. */
+enum ss_status ss_region_acquire(const struct ss_exec *e, const struct region *x,
+                                 enum starpu_data_access_mode mode, void **data);
+void ss_region_release(const struct region *x);
+/* Likewise from byte `at` on, to or from host memory. */
+enum ss_status ss_region_get(const struct ss_exec *e, const struct region *x, size_t at, void *host,
+                             size_t bytes);
+enum ss_status ss_region_put(const struct ss_exec *e, const struct region *x, size_t at,
+                             const void *host, size_t bytes);
 void ss_region_drop(const struct ss_exec *e, struct region *x);
 /* n of them, and their table. NULL is fine. */
 void ss_regions_drop(const struct ss_exec *e, struct region *x, size_t n);

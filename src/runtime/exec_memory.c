@@ -13,6 +13,12 @@ static size_t states_of(const struct ss_exec *e)
     return (size_t)e->plan->nbuckets * (size_t)e->plan->options.states;
 }
 
+/* As aligned as memory of its own. */
+static size_t round_copy(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
 static enum ss_status create_tables(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
@@ -44,22 +50,27 @@ static enum ss_status new_behind_sums(const struct ss_exec *e, struct region *x,
     return (e->plan->options.device_sums ? ss_region_new_shared : ss_region_new)(e, x, bytes, what);
 }
 
-/* A bucket's region, and how much of it is used for what. */
-static void divide(struct region *x, const struct ss_bucket_bytes *bytes)
+/* A bucket is fp32, and behind that may be a copy in another format. */
+static size_t bytes_of(const struct ss_bucket_bytes *bytes, enum ss_dtype copy)
+{
+    const size_t all = bytes->room + bytes->frozen;
+    return copy == SS_DTYPE_F32 ? all
+                                : round_copy(all) + all / sizeof(float) * ss_dtype_bytes(copy);
+}
+
+/* What its region is used for. */
+static void divide(struct region *x, const struct ss_bucket_bytes *bytes, enum ss_dtype copy)
 {
     x->r.bytes = bytes->room;
     x->r.frozen = bytes->frozen;
+    x->r.copy_at = copy == SS_DTYPE_F32 ? 0 : round_copy(bytes->room + bytes->frozen);
 }
 
 static enum ss_status create_weights(struct ss_exec *e, int k, const struct ss_bucket_bytes *bytes)
 {
-    const size_t all = bytes->room + bytes->frozen,
-                 element = ss_dtype_bytes(e->plan->options.dtype);
-    SS_TRY(new_behind_sums(e, &e->params[k], all, "parameters"));
-    if (element != sizeof(float))
-        SS_TRY(e->kernels->alloc(e->device, all / sizeof(float) * element, "weights that compute",
-                                 &e->params[k].r.copy));
-    divide(&e->params[k], bytes);
+    const enum ss_dtype dtype = e->plan->options.dtype;
+    SS_TRY(new_behind_sums(e, &e->params[k], bytes_of(bytes, dtype), "parameters"));
+    divide(&e->params[k], bytes, dtype);
     return SS_OK;
 }
 
@@ -70,13 +81,14 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
     SS_TRY(create_weights(e, k, &bytes));
     if (!e->options.training)
         return SS_OK;
+    const enum ss_dtype wire = plan->options.device_sums ? plan->options.grad_dtype : SS_DTYPE_F32;
 #ifdef HAVE_NCCL
     if (plan->options.device_sums)
-        SS_TRY(ss_region_new_summed(e, &e->grads[k], bytes.room + bytes.frozen));
+        SS_TRY(ss_region_new_summed(e, &e->grads[k], bytes_of(&bytes, wire)));
     else
 #endif
-        SS_TRY(ss_region_new(e, &e->grads[k], bytes.room + bytes.frozen, "gradients"));
-    divide(&e->grads[k], &bytes);
+        SS_TRY(ss_region_new(e, &e->grads[k], bytes_of(&bytes, wire), "gradients"));
+    divide(&e->grads[k], &bytes, wire);
     if (plan->options.accumulate > 1)
         SS_TRY(ss_region_new(e, &e->accum[k], bytes.room, "gradients of several micro-steps"));
     const int states = plan->options.states;
@@ -152,9 +164,9 @@ static enum ss_status create_slots(struct ss_exec *e)
     const int drops = ss_plan_count_drops(plan, plan->nblocks);
     if (plan->options.device && drops)
         SS_TRY(ss_region_new(e, &e->keys, (size_t)drops * sizeof(uint64_t), "keys of dropout"));
-    SS_TRY(ss_region_new_host(e, &e->log, 1, "report order"));
-    SS_TRY(ss_region_new_host(e, &e->token, 1, "collective order"));
-    SS_TRY(ss_region_new_host(e, &e->sync, 1, "order of statistics' sums"));
+    ss_region_new_token(&e->log);
+    ss_region_new_token(&e->token);
+    ss_region_new_token(&e->sync);
     /* Backward and sums are on different lanes. */
     if (plan->options.device_sums && plan->options.no_overlap)
         return ss_order_create(&e->token.r.order);
@@ -169,7 +181,7 @@ static enum ss_status create_scaler(struct ss_exec *e)
     start.scale = e->options.init_scale;
     start.interval = e->options.scale_interval;
     SS_TRY(new_behind_sums(e, &e->scaler, sizeof start, "loss scale"));
-    return e->kernels->copy(e->device, e->scaler.r.data, &start, sizeof start);
+    return ss_region_put(e, &e->scaler, 0, &start, sizeof start);
 }
 
 enum ss_status ss_exec_create_memory(struct ss_exec *e)
@@ -211,7 +223,7 @@ void ss_exec_destroy_memory(struct ss_exec *e)
     ss_region_drop(e, &e->squares);
     ss_region_drop(e, &e->keys);
     ss_exec_destroy_spans(e);
-    ss_region_drop(e, &e->stop);
+    e->kernels->free_host(e->stop);
     e->kernels->free_host(e->slot_memory);
     e->kernels->free_host(e->spare);
 }

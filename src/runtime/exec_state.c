@@ -14,12 +14,12 @@
 enum ss_status ss_exec_reset_eval(struct ss_exec *e)
 {
     const struct ss_metrics zero = {0};
-    return e->kernels->copy(e->device, e->metrics[e->options.slots].r.data, &zero, sizeof zero);
+    return ss_region_put(e, &e->metrics[e->options.slots], 0, &zero, sizeof zero);
 }
 
 enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *out)
 {
-    return e->kernels->copy(e->device, out, e->metrics[e->options.slots].r.data, sizeof *out);
+    return ss_region_get(e, &e->metrics[e->options.slots], 0, out, sizeof *out);
 }
 
 /* What the loss has read, which nothing has overwritten since. */
@@ -46,34 +46,58 @@ enum ss_status ss_exec_eval_logits(const struct ss_exec *e, float *out)
     const struct ss_plan_task *t = find_loss(e->plan);
     const struct ss_plan_tensor *x = logits_of(e->plan);
     const size_t count = (size_t)x->n * (size_t)x->c;
-    const char *data =
-        (const char *)e->buffer[t->access[t->role[SS_ROLE_X]].index].r.data + t->at[SS_ROLE_X];
+    const struct region *buffer = &e->buffer[t->access[t->role[SS_ROLE_X]].index];
     const enum ss_dtype dtype = e->plan->options.dtype;
     if (dtype == SS_DTYPE_F32)
-        return e->kernels->copy(e->device, out, data, count * sizeof *out);
+        return ss_region_get(e, buffer, t->at[SS_ROLE_X], out, count * sizeof *out);
     uint16_t *half = malloc(count * sizeof *half);
     if (!half)
         return ss_fail_memory("logits", count * sizeof *half);
-    enum ss_status status = e->kernels->copy(e->device, half, data, count * sizeof *half);
+    enum ss_status status = ss_region_get(e, buffer, t->at[SS_ROLE_X], half, count * sizeof *half);
     if (status == SS_OK)
         ss_wire_unpack(dtype, half, 1, out, count);
     free(half);
     return status;
 }
 
-/* Where parameter i lives, in its native layout; or a state of it, unless `state` is PARAM. */
+/* Where parameter i lives, in its native layout; or a state of it, unless `state` is PARAM: so many floats
+ * into a region, or into rank 0's whole of it. */
 enum { PARAM = -1 };
-static float *param_data(const struct ss_exec *e, int i, int state, enum ss_param_role *role)
+struct place {
+    const struct region *region;
+    float *whole;
+    size_t at;
+};
+
+static struct place place_of(const struct ss_exec *e, int i, int state)
 {
     const struct ss_plan_param *p = &e->plan->param[i];
-    *role = ss_graph_param(e->plan->graph, p->graph_param)->role;
     if (p->bucket < 0)
-        return (float *)e->running[p->block].r.data + p->at;
-    const int at = p->bucket * e->plan->options.states + state;
-    float *home = state == PARAM      ? e->params[p->bucket].r.data
-                  : ss_exec_shards(e) ? e->whole[at]
-                                      : e->state[at].r.data;
-    return home + e->op[p->block]->offset[*role];
+        return (struct place){.region = &e->running[p->block], .at = (size_t)p->at};
+    const int n = p->bucket * e->plan->options.states + state;
+    const size_t at = e->op[p->block]->offset[ss_graph_param(e->plan->graph, p->graph_param)->role];
+    if (state == PARAM)
+        return (struct place){.region = &e->params[p->bucket], .at = at};
+    if (ss_exec_shards(e))
+        return (struct place){.whole = e->whole[n], .at = at};
+    return (struct place){.region = &e->state[n], .at = at};
+}
+
+static enum ss_status write_place(const struct ss_exec *e, struct place at, const float *from,
+                                  size_t bytes)
+{
+    if (!at.whole)
+        return ss_region_put(e, at.region, at.at * sizeof(float), from, bytes);
+    memcpy(at.whole + at.at, from, bytes);
+    return SS_OK;
+}
+
+static enum ss_status read_place(const struct ss_exec *e, struct place at, float *to, size_t bytes)
+{
+    if (!at.whole)
+        return ss_region_get(e, at.region, at.at * sizeof(float), to, bytes);
+    memcpy(to, at.whole + at.at, bytes);
+    return SS_OK;
 }
 
 /* Room on rank 0 for the whole of a state of which each rank has its share. */
@@ -107,8 +131,8 @@ static enum ss_status collect_part(struct ss_exec *e, int k, int s, size_t at, s
     void *all;
     enum ss_status status = SS_OK;
     if (mine && own)
-        status = e->kernels->copy(e->device, mine, (const float *)e->state[index].r.data + at,
-                                  (own < n ? own : n) * sizeof *mine);
+        status = ss_region_get(e, &e->state[index], at * sizeof *mine, mine,
+                               (own < n ? own : n) * sizeof *mine);
     if (status != SS_OK)
         ss_comm_abort(comm, status); /* the others wait in the gather */
     else
@@ -146,12 +170,9 @@ static enum ss_status collect_state(struct ss_exec *e, int k, int s)
     return SS_OK;
 }
 
-/* Every rank's share of a bucket's fp32 weights to all. */
-static enum ss_status gather_bucket(const struct ss_exec *e, int k)
+static enum ss_status gather(const struct ss_exec *e, float *data, size_t count)
 {
     static const char what[] = "gather of the weights";
-    float *data = e->params[k].r.data;
-    const size_t count = e->params[k].r.bytes / sizeof *data;
 #ifdef HAVE_NCCL
     const struct ss_lanes *lanes = e->options.runtime->lanes;
     const struct ss_comm_tag no_step = {.bucket = -1};
@@ -162,11 +183,19 @@ static enum ss_status gather_bucket(const struct ss_exec *e, int k)
     return ss_comm_allgather_f32(e->options.comm, data, count, what);
 }
 
+/* Every rank's share of the fp32 weights to all. */
 static enum ss_status gather_weights(const struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets; k++)
-        SS_TRY(gather_bucket(e, k));
-    return e->kernels->synchronize(e->device);
+    for (int k = 0; k < e->plan->nbuckets; k++) {
+        void *data;
+        SS_TRY(ss_region_acquire(e, &e->params[k], STARPU_RW, &data));
+        enum ss_status status = gather(e, data, e->params[k].r.bytes / sizeof(float));
+        if (status == SS_OK)
+            status = e->kernels->synchronize(e->device);
+        ss_region_release(&e->params[k]);
+        SS_TRY(status);
+    }
+    return SS_OK;
 }
 
 /* On GPUs a step gathers the weights that compute: make their fp32 masters whole on every rank. */
@@ -191,12 +220,17 @@ enum ss_status ss_exec_collect_states(struct ss_exec *e)
 /* Bring the weights that compute up to date with their masters. */
 static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
 {
-    const struct ss_region *r = bucket < 0 ? NULL : &e->params[bucket].r;
-    if (!r || !r->copy)
+    const struct region *x = bucket < 0 ? NULL : &e->params[bucket];
+    void *data;
+    if (!x || !x->r.copy_at)
         return SS_OK;
-    SS_TRY(
-        e->kernels->cast(e->device, r->data, r->copy, (r->bytes + r->frozen) / sizeof(float)));
-    return e->kernels->synchronize(e->device);
+    SS_TRY(ss_region_acquire(e, x, STARPU_RW, &data));
+    enum ss_status status = e->kernels->cast(e->device, data, (char *)data + x->r.copy_at,
+                                             (x->r.bytes + x->r.frozen) / sizeof(float));
+    if (status == SS_OK)
+        status = e->kernels->synchronize(e->device);
+    ss_region_release(x);
+    return status;
 }
 
 /* Host memory for parameter i in its native layout. */
@@ -207,34 +241,39 @@ static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes,
     return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
 }
 
+static int is_weight(const struct ss_exec *e, const struct ss_plan_param *p)
+{
+    return ss_graph_param(e->plan->graph, p->graph_param)->role == SS_PARAM_WEIGHT;
+}
+
 static enum ss_status put(struct ss_exec *e, int i, int state, const float *plain)
 {
-    enum ss_param_role role;
-    float *data = param_data(e, i, state, &role), *native;
+    const struct place at = place_of(e, i, state);
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
-    if (role != SS_PARAM_WEIGHT)
-        return e->kernels->copy(e->device, data, plain, (size_t)p->elements * sizeof *plain);
+    float *native;
+    if (!is_weight(e, p))
+        return write_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
     SS_TRY(native_room(e, i, &bytes, &native));
     enum ss_status status = op->cls->weight_import(op, plain, native);
     if (status == SS_OK)
-        status = e->kernels->copy(e->device, data, native, bytes);
+        status = write_place(e, at, native, bytes);
     free(native);
     return status;
 }
 
 static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
 {
-    enum ss_param_role role;
-    float *data = param_data(e, i, state, &role), *native;
+    const struct place at = place_of(e, i, state);
     const struct ss_plan_param *p = &e->plan->param[i];
     struct ss_op *op = e->op[p->block];
-    if (role != SS_PARAM_WEIGHT)
-        return e->kernels->copy(e->device, plain, data, (size_t)p->elements * sizeof *plain);
+    float *native;
+    if (!is_weight(e, p))
+        return read_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
     SS_TRY(native_room(e, i, &bytes, &native));
-    enum ss_status status = e->kernels->copy(e->device, native, data, bytes);
+    enum ss_status status = read_place(e, at, native, bytes);
     if (status == SS_OK)
         status = op->cls->weight_export(op, native, plain);
     free(native);
@@ -265,22 +304,46 @@ enum ss_status ss_exec_get_state(struct ss_exec *e, int i, int state, float *pla
 }
 
 /* The average is the last of the states. */
-static struct ss_region *ema_of(struct ss_exec *e, int bucket)
+static const struct region *ema_of(const struct ss_exec *e, int bucket)
 {
     const int states = e->plan->options.states;
     return e->options.training && e->options.optim.ema_decay > 0
-               ? &e->state[bucket * states + states - 1].r
+               ? &e->state[bucket * states + states - 1]
                : NULL;
+}
+
+/* This rank's share of bucket k's weights, and their average. */
+struct share {
+    char *weights, *ema;
+    size_t bytes;
+};
+
+static enum ss_status with_share(const struct ss_exec *e, int k,
+                                 enum ss_status (*work)(const struct ss_exec *e,
+                                                        const struct share *s))
+{
+    void *weights, *ema;
+    size_t begin;
+    const size_t bytes = ss_exec_share(e, k, &begin) * sizeof(float);
+    SS_TRY(ss_region_acquire(e, &e->params[k], STARPU_RW, &weights));
+    enum ss_status status = ss_region_acquire(e, ema_of(e, k), STARPU_RW, &ema);
+    if (status == SS_OK) {
+        status = work(e, &(struct share){(char *)weights + begin * sizeof(float), ema, bytes});
+        ss_region_release(ema_of(e, k));
+    }
+    ss_region_release(&e->params[k]);
+    return status;
+}
+
+static enum ss_status start_share(const struct ss_exec *e, const struct share *s)
+{
+    return e->kernels->copy(e->device, s->ema, s->weights, s->bytes);
 }
 
 enum ss_status ss_exec_start_ema(struct ss_exec *e)
 {
-    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++) {
-        size_t begin;
-        const size_t share = ss_exec_share(e, k, &begin);
-        SS_TRY(e->kernels->copy(e->device, ema_of(e, k)->data,
-                                (const float *)e->params[k].r.data + begin, share * sizeof(float)));
-    }
+    for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
+        SS_TRY(with_share(e, k, start_share));
     return SS_OK;
 }
 
@@ -289,42 +352,27 @@ enum ss_status ss_exec_get_ema(struct ss_exec *e, int i, float *plain)
     return get(e, i, ss_plan_trains(e->plan, i) ? e->plan->options.states - 1 : PARAM, plain);
 }
 
-/* This rank's share of the weights for that of their average. */
-static enum ss_status swap_share(struct ss_exec *e, int k)
+static enum ss_status swap_share(const struct ss_exec *e, const struct share *s)
 {
-    size_t begin;
-    const size_t bytes = ss_exec_share(e, k, &begin) * sizeof(float);
-    float *own = (float *)e->params[k].r.data + begin, *ema = ema_of(e, k)->data,
-          *host = malloc(bytes ? bytes : 1);
-    enum ss_status status = host ? e->kernels->copy(e->device, host, own, bytes)
+    const size_t bytes = s->bytes;
+    void *host = malloc(bytes ? bytes : 1);
+    enum ss_status status = host ? e->kernels->copy(e->device, host, s->weights, bytes)
                                  : ss_fail_memory("the average of the weights", bytes);
     if (status == SS_OK)
-        status = e->kernels->copy(e->device, own, ema, bytes);
+        status = e->kernels->copy(e->device, s->weights, s->ema, bytes);
     if (status == SS_OK)
-        status = e->kernels->copy(e->device, ema, host, bytes);
+        status = e->kernels->copy(e->device, s->ema, host, bytes);
     free(host);
     if (status != SS_OK)
         ss_comm_abort(e->options.comm, status); /* the others wait in the gather */
     return status;
 }
 
-/* Tasks know regions, not addresses; StarPU never moves their data. */
-static void swap_whole(struct ss_exec *e, int k)
-{
-    void *data = e->params[k].r.data;
-    e->params[k].r.data = ema_of(e, k)->data;
-    ema_of(e, k)->data = data;
-}
-
 enum ss_status ss_exec_swap_ema(struct ss_exec *e)
 {
-    const int shards = ss_exec_shards(e);
     for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
-        if (shards || e->params[k].r.frozen)
-            SS_TRY(swap_share(e, k));
-        else
-            swap_whole(e, k);
-    if (shards && e->options.optim.ema_decay > 0)
+        SS_TRY(with_share(e, k, swap_share));
+    if (ss_exec_shards(e) && e->options.optim.ema_decay > 0)
         SS_TRY(gather_weights(e));
     for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
         SS_TRY(refresh_copy(e, k));
@@ -334,8 +382,8 @@ enum ss_status ss_exec_swap_ema(struct ss_exec *e)
 enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler *out)
 {
     struct ss_scaler s = {0};
-    if (e->scaler.r.data)
-        SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
+    if (e->scaler.r.handle)
+        SS_TRY(ss_region_get(e, &e->scaler, 0, &s, sizeof s));
     else
         s.skipped = e->updating.skipped;
     *out = (struct ss_exec_scaler){.scale = s.scale, .steps = s.tracker, .skipped = s.skipped};
@@ -345,33 +393,31 @@ enum ss_status ss_exec_get_scaler(const struct ss_exec *e, struct ss_exec_scaler
 enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler *in)
 {
     struct ss_scaler s;
-    if (!e->scaler.r.data) {
+    if (!e->scaler.r.handle) {
         e->updating.skipped = in->skipped;
         return SS_OK;
     }
-    SS_TRY(e->kernels->copy(e->device, &s, e->scaler.r.data, sizeof s));
+    SS_TRY(ss_region_get(e, &e->scaler, 0, &s, sizeof s));
     if (in->scale > 0) {
         s.scale = in->scale;
         s.tracker = in->steps;
     }
     s.skipped = in->skipped;
-    return e->kernels->copy(e->device, e->scaler.r.data, &s, sizeof s);
+    return ss_region_put(e, &e->scaler, 0, &s, sizeof s);
 }
 
 /* Rank 0's content of a region to all ranks, through host memory. */
-static enum ss_status broadcast(struct ss_exec *e, const struct ss_region *r, const char *what)
+static enum ss_status broadcast(struct ss_exec *e, const struct region *x, const char *what)
 {
-    const size_t bytes = r->bytes + r->frozen;
-    if (!e->device)
-        return ss_comm_bcast(e->options.comm, r->data, bytes, 0, what);
+    const size_t bytes = x->r.bytes + x->r.frozen;
     void *host = malloc(bytes);
     if (!host)
         return ss_fail_memory(what, bytes);
-    enum ss_status status = e->kernels->copy(e->device, host, r->data, bytes);
+    enum ss_status status = ss_region_get(e, x, 0, host, bytes);
     if (status == SS_OK)
         status = ss_comm_bcast(e->options.comm, host, bytes, 0, what);
     if (status == SS_OK)
-        status = e->kernels->copy(e->device, r->data, host, bytes);
+        status = ss_region_put(e, x, 0, host, bytes);
     free(host);
     return status;
 }
@@ -379,7 +425,7 @@ static enum ss_status broadcast(struct ss_exec *e, const struct ss_region *r, co
 enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
 {
     for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++) {
-        SS_TRY(broadcast(e, &e->params[k].r, "broadcast of the initial parameters"));
+        SS_TRY(broadcast(e, &e->params[k], "broadcast of the initial parameters"));
         SS_TRY(refresh_copy(e, k));
     }
     return ss_exec_broadcast_running(e);
@@ -398,8 +444,7 @@ static enum ss_status deal_state(struct ss_exec *e, int k, int s)
     SS_TRY(status);
     SS_TRY(ss_comm_bcast(comm, e->whole[index], e->params[k].r.bytes, 0,
                          "broadcast of the optimizer's states"));
-    return e->kernels->copy(e->device, e->state[index].r.data, e->whole[index] + begin,
-                            share * sizeof(float));
+    return ss_region_put(e, &e->state[index], 0, e->whole[index] + begin, share * sizeof(float));
 }
 
 enum ss_status ss_exec_broadcast_states(struct ss_exec *e)
@@ -409,7 +454,7 @@ enum ss_status ss_exec_broadcast_states(struct ss_exec *e)
             const int index = k * e->plan->options.states + s;
             SS_TRY(ss_exec_shards(e)
                        ? deal_state(e, k, s)
-                       : broadcast(e, &e->state[index].r, "broadcast of the optimizer's states"));
+                       : broadcast(e, &e->state[index], "broadcast of the optimizer's states"));
         }
         ss_exec_drop_states(e, k);
     }
@@ -421,31 +466,26 @@ enum ss_status ss_exec_broadcast_running(struct ss_exec *e)
     if (ss_comm_size(e->options.comm) == 1)
         return SS_OK;
     for (int i = 0; i < e->plan->nblocks; i++)
-        if (e->running[i].r.data)
-            SS_TRY(broadcast(e, &e->running[i].r, "broadcast of running statistics"));
+        if (e->running[i].r.handle)
+            SS_TRY(broadcast(e, &e->running[i], "broadcast of running statistics"));
     return SS_OK;
 }
 
 #ifdef HAVE_NCCL
-/* What NCCL sums of a bucket. */
-static void *summed(const struct ss_exec *e, int k, size_t *bytes)
-{
-    const struct ss_region *r = &e->grads[k].r;
-    *bytes = r->bytes / sizeof(float) * ss_dtype_bytes(e->plan->options.grad_dtype);
-    return r->copy ? r->copy : r->data;
-}
-
-/* Register the buckets, and check that they are summed well. */
+/* Register the buckets, from where their memory begins, and check that they are summed well. */
 static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
 {
-    size_t most = 0, bytes, n = (size_t)e->plan->nbuckets;
-    void *largest = NULL;
+    const size_t n = (size_t)e->plan->nbuckets,
+                 element = ss_dtype_bytes(e->plan->options.grad_dtype);
+    size_t most = 0;
+    char *largest = NULL;
     for (int k = 0; k < e->plan->nbuckets; k++) {
-        void *data = summed(e, k, &bytes);
+        const struct ss_region *r = &e->grads[k].r;
+        const size_t bytes = r->bytes / sizeof(float) * element;
         /* Of a window all ranks must give NCCL the same place, and shares are different ones. */
         if (!ss_exec_shards(e))
-            SS_TRY(ss_nccl_register(nccl, data, bytes));
-        largest = bytes > most ? data : largest;
+            SS_TRY(ss_nccl_register(nccl, e->grads[k].data, r->copy_at + bytes));
+        largest = bytes > most ? (char *)e->grads[k].data + r->copy_at : largest;
         most = bytes > most ? bytes : most;
     }
     size_t *counts = calloc(n, sizeof *counts);
@@ -466,9 +506,10 @@ enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
     if (e->options.training)
         SS_TRY(prepare_sums(e, nccl));
     const double stop[] = {0, 1};
-    SS_TRY(ss_region_new_host(e, &e->stop, sizeof stop, "two numbers"));
-    memcpy(e->stop.r.data, stop, sizeof stop);
-    e->options.runtime->lanes->stop = e->stop.r.data;
+    void *pinned;
+    SS_TRY(e->kernels->alloc_host(e->device, sizeof stop, "two numbers", &pinned));
+    e->stop = memcpy(pinned, stop, sizeof stop);
+    e->options.runtime->lanes->stop = e->stop;
     e->options.runtime->lanes->nccl = nccl;
     return SS_OK;
 }
@@ -492,17 +533,17 @@ static int all_finite(const void *data, size_t bytes)
 }
 
 /* hash NULL: none is wanted; else of the first `hashed` bytes, and of frozen parameters. */
-static enum ss_status survey(const struct ss_exec *e, const struct ss_region *r, size_t hashed,
+static enum ss_status survey(const struct ss_exec *e, const struct region *x, size_t hashed,
                              uint64_t *hash, int *finite)
 {
-    const size_t bytes = r->bytes + r->frozen;
+    const size_t bytes = x->r.bytes + x->r.frozen;
     char *host = malloc(bytes);
     if (!host)
         return ss_fail_memory("a bucket", bytes);
-    enum ss_status status = e->kernels->copy(e->device, host, r->data, bytes);
+    enum ss_status status = ss_region_get(e, x, 0, host, bytes);
     if (hash) {
         *hash = hash_words(*hash, host, hashed);
-        *hash = hash_words(*hash, host + r->bytes, r->frozen);
+        *hash = hash_words(*hash, host + x->r.bytes, x->r.frozen);
     }
     *finite &= all_finite(host, bytes);
     free(host);
@@ -515,10 +556,10 @@ enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out, int *
     int all = 1;
     SS_TRY(gather_masters(e));
     for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++)
-        SS_TRY(survey(e, &e->params[k].r, ss_ops_place(e->plan, e->op, k).used, &h, &all));
+        SS_TRY(survey(e, &e->params[k], ss_ops_place(e->plan, e->op, k).used, &h, &all));
     for (int i = 0; i < e->plan->nblocks; i++)
-        if (e->running[i].r.data)
-            SS_TRY(survey(e, &e->running[i].r, 0, NULL, &all));
+        if (e->running[i].r.handle)
+            SS_TRY(survey(e, &e->running[i], 0, NULL, &all));
     *out = h;
     *finite = all;
     return SS_OK;

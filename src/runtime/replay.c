@@ -35,18 +35,25 @@ struct ss_replay {
 
 static const struct ss_hooks *const no_hooks;
 
-/* Which of its members touches what a segment's access names, and as which of its accesses. */
-static struct ss_region *region_of(const struct ss_replay *r, const struct ss_segment *s,
-                                   const struct ss_access *a)
+/* Which of a segment's accesses names what a member's does. */
+static int find_access(const struct ss_segment *s, const struct ss_access *a)
 {
-    for (int k = 0; k < s->count; k++) {
-        const int i = r->found.member[s->first + k];
-        const struct ss_bound_task *t = &r->options.task[i];
-        for (int n = 0; n < t->naccess; n++)
-            if (t->access[n].space == a->space && t->access[n].index == a->index)
-                return r->options.regions[i * r->options.slots][n];
+    int n = 0;
+    while (s->access[n].space != a->space || s->access[n].index != a->index)
+        n++;
+    return n;
+}
+
+/* Training task i, and its regions as the segment's. */
+static void add_member(const struct ss_replay_options *o, const struct ss_segment *found, int i,
+                       struct ss_region **region, struct ss_segment_member *m)
+{
+    m->task = &o->task[i];
+    m->region = o->regions[i * o->slots];
+    for (int a = 0; a < m->task->naccess; a++) {
+        m->buffer[a] = find_access(found, &m->task->access[a]);
+        region[m->buffer[a]] = m->region[a];
     }
-    return NULL;
 }
 
 static enum ss_status open_segment(struct ss_replay *r, int n)
@@ -64,10 +71,7 @@ static enum ss_status open_segment(struct ss_replay *r, int n)
     if (!s->work.member || !s->region)
         return ss_fail_memory("a segment of the step", (size_t)found->naccess * sizeof *s->region);
     for (int k = 0; k < found->count; k++)
-        s->work.member[k] =
-            (struct ss_segment_member){&o->task[member[k]], o->regions[member[k] * o->slots]};
-    for (int k = 0; k < found->naccess; k++)
-        s->region[k] = region_of(r, found, &found->access[k]);
+        add_member(o, found, member[k], s->region, &s->work.member[k]);
     if (first == last)
         snprintf(s->name, sizeof s->name, "%s", first->name);
     else
@@ -79,7 +83,7 @@ static enum ss_status open_segment(struct ss_replay *r, int n)
     s->task.naccess = found->naccess;
     s->task.access = found->access;
     s->task.hooks = (struct ss_hooks *const *)&no_hooks; /* its members have theirs */
-    return ss_segment_reserve(found->naccess);
+    return SS_OK;
 }
 
 /* Are its members' regions the same in every slot? */

@@ -19,12 +19,12 @@ struct memory {
 
 enum { ADDRESS_BITS = 36, COPY = SS_SPACE_KEYS + 1, INDICES = 1 << 14 };
 
-static void *address(size_t number)
+static uintptr_t address(size_t number)
 {
-    return (void *)(uintptr_t)((uint64_t)(number + 1) << ADDRESS_BITS);
+    return (uintptr_t)((uint64_t)(number + 1) << ADDRESS_BITS);
 }
 
-static void *address_of(const struct ss_plan *plan, int space, int index)
+static uintptr_t address_of(const struct ss_plan *plan, int space, int index)
 {
     return address((size_t)plan->ntensors + (size_t)space * INDICES + (size_t)index);
 }
@@ -64,8 +64,9 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
     return 0;
 }
 
-/* What access i of a task is: tensors that share a buffer have addresses of their own. */
-static struct ss_region region_of(const struct memory *m, const struct ss_plan_task *t, int i)
+/* What access i of a task is, and where: tensors that share a buffer have addresses of their own. */
+static struct ss_region region_of(const struct memory *m, const struct ss_plan_task *t, int i,
+                                  uintptr_t *at)
 {
     const struct ss_access *a = &t->access[i];
     const size_t element = ss_dtype_bytes(m->plan->options.dtype);
@@ -73,13 +74,13 @@ static struct ss_region region_of(const struct memory *m, const struct ss_plan_t
         if (t->role[role] == i && t->tensor[role] >= 0) {
             const int of = m->plan->tensor[t->tensor[role]].of,
                       whole = of < 0 ? t->tensor[role] : of;
-            return (struct ss_region){.data = address((size_t)whole),
-                                      .bytes = m->plan->tensor[whole].bytes};
+            *at = address((size_t)whole);
+            return (struct ss_region){.bytes = m->plan->tensor[whole].bytes};
         }
-    struct ss_region r = {.data = address_of(m->plan, (int)a->space, a->index),
-                          .bytes = bytes_of(m, a)};
+    struct ss_region r = {.bytes = bytes_of(m, a)};
+    *at = address_of(m->plan, (int)a->space, a->index);
     if (a->space == SS_SPACE_PARAMS && element != sizeof(float))
-        r.copy = address_of(m->plan, COPY, a->index);
+        r.copy_at = address_of(m->plan, COPY, a->index) - *at;
     return r;
 }
 
@@ -115,14 +116,18 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
 
 /* ---- running ---- */
 
+static size_t share_of(const struct ss_task_data *d, enum ss_role_kind role, size_t *begin)
+{
+    return ss_task_share(d->task, ss_role_region(d, role)->bytes, begin);
+}
+
 static enum ss_status update(const struct memory *m, const struct ss_task_data *d)
 {
-    const struct ss_region *params = ss_role_region(d, SS_ROLE_PARAMS);
     size_t begin;
     struct ss_update u = {.rule = m->plan->options.norms ? SS_RULE_LARS : SS_RULE_SGD,
-                          .count = ss_task_share(d->task, params->bytes, &begin),
-                          .w = params->data,
-                          .copy = params->copy,
+                          .count = share_of(d, SS_ROLE_PARAMS, &begin),
+                          .w = ss_role(d, SS_ROLE_PARAMS),
+                          .copy = ss_role_copy(d, SS_ROLE_PARAMS),
                           .g = ss_role(d, SS_ROLE_GRADS),
                           .scaler = ss_role(d, SS_ROLE_SCALER),
                           .squares = ss_role(d, SS_ROLE_SQUARES)};
@@ -151,10 +156,9 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
         return ss_convert_run(k, m->device, &n, d);
     }
     case SS_TASK_CHECK: {
-        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
         size_t begin;
-        return k->scaler_check(m->device, ss_task_share(d->task, grads->bytes, &begin), grads->data,
-                               ss_role(d, SS_ROLE_SCALER));
+        return k->scaler_check(m->device, share_of(d, SS_ROLE_GRADS, &begin),
+                               ss_role(d, SS_ROLE_GRADS), ss_role(d, SS_ROLE_SCALER));
     }
     case SS_TASK_SUM:
     case SS_TASK_ADD: {
@@ -162,10 +166,9 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
         return ss_add_run(&adding, d);
     }
     case SS_TASK_SQUARES: {
-        const struct ss_region *grads = ss_role_region(d, SS_ROLE_GRADS);
         size_t begin;
-        const size_t count = ss_task_share(d->task, grads->bytes, &begin);
-        return k->squares(m->device, count, (const float *)grads->data + begin, 0,
+        const size_t count = share_of(d, SS_ROLE_GRADS, &begin);
+        return k->squares(m->device, count, (const float *)ss_role(d, SS_ROLE_GRADS) + begin, 0,
                           ss_role(d, SS_ROLE_SQUARES));
     }
     case SS_TASK_UPDATE:
@@ -188,15 +191,23 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     return SS_OK;
 }
 
+/* What a task is given of its accesses, as by StarPU. */
+struct given {
+    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
+    struct starpu_vector_interface vector[SS_PLAN_MAX_ACCESSES];
+    void *buffers[SS_PLAN_MAX_ACCESSES];
+};
+
 /* Is this piece of memory in one that the task has said it touches? What it writes it may read. */
-static int is_said(const struct ss_plan_task *t, const struct ss_region *region,
+static int is_said(const struct ss_plan_task *t, const struct given *given,
                    const struct ss_tally_access *a)
 {
     const uintptr_t at = (uintptr_t)a->data;
     for (int i = 0; i < t->naccess; i++) {
-        const uintptr_t begin = (uintptr_t)region[i].data, copy = (uintptr_t)region[i].copy;
-        const int in = at >= begin && at + a->bytes <= begin + region[i].bytes;
-        const int in_copy = copy && at >= copy && at + a->bytes <= copy + region[i].bytes;
+        const struct ss_region *r = &given->region[i];
+        const uintptr_t begin = given->vector[i].ptr, copy = begin + r->copy_at;
+        const int in = at >= begin && at + a->bytes <= begin + r->bytes;
+        const int in_copy = r->copy_at && at >= copy && at + a->bytes <= copy + r->bytes;
         if ((in || in_copy) && (!(a->mode & SS_TALLY_WRITE) || t->access[i].mode & SS_WRITE))
             return 1;
     }
@@ -204,10 +215,10 @@ static int is_said(const struct ss_plan_task *t, const struct ss_region *region,
 }
 
 static enum ss_status check(const struct memory *m, const struct ss_plan_task *t,
-                            const struct ss_region *region, const struct ss_tally_launch *l)
+                            const struct given *given, const struct ss_tally_launch *l)
 {
     for (int i = 0; i < l->naccess; i++)
-        if (l->access[i].data != ss_tally_scratch(m->device) && !is_said(t, region, &l->access[i]))
+        if (l->access[i].data != ss_tally_scratch(m->device) && !is_said(t, given, &l->access[i]))
             return ss_fail(SS_ERR_MISMATCH,
                            "task %s: %s %s %zu bytes that the plan does not give the task", t->name,
                            l->kernel->name, l->access[i].mode & SS_TALLY_WRITE ? "writes" : "reads",
@@ -219,23 +230,24 @@ static enum ss_status predict_task(struct ss_roofline *r, const struct memory *m
                                    int i)
 {
     const struct ss_plan_task *t = &r->plan->train.task[i];
-    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
+    struct given given = {0};
     for (int a = 0; a < t->naccess; a++) {
-        region[a] = region_of(m, t, a);
-        regions[a] = &region[a];
+        given.region[a] = region_of(m, t, a, &given.vector[a].ptr);
+        given.regions[a] = &given.region[a];
+        given.buffers[a] = &given.vector[a];
     }
     const struct ss_bound_task task = {.plan = t,
                                        .index = i,
                                        .op = t->block >= 0 ? m->op[t->block] : NULL,
                                        .training = 1,
                                        .shards = r->plan->options.shards}; /* as rank 0 */
-    const struct ss_step_args args = {.task = &task, .region = regions, .step = 1};
-    SS_TRY(run(m, &(struct ss_task_data){&task, &args}));
+    const struct ss_step_args args = {.task = &task, .region = given.regions, .step = 1};
+    SS_TRY(run(m, &(struct ss_task_data){&task, &args, given.buffers}));
     SS_TRY(ss_tally_kernels.synchronize(m->device));
     int count;
     const struct ss_tally_launch *launch = ss_tally_take(m->device, &count);
     for (int k = 0; k < count; k++) {
-        SS_TRY(check(m, t, region, &launch[k]));
+        SS_TRY(check(m, t, &given, &launch[k]));
         ss_roofline_count(r, l2, &launch[k], &r->part[i][launch[k].kernel->line]);
         r->floor += ss_roofline_floor(r, &launch[k]);
     }

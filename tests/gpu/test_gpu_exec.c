@@ -161,6 +161,57 @@ START_TEST(same_bits_on_gpu)
 }
 END_TEST
 
+START_TEST(memory_moves)
+{
+    struct setting s = setting_of(_i);
+    s.dtype = (enum ss_dtype)(_i % 3);
+    s.replay = SS_REPLAY_OFF; /* a graph has the addresses that it was recorded with */
+    s.clip = 1;
+    s.accumulate = 1 + _i % 2;
+    same_bits_elsewhere(&s, start_gpu(s.dtype, 1, 1));
+}
+END_TEST
+
+/* Bytes that StarPU has copied between memory nodes since the last call. */
+static size_t transferred(void)
+{
+    size_t sum = 0;
+    for (int bus = 0; bus < starpu_bus_get_count(); bus++) {
+        struct starpu_profiling_bus_info info = {0};
+        ck_assert_int_eq(starpu_bus_get_profiling_info(bus, &info), 0);
+        sum += (size_t)info.transferred_bytes;
+    }
+    return sum;
+}
+
+/* In steps, evaluation and what is read and set between them. */
+START_TEST(starpu_copies_nothing)
+{
+    struct setting s = setting_of(0);
+    struct bound b;
+    s.dtype = SS_DTYPE_F16;
+    s.accumulate = 2;
+    struct ss_runtime *runtime = start_gpu(s.dtype, _i, 2);
+    starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+    bind_plan(&b, &s, runtime);
+    train(&b, 4);
+    (void)evaluate(&b);
+    float **all = get_params(&b);
+    set_params(&b, all);
+    train(&b, 1);
+    ck_assert_uint_eq(transferred(), 0);
+    /* It would have been seen. */
+    starpu_data_handle_t params = b.exec->params[0].r.handle;
+    ck_assert_int_eq(starpu_data_acquire_on_node(params, STARPU_MAIN_RAM, STARPU_R), 0);
+    starpu_data_release_on_node(params, STARPU_MAIN_RAM);
+    ck_assert_uint_eq(transferred(), starpu_data_get_size(params));
+    starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
+    free_params(&b, all);
+    unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
 /* Left to itself a run replays where feeding the GPU takes longer than the GPU, once it knows. */
 START_TEST(replays_where_it_pays)
 {
@@ -398,6 +449,9 @@ int main(void)
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
+    t = add_case(suite, "memory");
+    tcase_add_loop_test(t, memory_moves, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, starpu_copies_nothing, 0, 2);
     t = add_case(suite, "short");
     tcase_add_loop_test(t, short_batch, 0, TEST_GRAPHS);
     t = add_case(suite, "parts");

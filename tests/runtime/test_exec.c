@@ -281,6 +281,17 @@ START_TEST(same_bits)
 }
 END_TEST
 
+START_TEST(memory_moves)
+{
+    struct setting s = usual;
+    s.which = _i;
+    s.momentum = 0.9f;
+    s.clip = 1;
+    s.accumulate = 1 + _i % 2;
+    same_bits_elsewhere(&s, start_runtime(1, 1));
+}
+END_TEST
+
 static void build_act(struct ss_graph *g, ss_value (*act)(struct ss_graph *, ss_value))
 {
     ss_value x = act(g, conv_bn(g, ss_input(g, 3, TEST_SIDE, TEST_SIDE), "conv", "bn", 9, 3, 1));
@@ -394,8 +405,8 @@ START_TEST(mixed_slots)
     static float x[ALL], before[ALL];
     submit(&b, 1, 0.05, FIRST);
     OK(ss_exec_wait(b.exec));
-    const struct ss_label *labels = b.exec->labels[0].r.data;
-    const float *slot = b.exec->images[0].r.data;
+    const struct ss_label *labels = b.exec->labels[0].data;
+    const float *slot = b.exec->images[0].data;
     for (int i = 0; i < N; i++) {
         const uint32_t own = (FIRST + (uint32_t)i) % IMAGES,
                        other = (FIRST + (uint32_t)(i + N - 1) % N) % IMAGES;
@@ -972,6 +983,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, every_flag);
     tcase_add_test(t, momentum);
     tcase_add_loop_test(t, same_bits, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, memory_moves, 0, TEST_GRAPHS);
     tcase_add_test(t, slopes);
     tcase_add_test(t, same_values_in_other_buckets);
     tcase_add_loop_test(t, mixed_slots, 0, 3);
