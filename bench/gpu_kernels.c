@@ -173,7 +173,7 @@ static enum ss_status make_region(const struct bench *b, const struct ss_plan_ta
 
 static enum ss_status update(const struct bench *b, int which, const struct ss_task_data *d)
 {
-    struct ss_update u = {.count = ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float),
+    struct ss_update u = {.count = ss_role_count(d, SS_ROLE_PARAMS),
                           .w = ss_role(d, SS_ROLE_PARAMS),
                           .copy = ss_role_copy(d, SS_ROLE_PARAMS),
                           .g = ss_role(d, SS_ROLE_GRADS),
@@ -207,8 +207,8 @@ static enum ss_status run(const struct bench *b, int which, const struct ss_task
     if (t->kind == SS_TASK_SCALE)
         return k->scaler_update(device, ss_role(d, SS_ROLE_SCALER));
     if (t->kind == SS_TASK_CHECK)
-        return k->scaler_check(device, ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
-                               ss_role(d, SS_ROLE_GRADS), ss_role(d, SS_ROLE_SCALER));
+        return k->scaler_check(device, ss_role_count(d, SS_ROLE_GRADS), ss_role(d, SS_ROLE_GRADS),
+                               ss_role(d, SS_ROLE_SCALER));
     const struct ss_act x = ss_tensor_act(b->plan, t->tensor[SS_ROLE_Y]);
     const struct ss_value_info *input =
         ss_graph_value(b->plan->graph, ss_graph_layer(b->plan->graph, 0)->output);

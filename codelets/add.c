@@ -4,7 +4,7 @@
 static enum ss_status add_run(const struct ss_adding *a, const struct ss_task_data *d)
 {
     const int micro = d->task->plan->micro, last = micro == a->micros - 1;
-    const size_t count = ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float);
+    const size_t count = ss_role_count(d, SS_ROLE_GRADS);
     float *grads = ss_role(d, SS_ROLE_GRADS), *accum = ss_role(d, SS_ROLE_ACCUM);
     return a->kernels->accumulate(a->device, count, last ? accum : grads, micro > 0,
                                   last ? 1.0f / (float)a->micros : 1, last ? grads : accum);

@@ -29,13 +29,13 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
     if (plan->kind == SS_TASK_GATHER) {
         tag.bucket += SS_COMM_GATHERED;
         return ss_comm_allgather_start_f32(a->comm, ss_role(d, SS_ROLE_PARAMS),
-                                           ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float),
-                                           tag, ss_task_end, task);
+                                           ss_role_count(d, SS_ROLE_PARAMS), tag, ss_task_end,
+                                           task);
     }
     return (plan->kind == SS_TASK_REDUCE_SCATTER ? ss_comm_reduce_scatter_start_f32
                                                  : ss_comm_allreduce_start_f32)(
-        a->comm, ss_role(d, SS_ROLE_GRADS), ss_role_region(d, SS_ROLE_GRADS)->bytes / sizeof(float),
-        a->wire, tag, ss_task_end, task);
+        a->comm, ss_role(d, SS_ROLE_GRADS), ss_role_count(d, SS_ROLE_GRADS), a->wire, tag,
+        ss_task_end, task);
 }
 
 static void cpu_start(void *buffers[], void *cl_arg)
@@ -72,12 +72,12 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
 {
     const struct ss_allreduce *a = d->task->context;
     const struct ss_lanes *lanes = d->task->lanes;
-    const size_t bytes = ss_role_region(d, SS_ROLE_GRADS)->bytes, count = bytes / sizeof(float);
+    const size_t count = ss_role_count(d, SS_ROLE_GRADS);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     char *wire = ss_role_copy(d, SS_ROLE_GRADS);
     const float ranks = (float)ss_comm_size(a->comm);
     size_t begin;
-    const size_t share = ss_task_share(d->task, bytes, &begin);
+    const size_t share = ss_role_share(d, SS_ROLE_GRADS, &begin);
     if (!wire)
         return sum_bucket(d, grads, count, SS_DTYPE_F32, tag, stream);
     SS_TRY(lanes->kernels->wire_pack(lanes->gpu, a->wire, grads, 1 / ranks, wire, count, stream));
@@ -91,7 +91,7 @@ static enum ss_status enqueue_gather(const struct ss_task_data *d, struct ss_com
                                      ss_stream stream)
 {
     const struct ss_allreduce *a = d->task->context;
-    const size_t count = ss_role_region(d, SS_ROLE_PARAMS)->bytes / sizeof(float);
+    const size_t count = ss_role_count(d, SS_ROLE_PARAMS);
     void *copy = ss_role_copy(d, SS_ROLE_PARAMS);
     tag.bucket += SS_COMM_GATHERED;
     return ss_nccl_allgather(d->task->lanes->nccl, copy ? copy : ss_role(d, SS_ROLE_PARAMS), count,

@@ -6,7 +6,7 @@ static enum ss_status enqueue_check(const struct ss_task_data *d, ss_stream stre
     (void)stream;
     const float *grads = ss_role(d, SS_ROLE_GRADS);
     size_t begin;
-    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_GRADS)->bytes, &begin);
+    const size_t count = ss_role_share(d, SS_ROLE_GRADS, &begin);
     return d->task->lanes->kernels->scaler_check(d->task->lanes->gpu, count, grads + begin,
                                                  ss_role(d, SS_ROLE_SCALER));
 }

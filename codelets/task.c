@@ -82,8 +82,10 @@ static void on_ready(void *arg)
 static void on_begin(void *arg)
 {
     struct ss_step_args *args = arg;
+    const int worker = starpu_worker_get_id();
     args->times.begin = ss_now_ns();
-    args->times.worker = starpu_worker_get_id();
+    /* A task of STARPU_NOWHERE may begin in the thread that submits it. */
+    args->times.worker = worker < 0 ? classes.compute : worker;
 }
 
 static void on_end(void *arg)

@@ -142,6 +142,15 @@ static inline size_t ss_task_share(const struct ss_bound_task *t, size_t bytes, 
     *begin = t->shards > 1 ? ss_share_begin(count, t->shards, t->shard) : 0;
     return t->shards > 1 ? ss_share_begin(count, t->shards, t->shard + 1) - *begin : count;
 }
+/* Of a role's bucket: its floats, and this rank's share of them. */
+static inline size_t ss_role_count(const struct ss_task_data *d, int role)
+{
+    return ss_role_region(d, role)->bytes / sizeof(float);
+}
+static inline size_t ss_role_share(const struct ss_task_data *d, int role, size_t *begin)
+{
+    return ss_task_share(d->task, ss_role_region(d, role)->bytes, begin);
+}
 
 /* Which StarPU worker computes, which sums over GPUs and which copies (-1: none); all other CPU
  * workers are service workers. asynchronous: the compute worker is a GPU's and its tasks end when

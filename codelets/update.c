@@ -10,7 +10,7 @@ static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
     const struct ss_updating *c = d->task->context;
     char *copy = ss_role_copy(d, SS_ROLE_PARAMS);
     size_t begin;
-    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_PARAMS)->bytes, &begin);
+    const size_t count = ss_role_share(d, SS_ROLE_PARAMS, &begin);
     struct ss_update u = {.count = count,
                           .w = (float *)ss_role(d, SS_ROLE_PARAMS) + begin,
                           .g = (const float *)ss_role(d, SS_ROLE_GRADS) + begin,
@@ -38,7 +38,7 @@ static enum ss_status squares(const struct ss_task_data *d, ss_stream stream)
     const struct ss_plan_task *t = d->task->plan;
     const int first = t->access[t->role[SS_ROLE_SQUARES]].mode == SS_WRITE;
     size_t begin;
-    const size_t count = ss_task_share(d->task, ss_role_region(d, SS_ROLE_GRADS)->bytes, &begin);
+    const size_t count = ss_role_share(d, SS_ROLE_GRADS, &begin);
     return c->kernels->squares(c->device, count, grads + begin, first, ss_role(d, SS_ROLE_SQUARES));
 }
 

@@ -22,8 +22,7 @@ enum region_home {
 struct region {
     struct ss_region r;
     enum region_home home;
-    void *
-        data; /* at home; tasks get it from StarPU, and so does who reads or writes it between steps */
+    void *data; /* at home; tasks know it from StarPU, and so does what works on it between steps */
 };
 
 struct bound_list {

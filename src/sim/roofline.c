@@ -116,16 +116,11 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
 
 /* ---- running ---- */
 
-static size_t share_of(const struct ss_task_data *d, enum ss_role_kind role, size_t *begin)
-{
-    return ss_task_share(d->task, ss_role_region(d, role)->bytes, begin);
-}
-
 static enum ss_status update(const struct memory *m, const struct ss_task_data *d)
 {
     size_t begin;
     struct ss_update u = {.rule = m->plan->options.norms ? SS_RULE_LARS : SS_RULE_SGD,
-                          .count = share_of(d, SS_ROLE_PARAMS, &begin),
+                          .count = ss_role_share(d, SS_ROLE_PARAMS, &begin),
                           .w = ss_role(d, SS_ROLE_PARAMS),
                           .copy = ss_role_copy(d, SS_ROLE_PARAMS),
                           .g = ss_role(d, SS_ROLE_GRADS),
@@ -157,7 +152,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     }
     case SS_TASK_CHECK: {
         size_t begin;
-        return k->scaler_check(m->device, share_of(d, SS_ROLE_GRADS, &begin),
+        return k->scaler_check(m->device, ss_role_share(d, SS_ROLE_GRADS, &begin),
                                ss_role(d, SS_ROLE_GRADS), ss_role(d, SS_ROLE_SCALER));
     }
     case SS_TASK_SUM:
@@ -167,7 +162,7 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     }
     case SS_TASK_SQUARES: {
         size_t begin;
-        const size_t count = share_of(d, SS_ROLE_GRADS, &begin);
+        const size_t count = ss_role_share(d, SS_ROLE_GRADS, &begin);
         return k->squares(m->device, count, (const float *)ss_role(d, SS_ROLE_GRADS) + begin, 0,
                           ss_role(d, SS_ROLE_SQUARES));
     }
