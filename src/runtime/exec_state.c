@@ -318,6 +318,7 @@ struct share {
     size_t bytes;
 };
 
+/* Calls `work` while both are acquired. */
 static enum ss_status with_share(const struct ss_exec *e, int k,
                                  enum ss_status (*work)(const struct ss_exec *e,
                                                         const struct share *s))
