@@ -17,6 +17,7 @@
 #include "core/json_value.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/round.h"
 #include "sim/roofline_internal.h"
 #include "train/gpu_options.h"
 
@@ -160,7 +161,7 @@ static enum ss_status make_region(const struct bench *b, const struct ss_plan_ta
                                   struct ss_region *r, void **data)
 {
     const size_t element = ss_dtype_bytes(b->plan->options.dtype);
-    const size_t bytes = bytes_of(b, t, i), room = (bytes + LEAST_BYTES + 255) / 256 * 256;
+    const size_t bytes = bytes_of(b, t, i), room = ss_round_up(bytes + LEAST_BYTES, 256);
     const int copied = t->access[i].space == SS_SPACE_PARAMS && element != sizeof(float);
     *r = (struct ss_region){.bytes = bytes, .copy_at = copied ? room : 0};
     SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], (copied + 1) * room, "a tensor", data));
@@ -328,15 +329,12 @@ static enum ss_status note(struct bench *b, const struct ss_task_data *d, int *a
 static enum ss_status measure_in(struct bench *b, int i, void **memory)
 {
     const struct ss_plan_task *t = &b->plan->train.task[i];
-    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
-    struct starpu_vector_interface vector[SS_PLAN_MAX_ACCESSES] = {{0}};
-    void *buffers[SS_PLAN_MAX_ACCESSES];
+    struct ss_accessed accessed;
     int again = 0;
     for (int a = 0; a < t->naccess; a++) {
-        SS_TRY(make_region(b, t, a, &region[a], &memory[a]));
-        regions[a] = &region[a];
-        vector[a].ptr = (uintptr_t)memory[a];
-        buffers[a] = &vector[a];
+        struct ss_region region;
+        SS_TRY(make_region(b, t, a, &region, &memory[a]));
+        ss_accessed_set(&accessed, a, region, (uintptr_t)memory[a]);
     }
     struct ss_bound_task task[2];
     struct ss_step_args args[2];
@@ -346,8 +344,9 @@ static enum ss_status measure_in(struct bench *b, int i, void **memory)
                                              .index = i,
                                              .op = t->block >= 0 ? b->op[which][t->block] : NULL,
                                              .training = 1};
-        args[which] = (struct ss_step_args){.task = &task[which], .region = regions, .step = 1};
-        d[which] = (struct ss_task_data){&task[which], &args[which], buffers};
+        args[which] =
+            (struct ss_step_args){.task = &task[which], .region = accessed.regions, .step = 1};
+        d[which] = (struct ss_task_data){&task[which], &args[which], accessed.buffers};
     }
     b->now = &b->kind[b->nkinds];
     *b->now = (struct kind){.task = t, .count = 1};

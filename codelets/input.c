@@ -2,11 +2,7 @@
 #include "codelets/lane.h"
 #include "codelets/op.h"
 #include "codelets/report.h"
-
-static size_t round256(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
+#include "core/round.h"
 
 struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
 {
@@ -14,8 +10,8 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
         ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
     size_t n = (size_t)plan->options.batch, pixels = (size_t)x->c * (size_t)x->h * (size_t)x->w;
     struct ss_input_layout l = {.image = pixels * (plan->options.device ? 1 : sizeof(float))};
-    l.labels = round256(n * l.image);
-    l.bytes = l.labels + round256(n * sizeof(struct ss_label));
+    l.labels = ss_round_up(n * l.image, 256);
+    l.bytes = l.labels + ss_round_up(n * sizeof(struct ss_label), 256);
     return l;
 }
 

@@ -1,6 +1,7 @@
 /* op_create.c: which operation runs a block. */
 #include "codelets/op.h"
 #include "core/log.h"
+#include "core/round.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static size_t place(const struct ss_plan *plan, struct ss_op *const *ops, int fi
     for (const struct ss_plan_param *p = &plan->param[first]; p < &plan->param[first + n]; p++) {
         ops[p->block]->offset[ss_graph_param(plan->graph, p->graph_param)->role] =
             at / sizeof(float);
-        at += (ss_op_param_bytes(plan, ops, p) + 63) / 64 * 64;
+        at += ss_round_up(ss_op_param_bytes(plan, ops, p), 64);
     }
     return at;
 }

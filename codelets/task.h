@@ -152,6 +152,22 @@ static inline size_t ss_role_share(const struct ss_task_data *d, int role, size_
     return ss_task_share(d->task, ss_role_region(d, role)->bytes, begin);
 }
 
+/* The accesses of a task that runs without StarPU, as in predictions and benchmarks. */
+struct ss_accessed {
+    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
+    struct starpu_vector_interface vector[SS_PLAN_MAX_ACCESSES];
+    void *buffers[SS_PLAN_MAX_ACCESSES];
+};
+/* Access i is `region`, whose memory begins at `data`. */
+static inline void ss_accessed_set(struct ss_accessed *x, int i, struct ss_region region,
+                                   uintptr_t data)
+{
+    x->region[i] = region;
+    x->regions[i] = &x->region[i];
+    x->vector[i] = (struct starpu_vector_interface){.ptr = data};
+    x->buffers[i] = &x->vector[i];
+}
+
 /* Which StarPU worker computes, which sums over GPUs and which copies (-1: none); all other CPU
  * workers are service workers. asynchronous: the compute worker is a GPU's and its tasks end when
  * the GPU has run them (else: when they are enqueued). Set once by the runtime before the first

@@ -7,7 +7,7 @@ libstarstep_la_SOURCES += \
 	src/core/number.c src/core/number.h \
 	src/core/utf8.c src/core/utf8.h \
 	src/core/json_file.c src/core/json_file.h src/core/json_value.c src/core/json_value.h \
-	src/core/rng.c src/core/rng.h \
+	src/core/rng.c src/core/rng.h src/core/round.h \
 	src/core/program.c src/core/program.h \
 	src/core/sha256.c src/core/sha256.h \
 	src/core/crc32c.c src/core/crc32c.h \

@@ -1,5 +1,6 @@
 #include "data/resize.h"
 #include "core/log.h"
+#include "core/round.h"
 #include "data/resize_kernels.h"
 
 #include <math.h>
@@ -146,11 +147,6 @@ static enum ss_status check(const struct ss_resize *h)
     return SS_OK;
 }
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 /* r->source = LANES rows from row y on, of the bytes begin .. end-1; rows from `bottom` on are as
  * the one before. */
 static void take_source(struct ss_resizer *r, const struct ss_resize *h, int y, int bottom,
@@ -251,10 +247,10 @@ enum ss_status ss_resize_run(struct ss_resizer *r, const struct ss_resize *h, ui
     const struct resize_axis *rows = &r->rows.plan;
     int last = h->out_height - 1, top = rows->first[0];
     int bottom = rows->first[last] + rows->count[last];
-    size_t stride = round_up(3 * (size_t)h->out_width, MIX);
+    size_t stride = ss_round_up(3 * (size_t)h->out_width, MIX);
     size_t line = stride > LANES * LANES ? stride : LANES * LANES;
     SS_TRY(grow(&r->middle, &r->middle_room, stride * (size_t)(bottom - top + LANES), 1));
-    SS_TRY(grow(&r->source, &r->source_room, round_up(3 * (size_t)h->width, LANES) * LANES, 1));
+    SS_TRY(grow(&r->source, &r->source_room, ss_round_up(3 * (size_t)h->width, LANES) * LANES, 1));
     SS_TRY(grow(&r->resized, &r->resized_room, stride * LANES, 1));
     SS_TRY(grow(&r->line, &r->line_room, line, 1));
     resize_columns(r, h, top, bottom, stride);

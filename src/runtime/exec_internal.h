@@ -92,10 +92,6 @@ enum ss_status ss_exec_create_spans(struct ss_exec *e);
 void ss_exec_destroy_spans(struct ss_exec *e);
 
 /* Regions, empty before; what is for messages. Sizes are rounded up to cache lines. */
-static inline size_t ss_round64(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
 /* Memory that is there already; x->home says where. */
 void ss_region_register(const struct ss_exec *e, struct region *x, void *data, size_t bytes);
 /* Host memory of its own. */

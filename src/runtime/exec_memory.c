@@ -2,6 +2,7 @@
 #include "codelets/lane.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/round.h"
 #include "runtime/exec_internal.h"
 
 #include <stdlib.h>
@@ -11,12 +12,6 @@
 static size_t states_of(const struct ss_exec *e)
 {
     return (size_t)e->plan->nbuckets * (size_t)e->plan->options.states;
-}
-
-/* As aligned as memory of its own. */
-static size_t round_copy(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
 }
 
 static enum ss_status create_tables(struct ss_exec *e)
@@ -50,12 +45,14 @@ static enum ss_status new_behind_sums(const struct ss_exec *e, struct region *x,
     return (e->plan->options.device_sums ? ss_region_new_shared : ss_region_new)(e, x, bytes, what);
 }
 
-/* A bucket is fp32, and behind that may be a copy in another format. */
+/* A bucket is fp32, and behind that may be a copy in another format, as aligned as memory of its own. */
+enum { COPY_ALIGNMENT = 256 };
 static size_t bytes_of(const struct ss_bucket_bytes *bytes, enum ss_dtype copy)
 {
     const size_t all = bytes->room + bytes->frozen;
-    return copy == SS_DTYPE_F32 ? all
-                                : round_copy(all) + all / sizeof(float) * ss_dtype_bytes(copy);
+    return copy == SS_DTYPE_F32
+               ? all
+               : ss_round_up(all, COPY_ALIGNMENT) + all / sizeof(float) * ss_dtype_bytes(copy);
 }
 
 /* What its region is used for. */
@@ -63,7 +60,8 @@ static void divide(struct region *x, const struct ss_bucket_bytes *bytes, enum s
 {
     x->r.bytes = bytes->room;
     x->r.frozen = bytes->frozen;
-    x->r.copy_at = copy == SS_DTYPE_F32 ? 0 : round_copy(bytes->room + bytes->frozen);
+    x->r.copy_at =
+        copy == SS_DTYPE_F32 ? 0 : ss_round_up(bytes->room + bytes->frozen, COPY_ALIGNMENT);
 }
 
 static enum ss_status create_weights(struct ss_exec *e, int k, const struct ss_bucket_bytes *bytes)

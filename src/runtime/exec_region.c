@@ -3,6 +3,7 @@
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/log.h"
+#include "core/round.h"
 #include "runtime/exec_internal.h"
 
 #include <stdlib.h>
@@ -23,9 +24,6 @@ void ss_region_register(const struct ss_exec *e, struct region *x, void *data, s
     const size_t element = bytes % 64 ? 1 : 64;
     starpu_vector_data_register(&x->r.handle, node_of(e, x), (uintptr_t)data,
                                 (uint32_t)(bytes / element), element);
-    /* Or StarPU would give the copy worker, which writes here, memory on the device for that. */
-    if (node_of(e, x) == STARPU_MAIN_RAM)
-        starpu_data_set_wt_mask(x->r.handle, 1u << STARPU_MAIN_RAM);
 }
 
 void ss_region_new_token(struct region *x)
@@ -37,10 +35,12 @@ enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, siz
                                   const char *what)
 {
     void *data;
-    bytes = ss_round64(bytes ? bytes : 1);
+    bytes = ss_round_up(bytes ? bytes : 1, 64);
     SS_TRY(e->kernels->alloc_host(e->device, bytes, what, &data));
     x->home = REGION_HOST;
     ss_region_register(e, x, data, bytes);
+    /* Or StarPU would give the copy worker, which writes here, memory on the device for that. */
+    starpu_data_set_wt_mask(x->r.handle, 1u << STARPU_MAIN_RAM);
     return SS_OK;
 }
 
@@ -48,7 +48,7 @@ enum ss_status ss_region_new(const struct ss_exec *e, struct region *x, size_t b
                              const char *what)
 {
     void *data;
-    bytes = ss_round64(bytes ? bytes : 1);
+    bytes = ss_round_up(bytes ? bytes : 1, 64);
     SS_TRY(e->kernels->alloc(e->device, bytes, what, &data));
     x->home = REGION_DEVICE;
     ss_region_register(e, x, data, bytes);
@@ -66,7 +66,7 @@ enum ss_status ss_region_new_shared(const struct ss_exec *e, struct region *x, s
 enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, size_t bytes)
 {
     void *data;
-    bytes = ss_round64(bytes ? bytes : 1);
+    bytes = ss_round_up(bytes ? bytes : 1, 64);
     SS_TRY(ss_nccl_alloc(e->device, bytes, "gradients", &data));
     x->home = REGION_SUMS;
     ss_region_register(e, x, data, bytes);

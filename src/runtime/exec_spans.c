@@ -1,5 +1,6 @@
 /* exec_spans.c: which elements of a bucket are updated in which way (contract in exec_internal.h). */
 #include "core/log.h"
+#include "core/round.h"
 #include "optim/parameter_groups.h"
 #include "runtime/exec_internal.h"
 
@@ -39,7 +40,7 @@ static uint32_t place_spans(const struct ss_exec *e, int k, const struct ss_span
     uint32_t n = 0, chunks = 0;
     for (int i = b->first_param; i < b->first_param + b->nparams; i++) {
         const struct ss_plan_param *p = &e->plan->param[i];
-        const size_t count = ss_round64(ss_op_param_bytes(e->plan, e->op, p)) / sizeof(float);
+        const size_t count = ss_round_up(ss_op_param_bytes(e->plan, e->op, p), 64) / sizeof(float);
         if (n && !apart && alike(&out[n - 1], &of[i])) {
             out[n - 1].count += count;
             continue;

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/round.h"
 #include "kernels/cpu/wire.h"
 #include "runtime/exec_internal.h"
 
@@ -237,7 +238,7 @@ static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
 static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes, float **out)
 {
     *bytes = ss_op_param_bytes(e->plan, e->op, &e->plan->param[i]);
-    *out = ss_aligned_alloc(ss_round64(*bytes));
+    *out = ss_aligned_alloc(ss_round_up(*bytes, 64));
     return *out ? SS_OK : ss_fail_memory("a parameter", *bytes);
 }
 

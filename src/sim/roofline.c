@@ -186,21 +186,14 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     return SS_OK;
 }
 
-/* What a task is given of its accesses, as by StarPU. */
-struct given {
-    struct ss_region region[SS_PLAN_MAX_ACCESSES], *regions[SS_PLAN_MAX_ACCESSES];
-    struct starpu_vector_interface vector[SS_PLAN_MAX_ACCESSES];
-    void *buffers[SS_PLAN_MAX_ACCESSES];
-};
-
 /* Is this piece of memory in one that the task has said it touches? What it writes it may read. */
-static int is_said(const struct ss_plan_task *t, const struct given *given,
+static int is_said(const struct ss_plan_task *t, const struct ss_accessed *accessed,
                    const struct ss_tally_access *a)
 {
     const uintptr_t at = (uintptr_t)a->data;
     for (int i = 0; i < t->naccess; i++) {
-        const struct ss_region *r = &given->region[i];
-        const uintptr_t begin = given->vector[i].ptr, copy = begin + r->copy_at;
+        const struct ss_region *r = &accessed->region[i];
+        const uintptr_t begin = accessed->vector[i].ptr, copy = begin + r->copy_at;
         const int in = at >= begin && at + a->bytes <= begin + r->bytes;
         const int in_copy = r->copy_at && at >= copy && at + a->bytes <= copy + r->bytes;
         if ((in || in_copy) && (!(a->mode & SS_TALLY_WRITE) || t->access[i].mode & SS_WRITE))
@@ -210,10 +203,11 @@ static int is_said(const struct ss_plan_task *t, const struct given *given,
 }
 
 static enum ss_status check(const struct memory *m, const struct ss_plan_task *t,
-                            const struct given *given, const struct ss_tally_launch *l)
+                            const struct ss_accessed *accessed, const struct ss_tally_launch *l)
 {
     for (int i = 0; i < l->naccess; i++)
-        if (l->access[i].data != ss_tally_scratch(m->device) && !is_said(t, given, &l->access[i]))
+        if (l->access[i].data != ss_tally_scratch(m->device) &&
+            !is_said(t, accessed, &l->access[i]))
             return ss_fail(SS_ERR_MISMATCH,
                            "task %s: %s %s %zu bytes that the plan does not give the task", t->name,
                            l->kernel->name, l->access[i].mode & SS_TALLY_WRITE ? "writes" : "reads",
@@ -225,24 +219,24 @@ static enum ss_status predict_task(struct ss_roofline *r, const struct memory *m
                                    int i)
 {
     const struct ss_plan_task *t = &r->plan->train.task[i];
-    struct given given = {0};
+    struct ss_accessed accessed;
     for (int a = 0; a < t->naccess; a++) {
-        given.region[a] = region_of(m, t, a, &given.vector[a].ptr);
-        given.regions[a] = &given.region[a];
-        given.buffers[a] = &given.vector[a];
+        uintptr_t at;
+        const struct ss_region region = region_of(m, t, a, &at);
+        ss_accessed_set(&accessed, a, region, at);
     }
     const struct ss_bound_task task = {.plan = t,
                                        .index = i,
                                        .op = t->block >= 0 ? m->op[t->block] : NULL,
                                        .training = 1,
                                        .shards = r->plan->options.shards}; /* as rank 0 */
-    const struct ss_step_args args = {.task = &task, .region = given.regions, .step = 1};
-    SS_TRY(run(m, &(struct ss_task_data){&task, &args, given.buffers}));
+    const struct ss_step_args args = {.task = &task, .region = accessed.regions, .step = 1};
+    SS_TRY(run(m, &(struct ss_task_data){&task, &args, accessed.buffers}));
     SS_TRY(ss_tally_kernels.synchronize(m->device));
     int count;
     const struct ss_tally_launch *launch = ss_tally_take(m->device, &count);
     for (int k = 0; k < count; k++) {
-        SS_TRY(check(m, t, &given, &launch[k]));
+        SS_TRY(check(m, t, &accessed, &launch[k]));
         ss_roofline_count(r, l2, &launch[k], &r->part[i][launch[k].kernel->line]);
         r->floor += ss_roofline_floor(r, &launch[k]);
     }

@@ -8,6 +8,7 @@
  * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz. */
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
@@ -42,7 +43,7 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
         room->tile = TILE_MIN_PIXELS;
     if (room->tile > TILE_MAX_PIXELS)
         room->tile = TILE_MAX_PIXELS;
-    size_t coefficients = ((size_t)room->padded * sizeof(float) + 63) / 64 * 64;
+    size_t coefficients = ss_round_up((size_t)room->padded * sizeof(float), 64);
     size_t at = 0;
     for (int i = 0; i < COEFFICIENTS; i++, at += coefficients)
         room->coefficient[i] = base ? (float *)(base + at) : NULL;
