@@ -15,6 +15,10 @@ BUNDLE = ../gpu-bundle
 gpu-bundle-folder:
 	bash $(srcdir)/tools/gpu-bundle $(srcdir) . $(BUNDLE) $(GPU_TESTS)
 
+# Patches of StarPU, for quickstart
+EXTRA_DIST += tools/packaging/starpu/README.md tools/packaging/starpu/0001-cuda-computeMode.patch \
+	tools/packaging/starpu/0002-bus-calibrate-never.patch tools/packaging/starpu/0003-cuda-error-handler.patch
+
 # The man page's options, from the program's.
 EXTRA_DIST += tools/manual
 manual: starstep

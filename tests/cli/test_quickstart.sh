@@ -26,8 +26,17 @@ tools=$work/tools # PATH
 have=$work/have   # what the stand-ins find: modules/NAME of pkg-config, headers/NAME of gcc
 mkdir -p "$checkout"/{m4,src,codelets,graphs,slurm,tests,bench,tools} "$tools" "$have"/{modules,headers}
 cp "$srcdir/quickstart" "$checkout/"
+# Patches of StarPU that add a line each: to apply, there already, and to a file that looks different.
+patches=$checkout/tools/packaging/starpu
+mkdir -p "$patches"
+number=0
+for name in new present different; do
+    number=$((number + 1))
+    printf '%s\n' "Subject: $name" --- "--- a/src/$name.c" "+++ b/src/$name.c" '@@ -1,2 +1,3 @@' ' first' "+$name" ' last' \
+        >"$patches/$number-$name.patch"
+done
 touch "$checkout"/{configure.ac,Makefile.am,m4/ss_a.m4}
-for name in awk bash cat chmod cut dirname env find grep gzip ls mkdir mv nproc readlink rm sed sort tail tar touch; do
+for name in awk bash cat chmod cksum cp cut dirname env find grep gzip ls mkdir mv nproc readlink rm sed sort tail tar touch; do
     ln -s "$(command -v $name)" "$tools/$name"
 done
 
@@ -72,6 +81,11 @@ esac'
 for name in g++ autoconf automake libtoolize file xz mpiexec mpicc python3 curl ps llvm-symbolizer; do
     stand_in "$tools/$name"
 done
+if command -v patch >/dev/null; then
+    ln -s "$(command -v patch)" "$tools/patch"
+else
+    stand_in "$tools/patch"
+fi
 touch "$have"/modules/{hwloc,jansson,libjpeg,libpng,check,fxt} "$have"/headers/{stdlib.h,dnnl.h}
 mkdir -p "$work/starpu/lib/pkgconfig"
 touch "$work/starpu/lib/pkgconfig/starpu-1.4.pc"
@@ -203,7 +217,12 @@ ends "another program's archive" 1 "$work/other.tar is not an archive of StarPU"
     "the whole log is $checkout/.deps-build/starpu-unpack.log"
 mkdir -p "$work/starpu-1.4/src/core"
 touch "$work/starpu-1.4/src/core/workers.c"
-stand_in "$work/starpu-1.4/configure"
+stand_in "$work/starpu-1.4/configure" "cp ../src/*.c '$work/patched/'"
+echo STARPU_EFFECTIVE_VERSION=1.4.99 >"$work/starpu-1.4/STARPU-VERSION"
+printf '%s\n' first last >"$work/starpu-1.4/src/new.c"
+printf '%s\n' first present last >"$work/starpu-1.4/src/present.c"
+printf '%s\n' other >"$work/starpu-1.4/src/different.c"
+mkdir "$work/patched"
 tar -cf "$work/starpu.tar" -C "$work" starpu-1.4
 touch "$have/broken-starpu"
 quick STARPU_TARBALL="$work/starpu.tar" --no-cuda deps
@@ -212,6 +231,12 @@ check "it leaves no StarPU behind" [ ! -e "$checkout/.deps-prefix" ]
 rm "$have/broken-starpu"
 quick STARPU_TARBALL="$work/starpu.tar" --no-cuda deps
 ends "StarPU is built from an archive" 0 '^StarPU: build and install .* done'
+if command -v patch >/dev/null; then
+    check "a patch that does not apply is named" grep -q '^left out: .*3-different.patch .* StarPU 1.4.99$' "$work/out"
+    check "no other patch is left out" [ "$(grep -c '^left out' "$work/out")" -eq 1 ]
+    check "patches are applied, once" [ "$(cat "$work/patched"/{new,present,different}.c | tr '\n' ' ')" = \
+        'first new last first present last other ' ]
+fi
 check "without CUDA" called "^configure --prefix=$checkout/.deps-prefix --disable-cuda .*--enable-blocking-drivers"
 check "it lies in .deps-prefix" [ -e "$checkout/.deps-prefix/lib/pkgconfig/starpu-1.4.pc" ]
 check "nothing else is left" [ ! -e "$checkout/.deps-build" ]
@@ -227,6 +252,10 @@ builds() {
 }
 builds "--no-cuda, with the StarPU built before" build "--with-starpu=$checkout/.deps-prefix --with-cuda=no" --no-cuda
 check "that StarPU is not built again" not_called 'configure --prefix'
+echo "another message" | cat - "$patches/1-new.patch" >"$work/other.patch"
+mv "$work/other.patch" "$patches/1-new.patch"
+quick STARPU_TARBALL="$work/starpu.tar" --no-cuda deps
+ends "it is built again when a patch changes" 0 '^StarPU: build and install .* done'
 quick --no-cuda build
 check "with the same arguments configure does not run again" eval \
     "[ $code -eq 0 ] && called '^make' && not_called '^configure'"
