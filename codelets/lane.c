@@ -1,3 +1,6 @@
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
 #include "codelets/lane.h"
 #include "codelets/hooks.h"
 #include "comm/comm.h"
@@ -43,14 +46,9 @@ static void hear_fault(const char *fault)
         end_with_fault(fault);
 }
 
-void ss_lanes_hear_faults(const struct ss_kernels *kernels)
-{
-    kernels->on_fault(hear_fault);
-}
-
-#ifdef STARPU_USE_CUDA
-/* Instead of StarPU's own function of that name, which aborts. */
-void starpu_cuda_report_error(const char *func, const char *file, int line, cudaError_t status)
+#ifdef HAVE_STARPU_CUDA_SET_ERROR_HANDLER
+/* Called by StarPU before it reports the error itself and aborts. */
+static void handle_starpu_error(const char *func, const char *file, int line, cudaError_t status)
 {
     char text[256];
     const char *fault = ss_cuda_kernels.missing ? NULL : ss_cuda_kernels.fault(NULL);
@@ -60,6 +58,14 @@ void starpu_cuda_report_error(const char *func, const char *file, int line, cuda
     end_with_fault(fault ? fault : text);
 }
 #endif
+
+void ss_lanes_hear_faults(const struct ss_kernels *kernels)
+{
+    kernels->on_fault(hear_fault);
+#ifdef HAVE_STARPU_CUDA_SET_ERROR_HANDLER
+    starpu_cuda_set_error_handler(handle_starpu_error);
+#endif
+}
 
 enum ss_status ss_order_create(struct ss_order **out)
 {

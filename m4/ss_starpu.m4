@@ -20,6 +20,8 @@ AC_DEFUN([SS_STARPU], [
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
          AC_MSG_FAILURE([$ss_starpu_module was found, but a program with it does not link])])
+    # Of tools/packaging/starpu, with CUDA alone
+    AC_CHECK_FUNCS([starpu_cuda_set_error_handler])
     SS_STARPU_FEATURE([fxt], [FxT traces], [defined STARPU_USE_FXT])
     SS_STARPU_FEATURE([blocking], [drivers that block when idle], [!defined STARPU_NON_BLOCKING_DRIVERS])
     SS_STARPU_FEATURE([cuda], [CUDA], [defined STARPU_USE_CUDA])

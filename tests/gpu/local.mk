@@ -69,6 +69,9 @@ GPU_TESTS += tests/hostgpu/test_hostgpu_nccl tests/gpu/test_gpu_own.sh tests/gpu
 endif
 endif
 
+check_PROGRAMS += tests/gpu/starpu_error
+tests_gpu_starpu_error_SOURCES = tests/gpu/starpu_error.c
+tests_gpu_starpu_error_LDADD = libinside.la $(DEPENDENCY_LIBS)
 GPU_TESTS += tests/gpu/test_gpu_kernel_times.sh tests/gpu/test_gpu_compare.sh tests/gpu/test_gpu_fault_calls.sh
 TESTS += $(GPU_TESTS) tests/gpu/test_run_gpu_checks.sh
 

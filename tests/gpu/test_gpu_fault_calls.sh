@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Without a GPU: StarPU's calls that ask for the state of streams and events, and its report of errors, come to
-# starstep first (src/kernels/cuda/fault.c, codelets/lane.c), so that a kernel that faults is reported in words.
+# Without a GPU: StarPU's calls that ask for the state of streams and events are resolved to starstep
+# (src/kernels/cuda/fault.c), so that a kernel that faults is reported in words. StarPU's report of errors stays
+# StarPU's, with a handler of starstep (codelets/lane.c) where this StarPU supports one.
 # Exit code 77: a build without CUDA.
 uses_gpu=1
 . "${srcdir:-.}/tests/common.sh"
@@ -10,8 +11,16 @@ if ! "$STARSTEP" info | grep -q 'cuda ('; then
 fi
 LD_DEBUG=bindings LD_BIND_NOW=1 "$STARSTEP" --version 2>&1 >/dev/null |
     sed -n "s/.*binding file [^ ]*\(libstarpu-[^ /]*\) .* to \([^ ]*\) .*symbol .\([A-Za-z_]*\)'.*/\3 \2/p" >"$work/bindings"
-for name in cudaStreamQuery cudaEventQuery starpu_cuda_report_error; do
+for name in cudaStreamQuery cudaEventQuery; do
     check "$name: $(sed -n "s/^$name //p" "$work/bindings" | sed 's,.*/,,')" \
         grep -q "^$name .*starstep" "$work/bindings"
 done
+code=0
+tests/gpu/starpu_error >"$work/out" 2>"$work/err" || code=$?
+if [ $code -eq 77 ]; then
+    echo "this StarPU supports no handler of errors (tools/packaging/starpu)"
+else
+    check "an error that StarPU reports ends with starstep's message, code $code" eval \
+        "[ $code -eq 1 ] && grep -q 'GPU: .*, before the first task' '$work/err'"
+fi
 finish
