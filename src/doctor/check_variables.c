@@ -127,7 +127,6 @@ static void prepare(struct ss_findings *f)
     ss_log_capture(NULL, 0);
     if (status != SS_OK)
         ss_find(f, SS_BROKEN, "variables.starpu", "correct it: no run starts so", "%s", why);
-    ss_environment_clean();
     for (int i = 0; ss_environment_note(i); i++)
         ss_find(f, SS_FINE, "variables.ignored", NULL, "%s", ss_environment_note(i));
 }

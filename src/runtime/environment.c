@@ -3,22 +3,13 @@
 #endif
 #include "runtime/environment.h"
 #include "codelets/lane.h"
-#include "core/boot.h"
 #include "core/folder.h"
 #include "core/log.h"
-#include "runtime/bus_files.h"
+#include "runtime/model_files.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Of StarPU's schedulers, those that run tasks bound to single workers. Several of the modular ones
  * wait for ever for a worker that may not take a task; others want measured models, or abort. */
@@ -70,11 +61,10 @@ static const struct rule {
     {"STARPU_SIMGRID", "this is no simulation", "0"},
     {"STARPU_SINK", ours, NULL},
     {"STARPU_USE_NUMA", "memory lies by the threads that use it, as they touch it first", "0"},
-    {"STARPU_BUS_CALIBRATE", "no task of a step is copied or placed by what it measures", "0"},
+    {"STARPU_MPI_HOSTNAMES", "STARPU_HOSTNAME names the kind of node", NULL},
     {"STARPU_BACKOFF_MAX", NULL, NULL},
     {"STARPU_BACKOFF_MIN", NULL, NULL},
     {"STARPU_BUS_STATS", NULL, NULL},
-    {"STARPU_CALIBRATE", NULL, NULL},
     {"STARPU_CUDA_PIPELINE", NULL, NULL},
     {"STARPU_DISPLAY_BINDINGS", NULL, NULL},
     {"STARPU_FXT_TRACE", NULL, NULL},
@@ -98,11 +88,6 @@ enum { RULES = sizeof rules / sizeof *rules, NOTES = RULES + 8, NOTE_BYTES = 512
 
 static char note[NOTES][NOTE_BYTES];
 static int notes;
-/* StarPU cuts off longer names of files, and adds two folders, a host and a suffix to this. */
-enum { FOLDER_BYTES = 150 };
-static char prefix[32];                   /* of their names under this kernel */
-static char own_folder[FOLDER_BYTES + 1]; /* for StarPU's files; "": none yet */
-static int own_lock = -1;                 /* its lock */
 
 void ss_environment_ignore(const char *setting, const char *advice)
 {
@@ -177,138 +162,13 @@ static enum ss_status check_trace(void)
     return status == SS_OK ? SS_OK : ss_fail(status, "STARPU_FXT_PREFIX: %s", why);
 }
 
-/* What a run that was killed at its start has left there. Who uses such a folder holds its lock, which
- * is one of this kernel's processes: on file systems of several nodes others might not see it. Where
- * there are no locks, nothing is removed. */
-static void sweep(const char *place)
-{
-    DIR *dir = opendir(place);
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        char path[PATH_MAX];
-        struct stat info, named;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
-            snprintf(path, sizeof path, "%s/%s", place, entry->d_name) >= (int)sizeof path)
-            continue;
-        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        if (!fstat(fd, &info) && info.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB) &&
-            !lstat(path, &named) && named.st_ino == info.st_ino) /* not another one by now */
-            ss_folder_remove(path);
-        close(fd);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* Make own_folder and take its lock. It gets its name when it is locked: another process may sweep at
- * any time. */
-static int make_locked(void)
-{
-    char fresh[sizeof own_folder + 16];
-    int place = (int)(strrchr(own_folder, '/') - own_folder);
-    snprintf(fresh, sizeof fresh, "%.*s/starstep-new-XXXXXX", place, own_folder);
-    if (!mkdtemp(fresh))
-        return 0;
-    own_lock = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_lock >= 0) {
-        (void)flock(own_lock, LOCK_EX | LOCK_NB); /* without locks, nobody sweeps */
-        if (!rename(fresh, own_folder))
-            return 1;
-    }
-    int error = errno;
-    rmdir(fresh);
-    if (own_lock >= 0)
-        close(own_lock);
-    own_lock = -1;
-    errno = error;
-    return 0;
-}
-
-/* Whether a new folder in `place` can hold a few small files; else *why. */
-static int make_folder_in(const char *place, char *why, size_t room)
-{
-    static const char content[8192];
-    char file[sizeof own_folder + 16];
-    unsigned long long name = 0;
-    int ok = getrandom(&name, sizeof name, 0) == sizeof name;
-    int n = snprintf(own_folder, sizeof own_folder, "%s/%s%016llx", place, prefix, name);
-    if (n < 0 || n >= (int)sizeof own_folder) {
-        snprintf(why, room, "%.80s...: the name is longer than %d bytes", place, FOLDER_BYTES);
-        own_folder[0] = '\0';
-        return 0;
-    }
-    sweep(place);
-    ok = ok && make_locked();
-    if (ok) {
-        snprintf(file, sizeof file, "%s/room", own_folder);
-        int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        ok = fd >= 0 && write(fd, content, sizeof content) == (ssize_t)sizeof content;
-        if (fd >= 0)
-            ok &= close(fd) == 0;
-        unlink(file);
-    }
-    if (ok)
-        return 1;
-    snprintf(why, room, "%s: %s", place, strerror(errno));
-    ss_environment_clean();
-    own_folder[0] = '\0';
-    return 0;
-}
-
-/* Where StarPU looks for what it has measured: a folder of this process alone, which is gone as
- * soon as StarPU has started. In a shared one ranks would be in each other's way, and nodes of
- * another kind, or with other GPUs visible, would measure again. */
-static enum ss_status make_folder(void)
-{
-    char boot[SS_BOOT_ID];
-    ss_boot_id(boot);
-    snprintf(prefix, sizeof prefix, "starstep-starpu-%.8s-", boot);
-    const char *const places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm", getenv("HOME")};
-    char why[512] = "";
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (!places[i] || !*places[i] || !make_folder_in(places[i], why, sizeof why))
-            continue;
-        setenv("STARPU_PERF_MODEL_DIR", own_folder, 1);
-        setenv("STARPU_HOME", own_folder, 1);
-        setenv("STARPU_HOSTNAME", SS_BUS_HOST, 1);
-        unsetenv("STARPU_MPI_HOSTNAMES");
-        unsetenv("STARPU_PERF_MODEL_PATH");
-        return SS_OK;
-    }
-    return ss_fail(SS_ERR_IO,
-                   "StarPU needs a folder for a few small files, and none can be made in TMPDIR, "
-                   "/tmp, /dev/shm and HOME (%s); name a place by TMPDIR",
-                   why);
-}
-
-const char *ss_environment_folder(void)
-{
-    return own_folder;
-}
-
-/* A start after the first one finds its folder gone; its name is in the environment. */
-static enum ss_status make_again(void)
-{
-    if (!make_locked())
-        return ss_fail(SS_ERR_IO, "%s: %s", own_folder, strerror(errno));
-    return SS_OK;
-}
-
-void ss_environment_clean(void)
-{
-    if (own_folder[0])
-        ss_folder_remove(own_folder);
-    if (own_lock >= 0)
-        close(own_lock);
-    own_lock = -1;
-}
-
 /* Set what StarPU has no other switch for. */
 static void set_ours(void)
 {
     setenv("STARPU_WORKERS_NOBIND", "1", 1);
     setenv("STARPU_SILENT", "1", 0);
+    /* A rank has one GPU, which by its number may be any of its node's: they are of one kind. */
+    setenv("STARPU_PERF_MODEL_HOMOGENEOUS_CUDA", "1", 0);
     /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order. */
     char text[16];
     snprintf(text, sizeof text, "%d", SS_LANE_WORKERS);
@@ -320,12 +180,12 @@ enum ss_status ss_environment_prepare(void)
 {
     static int prepared;
     if (prepared)
-        return own_lock < 0 ? make_again() : SS_OK;
+        return SS_OK;
     for (int i = 0; i < RULES; i++)
         SS_TRY(apply(&rules[i]));
     SS_TRY(check_scheduler());
     SS_TRY(check_trace());
-    SS_TRY(make_folder());
+    SS_TRY(ss_model_files_choose());
     set_ours();
     prepared = 1;
     return SS_OK;

@@ -21,9 +21,4 @@ void ss_environment_tell(void);
 /* The i-th of them that was not told yet, as text; NULL: there are not so many. */
 const char *ss_environment_note(int i);
 
-/* The folder that StarPU was given for its files; remove it and what is in it, as soon as StarPU
- * has started. */
-const char *ss_environment_folder(void);
-void ss_environment_clean(void);
-
 #endif

@@ -1,9 +1,9 @@
 #include "runtime/runtime.h"
 #include "codelets/lane.h"
 #include "core/log.h"
-#include "runtime/bus_files.h"
 #include "runtime/environment.h"
 #include "runtime/idle.h"
+#include "runtime/model_files.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -68,6 +68,7 @@ static void place_driver(void *arg)
 static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu *gpu)
 {
     struct starpu_conf conf;
+    int buses;
     SS_TRY(ss_environment_prepare());
     SS_STARPU_TRY(starpu_conf_init(&conf));
     conf.ncpus = cpu_workers;
@@ -80,12 +81,13 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
         conf.use_explicit_workers_cuda_gpuid = 1;
         conf.workers_cuda_gpuid[0] = (unsigned)gpu->gpu.device;
     }
-    SS_TRY(ss_bus_files_write(ss_environment_folder()));
+    SS_TRY(ss_model_files_begin(&buses));
+#ifdef STARPU_BUS_CALIBRATE_NEVER
+    if (!buses)
+        conf.bus_calibrate = STARPU_BUS_CALIBRATE_NEVER;
+#endif
     int ret = starpu_init(&conf);
-    if (ret == 0 && !ss_bus_files_were_taken(ss_environment_folder()))
-        ss_warn("StarPU has measured all GPUs and NUMA nodes, and will at each start: it counts "
-                "them otherwise than starstep; use the StarPU that ./quickstart builds");
-    ss_environment_clean();
+    ss_model_files_end();
     if (ret != 0)
         return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_init: %s", strerror(-ret));
     if (starpu_cpu_worker_get_count() != (unsigned)cpu_workers) {
@@ -145,11 +147,11 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
     rt->lanes->kernels = rt->kernels;
     rt->lanes->gpu = rt->device;
     rt->lanes->ordered = gpu->ordered;
-    ss_lanes_hear_faults(rt->kernels);
-    ss_set_worker_classes((struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
-                                                     .comm = id[SS_LANE_COMM],
-                                                     .copy = id[SS_LANE_COPY],
-                                                     .asynchronous = !gpu->ordered});
+    ss_set_worker_classes(
+        (struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
+                                   .comm = id[SS_LANE_COMM],
+                                   .copy = id[SS_LANE_COPY],
+                                   .asynchronous = !gpu->ordered});
     if (gpu->ordered)
         SS_TRY(ss_lanes_make_marks(rt->lanes));
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
@@ -177,6 +179,7 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
 {
     SS_TRY(check_gpu(gpu));
     rt->kernels = &ss_cuda_kernels;
+    ss_lanes_hear_faults(rt->kernels);
     SS_TRY(start_starpu(rt->placement.workers, gpu));
     enum ss_status status = start_lanes(rt, gpu);
     if (status != SS_OK) {
@@ -236,6 +239,12 @@ void ss_runtime_stop(struct ss_runtime *rt)
     ss_placement_restore(&rt->main_thread);
 }
 
+#ifdef STARPU_BUS_CALIBRATE_NEVER
+#    define UNPATCHED ""
+#else
+#    define UNPATCHED ", unpatched"
+#endif
+
 const char *ss_runtime_library(void)
 {
     static char text[96];
@@ -253,7 +262,7 @@ const char *ss_runtime_library(void)
              "no FxT",
 #endif
 #ifdef STARPU_NON_BLOCKING_DRIVERS
-             "polling drivers"
+             "polling drivers" UNPATCHED
 #else
              "blocking drivers"
 #endif

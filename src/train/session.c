@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu.h"
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
+#include "runtime/model_files.h"
 #include "train/outputs.h"
 
 #include <math.h>
@@ -138,6 +139,8 @@ static enum ss_status start_runtime(struct ss_session *s)
     struct ss_runtime_gpu gpu = {.ordered = o->gpu_mode == SS_GPU_ORDERED};
     if (s->device.gpu)
         gpu.gpu = ss_train_gpu_options(o, s->gpu_device, s->device.dtype, &s->gpu_cache);
+    if (ss_comm_rank(s->comm) > 0)
+        ss_model_files_only_read();
     if (o->trace)
         SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
     SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));
@@ -232,7 +235,6 @@ void ss_session_close(struct ss_session *s)
         ss_runtime_stop(&s->runtime);
     ss_fxt_withdraw();
     ss_session_end_claim(s);
-    ss_environment_clean();
     free(s->ranks);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);

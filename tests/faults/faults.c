@@ -118,9 +118,10 @@ static int fails(enum kind k, const char *function, const char *path, const char
         return 0;
     const long n = atomic_fetch_add(&counts[k], 1) + 1;
     write_line(n, k, function, path, to, caller);
-    if (n == at || (k == SHORT && n == at + 1))
+    const int is = n == at || (k == SHORT && at && n == at + 1); /* 0: none */
+    if (is)
         errno = error_number;
-    return n == at || (k == SHORT && n == at + 1);
+    return is;
 }
 
 #define FAILS(kind, path) fails(kind, __func__, path, NULL, CALLER)

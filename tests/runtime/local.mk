@@ -1,14 +1,12 @@
 # Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/, and which of them each thread; figures of the loader; StarPU's files
-UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_bus_files tests/runtime/test_binding
-UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_environment
-tests_runtime_test_environment_SOURCES = tests/runtime/test_environment.c tests/data_common.h
-tests_runtime_test_environment_LDADD = $(TEST_LIBS)
+UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_binding
+UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_model_files
+tests_runtime_test_model_files_SOURCES = tests/runtime/test_model_files.c tests/data_common.h
+tests_runtime_test_model_files_LDADD = $(TEST_LIBS)
 tests_runtime_test_gpu_times_SOURCES = tests/runtime/test_gpu_times.c
 tests_runtime_test_gpu_times_LDADD = $(TEST_LIBS)
 tests_runtime_test_binding_SOURCES = tests/runtime/test_binding.c tests/leaks.h
 tests_runtime_test_binding_LDADD = $(TEST_LIBS)
-tests_runtime_test_bus_files_SOURCES = tests/runtime/test_bus_files.c tests/data_common.h tests/leaks.h
-tests_runtime_test_bus_files_LDADD = $(TEST_LIBS)
 tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c tests/golden.h tests/leaks.h
 tests_runtime_test_placement_LDADD = $(TEST_LIBS)
 tests_runtime_test_feed_SOURCES = tests/runtime/test_feed.c tests/data_common.h

@@ -42,51 +42,58 @@ done
 for setting in STARPU_NCPU=8 STARPU_NCPUS=many STARPU_RESERVE_NCPU=2 STARPU_MAIN_THREAD_BIND=1 STARPU_MAIN_THREAD_CPUID=1 \
     STARPU_NTHREADS_PER_CORE=2 STARPU_WORKERS_CPUID=7 STARPU_WORKERS_NOBIND=0 STARPU_DISABLE_KERNELS=1 STARPU_SIMGRID=1 \
     STARPU_MAX_PRIO=-10 STARPU_CATCH_SIGNALS=1 STARPU_USE_NUMA=1 STARPU_NWORKER_PER_CUDA=2 STARPU_SCHED_LIB=/nonexistent \
-    STARPU_BUS_CALIBRATE=1 \
+    STARPU_MPI_HOSTNAMES=node \
     "STARPU_HWLOC_INPUT=${srcdir:-.}/tests/runtime/placement/gh200.xml"; do
     same "$setting" 1 env "$setting" "${train[@]}"
     check "it is named" grep -q "^starstep: warning: $setting is ignored: " "$work/err"
 done
 same "what says what is done anyway" 0 env STARPU_WORKERS_NOBIND=1 STARPU_RESERVE_NCPU=0 STARPU_FXT_TRACE=0 "${train[@]}"
-for name in STARPU_SILENT STARPU_CALIBRATE STARPU_TRACE_BUFFER_SIZE STARPU_FXT_TRACE; do
+for name in STARPU_SILENT STARPU_TRACE_BUFFER_SIZE STARPU_FXT_TRACE; do
     refused "$name=yes" "$name: \"yes\" is not a whole number" env $name=yes "${train[@]}"
 done
 
-# What StarPU measures of a machine is neither read nor kept. Its small files go to the first of several places that
-# will do, and nothing is left there.
-mkdir "$work/tmp" "$work/home"
+for setting in STARPU_CALIBRATE=yes STARPU_CALIBRATE=3 STARPU_BUS_CALIBRATE=2; do
+    refused "$setting" "${setting%=*}: \"${setting#*=}\" is not a number from 0 to" env $setting "${train[@]}"
+done
+
+# What StarPU measures is where StarPU's own variables say, and is read from there.
 touch "$work/file"
 long=$(printf 'a%.0s' $(seq 200))
-mkdir -p "$work/$long"
-places=(/proc "$work/file" "$work/nonexistent" "$work/$long")
+mkdir -p "$work/tmp" "$work/$long"
+own=starstep-starpu-$(id -u)
+plain=(env -u STARPU_PERF_MODEL_DIR -u STARPU_HOME -u XDG_CACHE_HOME -u STARPU_HOSTNAME TMPDIR="$work/tmp" STARPU_SCHED=dmda)
+# measured WHAT FOLDER: there are the buses of one kind of node
+measured() {
+    check "$1: in ${2#"$work/"}" test "$(find "$2/bus" -name '*.config' 2>/dev/null | wc -l)" -eq 1
+}
+same STARPU_PERF_MODEL_DIR 0 "${plain[@]}" STARPU_PERF_MODEL_DIR="$work/models" STARPU_HOME="$work/file" "${train[@]}"
+measured STARPU_PERF_MODEL_DIR "$work/models"
+for name in XDG_CACHE_HOME STARPU_HOME HOME; do
+    same $name 0 "${plain[@]}" HOME="$work/file" $name="$work/of-$name" "${train[@]}"
+    measured $name "$work/of-$name/.starpu/sampling"
+done
+check "nothing else is made" test ! -e "$work/tmp/$own"
+for name in STARPU_PERF_MODEL_DIR STARPU_HOME; do
+    refused "$name is a file" "$name: $work/file" "${plain[@]}" $name="$work/file" "${train[@]}"
+    refused "$name is too long" "$name: \".*longer than StarPU takes" "${plain[@]}" $name="$work/$long" "${train[@]}"
+done
+places=("$work/file" "$work/$long" /proc '')
 if mkdir "$work/small" && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
     head -c 100000 /dev/zero >"$work/small/all" 2>/dev/null # no room
     places+=("$work/small")
+    refused "a full disk" 'STARPU_PERF_MODEL_DIR: .*: No space left on device' \
+        "${plain[@]}" STARPU_PERF_MODEL_DIR="$work/small" "${train[@]}"
 fi
 for place in "${places[@]}"; do
-    same "TMPDIR=${place:0:80}" 0 env TMPDIR="$place" "${train[@]}"
+    rm -rf "${work:?}/tmp/$own"
+    same "HOME=${place:0:80}" 0 "${plain[@]}" HOME="$place" "${train[@]}"
+    measured "in its place" "$work/tmp/$own"
 done
-for name in HOME STARPU_HOME STARPU_PERF_MODEL_DIR STARPU_HOSTNAME STARPU_MPI_HOSTNAMES; do
-    same "$name" 0 env "$name=$work/file" TMPDIR="$work/tmp" "${train[@]}"
-done
-same "no HOME" 0 env -u STARPU_HOME -u HOME TMPDIR="$work/tmp" "${train[@]}"
-same "a HOME" 0 env HOME="$work/home" STARPU_HOME="$work/home" TMPDIR="$work/tmp" "${train[@]}"
-check "nothing is left in HOME" test -z "$(ls -A "$work/home")"
-refused "data that are not there" nonexistent env TMPDIR="$work/tmp" "${train[@]}" --data-dir "$work/nonexistent"
-check "nothing is left in TMPDIR" test -z "$(ls -A "$work/tmp")"
-# What a killed run has left is cleared by the next one, and what another one uses is not.
-# Another node's, whose locks are not seen here, is not either.
-kernel=$(head -c 8 /proc/sys/kernel/random/boot_id)
-left=starstep-starpu-$kernel
-mkdir -p "$work/tmp/$left-killed/sampling/bus" "$work/tmp/$left-in-use" "$work/tmp/starstep-own" "$work/tmp/starstep-starpu-other-node"
-ln -s "$work/home" "$work/tmp/$left-link"
-exec 9<"$work/tmp/$left-in-use"
-flock -n 9
-same "after a killed run" 0 env TMPDIR="$work/tmp" "${train[@]}"
-check "only what was left is cleared" test "$(cd "$work/tmp" && echo *)" = \
-    "starstep-own $left-in-use $left-link starstep-starpu-other-node"
-exec 9<&-
-rm -r "$work"/tmp/starstep-*
+rm -rf "${work:?}/tmp/$own"
+mkdir -m 777 "$work/tmp/$own"
+same "a folder that others can write to" 0 "${plain[@]}" HOME="$work/file" "${train[@]}"
+check "it is not used" test -z "$(ls -A "$work/tmp/$own")"
+
 refused "a folder for FxT" 'STARPU_FXT_PREFIX: /proc/x: ' env STARPU_FXT_TRACE=1 STARPU_FXT_PREFIX=/proc/x "${train[@]}"
 
 # One word for all ranks. With any scheduler they sum gradients: tasks that end in another thread.
