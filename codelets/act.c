@@ -166,8 +166,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     return ss_op_act_backward(head, norm, d, x, dx);
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("act_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("act_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("act_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("act_backward");
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {

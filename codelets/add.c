@@ -35,8 +35,8 @@ static void run_add(void *buffers[], void *cl_arg)
     ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, add);
 }
 
-static struct starpu_codelet codelet = SS_COMPUTE_CODELET("add", run_add);
-static struct starpu_codelet sum_codelet = SS_COMPUTE_CODELET("sum", run_add);
+static struct ss_codelet codelet = SS_COMPUTE_CODELET("add", run_add);
+static struct ss_codelet sum_codelet = SS_COMPUTE_CODELET("sum", run_add);
 
 enum ss_status ss_sum_submit(const struct ss_step_args *args)
 {

@@ -134,20 +134,20 @@ static void cuda_sync(void *buffers[], void *cl_arg)
     ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, enqueue_sync);
 }
 
-static struct starpu_codelet gpu_sync_codelet = SS_COMPUTE_CODELET("sync_gpu", cuda_sync);
+static struct ss_codelet gpu_sync_codelet = SS_COMPUTE_CODELET("sync", cuda_sync);
 
 static void cuda_sum(void *buffers[], void *cl_arg)
 {
     ss_lane_pass(buffers, cl_arg, enqueue_sum);
 }
 
-static struct starpu_codelet gpu_codelet = SS_COMM_CODELET("allreduce_gpu", cuda_sum);
+static struct ss_codelet gpu_codelet = SS_COMM_CODELET("allreduce", cuda_sum);
 #endif
 
-static struct starpu_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start);
+static struct ss_codelet codelet = SS_SERVICE_CODELET("allreduce", STARPU_HISTORY_BASED, cpu_start);
 /* Of one rank: its place among the others is all that is left of it. */
-static struct starpu_codelet alone_codelet = {
-    .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "allreduce"};
+static struct ss_codelet alone_codelet = {
+    .cl = {.where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "allreduce"}};
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args)
 {

@@ -62,8 +62,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, d), dx) : SS_OK;
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("conv_bn_act_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("conv_bn_act_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("conv_bn_act_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("conv_bn_act_backward");
 
 static void destroy(struct ss_op *head)
 {

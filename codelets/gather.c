@@ -68,8 +68,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
     return SS_OK;
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("gather_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("gather_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("gather_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("gather_backward");
 
 /* What undoes a shuffle of so many channels in groups. */
 static int undone(int channels, int groups)

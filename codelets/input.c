@@ -63,9 +63,9 @@ static void run_fetch(void *buffers[], void *cl_arg)
     ss_lane_run(buffers, cl_arg, SS_LANE_COPY, enqueue_fetch);
 }
 
-static struct starpu_codelet upload_codelet = SS_COPY_CODELET("upload", run_upload);
-static struct starpu_codelet convert_codelet = SS_COMPUTE_CODELET("convert", run_convert);
-static struct starpu_codelet fetch_codelet = SS_COPY_CODELET("fetch", run_fetch);
+static struct ss_codelet upload_codelet = SS_COPY_CODELET("upload", run_upload);
+static struct ss_codelet convert_codelet = SS_COMPUTE_CODELET("convert", run_convert);
+static struct ss_codelet fetch_codelet = SS_COPY_CODELET("fetch", run_fetch);
 
 enum ss_status ss_upload_submit(const struct ss_step_args *args)
 {

@@ -81,7 +81,7 @@ enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, 
 void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body);
 /* Its codelets, and the submission to the worker that it goes to. */
 struct ss_behind_sum {
-    struct starpu_codelet compute, comm;
+    struct ss_codelet compute, comm;
 };
 #define SS_BEHIND_SUM(name, function)                                                              \
     {                                                                                              \

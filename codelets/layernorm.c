@@ -32,8 +32,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
         ss_op_param(head, grads, SS_PARAM_BETA));
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("layernorm_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("layernorm_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("layernorm_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("layernorm_backward");
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {

@@ -32,8 +32,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
               : SS_OK;
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("linear_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("linear_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("linear_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("linear_backward");
 
 static void destroy(struct ss_op *head)
 {

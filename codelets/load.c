@@ -54,7 +54,7 @@ static void cpu_load(void *buffers[], void *cl_arg)
         ss_run_fail(d.task->run, mix_samples(args, images, bytes, labels));
 }
 
-static struct starpu_codelet codelet = SS_SERVICE_CODELET("load", cpu_load);
+static struct ss_codelet codelet = SS_SERVICE_CODELET("load", STARPU_NL_REGRESSION_BASED, cpu_load);
 
 enum ss_status ss_load_submit(const struct ss_load_args *args)
 {

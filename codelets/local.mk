@@ -1,5 +1,5 @@
 libstarstep_la_SOURCES += \
-	codelets/task.c codelets/task.h codelets/hooks.h \
+	codelets/task.c codelets/task.h codelets/hooks.h codelets/model.c codelets/model.h \
 	codelets/lane.c codelets/lane.h \
 	codelets/ops.c codelets/op_create.c codelets/op.h \
 	codelets/conv_bn_act.c codelets/act.c codelets/pool.c codelets/linear.c codelets/loss.c \

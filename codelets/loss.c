@@ -34,7 +34,7 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     return ss_op_clear_absent(head, d, SS_ROLE_X);
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("loss");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("loss");
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {

@@ -39,8 +39,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
                                        factor(op, d, SS_ROLE_GRADS, SS_ROLE_DINPUT));
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("mul_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("mul_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("mul_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("mul_backward");
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {

@@ -27,7 +27,7 @@ struct ss_op_class {
     /* What the tasks do on the compute worker; backward NULL: there is none. */
     enum ss_status (*forward)(struct ss_op *op, const struct ss_task_data *data);
     enum ss_status (*backward)(struct ss_op *op, const struct ss_task_data *data);
-    struct starpu_codelet *forward_codelet, *backward_codelet;
+    struct ss_codelet *forward_codelet, *backward_codelet;
     /* The weight's native layout, fp32 in host memory; NULL for operations without one. All other
      * parameters are plain vectors. */
     size_t (*weight_bytes)(const struct ss_op *op);
@@ -48,7 +48,9 @@ struct ss_op {
     size_t offset[SS_PARAM_TRAINED];
 };
 
-/* op_create.c: make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
+/* op_create.c: which operation runs a block; NULL: there is none. */
+const struct ss_op_class *ss_op_class_of(const struct ss_block *block);
+/* Make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */
 enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out);
 /* Those of all blocks, into an array of zeros; after an error some may be there. */
 enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op **ops);

@@ -36,13 +36,21 @@ static enum ss_status create(const struct ss_op_class *cls, const struct ss_op_c
     return SS_OK;
 }
 
-enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out)
+const struct ss_op_class *ss_op_class_of(const struct ss_block *b)
 {
     static const struct ss_op_class *const classes[] = {SS_OP_CLASSES};
-    const struct ss_block *b = &context->plan->block[block];
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (!strcmp(classes[i]->name, b->cls->operation))
-            return create(classes[i], context, block, out);
+            return classes[i];
+    return NULL;
+}
+
+enum ss_status ss_op_create(const struct ss_op_context *context, int block, struct ss_op **out)
+{
+    const struct ss_block *b = &context->plan->block[block];
+    const struct ss_op_class *cls = ss_op_class_of(b);
+    if (cls)
+        return create(cls, context, block, out);
     return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s ask for",
                    b->name, b->cls->operation, b->cls->name);
 }

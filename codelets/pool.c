@@ -27,8 +27,8 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
               : SS_OK;
 }
 
-static struct starpu_codelet forward_codelet = SS_OP_FORWARD("pool_forward");
-static struct starpu_codelet backward_codelet = SS_OP_BACKWARD("pool_backward");
+static struct ss_codelet forward_codelet = SS_OP_FORWARD("pool_forward");
+static struct ss_codelet backward_codelet = SS_OP_BACKWARD("pool_backward");
 
 static void destroy(struct ss_op *head)
 {

@@ -28,7 +28,7 @@ static void run_scale(void *buffers[], void *cl_arg)
 }
 
 static struct ss_behind_sum check_codelet = SS_BEHIND_SUM("check", run_check);
-static struct ss_behind_sum scale_codelet = SS_BEHIND_SUM("loss_scale", run_scale);
+static struct ss_behind_sum scale_codelet = SS_BEHIND_SUM("scale", run_scale);
 
 enum ss_status ss_check_submit(const struct ss_step_args *args)
 {

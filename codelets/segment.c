@@ -74,12 +74,10 @@ static void run(void *buffers[], void *cl_arg)
     ss_lane_run(buffers, cl_arg, SS_LANE_COMPUTE, run_segment);
 }
 
-static struct starpu_codelet codelet = {
-    .cuda_funcs = {run},
-    .can_execute = ss_can_compute,
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "segment",
-};
+static struct ss_codelet codelet = {.cl = {.cuda_funcs = {run},
+                                           .can_execute = ss_can_compute,
+                                           .nbuffers = STARPU_VARIABLE_NBUFFERS,
+                                           .name = "segment"}};
 
 enum ss_status ss_segment_submit(const struct ss_step_args *args)
 {

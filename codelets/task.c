@@ -7,6 +7,7 @@
 #include <string.h>
 
 static struct ss_worker_classes classes = {.compute = -1, .comm = -1, .copy = -1};
+static unsigned generation;
 
 int ss_nodes_in_place[SS_PLAN_MAX_ACCESSES] = {
     [0 ... SS_PLAN_MAX_ACCESSES - 1] = STARPU_SPECIFIC_NODE_LOCAL_OR_CPU,
@@ -22,6 +23,7 @@ void ss_run_fail(struct ss_run *run, enum ss_status status)
 void ss_set_worker_classes(struct ss_worker_classes now)
 {
     classes = now;
+    generation++;
 }
 
 int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl)
@@ -107,6 +109,21 @@ static enum ss_status drop(struct starpu_task *task, enum ss_status status)
     return status;
 }
 
+/* Before its first task on these workers. What StarPU would time of a task that ends when it is enqueued is
+ * not its time. */
+static void prepare(struct ss_codelet *codelet)
+{
+    struct starpu_codelet *cl = &codelet->cl;
+    const int on_lane = cl->can_execute == ss_can_compute || cl->can_execute == ss_can_communicate;
+    const int timed = classes.end != SS_ENDS_ENQUEUED || cl->can_execute == ss_can_serve;
+    if (codelet->generation == generation)
+        return;
+    codelet->generation = generation;
+    cl->model = codelet->model.symbol && timed ? &codelet->model : NULL;
+    if (on_lane)
+        cl->cuda_flags[0] = classes.end == SS_ENDS_POLLED ? STARPU_CUDA_ASYNC : 0;
+}
+
 /* args: the task's own copy. */
 static void take_times(struct ss_step_args *args, struct starpu_task *task)
 {
@@ -122,7 +139,18 @@ static void take_times(struct ss_step_args *args, struct starpu_task *task)
         args;
 }
 
-enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
+uint32_t ss_task_footprint(struct starpu_task *task)
+{
+    return ((const struct ss_step_args *)task->cl_arg)->task->footprint;
+}
+
+size_t ss_task_bytes(struct starpu_task *task, unsigned nimpl)
+{
+    (void)nimpl;
+    return ((const struct ss_step_args *)task->cl_arg)->task->bytes;
+}
+
+enum ss_status ss_task_submit(struct ss_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes)
 {
     const struct ss_bound_task *bound = args->task;
@@ -132,10 +160,9 @@ enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_st
         free(copy);
         return drop(task, ss_fail_memory("a StarPU task", args_bytes));
     }
-    if (codelet->can_execute != ss_can_serve && classes.asynchronous)
-        codelet->cuda_flags[0] = STARPU_CUDA_ASYNC;
+    prepare(codelet);
     memcpy(copy, args, args_bytes);
-    task->cl = codelet;
+    task->cl = &codelet->cl;
     task->cl_arg = copy;
     task->cl_arg_size = args_bytes;
     task->cl_arg_free = 1;

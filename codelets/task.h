@@ -79,6 +79,8 @@ struct ss_bound_task {
     int shards, shard;                 /* plan option, and which of them is this rank's */
     struct ss_hooks *const *hooks;     /* list of those who measure (hooks.h) */
     struct ss_task_progress *progress; /* NULL: nobody watches */
+    uint32_t footprint;                /* of its performance model (model.h) */
+    size_t bytes;                      /* likewise, its size */
 };
 
 /* When a task ran, CLOCK_MONOTONIC in ns, taken only for those who measure: its dependencies were
@@ -169,12 +171,14 @@ static inline void ss_accessed_set(struct ss_accessed *x, int i, struct ss_regio
 }
 
 /* Which StarPU worker computes, which sums over GPUs and which copies (-1: none); all other CPU
- * workers are service workers. asynchronous: the compute worker is a GPU's and its tasks end when
- * the GPU has run them (else: when they are enqueued). Set once by the runtime before the first
- * task. */
+ * workers are service workers. Set once by the runtime before the first task. */
 struct ss_worker_classes {
     int compute, comm, copy;
-    int asynchronous;
+    enum ss_task_end {
+        SS_ENDS_DONE,     /* a CPU computes: when their work is done */
+        SS_ENDS_ENQUEUED, /* tasks of the first two, which are a GPU's, end when they are enqueued */
+        SS_ENDS_POLLED,   /* or when StarPU sees that the GPU has run them */
+    } end;
 };
 void ss_set_worker_classes(struct ss_worker_classes classes);
 /* For starpu_codelet.can_execute. */
@@ -183,9 +187,20 @@ int ss_can_communicate(unsigned worker, struct starpu_task *task, unsigned nimpl
 int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl);
 
+/* A codelet with its performance model (model.h). */
+#define SS_MODEL_SYMBOL(name) "starstep_" name
+struct ss_codelet {
+    struct starpu_codelet cl;
+    struct starpu_perfmodel model; /* without a symbol: none */
+    unsigned generation;           /* of the worker classes that it has been prepared for */
+};
+/* For its model: of the task's footprint and size. */
+uint32_t ss_task_footprint(struct starpu_task *task);
+size_t ss_task_bytes(struct starpu_task *task, unsigned nimpl);
+
 /* Submit bound task `args->task` on `codelet`. A copy of args_bytes bytes at `args` (which begins
  * with a struct ss_step_args) travels with the task. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. */
-enum ss_status ss_task_submit(struct starpu_codelet *codelet, const struct ss_step_args *args,
+enum ss_status ss_task_submit(struct ss_codelet *codelet, const struct ss_step_args *args,
                               size_t args_bytes);
 
 /* End a struct starpu_task that waits for this, after starpu_task_end_dep_add(); in any thread. */
@@ -195,31 +210,32 @@ void ss_task_end(void *task);
 extern int ss_nodes_in_place[SS_PLAN_MAX_ACCESSES];
 
 /* Initialisers of codelets: for the compute worker, of whatever kind, ... */
+#define SS_CODELET(codelet_name, based, ...)                                                       \
+    {                                                                                              \
+        .cl = {.nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name, __VA_ARGS__},           \
+        .model = {                                                                                 \
+            .type = based,                                                                         \
+            .symbol = SS_MODEL_SYMBOL(codelet_name),                                               \
+            .footprint = ss_task_footprint,                                                        \
+            .size_base = ss_task_bytes,                                                            \
+        }                                                                                          \
+    }
 #define SS_COMPUTE_CODELET(codelet_name, func)                                                     \
-    {                                                                                              \
-        .cpu_funcs = {func}, .cuda_funcs = {func}, .can_execute = ss_can_compute,                  \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
-    }
+    SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cpu_funcs = {func}, .cuda_funcs = {func},      \
+               .can_execute = ss_can_compute)
 /* ... for service workers, ... */
-#define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
-    {                                                                                              \
-        .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve,                                      \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
-    }
+#define SS_SERVICE_CODELET(codelet_name, based, cpu_func)                                          \
+    SS_CODELET(codelet_name, based, .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve)
 /* ... for the communication worker of a GPU, ... */
 #define SS_COMM_CODELET(codelet_name, cuda_func)                                                   \
-    {                                                                                              \
-        .cuda_funcs = {cuda_func}, .can_execute = ss_can_communicate,                              \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = codelet_name,                                \
-    }
+    SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cuda_funcs = {cuda_func},                      \
+               .can_execute = ss_can_communicate)
 /* ... and for the copy worker, whose tasks end when the copy is done: they find each region where it
  * lives, on the device or in host memory. */
 #define SS_COPY_CODELET(codelet_name, cuda_func)                                                   \
-    {                                                                                              \
-        .cuda_funcs = {cuda_func}, .cuda_flags = {STARPU_CUDA_ASYNC}, .can_execute = ss_can_copy,  \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS, .specific_nodes = 1, .dyn_nodes = ss_nodes_in_place, \
-        .name = codelet_name,                                                                      \
-    }
+    SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cuda_funcs = {cuda_func},                      \
+               .cuda_flags = {STARPU_CUDA_ASYNC}, .can_execute = ss_can_copy, .specific_nodes = 1, \
+               .dyn_nodes = ss_nodes_in_place)
 
 /* Report a failing StarPU call. */
 #define SS_STARPU_TRY(call)                                                                        \

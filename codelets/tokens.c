@@ -48,10 +48,10 @@ static enum ss_status token_backward(struct ss_op *head, const struct ss_task_da
               : SS_OK;
 }
 
-static struct starpu_codelet tokens_forward_codelet = SS_OP_FORWARD("tokens_forward");
-static struct starpu_codelet tokens_backward_codelet = SS_OP_BACKWARD("tokens_backward");
-static struct starpu_codelet token_forward_codelet = SS_OP_FORWARD("token_forward");
-static struct starpu_codelet token_backward_codelet = SS_OP_BACKWARD("token_backward");
+static struct ss_codelet tokens_forward_codelet = SS_OP_FORWARD("tokens_forward");
+static struct ss_codelet tokens_backward_codelet = SS_OP_BACKWARD("tokens_backward");
+static struct ss_codelet token_forward_codelet = SS_OP_FORWARD("token_forward");
+static struct ss_codelet token_backward_codelet = SS_OP_BACKWARD("token_backward");
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
 {

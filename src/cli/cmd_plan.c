@@ -4,8 +4,12 @@
 #include "graph/graph_file.h"
 #include "graph/plan.h"
 #include "kernels/cpu/cpu.h"
+#include "runtime/environment.h"
+#include "runtime/measured.h"
+#include "runtime/placement.h"
 #include "sim/roofline.h"
 #include "train/recipe.h"
+#include "train/task_times.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,9 +38,10 @@ static const struct ss_option rows[] = {
                   "ranks that share --batch-size"),
     SS_OPTION_INT(struct plan_arguments, channel_block, "--channel-block", -1, -1, 64, "N",
                   "CPU: channels stored together; 0: all (NHWC), -1: as this processor likes it"),
-    SS_OPTION_TEXT(struct plan_arguments, roofline, "--roofline", NULL, "GPU",
-                   "with --device cuda: predict the step's time on an h200, gh200, h100 or a100, "
-                   "task by task"),
+    SS_OPTION_TEXT(
+        struct plan_arguments, roofline, "--roofline", NULL, "GPU|host",
+        "predict a GPU's step task by task, of an h200, gh200, h100 or a100; host: times "
+        "measured here (STARPU_CALIBRATE=1)"),
     SS_OPTION_FLAG(struct plan_arguments, export, "--export",
                    "instead of the plan, print the model as a file for --model (JSON)"),
     SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr: as JSON"),
@@ -48,9 +53,28 @@ static const struct ss_option rows[] = {
                   "with --lr: images of an epoch"),
     {0}};
 
-static enum ss_status print_prediction(const struct ss_train_options *o,
-                                       const struct plan_arguments *a, const struct ss_plan *plan,
-                                       FILE *out)
+static enum ss_status print_measured(const struct ss_train_options *o,
+                                     const struct plan_arguments *a, const struct ss_plan *plan,
+                                     FILE *out)
+{
+    const struct ss_train_device device = ss_train_choose_device(o);
+    struct ss_placement placement;
+    double *seconds;
+    enum ss_status status = SS_OK;
+    SS_TRY(ss_environment_prepare());
+    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, 0, 1, &placement));
+    SS_TRY(ss_measured_seconds(plan, ss_train_model_key(o, &device, placement.threads), &seconds));
+    if (a->json)
+        status = ss_measured_print_json(plan, seconds, out);
+    else
+        ss_measured_print(plan, seconds, out);
+    free(seconds);
+    return status;
+}
+
+static enum ss_status print_predicted(const struct ss_train_options *o,
+                                      const struct plan_arguments *a, const struct ss_plan *plan,
+                                      FILE *out)
 {
     const struct ss_machine *machine;
     struct ss_roofline r;
@@ -62,8 +86,17 @@ static enum ss_status print_prediction(const struct ss_train_options *o,
     else
         ss_roofline_print(&r, out);
     ss_roofline_close(&r);
+    return status;
+}
+
+static enum ss_status print_times(const struct ss_train_options *o, const struct plan_arguments *a,
+                                  const struct ss_plan *plan, FILE *out)
+{
+    const int measured = ss_times_are_measured(a->roofline);
+    enum ss_status status =
+        measured ? print_measured(o, a, plan, out) : print_predicted(o, a, plan, out);
     if (status == SS_OK && (fflush(out) || ferror(out)))
-        return ss_fail(SS_ERR_IO, "writing the prediction: %s", strerror(errno));
+        return ss_fail(SS_ERR_IO, "writing the step's times: %s", strerror(errno));
     return status;
 }
 
@@ -98,7 +131,7 @@ static enum ss_status print_plan(const struct ss_train_options *o, const struct 
     FILE *out;
     SS_TRY(open_out(a, &out));
     return close_out(a, out,
-                     a->roofline        ? print_prediction(o, a, plan, out)
+                     a->roofline        ? print_times(o, a, plan, out)
                      : a->export        ? print_model(plan->graph, out)
                      : a->format == DOT ? ss_plan_print_dot(plan, out)
                                         : ss_plan_print_table(plan, out));

@@ -30,6 +30,13 @@ uint64_t ss_mix64(uint64_t a, uint64_t b)
     return z ^ (z >> 31);
 }
 
+uint64_t ss_mix_text(uint64_t h, const char *text)
+{
+    for (; *text; text++)
+        h = ss_mix64(h, (uint64_t)(unsigned char)*text);
+    return h;
+}
+
 void ss_rng_open(struct ss_rng *rng, uint64_t seed, enum ss_rng_domain domain, uint32_t a,
                  uint32_t b)
 {

@@ -51,5 +51,7 @@ uint32_t ss_rng_below(struct ss_rng *rng, uint32_t n);
 /* A 64-bit mix of two words (splitmix64's finaliser), to derive keys. Steele, Lea, Flood, "Fast
  * splittable pseudorandom number generators", OOPSLA 2014. */
 uint64_t ss_mix64(uint64_t a, uint64_t b);
+/* Of h and a text, byte by byte. */
+uint64_t ss_mix_text(uint64_t h, const char *text);
 
 #endif

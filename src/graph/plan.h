@@ -284,6 +284,12 @@ static inline int ss_task_sums(enum ss_task_kind kind)
     return ss_task_sums_bucket(kind) || kind == SS_TASK_GATHER || kind == SS_TASK_REDUCE_METRICS ||
            kind == SS_TASK_REDUCE_FOUND || kind == SS_TASK_REDUCE_SQUARES || kind == SS_TASK_SYNC;
 }
+/* Is it of a kind that the compute worker runs, or a GPU's compute and update lanes? */
+static inline int ss_task_computes(enum ss_task_kind kind)
+{
+    return !ss_task_sums(kind) && kind != SS_TASK_LOAD && kind != SS_TASK_UPLOAD &&
+           kind != SS_TASK_FETCH && kind != SS_TASK_REPORT;
+}
 const char *ss_space_name(enum ss_space space);
 
 /* Is parameter i trained? Buffers and frozen ones are not. */

@@ -1,5 +1,6 @@
 #include "codelets/lane.h"
 #include "codelets/load.h"
+#include "codelets/model.h"
 #include "codelets/scaler.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -137,6 +138,7 @@ static enum ss_status bind_list(struct ss_exec *e, const struct ss_task_list *li
             for (int a = 0; a < t->naccess; a++)
                 r[a] = find_region(e, &t->access[a], (int)slot, training);
         }
+        ss_model_describe(&out->task[i], e->plan, e->options.model_key);
     }
     return SS_OK;
 }

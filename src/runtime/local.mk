@@ -4,7 +4,8 @@ libstarstep_la_SOURCES += \
 	src/runtime/placement_ranks.c src/runtime/placement_print.c \
 	src/runtime/runtime.c src/runtime/runtime.h \
 	src/runtime/environment.c src/runtime/environment.h \
-	src/runtime/model_files.c src/runtime/model_files.h \
+	src/runtime/model_files.c src/runtime/model_files.h src/runtime/measured.c src/runtime/measured.h \
+	src/runtime/calibrate.c src/runtime/calibrate.h \
 	src/runtime/step_watch.c src/runtime/step_watch.h \
 	src/runtime/idle.c src/runtime/idle.h \
 	src/runtime/feed.c src/runtime/feed.h \

@@ -151,7 +151,7 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
         (struct ss_worker_classes){.compute = id[SS_LANE_COMPUTE],
                                    .comm = id[SS_LANE_COMM],
                                    .copy = id[SS_LANE_COPY],
-                                   .asynchronous = !gpu->ordered});
+                                   .end = gpu->ordered ? SS_ENDS_ENQUEUED : SS_ENDS_POLLED});
     if (gpu->ordered)
         SS_TRY(ss_lanes_make_marks(rt->lanes));
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));

@@ -113,7 +113,7 @@ static enum ss_status find_windows(struct ss_analysis *a)
     int expected = 0;
     int64_t free_from = INT64_MIN; /* windows do not overlap, whatever the times are */
     for (size_t i = 0; i < a->trace->task.count; i++)
-        expected += ss_trace_computes(a->trace->task.at[i].kind);
+        expected += ss_task_computes(a->trace->task.at[i].kind);
     struct extent next = d->nsteps ? extent_of(d, 0) : none;
     for (size_t at = 0; at < d->nsteps; at++) {
         struct extent x = next;
@@ -254,7 +254,7 @@ void ss_rank_times_free(struct ss_rank_times *r)
         return;
     free(r->task_name);
     free(r->task_kind);
-    free(r->task_gpu);
+    free(r->task_time);
     free(r->step.at);
     free(r->sum.at);
     for (size_t i = 0; i < r->worker.count; i++)

@@ -82,9 +82,9 @@ struct ss_worker_times {
     int64_t *step_busy;       /* busy, of each step's window */
 };
 
-/* A task of the compute lane, over the steps looked at. */
-struct ss_task_gpu {
-    int64_t sum, count; /* ns on the GPU, and of how many steps */
+/* A task of a GPU's compute lane, or one on a CPU that has a prediction, over the steps looked at. */
+struct ss_task_time {
+    int64_t sum, count; /* ns, and of how many steps */
     int64_t predicted;  /* ns; 0: not told */
 };
 
@@ -100,7 +100,7 @@ struct ss_rank_times {
     size_t tasks;
     char (*task_name)[SS_NAME_BYTES];
     enum ss_task_kind *task_kind;
-    struct ss_task_gpu *task_gpu;
+    struct ss_task_time *task_time;
     SS_TRACE_ARRAY(struct ss_step_times) step;
     SS_TRACE_ARRAY(struct ss_sum_times) sum;
     SS_TRACE_ARRAY(struct ss_worker_times) worker; /* the trace's, then a GPU's lanes */

@@ -93,20 +93,27 @@ enum ss_status ss_analysis_facts(struct ss_analysis *a)
     r->tasks = t->task.count;
     r->task_name = calloc(r->tasks + 1, sizeof *r->task_name);
     r->task_kind = calloc(r->tasks + 1, sizeof *r->task_kind);
-    r->task_gpu = calloc(r->tasks + 1, sizeof *r->task_gpu);
-    if (!r->task_name || !r->task_kind || !r->task_gpu)
+    r->task_time = calloc(r->tasks + 1, sizeof *r->task_time);
+    if (!r->task_name || !r->task_kind || !r->task_time)
         return ss_fail_memory("tasks of a trace", r->tasks * sizeof *r->task_name);
     for (size_t i = 0; i < r->tasks; i++) {
         strcpy(r->task_name[i], t->task.at[i].name);
         r->task_kind[i] = t->task.at[i].kind;
-        r->task_gpu[i].predicted = t->task.at[i].predicted;
+        r->task_time[i].predicted = t->task.at[i].predicted;
     }
     for (size_t i = 0; i < t->gpu.count; i++) {
         const struct ss_trace_gpu *g = &t->gpu.at[i];
         if (!ss_trace_on_computing_lane(g) || !ss_analysis_wants(a, g->step))
             continue;
-        r->task_gpu[g->task].sum += g->end - g->begin;
-        r->task_gpu[g->task].count++;
+        r->task_time[g->task].sum += g->end - g->begin;
+        r->task_time[g->task].count++;
+    }
+    for (size_t i = 0; i < t->run.count && !t->cuda; i++) {
+        const struct ss_trace_run *run = &t->run.at[i];
+        if (!t->task.at[run->task].predicted || !ss_analysis_wants(a, run->step))
+            continue;
+        r->task_time[run->task].sum += run->end - run->begin;
+        r->task_time[run->task].count++;
     }
     for (size_t i = 0; i < t->bucket.count; i++)
         SS_TRACE_ADD(&r->bucket, t->bucket.at[i]);

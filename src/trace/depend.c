@@ -111,7 +111,7 @@ static void take_gpu(struct ss_depend *d)
             d->gpu_computes = run->computes = 1;
     }
     for (size_t i = 0; !d->gpu_computes && i < d->count; i++)
-        d->run[i].computes = (int8_t)(ss_trace_computes(r->task.at[d->run[i].task].kind) &&
+        d->run[i].computes = (int8_t)(ss_task_computes(r->task.at[d->run[i].task].kind) &&
                                       r->worker.at[d->run[i].worker].lane == SS_TRACE_COMPUTE);
 }
 

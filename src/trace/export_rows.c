@@ -121,7 +121,7 @@ static enum ss_status add_runs(struct ss_export_rank *r, const struct sorted *s,
             .bucket = ss_export_bucket(t, task),
             .track = sync ? TRACK_SUMS : TRACK_WORKERS + run->worker,
             .sums = (int8_t)sync,
-            .computes = !s->gpu_computes && ss_trace_computes(task->kind) &&
+            .computes = !s->gpu_computes && ss_task_computes(task->kind) &&
                         t->worker.at[run->worker].lane == SS_TRACE_COMPUTE,
         };
         SS_TRACE_ADD(&r->slice, slice);

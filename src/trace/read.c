@@ -240,35 +240,6 @@ int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step)
                                                                : INT64_MIN;
 }
 
-int ss_trace_computes(enum ss_task_kind kind)
-{
-    switch (kind) {
-    case SS_TASK_CONVERT:
-    case SS_TASK_FORWARD:
-    case SS_TASK_BACKWARD:
-    case SS_TASK_SUM:
-    case SS_TASK_ADD:
-    case SS_TASK_CHECK:
-    case SS_TASK_SQUARES:
-    case SS_TASK_UPDATE:
-    case SS_TASK_SCALE:
-        return 1;
-    case SS_TASK_LOAD:
-    case SS_TASK_UPLOAD:
-    case SS_TASK_SYNC:
-    case SS_TASK_ALLREDUCE:
-    case SS_TASK_REDUCE_SCATTER:
-    case SS_TASK_GATHER:
-    case SS_TASK_FETCH:
-    case SS_TASK_REDUCE_METRICS:
-    case SS_TASK_REDUCE_FOUND:
-    case SS_TASK_REDUCE_SQUARES:
-    case SS_TASK_REPORT:
-        break;
-    }
-    return 0;
-}
-
 int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task)
 {
     for (size_t b = 0; b < r->bucket.count; b++)

@@ -131,8 +131,6 @@ int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step);
 /* The number of a task's collective in `bucket`; -1: none, or it is not described. */
 int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task);
 
-/* Is it of a kind that the compute worker runs? */
-int ss_trace_computes(enum ss_task_kind kind);
 /* Is it one of a lane that computes, and did it itself? */
 static inline int ss_trace_on_computing_lane(const struct ss_trace_gpu *g)
 {
@@ -140,7 +138,7 @@ static inline int ss_trace_on_computing_lane(const struct ss_trace_gpu *g)
 }
 static inline int ss_trace_gpu_computes(const struct ss_trace_rank *r, const struct ss_trace_gpu *g)
 {
-    return ss_trace_on_computing_lane(g) && ss_trace_computes(r->task.at[g->task].kind);
+    return ss_trace_on_computing_lane(g) && ss_task_computes(r->task.at[g->task].kind);
 }
 
 #endif

@@ -19,7 +19,7 @@ struct ss_trace_options {
     size_t device_bytes;        /* that the run holds there */
     const struct ss_plan *plan; /* outlives the trace */
     /* A prediction of each task in seconds, 0: none, which ss_trace_open alone reads; and of which
-     * GPU. NULL: there is none. */
+     * GPU, or "host": measured before on this kind of node. NULL: there is none. */
     const double *predicted;
     const char *machine;
 };

@@ -250,13 +250,13 @@ static void print_path_kinds(const struct ss_run_times *run, const struct ss_rep
     }
 }
 
-static void print_compared(const char *kind, const char *task, struct ss_gpu_compared x, FILE *out)
+static void print_compared(const char *kind, const char *task, struct ss_compared x, FILE *out)
 {
     fprintf(out, "%-12s %-46.46s %10.3f %10.3f %8.2f\n", kind, task, ms(x.measured),
             ms(x.predicted), x.measured / x.predicted);
 }
 
-static double off(struct ss_gpu_compared x)
+static double off(struct ss_compared x)
 {
     return x.measured > 0 && x.predicted > 0 ? fabs(x.measured - x.predicted) : 0;
 }
@@ -289,9 +289,9 @@ static void print_predictions(const struct ss_run_times *run, const struct ss_re
     const struct ss_rank_times *r = i < run->count ? run->rank[i] : NULL;
     if (!r || !r->machine[0])
         return;
-    struct ss_gpu_compared all = {0, 0}, kind[SS_TASK_REPORT + 1] = {{0, 0}};
+    struct ss_compared all = {0, 0}, kind[SS_TASK_REPORT + 1] = {{0, 0}};
     for (size_t t = 0; t < r->tasks; t++) {
-        const struct ss_gpu_compared x = ss_rank_compare(r, t);
+        const struct ss_compared x = ss_rank_compare(r, t);
         if (off(x) <= 0)
             continue;
         kind[r->task_kind[t]].measured += x.measured;
@@ -299,11 +299,18 @@ static void print_predictions(const struct ss_run_times *run, const struct ss_re
         all.measured += x.measured;
         all.predicted += x.predicted;
     }
-    fprintf(
-        out,
-        "\nTasks on rank %d's GPU, in ms: the mean over steps, and the prediction for one %.16s "
-        "(no measurement)\n%-12s %-46s %10s %10s %8s\n",
-        r->rank, r->machine, "kind", "task", "measured", "predicted", "ratio");
+    if (!strcmp(r->machine, "host"))
+        fprintf(
+            out,
+            "\nTasks on rank %d, in ms: the mean over steps, and what StarPU had measured before\n",
+            r->rank);
+    else
+        fprintf(out,
+                "\nTasks on rank %d's GPU, in ms: the mean over steps, and the prediction for one "
+                "%.16s "
+                "(no measurement)\n",
+                r->rank, r->machine);
+    fprintf(out, "%-12s %-46s %10s %10s %8s\n", "kind", "task", "measured", "predicted", "ratio");
     for (int k = 0; k <= SS_TASK_REPORT; k++)
         if (kind[k].predicted > 0)
             print_compared(ss_task_kind_name((enum ss_task_kind)k), "all", kind[k], out);

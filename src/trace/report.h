@@ -21,15 +21,15 @@ enum ss_status ss_report_text(const struct ss_run_times *run, const struct ss_re
 enum ss_status ss_report_json(const struct ss_run_times *run, const struct ss_report_options *o,
                               const char *file);
 
-/* Measured and predicted times on a GPU: of a task, in ns; 0 where there are none. */
-struct ss_gpu_compared {
+/* Measured and predicted times of a task, in ns; 0 where there are none. */
+struct ss_compared {
     double measured, predicted;
 };
-static inline struct ss_gpu_compared ss_rank_compare(const struct ss_rank_times *r, size_t task)
+static inline struct ss_compared ss_rank_compare(const struct ss_rank_times *r, size_t task)
 {
-    const struct ss_task_gpu *g = &r->task_gpu[task];
-    return (struct ss_gpu_compared){g->count ? (double)g->sum / (double)g->count : 0,
-                                    (double)g->predicted};
+    const struct ss_task_time *g = &r->task_time[task];
+    return (struct ss_compared){g->count ? (double)g->sum / (double)g->count : 0,
+                                (double)g->predicted};
 }
 
 #endif

@@ -136,12 +136,12 @@ static json_t *of_workers(const struct ss_rank_times *r)
     return out;
 }
 
-/* Tasks of a GPU's compute lane. */
-static json_t *of_gpu_tasks(const struct ss_rank_times *r)
+/* Tasks of a GPU's compute lane, or those on a CPU that have a prediction. */
+static json_t *of_tasks(const struct ss_rank_times *r)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < r->tasks; i++) {
-        const struct ss_gpu_compared x = ss_rank_compare(r, i);
+        const struct ss_compared x = ss_rank_compare(r, i);
         if (x.measured > 0 || x.predicted > 0)
             ss_json_append(&out,
                            json_pack("{s:o,s:s,s:o,s:o}", "task", ss_json_text(r->task_name[i]),
@@ -194,7 +194,7 @@ static json_t *of_rank(const struct ss_run_times *run, int i, int path)
                 of_buckets(run->of_rank + (size_t)i * run->nbuckets, run->nbuckets, 0));
     ss_json_set(&out, "workers", of_workers(r));
     ss_json_set(&out, "predicted_for", r->machine[0] ? ss_json_text(r->machine) : json_null());
-    ss_json_set(&out, "gpu_tasks", of_gpu_tasks(r));
+    ss_json_set(&out, "gpu_tasks", of_tasks(r));
     ss_json_set(&out, "memory", of_memory(r));
     ss_json_set(&out, "each_step", of_steps(r, path));
     return out;

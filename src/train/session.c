@@ -233,6 +233,7 @@ void ss_session_close(struct ss_session *s)
     ss_session_free_times(s);
     if (s->runtime_started)
         ss_runtime_stop(&s->runtime);
+    ss_calibrate_close(s->calibrate);
     ss_fxt_withdraw();
     ss_session_end_claim(s);
     free(s->ranks);

@@ -7,6 +7,7 @@
 #include "data/sampler.h"
 #include "graph/bucket_choose.h"
 #include "runtime/exec.h"
+#include "runtime/calibrate.h"
 #include "runtime/gpu_times.h"
 #include "train/data_file.h"
 #include "train/gpu_options.h"
@@ -38,6 +39,7 @@ struct ss_session {
     /* Who measures, hung on exec; NULL: nobody. */
     struct ss_trace *trace;
     struct ss_gpu_times *gpu_times;
+    struct ss_calibrate *calibrate; /* NULL: StarPU times tasks itself, or nobody does */
     struct ss_nvtx *nvtx;
     struct ss_pretend *pretend; /* --task-times; NULL: the device computes */
     struct ss_session_times *times; /* during session_buckets.c's trial */
@@ -70,6 +72,8 @@ enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metr
 /* session_bind.c: what a model for the session's data is made for. */
 struct ss_model_options ss_session_images(const struct ss_session *s);
 
+/* Of the executor's options. */
+uint64_t ss_session_model_key(const struct ss_session *s);
 /* Graph and plan by these options; of training SS_ERR_INVALID where nothing would be trained. */
 enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_options *options,
                                     int training);

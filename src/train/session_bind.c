@@ -8,6 +8,7 @@
 #include "sim/roofline.h"
 #include "train/model_file.h"
 #include "train/session.h"
+#include "train/task_times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,11 @@ static enum ss_status check_last_batch(const struct ss_session *s)
     return SS_OK;
 }
 
+uint64_t ss_session_model_key(const struct ss_session *s)
+{
+    return ss_train_model_key(s->options, &s->device, s->placement.threads);
+}
+
 enum ss_status ss_session_make_plan(struct ss_session *s, const struct ss_train_options *o,
                                     int training)
 {
@@ -83,6 +89,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
                                       .comm = s->comm,
                                       .plan = s->plan,
                                       .conv_algo = (enum ss_conv_algo)o->conv_algo,
+                                      .model_key = ss_session_model_key(s),
                                       .training = training,
                                       .slots = (int)o->slots,
                                       .seed = (uint64_t)o->seed,

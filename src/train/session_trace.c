@@ -5,11 +5,13 @@
 #include "core/log.h"
 #include "runtime/fxt.h"
 #include "runtime/gpu_times.h"
+#include "runtime/model_files.h"
 #include "runtime/nvtx.h"
 #include "sim/roofline.h"
 #include "trace/record.h"
 #include "trace/steps.h"
 #include "train/session.h"
+#include "train/task_times.h"
 
 #include <stdlib.h>
 
@@ -30,9 +32,8 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
         return ss_fail(SS_ERR_INVALID, "--trace-steps %s needs --trace DIR", o->trace_steps);
     if (o->roofline && !o->trace)
         return ss_fail(SS_ERR_INVALID, "--roofline %s needs --trace DIR", o->roofline);
-    const struct ss_machine *machine;
     if (o->roofline)
-        SS_TRY(ss_machine_find(o->roofline, &machine));
+        SS_TRY(ss_times_check(o->roofline));
     return parse_steps(o->trace_steps, &first, &last);
 }
 
@@ -72,26 +73,25 @@ enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_
     return SS_OK;
 }
 
-/* A GPU without figures has no predictions. */
-static enum ss_status find_machine(const struct ss_session *s, const struct ss_machine **out)
+/* NULL: a GPU without figures has no predictions. */
+static const char *predicted_for(const struct ss_session *s)
 {
     const struct ss_runtime *rt = &s->runtime;
-    *out = NULL;
+    const struct ss_machine *machine = NULL;
     if (s->options->roofline)
-        return ss_machine_find(s->options->roofline, out);
+        return s->options->roofline;
     if (s->device.gpu)
-        *out = ss_machine_of_gpu(rt->kernels->info(rt->device));
-    return SS_OK;
+        machine = ss_machine_of_gpu(rt->kernels->info(rt->device));
+    return machine ? machine->name : NULL;
 }
 
 static enum ss_status open_file(struct ss_session *s, struct ss_trace_options *options)
 {
-    const struct ss_machine *machine;
     double *predicted = NULL;
-    SS_TRY(find_machine(s, &machine));
-    if (machine)
-        SS_TRY(ss_roofline_seconds(s->plan, machine, s->options->tf32, &predicted));
-    options->machine = machine ? machine->name : NULL;
+    options->machine = predicted_for(s);
+    if (options->machine)
+        SS_TRY(ss_times_take(options->machine, s->plan, ss_session_model_key(s), s->options->tf32,
+                             &predicted));
     options->predicted = predicted;
     enum ss_status status = ss_trace_open(options, &s->trace);
     free(predicted);
@@ -121,9 +121,20 @@ static enum ss_status open_trace(struct ss_session *s)
     return SS_OK;
 }
 
+static enum ss_status open_calibration(struct ss_session *s)
+{
+    if (!s->device.gpu || !s->runtime.lanes->ordered || !ss_model_files_calibrates())
+        return SS_OK;
+    SS_TRY(ss_calibrate_open(s->runtime.lanes, s->plan, ss_session_model_key(s),
+                             (int)s->options->slots, &s->calibrate));
+    ss_exec_hook(s->exec, ss_calibrate_hooks(s->calibrate));
+    return SS_OK;
+}
+
 enum ss_status ss_session_open_trace(struct ss_session *s)
 {
     SS_TRY(ss_session_agree(s, open_nvtx(s), "opening NVTX ranges"));
+    SS_TRY(ss_session_agree(s, open_calibration(s), "opening performance models"));
     if (!s->options->trace)
         return SS_OK;
     SS_TRY(ss_session_agree(s, open_trace(s), "opening the trace"));
@@ -150,11 +161,15 @@ enum ss_status ss_session_close_trace(struct ss_session *s)
         ss_exec_unhook(s->exec, ss_nvtx_hooks(s->nvtx));
     if (s->exec && s->gpu_times)
         ss_exec_unhook(s->exec, ss_gpu_times_hooks(s->gpu_times));
+    if (s->exec && s->calibrate)
+        ss_exec_unhook(s->exec, ss_calibrate_hooks(s->calibrate));
     ss_nvtx_close(s->nvtx);
-    enum ss_status status = ss_gpu_times_close(s->gpu_times, ss_run_ok(&s->runtime.run));
+    const int whole = ss_run_ok(&s->runtime.run);
+    enum ss_status status = ss_gpu_times_close(s->gpu_times, whole);
+    enum ss_status calibrated = ss_calibrate_end(s->calibrate, whole);
     enum ss_status closed = ss_trace_close(s->trace);
     s->nvtx = NULL;
     s->gpu_times = NULL;
     s->trace = NULL;
-    return status != SS_OK ? status : closed;
+    return status != SS_OK ? status : calibrated != SS_OK ? calibrated : closed;
 }

@@ -854,8 +854,8 @@ static void note_order(void *buffers[], void *cl_arg)
  * one that loads. */
 START_TEST(priorities)
 {
-    struct starpu_codelet codelets[] = {SS_COMPUTE_CODELET("compute", note_order),
-                                        SS_SERVICE_CODELET("serve", note_order)};
+    struct ss_codelet codelets[] = {SS_COMPUTE_CODELET("compute", note_order),
+                                    SS_SERVICE_CODELET("serve", STARPU_HISTORY_BASED, note_order)};
     struct ss_plan_task planned[ORDERED + 1] = {{.priority = 0}};
     struct ss_bound_task bound[ORDERED + 1];
     struct ss_hooks *none = NULL;
@@ -893,7 +893,7 @@ const char *__tsan_default_options(void)
 
 START_TEST(no_memory_for_a_task)
 {
-    struct starpu_codelet codelet = {.nbuffers = STARPU_VARIABLE_NBUFFERS};
+    struct ss_codelet codelet = {.cl = {.nbuffers = STARPU_VARIABLE_NBUFFERS}};
     struct ss_plan_task planned = {0};
     struct ss_hooks *none = NULL;
     struct ss_bound_task task = {.plan = &planned, .name = "t", .hooks = &none};

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# StarPU's performance models: who fills them, where they are, and who reads them.
+. "${srcdir:-.}/tests/common.sh"
+DEADLINE=60
+make_data 64 8
+unset STARPU_SCHED STARPU_CALIBRATE STARPU_BUS_CALIBRATE OMP_NUM_THREADS
+step=(--width "2,2,2,2" --batch-size 8 --threads 1)
+train=("$STARSTEP" train "${step[@]}" --epochs 1 --workers 2 --data-dir "$work/data" --overwrite)
+models=(env STARPU_PERF_MODEL_DIR="$work/models" STARPU_HOSTNAME=this_kind)
+plan=("${models[@]}" "$STARSTEP" plan "${step[@]}" --classes 100 --roofline host)
+
+# entries MODEL: lines of its history, in order
+entries() {
+    grep '^[0-9a-f]\{8\}' "$work"/models/codelets/*/"starstep_$1.this_kind" 2>/dev/null | cut -c 1-8 | sort
+}
+
+refused "nothing is measured" 'no task of this step has been measured on this kind of node (this_kind, ' "${plan[@]}"
+starts "no wish to calibrate" "${models[@]}" "${train[@]}"
+check "no task is timed" test -z "$(find "$work/models/codelets" -name 'starstep_*' 2>/dev/null)"
+if "$STARSTEP" info | grep -q '^runtime: .*unpatched'; then
+    check "this StarPU measures buses at each first start" test -s "$work/models/bus/this_kind.config"
+else
+    check "nothing is written" test ! -e "$work/models"
+fi
+
+starts STARPU_CALIBRATE=1 "${models[@]}" STARPU_CALIBRATE=1 "${train[@]}"
+for name in load conv_bn_act_forward conv_bn_act_backward linear_forward loss update report; do
+    check "$name has a model" test -n "$(entries $name)"
+done
+entries conv_bn_act_forward >"$work/first"
+starts "a second time" "${models[@]}" STARPU_CALIBRATE=1 "${train[@]}"
+entries conv_bn_act_forward >"$work/second"
+check "the same footprints" eval 'test "$(wc -l <"$work/first")" -gt 5 && cmp "$work/first" "$work/second"'
+if command -v starpu_perfmodel_display >/dev/null; then
+    run "${models[@]}" starpu_perfmodel_display -s starstep_linear_forward
+    check "starpu_perfmodel_display shows it" grep -q 'performance model for cpu0' "$work/out"
+fi
+
+# What a step takes, from there.
+starts "the plan's times" "${plan[@]}"
+check "where they are from" grep -q '^Measured by StarPU on this_kind: a training step of ' "$work/out"
+check "all are known" eval '! grep -q "have not been measured" "$work/out"'
+table=$(sed -n 's/^compute: \([0-9.]*\) ms a step.*/\1/p' "$work/out")
+starts "as JSON" "${plan[@]}" --json --out "$work/step.json"
+if [ -n "$PYTHON" ]; then
+    check "table and JSON agree, tasks add up" "$PYTHON" - "$work/step.json" "$table" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["prediction"] is False and r["machine"] == "this_kind" and r["batch"] == 8 and r["missing"] == 0
+assert "%.2f" % r["compute_ms"] == sys.argv[2], (r["compute_ms"], sys.argv[2])
+computes = ("forward", "backward", "sum", "update")
+assert abs(sum(t["measured_ms"] for t in r["tasks"] if t["kind"] in computes) - r["compute_ms"]) < 1e-9
+assert all(t["measured_ms"] is None for t in r["tasks"] if t["kind"].startswith("all-reduce"))
+assert abs(8e3 / r["compute_ms"] - r["images_per_s"]) < 1e-3
+END
+fi
+refused "other threads have other times" 'no task of this step has been measured' "${plan[@]}" --threads 2
+refused "another batch" 'no task of this step has been measured' "${plan[@]}" --batch-size 16
+
+# A trace beside them.
+starts "a traced run" "${models[@]}" "${train[@]}" --trace "$work/trace" --roofline host
+starts "its report" "$STARSTEP" trace report "$work/trace"
+check "measured now and before" eval 'grep -A 3 "what StarPU had measured before" "$work/out" | grep -q "^forward  *all"'
+
+# The size of a load varies with the batch: StarPU fits a curve through several.
+for batch in 16 32 64; do
+    starts "batch $batch" "${models[@]}" STARPU_CALIBRATE=1 "${train[@]}" --batch-size $batch --epochs 2
+done
+sizes=$(sed -n 's/^[0-9a-f]\{8\}\t\([0-9]*\) .*/\1/p' "$work"/models/codelets/*/starstep_load.this_kind | sort -u | wc -l)
+check "loads of $sizes sizes" test "$sizes" -eq 4
+
+# One rank calibrates.
+if have_ranks; then
+    rm -rf "$work/models"
+    # shellcheck disable=SC2016 # each rank expands it
+    starts "two ranks" "$MPIEXEC" -n 2 bash -c 'STARPU_PERF_MODEL_DIR=$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK} "$@"' "$work/models" \
+        env STARPU_HOSTNAME=this_kind STARPU_CALIBRATE=1 "${train[@]}"
+    check "the first one's are written" test -n "$(find "$work/models/0/codelets" -name 'starstep_update.*')"
+    check "and no other's" test -z "$(find "$work/models/1/codelets" -name 'starstep_*' 2>/dev/null)"
+fi
+
+# Buses: measured where a scheduler looks at them, by one of all who start.
+for i in 1 2 3 4; do
+    "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME=together "${train[@]}" >/dev/null 2>"$work/err.$i" &
+done
+wait
+check "four at once, where nothing is measured" test -z "$(cat "$work"/err.?)"
+check "their buses" test -s "$work/models/bus/together.config"
+echo '# kept' >>"$work/models/bus/together.config"
+starts "an empty name is none" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME= "${train[@]}"
+check "no file has it" test -z "$(find "$work/models" -name '.config' -o -name '*.')"
+starts "they are kept" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME=together "${train[@]}"
+check "and not measured again" grep -q kept "$work/models/bus/together.config"
+starts "but when that is asked for" "${models[@]}" STARPU_BUS_CALIBRATE=1 STARPU_HOSTNAME=together "${train[@]}"
+check "they are" eval '! grep -q kept "$work/models/bus/together.config"'
+finish
