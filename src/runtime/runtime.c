@@ -262,10 +262,10 @@ const char *ss_runtime_library(void)
              "no FxT",
 #endif
 #ifdef STARPU_NON_BLOCKING_DRIVERS
-             "polling drivers" UNPATCHED
+             "polling drivers"
 #else
              "blocking drivers"
 #endif
-    );
+             UNPATCHED);
     return text;
 }
