@@ -11,7 +11,8 @@ uint64_t ss_train_model_key(const struct ss_train_options *o, const struct ss_tr
 {
     uint64_t h = ss_mix_text(0, o->optimizer);
     if (device->gpu)
-        return ss_mix64(h, (uint64_t)(o->tf32 | o->no_autotune << 1 | o->gpu_mode << 2));
+        return ss_mix64(h, (uint64_t)(o->tf32 | o->no_autotune << 1 | o->gpu_mode << 2 |
+                                      o->cudnn_runtime_compilation << 3));
     if (!ss_cpu_kernels.missing)
         h = ss_mix64(h, ss_cpu_kernels.fingerprint(NULL));
     return ss_mix64(ss_mix64(h, (uint64_t)threads), (uint64_t)o->conv_algo);
