@@ -1,5 +1,6 @@
 /* model.c: what a task's time depends on (contract in model.h). */
 #include "codelets/model.h"
+#include "codelets/input.h"
 #include "codelets/op.h"
 #include "core/rng.h"
 
@@ -47,17 +48,15 @@ static size_t param_bytes(const struct ss_plan *plan, int block)
     return sum;
 }
 
-/* Of what a task without a block touches and is no tensor: pixels, or numbers of a bucket. */
+/* Of what a task without a block touches and is no tensor: images, or numbers of a bucket. */
 static size_t access_bytes(const struct ss_plan *plan, const struct ss_access *a)
 {
-    const struct ss_value_info *v =
-        ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
-    const size_t pixels = (size_t)v->c * (size_t)v->h * (size_t)v->w;
+    const size_t image = ss_input_layout_of(plan).image;
     int bucket = plan->nbuckets;
     if (a->space == SS_SPACE_IMAGES)
-        return (size_t)(plan->slice_begin[a->index + 1] - plan->slice_begin[a->index]) * pixels;
+        return (size_t)(plan->slice_begin[a->index + 1] - plan->slice_begin[a->index]) * image;
     if (a->space == SS_SPACE_STAGED)
-        return (size_t)plan->options.batch * pixels;
+        return (size_t)plan->options.batch * image;
     if (a->space == SS_SPACE_STATE)
         bucket = a->index / plan->options.states;
     else if (a->space == SS_SPACE_PARAMS || a->space == SS_SPACE_GRADS ||

@@ -110,7 +110,7 @@ static enum ss_status drop(struct starpu_task *task, enum ss_status status)
 }
 
 /* Before its first task on these workers. What StarPU would time of a task that ends when it is enqueued is
- * not its time. */
+ * not its time, nor that of a copy, whose stream waits for those of other lanes. */
 static void prepare(struct ss_codelet *codelet)
 {
     struct starpu_codelet *cl = &codelet->cl;

@@ -77,16 +77,17 @@ static int needs_buses(void)
     return bus_calibrate || (scheduler && !strncmp(scheduler, "dm", 2));
 }
 
+/* Of starpu_conf.bus_calibrate; 0: a StarPU without the patch cannot be told so. */
 #ifdef STARPU_BUS_CALIBRATE_NEVER
-enum { PATCHED = 1 };
+enum { NEVER = STARPU_BUS_CALIBRATE_NEVER };
 #else
-enum { PATCHED = 0 };
+enum { NEVER = 0 };
 #endif
 
 /* May StarPU write? dm schedulers calibrate what they know too little of. */
 static int writes(void)
 {
-    return !PATCHED || ss_model_files_calibrates() || needs_buses();
+    return !NEVER || ss_model_files_calibrates() || needs_buses();
 }
 
 /* Can a folder of this name hold a few small files? It and its parents are made. Else *why. */
@@ -280,13 +281,14 @@ enum ss_status ss_model_files_name(void)
     return host && !*host ? name_kind(host) : SS_OK;
 }
 
-enum ss_status ss_model_files_begin(int *buses)
+enum ss_status ss_model_files_begin(struct starpu_conf *conf)
 {
     char path[PATH_MAX];
     SS_TRY(ss_model_files_name());
-    *buses = needs_buses();
-    if (PATCHED && !*buses)
+    if (NEVER && !needs_buses()) {
+        conf->bus_calibrate = NEVER;
         return SS_OK;
+    }
     const char *kind = getenv("STARPU_HOSTNAME");
     snprintf(path, sizeof path, "%s/bus/%s.config", place, kind);
     const int measured = !access(path, R_OK) && !is_wished(bus_calibrate);

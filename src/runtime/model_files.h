@@ -13,8 +13,10 @@
 
 #include "core/status.h"
 
-/* Choose the place, make it where StarPU may write, and have it and the kind's name in the environment: before a second thread
- * (environment.h). Errors: SS_ERR_IO, SS_ERR_INVALID, with the variable at fault. */
+struct starpu_conf;
+
+/* Choose the place, make it where StarPU may write, and have it and the kind's name in the environment: before
+ * a second thread (environment.h). Errors: SS_ERR_IO, SS_ERR_INVALID, with the variable at fault. */
 enum ss_status ss_model_files_choose(void);
 /* Before StarPU starts, on all ranks but the first: STARPU_CALIBRATE and STARPU_BUS_CALIBRATE are that one's,
  * and this one reads what there is. Buses of a kind of node without any are measured by whoever comes first. */
@@ -23,11 +25,11 @@ void ss_model_files_only_read(void);
 int ss_model_files_calibrates(void);
 /* Name the kind of node, if the user has not. Errors: SS_ERR_LIBRARY (hwloc). */
 enum ss_status ss_model_files_name(void);
-/* Around starpu_init: name the kind, and wait while another process measures its buses, as StarPU's own
- * locks are held for single files only. *buses: whether StarPU needs them, which then may have to be
- * measured: a look at every GPU that this process can see. A StarPU without tools/packaging/starpu's patch
- * measures them in any case. Errors: SS_ERR_LIBRARY (hwloc), SS_ERR_IO, SS_ERR_TIMEOUT. */
-enum ss_status ss_model_files_begin(int *buses);
+/* Around starpu_init: name the kind, and say in *conf that no bus is to be measured, a look at every GPU that
+ * this process can see. Where somebody needs buses, or StarPU lacks the patch of tools/packaging/starpu, wait
+ * instead while another process measures them, as StarPU's own locks are held for single files only. Errors:
+ * SS_ERR_LIBRARY (hwloc), SS_ERR_IO, SS_ERR_TIMEOUT. */
+enum ss_status ss_model_files_begin(struct starpu_conf *conf);
 void ss_model_files_end(void);
 
 #endif

@@ -68,7 +68,6 @@ static void place_driver(void *arg)
 static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu *gpu)
 {
     struct starpu_conf conf;
-    int buses;
     SS_TRY(ss_environment_prepare());
     SS_STARPU_TRY(starpu_conf_init(&conf));
     conf.ncpus = cpu_workers;
@@ -81,11 +80,7 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
         conf.use_explicit_workers_cuda_gpuid = 1;
         conf.workers_cuda_gpuid[0] = (unsigned)gpu->gpu.device;
     }
-    SS_TRY(ss_model_files_begin(&buses));
-#ifdef STARPU_BUS_CALIBRATE_NEVER
-    if (!buses)
-        conf.bus_calibrate = STARPU_BUS_CALIBRATE_NEVER;
-#endif
+    SS_TRY(ss_model_files_begin(&conf));
     int ret = starpu_init(&conf);
     ss_model_files_end();
     if (ret != 0)

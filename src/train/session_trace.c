@@ -131,10 +131,15 @@ static enum ss_status open_calibration(struct ss_session *s)
     return SS_OK;
 }
 
+static enum ss_status open_listeners(struct ss_session *s)
+{
+    SS_TRY(open_nvtx(s));
+    return open_calibration(s);
+}
+
 enum ss_status ss_session_open_trace(struct ss_session *s)
 {
-    SS_TRY(ss_session_agree(s, open_nvtx(s), "opening NVTX ranges"));
-    SS_TRY(ss_session_agree(s, open_calibration(s), "opening performance models"));
+    SS_TRY(ss_session_agree(s, open_listeners(s), "opening NVTX ranges and performance models"));
     if (!s->options->trace)
         return SS_OK;
     SS_TRY(ss_session_agree(s, open_trace(s), "opening the trace"));

@@ -3,7 +3,7 @@
 #include "tests/data_common.h"
 
 #include <fcntl.h>
-#include <signal.h>
+#include <starpu.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
@@ -27,7 +27,7 @@ START_TEST(waits)
     ck_assert_int_eq(setenv("STARPU_HOSTNAME", "kind", 1), 0);
     ck_assert_int_eq(ss_model_files_choose(), SS_OK);
     pid_t holder = fork(), waiter;
-    int buses;
+    struct starpu_conf conf;
     ck_assert_int_ge(holder, 0);
     if (holder == 0) {
         hold_lock();
@@ -38,7 +38,7 @@ START_TEST(waits)
     waiter = fork();
     ck_assert_int_ge(waiter, 0);
     if (waiter == 0)
-        _exit(ss_model_files_begin(&buses) != SS_OK || access(in_folder("bus/kind.config"), F_OK));
+        _exit(ss_model_files_begin(&conf) != SS_OK || access(in_folder("bus/kind.config"), F_OK));
     write_file("go", "", 0);
     int code[2] = {1, 1};
     ck_assert_int_eq(waitpid(holder, &code[0], 0), holder);
