@@ -87,7 +87,7 @@ enum { NEVER = 0 };
 /* May StarPU write? dm schedulers calibrate what they know too little of. */
 static int writes(void)
 {
-    return !NEVER || ss_model_files_calibrates() || needs_buses();
+    return NEVER == 0 || ss_model_files_calibrates() || needs_buses();
 }
 
 /* Can a folder of this name hold a few small files? It and its parents are made. Else *why. */
@@ -285,7 +285,7 @@ enum ss_status ss_model_files_begin(struct starpu_conf *conf)
 {
     char path[PATH_MAX];
     SS_TRY(ss_model_files_name());
-    if (NEVER && !needs_buses()) {
+    if (NEVER != 0 && !needs_buses()) {
         conf->bus_calibrate = NEVER;
         return SS_OK;
     }
