@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Edit distance of two short words, for the suggestion after a typing mistake. */
-static size_t edit_distance(const char *a, const char *b)
+size_t ss_edit_distance(const char *a, const char *b)
 {
     size_t n = strlen(b), row[64];
     if (n >= 63)
@@ -119,7 +118,7 @@ const char *ss_option_nearest(const struct ss_option_set *sets, const char *name
     size_t best = 4; /* farther away it is not a typing mistake */
     struct row r = {.set = sets};
     while (next_row(&r)) {
-        size_t d = edit_distance(name, r.option->name);
+        size_t d = ss_edit_distance(name, r.option->name);
         if (d < best) {
             best = d;
             nearest = r.option->name;
@@ -203,7 +202,7 @@ static enum ss_status set_word(const struct ss_option *o, const char *command, c
             *out = w->value;
             return SS_OK;
         }
-        if (!*advice && 2 * edit_distance(text, w->text) <= strlen(text))
+        if (!*advice && 2 * ss_edit_distance(text, w->text) <= strlen(text))
             snprintf(advice, sizeof advice, "; did you mean %s?", w->text);
     }
     list_words(o->words, ", ", " or ", known, sizeof known);

@@ -114,6 +114,9 @@ enum ss_status ss_option_set(const struct ss_option *option, void *values, const
 /* The help of these options, as long as their fields have the defaults. */
 void ss_options_print(FILE *out, const struct ss_option_set *sets);
 
+/* How many letters to insert, remove or replace to make a into b, for the suggestion after a typing mistake; 64 where b
+ * is longer than 62. */
+size_t ss_edit_distance(const char *a, const char *b);
 /* The option whose name is a typing mistake away; NULL: none. */
 const char *ss_option_nearest(const struct ss_option_set *sets, const char *name);
 

@@ -2,14 +2,15 @@
 #    include "config.h"
 #endif
 #include "runtime/environment.h"
-#include "codelets/lane.h"
 #include "core/folder.h"
 #include "core/log.h"
 #include "runtime/model_files.h"
+#include "runtime/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Of StarPU's schedulers, those that run tasks bound to single workers. Several of the modular ones
  * wait for ever for a worker that may not take a task; others want measured models, or abort. */
@@ -18,73 +19,7 @@ static const char *const schedulers[] = {"prio", "eager", "lws",   "ws",    "ran
 static const char scheduler_names[] =
     "prio (the default), eager, lws, ws, random, dm, dmda, dmdap, dmdar, dmdas and dmdasd";
 
-static const char sizes[] = "--threads and --workers say how many workers there are";
-static const char cores[] = "starstep binds its threads itself, to the cores that the launcher "
-                            "leaves it (taskset, mpiexec --bind-to, srun --cpu-bind)";
-static const char devices[] = "--device and --gpu choose what computes";
-static const char order[] = "priorities are those of the step's plan";
-static const char ours[] = "starstep decides this";
-
-/* StarPU's variables that have a rule; it may have all others as they are. */
-static const struct rule {
-    const char *name;
-    const char *advice; /* NULL: it is followed, and StarPU would stop unless it is a number */
-    const char *silent; /* the value that says what is done anyway */
-} rules[] = {
-    {"STARPU_NCPU", sizes, NULL},
-    {"STARPU_NCPUS", sizes, NULL},
-    {"STARPU_RESERVE_NCPU", cores, "0"},
-    {"STARPU_NTHREADS_PER_CORE", cores, "1"},
-    {"STARPU_MAIN_THREAD_BIND", cores, "0"},
-    {"STARPU_MAIN_THREAD_CPUID", cores, NULL},
-    {"STARPU_MAIN_THREAD_COREID", cores, NULL},
-    {"STARPU_WORKERS_CPUID", cores, NULL},
-    {"STARPU_WORKERS_COREID", cores, NULL},
-    {"STARPU_WORKERS_NOBIND", cores, "1"},
-    {"STARPU_HWLOC_INPUT", cores, NULL},
-    {"STARPU_NCUDA", devices, NULL},
-    {"STARPU_NHIP", devices, "0"},
-    {"STARPU_NOPENCL", devices, "0"},
-    {"STARPU_NMAX_FPGA", devices, "0"},
-    {"STARPU_NMPI_MS", devices, "0"},
-    {"STARPU_NTCPIP_MS", devices, "0"},
-    {"STARPU_WORKERS_CUDAID", devices, NULL},
-    {"STARPU_NWORKER_PER_CUDA", ours, NULL},
-    {"STARPU_CUDA_THREAD_PER_WORKER", ours, NULL},
-    {"STARPU_CUDA_THREAD_PER_DEV", ours, NULL},
-    {"STARPU_MIN_PRIO", order, NULL},
-    {"STARPU_MAX_PRIO", order, NULL},
-    {"STARPU_SCHED_LIB", order, NULL},
-    {"STARPU_SINGLE_COMBINED_WORKER", ours, "0"},
-    {"STARPU_CATCH_SIGNALS", "a signal ends the run at a step's end, with a checkpoint", "0"},
-    {"STARPU_DISABLE_KERNELS", "a run without its kernels computes nothing", "0"},
-    {"STARPU_SIMGRID", "this is no simulation", "0"},
-    {"STARPU_SINK", ours, NULL},
-    {"STARPU_USE_NUMA", "memory lies by the threads that use it, as they touch it first", "0"},
-    {"STARPU_MPI_HOSTNAMES", "STARPU_HOSTNAME names the kind of node", NULL},
-    {"STARPU_BACKOFF_MAX", NULL, NULL},
-    {"STARPU_BACKOFF_MIN", NULL, NULL},
-    {"STARPU_BUS_STATS", NULL, NULL},
-    {"STARPU_CUDA_PIPELINE", NULL, NULL},
-    {"STARPU_DISPLAY_BINDINGS", NULL, NULL},
-    {"STARPU_FXT_TRACE", NULL, NULL},
-    {"STARPU_GENERATE_TRACE", NULL, NULL},
-    {"STARPU_GLOBAL_ARBITER", NULL, NULL},
-    {"STARPU_LIMIT_CPU_MEM", NULL, NULL},
-    {"STARPU_LIMIT_CPU_NUMA_MEM", NULL, NULL},
-    {"STARPU_LIMIT_CUDA_MEM", NULL, NULL},
-    {"STARPU_LIMIT_MAX_SUBMITTED_TASKS", NULL, NULL},
-    {"STARPU_LIMIT_MIN_SUBMITTED_TASKS", NULL, NULL},
-    {"STARPU_PREFETCH", NULL, NULL},
-    {"STARPU_PROFILING", NULL, NULL},
-    {"STARPU_SILENT", NULL, NULL},
-    {"STARPU_STATS", NULL, NULL},
-    {"STARPU_TASK_PROGRESS", NULL, NULL},
-    {"STARPU_TRACE_BUFFER_SIZE", NULL, NULL},
-    {"STARPU_WORKERS_GETBIND", NULL, NULL},
-    {"STARPU_WORKER_STATS", NULL, NULL},
-};
-enum { RULES = sizeof rules / sizeof *rules, NOTES = RULES + 8, NOTE_BYTES = 512 };
+enum { NOTES = 8, NOTE_BYTES = 512 };
 
 static char note[NOTES][NOTE_BYTES];
 static int notes;
@@ -107,30 +42,42 @@ const char *ss_environment_note(int i)
     return i < notes ? note[i] : NULL;
 }
 
-static void ignore(const char *name, const char *advice)
+static int is_number(const char *value)
 {
-    char setting[256];
-    snprintf(setting, sizeof setting, "%s=%s", name, getenv(name));
+    char *end;
+    (void)strtol(value, &end, 10);
+    return end != value && !*end;
+}
+
+/* Sites have names of their own, as STARPU_ROOT: only what looks like a mistake is told. */
+static void check_name(const char *setting, size_t length)
+{
+    char name[64], advice[128];
+    snprintf(name, sizeof name, "%.*s", (int)length, setting);
+    const char *nearest = ss_variable_nearest(name);
+    if (!nearest)
+        return;
+    snprintf(advice, sizeof advice, "StarPU has no such variable; did you mean %s?", nearest);
     ss_environment_ignore(setting, advice);
 }
 
-static enum ss_status apply(const struct rule *r)
+/* STARPU_NAME=VALUE. What starstep sets itself is set behind this. */
+static enum ss_status check(const char *setting)
 {
-    const char *value = getenv(r->name);
-    char *end;
-    if (!value)
+    const size_t length = strcspn(setting, "=");
+    const char *value = setting + length + (setting[length] == '=');
+    const struct ss_variable *v = ss_variable_find(setting, length);
+    if (!v)
+        check_name(setting, length);
+    if (!v || v->use == SS_VARIABLE_ACTS)
         return SS_OK;
-    if (r->advice) {
-        if (!r->silent || strcmp(value, r->silent))
-            ignore(r->name, r->advice);
-        unsetenv(r->name);
+    if (v->use == SS_VARIABLE_NUMBER && !is_number(value))
+        return ss_fail(SS_ERR_INVALID,
+                       "%.*s: \"%.80s\" is not a whole number; correct or unset it", (int)length,
+                       setting, value);
+    if (v->use == SS_VARIABLE_NUMBER || (v->value && !strcmp(value, v->value)))
         return SS_OK;
-    }
-    (void)strtol(value, &end, 10);
-    if (end == value || *end)
-        return ss_fail(SS_ERR_INVALID, "%s: \"%.80s\" is not a whole number; correct or unset it",
-                       r->name, value);
-    return SS_OK;
+    return ss_fail(SS_ERR_INVALID, "%.200s: %s; unset it", setting, v->why);
 }
 
 static enum ss_status check_scheduler(void)
@@ -150,7 +97,15 @@ static enum ss_status check_scheduler(void)
                    name, scheduler_names);
 }
 
-static enum ss_status check_trace(void)
+enum ss_status ss_environment_check(void)
+{
+    for (char **e = environ; *e; e++)
+        if (!strncmp(*e, "STARPU_", 7))
+            SS_TRY(check(*e));
+    return check_scheduler();
+}
+
+static enum ss_status make_trace_folder(void)
 {
     const char *wish = getenv("STARPU_FXT_TRACE"), *folder = getenv("STARPU_FXT_PREFIX");
     char why[512];
@@ -162,18 +117,14 @@ static enum ss_status check_trace(void)
     return status == SS_OK ? SS_OK : ss_fail(status, "STARPU_FXT_PREFIX: %s", why);
 }
 
-/* Set what StarPU has no other switch for. */
 static void set_ours(void)
 {
-    setenv("STARPU_WORKERS_NOBIND", "1", 1);
+    for (const struct ss_variable *v = ss_variables; v->name; v++)
+        if (v->use == SS_VARIABLE_SET)
+            setenv(v->name, v->value, 1);
     setenv("STARPU_SILENT", "1", 0);
     /* A rank has one GPU, which by its number may be any of its node's: they are of one kind. */
     setenv("STARPU_PERF_MODEL_HOMOGENEOUS_CUDA", "1", 0);
-    /* One worker per lane, all fed by one thread: lanes share the bookkeeping of their order. */
-    char text[16];
-    snprintf(text, sizeof text, "%d", SS_LANE_WORKERS);
-    setenv("STARPU_NWORKER_PER_CUDA", text, 1);
-    setenv("STARPU_CUDA_THREAD_PER_DEV", "1", 1);
 }
 
 enum ss_status ss_environment_prepare(void)
@@ -181,10 +132,8 @@ enum ss_status ss_environment_prepare(void)
     static int prepared;
     if (prepared)
         return SS_OK;
-    for (int i = 0; i < RULES; i++)
-        SS_TRY(apply(&rules[i]));
-    SS_TRY(check_scheduler());
-    SS_TRY(check_trace());
+    SS_TRY(ss_environment_check());
+    SS_TRY(make_trace_folder());
     SS_TRY(ss_model_files_choose());
     set_ours();
     prepared = 1;

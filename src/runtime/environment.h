@@ -9,6 +9,9 @@
 
 #include "core/status.h"
 
+/* Whether StarPU and starstep can do as its variables say; nothing is made. Errors: SS_ERR_INVALID. */
+enum ss_status ss_environment_check(void);
+
 /* Check and change the environment. Before anything that makes threads (MPI, a GPU, StarPU); more
  * calls do nothing. ss_runtime_start calls it for a program that has not. Errors: SS_ERR_INVALID,
  * SS_ERR_IO (a value that cannot be followed). */

@@ -36,7 +36,7 @@ void ss_fxt_announce(void)
     putenv(prefix);
 }
 
-enum ss_status ss_fxt_prepare(const char *dir, int rank)
+static enum ss_status make_folder(const char *dir, int rank)
 {
     char name[32], path[4096];
     snprintf(name, sizeof name, "fxt-%04d", rank);
@@ -44,7 +44,19 @@ enum ss_status ss_fxt_prepare(const char *dir, int rank)
     SS_TRY(ss_folder_make(path));
     if (prefix[0]) /* StarPU puts its file's name behind it */
         snprintf(prefix, sizeof prefix, "%s%s/", prefix_name, path);
-    prepared = 1;
+    return SS_OK;
+}
+
+enum ss_status ss_fxt_prepare(const char *dir, int rank)
+{
+    if (dir)
+        SS_TRY(make_folder(dir, rank));
+    prepared = dir != NULL;
+    if (!starpu_fxt_is_enabled())
+        return SS_OK;
+    starpu_profiling_set_id(rank);
+    if (!dir) /* StarPU looks at STARPU_FXT_EVENTS only if it is told to begin at once */
+        starpu_fxt_autostart_profiling(1);
     return SS_OK;
 }
 

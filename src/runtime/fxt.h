@@ -8,8 +8,9 @@
  * STARPU_FXT_PREFIX and STARPU_FXT_EVENTS say already stays. It changes the environment, so before
  * the process has a second thread. Without FxT nothing happens. */
 void ss_fxt_announce(void);
-/* Before StarPU starts: into DIR/fxt-NNNN/prof_file_USER_0, NNNN being the rank. After
- * ss_fxt_announce. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
+/* Before StarPU starts. The name of its file ends with the rank. dir: of --trace, into DIR/fxt-NNNN, NNNN being the
+ * rank, after ss_fxt_announce; NULL: if STARPU_FXT_TRACE asks for a trace, where STARPU_FXT_PREFIX says, from StarPU's
+ * start on. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
 enum ss_status ss_fxt_prepare(const char *dir, int rank);
 /* StarPU runs, and shall record nothing until then. Nothing happens without ss_fxt_prepare. */
 void ss_fxt_end(void);

@@ -3,7 +3,7 @@ libstarstep_la_SOURCES += \
 	src/runtime/placement_gpu.c src/runtime/placement_gpu.h \
 	src/runtime/placement_ranks.c src/runtime/placement_print.c \
 	src/runtime/runtime.c src/runtime/runtime.h \
-	src/runtime/environment.c src/runtime/environment.h \
+	src/runtime/environment.c src/runtime/environment.h src/runtime/variables.c src/runtime/variables.h \
 	src/runtime/model_files.c src/runtime/model_files.h src/runtime/measured.c src/runtime/measured.h \
 	src/runtime/calibrate.c src/runtime/calibrate.h \
 	src/runtime/step_watch.c src/runtime/step_watch.h \

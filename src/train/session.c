@@ -141,8 +141,7 @@ static enum ss_status start_runtime(struct ss_session *s)
         gpu.gpu = ss_train_gpu_options(o, s->gpu_device, s->device.dtype, &s->gpu_cache);
     if (ss_comm_rank(s->comm) > 0)
         ss_model_files_only_read();
-    if (o->trace)
-        SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
+    SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
     SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
     ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
@@ -203,6 +202,8 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     s->options = options;
     struct ss_comm_config config = {.backend = "self", .timeout_s = options->timeout};
     expect_device(s);
+    SS_TRY(ss_environment_check());
+    ss_environment_tell();
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_train_check_schedule(options));
     SS_TRY(ss_train_optim(options, &s->optim));

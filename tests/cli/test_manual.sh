@@ -4,6 +4,7 @@
 . "${srcdir:-.}/tests/common.sh"
 
 page=$top_srcdir/docs/starstep.1
+cp "$top_srcdir/docs/starpu.md" "$work/" || exit 99 # beside the pages below
 manual() {
     "$top_srcdir/tools/manual" "$STARSTEP" "$1" >"$work/page" 2>"$work/err"
 }

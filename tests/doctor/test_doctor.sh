@@ -32,8 +32,9 @@ provoke "a variable against the site" 1 slow variables.rule "NCCL_NET=Socket: su
     env NCCL_NET=Socket "${cpu[@]}" --fabric slingshot
 provoke "who has set it" 0 fine variables.set "set by site.conf: .*NCCL_DEBUG=WARN" \
     env NCCL_DEBUG=WARN STARSTEP_VARIABLES="NCCL_IB=modules NCCL_DEBUG=site.conf" "${cpu[@]}"
-provoke "a variable without effect" 0 fine variables.ignored "STARPU_NCPU=3 is ignored" env STARPU_NCPU=3 "${cpu[@]}"
-provoke "a variable that ends a run" 1 broken variables.starpu "not a whole number" env STARPU_PREFETCH=yes "${cpu[@]}"
+provoke "a variable without effect" 0 fine variables.ignored "STARPU_SHCED=3 is ignored" env STARPU_SHCED=3 "${cpu[@]}"
+provoke "a variable that ends a run" 1 broken variables.starpu "not a whole number" env STARPU_PROFILING=yes "${cpu[@]}"
+provoke "a refused variable" 1 broken variables.starpu "STARPU_NCPU=3: --threads" env STARPU_NCPU=3 "${cpu[@]}"
 
 # Network and libraries
 provoke "an interface that is not there" 1 broken net.socket "chooses no interface" env NCCL_SOCKET_IFNAME==none0 "${cpu[@]}"
@@ -113,8 +114,8 @@ if have_ranks; then
     check "two ranks with MPI: the same variables" [ "$(grep -o ' OMP_WAIT_POLICY=' "$work/out" | wc -l)" -eq 1 ]
     check "what only the launcher has set is not told" eval '! grep -q "num_procs\|component_path\|initial_wdir\|orte_ess" "$work/out"'
 fi
-pair env STARPU_NCPU=3 "${cpu[@]}" -- "${cpu[@]}"
-found "variables of one rank" 0 fine variables.ignored ", rank 0: STARPU_NCPU"
+pair env STARPU_SHCED=3 "${cpu[@]}" -- "${cpu[@]}"
+found "variables of one rank" 0 fine variables.ignored ", rank 0: STARPU_SHCED"
 program=$(sed -n 's/^program: *\(.*\), sha256 .*/\1/p' <("$STARSTEP" info))
 library=$(sed -n 's/^library: *\(.*\), sha256 .*/\1/p' <("$STARSTEP" info))
 cp "$program" "$work/changed"

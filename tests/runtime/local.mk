@@ -1,8 +1,10 @@
 # Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/, and which of them each thread; figures of the loader; StarPU's files
 UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_binding
-UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_model_files
+UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_model_files tests/runtime/test_variables
 tests_runtime_test_model_files_SOURCES = tests/runtime/test_model_files.c tests/data_common.h
 tests_runtime_test_model_files_LDADD = $(TEST_LIBS)
+tests_runtime_test_variables_SOURCES = tests/runtime/test_variables.c tests/data_common.h
+tests_runtime_test_variables_LDADD = $(TEST_LIBS)
 tests_runtime_test_gpu_times_SOURCES = tests/runtime/test_gpu_times.c
 tests_runtime_test_gpu_times_LDADD = $(TEST_LIBS)
 tests_runtime_test_binding_SOURCES = tests/runtime/test_binding.c tests/leaks.h

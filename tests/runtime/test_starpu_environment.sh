@@ -39,14 +39,16 @@ for name in modular-eager modular-heft modular-dmda modular-prandom-prio heterop
     refused "scheduler $name" "STARPU_SCHED: \"$name\" .*known are prio" env STARPU_SCHED=$name "${train[@]}"
 done
 
-for setting in STARPU_NCPU=8 STARPU_NCPUS=many STARPU_RESERVE_NCPU=2 STARPU_MAIN_THREAD_BIND=1 STARPU_MAIN_THREAD_CPUID=1 \
-    STARPU_NTHREADS_PER_CORE=2 STARPU_WORKERS_CPUID=7 STARPU_WORKERS_NOBIND=0 STARPU_DISABLE_KERNELS=1 STARPU_SIMGRID=1 \
-    STARPU_MAX_PRIO=-10 STARPU_CATCH_SIGNALS=1 STARPU_USE_NUMA=1 STARPU_NWORKER_PER_CUDA=2 STARPU_SCHED_LIB=/nonexistent \
-    STARPU_MPI_HOSTNAMES=node \
+# Each variable's own rule is test_variables'; here through the whole program.
+for setting in STARPU_NCPU=8 STARPU_WORKERS_CPUID=7 STARPU_DISABLE_KERNELS=1 STARPU_MAX_PRIO=-10 STARPU_WORKERS_NOBIND=0 \
     "STARPU_HWLOC_INPUT=${srcdir:-.}/tests/runtime/placement/gh200.xml"; do
-    same "$setting" 1 env "$setting" "${train[@]}"
-    check "it is named" grep -q "^starstep: warning: $setting is ignored: " "$work/err"
+    refused "$setting" "$setting: .*; unset it" env "$setting" "${train[@]}"
 done
+for setting in STARPU_SHCED=dmda STARPU_FXTTRACE=1; do
+    same "$setting" 1 env "$setting" "${train[@]}"
+    check "it is named" grep -q "^starstep: warning: $setting is ignored: StarPU has no such variable; did you mean" "$work/err"
+done
+same "a site's own names" 0 env STARPU_ROOT=/opt/starpu STARPU_VERSION=1.4 "${train[@]}"
 same "what says what is done anyway" 0 env STARPU_WORKERS_NOBIND=1 STARPU_RESERVE_NCPU=0 STARPU_FXT_TRACE=0 "${train[@]}"
 for name in STARPU_SILENT STARPU_TRACE_BUFFER_SIZE STARPU_FXT_TRACE; do
     refused "$name=yes" "$name: \"yes\" is not a whole number" env $name=yes "${train[@]}"
@@ -105,9 +107,11 @@ if have_ranks; then
         [ $name != prio ] || cp "$work/got" "$work/want"
         check "two ranks, scheduler \"$name\"" eval '[ $code -eq 0 ] && [ "$(wc -l <"$work/got")" -eq 2 ] && cmp "$work/want" "$work/got"'
     done
-    run "$MPIEXEC" -n 2 env STARPU_NCPU=8 "${train[@]}"
+    run "$MPIEXEC" -n 2 env STARPU_SHCED=8 "${train[@]}"
     check "two ranks end well" test $code -eq 0
-    check "one line of two ranks" test "$(grep -c 'STARPU_NCPU=8 is ignored' "$work/err")" -eq 1
+    check "one line of two ranks" test "$(grep -c 'STARPU_SHCED=8 is ignored' "$work/err")" -eq 1
+    run "$MPIEXEC" -n 2 env STARPU_NCPU=8 "${train[@]}"
+    check "two ranks are refused" eval '[ $code -ne 0 ] && grep -q "^starstep: error: STARPU_NCPU=8: " "$work/err"'
 fi
 
 # The environment does not change while other threads may read it.
@@ -116,7 +120,7 @@ preloaded=$(cd "${builddir:-.}" && pwd)/tests/runtime/.libs/late_setenv.so
 launcher=()
 have_ranks && launcher=("$MPIEXEC" -n 2)
 check "what watches the environment is built" test -f "$preloaded"
-run "${launcher[@]}" env LD_PRELOAD="$preloaded" STARPU_NCPU=8 "${train[@]}" --trace "$work/trace"
+run "${launcher[@]}" env LD_PRELOAD="$preloaded" "${train[@]}" --trace "$work/trace"
 check "a traced run" test $code -eq 0
 check "no change after the first thread" test ! -s "$work/late"
 cat "$work/late" 2>/dev/null
