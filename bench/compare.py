@@ -6,6 +6,7 @@ Standard library only; Python 3.9.
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,20 @@ def steady_rate(events, batch, warmup, steps):
     if warmup not in done or warmup + steps not in done:
         raise RuntimeError(f"the log has no times of steps {warmup} and {warmup + steps}")
     return steps * batch / (done[warmup + steps] - done[warmup])
+
+
+def processor():
+    """Its name, as Linux has it."""
+    with open("/proc/cpuinfo") as f:
+        names = [line.split(":", 1)[1].strip() for line in f if line.startswith(("model name", "CPU part"))]
+    return f"{names[0] if names else os.uname().machine}, {len(os.sched_getaffinity(0))} cores"
+
+
+def step_ms(events, warmup):
+    """The median time between two reports of steps, without the first ones."""
+    times = {e["step"]: e["time"] for e in events if e.get("event") == "step"}
+    return 1000 * statistics.median(times[s] - times[s - 1] for s in times
+                                    if s > warmup and s - 1 in times)
 
 
 def run_rounds(programs, rounds, report, keep_going=False):

@@ -37,4 +37,5 @@ EXTRA_DIST += \
 	bench/pytorch_loader.py \
 	bench/shard_memory \
 	bench/slow_link \
-	bench/trace_cost
+	bench/trace_cost \
+	bench/variables
