@@ -1,4 +1,4 @@
-# env.sh: the site's facts, StarPU's environment, and who has set which variable. Sourced by all jobs.
+# env.sh: the site's facts, where what is measured is kept, and who has set which variable. Sourced by all jobs.
 # $slurm_dir is the folder of this file.
 # shellcheck shell=bash
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
@@ -75,44 +75,11 @@ node_kind() {
     printf '%s-%s-%s' "$(uname -m)" "${processor:-cpu}" "${gpu:-none}" | tr -cs 'A-Za-z0-9\n-' '_'
 }
 
-# starpu_environment FOLDER: StarPU keeps its files below it.
-#
-# starstep decides these itself and overwrites or hides what is set, so they are not set here, and removed
-# where a profile of the site has set them:
-#   STARPU_NCPU              workers that load, communicate and, on CPUs, compute (--workers, --threads)
-#   STARPU_NCUDA             1: one process is one rank is one GPU (--gpu)
-#   STARPU_NWORKER_PER_CUDA  3: one worker each for compute, communication and copies
-#   STARPU_RESERVE_NCPU      without meaning where STARPU_NCPU is set; cores for the communication thread and
-#                            for feeding the GPU are kept free by starstep's own placement
-#   STARPU_WORKERS_CUDAID, STARPU_WORKERS_CPUID, STARPU_WORKERS_COREID, STARPU_CUDA_THREAD_PER_WORKER,
-#   STARPU_CUDA_THREAD_PER_DEV    follow from the above
-starpu_environment() {
-    unset STARPU_NCPU STARPU_NCPUS STARPU_NCUDA STARPU_NWORKER_PER_CUDA STARPU_RESERVE_NCPU STARPU_WORKERS_CUDAID \
-        STARPU_WORKERS_CPUID STARPU_WORKERS_COREID STARPU_CUDA_THREAD_PER_WORKER STARPU_CUDA_THREAD_PER_DEV
-    # A scheduler that keeps priorities (all-reduce first, loading last) and needs no measured models: which
-    # worker may run a task is in the codelets. ws, lws and random ignore priorities; dm and dmda weigh
-    # transfers, of which there are none.
-    export STARPU_SCHED=prio
-    # Threads are bound by starstep, near the rank's GPU. Bound by StarPU, all of oneDNN's threads would sit
-    # on the core of the worker that starts them.
-    export STARPU_WORKERS_NOBIND=1
-    # The cores that Slurm gave to this task, and not all of the node, are what StarPU counts.
-    export STARPU_WORKERS_GETBIND=1
-    # The main thread only submits, on the communication core; a core of its own would be lost to loading.
-    unset STARPU_MAIN_THREAD_BIND STARPU_MAIN_THREAD_CPUID STARPU_MAIN_THREAD_COREID
-    # Asynchronous tasks under way on a lane of the GPU (StarPU's default): uploads and fetches, and with
-    # --gpu-mode async all. 0 would make the thread that feeds all lanes wait for each. Nothing else was tried.
-    export STARPU_CUDA_PIPELINE=2
-    # Steps in flight are bounded by --slots. A bound on tasks would be a second one, at a place in the
-    # middle of a step, and one on memory would guard nothing: starstep's arenas are not StarPU's.
-    unset STARPU_LIMIT_MAX_SUBMITTED_TASKS STARPU_LIMIT_MIN_SUBMITTED_TASKS STARPU_LIMIT_CUDA_MEM \
-        STARPU_LIMIT_CPU_MEM STARPU_LIMIT_CPU_NUMA_MEM
-    # No trace but where `train --trace` asks for one, which then gives each rank a folder of its own. The
-    # buffer is in MiB; too small a one is flushed in the middle of a step, which then looks slow.
-    export STARPU_FXT_TRACE=${tracing:-0} STARPU_TRACE_BUFFER_SIZE=64
-    unset STARPU_FXT_PREFIX STARPU_FXT_SUFFIX
-    # Convolution algorithms that were chosen by timing: runs that share them have equal bits, also a run that
-    # goes on on another node.
+# cache_environment FOLDER: what is measured once per kind of node is kept below it: by StarPU, and choices of
+# convolution algorithms, by which runs that share them have equal bits, also one that goes on on another node.
+# StarPU's own variables are left as who submits has them (docs/starpu.md): the program's defaults need none, and one
+# that it refuses ends the check before the job is queued.
+cache_environment() {
     XDG_CACHE_HOME=$1/$(node_kind)/cache
     export XDG_CACHE_HOME
     mkdir -p "$XDG_CACHE_HOME" || die "$XDG_CACHE_HOME: cannot be made"

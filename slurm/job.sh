@@ -260,6 +260,10 @@ train_job() {
     prepare_ranks
     if [ "$CHECK" = 1 ]; then check_ranks; fi
     if [ "$STAGE" = 1 ]; then stage_data; fi
+    # StarPU's own trace, without --trace: a file of each rank, of each start
+    if [ "${STARPU_FXT_TRACE:-0}" != 0 ] && [ -z "${tracing:-}" ]; then
+        export STARPU_FXT_PREFIX=${STARPU_FXT_PREFIX:-$run/fxt-${SLURM_RESTART_COUNT:-0}}
+    fi
     rank_command "$MONITOR_SECONDS" "${options[@]}"
     record
     say "start ${SLURM_RESTART_COUNT:-0}, $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, $launcher; results in $run"
@@ -280,7 +284,7 @@ cd "$SLURM_SUBMIT_DIR" || exit 1
 load_modules
 note_origins modules
 find_program
-starpu_environment "$(results_folder "$SLURM_SUBMIT_DIR")/.starpu"
+cache_environment "$(results_folder "$SLURM_SUBMIT_DIR")/.starpu"
 nccl_environment "$SLURM_JOB_NUM_NODES"
 note_origins env.sh
 site_environment

@@ -24,7 +24,8 @@ nodes' own storage. What is true of this site stands in $(site_file), or in the 
 END
 }
 
-handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE)
+mapfile -t handed_over < <(compgen -e STARPU_) # by which a job is tuned and traced
+handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE "${handed_over[@]}")
 
 # header OPTION: the number that the script's own #SBATCH lines give it
 header() {
@@ -56,7 +57,7 @@ site_options() {
             die "$site: MEMORY_PER_TASK is \"$MEMORY_PER_TASK\", not a size like 100G"
         sbatch_options+=(--mem=$((BASH_REMATCH[1] * tasks))"${BASH_REMATCH[2]}")
     fi
-    # Nothing of who submits comes into the job but what is named here: the login node may be another machine, and
+    # Nothing of who submits comes into the job but what is named above: the login node may be another machine, and
     # its limits (locked memory, which networks need) other ones.
     sbatch_options+=(--export="$(IFS=,; echo "${handed_over[*]}")" --propagate=NONE "${SBATCH_EXTRA[@]}")
 }

@@ -53,12 +53,16 @@ export NCCL_MADE_UP=1
 # ---- two nodes, two ranks on each -----------------------------------------------------------------------
 
 what="2 nodes x 2 ranks over PMIx"
-submit 2node && good_end 60
+STARPU_SCHED=lws STARPU_FXT_TRACE=1 submit 2node && good_end 60
 hash=$(value "$folder" weights_hash)
 check "$what: $hash" grep -q ', pmix;' "$folder.out"
 whole "$folder" 4 2
 check "$what: nothing of who submits" eval "! grep -q NCCL_MADE_UP '$folder/versions'"
 check "$what: who has set which variable" grep -q 'set by site.conf: .*_' "$folder/versions"
+check "$what: but StarPU's variables" grep -qx 'STARPU_SCHED=lws' "$folder/versions"
+if "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'; then
+    check "$what: StarPU's trace of each rank" test "$(find "$folder/fxt-0" -name 'prof_file_*_[0-3]' | wc -l)" = 4
+fi
 whole_folder=$folder
 
 what="time limit, staged data"
