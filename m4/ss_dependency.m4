@@ -75,6 +75,7 @@ AC_DEFUN([SS_PKG], [
         PKG_CHECK_MODULES([$2], [$ss_$1_module >= $4],
             [have_$1=yes
              ss_$1_version=`$PKG_CONFIG --modversion $ss_$1_module 2>/dev/null || echo unknown`
+             ss_$1_prefix=`$PKG_CONFIG --variable=prefix $ss_$1_module 2>/dev/null`
              SS_ADD_RPATH([$2_LIBS], [`$PKG_CONFIG --variable=libdir $ss_$1_module 2>/dev/null`])],
             [have_$1=no])
     ])

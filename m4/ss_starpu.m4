@@ -11,6 +11,7 @@ AC_DEFUN([SS_STARPU], [
   Module:       module load starpu (or set PKG_CONFIG_PATH to the folder of starpu-1.4.pc)
   Debian 12's libstarpu-dev is 1.3, which is too old.])
 
+    AC_SUBST([STARPU_BIN], [$ss_starpu_prefix/bin]) # starpu_fxt_tool and others, for tests
     ss_cppflags=$CPPFLAGS; ss_libs=$LIBS; ss_cflags=$CFLAGS
     CPPFLAGS="$CPPFLAGS $STARPU_CFLAGS"; LIBS="$STARPU_LIBS $LIBS"; CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
     AC_MSG_CHECKING([whether a program with StarPU links])

@@ -18,7 +18,7 @@ gpu-bundle-folder:
 # Patches of StarPU, for quickstart
 EXTRA_DIST += tools/packaging/starpu/README.md tools/packaging/starpu/0001-cuda-computeMode.patch \
 	tools/packaging/starpu/0002-bus-calibrate-never.patch tools/packaging/starpu/0003-cuda-error-handler.patch \
-	tools/packaging/starpu/0004-installation-without-samples.patch
+	tools/packaging/starpu/0004-installation-without-samples.patch tools/packaging/starpu/0005-fxt-quote-names.patch
 
 # The man page's options, from the program's.
 EXTRA_DIST += tools/manual
