@@ -2,11 +2,13 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "trace/report.h"
+#include "trace/starpu_rec.h"
 #include "trace/steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct trace_arguments {
     const char *dir, *steps, *json;
@@ -100,19 +102,39 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
     return status;
 }
 
+/* A file instead of a folder: of another StarPU program. */
+static enum ss_status report_starpu(const struct trace_arguments *a)
+{
+    struct ss_rec *rec;
+    if (a->steps || a->rank >= 0 || a->json || a->path)
+        return ss_fail(SS_ERR_INVALID,
+                       "trace report: %s is a file: --steps, --rank, --json and --path are for the "
+                       "folder of a run with --trace",
+                       a->dir);
+    SS_TRY(ss_rec_read(a->dir, &rec));
+    enum ss_status status = ss_rec_report(rec, a->dir, stdout);
+    ss_rec_free(rec);
+    return status;
+}
+
 static int run_report(int argc, char **argv)
 {
     static char command[] = "trace report";
     struct trace_arguments a = {0};
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
-    int code = ss_cli_parse_dir(command, "trace",
-                                "Overlap, idle time, collectives, critical path, stragglers and "
-                                "loader of a run traced with --trace DIR.",
-                                sets, argc, argv, &a.dir);
+    int code =
+        ss_cli_parse_dir(command, "trace",
+                         "Overlap, idle time, collectives, critical path, stragglers and "
+                         "loader of a run traced with --trace DIR; or DIR is tasks.rec "
+                         "of any StarPU program: workers, models, critical path, priorities.",
+                         sets, argc, argv, &a.dir);
     if (code >= 0)
         return code;
     if (ss_trace_parse_steps("--steps", a.steps, &a.first, &a.last) != SS_OK)
         return SS_EXIT_USAGE;
+    struct stat about;
+    if (!stat(a.dir, &about) && S_ISREG(about.st_mode))
+        return ss_exit_code(report_starpu(&a));
     int ranks;
     char *present;
     if (ss_trace_find(a.dir, &ranks, &present) != SS_OK)

@@ -11,6 +11,7 @@ libstarstep_la_SOURCES += \
 	src/trace/rank_sums.c src/trace/rank_sums.h \
 	src/trace/verdict.c src/trace/verdict.h \
 	src/trace/report.c src/trace/report.h src/trace/report_json.c \
+	src/trace/starpu_rec.c src/trace/starpu_rec.h src/trace/starpu_report.c \
 	src/trace/export.c src/trace/export.h src/trace/export_rows.c src/trace/export_rows.h \
 	src/trace/export_flow.c src/trace/export_flow.h \
 	src/trace/export_chrome.c src/trace/export_chrome.h \

@@ -143,14 +143,16 @@ if command -v vite >/dev/null; then
     run env -C "$work" HOME="$work" QT_QPA_PLATFORM=offscreen vite -e "$work/vite.svg" "$one/paje.trace"
     check "Paje: ViTE reads it" grep -q '^0 errors and 0 warnings' "$work/out" "$work/err"
 fi
-# StarPU's own trace is for StarPU's tool, which does not quote; docs/trace.md has the remedy.
+# StarPU's own trace
 prof=$(find "$one/fxt-0000" -name 'prof_file_*' 2>/dev/null | head -n 1)
 if [ -n "$prof" ] && command -v pj_dump >/dev/null && command -v starpu_fxt_tool >/dev/null; then
     starpu_fxt_tool -i "$prof" -d "$work/starpu" >"$work/out" 2>&1
-    remedy=$(sed -n "s/^sed -i -E '\(.*\)' starpu\/paje.trace.*/\1/p" "${srcdir:-.}/docs/trace.md")
-    sed -i -E "$remedy" "$work/starpu/paje.trace"
-    run pj_dump "$work/starpu/paje.trace"
-    check "StarPU's own: pj_dump reads it" grep -q '^State, CPU0, .*, fwd fc' "$work/out"
+    if grep -q '^6.*"Deinitializing"' "$work/starpu/paje.trace"; then
+        run pj_dump "$work/starpu/paje.trace"
+        check "StarPU's own: pj_dump reads it" grep -q '^State, CPU0, .*, fwd fc' "$work/out"
+    else
+        echo "this StarPU does not quote names (tools/packaging/starpu)"
+    fi
 fi
 
 refused "no such folder" 'give the folder' "$STARSTEP" trace export "$work/none"
