@@ -147,7 +147,7 @@ fi
 prof=$(find "$one/fxt-0000" -name 'prof_file_*' 2>/dev/null | head -n 1)
 if [ -n "$prof" ] && command -v pj_dump >/dev/null && command -v starpu_fxt_tool >/dev/null; then
     starpu_fxt_tool -i "$prof" -d "$work/starpu" >"$work/out" 2>&1
-    if grep -q '^6.*"Deinitializing"' "$work/starpu/paje.trace"; then
+    if grep -q '^6[[:space:]]*"fwd fc"' "$work/starpu/paje.trace"; then
         run pj_dump "$work/starpu/paje.trace"
         check "StarPU's own: pj_dump reads it" grep -q '^State, CPU0, .*, fwd fc' "$work/out"
     else
