@@ -70,6 +70,16 @@ def processor():
     return f"{names[0] if names else os.uname().machine}, {len(os.sched_getaffinity(0))} cores"
 
 
+def by_mpiexec(args, ranks, command):
+    """The command on so many ranks, by args.mpiexec with args.mpiexec_option, and what it wants in its environment.
+    Ranks share the cores that this process may use."""
+    if ranks == 1:
+        return command, {}
+    return [args.mpiexec, "-n", str(ranks), *args.mpiexec_option, *command], {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
 def step_ms(events, warmup):
     """The median time between two reports of steps, without the first ones."""
     times = {e["step"]: e["time"] for e in events if e.get("event") == "step"}
