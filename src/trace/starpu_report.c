@@ -198,24 +198,25 @@ static enum ss_status print_path(const struct ss_rec *rec, FILE *out)
 
 /* ---- priorities ----------------------------------------------------------------------------------------- */
 
+/* Tasks that wait; the one of the highest priority first. */
 struct waiting {
-    const struct ss_rec *rec;
-    size_t *heap, count; /* tasks that wait; the one of the highest priority first */
+    const struct ss_rec_task **heap;
+    size_t count;
 };
 
 static int goes_first(const struct waiting *w, size_t a, size_t b)
 {
-    return w->rec->task.at[w->heap[a]].priority > w->rec->task.at[w->heap[b]].priority;
+    return w->heap[a]->priority > w->heap[b]->priority;
 }
 
 static void swap(struct waiting *w, size_t a, size_t b)
 {
-    const size_t task = w->heap[a];
+    const struct ss_rec_task *task = w->heap[a];
     w->heap[a] = w->heap[b];
     w->heap[b] = task;
 }
 
-static void push(struct waiting *w, size_t task)
+static void push(struct waiting *w, const struct ss_rec_task *task)
 {
     size_t i = w->count++;
     w->heap[i] = task;
@@ -235,12 +236,10 @@ static void pop(struct waiting *w)
     }
 }
 
-static const struct ss_rec *sorted; /* by_ready has no argument for it */
-
 static int by_ready(const void *a, const void *b)
 {
-    const struct ss_rec_task *l = &sorted->task.at[*(const size_t *)a],
-                             *r = &sorted->task.at[*(const size_t *)b];
+    const struct ss_rec_task *l = *(const struct ss_rec_task *const *)a;
+    const struct ss_rec_task *r = *(const struct ss_rec_task *const *)b;
     if (l->rank != r->rank)
         return l->rank < r->rank ? -1 : 1;
     if (l->worker != r->worker)
@@ -248,24 +247,23 @@ static int by_ready(const void *a, const void *b)
     return (l->ready > r->ready) - (l->ready < r->ready);
 }
 
-/* Of the worker of order[0]: its tasks are order[0 .. n), by when they were ready. */
-static void count_worker(const struct ss_rec *rec, const size_t *order, size_t n, struct waiting *w,
-                         int64_t *count, int64_t *late)
+/* Of one worker: its tasks are ready[0 .. n), by when they were ready. */
+static void count_worker(const struct ss_rec *rec, const struct ss_rec_task *const *ready, size_t n,
+                         struct waiting *w, int64_t *count, int64_t *late)
 {
-    const struct ss_rec_task *first = &rec->task.at[order[0]];
-    size_t ready = 0;
+    size_t next = 0;
     w->count = 0;
     for (size_t i = rec->ran; i < rec->task.count; i++) {
         const struct ss_rec_task *t = &rec->task.at[i];
-        if (!ss_rec_same_worker(first, t))
+        if (!ss_rec_same_worker(ready[0], t))
             continue;
-        while (ready < n && rec->task.at[order[ready]].ready + PATIENCE < t->begin)
-            push(w, order[ready++]);
-        while (w->count && rec->task.at[w->heap[0]].begin <= t->begin)
+        while (next < n && ready[next]->ready + PATIENCE < t->begin)
+            push(w, ready[next++]);
+        while (w->count && w->heap[0]->begin <= t->begin)
             pop(w);
-        if (w->count && rec->task.at[w->heap[0]].priority > t->priority) {
+        if (w->count && w->heap[0]->priority > t->priority) {
             ++*count;
-            *late += t->begin - rec->task.at[w->heap[0]].ready;
+            *late += t->begin - w->heap[0]->ready;
         }
     }
 }
@@ -273,27 +271,24 @@ static void count_worker(const struct ss_rec *rec, const size_t *order, size_t n
 static enum ss_status print_priorities(const struct ss_rec *rec, FILE *out)
 {
     const size_t n = rec->task.count - rec->ran;
-    size_t *order = calloc(2 * n, sizeof *order);
-    struct waiting w = {.rec = rec, .heap = order ? order + n : NULL};
+    const struct ss_rec_task **ready = calloc(2 * n, sizeof *ready);
     int64_t count = 0, late = 0;
-    if (!order)
-        return ss_fail_memory("tasks of a trace", 2 * n * sizeof *order);
+    if (!ready)
+        return ss_fail_memory("tasks of a trace", 2 * n * sizeof *ready);
+    struct waiting w = {.heap = ready + n};
     for (size_t i = 0; i < n; i++)
-        order[i] = rec->ran + i;
-    sorted = rec;
-    qsort(order, n, sizeof *order, by_ready);
+        ready[i] = &rec->task.at[rec->ran + i];
+    qsort(ready, n, sizeof *ready, by_ready);
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i;
-             end < n && ss_rec_same_worker(&rec->task.at[order[i]], &rec->task.at[order[end]]);)
+        for (end = i; end < n && ss_rec_same_worker(ready[i], ready[end]);)
             end++;
-        count_worker(rec, order + i, end - i, &w, &count, &late);
+        count_worker(rec, ready + i, end - i, &w, &count, &late);
     }
     fprintf(out,
             "\n%lld tasks (%.1f %%) began while their worker had one of higher priority, ready for "
-            "%.3f ms "
-            "on average\n",
+            "%.3f ms on average\n",
             (long long)count, percent(count, (int64_t)n), count ? ms(late) / (double)count : 0.0);
-    free(order);
+    free(ready);
     return SS_OK;
 }
 
