@@ -88,6 +88,11 @@ check() {
     fi
 }
 
+# have_fxt: this StarPU can write a trace of its own
+have_fxt() {
+    "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'
+}
+
 # run COMMAND...: exit code in $code, output in $work/out and $work/err
 run() {
     timeout -k 5 "$DEADLINE" "$@" >"$work/out" 2>"$work/err" </dev/null

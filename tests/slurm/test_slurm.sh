@@ -60,7 +60,7 @@ whole "$folder" 4 2
 check "$what: nothing of who submits" eval "! grep -q NCCL_MADE_UP '$folder/versions'"
 check "$what: who has set which variable" grep -q 'set by site.conf: .*_' "$folder/versions"
 check "$what: but StarPU's variables" grep -qx 'STARPU_SCHED=lws' "$folder/versions"
-if "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'; then
+if have_fxt; then
     check "$what: StarPU's trace of each rank" test "$(find "$folder/fxt-0" -name 'prof_file_*_[0-3]' | wc -l)" = 4
 fi
 whole_folder=$folder

@@ -72,7 +72,7 @@ if [ -n "$PYTHON" ]; then
     check "each line is JSON" "$PYTHON" -c 'import json, sys; [json.loads(l) for l in open(sys.argv[1])]' \
         "$work/trace/one/rank-0000.jsonl"
 fi
-if "$STARSTEP" info | grep -q 'StarPU.*(FxT\|StarPU.*, FxT'; then
+if have_fxt; then
     prof=$(find "$work/trace/one/fxt-0000" -name 'prof_file_*' -size +10k)
     check "StarPU's own trace" [ -n "$prof" ]
     if command -v starpu_fxt_tool >/dev/null; then

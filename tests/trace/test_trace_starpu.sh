@@ -63,7 +63,7 @@ sed '/^JobId: 2/d' "$work/made.rec" >"$work/bad.rec"
 refused "a task without a number" 'a task without JobId ends here' "${report[@]}" "$work/bad.rec"
 refused "options of folders" 'made.rec is a file' "${report[@]}" "$work/made.rec" --path
 
-if ! "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'; then
+if ! have_fxt; then
     echo "this StarPU has no FxT"
     finish
 fi
