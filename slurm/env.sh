@@ -25,7 +25,7 @@ load_site() {
     [ -r "$site" ] || die "$site cannot be read; STARSTEP_SITE names the site's file"
     ACCOUNT='' PARTITION='' CPU_PARTITION='' QOS='' CONSTRAINT='' GPU_TYPE='' MEMORY_PER_TASK='' STARSTEP='' RESULTS=''
     DATA_DIR='' LOCAL_DIR='' LINK_GBIT='' CHECK=0 STAGE=0
-    SBATCH_EXTRA=() SRUN_EXTRA=() MODULES=() CONTAINER=() TRAIN=() GPU_TRAIN=() CPU_TRAIN=() TRACE_TRAIN=()
+    SBATCH_EXTRA=() SRUN_EXTRA=() MODULES=() CONTAINER=() TRAIN=() GPU_TRAIN=() CPU_TRAIN=() TRACE_TRAIN=() ENVIRONMENT=()
     TIME=01:00:00 WARN_SECONDS=300 GPUS_PER_NODE=4 CORES_PER_TASK=8 CPU_TASKS_PER_NODE=1 CPU_CORES_PER_TASK=4
     MPI=auto FABRIC=none MONITOR_SECONDS=5 MAX_RESTARTS=100
     site_environment() { :; }
@@ -36,8 +36,11 @@ load_site() {
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$site: $name is \"${!name}\", not a whole number above 0"
     done
     [[ $MAX_RESTARTS =~ ^[0-9]+$ ]] || die "$site: MAX_RESTARTS is \"$MAX_RESTARTS\", not a whole number"
-    CHECK=${check:-$CHECK} STAGE=${stage:-$STAGE}
-    for name in CHECK STAGE; do
+    CHECK=${check:-$CHECK} STAGE=${stage:-$STAGE} TUNE=${TUNE:-0}
+    for name in "${ENVIRONMENT[@]}"; do
+        [[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || die "$site: ENVIRONMENT has \"$name\", not NAME=VALUE"
+    done
+    for name in CHECK STAGE TUNE; do
         [[ ${!name} =~ ^[01]$ ]] || die "$name is \"${!name}\", not 0 or 1; see $site"
     done
     [[ $LINK_GBIT =~ ^[0-9]*\.?[0-9]*$ ]] || die "$site: LINK_GBIT is \"$LINK_GBIT\", not a number of Gbit/s"
@@ -55,6 +58,16 @@ load_site() {
     esac
     ! grep -q '^[^#]*FILL_IN' "$site" ||
         die "$site: something is left to fill in: $(grep -m 1 -n '^[^#]*FILL_IN' "$site")"
+}
+
+# Export the site's variables, last. StarPU's variables that were set at submission take precedence.
+site_exports() {
+    local one name
+    site_environment
+    for one in "${ENVIRONMENT[@]}"; do
+        name=${one%%=*}
+        [[ $name = STARPU_* && -n ${!name:-} ]] || export "${one?}"
+    done
 }
 
 load_modules() {

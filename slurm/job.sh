@@ -2,7 +2,7 @@
 # submits the script (submit.sh); in the job it makes the result folder, starts the ranks, forwards Slurm's
 # warnings to them, and requeues the job when they have left a checkpoint to go on from.
 # From the script: $slurm_dir; $gpus: empty (as its #SBATCH lines say), site or none; $tracing: 1 or empty;
-# $task: train or scaling.
+# $task: train or scaling; TUNE=1 in the environment (tune.sh): search for settings.
 # shellcheck shell=bash
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
@@ -106,6 +106,16 @@ prepare_ranks() {
 rank_command() {
     launcher_words "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_CPUS_PER_TASK"
     command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$1" "${#program[@]}" "${program[@]}" "${@:2}")
+}
+
+# trial_command RANKS CORES: sets command: RANKS ranks per node of CORES cores each, with the trial's options
+trial_command() {
+    local all=$(($1 * SLURM_JOB_NUM_NODES))
+    launcher_words "$SLURM_JOB_NUM_NODES" "$all" "$2"
+    case $launcher in
+    pmix | none) start+=(--ntasks="$all" --ntasks-per-node="$1") ;;
+    esac
+    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" 0 "${#program[@]}" "${program[@]}" "${options[@]}")
 }
 
 # ---- signals --------------------------------------------------------------------------------------------
@@ -249,13 +259,17 @@ leave_stage() {
 
 # ---- jobs -----------------------------------------------------------------------------------------------
 
-train_job() {
-    local options holders
+check_submission() {
     [ -n "${SLURM_CPUS_PER_TASK:-}" ] ||
         die "sbatch was not told how many cores a rank has, nor anything else of $site:" \
             "run $slurm_dir/$SLURM_JOB_NAME.sh without sbatch, or add --cpus-per-task"
     trap 'on_signal USR1' USR1
     trap 'on_signal TERM' TERM
+}
+
+train_job() {
+    local options holders
+    check_submission
     train_options "$run" "$@"
     prepare_ranks
     if [ "$CHECK" = 1 ]; then check_ranks; fi
@@ -269,6 +283,43 @@ train_job() {
     say "start ${SLURM_RESTART_COUNT:-0}, $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, $launcher; results in $run"
     run_ranks
     reports
+    end_job
+}
+
+# TUNE=1: run the trials of starstep tune one by one in the allocation; it plans the next one from the results so far.
+tune_job() {
+    local options holders tuning environment ranks cores deadline output end next asking
+    check_submission
+    split_tune "$@"
+    prepare_ranks
+    if [ "$CHECK" = 1 ]; then say "CHECK=1 is ignored when tuning"; fi
+    if [ "$STAGE" = 1 ]; then stage_data; fi
+    baseline_shape "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_CPUS_PER_TASK"
+    tune_options "$run" "$SLURM_JOB_NUM_NODES" "$ranks" "$cores"
+    asking=("${options[@]:1}")
+    command=("${program[@]}" tune "${asking[@]}")
+    record
+    say "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST, $launcher; results in $run"
+    while true; do
+        next=$("${program[@]}" tune --next "${asking[@]}") || { code=1; end_job; }
+        if [ -z "$next" ]; then break; fi
+        eval "$next"
+        trial_command "$ranks" "$cores"
+        command=(bash -c 'exec "$@" >"$0" 2>&1' "$output" env "${environment[@]}"
+            timeout --signal=USR1 --kill-after=30 "$deadline" "${command[@]}")
+        run_ranks
+        if [ -n "$warned" ]; then
+            code=$STOPPED
+            end_job
+        fi
+        echo "$code" >"$end"
+    done
+    "${program[@]}" tune --table "${asking[@]}"
+    code=$?
+    if [ -e "$run/tuned.conf" ]; then
+        cat "$site" "$run/tuned.conf" >"$run/site.tuned.conf"
+        say "the best settings are in $run/site.tuned.conf; to use them, set STARSTEP_SITE to this file"
+    fi
     end_job
 }
 
@@ -287,8 +338,9 @@ find_program
 cache_environment "$(results_folder "$SLURM_SUBMIT_DIR")/.starpu"
 nccl_environment "$SLURM_JOB_NUM_NODES"
 note_origins env.sh
-site_environment
+site_exports
 note_origins site.conf
 tell_program
 make_folder
+if [ "$TUNE" = 1 ]; then task=tune; fi
 "${task:-train}_job" "$@"

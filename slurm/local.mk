@@ -2,7 +2,7 @@
 slurmdir = $(pkgdatadir)/slurm
 dist_slurm_SCRIPTS = slurm/1gpu.sh slurm/2gpu.sh slurm/4gpu.sh slurm/8gpu.sh \
 	slurm/1node.sh slurm/2node.sh slurm/4node.sh slurm/8node.sh \
-	slurm/cpu.sh slurm/trace.sh slurm/scaling.sh slurm/sweep.sh
+	slurm/cpu.sh slurm/trace.sh slurm/scaling.sh slurm/sweep.sh slurm/tune.sh
 dist_slurm_DATA = slurm/env.sh slurm/fabric.sh slurm/job.sh slurm/launch.sh slurm/program.sh slurm/rank.sh \
 	slurm/stage.sh slurm/submit.sh slurm/site.conf
 slurmsitesdir = $(slurmdir)/sites

@@ -43,16 +43,21 @@ option_value() {
     echo "$value"
 }
 
-# train_options RUN OPTION...: sets options, and trace where the run is traced
-train_options() {
-    local run=$1
-    shift
+# site_train_options OPTION...: sets options to the site's options of train, to which OPTION... will be appended
+site_train_options() {
     if [ -z "$DATA_DIR" ] && [[ " $* " != *' --data-dir'[\ =]* ]]; then
         die "$site: DATA_DIR is empty: name the data set's folder there, in a copy of it that STARSTEP_SITE names, or" \
             "with --data-dir"
     fi
     options=(train --data-dir "$DATA_DIR" "${TRAIN[@]}")
     if [ "${gpus:-}" = none ]; then options+=("${CPU_TRAIN[@]}"); else options+=("${GPU_TRAIN[@]}"); fi
+}
+
+# train_options RUN OPTION...: sets options, and trace where the run is traced
+train_options() {
+    local run=$1
+    shift
+    site_train_options "$@"
     options+=(--checkpoint-dir "$run/checkpoints" --resume auto --log-json "$run/log.jsonl" --show-ranks)
     if [ -n "${tracing:-}" ]; then options+=("${TRACE_TRAIN[@]}"); fi
     if [ -n "${tracing:-}" ] || [[ " ${options[*]} $* " = *' --trace-steps'* ]]; then
@@ -62,4 +67,31 @@ train_options() {
         options+=(--trace "$trace")
     fi
     options+=("$@")
+}
+
+# baseline_shape NODES TASKS CORES: TUNE=1: sets ranks (all) and cores (per rank) to those of the baseline. TASKS and CORES
+# (per task) are Slurm's; without GPUs the site says how many ranks share a node's cores.
+baseline_shape() {
+    ranks=$2 cores=$3
+    if [ "${gpus:-}" = none ]; then
+        ranks=$(($1 * CPU_TASKS_PER_NODE)) cores=$(($2 * $3 / ($1 * CPU_TASKS_PER_NODE)))
+    fi
+}
+
+# split_tune [WORD...] [-- OPTION...]: sets tuning to the words for starstep tune, and options to the baseline's of train
+split_tune() {
+    tuning=()
+    while (($#)) && [ "$1" != -- ]; do
+        tuning+=("$1")
+        shift
+    done
+    shift
+    site_train_options "$@"
+    options+=("$@")
+}
+
+# tune_options RUN NODES RANKS CORES: sets options to the command line of starstep tune, of what split_tune has set
+tune_options() {
+    local each=$(($3 / $2))
+    options=(tune --out "$1" --nodes "$2" --ranks "$each" --cores $((each * $4)) "${tuning[@]}" -- "${options[@]:1}")
 }

@@ -9,6 +9,7 @@ fi
 job_usage() {
     local what="OPTION of starstep train"
     if [ "${task:-}" = scaling ]; then what=RESULT-FOLDER; fi
+    if [ "${TUNE:-}" = 1 ]; then what="WORD of starstep tune]... [-- OPTION of starstep train"; fi
     cat <<END
 usage: $0 [--dry-run] [--no-check] [--sbatch=OPTION]... [$what]...
 $(sed -n '2s/^# //p' "$0")
@@ -25,7 +26,7 @@ END
 }
 
 mapfile -t handed_over < <(compgen -e STARPU_) # by which a job is tuned and traced
-handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE "${handed_over[@]}")
+handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE ${TUNE:+TUNE} "${handed_over[@]}")
 
 # header OPTION: the number that the script's own #SBATCH lines give it
 header() {
@@ -41,6 +42,8 @@ site_options() {
     none)
         tasks=$CPU_TASKS_PER_NODE cores=$CPU_CORES_PER_TASK partition=${CPU_PARTITION:-$PARTITION}
         if [ "${task:-}" = scaling ]; then tasks=1 cores=1; fi
+        # Trials with other numbers of ranks use the same cores.
+        if [ "$TUNE" = 1 ]; then tasks=$((tasks * cores)) cores=1; fi
         ;;
     esac
     sbatch_options=(--ntasks-per-node="$tasks" --cpus-per-task="$cores" --time="$TIME"
@@ -88,9 +91,20 @@ not_checked() {
     echo "starstep job: warning: the options are not checked: $*" >&2
 }
 
-# Asks the program whether it would train so; what it answers is in $answer. RUN is not made.
+# ask WORD...: run the program with these arguments to check them; its output is in $answer
+ask() {
+    local text code=0
+    answer=$( (site_exports; exec "${program[@]}" "$@") 2>&1 </dev/null) || code=$?
+    if [ $code != 0 ]; then
+        text=$(grep -m 1 '^starstep: error: ' <<<"$answer" || tail -n 1 <<<"$answer")
+        die "${text#starstep: error: } (--no-check submits nevertheless)"
+    fi
+    grep '^starstep: warning' <<<"$answer" >&2 || true
+}
+
+# RUN is not made.
 check_options() {
-    local word text code=0
+    local word text training
     for word in "${CONTAINER[@]}"; do
         case $word in
         /*.sif | /*.img) [ -e "$word" ] || die "$site: CONTAINER names $word, which is not there" ;;
@@ -100,14 +114,15 @@ check_options() {
         not_checked "${program[*]} does not run here: $(tail -n 1 <<<"$text")"
         return
     fi
-    answer=$( (site_environment; exec "${program[@]}" train --check --ranks "$ranks" \
-        "${options[@]:1}") 2>&1 </dev/null) || code=$?
-    if [ $code != 0 ]; then
-        text=$(grep -m 1 '^starstep: error: ' <<<"$answer" || tail -n 1 <<<"$answer")
-        die "${text#starstep: error: } (--no-check submits nevertheless)"
+    if [ "$TUNE" = 1 ]; then
+        training=("${options[@]}")
+        tune_options "$results/.check" "${nodes%%[!0-9]*}" "$ranks" "$cores"
+        ask tune --check "${options[@]:1}"
+        options=("${training[@]}")
     fi
-    grep '^starstep: warning' <<<"$answer" >&2 || true
+    ask train --check --ranks "$ranks" "${options[@]:1}"
 }
+
 
 # check_job OPTION...: leaves the modules loaded
 check_job() {
@@ -120,7 +135,7 @@ check_job() {
         find_program
     fi
     if [ "${task:-}" = scaling ]; then return; fi
-    train_options "$results/.check" "$@"
+    if [ "$TUNE" = 1 ]; then split_tune "$@"; else train_options "$results/.check" "$@"; fi
     if [ -z "$no_check" ]; then check_options; fi
 }
 
@@ -136,7 +151,12 @@ tell() {
     if [ "${task:-}" = scaling ]; then
         options=(scaling --out "$run" "$@")
     else
-        train_options "$run" "$@"
+        if [ "$TUNE" = 1 ]; then
+            split_tune "$@"
+            tune_options "$run" "${nodes%%[!0-9]*}" "$ranks" "$cores"
+        else
+            train_options "$run" "$@"
+        fi
         job_words
         echo "launch:   $(printf '%q ' "${start[@]}")"
         echo "network:  $(for variable in "${!NCCL_@}" "${!FI_@}"; do printf '%q ' "$variable=${!variable}"; done)"
@@ -151,7 +171,7 @@ tell() {
 job_words() {
     unset "${!NCCL_@}" "${!FI_@}" SLURM_NETWORK
     nccl_environment "${nodes%%[!0-9]*}"
-    site_environment
+    site_exports
     fabric_words
     choose_launcher "$("${program[@]}" info 2>/dev/null </dev/null)"
     launcher_words "${nodes%%[!0-9]*}" "$ranks" "$cores"
@@ -159,7 +179,7 @@ job_words() {
 
 submit() {
     local argument arguments=() sbatch_options=() asked=() job results nodes ranks cores answer options submission
-    local dry_run='' no_check=''
+    local dry_run='' no_check='' tuning
     for argument in "$@"; do
         case $argument in
         --help | -h)
@@ -176,7 +196,9 @@ submit() {
     [ -n "$dry_run" ] || command -v sbatch >/dev/null || die "there is no command sbatch here"
     site_options
     count_ranks "${sbatch_options[@]}" "${asked[@]}"
+    if [ "$TUNE" = 1 ]; then baseline_shape "${nodes%%[!0-9]*}" "$ranks" "$cores"; fi
     results=$(results_folder "$PWD")
+    if [ "$TUNE" = 1 ]; then sbatch_options+=(--job-name="tune-$(basename "$0" .sh)"); fi
     submission=(sbatch --parsable --output="$results/%x-%j.out" "${sbatch_options[@]}" "${asked[@]}" "$0" "${arguments[@]}")
     STARSTEP_SLURM=$slurm_dir STARSTEP_SITE=$(realpath "$site")
     export "${handed_over[@]}"

@@ -28,6 +28,7 @@ static const struct {
     {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
     {"monitor", ss_cmd_monitor, "sample memory, utilisation and power during a job"},
     {"scaling", ss_cmd_scaling, "tables of equal runs on more and more GPUs and nodes"},
+    {"tune", ss_cmd_tune, "find settings that make a training faster"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
 };
 

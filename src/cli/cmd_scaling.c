@@ -101,25 +101,6 @@ static enum ss_status tabulate(const struct ss_runs *runs, int mixed, const char
     return status;
 }
 
-/* Move what is neither option nor its value to path; returns how many these are. The options stay,
- * *argc of them with the command. */
-static int take_paths(const struct ss_option_set *sets, int *argc, char **argv, char **path)
-{
-    int paths = 0, kept = 1;
-    for (int i = 1; i < *argc; i++) {
-        if (argv[i][0] != '-') {
-            path[paths++] = argv[i];
-            continue;
-        }
-        const struct ss_option *o = ss_option_find(sets, argv[i]);
-        argv[kept++] = argv[i];
-        if (o && o->type != SS_OPT_FLAG && i + 1 < *argc)
-            argv[kept++] = argv[++i];
-    }
-    *argc = kept;
-    return paths;
-}
-
 /* Tables of all runs that these name. A run that failed does not keep the others out. */
 static enum ss_status compare(char **path, int paths, int mixed, const char *dir)
 {
@@ -159,7 +140,7 @@ int ss_cmd_scaling(int argc, char **argv)
     char **path = calloc((size_t)argc, sizeof *path);
     if (!path)
         return ss_exit_code(ss_fail_memory("arguments", (size_t)argc * sizeof *path));
-    int paths = take_paths(sets, &argc, argv, path);
+    int paths = ss_cli_take_words(sets, &argc, argv, path);
     int code =
         ss_options_command("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\n"
                            "Tables of throughput, memory and exposed communication of equal runs "

@@ -22,6 +22,7 @@ int ss_cmd_trace(int argc, char **argv);
 int ss_cmd_trace_export(int argc, char **argv); /* argv[0] is the verb */
 int ss_cmd_monitor(int argc, char **argv);
 int ss_cmd_scaling(int argc, char **argv);
+int ss_cmd_tune(int argc, char **argv);
 int ss_cmd_doctor(int argc, char **argv);
 int ss_cmd_data(int argc, char **argv);
 
@@ -31,6 +32,10 @@ enum { SS_EXIT_OK, SS_EXIT_FAILED, SS_EXIT_USAGE, SS_EXIT_RESUME, SS_EXIT_DIVERG
  * about: for --help. */
 int ss_cli_parse_dir(char *command, const char *what, const char *about,
                      const struct ss_option_set *sets, int argc, char **argv, const char **dir);
+
+/* Moves what is neither option nor its value to `word`; returns how many these are. The options stay, *argc
+ * of them with the command. */
+int ss_cli_take_words(const struct ss_option_set *sets, int *argc, char **argv, char **word);
 
 static inline int ss_exit_code(enum ss_status status)
 {

@@ -22,3 +22,20 @@ int ss_cli_parse_dir(char *command, const char *what, const char *about,
     ss_fail(SS_ERR_INVALID, "%s: which %s? starstep %s DIR [OPTION...]", command, what, command);
     return SS_EXIT_USAGE;
 }
+
+int ss_cli_take_words(const struct ss_option_set *sets, int *argc, char **argv, char **word)
+{
+    int words = 0, kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (argv[i][0] != '-') {
+            word[words++] = argv[i];
+            continue;
+        }
+        const struct ss_option *o = ss_option_find(sets, argv[i]);
+        argv[kept++] = argv[i];
+        if (o && o->type != SS_OPT_FLAG && i + 1 < *argc)
+            argv[kept++] = argv[++i];
+    }
+    *argc = kept;
+    return words;
+}

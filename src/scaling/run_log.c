@@ -15,6 +15,9 @@ struct reader {
     int started, ended;
     struct ss_run_log start; /* the last one's part */
     struct ss_run_log *log;  /* as of the last epoch */
+    long from, first,
+        last; /* steps from the first of these on are timed: the first and the last that were reported */
+    double first_s, last_s;
 };
 
 static enum ss_status fail_field(const struct reader *r, const char *key, const json_t *value,
@@ -122,6 +125,23 @@ static enum ss_status read_epoch(struct reader *r, const json_t *o)
     return get_rate(r, o, "images_per_s_with_validation", &log->rate_with_validation);
 }
 
+static enum ss_status read_step(struct reader *r, const json_t *o)
+{
+    long step;
+    double time;
+    SS_TRY(get_count(r, o, "step", &step));
+    SS_TRY(get_number(r, o, "time", 0, &time));
+    if (step < r->from)
+        return SS_OK;
+    if (!r->first) {
+        r->first = step;
+        r->first_s = time;
+    }
+    r->last = step;
+    r->last_s = time;
+    return SS_OK;
+}
+
 static enum ss_status read_object(struct reader *r, const json_t *o)
 {
     r->event = json_string_value(json_object_get(o, "event"));
@@ -133,6 +153,8 @@ static enum ss_status read_object(struct reader *r, const json_t *o)
         return read_start(r, o);
     if (!strcmp(r->event, "epoch"))
         return read_epoch(r, o);
+    if (r->from && !strcmp(r->event, "step"))
+        return read_step(r, o);
     if (!strcmp(r->event, "end"))
         r->ended = 1;
     return SS_OK;
@@ -165,19 +187,26 @@ static enum ss_status read_lines(struct reader *r, FILE *f)
     return status;
 }
 
+/* At least its start. */
+static enum ss_status read_file(struct reader *r)
+{
+    FILE *f = fopen(r->path, "r");
+    if (!f)
+        return ss_fail(SS_ERR_IO, "%s: %s", r->path, strerror(errno));
+    enum ss_status status = read_lines(r, f);
+    fclose(f);
+    SS_TRY(status);
+    return r->started
+               ? SS_OK
+               : ss_fail(SS_ERR_FORMAT,
+                         "%s: no event \"start\"; not a log of starstep train --log-json", r->path);
+}
+
 enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out)
 {
     struct ss_run_log log = {0};
     struct reader r = {.path = path, .log = &log};
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
-    enum ss_status status = read_lines(&r, f);
-    fclose(f);
-    SS_TRY(status);
-    if (!r.started)
-        return ss_fail(SS_ERR_FORMAT,
-                       "%s: no event \"start\"; not a log of starstep train --log-json", path);
+    SS_TRY(read_file(&r));
     if (!log.epoch)
         return ss_fail(SS_ERR_FORMAT,
                        "%s: no event \"epoch\" in %ld lines: the run ended, or still is, inside "
@@ -188,6 +217,17 @@ enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out)
     snprintf(log.path, sizeof log.path, "%s", path);
     log.ended = r.ended;
     *out = log;
+    return SS_OK;
+}
+
+enum ss_status ss_run_log_rate(const char *path, long warmup, double *out)
+{
+    struct ss_run_log log = {0};
+    struct reader r = {.path = path, .log = &log, .from = warmup};
+    SS_TRY(read_file(&r));
+    if (r.last <= r.first || !(r.last_s > r.first_s))
+        return ss_fail(SS_ERR_FORMAT, "%s: no two steps from step %ld on", path, warmup);
+    *out = (double)(r.last - r.first) * (double)r.start.batch / (r.last_s - r.first_s);
     return SS_OK;
 }
 

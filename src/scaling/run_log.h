@@ -25,6 +25,10 @@ struct ss_run_log {
  * a line at the end is left out. */
 enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out);
 
+/* Images a second over all ranks, from the report of step `warmup` to that of the last one. Errors: likewise,
+ * but epochs are not needed; SS_ERR_FORMAT where fewer than two steps were reported from there on. */
+enum ss_status ss_run_log_rate(const char *path, long warmup, double *out);
+
 /* 1 if the file's first line is an event of a log, or if it cannot be opened: who reads it says why. */
 int ss_run_log_is(const char *path);
 

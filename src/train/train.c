@@ -251,7 +251,7 @@ static enum ss_status evaluate(struct ss_loop *l, struct ss_epoch *e)
     const struct ss_train_options *o = l->options;
     const double begin = ss_seconds();
     const int last = e->epoch >= o->epochs || (o->max_steps && l->at.step >= o->max_steps);
-    if (e->epoch % o->eval_every && !last)
+    if (!o->eval_every || (e->epoch % o->eval_every && !last))
         return SS_OK;
     SS_TRY(ss_session_evaluate(&l->session, &l->at.validation));
     if (l->session.optim.ema_decay > 0) {

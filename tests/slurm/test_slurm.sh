@@ -193,6 +193,40 @@ elif folder=$work/results/1gpu-$job && good_end 60; then
     whole "$folder" 1 1
 fi
 
+# ---- tuning ---------------------------------------------------------------------------------------------
+
+# ran FOLDER: number of results
+ran() {
+    if [ -e "$1/results.json" ]; then grep -c '"stage"' "$1/results.json"; else echo 0; fi
+}
+
+# has_run FOLDER N
+# shellcheck disable=SC2317  # wait_until calls it
+has_run() {
+    [ "$(ran "$1")" -ge "$2" ]
+}
+
+what="tune"
+if "$slurm/tune.sh" cpu slots=2,99 >/dev/null 2>"$work/err"; then
+    fail "$what: 99 slots were submitted"
+fi
+check "$what: $(grep -o 'slots: .*' "$work/err")" grep -q -e '--slots: 99 is out of range' "$work/err"
+if STARPU_SCHED=lws submit tune cpu --sbatch=--nodes=2 --minutes=9 --seconds=0.1 --rounds=3 slots=2 ranks=1 \
+    STARPU_SCHED=prio UCX_TLS=none -- --seed 3; then
+    check "$what: its folder" test "${folder##*/}" = "tune-cpu-$job"
+    wait_until 60 has_run "$folder" 3 && scancel --signal=USR1 --batch "$job"
+    wait_until 30 grep -q requeued "$folder.out"
+    before=$(ran "$folder")
+    good_end 120
+    check "$what: resumed after $before runs" test "$before" -ge 3 -a "$(ran "$folder")" -gt "$before"
+    check "$what: no run was made twice" test -z "$(tr -d '\n' <"$folder/results.json" |
+        grep -o '"stage[^}]*"setting": "[^"]*"' | sort | uniq -d)"
+    check "$what: 1 rank a node, too" grep -q '^ranks=1  *3 ' "$folder/table.txt"
+    check "$what: $(grep '^UCX_TLS' "$folder/table.txt")" grep -q '^UCX_TLS=none  *failed: ' "$folder/table.txt"
+    check "$what: table in the job's output" grep -q '^baseline (repeat)  *3 ' "$folder.out"
+    check "$what: no trial in progress" test ! -e "$folder/next.json"
+fi
+
 what="sweep"
 # of_sweep NAME: sets $job and $folder
 of_sweep() {

@@ -1,0 +1,171 @@
+/* starstep tune: find settings that make a training faster. */
+#include "cli/commands.h"
+#include "core/log.h"
+#include "runtime/environment.h"
+#include "runtime/placement.h"
+#include "train/recipe.h"
+#include "tune/tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ss_option rows[] = {
+    SS_OPTION_TEXT(struct ss_tune_options, dir, "--out", "starstep-tune", "DIR",
+                   "output folder; a search whose results are there resumes"),
+    SS_OPTION_FLOAT(struct ss_tune_options, minutes, "--minutes", 30, 0.01, 1e6, "F",
+                    "total run time, including that of results already there"),
+    SS_OPTION_FLOAT(struct ss_tune_options, seconds, "--seconds", 5, 0.01, 1e5, "S",
+                    "duration of the measured steps of a run"),
+    SS_OPTION_INT(struct ss_tune_options, rounds, "--rounds", 5, 3, 100, "N",
+                  "maximum number of runs per setting; selected settings run twice as often again"),
+    SS_OPTION_INT(struct ss_tune_options, seed, "--seed", 0, 0, 1L << 53, "N",
+                  "seed of the order of runs"),
+    SS_OPTION_INT(struct ss_tune_options, ranks, "--ranks", 1, 1, 65536, "N",
+                  "ranks per node of the baseline"),
+    SS_OPTION_INT(struct ss_tune_options, nodes, "--nodes", 1, 1, 65536, "N", "number of nodes"),
+    SS_OPTION_INT(struct ss_tune_options, cores, "--cores", 0, 0, 65536, "N",
+                  "cores per node, shared by its ranks; 0: those this process may use"),
+    SS_OPTION_TEXT(
+        struct ss_tune_options, start, "--start", NULL, "COMMAND",
+        "shell command that starts $RANKS ranks; default: mpiexec, on GPUs starstep launch"),
+    SS_OPTION_FLAG(struct ss_tune_options, check, "--check", "print the settings to try, and exit"),
+    SS_OPTION_FLAG(struct ss_tune_options, table, "--table",
+                   "run nothing; print the table of the results so far"),
+    SS_OPTION_FLAG(struct ss_tune_options, next, "--next",
+                   "run nothing; print the next run as Bash assignments, for job scripts"),
+    {0}};
+
+static const char usage[] =
+    "usage: starstep tune [OPTION...] [NAME=VALUE,VALUE... | NAME]... -- TRAIN-OPTION...\n"
+    "Find settings that make a training faster: short runs in random order, one setting changed at "
+    "a time,\n"
+    "then the combination of the faster ones. NAME is an option of train (without --), an "
+    "environment\n"
+    "variable or ranks (per node); without any, those that matter on this device. Options:\n";
+
+/* The command line: settings, and behind -- the options of train. */
+struct words {
+    char **setting, **training;
+    int settings, training_words;
+};
+
+/* The baseline must run. */
+static enum ss_status check_probe(const struct ss_tune *t)
+{
+    const struct ss_tune_result *last = t->nresults ? &t->results[t->nresults - 1] : NULL;
+    if (!last || last->trial.stage != SS_TUNE_PROBE || !last->error)
+        return SS_OK;
+    return ss_fail(SS_ERR_INVALID, "tune: the baseline fails: %s; see %s/failed-%zu.out",
+                   last->error, t->options->dir, t->nresults);
+}
+
+static enum ss_status run_all(struct ss_tune *t, int *code)
+{
+    struct ss_tune_trial trial;
+    int interrupted = 0;
+    while (ss_tune_next_trial(t, &trial)) {
+        SS_TRY(ss_tune_run_local(t, &trial, &interrupted));
+        if (interrupted) {
+            ss_note("tune: interrupted; repeat the command to resume");
+            *code = SS_EXIT_RESUME;
+            return SS_OK;
+        }
+        ss_tune_print_result(t, stderr);
+        SS_TRY(check_probe(t));
+    }
+    return SS_OK;
+}
+
+static enum ss_status print_next(struct ss_tune *t)
+{
+    struct ss_tune_trial trial;
+    SS_TRY(check_probe(t));
+    if (!ss_tune_next_trial(t, &trial))
+        return SS_OK;
+    SS_TRY(ss_tune_mark_started(t, &trial));
+    return ss_tune_print_next(t, &trial, stdout);
+}
+
+static enum ss_status count_cores(struct ss_tune *t)
+{
+    static struct ss_placement placement;
+    t->cores = t->options->cores;
+    if (t->cores)
+        return SS_OK;
+    SS_TRY(ss_placement_decide(0, 0, 0, 1, &placement));
+    t->cores = placement.ncores;
+    return SS_OK;
+}
+
+static enum ss_status prepare(struct ss_tune *t, const struct words *w)
+{
+    const long ranks = t->options->ranks * t->options->nodes;
+    int each;
+    SS_TRY(ss_environment_check());
+    SS_TRY(ss_train_rank_batch(&t->train, (int)ranks, &each));
+    t->batch = each * ranks;
+    SS_TRY(count_cores(t));
+    SS_TRY(ss_tune_add(t, w->setting, (size_t)w->settings));
+    ss_environment_tell();
+    return SS_OK;
+}
+
+static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
+{
+    SS_TRY(prepare(t, w));
+    if (t->options->check) {
+        ss_tune_print_plan(t, stdout);
+        return SS_OK;
+    }
+    SS_TRY(ss_tune_load(t));
+    if (t->options->next)
+        return print_next(t);
+    if (!t->options->table)
+        SS_TRY(run_all(t, code));
+    ss_tune_print_table(t, stdout);
+    return ss_tune_write_outputs(t);
+}
+
+static int parse_and_tune(int argc, char **argv, struct words *w)
+{
+    struct ss_tune_options o = {0};
+    struct ss_tune t = {.options = &o};
+    struct ss_recipe *recipe = NULL;
+    const struct ss_option_set own[] = {{.rows = rows, .values = &o}, {0}};
+    const struct ss_option_set train[] = {ss_train_option_set(&t.train, SS_TRAIN_OF_TRAIN), {0}};
+    int ours = 1;
+    while (ours < argc && strcmp(argv[ours], "--"))
+        ours++;
+    w->training = argv + ours;
+    w->training_words = argc - ours;
+    w->settings = ss_cli_take_words(own, &ours, argv, w->setting);
+    int code = ss_options_command(usage, own, ours, argv);
+    if (code >= 0)
+        return code;
+    if (w->training_words < 2) {
+        ss_fail(SS_ERR_INVALID, "tune: no training given; put the options of train behind --");
+        return SS_EXIT_USAGE;
+    }
+    w->training[0] = (char *)"train";
+    code = ss_recipe_command(usage, train, w->training_words, w->training, &recipe);
+    if (code < 0) {
+        code = SS_EXIT_OK;
+        enum ss_status status = tune(&t, w, &code);
+        if (status != SS_OK)
+            code = ss_exit_code(status);
+    }
+    ss_tune_close(&t);
+    ss_recipe_close(recipe);
+    return code;
+}
+
+int ss_cmd_tune(int argc, char **argv)
+{
+    struct words w = {.setting = calloc((size_t)argc, sizeof *w.setting)};
+    if (!w.setting)
+        return ss_exit_code(ss_fail_memory("arguments", (size_t)argc * sizeof *w.setting));
+    const int code = parse_and_tune(argc, argv, &w);
+    free(w.setting);
+    return code;
+}
