@@ -21,10 +21,11 @@ static const struct ss_option rows[] = {
                   "maximum number of runs per setting; selected settings run twice as often again"),
     SS_OPTION_INT(struct ss_tune_options, seed, "--seed", 0, 0, 1L << 53, "N",
                   "seed of the order of runs"),
-    SS_OPTION_INT(struct ss_tune_options, ranks, "--ranks", 1, 1, 65536, "N",
+    SS_OPTION_INT(struct ss_tune_options, ranks, "--ranks", 1, 1, SS_TUNE_MAX_COUNT, "N",
                   "ranks per node of the baseline"),
-    SS_OPTION_INT(struct ss_tune_options, nodes, "--nodes", 1, 1, 65536, "N", "number of nodes"),
-    SS_OPTION_INT(struct ss_tune_options, cores, "--cores", 0, 0, 65536, "N",
+    SS_OPTION_INT(struct ss_tune_options, nodes, "--nodes", 1, 1, SS_TUNE_MAX_COUNT, "N",
+                  "number of nodes"),
+    SS_OPTION_INT(struct ss_tune_options, cores, "--cores", 0, 0, SS_TUNE_MAX_COUNT, "N",
                   "cores per node, shared by its ranks; 0: those this process may use"),
     SS_OPTION_TEXT(
         struct ss_tune_options, start, "--start", NULL, "COMMAND",
@@ -113,12 +114,15 @@ static enum ss_status prepare(struct ss_tune *t, const struct words *w)
 
 static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
 {
+    int recorded;
     SS_TRY(prepare(t, w));
     if (t->options->check) {
         ss_tune_print_plan(t, stdout);
         return SS_OK;
     }
-    SS_TRY(ss_tune_load(t));
+    SS_TRY(ss_tune_load(t, &recorded));
+    if (recorded)
+        ss_tune_print_result(t, stderr);
     if (t->options->next)
         return print_next(t);
     if (!t->options->table)

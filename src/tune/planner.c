@@ -144,6 +144,14 @@ int ss_tune_best(const struct ss_tune *t, char label[SS_TUNE_LABEL])
 
 /* ---- durations -------------------------------------------------------------------------------------- */
 
+double ss_tune_elapsed(const struct ss_tune *t)
+{
+    double sum = 0;
+    for (size_t i = 0; i < t->nresults; i++)
+        sum += t->results[i].seconds;
+    return sum;
+}
+
 static const struct ss_tune_result *find_probe(const struct ss_tune *t)
 {
     for (size_t i = 0; i < t->nresults; i++)
@@ -154,10 +162,13 @@ static const struct ss_tune_result *find_probe(const struct ss_tune *t)
 
 struct ss_tune_steps ss_tune_steps(const struct ss_tune *t, enum ss_tune_stage stage)
 {
-    const struct ss_tune_result *r = find_probe(t);
-    if (stage == SS_TUNE_PROBE || !r)
+    double rate = 0; /* the baseline's best one: the probe may have run with cold caches */
+    for (size_t i = 0; i < t->nresults; i++)
+        if (is_baseline(t->results[i].trial.label))
+            rate = fmax(rate, t->results[i].rate);
+    if (stage == SS_TUNE_PROBE || rate <= 0)
         return (struct ss_tune_steps){PROBE_WARMUP, PROBE_STEPS};
-    const double steps = ceil(t->options->seconds * r->rate / (double)t->batch);
+    const double steps = ceil(t->options->seconds * rate / (double)t->batch);
     const long measured = (long)fmin(MAX_STEPS, fmax(MIN_STEPS, steps));
     const long warmup = measured / 10;
     return (struct ss_tune_steps){warmup < PROBE_WARMUP ? PROBE_WARMUP

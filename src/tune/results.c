@@ -170,29 +170,31 @@ static enum ss_status save(const struct ss_tune *t)
 
 /* ---- outcome of a trial ------------------------------------------------------------------------------ */
 
-/* A launcher's message that its ranks failed, or an empty line. */
+/* An empty line, or a launcher's report that its ranks failed. */
 static int is_noise(const char *line)
 {
-    static const char *const begins[] = {"srun: ", "slurmstepd", "mpiexec ", "prterun ", "--"};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (!strncmp(line, begins[i], strlen(begins[i])))
-            return 1;
-    return !line[strspn(line, " \t*=-")];
+    return !line[strspn(line, " \t")] || !strncmp(line, "srun: ", 6) ||
+           !strncmp(line, "slurmstepd", 10);
 }
 
-/* The first error of starstep, else the last line that is not noise. */
+/* The first error of starstep, else the first line of Open MPI's first message, which stands between lines of
+ * dashes, else the last line. */
 static void find_error(const char *path, int code, char error[ERROR_ROOM])
 {
-    static const char prefix[] = "starstep: error: ";
+    static const char prefix[] = "starstep: error: ", dashes[] = "-----";
     char line[1024];
     const char *own = NULL;
+    int boxed = 0,
+        found = 0; /* the line before was one of dashes; the first of a message was found */
     FILE *f = fopen(path, "r");
     snprintf(error, ERROR_ROOM, "exit code %d", code);
     while (f && !own && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\r\n")] = '\0';
         own = strstr(line, prefix);
-        if (own || !is_noise(line))
+        if (own || (!found && !is_noise(line) && strncmp(line, dashes, sizeof dashes - 1)))
             snprintf(error, ERROR_ROOM, "%.*s", ERROR_ROOM - 1, own ? own + strlen(prefix) : line);
+        found |= boxed && !is_noise(line);
+        boxed = !strncmp(line, dashes, sizeof dashes - 1);
     }
     if (f)
         fclose(f);
@@ -257,14 +259,6 @@ enum ss_status ss_tune_record(struct ss_tune *t, const struct ss_tune_trial *tri
     return SS_OK;
 }
 
-double ss_tune_elapsed(const struct ss_tune *t)
-{
-    double sum = 0;
-    for (size_t i = 0; i < t->nresults; i++)
-        sum += t->results[i].seconds;
-    return sum;
-}
-
 /* ---- loading ------------------------------------------------------------------------------------ */
 
 static double seconds_between(const struct stat *a, const struct stat *b)
@@ -274,7 +268,7 @@ static double seconds_between(const struct stat *a, const struct stat *b)
 }
 
 /* Record the trial that a script has result. */
-static enum ss_status record_finished(struct ss_tune *t)
+static enum ss_status record_finished(struct ss_tune *t, int *recorded)
 {
     char next[SS_TUNE_PATH], end[SS_TUNE_PATH];
     struct stat begun, ended;
@@ -298,7 +292,7 @@ static enum ss_status record_finished(struct ss_tune *t)
     json_decref(o);
     SS_TRY(status);
     SS_TRY(ss_tune_record(t, &trial, code, fmax(0, seconds_between(&begun, &ended))));
-    ss_tune_print_result(t, stderr);
+    *recorded = 1;
     return SS_OK;
 }
 
@@ -319,10 +313,11 @@ static enum ss_status read_all(struct ss_tune *t, const char *path, const json_t
     return SS_OK;
 }
 
-enum ss_status ss_tune_load(struct ss_tune *t)
+enum ss_status ss_tune_load(struct ss_tune *t, int *recorded)
 {
     char path[SS_TUNE_PATH];
     json_t *all;
+    *recorded = 0;
     SS_TRY(ss_folder_make(t->options->dir));
     SS_TRY(ss_tune_path(t, SS_TUNE_RESULTS, path));
     if (access(path, F_OK) != 0) {
@@ -333,5 +328,5 @@ enum ss_status ss_tune_load(struct ss_tune *t)
     enum ss_status status = read_all(t, path, all);
     json_decref(all);
     SS_TRY(status);
-    return record_finished(t);
+    return record_finished(t, recorded);
 }

@@ -132,7 +132,7 @@ static enum ss_status check_ranks(const struct ss_tune *t, const char *value)
     const long n = strtol(value, &end, 10);
     struct ss_train_options o = t->train;
     int each;
-    if (end == value || *end || n < 1 || n > 65536)
+    if (end == value || *end || n < 1 || n > SS_TUNE_MAX_COUNT)
         return ss_fail(SS_ERR_INVALID, "tune: ranks: \"%s\" is not a number of ranks per node",
                        value);
     o.per_rank_batch_size = 0;
@@ -232,14 +232,14 @@ static enum ss_status add_number(struct ss_tune *t, const char *name, long n)
 
 static enum ss_status add_by_cores(struct ss_tune *t, const char *name)
 {
-    const long each = t->cores / t->options->ranks;
+    const long each = t->cores / t->options->ranks, fewer[] = {each - 1, each / 2, each / 4};
+    const long most = !strcmp(name, "ranks") ? t->cores : each < 2 ? 2 : each;
     if (!strcmp(name, "threads")) {
-        for (long n = each - 1; n >= 1; n = n == each - 1 && n > each / 2 ? each / 2 : n / 2)
-            if (n == each - 1 || 4 * n >= each)
-                SS_TRY(add_number(t, name, n));
+        for (int i = 0; i < 3; i++)
+            if (fewer[i] > 0)
+                SS_TRY(add_number(t, name, fewer[i]));
         return SS_OK;
     }
-    const long most = !strcmp(name, "ranks") ? t->cores : each < 2 ? 2 : each;
     for (long n = 1; n <= most && n <= 64; n *= 2)
         SS_TRY(add_number(t, name, n));
     return SS_OK;

@@ -30,7 +30,8 @@ struct ss_tune_options {
 enum {
     SS_TUNE_PATH = 4096,
     SS_TUNE_LABEL = 1024,
-    SS_TUNE_SETTINGS = 256, /* maximum */
+    SS_TUNE_SETTINGS = 256,    /* maximum */
+    SS_TUNE_MAX_COUNT = 16384, /* of nodes, of ranks per node, of cores */
 };
 
 enum ss_tune_kind {
@@ -117,15 +118,14 @@ enum ss_tune_file {
 enum ss_status ss_tune_path(const struct ss_tune *t, enum ss_tune_file file,
                             char out[SS_TUNE_PATH]);
 /* Create the folder, or load its results, which must be of the same training and processor. If a script has
- * finished a trial, record it. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MISMATCH, SS_ERR_MEMORY. */
-enum ss_status ss_tune_load(struct ss_tune *t);
+ * finished a trial, record it; *recorded: it has. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MISMATCH,
+ * SS_ERR_MEMORY. */
+enum ss_status ss_tune_load(struct ss_tune *t, int *recorded);
 /* Store which trial starts now. */
 enum ss_status ss_tune_mark_started(const struct ss_tune *t, const struct ss_tune_trial *trial);
 /* Record its result. code: exit code as a shell has it (124, 137: timed out). */
 enum ss_status ss_tune_record(struct ss_tune *t, const struct ss_tune_trial *trial, int code,
                               double seconds);
-/* Wall time of all trials, in seconds. */
-double ss_tune_elapsed(const struct ss_tune *t);
 
 /* mann_whitney.c: exact two-sided p-value that a and b are samples of the same distribution. H. B. Mann and
  * D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
@@ -141,6 +141,8 @@ struct ss_tune_steps {
 struct ss_tune_steps ss_tune_steps(const struct ss_tune *t, enum ss_tune_stage stage);
 /* The trial to run next; returns 0 when the search has ended. */
 int ss_tune_next_trial(const struct ss_tune *t, struct ss_tune_trial *out);
+/* Wall time of all trials, in seconds. */
+double ss_tune_elapsed(const struct ss_tune *t);
 /* Timeout of a trial, in seconds. */
 double ss_tune_deadline(const struct ss_tune *t);
 /* A label's successful runs in a stage, compared with the baseline's (with its repeats) in the same stage. */

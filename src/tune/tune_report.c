@@ -99,12 +99,20 @@ static const char *verdict_of(const struct ss_tune_comparison *v)
     return v->runs < MIN_RUNS ? "too few runs" : "not significant";
 }
 
+static int label_width(const struct ss_tune *t)
+{
+    size_t width = 31;
+    for (size_t i = 0; i < t->nsettings; i++)
+        width = strlen(t->settings[i].label) > width ? strlen(t->settings[i].label) : width;
+    return (int)width;
+}
+
 static void print_row(const struct ss_tune *t, enum ss_tune_stage stage, const char *label,
                       FILE *out)
 {
     struct ss_tune_comparison v = ss_tune_compare(t, stage, label);
     const int compared = strcmp(label, SS_TUNE_BASELINE) && strcmp(label, SS_TUNE_REPEAT);
-    fprintf(out, "%-42s ", label);
+    fprintf(out, "%-*s ", label_width(t), label);
     if (v.error && compared) {
         fprintf(out, "failed: %s\n", v.error);
         return;
@@ -114,15 +122,17 @@ static void print_row(const struct ss_tune *t, enum ss_tune_stage stage, const c
         return;
     }
     fprintf(out, "%4zu %10.1f %10.1f %10.1f %6.3f", v.runs, v.median, v.least, v.most, v.ratio);
-    if (compared)
+    if (compared && v.p_value < 0.0001)
+        fprintf(out, "  <.0001  %s", verdict_of(&v));
+    else if (compared)
         fprintf(out, " %7.4f  %s", v.p_value, verdict_of(&v));
     fputc('\n', out);
 }
 
-static void print_head(const char *title, FILE *out)
+static void print_head(const struct ss_tune *t, const char *title, FILE *out)
 {
-    fprintf(out, "\n%-42s %4s %10s %10s %10s %6s %7s\n", title, "runs", "images/s", "least", "most",
-            "ratio", "p-value");
+    fprintf(out, "\n%-*s %4s %10s %10s %10s %6s %7s\n", label_width(t), title, "runs", "images/s",
+            "least", "most", "ratio", "p-value");
 }
 
 static void print_best(const struct ss_tune *t, FILE *out)
@@ -141,19 +151,17 @@ static void print_best(const struct ss_tune *t, FILE *out)
 void ss_tune_print_table(const struct ss_tune *t, FILE *out)
 {
     char all[SS_TUNE_LABEL], best[SS_TUNE_LABEL];
-    const struct ss_tune_steps steps = ss_tune_steps(t, SS_TUNE_SINGLE);
     fprintf(out, "%s, ", t->train.model);
     print_nodes(t, out);
-    fprintf(out, "; %zu runs of %ld measured steps in %.1f minutes\n", t->nresults, steps.measured,
-            ss_tune_elapsed(t) / 60);
-    print_head("one setting changed", out);
+    fprintf(out, "; %zu runs in %.1f minutes\n", t->nresults, ss_tune_elapsed(t) / 60);
+    print_head(t, "one setting changed", out);
     print_row(t, SS_TUNE_SINGLE, SS_TUNE_BASELINE, out);
     print_row(t, SS_TUNE_SINGLE, SS_TUNE_REPEAT, out);
     for (size_t i = 0; i < t->nsettings; i++)
         print_row(t, SS_TUNE_SINGLE, t->settings[i].label, out);
     ss_tune_select(t, all, best);
     if (*all) {
-        print_head("selected settings, fresh runs", out);
+        print_head(t, "selected settings, fresh runs", out);
         print_row(t, SS_TUNE_COMBINED, SS_TUNE_BASELINE, out);
         print_row(t, SS_TUNE_COMBINED, all, out);
         if (strcmp(all, best))

@@ -56,4 +56,9 @@ if submit 2node && good_end $job_seconds; then
     goes_on
 fi
 
+what="tune, 2 nodes x $gpus GPUs over TCP"
+if submit tune 2node --seconds=0.1 --rounds=3 slots=2 && good_end $job_seconds; then
+    check "$what: $(grep '^slots=2' "$folder/table.txt")" grep -q '^slots=2  *3 ' "$folder/table.txt"
+fi
+
 finish

@@ -25,6 +25,8 @@ check "the same weights" same "$(hash "$work/two")" "$(hash "$work/one")"
 "${top_builddir:-.}/tests/train/read_events" "$work"/tb/* >"$work/scalars"
 check "TensorBoard: losses of training" same "$(grep -c 'Loss/train' "$work/scalars")" 5
 check "TensorBoard: losses of validation" same "$(grep -c 'Loss/val' "$work/scalars")" 3
+starts "no epoch" "${train[@]}" --epochs 2 --eval-every 0 --best none --log-json "$work/never"
+check "none is evaluated" same "$(evaluated "$work/never")" ""
 starts "the imagenet line" "${train[@]}" --epochs 2 --eval-every 2 --epoch-line imagenet
 check "- there" grep -q '^Epoch \[1/2\] .* | Loss (train, val): [0-9.]*, - | Accuracy (train, val): [0-9.]*%, -% |' "$work/out"
 starts "cut short" "${train[@]}" --epochs 5 --eval-every 4 --max-steps 7 --log-json "$work/cut"

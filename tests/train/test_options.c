@@ -79,7 +79,7 @@ static const struct {
     {"--max-steps", 0, 0, 1LL << 40},
     {"--target-accuracy", 0.95, 0, 2},
     {"--patience", 2, 1, 1 << 24},
-    {"--eval-every", 1, 1, 1 << 24},
+    {"--eval-every", 1, 0, 1 << 24},
     {"--nan-steps", 10, 1, 1 << 30},
     {"--slots", 4, 1, 64},
     {"--base-lr", 0.01, 0, 1e6},
