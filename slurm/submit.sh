@@ -123,7 +123,6 @@ check_options() {
     ask train --check --ranks "$ranks" "${options[@]:1}"
 }
 
-
 # check_job OPTION...: leaves the modules loaded
 check_job() {
     answer=''

@@ -1,14 +1,17 @@
 /* starstep tune: find settings that make a training faster. */
 #include "cli/commands.h"
+#include "core/folder.h"
 #include "core/log.h"
 #include "runtime/environment.h"
 #include "runtime/placement.h"
 #include "train/recipe.h"
+#include "train/run_lock.h"
 #include "tune/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct ss_tune_options, dir, "--out", "starstep-tune", "DIR",
@@ -88,6 +91,23 @@ static enum ss_status print_next(struct ss_tune *t)
     return ss_tune_print_next(t, &trial, stdout);
 }
 
+/* A second search in the folder would overwrite this one's results. */
+static enum ss_status lock_folder(const char *dir, struct ss_run_locks *locks)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    char path[SS_TUNE_PATH];
+    int waiting = 1;
+    SS_TRY(ss_folder_make(dir));
+    SS_TRY(ss_folder_join(path, sizeof path, dir, ".lock"));
+    SS_TRY(ss_run_locks_add(locks, path, "--out"));
+    SS_TRY(ss_run_locks_take(locks, &waiting));
+    while (waiting) {
+        nanosleep(&pause, NULL);
+        SS_TRY(ss_run_locks_take(locks, &waiting));
+    }
+    return ss_run_locks_keep(locks);
+}
+
 static enum ss_status count_cores(struct ss_tune *t)
 {
     static struct ss_placement placement;
@@ -112,14 +132,9 @@ static enum ss_status prepare(struct ss_tune *t, const struct words *w)
     return SS_OK;
 }
 
-static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
+static enum ss_status search(struct ss_tune *t, int *code)
 {
     int recorded;
-    SS_TRY(prepare(t, w));
-    if (t->options->check) {
-        ss_tune_print_plan(t, stdout);
-        return SS_OK;
-    }
     SS_TRY(ss_tune_load(t, &recorded));
     if (recorded)
         ss_tune_print_result(t, stderr);
@@ -129,6 +144,24 @@ static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
         SS_TRY(run_all(t, code));
     ss_tune_print_table(t, stdout);
     return ss_tune_write_outputs(t);
+}
+
+static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
+{
+    struct ss_run_locks locks = {0};
+    SS_TRY(prepare(t, w));
+    if (t->options->check) {
+        ss_tune_print_plan(t, stdout);
+        return SS_OK;
+    }
+    /* Of a job's search, the job script has the folder for itself. */
+    if (t->options->next || t->options->table)
+        return search(t, code);
+    enum ss_status status = lock_folder(t->options->dir, &locks);
+    if (status == SS_OK)
+        status = search(t, code);
+    ss_run_locks_release(&locks);
+    return status;
 }
 
 static int parse_and_tune(int argc, char **argv, struct words *w)

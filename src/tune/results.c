@@ -267,7 +267,7 @@ static double seconds_between(const struct stat *a, const struct stat *b)
            1e-9 * (double)(b->st_mtim.tv_nsec - a->st_mtim.tv_nsec);
 }
 
-/* Record the trial that a script has result. */
+/* Record the trial that a script has run. */
 static enum ss_status record_finished(struct ss_tune *t, int *recorded)
 {
     char next[SS_TUNE_PATH], end[SS_TUNE_PATH];

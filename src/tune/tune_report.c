@@ -118,7 +118,7 @@ static void print_row(const struct ss_tune *t, enum ss_tune_stage stage, const c
         return;
     }
     if (!v.runs) {
-        fputs("not measured: out of time\n", out);
+        fputs("not measured\n", out);
         return;
     }
     fprintf(out, "%4zu %10.1f %10.1f %10.1f %6.3f", v.runs, v.median, v.least, v.most, v.ratio);

@@ -51,14 +51,15 @@ check "$what: $(grep '^base-lr' "$work/out" "$work/b/table.txt")" grep -q '^base
 check "$what: output of the failed run" grep -q 'starstep: error: .*loss' "$work"/b/failed-*.out
 
 what="resumes after a signal"
-"${tune[@]}" --out "$work/c" slots=1 workers=1 -- "${given[@]}" --batch-size 16 >"$work/out" 2>"$work/err" &
+"${tune[@]}" --out "$work/c" slots=1 workers=1 -- "${given[@]}" --batch-size 16 >"$work/first" 2>&1 &
 pid=$!
 wait_until 60 eval '[ -e "$work/c/results.json" ] && [ "$(ran "$work/c")" -ge 2 ]'
+refused "a second search in the folder" 'another run writes there' "${tune[@]}" --out "$work/c" slots=1 -- "${given[@]}" --batch-size 16
 kill -USR1 $pid
 wait $pid
 code=$?
 check "$what: exit code 3" test $code = 3
-check "$what: says so" grep -q 'interrupted; repeat the command to resume' "$work/err"
+check "$what: says so" grep -q 'interrupted; repeat the command to resume' "$work/first"
 before=$(ran "$work/c")
 run "${tune[@]}" --out "$work/c" slots=1 workers=1 -- "${given[@]}" --batch-size 16
 check "$what: $before runs, then $(ran "$work/c")" test $code = 0 -a "$(ran "$work/c")" -gt "$before"
