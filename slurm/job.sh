@@ -102,10 +102,15 @@ prepare_ranks() {
     esac
 }
 
+# started_ranks SECONDS ARGUMENT...: sets command, what start starts with these arguments of the program
+started_ranks() {
+    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$1" "${#program[@]}" "${program[@]}" "${@:2}")
+}
+
 # rank_command SECONDS ARGUMENT...: sets command, the ranks with these arguments of the program
 rank_command() {
     launcher_words "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_CPUS_PER_TASK"
-    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$1" "${#program[@]}" "${program[@]}" "${@:2}")
+    started_ranks "$@"
 }
 
 # trial_command RANKS CORES: sets command: RANKS ranks per node of CORES cores each, with the trial's options
@@ -115,7 +120,7 @@ trial_command() {
     case $launcher in
     pmix | none) start+=(--ntasks="$all" --ntasks-per-node="$1") ;;
     esac
-    command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" 0 "${#program[@]}" "${program[@]}" "${options[@]}")
+    started_ranks 0 "${options[@]}"
 }
 
 # ---- signals --------------------------------------------------------------------------------------------

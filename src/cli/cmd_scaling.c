@@ -35,11 +35,8 @@ static enum ss_status text_close(struct text *t)
 static enum ss_status save(const char *dir, const char *name, const struct text *t)
 {
     char path[PATH_ROOM];
-    struct ss_atomic_file *f;
     SS_TRY(ss_folder_join(path, sizeof path, dir, name));
-    SS_TRY(ss_atomic_open(path, &f));
-    ss_atomic_write(f, t->bytes, t->count);
-    return ss_atomic_commit(f);
+    return ss_atomic_save(path, t->bytes, t->count);
 }
 
 static enum ss_status write_markdown(const struct ss_scaling *s, const char *differs,

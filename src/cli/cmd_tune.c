@@ -20,7 +20,7 @@ static const struct ss_option rows[] = {
                     "total run time, including that of results already there"),
     SS_OPTION_FLOAT(struct ss_tune_options, seconds, "--seconds", 5, 0.01, 1e5, "S",
                     "duration of the measured steps of a run"),
-    SS_OPTION_INT(struct ss_tune_options, rounds, "--rounds", 5, 3, 100, "N",
+    SS_OPTION_INT(struct ss_tune_options, rounds, "--rounds", 5, SS_TUNE_MIN_RUNS, 100, "N",
                   "maximum number of runs per setting; selected settings run twice as often again"),
     SS_OPTION_INT(struct ss_tune_options, seed, "--seed", 0, 0, 1L << 53, "N",
                   "seed of the order of runs"),
@@ -110,7 +110,7 @@ static enum ss_status lock_folder(const char *dir, struct ss_run_locks *locks)
 
 static enum ss_status count_cores(struct ss_tune *t)
 {
-    static struct ss_placement placement;
+    struct ss_placement placement;
     t->cores = t->options->cores;
     if (t->cores)
         return SS_OK;

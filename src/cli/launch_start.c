@@ -2,6 +2,7 @@
 #include "cli/launch.h"
 #include "core/folder.h"
 #include "core/log.h"
+#include "core/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,18 +26,6 @@ struct starter {
 };
 
 #define ITSELF "/proc/self/exe"
-
-/* The file that this process runs, by its name, so that process lists show it; by /proc if another
- * file has that name by now. */
-static void find_program(char *path, size_t room)
-{
-    struct stat by_name, running;
-    ssize_t n = readlink(ITSELF, path, room - 1);
-    path[n > 0 ? n : 0] = '\0';
-    if (stat(path, &by_name) != 0 || stat(ITSELF, &running) != 0 ||
-        by_name.st_dev != running.st_dev || by_name.st_ino != running.st_ino)
-        snprintf(path, room, "%s", ITSELF);
-}
 
 static enum ss_status open_logs(struct starter *s)
 {
@@ -166,7 +154,7 @@ enum ss_status ss_launch_start(struct ss_launch *launch)
     s->report = launch->report = s->world.listener = -1;
     for (int r = 0; r < SS_LOCAL_RANKS; r++)
         s->log[r] = -1;
-    find_program(s->program, sizeof s->program);
+    ss_program_path(s->program, sizeof s->program);
     enum ss_status status = start_ranks(s);
     if (status != SS_OK)
         end_started(launch);

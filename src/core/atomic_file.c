@@ -157,6 +157,14 @@ enum ss_status ss_atomic_commit(struct ss_atomic_file *f)
     return status;
 }
 
+enum ss_status ss_atomic_save(const char *path, const void *bytes, size_t n)
+{
+    struct ss_atomic_file *f;
+    SS_TRY(ss_atomic_open(path, &f));
+    (void)ss_atomic_write(f, bytes, n); /* the commit has its error */
+    return ss_atomic_commit(f);
+}
+
 void ss_atomic_abort(struct ss_atomic_file *f)
 {
     if (!f)

@@ -32,6 +32,9 @@ enum ss_status ss_atomic_push(struct ss_atomic_file *f);
  * whole in both cases. */
 enum ss_status ss_atomic_commit(struct ss_atomic_file *f);
 
+/* All of a file at once. Errors: as of open and commit. */
+enum ss_status ss_atomic_save(const char *path, const void *bytes, size_t n);
+
 /* Give up: remove the temporary file, free f. NULL is fine, so that it fits a cleanup label. */
 void ss_atomic_abort(struct ss_atomic_file *f);
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* `open_as` may name the file better than its path does: /proc/self/exe stays the file that runs
@@ -52,6 +53,18 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *out)
         return 1;
     }
     return 0;
+}
+
+void ss_program_path(char *path, size_t room)
+{
+    struct stat by_name, running;
+    char self[32];
+    snprintf(self, sizeof self, "/proc/%ld/exe", (long)getpid());
+    ssize_t n = readlink(self, path, room - 1);
+    path[n > 0 ? n : 0] = '\0';
+    if (stat(path, &by_name) != 0 || stat(self, &running) != 0 ||
+        by_name.st_dev != running.st_dev || by_name.st_ino != running.st_ino)
+        snprintf(path, room, "%s", self);
 }
 
 void ss_program_identify(struct ss_program *out)

@@ -3,6 +3,8 @@
 #ifndef SS_CORE_PROGRAM_H
 #define SS_CORE_PROGRAM_H
 
+#include <stddef.h>
+
 enum { SS_PROGRAM_PATH = 1024, SS_PROGRAM_HASH = 65 };
 
 struct ss_program_file {
@@ -16,6 +18,10 @@ struct ss_program {
      * "none". */
     struct ss_program_file library;
 };
+
+/* The file that this process runs, by its name, so that process lists show it; by /proc if another file has
+ * that name by now. To start it again while this process lives. */
+void ss_program_path(char *path, size_t room);
 
 /* Reads both files: some milliseconds. A file that cannot be read is no error. */
 void ss_program_identify(struct ss_program *out);

@@ -41,14 +41,9 @@ static enum ss_status write_ema(const struct ss_session *s, const char *folder)
 static enum ss_status write_graph(const struct ss_session *s, const char *folder)
 {
     char path[PATH_MAX], *text;
-    struct ss_atomic_file *out;
     SS_TRY(ss_folder_join(path, sizeof path, folder, SS_CHECKPOINT_GRAPH));
     SS_TRY(ss_graph_text(s->graph, &text));
-    enum ss_status status = ss_atomic_open(path, &out);
-    if (status == SS_OK) {
-        (void)ss_atomic_write(out, text, strlen(text));
-        status = ss_atomic_commit(out);
-    }
+    enum ss_status status = ss_atomic_save(path, text, strlen(text));
     free(text);
     return status;
 }

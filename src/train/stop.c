@@ -27,6 +27,14 @@ static int is_wanted(int number)
     return number == SIGTERM || number == SIGUSR1 || !ss_signal_is_ignored(number);
 }
 
+void ss_stop_set(sigset_t *set)
+{
+    sigemptyset(set);
+    for (int i = 0; i < SS_STOP_SIGNALS; i++)
+        if (is_wanted(ss_stop_signals[i]))
+            sigaddset(set, ss_stop_signals[i]);
+}
+
 void ss_stop_catch(struct ss_run *run)
 {
     struct sigaction action = {.sa_handler = on_signal};

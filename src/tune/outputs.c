@@ -22,18 +22,13 @@ static enum ss_status write_table(const struct ss_tune *t)
 {
     char path[SS_TUNE_PATH], *text = NULL;
     size_t bytes = 0;
-    struct ss_atomic_file *f;
     SS_TRY(path_of(t, TABLE, path));
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory)
         return ss_fail_memory("a table", 1);
     ss_tune_print_table(t, memory);
     enum ss_status status =
-        fclose(memory) ? ss_fail_memory("a table", bytes) : ss_atomic_open(path, &f);
-    if (status == SS_OK) {
-        ss_atomic_write(f, text, bytes);
-        status = ss_atomic_commit(f);
-    }
+        fclose(memory) ? ss_fail_memory("a table", bytes) : ss_atomic_save(path, text, bytes);
     free(text);
     return status;
 }

@@ -14,18 +14,12 @@ enum {
     MAX_WARMUP = 50,
     MAX_RUNS = 1024, /* of one label in one stage */
     MAX_CANDIDATES = SS_TUNE_SETTINGS + 2,
-    MIN_RUNS_TO_DROP = 3,
 };
 
 /* Share of the time that is reserved for the combined stage. */
 static const double COMBINED_SHARE = 0.3;
 
 /* ---- comparison ------------------------------------------------------------------------------- */
-
-static int is_baseline(const char *label)
-{
-    return !strcmp(label, SS_TUNE_BASELINE) || !strcmp(label, SS_TUNE_REPEAT);
-}
 
 /* Images/s of a label's successful trials; the baseline's include its repeats. */
 static size_t get_rates(const struct ss_tune *t, enum ss_tune_stage stage, const char *label,
@@ -36,7 +30,7 @@ static size_t get_rates(const struct ss_tune *t, enum ss_tune_stage stage, const
     for (size_t i = 0; i < t->nresults && n < MAX_RUNS; i++) {
         const struct ss_tune_result *r = &t->results[i];
         if (r->trial.stage == stage && !r->error &&
-            (baseline ? is_baseline(r->trial.label) : !strcmp(r->trial.label, label)))
+            (baseline ? ss_tune_is_baseline(r->trial.label) : !strcmp(r->trial.label, label)))
             out[n++] = r->rate;
     }
     return n;
@@ -66,7 +60,7 @@ struct ss_tune_comparison ss_tune_compare(const struct ss_tune *t, enum ss_tune_
     struct ss_tune_comparison v = {.runs = get_rates(t, stage, label, own)};
     v.median = median_of(own, v.runs);
     v.ratio = v.median / median_of(baseline, n);
-    v.p_value = is_baseline(label) ? 1 : ss_tune_p_value(own, v.runs, baseline, n);
+    v.p_value = ss_tune_is_baseline(label) ? 1 : ss_tune_p_value(own, v.runs, baseline, n);
     v.least = v.most = v.runs ? own[0] : NAN;
     for (size_t i = 1; i < v.runs; i++) {
         v.least = fmin(v.least, own[i]);
@@ -83,48 +77,39 @@ static int is_faster(const struct ss_tune_comparison *v)
     return !v->error && v->ratio > 1 && v->p_value <= SS_TUNE_SIGNIFICANCE;
 }
 
-/* The fastest value of a name that is significantly faster than the baseline; NULL if there is none. */
-static const struct ss_tune_setting *best_value(const struct ss_tune *t,
-                                                const struct ss_tune_setting *of)
+/* Images/s of each setting that is significantly faster than the baseline and the fastest value of its name; 0 of
+ * the others. */
+static void rate_selected(const struct ss_tune *t, double rate[SS_TUNE_SETTINGS])
 {
-    const struct ss_tune_setting *best = NULL;
-    double most = 0;
-    for (const struct ss_tune_setting *s = t->settings; s < t->settings + t->nsettings; s++) {
-        if (s->name != of->name || strncmp(s->label, of->label, of->name))
-            continue;
-        const struct ss_tune_comparison v = ss_tune_compare(t, SS_TUNE_SINGLE, s->label);
-        if (is_faster(&v) && v.median > most) {
-            best = s;
-            most = v.median;
-        }
+    for (size_t i = 0; i < t->nsettings; i++) {
+        const struct ss_tune_comparison v =
+            ss_tune_compare(t, SS_TUNE_SINGLE, t->settings[i].label);
+        rate[i] = is_faster(&v) ? v.median : 0;
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(t->settings[k].name, t->settings[i].name))
+                rate[rate[k] < rate[i] ? k : i] = 0;
     }
-    return best;
-}
-
-static int has_name(const struct ss_tune_setting *s, const char *name)
-{
-    return s->name == strlen(name) && !strncmp(s->label, name, s->name);
 }
 
 void ss_tune_select(const struct ss_tune *t, char all[SS_TUNE_LABEL], char best[SS_TUNE_LABEL])
 {
-    double most = 0;
+    double rate[SS_TUNE_SETTINGS], most = 0;
     int ranks = 0;
+    rate_selected(t, rate);
     *all = *best = '\0';
-    for (const struct ss_tune_setting *s = t->settings; s < t->settings + t->nsettings; s++)
-        ranks |= s->kind == SS_TUNE_RANKS && best_value(t, s);
-    for (const struct ss_tune_setting *s = t->settings; s < t->settings + t->nsettings; s++) {
+    for (size_t i = 0; i < t->nsettings; i++)
+        ranks |= t->settings[i].kind == SS_TUNE_RANKS && rate[i] > 0;
+    for (size_t i = 0; i < t->nsettings; i++) {
+        const struct ss_tune_setting *s = &t->settings[i];
         const size_t n = strlen(all);
-        if (best_value(t, s) != s ||
-            (ranks && has_name(s, "threads"))) /* was measured with other cores per rank */
-            continue;
-        if (n + strlen(s->label) + 2 > SS_TUNE_LABEL)
+        /* Threads were measured with other cores per rank. */
+        if (!(rate[i] > 0) || (ranks && !strcmp(s->name, "threads")) ||
+            n + strlen(s->label) + 2 > SS_TUNE_LABEL)
             continue;
         snprintf(all + n, SS_TUNE_LABEL - n, "%s%s", n ? " " : "", s->label);
-        const double median = ss_tune_compare(t, SS_TUNE_SINGLE, s->label).median;
-        if (median > most)
+        if (rate[i] > most)
             snprintf(best, SS_TUNE_LABEL, "%s", s->label);
-        most = fmax(most, median);
+        most = fmax(most, rate[i]);
     }
 }
 
@@ -164,7 +149,7 @@ struct ss_tune_steps ss_tune_steps(const struct ss_tune *t, enum ss_tune_stage s
 {
     double rate = 0; /* the baseline's best one: the probe may have run with cold caches */
     for (size_t i = 0; i < t->nresults; i++)
-        if (is_baseline(t->results[i].trial.label))
+        if (ss_tune_is_baseline(t->results[i].trial.label))
             rate = fmax(rate, t->results[i].rate);
     if (stage == SS_TUNE_PROBE || rate <= 0)
         return (struct ss_tune_steps){PROBE_WARMUP, PROBE_STEPS};
@@ -221,9 +206,9 @@ static int is_dropped(const struct ss_tune *t, enum ss_tune_stage stage, const c
     double baseline[MAX_RUNS];
     const struct ss_tune_comparison v = ss_tune_compare(t, stage, label);
     const size_t n = get_rates(t, stage, SS_TUNE_BASELINE, baseline);
-    if (v.error && !is_baseline(label))
+    if (v.error && !ss_tune_is_baseline(label))
         return 1;
-    if (is_baseline(label) || v.runs < MIN_RUNS_TO_DROP || n < MIN_RUNS_TO_DROP)
+    if (ss_tune_is_baseline(label) || v.runs < SS_TUNE_MIN_RUNS || n < SS_TUNE_MIN_RUNS)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (baseline[i] <= v.most)

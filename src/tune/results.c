@@ -14,9 +14,8 @@
 
 enum { MAX_FILE_BYTES = 1 << 22, ERROR_ROOM = 256 };
 
-static const char *const stages[] = {
+const char *const ss_tune_stage_names[SS_TUNE_STAGES] = {
     [SS_TUNE_PROBE] = "probe", [SS_TUNE_SINGLE] = "single", [SS_TUNE_COMBINED] = "combined"};
-enum { STAGES = sizeof stages / sizeof *stages };
 
 enum ss_status ss_tune_path(const struct ss_tune *t, enum ss_tune_file file, char out[SS_TUNE_PATH])
 {
@@ -93,7 +92,7 @@ static enum ss_status check_same(const char *path, const json_t *there, json_t *
 static json_t *trial_json(const struct ss_tune_trial *trial)
 {
     json_t *o = json_object();
-    ss_json_set(&o, "stage", json_string(stages[trial->stage]));
+    ss_json_set(&o, "stage", json_string(ss_tune_stage_names[trial->stage]));
     ss_json_set(&o, "round", json_integer(trial->round));
     ss_json_set(&o, "setting", ss_json_text(trial->label));
     return o;
@@ -116,9 +115,10 @@ static enum ss_status read_trial(const char *path, const json_t *o, struct ss_tu
     const char *label = json_string_value(json_object_get(o, "setting"));
     const json_int_t round = json_integer_value(json_object_get(o, "round"));
     int i = 0;
-    while (i < STAGES && (!stage || strcmp(stage, stages[i])))
+    while (i < SS_TUNE_STAGES && (!stage || strcmp(stage, ss_tune_stage_names[i])))
         i++;
-    if (i == STAGES || !label || strlen(label) >= SS_TUNE_LABEL || round < 1 || round > 1 << 20)
+    if (i == SS_TUNE_STAGES || !label || strlen(label) >= SS_TUNE_LABEL || round < 1 ||
+        round > 1 << 20)
         return ss_fail(
             SS_ERR_FORMAT,
             "%s: invalid \"stage\", \"round\" or \"setting\"; remove the file to start over", path);

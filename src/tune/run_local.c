@@ -2,6 +2,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/program.h"
+#include "train/stop.h"
 #include "tune/tune.h"
 
 #include <errno.h>
@@ -44,12 +45,8 @@ static void set_variables(const struct ss_tune *t, const char *label)
     if (setenv("RANKS", number, 1))
         give_up("RANKS");
     while ((s = ss_tune_next_setting(t, &label)))
-        if (s->kind == SS_TUNE_VARIABLE) {
-            char name[64];
-            snprintf(name, sizeof name, "%.*s", (int)s->name, s->label);
-            if (setenv(name, s->value, 1))
-                give_up(name);
-        }
+        if (s->kind == SS_TUNE_VARIABLE && setenv(s->name, s->value, 1))
+            give_up(s->name);
 }
 
 /* Shell command that starts ranks; "": a single one needs none; NULL: starstep launch (ranks on GPUs need no MPI). */
@@ -62,13 +59,11 @@ static const char *launcher_for(const struct ss_tune *t, const char *label)
     return ss_train_choose_device(&t->train).gpu ? NULL : "mpiexec -n $RANKS --bind-to none";
 }
 
-static void exec_trial(const struct ss_tune *t, const struct ss_tune_trial *trial, char **args,
-                       size_t count)
+static void exec_trial(const struct ss_tune *t, const struct ss_tune_trial *trial, char *program,
+                       char **args, size_t count)
 {
-    struct ss_program program;
     char script[SS_TUNE_PATH];
     const char *start = launcher_for(t, trial->label);
-    ss_program_identify(&program);
     char **argv = calloc(count + 8, sizeof *argv);
     size_t n = 0;
     if (!argv)
@@ -80,7 +75,7 @@ static void exec_trial(const struct ss_tune *t, const struct ss_tune_trial *tria
         argv[n++] = script;
         argv[n++] = (char *)"sh";
     }
-    argv[n++] = program.program.path;
+    argv[n++] = program;
     if (!start) {
         argv[n++] = (char *)"launch";
         argv[n++] = (char *)"-n";
@@ -128,8 +123,7 @@ static int watch(pid_t pid, const sigset_t *set, double deadline_s, int *interru
 enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *trial,
                                  int *interrupted)
 {
-    static const int handled[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-    char log[SS_TUNE_PATH], out[SS_TUNE_PATH];
+    char log[SS_TUNE_PATH], out[SS_TUNE_PATH], program[SS_PROGRAM_PATH];
     const struct ss_tune_steps steps = ss_tune_steps(t, trial->stage);
     struct ss_tune_args args;
     sigset_t set, before;
@@ -137,9 +131,9 @@ enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *
     SS_TRY(ss_tune_path(t, SS_TUNE_OUT, out));
     SS_TRY(ss_tune_mark_started(t, trial));
     SS_TRY(ss_tune_train_args(t, trial->label, log, steps.warmup + steps.measured, &args));
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
-        sigaddset(&set, handled[i]);
+    ss_program_path(program, sizeof program);
+    ss_stop_set(&set);
+    sigaddset(&set, SIGCHLD);
     (void)signal(SIGCHLD, SIG_DFL);
     sigprocmask(SIG_BLOCK, &set, &before);
     fflush(NULL);
@@ -151,7 +145,7 @@ enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         redirect(out);
         set_variables(t, trial->label);
-        exec_trial(t, trial, args.at, args.count);
+        exec_trial(t, trial, program, args.at, args.count);
     }
     const int error = errno;
     ss_tune_args_free(&args);

@@ -100,12 +100,8 @@ struct ss_train_options ss_tune_train_options(const struct ss_tune *t, const cha
     struct ss_train_options o = t->train;
     const struct ss_tune_setting *s;
     while ((s = ss_tune_next_setting(t, &label)))
-        if (s->kind == SS_TUNE_OPTION) {
-            char name[NAME_ROOM];
-            snprintf(name, sizeof name, "%.*s", (int)s->name, s->label);
-            (void)ss_option_set(find_option(name, NULL), &o, "tune",
-                                s->value); /* validated before */
-        }
+        if (s->kind == SS_TUNE_OPTION) /* validated before */
+            (void)ss_option_set(find_option(s->name, NULL), &o, "tune", s->value);
     return o;
 }
 
@@ -198,11 +194,11 @@ static enum ss_status add_value(struct ss_tune *t, const char *name, const char 
         return optional ? SS_OK : status;
     if (t->nsettings == SS_TUNE_SETTINGS)
         return ss_fail(SS_ERR_INVALID, "tune: more than %d settings", SS_TUNE_SETTINGS);
-    char *copy = strdup(label);
-    if (!copy)
+    struct ss_tune_setting *s = &t->settings[t->nsettings++];
+    *s = (struct ss_tune_setting){.kind = kind, .label = strdup(label), .name = strdup(name)};
+    if (!s->label || !s->name)
         return ss_fail_memory("a setting", sizeof label);
-    t->settings[t->nsettings++] = (struct ss_tune_setting){
-        .kind = kind, .label = copy, .name = strlen(name), .value = copy + strlen(name) + 1};
+    s->value = s->label + strlen(name) + 1;
     return SS_OK;
 }
 
@@ -297,9 +293,14 @@ enum ss_status ss_tune_add(struct ss_tune *t, char *const *word, size_t words)
                                   "tune: nothing to try: the baseline has these values already");
 }
 
+int ss_tune_is_baseline(const char *label)
+{
+    return !strcmp(label, SS_TUNE_BASELINE) || !strcmp(label, SS_TUNE_REPEAT);
+}
+
 const struct ss_tune_setting *ss_tune_next_setting(const struct ss_tune *t, const char **rest)
 {
-    if (!strcmp(*rest, SS_TUNE_BASELINE) || !strcmp(*rest, SS_TUNE_REPEAT))
+    if (ss_tune_is_baseline(*rest))
         return NULL;
     while (**rest) {
         const char *label = *rest;
@@ -324,8 +325,10 @@ long ss_tune_ranks(const struct ss_tune *t, const char *label)
 
 void ss_tune_close(struct ss_tune *t)
 {
-    for (size_t i = 0; i < t->nsettings; i++)
+    for (size_t i = 0; i < t->nsettings; i++) {
         free(t->settings[i].label);
+        free(t->settings[i].name);
+    }
     for (size_t i = 0; i < t->nresults; i++)
         free(t->results[i].error);
     free(t->settings);

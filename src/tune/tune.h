@@ -43,8 +43,8 @@ enum ss_tune_kind {
 /* One value of an option, a variable or the number of ranks. */
 struct ss_tune_setting {
     enum ss_tune_kind kind;
-    char *label;       /* NAME=VALUE */
-    size_t name;       /* length of NAME */
+    char *label; /* NAME=VALUE */
+    char *name;
     const char *value; /* points into the label */
 };
 
@@ -54,6 +54,7 @@ struct ss_tune_trial {
         SS_TUNE_PROBE,    /* the baseline: does it run, and how long does a step take */
         SS_TUNE_SINGLE,   /* one setting changed */
         SS_TUNE_COMBINED, /* the selected settings together */
+        SS_TUNE_STAGES,
     } stage;
     long round;                /* from 1 */
     char label[SS_TUNE_LABEL]; /* labels of its settings, separated by blanks, or one of: */
@@ -61,6 +62,8 @@ struct ss_tune_trial {
 #define SS_TUNE_BASELINE "baseline"
 #define SS_TUNE_REPEAT                                                                             \
     "baseline (repeat)" /* the baseline once more in the same round (A/A comparison) */
+int ss_tune_is_baseline(const char *label);                   /* settings.c */
+extern const char *const ss_tune_stage_names[SS_TUNE_STAGES]; /* results.c */
 
 struct ss_tune_result {
     struct ss_tune_trial trial;
@@ -132,6 +135,7 @@ enum ss_status ss_tune_record(struct ss_tune *t, const struct ss_tune_trial *tri
  * Annals of Mathematical Statistics 18 (1947). A tie counts half. 1 if a sample is empty. */
 double ss_tune_p_value(const double *a, size_t na, const double *b, size_t nb);
 #define SS_TUNE_SIGNIFICANCE 0.05
+enum { SS_TUNE_MIN_RUNS = 3 }; /* of a setting; fewer cannot be significant */
 
 /* planner.c */
 /* Steps of a trial: warm-up, which is not measured, and measured. */

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIN_RUNS = 3 }; /* fewer cannot be significant */
-
 /* ---- for scripts -------------------------------------------------------------------------------- */
 
 static void print_quoted(FILE *out, const char *word)
@@ -76,16 +74,11 @@ void ss_tune_print_plan(const struct ss_tune *t, FILE *out)
         t->nsettings + 2, t->options->rounds, t->options->minutes);
 }
 
-static const char *stage_name(enum ss_tune_stage stage)
-{
-    return stage == SS_TUNE_PROBE ? "probe" : stage == SS_TUNE_SINGLE ? "single" : "combined";
-}
-
 void ss_tune_print_result(const struct ss_tune *t, FILE *out)
 {
     const struct ss_tune_result *r = &t->results[t->nresults - 1];
-    fprintf(out, "[%.0f s] %s, round %ld: %s: ", ss_tune_elapsed(t), stage_name(r->trial.stage),
-            r->trial.round, r->trial.label);
+    fprintf(out, "[%.0f s] %s, round %ld: %s: ", ss_tune_elapsed(t),
+            ss_tune_stage_names[r->trial.stage], r->trial.round, r->trial.label);
     if (r->error)
         fprintf(out, "failed: %s\n", r->error);
     else
@@ -96,7 +89,7 @@ static const char *verdict_of(const struct ss_tune_comparison *v)
 {
     if (v->p_value <= SS_TUNE_SIGNIFICANCE)
         return v->ratio > 1 ? "faster" : "slower";
-    return v->runs < MIN_RUNS ? "too few runs" : "not significant";
+    return v->runs < SS_TUNE_MIN_RUNS ? "too few runs" : "not significant";
 }
 
 static int label_width(const struct ss_tune *t)
@@ -111,7 +104,7 @@ static void print_row(const struct ss_tune *t, enum ss_tune_stage stage, const c
                       FILE *out)
 {
     struct ss_tune_comparison v = ss_tune_compare(t, stage, label);
-    const int compared = strcmp(label, SS_TUNE_BASELINE) && strcmp(label, SS_TUNE_REPEAT);
+    const int compared = !ss_tune_is_baseline(label);
     fprintf(out, "%-*s ", label_width(t), label);
     if (v.error && compared) {
         fprintf(out, "failed: %s\n", v.error);
