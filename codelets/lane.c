@@ -243,11 +243,11 @@ void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body)
     ss_lane_run(buffers, cl_arg, own_lane ? SS_LANE_UPDATE : SS_LANE_COMPUTE, body);
 }
 
-enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
-                                         const struct ss_step_args *args)
+int ss_can_follow_sum(unsigned worker, struct starpu_task *task, unsigned nimpl)
 {
-    return ss_task_submit(is_behind_gpu_sum(args->task) ? &codelets->comm : &codelets->compute,
-                          args, sizeof *args);
+    const struct ss_step_args *args = task->cl_arg;
+    return (is_behind_gpu_sum(args->task) ? ss_can_communicate : ss_can_compute)(worker, task,
+                                                                                 nimpl);
 }
 
 #ifdef HAVE_NCCL

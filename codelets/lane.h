@@ -79,16 +79,11 @@ enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, 
  * sum alone, and neither backward nor the next forward, but for the layers whose weights it changes,
  * waits for it. Such a task goes to the communication worker, else all is the compute lane's. */
 void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body);
-/* Its codelets, and the submission to the worker that it goes to. */
-struct ss_behind_sum {
-    struct ss_codelet compute, comm;
-};
-#define SS_BEHIND_SUM(name, function)                                                              \
-    {                                                                                              \
-        .compute = SS_COMPUTE_CODELET(name, function), .comm = SS_COMM_CODELET(name, function)     \
-    }
-enum ss_status ss_lane_submit_behind_sum(struct ss_behind_sum *codelets,
-                                         const struct ss_step_args *args);
+/* Its starpu_codelet.can_execute, and its codelet. */
+int ss_can_follow_sum(unsigned worker, struct starpu_task *task, unsigned nimpl);
+#define SS_BEHIND_SUM_CODELET(name, function)                                                      \
+    SS_CODELET(name, STARPU_HISTORY_BASED, .cpu_funcs = {function}, .cuda_funcs = {function},      \
+               .can_execute = ss_can_follow_sum)
 /* The same of a sum, on the communication lane, by the thread that calls NCCL: the one that feeds all
  * lanes does not wait for it, and the task ends once its work is enqueued. */
 void ss_lane_pass(void *buffers[], void *cl_arg, ss_lane_body body);

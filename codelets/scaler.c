@@ -27,15 +27,15 @@ static void run_scale(void *buffers[], void *cl_arg)
     ss_lane_run_behind_sum(buffers, cl_arg, enqueue_scale);
 }
 
-static struct ss_behind_sum check_codelet = SS_BEHIND_SUM("check", run_check);
-static struct ss_behind_sum scale_codelet = SS_BEHIND_SUM("scale", run_scale);
+static struct ss_codelet check_codelet = SS_BEHIND_SUM_CODELET("check", run_check);
+static struct ss_codelet scale_codelet = SS_BEHIND_SUM_CODELET("scale", run_scale);
 
 enum ss_status ss_check_submit(const struct ss_step_args *args)
 {
-    return ss_lane_submit_behind_sum(&check_codelet, args);
+    return ss_task_submit(&check_codelet, args, sizeof *args);
 }
 
 enum ss_status ss_scale_submit(const struct ss_step_args *args)
 {
-    return ss_lane_submit_behind_sum(&scale_codelet, args);
+    return ss_task_submit(&scale_codelet, args, sizeof *args);
 }

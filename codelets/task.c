@@ -114,8 +114,9 @@ static enum ss_status drop(struct starpu_task *task, enum ss_status status)
 static void prepare(struct ss_codelet *codelet)
 {
     struct starpu_codelet *cl = &codelet->cl;
-    const int on_lane = cl->can_execute == ss_can_compute || cl->can_execute == ss_can_communicate;
-    const int timed = classes.end != SS_ENDS_ENQUEUED || cl->can_execute == ss_can_serve;
+    const int serves = cl->can_execute == ss_can_serve;
+    const int on_lane = !serves && cl->can_execute != ss_can_copy;
+    const int timed = serves || classes.end != SS_ENDS_ENQUEUED;
     if (codelet->generation == generation)
         return;
     codelet->generation = generation;

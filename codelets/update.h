@@ -15,14 +15,21 @@
 #include "kernels/kernels.h"
 #include "optim/optim.h"
 
-struct ss_updating {
+/* With what a worker updates. */
+struct ss_updater {
     const struct ss_kernels *kernels;
     struct ss_device *device;
+    const struct ss_spans *spans; /* per bucket, of this rank's share, in the device's memory */
+};
+
+struct ss_updating {
+    /* The worker that computes or, behind sums over GPUs, communicates; and service workers. Without a
+     * device these run no updates. */
+    struct ss_updater compute, service;
     struct ss_optim optim;
     float scale; /* of the summed gradient: 1 / world size */
     size_t element; /* bytes of a weight that computes */
-    int skipped; /* steps left out, by a run that went on without loss scaling; else 0 */
-    const struct ss_spans *spans; /* per bucket, of this rank's share */
+    int skipped;    /* steps left out, by a run that went on without loss scaling; else 0 */
 };
 
 enum ss_status ss_squares_submit(const struct ss_step_args *args);

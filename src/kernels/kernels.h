@@ -35,9 +35,10 @@ struct ss_attention_kernel;
 struct ss_device_options {
     /* CPU */
     int threads; /* OpenMP threads that kernels use, >= 1 */
-    /* GPU */
-    int device; /* CUDA's index */
+    /* What computes; on a CPU it is fp32, and this is the format of the weights' copy in an update. */
     enum ss_dtype dtype;
+    /* GPU */
+    int device;           /* CUDA's index */
     int tf32;             /* fp32 only: let tensor cores round inputs to TF32 */
     int nondeterministic; /* admit engines of cuDNN that add in an order of their own each time */
     int autotune;         /* time the convolution algorithms; 0: the library's own ranking */

@@ -77,6 +77,7 @@ struct ss_spans {
     const struct ss_chunk *chunk;
 };
 
+/* The same bits on a CPU and on a GPU, but of a rule with norms, which are sums. */
 struct ss_update {
     enum ss_rule rule;
     size_t count;                   /* elements of the bucket, a multiple of 16 */
@@ -86,8 +87,9 @@ struct ss_update {
     float scale;                    /* of the gradients: 1 / world size */
     double lr, hyper[SS_UPDATE_HYPER];
     uint64_t step; /* from 1 */
-    /* GPU: the weights in its dtype, written (NULL with fp32); and the loss scaling's state (NULL:
-     * none). Gradients are divided by its scale; with scaler->found nothing is changed. */
+    /* Mixed precision: the weights in the device's dtype, written (NULL with fp32); and the loss
+     * scaling's state (NULL: none). Gradients are divided by its scale; with scaler->found nothing is
+     * changed. */
     void *copy;
     const struct ss_scaler *scaler;
     /* nchunks 0: all factors are 1. Of a rule with norms there are chunks, and update_reserve was
@@ -123,6 +125,12 @@ struct ss_rule_terms {
     float unbias;                  /* LAMB */
     float average;                 /* of the weights: what the new ones have of it */
 };
+
+/* The step's number without those that loss scaling left out. */
+SS_ANY_DEVICE static inline uint64_t ss_update_made(const struct ss_update *u)
+{
+    return u->step - (u->scaler ? (uint64_t)u->scaler->skipped : 0);
+}
 
 /* base to the power n, by multiplications alone: the same on every device. */
 SS_ANY_DEVICE static inline double ss_power(double base, uint64_t n)

@@ -195,6 +195,15 @@ static enum ss_status open_replay(struct ss_exec *e)
                           &e->replay);
 }
 
+/* Not for rules with norms: their sums are others on a CPU, and use the scratch of a device. */
+static void describe_service(struct ss_exec *e)
+{
+    struct ss_device *device = e->options.runtime->service_device;
+    e->updating.compute.spans = e->spans;
+    if (device && !ss_optim_has_norms(&e->options.optim))
+        e->updating.service = (struct ss_updater){&ss_cpu_kernels, device, e->host_spans};
+}
+
 enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_exec **out)
 {
     struct ss_exec *e = calloc(1, sizeof *e);
@@ -206,8 +215,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     e->plan = options->plan;
     e->kernels = options->runtime->kernels;
     e->device = options->runtime->device;
-    e->updating = (struct ss_updating){.kernels = e->kernels,
-                                       .device = e->device,
+    e->updating = (struct ss_updating){.compute = {.kernels = e->kernels, .device = e->device},
                                        .optim = options->optim,
                                        .scale = 1.0f / (float)ss_comm_size(options->comm),
                                        .element = ss_dtype_bytes(e->plan->options.dtype)};
@@ -226,7 +234,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
         status = create_ops(e);
     if (status == SS_OK)
         status = ss_exec_create_memory(e);
-    e->updating.spans = e->spans;
+    describe_service(e);
     if (status == SS_OK && options->training)
         status = bind_list(e, &e->plan->train, 1, &e->train);
     if (status == SS_OK)

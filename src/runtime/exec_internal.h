@@ -51,7 +51,7 @@ struct ss_exec {
     struct region *staged;  /* input on the device: nstaged, which bound the steps enqueued there */
     struct region *fetched; /* per slot; GPU */
     struct region log, token, sync, scaler, squares, keys;
-    struct ss_spans *spans; /* per bucket; of one that is all alike empty */
+    struct ss_spans *spans, *host_spans; /* per bucket; of one that is all alike empty */
     double *stop;           /* with several GPUs: 0 and 1, pinned, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */

@@ -68,7 +68,14 @@ static void cut(const struct ss_span *span, uint32_t n, struct ss_chunk *out)
         }
 }
 
-/* Both tables in one piece of the device's memory. */
+/* Both tables are in one piece of memory, from there. */
+static struct ss_spans spans_at(char *there, uint32_t n, uint32_t chunks)
+{
+    struct ss_chunk *chunk = (void *)(there + n * sizeof(struct ss_span));
+    return (struct ss_spans){n, chunks, (void *)there, chunk};
+}
+
+/* To the device's memory; and they stay in the host's. */
 static enum ss_status upload(struct ss_exec *e, int k, const struct ss_span *span, uint32_t n)
 {
     const uint32_t chunks = span[n - 1].chunk + span[n - 1].chunks;
@@ -79,14 +86,12 @@ static enum ss_status upload(struct ss_exec *e, int k, const struct ss_span *spa
         return ss_fail_memory("spans of a bucket", bytes);
     memcpy(both, span, first);
     cut(span, n, (struct ss_chunk *)(void *)(both + first));
+    e->host_spans[k] = spans_at(both, n, chunks);
     enum ss_status status = e->kernels->alloc(e->device, bytes, "spans of a bucket", &there);
-    if (status == SS_OK) {
-        e->spans[k] =
-            (struct ss_spans){n, chunks, there, (struct ss_chunk *)(void *)((char *)there + first)};
-        status = e->kernels->copy(e->device, there, both, bytes);
-    }
-    free(both);
-    return status == SS_OK ? e->kernels->update_reserve(e->device, chunks) : status;
+    SS_TRY(status);
+    e->spans[k] = spans_at(there, n, chunks);
+    SS_TRY(e->kernels->copy(e->device, there, both, bytes));
+    return e->kernels->update_reserve(e->device, chunks);
 }
 
 static enum ss_status create(struct ss_exec *e, struct ss_span *of, struct ss_span *span)
@@ -106,8 +111,9 @@ enum ss_status ss_exec_create_spans(struct ss_exec *e)
     const size_t n = (size_t)e->plan->nparams;
     size_t most = 0;
     e->spans = calloc((size_t)e->plan->nbuckets, sizeof *e->spans);
+    e->host_spans = calloc((size_t)e->plan->nbuckets, sizeof *e->host_spans);
     struct ss_span *of = malloc(2 * n * sizeof *of);
-    enum ss_status status = e->spans && of
+    enum ss_status status = e->spans && e->host_spans && of
                                 ? create(e, of, of + n)
                                 : ss_fail_memory("spans of the buckets", 2 * n * sizeof *of);
     free(of);
@@ -122,5 +128,8 @@ void ss_exec_destroy_spans(struct ss_exec *e)
 {
     for (int k = 0; e->spans && k < e->plan->nbuckets; k++)
         e->kernels->free((void *)(uintptr_t)e->spans[k].span);
+    for (int k = 0; e->host_spans && k < e->plan->nbuckets; k++)
+        free((void *)(uintptr_t)e->host_spans[k].span);
     free(e->spans);
+    free(e->host_spans);
 }

@@ -3,6 +3,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "kernels/kernels.h"
+#include "runtime/environment.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -73,8 +74,7 @@ int ss_model_files_calibrates(void)
  * is not. */
 static int needs_buses(void)
 {
-    const char *scheduler = getenv("STARPU_SCHED");
-    return bus_calibrate || (scheduler && !strncmp(scheduler, "dm", 2));
+    return bus_calibrate || ss_scheduler_uses_models();
 }
 
 /* Of starpu_conf.bus_calibrate; 0: a StarPU without the patch cannot be told so. */

@@ -96,6 +96,17 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
     return SS_OK;
 }
 
+/* Where a CPU computes, one that shares its cores would only take them from it. A GPU's tasks in stream
+ * order wait for each other on the GPU, not here. */
+static enum ss_status open_service_device(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
+{
+    const int of_use = gpu ? !gpu->ordered : rt->placement.dedicated > 0;
+    const struct ss_device_options one = {.threads = 1,
+                                          .dtype = gpu ? gpu->gpu.dtype : SS_DTYPE_F32};
+    return of_use && ss_scheduler_uses_models() ? ss_cpu_kernels.open(&one, &rt->service_device)
+                                                : SS_OK;
+}
+
 static enum ss_status start_cpu(struct ss_runtime *rt)
 {
     rt->kernels = &ss_cpu_kernels;
@@ -117,6 +128,8 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     starpu_execute_on_specific_workers(place_compute, &team, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
     status = check_team(&team);
+    if (status == SS_OK)
+        status = open_service_device(rt, NULL);
     if (status == SS_OK)
         status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
     if (status != SS_OK)
@@ -191,7 +204,9 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
     unsigned driver = (unsigned)starpu_worker_get_by_type(STARPU_CUDA_WORKER, SS_LANE_COMPUTE);
     starpu_execute_on_specific_workers(place_driver, rt, 1, &driver, "place_driver");
     ss_placement_bind_main(&rt->placement, &rt->main_thread);
-    status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
+    status = open_service_device(rt, gpu);
+    if (status == SS_OK)
+        status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
     if (status != SS_OK)
         ss_runtime_stop(rt);
     return status;
@@ -223,6 +238,8 @@ void ss_runtime_stop(struct ss_runtime *rt)
 {
     rt->kernels->close(rt->device); /* its cuDNN still has the compute lane's stream */
     rt->device = NULL;
+    ss_cpu_kernels.close(rt->service_device);
+    rt->service_device = NULL;
     for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
         rt->kernels->stream_destroy(rt->lanes->stream[l]);
     if (rt->lanes)

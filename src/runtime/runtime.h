@@ -18,6 +18,9 @@ struct ss_runtime {
     const struct ss_kernels *kernels; /* of the device */
     struct ss_device *device;         /* what computes */
     struct ss_lanes *lanes;           /* of a GPU; NULL: the CPU computes */
+    /* A CPU of one thread, for tasks that service workers may run too where the scheduler places them
+     * by their models; NULL: they run where the others of the step do. */
+    struct ss_device *service_device;
     int node;                         /* StarPU's memory node of the device */
     int gpu;                          /* CUDA's index of it */
     struct ss_run run;

@@ -22,6 +22,7 @@ enum ss_status ss_cpu_open(const struct ss_device_options *options, struct ss_de
     if (!cpu)
         return ss_fail_memory("CPU kernels", sizeof *cpu);
     cpu->threads = options->threads;
+    cpu->dtype = options->dtype;
     ss_cpu_enter(cpu);
     enum ss_status status = ss_cpu_library_open(cpu);
     if (status != SS_OK) {

@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/wire.h"
 
 /* Partial sums of two kinds a chunk, then a ratio a span. */
 enum ss_status ss_cpu_update_reserve(struct ss_device *cpu, size_t chunks)
@@ -9,10 +10,13 @@ enum ss_status ss_cpu_update_reserve(struct ss_device *cpu, size_t chunks)
     return ss_cpu_reserve(cpu, chunks * (2 * sizeof(double) + sizeof(float)));
 }
 
-static void update_piece(const struct ss_simd_rows *simd, const struct ss_update *u,
+static void update_piece(const struct ss_device *cpu, const struct ss_update *u,
                          const struct ss_rule_terms *terms, size_t at, size_t count)
 {
+    const struct ss_simd_rows *simd = ss_simd_table();
     simd->update(u, terms, at, count);
+    if (u->copy)
+        ss_wire_pack(cpu->dtype, u->w + at, 1, (uint16_t *)u->copy + at, count);
     if (u->ema)
         simd->average(u->w + at, terms->average, u->ema + at, count);
 }
@@ -46,7 +50,6 @@ static const float *span_ratios(struct ss_device *cpu, const struct ss_update *u
 
 static void update_spans(struct ss_device *cpu, const struct ss_update *u)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
     const struct ss_spans *s = &u->spans;
     const float *ratio = ss_rule_has_norms(u->rule) ? span_ratios(cpu, u) : NULL;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (s->nchunks > 1)
@@ -55,19 +58,18 @@ static void update_spans(struct ss_device *cpu, const struct ss_update *u)
         struct ss_rule_terms terms = ss_rule_begin(u, &s->span[c->span], u->step);
         if (ratio)
             terms.lr *= ratio[c->span];
-        update_piece(simd, u, &terms, c->begin, c->count);
+        update_piece(cpu, u, &terms, c->begin, c->count);
     }
 }
 
 static void update_whole(struct ss_device *cpu, const struct ss_update *u)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
     const struct ss_rule_terms terms = ss_rule_begin(u, NULL, u->step);
     const size_t pieces = (u->count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * SS_SIMD_PIECE, left = u->count - at;
-        update_piece(simd, u, &terms, at, left < SS_SIMD_PIECE ? left : SS_SIMD_PIECE);
+        update_piece(cpu, u, &terms, at, left < SS_SIMD_PIECE ? left : SS_SIMD_PIECE);
     }
 }
 
@@ -79,6 +81,9 @@ enum ss_status ss_cpu_update(struct ss_device *cpu, const struct ss_update *give
             return ss_fail(SS_ERR_INVALID, "update: state %d is missing", k);
     if (ss_rule_has_norms(u.rule) && !u.spans.nchunks && u.count)
         return ss_fail(SS_ERR_INVALID, "update: a rule with norms needs spans");
+    if (u.scaler && u.scaler->found)
+        return SS_OK;
+    u.step = ss_update_made(given);
     u.scale = ss_update_scale(given);
     if (u.spans.nchunks)
         update_spans(cpu, &u);

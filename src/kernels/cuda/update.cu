@@ -36,12 +36,6 @@ __device__ void block_sums(double &a, double &b)
     __syncthreads();
 }
 
-/* Of the step's number those that loss scaling left out are taken off. */
-__device__ uint64_t made(const struct ss_update &u)
-{
-    return u.step - (u.scaler ? (uint64_t)u.scaler->skipped : 0);
-}
-
 /* The calling thread's vectors. T: the format of the weights' copy. Gradients are divided by the loss
  * scale, a power of two: exact but for gradients near the smallest numbers. */
 template <typename T, enum ss_rule RULE>
@@ -92,7 +86,7 @@ __global__ void update_kernel(struct ss_update u, struct ss_rule_terms terms)
         if (u.scaler->found)
             return;
         if (u.scaler->skipped)
-            terms = ss_rule_begin(&u, NULL, made(u));
+            terms = ss_rule_begin(&u, NULL, ss_update_made(&u));
     }
     update_vectors<T, RULE>(u, terms, ss_update_scale(&u), ss::flat_begin() * V, u.count,
                             ss::flat_step() * V);
@@ -109,7 +103,7 @@ __global__ void update_spans_kernel(struct ss_update u, const float *ratio)
     for (uint32_t i = blockIdx.x; i < u.spans.nchunks; i += gridDim.x) {
         const struct ss_chunk c = u.spans.chunk[i];
         if (threadIdx.x == 0) {
-            terms[0] = ss_rule_begin(&u, &u.spans.span[c.span], made(u));
+            terms[0] = ss_rule_begin(&u, &u.spans.span[c.span], ss_update_made(&u));
             if (ratio)
                 terms[0].lr *= ratio[c.span];
         }
@@ -131,7 +125,7 @@ template <enum ss_rule RULE> __global__ void norms_kernel(struct ss_update u, do
     for (uint32_t i = blockIdx.x; i < u.spans.nchunks; i += gridDim.x) {
         const struct ss_chunk c = u.spans.chunk[i];
         if (threadIdx.x == 0)
-            terms[0] = ss_rule_begin(&u, &u.spans.span[c.span], made(u));
+            terms[0] = ss_rule_begin(&u, &u.spans.span[c.span], ss_update_made(&u));
         __syncthreads();
         double w2 = 0, d2 = 0;
         for (size_t k = c.begin + threadIdx.x; k < c.begin + c.count; k += blockDim.x) {
