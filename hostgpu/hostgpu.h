@@ -57,6 +57,11 @@ double time_scale();                 /* SS_HOSTGPU_TIME_SCALE: seconds of the ho
 uint64_t host_ns_of(double seconds); /* of the device */
 /* SS_HOSTGPU_NCCL_LINK: what these bytes take between two devices. */
 double link_seconds(double bytes);
+/* SS_HOSTGPU_HOST_LINK: between a device and the host. */
+double host_link_seconds(double bytes);
+/* On a stream's thread: do the work, which takes at least so long, in timed emulation exactly that by the
+ * device's clock. */
+void take(double seconds, const std::function<void()> &work);
 /* Of what runs on this thread's stream: when it began by the device's clock, CLOCK_MONOTONIC in ns; it
  * ends at `end`. */
 uint64_t begun_at();

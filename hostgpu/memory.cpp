@@ -192,6 +192,13 @@ void copy_now(const struct region &r)
                    r.src + z * r.src_slice + y * r.src_pitch, r.width);
 }
 
+/* Between a device and the host. */
+void copy_over_link(const struct region &r)
+{
+    const double bytes = (double)r.width * (double)r.height * (double)r.depth;
+    hostgpu::take(hostgpu::host_link_seconds(bytes), [&r] { copy_now(r); });
+}
+
 bool direction_fits(enum cudaMemcpyKind direction, enum kind dst, enum kind src)
 {
     switch (direction) {
@@ -219,7 +226,7 @@ cudaError_t enqueue_staged(const struct region &r, cudaStream_t stream, const ch
     copy_now(now);
     return hostgpu::enqueue(stream, what, [later, bytes = std::move(bytes)]() mutable {
         later.src = bytes.data();
-        copy_now(later);
+        copy_over_link(later);
     });
 }
 
@@ -247,7 +254,7 @@ cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStre
     const bool between_devices = dst == DEVICE && src == DEVICE;
     const cudaError_t error = between_devices
                                   ? hostgpu::enqueue_work(stream, what, [r] { copy_now(r); })
-                                  : hostgpu::enqueue(stream, what, [r] { copy_now(r); });
+                                  : hostgpu::enqueue(stream, what, [r] { copy_over_link(r); });
     if (error != cudaSuccess)
         return error;
     if ((!async && !between_devices) || dst == PAGEABLE)

@@ -335,6 +335,13 @@ cudaError_t enqueue_kernel(cudaStream_t stream, const char *what,
     return pretends() ? enqueue(stream, what, [] {}) : give(stream, what, std::move(work), true);
 }
 
+static void sleep_until(uint64_t end)
+{
+    const struct timespec until = timespec_of(end);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
+        ;
+}
+
 uint64_t begun_at()
 {
     return turn.begin;
@@ -347,9 +354,19 @@ void ends_at(uint64_t end)
     while (behind > most && !most_behind.compare_exchange_weak(most, behind))
         ;
     turn.end = end;
-    const struct timespec until = timespec_of(end);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
-        ;
+    sleep_until(end);
+}
+
+void take(double seconds, const std::function<void()> &work)
+{
+    const uint64_t begin = host_ns();
+    work();
+    if (seconds <= 0)
+        return;
+    if (pretends())
+        ends_at(turn.begin + host_ns_of(seconds));
+    else
+        sleep_until(begin + (uint64_t)(1e9 * seconds));
 }
 
 uint64_t most_ns_behind()

@@ -11,14 +11,14 @@ namespace
 
 std::atomic<bool> pretending{false}, spending{false};
 
-/* SS_HOSTGPU_NCCL_LINK=GB/s[:us] */
+/* GB/s[:us] */
 struct link {
     double bytes_per_s = INFINITY, latency = 0; /* seconds */
 };
 
-struct link parse_link()
+struct link parse_link(const char *variable)
 {
-    const char *text = getenv("SS_HOSTGPU_NCCL_LINK");
+    const char *text = getenv(variable);
     double gb = 0, us = 0;
     char more;
     struct link l;
@@ -28,11 +28,15 @@ struct link parse_link()
     char number[64];
     if ((n != 1 && n != 2) || !(gb > 0) || !(us >= 0) || !std::isfinite(gb + us) ||
         (n == 1 && sscanf(text, "%63[0-9.e+-]%c", number, &more) != 1))
-        hostgpu::die("SS_HOSTGPU_NCCL_LINK=%s: GB/s are wanted, and microseconds behind a colon",
-                     text);
+        hostgpu::die("%s=%s: GB/s are wanted, and microseconds behind a colon", variable, text);
     l.bytes_per_s = gb * 1e9;
     l.latency = us * 1e-6;
     return l;
+}
+
+double seconds_over(const struct link &link, double bytes)
+{
+    return link.latency + bytes / link.bytes_per_s;
 }
 
 } // namespace
@@ -58,8 +62,14 @@ double time_scale()
 
 double link_seconds(double bytes)
 {
-    static const struct link link = parse_link();
-    return link.latency + bytes / link.bytes_per_s;
+    static const struct link link = parse_link("SS_HOSTGPU_NCCL_LINK");
+    return seconds_over(link, bytes);
+}
+
+double host_link_seconds(double bytes)
+{
+    static const struct link link = parse_link("SS_HOSTGPU_HOST_LINK");
+    return seconds_over(link, bytes);
 }
 
 uint64_t host_ns_of(double seconds)

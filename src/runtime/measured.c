@@ -38,7 +38,8 @@ static struct starpu_perfmodel *find(struct models *m, const char *name)
     return m->of[i].loaded ? &m->of[i].model : NULL;
 }
 
-/* *us: the mean of its entry; 0: there is none. Only printing has no side effect: what gives expected times has
+/* *us: the mean of its entry, of several implementations that of the first: the compute worker's; 0: there
+ * is none. Only printing has no side effect: what gives expected times has
  * StarPU calibrate from then on where there are few. */
 static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, uint32_t footprint,
                                 double *us)
@@ -52,7 +53,7 @@ static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, ui
         free(text);
         return ss_fail_memory("a performance model's entry", BUFSIZ);
     }
-    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    for (line = strtok_r(text, "\n", &rest); line && *us <= 0; line = strtok_r(NULL, "\n", &rest)) {
         unsigned key;
         double mean;
         if (sscanf(line, "%8x %*u %*f %lf", &key, &mean) == 2 && key == footprint)

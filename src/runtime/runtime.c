@@ -103,8 +103,9 @@ static enum ss_status open_service_device(struct ss_runtime *rt, const struct ss
     const int of_use = gpu ? !gpu->ordered : rt->placement.dedicated > 0;
     const struct ss_device_options one = {.threads = 1,
                                           .dtype = gpu ? gpu->gpu.dtype : SS_DTYPE_F32};
-    return of_use && ss_scheduler_uses_models() ? ss_cpu_kernels.open(&one, &rt->service_device)
-                                                : SS_OK;
+    if (!of_use || ss_cpu_kernels.missing || !ss_scheduler_uses_models())
+        return SS_OK;
+    return ss_cpu_kernels.open(&one, &rt->service_device);
 }
 
 static enum ss_status start_cpu(struct ss_runtime *rt)
@@ -238,7 +239,8 @@ void ss_runtime_stop(struct ss_runtime *rt)
 {
     rt->kernels->close(rt->device); /* its cuDNN still has the compute lane's stream */
     rt->device = NULL;
-    ss_cpu_kernels.close(rt->service_device);
+    if (rt->service_device)
+        ss_cpu_kernels.close(rt->service_device);
     rt->service_device = NULL;
     for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
         rt->kernels->stream_destroy(rt->lanes->stream[l]);

@@ -40,6 +40,7 @@ struct extent {
     int64_t begin, end;
     size_t first, last; /* computing tasks: which began first, which ended last */
     int tasks;          /* of those */
+    int serving;        /* computing tasks that service workers ran */
 };
 
 static struct extent extent_of(const struct ss_depend *d, size_t at)
@@ -47,6 +48,7 @@ static struct extent extent_of(const struct ss_depend *d, size_t at)
     struct extent x = {0};
     for (size_t i = d->step_run[at]; i < d->step_run[at + 1]; i++) {
         const struct ss_depend_run *run = &d->run[i];
+        x.serving += run->serves;
         if (!run->computes)
             continue;
         if (!x.tasks || run->begin < x.begin) {
@@ -120,7 +122,7 @@ static enum ss_status find_windows(struct ss_analysis *a)
         next = at + 1 < d->nsteps ? extent_of(d, at + 1) : none;
         if (!ss_analysis_wants(a, d->step[at]))
             continue;
-        if (!expected || x.tasks < expected) {
+        if (!x.tasks || x.tasks + x.serving < expected) {
             a->out->steps_broken++;
             continue;
         }

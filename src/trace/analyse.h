@@ -1,7 +1,8 @@
 /* What a trace says: numbers per rank and step, and between ranks. Definitions.
  *
  * Compute: the merged times of the tasks convert, forward, backward, check, update and scale on the
- * compute worker; on a GPU their times on its compute lane. Loading and reports are not compute.
+ * compute worker; on a GPU their times on its compute lane. Loading, reports and updates on a service
+ * worker are not compute.
  * Communication: the merged times of collectives: from where this rank entered one to its end, so
  * waiting for the last rank is part of it; on a GPU the times on its comm lane of those that ran
  * there.

@@ -110,9 +110,13 @@ static void take_gpu(struct ss_depend *d)
         if (ss_trace_gpu_computes(r, g))
             d->gpu_computes = run->computes = 1;
     }
-    for (size_t i = 0; !d->gpu_computes && i < d->count; i++)
-        d->run[i].computes = (int8_t)(ss_task_computes(r->task.at[d->run[i].task].kind) &&
-                                      r->worker.at[d->run[i].worker].lane == SS_TRACE_COMPUTE);
+    for (size_t i = 0; i < d->count; i++) {
+        struct ss_depend_run *run = &d->run[i];
+        if (run->on_gpu || !ss_task_computes(r->task.at[run->task].kind))
+            continue;
+        run->serves = r->worker.at[run->worker].lane == SS_TRACE_SERVICE;
+        run->computes = !d->gpu_computes && r->worker.at[run->worker].lane == SS_TRACE_COMPUTE;
+    }
 }
 
 /* 1 if x comes before y: also the order in which paths are walked back, so that they end whatever

@@ -24,6 +24,7 @@ struct ss_depend_run {
     int32_t worker;  /* number; lanes of a GPU follow after the workers */
     int8_t on_gpu;   /* times are the GPU's */
     int8_t computes; /* a computing task, on the worker or lane that computes */
+    int8_t serves;   /* a computing task, on a service worker */
 };
 
 struct ss_depend_edge {

@@ -31,19 +31,14 @@ train() {
         --checkpoint-dir "$work/$name" --checkpoint-steps 7 --keep 3 "$@"
 }
 
-# states FILE: the bytes of all tensors, without the notes in front
-states() {
-    tail -c +$(($(od -An -tu8 -N8 "$1") + 9)) "$1"
-}
-
 # same A B [FROM]: losses from that step on, weights and both files' tensors
 same() {
     facts "$work/$1.log" | tail -n "+${3:-1}" >"$work/a"
     facts "$work/$2.log" >"$work/b"
     check "$2: the $(wc -l <"$work/a") losses and weights of $1" eval "[ -s $work/a ] && cmp $work/a $work/b"
     check "$2: the model of $1" cmp "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
-    states "$work/$1/latest/training.safetensors" >"$work/a"
-    states "$work/$2/latest/training.safetensors" >"$work/b"
+    tensors "$work/$1/latest/training.safetensors" >"$work/a"
+    tensors "$work/$2/latest/training.safetensors" >"$work/b"
     check "$2: the $(wc -c <"$work/a") bytes of states of $1" eval "[ -s $work/a ] && cmp $work/a $work/b"
 }
 

@@ -13,7 +13,7 @@ GPU_TESTS += tests/gpu/test_gpu_ranks.sh tests/gpu/test_gpu_graphs.sh tests/gpu/
 	tests/gpu/test_gpu_order.sh tests/gpu/test_gpu_models.sh tests/gpu/test_gpu_models_imported.sh \
 	tests/gpu/test_gpu_trace.sh tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh tests/gpu/test_gpu_recipes.sh \
 	tests/gpu/test_gpu_shard.sh tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_monitor.sh \
-	tests/gpu/test_gpu_frozen.sh tests/gpu/test_gpu_calibrate.sh
+	tests/gpu/test_gpu_frozen.sh tests/gpu/test_gpu_calibrate.sh tests/gpu/test_gpu_update_workers.sh
 
 # Of the CUDA kernels; test_cudnn_*: the real cuDNN, without a GPU
 check_PROGRAMS += $(CUDA_TESTS)

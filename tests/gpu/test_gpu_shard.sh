@@ -36,8 +36,7 @@ same() {
     done
     check "$2: the average's figures of $1" eval "[ -s $work/average.$1 ] && cmp $work/average.$1 $work/average.$2"
     for file in "$1" "$2"; do
-        tail -c +$(($(od -An -tu8 -N8 "$work/$file/latest/training.safetensors") + 9)) \
-            "$work/$file/latest/training.safetensors" >"$work/states.$file"
+        tensors "$work/$file/latest/training.safetensors" >"$work/states.$file"
     done
     check "$2: the states of $1" eval "[ -s $work/states.$1 ] && cmp $work/states.$1 $work/states.$2"
 }

@@ -124,6 +124,24 @@ void test_nothing_is_computed()
         CHECK(cudaFree(m) == cudaSuccess);
 }
 
+/* A copy from the host and one back: SS_HOSTGPU_HOST_LINK is 0.5 GB/s and 3 ms. */
+void test_host_link()
+{
+    const size_t BYTES = 1000000;
+    void *there = nullptr, *here = nullptr;
+    cudaStream_t s = stream();
+    cudaEvent_t begin = event(), end = event();
+    CHECK(cudaMalloc(&there, BYTES) == cudaSuccess && cudaMallocHost(&here, BYTES) == cudaSuccess);
+    hostgpu::hostgpu_spend(s, 0.05);
+    CHECK(cudaEventRecord(begin, s) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(there, here, BYTES, cudaMemcpyHostToDevice, s) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(here, there, BYTES, cudaMemcpyDeviceToHost, s) == cudaSuccess);
+    CHECK(cudaEventRecord(end, s) == cudaSuccess);
+    CHECK(cudaEventSynchronize(end) == cudaSuccess);
+    CHECK(near(elapsed(begin, end), 2 * 2 * (3 + 2)));
+    CHECK(cudaFreeHost(here) == cudaSuccess && cudaFree(there) == cudaSuccess);
+}
+
 /* A graph's nodes take their times one behind the other; its launches too. */
 void test_graph()
 {
@@ -154,6 +172,7 @@ int main()
 {
     setenv("SS_HOSTGPU_TIME_SCALE", "2", 1);
     setenv("SS_HOSTGPU_MEMORY_MB", "1048576", 1);
+    setenv("SS_HOSTGPU_HOST_LINK", "0.5:3000", 1);
     hostgpu::hostgpu_pretend();
     CHECK(hostgpu::pretends() && !hostgpu::spends());
     test_chain();
@@ -161,6 +180,7 @@ int main()
     test_beside();
     test_late();
     test_nothing_is_computed();
+    test_host_link();
     test_graph();
     if (failures)
         fprintf(stderr, "%d checks failed\n", failures);

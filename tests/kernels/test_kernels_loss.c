@@ -1,4 +1,5 @@
 /* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
+#include "kernels/cpu/wire.h"
 #include "tests/kernels/loss_reference.h"
 #include "tests/kernels/rule_reference.h"
 #include "tests/kernels/test_kernels.h"
@@ -250,6 +251,50 @@ START_TEST(rule_steps)
 }
 END_TEST
 
+/* For a GPU: the weights' copy is their rounding; gradients are divided by the loss scale, and steps that
+ * it left out do not count. */
+START_TEST(rule_mixed)
+{
+    enum { COUNT = 20001 };
+    const enum ss_dtype dtype = _i ? SS_DTYPE_BF16 : SS_DTYPE_F16;
+    double *start = random_doubles(COUNT, 1), *g = random_doubles(COUNT, 2);
+    float *w[2], *state[2][2], *fg = to_floats(g, COUNT);
+    uint16_t *copy = calloc(COUNT, sizeof *copy), *want = calloc(COUNT, sizeof *want);
+    struct ss_scaler scaler = ss_scaler_defaults();
+    struct ss_device *mixed;
+    struct ss_update u = {.rule = SS_RULE_ADAMW, .count = COUNT, .scale = 0.5f, .lr = 0.1, .g = fg};
+    memcpy(u.hyper, (double[]){0.9, 0.999, 1e-8, 0.05}, sizeof u.hyper);
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = 2, .dtype = dtype}, &mixed));
+    scaler.scale = 1024;
+    for (int i = 0; i < 2; i++) {
+        u.w = w[i] = to_floats(start, COUNT);
+        for (int k = 0; k < 2; k++)
+            u.state[k] = state[i][k] = calloc(COUNT, sizeof(float));
+        for (uint64_t step = 1; step < 4; step++) {
+            u.step = step + (i ? 3 : 0);
+            u.scaler = i ? &scaler : NULL;
+            u.copy = i ? copy : NULL;
+            scaler.skipped = 3;
+            OK(ss_cpu_update(mixed, &u));
+        }
+        for (size_t k = 0; k < COUNT; k++)
+            fg[k] *= scaler.scale;
+    }
+    ck_assert_mem_eq(w[0], w[1], COUNT * sizeof(float));
+    ss_wire_pack(dtype, w[1], 1, want, COUNT);
+    ck_assert_mem_eq(copy, want, COUNT * sizeof *copy);
+    scaler.found = 1;
+    OK(ss_cpu_update(mixed, &u));
+    ck_assert_mem_eq(w[0], w[1], COUNT * sizeof(float));
+    ck_assert_mem_eq(state[0][0], state[1][0], COUNT * sizeof(float));
+    ck_assert_mem_eq(copy, want, COUNT * sizeof *copy);
+    for (int i = 0; i < 2; i++)
+        free(w[i]), free(state[i][0]), free(state[i][1]);
+    free(start), free(g), free(fg), free(copy), free(want);
+    ss_cpu_close(mixed);
+}
+END_TEST
+
 /* As torch.nn.utils.clip_grad_norm_: nothing is scaled up, and what is not finite stays so. */
 START_TEST(clipping)
 {
@@ -363,6 +408,7 @@ Suite *loss_suite(void)
     tcase_add_test(t, loss_threads);
     tcase_add_test(t, loss_extremes);
     tcase_add_loop_test(t, rule_steps, 0, RULE_CASES);
+    tcase_add_loop_test(t, rule_mixed, 0, 2);
     tcase_add_test(t, clipping);
     tcase_add_test(t, sums);
     tcase_add_test(t, cpu_itself);

@@ -33,7 +33,8 @@ tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c
 tests_runtime_hang_task_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 tests_runtime_late_setenv_la_SOURCES = tests/runtime/late_setenv.c
 tests_runtime_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance_models.sh tests/runtime/test_step_watch.sh
+TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance_models.sh tests/runtime/test_step_watch.sh \
+	tests/runtime/test_update_workers.sh
 endif
 
 # In a build with the thread sanitizer, `make check-tsan` runs what meets most threads. The longest come first.

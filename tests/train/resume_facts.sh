@@ -1,6 +1,11 @@
 # shellcheck shell=bash
 # resume_facts.sh: what the tests of resumed runs share. Source it behind common.sh.
 
+# tensors FILE: the bytes of a safetensors file behind its header
+tensors() {
+    tail -c +$(($(od -An -tu8 -N8 "$1") + 9)) "$1"
+}
+
 # facts LOG: what must be equal; of steps that stand twice the last ones
 facts() {
     awk '

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Where the scheduler places tasks by their models, updates run on service workers too, where these have a core
+# of their own and the rule permits it; with the same results.
+# shellcheck source=tests/common.sh
+. "${srcdir:-.}/tests/common.sh"
+# shellcheck source=tests/runtime/update_workers.sh
+. "${srcdir:-.}/tests/runtime/update_workers.sh"
+DEADLINE=120
+unset STARPU_SCHED STARPU_CALIBRATE STARPU_BUS_CALIBRATE OMP_NUM_THREADS
+export STARPU_PERF_MODEL_DIR=$work/models STARPU_HISTORY_MAX_ERROR=1000000
+if [ "$(nproc)" -lt 2 ]; then
+    echo "skipped: one core, which computes"
+    exit 77
+fi
+
+make_data 64 8
+# train NAME SCHEDULER [OPTION...]
+train() {
+    local name=$1 scheduler=$2
+    shift 2
+    starts "$name" env STARPU_SCHED="$scheduler" "$STARSTEP" train --width 4,4,8,8 --batch-size 8 --threads 1 --workers 1 \
+        --bucket-mb 0.005 --epochs 1 --seed 1 --data-dir "$work/data" --log-json "$work/$name.log" \
+        --checkpoint-dir "$work/$name" --trace "$work/$name.trace" "$@"
+}
+
+# same NAME OF
+same() {
+    check "$1: the results of $2" cmp <(results "$2") <(results "$1")
+}
+
+adamw=(--optimizer adamw --no-decay "bn,bias" --clip-norm 0.5 --ema-decay 0.9)
+train prio prio "${adamw[@]}"
+check "prio: updates run with compute" test "$(updates_on compute "$work/prio.trace")" -gt 0
+check "prio: and nowhere else" test "$(updates_on service "$work/prio.trace")" = 0
+for scheduler in dm dmda dmdas; do
+    train "$scheduler" "$scheduler" "${adamw[@]}"
+    check "$scheduler: updates on the service worker" test "$(updates_on service "$work/$scheduler.trace")" -gt 0
+    same "$scheduler" prio
+    starts "$scheduler: a report" "$STARSTEP" trace report "$work/$scheduler.trace"
+    check "$scheduler: of all steps" eval '! grep -q "not whole" "$work/out"'
+done
+# What the compute worker took is what a plan tells.
+starts "times of a step" "$STARSTEP" plan --width 4,4,8,8 --batch-size 8 --threads 1 --bucket-mb 0.005 --classes 100 \
+    --roofline host "${adamw[@]}"
+check "updates among them" eval 'grep -q "^update  *[0-9]* " "$work/out" && ! grep -q "have not been measured" "$work/out"'
+
+train lars dmda --optimizer lars
+check "a rule with norms: with compute" test "$(updates_on service "$work/lars.trace")" = 0
+train shared dmda "${adamw[@]}" --threads "$(nproc)"
+check "service workers without a core of their own: with compute" test "$(updates_on service "$work/shared.trace")" = 0
+finish
