@@ -144,7 +144,7 @@ static void cuda_sum(void *buffers[], void *cl_arg)
 static struct ss_codelet gpu_codelet = SS_COMM_CODELET("allreduce", cuda_sum);
 #endif
 
-static struct ss_codelet codelet = SS_SERVICE_CODELET("allreduce", STARPU_HISTORY_BASED, cpu_start);
+static struct ss_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start);
 /* Of one rank: its place among the others is all that is left of it. */
 static struct ss_codelet alone_codelet = {
     .cl = {.where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "allreduce"}};

@@ -54,7 +54,9 @@ static void cpu_load(void *buffers[], void *cl_arg)
         ss_run_fail(d.task->run, mix_samples(args, images, bytes, labels));
 }
 
-static struct ss_codelet codelet = SS_SERVICE_CODELET("load", STARPU_NL_REGRESSION_BASED, cpu_load);
+/* On any CPU worker: the compute worker has nothing to do, where a CPU computes, while it waits for input. */
+static struct ss_codelet codelet =
+    SS_CODELET("load", STARPU_NL_REGRESSION_BASED, .cpu_funcs = {cpu_load});
 
 enum ss_status ss_load_submit(const struct ss_load_args *args)
 {

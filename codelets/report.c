@@ -12,7 +12,7 @@ static void cpu_report(void *buffers[], void *cl_arg)
     r->report(r->arg, d.args->step, d.args->lr, ss_run_ok(run) ? ss_step_facts_of(&d) : NULL);
 }
 
-static struct ss_codelet codelet = SS_SERVICE_CODELET("report", STARPU_HISTORY_BASED, cpu_report);
+static struct ss_codelet codelet = SS_SERVICE_CODELET("report", cpu_report);
 
 enum ss_status ss_report_submit(const struct ss_step_args *args)
 {

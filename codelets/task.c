@@ -114,7 +114,7 @@ static enum ss_status drop(struct starpu_task *task, enum ss_status status)
 static void prepare(struct ss_codelet *codelet)
 {
     struct starpu_codelet *cl = &codelet->cl;
-    const int serves = cl->can_execute == ss_can_serve;
+    const int serves = !cl->cuda_funcs[0];
     const int on_lane = !serves && cl->can_execute != ss_can_copy;
     const int timed = serves || classes.end != SS_ENDS_ENQUEUED;
     if (codelet->generation == generation)

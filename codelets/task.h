@@ -11,7 +11,9 @@
  * Workers come in classes. The compute worker runs forward, backward and update, one task at a
  * time: a CPU worker with all compute threads, or the CUDA worker of the compute lane (lane.h). The
  * copy worker, on a GPU only, moves input and metrics. Service workers, always CPU, run everything
- * short or independent: loading, starting collectives, reporting. */
+ * short or independent: loading, starting collectives, reporting. Two kinds of task run on workers of
+ * more than one class: loads on any CPU worker (load.c), updates where the scheduler places tasks by
+ * their models (update.c). */
 #ifndef SS_CODELETS_TASK_H
 #define SS_CODELETS_TASK_H
 
@@ -224,8 +226,9 @@ extern int ss_nodes_in_place[SS_PLAN_MAX_ACCESSES];
     SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cpu_funcs = {func}, .cuda_funcs = {func},      \
                .can_execute = ss_can_compute)
 /* ... for service workers, ... */
-#define SS_SERVICE_CODELET(codelet_name, based, cpu_func)                                          \
-    SS_CODELET(codelet_name, based, .cpu_funcs = {cpu_func}, .can_execute = ss_can_serve)
+#define SS_SERVICE_CODELET(codelet_name, cpu_func)                                                 \
+    SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cpu_funcs = {cpu_func},                        \
+               .can_execute = ss_can_serve)
 /* ... for the communication worker of a GPU, ... */
 #define SS_COMM_CODELET(codelet_name, cuda_func)                                                   \
     SS_CODELET(codelet_name, STARPU_HISTORY_BASED, .cuda_funcs = {cuda_func},                      \

@@ -855,7 +855,7 @@ static void note_order(void *buffers[], void *cl_arg)
 START_TEST(priorities)
 {
     struct ss_codelet codelets[] = {SS_COMPUTE_CODELET("compute", note_order),
-                                    SS_SERVICE_CODELET("serve", STARPU_HISTORY_BASED, note_order)};
+                                    SS_SERVICE_CODELET("serve", note_order)};
     struct ss_plan_task planned[ORDERED + 1] = {{.priority = 0}};
     struct ss_bound_task bound[ORDERED + 1];
     struct ss_hooks *none = NULL;
