@@ -97,12 +97,6 @@ static enum ss_status check_scheduler(void)
                    name, scheduler_names);
 }
 
-int ss_scheduler_uses_models(void)
-{
-    const char *name = getenv("STARPU_SCHED");
-    return name && !strncmp(name, "dm", 2);
-}
-
 enum ss_status ss_environment_check(void)
 {
     for (char **e = environ; *e; e++)

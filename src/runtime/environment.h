@@ -17,9 +17,6 @@ enum ss_status ss_environment_check(void);
  * SS_ERR_IO (a value that cannot be followed). */
 enum ss_status ss_environment_prepare(void);
 
-/* 1: STARPU_SCHED names a scheduler that places tasks by their performance models, of the dm family. */
-int ss_scheduler_uses_models(void);
-
 /* Remember that a setting ("NAME=VALUE") is not followed; advice: why, or what to use instead.
  * ss_environment_tell warns of all of them, once: for rank 0 to call. */
 void ss_environment_ignore(const char *setting, const char *advice);

@@ -3,7 +3,6 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "kernels/kernels.h"
-#include "runtime/environment.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -68,6 +67,12 @@ void ss_model_files_only_read(void)
 int ss_model_files_calibrates(void)
 {
     return is_wished(calibrate);
+}
+
+int ss_scheduler_uses_models(void)
+{
+    const char *name = getenv("STARPU_SCHED");
+    return name && !strncmp(name, "dm", 2);
 }
 
 /* Only these schedulers look at buses. Whoever sets the variable, and be it to 0, has StarPU measure what there

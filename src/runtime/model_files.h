@@ -21,6 +21,8 @@ enum ss_status ss_model_files_choose(void);
 /* Before StarPU starts, on all ranks but the first: STARPU_CALIBRATE and STARPU_BUS_CALIBRATE are that one's,
  * and this one reads what there is. Buses of a kind of node without any are measured by whoever comes first. */
 void ss_model_files_only_read(void);
+/* Does STARPU_SCHED name a scheduler that places tasks by their performance models, of the dm family? */
+int ss_scheduler_uses_models(void);
 /* Does this process time its tasks? */
 int ss_model_files_calibrates(void);
 /* Name the kind of node, if the user has not. Errors: SS_ERR_LIBRARY (hwloc). */

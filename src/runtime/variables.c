@@ -40,7 +40,7 @@
 #define TEAM "one worker computes with --threads threads, and no workers are combined"
 #define DEVICES "--device and --gpu choose what computes"
 #define LANES "a GPU has a worker for each of its lanes, all fed by one thread"
-#define COPIES "StarPU copies nothing: uploads and fetches are tasks"
+#define COPIES "StarPU copies for updates on CPU workers alone: uploads and fetches are tasks"
 #define MEMORY "memory is starstep's, bounded by --batch-size, --accumulate and --slots"
 #define ORDER "priorities are those of the step's plan (starstep plan)"
 #define MODULAR "no modular scheduler can run a step here"

@@ -884,6 +884,37 @@ START_TEST(priorities)
 }
 END_TEST
 
+/* A CPU that computes loads as well: here alone, while the service worker is held. */
+START_TEST(loads_on_the_compute_worker)
+{
+    struct ss_codelet hold = SS_SERVICE_CODELET("hold", note_order);
+    struct ss_plan_task planned = {.priority = 0};
+    struct ss_hooks *none = NULL;
+    const struct ss_bound_task task = {.plan = &planned, .name = "t", .hooks = &none};
+    const struct ss_step_args args = {.task = &task};
+    const uint32_t sample[BATCH] = {0};
+    const struct ss_exec_step step = {.dataset = &data, .sample = sample};
+    struct ss_metrics metrics;
+    struct bound b;
+    make_data();
+    bind_plan(&b, &usual, start_runtime(1, 1));
+    sem_init(&begun, 0, 0);
+    sem_init(&gate, 0, 0);
+    OK(ss_exec_reset_eval(b.exec));
+    OK(ss_task_submit(&hold, &args, sizeof args));
+    sem_wait(&begun);
+    OK(ss_exec_submit_eval(b.exec, &step));
+    OK(ss_exec_eval_metrics(b.exec, &metrics)); /* waits for the step's tasks */
+    ck_assert_double_eq(metrics.count, BATCH);
+    sem_post(&gate);
+    OK(ss_exec_wait(b.exec));
+    unbind(&b);
+    ss_runtime_stop(&runtime_of_test);
+    sem_destroy(&begun);
+    sem_destroy(&gate);
+}
+END_TEST
+
 /* More than there is (for the address sanitizer see leaks.h). */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
@@ -995,6 +1026,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, failure_inside_a_step);
     tcase_add_test(t, initial_values);
     tcase_add_test(t, priorities);
+    tcase_add_test(t, loads_on_the_compute_worker);
     tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
     tcase_add_test(t, clipping);
