@@ -139,6 +139,15 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* Until when the worker of run i was loading, between when the run was ready and when it began. */
+static int64_t loading_until(const struct ss_analysis *a, size_t i, int64_t ready)
+{
+    const size_t before = a->depend->before[i];
+    return before != SS_TRACE_NO_RUN && kind_of(a, before) == SS_TASK_LOAD
+               ? clamp(a->depend->run[before].end, ready, a->depend->run[i].begin)
+               : ready;
+}
+
 /* The gap from `begin` until run i began. */
 static enum ss_status add_gap(struct ss_analysis *a, int64_t begin, size_t i)
 {
@@ -159,7 +168,9 @@ static enum ss_status add_gap(struct ss_analysis *a, int64_t begin, size_t i)
     ready = clamp(ready, submitted, x->begin);
     SS_TRY(ss_intervals_add(&a->idle[SS_IDLE_NOTHING], begin, submitted));
     SS_TRY(ss_intervals_add(&a->idle[kind], submitted, ready));
-    return ss_intervals_add(&a->idle[SS_IDLE_RUNTIME], ready, x->begin);
+    const int64_t loaded = loading_until(a, i, ready);
+    SS_TRY(ss_intervals_add(&a->idle[SS_IDLE_INPUT], ready, loaded));
+    return ss_intervals_add(&a->idle[SS_IDLE_RUNTIME], loaded, x->begin);
 }
 
 static int by_begin(const void *a, const void *b, void *arg)

@@ -21,6 +21,8 @@
  *   - from then until X was ready (X's mark, but not before p's end; on a GPU p's end): waiting for
  *     input if p is a load or upload task, for communication if p is a collective, else for a
  *     dependency;
+ *   - while X was ready, and its worker loaded (it began while it had nothing else to do): waiting for
+ *     input;
  *   - while X was ready, and nobody computed: runtime.
  * Compute and the five kinds of idle time add up to the window.
  *

@@ -296,6 +296,38 @@ START_TEST(mixed_runs)
 }
 END_TEST
 
+/* Update 0 on the service worker, and the next step's load on the one that computes. Compute 100-360 and
+ * 525-545; collectives 310-500, overlapped until 360. The gap 360-525: update 1's sum ended at 500:
+ * communication 140; the load at 520: input 20; runtime 5. The second step has nothing but its load. */
+START_TEST(shared_workers)
+{
+    static const struct ss_step_times want = {.begin = 100,
+                                              .end = 545,
+                                              .compute = 280,
+                                              .comm = 190,
+                                              .overlap = 50,
+                                              .idle = {20, 140, 0, 5, 0},
+                                              .load = 80};
+    say_head(0, 4, "cpu");
+    say("[\"s\",1,0,600]\n[\"s\",2,390,700]\n");
+    say_task(1, LOAD, 1, 10, 10, 90);
+    say_task(1, FWD, 0, 90, 100, 200);
+    say_task(1, BWD_B, 0, 200, 200, 300);
+    say_task(1, BWD_A, 0, 300, 300, 360);
+    say_task(1, SUM_0, 1, 300, 305, 410);
+    say_task(1, SUM_1, 1, 360, 370, 500);
+    say_task(1, UPDATE_0, 1, 410, 420, 440);
+    say_task(2, LOAD, 0, 400, 430, 520);
+    say_task(1, UPDATE_1, 0, 500, 525, 545);
+    say("[\"c\",1,0,310,410]\n[\"c\",1,1,380,500]\n");
+    struct ss_rank_times *r = analyse_trace(0);
+    ck_assert_uint_eq(r->step.count, 1);
+    ck_assert_int_eq(r->steps_broken, 1);
+    check_step(&r->step.at[0], &want);
+    ss_rank_times_free(r);
+}
+END_TEST
+
 /* A GPU: what counts is when it worked. Window 100-480; compute 100-300, 310-350, 410-420, 470-480:
  * 260. Sums on the comm lane 300-450, overlapped 40 + 10; the threads' mark of one of them, which
  * is only about enqueuing, is not used. Gaps: 300-310 before BWD A, all whose predecessors ended
@@ -621,6 +653,7 @@ int main(void)
     tcase_add_test(tc, buckets);
     tcase_add_test(tc, two_ranks);
     tcase_add_test(tc, mixed_runs);
+    tcase_add_test(tc, shared_workers);
     tcase_add_loop_test(tc, gpu_marks, 0, 2);
     tcase_add_test(tc, exported_steps);
     tcase_add_loop_test(tc, verdicts, 0, sizeof judged / sizeof *judged);
