@@ -54,9 +54,8 @@ static void cpu_load(void *buffers[], void *cl_arg)
         ss_run_fail(d.task->run, mix_samples(args, images, bytes, labels));
 }
 
-/* On any CPU worker: the compute worker has nothing to do, where a CPU computes, while it waits for input. */
-static struct ss_codelet codelet =
-    SS_CODELET("load", STARPU_NL_REGRESSION_BASED, .cpu_funcs = {cpu_load});
+static struct ss_codelet codelet = SS_CODELET("load", STARPU_NL_REGRESSION_BASED,
+                                              .cpu_funcs = {cpu_load}, .can_execute = ss_can_load);
 
 enum ss_status ss_load_submit(const struct ss_load_args *args)
 {

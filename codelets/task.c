@@ -54,6 +54,11 @@ int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl)
     return (int)worker != classes.compute;
 }
 
+int ss_can_load(unsigned worker, struct starpu_task *task, unsigned nimpl)
+{
+    return classes.one_queue || ss_can_serve(worker, task, nimpl);
+}
+
 static enum starpu_data_access_mode starpu_mode(enum ss_mode mode)
 {
     return mode == SS_READ ? STARPU_R : mode == SS_WRITE ? STARPU_W : STARPU_RW;

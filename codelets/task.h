@@ -12,7 +12,7 @@
  * time: a CPU worker with all compute threads, or the CUDA worker of the compute lane (lane.h). The
  * copy worker, on a GPU only, moves input and metrics. Service workers, always CPU, run everything
  * short or independent: loading, starting collectives, reporting. Two kinds of task run on workers of
- * more than one class: loads on any CPU worker (load.c), updates where the scheduler places tasks by
+ * more than one class: loads on any CPU worker (ss_can_load), updates where the scheduler places tasks by
  * their models (update.c). */
 #ifndef SS_CODELETS_TASK_H
 #define SS_CODELETS_TASK_H
@@ -176,6 +176,9 @@ static inline void ss_accessed_set(struct ss_accessed *x, int i, struct ss_regio
  * workers are service workers. Set once by the runtime before the first task. */
 struct ss_worker_classes {
     int compute, comm, copy;
+    /* 1: workers share one queue with priorities. Then the compute worker of a CPU takes a load, which have the
+     * lowest one, only while nothing else is ready. */
+    int one_queue;
     enum ss_task_end {
         SS_ENDS_DONE,     /* a CPU computes: when their work is done */
         SS_ENDS_ENQUEUED, /* tasks of the first two, which are a GPU's, end when they are enqueued */
@@ -188,6 +191,7 @@ int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_communicate(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_copy(unsigned worker, struct starpu_task *task, unsigned nimpl);
 int ss_can_serve(unsigned worker, struct starpu_task *task, unsigned nimpl);
+int ss_can_load(unsigned worker, struct starpu_task *task, unsigned nimpl);
 
 /* A codelet with its performance model (model.h). */
 #define SS_MODEL_SYMBOL(name) "starstep_" name

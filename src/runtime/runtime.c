@@ -124,7 +124,12 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     unsigned compute = (unsigned)id[0], service[STARPU_NMAXWORKERS];
     for (unsigned i = 1; i < n; i++)
         service[i - 1] = (unsigned)id[i];
-    ss_set_worker_classes((struct ss_worker_classes){.compute = id[0], .comm = -1, .copy = -1});
+    const char *scheduler = getenv("STARPU_SCHED");
+    ss_set_worker_classes(
+        (struct ss_worker_classes){.compute = id[0],
+                                   .comm = -1,
+                                   .copy = -1,
+                                   .one_queue = !scheduler || !strcmp(scheduler, "prio")});
     struct team team = {.placement = &rt->placement};
     starpu_execute_on_specific_workers(place_compute, &team, 1, &compute, "place_compute");
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");

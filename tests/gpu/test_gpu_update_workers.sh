@@ -33,8 +33,8 @@ both() {
     shift
     train "$name-prio" prio "$@"
     train "$name-dmda" dmda "$@"
-    check "$name: prio keeps updates on the GPU" test "$(updates_on service "$work/$name-prio.trace")" = 0
-    check "$name: dmda tries CPU workers" test "$(updates_on service "$work/$name-dmda.trace")" -gt 0
+    check "$name: prio keeps updates on the GPU" test "$(ran_on update service "$work/$name-prio.trace")" = 0
+    check "$name: dmda tries CPU workers" test "$(ran_on update service "$work/$name-dmda.trace")" -gt 0
     check "$name: the same results" cmp <(results "$name-prio") <(results "$name-dmda")
     starts "$name: a report" "$STARSTEP" trace report "$work/$name-dmda.trace"
     check "$name: of all steps" eval '! grep -q "not whole" "$work/out"'
@@ -46,7 +46,7 @@ done
 check "fp16: the loss scale moved" [ "$(awk '/^step/ {print $6}' <(facts "$work/fp16-dmda.log") | sort -u | wc -l)" -gt 1 ]
 starts "stream order" env STARPU_SCHED=dmda "$STARSTEP" train --device cuda --width 8,8,8,8 --batch-size 8 \
     --workers 1 --no-autotune --epochs 1 --data-dir "$work/data" --trace "$work/ordered.trace"
-check "stream order: updates on the GPU" test "$(updates_on service "$work/ordered.trace")" = 0
+check "stream order: updates on the GPU" test "$(ran_on update service "$work/ordered.trace")" = 0
 need 2
 both ranks 2 --precision fp16 --no-decay "bn,bias"
 both shares 2 --precision bf16 --shard-optimizer

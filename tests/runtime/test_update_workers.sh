@@ -30,11 +30,12 @@ same() {
 
 adamw=(--optimizer adamw --no-decay "bn,bias" --clip-norm 0.5 --ema-decay 0.9)
 train prio prio "${adamw[@]}"
-check "prio: updates run with compute" test "$(updates_on compute "$work/prio.trace")" -gt 0
-check "prio: and nowhere else" test "$(updates_on service "$work/prio.trace")" = 0
+check "prio: updates run with compute" test "$(ran_on update compute "$work/prio.trace")" -gt 0
+check "prio: and nowhere else" test "$(ran_on update service "$work/prio.trace")" = 0
 for scheduler in dm dmda dmdas; do
     train "$scheduler" "$scheduler" "${adamw[@]}"
-    check "$scheduler: updates on the service worker" test "$(updates_on service "$work/$scheduler.trace")" -gt 0
+    check "$scheduler: updates on the service worker" test "$(ran_on update service "$work/$scheduler.trace")" -gt 0
+    check "$scheduler: no loads with compute" test "$(ran_on load compute "$work/$scheduler.trace")" = 0
     same "$scheduler" prio
     starts "$scheduler: a report" "$STARSTEP" trace report "$work/$scheduler.trace"
     check "$scheduler: of all steps" eval '! grep -q "not whole" "$work/out"'
@@ -45,7 +46,7 @@ starts "times of a step" "$STARSTEP" plan --width 4,4,8,8 --batch-size 8 --threa
 check "updates among them" eval 'grep -q "^update  *[0-9]* " "$work/out" && ! grep -q "have not been measured" "$work/out"'
 
 train lars dmda --optimizer lars
-check "a rule with norms: with compute" test "$(updates_on service "$work/lars.trace")" = 0
+check "a rule with norms: with compute" test "$(ran_on update service "$work/lars.trace")" = 0
 train shared dmda "${adamw[@]}" --threads "$(nproc)"
-check "service workers without a core of their own: with compute" test "$(updates_on service "$work/shared.trace")" = 0
+check "service workers without a core of their own: with compute" test "$(ran_on update service "$work/shared.trace")" = 0
 finish

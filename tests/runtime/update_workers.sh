@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# update_workers.sh: which workers ran updates, and what came of it; for tests that source it behind common.sh.
+# update_workers.sh: which workers ran updates and loads, and what came of it; for tests that source it behind common.sh.
 # shellcheck source=tests/train/resume_facts.sh
 . "${srcdir:-.}/tests/train/resume_facts.sh"
 
-# updates_on NAME FOLDER: how many updates of the trace in FOLDER workers ran whose name begins with NAME.
-updates_on() {
-    awk -v name="$1" -F '[,:]' '
+# ran_on KIND NAME FOLDER: how many tasks of the trace in FOLDER workers ran whose name begins with NAME.
+ran_on() {
+    awk -v kind="\"kind\":\"$1\"" -v name="$2" -F '[,:]' '
         /^\{"worker"/ { if (index($4, "\"" name) == 1) mine[$2] = 1 }
-        /^\{"task"/ && /"kind":"update"/ { update[$2] = 1 }
-        /^\["t"/ { n += ($3 in update) && ($4 in mine) }
-        END { print n + 0 }' "$2"/rank-*.jsonl
+        /^\{"task"/ && index($0, kind) { wanted[$2] = 1 }
+        /^\["t"/ { n += ($3 in wanted) && ($4 in mine) }
+        END { print n + 0 }' "$3"/rank-*.jsonl
 }
 
 # results NAME: losses, scales and weights, and what its checkpoint has of the optimizer.
