@@ -39,8 +39,8 @@ static struct starpu_perfmodel *find(struct models *m, const char *name)
 }
 
 /* *us: the mean of its entry, of several implementations that of the first: the compute worker's; 0: there
- * is none. Only printing has no side effect: what gives expected times has
- * StarPU calibrate from then on where there are few. */
+ * is none. Only printing has no side effect: what gives expected times has StarPU calibrate from then on
+ * where there are few. */
 static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, uint32_t footprint,
                                 double *us)
 {
