@@ -12,12 +12,12 @@ struct bucket {
     void *copy;
 };
 
-static struct bucket bucket_make(struct ss_device *gpu, size_t count, const float *w, int momentum)
+static struct bucket bucket_make(struct ss_device *gpu, size_t count, const float *w)
 {
     const int fp32 = ss_cuda_dtype(gpu) == SS_DTYPE_F32;
     struct bucket b = {.count = count, .w = gpu_put_f32(gpu, w, count)};
     b.g = gpu_out_f32(gpu, count);
-    b.v = momentum ? gpu_put_f32(gpu, host_floats(count), count) : NULL;
+    b.v = gpu_put_f32(gpu, host_floats(count), count);
     b.copy = fp32 ? NULL : gpu_out(gpu, count);
     return b;
 }
@@ -25,7 +25,7 @@ static struct bucket bucket_make(struct ss_device *gpu, size_t count, const floa
 static void step(struct ss_device *gpu, struct bucket *b, const float *g,
                  const struct ss_scaler *scaler)
 {
-    const struct ss_update u = {.rule = b->v ? SS_RULE_SGD_MOMENTUM : SS_RULE_SGD,
+    const struct ss_update u = {.rule = SS_RULE_SGD_MOMENTUM,
                                 .count = b->count,
                                 .w = b->w,
                                 .state = {b->v},
@@ -250,7 +250,7 @@ START_TEST(sgd_skips)
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     const float *w = host_random(COUNT, 1, SS_DTYPE_F32);
     float *g = host_random(COUNT, 2, SS_DTYPE_F32);
-    struct bucket b = bucket_make(gpu, COUNT, w, 1);
+    struct bucket b = bucket_make(gpu, COUNT, w);
     struct ss_scaler scaler = ss_scaler_defaults();
     struct ss_scaler *device = gpu_put_bytes(gpu, &scaler, sizeof scaler);
     step(gpu, &b, g, device);
