@@ -46,10 +46,11 @@ struct ss_device_options {
     const char *cache_file;  /* of tuned choices; NULL: none is kept */
 };
 
-enum ss_conv_algo { /* on the CPU */
-                    SS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster (a fixed rule of shapes: never timing),
-                     else direct */
-                    SS_CONV_DIRECT, /* always direct */
+/* On the CPU. */
+enum ss_conv_algo {
+    SS_CONV_AUTO,     /* Winograd F(4x4,3x3) where it is faster: a rule of shapes, never timing */
+    SS_CONV_DIRECT,   /* never Winograd */
+    SS_CONV_WINOGRAD, /* wherever it can be computed so */
 };
 
 struct ss_kernels {

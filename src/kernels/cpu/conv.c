@@ -1,12 +1,11 @@
-/* conv.c: convolutions are oneDNN's, but for passes that it has not but as reference code; here is
- * which of its algorithms, in which weight layout.
- *
- * Winograd F(4x4,3x3): Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
- * It halves the time of a wide 3x3 convolution. Where it pays was measured once (docs/design.md);
- * the rule knows shapes only, since timing would make results differ from run to run. */
+/* conv.c: who computes a convolution, in which weight layout. Winograd's code (winograd.c) is ours, since oneDNN has
+ * it no more from version 3 on; direct code is oneDNN's, but for passes that it has not but as
+ * reference code. Choices follow from shapes, never from timing, which would make results differ from run to
+ * run. */
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_op.h"
+#include "kernels/cpu/winograd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +21,9 @@ struct pass {
 enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS, PASSES };
 
 /* Whose code runs a pass: oneDNN's, but for those of which it has reference code or none. */
-enum code { ONEDNN, DEPTHWISE, COLUMNS };
-static const char *const code_names[] = {[DEPTHWISE] = "depthwise", [COLUMNS] = "columns"};
+enum code { ONEDNN, DEPTHWISE, COLUMNS, WINOGRAD };
+static const char *const code_names[] = {
+    [DEPTHWISE] = "depthwise", [COLUMNS] = "columns", [WINOGRAD] = "winograd"};
 
 struct ss_conv_kernel {
     struct ss_device *cpu;
@@ -41,34 +41,8 @@ struct ss_conv_kernel {
     char info[256];
 };
 
-/* What a pass costs for each pair of channels, in multiplications. Winograd makes 36 for a tile of
- * 4x4 outputs, a tile that is not full too, and transforms each weight once, which is as long as
- * 2200: many for a small batch of small maps. Direct code leaves out the taps on the padding. */
-static int winograd_is_shorter(const struct ss_act *y)
-{
-    const int64_t n = y->n, tiles = n * ((y->h + 3) / 4) * ((y->w + 3) / 4);
-    return n * (3 * y->h - 2) * (3 * y->w - 2) > 2200 + 45 * tiles;
-}
-
-/* Measured on Zen 5 at batch 8 to 128: below these widths the transforms cost more than they save,
- * and in the weight gradient, which transforms both activations, a little longer. Its direct code
- * is slow on small maps, so Winograd pays from one full tile on. */
-static int winograd_pays(const struct ss_conv_shape *s, int weight_gradient)
-{
-    int c = s->x.c < s->y.c ? s->x.c : s->y.c;
-    for (int i = 0; i < 2; i++)
-        if (s->kernel[i] != 3 || s->stride[i] != 1 || s->padding[i] != 1 || s->dilation[i] != 1)
-            return 0;
-    if (s->groups > 1)
-        return 0;
-    if (weight_gradient)
-        return (c >= 64 || (c >= 32 && s->x.h <= 16)) && s->y.h >= 4 && s->y.w >= 4;
-    return c >= 32 && winograd_is_shorter(&s->y);
-}
-
-static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, dnnl_alg_kind_t alg,
-                               ss_md_in weight, const_dnnl_primitive_desc_t fwd,
-                               dnnl_primitive_desc_t *pd)
+static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, ss_md_in weight,
+                               const_dnnl_primitive_desc_t fwd, dnnl_primitive_desc_t *pd)
 {
     const struct ss_conv_shape *s = &c->shape;
     const struct ss_dnnl_window win = {.kernel = {s->kernel[0], s->kernel[1]},
@@ -77,28 +51,11 @@ static dnnl_status_t create_pd(const struct ss_conv_kernel *c, int which, dnnl_a
                                        .dilation = {s->dilation[0], s->dilation[1]}};
     dnnl_engine_t engine = c->cpu->engine;
     if (which == FORWARD)
-        return ss_dnnl_conv_fwd(pd, engine, alg, c->x, weight, c->bias, c->y, &win, c->cpu->attr);
+        return ss_dnnl_conv_fwd(pd, engine, c->x, weight, c->bias, c->y, &win, c->cpu->attr);
     if (which == BACKWARD_DATA)
-        return ss_dnnl_conv_bwd_data(pd, engine, alg, c->x, weight, c->y, &win, fwd, c->cpu->attr);
-    return ss_dnnl_conv_bwd_weights(pd, engine, alg, c->x, weight, c->bias, c->y, &win, fwd,
+        return ss_dnnl_conv_bwd_data(pd, engine, c->x, weight, c->y, &win, fwd, c->cpu->attr);
+    return ss_dnnl_conv_bwd_weights(pd, engine, c->x, weight, c->bias, c->y, &win, fwd,
                                     c->cpu->attr);
-}
-
-/* The weight layout is free. Winograd where asked for and possible, else direct. */
-static dnnl_status_t create_free(const struct ss_conv_kernel *c, int which, int winograd,
-                                 const_dnnl_primitive_desc_t fwd, dnnl_alg_kind_t *alg,
-                                 dnnl_primitive_desc_t *pd)
-{
-    *alg = dnnl_convolution_winograd;
-    if (winograd && create_pd(c, which, *alg, c->any, fwd, pd) == dnnl_success) {
-        if (which != BACKWARD_WEIGHTS ||
-            ss_md_is_blocked(dnnl_primitive_desc_query_md(*pd, dnnl_query_diff_weights_md, 0)))
-            return dnnl_success;
-        /* A gradient in Winograd's domain is of no use to an optimizer. */
-        dnnl_primitive_desc_destroy(*pd);
-    }
-    *alg = dnnl_convolution_direct;
-    return create_pd(c, which, *alg, c->any, fwd, pd);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -149,13 +106,13 @@ static size_t compact_bytes(const struct ss_conv_kernel *c, size_t wide)
 
 /* A pass that reads weights, given its descriptor in the layout that it likes best: if the same
  * implementation also takes the native layout, use that; else reorder the weight at each call. */
-static enum ss_status make_pass(struct ss_conv_kernel *c, int which, dnnl_alg_kind_t alg,
+static enum ss_status make_pass(struct ss_conv_kernel *c, int which,
                                 const_dnnl_primitive_desc_t fwd, struct pass *pass)
 {
     ss_md_in weight = dnnl_primitive_desc_query_md(pass->op.pd, dnnl_query_weights_md, 0);
     if (!dnnl_memory_desc_equal(weight, c->native)) {
         dnnl_primitive_desc_t same = NULL;
-        if (create_pd(c, which, alg, c->native, fwd, &same) == dnnl_success) {
+        if (create_pd(c, which, c->native, fwd, &same) == dnnl_success) {
             if (strcmp(ss_dnnl_impl(same), ss_dnnl_impl(pass->op.pd)) == 0) {
                 dnnl_primitive_desc_t other = pass->op.pd;
                 pass->op.pd = same;
@@ -234,8 +191,7 @@ static int needs_reference(const struct ss_conv_kernel *c)
     dnnl_primitive_desc_t pd[PASSES] = {NULL};
     int needs = 0;
     for (int which = FORWARD; which <= BACKWARD_WEIGHTS && !needs; which++)
-        needs = create_pd(c, which, dnnl_convolution_direct, c->any, pd[FORWARD], &pd[which]) !=
-                    dnnl_success ||
+        needs = create_pd(c, which, c->any, pd[FORWARD], &pd[which]) != dnnl_success ||
                 ss_dnnl_is_ref(pd[which]);
     for (int which = FORWARD; which <= BACKWARD_WEIGHTS; which++)
         if (pd[which])
@@ -336,8 +292,7 @@ static enum ss_status make_backward_weights(struct ss_conv_kernel *c, ss_md_in g
 /* Whatever weight layout oneDNN likes best, its passes take depthwise.c's. */
 static void create_depthwise(struct ss_conv_kernel *c, int which, dnnl_primitive_desc_t *pd)
 {
-    const dnnl_status_t status =
-        create_pd(c, which, dnnl_convolution_direct, c->native, c->forward.op.pd, pd);
+    const dnnl_status_t status = create_pd(c, which, c->native, c->forward.op.pd, pd);
     c->code[which] = status != dnnl_success || ss_dnnl_is_ref(*pd) ? DEPTHWISE : ONEDNN;
 }
 
@@ -367,15 +322,14 @@ static enum ss_status make_depthwise(struct ss_conv_kernel *c)
         if (c->code[BACKWARD_DATA] != ONEDNN)
             drop_pd(&c->backward_data.op.pd);
         else
-            SS_TRY(make_pass(c, BACKWARD_DATA, dnnl_convolution_direct, c->forward.op.pd,
-                             &c->backward_data));
+            SS_TRY(make_pass(c, BACKWARD_DATA, c->forward.op.pd, &c->backward_data));
         if (c->code[BACKWARD_WEIGHTS] != ONEDNN)
             drop_pd(&c->backward_weights.pd);
         else
             SS_TRY(make_backward_weights(c, c->native));
     }
     if (c->code[FORWARD] == ONEDNN)
-        return make_pass(c, FORWARD, dnnl_convolution_direct, NULL, &c->forward);
+        return make_pass(c, FORWARD, NULL, &c->forward);
     drop_pd(&c->forward.op.pd);
     return SS_OK;
 }
@@ -391,10 +345,9 @@ static int is_unsafe(const struct ss_conv_shape *s, int which)
 }
 
 /* oneDNN's descriptor, but the pass is ours where that is reference code, unsafe, or none. */
-static void create_or_own(struct ss_conv_kernel *c, int which, int winograd, dnnl_alg_kind_t *alg,
-                          dnnl_primitive_desc_t *pd)
+static void create_or_own(struct ss_conv_kernel *c, int which, dnnl_primitive_desc_t *pd)
 {
-    const dnnl_status_t status = create_free(c, which, winograd, c->forward.op.pd, alg, pd);
+    const dnnl_status_t status = create_pd(c, which, c->any, c->forward.op.pd, pd);
     c->code[which] = status != dnnl_success || ss_dnnl_is_ref(*pd) || is_unsafe(&c->shape, which)
                          ? COLUMNS
                          : ONEDNN;
@@ -414,17 +367,12 @@ static enum ss_status make_gradient(struct ss_conv_kernel *c)
     return ss_dnnl_op_make_reorder(c->cpu, &c->export, gradient, c->plain);
 }
 
-static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo algo)
+static enum ss_status make_passes(struct ss_conv_kernel *c)
 {
-    int winograd = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 0);
-    int winograd_bw = algo == SS_CONV_AUTO && winograd_pays(&c->shape, 1);
-    dnnl_alg_kind_t alg[PASSES];
-
     /* Also without training: the native layout depends on all three. */
-    create_or_own(c, FORWARD, winograd, &alg[FORWARD], &c->forward.op.pd);
-    create_or_own(c, BACKWARD_WEIGHTS, winograd_bw, &alg[BACKWARD_WEIGHTS],
-                  &c->backward_weights.pd);
-    create_or_own(c, BACKWARD_DATA, winograd, &alg[BACKWARD_DATA], &c->backward_data.op.pd);
+    create_or_own(c, FORWARD, &c->forward.op.pd);
+    create_or_own(c, BACKWARD_WEIGHTS, &c->backward_weights.pd);
+    create_or_own(c, BACKWARD_DATA, &c->backward_data.op.pd);
     SS_TRY(make_gradient(c));
     SS_TRY(ss_cpu_reserve(c->cpu, plain_offset(c) + dnnl_memory_desc_get_size(c->plain)));
     if (has_columns(c))
@@ -436,12 +384,11 @@ static enum ss_status make_passes(struct ss_conv_kernel *c, enum ss_conv_algo al
     if (c->training && c->code[BACKWARD_WEIGHTS] == ONEDNN)
         SS_TRY(make_backward_weights(c, c->gradient));
     if (c->training && c->code[BACKWARD_DATA] == ONEDNN)
-        SS_TRY(
-            make_pass(c, BACKWARD_DATA, alg[BACKWARD_DATA], c->forward.op.pd, &c->backward_data));
+        SS_TRY(make_pass(c, BACKWARD_DATA, c->forward.op.pd, &c->backward_data));
     else
         drop_pd(&c->backward_data.op.pd);
     if (c->code[FORWARD] == ONEDNN)
-        return make_pass(c, FORWARD, alg[FORWARD], NULL, &c->forward);
+        return make_pass(c, FORWARD, NULL, &c->forward);
     drop_pd(&c->forward.op.pd);
     return SS_OK;
 }
@@ -467,6 +414,22 @@ static void describe(struct ss_conv_kernel *c)
                  c->groups);
 }
 
+static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
+{
+    return algo != SS_CONV_DIRECT && ss_winograd_takes(s) &&
+           (algo == SS_CONV_WINOGRAD || ss_winograd_pays(s));
+}
+
+/* All three passes, since they share a layout of the weight. */
+static enum ss_status make_winograd(struct ss_conv_kernel *c)
+{
+    for (int which = FORWARD; which <= BACKWARD_WEIGHTS; which++)
+        c->code[which] = WINOGRAD;
+    c->merge = 1;
+    c->weight_bytes = ss_winograd_weight_bytes(&c->shape);
+    return ss_cpu_reserve(c->cpu, ss_winograd_scratch(c->cpu, &c->shape, c->training));
+}
+
 enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_shape *shape,
                                   enum ss_conv_algo algo, int training, struct ss_conv_kernel **out)
 {
@@ -481,9 +444,11 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     c->training = training;
     ss_cpu_enter(cpu);
     enum code own = COLUMNS;
-    enum ss_status status = choose_layouts(c, &own);
-    if (status == SS_OK)
-        status = own == DEPTHWISE ? make_depthwise(c) : make_passes(c, algo);
+    enum ss_status status;
+    if (is_winograd(shape, algo))
+        status = make_winograd(c);
+    else if ((status = choose_layouts(c, &own)) == SS_OK)
+        status = own == DEPTHWISE ? make_depthwise(c) : make_passes(c);
     if (status != SS_OK) {
         ss_cpu_conv_destroy(c);
         return status;
@@ -517,6 +482,10 @@ size_t ss_cpu_conv_weight_bytes(const struct ss_conv_kernel *c)
 
 enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, float *native)
 {
+    if (c->code[FORWARD] == WINOGRAD) {
+        ss_winograd_import(&c->shape, plain, native);
+        return SS_OK;
+    }
     if (is_compact(c)) {
         memcpy(native, plain, c->weight_bytes);
         return SS_OK;
@@ -533,6 +502,10 @@ enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, 
 
 enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native, float *plain)
 {
+    if (c->code[FORWARD] == WINOGRAD) {
+        ss_winograd_export(&c->shape, native, plain);
+        return SS_OK;
+    }
     if (is_compact(c)) {
         memcpy(plain, native, c->weight_bytes);
         return SS_OK;
@@ -579,6 +552,9 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
     case DEPTHWISE:
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
+    case WINOGRAD:
+        ss_winograd_forward(c->cpu, &c->shape, x, weight, bias, y);
+        return SS_OK;
     case COLUMNS:
         return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
     case ONEDNN:
@@ -602,6 +578,9 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
     switch (c->code[BACKWARD_DATA]) {
     case DEPTHWISE:
         ss_depthwise_backward_data(c->cpu, &c->shape, dy, weight, dx);
+        return SS_OK;
+    case WINOGRAD:
+        ss_winograd_backward_data(c->cpu, &c->shape, dy, weight, dx);
         return SS_OK;
     case COLUMNS:
         return ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
@@ -635,6 +614,9 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
     switch (c->code[BACKWARD_WEIGHTS]) {
     case DEPTHWISE:
         ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+        return SS_OK;
+    case WINOGRAD:
+        ss_winograd_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
         return SS_OK;
     case COLUMNS:
         return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);

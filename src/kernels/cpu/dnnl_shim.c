@@ -49,42 +49,36 @@ void ss_md_destroy(ss_md md)
         dnnl_memory_desc_destroy(md);
 }
 
-int ss_md_is_blocked(ss_md_in md)
-{
-    dnnl_format_kind_t kind = dnnl_format_kind_undef;
-    return dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind) == dnnl_success &&
-           kind == dnnl_blocked;
-}
-
-dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                               ss_md_in w, ss_md_in bias, ss_md_in y,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    return dnnl_convolution_forward_primitive_desc_create(
-        pd, engine, dnnl_forward_training, alg, x, w, bias, y, stride, dilation, pad, pad, attr);
+    return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training,
+                                                          dnnl_convolution_direct, x, w, bias, y,
+                                                          stride, dilation, pad, pad, attr);
 }
 
-dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
-                                    const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
-    return dnnl_convolution_backward_data_primitive_desc_create(pd, engine, alg, dx, w, dy, stride,
-                                                                dilation, pad, pad, fwd, attr);
+    return dnnl_convolution_backward_data_primitive_desc_create(
+        pd, engine, dnnl_convolution_direct, dx, w, dy, stride, dilation, pad, pad, fwd, attr);
 }
 
-dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
-                                       ss_md_in dy, const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                       ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                       const struct ss_dnnl_window *win,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
     return dnnl_convolution_backward_weights_primitive_desc_create(
-        pd, engine, alg, x, dw, dbias, dy, stride, dilation, pad, pad, fwd, attr);
+        pd, engine, dnnl_convolution_direct, x, dw, dbias, dy, stride, dilation, pad, pad, fwd,
+        attr);
 }
 
 dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
@@ -163,11 +157,6 @@ void ss_md_destroy(ss_md md)
     free(md);
 }
 
-int ss_md_is_blocked(ss_md_in md)
-{
-    return md->format_kind == dnnl_blocked;
-}
-
 /* `init` fills `desc`; then the primitive descriptor is made of it. */
 #    define CREATE(desc, init, fwd)                                                                \
         do {                                                                                       \
@@ -177,43 +166,43 @@ int ss_md_is_blocked(ss_md_in md)
                        : status_;                                                                  \
         } while (0)
 
-dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                               ss_md_in w, ss_md_in bias, ss_md_in y,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
-           dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training, alg, x, w, bias,
-                                                      y, stride, dilation, pad, pad),
+           dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                      dnnl_convolution_direct, x, w, bias, y,
+                                                      stride, dilation, pad, pad),
            NULL);
 }
 
-dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
-                                    const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
-           dnnl_dilated_convolution_backward_data_desc_init(&desc, alg, dx, w, dy, stride, dilation,
-                                                            pad, pad),
+           dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, dx, w,
+                                                            dy, stride, dilation, pad, pad),
            fwd);
 }
 
-dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
-                                       ss_md_in dy, const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                       ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                       const struct ss_dnnl_window *win,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr)
 {
     WINDOW_ARRAYS(win);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
-           dnnl_dilated_convolution_backward_weights_desc_init(&desc, alg, x, dw, dbias, dy, stride,
-                                                               dilation, pad, pad),
+           dnnl_dilated_convolution_backward_weights_desc_init(
+               &desc, dnnl_convolution_direct, x, dw, dbias, dy, stride, dilation, pad, pad),
            fwd);
 }
 

@@ -43,8 +43,6 @@ const char *ss_dnnl_status_text(dnnl_status_t status);
 dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag);
 dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from);
 void ss_md_destroy(ss_md md); /* NULL is fine */
-/* 0 for layouts that only one implementation understands. */
-int ss_md_is_blocked(ss_md_in md);
 
 /* Of rows and columns. Padding is the same on both sides; dilation 1 is none. */
 struct ss_dnnl_window {
@@ -53,17 +51,16 @@ struct ss_dnnl_window {
 };
 
 /* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */
-dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in x, ss_md_in w, ss_md_in bias, ss_md_in y,
+dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                               ss_md_in w, ss_md_in bias, ss_md_in y,
                                const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr);
-dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                    dnnl_alg_kind_t alg, ss_md_in dx, ss_md_in w, ss_md_in dy,
-                                    const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
+                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr);
-dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                       dnnl_alg_kind_t alg, ss_md_in x, ss_md_in dw, ss_md_in dbias,
-                                       ss_md_in dy, const struct ss_dnnl_window *win,
+dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
+                                       ss_md_in dw, ss_md_in dbias, ss_md_in dy,
+                                       const struct ss_dnnl_window *win,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr);
 

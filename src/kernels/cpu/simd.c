@@ -3,6 +3,11 @@
 #include "kernels/cpu/internal.h"
 
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#    include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#    include <arm_neon.h>
+#endif
 
 enum {
     SS_FIXED_WIDTH = 16,
@@ -25,37 +30,71 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
         break;                                                                                     \
     }
 
+/* Four floats are a vector of every processor that matters; a plain x86 has 16 registers of them and no fused
+ * product and sum, one with NEON has 32 and makes both at once. */
 #define SS_TARGET
 #define SS_NAME(name) name##_plain
+#define SS_LANES 4
+#define SS_SPLAT(x) ((SS_V){(x), (x), (x), (x)})
+#if defined(__ARM_NEON) && defined(__aarch64__)
+#    define SS_PRODUCT_TILES 14
+#    define SS_FMA(a, b, c) ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#else
+#    define SS_PRODUCT_TILES 6
+#    define SS_FMA(a, b, c) ((a) * (b) + (c))
+#endif
 #include "kernels/cpu/simd_wire.h"
 #include "kernels/cpu/simd_join.h"
 #include "kernels/cpu/simd_places.h"
 #include "kernels/cpu/simd_depthwise.h"
+#include "kernels/cpu/simd_winograd.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
 #undef SS_NAME
+#undef SS_LANES
+#undef SS_PRODUCT_TILES
+#undef SS_SPLAT
+#undef SS_FMA
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
 #    define SS_TARGET __attribute__((target("avx2,fma")))
 #    define SS_NAME(name) name##_avx2
+#    define SS_LANES 8
+#    define SS_PRODUCT_TILES 6
+#    define SS_SPLAT(x) ((SS_V)_mm256_set1_ps(x))
+#    define SS_FMA(a, b, c) ((SS_V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
+#    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
+#    undef SS_LANES
+#    undef SS_PRODUCT_TILES
+#    undef SS_SPLAT
+#    undef SS_FMA
 
 #    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #    define SS_NAME(name) name##_avx512
+#    define SS_LANES 16
+#    define SS_PRODUCT_TILES 14
+#    define SS_SPLAT(x) ((SS_V)_mm512_set1_ps(x))
+#    define SS_FMA(a, b, c) ((SS_V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
+#    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
 #    undef SS_NAME
+#    undef SS_LANES
+#    undef SS_PRODUCT_TILES
+#    undef SS_SPLAT
+#    undef SS_FMA
 
 const struct ss_simd_rows *ss_simd_table(void)
 {

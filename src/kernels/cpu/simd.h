@@ -102,6 +102,35 @@ struct ss_rows_depthwise {
     int width, rows, taps, stride, columns;
 };
 
+/* Tiles of a map for Winograd's convolution, which begin at row -edge[0] and column -edge[1] and
+ * follow each other in steps of 4, and W channels of it, W being the table's `lanes`: channel l of a pixel
+ * at l * lane. `lanes` of the W are there; the others count as zero, and are not written. */
+struct ss_winograd_map {
+    size_t image, pixel, lane; /* floats from one image, pixel, channel to the next */
+    int lanes, h, w;
+    int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
+};
+
+/* m (+)= v u for some tiles: m(t, k) = the sum over channels c of v(t, c) u(c, k). */
+struct ss_winograd_product {
+    const float *v; /* (blocks of W channels, v_step apart, each (tiles, W)) */
+    const float *u; /* (channels, vectors W) */
+    float *m;       /* (vectors, m_step apart, each (tiles, W)) */
+    size_t v_step, m_step;
+    int tiles, channels, vectors; /* one or two vectors */
+    int adds;                     /* to what is there, instead of overwriting it */
+    const float *next;            /* the next call's u, to be fetched */
+};
+
+/* p (+)= v'd: p(c, k) = the sum over tiles t of v(t, c) d(t, k). */
+struct ss_winograd_outer {
+    const float *v; /* (tiles, W) */
+    const float *d; /* (vectors, d_step apart, each (tiles, W)) */
+    float *p;       /* (channels, vectors W) */
+    size_t d_step;
+    int tiles, channels, vectors, adds; /* at most W channels */
+};
+
 struct ss_simd_rows {
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside and double across calls. */
@@ -143,6 +172,21 @@ struct ss_simd_rows {
     void (*depthwise_gradient)(const struct ss_rows_depthwise *f);
     /* sum (width) += that of so many pixels */
     void (*depthwise_sum)(const float *x, size_t count, int width, float *sum);
+    /* Winograd's convolution F(4x4,3x3), see winograd.c; tiles `first` and `count` on, counted over
+     * images. Number xi of the 36 of a tile lies at xi * `xi`, W channels each; tiles W apart. */
+    int lanes; /* W */
+    void (*winograd_input)(const struct ss_winograd_map *m, const float *x, int first, int count,
+                           float *v, size_t xi);
+    void (*winograd_gradient)(const struct ss_winograd_map *m, const float *dy, int first,
+                              int count, float *d, size_t xi); /* a tile has 4x4 outputs */
+    void (*winograd_output)(const struct ss_winograd_map *m, const float *from, size_t xi,
+                            const float *bias, int first, int count, float *y); /* bias (W) */
+    /* Of `count` channels: w (count, 3x3, W outputs) to u, step apart; and of the gradient the other way. */
+    void (*winograd_weights)(const float *w, int count, float *u, size_t step, size_t xi);
+    void (*winograd_weight_gradient)(const float *p, int count, size_t step, size_t xi, int adds,
+                                     float *dw);
+    void (*winograd_product)(const struct ss_winograd_product *f);
+    void (*winograd_outer)(const struct ss_winograd_outer *f);
 };
 
 const struct ss_simd_rows *ss_simd_table(void);

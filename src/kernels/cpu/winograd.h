@@ -1,0 +1,34 @@
+/* Winograd's convolution F(4x4,3x3): windows of 3x3 with stride 1 for a quarter of the multiplications.
+ * Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016; points and loops:
+ * simd_winograd.h.
+ *
+ * A weight (Co,Ci/G,3,3) is stored as (KB, Ci/G, 3, 3, W), W the processor's vector and KB = ceil(Co/W); output
+ * channels of padding are zero in it, and in its gradient.
+ *
+ * Bits depend on the shape and the instruction set, not on the number of threads. */
+#ifndef SS_KERNELS_CPU_WINOGRAD_H
+#define SS_KERNELS_CPU_WINOGRAD_H
+
+#include "kernels/cpu/internal.h"
+
+/* Can it be computed so? Padding of at most 2, groups of whole vectors. */
+int ss_winograd_takes(const struct ss_conv_shape *s);
+/* Is it faster than direct convolution? A rule of shapes. */
+int ss_winograd_pays(const struct ss_conv_shape *s);
+
+size_t ss_winograd_weight_bytes(const struct ss_conv_shape *s);
+void ss_winograd_import(const struct ss_conv_shape *s, const float *plain, float *w);
+void ss_winograd_export(const struct ss_conv_shape *s, const float *w, float *plain);
+
+/* Of forward, or of all three passes. */
+size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                           int training);
+/* bias, dbias may be NULL. */
+void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
+                         const float *w, const float *bias, float *y);
+void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                               const float *dy, const float *w, float *dx);
+void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                  const float *x, const float *dy, float *dw, float *dbias);
+
+#endif
