@@ -8,7 +8,7 @@ if HAVE_DNNL
 UNIT_TESTS += tests/kernels/test_kernels
 tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/test_kernels.c tests/kernels/test_kernels.h \
-	tests/kernels/test_kernels_conv.c \
+	tests/kernels/test_kernels_conv.c tests/kernels/test_kernels_winograd.c tests/kernels/conv_reference.h \
 	tests/kernels/test_kernels_norm_act.c tests/kernels/test_kernels_norm_bits.c \
 	tests/kernels/test_kernels_join.c tests/kernels/join_reference.h \
 	tests/kernels/test_kernels_pool.c tests/kernels/test_kernels_linear.c \

@@ -170,6 +170,7 @@ int main(int argc, char **argv)
     if (!getenv("OMP_WAIT_POLICY") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
         execv("/proc/self/exe", argv); /* where there is none, the tests run all the same */
     SRunner *runner = srunner_create(conv_suite());
+    srunner_add_suite(runner, winograd_suite());
     srunner_add_suite(runner, norm_act_suite());
     srunner_add_suite(runner, norm_act_bits_suite());
     srunner_add_suite(runner, pool_suite());

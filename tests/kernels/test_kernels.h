@@ -18,6 +18,7 @@
 #include <string.h>
 
 Suite *conv_suite(void);
+Suite *winograd_suite(void);
 Suite *norm_act_suite(void);
 Suite *norm_act_bits_suite(void);
 Suite *pool_suite(void);

@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void ss_cpu_enter(const struct ss_device *cpu)
 {
@@ -21,7 +22,9 @@ enum ss_status ss_cpu_open(const struct ss_device_options *options, struct ss_de
     struct ss_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return ss_fail_memory("CPU kernels", sizeof *cpu);
+    const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     cpu->threads = options->threads;
+    cpu->cache_bytes = cache > 0 ? (size_t)cache : (size_t)1 << 20;
     cpu->dtype = options->dtype;
     ss_cpu_enter(cpu);
     enum ss_status status = ss_cpu_library_open(cpu);

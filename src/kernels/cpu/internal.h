@@ -18,6 +18,7 @@ struct ss_device {
     dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
 #endif
     int threads;
+    size_t cache_bytes;  /* of a core's second-level cache */
     enum ss_dtype dtype; /* of copies of weights */
     void *scratch;
     size_t scratch_bytes;

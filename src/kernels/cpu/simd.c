@@ -35,6 +35,8 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #define SS_TARGET
 #define SS_NAME(name) name##_plain
 #define SS_LANES 4
+#define SS_STREAM(p, v) SS_STORE(p, v)
+#define SS_STREAM_END() (void)0
 #define SS_SPLAT(x) ((SS_V){(x), (x), (x), (x)})
 #if defined(__ARM_NEON) && defined(__aarch64__)
 #    define SS_PRODUCT_TILES 14
@@ -54,14 +56,19 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #undef SS_LANES
 #undef SS_PRODUCT_TILES
 #undef SS_SPLAT
+#undef SS_STREAM
+#undef SS_STREAM_END
 #undef SS_FMA
 
 #if defined(__x86_64__) && defined(__GNUC__)
+
+#    define SS_STREAM_END() _mm_sfence()
 
 #    define SS_TARGET __attribute__((target("avx2,fma")))
 #    define SS_NAME(name) name##_avx2
 #    define SS_LANES 8
 #    define SS_PRODUCT_TILES 6
+#    define SS_STREAM(p, v) _mm256_stream_ps(p, (__m256)(v))
 #    define SS_SPLAT(x) ((SS_V)_mm256_set1_ps(x))
 #    define SS_FMA(a, b, c) ((SS_V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #    include "kernels/cpu/simd_wire.h"
@@ -75,12 +82,14 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    undef SS_LANES
 #    undef SS_PRODUCT_TILES
 #    undef SS_SPLAT
+#    undef SS_STREAM
 #    undef SS_FMA
 
 #    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #    define SS_NAME(name) name##_avx512
 #    define SS_LANES 16
 #    define SS_PRODUCT_TILES 14
+#    define SS_STREAM(p, v) _mm512_stream_ps(p, (__m512)(v))
 #    define SS_SPLAT(x) ((SS_V)_mm512_set1_ps(x))
 #    define SS_FMA(a, b, c) ((SS_V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #    include "kernels/cpu/simd_wire.h"
@@ -94,6 +103,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    undef SS_LANES
 #    undef SS_PRODUCT_TILES
 #    undef SS_SPLAT
+#    undef SS_STREAM
 #    undef SS_FMA
 
 const struct ss_simd_rows *ss_simd_table(void)

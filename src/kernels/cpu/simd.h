@@ -108,6 +108,7 @@ struct ss_rows_depthwise {
 struct ss_winograd_map {
     size_t image, pixel, lane; /* floats from one image, pixel, channel to the next */
     int lanes, h, w;
+    int stream;            /* outputs go past the caches: whole vectors on their boundaries */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
 };
 

@@ -2,6 +2,7 @@
  *   SS_LANES          W, floats of a vector
  *   SS_PRODUCT_TILES  tiles of a product in registers, with two vectors of outputs each
  *   SS_SPLAT(x)       a vector of W times x
+ *   SS_STREAM(p, v)   a store past the caches to a vector's boundary; SS_STREAM_END() behind them
  *   SS_FMA(a, b, c)   a b + c; where there is such an instruction, that one
  *
  * F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors are half of those
@@ -170,6 +171,7 @@ SS_BODY void SS_NAME(transform_body)(const struct ss_winograd_map *m, const floa
             SS_UNROLL for (int i = 0; i < size; i++)
             {
                 d[i] = SS_LOAD(row[i]);
+                __builtin_prefetch(row[i] + 8 * step[i]); /* two tiles on */
                 row[i] += step[i];
             }
             if (size == 6)
@@ -221,6 +223,7 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
     int column = first % columns, line = first / columns % rows;
     float *image = y + (size_t)(first / columns / rows) * m->image;
     const SS_V add = SS_LOAD(bias);
+    const int stream = m->stream;
     for (int t = 0; t < count; t++, from += SS_LANES) {
         SS_V half[24];
         const int top = line * 4, left = column * 4;
@@ -236,7 +239,9 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             SS_NAME(apply_a)(half + i * 6, out, 1);
             for (int j = 0; j < wide; j++, to += m->pixel) {
                 const SS_V v = out[j] + add;
-                if (whole)
+                if (whole && stream)
+                    SS_STREAM(to, v);
+                else if (whole)
                     SS_STORE(to, v);
                 else
                     for (int l = 0; l < m->lanes; l++)
@@ -251,6 +256,8 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
         line = 0;
         image += m->image;
     }
+    if (stream)
+        SS_STREAM_END();
 }
 
 SS_TARGET static void SS_NAME(winograd_output)(const struct ss_winograd_map *m, const float *from,

@@ -26,14 +26,16 @@
 
 enum {
     XI = 36,
-    PANEL = 2,              /* vectors */
-    CHUNK = 128,            /* channels of a sum, at most */
-    SHARED_TILES = 128,     /* of a block that threads share, at most */
-    OWN_TILES = 112,        /* of a thread's own block, at most */
-    OWN_BYTES = 2 << 20,    /* of its V and M, if that leaves some tiles */
+    PANEL = 2,          /* vectors */
+    CHUNK = 128,        /* channels of a sum, at most */
+    SHARED_TILES = 128, /* of a block that threads share, at most */
+    LEAST_TILES =
+        28, /* of a thread's own block, whose V and M have half of its cache if that leaves */
+    MOST_TILES = 112,       /* so many */
     PART_TILES = 32,        /* that are transformed as one job */
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
-    WHOLE_BYTES = 16 << 20, /* of a U or P that is */
+    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
+    STREAM_BYTES = 1 << 18, /* of an output that is stored past the caches, at least */
 };
 
 static int smaller(int a, int b)
@@ -80,6 +82,7 @@ struct pass {
     int backward;                                /* data: the weight is turned around */
     int chunk;                                   /* channels that are summed up from zero */
     int whole;                                   /* U or P is stored as a whole */
+    int stream;                                  /* outputs are stored past the caches */
     int block;                                   /* tiles at a time */
     size_t in_vector, in_xi, out_vector, out_xi; /* strides of V, of M and D */
     size_t u_xi;                                 /* of U and P, whole or in part */
@@ -161,9 +164,11 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
 {
     struct pass p = begin_pass(s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
+    p.stream =
+        p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
     if (p.whole) {
-        int most = OWN_BYTES / (XI * (int)sizeof(float) * vectors * p.lanes);
-        most = most < 28 ? 28 : smaller(most, OWN_TILES);
+        int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
+        most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
         /* As many blocks for each thread. */
         p.block = divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most));
         choose_strides(&p);
@@ -224,6 +229,7 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
 {
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i, p->lanes, &map);
+    map.stream = p->stream && (uintptr_t)y % ((size_t)p->lanes * sizeof *y) == 0;
     float padded[16] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];

@@ -1,0 +1,310 @@
+/* test_kernels_winograd.c: Winograd's convolution with every width of vectors, against double precision. */
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/winograd.h"
+#include "tests/kernels/conv_reference.h"
+
+/* What the loops are limited to: 16, 8 and 4 floats in a vector. Read once a process, and Check gives each test
+ * its own. */
+static const char *const isas[] = {"ALL", "AVX2", "SSE41"};
+enum { NISAS = 3 };
+
+static const struct {
+    int n, ci, co, groups, h, w, padding[2], bias;
+} cases[] = {
+    {2, 16, 16, 1, 4, 4, {1, 1}, 0},
+    {2, 16, 16, 1, 7, 9, {1, 1}, 1},
+    {3, 32, 48, 1, 8, 5, {1, 1}, 0},
+    /* No whole vectors, and fewer channels than one. */
+    {2, 20, 40, 1, 6, 6, {1, 1}, 1},
+    {1, 5, 3, 1, 9, 10, {1, 1}, 1},
+    {2, 40, 72, 1, 5, 13, {1, 1}, 0},
+    {1, 17, 33, 1, 4, 8, {1, 1}, 1},
+    /* Other paddings, maps smaller than a tile and smaller than the window. */
+    {2, 16, 32, 1, 6, 7, {0, 0}, 1},
+    {2, 24, 16, 1, 6, 6, {0, 1}, 0},
+    {2, 16, 24, 1, 5, 6, {2, 1}, 1},
+    {3, 16, 16, 1, 1, 1, {1, 1}, 0},
+    {1, 16, 16, 1, 1, 7, {2, 2}, 1},
+    {2, 32, 16, 1, 3, 3, {1, 1}, 0},
+    {2, 16, 16, 1, 3, 4, {0, 0}, 0},
+    /* Several chunks of channels, of unequal length. */
+    {1, 150, 16, 1, 6, 6, {1, 1}, 0},
+    {1, 16, 272, 1, 5, 5, {1, 1}, 1},
+    /* Several blocks of tiles, and outputs so large that they are stored past the caches. */
+    {9, 16, 16, 1, 24, 20, {1, 1}, 1},
+    {40, 8, 8, 1, 16, 16, {1, 1}, 0},
+    /* Weights that are not transformed as a whole; two blocks of tiles. */
+    {1, 344, 352, 1, 6, 5, {1, 1}, 1},
+    {34, 352, 340, 1, 7, 8, {1, 1}, 0},
+    /* Groups of whole vectors. */
+    {2, 64, 96, 2, 6, 9, {1, 1}, 1},
+    {2, 144, 48, 3, 7, 4, {1, 1}, 0},
+    {1, 160, 160, 10, 8, 8, {0, 1}, 1},
+};
+enum { NCASES = sizeof cases / sizeof cases[0] };
+
+static void reference_begin(struct reference *r, int i)
+{
+    const struct ss_conv_shape s = {
+        .x = {cases[i].n, cases[i].ci, cases[i].h, cases[i].w, 1},
+        .y = {.c = cases[i].co},
+        .kernel = {3, 3},
+        .stride = {1, 1},
+        .padding = {cases[i].padding[0], cases[i].padding[1]},
+        .dilation = {1, 1},
+        .groups = cases[i].groups,
+        .bias = cases[i].bias,
+    };
+    reference_of(r, &s);
+}
+
+static void open_limited(const char *isa)
+{
+    setenv("DNNL_MAX_CPU_ISA", isa, 1);
+    test_open();
+}
+
+/* Blocks of a tensor as this processor has them, NHWC, and plain planes. */
+static int block_of(int which, int c)
+{
+    const int preferred = ss_cpu_preferred_block();
+    return which == 0 && preferred ? preferred : which == 2 ? 1 : c;
+}
+
+START_TEST(every_shape)
+{
+    struct reference r;
+    open_limited(isas[_i / NCASES]);
+    reference_begin(&r, _i % NCASES);
+    for (int side = 0; side < 4; side++) {
+        struct ss_conv_shape s = r.s;
+        s.x.block = block_of(side == 3 ? 2 : side, s.x.c);
+        s.y.block = block_of(side == 3 ? 0 : side, s.y.c);
+        ck_assert(ss_winograd_takes(&s));
+        conv_check(&r, s.x.block, s.y.block, SS_CONV_WINOGRAD, 1e-5);
+    }
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
+/* Its three passes are Winograd's where that is asked for, where a rule of shapes says so, and never. */
+START_TEST(choices)
+{
+    struct ss_conv_shape s = {.x = {8, 64, 8, 8, 16},
+                              .y = {8, 64, 8, 8, 16},
+                              .kernel = {3, 3},
+                              .stride = {1, 1},
+                              .padding = {1, 1},
+                              .dilation = {1, 1},
+                              .groups = 1};
+    static const char own[] = "fwd winograd, bwd data winograd, bwd weights winograd";
+    struct ss_conv_kernel *conv;
+    test_open();
+    s.x.block = s.y.block = block_of(0, 64);
+    for (int small = 0; small < 2; small++) {
+        if (small)
+            s.x.h = s.x.w = s.y.h = s.y.w = 2;
+        for (int algo = SS_CONV_AUTO; algo <= SS_CONV_WINOGRAD; algo++) {
+            OK(ss_cpu_conv_create(cpu, &s, (enum ss_conv_algo)algo, 1, &conv));
+            const int is = algo == SS_CONV_WINOGRAD || (algo == SS_CONV_AUTO && !small);
+            ck_assert_msg((strcmp(ss_cpu_conv_info(conv), own) == 0) == is, "%d %d: %s", small, algo,
+                          ss_cpu_conv_info(conv));
+            ss_cpu_conv_destroy(conv);
+        }
+    }
+    OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 0, &conv));
+    ck_assert_str_eq(ss_cpu_conv_info(conv), "fwd winograd");
+    ss_cpu_conv_destroy(conv);
+    test_close();
+}
+END_TEST
+
+/* Which shapes it takes, and where it pays. */
+START_TEST(shapes_taken)
+{
+    const struct ss_conv_shape whole = {.x = {32, 64, 8, 8, 16},
+                                        .y = {32, 64, 8, 8, 16},
+                                        .kernel = {3, 3},
+                                        .stride = {1, 1},
+                                        .padding = {1, 1},
+                                        .dilation = {1, 1},
+                                        .groups = 1};
+    struct ss_conv_shape s = whole;
+    ck_assert(ss_winograd_takes(&s) && ss_winograd_pays(&s));
+    for (int i = 0; i < 2; i++) {
+        int *const other[] = {&s.kernel[i], &s.stride[i], &s.dilation[i], &s.padding[i]};
+        const int value[] = {1, 2, 2, 3};
+        for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
+            s = whole;
+            *other[k] = value[k];
+            ck_assert_msg(!ss_winograd_takes(&s), "%d of axis %d", (int)k, i);
+        }
+    }
+    s = whole;
+    s.groups = 2;
+    ck_assert(ss_winograd_takes(&s));
+    s.groups = 32;
+    ck_assert(!ss_winograd_takes(&s));
+    if (ss_simd_table()->lanes == 16) {
+        s = whole;
+        s.x.block = 8;
+        ck_assert(!ss_winograd_takes(&s));
+        s.x.c = 8; /* one block is NHWC as well */
+        ck_assert(ss_winograd_takes(&s));
+    }
+
+    /* Channels, rows and columns, images: on both sides of the rule. */
+    static const int pays[][4] = {{8, 8, 8, 32},
+                                  {64, 64, 4, 16},
+                                  {512, 512, 7, 3},
+                                  {64, 64, 6, 32},
+                                  {64, 64, 32, 1}},
+                     not [][4] = {{7, 64, 32, 64},  {64, 7, 32, 64}, {512, 512, 4, 2},
+                                  {64, 64, 2, 256}, {64, 64, 5, 64}, {512, 512, 7, 2}};
+    for (size_t i = 0; i < sizeof pays / sizeof *pays + sizeof not / sizeof *not ; i++) {
+        const int is = i < sizeof pays / sizeof *pays;
+        const int *p = is ? pays[i] : not [i - sizeof pays / sizeof *pays];
+        s = whole;
+        s.x = (struct ss_act){p[3], p[0], p[2], p[2], 16};
+        s.y = (struct ss_act){p[3], p[1], p[2], p[2], 16};
+        ck_assert_msg(ss_winograd_pays(&s) == is, "%d %d %d %d", p[0], p[1], p[2], p[3]);
+    }
+}
+END_TEST
+
+/* All passes of case i with so many threads. */
+static void run_with(int i, int threads, const struct reference *r, float *out[4], size_t bytes[4])
+{
+    struct ss_device *device;
+    struct ss_conv_kernel *conv;
+    struct ss_conv_shape s = r->s;
+    s.x.block = block_of(0, s.x.c);
+    s.y.block = block_of(0, s.y.c);
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = threads}, &device));
+    OK(ss_cpu_conv_create(device, &s, SS_CONV_WINOGRAD, 1, &conv));
+    float *x = act_pack(&s.x, r->x), *dy = act_pack(&s.y, r->dy), *plain = to_floats(r->w, r->nw),
+          *b = to_floats(r->b, (size_t)s.y.c);
+    bytes[0] = ss_act_elements(&s.y) * sizeof(float);
+    bytes[1] = ss_act_elements(&s.x) * sizeof(float);
+    bytes[2] = ss_cpu_conv_weight_bytes(conv);
+    bytes[3] = (size_t)s.y.c * sizeof(float);
+    float *w = ss_aligned_alloc(bytes[2]);
+    for (int k = 0; k < 4; k++)
+        out[k] = ss_aligned_alloc(bytes[k]);
+    OK(ss_cpu_conv_import(conv, plain, w));
+    OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, out[0]));
+    OK(ss_cpu_conv_backward_data(conv, dy, w, out[1]));
+    OK(ss_cpu_conv_backward_weights(conv, x, dy, out[2], cases[i].bias ? out[3] : NULL));
+    free(x), free(dy), free(plain), free(b), free(w);
+    ss_cpu_conv_destroy(conv);
+    ss_cpu_close(device);
+}
+
+START_TEST(bits_of_threads)
+{
+    struct reference r;
+    setenv("DNNL_MAX_CPU_ISA", isas[_i / NCASES], 1);
+    reference_begin(&r, _i % NCASES);
+    static const int threads[] = {1, 2, 3, 7};
+    float *want[4], *got[4];
+    size_t bytes[4];
+    run_with(_i % NCASES, 1, &r, want, bytes);
+    for (size_t t = 1; t < sizeof threads / sizeof *threads; t++) {
+        run_with(_i % NCASES, threads[t], &r, got, bytes);
+        for (int k = 0; k < 4; k++) {
+            ck_assert_msg(!memcmp(want[k], got[k], bytes[k]), "result %d with %d threads", k,
+                          threads[t]);
+            free(got[k]);
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        free(want[k]);
+    reference_free(&r);
+}
+END_TEST
+
+static void check_rms(const char *what, const double *got, const double *want, size_t count,
+                      double bound)
+{
+    double error = 0, all = 0;
+    for (size_t i = 0; i < count; i++) {
+        error += (got[i] - want[i]) * (got[i] - want[i]);
+        all += want[i] * want[i];
+    }
+    const double rms = sqrt(error / all);
+    printf("Winograd's convolution, %s: error %.2g of the rms\n", what, rms);
+    ck_assert_msg(rms <= bound, "%s: %.3g, at most %.3g", what, rms, bound);
+}
+
+/* Errors are no larger than those of oneDNN 2.6's Winograd were, 1.2e-6 forward with 160 channels. */
+START_TEST(accuracy)
+{
+    const struct ss_conv_shape shape = {.x = {4, 160, 16, 16, 1},
+                                        .y = {.c = 32},
+                                        .kernel = {3, 3},
+                                        .stride = {1, 1},
+                                        .padding = {1, 1},
+                                        .dilation = {1, 1},
+                                        .groups = 1};
+    struct reference r;
+    setenv("DNNL_MAX_CPU_ISA", isas[_i], 1);
+    reference_of(&r, &shape);
+    struct ss_conv_shape s = r.s;
+    s.x.block = block_of(0, s.x.c);
+    s.y.block = block_of(0, s.y.c);
+    float *out[4];
+    size_t bytes[4];
+    run_with(0, 2, &r, out, bytes);
+    float *plain = ss_aligned_alloc(r.nw * sizeof(float));
+    ss_winograd_export(&s, out[2], plain);
+    double *y = act_unpack(&s.y, out[0]), *dx = act_unpack(&s.x, out[1]),
+           *dw = to_doubles(plain, r.nw);
+    check_rms("forward", y, r.y, r.ny, 1.3e-6);
+    check_rms("data gradient", dx, r.dx, r.nx, 1.3e-6);
+    check_rms("weight gradient", dw, r.dw, r.nw, 1.3e-6);
+    free(y), free(dx), free(dw), free(plain);
+    for (int k = 0; k < 4; k++)
+        free(out[k]);
+    reference_free(&r);
+}
+END_TEST
+
+/* However large the batch and the layer: not more than a block of tiles, and what a thread has of its own. */
+START_TEST(scratch_is_bounded)
+{
+    struct ss_conv_shape s = {
+        .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    struct ss_device *device;
+    const size_t mib = 1 << 20;
+    static const int channels[] = {16, 64, 160, 320, 341, 342, 640, 1280};
+    for (int threads = 1; threads <= 64; threads *= 8) {
+        OK(ss_cpu_open(&(struct ss_device_options){.threads = threads}, &device));
+        for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+            const int c = channels[i];
+            s.x = s.y = (struct ss_act){256, c, 32, 32, 16};
+            const size_t bytes = ss_winograd_scratch(device, &s, 1),
+                         block = (size_t)36 * 2 * 132 * (size_t)(c + 16) * sizeof(float);
+            ck_assert_uint_ge(bytes, ss_winograd_scratch(device, &s, 0));
+            ck_assert_msg(bytes <= block + 17 * mib + (size_t)threads * 4 * mib,
+                          "%d channels, %d threads: %zu MiB", c, threads, bytes / mib);
+        }
+        ss_cpu_close(device);
+    }
+}
+END_TEST
+
+Suite *winograd_suite(void)
+{
+    Suite *suite = suite_create("winograd");
+    TCase *t = tcase_create("winograd");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, every_shape, 0, NISAS * NCASES);
+    tcase_add_loop_test(t, bits_of_threads, 0, NISAS * NCASES);
+    tcase_add_loop_test(t, accuracy, 0, NISAS);
+    tcase_add_test(t, choices);
+    tcase_add_test(t, shapes_taken);
+    tcase_add_test(t, scratch_is_bounded);
+    suite_add_tcase(suite, t);
+    return suite;
+}
