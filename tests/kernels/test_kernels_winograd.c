@@ -35,7 +35,7 @@ static const struct {
     {40, 8, 8, 1, 16, 16, {1, 1}, 0},
     /* Weights that are not transformed as a whole; two blocks of tiles. */
     {1, 344, 352, 1, 6, 5, {1, 1}, 1},
-    {34, 352, 340, 1, 7, 8, {1, 1}, 0},
+    {130, 352, 340, 1, 1, 2, {1, 1}, 0},
     /* Groups of whole vectors. */
     {2, 64, 96, 2, 6, 9, {1, 1}, 1},
     {2, 144, 48, 3, 7, 4, {1, 1}, 0},
