@@ -40,10 +40,10 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #define SS_SPLAT(x) ((SS_V){(x), (x), (x), (x)})
 #if defined(__ARM_NEON) && defined(__aarch64__)
 #    define SS_PRODUCT_TILES 14
-#    define SS_FMA(a, b, c) ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#    define SS_FUSED(a, b, c) ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #else
 #    define SS_PRODUCT_TILES 6
-#    define SS_FMA(a, b, c) ((a) * (b) + (c))
+#    define SS_FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 #include "kernels/cpu/simd_wire.h"
 #include "kernels/cpu/simd_join.h"
@@ -58,7 +58,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #undef SS_SPLAT
 #undef SS_STREAM
 #undef SS_STREAM_END
-#undef SS_FMA
+#undef SS_FUSED
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
@@ -70,7 +70,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    define SS_PRODUCT_TILES 6
 #    define SS_STREAM(p, v) _mm256_stream_ps(p, (__m256)(v))
 #    define SS_SPLAT(x) ((SS_V)_mm256_set1_ps(x))
-#    define SS_FMA(a, b, c) ((SS_V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#    define SS_FUSED(a, b, c) ((SS_V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
@@ -83,7 +83,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    undef SS_PRODUCT_TILES
 #    undef SS_SPLAT
 #    undef SS_STREAM
-#    undef SS_FMA
+#    undef SS_FUSED
 
 #    define SS_TARGET __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
 #    define SS_NAME(name) name##_avx512
@@ -91,7 +91,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    define SS_PRODUCT_TILES 14
 #    define SS_STREAM(p, v) _mm512_stream_ps(p, (__m512)(v))
 #    define SS_SPLAT(x) ((SS_V)_mm512_set1_ps(x))
-#    define SS_FMA(a, b, c) ((SS_V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#    define SS_FUSED(a, b, c) ((SS_V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #    include "kernels/cpu/simd_wire.h"
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
@@ -104,7 +104,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    undef SS_PRODUCT_TILES
 #    undef SS_SPLAT
 #    undef SS_STREAM
-#    undef SS_FMA
+#    undef SS_FUSED
 
 const struct ss_simd_rows *ss_simd_table(void)
 {

@@ -3,7 +3,7 @@
  *   SS_PRODUCT_TILES  tiles of a product in registers, with two vectors of outputs each
  *   SS_SPLAT(x)       a vector of W times x
  *   SS_STREAM(p, v)   a store past the caches to a vector's boundary; SS_STREAM_END() behind them
- *   SS_FMA(a, b, c)   a b + c; where there is such an instruction, that one
+ *   SS_FUSED(a, b, c)   a b + c; where there is such an instruction, that one
  *
  * F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors are half of those
  * with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
@@ -47,22 +47,22 @@ SS_BODY void SS_NAME(apply_b)(const SS_V *d, SS_V *to, const int step)
 {
     const SS_V a1 = SS_SPLAT(SS_A1), b1 = SS_SPLAT(SS_B1), a2 = SS_SPLAT(-SS_A2),
                b2 = SS_SPLAT(-SS_B2), sum = SS_SPLAT(-(SS_A2 + SS_B2)), product = SS_SPLAT(SS_N0);
-    const SS_V ea = SS_FMA(b2, d[2], d[4]), oa = a1 * SS_FMA(b2, d[1], d[3]);
-    const SS_V eb = SS_FMA(a2, d[2], d[4]), ob = b1 * SS_FMA(a2, d[1], d[3]);
-    to[0] = SS_FMA(product, d[0], SS_FMA(sum, d[2], d[4]));
+    const SS_V ea = SS_FUSED(b2, d[2], d[4]), oa = a1 * SS_FUSED(b2, d[1], d[3]);
+    const SS_V eb = SS_FUSED(a2, d[2], d[4]), ob = b1 * SS_FUSED(a2, d[1], d[3]);
+    to[0] = SS_FUSED(product, d[0], SS_FUSED(sum, d[2], d[4]));
     to[step] = ea + oa;
     to[2 * step] = ea - oa;
     to[3 * step] = eb + ob;
     to[4 * step] = eb - ob;
-    to[5 * step] = SS_FMA(product, d[1], SS_FMA(sum, d[3], d[5]));
+    to[5 * step] = SS_FUSED(product, d[1], SS_FUSED(sum, d[3], d[5]));
 }
 
 /* G by three, 6 from 3. */
 SS_BODY void SS_NAME(apply_g)(const SS_V *w, SS_V *to, const int step)
 {
-    const SS_V ea = SS_FMA(SS_SPLAT(SS_A2 / SS_NA), w[2], SS_SPLAT(1 / SS_NA) * w[0]),
+    const SS_V ea = SS_FUSED(SS_SPLAT(SS_A2 / SS_NA), w[2], SS_SPLAT(1 / SS_NA) * w[0]),
                oa = SS_SPLAT(SS_A1 / SS_NA) * w[1];
-    const SS_V eb = SS_FMA(SS_SPLAT(SS_B2 / SS_NB), w[2], SS_SPLAT(1 / SS_NB) * w[0]),
+    const SS_V eb = SS_FUSED(SS_SPLAT(SS_B2 / SS_NB), w[2], SS_SPLAT(1 / SS_NB) * w[0]),
                ob = SS_SPLAT(SS_B1 / SS_NB) * w[1];
     to[0] = SS_SPLAT(1 / SS_N0) * w[0];
     to[step] = ea + oa;
@@ -77,18 +77,18 @@ SS_BODY void SS_NAME(apply_a)(const SS_V *m, SS_V *to, const int step)
 {
     const SS_V sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
     to[0] = m[0] + (sa + sb);
-    to[step] = SS_FMA(SS_SPLAT(SS_A1), da, SS_SPLAT(SS_B1) * db);
-    to[2 * step] = SS_FMA(SS_SPLAT(SS_A2), sa, SS_SPLAT(SS_B2) * sb);
-    to[3 * step] = SS_FMA(SS_SPLAT(SS_A3), da, SS_FMA(SS_SPLAT(SS_B3), db, m[5]));
+    to[step] = SS_FUSED(SS_SPLAT(SS_A1), da, SS_SPLAT(SS_B1) * db);
+    to[2 * step] = SS_FUSED(SS_SPLAT(SS_A2), sa, SS_SPLAT(SS_B2) * sb);
+    to[3 * step] = SS_FUSED(SS_SPLAT(SS_A3), da, SS_FUSED(SS_SPLAT(SS_B3), db, m[5]));
 }
 
 /* A by four, 6 from 4. */
 SS_BODY void SS_NAME(apply_at)(const SS_V *y, SS_V *to, const int step)
 {
-    const SS_V ea = SS_FMA(SS_SPLAT(SS_A2), y[2], y[0]),
-               oa = SS_FMA(SS_SPLAT(SS_A3), y[3], SS_SPLAT(SS_A1) * y[1]);
-    const SS_V eb = SS_FMA(SS_SPLAT(SS_B2), y[2], y[0]),
-               ob = SS_FMA(SS_SPLAT(SS_B3), y[3], SS_SPLAT(SS_B1) * y[1]);
+    const SS_V ea = SS_FUSED(SS_SPLAT(SS_A2), y[2], y[0]),
+               oa = SS_FUSED(SS_SPLAT(SS_A3), y[3], SS_SPLAT(SS_A1) * y[1]);
+    const SS_V eb = SS_FUSED(SS_SPLAT(SS_B2), y[2], y[0]),
+               ob = SS_FUSED(SS_SPLAT(SS_B3), y[3], SS_SPLAT(SS_B1) * y[1]);
     to[0] = y[0];
     to[step] = ea + oa;
     to[2 * step] = ea - oa;
@@ -101,10 +101,11 @@ SS_BODY void SS_NAME(apply_at)(const SS_V *y, SS_V *to, const int step)
 SS_BODY void SS_NAME(apply_gt)(const SS_V *p, SS_V *to, const int step)
 {
     const SS_V sa = p[1] + p[2], da = p[1] - p[2], sb = p[3] + p[4], db = p[3] - p[4];
-    to[0] = SS_FMA(SS_SPLAT(1 / SS_N0), p[0],
-                   SS_FMA(SS_SPLAT(1 / SS_NA), sa, SS_SPLAT(1 / SS_NB) * sb));
-    to[step] = SS_FMA(SS_SPLAT(SS_A1 / SS_NA), da, SS_SPLAT(SS_B1 / SS_NB) * db);
-    to[2 * step] = SS_FMA(SS_SPLAT(SS_A2 / SS_NA), sa, SS_FMA(SS_SPLAT(SS_B2 / SS_NB), sb, p[5]));
+    to[0] = SS_FUSED(SS_SPLAT(1 / SS_N0), p[0],
+                     SS_FUSED(SS_SPLAT(1 / SS_NA), sa, SS_SPLAT(1 / SS_NB) * sb));
+    to[step] = SS_FUSED(SS_SPLAT(SS_A1 / SS_NA), da, SS_SPLAT(SS_B1 / SS_NB) * db);
+    to[2 * step] =
+        SS_FUSED(SS_SPLAT(SS_A2 / SS_NA), sa, SS_FUSED(SS_SPLAT(SS_B2 / SS_NB), sb, p[5]));
 }
 
 /* The `size` x `size` pixels of a tile from (top, left) on, zero outside of the map: the pixels of
@@ -333,7 +334,7 @@ SS_TARGET static void SS_NAME(winograd_weight_gradient)(const float *p, int coun
                 {                                                                                  \
                     const SS_V x = SS_SPLAT(v[t * SS_LANES + c]);                                  \
                     SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[t][k] =                      \
-                        SS_FMA(x, w[k], sum[t][k]);                                                \
+                        SS_FUSED(x, w[k], sum[t][k]);                                              \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -408,7 +409,7 @@ static void SS_NAME(winograd_product)(const struct ss_winograd_product *f)
             {                                                                                      \
                 const SS_V x = SS_SPLAT(v[c]);                                                     \
                 SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] =                          \
-                    SS_FMA(x, y[k], sum[c][k]);                                                    \
+                    SS_FUSED(x, y[k], sum[c][k]);                                                  \
             }                                                                                      \
         }                                                                                          \
         SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
