@@ -108,8 +108,8 @@ START_TEST(choices)
         for (int algo = SS_CONV_AUTO; algo <= SS_CONV_WINOGRAD; algo++) {
             OK(ss_cpu_conv_create(cpu, &s, (enum ss_conv_algo)algo, 1, &conv));
             const int is = algo == SS_CONV_WINOGRAD || (algo == SS_CONV_AUTO && !small);
-            ck_assert_msg((strcmp(ss_cpu_conv_info(conv), own) == 0) == is, "%d %d: %s", small, algo,
-                          ss_cpu_conv_info(conv));
+            ck_assert_msg((strcmp(ss_cpu_conv_info(conv), own) == 0) == is, "%d %d: %s", small,
+                          algo, ss_cpu_conv_info(conv));
             ss_cpu_conv_destroy(conv);
         }
     }
@@ -155,7 +155,7 @@ START_TEST(shapes_taken)
     }
 
     /* Channels, rows and columns, images: on both sides of the rule. */
-    static const int pays[][4] = {{8, 8, 8, 32},
+    static const int pays[][4] = {{16, 16, 8, 32},
                                   {64, 64, 4, 16},
                                   {512, 512, 7, 3},
                                   {64, 64, 6, 32},

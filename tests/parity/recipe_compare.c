@@ -5,7 +5,8 @@
  *
  * INIT gives the tensors' order. Losses and samples of tensors, the latter by relative norm
  * ||a-b||/||b||, may stray from the recorded truth, fp64, twice as far as PyTorch's fp32 does, or
- * LEAST, the first loss LEAST; learning rates, where they are recorded, LR_BOUND. With small
+ * LEAST, the first loss LEAST (Winograd's transforms round more than a direct sum: after 10 steps of a small ResNet-18
+ * 1.3e-5); learning rates, where they are recorded, LR_BOUND. With small
  * learning rates tensors change by less than LEAST: each may stray by UPDATE_BOUND of its recorded
  * change; without its gradient it strays by all of it.
  *
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LEAST = 1e-5, LR_BOUND = 1e-9, UPDATE_BOUND = 0.7;
+static const double LEAST = 2e-5, LR_BOUND = 1e-9, UPDATE_BOUND = 0.7;
 enum { SAMPLE = 32 }; /* elements at most, as in record_recipes.py */
 
 /* PART of the case; NULL if it has none. */
