@@ -1,7 +1,6 @@
-/* conv.c: who computes a convolution, in which weight layout. Winograd's code (winograd.c) is ours, since oneDNN has
- * it no more from version 3 on; direct code is oneDNN's, but for passes that it has not but as
- * reference code. Choices follow from shapes, never from timing, which would make results differ from run to
- * run. */
+/* conv.c: chooses the code and the weight layout of a convolution. 3x3 convolutions with stride 1 are our Winograd
+ * (winograd.c) where that is faster. Everything else is oneDNN's direct code, except for passes that it implements in
+ * reference code only. Choices follow from shapes, never from timing, so that equal runs give equal bits. */
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_op.h"
@@ -420,7 +419,7 @@ static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
            (algo == SS_CONV_WINOGRAD || ss_winograd_pays(s));
 }
 
-/* All three passes, since they share a layout of the weight. */
+/* All three passes, because they share the weight's layout. */
 static enum ss_status make_winograd(struct ss_conv_kernel *c)
 {
     for (int which = FORWARD; which <= BACKWARD_WEIGHTS; which++)
@@ -444,10 +443,9 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     c->training = training;
     ss_cpu_enter(cpu);
     enum code own = COLUMNS;
-    enum ss_status status;
-    if (is_winograd(shape, algo))
-        status = make_winograd(c);
-    else if ((status = choose_layouts(c, &own)) == SS_OK)
+    const int winograd = is_winograd(shape, algo);
+    enum ss_status status = winograd ? make_winograd(c) : choose_layouts(c, &own);
+    if (status == SS_OK && !winograd)
         status = own == DEPTHWISE ? make_depthwise(c) : make_passes(c);
     if (status != SS_OK) {
         ss_cpu_conv_destroy(c);

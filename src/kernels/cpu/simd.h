@@ -102,13 +102,13 @@ struct ss_rows_depthwise {
     int width, rows, taps, stride, columns;
 };
 
-/* Tiles of a map for Winograd's convolution, which begin at row -edge[0] and column -edge[1] and
- * follow each other in steps of 4, and W channels of it, W being the table's `lanes`: channel l of a pixel
- * at l * lane. `lanes` of the W are there; the others count as zero, and are not written. */
+/* W channels of a map (W: the table's `lanes`) and its tiles for Winograd convolution: tile (i, j) begins at row
+ * 4 i - edge[0] and column 4 j - edge[1]. Channel l of a pixel lies at l * lane. Of the W channels `lanes` exist; the
+ * others read as zero and are not written. */
 struct ss_winograd_map {
     size_t image, pixel, lane; /* floats from one image, pixel, channel to the next */
     int lanes, h, w;
-    int stream;            /* outputs go past the caches: whole vectors on their boundaries */
+    int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
 };
 
@@ -120,7 +120,7 @@ struct ss_winograd_product {
     size_t v_step, m_step;
     int tiles, channels, vectors; /* one or two vectors */
     int adds;                     /* to what is there, instead of overwriting it */
-    const float *next;            /* the next call's u, to be fetched */
+    const float *next;            /* the next call's u, to be prefetched */
 };
 
 /* p (+)= v'd: p(c, k) = the sum over tiles t of v(t, c) d(t, k). */
@@ -173,8 +173,8 @@ struct ss_simd_rows {
     void (*depthwise_gradient)(const struct ss_rows_depthwise *f);
     /* sum (width) += that of so many pixels */
     void (*depthwise_sum)(const float *x, size_t count, int width, float *sum);
-    /* Winograd's convolution F(4x4,3x3), see winograd.c; tiles `first` and `count` on, counted over
-     * images. Number xi of the 36 of a tile lies at xi * `xi`, W channels each; tiles W apart. */
+    /* Winograd convolution F(4x4,3x3), see winograd.c, for `count` tiles from tile `first` of the batch on. The 36
+     * numbers of a tile (W channels each) lie `xi` apart, tiles W apart. */
     int lanes; /* W */
     void (*winograd_input)(const struct ss_winograd_map *m, const float *x, int first, int count,
                            float *v, size_t xi);
@@ -182,7 +182,7 @@ struct ss_simd_rows {
                               int count, float *d, size_t xi); /* a tile has 4x4 outputs */
     void (*winograd_output)(const struct ss_winograd_map *m, const float *from, size_t xi,
                             const float *bias, int first, int count, float *y); /* bias (W) */
-    /* Of `count` channels: w (count, 3x3, W outputs) to u, step apart; and of the gradient the other way. */
+    /* w (count channels, 3x3, W outputs) to u, channels `step` apart; the gradient the other way. */
     void (*winograd_weights)(const float *w, int count, float *u, size_t step, size_t xi);
     void (*winograd_weight_gradient)(const float *p, int count, size_t step, size_t xi, int adds,
                                      float *dw);

@@ -2,15 +2,15 @@
  *   SS_LANES          W, floats of a vector
  *   SS_PRODUCT_TILES  tiles of a product in registers, with two vectors of outputs each
  *   SS_SPLAT(x)       a vector of W times x
- *   SS_STREAM(p, v)   a store past the caches to a vector's boundary; SS_STREAM_END() behind them
- *   SS_FUSED(a, b, c)   a b + c; where there is such an instruction, that one
+ *   SS_STREAM(p, v)   a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
+ *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
  *
  * F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors are half of those
  * with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
  *   input    B'd B    6x6 to 6x6      rows of B': the polynomial that is zero at all points but the row's
  *   weight   G g G'   3x3 to 6x6      rows of G: (1, p, p^2) over that polynomial's value at the point p
  *   output   A'm A    6x6 to 4x4      columns of A': (1, p, p^2, p^3)
- * Those of gradients are their transposes: A y A' of an output's gradient, G'p G of a weight's. */
+ * Gradients use the transposes: A y A' for an output gradient, G'p G for a weight gradient. */
 
 #define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
 

@@ -1,22 +1,22 @@
-/* winograd.c: see winograd.h. Tiles of 4x4 outputs, from 6x6 inputs, become 36 numbers each, and the convolution
- * 36 products of matrices, one for each of these xi:
+/* winograd.c: see winograd.h. Each tile of 4x4 outputs (6x6 inputs) is transformed into 36 numbers, and the
+ * convolution into 36 matrix products, one for each index xi:
  *
- *   V[xi] (tiles, Ci)   the inputs' transforms      U[xi] (Ci, Co)   the weights'
- *   M[xi] (tiles, Co) = V[xi] U[xi]                 outputs are M's transform back
+ *   V[xi] (tiles, Ci)   transformed inputs          U[xi] (Ci, Co)   transformed weights
+ *   M[xi] (tiles, Co) = V[xi] U[xi]                 the inverse transform of M gives the outputs
  *
- * The gradient of the input is the same with the weight turned around. That of the weight is the transform
- * back of P[xi] (Ci, Co) = V[xi]' D[xi], D being the transform of the outputs' gradients.
+ * The data gradient is the same with the weight transposed and rotated. The weight gradient is the inverse transform
+ * of P[xi] (Ci, Co) = V[xi]' D[xi], where D is the transformed output gradient.
  *
- * V, M and D are stored as (xi, channel block, tile, W), a channel block being a vector of W channels; U and P as
- * (xi, panel, channel, outputs), a panel being two vectors of outputs, or the last one. So all loops read and
- * write whole vectors, and no matrix is copied.
+ * V, M and D are stored as (xi, vector, tile, W): W channels of a tile are contiguous. U and P are stored as (xi,
+ * panel, channel, outputs): a panel has two vectors of outputs; the last one may have one. All loops read and write
+ * whole vectors, and nothing is packed.
  *
- * Where U fits into a cache, each thread takes blocks of tiles through all three steps on its own, with V and M
- * in its cache. Where it does not (512 channels make 38 MB), a block of tiles is shared, and each thread takes
- * panels, whose U it makes just before use and never stores as a whole. P likewise.
+ * If U fits into a cache (WHOLE_BYTES), each thread takes blocks of tiles through all three steps alone, and V and M
+ * stay in its cache. Otherwise (512 channels: 38 MB) all threads share a block of tiles; each takes panels, transforms
+ * their weights just before use, and U is never stored as a whole. P is handled likewise.
  *
- * Sums run over at most CHUNK channels, or a block of tiles, from zero; then these are added up: one chain of 640
- * channels has 2 to 4 times the rounding error. */
+ * Sums run over at most CHUNK channels, or over a block of tiles, from zero; the partial sums are then added: a single
+ * chain of 640 channels has 2 to 4 times the rounding error. */
 #include "kernels/cpu/winograd.h"
 
 #include "kernels/cpu/simd.h"
@@ -26,16 +26,19 @@
 
 enum {
     XI = 36,
-    PANEL = 2,          /* vectors */
-    CHUNK = 32, /* channels of a sum, at most; 128 are 4 % faster and take GoogLeNet 10 times as far from fp64 */
-    SHARED_TILES = 128, /* of a block that threads share, at most */
-    LEAST_TILES =
-        28, /* of a thread's own block, whose V and M have half of its cache if that leaves */
-    MOST_TILES = 112,       /* so many */
-    PART_TILES = 32,        /* that are transformed as one job */
+    MOST_LANES = 16,
+    PANEL = 2, /* vectors */
+    /* Channels of a sum, at most; 128 are 4 % faster, and take GoogLeNet 10 times as far from fp64. */
+    CHUNK = 32,
+    /* Tiles of a block: shared by all threads; a thread's own, whose V and M fit into half of its cache where that
+     * leaves LEAST_TILES; transformed as one job. */
+    SHARED_TILES = 128,
+    LEAST_TILES = 28,
+    MOST_TILES = 112,
+    PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
-    STREAM_BYTES = 1 << 18, /* of an output that is stored past the caches, at least */
+    STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
 };
 
 static int smaller(int a, int b)
@@ -51,7 +54,7 @@ static int divide_up(int a, int b)
     return (a + b - 1) / b;
 }
 
-/* Strides of an odd number of cache lines, so that neighbours do not meet in one set of a cache. */
+/* A stride of an odd number of cache lines, so that neighbours do not map to the same set of a cache. */
 static size_t odd_lines(size_t floats)
 {
     return ((floats + 15) / 16 | 1) * 16;
@@ -66,7 +69,7 @@ static int vectors_of(const struct ss_act *a, int lanes)
     return is_blocked(a, lanes) ? ss_act_blocks(a) * a->block / lanes : divide_up(a->c, lanes);
 }
 
-/* A tensor in vectors of channels, and the tiles on it. */
+/* A tensor as vectors of W channels, and its tiles. */
 struct side {
     struct ss_act act;
     int edge[2], tiles[2];
@@ -74,15 +77,15 @@ struct side {
     int vectors; /* of a group */
 };
 
-/* A pass that makes `out` of `in`; of the weight's gradient both are read. */
+/* A pass reads `in` and writes `out`; the weight gradient reads both. */
 struct pass {
     const struct ss_simd_rows *rows;
     int lanes, groups, tiles; /* tiles of all images */
     struct side in, out;
-    int backward;                                /* data: the weight is turned around */
-    int chunk;                                   /* channels that are summed up from zero */
+    int backward;                                /* data gradient: the weight is turned */
+    int chunk;                                   /* channels that are summed from zero */
     int whole;                                   /* U or P is stored as a whole */
-    int stream;                                  /* outputs are stored past the caches */
+    int stream;                                  /* outputs bypass the caches */
     int block;                                   /* tiles at a time */
     size_t in_vector, in_xi, out_vector, out_xi; /* strides of V, of M and D */
     size_t u_xi;                                 /* of U and P, whole or in part */
@@ -114,7 +117,7 @@ static struct ss_winograd_map map_of(const struct side *s, int lanes)
     };
 }
 
-/* The map of vector i, and where its first channel lies. */
+/* Describes vector i in *map; returns the offset of its first channel. */
 static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winograd_map *map)
 {
     const struct ss_act *a = &s->act;
@@ -124,7 +127,7 @@ static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winogr
     return ss_act_channel(a, i * lanes);
 }
 
-/* Where the part of U or P begins that makes vector k of the outputs in group g. */
+/* The offset in U[xi] or P[xi] of the panel that begins with output vector k of group g. */
 static size_t panel_of(const struct pass *p, int g, int k)
 {
     return (size_t)((g * p->out.vectors + k) * p->lanes) * (size_t)p->in.group;
@@ -169,7 +172,7 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
     if (p.whole) {
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
-        /* As many blocks for each thread. */
+        /* The same number of blocks for each thread. */
         p.block = divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most));
         choose_strides(&p);
         p.shared = XI * p.u_xi;
@@ -230,14 +233,14 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i, p->lanes, &map);
     map.stream = p->stream && (uintptr_t)y % ((size_t)p->lanes * sizeof *y) == 0;
-    float padded[16] = {0};
+    float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
     p->rows->winograd_output(&map, m, p->out_xi, padded, first, count, y + at);
 }
 
-/* A weight's W x W channels, from input channel c and output vector k on, turned around: (W outputs, 3x3, W inputs),
- * rows and columns of the window in the other order. */
+/* Transposes and rotates W x W channels of a weight, from input channel c and output vector k on, to (W outputs, 3x3,
+ * W inputs). */
 static void turn(const struct pass *p, const float *w, int g, int k, int c, float *to)
 {
     const int lanes = p->lanes, inputs = p->out.group, there = smaller(lanes, inputs - c);
@@ -260,7 +263,7 @@ static void transform_weights(const struct pass *p, const float *w, int g, int k
         p->rows->winograd_weights(w, count, u, step, p->u_xi);
         return;
     }
-    float turned[16 * 9 * 16];
+    float turned[MOST_LANES * 9 * MOST_LANES];
     for (int i = 0; i < count; i += lanes) {
         turn(p, w, g, (c + i) / lanes, k * lanes, turned);
         p->rows->winograd_weights(turned, smaller(lanes, count - i), u + (size_t)i * step, step,
@@ -368,7 +371,7 @@ static void run_shared(const struct ss_device *cpu, const struct pass *p, const 
                        const float *w, const float *bias, float *y)
 {
     const int in = p->groups * p->in.vectors, panels = p->groups * panels_of(p);
-    /* Work for all threads; bits do not depend on how many parts there are. */
+    /* At least one job for each thread; bits do not depend on the split. */
     const int split = divide_up(cpu->threads, panels);
 #pragma omp parallel num_threads(cpu->threads)
     for (int first = 0; first < p->tiles; first += p->block) {

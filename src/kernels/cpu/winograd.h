@@ -1,4 +1,4 @@
-/* Winograd's convolution F(4x4,3x3): windows of 3x3 with stride 1 for a quarter of the multiplications.
+/* Winograd convolution F(4x4,3x3) for 3x3 kernels with stride 1: a quarter of the multiplications of direct code.
  * Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016; points and loops:
  * simd_winograd.h.
  *
@@ -11,16 +11,16 @@
 
 #include "kernels/cpu/internal.h"
 
-/* Can it be computed so? Padding of at most 2, groups of whole vectors. */
+/* 1 if the shape is supported: padding of at most 2, groups of whole vectors. */
 int ss_winograd_takes(const struct ss_conv_shape *s);
-/* Is it faster than direct convolution? A rule of shapes. */
+/* 1 if it is faster than direct convolution, by a rule of shapes. */
 int ss_winograd_pays(const struct ss_conv_shape *s);
 
 size_t ss_winograd_weight_bytes(const struct ss_conv_shape *s);
 void ss_winograd_import(const struct ss_conv_shape *s, const float *plain, float *w);
 void ss_winograd_export(const struct ss_conv_shape *s, const float *w, float *plain);
 
-/* Of forward, or of all three passes. */
+/* Bytes, of the forward pass or of all three. */
 size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s,
                            int training);
 /* bias, dbias may be NULL. */
