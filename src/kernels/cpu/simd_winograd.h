@@ -42,6 +42,18 @@ typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(
 static const float ss_zero_pixel[16];
 #endif
 
+/* The numbers of the points 0, +-a, +-b and infinity, `step` apart; of +-a the even and the odd part are given. */
+SS_BODY void SS_NAME(put_points)(SS_V *to, const int step, SS_V zero, SS_V ea, SS_V oa, SS_V eb,
+                                 SS_V ob, SS_V infinity)
+{
+    to[0] = zero;
+    to[step] = ea + oa;
+    to[2 * step] = ea - oa;
+    to[3 * step] = eb + ob;
+    to[4 * step] = eb - ob;
+    to[5 * step] = infinity;
+}
+
 /* to[j * step] = the row j of B' by d */
 SS_BODY void SS_NAME(apply_b)(const SS_V *d, SS_V *to, const int step)
 {
@@ -49,12 +61,9 @@ SS_BODY void SS_NAME(apply_b)(const SS_V *d, SS_V *to, const int step)
                b2 = SS_SPLAT(-SS_B2), sum = SS_SPLAT(-(SS_A2 + SS_B2)), product = SS_SPLAT(SS_N0);
     const SS_V ea = SS_FUSED(b2, d[2], d[4]), oa = a1 * SS_FUSED(b2, d[1], d[3]);
     const SS_V eb = SS_FUSED(a2, d[2], d[4]), ob = b1 * SS_FUSED(a2, d[1], d[3]);
-    to[0] = SS_FUSED(product, d[0], SS_FUSED(sum, d[2], d[4]));
-    to[step] = ea + oa;
-    to[2 * step] = ea - oa;
-    to[3 * step] = eb + ob;
-    to[4 * step] = eb - ob;
-    to[5 * step] = SS_FUSED(product, d[1], SS_FUSED(sum, d[3], d[5]));
+    SS_NAME(put_points)
+    (to, step, SS_FUSED(product, d[0], SS_FUSED(sum, d[2], d[4])), ea, oa, eb, ob,
+     SS_FUSED(product, d[1], SS_FUSED(sum, d[3], d[5])));
 }
 
 /* G by three, 6 from 3. */
@@ -64,12 +73,7 @@ SS_BODY void SS_NAME(apply_g)(const SS_V *w, SS_V *to, const int step)
                oa = SS_SPLAT(SS_A1 / SS_NA) * w[1];
     const SS_V eb = SS_FUSED(SS_SPLAT(SS_B2 / SS_NB), w[2], SS_SPLAT(1 / SS_NB) * w[0]),
                ob = SS_SPLAT(SS_B1 / SS_NB) * w[1];
-    to[0] = SS_SPLAT(1 / SS_N0) * w[0];
-    to[step] = ea + oa;
-    to[2 * step] = ea - oa;
-    to[3 * step] = eb + ob;
-    to[4 * step] = eb - ob;
-    to[5 * step] = w[2];
+    SS_NAME(put_points)(to, step, SS_SPLAT(1 / SS_N0) * w[0], ea, oa, eb, ob, w[2]);
 }
 
 /* A' by six, 4 from 6. */
@@ -89,12 +93,7 @@ SS_BODY void SS_NAME(apply_at)(const SS_V *y, SS_V *to, const int step)
                oa = SS_FUSED(SS_SPLAT(SS_A3), y[3], SS_SPLAT(SS_A1) * y[1]);
     const SS_V eb = SS_FUSED(SS_SPLAT(SS_B2), y[2], y[0]),
                ob = SS_FUSED(SS_SPLAT(SS_B3), y[3], SS_SPLAT(SS_B1) * y[1]);
-    to[0] = y[0];
-    to[step] = ea + oa;
-    to[2 * step] = ea - oa;
-    to[3 * step] = eb + ob;
-    to[4 * step] = eb - ob;
-    to[5 * step] = y[3];
+    SS_NAME(put_points)(to, step, y[0], ea, oa, eb, ob, y[3]);
 }
 
 /* G' by six, 3 from 6. */

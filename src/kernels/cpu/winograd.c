@@ -102,28 +102,20 @@ static struct side side_of(const struct ss_act *a, const struct ss_act *tiled, i
                          .vectors = vectors_of(a, lanes) / groups};
 }
 
-static struct ss_winograd_map map_of(const struct side *s, int lanes)
+/* Describes vector i in *map; returns the offset of its first channel. */
+static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winograd_map *map)
 {
     const struct ss_act *a = &s->act;
-    return (struct ss_winograd_map){
+    *map = (struct ss_winograd_map){
         .image = ss_act_image(a, 0),
         .pixel = (size_t)a->block,
         .lane = a->block == 1 ? (size_t)(a->h * a->w) : 1,
-        .lanes = lanes,
+        .lanes = is_blocked(a, lanes) ? lanes : smaller(lanes, a->c - i * lanes),
         .h = a->h,
         .w = a->w,
         .edge = {s->edge[0], s->edge[1]},
         .tiles = {s->tiles[0], s->tiles[1]},
     };
-}
-
-/* Describes vector i in *map; returns the offset of its first channel. */
-static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winograd_map *map)
-{
-    const struct ss_act *a = &s->act;
-    *map = map_of(s, lanes);
-    if (!is_blocked(a, lanes))
-        map->lanes = smaller(lanes, a->c - i * lanes);
     return ss_act_channel(a, i * lanes);
 }
 
@@ -490,7 +482,6 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
     const struct pass all = gradient_pass(s), *p = &all;
     float *v = shared_of(cpu), *d = v + XI * p->in_xi, *whole = d + XI * p->out_xi;
     const int vectors = p->groups * (p->in.vectors + p->out.vectors), panels = panels_of(p),
-              part = p->whole ? p->in.group : PART_CHANNELS,
               pieces = divide_up(p->in.group, PART_CHANNELS);
     ss_cpu_enter(cpu);
     if (dbias)
@@ -511,7 +502,7 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
                 for (int i = 0; i < XI * p->groups * panels; i++) {
                     const int xi = i / panels / p->groups, g = i / panels % p->groups,
                               k = i % panels * PANEL;
-                    multiply_gradient(p, v, d, xi, g, k, 0, part, count, first > 0,
+                    multiply_gradient(p, v, d, xi, g, k, 0, p->in.group, count, first > 0,
                                       whole + (size_t)xi * p->u_xi + panel_of(p, g, k));
                 }
                 continue;
@@ -519,7 +510,8 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
 #pragma omp for schedule(dynamic)
             for (int i = 0; i < p->groups * panels * pieces; i++) {
                 const int g = i / pieces / panels, k = i / pieces % panels * PANEL,
-                          c = i % pieces * part, channels = smaller(part, p->in.group - c);
+                          c = i % pieces * PART_CHANNELS,
+                          channels = smaller(PART_CHANNELS, p->in.group - c);
                 float *own = own_of(cpu, p);
                 for (int xi = 0; xi < XI; xi++)
                     multiply_gradient(p, v, d, xi, g, k, c, channels, count, 0,
