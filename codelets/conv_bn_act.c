@@ -18,6 +18,7 @@ struct conv_bn_act {
     int acts; /* something follows the convolution, here: */
     int bias; /* it adds a bias, here */
     struct ss_norm_act norm;
+    struct ss_norm_source source; /* of x, where that is not stored */
 };
 
 static float *bias_of(const struct ss_op *head, float *base)
@@ -26,15 +27,32 @@ static float *bias_of(const struct ss_op *head, float *base)
     return op->bias ? ss_op_param(head, base, SS_PARAM_BIAS) : NULL;
 }
 
+/* x is made while it is read. */
+static enum ss_status begin_source(struct conv_bn_act *op, const struct ss_task_data *d)
+{
+    struct ss_norm_source *s = &op->source;
+    const struct ss_op *from = op->head.made;
+    float *params = ss_role(d, SS_ROLE_X_PARAMS);
+    if (!from)
+        return SS_OK;
+    s->gamma = params ? ss_op_param(from, params, SS_PARAM_GAMMA) : NULL;
+    s->beta = params ? ss_op_param(from, params, SS_PARAM_BETA) : NULL;
+    s->saved = ss_role(d, SS_ROLE_X_SAVED);
+    s->dropout_key = &d->args->source_key;
+    s->training = d->task->training;
+    return op->head.kernels->conv_source(op->conv, s);
+}
+
 static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 {
-    const struct conv_bn_act *op = (struct conv_bn_act *)head;
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
     const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, d);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     /* They would be the whole batch's. */
     const int sums = op->sums && d->task->training && !d->args->absent;
     if (ss_op_part(d) == SS_PART_APPLY)
         return ss_op_act_forward(head, &op->norm, d, z, 0);
+    SS_TRY(begin_source(op, d));
     if (sums)
         SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
     else
@@ -48,17 +66,19 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
-    const struct conv_bn_act *op = (struct conv_bn_act *)head;
+    struct conv_bn_act *op = (struct conv_bn_act *)head;
     const enum ss_part part = ss_op_part(d);
     float *grads = ss_role(d, SS_ROLE_GRADS);
     void *dz = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_DS), *dx = ss_role(d, SS_ROLE_DX);
     if (part != SS_PART_WEIGHTS)
         SS_TRY(op->acts ? ss_op_act_backward(head, &op->norm, d, dz, dz)
                         : ss_op_sum_dy(head, d, ss_act_elements(&op->norm.shape)));
-    if (part == SS_PART_WHOLE || part == SS_PART_WEIGHTS)
+    if (part == SS_PART_WHOLE || part == SS_PART_WEIGHTS) {
+        SS_TRY(begin_source(op, d));
         SS_TRY(head->kernels->conv_backward_weights(op->conv, ss_role(d, SS_ROLE_X), dz,
                                                     ss_op_param(head, grads, SS_PARAM_WEIGHT),
                                                     bias_of(head, grads)));
+    }
     return dx ? head->kernels->conv_backward_data(op->conv, dz, ss_op_weight(head, d), dx) : SS_OK;
 }
 
@@ -68,6 +88,34 @@ static struct ss_codelet backward_codelet = SS_OP_BACKWARD("conv_bn_act_backward
 static void destroy(struct ss_op *head)
 {
     head->kernels->conv_destroy(((struct conv_bn_act *)head)->conv);
+}
+
+static struct ss_conv_shape shape_of(const struct ss_layer *conv, const struct ss_act *x,
+                                     const struct ss_act *y)
+{
+    return (struct ss_conv_shape){.x = *x,
+                                  .y = *y,
+                                  .kernel = {conv->kernel[0], conv->kernel[1]},
+                                  .stride = {conv->stride[0], conv->stride[1]},
+                                  .padding = {conv->padding[0], conv->padding[1]},
+                                  .dilation = {conv->dilation[0], conv->dilation[1]},
+                                  .groups = conv->groups};
+}
+
+static struct ss_act act_of(const struct ss_plan *plan, ss_value v)
+{
+    const struct ss_value_info *i = ss_graph_value(plan->graph, v);
+    const int block = plan->options.channel_block ? plan->options.channel_block : i->c;
+    return (struct ss_act){plan->options.batch, i->c, i->h, i->w, block};
+}
+
+int ss_op_makes_x(const struct ss_plan *plan, int block)
+{
+    const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
+    const struct ss_act x = act_of(plan, conv->input[0]), y = act_of(plan, conv->output);
+    const struct ss_conv_shape shape = shape_of(conv, &x, &y);
+    return ss_cpu_kernels.conv_makes_x &&
+           ss_cpu_kernels.conv_makes_x(&shape, (enum ss_conv_algo)plan->options.conv_algo);
 }
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
@@ -83,17 +131,17 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
      * runs on an H200 never had the same bits. */
     const int sums = plan->options.nondeterministic && context->training && op->norm.has_bn &&
                      op->norm.ranks <= 1;
-    struct ss_conv_shape shape = {.x = ss_block_input(plan, block),
-                                  .y = op->norm.shape,
-                                  .kernel = {conv->kernel[0], conv->kernel[1]},
-                                  .stride = {conv->stride[0], conv->stride[1]},
-                                  .padding = {conv->padding[0], conv->padding[1]},
-                                  .dilation = {conv->dilation[0], conv->dilation[1]},
-                                  .groups = conv->groups,
-                                  .bias = op->bias,
-                                  .sums = sums};
-    enum ss_status status = head->kernels->conv_create(
-        head->device, &shape, context->conv_algo, context->training, &op->conv);
+    const struct ss_act x = ss_block_input(plan, block);
+    struct ss_conv_shape shape = shape_of(conv, &x, &op->norm.shape);
+    shape.bias = op->bias;
+    shape.sums = sums;
+    if (head->block->makes >= 0) {
+        shape.makes_x = 1;
+        op->source.op = ss_op_norm_act(plan, head->block->makes);
+    }
+    enum ss_status status =
+        head->kernels->conv_create(head->device, &shape, (enum ss_conv_algo)plan->options.conv_algo,
+                                   context->training, &op->conv);
     op->sums =
         status == SS_OK && head->kernels->conv_has_sums && head->kernels->conv_has_sums(op->conv);
     if (status == SS_OK && head->block->last != SS_PLACE_HEAD)

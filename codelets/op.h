@@ -12,7 +12,6 @@ struct ss_op_context {
     const struct ss_plan *plan;
     const struct ss_kernels *kernels;
     struct ss_device *device;
-    enum ss_conv_algo conv_algo; /* on the CPU */
     float label_smoothing;       /* in training, 0 .. 1 */
     int training;                /* 0: only forward will run */
 };
@@ -44,10 +43,13 @@ struct ss_op {
     const struct ss_plan *plan;
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
+    const struct ss_op *made; /* of the block whose y this one makes; NULL: none */
     /* Where each parameter begins in its bucket, in floats. Set by ss_ops_place. */
     size_t offset[SS_PARAM_TRAINED];
 };
 
+/* conv_bn_act.c: the plan option makes_x on a CPU. */
+int ss_op_makes_x(const struct ss_plan *plan, int block);
 /* op_create.c: which operation runs a block; NULL: there is none. */
 const struct ss_op_class *ss_op_class_of(const struct ss_block *block);
 /* Make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */

@@ -58,9 +58,11 @@ enum ss_status ss_op_create(const struct ss_op_context *context, int block, stru
 enum ss_status ss_ops_create(const struct ss_op_context *context, struct ss_op **ops)
 {
     for (int i = 0; i < context->plan->nblocks; i++) {
-        const int shortcut = context->plan->block[i].shortcut; /* an earlier block */
+        const int shortcut = context->plan->block[i].shortcut, /* earlier blocks */
+            makes = context->plan->block[i].makes;
         SS_TRY(ss_op_create(context, i, &ops[i]));
         ops[i]->shortcut = shortcut < 0 ? NULL : ops[shortcut];
+        ops[i]->made = makes < 0 ? NULL : ops[makes];
     }
     return SS_OK;
 }

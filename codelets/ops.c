@@ -49,7 +49,11 @@ struct ss_act ss_block_input(const struct ss_plan *plan, int block)
 
 struct ss_act ss_block_output(const struct ss_plan *plan, int block)
 {
-    return ss_tensor_act(plan, ss_block_forward(plan, block, SS_PART_APPLY)->tensor[SS_ROLE_Y]);
+    const int *tensor = ss_block_forward(plan, block, SS_PART_APPLY)->tensor;
+    enum ss_role_kind role = SS_ROLE_Y;
+    if (plan->block[block].made_by >= 0) /* what it is made of has its shape */
+        role = tensor[SS_ROLE_Z] >= 0 ? SS_ROLE_Z : SS_ROLE_X;
+    return ss_tensor_act(plan, tensor[role]);
 }
 
 static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)

@@ -99,6 +99,7 @@ struct ss_step_args {
     struct ss_region *const *region; /* per access of the plan task, for this step's slot */
     uint64_t step;                   /* from 1; of training */
     uint64_t dropout_key;            /* forward, backward; on a CPU */
+    uint64_t source_key;             /* the same of the block whose y it makes */
     int absent;                      /* of training: images that the batch lacks at its end (op.h) */
     double lr;                       /* update */
     uint64_t submitted_ns;           /* when the step's submission began; of training */

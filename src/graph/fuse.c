@@ -97,7 +97,9 @@ static enum ss_status start_block(struct fuser *f, int layer)
                            .y = l->input[0],
                            .bucket = -1,
                            .left_to = -1,
-                           .shortcut = -1};
+                           .shortcut = -1,
+                           .made_by = -1,
+                           .makes = -1};
     for (int p = 0; p < SS_PLACES; p++)
         b->layer[p] = -1;
     int place = 0;

@@ -229,6 +229,7 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
         lo.status = ss_plan_make_buckets(plan);
     if (lo.status == SS_OK) {
         ss_lower_place_parts(&lo);
+        ss_lower_leave_unstored(&lo);
         memset(lo.value_tensor, -1, values * sizeof *lo.value_tensor);
         lower_training(&lo);
     }

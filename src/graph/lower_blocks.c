@@ -27,6 +27,17 @@ int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, 
     return b->layer[SS_PLACE_ADD] == b->first_layer ? 0 : first->ninputs - 1;
 }
 
+/* What another block applies to its z, for one that does so in its place. */
+static void touch_end(struct ss_lowerer *lo, struct ss_plan_task *t, int block,
+                      enum ss_role_kind params, enum ss_role_kind saved)
+{
+    const struct ss_block *b = &lo->plan->block[block];
+    if (b->bucket >= 0)
+        ss_lower_touch(lo, t, params, SS_SPACE_PARAMS, b->bucket, SS_READ);
+    ss_lower_touch_tensor(lo, t, saved, lo->list->task[lo->forward[block]].tensor[SS_ROLE_SAVED],
+                          SS_READ);
+}
+
 /* x of a block, and what it reads beside it. */
 static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
@@ -35,6 +46,8 @@ static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const str
               padded = ss_lower_reads_samples(lo->plan, b);
     if (!(b->in_place & 1))
         touch_value(lo, t, SS_ROLE_X, b->x, padded);
+    if (b->makes >= 0)
+        touch_end(lo, t, b->makes, SS_ROLE_X_PARAMS, SS_ROLE_X_SAVED);
     for (int k = 0; k < n; k++)
         if (!(b->in_place >> (k + 1) & 1))
             touch_value(lo, t, (enum ss_role_kind)(SS_ROLE_INPUT + k), others[k], padded);
@@ -88,7 +101,9 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
     struct block_tensors t = {-1, -1, -1};
     const struct ss_layer *first = ss_graph_layer(g, b->first_layer);
     const int keeper = workspace_place(lo->plan, b);
-    if (b->cls->keeps_z && b->y != first->output && b->left_to < 0)
+    if (b->cls->keeps_z && b->made_by >= 0)
+        t.z = lo->value_tensor[b->y];
+    else if (b->cls->keeps_z && b->y != first->output && b->left_to < 0)
         t.z = training || b->layer[SS_PLACE_POOL] >= 0 || lo->part[b->y].block >= 0
                   ? ss_lower_add_activation(lo, b->name, "z", first->output)
                   : lo->value_tensor[b->y];
@@ -119,10 +134,7 @@ static void touch_residual(struct ss_lowerer *lo, struct ss_plan_task *t, const 
 /* What the addition applies to its residual. */
 static void touch_shortcut(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
-    const struct ss_block *from = &lo->plan->block[b->shortcut];
-    const int *made = lo->list->task[lo->forward[b->shortcut]].tensor;
-    ss_lower_touch(lo, t, SS_ROLE_SHORTCUT_PARAMS, SS_SPACE_PARAMS, from->bucket, SS_READ);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_SHORTCUT_SAVED, made[SS_ROLE_SAVED], SS_READ);
+    touch_end(lo, t, b->shortcut, SS_ROLE_SHORTCUT_PARAMS, SS_ROLE_SHORTCUT_SAVED);
 }
 
 /* The block that ends the graph. In training x becomes its own gradient. */
@@ -206,7 +218,8 @@ static void touch_outputs(struct ss_lowerer *lo, struct ss_plan_task *t, int i,
         touch_shortcut(lo, t, b);
     if (training)
         touch_key(lo, t, i);
-    ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
+    if (b->made_by < 0)
+        ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
 /* Without overlap forward waits until all gathers are over. */
@@ -249,12 +262,24 @@ static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct bloc
     touch_outputs(lo, t, i, made, 1);
 }
 
+/* What stands for y of block b: where that is not stored, what it is made of. */
+static int add_y(struct ss_lowerer *lo, int i)
+{
+    const struct ss_block *b = &lo->plan->block[i];
+    if (b->made_by < 0)
+        return ss_lower_add_output(lo, i);
+    return b->cls->keeps_z
+               ? ss_lower_add_activation(
+                     lo, b->name, "z", ss_graph_layer(lo->plan->graph, b->first_layer)->output)
+               : lo->value_tensor[b->x];
+}
+
 void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
 {
     const struct ss_block *b = &lo->plan->block[i];
     struct block_tensors made = {-1, -1, -1};
     if (b->y >= 0)
-        lo->value_tensor[b->y] = ss_lower_add_output(lo, i);
+        lo->value_tensor[b->y] = add_y(lo, i);
     if (!ss_lower_has_tasks(lo->plan, b))
         return;
     if (lo->status == SS_OK && b->y >= 0)

@@ -1,5 +1,5 @@
 /* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c), what lies in what
- * (parts.c) and tasks: those of blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in
+ * (parts.c), what is not stored (unstored.c) and tasks: those of blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in
  * lower.c. */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
@@ -86,6 +86,10 @@ static inline int ss_lower_reads_samples(const struct ss_plan *plan, const struc
 /* Decide which values are made in the concatenation that reads them (parts.c): fills lo->part and the
  * blocks' in_place. */
 void ss_lower_place_parts(struct ss_lowerer *lo);
+/* Does the last pass of block b write y and do nothing else: no addition, no pool? */
+int ss_lower_writes_y_alone(const struct ss_block *b);
+/* Decide which blocks' y is not stored (unstored.c). */
+void ss_lower_leave_unstored(const struct ss_lowerer *lo);
 /* y of block i, in the list being built: a tensor, or a part of one that comes into being with it. */
 int ss_lower_add_output(struct ss_lowerer *lo, int i);
 /* Does anybody add to the gradients of what lies in block i's y? */

@@ -45,11 +45,16 @@ static unsigned places_of(const struct ss_block *b)
     return places;
 }
 
-static int writes_parts(const struct ss_block *b)
+int ss_lower_writes_y_alone(const struct ss_block *b)
 {
     const unsigned places = places_of(b);
-    return b->cls->concatenates || (b->cls->writes_parts & places && b->left_to < 0 &&
-                                    !(places & (SS_AT(ADD) | SS_AT(POOL))));
+    return b->cls->writes_parts & places && b->left_to < 0 &&
+           !(places & (SS_AT(ADD) | SS_AT(POOL)));
+}
+
+static int writes_parts(const struct ss_block *b)
+{
+    return b->cls->concatenates || ss_lower_writes_y_alone(b);
 }
 
 static int count_inputs(const struct ss_graph *g, const struct ss_block *b, ss_value v)

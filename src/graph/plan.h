@@ -13,6 +13,9 @@
  * it adds them up on the fly, and no separate addition task or buffer exists. Beyond SS_PLAN_MAX_DY
  * of them a task adds those that are there in place of the first.
  *
+ * An activation that one convolution alone reads is not stored where that can make it while it reads
+ * (unstored.c).
+ *
  * A tensor may be a part of another: some channels of it. What is concatenated lies in the whole from the
  * start where those who write and read it can do so, and so do the gradients (parts.c). */
 #ifndef SS_GRAPH_PLAN_H
@@ -31,6 +34,8 @@ enum {
     SS_PLAN_MAX_STATES = 4,
     SS_PLAN_MAX_ACCESSES = 24
 };
+
+struct ss_plan;
 
 struct ss_plan_options {
     int batch;         /* images per rank and step, >= 1 */
@@ -68,6 +73,10 @@ struct ss_plan_options {
     int shards;
     int accumulate; /* micro-steps of a step, each of `batch` images; 0: 1 */
     int copy_parts; /* whatever is concatenated is copied: for comparison */
+    /* Can block b, which begins with a convolution, make its x while it reads it? NULL: none can.
+     * conv_algo: enum ss_conv_algo, for it. */
+    int (*makes_x)(const struct ss_plan *plan, int b);
+    int conv_algo;
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -85,6 +94,10 @@ struct ss_block {
      * between y is what NORM or the bias would be applied to. */
     int left_to;  /* the block that does so; -1: none */
     int shortcut; /* the block whose residual has been left to this one; -1: none */
+    /* y is not stored where a convolution is its one reader and can make it, piece by piece of what NORM, ACT
+     * and DROP are applied to (unstored.c). */
+    int made_by; /* that reader's block; -1: none */
+    int makes;   /* the block whose y this one makes; -1: none */
     int frozen_head;   /* HEAD's parameters are all frozen */
     unsigned in_place; /* bit k: input k lies in y. Where all do the block has no tasks. */
 };
@@ -167,6 +180,8 @@ enum ss_role_kind {
     SS_ROLE_SHORTCUT_PARAMS, /* of the block whose end was left to this one */
     SS_ROLE_SHORTCUT_GRADS,
     SS_ROLE_SHORTCUT_SAVED,
+    SS_ROLE_X_PARAMS, /* of the block whose y this one makes: x is what that is made of */
+    SS_ROLE_X_SAVED,
     SS_ROLE_ACCUM,
     SS_ROLE_SUMS, /* of statistics, see norm_act_sums and norm_act_backward_sums */
     SS_ROLE_KEYS, /* from the block's own on; convert: all */

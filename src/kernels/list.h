@@ -1,6 +1,7 @@
 /* The kernels: one line each, from which the devices' tables and their functions' declarations are
  * made (kernels.h, cpu/cpu.h, cuda/gpu.h). KERNEL(name, arguments) returns an enum ss_status;
- * KERNEL_OF(type, name, arguments) something else; the GPU_ ones are NULL on a CPU.
+ * KERNEL_OF(type, name, arguments) something else; the GPU_ ones are NULL on a CPU, the CPU_
+ * ones on a GPU.
  *
  * Tensors named w, x, y, z, r, dx, dy, dz, ds are of the device's dtype, in the layout of their
  * struct ss_act, 64-byte aligned (a part of a batch: 16). Everything else (statistics, gamma, beta,
@@ -10,8 +11,12 @@
 #ifndef GPU_KERNEL_OF
 #    define GPU_KERNEL_OF KERNEL_OF
 #endif
+#ifndef CPU_KERNEL_OF
+#    define CPU_KERNEL_OF KERNEL_OF
+#endif
 #define KERNEL(name, ...) KERNEL_OF(enum ss_status, name, __VA_ARGS__)
 #define GPU_KERNEL(name, ...) GPU_KERNEL_OF(enum ss_status, name, __VA_ARGS__)
+#define CPU_KERNEL(name, ...) CPU_KERNEL_OF(enum ss_status, name, __VA_ARGS__)
 
 /* The device. SS_ERR_UNSUPPORTED where it cannot be used; the message says why. */
 KERNEL(open, const struct ss_device_options *options, struct ss_device **out)
@@ -61,6 +66,10 @@ KERNEL(conv_backward_weights, struct ss_conv_kernel *conv, const void *x, const 
 GPU_KERNEL_OF(int, conv_has_sums, const struct ss_conv_kernel *conv)
 GPU_KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void *w, void *y,
            float *sums)
+/* Can it make its input while it reads it? conv_source says of what, for all passes until it says something
+ * else, of a conv whose shape has makes_x: x is z then. source outlives them. */
+CPU_KERNEL_OF(int, conv_makes_x, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+CPU_KERNEL(conv_source, struct ss_conv_kernel *conv, const struct ss_norm_source *source)
 /* Which implementation each pass uses, for people; lives as long as conv. */
 KERNEL_OF(const char *, conv_info, const struct ss_conv_kernel *conv)
 
@@ -310,3 +319,5 @@ GPU_KERNEL(wire_unpack, const struct ss_device *device, enum ss_dtype dtype, con
 #undef KERNEL_OF
 #undef GPU_KERNEL
 #undef GPU_KERNEL_OF
+#undef CPU_KERNEL
+#undef CPU_KERNEL_OF

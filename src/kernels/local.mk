@@ -21,7 +21,7 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/dnnl.c \
 	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
 	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
-	src/kernels/cpu/conv.c src/kernels/cpu/columns.c src/kernels/cpu/columns.h src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
+	src/kernels/cpu/conv.c src/kernels/cpu/columns.c src/kernels/cpu/columns.h src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
 	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
 else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c

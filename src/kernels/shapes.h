@@ -70,6 +70,7 @@ struct ss_conv_shape {
     int groups;
     int bias; /* 0 or 1 */
     int sums; /* 1: BatchNorm follows in training and may add in any order; see ss_gpu_conv_sums */
+    int makes_x; /* 1: x is not stored but made of z, see struct ss_norm_source; on a CPU */
 };
 /* Channels of one group. */
 static inline int ss_conv_inputs(const struct ss_conv_shape *s)
@@ -142,6 +143,15 @@ struct ss_norm_act_grad {
     const float *gamma, *beta, *saved;
     float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
     const uint64_t *dropout_key; /* as in forward */
+};
+
+/* Who reads an activation that is not stored makes it: y of norm_act_forward with these arguments, without
+ * residual, shortcut or pool, of z, which is no part. */
+struct ss_norm_source {
+    struct ss_norm_act op;
+    const float *gamma, *beta, *saved; /* NULL without BN */
+    const uint64_t *dropout_key;
+    int training;
 };
 
 /* What becomes of the residual before it is added, with shortcut:

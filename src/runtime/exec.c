@@ -16,7 +16,6 @@ static enum ss_status create_ops(struct ss_exec *e)
     struct ss_op_context context = {.plan = e->plan,
                                     .kernels = e->kernels,
                                     .device = e->device,
-                                    .conv_algo = e->options.conv_algo,
                                     .label_smoothing = e->options.label_smoothing,
                                     .training = e->options.training};
     e->op = calloc((size_t)e->plan->nblocks, sizeof *e->op);
@@ -355,6 +354,9 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     case SS_TASK_BACKWARD:
         args.dropout_key =
             ss_dropout_key(&e->dropout, step->step, task->plan->micro, task->plan->block);
+        if (e->plan->block[task->plan->block].makes >= 0)
+            args.source_key = ss_dropout_key(&e->dropout, step->step, task->plan->micro,
+                                             e->plan->block[task->plan->block].makes);
         return ss_op_submit(&args);
     case SS_TASK_SUM:
         return ss_sum_submit(&args);

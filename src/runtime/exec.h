@@ -22,7 +22,6 @@ struct ss_exec_options {
     struct ss_runtime *runtime;
     struct ss_comm *comm;
     const struct ss_plan *plan;
-    enum ss_conv_algo conv_algo;
     uint64_t model_key; /* of performance models (codelets/model.h) */
     int training; /* 0: only evaluation steps will be submitted */
     int slots;    /* input slots, that is micro-steps in flight, >= 1 */

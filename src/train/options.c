@@ -2,6 +2,7 @@
 #    include "config.h"
 #endif
 #include "train/options.h"
+#include "codelets/op.h"
 #include "comm/nccl.h"
 #include "core/log.h"
 #include "core/utf8.h"
@@ -347,6 +348,8 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .bucket_order = o->bucket_order,
                                       .put_off_weights = (int)o->put_off_weights,
                                       .no_overlap = o->no_overlap,
+                                      .makes_x = device->gpu ? NULL : ss_op_makes_x,
+                                      .conv_algo = (int)o->conv_algo,
                                       .sync_stats = o->sync_bn ? device->ranks : 0,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};

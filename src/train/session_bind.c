@@ -88,7 +88,6 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     struct ss_exec_options options = {.runtime = &s->runtime,
                                       .comm = s->comm,
                                       .plan = s->plan,
-                                      .conv_algo = (enum ss_conv_algo)o->conv_algo,
                                       .model_key = ss_session_model_key(s),
                                       .training = training,
                                       .slots = (int)o->slots,

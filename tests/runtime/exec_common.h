@@ -129,6 +129,7 @@ struct setting {
     const struct first_layer *first;   /* likewise: build_with, see use_channels */
     int behind;                        /* of it */
     int copy_parts;
+    int stores; /* all activations */
     int put_off_weights;
     uint32_t frozen; /* which parameters are: about one in two, by this seed; 0: none */
     enum ss_replay_mode replay; /* GPU */
@@ -221,6 +222,8 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .no_overlap = s->no_overlap,
                                       .slices = s->slices,
                                       .copy_parts = s->copy_parts,
+                                      .makes_x = s->stores ? NULL : ss_op_makes_x,
+                                      .conv_algo = (int)s->algo,
                                       .put_off_weights = s->put_off_weights};
     if (runtime->lanes) {
         options.device = 1;
@@ -245,7 +248,6 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     struct ss_exec_options exec = {.runtime = runtime,
                                    .comm = comm,
                                    .plan = b->plan,
-                                   .conv_algo = s->algo,
                                    .training = 1,
                                    .slots = s->slots,
                                    .seed = 11,

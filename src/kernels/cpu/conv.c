@@ -30,6 +30,7 @@ struct ss_conv_kernel {
     /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
     int merge, groups, inputs, outputs;
     int training;
+    const struct ss_norm_source *source; /* of x, where that is not stored */
     enum code code[PASSES];
     /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient; of merged groups the plain one
      * without the zeros between them, which each pass puts there; of columns.c the plain one. */
@@ -419,6 +420,19 @@ static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
            (algo == SS_CONV_WINOGRAD || ss_winograd_pays(s));
 }
 
+int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+{
+    return is_winograd(shape, algo) && ss_winograd_makes_x(shape);
+}
+
+enum ss_status ss_cpu_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
+{
+    if (!c->shape.makes_x)
+        return ss_fail(SS_ERR_INVALID, "convolution: it reads an x that is stored");
+    c->source = source;
+    return SS_OK;
+}
+
 /* All three passes, because they share the weight's layout. */
 static enum ss_status make_winograd(struct ss_conv_kernel *c)
 {
@@ -444,7 +458,11 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     ss_cpu_enter(cpu);
     enum code own = COLUMNS;
     const int winograd = is_winograd(shape, algo);
-    enum ss_status status = winograd ? make_winograd(c) : choose_layouts(c, &own);
+    enum ss_status status = SS_OK;
+    if (shape->makes_x && !ss_cpu_conv_makes_x(shape, algo))
+        status = ss_fail(SS_ERR_INVALID, "convolution: it cannot make x while it reads it");
+    else
+        status = winograd ? make_winograd(c) : choose_layouts(c, &own);
     if (status == SS_OK && !winograd)
         status = own == DEPTHWISE ? make_depthwise(c) : make_passes(c);
     if (status != SS_OK) {
@@ -542,16 +560,24 @@ static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, cons
     return ss_dnnl_op_run(c->cpu, &pass->op, pointers, scratch);
 }
 
+static enum ss_status check_source(const struct ss_conv_kernel *c)
+{
+    if (c->shape.makes_x && !c->source)
+        return ss_fail(SS_ERR_INVALID, "convolution: x is not stored, and nobody said of what it is made");
+    return SS_OK;
+}
+
 enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
                                    const float *bias, void *y)
 {
     SS_TRY(ss_bias_check("convolution", c->shape.bias, bias));
+    SS_TRY(check_source(c));
     switch (c->code[FORWARD]) {
     case DEPTHWISE:
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
     case WINOGRAD:
-        ss_winograd_forward(c->cpu, &c->shape, x, weight, bias, y);
+        ss_winograd_forward(c->cpu, &c->shape, c->source, x, weight, bias, y);
         return SS_OK;
     case COLUMNS:
         return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
@@ -609,12 +635,13 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
 {
     SS_TRY(check_training(c, "backward weights"));
     SS_TRY(ss_bias_check("convolution", c->shape.bias, dbias));
+    SS_TRY(check_source(c));
     switch (c->code[BACKWARD_WEIGHTS]) {
     case DEPTHWISE:
         ss_depthwise_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
         return SS_OK;
     case WINOGRAD:
-        ss_winograd_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+        ss_winograd_backward_weights(c->cpu, &c->shape, c->source, x, dy, dweight, dbias);
         return SS_OK;
     case COLUMNS:
         return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);

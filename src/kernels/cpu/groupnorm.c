@@ -134,7 +134,7 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
                                                 .b = room.coefficient[1] + i * block,
                                                 .act = ss_act_terms_of(op->act, op->slope),
                                                 .low_out = -INFINITY});
-        ss_clear_padding(s, op->act, i, (float *)y + i * room.slice);
+        ss_clear_padding(s, op->act, i, room.pixels, (float *)y + i * room.slice);
     }
     return SS_OK;
 }

@@ -1,4 +1,4 @@
-/* norm_act.c: see norm_act.h. A slice is the (H,W,B) piece of one image and channel block;
+/* norm_act.c: see shapes.h. A slice is the (H,W,B) piece of one image and channel block;
  * the arithmetic inside a slice is in simd_body.h.
  *
  * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015,
@@ -6,10 +6,11 @@
  *   dbeta = sum(g)          dgamma = invstd sum(g zc)
  *   dz = gamma invstd (g - sum(g) / M - zc invstd^2 sum(g zc) / M)
  * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz. */
+#include "kernels/cpu/norm_act.h"
+
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/round.h"
-#include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
 #include <math.h>
@@ -98,13 +99,11 @@ static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *o
     return SS_OK;
 }
 
-/* a and b of u = a z + b; zero in padding channels, so that these stay zero. */
-static void scale_and_shift(const struct ss_norm_act *op, const struct room *room,
-                            const float *gamma, const float *beta, const float *saved, float *a,
-                            float *b)
+static void scale_and_shift(const struct ss_norm_act *op, const float *gamma, const float *beta,
+                            const float *saved, float *a, float *b)
 {
-    const int channels = op->shape.c;
-    for (int c = 0; c < room->padded; c++) {
+    const int channels = op->shape.c, padded = ss_act_blocks(&op->shape) * op->shape.block;
+    for (int c = 0; c < padded; c++) {
         if (c >= channels) {
             a[c] = b[c] = 0;
         } else if (!op->has_bn) {
@@ -126,14 +125,14 @@ static uint32_t dropout_each(const struct ss_norm_act *op)
 {
     return op->drop == SS_DROP_ELEMENT ? ~0u : 0;
 }
-static uint32_t dropout_index(const struct ss_norm_act *op, const struct room *room, size_t i,
-                              size_t pixel)
+static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pixel)
 {
-    const size_t n = i / (size_t)room->blocks, cb = i % (size_t)room->blocks;
+    const struct ss_act *s = &op->shape;
+    const size_t blocks = (size_t)ss_act_blocks(s), n = i / blocks, cb = i % blocks;
     if (op->drop != SS_DROP_ELEMENT)
         return op->drop == SS_DROP_SAMPLE ? (uint32_t)n : 0;
-    return (uint32_t)((n * room->pixels + pixel) * (size_t)op->shape.c +
-                      cb * (size_t)op->shape.block);
+    return (uint32_t)((n * (size_t)s->h * (size_t)s->w + pixel) * (size_t)s->c +
+                      cb * (size_t)s->block);
 }
 
 /* total[cb] = sum over n of partial[n][cb], in that order. */
@@ -278,6 +277,47 @@ static struct ss_dropout_draw draw_of(const struct ss_norm_act *op, const uint64
     return ss_dropout_make(op->dropout, key ? *key : 0);
 }
 
+size_t ss_norm_pieces_room(const struct ss_act *shape)
+{
+    return 2 * (size_t)(ss_act_blocks(shape) * shape->block);
+}
+
+struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_norm_source *source, float *room)
+{
+    const struct ss_norm_act *op = &source->op;
+    struct ss_norm_pieces p = {.op = op,
+                               .rows = ss_simd_table(),
+                               .a = room,
+                               .b = room + ss_norm_pieces_room(&op->shape) / 2,
+                               .dropout = draw_of(op, source->dropout_key)};
+    scale_and_shift(op, source->gamma, source->beta, source->saved, p.a, p.b);
+    p.dropout.on = p.dropout.on && source->training;
+    return p;
+}
+
+void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel, size_t pixels,
+                   const float *z, const float *r, float *y)
+{
+    const struct ss_norm_act *op = p->op;
+    const size_t channel = i % (size_t)ss_act_blocks(&op->shape) * (size_t)op->shape.block;
+    p->rows->forward(&(struct ss_rows_forward){
+        .z = z,
+        .r = r,
+        .y = y,
+        .pixels = pixels,
+        .block = op->shape.block,
+        .a = p->a + channel,
+        .b = p->b + channel,
+        .act = ss_act_terms_of(op->act, op->slope),
+        .low_out = op->relu_out ? 0 : -INFINITY,
+        .dropout = p->dropout,
+        .index = dropout_index(op, i, pixel),
+        .step = dropout_step(op),
+        .each = dropout_each(op),
+    });
+    ss_clear_padding(&op->shape, op->act, i, pixels, y);
+}
+
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
                                        const void *input, const float *gamma, const float *beta,
                                        const float *saved, const void *residual, void *output,
@@ -296,35 +336,13 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
     if (op->has_bn && (!gamma || !beta || !saved))
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
-    const struct ss_simd_rows *simd = ss_simd_table();
-    const int block = op->shape.block;
-    float *a = room.coefficient[0], *b = room.coefficient[1];
-    scale_and_shift(op, &room, gamma, beta, saved, a, b);
-    struct ss_dropout_draw dropout = draw_of(op, dropout_key);
-    dropout.on = dropout.on && training;
+    const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
+    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(&source, room.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room.slices; i++) {
-        const size_t channel = i % (size_t)room.blocks * (size_t)block;
-        float *out = y + begin_of(&room, room.y_image, i);
-        const struct ss_rows_forward f = {
-            .z = z + begin_of(&room, room.z_image, i),
-            .r = r ? r + i * room.slice : NULL,
-            .y = out,
-            .pixels = room.pixels,
-            .block = block,
-            .a = a + channel,
-            .b = b + channel,
-            .act = ss_act_terms_of(op->act, op->slope),
-            .low_out = op->relu_out ? 0 : -INFINITY,
-            .dropout = dropout,
-            .index = dropout_index(op, &room, i, 0),
-            .step = dropout_step(op),
-            .each = dropout_each(op),
-        };
-        simd->forward(&f);
-        ss_clear_padding(&op->shape, op->act, i, out);
-    }
+    for (size_t i = 0; i < room.slices; i++)
+        ss_norm_piece(&pieces, i, 0, room.pixels, z + begin_of(&room, room.z_image, i),
+                      r ? r + i * room.slice : NULL, y + begin_of(&room, room.y_image, i));
     return SS_OK;
 }
 
@@ -373,7 +391,7 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     w->cg = coefficient[3];
     w->cz = coefficient[4];
     w->c1 = coefficient[5];
-    scale_and_shift(op, &w->room, grad->gamma, grad->beta, grad->saved, w->a, w->b);
+    scale_and_shift(op, grad->gamma, grad->beta, grad->saved, w->a, w->b);
     for (int c = 0; c < w->room.padded; c++) {
         const int real = c < op->shape.c;
         w->mean[c] = op->has_bn && real ? grad->saved[c] : 0;
@@ -425,7 +443,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
-                f.index = dropout_index(op, room, i, p);
+                f.index = dropout_index(op, i, p);
                 simd->backward_sums(&f, sums);
             }
         }
@@ -457,7 +475,7 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
         f.a = w->a + channel;
         f.b = w->b + channel;
         f.mean = w->mean + channel;
-        f.index = dropout_index(op, room, i, 0);
+        f.index = dropout_index(op, i, 0);
         f.cg = w->cg + channel;
         f.cz = w->cz + channel;
         f.c1 = w->c1 + channel;

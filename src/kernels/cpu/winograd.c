@@ -19,6 +19,8 @@
  * chain of 640 channels has 2 to 4 times the rounding error. */
 #include "kernels/cpu/winograd.h"
 
+#include "core/round.h"
+#include "kernels/cpu/norm_act.h"
 #include "kernels/cpu/simd.h"
 
 #include <omp.h>
@@ -39,6 +41,7 @@ enum {
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
     STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
+    BAND_BYTES = 16 << 10,  /* of the rows of an input that is made while it is read */
 };
 
 static int smaller(int a, int b)
@@ -79,6 +82,7 @@ struct side {
 
 /* A pass reads `in` and writes `out`; the weight gradient reads both. */
 struct pass {
+    const struct ss_device *cpu;
     const struct ss_simd_rows *rows;
     int lanes, groups, tiles; /* tiles of all images */
     struct side in, out;
@@ -89,7 +93,9 @@ struct pass {
     int block;                                   /* tiles at a time */
     size_t in_vector, in_xi, out_vector, out_xi; /* strides of V, of M and D */
     size_t u_xi;                                 /* of U and P, whole or in part */
-    size_t shared, own;                          /* floats: of all threads, of each */
+    int band; /* rows of x that each thread makes at a time; 0: x is stored */
+    struct ss_norm_pieces pieces; /* of what */
+    size_t shared, own;           /* floats: of all threads, of each */
 };
 
 static struct side side_of(const struct ss_act *a, const struct ss_act *tiled, int pad_rows,
@@ -137,9 +143,10 @@ static void choose_strides(struct pass *p)
     p->out_xi = odd_lines(groups * (size_t)p->out.vectors * p->out_vector);
 }
 
-static struct pass begin_pass(const struct ss_conv_shape *s, int backward)
+static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                              int backward)
 {
-    struct pass p = {.rows = ss_simd_table(), .groups = s->groups, .backward = backward};
+    struct pass p = {.cpu = cpu, .rows = ss_simd_table(), .groups = s->groups, .backward = backward};
     p.lanes = p.rows->lanes;
     const struct ss_act *to = backward ? &s->x : &s->y, *from = backward ? &s->y : &s->x;
     int edge[2];
@@ -151,13 +158,17 @@ static struct pass begin_pass(const struct ss_conv_shape *s, int backward)
     p.chunk = divide_up(divide_up(p.in.group, divide_up(p.in.group, CHUNK)), p.lanes) * p.lanes;
     p.u_xi = odd_lines(panel_of(&p, p.groups, 0));
     p.whole = XI * p.u_xi * sizeof(float) <= WHOLE_BYTES;
+    if (s->makes_x && !backward) {
+        const int fit = BAND_BYTES / ((int)sizeof(float) * p.lanes * s->x.w);
+        p.band = smaller(fit < 6 ? 6 : fit, s->x.h);
+    }
     return p;
 }
 
 /* Forward and the input's gradient. Scratch: [U | each thread's V, M], or [V | each thread's U, M]. */
 static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_shape *s, int backward)
 {
-    struct pass p = begin_pass(s, backward);
+    struct pass p = begin_pass(cpu, s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
     p.stream =
         p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
@@ -181,9 +192,9 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
 }
 
 /* Of the weight. Scratch: [V, D, P], or [V, D | each thread's part of P]. */
-static struct pass gradient_pass(const struct ss_conv_shape *s)
+static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    struct pass p = begin_pass(s, 0);
+    struct pass p = begin_pass(cpu, s, 0);
     p.block = divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES));
     choose_strides(&p);
     p.shared = XI * (p.in_xi + p.out_xi);
@@ -196,18 +207,84 @@ static struct pass gradient_pass(const struct ss_conv_shape *s)
     return p;
 }
 
-static size_t bytes_of(const struct ss_device *cpu, const struct pass *p)
+/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces]. */
+static size_t band_floats(const struct pass *p)
 {
-    return (p->shared + (size_t)cpu->threads * p->own) * sizeof(float);
+    return ss_round_up((size_t)(p->band * p->in.act.w * p->lanes), 16);
+}
+static size_t coefficients_at(const struct pass *p)
+{
+    return p->shared + (size_t)p->cpu->threads * (p->own + band_floats(p));
+}
+static size_t bytes_of(const struct pass *p)
+{
+    return (coefficients_at(p) + (p->band ? ss_norm_pieces_room(&p->in.act) : 0)) * sizeof(float);
 }
 
-static float *shared_of(const struct ss_device *cpu)
+static float *shared_of(const struct pass *p)
 {
-    return ss_cpu_scratch(cpu);
+    return ss_cpu_scratch(p->cpu);
 }
-static float *own_of(const struct ss_device *cpu, const struct pass *p)
+static float *band_of(const struct pass *p)
 {
-    return shared_of(cpu) + p->shared + (size_t)omp_get_thread_num() * p->own;
+    return shared_of(p) + p->shared + (size_t)omp_get_thread_num() * (p->own + band_floats(p));
+}
+static float *own_of(const struct pass *p)
+{
+    return band_of(p) + band_floats(p);
+}
+
+/* x is not stored. */
+static void begin_source(struct pass *p, const struct ss_norm_source *source)
+{
+    if (source)
+        p->pieces = ss_norm_pieces_begin(source, shared_of(p) + coefficients_at(p));
+}
+
+/* Rows [top, bottom) of image n of vector i, in this thread's band, which has rows [*from, *to) of it. */
+static void make_rows(const struct pass *p, const float *image, size_t slice, int *from, int *to,
+                      int top, int bottom)
+{
+    const size_t row = (size_t)(p->in.act.w * p->lanes);
+    float *band = band_of(p);
+    const int kept = top >= *from && top < *to ? *to - top : 0, made = top + kept;
+    if (kept)
+        memmove(band, band + (size_t)(top - *from) * row, (size_t)kept * row * sizeof *band);
+    if (bottom > made)
+        ss_norm_piece(&p->pieces, slice, (size_t)(made * p->in.act.w),
+                      (size_t)((bottom - made) * p->in.act.w), image + (size_t)made * row, NULL,
+                      band + (size_t)kept * row);
+    *from = top;
+    *to = bottom > made ? bottom : made;
+}
+
+/* transform_input of z: bands of rows, as many lines of tiles as fit. */
+static void transform_made(const struct pass *p, const float *z, int i, int first, int count,
+                           float *v)
+{
+    struct ss_winograd_map map;
+    const size_t at = vector_of(&p->in, i, p->lanes, &map);
+    const int columns = map.tiles[1], lines = map.tiles[0];
+    const int fit = p->band < map.h ? (p->band - 2) / 4 : lines;
+    for (int image = -1, from = 0, to = 0, part; count > 0; first += part, count -= part) {
+        const int line = first / columns % lines, column = first % columns,
+                  most = smaller(fit, lines - line) * columns - column;
+        if (image != first / columns / lines)
+            from = to = 0;
+        image = first / columns / lines;
+        part = smaller(count, most);
+        const int last = line + (column + part - 1) / columns, begin = line * 4 - map.edge[0],
+                  top = begin < 0 ? 0 : begin, bottom = smaller(last * 4 - map.edge[0] + 6, map.h);
+        make_rows(p, z + at + (size_t)image * map.image,
+                  (size_t)image * (size_t)ss_act_blocks(&p->in.act) + (size_t)i, &from, &to, top,
+                  bottom);
+        struct ss_winograd_map band = map;
+        band.h = bottom - top;
+        band.edge[0] = top - begin;
+        band.tiles[0] = last - line + 1;
+        p->rows->winograd_input(&band, band_of(p), column, part, v, p->in_xi);
+        v += part * p->lanes;
+    }
 }
 
 /* V of vector i of the input. */
@@ -215,6 +292,10 @@ static void transform_input(const struct pass *p, const float *x, int i, int fir
                             float *v)
 {
     struct ss_winograd_map map;
+    if (p->band) {
+        transform_made(p, x, i, first, count, v);
+        return;
+    }
     const size_t at = vector_of(&p->in, i, p->lanes, &map);
     p->rows->winograd_input(&map, x + at, first, count, v, p->in_xi);
 }
@@ -273,11 +354,11 @@ static void transform_panel(const struct pass *p, const float *w, int g, int k, 
 }
 
 /* One thread's block of tiles, with all of U. */
-static void run_block(const struct ss_device *cpu, const struct pass *p, const float *x,
+static void run_block(const struct pass *p, const float *x,
                       const float *bias, int first, int count, float *y)
 {
-    const float *u = shared_of(cpu);
-    float *v = own_of(cpu, p), *m = v + XI * p->in_xi;
+    const float *u = shared_of(p);
+    float *v = own_of(p), *m = v + XI * p->in_xi;
     const int width = PANEL * p->lanes;
     for (int i = 0; i < p->groups * p->in.vectors; i++)
         transform_input(p, x, i, first, count, v + (size_t)i * p->in_vector);
@@ -307,12 +388,12 @@ static void run_block(const struct ss_device *cpu, const struct pass *p, const f
         transform_output(p, m + (size_t)i * p->out_vector, i, bias, first, count, y);
 }
 
-static void run_whole(const struct ss_device *cpu, const struct pass *p, const float *x,
+static void run_whole(const struct pass *p, const float *x,
                       const float *w, const float *bias, float *y)
 {
     const int panels = panels_of(p), chunks = divide_up(p->in.group, p->chunk);
     const int blocks = divide_up(p->tiles, p->block);
-#pragma omp parallel num_threads(cpu->threads)
+#pragma omp parallel num_threads(p->cpu->threads)
     {
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < p->groups * panels * chunks; i++) {
@@ -320,22 +401,22 @@ static void run_whole(const struct ss_device *cpu, const struct pass *p, const f
                       c = i % chunks * p->chunk;
             const int width = smaller(PANEL, p->out.vectors - k) * p->lanes;
             transform_panel(p, w, g, k, c, smaller(p->chunk, p->in.group - c),
-                            shared_of(cpu) + panel_of(p, g, k) + c * width);
+                            shared_of(p) + panel_of(p, g, k) + c * width);
         }
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < blocks; i++) {
             const int first = i * p->block;
-            run_block(cpu, p, x, bias, first, smaller(p->block, p->tiles - first), y);
+            run_block(p, x, bias, first, smaller(p->block, p->tiles - first), y);
         }
     }
 }
 
 /* One panel of a block of tiles, of which `count` from `skip` on, with its own U. */
-static void run_panel(const struct ss_device *cpu, const struct pass *p, const float *w,
+static void run_panel(const struct pass *p, const float *w,
                       const float *bias, int g, int k, int first, int skip, int count, float *y)
 {
-    const float *v = shared_of(cpu);
-    float *u = own_of(cpu, p), *m = u + XI * p->u_xi;
+    const float *v = shared_of(p);
+    float *u = own_of(p), *m = u + XI * p->u_xi;
     const int vectors = smaller(PANEL, p->out.vectors - k);
     for (int c = 0; c < p->in.group; c += p->chunk) {
         const int channels = smaller(p->chunk, p->in.group - c);
@@ -359,53 +440,55 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, const f
                          first + skip, count, y);
 }
 
-static void run_shared(const struct ss_device *cpu, const struct pass *p, const float *x,
+static void run_shared(const struct pass *p, const float *x,
                        const float *w, const float *bias, float *y)
 {
     const int in = p->groups * p->in.vectors, panels = p->groups * panels_of(p);
     /* At least one job for each thread; bits do not depend on the split. */
-    const int split = divide_up(cpu->threads, panels);
-#pragma omp parallel num_threads(cpu->threads)
+    const int split = divide_up(p->cpu->threads, panels);
+#pragma omp parallel num_threads(p->cpu->threads)
     for (int first = 0; first < p->tiles; first += p->block) {
         const int count = smaller(p->block, p->tiles - first), parts = divide_up(count, PART_TILES);
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < in * parts; i++) {
             const int skip = i / in * PART_TILES;
             transform_input(p, x, i % in, first + skip, smaller(PART_TILES, count - skip),
-                            shared_of(cpu) + (size_t)(i % in) * p->in_vector + skip * p->lanes);
+                            shared_of(p) + (size_t)(i % in) * p->in_vector + skip * p->lanes);
         }
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < panels * split; i++) {
             const int skip = i % split * count / split, end = (i % split + 1) * count / split;
             const int g = i / split / panels_of(p), k = i / split % panels_of(p) * PANEL;
             if (end > skip)
-                run_panel(cpu, p, w, bias, g, k, first, skip, end - skip, y);
+                run_panel(p, w, bias, g, k, first, skip, end - skip, y);
         }
     }
 }
 
-static void run(const struct ss_device *cpu, const struct pass *p, const float *x, const float *w,
+static void run(struct pass *p, const struct ss_norm_source *source, const float *x, const float *w,
                 const float *bias, float *y)
 {
-    ss_cpu_enter(cpu);
+    ss_cpu_enter(p->cpu);
+    begin_source(p, source);
     if (p->whole)
-        run_whole(cpu, p, x, w, bias, y);
+        run_whole(p, x, w, bias, y);
     else
-        run_shared(cpu, p, x, w, bias, y);
+        run_shared(p, x, w, bias, y);
 }
 
-void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
-                         const float *w, const float *bias, float *y)
+void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                         const struct ss_norm_source *source, const float *x, const float *w,
+                         const float *bias, float *y)
 {
-    const struct pass p = pass_of(cpu, s, 0);
-    run(cpu, &p, x, w, bias, y);
+    struct pass p = pass_of(cpu, s, 0);
+    run(&p, source, x, w, bias, y);
 }
 
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                const float *dy, const float *w, float *dx)
 {
-    const struct pass p = pass_of(cpu, s, 1);
-    run(cpu, &p, dy, w, NULL, dx);
+    struct pass p = pass_of(cpu, s, 1);
+    run(&p, NULL, dy, w, NULL, dx);
 }
 
 /* P of a panel and one xi for channels from c on. */
@@ -453,16 +536,15 @@ static void transform_both(const struct pass *p, const float *x, const float *dy
                                d + (size_t)(i - in) * p->out_vector + skip * p->lanes, p->out_xi);
 }
 
-static void sum_bias(const struct ss_device *cpu, const struct ss_act *a, const float *dy,
-                     float *dbias)
+static void sum_bias(const struct pass *p, const struct ss_act *a, const float *dy, float *dbias)
 {
     const int blocks = ss_act_blocks(a), jobs = a->n * blocks;
     const size_t block = (size_t)a->block, pixels = (size_t)(a->h * a->w);
-    double *sums = (double *)shared_of(cpu);
+    double *sums = (double *)shared_of(p);
     const float *zero = (const float *)(sums + (size_t)jobs * 2 * block);
     memset(sums, 0, (size_t)jobs * 2 * block * sizeof *sums + block * sizeof *zero);
     const struct ss_simd_rows *rows = ss_simd_table();
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+#pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (int i = 0; i < jobs; i++)
         for (size_t at = 0; at < pixels; at += 1024)
             rows->stats(dy + ((size_t)i * pixels + at) * block,
@@ -477,15 +559,18 @@ static void sum_bias(const struct ss_device *cpu, const struct ss_act *a, const 
 }
 
 void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                  const float *x, const float *dy, float *dw, float *dbias)
+                                  const struct ss_norm_source *source, const float *x,
+                                  const float *dy, float *dw, float *dbias)
 {
-    const struct pass all = gradient_pass(s), *p = &all;
-    float *v = shared_of(cpu), *d = v + XI * p->in_xi, *whole = d + XI * p->out_xi;
+    struct pass all = gradient_pass(cpu, s);
+    const struct pass *p = &all;
+    float *v = shared_of(p), *d = v + XI * p->in_xi, *whole = d + XI * p->out_xi;
     const int vectors = p->groups * (p->in.vectors + p->out.vectors), panels = panels_of(p),
               pieces = divide_up(p->in.group, PART_CHANNELS);
     ss_cpu_enter(cpu);
     if (dbias)
-        sum_bias(cpu, &s->y, dy, dbias);
+        sum_bias(p, &s->y, dy, dbias);
+    begin_source(&all, source);
 #pragma omp parallel num_threads(cpu->threads)
     {
         for (int first = 0; first < p->tiles; first += p->block) {
@@ -512,7 +597,7 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
                 const int g = i / pieces / panels, k = i / pieces % panels * PANEL,
                           c = i % pieces * PART_CHANNELS,
                           channels = smaller(PART_CHANNELS, p->in.group - c);
-                float *own = own_of(cpu, p);
+                float *own = own_of(p);
                 for (int xi = 0; xi < XI; xi++)
                     multiply_gradient(p, v, d, xi, g, k, c, channels, count, 0,
                                       own + (size_t)xi * p->u_xi);
@@ -535,18 +620,23 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
 size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s, int training)
 {
     const struct pass forward = pass_of(cpu, s, 0), data = pass_of(cpu, s, 1),
-                      weights = gradient_pass(s);
+                      weights = gradient_pass(cpu, s);
     const size_t bias =
         ((size_t)(s->y.n * ss_act_blocks(&s->y)) * 4 + 1) * (size_t)s->y.block * sizeof(float);
     if (!training)
-        return bytes_of(cpu, &forward);
-    return larger(larger(bytes_of(cpu, &forward), bytes_of(cpu, &data)),
-                  larger(bytes_of(cpu, &weights), s->bias ? bias : 0));
+        return bytes_of(&forward);
+    return larger(larger(bytes_of(&forward), bytes_of(&data)),
+                  larger(bytes_of(&weights), s->bias ? bias : 0));
 }
 
 static int takes_side(const struct ss_act *a, int lanes)
 {
     return is_blocked(a, lanes) || a->block == a->c || a->block == 1;
+}
+
+int ss_winograd_makes_x(const struct ss_conv_shape *s)
+{
+    return s->x.block == ss_simd_table()->lanes;
 }
 
 int ss_winograd_takes(const struct ss_conv_shape *s)

@@ -13,6 +13,8 @@
 
 /* 1 if the shape is supported: padding of at most 2, groups of whole vectors. */
 int ss_winograd_takes(const struct ss_conv_shape *s);
+/* 1 if it can make x while it reads it: source of the passes that read x. */
+int ss_winograd_makes_x(const struct ss_conv_shape *s);
 /* 1 if it is faster than direct convolution, by a rule of shapes. */
 int ss_winograd_pays(const struct ss_conv_shape *s);
 
@@ -23,12 +25,14 @@ void ss_winograd_export(const struct ss_conv_shape *s, const float *w, float *pl
 /* Bytes, of the forward pass or of all three. */
 size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s,
                            int training);
-/* bias, dbias may be NULL. */
-void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
-                         const float *w, const float *bias, float *y);
+/* bias, dbias may be NULL; source is NULL iff x is stored, else x is z. */
+void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                         const struct ss_norm_source *source, const float *x, const float *w,
+                         const float *bias, float *y);
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                const float *dy, const float *w, float *dx);
 void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                  const float *x, const float *dy, float *dw, float *dbias);
+                                  const struct ss_norm_source *source, const float *x,
+                                  const float *dy, float *dw, float *dbias);
 
 #endif

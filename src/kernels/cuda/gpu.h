@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 
 #define KERNEL_OF(type, name, ...) type ss_cuda_##name(__VA_ARGS__);
+#define CPU_KERNEL_OF(type, name, ...)
 #include "kernels/list.h"
 
 enum ss_dtype ss_cuda_dtype(const struct ss_device *gpu);

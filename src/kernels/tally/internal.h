@@ -5,6 +5,7 @@
 #include "kernels/tally/tally.h"
 
 #define KERNEL_OF(type, name, ...) type ss_tally_##name(__VA_ARGS__);
+#define CPU_KERNEL_OF(type, name, ...)
 #include "kernels/list.h"
 
 struct ss_device {
