@@ -48,16 +48,16 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     struct conv_bn_act *op = (struct conv_bn_act *)head;
     const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, d);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
+    const float *bias = bias_of(head, ss_role(d, SS_ROLE_PARAMS));
     /* They would be the whole batch's. */
     const int sums = op->sums && d->task->training && !d->args->absent;
     if (ss_op_part(d) == SS_PART_APPLY)
         return ss_op_act_forward(head, &op->norm, d, z, 0);
     SS_TRY(begin_source(op, d));
     if (sums)
-        SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, z, ss_role(d, SS_ROLE_SAVED)));
+        SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, bias, z, ss_role(d, SS_ROLE_SAVED)));
     else
-        SS_TRY(head->kernels->conv_forward(op->conv, x, w,
-                                           bias_of(head, ss_role(d, SS_ROLE_PARAMS)), z));
+        SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias, z));
     if (ss_op_part(d) == SS_PART_SUMS)
         return ss_op_act_sums(head, &op->norm, d, z);
     return op->acts ? ss_op_act_forward(head, &op->norm, d, z, sums)
@@ -129,8 +129,8 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     op->bias = conv->bias && (!left || op->norm.has_bn);
     /* cuDNN's engine that leaves sums has no note that says so, but adds them in another order each time: two
      * runs on an H200 never had the same bits. */
-    const int sums = plan->options.nondeterministic && context->training && op->norm.has_bn &&
-                     op->norm.ranks <= 1;
+    const int sums = (plan->options.nondeterministic || !plan->options.device) &&
+                     context->training && op->norm.has_bn && op->norm.ranks <= 1;
     const struct ss_act x = ss_block_input(plan, block);
     struct ss_conv_shape shape = shape_of(conv, &x, &op->norm.shape);
     shape.bias = op->bias;
@@ -142,8 +142,7 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     enum ss_status status =
         head->kernels->conv_create(head->device, &shape, (enum ss_conv_algo)plan->options.conv_algo,
                                    context->training, &op->conv);
-    op->sums =
-        status == SS_OK && head->kernels->conv_has_sums && head->kernels->conv_has_sums(op->conv);
+    op->sums = status == SS_OK && head->kernels->conv_has_sums(op->conv);
     if (status == SS_OK && head->block->last != SS_PLACE_HEAD)
         status = ss_op_act_reserve(head, &op->norm);
     return status;

@@ -61,11 +61,12 @@ KERNEL(conv_forward, struct ss_conv_kernel *conv, const void *x, const void *w, 
 KERNEL(conv_backward_data, struct ss_conv_kernel *conv, const void *dy, const void *w, void *dx)
 KERNEL(conv_backward_weights, struct ss_conv_kernel *conv, const void *x, const void *dy,
        float *dweight, float *dbias)
-/* The same (no bias) for training with BatchNorm: sums (2,Co) become, per channel, the sum of y and of
- * its square, for norm_act_stats. Only where conv_has_sums says so, which asks ss_gpu_conv_sums. */
-GPU_KERNEL_OF(int, conv_has_sums, const struct ss_conv_kernel *conv)
-GPU_KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void *w, void *y,
-           float *sums)
+/* The same for training with BatchNorm: sums (2,Co) become, per channel, what norm_act_stats then makes
+ * statistics of: the sum of y and of its square on a GPU, mean and biased variance on a CPU. Only where
+ * conv_has_sums says so; on a GPU that asks ss_gpu_conv_sums. */
+KERNEL_OF(int, conv_has_sums, const struct ss_conv_kernel *conv)
+KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void *w,
+       const float *bias, void *y, float *sums)
 /* Can it make its input while it reads it? conv_source says of what, for all passes until it says something
  * else, of a conv whose shape has makes_x: x is z then. source outlives them. */
 CPU_KERNEL_OF(int, conv_makes_x, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
@@ -102,8 +103,8 @@ KERNEL(pool_backward, struct ss_pool_kernel *pool, const void *dy, const void *w
 /* Normalisation and activation: struct ss_norm_act. Call reserve once, before step 1. */
 KERNEL(norm_act_reserve, struct ss_device *device, const struct ss_norm_act *op)
 /* Batch statistics of z. saved (2,C): mean, then invstd = 1/sqrt(var + eps). running (2,C): mean,
- * then variance, updated in place; NULL: left alone. z NULL, on a GPU: saved has the sums that
- * conv_forward_sums left. */
+ * then variance, updated in place; NULL: left alone. z NULL: saved has the sums that conv_forward_sums
+ * left. */
 KERNEL(norm_act_stats, struct ss_device *device, const struct ss_norm_act *op, const void *z,
        float *saved, float *running)
 /* saved from running statistics, for evaluation. */

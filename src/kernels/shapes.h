@@ -69,7 +69,7 @@ struct ss_conv_shape {
     int kernel[2], stride[2], padding[2], dilation[2]; /* rows, columns */
     int groups;
     int bias; /* 0 or 1 */
-    int sums; /* 1: BatchNorm follows in training and may add in any order; see ss_gpu_conv_sums */
+    int sums; /* 1: BatchNorm follows in training, on a GPU in any order: conv_forward_sums is wanted */
     int makes_x; /* 1: x is not stored but made of z, see struct ss_norm_source; on a CPU */
 };
 /* Channels of one group. */

@@ -55,7 +55,7 @@ static void run_sums(struct summed *s, const struct conv_case *c)
     s->y = gpu_out(s->run.gpu, c->ny);
     s->sums = gpu_out_f32(s->run.gpu, 2 * c->nb);
     s->running = gpu_put_f32(s->run.gpu, start, 2 * c->nb);
-    OK(ss_cuda_conv_forward_sums(s->run.conv, s->run.x, s->run.w, s->y, s->sums));
+    OK(ss_cuda_conv_forward_sums(s->run.conv, s->run.x, s->run.w, NULL, s->y, s->sums));
 }
 
 static void check_sums(struct summed *s, const struct conv_case *c)
@@ -111,7 +111,7 @@ START_TEST(sums)
     if (has)
         check_sums(&s, &c);
     else
-        gpu_check_failure(ss_cuda_conv_forward_sums(s.run.conv, s.run.x, s.run.w, s.run.x, NULL),
+        gpu_check_failure(ss_cuda_conv_forward_sums(s.run.conv, s.run.x, s.run.w, NULL, s.run.x, NULL),
                           SS_ERR_INVALID, "no sums");
     ss_log_set_quiet(0);
     conv_run_destroy(&s.run);

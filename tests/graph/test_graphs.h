@@ -435,6 +435,26 @@ static inline void build_branches(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
+/* Activations that one 3x3 convolution alone reads: of a sum that is read elsewhere too, with dropout, without
+ * normalisation, and of one whose zero is none, in channels that fill no block. Behind them such that others read:
+ * with a stride, a 1x1 one, two of them, an addition. */
+static inline void build_pre(struct ss_graph *g)
+{
+    ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
+    x = ss_conv2d(g, x, "stem", 20, 3, 1, 1, 1);
+    ss_value y = ss_gelu(g, ss_batchnorm2d(g, x, "pre_bn"), 0);
+    y = ss_dropout(g, ss_silu(g, conv_bn(g, y, "a", "a_bn", 24, 3, 1)), 0.3f);
+    x = ss_add(g, x, ss_conv2d(g, y, "b", 20, 3, 1, 1, 0));
+    y = ss_sigmoid(g, ss_conv2d(g, x, "c", 20, 3, 1, 1, 1));
+    y = ss_gelu(g, conv_bn(g, y, "d", "d_bn", 16, 3, 1), 0);
+    y = ss_gelu(g, conv_bn(g, y, "e", "e_bn", 16, 3, 2), 0);
+    y = ss_gelu(g, conv_bn(g, y, "f", "f_bn", 16, 1, 1), 0);
+    y = ss_add(g, ss_conv2d(g, y, "g", 16, 3, 1, 1, 0), ss_conv2d(g, y, "h", 16, 3, 1, 1, 0));
+    x = ss_gelu(g, ss_batchnorm2d(g, y, "norm"), 0);
+    x = ss_add(g, ss_conv2d(g, x, "i", 16, 3, 1, 1, 0), x);
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_global_avgpool2d(g, x), "fc", TEST_CLASSES));
+}
+
 static const struct test_graph {
     const char *name;
     void (*build)(struct ss_graph *g);
@@ -443,7 +463,8 @@ static const struct test_graph {
     {"fan", build_fan},         {"groups", build_groups}, {"gelus", build_gelus},
     {"vit", build_vit},         {"front", build_front},   {"join", build_join},
     {"readers", build_readers}, {"images", build_images}, {"curves", build_curves},
-    {"windows", build_windows}, {"dense", build_dense},   {"branches", build_branches}};
+    {"windows", build_windows}, {"dense", build_dense},   {"branches", build_branches},
+    {"pre", build_pre}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
 /* NULL after a mistake, which was reported. */

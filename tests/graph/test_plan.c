@@ -1613,6 +1613,74 @@ START_TEST(parts)
 }
 END_TEST
 
+/* All 3x3 convolutions with stride 1 can make their x. */
+static int makes_x(const struct ss_plan *plan, int block)
+{
+    const struct ss_layer *l = ss_graph_layer(plan->graph, plan->block[block].first_layer);
+    return l->kernel[0] == 3 && l->stride[0] == 1;
+}
+
+/* Whose y is not stored: what its reader reads is z, or x where no convolution begins the block, and until it has
+ * made the weight's gradient nobody turns that into its own gradient. */
+static void check_unstored(const struct ss_plan *plan, const char *names)
+{
+    char found[256] = "";
+    for (int i = 0; i < plan->nblocks; i++) {
+        const struct ss_block *b = &plan->block[i];
+        if (b->made_by < 0)
+            continue;
+        snprintf(found + strlen(found), sizeof found - strlen(found), " %s", b->name);
+        ck_assert_int_eq(plan->block[b->made_by].makes, i);
+        const struct ss_task_list *lists[] = {&plan->train, &plan->eval};
+        for (int k = 0; k < 2; k++) {
+            int tensor = -1, saved = -1, read = 0, over = 0;
+            for (int j = 0; j < lists[k]->count; j++) {
+                const struct ss_plan_task *t = &lists[k]->task[j];
+                if (t->block == i && t->kind == SS_TASK_FORWARD) {
+                    ck_assert_int_lt(t->tensor[SS_ROLE_Y], 0);
+                    tensor = t->tensor[b->cls->keeps_z ? SS_ROLE_Z : SS_ROLE_X];
+                    saved = t->tensor[SS_ROLE_SAVED];
+                }
+                if (t->block == b->made_by && t->role[SS_ROLE_X] >= 0) {
+                    ck_assert_int_eq(t->tensor[SS_ROLE_X], tensor);
+                    ck_assert_int_eq(t->tensor[SS_ROLE_X_SAVED], saved);
+                    ck_assert_int_eq(t->access[t->role[SS_ROLE_X_PARAMS]].index, b->bucket);
+                    ck_assert(!over);
+                    read++;
+                }
+                over |= t->block == i && t->kind == SS_TASK_BACKWARD;
+            }
+            ck_assert_int_ge(tensor, 0);
+            ck_assert_int_eq(read, k ? 1 : 2);
+        }
+    }
+    ck_assert_str_eq(found, names);
+}
+
+START_TEST(unstored)
+{
+    static const struct {
+        int put_off, sync_stats;
+        const char *names;
+    } cases[] = {{0, 0, " pre_bn a c"}, {-1, 0, " pre_bn a c"}, {3, 0, " a c"},
+                 {100, 0, ""},          {0, 2, ""},             {0, 1, " pre_bn a c"}};
+    size_t bytes[2];
+    for (int made = 0; made < 2; made++) {
+        struct ss_plan_options options = defaults;
+        struct ss_graph *g;
+        options.put_off_weights = cases[_i].put_off;
+        options.sync_stats = cases[_i].sync_stats;
+        options.makes_x = made ? makes_x : NULL;
+        struct ss_plan *plan = lower_named("pre", &options, &g);
+        check_unstored(plan, made ? cases[_i].names : "");
+        bytes[made] = ss_plan_tensor_bytes(plan);
+        ss_plan_destroy(plan);
+        ss_graph_destroy(g);
+    }
+    ck_assert_int_eq(bytes[1] < bytes[0], *cases[_i].names != 0);
+}
+END_TEST
+
 /* One buffer instead of a prefix for each layer. */
 START_TEST(parts_take_less)
 {
@@ -1653,6 +1721,7 @@ int main(void)
     tcase_add_test(t, many_readers);
     tcase_add_loop_test(t, parts, 0, 9);
     tcase_add_test(t, parts_take_less);
+    tcase_add_loop_test(t, unstored, 0, 6);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);

@@ -40,6 +40,9 @@ static const struct {
     {2, 64, 96, 2, 6, 9, {1, 1}, 1},
     {2, 144, 48, 3, 7, 4, {1, 1}, 0},
     {1, 160, 160, 10, 8, 8, {0, 1}, 1},
+    /* Four channels are a vector of a plain processor; rows so long that few fit into a cache. */
+    {2, 4, 12, 1, 9, 11, {1, 1}, 0},
+    {1, 16, 16, 1, 15, 190, {1, 0}, 1},
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
@@ -173,14 +176,18 @@ START_TEST(shapes_taken)
 }
 END_TEST
 
+enum { RESULTS = 5 }; /* y, dx, dw, dbias, and what forward leaves for BatchNorm */
+
 /* All passes of case i with so many threads. */
-static void run_with(int i, int threads, const struct reference *r, float *out[4], size_t bytes[4])
+static void run_with(int i, int threads, const struct reference *r, float *out[RESULTS],
+                     size_t bytes[RESULTS])
 {
     struct ss_device *device;
     struct ss_conv_kernel *conv;
     struct ss_conv_shape s = r->s;
     s.x.block = block_of(0, s.x.c);
     s.y.block = block_of(0, s.y.c);
+    s.sums = 1;
     OK(ss_cpu_open(&(struct ss_device_options){.threads = threads}, &device));
     OK(ss_cpu_conv_create(device, &s, SS_CONV_WINOGRAD, 1, &conv));
     float *x = act_pack(&s.x, r->x), *dy = act_pack(&s.y, r->dy), *plain = to_floats(r->w, r->nw),
@@ -189,11 +196,15 @@ static void run_with(int i, int threads, const struct reference *r, float *out[4
     bytes[1] = ss_act_elements(&s.x) * sizeof(float);
     bytes[2] = ss_cpu_conv_weight_bytes(conv);
     bytes[3] = (size_t)s.y.c * sizeof(float);
+    bytes[4] = ss_cpu_conv_has_sums(conv) ? 2 * bytes[3] : 0;
     float *w = ss_aligned_alloc(bytes[2]);
-    for (int k = 0; k < 4; k++)
-        out[k] = ss_aligned_alloc(bytes[k]);
+    for (int k = 0; k < RESULTS; k++)
+        out[k] = ss_aligned_alloc(bytes[k] + 1);
     OK(ss_cpu_conv_import(conv, plain, w));
-    OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, out[0]));
+    if (bytes[4])
+        OK(ss_cpu_conv_forward_sums(conv, x, w, s.bias ? b : NULL, out[0], out[4]));
+    else
+        OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, out[0]));
     OK(ss_cpu_conv_backward_data(conv, dy, w, out[1]));
     OK(ss_cpu_conv_backward_weights(conv, x, dy, out[2], cases[i].bias ? out[3] : NULL));
     free(x), free(dy), free(plain), free(b), free(w);
@@ -207,20 +218,156 @@ START_TEST(bits_of_threads)
     setenv("DNNL_MAX_CPU_ISA", isas[_i / NCASES], 1);
     reference_begin(&r, _i % NCASES);
     static const int threads[] = {1, 2, 3, 7};
-    float *want[4], *got[4];
-    size_t bytes[4];
+    float *want[RESULTS], *got[RESULTS];
+    size_t bytes[RESULTS];
     run_with(_i % NCASES, 1, &r, want, bytes);
     for (size_t t = 1; t < sizeof threads / sizeof *threads; t++) {
         run_with(_i % NCASES, threads[t], &r, got, bytes);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < RESULTS; k++) {
             ck_assert_msg(!memcmp(want[k], got[k], bytes[k]), "result %d with %d threads", k,
                           threads[t]);
             free(got[k]);
         }
     }
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < RESULTS; k++)
         free(want[k]);
     reference_free(&r);
+}
+END_TEST
+
+/* Mean and variance that forward leaves are those of the y that it stores; also where the mean is 100 deviations. */
+START_TEST(leaves_sums)
+{
+    struct reference r;
+    open_limited(isas[_i / NCASES]);
+    reference_begin(&r, _i % NCASES);
+    struct ss_conv_shape s = r.s;
+    struct ss_conv_kernel *conv;
+    s.x.block = block_of(0, s.x.c);
+    s.y.block = block_of(0, s.y.c);
+    s.bias = s.sums = 1;
+    const int channels = s.y.c, pixels = s.y.h * s.y.w;
+    OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &conv));
+    float *x = act_pack(&s.x, r.x), *y = act_pack(&s.y, NULL), *plain = to_floats(r.w, r.nw),
+          *w = ss_aligned_alloc(ss_cpu_conv_weight_bytes(conv)), *bias = to_floats(r.b, (size_t)channels),
+          *sums = ss_aligned_alloc(2 * (size_t)channels * sizeof *sums);
+    for (int c = 0; c < channels; c++)
+        bias[c] += (float)(c % 3) * 300;
+    OK(ss_cpu_conv_import(conv, plain, w));
+    if (!ss_cpu_conv_has_sums(conv)) {
+        ck_assert_int_ne(s.y.block % ss_simd_table()->lanes, 0);
+        ss_log_set_quiet(1);
+        ck_assert_int_eq(ss_cpu_conv_forward_sums(conv, x, w, bias, y, sums), SS_ERR_INVALID);
+        ss_log_set_quiet(0);
+    } else {
+        OK(ss_cpu_conv_forward_sums(conv, x, w, bias, y, sums));
+        double *got = act_unpack(&s.y, y);
+        for (int c = 0; c < channels; c++) {
+            double mean = 0, var = 0;
+            const double n = (double)s.y.n * pixels;
+            for (int pass = 0; pass < 2; pass++)
+                for (int k = 0; k < s.y.n * pixels; k++) {
+                    const double v = got[(size_t)(k / pixels * channels + c) * (size_t)pixels +
+                                         (size_t)(k % pixels)];
+                    if (pass)
+                        var += (v - mean) * (v - mean) / n;
+                    else
+                        mean += v / n;
+                }
+            ck_assert_msg(fabs((double)sums[c] - mean) <= 1e-7 * fabs(mean) + 5e-7 * sqrt(var),
+                          "channel %d: mean %.9g, not %.9g", c, (double)sums[c], mean);
+            ck_assert_msg(fabs((double)sums[channels + c] - var) <= 2e-6 * var,
+                          "channel %d: variance %.9g, not %.9g", c, (double)sums[channels + c], var);
+        }
+        free(got);
+    }
+    float *const all[] = {x, y, plain, w, bias, sums};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    ss_cpu_conv_destroy(conv);
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
+/* What is applied to z. */
+static const struct {
+    int has_bn;
+    enum ss_activation act;
+    float slope, dropout;
+    enum ss_drop drop;
+} made[] = {{1, SS_ACT_RELU, 0, 0, SS_DROP_ELEMENT},       {1, SS_ACT_NONE, 0, 0.5f, SS_DROP_ELEMENT},
+            {0, SS_ACT_LEAKY_RELU, 0.1f, 0, SS_DROP_SAMPLE}, {1, SS_ACT_SIGMOID, 0, 0, SS_DROP_BATCH},
+            {0, SS_ACT_RELU, 0, 0.3f, SS_DROP_ELEMENT},      {1, SS_ACT_GELU, 0, 0.5f, SS_DROP_SAMPLE}};
+enum { NMADE = sizeof made / sizeof *made };
+
+/* An x that is made while it is read gives the bits of one that was stored. */
+START_TEST(makes_x)
+{
+    struct reference r;
+    open_limited(isas[_i / NCASES]);
+    reference_begin(&r, _i % NCASES);
+    struct ss_conv_shape s = r.s;
+    struct ss_conv_kernel *stored, *making;
+    const size_t nc = (size_t)s.x.c;
+    s.x.block = block_of(0, s.x.c);
+    s.y.block = block_of(0, s.y.c);
+    OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &stored));
+    const int can = ss_cpu_conv_makes_x(&s, SS_CONV_WINOGRAD);
+    ck_assert_int_eq(can, s.x.block == ss_simd_table()->lanes);
+    s.makes_x = 1;
+    ss_log_set_quiet(1);
+    if (!can)
+        ck_assert_int_eq(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &making), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_cpu_conv_create(cpu, &s, SS_CONV_DIRECT, 1, &making), SS_ERR_INVALID);
+    ss_log_set_quiet(0);
+    const size_t bytes = ss_cpu_conv_weight_bytes(stored), ny = ss_act_elements(&s.y) * sizeof(float);
+    float *z = act_pack(&s.x, r.x), *x = act_pack(&s.x, NULL), *dy = act_pack(&s.y, r.dy),
+          *plain = to_floats(r.w, r.nw), *b = to_floats(r.b, (size_t)s.y.c),
+          *db = to_floats(r.b, (size_t)s.y.c);
+    float *w = ss_aligned_alloc(bytes), *dw[2] = {ss_aligned_alloc(bytes), ss_aligned_alloc(bytes)},
+          *y[2] = {act_pack(&s.y, NULL), act_pack(&s.y, NULL)};
+    double *g = random_doubles(4 * nc, 5);
+    float *gamma = to_floats(g, nc), *beta = to_floats(g + nc, nc), *saved = to_floats(g + 2 * nc, 2 * nc);
+    const uint64_t key = 0x123456789abcdef;
+    OK(ss_cpu_conv_import(stored, plain, w));
+    for (int k = 0; can && k < NMADE; k++) {
+        const struct ss_norm_source source = {.op = {.shape = s.x,
+                                                     .has_bn = made[k].has_bn,
+                                                     .act = made[k].act,
+                                                     .slope = made[k].slope,
+                                                     .dropout = made[k].dropout,
+                                                     .drop = made[k].drop},
+                                              .gamma = made[k].has_bn ? gamma : NULL,
+                                              .beta = made[k].has_bn ? beta : NULL,
+                                              .saved = made[k].has_bn ? saved : NULL,
+                                              .dropout_key = &key,
+                                              .training = k != NMADE - 1};
+        OK(ss_cpu_norm_act_reserve(cpu, &source.op));
+        OK(ss_cpu_norm_act_forward(cpu, &source.op, z, source.gamma, source.beta, source.saved, NULL,
+                                   x, NULL, source.training, &key));
+        OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &making));
+        ss_log_set_quiet(1);
+        ck_assert_int_eq(ss_cpu_conv_source(stored, &source), SS_ERR_INVALID);
+        ck_assert_int_eq(ss_cpu_conv_forward(making, z, w, s.bias ? b : NULL, y[1]), SS_ERR_INVALID);
+        ss_log_set_quiet(0);
+        OK(ss_cpu_conv_source(making, &source));
+        for (int i = 0; i < 2; i++) {
+            struct ss_conv_kernel *conv = i ? making : stored;
+            OK(ss_cpu_conv_forward(conv, i ? z : x, w, s.bias ? b : NULL, y[i]));
+            OK(ss_cpu_conv_backward_weights(conv, i ? z : x, dy, dw[i], s.bias ? db : NULL));
+        }
+        ck_assert_msg(!memcmp(y[0], y[1], ny), "forward, %d", k);
+        ck_assert_msg(!memcmp(dw[0], dw[1], bytes), "weight gradient, %d", k);
+        ss_cpu_conv_destroy(making);
+    }
+    float *const all[] = {z, x, dy, plain, b, db, w, dw[0], dw[1], y[0], y[1], gamma, beta, saved};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    free(g);
+    ss_cpu_conv_destroy(stored);
+    reference_free(&r);
+    test_close();
 }
 END_TEST
 
@@ -253,8 +400,8 @@ START_TEST(accuracy)
     struct ss_conv_shape s = r.s;
     s.x.block = block_of(0, s.x.c);
     s.y.block = block_of(0, s.y.c);
-    float *out[4];
-    size_t bytes[4];
+    float *out[RESULTS];
+    size_t bytes[RESULTS];
     run_with(0, 2, &r, out, bytes);
     float *plain = ss_aligned_alloc(r.nw * sizeof(float));
     ss_winograd_export(&s, out[2], plain);
@@ -264,7 +411,7 @@ START_TEST(accuracy)
     check_rms("data gradient", dx, r.dx, r.nx, 1.3e-6);
     check_rms("weight gradient", dw, r.dw, r.nw, 1.3e-6);
     free(y), free(dx), free(dw), free(plain);
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < RESULTS; k++)
         free(out[k]);
     reference_free(&r);
 }
@@ -288,6 +435,11 @@ START_TEST(scratch_is_bounded)
             ck_assert_uint_ge(bytes, ss_winograd_scratch(device, &s, 0));
             ck_assert_msg(bytes <= block + 17 * mib + (size_t)threads * 4 * mib,
                           "%d channels, %d threads: %zu MiB", c, threads, bytes / mib);
+            struct ss_conv_shape both = s;
+            both.sums = both.makes_x = 1;
+            ck_assert_uint_le(ss_winograd_scratch(device, &both, 1),
+                              bytes + (size_t)threads * 64 * 1024 + mib +
+                                  ss_act_elements(&s.y) * sizeof(float) / 80);
         }
         ss_cpu_close(device);
     }
@@ -302,6 +454,8 @@ Suite *winograd_suite(void)
     tcase_add_loop_test(t, every_shape, 0, NISAS * NCASES);
     tcase_add_loop_test(t, bits_of_threads, 0, NISAS * NCASES);
     tcase_add_loop_test(t, accuracy, 0, NISAS);
+    tcase_add_loop_test(t, leaves_sums, 0, NISAS * NCASES);
+    tcase_add_loop_test(t, makes_x, 0, NISAS * NCASES);
     tcase_add_test(t, choices);
     tcase_add_test(t, shapes_taken);
     tcase_add_test(t, scratch_is_bounded);

@@ -713,6 +713,41 @@ START_TEST(parts_as_copies)
 }
 END_TEST
 
+/* What is made while it is read is what would be stored, to the bit: with micro-steps, in evaluation, where images
+ * are missing, and where the weights' gradients are tasks of their own. */
+START_TEST(unstored_as_stored)
+{
+    struct ss_runtime *runtime = start_runtime(2, 1);
+    for (int how = 0; how < 4; how++) {
+        uint64_t hash[2];
+        int unstored = 0;
+        for (int stores = 0; stores < 2; stores++) {
+            struct bound b;
+            struct setting s = usual;
+            s.which = _i;
+            s.algo = SS_CONV_WINOGRAD;
+            s.momentum = 0.9f;
+            s.stores = stores;
+            s.spoils = 1;
+            s.accumulate = 1 + (how == 1);
+            s.lacks = 2 * (how == 2);
+            s.put_off_weights = how == 3 ? -1 : 0;
+            bind_plan(&b, &s, runtime);
+            for (int i = 0; i < b.plan->nblocks; i++)
+                unstored += b.plan->block[i].made_by >= 0;
+            hash[stores] = train(&b, 3);
+            const struct ss_metrics e = evaluate(&b);
+            hash[stores] = ss_mix64(hash[stores], (uint64_t)(e.loss * 1e12));
+            unbind(&b);
+        }
+        ck_assert_uint_eq(hash[0], hash[1]);
+        if (!strcmp(test_graphs[_i].name, "pre") && ss_cpu_preferred_block())
+            ck_assert_int_eq(unstored, 3);
+    }
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
 /* When weights' gradients are made changes no bit, nor which buckets they are in. */
 START_TEST(weights_put_off)
 {
@@ -1032,6 +1067,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, clipping);
     tcase_add_loop_test(t, gives_back, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, parts_as_copies, 0, 3 * TEST_GRAPHS);
+    tcase_add_loop_test(t, unstored_as_stored, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
     tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, short_batch, 0, 2 * TEST_GRAPHS);

@@ -567,9 +567,15 @@ static enum ss_status check_source(const struct ss_conv_kernel *c)
     return SS_OK;
 }
 
-enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
-                                   const float *bias, void *y)
+int ss_cpu_conv_has_sums(const struct ss_conv_kernel *c)
 {
+    return c->code[FORWARD] == WINOGRAD && ss_winograd_has_sums(&c->shape);
+}
+
+static enum ss_status forward(struct ss_conv_kernel *c, const void *x, const void *weight,
+                              const float *bias, void *y, float *sums)
+{
+    const struct ss_winograd_ends ends = {c->source, sums};
     SS_TRY(ss_bias_check("convolution", c->shape.bias, bias));
     SS_TRY(check_source(c));
     switch (c->code[FORWARD]) {
@@ -577,7 +583,7 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
         ss_depthwise_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
     case WINOGRAD:
-        ss_winograd_forward(c->cpu, &c->shape, c->source, x, weight, bias, y);
+        ss_winograd_forward(c->cpu, &c->shape, &ends, x, weight, bias, y);
         return SS_OK;
     case COLUMNS:
         return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
@@ -585,6 +591,20 @@ enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, cons
         break;
     }
     return run_pass(c, &c->forward, x, weight, bias, y);
+}
+
+enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
+                                   const float *bias, void *y)
+{
+    return forward(c, x, weight, bias, y, NULL);
+}
+
+enum ss_status ss_cpu_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *weight,
+                                        const float *bias, void *y, float *sums)
+{
+    if (!ss_cpu_conv_has_sums(c))
+        return ss_fail(SS_ERR_INVALID, "convolution: it leaves no sums for BatchNorm");
+    return forward(c, x, weight, bias, y, sums);
 }
 
 static enum ss_status check_training(const struct ss_conv_kernel *c, const char *pass)

@@ -216,6 +216,10 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
+    for (int c = 0; !z && c < s->c; c++) /* mean and variance are there */
+        keep_stats(op, c, m, (double)saved[c], (double)saved[s->c + c], saved, running);
+    if (!z)
+        return SS_OK;
     const int block = s->block;
     const float *shift = sum_shifted(cpu, op, &room, z);
     for (int c = 0; c < s->c; c++) {

@@ -110,6 +110,9 @@ struct ss_winograd_map {
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
+    /* Output, whole vectors: NULL, or (3, W) to be filled: the first value stored, and the sums over all of
+     * what they differ from it, and of its square. */
+    float *sums;
 };
 
 /* m (+)= v u for some tiles: m(t, k) = the sum over channels c of v(t, c) u(c, k). */

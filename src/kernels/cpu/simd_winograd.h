@@ -217,12 +217,13 @@ SS_TARGET static void SS_NAME(winograd_gradient)(const struct ss_winograd_map *m
 
 SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *from, size_t xi,
                                   const float *bias, int first, int count, float *y,
-                                  const int whole)
+                                  const int whole, const int sums)
 {
     const int columns = m->tiles[1], rows = m->tiles[0];
     int column = first % columns, line = first / columns % rows;
     float *image = y + (size_t)(first / columns / rows) * m->image;
     const SS_V add = SS_LOAD(bias);
+    SS_V shift = SS_SPLAT(0.0f), sum = shift, squares = shift;
     const int stream = m->stream;
     for (int t = 0; t < count; t++, from += SS_LANES) {
         SS_V half[24];
@@ -237,8 +238,15 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             float *to = image + (size_t)((top + i) * m->w + left) * m->pixel;
             SS_V out[4];
             SS_NAME(apply_a)(half + i * 6, out, 1);
+            if (sums && t + i == 0)
+                shift = out[0] + add;
             for (int j = 0; j < wide; j++, to += m->pixel) {
                 const SS_V v = out[j] + add;
+                if (sums) {
+                    const SS_V d = v - shift;
+                    sum += d;
+                    squares = SS_FUSED(d, d, squares);
+                }
                 if (whole && stream)
                     SS_STREAM(to, v);
                 else if (whole)
@@ -258,16 +266,23 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
     }
     if (stream)
         SS_STREAM_END();
+    if (sums) {
+        SS_STORE(m->sums, shift);
+        SS_STORE(m->sums + SS_LANES, sum);
+        SS_STORE(m->sums + 2 * SS_LANES, squares);
+    }
 }
 
 SS_TARGET static void SS_NAME(winograd_output)(const struct ss_winograd_map *m, const float *from,
                                                size_t xi, const float *bias, int first, int count,
                                                float *y)
 {
-    if (m->lanes == SS_LANES && m->lane == 1)
-        SS_NAME(output_body)(m, from, xi, bias, first, count, y, 1);
+    if (m->sums)
+        SS_NAME(output_body)(m, from, xi, bias, first, count, y, 1, 1);
+    else if (m->lanes == SS_LANES && m->lane == 1)
+        SS_NAME(output_body)(m, from, xi, bias, first, count, y, 1, 0);
     else
-        SS_NAME(output_body)(m, from, xi, bias, first, count, y, 0);
+        SS_NAME(output_body)(m, from, xi, bias, first, count, y, 0, 0);
 }
 
 SS_TARGET static void SS_NAME(winograd_weights)(const float *w, int count, float *u, size_t step,

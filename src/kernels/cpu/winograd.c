@@ -37,6 +37,7 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
+    SUM_TILES = 16, /* of a partial sum for BatchNorm */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -95,6 +96,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band; /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
+    int sums; /* partial sums of the outputs, of each vector in every SUM_TILES tiles, are wanted */
     size_t shared, own;           /* floats: of all threads, of each */
 };
 
@@ -165,23 +167,30 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
     return p;
 }
 
+/* Tiles whose sums are partial sums of their own. */
+static int whole_sums(int tiles)
+{
+    return divide_up(tiles, SUM_TILES) * SUM_TILES;
+}
+
 /* Forward and the input's gradient. Scratch: [U | each thread's V, M], or [V | each thread's U, M]. */
 static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_shape *s, int backward)
 {
     struct pass p = begin_pass(cpu, s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
+    p.sums = ss_winograd_has_sums(s) && !backward;
     p.stream =
         p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
     if (p.whole) {
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
         /* The same number of blocks for each thread. */
-        p.block = divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most));
+        p.block = whole_sums(divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
         choose_strides(&p);
         p.shared = XI * p.u_xi;
         p.own = XI * (p.in_xi + p.out_xi);
     } else {
-        p.block = divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES));
+        p.block = whole_sums(divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES)));
         choose_strides(&p);
         p.u_xi = odd_lines((size_t)(p.chunk * PANEL * p.lanes));
         p.out_xi = odd_lines(PANEL * p.out_vector);
@@ -207,7 +216,7 @@ static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_co
     return p;
 }
 
-/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces]. */
+/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces | partial sums]. */
 static size_t band_floats(const struct pass *p)
 {
     return ss_round_up((size_t)(p->band * p->in.act.w * p->lanes), 16);
@@ -216,9 +225,20 @@ static size_t coefficients_at(const struct pass *p)
 {
     return p->shared + (size_t)p->cpu->threads * (p->own + band_floats(p));
 }
+static size_t partials_at(const struct pass *p)
+{
+    return coefficients_at(p) + (p->band ? ss_norm_pieces_room(&p->in.act) : 0);
+}
+/* The floats of a partial sum: of vector i in the SUM_TILES tiles from `first` on. */
+static size_t partial_at(const struct pass *p, int first, int i)
+{
+    return partials_at(p) + (size_t)(first / SUM_TILES * p->groups * p->out.vectors + i) * 3 *
+                                (size_t)p->lanes;
+}
 static size_t bytes_of(const struct pass *p)
 {
-    return (coefficients_at(p) + (p->band ? ss_norm_pieces_room(&p->in.act) : 0)) * sizeof(float);
+    return (p->sums ? partial_at(p, ss_round_up((size_t)p->tiles, SUM_TILES), 0) : partials_at(p)) *
+           sizeof(float);
 }
 
 static float *shared_of(const struct pass *p)
@@ -309,7 +329,12 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
-    p->rows->winograd_output(&map, m, p->out_xi, padded, first, count, y + at);
+    const int part = p->sums ? SUM_TILES : count;
+    for (int t = 0; t < count; t += part) {
+        map.sums = p->sums ? shared_of(p) + partial_at(p, first + t, i) : NULL;
+        p->rows->winograd_output(&map, m + t * p->lanes, p->out_xi, padded, first + t,
+                                 smaller(part, count - t), y + at);
+    }
 }
 
 /* Transposes and rotates W x W channels of a weight, from input channel c and output vector k on, to (W outputs, 3x3,
@@ -351,6 +376,43 @@ static void transform_panel(const struct pass *p, const float *w, int g, int k, 
     const int vectors = smaller(PANEL, p->out.vectors - k);
     for (int i = 0; i < vectors; i++)
         transform_weights(p, w, g, k + i, c, count, u + i * p->lanes, (size_t)(vectors * p->lanes));
+}
+
+/* Outputs in so many tiles. */
+static int pixels_of(const struct side *s, int first, int count)
+{
+    int pixels = 0;
+    for (int t = first; t < first + count; t++)
+        pixels += smaller(4, s->act.h - t / s->tiles[1] % s->tiles[0] * 4) *
+                  smaller(4, s->act.w - t % s->tiles[1] * 4);
+    return pixels;
+}
+
+/* Mean and variance of the channels of vector i, from its partial sums in their order: of n numbers
+ *   sum (y - mean)^2 = sum over parts of squares + (shift - mean) (2 sum + n (shift - mean)) */
+static void add_sums(const struct pass *p, int i, float *mean, float *var)
+{
+    const int lanes = p->lanes;
+    const double n = (double)p->out.act.n * p->out.act.h * p->out.act.w;
+    double total[MOST_LANES] = {0}, squares[MOST_LANES] = {0};
+    for (int t = 0; t < p->tiles; t += SUM_TILES) {
+        const float *shift = shared_of(p) + partial_at(p, t, i), *sum = shift + lanes;
+        const int count = pixels_of(&p->out, t, smaller(SUM_TILES, p->tiles - t));
+        for (int l = 0; l < lanes; l++)
+            total[l] += (double)count * (double)shift[l] + (double)sum[l];
+    }
+    for (int t = 0; t < p->tiles; t += SUM_TILES) {
+        const float *shift = shared_of(p) + partial_at(p, t, i), *sum = shift + lanes;
+        const int count = pixels_of(&p->out, t, smaller(SUM_TILES, p->tiles - t));
+        for (int l = 0; l < lanes; l++) {
+            const double d = (double)shift[l] - total[l] / n;
+            squares[l] += (double)sum[lanes + l] + d * (2 * (double)sum[l] + (double)count * d);
+        }
+    }
+    for (int l = 0; l < lanes && i * lanes + l < p->out.act.c; l++) {
+        mean[i * lanes + l] = (float)(total[l] / n);
+        var[i * lanes + l] = (float)(squares[l] / n);
+    }
 }
 
 /* One thread's block of tiles, with all of U. */
@@ -457,7 +519,8 @@ static void run_shared(const struct pass *p, const float *x,
         }
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < panels * split; i++) {
-            const int skip = i % split * count / split, end = (i % split + 1) * count / split;
+            const int part = whole_sums(divide_up(count, split)), skip = i % split * part,
+                      end = smaller(skip + part, count);
             const int g = i / split / panels_of(p), k = i / split % panels_of(p) * PANEL;
             if (end > skip)
                 run_panel(p, w, bias, g, k, first, skip, end - skip, y);
@@ -465,30 +528,35 @@ static void run_shared(const struct pass *p, const float *x,
     }
 }
 
-static void run(struct pass *p, const struct ss_norm_source *source, const float *x, const float *w,
+static void run(struct pass *p, const struct ss_winograd_ends *ends, const float *x, const float *w,
                 const float *bias, float *y)
 {
     ss_cpu_enter(p->cpu);
-    begin_source(p, source);
+    begin_source(p, ends->source);
     if (p->whole)
         run_whole(p, x, w, bias, y);
     else
         run_shared(p, x, w, bias, y);
+    if (!ends->sums)
+        return;
+#pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
+    for (int i = 0; i < p->groups * p->out.vectors; i++)
+        add_sums(p, i, ends->sums, ends->sums + p->out.act.c);
 }
 
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                         const struct ss_norm_source *source, const float *x, const float *w,
+                         const struct ss_winograd_ends *ends, const float *x, const float *w,
                          const float *bias, float *y)
 {
     struct pass p = pass_of(cpu, s, 0);
-    run(&p, source, x, w, bias, y);
+    run(&p, ends, x, w, bias, y);
 }
 
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                const float *dy, const float *w, float *dx)
 {
     struct pass p = pass_of(cpu, s, 1);
-    run(&p, NULL, dy, w, NULL, dx);
+    run(&p, &(struct ss_winograd_ends){NULL, NULL}, dy, w, NULL, dx);
 }
 
 /* P of a panel and one xi for channels from c on. */
@@ -637,6 +705,11 @@ static int takes_side(const struct ss_act *a, int lanes)
 int ss_winograd_makes_x(const struct ss_conv_shape *s)
 {
     return s->x.block == ss_simd_table()->lanes;
+}
+
+int ss_winograd_has_sums(const struct ss_conv_shape *s)
+{
+    return s->sums && is_blocked(&s->y, ss_simd_table()->lanes);
 }
 
 int ss_winograd_takes(const struct ss_conv_shape *s)

@@ -15,6 +15,8 @@
 int ss_winograd_takes(const struct ss_conv_shape *s);
 /* 1 if it can make x while it reads it: source of the passes that read x. */
 int ss_winograd_makes_x(const struct ss_conv_shape *s);
+/* 1 if forward can make sums of what it stores. */
+int ss_winograd_has_sums(const struct ss_conv_shape *s);
 /* 1 if it is faster than direct convolution, by a rule of shapes. */
 int ss_winograd_pays(const struct ss_conv_shape *s);
 
@@ -25,9 +27,14 @@ void ss_winograd_export(const struct ss_conv_shape *s, const float *w, float *pl
 /* Bytes, of the forward pass or of all three. */
 size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s,
                            int training);
-/* bias, dbias may be NULL; source is NULL iff x is stored, else x is z. */
+/* What is done at a forward pass's ends, or NULL. */
+struct ss_winograd_ends {
+    const struct ss_norm_source *source; /* x is not stored but made of this, and z given for it */
+    float *sums;                         /* of y, where has_sums: mean and biased variance, (2, Co) */
+};
+/* bias, dbias may be NULL. */
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                         const struct ss_norm_source *source, const float *x, const float *w,
+                         const struct ss_winograd_ends *ends, const float *x, const float *w,
                          const float *bias, float *y);
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                const float *dy, const float *w, float *dx);

@@ -269,8 +269,10 @@ int ss_cuda_conv_has_sums(const struct ss_conv_kernel *c)
 }
 
 enum ss_status ss_cuda_conv_forward_sums(struct ss_conv_kernel *c, const void *x,
-                                         const void *weight, void *y, float *sums)
+                                         const void *weight, const float *bias, void *y,
+                                         float *sums)
 {
+    (void)bias; /* it leaves sums only without one */
     if (!ss_cuda_conv_has_sums(c))
         return ss_fail(SS_ERR_INVALID, "convolution forward: this one leaves no sums");
     return run(c, SS_CONV_FORWARD_SUMS,

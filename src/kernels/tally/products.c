@@ -91,8 +91,9 @@ int ss_tally_conv_has_sums(const struct ss_conv_kernel *c)
 }
 
 enum ss_status ss_tally_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *w,
-                                          void *y, float *sums)
+                                          const float *bias, void *y, float *sums)
 {
+    (void)bias; /* there is none */
     struct ss_device *d = c->device;
     const struct ss_conv_shape *s = &c->shape;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
