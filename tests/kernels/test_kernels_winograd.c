@@ -439,7 +439,7 @@ START_TEST(scratch_is_bounded)
             both.sums = both.makes_x = 1;
             ck_assert_uint_le(ss_winograd_scratch(device, &both, 1),
                               bytes + (size_t)threads * 64 * 1024 + mib +
-                                  ss_act_elements(&s.y) * sizeof(float) / 80);
+                                  ss_act_elements(&s.y) * sizeof(float) / 37);
         }
         ss_cpu_close(device);
     }

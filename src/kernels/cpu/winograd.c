@@ -37,7 +37,7 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    SUM_TILES = 16, /* of a partial sum for BatchNorm */
+    SUM_TILES = 7, /* of a partial sum for BatchNorm: half of what a product keeps in registers */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -216,7 +216,8 @@ static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_co
     return p;
 }
 
-/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces | partial sums]. */
+/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces | partial sums | of how many
+ * outputs each is]. */
 static size_t band_floats(const struct pass *p)
 {
     return ss_round_up((size_t)(p->band * p->in.act.w * p->lanes), 16);
@@ -229,16 +230,23 @@ static size_t partials_at(const struct pass *p)
 {
     return coefficients_at(p) + (p->band ? ss_norm_pieces_room(&p->in.act) : 0);
 }
-/* The floats of a partial sum: of vector i in the SUM_TILES tiles from `first` on. */
-static size_t partial_at(const struct pass *p, int first, int i)
+static int count_sums(const struct pass *p)
 {
-    return partials_at(p) + (size_t)(first / SUM_TILES * p->groups * p->out.vectors + i) * 3 *
-                                (size_t)p->lanes;
+    return p->sums ? divide_up(p->tiles, SUM_TILES) : 0;
+}
+/* A partial sum: of vector i in the SUM_TILES tiles of number `at`. */
+static size_t partial_at(const struct pass *p, int at, int i)
+{
+    return partials_at(p) +
+           (size_t)(at * p->groups * p->out.vectors + i) * 3 * (size_t)p->lanes;
+}
+static size_t counts_at(const struct pass *p)
+{
+    return partial_at(p, count_sums(p), 0);
 }
 static size_t bytes_of(const struct pass *p)
 {
-    return (p->sums ? partial_at(p, ss_round_up((size_t)p->tiles, SUM_TILES), 0) : partials_at(p)) *
-           sizeof(float);
+    return (counts_at(p) + (size_t)count_sums(p)) * sizeof(float);
 }
 
 static float *shared_of(const struct pass *p)
@@ -331,7 +339,7 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
         padded[l] = bias[i * p->lanes + l];
     const int part = p->sums ? SUM_TILES : count;
     for (int t = 0; t < count; t += part) {
-        map.sums = p->sums ? shared_of(p) + partial_at(p, first + t, i) : NULL;
+        map.sums = p->sums ? shared_of(p) + partial_at(p, (first + t) / SUM_TILES, i) : NULL;
         p->rows->winograd_output(&map, m + t * p->lanes, p->out_xi, padded, first + t,
                                  smaller(part, count - t), y + at);
     }
@@ -378,39 +386,47 @@ static void transform_panel(const struct pass *p, const float *w, int g, int k, 
         transform_weights(p, w, g, k + i, c, count, u + i * p->lanes, (size_t)(vectors * p->lanes));
 }
 
-/* Outputs in so many tiles. */
-static int pixels_of(const struct side *s, int first, int count)
+/* Of how many outputs each partial sum is. */
+static void count_outputs(const struct pass *p, float *count)
 {
-    int pixels = 0;
-    for (int t = first; t < first + count; t++)
-        pixels += smaller(4, s->act.h - t / s->tiles[1] % s->tiles[0] * 4) *
-                  smaller(4, s->act.w - t % s->tiles[1] * 4);
-    return pixels;
+    const struct side *s = &p->out;
+    int line = 0, column = 0;
+    memset(count, 0, (size_t)count_sums(p) * sizeof *count);
+    for (int t = 0; t < p->tiles; t++) {
+        count[t / SUM_TILES] += (float)(smaller(4, s->act.h - line * 4) *
+                                        smaller(4, s->act.w - column * 4));
+        if (++column == s->tiles[1]) {
+            column = 0;
+            line = line + 1 < s->tiles[0] ? line + 1 : 0;
+        }
+    }
 }
 
 /* Mean and variance of the channels of vector i, from its partial sums in their order: of n numbers
  *   sum (y - mean)^2 = sum over parts of squares + (shift - mean) (2 sum + n (shift - mean)) */
-static void add_sums(const struct pass *p, int i, float *mean, float *var)
+static void add_sums(const struct pass *p, int i, const float *count, float *mean, float *var)
 {
-    const int lanes = p->lanes;
+    const int lanes = p->lanes, parts = count_sums(p);
     const double n = (double)p->out.act.n * p->out.act.h * p->out.act.w;
     double total[MOST_LANES] = {0}, squares[MOST_LANES] = {0};
-    for (int t = 0; t < p->tiles; t += SUM_TILES) {
-        const float *shift = shared_of(p) + partial_at(p, t, i), *sum = shift + lanes;
-        const int count = pixels_of(&p->out, t, smaller(SUM_TILES, p->tiles - t));
+    for (int k = 0; k < parts; k++) {
+        const float *shift = shared_of(p) + partial_at(p, k, i), *sum = shift + lanes;
+#pragma omp simd
         for (int l = 0; l < lanes; l++)
-            total[l] += (double)count * (double)shift[l] + (double)sum[l];
+            total[l] += (double)count[k] * (double)shift[l] + (double)sum[l];
     }
-    for (int t = 0; t < p->tiles; t += SUM_TILES) {
-        const float *shift = shared_of(p) + partial_at(p, t, i), *sum = shift + lanes;
-        const int count = pixels_of(&p->out, t, smaller(SUM_TILES, p->tiles - t));
+    for (int l = 0; l < lanes; l++)
+        total[l] /= n;
+    for (int k = 0; k < parts; k++) {
+        const float *shift = shared_of(p) + partial_at(p, k, i), *sum = shift + lanes;
+#pragma omp simd
         for (int l = 0; l < lanes; l++) {
-            const double d = (double)shift[l] - total[l] / n;
-            squares[l] += (double)sum[lanes + l] + d * (2 * (double)sum[l] + (double)count * d);
+            const double d = (double)shift[l] - total[l];
+            squares[l] += (double)sum[lanes + l] + d * (2 * (double)sum[l] + (double)count[k] * d);
         }
     }
     for (int l = 0; l < lanes && i * lanes + l < p->out.act.c; l++) {
-        mean[i * lanes + l] = (float)(total[l] / n);
+        mean[i * lanes + l] = (float)total[l];
         var[i * lanes + l] = (float)(squares[l] / n);
     }
 }
@@ -539,9 +555,11 @@ static void run(struct pass *p, const struct ss_winograd_ends *ends, const float
         run_shared(p, x, w, bias, y);
     if (!ends->sums)
         return;
+    float *count = shared_of(p) + counts_at(p);
+    count_outputs(p, count);
 #pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (int i = 0; i < p->groups * p->out.vectors; i++)
-        add_sums(p, i, ends->sums, ends->sums + p->out.act.c);
+        add_sums(p, i, count, ends->sums, ends->sums + p->out.act.c);
 }
 
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
