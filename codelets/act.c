@@ -92,7 +92,7 @@ enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_ac
 {
     const struct ss_norm_act present = of_present(op, norm, d);
     SS_TRY(ss_op_act_stats(op, norm, d, z, sums));
-    if (op->block->made_by >= 0)
+    if (op->block->made_by >= 0) /* what follows is its reader's */
         return SS_OK;
     SS_TRY(forward_present(op, &present, d, z));
     return ss_op_clear_absent(op, d, SS_ROLE_Y);

@@ -2,7 +2,8 @@
  * pooled too, forward and backward; every part but the convolution may be absent. On a GPU bias or bn of
  * a shortcut may be left to the block that adds it.
  *
- * x  (N,Ci,H,W) read       w (native), bias, gamma, beta: in the block's bucket, read
+ * x  (N,Ci,H,W) read, or made of z of the block before it: struct ss_norm_source
+ * w (native), bias, gamma, beta: in the block's bucket, read
  * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
  * saved (2,Co)  batch mean and invstd            running (2,Co) updated in training
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
@@ -55,7 +56,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
         return ss_op_act_forward(head, &op->norm, d, z, 0);
     SS_TRY(begin_source(op, d));
     if (sums)
-        SS_TRY(head->kernels->conv_forward_sums(op->conv, x, w, bias, z, ss_role(d, SS_ROLE_SAVED)));
+        SS_TRY(
+            head->kernels->conv_forward_sums(op->conv, x, w, bias, z, ss_role(d, SS_ROLE_SAVED)));
     else
         SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias, z));
     if (ss_op_part(d) == SS_PART_SUMS)
@@ -115,7 +117,7 @@ int ss_op_makes_x(const struct ss_plan *plan, int block)
     const struct ss_act x = act_of(plan, conv->input[0]), y = act_of(plan, conv->output);
     const struct ss_conv_shape shape = shape_of(conv, &x, &y);
     return ss_cpu_kernels.conv_makes_x &&
-           ss_cpu_kernels.conv_makes_x(&shape, (enum ss_conv_algo)plan->options.conv_algo);
+           ss_cpu_kernels.conv_makes_x(&shape, (enum ss_conv_algo)plan->options.algo);
 }
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
@@ -139,9 +141,8 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
         shape.makes_x = 1;
         op->source.op = ss_op_norm_act(plan, head->block->makes);
     }
-    enum ss_status status =
-        head->kernels->conv_create(head->device, &shape, (enum ss_conv_algo)plan->options.conv_algo,
-                                   context->training, &op->conv);
+    enum ss_status status = head->kernels->conv_create(
+        head->device, &shape, (enum ss_conv_algo)plan->options.algo, context->training, &op->conv);
     op->sums = status == SS_OK && head->kernels->conv_has_sums(op->conv);
     if (status == SS_OK && head->block->last != SS_PLACE_HEAD)
         status = ss_op_act_reserve(head, &op->norm);

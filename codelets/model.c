@@ -27,7 +27,7 @@ static uint64_t mix_block(uint64_t h, const struct ss_plan *plan, const struct s
         h = b->layer[p] < 0 ? ss_mix64(h, 0)
                             : mix_layer(h, ss_graph_layer(plan->graph, b->layer[p]));
     return ss_mix64(h, (uint64_t)(b->frozen_head + 2 * (b->left_to >= 0) + 4 * (b->shortcut >= 0) +
-                                   8 * (b->made_by >= 0) + 16 * (b->makes >= 0)));
+                                  8 * (b->made_by >= 0) + 16 * (b->makes >= 0)));
 }
 
 /* Of a part of a tensor also how far apart its pixels are. */

@@ -43,7 +43,7 @@ struct ss_op {
     const struct ss_plan *plan;
     const struct ss_block *block;
     const struct ss_op *shortcut; /* of the block that has left its end to this one; NULL: none */
-    const struct ss_op *made; /* of the block whose y this one makes; NULL: none */
+    const struct ss_op *made;     /* of the block whose y this one makes; NULL: none */
     /* Where each parameter begins in its bucket, in floats. Set by ss_ops_place. */
     size_t offset[SS_PARAM_TRAINED];
 };

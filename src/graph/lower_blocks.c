@@ -269,8 +269,8 @@ static int add_y(struct ss_lowerer *lo, int i)
     if (b->made_by < 0)
         return ss_lower_add_output(lo, i);
     return b->cls->keeps_z
-               ? ss_lower_add_activation(
-                     lo, b->name, "z", ss_graph_layer(lo->plan->graph, b->first_layer)->output)
+               ? ss_lower_add_activation(lo, b->name, "z",
+                                         ss_graph_layer(lo->plan->graph, b->first_layer)->output)
                : lo->value_tensor[b->x];
 }
 

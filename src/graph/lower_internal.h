@@ -1,6 +1,6 @@
 /* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c), what lies in what
- * (parts.c), what is not stored (unstored.c) and tasks: those of blocks (lower_blocks.c) and of buckets (lower_sums.c), put together in
- * lower.c. */
+ * (parts.c), what is not stored (unstored.c) and tasks: those of blocks (lower_blocks.c) and of buckets
+ * (lower_sums.c), put together in lower.c. */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 

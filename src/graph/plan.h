@@ -73,10 +73,9 @@ struct ss_plan_options {
     int shards;
     int accumulate; /* micro-steps of a step, each of `batch` images; 0: 1 */
     int copy_parts; /* whatever is concatenated is copied: for comparison */
-    /* Can block b, which begins with a convolution, make its x while it reads it? NULL: none can.
-     * conv_algo: enum ss_conv_algo, for it. */
+    /* Can block b, which begins with a convolution, make its x while it reads it? NULL: none can. */
     int (*makes_x)(const struct ss_plan *plan, int b);
-    int conv_algo;
+    int algo; /* of such kernels on a CPU, enum ss_conv_algo */
 };
 
 /* A fused group of layers: one forward task and one backward task. */
@@ -96,8 +95,8 @@ struct ss_block {
     int shortcut; /* the block whose residual has been left to this one; -1: none */
     /* y is not stored where a convolution is its one reader and can make it, piece by piece of what NORM, ACT
      * and DROP are applied to (unstored.c). */
-    int made_by; /* that reader's block; -1: none */
-    int makes;   /* the block whose y this one makes; -1: none */
+    int made_by;       /* that reader's block; -1: none */
+    int makes;         /* the block whose y this one makes; -1: none */
     int frozen_head;   /* HEAD's parameters are all frozen */
     unsigned in_place; /* bit k: input k lies in y. Where all do the block has no tasks. */
 };

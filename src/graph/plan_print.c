@@ -120,6 +120,24 @@ static void print_sync(const struct ss_plan *plan, FILE *out)
                 (double)bytes / 1024);
 }
 
+/* What of the training step is not stored. */
+static void print_unstored(const struct ss_plan *plan, FILE *out)
+{
+    size_t bytes = 0;
+    int n = 0;
+    for (int i = 0; i < plan->train.count; i++) {
+        const struct ss_plan_task *t = &plan->train.task[i];
+        if (t->kind != SS_TASK_FORWARD || plan->block[t->block].made_by < 0 || t->micro)
+            continue;
+        n++;
+        bytes += plan->tensor[t->tensor[t->tensor[SS_ROLE_Z] < 0 ? SS_ROLE_X : SS_ROLE_Z]].bytes;
+    }
+    if (n)
+        fprintf(out,
+                "not stored: %d activations, %.1f MB, which the convolutions that read them make\n",
+                n, (double)bytes / 1048576);
+}
+
 enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
 {
     const double mib = 1048576.0;
@@ -174,6 +192,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
     fprintf(out, "activations: %.1f MB in %d buffers; %.1f MB if no tensor shared memory\n",
             (double)ss_plan_buffer_bytes(plan) / mib, plan->nbuffers,
             (double)ss_plan_tensor_bytes(plan) / mib);
+    print_unstored(plan, out);
     return finish(out);
 }
 

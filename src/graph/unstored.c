@@ -13,7 +13,8 @@ static int can_make(const struct ss_lowerer *lo, int i, int reader)
            b->layer[SS_PLACE_ORDER] < 0 && lo->part[b->y].block < 0 &&
            (b->cls->keeps_z || (b->x != lo->input && lo->part[b->x].block < 0)) &&
            ss_lower_layout_block(plan, b->y) == ss_lower_layout_block(plan, r->y) &&
-           !ss_plan_puts_off(plan, reader) && r->cls->keeps_z && plan->options.makes_x(plan, reader);
+           !ss_plan_puts_off(plan, reader) && r->cls->keeps_z &&
+           plan->options.makes_x(plan, reader);
 }
 
 void ss_lower_leave_unstored(const struct ss_lowerer *lo)

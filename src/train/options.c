@@ -349,7 +349,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .put_off_weights = (int)o->put_off_weights,
                                       .no_overlap = o->no_overlap,
                                       .makes_x = device->gpu ? NULL : ss_op_makes_x,
-                                      .conv_algo = (int)o->conv_algo,
+                                      .algo = (int)o->conv_algo,
                                       .sync_stats = o->sync_bn ? device->ranks : 0,
                                       .slices =
                                           batch < SS_PLAN_MAX_SLICES ? batch : SS_PLAN_MAX_SLICES};

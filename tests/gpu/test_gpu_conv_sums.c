@@ -111,8 +111,9 @@ START_TEST(sums)
     if (has)
         check_sums(&s, &c);
     else
-        gpu_check_failure(ss_cuda_conv_forward_sums(s.run.conv, s.run.x, s.run.w, NULL, s.run.x, NULL),
-                          SS_ERR_INVALID, "no sums");
+        gpu_check_failure(
+            ss_cuda_conv_forward_sums(s.run.conv, s.run.x, s.run.w, NULL, s.run.x, NULL),
+            SS_ERR_INVALID, "no sums");
     ss_log_set_quiet(0);
     conv_run_destroy(&s.run);
 }

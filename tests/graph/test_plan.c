@@ -1662,8 +1662,9 @@ START_TEST(unstored)
     static const struct {
         int put_off, sync_stats;
         const char *names;
-    } cases[] = {{0, 0, " pre_bn a c"}, {-1, 0, " pre_bn a c"}, {3, 0, " a c"},
-                 {100, 0, ""},          {0, 2, ""},             {0, 1, " pre_bn a c"}};
+    } cases[] = {
+        {0, 0, " pre_bn a c"}, {-1, 0, " pre_bn a c"}, {3, 0, " a c"}, {100, 0, ""}, {0, 2, ""},
+        {0, 1, " pre_bn a c"}};
     size_t bytes[2];
     for (int made = 0; made < 2; made++) {
         struct ss_plan_options options = defaults;

@@ -249,7 +249,8 @@ START_TEST(leaves_sums)
     const int channels = s.y.c, pixels = s.y.h * s.y.w;
     OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &conv));
     float *x = act_pack(&s.x, r.x), *y = act_pack(&s.y, NULL), *plain = to_floats(r.w, r.nw),
-          *w = ss_aligned_alloc(ss_cpu_conv_weight_bytes(conv)), *bias = to_floats(r.b, (size_t)channels),
+          *w = ss_aligned_alloc(ss_cpu_conv_weight_bytes(conv)),
+          *bias = to_floats(r.b, (size_t)channels),
           *sums = ss_aligned_alloc(2 * (size_t)channels * sizeof *sums);
     for (int c = 0; c < channels; c++)
         bias[c] += (float)(c % 3) * 300;
@@ -277,7 +278,8 @@ START_TEST(leaves_sums)
             ck_assert_msg(fabs((double)sums[c] - mean) <= 1e-7 * fabs(mean) + 5e-7 * sqrt(var),
                           "channel %d: mean %.9g, not %.9g", c, (double)sums[c], mean);
             ck_assert_msg(fabs((double)sums[channels + c] - var) <= 2e-6 * var,
-                          "channel %d: variance %.9g, not %.9g", c, (double)sums[channels + c], var);
+                          "channel %d: variance %.9g, not %.9g", c, (double)sums[channels + c],
+                          var);
         }
         free(got);
     }
@@ -296,9 +298,10 @@ static const struct {
     enum ss_activation act;
     float slope, dropout;
     enum ss_drop drop;
-} made[] = {{1, SS_ACT_RELU, 0, 0, SS_DROP_ELEMENT},       {1, SS_ACT_NONE, 0, 0.5f, SS_DROP_ELEMENT},
-            {0, SS_ACT_LEAKY_RELU, 0.1f, 0, SS_DROP_SAMPLE}, {1, SS_ACT_SIGMOID, 0, 0, SS_DROP_BATCH},
-            {0, SS_ACT_RELU, 0, 0.3f, SS_DROP_ELEMENT},      {1, SS_ACT_GELU, 0, 0.5f, SS_DROP_SAMPLE}};
+} made[] = {
+    {1, SS_ACT_RELU, 0, 0, SS_DROP_ELEMENT},         {1, SS_ACT_NONE, 0, 0.5f, SS_DROP_ELEMENT},
+    {0, SS_ACT_LEAKY_RELU, 0.1f, 0, SS_DROP_SAMPLE}, {1, SS_ACT_SIGMOID, 0, 0, SS_DROP_BATCH},
+    {0, SS_ACT_RELU, 0, 0.3f, SS_DROP_ELEMENT},      {1, SS_ACT_GELU, 0, 0.5f, SS_DROP_SAMPLE}};
 enum { NMADE = sizeof made / sizeof *made };
 
 /* An x that is made while it is read gives the bits of one that was stored. */
@@ -321,14 +324,16 @@ START_TEST(makes_x)
         ck_assert_int_eq(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &making), SS_ERR_INVALID);
     ck_assert_int_eq(ss_cpu_conv_create(cpu, &s, SS_CONV_DIRECT, 1, &making), SS_ERR_INVALID);
     ss_log_set_quiet(0);
-    const size_t bytes = ss_cpu_conv_weight_bytes(stored), ny = ss_act_elements(&s.y) * sizeof(float);
+    const size_t bytes = ss_cpu_conv_weight_bytes(stored),
+                 ny = ss_act_elements(&s.y) * sizeof(float);
     float *z = act_pack(&s.x, r.x), *x = act_pack(&s.x, NULL), *dy = act_pack(&s.y, r.dy),
           *plain = to_floats(r.w, r.nw), *b = to_floats(r.b, (size_t)s.y.c),
           *db = to_floats(r.b, (size_t)s.y.c);
     float *w = ss_aligned_alloc(bytes), *dw[2] = {ss_aligned_alloc(bytes), ss_aligned_alloc(bytes)},
           *y[2] = {act_pack(&s.y, NULL), act_pack(&s.y, NULL)};
     double *g = random_doubles(4 * nc, 5);
-    float *gamma = to_floats(g, nc), *beta = to_floats(g + nc, nc), *saved = to_floats(g + 2 * nc, 2 * nc);
+    float *gamma = to_floats(g, nc), *beta = to_floats(g + nc, nc),
+          *saved = to_floats(g + 2 * nc, 2 * nc);
     const uint64_t key = 0x123456789abcdef;
     OK(ss_cpu_conv_import(stored, plain, w));
     for (int k = 0; can && k < NMADE; k++) {
@@ -344,12 +349,13 @@ START_TEST(makes_x)
                                               .dropout_key = &key,
                                               .training = k != NMADE - 1};
         OK(ss_cpu_norm_act_reserve(cpu, &source.op));
-        OK(ss_cpu_norm_act_forward(cpu, &source.op, z, source.gamma, source.beta, source.saved, NULL,
-                                   x, NULL, source.training, &key));
+        OK(ss_cpu_norm_act_forward(cpu, &source.op, z, source.gamma, source.beta, source.saved,
+                                   NULL, x, NULL, source.training, &key));
         OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &making));
         ss_log_set_quiet(1);
         ck_assert_int_eq(ss_cpu_conv_source(stored, &source), SS_ERR_INVALID);
-        ck_assert_int_eq(ss_cpu_conv_forward(making, z, w, s.bias ? b : NULL, y[1]), SS_ERR_INVALID);
+        ck_assert_int_eq(ss_cpu_conv_forward(making, z, w, s.bias ? b : NULL, y[1]),
+                         SS_ERR_INVALID);
         ss_log_set_quiet(0);
         OK(ss_cpu_conv_source(making, &source));
         for (int i = 0; i < 2; i++) {

@@ -223,7 +223,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .slices = s->slices,
                                       .copy_parts = s->copy_parts,
                                       .makes_x = s->stores ? NULL : ss_op_makes_x,
-                                      .conv_algo = (int)s->algo,
+                                      .algo = (int)s->algo,
                                       .put_off_weights = s->put_off_weights};
     if (runtime->lanes) {
         options.device = 1;

@@ -563,7 +563,8 @@ static enum ss_status run_pass(struct ss_conv_kernel *c, struct pass *pass, cons
 static enum ss_status check_source(const struct ss_conv_kernel *c)
 {
     if (c->shape.makes_x && !c->source)
-        return ss_fail(SS_ERR_INVALID, "convolution: x is not stored, and nobody said of what it is made");
+        return ss_fail(SS_ERR_INVALID,
+                       "convolution: x is not stored, and nobody said of what it is made");
     return SS_OK;
 }
 

@@ -224,6 +224,7 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
     float *image = y + (size_t)(first / columns / rows) * m->image;
     const SS_V add = SS_LOAD(bias);
     SS_V shift = SS_SPLAT(0.0f), sum = shift, squares = shift;
+    float *part = m->sums;
     const int stream = m->stream;
     for (int t = 0; t < count; t++, from += SS_LANES) {
         SS_V half[24];
@@ -238,8 +239,10 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             float *to = image + (size_t)((top + i) * m->w + left) * m->pixel;
             SS_V out[4];
             SS_NAME(apply_a)(half + i * 6, out, 1);
-            if (sums && t + i == 0)
+            if (sums && i == 0 && t % SS_SUM_TILES == 0) {
                 shift = out[0] + add;
+                sum = squares = SS_SPLAT(0.0f);
+            }
             for (int j = 0; j < wide; j++, to += m->pixel) {
                 const SS_V v = out[j] + add;
                 if (sums) {
@@ -256,6 +259,12 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
                         to[(size_t)l * m->lane] = v[l];
             }
         }
+        if (sums && (t + 1 == count || t % SS_SUM_TILES == SS_SUM_TILES - 1)) {
+            SS_STORE(part, shift);
+            SS_STORE(part + SS_LANES, sum);
+            SS_STORE(part + 2 * SS_LANES, squares);
+            part += m->sums_step;
+        }
         if (++column < columns)
             continue;
         column = 0;
@@ -266,11 +275,6 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
     }
     if (stream)
         SS_STREAM_END();
-    if (sums) {
-        SS_STORE(m->sums, shift);
-        SS_STORE(m->sums + SS_LANES, sum);
-        SS_STORE(m->sums + 2 * SS_LANES, squares);
-    }
 }
 
 SS_TARGET static void SS_NAME(winograd_output)(const struct ss_winograd_map *m, const float *from,

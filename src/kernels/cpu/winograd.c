@@ -37,7 +37,6 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    SUM_TILES = 7, /* of a partial sum for BatchNorm: half of what a product keeps in registers */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -94,10 +93,10 @@ struct pass {
     int block;                                   /* tiles at a time */
     size_t in_vector, in_xi, out_vector, out_xi; /* strides of V, of M and D */
     size_t u_xi;                                 /* of U and P, whole or in part */
-    int band; /* rows of x that each thread makes at a time; 0: x is stored */
+    int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
-    int sums; /* partial sums of the outputs, of each vector in every SUM_TILES tiles, are wanted */
-    size_t shared, own;           /* floats: of all threads, of each */
+    int sums; /* partial sums of the outputs, of each vector in every SS_SUM_TILES tiles, are wanted */
+    size_t shared, own; /* floats: of all threads, of each */
 };
 
 static struct side side_of(const struct ss_act *a, const struct ss_act *tiled, int pad_rows,
@@ -148,7 +147,8 @@ static void choose_strides(struct pass *p)
 static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_shape *s,
                               int backward)
 {
-    struct pass p = {.cpu = cpu, .rows = ss_simd_table(), .groups = s->groups, .backward = backward};
+    struct pass p = {
+        .cpu = cpu, .rows = ss_simd_table(), .groups = s->groups, .backward = backward};
     p.lanes = p.rows->lanes;
     const struct ss_act *to = backward ? &s->x : &s->y, *from = backward ? &s->y : &s->x;
     int edge[2];
@@ -170,7 +170,7 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
 /* Tiles whose sums are partial sums of their own. */
 static int whole_sums(int tiles)
 {
-    return divide_up(tiles, SUM_TILES) * SUM_TILES;
+    return divide_up(tiles, SS_SUM_TILES) * SS_SUM_TILES;
 }
 
 /* Forward and the input's gradient. Scratch: [U | each thread's V, M], or [V | each thread's U, M]. */
@@ -185,7 +185,8 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
         /* The same number of blocks for each thread. */
-        p.block = whole_sums(divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
+        p.block =
+            whole_sums(divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
         choose_strides(&p);
         p.shared = XI * p.u_xi;
         p.own = XI * (p.in_xi + p.out_xi);
@@ -232,13 +233,12 @@ static size_t partials_at(const struct pass *p)
 }
 static int count_sums(const struct pass *p)
 {
-    return p->sums ? divide_up(p->tiles, SUM_TILES) : 0;
+    return p->sums ? divide_up(p->tiles, SS_SUM_TILES) : 0;
 }
-/* A partial sum: of vector i in the SUM_TILES tiles of number `at`. */
+/* A partial sum: of vector i in the SS_SUM_TILES tiles of number `at`. */
 static size_t partial_at(const struct pass *p, int at, int i)
 {
-    return partials_at(p) +
-           (size_t)(at * p->groups * p->out.vectors + i) * 3 * (size_t)p->lanes;
+    return partials_at(p) + (size_t)(at * p->groups * p->out.vectors + i) * 3 * (size_t)p->lanes;
 }
 static size_t counts_at(const struct pass *p)
 {
@@ -269,7 +269,7 @@ static void begin_source(struct pass *p, const struct ss_norm_source *source)
         p->pieces = ss_norm_pieces_begin(source, shared_of(p) + coefficients_at(p));
 }
 
-/* Rows [top, bottom) of image n of vector i, in this thread's band, which has rows [*from, *to) of it. */
+/* Rows [top, bottom) of an image of z, in this thread's band, which has rows [*from, *to) of it. */
 static void make_rows(const struct pass *p, const float *image, size_t slice, int *from, int *to,
                       int top, int bottom)
 {
@@ -337,12 +337,11 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
-    const int part = p->sums ? SUM_TILES : count;
-    for (int t = 0; t < count; t += part) {
-        map.sums = p->sums ? shared_of(p) + partial_at(p, (first + t) / SUM_TILES, i) : NULL;
-        p->rows->winograd_output(&map, m + t * p->lanes, p->out_xi, padded, first + t,
-                                 smaller(part, count - t), y + at);
+    if (p->sums) { /* `first` is a multiple */
+        map.sums = shared_of(p) + partial_at(p, first / SS_SUM_TILES, i);
+        map.sums_step = partial_at(p, 1, 0) - partial_at(p, 0, 0);
     }
+    p->rows->winograd_output(&map, m, p->out_xi, padded, first, count, y + at);
 }
 
 /* Transposes and rotates W x W channels of a weight, from input channel c and output vector k on, to (W outputs, 3x3,
@@ -393,8 +392,8 @@ static void count_outputs(const struct pass *p, float *count)
     int line = 0, column = 0;
     memset(count, 0, (size_t)count_sums(p) * sizeof *count);
     for (int t = 0; t < p->tiles; t++) {
-        count[t / SUM_TILES] += (float)(smaller(4, s->act.h - line * 4) *
-                                        smaller(4, s->act.w - column * 4));
+        count[t / SS_SUM_TILES] +=
+            (float)(smaller(4, s->act.h - line * 4) * smaller(4, s->act.w - column * 4));
         if (++column == s->tiles[1]) {
             column = 0;
             line = line + 1 < s->tiles[0] ? line + 1 : 0;
@@ -432,8 +431,8 @@ static void add_sums(const struct pass *p, int i, const float *count, float *mea
 }
 
 /* One thread's block of tiles, with all of U. */
-static void run_block(const struct pass *p, const float *x,
-                      const float *bias, int first, int count, float *y)
+static void run_block(const struct pass *p, const float *x, const float *bias, int first, int count,
+                      float *y)
 {
     const float *u = shared_of(p);
     float *v = own_of(p), *m = v + XI * p->in_xi;
@@ -466,8 +465,8 @@ static void run_block(const struct pass *p, const float *x,
         transform_output(p, m + (size_t)i * p->out_vector, i, bias, first, count, y);
 }
 
-static void run_whole(const struct pass *p, const float *x,
-                      const float *w, const float *bias, float *y)
+static void run_whole(const struct pass *p, const float *x, const float *w, const float *bias,
+                      float *y)
 {
     const int panels = panels_of(p), chunks = divide_up(p->in.group, p->chunk);
     const int blocks = divide_up(p->tiles, p->block);
@@ -490,8 +489,8 @@ static void run_whole(const struct pass *p, const float *x,
 }
 
 /* One panel of a block of tiles, of which `count` from `skip` on, with its own U. */
-static void run_panel(const struct pass *p, const float *w,
-                      const float *bias, int g, int k, int first, int skip, int count, float *y)
+static void run_panel(const struct pass *p, const float *w, const float *bias, int g, int k,
+                      int first, int skip, int count, float *y)
 {
     const float *v = shared_of(p);
     float *u = own_of(p), *m = u + XI * p->u_xi;
@@ -518,8 +517,8 @@ static void run_panel(const struct pass *p, const float *w,
                          first + skip, count, y);
 }
 
-static void run_shared(const struct pass *p, const float *x,
-                       const float *w, const float *bias, float *y)
+static void run_shared(const struct pass *p, const float *x, const float *w, const float *bias,
+                       float *y)
 {
     const int in = p->groups * p->in.vectors, panels = p->groups * panels_of(p);
     /* At least one job for each thread; bits do not depend on the split. */
