@@ -110,12 +110,12 @@ struct ss_winograd_map {
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
-    /* Output, whole vectors: NULL, or where to put, for each SS_SUM_TILES tiles (3, W), these sums_step apart: the first
+    /* Output, whole vectors: NULL, or where to put, for every sum_tiles tiles (3, W), these sums_step apart: the first
      * value stored, and the sums of what all differ from it and of its square. */
     float *sums;
     size_t sums_step;
+    int sum_tiles;
 };
-enum { SS_SUM_TILES = 7 }; /* half of what a product keeps in registers */
 
 /* m (+)= v u for some tiles: m(t, k) = the sum over channels c of v(t, c) u(c, k). */
 struct ss_winograd_product {

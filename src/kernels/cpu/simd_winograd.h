@@ -225,6 +225,7 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
     const SS_V add = SS_LOAD(bias);
     SS_V shift = SS_SPLAT(0.0f), sum = shift, squares = shift;
     float *part = m->sums;
+    int summed = 0; /* tiles in this part */
     const int stream = m->stream;
     for (int t = 0; t < count; t++, from += SS_LANES) {
         SS_V half[24];
@@ -239,7 +240,7 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             float *to = image + (size_t)((top + i) * m->w + left) * m->pixel;
             SS_V out[4];
             SS_NAME(apply_a)(half + i * 6, out, 1);
-            if (sums && i == 0 && t % SS_SUM_TILES == 0) {
+            if (sums && i == 0 && summed == 0) {
                 shift = out[0] + add;
                 sum = squares = SS_SPLAT(0.0f);
             }
@@ -259,11 +260,12 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
                         to[(size_t)l * m->lane] = v[l];
             }
         }
-        if (sums && (t + 1 == count || t % SS_SUM_TILES == SS_SUM_TILES - 1)) {
+        if (sums && (++summed == m->sum_tiles || t + 1 == count)) {
             SS_STORE(part, shift);
             SS_STORE(part + SS_LANES, sum);
             SS_STORE(part + 2 * SS_LANES, squares);
             part += m->sums_step;
+            summed = 0;
         }
         if (++column < columns)
             continue;

@@ -37,6 +37,9 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
+    MOST_SUM_TILES =
+        7, /* of a partial sum for BatchNorm: half of what a product keeps in registers */
+    LEAST_SUMS = 512, /* partial sums of a batch, where that has so many tiles */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -95,7 +98,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
-    int sums; /* partial sums of the outputs, of each vector in every SS_SUM_TILES tiles, are wanted */
+    int sum_tiles; /* of a partial sum of outputs, in which blocks are whole; 0: no sums are wanted */
     size_t shared, own; /* floats: of all threads, of each */
 };
 
@@ -167,10 +170,10 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
     return p;
 }
 
-/* Tiles whose sums are partial sums of their own. */
-static int whole_sums(int tiles)
+/* At least so many tiles, in whole partial sums. */
+static int whole_sums(const struct pass *p, int tiles)
 {
-    return divide_up(tiles, SS_SUM_TILES) * SS_SUM_TILES;
+    return p->sum_tiles ? divide_up(tiles, p->sum_tiles) * p->sum_tiles : tiles;
 }
 
 /* Forward and the input's gradient. Scratch: [U | each thread's V, M], or [V | each thread's U, M]. */
@@ -178,20 +181,23 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
 {
     struct pass p = begin_pass(cpu, s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
-    p.sums = ss_winograd_has_sums(s) && !backward;
+    /* By the shape alone; of few tiles each thread is to have its share. */
+    if (ss_winograd_has_sums(s) && !backward)
+        p.sum_tiles =
+            p.tiles < LEAST_SUMS * MOST_SUM_TILES ? divide_up(p.tiles, LEAST_SUMS) : MOST_SUM_TILES;
     p.stream =
         p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
     if (p.whole) {
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
         /* The same number of blocks for each thread. */
-        p.block =
-            whole_sums(divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
+        p.block = whole_sums(
+            &p, divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
         choose_strides(&p);
         p.shared = XI * p.u_xi;
         p.own = XI * (p.in_xi + p.out_xi);
     } else {
-        p.block = whole_sums(divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES)));
+        p.block = whole_sums(&p, divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES)));
         choose_strides(&p);
         p.u_xi = odd_lines((size_t)(p.chunk * PANEL * p.lanes));
         p.out_xi = odd_lines(PANEL * p.out_vector);
@@ -233,9 +239,9 @@ static size_t partials_at(const struct pass *p)
 }
 static int count_sums(const struct pass *p)
 {
-    return p->sums ? divide_up(p->tiles, SS_SUM_TILES) : 0;
+    return p->sum_tiles ? divide_up(p->tiles, p->sum_tiles) : 0;
 }
-/* A partial sum: of vector i in the SS_SUM_TILES tiles of number `at`. */
+/* A partial sum: of vector i, number `at` of the batch's. */
 static size_t partial_at(const struct pass *p, int at, int i)
 {
     return partials_at(p) + (size_t)(at * p->groups * p->out.vectors + i) * 3 * (size_t)p->lanes;
@@ -337,8 +343,9 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
-    if (p->sums) { /* `first` is a multiple */
-        map.sums = shared_of(p) + partial_at(p, first / SS_SUM_TILES, i);
+    if (p->sum_tiles) { /* `first` is a multiple */
+        map.sum_tiles = p->sum_tiles;
+        map.sums = shared_of(p) + partial_at(p, first / p->sum_tiles, i);
         map.sums_step = partial_at(p, 1, 0) - partial_at(p, 0, 0);
     }
     p->rows->winograd_output(&map, m, p->out_xi, padded, first, count, y + at);
@@ -392,7 +399,7 @@ static void count_outputs(const struct pass *p, float *count)
     int line = 0, column = 0;
     memset(count, 0, (size_t)count_sums(p) * sizeof *count);
     for (int t = 0; t < p->tiles; t++) {
-        count[t / SS_SUM_TILES] +=
+        count[t / p->sum_tiles] +=
             (float)(smaller(4, s->act.h - line * 4) * smaller(4, s->act.w - column * 4));
         if (++column == s->tiles[1]) {
             column = 0;
@@ -534,7 +541,7 @@ static void run_shared(const struct pass *p, const float *x, const float *w, con
         }
 #pragma omp for schedule(dynamic)
         for (int i = 0; i < panels * split; i++) {
-            const int part = whole_sums(divide_up(count, split)), skip = i % split * part,
+            const int part = whole_sums(p, divide_up(count, split)), skip = i % split * part,
                       end = smaller(skip + part, count);
             const int g = i / split / panels_of(p), k = i / split % panels_of(p) * PANEL;
             if (end > skip)
