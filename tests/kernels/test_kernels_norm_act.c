@@ -319,6 +319,38 @@ static double kernel_loss(void *ctx)
     return value;
 }
 
+/* From mean and variance, as a convolution leaves them in saved, come the statistics that z itself gives. */
+START_TEST(stats_of_sums)
+{
+    struct ss_norm_act op = options(1 | 2, 20, 16);
+    op.momentum = 0.25f;
+    struct layer l;
+    layer_make(&l, &op);
+    OK(ss_cpu_norm_act_reserve(cpu, &op));
+    float *z = act_pack(&op.shape, l.z);
+    float saved[2][2 * 20], running[2][2 * 20];
+    for (int i = 0; i < 40; i++)
+        running[0][i] = running[1][i] = (float)i;
+    OK(ss_cpu_norm_act_stats(cpu, &op, z, saved[0], running[0]));
+    for (int c = 0; c < 20; c++) {
+        const double invstd = (double)saved[0][20 + c];
+        saved[1][c] = saved[0][c];
+        saved[1][20 + c] = (float)(1 / (invstd * invstd) - (double)op.eps);
+    }
+    OK(ss_cpu_norm_act_stats(cpu, &op, NULL, saved[1], running[1]));
+    for (int i = 0; i < 40; i++) {
+        ck_assert_float_eq_tol(saved[1][i], saved[0][i], 1e-6f * fabsf(saved[0][i]));
+        ck_assert_float_eq_tol(running[1][i], running[0][i], 1e-6f * fabsf(running[0][i]) + 1e-7f);
+    }
+    op.shape.n = op.shape.h = op.shape.w = 1;
+    ss_log_set_quiet(1);
+    ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, NULL, saved[1], NULL), SS_ERR_SHAPE);
+    ss_log_set_quiet(0);
+    free(z);
+    layer_free(&l);
+}
+END_TEST
+
 START_TEST(finite_differences_kernel)
 {
     const struct ss_norm_act op = options(1 | 2 | 16, 20, 16); /* BatchNorm, ReLU, dropout */
@@ -430,6 +462,7 @@ Suite *norm_act_suite(void)
     tcase_add_loop_test(t, finite_differences, 0, 32 * (SS_ACT_COUNT - 1));
     tcase_add_loop_test(t, activation_alone, SS_ACT_RELU, SS_ACT_COUNT);
     tcase_add_test(t, finite_differences_kernel);
+    tcase_add_test(t, stats_of_sums);
     tcase_add_loop_test(t, kinks, 0, ACT_KINKS);
     tcase_add_loop_test(t, shared_drops, 0, NBLOCKS);
     suite_add_tcase(suite, t);
