@@ -37,9 +37,10 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    MOST_SUM_TILES =
-        7, /* of a partial sum for BatchNorm: half of what a product keeps in registers */
-    LEAST_SUMS = 512, /* partial sums of a batch, where that has so many tiles */
+    /* Tiles of a partial sum for BatchNorm, at most half of what a product keeps in registers; and so many partial sums
+     * at least, where there are as many tiles. */
+    MOST_SUM_TILES = 7,
+    LEAST_SUMS = 512,
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -98,7 +99,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
-    int sum_tiles; /* of a partial sum of outputs, in which blocks are whole; 0: no sums are wanted */
+    int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
     size_t shared, own; /* floats: of all threads, of each */
 };
 
