@@ -11,7 +11,7 @@ libstarstep_la_SOURCES += \
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h \
-	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_winograd.h
+	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_winograd.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
 libstarstep_la_LIBADD += libsimd.la
 
@@ -21,7 +21,7 @@ libstarstep_la_SOURCES += \
 	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/dnnl.c \
 	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
 	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
-	src/kernels/cpu/conv.c src/kernels/cpu/columns.c src/kernels/cpu/columns.h src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
+	src/kernels/cpu/conv.c src/kernels/cpu/columns.c src/kernels/cpu/columns.h src/kernels/cpu/product.c src/kernels/cpu/product.h src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
 	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
 else
 libstarstep_la_SOURCES += src/kernels/cpu/none.c

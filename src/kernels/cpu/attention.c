@@ -1,14 +1,15 @@
 /* attention.c: softmax(q k^T / sqrt(D)) v of each image and head (kernels/list.h).
  *
- * A thread has one head at a time: q, k and v as plain rows in its part of the scratch, the products
- * by oneDNN, which runs on the calling thread alone inside of a parallel region. So the bits follow
- * from the shape. Queries go in pieces of ROWS, so that scores stay in a cache and the scratch does
- * not grow with S^2.
+ * A thread has one head at a time: q, k and v as plain rows in its part of the scratch. So the bits
+ * follow from the shape. Queries go in pieces of ROWS, so that scores stay in a cache and the scratch
+ * does not grow with S^2.
  *
  * Backward makes the probabilities p again from `saved`; with scores s = q k^T and scale 1/sqrt(D):
  *   dp = dy v^T     ds = scale p (dp - sum over keys of p dp)
  *   dv = p^T dy     dq = ds k     dk = ds^T q */
-#include "kernels/cpu/dnnl_op.h"
+#include "core/log.h"
+#include "kernels/cpu/internal.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/simd.h"
 
 #include <math.h>
@@ -24,30 +25,39 @@ struct ss_attention_kernel {
     struct ss_attention_shape shape;
     int training;
     int s, d;  /* places, channels of a head */
-    size_t ld; /* of scores: whole vectors */
+    size_t ld, row; /* of scores, of plain rows: whole vectors */
     float scale;
     size_t part; /* floats of a thread's scratch */
 };
 
-/* A thread's scratch: plain rows (S,D), scores (ROWS,ld). */
+/* A thread's scratch: plain rows (S,row), scores (ROWS,ld), operands of products. */
 struct head {
     float *q, *k, *v, *y; /* y: of a piece's queries; backward: dy */
     float *dq, *dk, *dv;
-    float *scores, *dscores;
+    float *scores, *dscores, *operands;
 };
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static size_t place_head(const struct ss_attention_kernel *a, float *base, struct head *h)
 {
     float **const rows[] = {&h->q, &h->k, &h->v, &h->y, &h->dq, &h->dk, &h->dv};
     const size_t count = a->training ? 7 : 4;
-    const size_t matrix = ((size_t)a->s * (size_t)a->d + VECTOR - 1) / VECTOR * VECTOR;
+    const size_t matrix = (size_t)a->s * a->row, s = (size_t)a->s, d = (size_t)a->d;
     size_t at = 0;
     for (size_t i = 0; i < count; i++, at += matrix)
         *rows[i] = base + at;
     h->scores = base + at;
     at += ROWS * a->ld;
     h->dscores = base + at;
-    return at + (a->training ? ROWS * a->ld : 0);
+    at += a->training ? ROWS * a->ld : 0;
+    h->operands = base + at;
+    size_t most = larger(ss_product_scratch(ROWS, s, d), ss_product_scratch(ROWS, d, s));
+    most = larger(most, ss_product_scratch(s, d, ROWS));
+    return at + (most + VECTOR - 1) / VECTOR * VECTOR;
 }
 
 static enum ss_status check(const struct ss_attention_shape *s)
@@ -72,6 +82,7 @@ enum ss_status ss_cpu_attention_create(struct ss_device *cpu,
                                       .s = shape->x.h * shape->x.w,
                                       .d = shape->y.c / shape->heads};
     a->ld = ((size_t)a->s + VECTOR - 1) / VECTOR * VECTOR;
+    a->row = ((size_t)a->d + VECTOR - 1) / VECTOR * VECTOR;
     a->scale = 1 / sqrtf((float)a->d);
     a->part = place_head(a, NULL, &h);
     enum ss_status status = ss_cpu_reserve(cpu, (size_t)cpu->threads * a->part * sizeof(float));
@@ -90,7 +101,7 @@ void ss_cpu_attention_destroy(struct ss_attention_kernel *a)
 
 /* Channels first .. first + d - 1 of image n: its blocks' pieces, as plain rows or back. */
 static void copy_head(const struct ss_act *a, float *act, int n, int first, int d, float *rows,
-                      int back)
+                      size_t pitch, int back)
 {
     const size_t places = (size_t)a->h * (size_t)a->w, block = (size_t)a->block;
     for (int c = first; c < first + d;) {
@@ -100,7 +111,7 @@ static void copy_head(const struct ss_act *a, float *act, int n, int first, int 
             act + ((size_t)n * (size_t)ss_act_blocks(a) + (size_t)(c / a->block)) * places * block +
             lane;
         float *row = rows + (c - first);
-        for (size_t p = 0; p < places; p++, at += block, row += d) {
+        for (size_t p = 0; p < places; p++, at += block, row += pitch) {
             float *to = back ? at : row;
             const float *from = back ? row : at;
             if (count == VECTOR) /* a constant size is a move */
@@ -112,74 +123,68 @@ static void copy_head(const struct ss_act *a, float *act, int n, int first, int 
     }
 }
 
-static void gather(const struct ss_act *a, const void *act, int n, int first, int d, float *rows)
-{
-    copy_head(a, (float *)(uintptr_t)act, n, first, d, rows, 0);
-}
-
 static void gather_qkv(const struct ss_attention_kernel *a, const void *x, int n, int head,
                        struct head *h)
 {
-    const int e = a->shape.y.c;
-    gather(&a->shape.x, x, n, head * a->d, a->d, h->q);
-    gather(&a->shape.x, x, n, e + head * a->d, a->d, h->k);
-    gather(&a->shape.x, x, n, 2 * e + head * a->d, a->d, h->v);
+    float *const rows[] = {h->q, h->k, h->v};
+    for (int i = 0; i < 3; i++)
+        copy_head(&a->shape.x, (float *)(uintptr_t)x, n, i * a->shape.y.c + head * a->d, a->d,
+                  rows[i], a->row, 0);
 }
 
-static enum ss_status forward_head(const struct ss_attention_kernel *a, struct head *h, float *lse)
+static void forward_head(const struct ss_attention_kernel *a, struct head *h, float *lse)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t s = (size_t)a->s, d = (size_t)a->d;
+    const size_t s = (size_t)a->s, d = (size_t)a->d, row = a->row;
     for (size_t r = 0; r < s; r += ROWS) {
         const size_t rows = s - r < ROWS ? s - r : ROWS;
-        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, h->q + r * d, d, h->k, d, 0, h->scores, a->ld));
+        ss_product_rows('N', 'T', rows, s, d, h->q + r * row, row, h->k, row, 0, h->scores, a->ld,
+                        h->operands);
         simd->softmax(h->scores, (int)rows, a->s, a->ld, a->scale, lse + r);
-        SS_TRY(ss_cpu_product('N', 'N', rows, d, s, h->scores, a->ld, h->v, d, 0, h->y + r * d, d));
+        ss_product_rows('N', 'N', rows, d, s, h->scores, a->ld, h->v, row, 0, h->y + r * row, row,
+                        h->operands);
     }
-    return SS_OK;
 }
 
-static enum ss_status backward_head(const struct ss_attention_kernel *a, struct head *h,
-                                    const float *lse)
+static void backward_head(const struct ss_attention_kernel *a, struct head *h, const float *lse)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t s = (size_t)a->s, d = (size_t)a->d;
+    const size_t s = (size_t)a->s, d = (size_t)a->d, row = a->row;
     for (size_t r = 0; r < s; r += ROWS) {
         const size_t rows = s - r < ROWS ? s - r : ROWS;
-        const float add = r > 0, *q = h->q + r * d, *dy = h->y + r * d;
-        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, q, d, h->k, d, 0, h->scores, a->ld));
-        SS_TRY(ss_cpu_product('N', 'T', rows, s, d, dy, d, h->v, d, 0, h->dscores, a->ld));
+        const int adds = r > 0;
+        const float *q = h->q + r * row, *dy = h->y + r * row;
+        float *scratch = h->operands;
+        ss_product_rows('N', 'T', rows, s, d, q, row, h->k, row, 0, h->scores, a->ld, scratch);
+        ss_product_rows('N', 'T', rows, s, d, dy, row, h->v, row, 0, h->dscores, a->ld, scratch);
         simd->softmax_gradient(h->scores, h->dscores, (int)rows, a->s, a->ld, a->scale, lse + r);
-        SS_TRY(ss_cpu_product('T', 'N', s, d, rows, h->scores, a->ld, dy, d, add, h->dv, d));
-        SS_TRY(
-            ss_cpu_product('N', 'N', rows, d, s, h->dscores, a->ld, h->k, d, 0, h->dq + r * d, d));
-        SS_TRY(ss_cpu_product('T', 'N', s, d, rows, h->dscores, a->ld, q, d, add, h->dk, d));
+        ss_product_rows('T', 'N', s, d, rows, h->scores, a->ld, dy, row, adds, h->dv, row, scratch);
+        ss_product_rows('N', 'N', rows, d, s, h->dscores, a->ld, h->k, row, 0, h->dq + r * row, row,
+                        scratch);
+        ss_product_rows('T', 'N', s, d, rows, h->dscores, a->ld, q, row, adds, h->dk, row, scratch);
     }
-    return SS_OK;
 }
 
 /* Image and head `item`. */
-static enum ss_status forward_item(const struct ss_attention_kernel *a, int item, const void *x,
-                                   float *saved, void *y, struct head *h)
+static void forward_item(const struct ss_attention_kernel *a, int item, const void *x, float *saved,
+                         void *y, struct head *h)
 {
     const int n = item / a->shape.heads, head = item % a->shape.heads;
     gather_qkv(a, x, n, head, h);
-    SS_TRY(forward_head(a, h, saved + (size_t)item * (size_t)a->s));
-    copy_head(&a->shape.y, y, n, head * a->d, a->d, h->y, 1);
-    return SS_OK;
+    forward_head(a, h, saved + (size_t)item * (size_t)a->s);
+    copy_head(&a->shape.y, y, n, head * a->d, a->d, h->y, a->row, 1);
 }
 
-static enum ss_status backward_item(const struct ss_attention_kernel *a, int item, const void *x,
-                                    const void *dy, const float *saved, void *dx, struct head *h)
+static void backward_item(const struct ss_attention_kernel *a, int item, const void *x,
+                          const void *dy, const float *saved, void *dx, struct head *h)
 {
-    const int n = item / a->shape.heads, head = item % a->shape.heads, e = a->shape.y.c;
+    const int n = item / a->shape.heads, head = item % a->shape.heads;
+    float *const rows[] = {h->dq, h->dk, h->dv};
     gather_qkv(a, x, n, head, h);
-    gather(&a->shape.y, dy, n, head * a->d, a->d, h->y);
-    SS_TRY(backward_head(a, h, saved + (size_t)item * (size_t)a->s));
-    copy_head(&a->shape.x, dx, n, head * a->d, a->d, h->dq, 1);
-    copy_head(&a->shape.x, dx, n, e + head * a->d, a->d, h->dk, 1);
-    copy_head(&a->shape.x, dx, n, 2 * e + head * a->d, a->d, h->dv, 1);
-    return SS_OK;
+    copy_head(&a->shape.y, (float *)(uintptr_t)dy, n, head * a->d, a->d, h->y, a->row, 0);
+    backward_head(a, h, saved + (size_t)item * (size_t)a->s);
+    for (int i = 0; i < 3; i++)
+        copy_head(&a->shape.x, dx, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row, 1);
 }
 
 /* Padding channels, which no head has. */
@@ -204,24 +209,19 @@ static struct head head_of_thread(const struct ss_attention_kernel *a)
 enum ss_status ss_cpu_attention_forward(struct ss_attention_kernel *a, const void *x, float *saved,
                                         void *y)
 {
-    enum ss_status failed = SS_OK;
     ss_cpu_enter(a->cpu);
     pad(&a->shape.y, y);
 #pragma omp parallel for schedule(dynamic) num_threads(a->cpu->threads)
     for (int i = 0; i < a->shape.x.n * a->shape.heads; i++) {
         struct head h = head_of_thread(a);
-        const enum ss_status status = forward_item(a, i, x, saved, y, &h);
-        if (status != SS_OK)
-#pragma omp atomic write
-            failed = status;
+        forward_item(a, i, x, saved, y, &h);
     }
-    return failed;
+    return SS_OK;
 }
 
 enum ss_status ss_cpu_attention_backward(struct ss_attention_kernel *a, const void *x,
                                          const void *dy, const float *saved, void *dx)
 {
-    enum ss_status failed = SS_OK;
     if (!a->training)
         return ss_fail(SS_ERR_INVALID,
                        "attention: backward pass, but it was made without training");
@@ -230,10 +230,7 @@ enum ss_status ss_cpu_attention_backward(struct ss_attention_kernel *a, const vo
 #pragma omp parallel for schedule(dynamic) num_threads(a->cpu->threads)
     for (int i = 0; i < a->shape.x.n * a->shape.heads; i++) {
         struct head h = head_of_thread(a);
-        const enum ss_status status = backward_item(a, i, x, dy, saved, dx, &h);
-        if (status != SS_OK)
-#pragma omp atomic write
-            failed = status;
+        backward_item(a, i, x, dy, saved, dx, &h);
     }
-    return failed;
+    return SS_OK;
 }

@@ -1,10 +1,9 @@
-/* Convolutions as products of matrices, for passes of which oneDNN has reference code only: dilated
- * ones without AVX-512, groups that fill no blocks on small maps, large windows side by side, any
- * other. A tile of pixels becomes a matrix that has each one's window in a row, and oneDNN multiplies
- * it: Chellapilla, Puri and Simard, "High performance convolutional neural networks for document
- * processing", 2006. Weights are plain, (Co,Ci/G,rows,columns).
+/* Convolutions as products of matrices: any window, stride, padding, dilation, groups and layout. A tile of output
+ * pixels is a matrix that has each one's window in a row (Chellapilla, Puri and Simard, "High performance
+ * convolutional neural networks for document processing", 2006); 1x1 windows of whole vectors are read where they
+ * are. Weights are plain, (Co,Ci/G,rows,columns).
  *
- * Bits do not depend on the number of threads. Errors: SS_ERR_LIBRARY. */
+ * Bits do not depend on the number of threads. */
 #ifndef SS_KERNELS_CPU_COLUMNS_H
 #define SS_KERNELS_CPU_COLUMNS_H
 
@@ -14,12 +13,11 @@
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
 /* bias, dbias may be NULL. */
-enum ss_status ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                  const float *x, const float *w, const float *bias, float *y);
-enum ss_status ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                        const float *dy, const float *w, float *dx);
-enum ss_status ss_columns_backward_weights(const struct ss_device *cpu,
-                                           const struct ss_conv_shape *s, const float *x,
-                                           const float *dy, float *dw, float *dbias);
+void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
+                        const float *w, const float *bias, float *y);
+void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                              const float *dy, const float *w, float *dx);
+void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                 const float *x, const float *dy, float *dw, float *dbias);
 
 #endif

@@ -587,7 +587,8 @@ static enum ss_status forward(struct ss_conv_kernel *c, const void *x, const voi
         ss_winograd_forward(c->cpu, &c->shape, &ends, x, weight, bias, y);
         return SS_OK;
     case COLUMNS:
-        return ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
+        ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
+        return SS_OK;
     case ONEDNN:
         break;
     }
@@ -628,7 +629,8 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
         ss_winograd_backward_data(c->cpu, &c->shape, dy, weight, dx);
         return SS_OK;
     case COLUMNS:
-        return ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
+        ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);
+        return SS_OK;
     case ONEDNN:
         break;
     }
@@ -665,7 +667,8 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
         ss_winograd_backward_weights(c->cpu, &c->shape, c->source, x, dy, dweight, dbias);
         return SS_OK;
     case COLUMNS:
-        return ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+        ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
+        return SS_OK;
     case ONEDNN:
         break;
     }

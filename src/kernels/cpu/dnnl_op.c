@@ -89,12 +89,3 @@ enum ss_status ss_act_md(const struct ss_act *a, int nhwc, ss_md *md)
     SS_DNNL_TRY(ss_md_create(md, 4, dims, tag));
     return SS_OK;
 }
-
-enum ss_status ss_cpu_product(char op_a, char op_b, size_t m, size_t n, size_t k, const float *a,
-                              size_t lda, const float *b, size_t ldb, float beta, float *c,
-                              size_t ldc)
-{
-    SS_DNNL_TRY(dnnl_sgemm(op_a, op_b, (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1, a,
-                           (dnnl_dim_t)lda, b, (dnnl_dim_t)ldb, beta, c, (dnnl_dim_t)ldc));
-    return SS_OK;
-}

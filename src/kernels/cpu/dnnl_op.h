@@ -39,12 +39,6 @@ const char *ss_dnnl_impl(const_dnnl_primitive_desc_t pd);
 /* 1 for oneDNN's reference loops, slower by two orders of magnitude. */
 int ss_dnnl_is_ref(const_dnnl_primitive_desc_t pd);
 
-/* c (m,n) = op(a) (m,k) op(b) (k,n) + beta c, row-major, op 'N' or 'T'. Inside of a parallel region on
- * the calling thread alone. */
-enum ss_status ss_cpu_product(char op_a, char op_b, size_t m, size_t n, size_t k, const float *a,
-                              size_t lda, const float *b, size_t ldb, float beta, float *c,
-                              size_t ldc);
-
 /* The layout of an activation. nhwc: call it NHWC, also where one block of 8 or 16 is the same. */
 enum ss_status ss_act_md(const struct ss_act *a, int nhwc, ss_md *md);
 

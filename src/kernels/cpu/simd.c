@@ -49,6 +49,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #include "kernels/cpu/simd_join.h"
 #include "kernels/cpu/simd_places.h"
 #include "kernels/cpu/simd_depthwise.h"
+#include "kernels/cpu/simd_product.h"
 #include "kernels/cpu/simd_winograd.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
@@ -75,6 +76,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
+#    include "kernels/cpu/simd_product.h"
 #    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
@@ -96,6 +98,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    include "kernels/cpu/simd_join.h"
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
+#    include "kernels/cpu/simd_product.h"
 #    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET

@@ -117,19 +117,20 @@ struct ss_winograd_map {
     int sum_tiles;
 };
 
-/* m (+)= v u for some tiles: m(t, k) = the sum over channels c of v(t, c) u(c, k). */
-struct ss_winograd_product {
+/* m (+)= v u: m(t, k) = the sum over c of v(t, c) u(c, k). Rows t are a convolution's pixels or tiles, or images; c
+ * its input channels, k its output channels. W: the table's `lanes`. */
+struct ss_panel_product {
     const float *v; /* (blocks of W channels, v_step apart, each (tiles, W)) */
     const float *u; /* (channels, vectors W) */
-    float *m;       /* (vectors, m_step apart, each (tiles, W)) */
-    size_t v_step, m_step;
+    float *m;       /* vector k of row t at k * m_step + t * m_row */
+    size_t v_step, m_step, m_row;
     int tiles, channels, vectors; /* one or two vectors */
     int adds;                     /* to what is there, instead of overwriting it */
     const float *next;            /* the next call's u, to be prefetched */
 };
 
-/* p (+)= v'd: p(c, k) = the sum over tiles t of v(t, c) d(t, k). */
-struct ss_winograd_outer {
+/* p (+)= v'd: p(c, k) = the sum over rows t of v(t, c) d(t, k). */
+struct ss_outer_product {
     const float *v; /* (tiles, W) */
     const float *d; /* (vectors, d_step apart, each (tiles, W)) */
     float *p;       /* (channels, vectors W) */
@@ -191,8 +192,8 @@ struct ss_simd_rows {
     void (*winograd_weights)(const float *w, int count, float *u, size_t step, size_t xi);
     void (*winograd_weight_gradient)(const float *p, int count, size_t step, size_t xi, int adds,
                                      float *dw);
-    void (*winograd_product)(const struct ss_winograd_product *f);
-    void (*winograd_outer)(const struct ss_winograd_outer *f);
+    void (*panel_product)(const struct ss_panel_product *f);
+    void (*outer_product)(const struct ss_outer_product *f);
 };
 
 const struct ss_simd_rows *ss_simd_table(void);

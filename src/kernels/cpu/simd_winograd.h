@@ -1,9 +1,5 @@
-/* The loops of winograd.c. Included by simd.c as simd_body.h is, which also sets
- *   SS_LANES          W, floats of a vector
- *   SS_PRODUCT_TILES  tiles of a product in registers, with two vectors of outputs each
- *   SS_SPLAT(x)       a vector of W times x
+/* The transforms of winograd.c. Included by simd.c behind simd_product.h, whose macros it uses, and
  *   SS_STREAM(p, v)   a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
- *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
  *
  * F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors are half of those
  * with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
@@ -11,21 +7,6 @@
  *   weight   G g G'   3x3 to 6x6      rows of G: (1, p, p^2) over that polynomial's value at the point p
  *   output   A'm A    6x6 to 4x4      columns of A': (1, p, p^2, p^3)
  * Gradients use the transposes: A y A' for an output gradient, G'p G for a weight gradient. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
-
-typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
-#define SS_V SS_NAME(vector)
-#define SS_LOAD(p) (*(const SS_V *)(p))
-#define SS_STORE(p, v) (*(SS_V *)(p) = (v))
-#define SS_PUT(p, v, adds)                                                                         \
-    do {                                                                                           \
-        if (adds)                                                                                  \
-            SS_STORE(p, SS_LOAD(p) + (v));                                                         \
-        else                                                                                       \
-            SS_STORE(p, v);                                                                        \
-    } while (0)
-#define SS_UNROLL _Pragma("GCC unroll 16")
 
 #ifndef SS_WINOGRAD_POINTS
 #    define SS_WINOGRAD_POINTS
@@ -328,135 +309,6 @@ SS_TARGET static void SS_NAME(winograd_weight_gradient)(const float *p, int coun
             }
         }
     }
-}
-
-/* Products of TILES tiles and VECTORS vectors of outputs, in registers. */
-#define SS_PRODUCT(TILES, VECTORS)                                                                 \
-    SS_TARGET static void SS_NAME(product_##TILES##_##VECTORS)(                                    \
-        const struct ss_winograd_product *f, const float *v, float *m, const float *next)          \
-    {                                                                                              \
-        SS_V sum[TILES][VECTORS];                                                                  \
-        const float *u = f->u;                                                                     \
-        SS_UNROLL for (int t = 0; t < (TILES); t++) SS_UNROLL for (int k = 0; k < (VECTORS); k++)  \
-            sum[t][k] = SS_SPLAT(0.0f);                                                            \
-        for (int left = f->channels; left > 0; left -= SS_LANES, v += f->v_step) {                 \
-            const int count = left < SS_LANES ? left : SS_LANES;                                   \
-            for (int c = 0; c < count; c++) {                                                      \
-                SS_V w[VECTORS];                                                                   \
-                SS_UNROLL for (int k = 0; k < (VECTORS); k++)                                      \
-                {                                                                                  \
-                    w[k] = SS_LOAD(u + k * SS_LANES);                                              \
-                    __builtin_prefetch(next + k * SS_LANES);                                       \
-                }                                                                                  \
-                u += (VECTORS)*SS_LANES;                                                           \
-                next += (VECTORS)*SS_LANES;                                                        \
-                SS_UNROLL for (int t = 0; t < (TILES); t++)                                        \
-                {                                                                                  \
-                    const SS_V x = SS_SPLAT(v[t * SS_LANES + c]);                                  \
-                    SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[t][k] =                      \
-                        SS_FUSED(x, w[k], sum[t][k]);                                              \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        SS_UNROLL for (int t = 0; t < (TILES); t++) SS_UNROLL for (int k = 0; k < (VECTORS); k++)  \
-        {                                                                                          \
-            float *to = m + (size_t)k * f->m_step + t * SS_LANES;                                  \
-            SS_PUT(to, sum[t][k], f->adds);                                                        \
-        }                                                                                          \
-    }
-#define SS_PRODUCTS(TILES) SS_PRODUCT(TILES, 1) SS_PRODUCT(TILES, 2)
-#define SS_PRODUCT_NAMES(TILES)                                                                    \
-    {                                                                                              \
-        SS_NAME(product_##TILES##_1), SS_NAME(product_##TILES##_2)                                 \
-    }
-
-SS_PRODUCTS(1)
-SS_PRODUCTS(2)
-SS_PRODUCTS(3)
-SS_PRODUCTS(4)
-SS_PRODUCTS(5)
-SS_PRODUCTS(6)
-#if SS_PRODUCT_TILES > 6
-SS_PRODUCTS(7)
-SS_PRODUCTS(8)
-SS_PRODUCTS(9)
-SS_PRODUCTS(10)
-SS_PRODUCTS(11)
-SS_PRODUCTS(12)
-SS_PRODUCTS(13)
-SS_PRODUCTS(14)
-#endif
-
-typedef void (*SS_NAME(product_kind))(const struct ss_winograd_product *f, const float *v, float *m,
-                                      const float *next);
-static const SS_NAME(product_kind) SS_NAME(product_kinds)[SS_PRODUCT_TILES][2] = {
-    SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3),  SS_PRODUCT_NAMES(4),
-    SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),
-#if SS_PRODUCT_TILES > 6
-    SS_PRODUCT_NAMES(7),  SS_PRODUCT_NAMES(8),  SS_PRODUCT_NAMES(9),  SS_PRODUCT_NAMES(10),
-    SS_PRODUCT_NAMES(11), SS_PRODUCT_NAMES(12), SS_PRODUCT_NAMES(13), SS_PRODUCT_NAMES(14),
-#endif
-};
-
-/* In as few parts as registers allow, of nearly equal length. */
-static void SS_NAME(winograd_product)(const struct ss_winograd_product *f)
-{
-    const int parts = (f->tiles + SS_PRODUCT_TILES - 1) / SS_PRODUCT_TILES;
-    for (int part = 0, at = 0; part < parts; part++) {
-        const int count = f->tiles * (part + 1) / parts - at;
-        SS_NAME(product_kinds)
-        [count - 1][f->vectors - 1](f, f->v + at * SS_LANES, f->m + at * SS_LANES,
-                                    part ? f->u : f->next);
-        at += count;
-    }
-}
-
-/* The sum over tiles for CHANNELS channels and VECTORS vectors of outputs, in registers. */
-#define SS_OUTER(CHANNELS, VECTORS)                                                                \
-    SS_TARGET static void SS_NAME(outer_##CHANNELS##_##VECTORS)(const struct ss_winograd_outer *f, \
-                                                                const int first)                   \
-    {                                                                                              \
-        SS_V sum[CHANNELS][VECTORS];                                                               \
-        const float *v = f->v + first, *d = f->d;                                                  \
-        float *p = f->p + first * (VECTORS)*SS_LANES;                                              \
-        SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
-            SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] = SS_SPLAT(0.0f);              \
-        for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES) {                         \
-            SS_V y[VECTORS];                                                                       \
-            SS_UNROLL for (int k = 0; k < (VECTORS); k++) y[k] =                                   \
-                SS_LOAD(d + (size_t)k * f->d_step);                                                \
-            SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                         \
-            {                                                                                      \
-                const SS_V x = SS_SPLAT(v[c]);                                                     \
-                SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] =                          \
-                    SS_FUSED(x, y[k], sum[c][k]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
-            SS_UNROLL for (int k = 0; k < (VECTORS); k++, p += SS_LANES)                           \
-                SS_PUT(p, sum[c][k], f->adds);                                                     \
-    }
-SS_OUTER(1, 1)
-SS_OUTER(1, 2)
-SS_OUTER(4, 1)
-SS_OUTER(4, 2)
-#if SS_PRODUCT_TILES > 6
-SS_OUTER(8, 1)
-SS_OUTER(8, 2)
-#endif
-
-static void SS_NAME(winograd_outer)(const struct ss_winograd_outer *f)
-{
-    const int two = f->vectors == 2;
-    int c = 0;
-#if SS_PRODUCT_TILES > 6
-    for (; c + 8 <= f->channels; c += 8)
-        (two ? SS_NAME(outer_8_2) : SS_NAME(outer_8_1))(f, c);
-#endif
-    for (; c + 4 <= f->channels; c += 4)
-        (two ? SS_NAME(outer_4_2) : SS_NAME(outer_4_1))(f, c);
-    for (; c < f->channels; c++)
-        (two ? SS_NAME(outer_1_2) : SS_NAME(outer_1_1))(f, c);
 }
 
 #undef SS_V

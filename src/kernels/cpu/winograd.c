@@ -454,7 +454,7 @@ static void run_block(const struct pass *p, const float *x, const float *bias, i
                     const int vectors = smaller(PANEL, p->out.vectors - k);
                     const float *panel = u + panel_of(p, g, k);
                     const int last = k + PANEL >= p->out.vectors;
-                    p->rows->winograd_product(&(struct ss_winograd_product){
+                    p->rows->panel_product(&(struct ss_panel_product){
                         .v = v + (size_t)xi * p->in_xi +
                              (size_t)(g * p->in.vectors + c / p->lanes) * p->in_vector,
                         .v_step = p->in_vector,
@@ -462,6 +462,7 @@ static void run_block(const struct pass *p, const float *x, const float *bias, i
                         .m = m + (size_t)xi * p->out_xi +
                              (size_t)(g * p->out.vectors + k) * p->out_vector,
                         .m_step = p->out_vector,
+                        .m_row = (size_t)p->lanes,
                         .tiles = count,
                         .channels = smaller(p->chunk, p->in.group - c),
                         .vectors = vectors,
@@ -507,13 +508,14 @@ static void run_panel(const struct pass *p, const float *w, const float *bias, i
         const int channels = smaller(p->chunk, p->in.group - c);
         transform_panel(p, w, g, k, c, channels, u);
         for (int xi = 0; xi < XI; xi++)
-            p->rows->winograd_product(&(struct ss_winograd_product){
+            p->rows->panel_product(&(struct ss_panel_product){
                 .v = v + (size_t)xi * p->in_xi +
                      (size_t)(g * p->in.vectors + c / p->lanes) * p->in_vector + skip * p->lanes,
                 .v_step = p->in_vector,
                 .u = u + (size_t)xi * p->u_xi,
                 .m = m + (size_t)xi * p->out_xi,
                 .m_step = p->out_vector,
+                .m_row = (size_t)p->lanes,
                 .tiles = count,
                 .channels = channels,
                 .vectors = vectors,
@@ -590,7 +592,7 @@ static void multiply_gradient(const struct pass *p, const float *v, const float 
 {
     const int vectors = smaller(PANEL, p->out.vectors - k), width = vectors * p->lanes;
     for (int i = 0; i < channels; i += p->lanes)
-        p->rows->winograd_outer(&(struct ss_winograd_outer){
+        p->rows->outer_product(&(struct ss_outer_product){
             .v = v + (size_t)xi * p->in_xi +
                  (size_t)(g * p->in.vectors + (c + i) / p->lanes) * p->in_vector,
             .d = d + (size_t)xi * p->out_xi + (size_t)(g * p->out.vectors + k) * p->out_vector,

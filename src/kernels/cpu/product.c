@@ -1,0 +1,160 @@
+/* product.c: see product.h. */
+#include "kernels/cpu/product.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <string.h>
+
+enum { SQUARE = 16 };
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t ss_product_lanes(void)
+{
+    return (size_t)ss_simd_table()->lanes;
+}
+
+static size_t vectors_of(size_t n)
+{
+    const size_t w = ss_product_lanes();
+    return (n + w - 1) / w;
+}
+
+size_t ss_product_round(size_t n)
+{
+    return vectors_of(n) * ss_product_lanes();
+}
+
+size_t ss_product_left_floats(size_t rows, size_t k)
+{
+    return rows * ss_product_round(k);
+}
+
+size_t ss_product_right_floats(size_t k, size_t columns)
+{
+    return k * ss_product_round(columns);
+}
+
+/* to (columns, ld_to) = from (rows, ld), turned: in squares, whose lines stay in a cache. */
+static void turn(size_t rows, size_t columns, const float *from, size_t ld, float *to, size_t ld_to)
+{
+    for (size_t r0 = 0; r0 < rows; r0 += SQUARE)
+        for (size_t c0 = 0; c0 < columns; c0 += SQUARE) {
+            const size_t r1 = smaller(r0 + SQUARE, rows), c1 = smaller(c0 + SQUARE, columns);
+            for (size_t c = c0; c < c1; c++)
+                for (size_t r = r0; r < r1; r++)
+                    to[c * ld_to + r] = from[r * ld + c];
+        }
+}
+
+static void copy_rows(size_t rows, size_t columns, const float *from, size_t ld, float *to,
+                      size_t ld_to)
+{
+    for (size_t r = 0; r < rows; r++)
+        if (columns == SQUARE) /* a constant size is a move */
+            memcpy(to + r * ld_to, from + r * ld, SQUARE * sizeof *to);
+        else
+            memcpy(to + r * ld_to, from + r * ld, columns * sizeof *to);
+}
+
+void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, size_t lda,
+                          float *left)
+{
+    const size_t w = ss_product_lanes();
+    for (size_t c = 0; c < k; c += w, left += rows * w)
+        if (turned)
+            turn(smaller(w, k - c), rows, a + c * lda, lda, left, w);
+        else
+            copy_rows(rows, smaller(w, k - c), a + c, lda, left, w);
+}
+
+void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b, size_t ldb,
+                           float *right)
+{
+    const size_t width = 2 * ss_product_lanes();
+    for (size_t c = 0; c < columns; c += width) {
+        const size_t count = smaller(width, columns - c), whole = ss_product_round(count);
+        if (turned)
+            turn(count, k, b + c * ldb, ldb, right, whole);
+        else
+            copy_rows(k, count, b + c, ldb, right, whole);
+        for (size_t i = 0; i < k && count < whole; i++)
+            memset(right + i * whole + count, 0, (whole - count) * sizeof *right);
+        right += k * whole;
+    }
+}
+
+/* Panels outside, rows inside: a panel's chunk is read from a second-level cache once, the rows' as often as there are
+ * panels. */
+void ss_product_run(const struct ss_product *p)
+{
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
+    for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK)
+        for (size_t j = 0; j < vectors; j += p->wide) {
+            const size_t terms = smaller(SS_PRODUCT_CHUNK, p->k - c),
+                         width = smaller(p->wide, vectors - j);
+            const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
+                         next_width = smaller(p->wide, vectors - next);
+            simd->panel_product(&(struct ss_panel_product){
+                .v = p->left + c / w * p->left_block,
+                .u = p->right + (j * p->k + c * width) * w,
+                .m = p->to + j * p->vector,
+                .v_step = p->left_block,
+                .m_step = p->vector,
+                .m_row = p->row,
+                .tiles = (int)p->rows,
+                .channels = (int)terms,
+                .vectors = (int)width,
+                .adds = p->adds || c > 0,
+                .next = p->right + (next * p->k + (last ? c + terms : c) * next_width) * w});
+        }
+}
+
+void ss_product_outer(const struct ss_product_outer *p)
+{
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
+    for (size_t r = 0; r < p->rows; r += SS_PRODUCT_CHUNK)
+        for (size_t c = 0; c < p->k; c += w)
+            for (size_t j = 0; j < vectors; j += p->wide) {
+                const size_t width = smaller(p->wide, vectors - j);
+                simd->outer_product(
+                    &(struct ss_outer_product){.v = p->left + c / w * p->left_block + r * w,
+                                               .d = p->d + j * p->d_vector + r * w,
+                                               .p = p->to + (j * p->k + c * width) * w,
+                                               .d_step = p->d_vector,
+                                               .tiles = (int)smaller(SS_PRODUCT_CHUNK, p->rows - r),
+                                               .channels = (int)smaller(w, p->k - c),
+                                               .vectors = (int)width,
+                                               .adds = p->adds || r > 0});
+            }
+}
+
+size_t ss_product_scratch(size_t m, size_t n, size_t k)
+{
+    return ss_product_left_floats(m, k) + ss_product_right_floats(k, n);
+}
+
+void ss_product_rows(char op_a, char op_b, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                     const float *b, size_t ldb, int adds, float *c, size_t ldc, float *scratch)
+{
+    const size_t w = ss_product_lanes();
+    float *right = scratch + ss_product_left_floats(m, k);
+    ss_product_pack_left(op_a == 'T', m, k, a, lda, scratch);
+    ss_product_pack_right(op_b == 'T', k, n, b, ldb, right);
+    ss_product_run(&(struct ss_product){.rows = m,
+                                        .k = k,
+                                        .columns = n,
+                                        .wide = 2,
+                                        .left = scratch,
+                                        .right = right,
+                                        .left_block = m * w,
+                                        .to = c,
+                                        .vector = w,
+                                        .row = ldc,
+                                        .adds = adds});
+}

@@ -1,0 +1,60 @@
+/* Products of matrices by the micro-kernels of simd_product.h, on the calling thread. W: floats of a vector. The
+ * operands are stored as these read them:
+ *   left   (rows, k)     blocks of W of its k columns, each (rows, W); what is behind column k is not read
+ *   right  (k, columns)  panels of `wide` (1 or 2) vectors of columns, each (k, wide W), the last one of one or two;
+ *                        zeros behind its last column
+ * The product has whole vectors: behind its last column it gets zeros as well.
+ *
+ * A sum runs over at most SS_PRODUCT_CHUNK terms from zero, in their order; partial sums are added in their order. So
+ * bits follow from k alone: not from the other two sizes, nor from how these are cut into pieces. */
+#ifndef SS_KERNELS_CPU_PRODUCT_H
+#define SS_KERNELS_CPU_PRODUCT_H
+
+#include <stddef.h>
+
+/* Of 8 and 16 floats a multiple. */
+enum { SS_PRODUCT_CHUNK = 128 };
+
+/* W. */
+size_t ss_product_lanes(void);
+/* Floats, which are n or more, in whole vectors. */
+size_t ss_product_round(size_t n);
+size_t ss_product_left_floats(size_t rows, size_t k);
+size_t ss_product_right_floats(size_t k, size_t columns);
+
+/* From a row-major matrix, lda or ldb floats from row to row. turned: that one is (k, rows) or (columns, k). */
+void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, size_t lda,
+                          float *left);
+/* wide 2. */
+void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b, size_t ldb,
+                           float *right);
+
+/* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. */
+struct ss_product {
+    size_t rows, k, columns, wide;
+    const float *left, *right;
+    size_t left_block;
+    float *to;
+    size_t vector, row;
+    int adds; /* to what is there, instead of overwriting it */
+};
+void ss_product_run(const struct ss_product *p);
+
+/* to (k, columns) (+)= left' d, stored as a right operand. d (rows, columns): vector j of row r at j * d_vector + r * W,
+ * whole vectors. Sums are over chunks of rows. */
+struct ss_product_outer {
+    size_t rows, k, columns, wide;
+    const float *left, *d;
+    size_t left_block, d_vector;
+    float *to;
+    int adds;
+};
+void ss_product_outer(const struct ss_product_outer *p);
+
+/* c (m,n) = op(a) (m,k) op(b) (k,n), or added to c: row-major, op_a, op_b 'N' or 'T'. c's rows have room for whole
+ * vectors. scratch: of ss_product_scratch floats. */
+size_t ss_product_scratch(size_t m, size_t n, size_t k);
+void ss_product_rows(char op_a, char op_b, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                     const float *b, size_t ldb, int adds, float *c, size_t ldc, float *scratch);
+
+#endif

@@ -1,0 +1,153 @@
+/* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Included by
+ * simd.c as simd_body.h is, before simd_winograd.h, which uses the same macros. simd.c sets
+ *   SS_LANES          W, floats of a vector
+ *   SS_PRODUCT_TILES  rows of a product in registers, with two vectors of columns each
+ *   SS_SPLAT(x)       a vector of W times x
+ *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
+ * Each element is one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a
+ * matrix is cut into rows. */
+
+#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
+
+typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
+#define SS_V SS_NAME(vector)
+#define SS_LOAD(p) (*(const SS_V *)(p))
+#define SS_STORE(p, v) (*(SS_V *)(p) = (v))
+#define SS_PUT(p, v, adds)                                                                         \
+    do {                                                                                           \
+        if (adds)                                                                                  \
+            SS_STORE(p, SS_LOAD(p) + (v));                                                         \
+        else                                                                                       \
+            SS_STORE(p, v);                                                                        \
+    } while (0)
+#define SS_UNROLL _Pragma("GCC unroll 16")
+
+/* TILES rows and VECTORS vectors of columns. */
+#define SS_PRODUCT(TILES, VECTORS)                                                                 \
+    SS_TARGET static void SS_NAME(product_##TILES##_##VECTORS)(                                    \
+        const struct ss_panel_product *f, const float *v, float *m, const float *next)             \
+    {                                                                                              \
+        SS_V sum[TILES][VECTORS];                                                                  \
+        const float *u = f->u;                                                                     \
+        SS_UNROLL for (int t = 0; t < (TILES); t++) SS_UNROLL for (int k = 0; k < (VECTORS); k++)  \
+            sum[t][k] = SS_SPLAT(0.0f);                                                            \
+        for (int left = f->channels; left > 0; left -= SS_LANES, v += f->v_step) {                 \
+            const int count = left < SS_LANES ? left : SS_LANES;                                   \
+            for (int c = 0; c < count; c++) {                                                      \
+                SS_V w[VECTORS];                                                                   \
+                SS_UNROLL for (int k = 0; k < (VECTORS); k++)                                      \
+                {                                                                                  \
+                    w[k] = SS_LOAD(u + k * SS_LANES);                                              \
+                    __builtin_prefetch(next + k * SS_LANES);                                       \
+                }                                                                                  \
+                u += (VECTORS)*SS_LANES;                                                           \
+                next += (VECTORS)*SS_LANES;                                                        \
+                SS_UNROLL for (int t = 0; t < (TILES); t++)                                        \
+                {                                                                                  \
+                    const SS_V x = SS_SPLAT(v[t * SS_LANES + c]);                                  \
+                    SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[t][k] =                      \
+                        SS_FUSED(x, w[k], sum[t][k]);                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        SS_UNROLL for (int t = 0; t < (TILES); t++) SS_UNROLL for (int k = 0; k < (VECTORS); k++)  \
+        {                                                                                          \
+            float *to = m + (size_t)k * f->m_step + (size_t)t * f->m_row;                          \
+            SS_PUT(to, sum[t][k], f->adds);                                                        \
+        }                                                                                          \
+    }
+#define SS_PRODUCTS(TILES) SS_PRODUCT(TILES, 1) SS_PRODUCT(TILES, 2)
+#define SS_PRODUCT_NAMES(TILES)                                                                    \
+    {                                                                                              \
+        SS_NAME(product_##TILES##_1), SS_NAME(product_##TILES##_2)                                 \
+    }
+
+SS_PRODUCTS(1)
+SS_PRODUCTS(2)
+SS_PRODUCTS(3)
+SS_PRODUCTS(4)
+SS_PRODUCTS(5)
+SS_PRODUCTS(6)
+#if SS_PRODUCT_TILES > 6
+SS_PRODUCTS(7)
+SS_PRODUCTS(8)
+SS_PRODUCTS(9)
+SS_PRODUCTS(10)
+SS_PRODUCTS(11)
+SS_PRODUCTS(12)
+SS_PRODUCTS(13)
+SS_PRODUCTS(14)
+#endif
+
+typedef void (*SS_NAME(product_kind))(const struct ss_panel_product *f, const float *v, float *m,
+                                      const float *next);
+static const SS_NAME(product_kind) SS_NAME(product_kinds)[SS_PRODUCT_TILES][2] = {
+    SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3),  SS_PRODUCT_NAMES(4),
+    SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),
+#if SS_PRODUCT_TILES > 6
+    SS_PRODUCT_NAMES(7),  SS_PRODUCT_NAMES(8),  SS_PRODUCT_NAMES(9),  SS_PRODUCT_NAMES(10),
+    SS_PRODUCT_NAMES(11), SS_PRODUCT_NAMES(12), SS_PRODUCT_NAMES(13), SS_PRODUCT_NAMES(14),
+#endif
+};
+
+/* In as few parts as registers allow, of nearly equal length. */
+static void SS_NAME(panel_product)(const struct ss_panel_product *f)
+{
+    const int parts = (f->tiles + SS_PRODUCT_TILES - 1) / SS_PRODUCT_TILES;
+    for (int part = 0, at = 0; part < parts; part++) {
+        const int count = f->tiles * (part + 1) / parts - at;
+        SS_NAME(product_kinds)
+        [count - 1][f->vectors - 1](f, f->v + at * SS_LANES, f->m + (size_t)at * f->m_row,
+                                    part ? f->u : f->next);
+        at += count;
+    }
+}
+
+/* The sum over tiles for CHANNELS channels and VECTORS vectors of outputs, in registers. */
+#define SS_OUTER(CHANNELS, VECTORS)                                                                \
+    SS_TARGET static void SS_NAME(outer_##CHANNELS##_##VECTORS)(const struct ss_outer_product *f,  \
+                                                                const int first)                   \
+    {                                                                                              \
+        SS_V sum[CHANNELS][VECTORS];                                                               \
+        const float *v = f->v + first, *d = f->d;                                                  \
+        float *p = f->p + first * (VECTORS)*SS_LANES;                                              \
+        SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
+            SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] = SS_SPLAT(0.0f);              \
+        for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES) {                         \
+            SS_V y[VECTORS];                                                                       \
+            SS_UNROLL for (int k = 0; k < (VECTORS); k++) y[k] =                                   \
+                SS_LOAD(d + (size_t)k * f->d_step);                                                \
+            SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                         \
+            {                                                                                      \
+                const SS_V x = SS_SPLAT(v[c]);                                                     \
+                SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] =                          \
+                    SS_FUSED(x, y[k], sum[c][k]);                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
+            SS_UNROLL for (int k = 0; k < (VECTORS); k++, p += SS_LANES)                           \
+                SS_PUT(p, sum[c][k], f->adds);                                                     \
+    }
+SS_OUTER(1, 1)
+SS_OUTER(1, 2)
+SS_OUTER(4, 1)
+SS_OUTER(4, 2)
+#if SS_PRODUCT_TILES > 6
+SS_OUTER(8, 1)
+SS_OUTER(8, 2)
+#endif
+
+static void SS_NAME(outer_product)(const struct ss_outer_product *f)
+{
+    const int two = f->vectors == 2;
+    int c = 0;
+#if SS_PRODUCT_TILES > 6
+    for (; c + 8 <= f->channels; c += 8)
+        (two ? SS_NAME(outer_8_2) : SS_NAME(outer_8_1))(f, c);
+#endif
+    for (; c + 4 <= f->channels; c += 4)
+        (two ? SS_NAME(outer_4_2) : SS_NAME(outer_4_1))(f, c);
+    for (; c < f->channels; c++)
+        (two ? SS_NAME(outer_1_2) : SS_NAME(outer_1_1))(f, c);
+}
+
