@@ -1,11 +1,12 @@
-/* What convolutions of a shape take, pass by pass, direct and by Winograd, ms and GFLOP/s of the direct one's
- * operations.
+/* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
+ * --conv-algo direct has it (oneDNN's code where that is there), by Winograd, as a product of matrices.
  *
- *   build/bench/conv [--threads T] [--rounds R] C,K,H,N ...
+ *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE]] ...
  *
- * Input and output channels, rows and columns, images; 3x3 windows with a padding of 1. Algorithms in turns;
- * medians of R rounds. */
+ * Input and output channels, rows and columns, images; 3x3 windows with stride 1 where none are given, and half a
+ * window of padding. Codes in turns; medians of R rounds. */
 #include "core/alloc.h"
+#include "kernels/cpu/columns.h"
 #include "kernels/cpu/cpu.h"
 
 #include <stdio.h>
@@ -13,8 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { PASSES = 3, ALGOS = 2, ROUNDS = 99 };
+enum { PASSES = 3, ROUNDS = 99 };
+enum code { DIRECT, WINOGRAD, PRODUCT, CODES };
 static const char *const passes[PASSES] = {"forward", "data gradient", "weight gradient"};
+static const char *const codes[CODES] = {"direct", "Winograd", "product"};
 
 static double now(void)
 {
@@ -39,59 +42,97 @@ static float *filled(size_t count)
     return x;
 }
 
-static void measure(struct ss_device *cpu, int c, int k, int h, int n, int rounds)
+/* One code's convolution, weight and gradient; conv NULL: the product. */
+struct run {
+    struct ss_conv_kernel *conv;
+    float *w, *dw;
+    double times[PASSES][ROUNDS];
+};
+
+static int has_code(const struct ss_conv_shape *s, enum code code)
 {
-    const int block = ss_cpu_preferred_block();
+    return code != WINOGRAD || (s->kernel[0] == 3 && s->stride[0] == 1);
+}
+
+static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum code code,
+                   struct run *run)
+{
+    size_t bytes = ss_columns_weight_bytes(s);
+    if (code == PRODUCT) {
+        if (ss_cpu_reserve(cpu, ss_columns_scratch(cpu, s)) != SS_OK)
+            exit(1);
+    } else {
+        if (ss_cpu_conv_create(cpu, s, code == WINOGRAD ? SS_CONV_WINOGRAD : SS_CONV_DIRECT, 1,
+                               &run->conv) != SS_OK)
+            exit(1);
+        bytes = ss_cpu_conv_weight_bytes(run->conv);
+    }
+    run->w = filled(bytes / sizeof(float));
+    run->dw = filled(bytes / sizeof(float));
+}
+
+static enum ss_status run_pass(struct ss_device *cpu, const struct ss_conv_shape *s,
+                               struct run *run, int pass, float *x, float *y)
+{
+    if (run->conv)
+        return pass == 0   ? ss_cpu_conv_forward(run->conv, x, run->w, NULL, y)
+               : pass == 1 ? ss_cpu_conv_backward_data(run->conv, y, run->w, x)
+                           : ss_cpu_conv_backward_weights(run->conv, x, y, run->dw, NULL);
+    if (pass == 0)
+        ss_columns_forward(cpu, s, x, run->w, NULL, y);
+    else if (pass == 1)
+        ss_columns_backward_data(cpu, s, y, run->w, x);
+    else
+        ss_columns_backward_weights(cpu, s, x, y, run->dw, NULL);
+    return SS_OK;
+}
+
+static void measure(struct ss_device *cpu, int c, int k, int h, int n, int window, int stride,
+                    int rounds)
+{
+    const int block = ss_cpu_preferred_block(), out = (h + window / 2 * 2 - window) / stride + 1;
     const struct ss_conv_shape s = {.x = {n, c, h, h,
                                           c < 4   ? 1
                                           : block ? block
                                                   : c},
-                                    .y = {n, k, h, h, block ? block : k},
-                                    .kernel = {3, 3},
-                                    .stride = {1, 1},
-                                    .padding = {1, 1},
+                                    .y = {n, k, out, out, block ? block : k},
+                                    .kernel = {window, window},
+                                    .stride = {stride, stride},
+                                    .padding = {window / 2, window / 2},
                                     .dilation = {1, 1},
                                     .groups = 1};
-    struct ss_conv_kernel *conv[ALGOS];
-    static double times[ALGOS][PASSES][ROUNDS];
-    float *x = filled(ss_act_elements(&s.x)), *y = filled(ss_act_elements(&s.y)), *w[ALGOS],
-          *dw[ALGOS];
-    for (int a = 0; a < ALGOS; a++) {
-        if (ss_cpu_conv_create(cpu, &s, a ? SS_CONV_WINOGRAD : SS_CONV_DIRECT, 1, &conv[a]) !=
-            SS_OK)
-            exit(1);
-        w[a] = filled(ss_cpu_conv_weight_bytes(conv[a]) / sizeof(float));
-        dw[a] = filled(ss_cpu_conv_weight_bytes(conv[a]) / sizeof(float));
-    }
+    static struct run runs[CODES];
+    memset(runs, 0, sizeof runs);
+    float *x = filled(ss_act_elements(&s.x)), *y = filled(ss_act_elements(&s.y));
+    for (int code = 0; code < CODES; code++)
+        if (has_code(&s, code))
+            create(cpu, &s, code, &runs[code]);
     for (int r = -1; r < rounds; r++)
-        for (int a = 0; a < ALGOS; a++)
-            for (int p = 0; p < PASSES; p++) {
+        for (int code = 0; code < CODES; code++)
+            for (int p = 0; p < PASSES && has_code(&s, code); p++) {
                 const double start = now();
-                enum ss_status status;
-                if (p == 0)
-                    status = ss_cpu_conv_forward(conv[a], x, w[a], NULL, y);
-                else if (p == 1)
-                    status = ss_cpu_conv_backward_data(conv[a], y, w[a], x);
-                else
-                    status = ss_cpu_conv_backward_weights(conv[a], x, y, dw[a], NULL);
-                if (status != SS_OK)
+                if (run_pass(cpu, &s, &runs[code], p, x, y) != SS_OK)
                     exit(1);
                 if (r >= 0)
-                    times[a][p][r] = now() - start;
+                    runs[code].times[p][r] = now() - start;
             }
     for (int p = 0; p < PASSES; p++) {
-        printf("%d,%d,%d,%d\t%-16s", c, k, h, n, passes[p]);
-        for (int a = 0; a < ALGOS; a++) {
-            qsort(times[a][p], (size_t)rounds, sizeof(double), by_value);
-            const double t = times[a][p][rounds / 2];
-            printf("\t%8.3f ms %5.0f", t * 1e3, 18e-9 * c * k * h * h * n / t);
+        printf("%d,%d,%d,%d,%d,%d\t%-16s", c, k, h, n, window, stride, passes[p]);
+        for (int code = 0; code < CODES; code++) {
+            if (!has_code(&s, code))
+                continue;
+            double *times = runs[code].times[p];
+            qsort(times, (size_t)rounds, sizeof(double), by_value);
+            const double t = times[rounds / 2];
+            printf("\t%s %8.3f ms %5.0f", codes[code], t * 1e3,
+                   2e-9 * window * window * c * k * out * out * n / t);
         }
         printf("\n");
     }
-    for (int a = 0; a < ALGOS; a++) {
-        ss_cpu_conv_destroy(conv[a]);
-        free(w[a]);
-        free(dw[a]);
+    for (int code = 0; code < CODES; code++) {
+        ss_cpu_conv_destroy(runs[code].conv);
+        free(runs[code].w);
+        free(runs[code].dw);
     }
     free(x);
     free(y);
@@ -103,17 +144,18 @@ int main(int argc, char **argv)
     struct ss_device_options options = {.threads = 1};
     struct ss_device *cpu = NULL;
     for (int i = 1; i < argc; i++) {
-        int c, k, h, n;
+        int c, k, h, n, window = 3, stride = 1;
         if (!strcmp(argv[i], "--threads") && i + 1 < argc)
             options.threads = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
             rounds = atoi(argv[++i]);
-        else if (sscanf(argv[i], "%d,%d,%d,%d", &c, &k, &h, &n) == 4) {
+        else if (sscanf(argv[i], "%d,%d,%d,%d,%d,%d", &c, &k, &h, &n, &window, &stride) >= 4) {
             if (!cpu && ss_cpu_open(&options, &cpu) != SS_OK)
                 return 1;
-            measure(cpu, c, k, h, n, rounds < ROUNDS ? rounds : ROUNDS);
+            measure(cpu, c, k, h, n, window, stride, rounds < ROUNDS ? rounds : ROUNDS);
         } else {
-            fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N\n", argv[i]);
+            fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE]]\n",
+                    argv[i]);
             return 1;
         }
     }

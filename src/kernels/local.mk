@@ -15,16 +15,18 @@ libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/c
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
 libstarstep_la_LIBADD += libsimd.la
 
-# Over oneDNN
-if HAVE_DNNL
+# CPUs. Over oneDNN, where that is there, are convolutions that are neither Winograd's nor depthwise.
 libstarstep_la_SOURCES += \
-	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/dnnl.c \
-	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h \
-	src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h \
-	src/kernels/cpu/conv.c src/kernels/cpu/columns.c src/kernels/cpu/columns.h src/kernels/cpu/product.c src/kernels/cpu/product.h src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
-	src/kernels/cpu/norm_act.c src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
+	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/product.c src/kernels/cpu/product.h \
+	src/kernels/cpu/conv.c src/kernels/cpu/conv_dnnl.h src/kernels/cpu/columns.c src/kernels/cpu/columns.h \
+	src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h \
+	src/kernels/cpu/norm_act.c src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
+	src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c
+if HAVE_DNNL
+libstarstep_la_SOURCES += src/kernels/cpu/dnnl.c src/kernels/cpu/conv_dnnl.c \
+	src/kernels/cpu/dnnl_shim.c src/kernels/cpu/dnnl_shim.h src/kernels/cpu/dnnl_op.c src/kernels/cpu/dnnl_op.h
 else
-libstarstep_la_SOURCES += src/kernels/cpu/none.c
+libstarstep_la_SOURCES += src/kernels/cpu/no_dnnl.c
 endif
 
 CUDA_SOURCES += \

@@ -1,9 +1,10 @@
 /* columns.c: see columns.h.
  *
- * A tile is whole images, or a part of one. Its windows are a left operand of product.h, (rows, k): of planes
- * (block 1) each channel's taps lie one after the other, as in the weight, else each tap's channels.
+ * A tile is whole images, or a part of one. Its windows are a left operand of product.h, (rows, k), in pieces of k: of
+ * planes (block 1) each channel's taps lie one after the other, else each tap's channels. The weight is stored as the right
+ * operands of the forward pass, one for each group and piece.
  *
- *   forward           y (rows, outputs)       = windows (rows, k) weight' (k, outputs)
+ *   forward           y (rows, outputs)       = the sum over pieces of windows (rows, k) weight' (k, outputs)
  *   data gradient     windows (rows, k)       = dy (rows, outputs) weight (outputs, k), added up in dx
  *   weight gradient   weight' (k, outputs)    = windows' dy, by parts of the tiles, added up in their order
  *
@@ -13,27 +14,30 @@
 #include "kernels/cpu/product.h"
 
 #include <omp.h>
+#include <stdint.h>
 #include <string.h>
 
 enum {
-    WIDE = 2,                /* vectors of a panel */
-    TILE = 1 << 17,          /* floats of a tile's matrix: stays in a second-level cache */
-    MOST_ROWS = 512,         /* of a tile */
-    JOBS = 16,               /* at least so many, where there are as many panels */
-    PIECE = 128,             /* outputs of a job of the weight gradient */
-    PARTS = 16,              /* of the tiles, for the weight gradient, */
-    PARTS_FLOATS = 16 << 20, /* as long as these are not more; all in all */
+    WIDE = 2,        /* vectors of a panel */
+    TILE = 160000,   /* floats of a tile's windows and outputs: they stay in a second-level cache */
+    MOST_ROWS = 512, /* of a tile */
+    LEAST_ROWS = 28, /* of one that is read in place */
+    PIECE = 512,     /* of k; by channels, or of several taps */
+    OUTPUTS = 128,   /* of a job of the weight gradient */
+    JOBS = 16,       /* at least so many, where tiles and panels suffice */
 };
 
 struct shape {
     const struct ss_conv_shape *s;
-    size_t w, shift;         /* W, and its logarithm */
-    size_t in, out, taps, k; /* of a group: channels; of a window; of a row */
-    size_t groups, plane;    /* pixels of an image of y */
+    size_t w, shift;                            /* W, and its logarithm */
+    size_t in, out, taps, k;                    /* of a group: channels; of a window; of a row */
+    size_t groups, plane;                       /* plane: pixels of an image of y */
+    int planes;                                 /* x is stored as planes */
+    size_t piece_taps, piece_channels, piece_k; /* at most */
+    size_t pieces;
     size_t images, cuts,
-        rows; /* of a tile: images; or of an image: tiles; pixels of a tile, at most */
+        rows; /* of a tile: images, or of an image: tiles; pixels of a tile, at most */
     size_t tiles, parts;
-    int planes;             /* x is stored as planes */
     int x_direct, y_direct; /* see above */
 };
 
@@ -55,6 +59,33 @@ static int is_in_vectors(const struct shape *f, const struct ss_act *a, size_t c
     return (size_t)a->block == f->w && (f->groups == 1 || channels % f->w == 0);
 }
 
+static void choose_pieces(struct shape *f)
+{
+    f->piece_taps = f->planes ? f->taps : smaller(larger(PIECE / f->in, 1), f->taps);
+    f->piece_channels = f->planes || f->in <= PIECE
+                            ? f->in
+                            : divide_up(divide_up(f->in, divide_up(f->in, PIECE)), 16) * 16;
+    f->piece_k = f->piece_taps * f->piece_channels;
+    f->pieces = divide_up(f->taps, f->piece_taps) * divide_up(f->in, f->piece_channels);
+}
+
+static void choose_tiles(struct shape *f)
+{
+    const size_t n = (size_t)f->s->y.n,
+                 fit = smaller(larger(TILE / (f->piece_k + f->out), 16), MOST_ROWS);
+    f->images = f->cuts = 1;
+    if (f->plane > fit)
+        f->cuts = divide_up(f->plane, fit);
+    else if (!f->x_direct || !f->y_direct || f->plane < LEAST_ROWS)
+        f->images = smaller(fit / f->plane, n);
+    f->x_direct &= f->images == 1;
+    f->y_direct &= f->images == 1;
+    f->rows = f->images * divide_up(f->plane, f->cuts);
+    f->tiles = divide_up(n, f->images) * f->cuts;
+    f->parts =
+        smaller(divide_up(JOBS, f->pieces * divide_up(f->out, OUTPUTS) * f->groups), f->tiles);
+}
+
 static struct shape shape_of(const struct ss_conv_shape *s)
 {
     struct shape f = {.s = s,
@@ -64,23 +95,15 @@ static struct shape shape_of(const struct ss_conv_shape *s)
                       .taps = (size_t)ss_conv_taps(s),
                       .groups = (size_t)s->groups,
                       .plane = (size_t)s->y.h * (size_t)s->y.w,
-                      .images = 1,
-                      .cuts = 1,
                       .planes = s->x.block == 1};
     while ((size_t)1 << f.shift < f.w)
         f.shift++;
     f.k = f.in * f.taps;
-    const size_t n = (size_t)s->y.n, fit = smaller(larger(TILE / f.k, 16), MOST_ROWS);
-    if (f.plane <= fit)
-        f.images = smaller(fit / f.plane, n);
-    else
-        f.cuts = divide_up(f.plane, fit);
-    f.rows = f.images * divide_up(f.plane, f.cuts);
-    f.tiles = divide_up(n, f.images) * f.cuts;
-    f.parts = smaller(smaller(PARTS, f.tiles), PARTS_FLOATS / ((size_t)s->y.c * f.k) + 1);
-    f.y_direct = f.images == 1 && is_in_vectors(&f, &s->y, f.out);
-    f.x_direct = f.images == 1 && is_in_vectors(&f, &s->x, f.in) && f.taps == 1 &&
-                 s->stride[0] == 1 && s->stride[1] == 1 && s->padding[0] == 0 && s->padding[1] == 0;
+    f.y_direct = is_in_vectors(&f, &s->y, f.out);
+    f.x_direct = is_in_vectors(&f, &s->x, f.in) && f.taps == 1 && s->stride[0] == 1 &&
+                 s->stride[1] == 1 && s->padding[0] == 0 && s->padding[1] == 0;
+    choose_pieces(&f);
+    choose_tiles(&f);
     return f;
 }
 
@@ -97,19 +120,53 @@ static struct tile tile_of(const struct shape *f, size_t i)
                                      : smaller(f->images, (size_t)f->s->y.n - image) * f->plane};
 }
 
-/* Scratch: [the packed weight, or the parts of its gradient | biases | of each thread: windows, outputs]. */
+/* These taps of these channels, each up to its end; k of them. */
+struct piece {
+    size_t tap, last_tap, channel, last_channel, k;
+};
+
+static struct piece piece_of(const struct shape *f, size_t i)
+{
+    const size_t each = divide_up(f->in, f->piece_channels);
+    struct piece p = {.tap = i / each * f->piece_taps, .channel = i % each * f->piece_channels};
+    p.last_tap = smaller(p.tap + f->piece_taps, f->taps);
+    p.last_channel = smaller(p.channel + f->piece_channels, f->in);
+    p.k = (p.last_tap - p.tap) * (p.last_channel - p.channel);
+    return p;
+}
+
+/* Floats of a weight, of which a group has k rows and a piece those behind its first one. */
 static size_t weight_floats(const struct shape *f)
 {
-    const size_t out = ss_product_round(f->out);
-    return f->groups * larger(f->out * ss_product_round(f->k), f->parts * f->k * out);
+    return f->groups * f->k * ss_product_round(f->out);
+}
+static size_t weight_at(const struct shape *f, size_t group, const struct piece *p)
+{
+    return (group * f->k + p->tap * f->in + p->channel) * ss_product_round(f->out);
+}
+size_t ss_columns_weight_bytes(const struct ss_conv_shape *s)
+{
+    const struct shape f = shape_of(s);
+    return weight_floats(&f) * sizeof(float);
+}
+
+/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs]. */
+static size_t turned_floats(const struct shape *f)
+{
+    return f->out * ss_product_round(f->piece_k);
+}
+static size_t weights_floats(const struct shape *f)
+{
+    return larger(f->groups * f->pieces * turned_floats(f),
+                  f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
 static size_t bias_floats(const struct shape *f)
 {
-    return f->parts * f->groups * ss_product_round(f->out);
+    return ss_product_round(f->parts * f->groups * f->out);
 }
 static size_t window_floats(const struct shape *f)
 {
-    return ss_product_left_floats(f->rows, f->k);
+    return ss_product_left_floats(f->rows, f->piece_k);
 }
 static size_t thread_floats(const struct shape *f)
 {
@@ -119,17 +176,17 @@ static size_t thread_floats(const struct shape *f)
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     const struct shape f = shape_of(s);
-    return (weight_floats(&f) + bias_floats(&f) + (size_t)cpu->threads * thread_floats(&f)) *
+    return (weights_floats(&f) + bias_floats(&f) + (size_t)cpu->threads * thread_floats(&f)) *
            sizeof(float);
 }
 
-static float *weight_of(const struct ss_device *cpu)
+static float *weights_of(const struct ss_device *cpu)
 {
     return ss_cpu_scratch(cpu);
 }
 static float *biases_of(const struct ss_device *cpu, const struct shape *f)
 {
-    return weight_of(cpu) + weight_floats(f);
+    return weights_of(cpu) + weights_floats(f);
 }
 static float *windows_of(const struct ss_device *cpu, const struct shape *f)
 {
@@ -150,18 +207,30 @@ struct row {
     size_t block;
 };
 
+static inline void copy_few(float *to, const float *from, size_t count)
+{
+    if (count == 16) /* a constant size is a move */
+        memcpy(to, from, 16 * sizeof *to);
+    else if (count > 8)
+        for (size_t i = 0; i < count; i++)
+            to[i] = from[i];
+    else if (count >= 4) { /* two moves, which may overlap */
+        memcpy(to, from, 4 * sizeof *to);
+        memcpy(to + count - 4, from + count - 4, 4 * sizeof *to);
+    } else
+        for (size_t i = 0; i < count; i++)
+            to[i] = from[i];
+}
+
 static inline void move_few(enum way way, float *act, float *row, size_t count)
 {
-    if (way == ADD)
-        for (size_t i = 0; i < count; i++)
-            act[i] += row[i];
-    else if (count == 16) /* a constant size is a move */
-        memcpy(way == READ ? row : act, way == READ ? act : row, 16 * sizeof *row);
-    else if (count == 8)
-        memcpy(way == READ ? row : act, way == READ ? act : row, 8 * sizeof *row);
+    if (way == READ)
+        copy_few(row, act, count);
+    else if (way == WRITE)
+        copy_few(act, row, count);
     else
         for (size_t i = 0; i < count; i++)
-            *(way == READ ? row + i : act + i) = *(way == READ ? act + i : row + i);
+            act[i] += row[i];
 }
 
 /* `count` numbers from act on, which are those from i on of the row. */
@@ -177,13 +246,37 @@ static inline void move_run(const struct shape *f, enum way way, float *act, con
     }
 }
 
-/* Channels first .. first + count - 1 of a pixel, which lie in runs of at most a block. */
+/* Whole vectors of w floats; w is a constant. */
+static inline void move_vectors(enum way way, float *act, size_t act_step, const struct row *row,
+                                size_t count, const size_t w)
+{
+    float *at = row->at;
+    for (size_t i = 0; i < count; i++, act += act_step, at += row->block)
+        if (way == ADD) {
+#pragma omp simd
+            for (size_t l = 0; l < w; l++)
+                act[l] += at[l];
+        } else {
+            memcpy(way == READ ? at : act, way == READ ? act : at, w * sizeof *at);
+        }
+}
+
+/* Channels first .. first + count - 1 of a pixel, those from i on of the row; they lie in runs of at most a block. */
 static inline void move_channels(const struct shape *f, enum way way, const struct ss_act *a,
                                  float *act, size_t n, size_t pixel, size_t first, size_t count,
                                  const struct row *row, size_t i)
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     const size_t blocks = (size_t)ss_act_blocks(a);
+    if (block == f->w && block >= 8 && ((first | count | i) & (block - 1)) == 0) {
+        const struct row at = {row->at + i / block * row->block, row->block};
+        float *from = act + ((n * blocks + first / block) * plane + pixel) * block;
+        if (block == 16)
+            move_vectors(way, from, plane * 16, &at, count / 16, 16);
+        else
+            move_vectors(way, from, plane * 8, &at, count / 8, 8);
+        return;
+    }
     for (size_t c = first, end = first + count; c < end;) {
         const size_t lane = c % block, run = smaller(block - lane, end - c);
         move_run(f, way, act + ((n * blocks + c / block) * plane + pixel) * block + lane, row, i,
@@ -217,59 +310,64 @@ static struct window window_of(const struct shape *f, size_t q)
     return w;
 }
 
+/* Of tap (i, j), in the plane of an image. */
+static size_t pixel_of(const struct ss_conv_shape *s, const struct window *w, int i, int j)
+{
+    return (size_t)((w->top + i * s->dilation[0]) * s->x.w + w->left + j * s->dilation[1]);
+}
+
 static int is_cut(const struct shape *f, const struct window *w)
 {
     return w->rows[0] > 0 || w->columns[0] > 0 || w->rows[1] < f->s->kernel[0] ||
            w->columns[1] < f->s->kernel[1];
 }
 
+/* The part of the window that is in a piece. */
 static inline void move_window(const struct shape *f, enum way way, float *x, size_t group,
+                               const struct window *w, const struct piece *p, const struct row *row)
+{
+    const struct ss_conv_shape *s = f->s;
+    const size_t channels = p->last_channel - p->channel, first = group * f->in + p->channel;
+    for (size_t t = p->tap; t < p->last_tap; t++) {
+        const int i = (int)t / s->kernel[1], j = (int)t % s->kernel[1];
+        if (i >= w->rows[0] && i < w->rows[1] && j >= w->columns[0] && j < w->columns[1])
+            move_channels(f, way, &s->x, x, w->image, pixel_of(s, w, i, j), first, channels, row,
+                          (t - p->tap) * channels);
+    }
+}
+
+/* The whole window; the taps of a row lie together, but for dilated ones. */
+static inline void move_planes(const struct shape *f, enum way way, float *x, size_t group,
                                const struct window *w, const struct row *row)
 {
     const struct ss_conv_shape *s = f->s;
-    const int together = f->planes && s->dilation[1] == 1; /* the taps of a row */
+    const size_t plane = (size_t)s->x.h * (size_t)s->x.w;
+    const int step = s->dilation[1] == 1 ? w->columns[1] - w->columns[0] : 1;
+    float *image = x + (w->image * (size_t)s->x.c + group * f->in) * plane;
     for (int i = w->rows[0]; i < w->rows[1]; i++)
-        for (int j = w->columns[0]; j < w->columns[1]; j = together ? w->columns[1] : j + 1) {
-            const size_t tap = (size_t)(i * s->kernel[1] + j),
-                         pixel = (size_t)((w->top + i * s->dilation[0]) * s->x.w + w->left +
-                                          j * s->dilation[1]);
-            if (!f->planes) {
-                move_channels(f, way, &s->x, x, w->image, pixel, group * f->in, f->in, row,
-                              tap * f->in);
-                continue;
-            }
-            const size_t plane = (size_t)s->x.h * (size_t)s->x.w,
-                         run = together ? (size_t)(w->columns[1] - j) : 1;
+        for (int j = w->columns[0]; j < w->columns[1]; j += step)
             for (size_t c = 0; c < f->in; c++)
-                move_run(f, way,
-                         x + (w->image * (size_t)s->x.c + group * f->in + c) * plane + pixel, row,
-                         c * f->taps + tap, run);
-        }
+                move_run(f, way, image + c * plane + pixel_of(s, w, i, j), row,
+                         c * f->taps + (size_t)(i * s->kernel[1] + j), (size_t)step);
 }
 
-static void gather_windows(const struct shape *f, const float *x, size_t group, struct tile t,
-                           float *to)
+static inline void move_windows(const struct shape *f, enum way way, float *x, size_t group,
+                                const struct piece *p, struct tile t, float *rows)
 {
     for (size_t r = 0; r < t.rows; r++) {
-        const struct row row = {to + r * f->w, t.rows * f->w};
+        const struct row row = {rows + r * f->w, t.rows * f->w};
         const struct window w = window_of(f, t.first + r);
-        for (size_t b = 0; b * f->w < f->k && is_cut(f, &w); b++)
-            memset(row.at + b * row.block, 0, f->w * sizeof *to);
-        move_window(f, READ, (float *)(uintptr_t)x, group, &w, &row);
+        for (size_t b = 0; way == READ && b * f->w < p->k && is_cut(f, &w); b++)
+            memset(row.at + b * row.block, 0, f->w * sizeof *rows);
+        if (f->planes)
+            move_planes(f, way, x, group, &w, &row);
+        else
+            move_window(f, way, x, group, &w, p, &row);
     }
 }
 
-static void scatter_windows(const struct shape *f, float *from, size_t group, struct tile t,
-                            float *dx)
-{
-    for (size_t r = 0; r < t.rows; r++) {
-        const struct row row = {from + r * f->w, t.rows * f->w};
-        const struct window w = window_of(f, t.first + r);
-        move_window(f, ADD, dx, group, &w, &row);
-    }
-}
-
-/* Channels of the tile's outputs, as rows or from them; with the last channel the padding behind it. */
+/* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
+ * the padding behind it. */
 static void move_outputs(const struct shape *f, enum way way, float *y, size_t first, size_t count,
                          struct tile t, float *rows)
 {
@@ -278,6 +376,8 @@ static void move_outputs(const struct shape *f, enum way way, float *y, size_t f
     for (size_t r = 0; r < t.rows; r++) {
         const struct row row = {rows + r * f->w, t.rows * f->w};
         const size_t n = (t.first + r) / f->plane, pixel = (t.first + r) % f->plane;
+        if (way == READ && count % f->w)
+            memset(row.at + count / f->w * row.block, 0, f->w * sizeof *rows);
         move_channels(f, way, a, y, n, pixel, first, count, &row, 0);
         if (way == WRITE && rest && end == (size_t)a->c) {
             const size_t place =
@@ -304,12 +404,13 @@ static struct operand in_place(const struct shape *f, const struct ss_act *a, co
 }
 
 static struct operand read_windows(const struct ss_device *cpu, const struct shape *f,
-                                   const float *x, size_t group, struct tile t)
+                                   const float *x, size_t group, const struct piece *p,
+                                   struct tile t)
 {
     if (f->x_direct)
-        return in_place(f, &f->s->x, x, group * f->in, t);
+        return in_place(f, &f->s->x, x, group * f->in + p->channel, t);
     float *windows = windows_of(cpu, f);
-    gather_windows(f, x, group, t, windows);
+    move_windows(f, READ, (float *)(uintptr_t)x, group, p, t, windows);
     return (struct operand){windows, t.rows * f->w};
 }
 
@@ -325,71 +426,77 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
 
 /* ---- weights ---- */
 
-/* The place of channel c's tap t in a row of windows. */
-static inline size_t place_of(const struct shape *f, size_t c, size_t t)
+/* The row of channel c's tap t in a piece. */
+static size_t row_of(const struct shape *f, const struct piece *p, size_t c, size_t t)
 {
-    return f->planes ? c * f->taps + t : t * f->in + c;
+    return f->planes ? c * f->taps + t
+                     : (t - p->tap) * (p->last_channel - p->channel) + c - p->channel;
 }
 
-/* Panels of weight' (k, outputs) of each group. */
-static void pack_forward(const struct ss_device *cpu, const struct shape *f, const float *w)
+/* Outputs first .. first + width - 1, a panel, of a piece: from the plain weight (Co,Ci/G,taps), or to it. */
+static void move_panel(const struct shape *f, const struct piece *p, size_t group, size_t first,
+                       float *panel, float *plain, int back)
 {
-    const size_t width = WIDE * f->w, panels = divide_up(f->out, width),
-                 all = ss_product_round(f->out);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < panels * f->groups; i++) {
-        const size_t group = i / panels, first = i % panels * width,
-                     row = smaller(width, all - first);
-        float *to = weight_of(cpu) + (group * all + first) * f->k;
-        for (size_t o = first; o < first + row; o++, to++) {
-            const float *from = w + (group * f->out + o) * f->k;
-            for (size_t c = 0; c < f->in; c++)
-                for (size_t t = 0; t < f->taps; t++)
-                    to[place_of(f, c, t) * row] = o < f->out ? *from++ : 0;
-        }
-    }
-}
-
-/* Panels of weight (outputs, k) of each group. */
-static void pack_backward(const struct ss_device *cpu, const struct shape *f, const float *w)
-{
-    const size_t width = WIDE * f->w, all = ss_product_round(f->k);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < f->out * f->groups; i++) {
-        const size_t group = i / f->out, o = i % f->out;
-        float *to = weight_of(cpu) + group * f->out * all;
-        const float *from = w + i * f->k;
-        for (size_t first = 0; first < all; first += width, to += f->out * width) {
-            const size_t row = smaller(width, all - first);
-            if (f->k < first + row)
-                memset(to + o * row, 0, row * sizeof *to);
-        }
-        to = weight_of(cpu) + group * f->out * all;
-        for (size_t c = 0; c < f->in; c++)
-            for (size_t t = 0; t < f->taps; t++) {
-                const size_t place = place_of(f, c, t), first = place / width * width;
-                to[first * f->out + o * smaller(width, all - first) + place - first] = *from++;
+    const size_t width = smaller(WIDE * f->w, ss_product_round(f->out) - first);
+    for (size_t o = first; o < first + width; o++, panel++)
+        for (size_t c = p->channel; c < p->last_channel; c++)
+            for (size_t t = p->tap; t < p->last_tap; t++) {
+                float *at = panel + row_of(f, p, c, t) * width;
+                const size_t place = ((group * f->out + o) * f->in + c) * f->taps + t;
+                if (!back)
+                    *at = o < f->out ? plain[place] : 0;
+                else if (o < f->out)
+                    plain[place] = *at;
             }
+}
+
+static void move_weight(const struct ss_device *cpu, const struct ss_conv_shape *s, float *plain,
+                        float *native, int back)
+{
+    const struct shape f = shape_of(s);
+    const size_t width = WIDE * f.w, panels = divide_up(f.out, width);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < f.groups * f.pieces * panels; i++) {
+        const size_t group = i / panels / f.pieces, first = i % panels * width;
+        const struct piece p = piece_of(&f, i / panels % f.pieces);
+        move_panel(&f, &p, group, first, native + weight_at(&f, group, &p) + first * p.k, plain,
+                   back);
     }
 }
 
-/* The parts' sum, as the plain gradient. */
+void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *plain, float *native)
+{
+    move_weight(cpu, s, (float *)(uintptr_t)plain, native, 0);
+}
+
+void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *native, float *plain)
+{
+    move_weight(cpu, s, plain, (float *)(uintptr_t)native, 1);
+}
+
+/* The right operands of the data gradient. */
+static void turn_weight(const struct ss_device *cpu, const struct shape *f, const float *w)
+{
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < f->groups * f->pieces; i++) {
+        const struct piece p = piece_of(f, i % f->pieces);
+        ss_product_turn_right(p.k, f->out, w + weight_at(f, i / f->pieces, &p),
+                              weights_of(cpu) + i * turned_floats(f));
+    }
+}
+
+/* The sum of the gradient's parts, in their order. */
 static void sum_parts(const struct ss_device *cpu, const struct shape *f, float *dw)
 {
-    const size_t width = WIDE * f->w, out = ss_product_round(f->out);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < f->out * f->groups; i++) {
-        const size_t o = i % f->out, first = o / width * width, row = smaller(width, out - first);
-        const float *from = weight_of(cpu) + (i / f->out * out + first) * f->k + o - first;
-        float *to = dw + i * f->k;
-        for (size_t c = 0; c < f->in; c++)
-            for (size_t t = 0; t < f->taps; t++) {
-                const float *part = from + place_of(f, c, t) * row;
-                float sum = part[0];
-                for (size_t p = 1; p < f->parts; p++)
-                    sum += part[p * f->groups * f->k * out];
-                *to++ = sum;
-            }
+    const size_t count = weight_floats(f);
+#pragma omp parallel for simd schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < count; i++) {
+        float sum = weights_of(cpu)[i];
+        for (size_t p = 1; p < f->parts; p++)
+            sum += weights_of(cpu)[p * count + i];
+        dw[i] = sum;
     }
 }
 
@@ -397,11 +504,10 @@ static void sum_parts(const struct ss_device *cpu, const struct shape *f, float 
 
 /* Outputs first .. first + count - 1 of a group, whole panels. */
 static void forward_tile(const struct ss_device *cpu, const struct shape *f, const float *x,
-                         const float *bias, size_t group, size_t first, size_t count, struct tile t,
-                         float *y)
+                         const float *weight, const float *bias, size_t group, size_t first,
+                         size_t count, struct tile t, float *y)
 {
     const size_t channel = group * f->out + first;
-    const struct operand windows = read_windows(cpu, f, x, group, t);
     const struct operand to = f->y_direct ? in_place(f, &f->s->y, y, channel, t)
                                           : (struct operand){outputs_of(cpu, f), t.rows * f->w};
     for (size_t o = 0; bias && o < count; o += f->w) {
@@ -410,18 +516,21 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
         for (size_t r = 0; r < t.rows; r++)
             memcpy(to.at + o / f->w * to.block + r * f->w, vector, f->w * sizeof *bias);
     }
-    ss_product_run(&(struct ss_product){.rows = t.rows,
-                                        .k = f->k,
-                                        .columns = count,
-                                        .wide = WIDE,
-                                        .left = windows.at,
-                                        .right = weight_of(cpu) +
-                                                 (group * ss_product_round(f->out) + first) * f->k,
-                                        .left_block = windows.block,
-                                        .to = to.at,
-                                        .vector = to.block,
-                                        .row = f->w,
-                                        .adds = bias != NULL});
+    for (size_t i = 0; i < f->pieces; i++) {
+        const struct piece p = piece_of(f, i);
+        const struct operand windows = read_windows(cpu, f, x, group, &p, t);
+        ss_product_run(&(struct ss_product){.rows = t.rows,
+                                            .k = p.k,
+                                            .columns = count,
+                                            .wide = WIDE,
+                                            .left = windows.at,
+                                            .right = weight + weight_at(f, group, &p) + first * p.k,
+                                            .left_block = windows.block,
+                                            .to = to.at,
+                                            .vector = to.block,
+                                            .row = f->w,
+                                            .adds = bias || i > 0});
+    }
     if (!f->y_direct)
         move_outputs(f, WRITE, y, channel, count, t, to.at);
 }
@@ -433,11 +542,10 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     const size_t width = WIDE * f.w, all = f.tiles * f.groups, panels = divide_up(f.out, width);
     const size_t each = divide_up(panels, smaller(panels, divide_up(JOBS, all))) * width,
                  pieces = divide_up(f.out, each);
-    pack_forward(cpu, &f, w);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < all * pieces; i++) {
         const size_t first = i % pieces * each;
-        forward_tile(cpu, &f, x, bias, i / pieces / f.tiles, first, smaller(each, f.out - first),
+        forward_tile(cpu, &f, x, w, bias, i / pieces / f.tiles, first, smaller(each, f.out - first),
                      tile_of(&f, i / pieces % f.tiles), y);
     }
 }
@@ -464,21 +572,25 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
                           size_t group, struct tile t, float *dx)
 {
     const struct operand outputs = read_outputs(cpu, f, dy, group * f->out, f->out, t);
-    const struct operand to = f->x_direct ? in_place(f, &f->s->x, dx, group * f->in, t)
-                                          : (struct operand){windows_of(cpu, f), t.rows * f->w};
-    ss_product_run(
-        &(struct ss_product){.rows = t.rows,
-                             .k = f->out,
-                             .columns = f->k,
-                             .wide = WIDE,
-                             .left = outputs.at,
-                             .right = weight_of(cpu) + group * f->out * ss_product_round(f->k),
-                             .left_block = outputs.block,
-                             .to = to.at,
-                             .vector = to.block,
-                             .row = f->w});
-    if (!f->x_direct)
-        scatter_windows(f, to.at, group, t, dx);
+    for (size_t i = 0; i < f->pieces; i++) {
+        const struct piece p = piece_of(f, i);
+        const struct operand to = f->x_direct
+                                      ? in_place(f, &f->s->x, dx, group * f->in + p.channel, t)
+                                      : (struct operand){windows_of(cpu, f), t.rows * f->w};
+        ss_product_run(&(struct ss_product){.rows = t.rows,
+                                            .k = f->out,
+                                            .columns = p.k,
+                                            .wide = WIDE,
+                                            .left = outputs.at,
+                                            .right = weights_of(cpu) +
+                                                     (group * f->pieces + i) * turned_floats(f),
+                                            .left_block = outputs.block,
+                                            .to = to.at,
+                                            .vector = to.block,
+                                            .row = f->w});
+        if (!f->x_direct)
+            move_windows(f, ADD, dx, group, &p, t, to.at);
+    }
 }
 
 /* A job has whole images, whose windows overlap; where they do not, a tile. */
@@ -487,7 +599,7 @@ void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_
 {
     const struct shape f = shape_of(s);
     const size_t each = f.x_direct ? 1 : f.cuts, jobs = f.tiles / each;
-    pack_backward(cpu, &f, w);
+    turn_weight(cpu, &f, w);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < jobs * f.groups; i++) {
         const size_t group = i / jobs, first = i % jobs * each;
@@ -500,54 +612,58 @@ void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_
     }
 }
 
-/* Outputs first .. first + count - 1 of a group, whole panels, of one part of the tiles. */
+/* A job of the weight gradient: a piece of outputs first .. first + count - 1 of a group, whole panels, of one part of
+ * the tiles. dbias: of these outputs, for the first piece. */
 static void gradient_part(const struct ss_device *cpu, const struct shape *f, const float *x,
-                          const float *dy, size_t part, size_t group, size_t first, size_t count,
-                          float *dbias)
+                          const float *dy, size_t part, size_t group, size_t piece, size_t first,
+                          size_t count, float *dw, float *dbias)
 {
-    const size_t out = ss_product_round(f->out);
     const size_t begin = part * f->tiles / f->parts, end = (part + 1) * f->tiles / f->parts;
-    float *to = weight_of(cpu) + ((part * f->groups + group) * out + first) * f->k;
-    double sums[PIECE] = {0};
+    const struct piece p = piece_of(f, piece);
+    double sums[OUTPUTS] = {0};
     for (size_t i = begin; i < end; i++) {
         const struct tile t = tile_of(f, i);
-        const struct operand windows = read_windows(cpu, f, x, group, t),
+        const struct operand windows = read_windows(cpu, f, x, group, &p, t),
                              outputs = read_outputs(cpu, f, dy, group * f->out + first, count, t);
-        ss_product_outer(&(struct ss_product_outer){.rows = t.rows,
-                                                    .k = f->k,
-                                                    .columns = count,
-                                                    .wide = WIDE,
-                                                    .left = windows.at,
-                                                    .d = outputs.at,
-                                                    .left_block = windows.block,
-                                                    .d_vector = outputs.block,
-                                                    .to = to,
-                                                    .adds = i > begin});
-        for (size_t o = 0; dbias && o < count; o++)
+        ss_product_outer(
+            &(struct ss_product_outer){.rows = t.rows,
+                                       .k = p.k,
+                                       .columns = count,
+                                       .wide = WIDE,
+                                       .left = windows.at,
+                                       .d = outputs.at,
+                                       .left_block = windows.block,
+                                       .d_vector = outputs.block,
+                                       .to = dw + weight_at(f, group, &p) + first * p.k,
+                                       .adds = i > begin});
+        for (size_t o = 0; dbias && piece == 0 && o < count; o++)
             for (size_t r = 0; r < t.rows; r++)
                 sums[o] += (double)outputs.at[o / f->w * outputs.block + r * f->w + o % f->w];
     }
-    for (size_t o = 0; dbias && o < count; o++)
-        dbias[(part * f->groups + group) * f->out + first + o] = (float)sums[o];
+    for (size_t o = 0; dbias && piece == 0 && o < count; o++)
+        dbias[o] = (float)sums[o];
 }
 
 void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                  const float *x, const float *dy, float *dw, float *dbias)
 {
     const struct shape f = shape_of(s);
-    const size_t pieces = divide_up(f.out, PIECE), all = pieces * f.groups;
-    float *biases = dbias ? biases_of(cpu, &f) : NULL;
+    const size_t each = divide_up(f.out, OUTPUTS), outputs = (size_t)s->y.c;
+    float *biases = biases_of(cpu, &f), *parts = f.parts > 1 ? weights_of(cpu) : dw;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < all * f.parts; i++) {
-        const size_t first = i % pieces * PIECE;
-        gradient_part(cpu, &f, x, dy, i / all, i % all / pieces, first,
-                      smaller(PIECE, f.out - first), biases);
+    for (size_t i = 0; i < f.parts * f.groups * f.pieces * each; i++) {
+        const size_t first = i % each * OUTPUTS, piece = i / each % f.pieces,
+                     group = i / each / f.pieces % f.groups, part = i / each / f.pieces / f.groups;
+        gradient_part(cpu, &f, x, dy, part, group, piece, first, smaller(OUTPUTS, f.out - first),
+                      parts + part * weight_floats(&f),
+                      dbias ? biases + part * outputs + group * f.out + first : NULL);
     }
-    sum_parts(cpu, &f, dw);
-    for (size_t o = 0; dbias && o < (size_t)s->y.c; o++) {
+    if (f.parts > 1)
+        sum_parts(cpu, &f, dw);
+    for (size_t o = 0; dbias && o < outputs; o++) {
         double sum = 0;
         for (size_t p = 0; p < f.parts; p++)
-            sum += (double)biases[p * (size_t)s->y.c + o];
+            sum += (double)biases[p * outputs + o];
         dbias[o] = (float)sum;
     }
 }

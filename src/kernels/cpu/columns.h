@@ -1,7 +1,7 @@
 /* Convolutions as products of matrices: any window, stride, padding, dilation, groups and layout. A tile of output
  * pixels is a matrix that has each one's window in a row (Chellapilla, Puri and Simard, "High performance
  * convolutional neural networks for document processing", 2006); 1x1 windows of whole vectors are read where they
- * are. Weights are plain, (Co,Ci/G,rows,columns).
+ * are. Weights, and gradients, have a layout of their own, whose padding is zero; plain is (Co,Ci/G,rows,columns).
  *
  * Bits do not depend on the number of threads. */
 #ifndef SS_KERNELS_CPU_COLUMNS_H
@@ -11,6 +11,12 @@
 
 /* Of all three passes. */
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
+
+size_t ss_columns_weight_bytes(const struct ss_conv_shape *s);
+void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *plain, float *native);
+void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *native, float *plain);
 
 /* bias, dbias may be NULL. */
 void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,

@@ -1,4 +1,4 @@
-/* cpu.c: threads and scratch of one compute worker. The library behind it is in cpu_dnnl.c. */
+/* cpu.c: threads and scratch of one compute worker. The library behind it, if any, is in dnnl.c. */
 #include "core/alloc.h"
 #include "core/log.h"
 #include "kernels/cpu/internal.h"

@@ -35,6 +35,35 @@ static size_t weights_of(const struct ss_conv_shape *s)
     return (size_t)(ss_conv_taps(s) * ss_depthwise_width(s));
 }
 
+size_t ss_depthwise_weight_bytes(const struct ss_conv_shape *s)
+{
+    return (size_t)chunks_of(s) * weights_of(s) * sizeof(float);
+}
+
+/* The tap of a channel, in its chunk. */
+static size_t place_of(const struct ss_conv_shape *s, int c, int tap)
+{
+    const int width = ss_depthwise_width(s);
+    return (size_t)(c / width) * weights_of(s) + (size_t)(tap * width + c % width);
+}
+
+void ss_depthwise_import(const struct ss_conv_shape *s, const float *plain, float *native)
+{
+    const int taps = ss_conv_taps(s);
+    memset(native, 0, ss_depthwise_weight_bytes(s));
+    for (int c = 0; c < s->x.c; c++)
+        for (int tap = 0; tap < taps; tap++)
+            native[place_of(s, c, tap)] = plain[c * taps + tap];
+}
+
+void ss_depthwise_export(const struct ss_conv_shape *s, const float *native, float *plain)
+{
+    const int taps = ss_conv_taps(s);
+    for (int c = 0; c < s->x.c; c++)
+        for (int tap = 0; tap < taps; tap++)
+            plain[c * taps + tap] = native[place_of(s, c, tap)];
+}
+
 /* Columns of a plane in scratch: of x, and of dy, spread over the places of x. */
 static int x_columns(const struct ss_conv_shape *s)
 {

@@ -8,6 +8,10 @@
 int ss_depthwise_takes(const struct ss_conv_shape *s);
 /* 16 or 8. */
 int ss_depthwise_width(const struct ss_conv_shape *s);
+size_t ss_depthwise_weight_bytes(const struct ss_conv_shape *s);
+/* plain: (channels, rows, columns). */
+void ss_depthwise_import(const struct ss_conv_shape *s, const float *plain, float *native);
+void ss_depthwise_export(const struct ss_conv_shape *s, const float *native, float *plain);
 /* Of all three passes. */
 size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 

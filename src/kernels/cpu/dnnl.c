@@ -1,4 +1,4 @@
-/* cpu_dnnl.c: the oneDNN engine of a compute worker, and what oneDNN makes of this CPU. */
+/* dnnl.c: the oneDNN engine of a compute worker, and what oneDNN makes of this CPU. */
 #include "core/log.h"
 #include "core/rng.h"
 #include "kernels/cpu/dnnl_shim.h"
@@ -14,15 +14,25 @@ static int isa_has(dnnl_cpu_isa_t wanted)
     return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-enum ss_simd ss_cpu_simd(void)
+/* oneDNN asks the processor at each call, which takes a virtual machine microseconds. */
+static enum ss_simd simd;
+
+static void find_simd(void)
 {
+    simd = SS_SIMD_PLAIN;
 #    if defined(__GNUC__)
     if (isa_has(dnnl_cpu_isa_avx512_core))
-        return SS_SIMD_AVX512;
-    if (isa_has(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("fma"))
-        return SS_SIMD_AVX2;
+        simd = SS_SIMD_AVX512;
+    else if (isa_has(dnnl_cpu_isa_avx2) && __builtin_cpu_supports("fma"))
+        simd = SS_SIMD_AVX2;
 #    endif
-    return SS_SIMD_PLAIN;
+}
+
+enum ss_simd ss_cpu_simd(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_simd);
+    return simd;
 }
 
 int ss_cpu_preferred_block(void)

@@ -87,6 +87,22 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     }
 }
 
+void ss_product_turn_right(size_t k, size_t columns, const float *right, float *turned)
+{
+    const size_t width = 2 * ss_product_lanes();
+    for (size_t r = 0; r < k; r += width) {
+        const size_t count = smaller(width, k - r), whole = ss_product_round(count);
+        if (count < whole)
+            memset(turned, 0, columns * whole * sizeof *turned);
+        for (size_t c = 0; c < columns; c += width) {
+            const size_t panel = smaller(width, ss_product_round(columns) - c);
+            turn(count, smaller(width, columns - c), right + c * k + r * panel, panel,
+                 turned + c * whole, whole);
+        }
+        turned += columns * whole;
+    }
+}
+
 /* Panels outside, rows inside: a panel's chunk is read from a second-level cache once, the rows' as often as there are
  * panels. */
 void ss_product_run(const struct ss_product *p)

@@ -29,6 +29,9 @@ void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, siz
 void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b, size_t ldb,
                            float *right);
 
+/* A right operand (k, columns) as (columns, k). Both of wide 2. */
+void ss_product_turn_right(size_t k, size_t columns, const float *right, float *turned);
+
 /* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. */
 struct ss_product {
     size_t rows, k, columns, wide;
