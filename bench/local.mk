@@ -6,11 +6,9 @@ bench_loader_SOURCES = bench/loader.c
 bench_loader_LDADD = libinside.la $(DEPENDENCY_LIBS)
 bench_late_rank_SOURCES = bench/late_rank.c
 bench_late_rank_LDADD = libinside.la $(DEPENDENCY_LIBS)
-if HAVE_DNNL
 noinst_PROGRAMS += bench/conv
 bench_conv_SOURCES = bench/conv.c
 bench_conv_LDADD = libinside.la $(DEPENDENCY_LIBS)
-endif
 if HAVE_CUDA
 noinst_PROGRAMS += bench/gpu_kernels
 bench_gpu_kernels_SOURCES = bench/gpu_kernels.c bench/gpu_timed.cpp bench/gpu_timed.h

@@ -1,8 +1,8 @@
 # SS_DNNL: oneDNN's C library, version 2 or 3. Debian 12 ships no pkg-config file, so the header and
-# the library are looked for directly. Optional where there are GPUs (after SS_GPU). Sets DNNL_CFLAGS,
+# the library are looked for directly. Optional. Sets DNNL_CFLAGS,
 # DNNL_LIBS and, for the summary, ss_dnnl_version.
 AC_DEFUN([SS_DNNL], [
-    SS_ARG_WITH([onednn], [oneDNN 2 or 3, for training on CPUs; required without CUDA])
+    SS_ARG_WITH([onednn], [oneDNN 2 or 3: faster convolutions on CPUs, other than 3x3 ones with stride 1])
     AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
     AC_ARG_VAR([DNNL_LIBS], [linker flags for oneDNN @<:@-ldnnl@:>@])
     AS_IF([test -n "$ss_dir"], [
@@ -36,8 +36,7 @@ AC_DEFUN([SS_DNNL], [
     AS_IF([test $have_onednn = yes],
         [AC_DEFINE([HAVE_DNNL], [1], [oneDNN is there])],
         [DNNL_CFLAGS= DNNL_LIBS=
-         AS_IF([test $have_gpu = yes], [ss_need=optional], [ss_need=required])
-         SS_MISSING([onednn], [$ss_need],
-            [oneDNN 2 or later was not found, without which nothing trains on CPUs (header dnnl.h, library dnnl; Debian package libdnnl-dev, Spack spec onednn, Guix package onednn, or module load onednn). Name its folder with --with-onednn=DIR.])])
+         SS_MISSING([onednn], [optional],
+            [oneDNN 2 or later was not found, with which some convolutions on CPUs are faster (header dnnl.h, library dnnl; Debian package libdnnl-dev, Spack spec onednn, Guix package onednn, or module load onednn). Name its folder with --with-onednn=DIR.])])
     AM_CONDITIONAL([HAVE_DNNL], [test $have_onednn = yes])
 ])

@@ -1,8 +1,8 @@
 /* Kernels: plain functions on pointers. No StarPU in here.
  *
  * Each device fills one table (list.h says what is in it), ss_cpu_kernels and ss_cuda_kernels, and
- * nobody above knows which of them a build has: in one without CUDA or oneDNN, cuda/none.c or
- * cpu/none.c fills the table with `missing`, and nothing of it but `count` is called.
+ * nobody above knows whether a build has the second: in one without CUDA, cuda/none.c fills the
+ * table with `missing`, and nothing of it but `count` is called.
  *
  * A struct ss_device is what the kernels of one compute worker share: library handles, threads or
  * the stream that they enqueue on, and one scratch area as large as the hungriest kernel needs. It

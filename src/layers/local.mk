@@ -6,24 +6,18 @@ libstarstep_la_SOURCES += \
 	src/layers/dropout.c src/layers/add.c src/layers/pool.c src/layers/linear.c src/layers/loss.c
 
 libstarstep_la_SOURCES += src/layers/groupnorm.c codelets/groupnorm.c
-if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/groupnorm.c
-endif
 CUDA_SOURCES += src/kernels/cuda/groupnorm.cu
 
 libstarstep_la_SOURCES += \
 	src/layers/layernorm.c codelets/layernorm.c src/layers/tokens.c codelets/tokens.c \
 	src/layers/attention.c codelets/attention.c src/kernels/tally/transformer.c
-if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/layernorm.c src/kernels/cpu/tokens.c src/kernels/cpu/attention.c
-endif
 CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/kernels/cuda/softmax.cu
 
 # Channels of other values, and products
 libstarstep_la_SOURCES += \
 	src/layers/concat.c src/layers/slice.c src/layers/shuffle.c src/layers/flatten.c src/layers/detach.c codelets/gather.c \
 	src/layers/mul.c codelets/mul.c src/kernels/check.c
-if HAVE_DNNL
 libstarstep_la_SOURCES += src/kernels/cpu/gather.c src/kernels/cpu/mul.c
-endif
 CUDA_SOURCES += src/kernels/cuda/gather.cu src/kernels/cuda/mul.cu

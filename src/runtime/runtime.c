@@ -103,7 +103,7 @@ static enum ss_status open_service_device(struct ss_runtime *rt, const struct ss
     const int of_use = gpu ? !gpu->ordered : rt->placement.dedicated > 0;
     const struct ss_device_options one = {.threads = 1,
                                           .dtype = gpu ? gpu->gpu.dtype : SS_DTYPE_F32};
-    if (!of_use || ss_cpu_kernels.missing || !ss_scheduler_uses_models())
+    if (!of_use || !ss_scheduler_uses_models())
         return SS_OK;
     return ss_cpu_kernels.open(&one, &rt->service_device);
 }

@@ -4,10 +4,8 @@ tests_api_own_model_SOURCES = docs/example/own_model.c
 tests_api_own_model_CPPFLAGS = -I$(top_srcdir)/src/api -I$(top_srcdir)/src -I$(top_srcdir)
 tests_api_own_model_LDADD = libstarstep.la
 TESTS += tests/api/test_library.sh
-if HAVE_DNNL
 UNIT_TESTS += tests/api/test_api
 tests_api_test_api_SOURCES = tests/api/test_api.c tests/run_suite.h tests/leaks.h
 tests_api_test_api_CPPFLAGS = $(tests_api_own_model_CPPFLAGS) $(CHECK_CFLAGS)
 tests_api_test_api_LDADD = libstarstep.la $(CHECK_LIBS)
 TESTS += tests/api/test_own_model.sh
-endif

@@ -52,8 +52,6 @@ endif
 
 # Runs of training on CPUs, for which oneDNN is needed: ranks that go wrong, what they must have alike, what
 # each decided, and many of them
-if HAVE_DNNL
 TESTS += tests/comm/test_rank_loss.sh tests/comm/test_ranks.sh tests/comm/test_consistency.sh \
 	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh tests/comm/test_shard_optimizer.sh \
 	tests/comm/test_blocked_output.sh tests/comm/test_wrong_sum.sh
-endif

@@ -7,7 +7,6 @@ UNIT_TESTS += tests/faults/test_lacks
 tests_faults_test_lacks_SOURCES = tests/faults/test_lacks.c tests/data_common.h tests/graph/test_graphs.h $(LACKS_SOURCES)
 tests_faults_test_lacks_LDADD = $(TEST_LIBS) -lm
 
-if HAVE_DNNL
 # A sanitizer has calls of its own in front of these.
 if !SANITIZED
 UNIT_TESTS += tests/faults/test_faults
@@ -16,7 +15,6 @@ tests_faults_test_faults_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_faults_test_faults_LDADD = $(TEST_LIBS)
 endif
 TESTS += tests/faults/test_write_order.sh tests/faults/test_sweep.sh
-endif
 
 # Everything that test_sweep.sh takes some of; FAULTS has options of sweep.py
 check-faults: all

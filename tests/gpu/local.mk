@@ -6,9 +6,7 @@ if HAVE_NCCL
 GPU_TESTS += tests/gpu/test_gpu_faults.sh
 endif
 endif
-if HAVE_DNNL
 GPU_TESTS += tests/gpu/test_gpu_exec
-endif
 GPU_TESTS += tests/gpu/test_gpu_ranks.sh tests/gpu/test_gpu_graphs.sh tests/gpu/test_gpu_pictures.sh \
 	tests/gpu/test_gpu_order.sh tests/gpu/test_gpu_models.sh tests/gpu/test_gpu_models_imported.sh \
 	tests/gpu/test_gpu_trace.sh tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh tests/gpu/test_gpu_recipes.sh \
@@ -35,11 +33,9 @@ tests_gpu_test_cudnn_matrix_SOURCES = tests/gpu/test_cudnn_matrix.c tests/gpu/de
 tests_gpu_test_cudnn_matrix_LDADD = $(TEST_LIBS)
 
 # Compares with the CPU
-if HAVE_DNNL
 check_PROGRAMS += tests/gpu/test_gpu_exec
 tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
-endif
 
 if HOSTGPU
 GPU_TESTS += tests/slurm/test_slurm_gpu.sh tests/doctor/test_doctor_gpu.sh

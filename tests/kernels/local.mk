@@ -3,8 +3,7 @@ UNIT_TESTS += tests/kernels/test_wire
 tests_kernels_test_wire_SOURCES = tests/kernels/test_wire.c
 tests_kernels_test_wire_LDADD = $(TEST_LIBS) -lm
 
-# The CPU's kernels; without oneDNN there are none.
-if HAVE_DNNL
+# The CPU's kernels
 UNIT_TESTS += tests/kernels/test_kernels
 tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/test_kernels.c tests/kernels/test_kernels.h \
@@ -18,4 +17,3 @@ tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/rule_reference.h tests/kernels/norm_halves.h tests/kernels/norm_parts.h tests/kernels/loss_reference.h \
 	tests/reference/loss.h
 tests_kernels_test_kernels_LDADD = $(TEST_LIBS)
-endif

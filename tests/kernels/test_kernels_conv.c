@@ -1,6 +1,8 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
 #include "kernels/cpu/depthwise.h"
-#include "kernels/cpu/dnnl_shim.h"
+#ifdef HAVE_DNNL
+#    include "kernels/cpu/dnnl_shim.h"
+#endif
 #include "tests/kernels/conv_reference.h"
 
 #include <limits.h>
@@ -410,6 +412,7 @@ START_TEST(same_gradient_each_time)
 }
 END_TEST
 
+#ifdef HAVE_DNNL
 START_TEST(texts_of_onednn)
 {
     ck_assert_str_eq(ss_dnnl_status_text(dnnl_success), "success");
@@ -422,6 +425,7 @@ START_TEST(texts_of_onednn)
     ck_assert_str_eq(ss_dnnl_status_text((dnnl_status_t)99), "unknown error");
 }
 END_TEST
+#endif
 
 Suite *conv_suite(void)
 {
@@ -439,7 +443,9 @@ Suite *conv_suite(void)
     tcase_add_test(t, finite_differences_kernel);
     tcase_add_test(t, bad_shapes);
     tcase_add_loop_test(t, same_gradient_each_time, 0, sizeof again / sizeof *again);
+#ifdef HAVE_DNNL
     tcase_add_test(t, texts_of_onednn);
+#endif
     suite_add_tcase(suite, t);
     return suite;
 }

@@ -14,6 +14,4 @@ tests_monitor_test_scaling_SOURCES = tests/monitor/test_scaling.c tests/damage_t
 tests_monitor_test_scaling_LDADD = $(TEST_LIBS) -lm
 
 # Watches training on CPUs, for which oneDNN is needed
-if HAVE_DNNL
 TESTS += tests/monitor/test_monitor_run.sh
-endif

@@ -16,7 +16,6 @@ tests_runtime_test_feed_LDADD = $(TEST_LIBS)
 TESTS += tests/runtime/test_openmp_places.sh
 
 # Training on CPUs, for which oneDNN is needed
-if HAVE_DNNL
 UNIT_TESTS += tests/runtime/test_exec
 tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
@@ -35,7 +34,6 @@ tests_runtime_late_setenv_la_SOURCES = tests/runtime/late_setenv.c
 tests_runtime_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance_models.sh tests/runtime/test_step_watch.sh \
 	tests/runtime/test_update_workers.sh
-endif
 
 # In a build with the thread sanitizer, `make check-tsan` runs what meets most threads. The longest come first.
 TSAN_TESTS = tests/runtime/test_exec tests/train/test_resume.sh tests/kernels/test_kernels tests/comm/test_comm_mpi.sh \

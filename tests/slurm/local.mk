@@ -1,5 +1,3 @@
 # Job scripts: what they hand to Slurm, and a real Slurm of virtual nodes
 TESTS += tests/slurm/test_slurm_scripts.sh
-if HAVE_DNNL
 TESTS += tests/slurm/test_slurm.sh
-endif

@@ -6,9 +6,7 @@ tests_trace_test_trace_read_SOURCES = tests/trace/test_trace_read.c tests/fuzz_b
 tests_trace_test_trace_read_LDADD = $(TEST_LIBS)
 TESTS += tests/trace/test_trace_report.sh tests/trace/test_trace_export.sh tests/trace/test_trace_page.sh tests/trace/test_trace_starpu.sh \
 	tests/trace/test_trace_perfetto.sh tests/trace/test_trace_hta.sh
-if HAVE_DNNL
 TESTS += tests/trace/test_trace_record.sh tests/trace/test_trace_clocks.sh
-endif
 
 # A tool for test_gpu_nvtx.sh to load
 if HAVE_NVTX

@@ -35,7 +35,6 @@ tests_train_fail_submit_SOURCES = tests/train/fail_submit.c $(starstep_SOURCES)
 tests_train_fail_submit_LDADD = $(starstep_LDADD)
 
 # Training on CPUs, for which oneDNN is needed
-if HAVE_DNNL
 QUICK_TESTS += tests/train/test_quick_run.sh
 TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test_train_cli.sh tests/train/test_bad_input.sh \
 	tests/train/test_outputs.sh tests/train/test_soak.sh tests/train/test_pictures_train.sh tests/train/test_own_folders.sh tests/train/test_normalise.sh tests/train/test_crop.sh tests/train/test_pictures_sizes.sh \
@@ -45,4 +44,3 @@ TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test
 	tests/train/test_optimizers.sh tests/train/test_mixing.sh tests/train/test_accumulate.sh \
 	tests/train/test_best.sh tests/train/test_predict.sh tests/train/test_eval.sh tests/train/test_sync_bn.sh \
 	tests/train/test_frozen.sh tests/train/test_last_batch.sh
-endif
