@@ -11,7 +11,7 @@ libstarstep_la_SOURCES += \
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h \
-	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_winograd.h
+	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_pool.h src/kernels/cpu/simd_winograd.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
 libstarstep_la_LIBADD += libsimd.la
 

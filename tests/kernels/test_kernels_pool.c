@@ -1,9 +1,19 @@
-/* test_kernels_pool.c: pooling in every layout against a naive one in double precision, and against
- * PyTorch in all corners. */
+/* test_kernels_pool.c: pooling in every layout and with every width of vectors, against a naive one in double
+ * precision, and against PyTorch in all corners. */
 #include "graph/graph.h"
 #include "layers/list.h"
 #include "tests/kernels/test_kernels.h"
 #include "train/safetensors.h"
+
+/* What the loops are limited to. Read once a process, and Check gives each test its own. */
+static const char *const isas[] = {"ALL", "AVX2", "SSE41"};
+enum { NISAS = 3 };
+
+static void open_limited(const char *isa)
+{
+    setenv("DNNL_MAX_CPU_ISA", isa, 1);
+    test_open();
+}
 
 struct reference {
     struct ss_pool_shape s;
@@ -35,7 +45,8 @@ static int extent(const struct reference *r, int axis, int o, int *begin, int *e
     return r->s.count_pad ? whole : *end - *begin;
 }
 
-/* One window: its value, and the shares of the gradient. */
+/* One window: its value, and the shares of the gradient. Of maxima the first counts, but of NaNs the last, as in
+ * PyTorch's MaxPoolKernel.cpp. */
 static void window(struct reference *r, int n, int c, int p, int q)
 {
     const size_t o = at(&r->y, n, c, p, q);
@@ -43,14 +54,14 @@ static void window(struct reference *r, int n, int c, int p, int q)
     const int rows = extent(r, 0, p, &top, &bottom);
     const double area = rows * extent(r, 1, q, &left, &right);
     double best = -INFINITY, sum = 0;
-    size_t first = 0;
+    size_t first = at(&r->x, n, c, top, left);
     for (int h = top; h < bottom; h++)
         for (int w = left; w < right; w++) {
             const size_t k = at(&r->x, n, c, h, w);
             sum += r->in[k] / area;
             if (r->s.kind != SS_POOL_MAX)
                 r->din[k] += r->dout[o] / area;
-            if (r->in[k] > best)
+            if (r->in[k] > best || isnan(r->in[k]))
                 best = r->in[k], first = k;
         }
     if (r->s.kind == SS_POOL_MAX)
@@ -97,6 +108,20 @@ static const struct {
     {SS_POOL_ADAPTIVE, 2, 20, 7, 5, {0, 0}, {0, 0}, {0, 0}, 0, 3, 2},
     {SS_POOL_ADAPTIVE, 2, 12, 2, 1, {0, 0}, {0, 0}, {0, 0}, 0, 7, 6},
     {SS_POOL_ADAPTIVE, 1, 24, 6, 9, {0, 0}, {0, 0}, {0, 0}, 0, 3, 3},
+    /* Several vectors of channels; rows of many windows that lie alike. */
+    {SS_POOL_MAX, 1, 72, 6, 7, {3, 3}, {2, 2}, {1, 1}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 9, 5, 43, {2, 3}, {2, 1}, {0, 1}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 5, 7, 70, {3, 3}, {2, 2}, {1, 1}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 5, 3, 64, {1, 4}, {1, 3}, {0, 2}, 0, 0, 0},
+    {SS_POOL_AVG, 1, 9, 5, 43, {3, 3}, {1, 1}, {1, 1}, 1, 0, 0},
+    {SS_POOL_AVG, 1, 18, 6, 40, {3, 2}, {3, 3}, {1, 1}, 0, 0, 0},
+    {SS_POOL_ADAPTIVE, 1, 5, 3, 40, {0, 0}, {0, 0}, {0, 0}, 0, 2, 17},
+    /* Many places in a window: the gradient is made in another way, and an index is no byte. */
+    {SS_POOL_MAX, 1, 18, 9, 10, {7, 7}, {1, 1}, {3, 3}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 9, 16, 17, {16, 16}, {1, 1}, {8, 0}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 18, 20, 19, {17, 17}, {1, 2}, {8, 8}, 0, 0, 0},
+    {SS_POOL_MAX, 1, 5, 18, 21, {2, 130}, {2, 1}, {0, 65}, 0, 0, 0},
+    {SS_POOL_AVG, 1, 18, 20, 19, {17, 17}, {1, 2}, {8, 8}, 1, 0, 0},
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
@@ -132,32 +157,58 @@ static void reference_free(struct reference *r)
     free(r->in), free(r->out), free(r->dout), free(r->din);
 }
 
+/* Numbers that are not finite are the same, the others nearly so. */
+static void check_values(const char *what, const struct ss_act *a, const float *got,
+                         const double *want)
+{
+    const size_t count = plain_count(a);
+    double *plain = act_unpack(a, got), *finite = zero_doubles(count);
+    for (size_t i = 0; i < count; i++) {
+        finite[i] = want[i];
+        if (isfinite(want[i]))
+            continue;
+        ck_assert_msg(isnan(want[i]) ? isnan(plain[i]) : plain[i] == want[i],
+                      "%s: %g at %zu instead of %g", what, plain[i], i, want[i]);
+        plain[i] = finite[i] = 0;
+    }
+    check_error(what, plain, finite, count, 1e-6);
+    free(plain), free(finite);
+}
+
+static struct ss_pool_shape shape_of(const struct reference *r, int block)
+{
+    struct ss_pool_shape s = r->s;
+    s.x = r->x;
+    s.y = r->y;
+    s.x.block = s.y.block = block;
+    return s;
+}
+
 static void run(const struct reference *r, int block)
 {
-    struct ss_act xa = r->x, ya = r->y;
-    xa.block = ya.block = block;
     struct ss_pool_kernel *pool, *inference;
-    struct ss_pool_shape s = r->s;
-    s.x = xa;
-    s.y = ya;
+    const struct ss_pool_shape s = shape_of(r, block);
     OK(ss_cpu_pool_create(cpu, &s, 1, &pool));
     OK(ss_cpu_pool_create(cpu, &s, 0, &inference));
-    const size_t bytes = ss_cpu_pool_workspace_bytes(pool);
-    ck_assert(r->s.kind == SS_POOL_MAX ? bytes > 0 : bytes == 0);
+    const size_t bytes = ss_cpu_pool_workspace_bytes(pool), count = ss_act_elements(&s.y),
+                 each = s.kind != SS_POOL_MAX              ? 0
+                        : s.kernel[0] * s.kernel[1] <= 256 ? 1
+                                                           : sizeof(int32_t);
+    ck_assert_uint_eq(bytes, each * count);
+    ck_assert_uint_eq(ss_cpu_pool_workspace_bytes(inference), 0);
     void *workspace = bytes ? ss_aligned_alloc(bytes) : NULL;
-    float *x = act_pack(&xa, r->in), *y = act_pack(&ya, NULL), *dy = act_pack(&ya, r->dout),
-          *dx = act_pack(&xa, NULL);
+    float *x = act_pack(&s.x, r->in), *y = act_pack(&s.y, NULL), *again = act_pack(&s.y, NULL),
+          *dy = act_pack(&s.y, r->dout), *dx = act_pack(&s.x, NULL);
     OK(ss_cpu_pool_forward(inference, x, y, NULL));
-    check_act("y, inference", &ya, y, r->out, 1e-6);
-    memset(y, 0x7f, ss_act_elements(&ya) * sizeof(float));
-    OK(ss_cpu_pool_forward(pool, x, y, NULL));
-    check_act("y, without workspace", &ya, y, r->out, 1e-6);
-    memset(y, 0x7f, ss_act_elements(&ya) * sizeof(float));
-    OK(ss_cpu_pool_forward(pool, x, y, workspace));
-    check_act("y", &ya, y, r->out, 1e-6);
+    check_values("y", &s.y, y, r->out);
+    OK(ss_cpu_pool_forward(pool, x, again, NULL));
+    ck_assert_mem_eq(y, again, count * sizeof *y);
+    memset(again, 0x7f, count * sizeof *again);
+    OK(ss_cpu_pool_forward(pool, x, again, workspace));
+    ck_assert_mem_eq(y, again, count * sizeof *y);
     OK(ss_cpu_pool_backward(pool, dy, workspace, dx));
-    check_act("dx", &xa, dx, r->din, 1e-6);
-    free(x), free(y), free(dy), free(dx), free(workspace);
+    check_values("dx", &s.x, dx, r->din);
+    free(x), free(y), free(again), free(dy), free(dx), free(workspace);
     ss_cpu_pool_destroy(pool);
     ss_cpu_pool_destroy(inference);
 }
@@ -165,9 +216,77 @@ static void run(const struct reference *r, int block)
 START_TEST(every_layout)
 {
     struct reference r;
-    reference_make(&r, _i);
+    open_limited(isas[_i / NCASES]);
+    reference_make(&r, _i % NCASES);
     for (int block = 0; block < NBLOCKS; block++)
         run(&r, test_block(block, r.x.c));
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
+/* NaNs, infinities and zeros of both signs; a whole image of minus infinity. */
+START_TEST(special_values)
+{
+    static const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0};
+    struct reference r;
+    open_limited(isas[_i / NCASES]);
+    reference_make(&r, _i % NCASES);
+    const size_t count = plain_count(&r.x);
+    for (int every = 1; every < 50; every += 8) {
+        for (size_t k = 0; k < count; k++)
+            if (every == 1)
+                r.in[k] = -INFINITY;
+            else if (k % (size_t)every < 2)
+                r.in[k] = special[(k / (size_t)every + k) % 5];
+        walk(&r);
+        for (int block = 0; block < NBLOCKS; block++)
+            run(&r, test_block(block, r.x.c));
+        free(r.in);
+        r.in = random_doubles(count, (uint32_t)every + 3);
+    }
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
+/* y, then dx, then the indices, of so many threads; free() it. */
+static unsigned char *bits_of(const struct reference *r, int block, int threads, size_t *bytes)
+{
+    struct ss_device *device;
+    struct ss_pool_kernel *pool;
+    const struct ss_pool_shape s = shape_of(r, block);
+    OK(ss_cpu_open(&(struct ss_device_options){.threads = threads}, &device));
+    OK(ss_cpu_pool_create(device, &s, 1, &pool));
+    const size_t y = ss_act_elements(&s.y) * sizeof(float),
+                 dx = ss_act_elements(&s.x) * sizeof(float), at = ss_cpu_pool_workspace_bytes(pool);
+    unsigned char *out = ss_aligned_alloc(y + dx + at);
+    float *in = act_pack(&s.x, r->in), *dy = act_pack(&s.y, r->dout);
+    *bytes = y + dx + at;
+    OK(ss_cpu_pool_forward(pool, in, out, at ? out + y + dx : NULL));
+    OK(ss_cpu_pool_backward(pool, dy, at ? out + y + dx : NULL, out + y));
+    free(in), free(dy);
+    ss_cpu_pool_destroy(pool);
+    ss_cpu_close(device);
+    return out;
+}
+
+START_TEST(bits_of_threads)
+{
+    static const int threads[] = {2, 3, 7};
+    struct reference r;
+    setenv("DNNL_MAX_CPU_ISA", isas[_i % NISAS], 1);
+    reference_make(&r, _i);
+    for (int block = 0; block < NBLOCKS; block++) {
+        size_t bytes;
+        unsigned char *want = bits_of(&r, test_block(block, r.x.c), 1, &bytes);
+        for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+            unsigned char *got = bits_of(&r, test_block(block, r.x.c), threads[t], &bytes);
+            ck_assert_mem_eq(got, want, bytes);
+            free(got);
+        }
+        free(want);
+    }
     reference_free(&r);
 }
 END_TEST
@@ -236,6 +355,7 @@ START_TEST(as_pytorch)
     const char *srcdir = getenv("srcdir");
     char path[1024];
     struct ss_safetensors *file;
+    open_limited(isas[_i]);
     snprintf(path, sizeof path, "%s/tests/reference/pools.safetensors", srcdir ? srcdir : ".");
     OK(ss_safetensors_open(path, &file));
     const struct ss_st_tensor *table = ss_safetensors_find(file, "cases");
@@ -261,6 +381,7 @@ START_TEST(as_pytorch)
         reference_free(&r);
     }
     ss_safetensors_close(file);
+    test_close();
 }
 END_TEST
 
@@ -314,10 +435,15 @@ Suite *pool_suite(void)
     TCase *t = tcase_create("pooling");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, test_open, test_close);
-    tcase_add_loop_test(t, every_layout, 0, NCASES);
-    tcase_add_test(t, as_pytorch);
     tcase_add_loop_test(t, finite_differences, 0, NCASES);
     tcase_add_test(t, bad_shapes);
+    suite_add_tcase(suite, t);
+    t = tcase_create("instruction sets");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, every_layout, 0, NCASES * NISAS);
+    tcase_add_loop_test(t, special_values, 0, NCASES * NISAS);
+    tcase_add_loop_test(t, as_pytorch, 0, NISAS);
+    tcase_add_loop_test(t, bits_of_threads, 0, NCASES);
     suite_add_tcase(suite, t);
     return suite;
 }

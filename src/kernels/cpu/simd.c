@@ -50,6 +50,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #include "kernels/cpu/simd_places.h"
 #include "kernels/cpu/simd_depthwise.h"
 #include "kernels/cpu/simd_product.h"
+#include "kernels/cpu/simd_pool.h"
 #include "kernels/cpu/simd_winograd.h"
 #include "kernels/cpu/simd_body.h"
 #undef SS_TARGET
@@ -77,6 +78,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
 #    include "kernels/cpu/simd_product.h"
+#    include "kernels/cpu/simd_pool.h"
 #    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET
@@ -99,6 +101,7 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 #    include "kernels/cpu/simd_places.h"
 #    include "kernels/cpu/simd_depthwise.h"
 #    include "kernels/cpu/simd_product.h"
+#    include "kernels/cpu/simd_pool.h"
 #    include "kernels/cpu/simd_winograd.h"
 #    include "kernels/cpu/simd_body.h"
 #    undef SS_TARGET

@@ -102,6 +102,26 @@ struct ss_rows_depthwise {
     int width, rows, taps, stride, columns;
 };
 
+/* Of one axis: the places of a pooled output's window, the index in it of the first of them, and one over the number that an
+ * average counts; or the windows in which a place is. */
+struct ss_pool_span {
+    int begin, end, first;
+    float share;
+};
+
+/* A row of pooled outputs, (places, block), of a map of rows (width, block); of averages also a row of the map's gradient,
+ * of outputs'. */
+struct ss_rows_pool {
+    const float *x;
+    float *y;
+    void *at;     /* (places, block): the maximum's index in its window; NULL: not wanted */
+    int at_bytes; /* 1: uint8_t, 4: int32_t */
+    struct ss_pool_span rows;
+    const struct ss_pool_span *columns;  /* (places) */
+    const struct ss_pool_span *shares[2]; /* gradient: each output's row and column */
+    int block, width, places, taps; /* taps: in a row of a window */
+};
+
 /* W channels of a map (W: the table's `lanes`) and its tiles for Winograd convolution: tile (i, j) begins at row
  * 4 i - edge[0] and column 4 j - edge[1]. Channel l of a pixel lies at l * lane. Of the W channels `lanes` exist; the
  * others read as zero and are not written. */
@@ -194,6 +214,9 @@ struct ss_simd_rows {
                                      float *dw);
     void (*panel_product)(const struct ss_panel_product *f);
     void (*outer_product)(const struct ss_outer_product *f);
+    void (*pool_max)(const struct ss_rows_pool *f);
+    void (*pool_average)(const struct ss_rows_pool *f);
+    void (*pool_average_gradient)(const struct ss_rows_pool *f);
 };
 
 const struct ss_simd_rows *ss_simd_table(void);
