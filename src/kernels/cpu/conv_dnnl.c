@@ -34,17 +34,12 @@ static dnnl_status_t create_pd(const struct ss_dnnl_conv *c, int which, ss_md_in
                                const_dnnl_primitive_desc_t fwd, dnnl_primitive_desc_t *pd)
 {
     const struct ss_conv_shape *s = &c->shape;
-    const struct ss_dnnl_window win = {.kernel = {s->kernel[0], s->kernel[1]},
-                                       .stride = {s->stride[0], s->stride[1]},
-                                       .padding = {s->padding[0], s->padding[1]},
-                                       .dilation = {s->dilation[0], s->dilation[1]}};
     dnnl_engine_t engine = c->cpu->engine;
     if (which == SS_CONV_FORWARD)
-        return ss_dnnl_conv_fwd(pd, engine, c->x, weight, c->bias, c->y, &win, c->cpu->attr);
+        return ss_dnnl_conv_fwd(pd, engine, c->x, weight, c->bias, c->y, s, c->cpu->attr);
     if (which == SS_CONV_BACKWARD_DATA)
-        return ss_dnnl_conv_bwd_data(pd, engine, c->x, weight, c->y, &win, fwd, c->cpu->attr);
-    return ss_dnnl_conv_bwd_weights(pd, engine, c->x, weight, c->bias, c->y, &win, fwd,
-                                    c->cpu->attr);
+        return ss_dnnl_conv_bwd_data(pd, engine, c->x, weight, c->y, s, fwd, c->cpu->attr);
+    return ss_dnnl_conv_bwd_weights(pd, engine, c->x, weight, c->bias, c->y, s, fwd, c->cpu->attr);
 }
 
 /* Is there one that is no reference code? */

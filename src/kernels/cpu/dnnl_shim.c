@@ -22,14 +22,10 @@ const char *ss_dnnl_status_text(dnnl_status_t status)
 }
 
 /* The window as oneDNN's arrays. */
-#define WINDOW_ARRAYS(win)                                                                         \
-    const dnnl_dims_t stride = {(win)->stride[0], (win)->stride[1]},                               \
-                      pad = {(win)->padding[0], (win)->padding[1]},                                \
-                      dilation = {(win)->dilation[0] - 1, (win)->dilation[1] - 1}
-
-#define PADDING_BEHIND(win)                                                                        \
-    const dnnl_dims_t behind = {(win)->padding[0] + (win)->more[0],                                \
-                                (win)->padding[1] + (win)->more[1]}
+#define WINDOW_ARRAYS(s)                                                                           \
+    const dnnl_dims_t stride = {(s)->stride[0], (s)->stride[1]},                                   \
+                      pad = {(s)->padding[0], (s)->padding[1]},                                    \
+                      dilation = {(s)->dilation[0] - 1, (s)->dilation[1] - 1}
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -50,81 +46,35 @@ void ss_md_destroy(ss_md md)
 }
 
 dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                               ss_md_in w, ss_md_in bias, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+                               ss_md_in w, ss_md_in bias, ss_md_in y, const struct ss_conv_shape *s,
+                               const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     return dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training,
                                                           dnnl_convolution_direct, x, w, bias, y,
                                                           stride, dilation, pad, pad, attr);
 }
 
 dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
+                                    ss_md_in w, ss_md_in dy, const struct ss_conv_shape *s,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     return dnnl_convolution_backward_data_primitive_desc_create(
         pd, engine, dnnl_convolution_direct, dx, w, dy, stride, dilation, pad, pad, fwd, attr);
 }
 
 dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
                                        ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                       const struct ss_dnnl_window *win,
+                                       const struct ss_conv_shape *s,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     return dnnl_convolution_backward_weights_primitive_desc_create(
         pd, engine, dnnl_convolution_direct, x, dw, dbias, dy, stride, dilation, pad, pad, fwd,
         attr);
-}
-
-dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
-{
-    WINDOW_ARRAYS(win);
-    PADDING_BEHIND(win);
-    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
-    return dnnl_pooling_forward_primitive_desc_create(pd, engine, prop, alg, x, y, stride, kernel,
-                                                      dilation, pad, behind, attr);
-}
-
-dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
-                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
-{
-    WINDOW_ARRAYS(win);
-    PADDING_BEHIND(win);
-    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
-    return dnnl_pooling_backward_primitive_desc_create(pd, engine, alg, dx, dy, stride, kernel,
-                                                       dilation, pad, behind, fwd, attr);
-}
-
-dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                                 ss_md_in w, ss_md_in bias, ss_md_in y,
-                                 const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_inner_product_forward_primitive_desc_create(pd, engine, dnnl_forward_training, x, w,
-                                                            bias, y, attr);
-}
-
-dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
-                                      const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_inner_product_backward_data_primitive_desc_create(pd, engine, dx, w, dy, fwd, attr);
-}
-
-dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                         const_dnnl_primitive_desc_t fwd,
-                                         const_dnnl_primitive_attr_t attr)
-{
-    return dnnl_inner_product_backward_weights_primitive_desc_create(pd, engine, x, dw, dbias, dy,
-                                                                     fwd, attr);
 }
 
 #else /* version 2 */
@@ -167,10 +117,10 @@ void ss_md_destroy(ss_md md)
         } while (0)
 
 dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                               ss_md_in w, ss_md_in bias, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
+                               ss_md_in w, ss_md_in bias, ss_md_in y, const struct ss_conv_shape *s,
+                               const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
            dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_training,
@@ -180,11 +130,11 @@ dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
 }
 
 dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
+                                    ss_md_in w, ss_md_in dy, const struct ss_conv_shape *s,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
            dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, dx, w,
@@ -194,70 +144,16 @@ dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t eng
 
 dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
                                        ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                       const struct ss_dnnl_window *win,
+                                       const struct ss_conv_shape *s,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr)
 {
-    WINDOW_ARRAYS(win);
+    WINDOW_ARRAYS(s);
     dnnl_convolution_desc_t desc;
     CREATE(desc,
            dnnl_dilated_convolution_backward_weights_desc_init(
                &desc, dnnl_convolution_direct, x, dw, dbias, dy, stride, dilation, pad, pad),
            fwd);
-}
-
-dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr)
-{
-    WINDOW_ARRAYS(win);
-    PADDING_BEHIND(win);
-    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
-    dnnl_pooling_v2_desc_t desc;
-    CREATE(desc,
-           dnnl_pooling_v2_forward_desc_init(&desc, prop, alg, x, y, stride, kernel, dilation, pad,
-                                             behind),
-           NULL);
-}
-
-dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
-                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr)
-{
-    WINDOW_ARRAYS(win);
-    PADDING_BEHIND(win);
-    const dnnl_dims_t kernel = {win->kernel[0], win->kernel[1]};
-    dnnl_pooling_v2_desc_t desc;
-    CREATE(
-        desc,
-        dnnl_pooling_v2_backward_desc_init(&desc, alg, dx, dy, stride, kernel, dilation, pad, behind),
-        fwd);
-}
-
-dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                                 ss_md_in w, ss_md_in bias, ss_md_in y,
-                                 const_dnnl_primitive_attr_t attr)
-{
-    dnnl_inner_product_desc_t desc;
-    CREATE(desc, dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_training, x, w, bias, y),
-           NULL);
-}
-
-dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
-                                      const_dnnl_primitive_attr_t attr)
-{
-    dnnl_inner_product_desc_t desc;
-    CREATE(desc, dnnl_inner_product_backward_data_desc_init(&desc, dx, w, dy), fwd);
-}
-
-dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                         const_dnnl_primitive_desc_t fwd,
-                                         const_dnnl_primitive_attr_t attr)
-{
-    dnnl_inner_product_desc_t desc;
-    CREATE(desc, dnnl_inner_product_backward_weights_desc_init(&desc, x, dw, dbias, dy), fwd);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #define SS_KERNELS_CPU_DNNL_SHIM_H
 
 #include "core/log.h"
+#include "kernels/shapes.h"
 
 #include <dnnl.h>
 #include <dnnl_version.h>
@@ -44,42 +45,18 @@ dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_fo
 dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from);
 void ss_md_destroy(ss_md md); /* NULL is fine */
 
-/* Of rows and columns. Padding is the same on both sides; dilation 1 is none. */
-struct ss_dnnl_window {
-    int kernel[2], stride[2], padding[2], dilation[2];
-    int more[2]; /* pooling: padding behind the map beyond that in front of it; may be negative */
-};
-
 /* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */
 dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                               ss_md_in w, ss_md_in bias, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr);
+                               ss_md_in w, ss_md_in bias, ss_md_in y, const struct ss_conv_shape *s,
+                               const_dnnl_primitive_attr_t attr);
 dnnl_status_t ss_dnnl_conv_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                    ss_md_in w, ss_md_in dy, const struct ss_dnnl_window *win,
+                                    ss_md_in w, ss_md_in dy, const struct ss_conv_shape *s,
                                     const_dnnl_primitive_desc_t fwd,
                                     const_dnnl_primitive_attr_t attr);
 dnnl_status_t ss_dnnl_conv_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
                                        ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                       const struct ss_dnnl_window *win,
+                                       const struct ss_conv_shape *s,
                                        const_dnnl_primitive_desc_t fwd,
                                        const_dnnl_primitive_attr_t attr);
-
-dnnl_status_t ss_dnnl_pool_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                               dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, ss_md_in x, ss_md_in y,
-                               const struct ss_dnnl_window *win, const_dnnl_primitive_attr_t attr);
-dnnl_status_t ss_dnnl_pool_bwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg,
-                               ss_md_in dx, ss_md_in dy, const struct ss_dnnl_window *win,
-                               const_dnnl_primitive_desc_t fwd, const_dnnl_primitive_attr_t attr);
-
-dnnl_status_t ss_dnnl_linear_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,
-                                 ss_md_in w, ss_md_in bias, ss_md_in y,
-                                 const_dnnl_primitive_attr_t attr);
-dnnl_status_t ss_dnnl_linear_bwd_data(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in dx,
-                                      ss_md_in w, ss_md_in dy, const_dnnl_primitive_desc_t fwd,
-                                      const_dnnl_primitive_attr_t attr);
-dnnl_status_t ss_dnnl_linear_bwd_weights(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                         ss_md_in x, ss_md_in dw, ss_md_in dbias, ss_md_in dy,
-                                         const_dnnl_primitive_desc_t fwd,
-                                         const_dnnl_primitive_attr_t attr);
 
 #endif
