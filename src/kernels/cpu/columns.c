@@ -199,191 +199,151 @@ static float *outputs_of(const struct ss_device *cpu, const struct shape *f)
 
 /* ---- between tensors and rows of operands ---- */
 
-enum way { READ, ADD, WRITE }; /* a tensor's numbers into a row; a row's to, and over, a tensor's */
+enum way {
+    READ,
+    ADD,
+    WRITE,
+    CLEAR
+}; /* a tensor's numbers into rows; rows' to, and over, a tensor's; zeros into rows */
 
-/* A row of a left operand. */
-struct row {
-    float *at;
-    size_t block;
+/* Neighbouring rows of an operand, and the pixels of an image whose numbers they have: `step` apart. */
+struct line {
+    float *rows, *image;
+    size_t vector; /* from one vector of a row to the next */
+    size_t pixel, step, count;
 };
 
-static inline void copy_few(float *to, const float *from, size_t count)
+/* n is a constant, or it takes longer. */
+static inline void move_some(enum way way, float *act, size_t act_step, float *row, size_t row_step,
+                             size_t count, const size_t n)
 {
-    if (count == 16) /* a constant size is a move */
-        memcpy(to, from, 16 * sizeof *to);
-    else if (count > 8)
-        for (size_t i = 0; i < count; i++)
-            to[i] = from[i];
-    else if (count >= 4) { /* two moves, which may overlap */
-        memcpy(to, from, 4 * sizeof *to);
-        memcpy(to + count - 4, from + count - 4, 4 * sizeof *to);
-    } else
-        for (size_t i = 0; i < count; i++)
-            to[i] = from[i];
-}
-
-static inline void move_few(enum way way, float *act, float *row, size_t count)
-{
-    if (way == READ)
-        copy_few(row, act, count);
-    else if (way == WRITE)
-        copy_few(act, row, count);
-    else
-        for (size_t i = 0; i < count; i++)
-            act[i] += row[i];
-}
-
-/* `count` numbers from act on, which are those from i on of the row. */
-static inline void move_run(const struct shape *f, enum way way, float *act, const struct row *row,
-                            size_t i, size_t count)
-{
-    while (count > 0) {
-        const size_t lane = i & (f->w - 1), n = smaller(f->w - lane, count);
-        move_few(way, act, row->at + (i >> f->shift) * row->block + lane, n);
-        act += n;
-        i += n;
-        count -= n;
-    }
-}
-
-/* Whole vectors of w floats; w is a constant. */
-static inline void move_vectors(enum way way, float *act, size_t act_step, const struct row *row,
-                                size_t count, const size_t w)
-{
-    float *at = row->at;
-    for (size_t i = 0; i < count; i++, act += act_step, at += row->block)
-        if (way == ADD) {
+    for (size_t q = 0; q < count; q++, act += act_step, row += row_step)
+        switch (way) {
+        case READ:
+            memcpy(row, act, n * sizeof *row);
+            break;
+        case WRITE:
+            memcpy(act, row, n * sizeof *row);
+            break;
+        case CLEAR:
+            memset(row, 0, n * sizeof *row);
+            break;
+        case ADD:
 #pragma omp simd
-            for (size_t l = 0; l < w; l++)
-                act[l] += at[l];
-        } else {
-            memcpy(way == READ ? at : act, way == READ ? act : at, w * sizeof *at);
+            for (size_t l = 0; l < n; l++)
+                act[l] += row[l];
+            break;
         }
 }
 
-/* Channels first .. first + count - 1 of a pixel, those from i on of the row; they lie in runs of at most a block. */
-static inline void move_channels(const struct shape *f, enum way way, const struct ss_act *a,
-                                 float *act, size_t n, size_t pixel, size_t first, size_t count,
-                                 const struct row *row, size_t i)
+static inline void move_run(enum way way, float *act, size_t act_step, float *row, size_t row_step,
+                            size_t count, size_t n)
+{
+    if (n == 16)
+        move_some(way, act, act_step, row, row_step, count, 16);
+    else if (n == 8)
+        move_some(way, act, act_step, row, row_step, count, 8);
+    else if (n == 4)
+        move_some(way, act, act_step, row, row_step, count, 4);
+    else if (n == 1)
+        move_some(way, act, act_step, row, row_step, count, 1);
+    else
+        move_some(way, act, act_step, row, row_step, count, n);
+}
+
+/* `channels` from `first` on. They are the numbers from i on of each row, i_step apart. */
+static inline void move_line(const struct shape *f, enum way way, const struct ss_act *a,
+                             const struct line *l, size_t first, size_t channels, size_t i,
+                             size_t i_step)
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
-    const size_t blocks = (size_t)ss_act_blocks(a);
-    if (block == f->w && block >= 8 && ((first | count | i) & (block - 1)) == 0) {
-        const struct row at = {row->at + i / block * row->block, row->block};
-        float *from = act + ((n * blocks + first / block) * plane + pixel) * block;
-        if (block == 16)
-            move_vectors(way, from, plane * 16, &at, count / 16, 16);
-        else
-            move_vectors(way, from, plane * 8, &at, count / 8, 8);
+    for (size_t c = first, n; c < first + channels; c += n, i += n * i_step) {
+        const size_t lane = i & (f->w - 1);
+        n = smaller(smaller(block - c % block, f->w - lane), first + channels - c);
+        move_run(way, l->image + (c / block * plane + l->pixel) * block + c % block,
+                 l->step * block, l->rows + (i >> f->shift) * l->vector + lane, f->w, l->count, n);
+    }
+}
+
+static float *image_of(const struct ss_act *a, const float *act, size_t n)
+{
+    return (float *)(uintptr_t)act + n * ss_act_image(a, 0);
+}
+
+static int clamp(int x, int most)
+{
+    return x < 0 ? 0 : x < most ? x : most;
+}
+
+/* Tap t of the windows of `all`, outputs from column `column` of line `line` on. */
+static void move_tap(const struct shape *f, enum way way, size_t group, const struct piece *p,
+                     size_t t, int line, int column, const struct line *all)
+{
+    const struct ss_conv_shape *s = f->s;
+    const int i = (int)t / s->kernel[1], j = (int)t % s->kernel[1], step = s->stride[1];
+    const int h = line * s->stride[0] - s->padding[0] + i * s->dilation[0],
+              w = column * step - s->padding[1] + j * s->dilation[1], count = (int)all->count;
+    const int inside = h >= 0 && h < s->x.h;
+    /* Of these windows, those from `begin` to before `end` have the tap in the map. */
+    const int begin = inside ? clamp((step - 1 - w) / step, count) : count;
+    const int end = inside ? clamp(s->x.w > w ? (s->x.w - w + step - 1) / step : 0, count) : count;
+    const size_t channels = p->last_channel - p->channel, first = group * f->in + p->channel,
+                 at = f->planes ? t : (t - p->tap) * channels, each = f->planes ? f->taps : 1;
+    struct line part = *all;
+    if (way == READ) {
+        part.count = (size_t)(begin < end ? begin : end);
+        move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
+        part.rows = all->rows + (size_t)end * f->w;
+        part.count = (size_t)(count - end);
+        move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
+    }
+    if (begin >= end)
         return;
-    }
-    for (size_t c = first, end = first + count; c < end;) {
-        const size_t lane = c % block, run = smaller(block - lane, end - c);
-        move_run(f, way, act + ((n * blocks + c / block) * plane + pixel) * block + lane, row, i,
-                 run);
-        c += run;
-        i += run;
-    }
+    part.rows = all->rows + (size_t)begin * f->w;
+    part.pixel = (size_t)(h * s->x.w + w + begin * step);
+    part.step = (size_t)step;
+    part.count = (size_t)(end - begin);
+    move_line(f, way, &s->x, &part, first, channels, at, each);
 }
 
-/* A pixel's window: where its first tap is, and which taps are in the map. */
-struct window {
-    size_t image;
-    int top, left, rows[2], columns[2];
-};
-
-static struct window window_of(const struct shape *f, size_t q)
+/* A piece of the windows of a tile. */
+static void move_windows(const struct shape *f, enum way way, const float *x, size_t group,
+                         const struct piece *p, struct tile t, float *rows)
 {
-    const struct ss_conv_shape *s = f->s;
-    const int p = (int)(q % f->plane);
-    struct window w = {.image = q / f->plane,
-                       .top = p / s->y.w * s->stride[0] - s->padding[0],
-                       .left = p % s->y.w * s->stride[1] - s->padding[1]};
-    for (int axis = 0; axis < 2; axis++) {
-        const int begin = axis ? w.left : w.top, size = axis ? s->x.w : s->x.h,
-                  step = s->dilation[axis];
-        int *in = axis ? w.columns : w.rows;
-        in[0] = begin < 0 ? (-begin + step - 1) / step : 0;
-        in[1] = begin < size ? (size - begin + step - 1) / step : 0;
-        in[1] = in[1] < s->kernel[axis] ? in[1] : s->kernel[axis];
-    }
-    return w;
-}
-
-/* Of tap (i, j), in the plane of an image. */
-static size_t pixel_of(const struct ss_conv_shape *s, const struct window *w, int i, int j)
-{
-    return (size_t)((w->top + i * s->dilation[0]) * s->x.w + w->left + j * s->dilation[1]);
-}
-
-static int is_cut(const struct shape *f, const struct window *w)
-{
-    return w->rows[0] > 0 || w->columns[0] > 0 || w->rows[1] < f->s->kernel[0] ||
-           w->columns[1] < f->s->kernel[1];
-}
-
-/* The part of the window that is in a piece. */
-static inline void move_window(const struct shape *f, enum way way, float *x, size_t group,
-                               const struct window *w, const struct piece *p, const struct row *row)
-{
-    const struct ss_conv_shape *s = f->s;
-    const size_t channels = p->last_channel - p->channel, first = group * f->in + p->channel;
-    for (size_t t = p->tap; t < p->last_tap; t++) {
-        const int i = (int)t / s->kernel[1], j = (int)t % s->kernel[1];
-        if (i >= w->rows[0] && i < w->rows[1] && j >= w->columns[0] && j < w->columns[1])
-            move_channels(f, way, &s->x, x, w->image, pixel_of(s, w, i, j), first, channels, row,
-                          (t - p->tap) * channels);
-    }
-}
-
-/* The whole window; the taps of a row lie together, but for dilated ones. */
-static inline void move_planes(const struct shape *f, enum way way, float *x, size_t group,
-                               const struct window *w, const struct row *row)
-{
-    const struct ss_conv_shape *s = f->s;
-    const size_t plane = (size_t)s->x.h * (size_t)s->x.w;
-    const int step = s->dilation[1] == 1 ? w->columns[1] - w->columns[0] : 1;
-    float *image = x + (w->image * (size_t)s->x.c + group * f->in) * plane;
-    for (int i = w->rows[0]; i < w->rows[1]; i++)
-        for (int j = w->columns[0]; j < w->columns[1]; j += step)
-            for (size_t c = 0; c < f->in; c++)
-                move_run(f, way, image + c * plane + pixel_of(s, w, i, j), row,
-                         c * f->taps + (size_t)(i * s->kernel[1] + j), (size_t)step);
-}
-
-static inline void move_windows(const struct shape *f, enum way way, float *x, size_t group,
-                                const struct piece *p, struct tile t, float *rows)
-{
-    for (size_t r = 0; r < t.rows; r++) {
-        const struct row row = {rows + r * f->w, t.rows * f->w};
-        const struct window w = window_of(f, t.first + r);
-        for (size_t b = 0; way == READ && b * f->w < p->k && is_cut(f, &w); b++)
-            memset(row.at + b * row.block, 0, f->w * sizeof *rows);
-        if (f->planes)
-            move_planes(f, way, x, group, &w, &row);
-        else
-            move_window(f, way, x, group, &w, p, &row);
+    const size_t width = (size_t)f->s->y.w;
+    for (size_t r = 0; r < t.rows;) {
+        const size_t place = (t.first + r) % f->plane, column = place % width;
+        const struct line line = {.rows = rows + r * f->w,
+                                  .image = image_of(&f->s->x, x, (t.first + r) / f->plane),
+                                  .vector = t.rows * f->w,
+                                  .count = smaller(width - column, t.rows - r)};
+        for (size_t tap = p->tap; tap < p->last_tap; tap++)
+            move_tap(f, way, group, p, tap, (int)(place / width), (int)column, &line);
+        r += line.count;
     }
 }
 
 /* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
  * the padding behind it. */
-static void move_outputs(const struct shape *f, enum way way, float *y, size_t first, size_t count,
-                         struct tile t, float *rows)
+static void move_outputs(const struct shape *f, enum way way, const float *y, size_t first,
+                         size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
-    const size_t rest = (size_t)(a->c % a->block), end = first + count;
-    for (size_t r = 0; r < t.rows; r++) {
-        const struct row row = {rows + r * f->w, t.rows * f->w};
-        const size_t n = (t.first + r) / f->plane, pixel = (t.first + r) % f->plane;
+    const size_t padded = way == WRITE && first + count == (size_t)a->c
+                              ? (size_t)(ss_act_blocks(a) * a->block - a->c)
+                              : 0;
+    for (size_t r = 0; r < t.rows;) {
+        const size_t pixel = (t.first + r) % f->plane;
+        const struct line line = {.rows = rows + r * f->w,
+                                  .image = image_of(a, y, (t.first + r) / f->plane),
+                                  .vector = t.rows * f->w,
+                                  .pixel = pixel,
+                                  .step = 1,
+                                  .count = smaller(f->plane - pixel, t.rows - r)};
+        move_line(f, way, a, &line, first, count + padded, 0, 1);
         if (way == READ && count % f->w)
-            memset(row.at + count / f->w * row.block, 0, f->w * sizeof *rows);
-        move_channels(f, way, a, y, n, pixel, first, count, &row, 0);
-        if (way == WRITE && rest && end == (size_t)a->c) {
-            const size_t place =
-                (n * (size_t)ss_act_blocks(a) + end / (size_t)a->block) * f->plane + pixel;
-            memset(y + place * (size_t)a->block + rest, 0, ((size_t)a->block - rest) * sizeof *y);
-        }
+            move_line(f, CLEAR, a, &line, 0, f->w - count % f->w, count, 1);
+        r += line.count;
     }
 }
 
@@ -410,7 +370,7 @@ static struct operand read_windows(const struct ss_device *cpu, const struct sha
     if (f->x_direct)
         return in_place(f, &f->s->x, x, group * f->in + p->channel, t);
     float *windows = windows_of(cpu, f);
-    move_windows(f, READ, (float *)(uintptr_t)x, group, p, t, windows);
+    move_windows(f, READ, x, group, p, t, windows);
     return (struct operand){windows, t.rows * f->w};
 }
 
@@ -420,7 +380,7 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
     if (f->y_direct)
         return in_place(f, &f->s->y, dy, first, t);
     float *outputs = outputs_of(cpu, f);
-    move_outputs(f, READ, (float *)(uintptr_t)dy, first, count, t, outputs);
+    move_outputs(f, READ, dy, first, count, t, outputs);
     return (struct operand){outputs, t.rows * f->w};
 }
 
