@@ -23,8 +23,10 @@ enum {
     MOST_ROWS = 512, /* of a tile */
     LEAST_ROWS = 28, /* of one that is read in place */
     PIECE = 512,     /* of k; by channels, or of several taps */
-    OUTPUTS = 128,   /* of a job of the weight gradient */
-    JOBS = 16,       /* at least so many, where tiles and panels suffice */
+    OUTPUTS = 128,   /* of a job of the weight gradient, */
+    STRIP =
+        64, /* and of k, where windows are read in place: its part stays in a first-level cache */
+    JOBS = 16, /* at least so many, where tiles and panels suffice */
 };
 
 struct shape {
@@ -37,8 +39,8 @@ struct shape {
     size_t pieces;
     size_t images, cuts,
         rows; /* of a tile: images, or of an image: tiles; pixels of a tile, at most */
-    size_t tiles, parts;
-    int x_direct, y_direct; /* see above */
+    size_t tiles, strip, parts; /* of the weight gradient: k of a job; of the tiles */
+    int x_direct, y_direct;     /* see above */
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -69,6 +71,12 @@ static void choose_pieces(struct shape *f)
     f->pieces = divide_up(f->taps, f->piece_taps) * divide_up(f->in, f->piece_channels);
 }
 
+/* Of the weight gradient, for each part. */
+static size_t gradient_jobs(const struct shape *f)
+{
+    return f->groups * f->pieces * divide_up(f->piece_k, f->strip) * divide_up(f->out, OUTPUTS);
+}
+
 static void choose_tiles(struct shape *f)
 {
     const size_t n = (size_t)f->s->y.n,
@@ -82,8 +90,8 @@ static void choose_tiles(struct shape *f)
     f->y_direct &= f->images == 1;
     f->rows = f->images * divide_up(f->plane, f->cuts);
     f->tiles = divide_up(n, f->images) * f->cuts;
-    f->parts =
-        smaller(divide_up(JOBS, f->pieces * divide_up(f->out, OUTPUTS) * f->groups), f->tiles);
+    f->strip = f->x_direct ? smaller(STRIP, f->piece_k) : f->piece_k;
+    f->parts = smaller(divide_up(JOBS, gradient_jobs(f)), f->tiles);
 }
 
 static struct shape shape_of(const struct ss_conv_shape *s)
@@ -450,12 +458,13 @@ static void turn_weight(const struct ss_device *cpu, const struct shape *f, cons
 /* The sum of the gradient's parts, in their order. */
 static void sum_parts(const struct ss_device *cpu, const struct shape *f, float *dw)
 {
-    const size_t count = weight_floats(f);
+    const size_t count = weight_floats(f), parts = f->parts;
+    const float *from = weights_of(cpu);
 #pragma omp parallel for simd schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < count; i++) {
-        float sum = weights_of(cpu)[i];
-        for (size_t p = 1; p < f->parts; p++)
-            sum += weights_of(cpu)[p * count + i];
+        float sum = from[i];
+        for (size_t p = 1; p < parts; p++)
+            sum += from[p * count + i];
         dw[i] = sum;
     }
 }
@@ -572,51 +581,80 @@ void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_
     }
 }
 
-/* A job of the weight gradient: a piece of outputs first .. first + count - 1 of a group, whole panels, of one part of
- * the tiles. dbias: of these outputs, for the first piece. */
-static void gradient_part(const struct ss_device *cpu, const struct shape *f, const float *x,
-                          const float *dy, size_t part, size_t group, size_t piece, size_t first,
-                          size_t count, float *dw, float *dbias)
+/* What a job of the weight gradient has: `count` outputs of a group, whole panels, and a strip of a piece's k. */
+struct job {
+    size_t part, group, piece, strip, first, count;
+};
+
+static struct job job_of(const struct shape *f, size_t i)
 {
-    const size_t begin = part * f->tiles / f->parts, end = (part + 1) * f->tiles / f->parts;
-    const struct piece p = piece_of(f, piece);
+    const size_t outputs = divide_up(f->out, OUTPUTS), strips = divide_up(f->piece_k, f->strip);
+    struct job job = {.first = i % outputs * OUTPUTS,
+                      .strip = i / outputs % strips * f->strip,
+                      .piece = i / outputs / strips % f->pieces,
+                      .group = i / outputs / strips / f->pieces % f->groups,
+                      .part = i / gradient_jobs(f)};
+    job.count = smaller(OUTPUTS, f->out - job.first);
+    return job;
+}
+
+static void add_bias(const struct shape *f, const struct operand *outputs, size_t rows,
+                     size_t count, double *sums)
+{
+    for (size_t o = 0; o < count; o += f->w)
+        for (size_t r = 0; r < rows; r++) {
+            const float *row = outputs->at + o / f->w * outputs->block + r * f->w;
+#pragma omp simd
+            for (size_t l = 0; l < f->w; l++)
+                sums[o + l] += (double)row[l];
+        }
+}
+
+/* dbias: of the group's outputs. */
+static void run_job(const struct ss_device *cpu, const struct shape *f, const struct job *job,
+                    const float *x, const float *dy, float *dw, float *dbias)
+{
+    const size_t begin = job->part * f->tiles / f->parts,
+                 end = (job->part + 1) * f->tiles / f->parts;
+    const struct piece p = piece_of(f, job->piece);
+    const int has_bias = dbias && job->piece == 0 && job->strip == 0;
     double sums[OUTPUTS] = {0};
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = begin; i < end && job->strip < p.k; i++) {
         const struct tile t = tile_of(f, i);
-        const struct operand windows = read_windows(cpu, f, x, group, &p, t),
-                             outputs = read_outputs(cpu, f, dy, group * f->out + first, count, t);
+        const struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
+                             outputs = read_outputs(cpu, f, dy, job->group * f->out + job->first,
+                                                    job->count, t);
         ss_product_outer(
             &(struct ss_product_outer){.rows = t.rows,
-                                       .k = p.k,
-                                       .columns = count,
+                                       .k = smaller(f->strip, p.k - job->strip),
+                                       .columns = job->count,
                                        .wide = WIDE,
-                                       .left = windows.at,
+                                       .first = job->strip,
+                                       .all = p.k,
+                                       .left = windows.at + job->strip / f->w * windows.block,
                                        .d = outputs.at,
                                        .left_block = windows.block,
                                        .d_vector = outputs.block,
-                                       .to = dw + weight_at(f, group, &p) + first * p.k,
+                                       .to = dw + weight_at(f, job->group, &p) + job->first * p.k,
                                        .adds = i > begin});
-        for (size_t o = 0; dbias && piece == 0 && o < count; o++)
-            for (size_t r = 0; r < t.rows; r++)
-                sums[o] += (double)outputs.at[o / f->w * outputs.block + r * f->w + o % f->w];
+        if (has_bias)
+            add_bias(f, &outputs, t.rows, job->count, sums);
     }
-    for (size_t o = 0; dbias && piece == 0 && o < count; o++)
-        dbias[o] = (float)sums[o];
+    for (size_t o = 0; has_bias && o < job->count; o++)
+        dbias[job->first + o] = (float)sums[o];
 }
 
 void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                  const float *x, const float *dy, float *dw, float *dbias)
 {
     const struct shape f = shape_of(s);
-    const size_t each = divide_up(f.out, OUTPUTS), outputs = (size_t)s->y.c;
+    const size_t outputs = (size_t)s->y.c;
     float *biases = biases_of(cpu, &f), *parts = f.parts > 1 ? weights_of(cpu) : dw;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < f.parts * f.groups * f.pieces * each; i++) {
-        const size_t first = i % each * OUTPUTS, piece = i / each % f.pieces,
-                     group = i / each / f.pieces % f.groups, part = i / each / f.pieces / f.groups;
-        gradient_part(cpu, &f, x, dy, part, group, piece, first, smaller(OUTPUTS, f.out - first),
-                      parts + part * weight_floats(&f),
-                      dbias ? biases + part * outputs + group * f.out + first : NULL);
+    for (size_t i = 0; i < f.parts * gradient_jobs(&f); i++) {
+        const struct job job = job_of(&f, i);
+        run_job(cpu, &f, &job, x, dy, parts + job.part * weight_floats(&f),
+                dbias ? biases + job.part * outputs + job.group * f.out : NULL);
     }
     if (f.parts > 1)
         sum_parts(cpu, &f, dw);

@@ -277,6 +277,7 @@ static void gradient_part(const struct ss_linear_kernel *l, const float *dy, flo
     }
     ss_product_outer(&(struct ss_product_outer){.rows = l->n,
                                                 .k = l->features,
+                                                .all = l->features,
                                                 .columns = (end - first) * l->w,
                                                 .wide = 1,
                                                 .left = left_of(l),

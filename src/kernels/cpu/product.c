@@ -138,15 +138,15 @@ void ss_product_outer(const struct ss_product_outer *p)
         for (size_t c = 0; c < p->k; c += w)
             for (size_t j = 0; j < vectors; j += p->wide) {
                 const size_t width = smaller(p->wide, vectors - j);
-                simd->outer_product(
-                    &(struct ss_outer_product){.v = p->left + c / w * p->left_block + r * w,
-                                               .d = p->d + j * p->d_vector + r * w,
-                                               .p = p->to + (j * p->k + c * width) * w,
-                                               .d_step = p->d_vector,
-                                               .tiles = (int)smaller(SS_PRODUCT_CHUNK, p->rows - r),
-                                               .channels = (int)smaller(w, p->k - c),
-                                               .vectors = (int)width,
-                                               .adds = p->adds || r > 0});
+                simd->outer_product(&(struct ss_outer_product){
+                    .v = p->left + c / w * p->left_block + r * w,
+                    .d = p->d + j * p->d_vector + r * w,
+                    .p = p->to + (j * p->all + (p->first + c) * width) * w,
+                    .d_step = p->d_vector,
+                    .tiles = (int)smaller(SS_PRODUCT_CHUNK, p->rows - r),
+                    .channels = (int)smaller(w, p->k - c),
+                    .vectors = (int)width,
+                    .adds = p->adds || r > 0});
             }
 }
 

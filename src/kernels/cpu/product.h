@@ -43,10 +43,10 @@ struct ss_product {
 };
 void ss_product_run(const struct ss_product *p);
 
-/* to (k, columns) (+)= left' d, stored as a right operand. d (rows, columns): vector j of row r at j * d_vector + r * W,
- * whole vectors. Sums are over chunks of rows. */
+/* Rows first .. first + k - 1 of `to`, a right operand (all, columns): (+)= left' d. d (rows, columns): vector j of row r at
+ * j * d_vector + r * W, whole vectors. Sums are over chunks of rows. */
 struct ss_product_outer {
-    size_t rows, k, columns, wide;
+    size_t rows, k, columns, wide, first, all;
     const float *left, *d;
     size_t left_block, d_vector;
     float *to;
