@@ -418,30 +418,26 @@ static void move_panel(const struct shape *f, const struct piece *p, size_t grou
             }
 }
 
-static void move_weight(const struct ss_device *cpu, const struct ss_conv_shape *s, float *plain,
-                        float *native, int back)
+static void move_weight(const struct ss_conv_shape *s, float *plain, float *native, int back)
 {
     const struct shape f = shape_of(s);
-    const size_t width = WIDE * f.w, panels = divide_up(f.out, width);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < f.groups * f.pieces * panels; i++) {
-        const size_t group = i / panels / f.pieces, first = i % panels * width;
-        const struct piece p = piece_of(&f, i / panels % f.pieces);
-        move_panel(&f, &p, group, first, native + weight_at(&f, group, &p) + first * p.k, plain,
-                   back);
+    const size_t width = WIDE * f.w;
+    for (size_t i = 0; i < f.groups * f.pieces; i++) {
+        const struct piece p = piece_of(&f, i % f.pieces);
+        float *weight = native + weight_at(&f, i / f.pieces, &p);
+        for (size_t first = 0; first < f.out; first += width)
+            move_panel(&f, &p, i / f.pieces, first, weight + first * p.k, plain, back);
     }
 }
 
-void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                       const float *plain, float *native)
+void ss_columns_import(const struct ss_conv_shape *s, const float *plain, float *native)
 {
-    move_weight(cpu, s, (float *)(uintptr_t)plain, native, 0);
+    move_weight(s, (float *)(uintptr_t)plain, native, 0);
 }
 
-void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                       const float *native, float *plain)
+void ss_columns_export(const struct ss_conv_shape *s, const float *native, float *plain)
 {
-    move_weight(cpu, s, plain, (float *)(uintptr_t)native, 1);
+    move_weight(s, plain, (float *)(uintptr_t)native, 1);
 }
 
 /* The right operands of the data gradient. */
