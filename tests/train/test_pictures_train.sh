@@ -7,7 +7,7 @@ data=$work/pictures
 run "$STARSTEP" data make tinyimagenet --out "$data" --train 400 --val 61 --classes 4 --seed 3
 check "a data set" [ $code -eq 0 ]
 train=(train --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32 --batch-size 24
-    --base-lr 0.05 --seed 1 --threads 1 --target-accuracy 2 --overwrite)
+    --base-lr 0.02 --seed 1 --threads 1 --target-accuracy 2 --overwrite)
 
 starts "training" "$STARSTEP" "${train[@]}" --epochs 6 --log-json "$work/log" --checkpoint-dir "$work/ck" --workers 1 &&
     ok "training"

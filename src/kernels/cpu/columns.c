@@ -23,24 +23,25 @@ enum {
     MOST_ROWS = 512, /* of a tile */
     LEAST_ROWS = 28, /* of one that is read in place */
     PIECE = 512,     /* of k; by channels, or of several taps */
-    OUTPUTS = 128,   /* of a job of the weight gradient, */
-    STRIP =
-        64, /* and of k, where windows are read in place: its part stays in a first-level cache */
+    /* Of a job of the weight gradient: outputs, and k where windows are read in place. Its part of the gradient then
+     * stays in a first-level cache. */
+    OUTPUTS = 128,
+    STRIP = 64,
     JOBS = 16, /* at least so many, where tiles and panels suffice */
 };
 
 struct shape {
     const struct ss_conv_shape *s;
-    size_t w, shift;                            /* W, and its logarithm */
-    size_t in, out, taps, k;                    /* of a group: channels; of a window; of a row */
-    size_t groups, plane;                       /* plane: pixels of an image of y */
-    int planes;                                 /* x is stored as planes */
-    size_t piece_taps, piece_channels, piece_k; /* at most */
-    size_t pieces;
-    size_t images, cuts,
-        rows; /* of a tile: images, or of an image: tiles; pixels of a tile, at most */
-    size_t tiles, strip, parts; /* of the weight gradient: k of a job; of the tiles */
-    int x_direct, y_direct;     /* see above */
+    size_t w, shift;         /* W, and its logarithm */
+    size_t in, out, taps, k; /* of a group: channels; of a window; of a row */
+    size_t groups, plane;    /* plane: pixels of an image of y */
+    int planes;              /* x is stored as planes */
+    int x_direct, y_direct;  /* read and written in place */
+    /* Of k: what a piece has at most, and how many there are. */
+    size_t piece_taps, piece_channels, piece_k, pieces;
+    /* Of pixels: images of a tile or tiles of an image, pixels of a tile at most, how many there are. */
+    size_t images, cuts, rows, tiles;
+    size_t strip, parts; /* weight gradient: of a piece's k, of the tiles */
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -207,12 +208,8 @@ static float *outputs_of(const struct ss_device *cpu, const struct shape *f)
 
 /* ---- between tensors and rows of operands ---- */
 
-enum way {
-    READ,
-    ADD,
-    WRITE,
-    CLEAR
-}; /* a tensor's numbers into rows; rows' to, and over, a tensor's; zeros into rows */
+/* A tensor's numbers into rows; rows' added to a tensor's, or over them; zeros into rows. */
+enum way { READ, ADD, WRITE, CLEAR };
 
 /* Neighbouring rows of an operand, and the pixels of an image whose numbers they have: `step` apart. */
 struct line {

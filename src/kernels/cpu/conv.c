@@ -73,8 +73,8 @@ static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
     } else {
         if (ss_conv_library)
             SS_TRY(ss_conv_library->create(c->cpu, s, c->training, &c->library));
-        const int all = has(c, SS_CONV_FORWARD) && has(c, SS_CONV_BACKWARD_WEIGHTS);
-        c->layout = all ? LIBRARY : ss_depthwise_takes(s) ? DEPTHWISE : COLUMNS;
+        const int keeps = c->library && ss_conv_library->weight_bytes(c->library) > 0;
+        c->layout = keeps ? LIBRARY : ss_depthwise_takes(s) ? DEPTHWISE : COLUMNS;
     }
     for (int pass = SS_CONV_FORWARD; pass < SS_CONV_PASSES; pass++)
         c->code[pass] = has(c, pass) ? LIBRARY : c->layout == LIBRARY ? COLUMNS : c->layout;
@@ -107,7 +107,7 @@ static enum ss_status reserve(const struct ss_conv_kernel *c)
     case LIBRARY:
         break;
     }
-    return c->code[SS_CONV_BACKWARD_DATA] == LIBRARY
+    return !c->training || c->code[SS_CONV_BACKWARD_DATA] == LIBRARY
                ? SS_OK
                : ss_cpu_reserve(c->cpu, turned_at(c) + ss_columns_weight_bytes(&c->shape));
 }

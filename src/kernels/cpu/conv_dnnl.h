@@ -24,7 +24,7 @@ struct ss_conv_library {
     int (*has)(const struct ss_dnnl_conv *c, enum ss_conv_pass pass);
     /* Appends oneDNN's name of the code: "jit:avx512_core + weight reorder". */
     void (*describe)(const struct ss_dnnl_conv *c, enum ss_conv_pass pass, char *text, size_t size);
-    size_t (*weight_bytes)(const struct ss_dnnl_conv *c);
+    size_t (*weight_bytes)(const struct ss_dnnl_conv *c);   /* 0: the weight is depthwise.c's */
     size_t (*export_scratch)(const struct ss_dnnl_conv *c); /* bytes that export uses */
     enum ss_status (*import)(struct ss_dnnl_conv *c, const float *plain, float *native);
     enum ss_status (*export)(struct ss_dnnl_conv *c, const float *native, float *plain);
