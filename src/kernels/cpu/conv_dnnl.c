@@ -212,8 +212,8 @@ static int is_unsafe(const struct ss_conv_shape *s)
            s->x.block != 16 && s->x.c % 8 != 0;
 }
 
-/* Is some pass reference code, or none, or unsafe? Of the data gradient without groups that does not matter, see
- * conv_dnnl.h; oneDNN has it for no planes, and nobody needs that of pictures. */
+/* Is some pass reference code, or none, or unsafe? Without groups the data gradient may be: of planes oneDNN has none, and
+ * nobody needs that of pictures. */
 static int needs_reference(const struct ss_dnnl_conv *c)
 {
     dnnl_primitive_desc_t pd[SS_CONV_PASSES] = {NULL};

@@ -16,8 +16,8 @@ struct ss_dnnl_conv;
 
 /* bias, dbias may be NULL. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY. */
 struct ss_conv_library {
-    /* *out NULL: oneDNN has only reference code, or none, for the forward pass or the weight gradient. Of a depthwise
-     * convolution it may have some passes; its weight then is depthwise.c's. */
+    /* *out NULL: oneDNN has only reference code, or none, for the forward pass or the weight gradient; the data gradient may
+     * be missing. Of a depthwise convolution it may have some passes; its weight then is depthwise.c's. */
     enum ss_status (*create)(struct ss_device *cpu, const struct ss_conv_shape *s, int training,
                              struct ss_dnnl_conv **out);
     void (*destroy)(struct ss_dnnl_conv *c); /* NULL is fine */
