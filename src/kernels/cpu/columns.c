@@ -12,6 +12,7 @@
  * read and written in place. */
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/simd.h"
 
 #include <omp.h>
 #include <stdint.h>
@@ -334,9 +335,9 @@ static void move_outputs(const struct shape *f, enum way way, const float *y, si
                          size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
-    const size_t padded = way == WRITE && first + count == (size_t)a->c
-                              ? (size_t)(ss_act_blocks(a) * a->block - a->c)
-                              : 0;
+    const size_t block = (size_t)a->block, end = first + count;
+    const size_t padded =
+        way == WRITE && end == (size_t)a->c ? (size_t)ss_act_blocks(a) * block - end : 0;
     for (size_t r = 0; r < t.rows;) {
         const size_t pixel = (t.first + r) % f->plane;
         const struct line line = {.rows = rows + r * f->w,
@@ -345,7 +346,10 @@ static void move_outputs(const struct shape *f, enum way way, const float *y, si
                                   .pixel = pixel,
                                   .step = 1,
                                   .count = smaller(f->plane - pixel, t.rows - r)};
-        move_line(f, way, a, &line, first, count + padded, 0, 1);
+        move_line(f, way, a, &line, first, count, 0, 1);
+        for (size_t q = 0; q < line.count && padded; q++)
+            memset(line.image + (end / block * f->plane + pixel + q) * block + end % block, 0,
+                   padded * sizeof *y);
         if (way == READ && count % f->w)
             move_line(f, CLEAR, a, &line, 0, f->w - count % f->w, count, 1);
         r += line.count;
@@ -453,12 +457,14 @@ static void sum_parts(const struct ss_device *cpu, const struct shape *f, float 
 {
     const size_t count = weight_floats(f), parts = f->parts;
     const float *from = weights_of(cpu);
-#pragma omp parallel for simd schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < count; i++) {
-        float sum = from[i];
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t first = 0; first < count; first += SS_SIMD_PIECE) {
+        const size_t n = smaller(SS_SIMD_PIECE, count - first);
+        memcpy(dw + first, from + first, n * sizeof *dw);
         for (size_t p = 1; p < parts; p++)
-            sum += from[p * count + i];
-        dw[i] = sum;
+#pragma omp simd
+            for (size_t i = first; i < first + n; i++)
+                dw[i] += from[p * count + i];
     }
 }
 
