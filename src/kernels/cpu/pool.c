@@ -135,8 +135,8 @@ static void scatter(const struct ss_pool_kernel *p, const float *dy, const char 
 {
     const struct ss_pool_shape *s = &p->shape;
     const int block = s->x.block, taps = s->kernel[1];
-    int32_t offsets[BYTE_TAPS]; /* of a byte's taps from the window's first one */
-    for (int tap = 0; tap < BYTE_TAPS; tap++)
+    int32_t offsets[BYTE_TAPS] = {0}; /* of a byte's taps from the window's first one */
+    for (int tap = 0; p->at_bytes == 1 && tap < s->kernel[0] * taps; tap++)
         offsets[tap] = (tap / taps * s->x.w + tap % taps) * block;
     for (int h = 0; h < s->y.h; h++)
         for (int w = 0; w < s->y.w; w++) {
