@@ -2,15 +2,18 @@
  *
  * A slice of y is the (H,W,B) piece of one image and channel block. Its channels are cut into runs that
  * are neighbours in one block of one part: a run is a column of len channels that is copied pixel by
- * pixel, or all of it at once where it fills the block of both. Threads share slices and, of large
- * maps, pieces of them. */
+ * pixel, or all of it at once where it fills the block of both, and lies alike in all images. Threads share
+ * slices of a few images and, of large maps, pieces of them. */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
 #include <string.h>
 
-enum { PIECE = 256 /* pixels, whose rows of a few blocks stay in the first cache */ };
+enum {
+    PIECE = 256, /* pixels, whose rows of a few blocks stay in the first cache */
+    IMAGES = 8,  /* in which a run lies alike */
+};
 
 static enum ss_status check(const struct ss_gather *op, int n)
 {
@@ -41,21 +44,22 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Pixels [first, first + pixels) of `len` channels from c on. */
-static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p, int pitch,
-                     const float *const *x, int n, const struct ss_rows_gather *to, int image,
-                     int from, size_t first)
+/* `len` channels from `from` on. f: of y, and of pixels from `first` on. */
+static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p,
+                     const float *const *x, int n, struct ss_rows_gather f, int from, size_t first)
 {
-    const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w;
-    const size_t slice =
-        (size_t)image * ss_act_image(&p->x, pitch) + (size_t)from / block * plane * block;
-    struct ss_rows_gather f = *to;
+    const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w,
+                 at = ((size_t)from / block * plane + first) * block + (size_t)from % block;
     f.x_step = block;
     f.n = n;
     for (int k = 0; k < n; k++)
-        f.x[k] = x[k] + slice + first * block + (size_t)from % block;
+        f.x[k] = x[k] + at;
     if ((size_t)f.len == block && f.y_step == block) {
-        simd->combine(f.x, n, NULL, f.y, f.pixels * block);
+        for (size_t i = 0; i < f.images; i++, f.y += f.y_image) {
+            simd->combine(f.x, n, NULL, f.y, f.pixels * block);
+            for (int k = 0; k < n; k++)
+                f.x[k] += f.x_image;
+        }
         return;
     }
     if (f.len > 16) {
@@ -75,26 +79,30 @@ static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_par
 
 static void zero_run(const struct ss_rows_gather *f)
 {
-    for (size_t p = 0; p < f->pixels; p++)
-        memset(f->y + p * f->y_step, 0, (size_t)f->len * sizeof *f->y);
+    for (size_t i = 0; i < f->images; i++)
+        for (size_t p = 0; p < f->pixels; p++)
+            memset(f->y + i * f->y_image + p * f->y_step, 0, (size_t)f->len * sizeof *f->y);
 }
 
-/* Pixels from `first` on of a slice of y. */
+/* Pixels from `first` on of a channel block of y, of images from `image` on. */
 static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather *op,
-                         const float *const *x, int n, float *y, size_t slice, size_t first)
+                         const float *const *x, int n, float *y, size_t image, size_t slice,
+                         size_t first)
 {
-    const int block = op->y.block, blocks = ss_act_blocks(&op->y);
-    const int image = (int)(slice / (size_t)blocks), begin = (int)(slice % (size_t)blocks) * block;
-    const size_t plane = (size_t)op->y.h * (size_t)op->y.w;
-    float *row = y + (size_t)image * ss_act_image(&op->y, op->y_pitch) +
-                 ((size_t)(begin / block) * plane + first) * (size_t)block;
+    const int block = op->y.block, begin = (int)slice * block;
+    const size_t plane = (size_t)op->y.h * (size_t)op->y.w, all = (size_t)op->y.n;
+    const struct ss_rows_gather whole = {.y_step = (size_t)block,
+                                         .pixels = plane - first < PIECE ? plane - first : PIECE,
+                                         .images = all - image < IMAGES ? all - image : IMAGES,
+                                         .y_image = ss_act_image(&op->y, op->y_pitch),
+                                         .y = y + image * ss_act_image(&op->y, op->y_pitch) +
+                                              (slice * plane + first) * (size_t)block};
     for (int c = begin, next; c < begin + block; c = next) {
         const int at = c < op->y.c ? ss_shuffled(c, op->y.c, op->groups) : c;
         const struct ss_gather_part *p = part_of(op, at, &next);
         next = at == c && op->groups <= 1 ? min_of(next, begin + block) : c + 1;
-        struct ss_rows_gather f = {.y_step = (size_t)block,
-                                   .pixels = plane - first < PIECE ? plane - first : PIECE,
-                                   .y = row + (c - begin)};
+        struct ss_rows_gather f = whole;
+        f.y += c - begin;
         if (!p) {
             f.len = next - c;
             zero_run(&f);
@@ -103,8 +111,12 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
         const int from = ss_shuffled(p->from + at - p->to, p->x.c, p->groups);
         f.len = p->groups > 1 ? 1 : min_of(next - c, p->x.block - from % p->x.block);
         next = c + f.len;
-        const float *const *part = op->nparts > 1 ? x + (p - op->part) : x;
-        copy_run(simd, p, op->x_pitch, part, op->nparts > 1 ? 1 : n, &f, image, from, first);
+        f.x_image = ss_act_image(&p->x, op->x_pitch);
+        const float *part[SS_GATHER_PARTS];
+        const int parts = op->nparts > 1 ? 1 : n;
+        for (int k = 0; k < parts; k++)
+            part[k] = x[op->nparts > 1 ? p - op->part : k] + image * f.x_image;
+        copy_run(simd, p, part, parts, f, from, first);
     }
 }
 
@@ -116,10 +128,12 @@ enum ss_status ss_cpu_gather(struct ss_device *cpu, const struct ss_gather *op,
     for (int k = 0; k < n; k++)
         from[k] = x[k];
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t slices = (size_t)op->y.n * (size_t)ss_act_blocks(&op->y);
-    const size_t plane = (size_t)op->y.h * (size_t)op->y.w, pieces = (plane + PIECE - 1) / PIECE;
-#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (slices * pieces > 1)
-    for (size_t i = 0; i < slices * pieces; i++)
-        gather_piece(simd, op, from, n, y, i / pieces, i % pieces * PIECE);
+    const size_t slices = (size_t)ss_act_blocks(&op->y), plane = (size_t)op->y.h * (size_t)op->y.w,
+                 pieces = (plane + PIECE - 1) / PIECE,
+                 jobs = slices * pieces * (((size_t)op->y.n + IMAGES - 1) / IMAGES);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (jobs > 1)
+    for (size_t i = 0; i < jobs; i++)
+        gather_piece(simd, op, from, n, y, i / pieces / slices * IMAGES, i / pieces % slices,
+                     i % pieces * PIECE);
     return SS_OK;
 }

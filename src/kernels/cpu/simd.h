@@ -50,11 +50,11 @@ struct ss_rows_backward {
     const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 
-/* y[p y_step + j] = the sum over x of x[p x_step + j], 0 <= j < len. */
+/* Of each image y[p y_step + j] = the sum over x of x[p x_step + j], 0 <= j < len. */
 struct ss_rows_gather {
     const float *x[SS_SIMD_SOURCES];
     int n, len; /* lens of 1, 2, 4, 8 and 16 have loops of their own */
-    size_t x_step, y_step, pixels;
+    size_t x_step, y_step, pixels, x_image, y_image, images;
     float *y;
 };
 

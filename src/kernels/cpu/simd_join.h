@@ -8,20 +8,22 @@ SS_BODY void SS_NAME(gather_body)(const struct ss_rows_gather *f, const int n, c
     const float *x0 = f->x[0], *x1 = n > 1 ? f->x[1] : x0, *x2 = n > 2 ? f->x[2] : x0,
                 *x3 = n > 3 ? f->x[3] : x0;
     const size_t from = f->x_step, to = f->y_step, pixels = f->pixels;
-    float *y = f->y;
-    for (size_t p = 0; p < pixels; p++, y += to) {
-        const size_t at = p * from;
+    for (size_t image = 0; image < f->images; image++) {
+        float *y = f->y + image * f->y_image;
+        size_t at = image * f->x_image;
+        for (size_t p = 0; p < pixels; p++, y += to, at += from) {
 #pragma omp simd
-        for (int j = 0; j < len; j++) {
-            const size_t i = at + (size_t)j;
-            float sum = x0[i];
-            if (n > 1)
-                sum += x1[i];
-            if (n > 2)
-                sum += x2[i];
-            if (n > 3)
-                sum += x3[i];
-            y[j] = sum;
+            for (int j = 0; j < len; j++) {
+                const size_t i = at + (size_t)j;
+                float sum = x0[i];
+                if (n > 1)
+                    sum += x1[i];
+                if (n > 2)
+                    sum += x2[i];
+                if (n > 3)
+                    sum += x3[i];
+                y[j] = sum;
+            }
         }
     }
 }
