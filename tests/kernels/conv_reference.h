@@ -10,7 +10,7 @@ struct reference {
     double *x, *w, *b, *y, *dy, *dx, *dw, *db;
 };
 
-/* y = conv(x), and with dy the three gradients: each of them is the same walk over all products. */
+/* y = conv(x), and by dy the three gradients: all of them are the same walk over all products. */
 static inline void walk(struct reference *r, int backward)
 {
     const struct ss_conv_shape *s = &r->s;
@@ -44,8 +44,7 @@ static inline void walk(struct reference *r, int backward)
                                     r->dw[wi] += r->x[xi] * r->dy[o];
                                 }
                             }
-                    if (!backward)
-                        r->y[o] = sum;
+                    r->y[o] = sum;
                 }
 }
 
@@ -61,8 +60,8 @@ static inline int extent(int size, int kernel, int stride, int padding, int dila
     return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-/* Of the shape but for y's, which has its channels alone. */
-static inline void reference_of(struct reference *r, const struct ss_conv_shape *s)
+/* Of the shape but for y's, which has its channels alone. No results: a test may compare two runs alone. */
+static inline void reference_inputs(struct reference *r, const struct ss_conv_shape *s)
 {
     memset(r, 0, sizeof *r);
     r->s = *s;
@@ -81,7 +80,11 @@ static inline void reference_of(struct reference *r, const struct ss_conv_shape 
     r->dx = zero_doubles(r->nx);
     r->dw = zero_doubles(r->nw);
     r->db = zero_doubles((size_t)s->y.c);
-    walk(r, 0);
+}
+
+static inline void reference_of(struct reference *r, const struct ss_conv_shape *s)
+{
+    reference_inputs(r, s);
     walk(r, 1);
 }
 

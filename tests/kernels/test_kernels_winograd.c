@@ -46,7 +46,7 @@ static const struct {
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
-static void reference_begin(struct reference *r, int i)
+static void case_inputs(struct reference *r, int i)
 {
     const struct ss_conv_shape s = {
         .x = {cases[i].n, cases[i].ci, cases[i].h, cases[i].w, 1},
@@ -58,7 +58,7 @@ static void reference_begin(struct reference *r, int i)
         .groups = cases[i].groups,
         .bias = cases[i].bias,
     };
-    reference_of(r, &s);
+    reference_inputs(r, &s);
 }
 
 static void open_limited(const char *isa)
@@ -78,7 +78,8 @@ START_TEST(every_shape)
 {
     struct reference r;
     open_limited(isas[_i / NCASES]);
-    reference_begin(&r, _i % NCASES);
+    case_inputs(&r, _i % NCASES);
+    walk(&r, 1);
     for (int side = 0; side < 4; side++) {
         struct ss_conv_shape s = r.s;
         s.x.block = block_of(side == 3 ? 2 : side, s.x.c);
@@ -216,7 +217,7 @@ START_TEST(bits_of_threads)
 {
     struct reference r;
     setenv("DNNL_MAX_CPU_ISA", isas[_i / NCASES], 1);
-    reference_begin(&r, _i % NCASES);
+    case_inputs(&r, _i % NCASES);
     static const int threads[] = {1, 2, 3, 7};
     float *want[RESULTS], *got[RESULTS];
     size_t bytes[RESULTS];
@@ -240,7 +241,7 @@ START_TEST(leaves_sums)
 {
     struct reference r;
     open_limited(isas[_i / NCASES]);
-    reference_begin(&r, _i % NCASES);
+    case_inputs(&r, _i % NCASES);
     struct ss_conv_shape s = r.s;
     struct ss_conv_kernel *conv;
     s.x.block = block_of(0, s.x.c);
@@ -309,7 +310,7 @@ START_TEST(makes_x)
 {
     struct reference r;
     open_limited(isas[_i / NCASES]);
-    reference_begin(&r, _i % NCASES);
+    case_inputs(&r, _i % NCASES);
     struct ss_conv_shape s = r.s;
     struct ss_conv_kernel *stored, *making;
     const size_t nc = (size_t)s.x.c;
