@@ -8,6 +8,9 @@
  *   data gradient     windows (rows, k)       = dy (rows, outputs) weight (outputs, k), added up in dx
  *   weight gradient   weight' (k, outputs)    = windows' dy, by parts of the tiles, added up in their order
  *
+ * For the data gradient the weight is turned first, but where there are few rows, as in a linear layer: with panels of one
+ * vector it is a left operand, too, windows' (k, rows) = weight' (k, outputs) dy' (outputs, rows), and these are turned.
+ *
  * Where a tensor's own vectors are such an operand (its block is W, the tile in one image, a window one pixel), it is
  * read and written in place. */
 #include "kernels/cpu/columns.h"
@@ -19,9 +22,11 @@
 #include <string.h>
 
 enum {
-    WIDE = 2,        /* vectors of a panel */
+    WIDE = 2,        /* vectors of a panel, where rows are not few */
     TILE = 160000,   /* floats of a tile's windows and outputs: they stay in a second-level cache */
     MOST_ROWS = 512, /* of a tile */
+    FEW_ROWS =
+        144, /* also of a tile of more floats: a weight that is in no cache is not read for fewer */
     LEAST_ROWS = 28, /* of one that is read in place */
     PIECE = 512,     /* of k; by channels, or of several taps */
     /* Of a job of the weight gradient: outputs, and k where windows are read in place. Its part of the gradient then
@@ -37,6 +42,9 @@ struct shape {
     size_t in, out, taps, k; /* of a group: channels; of a window; of a row */
     size_t groups, plane;    /* plane: pixels of an image of y */
     int planes;              /* x is stored as planes */
+    int points;              /* a window is one pixel, and each pixel a window */
+    int apart;               /* windows lie side by side, and cover x */
+    size_t wide;             /* WIDE; 1: all rows are few */
     int x_direct, y_direct;  /* read and written in place */
     /* Of k: what a piece has at most, and how many there are. */
     size_t piece_taps, piece_channels, piece_k, pieces;
@@ -65,10 +73,11 @@ static int is_in_vectors(const struct shape *f, const struct ss_act *a, size_t c
 
 static void choose_pieces(struct shape *f)
 {
-    f->piece_taps = f->planes ? f->taps : smaller(larger(PIECE / f->in, 1), f->taps);
-    f->piece_channels = f->planes || f->in <= PIECE
+    const size_t most = f->wide == WIDE ? PIECE : SS_PRODUCT_CHUNK;
+    f->piece_taps = f->planes ? f->taps : smaller(larger(most / f->in, 1), f->taps);
+    f->piece_channels = f->planes || f->in <= most
                             ? f->in
-                            : divide_up(divide_up(f->in, divide_up(f->in, PIECE)), 16) * 16;
+                            : divide_up(divide_up(f->in, divide_up(f->in, most)), 16) * 16;
     f->piece_k = f->piece_taps * f->piece_channels;
     f->pieces = divide_up(f->taps, f->piece_taps) * divide_up(f->in, f->piece_channels);
 }
@@ -82,12 +91,12 @@ static size_t gradient_jobs(const struct shape *f)
 static void choose_tiles(struct shape *f)
 {
     const size_t n = (size_t)f->s->y.n,
-                 fit = smaller(larger(TILE / (f->piece_k + f->out), 16), MOST_ROWS);
+                 fit = smaller(larger(TILE / (f->piece_k + f->out), FEW_ROWS), MOST_ROWS);
     f->images = f->cuts = 1;
     if (f->plane > fit)
         f->cuts = divide_up(f->plane, fit);
     else if (!f->x_direct || !f->y_direct || f->plane < LEAST_ROWS)
-        f->images = smaller(fit / f->plane, n);
+        f->images = divide_up(n, divide_up(n, fit / f->plane));
     f->x_direct &= f->images == 1;
     f->y_direct &= f->images == 1;
     f->rows = f->images * divide_up(f->plane, f->cuts);
@@ -110,8 +119,13 @@ static struct shape shape_of(const struct ss_conv_shape *s)
         f.shift++;
     f.k = f.in * f.taps;
     f.y_direct = is_in_vectors(&f, &s->y, f.out);
-    f.x_direct = is_in_vectors(&f, &s->x, f.in) && f.taps == 1 && s->stride[0] == 1 &&
-                 s->stride[1] == 1 && s->padding[0] == 0 && s->padding[1] == 0;
+    f.apart = 1;
+    for (int a = 0; a < 2; a++)
+        f.apart &= s->stride[a] == s->kernel[a] && s->padding[a] == 0 && s->dilation[a] == 1;
+    f.apart &= s->x.h == s->y.h * s->stride[0] && s->x.w == s->y.w * s->stride[1];
+    f.points = f.apart && f.taps == 1;
+    f.wide = f.apart && (size_t)s->y.n * f.plane <= FEW_ROWS ? 1 : WIDE;
+    f.x_direct = f.points && is_in_vectors(&f, &s->x, f.in);
     choose_pieces(&f);
     choose_tiles(&f);
     return f;
@@ -160,14 +174,16 @@ size_t ss_columns_weight_bytes(const struct ss_conv_shape *s)
     return weight_floats(&f) * sizeof(float);
 }
 
-/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs]. */
+/* Scratch: [turned weights, or of few rows outputs, or the parts of a gradient | of biases | of each thread: windows,
+ * outputs, or of few rows turned windows]. */
 static size_t turned_floats(const struct shape *f)
 {
-    return f->out * ss_product_round(f->piece_k);
+    return f->wide == WIDE ? f->out * ss_product_round(f->piece_k)
+                           : ss_product_right_floats(f->out, f->rows);
 }
 static size_t weights_floats(const struct shape *f)
 {
-    return larger(f->groups * f->pieces * turned_floats(f),
+    return larger(f->groups * (f->wide == WIDE ? f->pieces : 1) * turned_floats(f),
                   f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
 static size_t bias_floats(const struct shape *f)
@@ -180,7 +196,9 @@ static size_t window_floats(const struct shape *f)
 }
 static size_t thread_floats(const struct shape *f)
 {
-    return window_floats(f) + ss_product_left_floats(f->rows, f->out);
+    const size_t outputs = ss_product_left_floats(f->rows, f->out),
+                 turned = ss_product_right_floats(f->piece_k, f->rows);
+    return window_floats(f) + (f->wide == WIDE ? outputs : larger(outputs, turned));
 }
 
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
@@ -212,12 +230,23 @@ static float *outputs_of(const struct ss_device *cpu, const struct shape *f)
 /* A tensor's numbers into rows; rows' added to a tensor's, or over them; zeros into rows. */
 enum way { READ, ADD, WRITE, CLEAR };
 
-/* Neighbouring rows of an operand, and the pixels of an image whose numbers they have: `step` apart. */
+/* Neighbouring rows of an operand, and the pixels whose numbers they have: floats from one to the next. Those of an
+ * image, or where its windows or outputs are one, that of each image. */
 struct line {
     float *rows, *image;
     size_t vector; /* from one vector of a row to the next */
     size_t pixel, step, count;
 };
+
+/* Of rows from pixel `at` of an image on, `left` of them and `width` in a line of the map. */
+static size_t line_count(const struct shape *f, size_t at, size_t left, size_t width)
+{
+    return f->plane == 1 ? left : smaller(width - at % width, left);
+}
+static size_t line_step(const struct shape *f, const struct ss_act *a, size_t pixels)
+{
+    return f->plane == 1 ? ss_act_image(a, 0) : pixels * (size_t)a->block;
+}
 
 /* n is a constant, or it takes longer. */
 static inline void move_some(enum way way, float *act, size_t act_step, float *row, size_t row_step,
@@ -263,11 +292,16 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
                              size_t i_step)
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
-    for (size_t c = first, n; c < first + channels; c += n, i += n * i_step) {
+    float *act = l->image + (first / block * plane + l->pixel) * block;
+    size_t at = first % block; /* in its block */
+    for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
         const size_t lane = i & (f->w - 1);
-        n = smaller(smaller(block - c % block, f->w - lane), first + channels - c);
-        move_run(way, l->image + (c / block * plane + l->pixel) * block + c % block,
-                 l->step * block, l->rows + (i >> f->shift) * l->vector + lane, f->w, l->count, n);
+        n = smaller(smaller(block - at, f->w - lane), left);
+        move_run(way, act + at, l->step, l->rows + (i >> f->shift) * l->vector + lane, f->w,
+                 l->count, n);
+        at += n;
+        if (at == block)
+            at = 0, act += plane * block;
     }
 }
 
@@ -289,10 +323,14 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     const int i = (int)t / s->kernel[1], j = (int)t % s->kernel[1], step = s->stride[1];
     const int h = line * s->stride[0] - s->padding[0] + i * s->dilation[0],
               w = column * step - s->padding[1] + j * s->dilation[1], count = (int)all->count;
-    const int inside = h >= 0 && h < s->x.h;
+    const int width = f->points ? (int)f->plane : s->x.w, one = f->plane == 1,
+              inside = h >= 0 && h < s->x.h && !(one && (w < 0 || w >= width));
     /* Of these windows, those from `begin` to before `end` have the tap in the map. */
-    const int begin = inside ? clamp((step - 1 - w) / step, count) : count;
-    const int end = inside ? clamp(s->x.w > w ? (s->x.w - w + step - 1) / step : 0, count) : count;
+    int begin = inside ? 0 : count, end = count;
+    if (inside && !one) {
+        begin = clamp((step - 1 - w) / step, count);
+        end = clamp(width > w ? (width - w + step - 1) / step : 0, count);
+    }
     const size_t channels = p->last_channel - p->channel, first = group * f->in + p->channel,
                  at = f->planes ? t : (t - p->tap) * channels, each = f->planes ? f->taps : 1;
     struct line part = *all;
@@ -307,7 +345,7 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
         return;
     part.rows = all->rows + (size_t)begin * f->w;
     part.pixel = (size_t)(h * s->x.w + w + begin * step);
-    part.step = (size_t)step;
+    part.step = line_step(f, &s->x, (size_t)step);
     part.count = (size_t)(end - begin);
     move_line(f, way, &s->x, &part, first, channels, at, each);
 }
@@ -316,15 +354,15 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
 static void move_windows(const struct shape *f, enum way way, const float *x, size_t group,
                          const struct piece *p, struct tile t, float *rows)
 {
-    const size_t width = (size_t)f->s->y.w;
+    const size_t width = f->points ? f->plane : (size_t)f->s->y.w;
     for (size_t r = 0; r < t.rows;) {
-        const size_t place = (t.first + r) % f->plane, column = place % width;
+        const size_t place = (t.first + r) % f->plane;
         const struct line line = {.rows = rows + r * f->w,
                                   .image = image_of(&f->s->x, x, (t.first + r) / f->plane),
                                   .vector = t.rows * f->w,
-                                  .count = smaller(width - column, t.rows - r)};
+                                  .count = line_count(f, place, t.rows - r, width)};
         for (size_t tap = p->tap; tap < p->last_tap; tap++)
-            move_tap(f, way, group, p, tap, (int)(place / width), (int)column, &line);
+            move_tap(f, way, group, p, tap, (int)(place / width), (int)(place % width), &line);
         r += line.count;
     }
 }
@@ -344,12 +382,13 @@ static void move_outputs(const struct shape *f, enum way way, const float *y, si
                                   .image = image_of(a, y, (t.first + r) / f->plane),
                                   .vector = t.rows * f->w,
                                   .pixel = pixel,
-                                  .step = 1,
-                                  .count = smaller(f->plane - pixel, t.rows - r)};
+                                  .step = line_step(f, a, 1),
+                                  .count = line_count(f, pixel, t.rows - r, f->plane)};
         move_line(f, way, a, &line, first, count, 0, 1);
         for (size_t q = 0; q < line.count && padded; q++)
-            memset(line.image + (end / block * f->plane + pixel + q) * block + end % block, 0,
-                   padded * sizeof *y);
+            memset(line.image + (end / block * f->plane + pixel) * block + end % block +
+                       q * line.step,
+                   0, padded * sizeof *y);
         if (way == READ && count % f->w)
             move_line(f, CLEAR, a, &line, 0, f->w - count % f->w, count, 1);
         r += line.count;
@@ -406,7 +445,7 @@ static size_t row_of(const struct shape *f, const struct piece *p, size_t c, siz
 static void move_panel(const struct shape *f, const struct piece *p, size_t group, size_t first,
                        float *panel, float *plain, int back)
 {
-    const size_t width = smaller(WIDE * f->w, ss_product_round(f->out) - first);
+    const size_t width = smaller(f->wide * f->w, ss_product_round(f->out) - first);
     for (size_t o = first; o < first + width; o++, panel++)
         for (size_t c = p->channel; c < p->last_channel; c++)
             for (size_t t = p->tap; t < p->last_tap; t++) {
@@ -419,10 +458,12 @@ static void move_panel(const struct shape *f, const struct piece *p, size_t grou
             }
 }
 
-static void move_weight(const struct ss_conv_shape *s, float *plain, float *native, int back)
+static void move_weight(const struct ss_device *cpu, const struct ss_conv_shape *s, float *plain,
+                        float *native, int back)
 {
     const struct shape f = shape_of(s);
-    const size_t width = WIDE * f.w;
+    const size_t width = f.wide * f.w;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f.groups * f.pieces; i++) {
         const struct piece p = piece_of(&f, i % f.pieces);
         float *weight = native + weight_at(&f, i / f.pieces, &p);
@@ -431,24 +472,29 @@ static void move_weight(const struct ss_conv_shape *s, float *plain, float *nati
     }
 }
 
-void ss_columns_import(const struct ss_conv_shape *s, const float *plain, float *native)
+void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *plain, float *native)
 {
-    move_weight(s, (float *)(uintptr_t)plain, native, 0);
+    move_weight(cpu, s, (float *)(uintptr_t)plain, native, 0);
 }
 
-void ss_columns_export(const struct ss_conv_shape *s, const float *native, float *plain)
+void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *native, float *plain)
 {
-    move_weight(s, plain, (float *)(uintptr_t)native, 1);
+    move_weight(cpu, s, plain, (float *)(uintptr_t)native, 1);
 }
 
 /* The right operands of the data gradient. */
 static void turn_weight(const struct ss_device *cpu, const struct shape *f, const float *w)
 {
+    const size_t width = WIDE * f->w, panels = divide_up(f->piece_k, width);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < f->groups * f->pieces; i++) {
-        const struct piece p = piece_of(f, i % f->pieces);
-        ss_product_turn_right(p.k, f->out, w + weight_at(f, i / f->pieces, &p),
-                              weights_of(cpu) + i * turned_floats(f));
+    for (size_t i = 0; i < f->groups * f->pieces * panels; i++) {
+        const size_t place = i / panels, row = i % panels * width;
+        const struct piece p = piece_of(f, place % f->pieces);
+        if (row < p.k)
+            ss_product_turn_panel(p.k, f->out, w + weight_at(f, place / f->pieces, &p), row,
+                                  weights_of(cpu) + place * turned_floats(f));
     }
 }
 
@@ -470,6 +516,14 @@ static void sum_parts(const struct ss_device *cpu, const struct shape *f, float 
 
 /* ---- passes ---- */
 
+/* In how many parts to cut each of so many jobs: threads have about as much to do, but what they read they move each for
+ * itself. */
+static size_t cuts_of(const struct ss_device *cpu, size_t jobs)
+{
+    const size_t threads = (size_t)cpu->threads;
+    return threads > 1 && jobs % threads && jobs < 4 * threads ? divide_up(2 * threads, jobs) : 1;
+}
+
 /* Outputs first .. first + count - 1 of a group, whole panels. */
 static void forward_tile(const struct ss_device *cpu, const struct shape *f, const float *x,
                          const float *weight, const float *bias, size_t group, size_t first,
@@ -490,7 +544,7 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
         ss_product_run(&(struct ss_product){.rows = t.rows,
                                             .k = p.k,
                                             .columns = count,
-                                            .wide = WIDE,
+                                            .wide = f->wide,
                                             .left = windows.at,
                                             .right = weight + weight_at(f, group, &p) + first * p.k,
                                             .left_block = windows.block,
@@ -507,8 +561,8 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
                         const float *w, const float *bias, float *y)
 {
     const struct shape f = shape_of(s);
-    const size_t width = WIDE * f.w, all = f.tiles * f.groups, panels = divide_up(f.out, width);
-    const size_t each = divide_up(panels, smaller(panels, divide_up(JOBS, all))) * width,
+    const size_t width = f.wide * f.w, all = f.tiles * f.groups, panels = divide_up(f.out, width);
+    const size_t each = divide_up(panels, smaller(panels, cuts_of(cpu, all))) * width,
                  pieces = divide_up(f.out, each);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < all * pieces; i++) {
@@ -518,16 +572,13 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     }
 }
 
-static void clear_channels(const struct shape *f, size_t group, size_t n, float *dx)
+/* Channels of image n of dx. */
+static void clear_channels(const struct ss_act *a, size_t first, size_t end, size_t n, float *dx)
 {
-    const struct ss_act *a = &f->s->x;
-    const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w,
-                 first = group * f->in;
-    const size_t end =
-        first + f->in == (size_t)a->c ? (size_t)ss_act_blocks(a) * block : first + f->in;
+    const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     for (size_t c = first; c < end;) {
         const size_t lane = c % block, run = smaller(block - lane, end - c);
-        float *to = dx + (n * (size_t)ss_act_blocks(a) + c / block) * plane * block + lane;
+        float *to = image_of(a, dx, n) + c / block * plane * block + lane;
         for (size_t p = 0; p < plane && run < block; p++, to += block)
             memset(to, 0, run * sizeof *to);
         if (run == block)
@@ -536,11 +587,12 @@ static void clear_channels(const struct shape *f, size_t group, size_t n, float 
     }
 }
 
+/* Pieces first .. end - 1 of the windows. */
 static void backward_tile(const struct ss_device *cpu, const struct shape *f, const float *dy,
-                          size_t group, struct tile t, float *dx)
+                          size_t group, size_t first, size_t end, struct tile t, float *dx)
 {
     const struct operand outputs = read_outputs(cpu, f, dy, group * f->out, f->out, t);
-    for (size_t i = 0; i < f->pieces; i++) {
+    for (size_t i = first; i < end; i++) {
         const struct piece p = piece_of(f, i);
         const struct operand to = f->x_direct
                                       ? in_place(f, &f->s->x, dx, group * f->in + p.channel, t)
@@ -557,27 +609,95 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
                                             .vector = to.block,
                                             .row = f->w});
         if (!f->x_direct)
-            move_windows(f, ADD, dx, group, &p, t, to.at);
+            move_windows(f, f->apart ? WRITE : ADD, dx, group, &p, t, to.at);
     }
 }
 
-/* A job has whole images, whose windows overlap; where they do not, a tile. */
+/* W outputs of few rows, as rows of the right operand dy'. */
+static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy,
+                         size_t group, size_t first)
+{
+    const size_t count = smaller(f->w, f->out - first), width = WIDE * f->w;
+    const struct operand outputs =
+        read_outputs(cpu, f, dy, group * f->out + first, count, tile_of(f, 0));
+    for (size_t r = 0; r < f->rows; r += width) {
+        const size_t rows = smaller(width, f->rows - r), whole = ss_product_round(rows);
+        float *to = weights_of(cpu) + group * turned_floats(f) + r * f->out + first * whole;
+        if (rows < whole)
+            memset(to, 0, count * whole * sizeof *to);
+        ss_product_turn(rows, count, outputs.at + r * f->w, f->w, to, whole);
+    }
+}
+
+static void few_piece(const struct ss_device *cpu, const struct shape *f, const float *w,
+                      size_t group, const struct piece *p, float *dx)
+{
+    const size_t vector = p->k * f->w, rows = f->rows;
+    float *turned = outputs_of(cpu, f), *windows = windows_of(cpu, f);
+    ss_product_run(&(struct ss_product){.rows = p->k,
+                                        .k = f->out,
+                                        .columns = rows,
+                                        .wide = WIDE,
+                                        .left = w + weight_at(f, group, p),
+                                        .right = weights_of(cpu) + group * turned_floats(f),
+                                        .left_block = vector,
+                                        .to = turned,
+                                        .vector = vector,
+                                        .row = f->w});
+    for (size_t k = 0; k < p->k; k += f->w)
+        for (size_t r = 0; r < rows; r += f->w)
+            ss_product_turn(smaller(f->w, p->k - k), smaller(f->w, rows - r),
+                            turned + r / f->w * vector + k * f->w, f->w,
+                            windows + k * rows + r * f->w, f->w);
+    move_windows(f, WRITE, dx, group, p, tile_of(f, 0), windows);
+}
+
+static void backward_few(const struct ss_device *cpu, const struct shape *f, const float *dy,
+                         const float *w, float *dx)
+{
+    const size_t vectors = divide_up(f->out, f->w);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < f->groups * vectors; i++)
+        turn_outputs(cpu, f, dy, i / vectors, i % vectors * f->w);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < f->groups * f->pieces; i++) {
+        const struct piece p = piece_of(f, i % f->pieces);
+        few_piece(cpu, f, w, i / f->pieces, &p, dx);
+    }
+}
+
+/* Where windows overlap, a job has whole images and all pieces. */
+static void backward_tiles(const struct ss_device *cpu, const struct shape *f, const float *dy,
+                           const float *w, float *dx)
+{
+    const struct ss_act *x = &f->s->x;
+    const size_t each = f->apart ? 1 : f->cuts, jobs = f->tiles / each,
+                 cuts = f->apart ? smaller(cuts_of(cpu, jobs * f->groups), f->pieces) : 1;
+    turn_weight(cpu, f, w);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
+    for (size_t i = 0; i < jobs * f->groups * cuts; i++) {
+        const size_t cut = i % cuts, group = i / cuts / jobs, first = i / cuts % jobs * each;
+        const size_t image = first / f->cuts * f->images,
+                     end = f->apart ? image : smaller(image + f->images, (size_t)x->n);
+        for (size_t n = image; n < end; n++)
+            clear_channels(x, group * f->in, (group + 1) * f->in, n, dx);
+        for (size_t tile = first; tile < first + each; tile++)
+            backward_tile(cpu, f, dy, group, cut * f->pieces / cuts, (cut + 1) * f->pieces / cuts,
+                          tile_of(f, tile), dx);
+    }
+}
+
 void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                               const float *dy, const float *w, float *dx)
 {
     const struct shape f = shape_of(s);
-    const size_t each = f.x_direct ? 1 : f.cuts, jobs = f.tiles / each;
-    turn_weight(cpu, &f, w);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < jobs * f.groups; i++) {
-        const size_t group = i / jobs, first = i % jobs * each;
-        const struct tile t = tile_of(&f, first);
-        for (size_t n = 0; n < f.images && !f.x_direct; n++)
-            if (t.first / f.plane + n < (size_t)s->x.n)
-                clear_channels(&f, group, t.first / f.plane + n, dx);
-        for (size_t tile = first; tile < first + each; tile++)
-            backward_tile(cpu, &f, dy, group, tile_of(&f, tile), dx);
-    }
+    const size_t padded = (size_t)ss_act_blocks(&s->x) * (size_t)s->x.block;
+    for (int n = 0; n < s->x.n && !f.x_direct; n++)
+        clear_channels(&s->x, (size_t)s->x.c, padded, (size_t)n, dx);
+    if (f.wide == WIDE)
+        backward_tiles(cpu, &f, dy, w, dx);
+    else
+        backward_few(cpu, &f, dy, w, dx);
 }
 
 /* What a job of the weight gradient has: `count` outputs of a group, whole panels, and a strip of a piece's k. */
@@ -627,7 +747,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
             &(struct ss_product_outer){.rows = t.rows,
                                        .k = smaller(f->strip, p.k - job->strip),
                                        .columns = job->count,
-                                       .wide = WIDE,
+                                       .wide = f->wide,
                                        .first = job->strip,
                                        .all = p.k,
                                        .left = windows.at + job->strip / f->w * windows.block,

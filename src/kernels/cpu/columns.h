@@ -13,8 +13,10 @@
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
 size_t ss_columns_weight_bytes(const struct ss_conv_shape *s);
-void ss_columns_import(const struct ss_conv_shape *s, const float *plain, float *native);
-void ss_columns_export(const struct ss_conv_shape *s, const float *native, float *plain);
+void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *plain, float *native);
+void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                       const float *native, float *plain);
 
 /* bias, dbias may be NULL. */
 void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,

@@ -173,7 +173,7 @@ enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, 
         ss_depthwise_import(&c->shape, plain, native);
         return SS_OK;
     case COLUMNS:
-        ss_columns_import(&c->shape, plain, native);
+        ss_columns_import(c->cpu, &c->shape, plain, native);
         return SS_OK;
     case LIBRARY:
         break;
@@ -191,7 +191,7 @@ enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native,
         ss_depthwise_export(&c->shape, native, plain);
         return SS_OK;
     case COLUMNS:
-        ss_columns_export(&c->shape, native, plain);
+        ss_columns_export(c->cpu, &c->shape, native, plain);
         return SS_OK;
     case LIBRARY:
         break;
@@ -265,7 +265,7 @@ static enum ss_status columns_backward_data(struct ss_conv_kernel *c, const void
         float *plain = (float *)(scratch + plain_at(c)),
               *turned = (float *)(scratch + turned_at(c));
         SS_TRY(ss_conv_library->export(c->library, weight, plain));
-        ss_columns_import(&c->shape, plain, turned);
+        ss_columns_import(c->cpu, &c->shape, plain, turned);
         weight = turned;
     }
     ss_columns_backward_data(c->cpu, &c->shape, dy, weight, dx);

@@ -38,15 +38,45 @@ size_t ss_product_right_floats(size_t k, size_t columns)
     return k * ss_product_round(columns);
 }
 
-/* to (columns, ld_to) = from (rows, ld), turned: in squares, whose lines stay in a cache. */
-static void turn(size_t rows, size_t columns, const float *from, size_t ld, float *to, size_t ld_to)
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline four load(const float *p)
+{
+    return *(const four *)p;
+}
+
+/* 4 x 4 numbers, turned. */
+static inline void turn_four(const float *from, size_t ld, float *to, size_t ld_to)
+{
+    const four a = load(from), b = load(from + ld), c = load(from + 2 * ld),
+               d = load(from + 3 * ld);
+    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+               cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+               ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+               cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(four *)(to + ld_to) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(four *)(to + 2 * ld_to) = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+    *(four *)(to + 3 * ld_to) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+}
+
+/* In squares, whose lines stay in a cache. */
+void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, float *to,
+                     size_t ld_to)
 {
     for (size_t r0 = 0; r0 < rows; r0 += SQUARE)
         for (size_t c0 = 0; c0 < columns; c0 += SQUARE) {
             const size_t r1 = smaller(r0 + SQUARE, rows), c1 = smaller(c0 + SQUARE, columns);
-            for (size_t c = c0; c < c1; c++)
-                for (size_t r = r0; r < r1; r++)
-                    to[c * ld_to + r] = from[r * ld + c];
+            for (size_t c = c0; c < c1; c += 4)
+                for (size_t r = r0; r < r1; r += 4) {
+                    if (c + 4 <= c1 && r + 4 <= r1) {
+                        turn_four(from + r * ld + c, ld, to + c * ld_to + r, ld_to);
+                        continue;
+                    }
+                    for (size_t i = c; i < smaller(c + 4, c1); i++)
+                        for (size_t j = r; j < smaller(r + 4, r1); j++)
+                            to[i * ld_to + j] = from[j * ld + i];
+                }
         }
 }
 
@@ -66,7 +96,7 @@ void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, siz
     const size_t w = ss_product_lanes();
     for (size_t c = 0; c < k; c += w, left += rows * w)
         if (turned)
-            turn(smaller(w, k - c), rows, a + c * lda, lda, left, w);
+            ss_product_turn(smaller(w, k - c), rows, a + c * lda, lda, left, w);
         else
             copy_rows(rows, smaller(w, k - c), a + c, lda, left, w);
 }
@@ -78,7 +108,7 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     for (size_t c = 0; c < columns; c += width) {
         const size_t count = smaller(width, columns - c), whole = ss_product_round(count);
         if (turned)
-            turn(count, k, b + c * ldb, ldb, right, whole);
+            ss_product_turn(count, k, b + c * ldb, ldb, right, whole);
         else
             copy_rows(k, count, b + c, ldb, right, whole);
         for (size_t i = 0; i < k && count < whole; i++)
@@ -87,19 +117,17 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     }
 }
 
-void ss_product_turn_right(size_t k, size_t columns, const float *right, float *turned)
+void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *turned)
 {
-    const size_t width = 2 * ss_product_lanes();
-    for (size_t r = 0; r < k; r += width) {
-        const size_t count = smaller(width, k - r), whole = ss_product_round(count);
-        if (count < whole)
-            memset(turned, 0, columns * whole * sizeof *turned);
-        for (size_t c = 0; c < columns; c += width) {
-            const size_t panel = smaller(width, ss_product_round(columns) - c);
-            turn(count, smaller(width, columns - c), right + c * k + r * panel, panel,
-                 turned + c * whole, whole);
-        }
-        turned += columns * whole;
+    const size_t width = 2 * ss_product_lanes(), count = smaller(width, k - r),
+                 whole = ss_product_round(count);
+    float *to = turned + r * columns;
+    if (count < whole)
+        memset(to, 0, columns * whole * sizeof *to);
+    for (size_t c = 0; c < columns; c += width) {
+        const size_t panel = smaller(width, ss_product_round(columns) - c);
+        ss_product_turn(count, smaller(width, columns - c), right + c * k + r * panel, panel,
+                        to + c * whole, whole);
     }
 }
 

@@ -28,9 +28,12 @@ void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, siz
 /* wide 2. */
 void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b, size_t ldb,
                            float *right);
+/* to (columns, ld_to) = from (rows, ld), turned. */
+void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, float *to,
+                     size_t ld_to);
 
-/* A right operand (k, columns) as (columns, k). Both of wide 2. */
-void ss_product_turn_right(size_t k, size_t columns, const float *right, float *turned);
+/* Of a right operand (k, columns) as (columns, k), both of wide 2: the panel of its rows from r on, a multiple of 2 W. */
+void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *turned);
 
 /* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. */
 struct ss_product {
