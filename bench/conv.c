@@ -1,12 +1,11 @@
 /* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
- * --conv-algo direct has it (oneDNN's code where that is there), by Winograd, as a product of matrices.
+ * --conv-algo direct has it (oneDNN's code where that is there), winograd and product.
  *
  *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE]] ...
  *
  * Input and output channels, rows and columns, images; 3x3 windows with stride 1 where none are given, and half a
  * window of padding. Codes in turns; medians of R rounds. */
 #include "core/alloc.h"
-#include "kernels/cpu/columns.h"
 #include "kernels/cpu/cpu.h"
 
 #include <stdio.h>
@@ -42,7 +41,7 @@ static float *filled(size_t count)
     return x;
 }
 
-/* One code's convolution, weight and gradient; conv NULL: the product. */
+/* One code's convolution, weight and gradient. */
 struct run {
     struct ss_conv_kernel *conv;
     float *w, *dw;
@@ -57,34 +56,20 @@ static int has_code(const struct ss_conv_shape *s, enum code code)
 static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum code code,
                    struct run *run)
 {
-    size_t bytes = ss_columns_weight_bytes(s);
-    if (code == PRODUCT) {
-        if (ss_cpu_reserve(cpu, ss_columns_scratch(cpu, s)) != SS_OK)
-            exit(1);
-    } else {
-        if (ss_cpu_conv_create(cpu, s, code == WINOGRAD ? SS_CONV_WINOGRAD : SS_CONV_DIRECT, 1,
-                               &run->conv) != SS_OK)
-            exit(1);
-        bytes = ss_cpu_conv_weight_bytes(run->conv);
-    }
+    static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD,
+                                                   SS_CONV_PRODUCT};
+    if (ss_cpu_conv_create(cpu, s, algos[code], 1, &run->conv) != SS_OK)
+        exit(1);
+    const size_t bytes = ss_cpu_conv_weight_bytes(run->conv);
     run->w = filled(bytes / sizeof(float));
     run->dw = filled(bytes / sizeof(float));
 }
 
-static enum ss_status run_pass(struct ss_device *cpu, const struct ss_conv_shape *s,
-                               struct run *run, int pass, float *x, float *y)
+static enum ss_status run_pass(const struct run *run, int pass, float *x, float *y)
 {
-    if (run->conv)
-        return pass == 0   ? ss_cpu_conv_forward(run->conv, x, run->w, NULL, y)
-               : pass == 1 ? ss_cpu_conv_backward_data(run->conv, y, run->w, x)
-                           : ss_cpu_conv_backward_weights(run->conv, x, y, run->dw, NULL);
-    if (pass == 0)
-        ss_columns_forward(cpu, s, x, run->w, NULL, y);
-    else if (pass == 1)
-        ss_columns_backward_data(cpu, s, y, run->w, x);
-    else
-        ss_columns_backward_weights(cpu, s, x, y, run->dw, NULL);
-    return SS_OK;
+    return pass == 0   ? ss_cpu_conv_forward(run->conv, x, run->w, NULL, y)
+           : pass == 1 ? ss_cpu_conv_backward_data(run->conv, y, run->w, x)
+                       : ss_cpu_conv_backward_weights(run->conv, x, y, run->dw, NULL);
 }
 
 static void measure(struct ss_device *cpu, int c, int k, int h, int n, int window, int stride,
@@ -111,7 +96,7 @@ static void measure(struct ss_device *cpu, int c, int k, int h, int n, int windo
         for (int code = 0; code < CODES; code++)
             for (int p = 0; p < PASSES && has_code(&s, code); p++) {
                 const double start = now();
-                if (run_pass(cpu, &s, &runs[code], p, x, y) != SS_OK)
+                if (run_pass(&runs[code], p, x, y) != SS_OK)
                     exit(1);
                 if (r >= 0)
                     runs[code].times[p][r] = now() - start;

@@ -48,9 +48,10 @@ struct ss_device_options {
 
 /* On the CPU. */
 enum ss_conv_algo {
-    SS_CONV_AUTO,     /* Winograd F(4x4,3x3) where it is faster: a rule of shapes, never timing */
-    SS_CONV_DIRECT,   /* never Winograd */
-    SS_CONV_WINOGRAD, /* wherever it can be computed so */
+    SS_CONV_AUTO,     /* what is faster: a rule of shapes, never timing */
+    SS_CONV_DIRECT,   /* oneDNN's, where the program has it */
+    SS_CONV_WINOGRAD, /* Winograd F(4x4,3x3), wherever it can be computed so */
+    SS_CONV_PRODUCT,  /* products of matrices; depthwise ones are not */
 };
 
 struct ss_kernels {

@@ -20,7 +20,11 @@ static const struct ss_word devices[] = {
 static const struct ss_word formats[] = {
     {"fp32", SS_DTYPE_F32}, {"bf16", SS_DTYPE_BF16}, {"fp16", SS_DTYPE_F16}, {0}};
 static const struct ss_word conv_algos[] = {
-    {"auto", SS_CONV_AUTO}, {"direct", SS_CONV_DIRECT}, {"winograd", SS_CONV_WINOGRAD}, {0}};
+    {"auto", SS_CONV_AUTO},
+    {"direct", SS_CONV_DIRECT},
+    {"winograd", SS_CONV_WINOGRAD},
+    {"product", SS_CONV_PRODUCT},
+    {0}};
 static const struct ss_word gpu_modes[] = {
     {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
 static const struct ss_word gpu_graphs[] = {

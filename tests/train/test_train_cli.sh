@@ -195,7 +195,7 @@ usage "missing value" '--epochs needs a value' train --epochs
 usage "value out of range" '--momentum: 1.5 is out of range' train --momentum 1.5
 usage "--device tpu" '--device: "tpu" is not auto, cpu or cuda' train --device tpu
 usage "--precision fp8" '--precision: "fp8" is not fp32, bf16 or fp16' train --precision fp8
-usage "--conv-algo magic" '--conv-algo: "magic" is not auto, direct or winograd' train --conv-algo magic
+usage "--conv-algo magic" '--conv-algo: "magic" is not auto, direct, winograd or product' train --conv-algo magic
 usage "--gpu-mode orderd" '--gpu-mode: "orderd" is not ordered or async; did you mean ordered?' train --gpu-mode orderd
 usage "plan --format" '--format: "svg" is not table or dot' plan --format svg
 usage "unknown verb" 'unknown verb "delete"' data delete

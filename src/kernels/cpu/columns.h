@@ -12,6 +12,9 @@
 /* Of all three passes. */
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
+/* Is it faster than oneDNN's code? */
+int ss_columns_pays(const struct ss_conv_shape *s);
+
 size_t ss_columns_weight_bytes(const struct ss_conv_shape *s);
 void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
                        const float *plain, float *native);

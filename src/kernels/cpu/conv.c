@@ -1,7 +1,7 @@
 /* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that is
- * faster. Everything else is oneDNN's direct code, except where it has reference code only, or is not there: depthwise
- * convolutions are depthwise.c's, others products of matrices (columns.c). Choices follow from shapes, never from
- * timing, so that equal runs give equal bits. */
+ * faster, and those of a few outputs with many weights products of matrices (columns.c). Everything else is oneDNN's
+ * direct code, except where it has reference code only, or is not there: depthwise convolutions are depthwise.c's,
+ * others products of matrices. Choices follow from shapes, never from timing, so that equal runs give equal bits. */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/conv_dnnl.h"
@@ -42,8 +42,14 @@ static void describe(struct ss_conv_kernel *c)
 
 static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
 {
-    return algo != SS_CONV_DIRECT && ss_winograd_takes(s) &&
-           (algo == SS_CONV_WINOGRAD || ss_winograd_pays(s));
+    return (algo == SS_CONV_WINOGRAD || (algo == SS_CONV_AUTO && ss_winograd_pays(s))) &&
+           ss_winograd_takes(s);
+}
+
+/* Where there is a choice. */
+static int is_product(const struct ss_conv_shape *s, enum ss_conv_algo algo)
+{
+    return algo == SS_CONV_PRODUCT || (algo == SS_CONV_AUTO && ss_columns_pays(s));
 }
 
 int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
@@ -71,7 +77,7 @@ static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
     if (is_winograd(s, algo)) {
         c->layout = WINOGRAD;
     } else {
-        if (ss_conv_library)
+        if (ss_conv_library && !is_product(s, algo))
             SS_TRY(ss_conv_library->create(c->cpu, s, c->training, &c->library));
         const int keeps = c->library && ss_conv_library->weight_bytes(c->library) > 0;
         c->layout = keeps ? LIBRARY : ss_depthwise_takes(s) ? DEPTHWISE : COLUMNS;

@@ -1,7 +1,7 @@
 /* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Included by
  * simd.c as simd_body.h is, before simd_winograd.h, which uses the same macros. simd.c sets
  *   SS_LANES          W, floats of a vector
- *   SS_PRODUCT_TILES  rows of a product in registers, with two vectors of columns each
+ *   SS_PRODUCT_TILES  rows of a product in registers, with two vectors of columns each; with one there are 12 or more
  *   SS_SPLAT(x)       a vector of W times x
  *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
  * Each element is one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a
@@ -69,31 +69,42 @@ SS_PRODUCTS(4)
 SS_PRODUCTS(5)
 SS_PRODUCTS(6)
 #if SS_PRODUCT_TILES > 6
-SS_PRODUCTS(7)
-SS_PRODUCTS(8)
-SS_PRODUCTS(9)
-SS_PRODUCTS(10)
-SS_PRODUCTS(11)
-SS_PRODUCTS(12)
+#define SS_MORE_PRODUCTS(TILES) SS_PRODUCTS(TILES)
+#define SS_MORE_NAMES(TILES) SS_PRODUCT_NAMES(TILES)
+#else
+#define SS_MORE_PRODUCTS(TILES) SS_PRODUCT(TILES, 1)
+#define SS_MORE_NAMES(TILES)                                                                       \
+    {                                                                                              \
+        SS_NAME(product_##TILES##_1), NULL                                                         \
+    }
+#endif
+SS_MORE_PRODUCTS(7)
+SS_MORE_PRODUCTS(8)
+SS_MORE_PRODUCTS(9)
+SS_MORE_PRODUCTS(10)
+SS_MORE_PRODUCTS(11)
+SS_MORE_PRODUCTS(12)
+#if SS_PRODUCT_TILES > 6
 SS_PRODUCTS(13)
 SS_PRODUCTS(14)
 #endif
 
 typedef void (*SS_NAME(product_kind))(const struct ss_panel_product *f, const float *v, float *m,
                                       const float *next);
-static const SS_NAME(product_kind) SS_NAME(product_kinds)[SS_PRODUCT_TILES][2] = {
-    SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3),  SS_PRODUCT_NAMES(4),
-    SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),
+static const SS_NAME(product_kind) SS_NAME(product_kinds)[][2] = {
+    SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3), SS_PRODUCT_NAMES(4),
+    SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),  SS_MORE_NAMES(7),    SS_MORE_NAMES(8),
+    SS_MORE_NAMES(9),     SS_MORE_NAMES(10),    SS_MORE_NAMES(11),   SS_MORE_NAMES(12),
 #if SS_PRODUCT_TILES > 6
-    SS_PRODUCT_NAMES(7),  SS_PRODUCT_NAMES(8),  SS_PRODUCT_NAMES(9),  SS_PRODUCT_NAMES(10),
-    SS_PRODUCT_NAMES(11), SS_PRODUCT_NAMES(12), SS_PRODUCT_NAMES(13), SS_PRODUCT_NAMES(14),
+    SS_PRODUCT_NAMES(13), SS_PRODUCT_NAMES(14),
 #endif
 };
 
 /* In as few parts as registers allow, of nearly equal length. */
 static void SS_NAME(panel_product)(const struct ss_panel_product *f)
 {
-    const int parts = (f->tiles + SS_PRODUCT_TILES - 1) / SS_PRODUCT_TILES;
+    const int most = f->vectors == 1 && SS_PRODUCT_TILES < 12 ? 12 : SS_PRODUCT_TILES,
+              parts = (f->tiles + most - 1) / most;
     for (int part = 0, at = 0; part < parts; part++) {
         const int count = f->tiles * (part + 1) / parts - at;
         SS_NAME(product_kinds)
@@ -132,22 +143,17 @@ SS_OUTER(1, 1)
 SS_OUTER(1, 2)
 SS_OUTER(4, 1)
 SS_OUTER(4, 2)
-#if SS_PRODUCT_TILES > 6
 SS_OUTER(8, 1)
 SS_OUTER(8, 2)
-#endif
 
 static void SS_NAME(outer_product)(const struct ss_outer_product *f)
 {
     const int two = f->vectors == 2;
     int c = 0;
-#if SS_PRODUCT_TILES > 6
-    for (; c + 8 <= f->channels; c += 8)
+    for (; c + 8 <= f->channels && (!two || SS_PRODUCT_TILES > 6); c += 8)
         (two ? SS_NAME(outer_8_2) : SS_NAME(outer_8_1))(f, c);
-#endif
     for (; c + 4 <= f->channels; c += 4)
         (two ? SS_NAME(outer_4_2) : SS_NAME(outer_4_1))(f, c);
     for (; c < f->channels; c++)
         (two ? SS_NAME(outer_1_2) : SS_NAME(outer_1_1))(f, c);
 }
-

@@ -319,5 +319,7 @@ SS_TARGET static void SS_NAME(winograd_weight_gradient)(const float *p, int coun
 #undef SS_PRODUCT
 #undef SS_PRODUCTS
 #undef SS_PRODUCT_NAMES
+#undef SS_MORE_PRODUCTS
+#undef SS_MORE_NAMES
 #undef SS_OUTER
 #undef SS_BODY
