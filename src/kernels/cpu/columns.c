@@ -215,7 +215,7 @@ int ss_columns_pays(const struct ss_conv_shape *s)
 {
     const int64_t pixels = (int64_t)s->y.n * s->y.h * s->y.w,
                   weights = (int64_t)ss_conv_inputs(s) * ss_conv_taps(s) * ss_conv_outputs(s);
-    return ss_product_lanes() == 16 && s->groups == 1 && pixels <= 256 && weights >= 200000;
+    return ss_product_lanes() == 16 && s->groups == 1 && pixels <= 256 && weights >= 150000;
 }
 
 static float *weights_of(const struct ss_device *cpu)

@@ -10,10 +10,7 @@
 
 #include <string.h>
 
-enum {
-    PIECE = 256, /* pixels, whose rows of a few blocks stay in the first cache */
-    IMAGES = 8,  /* in which a run lies alike */
-};
+enum { PIECE = 128 /* pixels, whose rows of a few blocks stay in the first cache */ };
 
 static enum ss_status check(const struct ss_gather *op, int n)
 {
@@ -84,16 +81,24 @@ static void zero_run(const struct ss_rows_gather *f)
             memset(f->y + i * f->y_image + p * f->y_step, 0, (size_t)f->len * sizeof *f->y);
 }
 
+/* Of small maps: in these a run lies alike. */
+static size_t images_of_piece(const struct ss_act *y)
+{
+    const size_t plane = (size_t)y->h * (size_t)y->w;
+    return plane < PIECE ? PIECE / plane : 1;
+}
+
 /* Pixels from `first` on of a channel block of y, of images from `image` on. */
 static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather *op,
                          const float *const *x, int n, float *y, size_t image, size_t slice,
                          size_t first)
 {
     const int block = op->y.block, begin = (int)slice * block;
-    const size_t plane = (size_t)op->y.h * (size_t)op->y.w, all = (size_t)op->y.n;
+    const size_t plane = (size_t)op->y.h * (size_t)op->y.w, all = (size_t)op->y.n,
+                 each = images_of_piece(&op->y);
     const struct ss_rows_gather whole = {.y_step = (size_t)block,
                                          .pixels = plane - first < PIECE ? plane - first : PIECE,
-                                         .images = all - image < IMAGES ? all - image : IMAGES,
+                                         .images = all - image < each ? all - image : each,
                                          .y_image = ss_act_image(&op->y, op->y_pitch),
                                          .y = y + image * ss_act_image(&op->y, op->y_pitch) +
                                               (slice * plane + first) * (size_t)block};
@@ -129,11 +134,11 @@ enum ss_status ss_cpu_gather(struct ss_device *cpu, const struct ss_gather *op,
         from[k] = x[k];
     const struct ss_simd_rows *simd = ss_simd_table();
     const size_t slices = (size_t)ss_act_blocks(&op->y), plane = (size_t)op->y.h * (size_t)op->y.w,
-                 pieces = (plane + PIECE - 1) / PIECE,
-                 jobs = slices * pieces * (((size_t)op->y.n + IMAGES - 1) / IMAGES);
+                 pieces = (plane + PIECE - 1) / PIECE, images = images_of_piece(&op->y),
+                 jobs = slices * pieces * (((size_t)op->y.n + images - 1) / images);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (jobs > 1)
     for (size_t i = 0; i < jobs; i++)
-        gather_piece(simd, op, from, n, y, i / pieces / slices * IMAGES, i / pieces % slices,
+        gather_piece(simd, op, from, n, y, i / pieces / slices * images, i / pieces % slices,
                      i % pieces * PIECE);
     return SS_OK;
 }

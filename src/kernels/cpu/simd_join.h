@@ -7,21 +7,25 @@ SS_BODY void SS_NAME(gather_body)(const struct ss_rows_gather *f, const int n, c
 {
     const float *x0 = f->x[0], *x1 = n > 1 ? f->x[1] : x0, *x2 = n > 2 ? f->x[2] : x0,
                 *x3 = n > 3 ? f->x[3] : x0;
-    const size_t from = f->x_step, to = f->y_step, pixels = f->pixels;
-    for (size_t image = 0; image < f->images; image++) {
-        float *y = f->y + image * f->y_image;
-        size_t at = image * f->x_image;
-        for (size_t p = 0; p < pixels; p++, y += to, at += from) {
+    /* The longer loop inside. */
+    const int many = f->images > f->pixels;
+    const size_t from = many ? f->x_image : f->x_step, to = many ? f->y_image : f->y_step,
+                 x_next = many ? f->x_step : f->x_image, y_next = many ? f->y_step : f->y_image,
+                 count = many ? f->images : f->pixels, times = many ? f->pixels : f->images;
+    for (size_t i = 0; i < times; i++) {
+        float *y = f->y + i * y_next;
+        size_t at = i * x_next;
+        for (size_t p = 0; p < count; p++, y += to, at += from) {
 #pragma omp simd
             for (int j = 0; j < len; j++) {
-                const size_t i = at + (size_t)j;
-                float sum = x0[i];
+                const size_t k = at + (size_t)j;
+                float sum = x0[k];
                 if (n > 1)
-                    sum += x1[i];
+                    sum += x1[k];
                 if (n > 2)
-                    sum += x2[i];
+                    sum += x2[k];
                 if (n > 3)
-                    sum += x3[i];
+                    sum += x3[k];
                 y[j] = sum;
             }
         }

@@ -145,11 +145,14 @@ SS_OUTER(4, 1)
 SS_OUTER(4, 2)
 SS_OUTER(8, 1)
 SS_OUTER(8, 2)
+SS_OUTER(16, 1)
 
 static void SS_NAME(outer_product)(const struct ss_outer_product *f)
 {
     const int two = f->vectors == 2;
     int c = 0;
+    for (; c + 16 <= f->channels && !two && SS_PRODUCT_TILES > 6; c += 16)
+        SS_NAME(outer_16_1)(f, c);
     for (; c + 8 <= f->channels && (!two || SS_PRODUCT_TILES > 6); c += 8)
         (two ? SS_NAME(outer_8_2) : SS_NAME(outer_8_1))(f, c);
     for (; c + 4 <= f->channels; c += 4)
