@@ -144,15 +144,16 @@ static struct tile tile_of(const struct shape *f, size_t i)
                                      : smaller(f->images, (size_t)f->s->y.n - image) * f->plane};
 }
 
-/* These taps of these channels, each up to its end; k of them. */
+/* These taps of these channels, each up to its end; k of them. The index-th piece. */
 struct piece {
-    size_t tap, last_tap, channel, last_channel, k;
+    size_t index, tap, last_tap, channel, last_channel, k;
 };
 
 static struct piece piece_of(const struct shape *f, size_t i)
 {
     const size_t each = divide_up(f->in, f->piece_channels);
-    struct piece p = {.tap = i / each * f->piece_taps, .channel = i % each * f->piece_channels};
+    struct piece p = {
+        .index = i, .tap = i / each * f->piece_taps, .channel = i % each * f->piece_channels};
     p.last_tap = smaller(p.tap + f->piece_taps, f->taps);
     p.last_channel = smaller(p.channel + f->piece_channels, f->in);
     p.k = (p.last_tap - p.tap) * (p.last_channel - p.channel);
@@ -174,17 +175,12 @@ size_t ss_columns_weight_bytes(const struct ss_conv_shape *s)
     return weight_floats(&f) * sizeof(float);
 }
 
-/* Scratch: [turned weights, or of few rows outputs, or the parts of a gradient | of biases | of each thread: windows,
- * outputs, or of few rows turned windows]. */
+/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs]; of few rows
+ * [dy' | windows, of each group's pieces | outputs, of each group | of biases | of each thread: turned windows]. */
 static size_t turned_floats(const struct shape *f)
 {
     return f->wide == WIDE ? f->out * ss_product_round(f->piece_k)
                            : ss_product_right_floats(f->out, f->rows);
-}
-static size_t weights_floats(const struct shape *f)
-{
-    return larger(f->groups * (f->wide == WIDE ? f->pieces : 1) * turned_floats(f),
-                  f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
 static size_t bias_floats(const struct shape *f)
 {
@@ -194,17 +190,27 @@ static size_t window_floats(const struct shape *f)
 {
     return ss_product_left_floats(f->rows, f->piece_k);
 }
+static size_t output_floats(const struct shape *f)
+{
+    return ss_product_left_floats(f->rows, f->out);
+}
+static size_t shared_floats(const struct shape *f)
+{
+    if (f->wide == 1)
+        return f->groups * (turned_floats(f) + f->pieces * window_floats(f) + output_floats(f));
+    return larger(f->groups * f->pieces * turned_floats(f),
+                  f->parts > 1 ? f->parts * weight_floats(f) : 0);
+}
 static size_t thread_floats(const struct shape *f)
 {
-    const size_t outputs = ss_product_left_floats(f->rows, f->out),
-                 turned = ss_product_right_floats(f->piece_k, f->rows);
-    return window_floats(f) + (f->wide == WIDE ? outputs : larger(outputs, turned));
+    return f->wide == WIDE ? window_floats(f) + output_floats(f)
+                           : ss_product_right_floats(f->piece_k, f->rows);
 }
 
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     const struct shape f = shape_of(s);
-    return (weights_floats(&f) + bias_floats(&f) + (size_t)cpu->threads * thread_floats(&f)) *
+    return (shared_floats(&f) + bias_floats(&f) + (size_t)cpu->threads * thread_floats(&f)) *
            sizeof(float);
 }
 
@@ -224,15 +230,26 @@ static float *weights_of(const struct ss_device *cpu)
 }
 static float *biases_of(const struct ss_device *cpu, const struct shape *f)
 {
-    return weights_of(cpu) + weights_floats(f);
+    return weights_of(cpu) + shared_floats(f);
 }
-static float *windows_of(const struct ss_device *cpu, const struct shape *f)
+static float *of_thread(const struct ss_device *cpu, const struct shape *f)
 {
     return biases_of(cpu, f) + bias_floats(f) + (size_t)omp_get_thread_num() * thread_floats(f);
 }
-static float *outputs_of(const struct ss_device *cpu, const struct shape *f)
+static float *windows_of(const struct ss_device *cpu, const struct shape *f, size_t group,
+                         size_t piece)
 {
-    return windows_of(cpu, f) + window_floats(f);
+    return f->wide == WIDE ? of_thread(cpu, f)
+                           : weights_of(cpu) + f->groups * turned_floats(f) +
+                                 (group * f->pieces + piece) * window_floats(f);
+}
+/* Of a group's outputs from the first-th on. */
+static float *outputs_of(const struct ss_device *cpu, const struct shape *f, size_t group,
+                         size_t first)
+{
+    return f->wide == WIDE
+               ? of_thread(cpu, f) + window_floats(f)
+               : windows_of(cpu, f, f->groups, 0) + group * output_floats(f) + first * f->rows;
 }
 
 /* ---- between tensors and rows of operands ---- */
@@ -427,19 +444,47 @@ static struct operand read_windows(const struct ss_device *cpu, const struct sha
 {
     if (f->x_direct)
         return in_place(f, &f->s->x, x, group * f->in + p->channel, t);
-    float *windows = windows_of(cpu, f);
-    move_windows(f, READ, x, group, p, t, windows);
+    float *windows = windows_of(cpu, f, group, p->index);
+    if (f->wide == WIDE)
+        move_windows(f, READ, x, group, p, t, windows);
     return (struct operand){windows, t.rows * f->w};
 }
 
+/* Of a group, from the first-th on. */
 static struct operand read_outputs(const struct ss_device *cpu, const struct shape *f,
-                                   const float *dy, size_t first, size_t count, struct tile t)
+                                   const float *dy, size_t group, size_t first, size_t count,
+                                   struct tile t)
 {
+    const size_t channel = group * f->out + first;
     if (f->y_direct)
-        return in_place(f, &f->s->y, dy, first, t);
-    float *outputs = outputs_of(cpu, f);
-    move_outputs(f, READ, dy, first, count, t, outputs);
+        return in_place(f, &f->s->y, dy, channel, t);
+    float *outputs = outputs_of(cpu, f, group, first);
+    if (f->wide == WIDE)
+        move_outputs(f, READ, dy, channel, count, t, outputs);
     return (struct operand){outputs, t.rows * f->w};
+}
+
+/* Few rows are moved once: each thread reads what all have moved. */
+static void move_few_windows(const struct ss_device *cpu, const struct shape *f, const float *x)
+{
+#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (f->wide == 1)
+    for (size_t i = 0; i < f->groups * f->pieces; i++) {
+        const size_t group = i / f->pieces;
+        const struct piece p = piece_of(f, i % f->pieces);
+        if (f->wide == 1 && !f->x_direct)
+            move_windows(f, READ, x, group, &p, tile_of(f, 0), windows_of(cpu, f, group, p.index));
+    }
+}
+static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy)
+{
+    const size_t vectors = divide_up(f->out, f->w);
+#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (f->wide == 1)
+    for (size_t i = 0; i < f->groups * vectors; i++) {
+        const size_t group = i / vectors, first = i % vectors * f->w;
+        if (f->wide == 1 && !f->y_direct)
+            move_outputs(f, READ, dy, group * f->out + first, smaller(f->w, f->out - first),
+                         tile_of(f, 0), outputs_of(cpu, f, group, first));
+    }
 }
 
 /* ---- weights ---- */
@@ -540,8 +585,9 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
                          size_t count, struct tile t, float *y)
 {
     const size_t channel = group * f->out + first;
-    const struct operand to = f->y_direct ? in_place(f, &f->s->y, y, channel, t)
-                                          : (struct operand){outputs_of(cpu, f), t.rows * f->w};
+    const struct operand to =
+        f->y_direct ? in_place(f, &f->s->y, y, channel, t)
+                    : (struct operand){outputs_of(cpu, f, group, first), t.rows * f->w};
     for (size_t o = 0; bias && o < count; o += f->w) {
         float vector[16] = {0};
         memcpy(vector, bias + channel + o, smaller(f->w, count - o) * sizeof *bias);
@@ -574,6 +620,7 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     const size_t width = f.wide * f.w, all = f.tiles * f.groups, panels = divide_up(f.out, width);
     const size_t each = divide_up(panels, smaller(panels, cuts_of(cpu, all))) * width,
                  pieces = divide_up(f.out, each);
+    move_few_windows(cpu, &f, x);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < all * pieces; i++) {
         const size_t first = i % pieces * each;
@@ -601,12 +648,12 @@ static void clear_channels(const struct ss_act *a, size_t first, size_t end, siz
 static void backward_tile(const struct ss_device *cpu, const struct shape *f, const float *dy,
                           size_t group, size_t first, size_t end, struct tile t, float *dx)
 {
-    const struct operand outputs = read_outputs(cpu, f, dy, group * f->out, f->out, t);
+    const struct operand outputs = read_outputs(cpu, f, dy, group, 0, f->out, t);
     for (size_t i = first; i < end; i++) {
         const struct piece p = piece_of(f, i);
-        const struct operand to = f->x_direct
-                                      ? in_place(f, &f->s->x, dx, group * f->in + p.channel, t)
-                                      : (struct operand){windows_of(cpu, f), t.rows * f->w};
+        const struct operand to =
+            f->x_direct ? in_place(f, &f->s->x, dx, group * f->in + p.channel, t)
+                        : (struct operand){windows_of(cpu, f, group, i), t.rows * f->w};
         ss_product_run(&(struct ss_product){.rows = t.rows,
                                             .k = f->out,
                                             .columns = p.k,
@@ -628,8 +675,7 @@ static void turn_outputs(const struct ss_device *cpu, const struct shape *f, con
                          size_t group, size_t first)
 {
     const size_t count = smaller(f->w, f->out - first), width = WIDE * f->w;
-    const struct operand outputs =
-        read_outputs(cpu, f, dy, group * f->out + first, count, tile_of(f, 0));
+    const struct operand outputs = read_outputs(cpu, f, dy, group, first, count, tile_of(f, 0));
     for (size_t r = 0; r < f->rows; r += width) {
         const size_t rows = smaller(width, f->rows - r), whole = ss_product_round(rows);
         float *to = weights_of(cpu) + group * turned_floats(f) + r * f->out + first * whole;
@@ -643,7 +689,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                       size_t group, const struct piece *p, float *dx)
 {
     const size_t vector = p->k * f->w, rows = f->rows;
-    float *turned = outputs_of(cpu, f), *windows = windows_of(cpu, f);
+    float *turned = of_thread(cpu, f), *windows = windows_of(cpu, f, group, p->index);
     ss_product_run(&(struct ss_product){.rows = p->k,
                                         .k = f->out,
                                         .columns = rows,
@@ -666,6 +712,7 @@ static void backward_few(const struct ss_device *cpu, const struct shape *f, con
                          const float *w, float *dx)
 {
     const size_t vectors = divide_up(f->out, f->w);
+    move_few_outputs(cpu, f, dy);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++)
         turn_outputs(cpu, f, dy, i / vectors, i % vectors * f->w);
@@ -751,8 +798,8 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
     for (size_t i = begin; i < end && job->strip < p.k; i++) {
         const struct tile t = tile_of(f, i);
         const struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
-                             outputs = read_outputs(cpu, f, dy, job->group * f->out + job->first,
-                                                    job->count, t);
+                             outputs =
+                                 read_outputs(cpu, f, dy, job->group, job->first, job->count, t);
         ss_product_outer(
             &(struct ss_product_outer){.rows = t.rows,
                                        .k = smaller(f->strip, p.k - job->strip),
@@ -779,6 +826,8 @@ void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_co
     const struct shape f = shape_of(s);
     const size_t outputs = (size_t)s->y.c;
     float *biases = biases_of(cpu, &f), *parts = f.parts > 1 ? weights_of(cpu) : dw;
+    move_few_windows(cpu, &f, x);
+    move_few_outputs(cpu, &f, dy);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f.parts * gradient_jobs(&f); i++) {
         const struct job job = job_of(&f, i);
