@@ -1,5 +1,6 @@
 /* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
 #include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/product.h"
 #ifdef HAVE_DNNL
 #    include "kernels/cpu/dnnl_shim.h"
 #endif
@@ -41,7 +42,8 @@ START_TEST(every_layout)
     for (int block = 0; block < NBLOCKS; block++)
         for (int algo = SS_CONV_AUTO; algo <= SS_CONV_PRODUCT; algo++)
             conv_check(&r, test_block(block, cases[_i].ci), test_block(block, cases[_i].co),
-                       (enum ss_conv_algo)algo, algo == SS_CONV_DIRECT || algo == SS_CONV_PRODUCT ? 1e-5 : 1e-4);
+                       (enum ss_conv_algo)algo,
+                       algo == SS_CONV_DIRECT || algo == SS_CONV_PRODUCT ? 1e-5 : 1e-4);
     reference_free(&r);
 }
 END_TEST
@@ -119,6 +121,19 @@ static const struct {
     {2, 256, 4, 1, 13, 13, {5, 5}, {1, 1}, {4, 4}, {2, 2}, 1},
     {2, 3, 140, 1, 32, 48, {16, 16}, {16, 16}, {0, 0}, {1, 1}, 1},
     {3, 24, 150, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
+    /* Few outputs in all: several pieces of channels, of taps, of both sides; one image, and one pixel of many. */
+    {3, 272, 200, 1, 2, 3, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {5, 40, 36, 1, 4, 6, {2, 3}, {2, 3}, {0, 0}, {1, 1}, 0},
+    {2, 150, 20, 1, 6, 3, {3, 3}, {3, 3}, {0, 0}, {1, 1}, 1},
+    {1, 48, 56, 1, 7, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
+    {70, 12, 20, 1, 1, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {9, 20, 30, 10, 2, 2, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
+    /* More of them: tiles of several images, of unequal length, and of a part of one; windows on one pixel. */
+    {40, 24, 40, 1, 3, 2, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {1, 600, 24, 1, 13, 13, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
+    {170, 20, 24, 1, 2, 2, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
+    {11, 20, 24, 1, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {3, 16, 24, 1, 5, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 0}, /* a line that no window has */
 };
 enum { NGROUPED = sizeof grouped / sizeof grouped[0] };
 
@@ -136,15 +151,18 @@ static void grouped_make(struct reference *r, int i)
         s.padding[axis] = grouped[i].padding[axis];
         s.dilation[axis] = grouped[i].dilation[axis];
     }
-    reference_of(r, &s);
+    reference_inputs(r, &s);
 }
 
 START_TEST(groups_and_dilation)
 {
     struct reference r;
     grouped_make(&r, _i);
+    walk(&r, 1);
     for (int block = 0; block < NBLOCKS; block++)
-        conv_check(&r, test_block(block, r.s.x.c), test_block(block, r.s.y.c), SS_CONV_AUTO, 1e-5);
+        for (int k = 0; k < 2; k++)
+            conv_check(&r, test_block(block, r.s.x.c), test_block(block, r.s.y.c),
+                       k ? SS_CONV_PRODUCT : SS_CONV_AUTO, 1e-5);
     check_slope("x", reference_loss, &r, r.x, r.dx, r.nx, 0.5, 1e-10);
     check_slope("weight", reference_loss, &r, r.w, r.dw, r.nw, 0.5, 1e-10);
     reference_free(&r);
@@ -166,7 +184,8 @@ START_TEST(own_bits)
     grouped_make(&r, _i);
     struct ss_conv_shape s = r.s;
     const int depthwise = s.groups == s.x.c && s.groups == s.y.c && s.dilation[0] == 1;
-    for (int block = 0; block < NBLOCKS - 1; block++) {
+    for (int k = 0; k < 2 * (NBLOCKS - 1); k++) {
+        const int block = k / 2;
         s.x.block = test_block(block, s.x.c);
         s.y.block = test_block(block, s.y.c);
         struct ss_device *device[2] = {cpu, NULL};
@@ -176,7 +195,7 @@ START_TEST(own_bits)
         int own[4] = {0};
         for (int i = 0; i < 2; i++) {
             struct ss_conv_kernel *conv;
-            OK(ss_cpu_conv_create(device[i], &s, SS_CONV_AUTO, 1, &conv));
+            OK(ss_cpu_conv_create(device[i], &s, k % 2 ? SS_CONV_PRODUCT : SS_CONV_AUTO, 1, &conv));
             own[0] = is_own(conv, "fwd ");
             own[1] = is_own(conv, "bwd data ");
             own[2] = own[3] = is_own(conv, "bwd weights ");
@@ -206,6 +225,57 @@ START_TEST(own_bits)
         ss_cpu_close(device[1]);
     }
     reference_free(&r);
+}
+END_TEST
+
+/* Products of matrices with vectors of 8 and 4 floats, too. */
+static const char *const isas[] = {"AVX2", "SSE41"};
+enum { NISAS = 2 };
+
+START_TEST(products_of_every_width)
+{
+    struct reference r;
+    setenv("DNNL_MAX_CPU_ISA", isas[_i / NGROUPED], 1);
+    test_open();
+    grouped_make(&r, _i % NGROUPED);
+    walk(&r, 1);
+    for (int block = 0; block < NBLOCKS; block++)
+        conv_check(&r, test_block(block, r.s.x.c), test_block(block, r.s.y.c), SS_CONV_PRODUCT,
+                   1e-5);
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
+/* Products of matrices: where a rule of shapes says so, or nothing else is there, and where they are asked for. */
+START_TEST(choices)
+{
+    static const struct {
+        int n, c, plane, pays;
+    } shapes[] = {
+        {32, 512, 2, 1}, {64, 512, 2, 1}, {65, 512, 2, 0}, {32, 384, 2, 0}, {32, 388, 2, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct ss_conv_shape s = {
+            .x = {shapes[i].n, shapes[i].c, shapes[i].plane, shapes[i].plane, 0},
+            .kernel = {1, 1},
+            .stride = {1, 1},
+            .dilation = {1, 1},
+            .groups = 1};
+        s.x.block = ss_cpu_preferred_block() ? ss_cpu_preferred_block() : s.x.c;
+        s.y = s.x;
+        for (int algo = SS_CONV_AUTO; algo <= SS_CONV_PRODUCT; algo++) {
+            struct ss_conv_kernel *conv;
+            const int pays = shapes[i].pays && ss_product_lanes() == 16 && algo == SS_CONV_AUTO;
+            OK(ss_cpu_conv_create(cpu, &s, (enum ss_conv_algo)algo, 1, &conv));
+            const int is = is_own(conv, "fwd ");
+#ifdef HAVE_DNNL
+            ck_assert_msg(is == (pays || algo == SS_CONV_PRODUCT), "%zu %d", i, algo);
+#else
+            ck_assert_msg(is && pays <= is, "%zu %d", i, algo);
+#endif
+            ss_cpu_conv_destroy(conv);
+        }
+    }
 }
 END_TEST
 
@@ -337,6 +407,7 @@ START_TEST(depthwise_itself)
 {
     struct reference r;
     grouped_make(&r, _i);
+    walk(&r, 1);
     for (int block = 0; block < NBLOCKS; block++) {
         struct ss_conv_shape s = r.s;
         s.x.block = s.y.block = test_block(block, s.x.c);
@@ -438,6 +509,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, groups_and_dilation, 0, NGROUPED);
     tcase_add_loop_test(t, own_bits, 0, NGROUPED);
     tcase_add_loop_test(t, depthwise_itself, 0, NGROUPED);
+    tcase_add_test(t, choices);
     tcase_add_test(t, winograd_error);
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);
@@ -446,6 +518,10 @@ Suite *conv_suite(void)
 #ifdef HAVE_DNNL
     tcase_add_test(t, texts_of_onednn);
 #endif
+    suite_add_tcase(suite, t);
+    t = tcase_create("widths"); /* each test opens its own device */
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, products_of_every_width, 0, NISAS * NGROUPED);
     suite_add_tcase(suite, t);
     return suite;
 }

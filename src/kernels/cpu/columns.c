@@ -25,8 +25,7 @@ enum {
     WIDE = 2,        /* vectors of a panel, where rows are not few */
     TILE = 160000,   /* floats of a tile's windows and outputs: they stay in a second-level cache */
     MOST_ROWS = 512, /* of a tile */
-    FEW_ROWS =
-        144, /* also of a tile of more floats: a weight that is in no cache is not read for fewer */
+    FEW_ROWS = 144,  /* of a tile, whatever TILE says: each reads all weights once */
     LEAST_ROWS = 28, /* of one that is read in place */
     PIECE = 512,     /* of k; by channels, or of several taps */
     /* Of a job of the weight gradient: outputs, and k where windows are read in place. Its part of the gradient then
@@ -467,23 +466,25 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
 /* Few rows are moved once: each thread reads what all have moved. */
 static void move_few_windows(const struct ss_device *cpu, const struct shape *f, const float *x)
 {
-#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (f->wide == 1)
+    if (f->wide == WIDE || f->x_direct)
+        return;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * f->pieces; i++) {
         const size_t group = i / f->pieces;
         const struct piece p = piece_of(f, i % f->pieces);
-        if (f->wide == 1 && !f->x_direct)
-            move_windows(f, READ, x, group, &p, tile_of(f, 0), windows_of(cpu, f, group, p.index));
+        move_windows(f, READ, x, group, &p, tile_of(f, 0), windows_of(cpu, f, group, p.index));
     }
 }
 static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy)
 {
     const size_t vectors = divide_up(f->out, f->w);
-#pragma omp parallel for schedule(static) num_threads(cpu->threads) if (f->wide == 1)
+    if (f->wide == WIDE || f->y_direct)
+        return;
+#pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
         const size_t group = i / vectors, first = i % vectors * f->w;
-        if (f->wide == 1 && !f->y_direct)
-            move_outputs(f, READ, dy, group * f->out + first, smaller(f->w, f->out - first),
-                         tile_of(f, 0), outputs_of(cpu, f, group, first));
+        move_outputs(f, READ, dy, group * f->out + first, smaller(f->w, f->out - first),
+                     tile_of(f, 0), outputs_of(cpu, f, group, first));
     }
 }
 
