@@ -184,8 +184,9 @@ START_TEST(own_bits)
     grouped_make(&r, _i);
     struct ss_conv_shape s = r.s;
     const int depthwise = s.groups == s.x.c && s.groups == s.y.c && s.dilation[0] == 1;
-    for (int k = 0; k < 2 * (NBLOCKS - 1); k++) {
-        const int block = k / 2;
+    for (int run = 0; run < 2 * (NBLOCKS - 1); run++) {
+        const int block = run / 2;
+        const enum ss_conv_algo algo = run % 2 ? SS_CONV_PRODUCT : SS_CONV_AUTO;
         s.x.block = test_block(block, s.x.c);
         s.y.block = test_block(block, s.y.c);
         struct ss_device *device[2] = {cpu, NULL};
@@ -195,7 +196,7 @@ START_TEST(own_bits)
         int own[4] = {0};
         for (int i = 0; i < 2; i++) {
             struct ss_conv_kernel *conv;
-            OK(ss_cpu_conv_create(device[i], &s, k % 2 ? SS_CONV_PRODUCT : SS_CONV_AUTO, 1, &conv));
+            OK(ss_cpu_conv_create(device[i], &s, algo, 1, &conv));
             own[0] = is_own(conv, "fwd ");
             own[1] = is_own(conv, "bwd data ");
             own[2] = own[3] = is_own(conv, "bwd weights ");
