@@ -26,6 +26,28 @@ void ss_set_worker_classes(struct ss_worker_classes now)
     generation++;
 }
 
+struct outside {
+    enum ss_status (*work)(void *arg);
+    void *arg;
+    enum ss_status status;
+};
+
+static void run_outside(void *arg)
+{
+    struct outside *o = arg;
+    o->status = o->work(o->arg);
+}
+
+enum ss_status ss_on_compute(enum ss_status (*work)(void *arg), void *arg)
+{
+    if (classes.compute < 0 || classes.end != SS_ENDS_DONE)
+        return work(arg);
+    unsigned worker = (unsigned)classes.compute;
+    struct outside o = {work, arg, SS_ERR_LIBRARY};
+    starpu_execute_on_specific_workers(run_outside, &o, 1, &worker, "outside of steps");
+    return o.status;
+}
+
 int ss_can_compute(unsigned worker, struct starpu_task *task, unsigned nimpl)
 {
     (void)task;

@@ -247,6 +247,23 @@ static int is_weight(const struct ss_exec *e, const struct ss_plan_param *p)
     return ss_graph_param(e->plan->graph, p->graph_param)->role == SS_PARAM_WEIGHT;
 }
 
+/* A weight in its native layout, from the plain one or to it. */
+struct conversion {
+    struct ss_op *op;
+    const float *from;
+    float *to;
+};
+
+static enum ss_status import(void *arg)
+{
+    const struct conversion *c = arg;
+    return c->op->cls->weight_import(c->op, c->from, c->to);
+}
+
+static enum ss_status export(void *arg) {
+    const struct conversion *c = arg; return c->op->cls->weight_export(c->op, c->from, c->to);
+}
+
 static enum ss_status put(struct ss_exec *e, int i, int state, const float *plain)
 {
     const struct place at = place_of(e, i, state);
@@ -257,7 +274,7 @@ static enum ss_status put(struct ss_exec *e, int i, int state, const float *plai
         return write_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
     SS_TRY(native_room(e, i, &bytes, &native));
-    enum ss_status status = op->cls->weight_import(op, plain, native);
+    enum ss_status status = ss_on_compute(import, &(struct conversion){op, plain, native});
     if (status == SS_OK)
         status = write_place(e, at, native, bytes);
     free(native);
@@ -276,7 +293,7 @@ static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
     SS_TRY(native_room(e, i, &bytes, &native));
     enum ss_status status = read_place(e, at, native, bytes);
     if (status == SS_OK)
-        status = op->cls->weight_export(op, native, plain);
+        status = ss_on_compute(export, &(struct conversion){op, native, plain});
     free(native);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "runtime/exec_internal.h"
 #include "tests/runtime/exec_common.h"
 
+#include <dirent.h>
 #include <malloc.h>
 #include <sys/mman.h>
 
@@ -125,6 +126,39 @@ START_TEST(gradients)
     bind_plan(&b, &s, runtime);
     check_gradients(&b);
     unbind(&b);
+    ss_runtime_stop(runtime);
+}
+END_TEST
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Models are built, read and written by the compute worker's OpenMP threads: with a second team there would be more of
+ * them than cores, and GCC's library would have all sleep at each barrier. */
+START_TEST(one_team)
+{
+    struct ss_runtime *runtime = start_runtime(3, 1);
+    const int threads = count_threads();
+    for (int i = 0; i < TEST_GRAPHS; i++) {
+        struct bound b;
+        struct setting s = usual;
+        s.which = i;
+        bind_plan(&b, &s, runtime);
+        one_step(&b, 0.1);
+        float **params = get_params(&b);
+        set_params(&b, params);
+        free_params(&b, params);
+        ck_assert_int_eq(count_threads(), threads);
+        unbind(&b);
+    }
     ss_runtime_stop(runtime);
 }
 END_TEST
@@ -1050,6 +1084,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, large_region);
     tcase_add_loop_test(t, gradients, 0, TEST_GRAPHS);
     tcase_add_test(t, gradients_elsewhere);
+    tcase_add_test(t, one_team);
     tcase_add_loop_test(t, gradients_of_first_layers, 0, FIRST_LAYERS);
     tcase_add_test(t, every_flag);
     tcase_add_test(t, momentum);
