@@ -187,8 +187,8 @@ struct ss_worker_classes {
     } end;
 };
 void ss_set_worker_classes(struct ss_worker_classes classes);
-/* work(arg) outside of steps, and waits for it. Where a CPU computes, on the compute worker: a second thread with an
- * OpenMP team would be more threads than cores, and GCC's library then has all of them sleep at the end of each loop
+/* Runs work(arg) outside of steps, and waits for it. Where a CPU computes, on the compute worker: the team of a second
+ * thread would make more OpenMP threads than cores, and GCC's library then has all of them sleep at the end of each loop
  * instead of waiting a moment for the next one (gomp_throttled_spin_count_var). SS_ERR_LIBRARY: it could not run. */
 enum ss_status ss_on_compute(enum ss_status (*work)(void *arg), void *arg);
 /* For starpu_codelet.can_execute. */

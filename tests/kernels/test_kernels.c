@@ -11,6 +11,14 @@ void test_open(void)
     OK(ss_cpu_open(&(struct ss_device_options){.threads = 2}, &cpu));
 }
 
+const char *const isas[NISAS] = {"ALL", "AVX2", "SSE41"};
+
+void test_open_limited(const char *isa)
+{
+    setenv("DNNL_MAX_CPU_ISA", isa, 1);
+    test_open();
+}
+
 void test_open_one(void)
 {
     OK(ss_cpu_open(&(struct ss_device_options){.threads = 1}, &cpu));

@@ -34,6 +34,11 @@ Suite *transformer_suite(void);
 extern struct ss_device *cpu;
 void test_open(void);
 void test_open_one(void);
+/* What the loops are limited to: 16, 8 and 4 floats in a vector. Read once a process, and Check gives each test its own;
+ * for tests without a fixture. */
+enum { NISAS = 3 };
+extern const char *const isas[NISAS];
+void test_open_limited(const char *isa);
 void test_close(void);
 
 #define OK(call) ck_assert_int_eq((call), SS_OK)

@@ -5,16 +5,6 @@
 #include "tests/kernels/test_kernels.h"
 #include "train/safetensors.h"
 
-/* What the loops are limited to. Read once a process, and Check gives each test its own. */
-static const char *const isas[] = {"ALL", "AVX2", "SSE41"};
-enum { NISAS = 3 };
-
-static void open_limited(const char *isa)
-{
-    setenv("DNNL_MAX_CPU_ISA", isa, 1);
-    test_open();
-}
-
 struct reference {
     struct ss_pool_shape s;
     struct ss_act x, y;
@@ -216,7 +206,7 @@ static void run(const struct reference *r, int block)
 START_TEST(every_layout)
 {
     struct reference r;
-    open_limited(isas[_i / NCASES]);
+    test_open_limited(isas[_i / NCASES]);
     reference_make(&r, _i % NCASES);
     for (int block = 0; block < NBLOCKS; block++)
         run(&r, test_block(block, r.x.c));
@@ -230,7 +220,7 @@ START_TEST(special_values)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0};
     struct reference r;
-    open_limited(isas[_i / NCASES]);
+    test_open_limited(isas[_i / NCASES]);
     reference_make(&r, _i % NCASES);
     const size_t count = plain_count(&r.x);
     for (int every = 1; every < 50; every += 8) {
@@ -355,7 +345,7 @@ START_TEST(as_pytorch)
     const char *srcdir = getenv("srcdir");
     char path[1024];
     struct ss_safetensors *file;
-    open_limited(isas[_i]);
+    test_open_limited(isas[_i]);
     snprintf(path, sizeof path, "%s/tests/reference/pools.safetensors", srcdir ? srcdir : ".");
     OK(ss_safetensors_open(path, &file));
     const struct ss_st_tensor *table = ss_safetensors_find(file, "cases");

@@ -3,11 +3,6 @@
 #include "kernels/cpu/winograd.h"
 #include "tests/kernels/conv_reference.h"
 
-/* What the loops are limited to: 16, 8 and 4 floats in a vector. Read once a process, and Check gives each test
- * its own. */
-static const char *const isas[] = {"ALL", "AVX2", "SSE41"};
-enum { NISAS = 3 };
-
 static const struct {
     int n, ci, co, groups, h, w, padding[2], bias;
 } cases[] = {
@@ -61,12 +56,6 @@ static void case_inputs(struct reference *r, int i)
     reference_inputs(r, &s);
 }
 
-static void open_limited(const char *isa)
-{
-    setenv("DNNL_MAX_CPU_ISA", isa, 1);
-    test_open();
-}
-
 /* Blocks of a tensor as this processor has them, NHWC, and plain planes. */
 static int block_of(int which, int c)
 {
@@ -77,7 +66,7 @@ static int block_of(int which, int c)
 START_TEST(every_shape)
 {
     struct reference r;
-    open_limited(isas[_i / NCASES]);
+    test_open_limited(isas[_i / NCASES]);
     case_inputs(&r, _i % NCASES);
     walk(&r, 1);
     for (int side = 0; side < 4; side++) {
@@ -240,7 +229,7 @@ END_TEST
 START_TEST(leaves_sums)
 {
     struct reference r;
-    open_limited(isas[_i / NCASES]);
+    test_open_limited(isas[_i / NCASES]);
     case_inputs(&r, _i % NCASES);
     struct ss_conv_shape s = r.s;
     struct ss_conv_kernel *conv;
@@ -309,7 +298,7 @@ enum { NMADE = sizeof made / sizeof *made };
 START_TEST(makes_x)
 {
     struct reference r;
-    open_limited(isas[_i / NCASES]);
+    test_open_limited(isas[_i / NCASES]);
     case_inputs(&r, _i % NCASES);
     struct ss_conv_shape s = r.s;
     struct ss_conv_kernel *stored, *making;
