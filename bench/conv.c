@@ -1,5 +1,7 @@
 /* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
- * --conv-algo direct has it (oneDNN's code where that is there), winograd and product.
+ * --conv-algo direct has it (oneDNN's code where that is there), winograd and product; and the part of the limit,
+ * which is the code's own operations at the peak measured at the start, or its tensors at the bandwidth, whichever
+ * takes longer.
  *
  *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE]] ...
  *
@@ -15,6 +17,7 @@
 
 enum { PASSES = 3, ROUNDS = 99 };
 enum code { DIRECT, WINOGRAD, PRODUCT, CODES };
+static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD, SS_CONV_PRODUCT};
 static const char *const passes[PASSES] = {"forward", "data gradient", "weight gradient"};
 static const char *const codes[CODES] = {"direct", "Winograd", "product"};
 
@@ -56,8 +59,6 @@ static int has_code(const struct ss_conv_shape *s, enum code code)
 static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum code code,
                    struct run *run)
 {
-    static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD,
-                                                   SS_CONV_PRODUCT};
     if (ss_cpu_conv_create(cpu, s, algos[code], 1, &run->conv) != SS_OK)
         exit(1);
     const size_t bytes = ss_cpu_conv_weight_bytes(run->conv);
@@ -72,8 +73,19 @@ static enum ss_status run_pass(const struct run *run, int pass, float *x, float 
                        : ss_cpu_conv_backward_weights(run->conv, x, y, run->dw, NULL);
 }
 
-static void measure(struct ss_device *cpu, int c, int k, int h, int n, int window, int stride,
-                    int rounds)
+/* Seconds of a pass at least. */
+static double limit(const struct ss_conv_shape *s, enum code code, const struct ss_cpu_speed *speed)
+{
+    const double weights = (double)s->y.c * ss_conv_taps(s) * ss_conv_inputs(s);
+    const double numbers =
+        (double)ss_act_elements(&s->x) + (double)ss_act_elements(&s->y) + weights;
+    const double compute = ss_cpu_conv_work(s, algos[code]).flop / speed->flops,
+                 memory = numbers * sizeof(float) / speed->bandwidth;
+    return compute > memory ? compute : memory;
+}
+
+static void measure(struct ss_device *cpu, const struct ss_cpu_speed *speed, int c, int k, int h,
+                    int n, int window, int stride, int rounds)
 {
     const int block = ss_cpu_preferred_block(), out = (h + window / 2 * 2 - window) / stride + 1;
     const struct ss_conv_shape s = {.x = {n, c, h, h,
@@ -109,8 +121,8 @@ static void measure(struct ss_device *cpu, int c, int k, int h, int n, int windo
             double *times = runs[code].times[p];
             qsort(times, (size_t)rounds, sizeof(double), by_value);
             const double t = times[rounds / 2];
-            printf("\t%s %8.3f ms %5.0f", codes[code], t * 1e3,
-                   2e-9 * window * window * c * k * out * out * n / t);
+            printf("\t%s %8.3f ms %5.0f %4.2f", codes[code], t * 1e3,
+                   2e-9 * window * window * c * k * out * out * n / t, limit(&s, code, speed) / t);
         }
         printf("\n");
     }
@@ -128,6 +140,7 @@ int main(int argc, char **argv)
     int rounds = 7;
     struct ss_device_options options = {.threads = 1};
     struct ss_device *cpu = NULL;
+    struct ss_cpu_speed speed;
     for (int i = 1; i < argc; i++) {
         int c, k, h, n, window = 3, stride = 1;
         if (!strcmp(argv[i], "--threads") && i + 1 < argc)
@@ -135,9 +148,14 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
             rounds = atoi(argv[++i]);
         else if (sscanf(argv[i], "%d,%d,%d,%d,%d,%d", &c, &k, &h, &n, &window, &stride) >= 4) {
-            if (!cpu && ss_cpu_open(&options, &cpu) != SS_OK)
-                return 1;
-            measure(cpu, c, k, h, n, window, stride, rounds < ROUNDS ? rounds : ROUNDS);
+            if (!cpu) {
+                if (ss_cpu_open(&options, &cpu) != SS_OK ||
+                    ss_cpu_measure(options.threads, &speed) != SS_OK)
+                    return 1;
+                printf("peak of %d threads: %.1f GFLOP/s, %.1f GB/s\n", options.threads,
+                       speed.flops / 1e9, speed.bandwidth / 1e9);
+            }
+            measure(cpu, &speed, c, k, h, n, window, stride, rounds < ROUNDS ? rounds : ROUNDS);
         } else {
             fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE]]\n",
                     argv[i]);

@@ -39,9 +39,9 @@ static const struct ss_option rows[] = {
     SS_OPTION_INT(struct plan_arguments, channel_block, "--channel-block", -1, -1, 64, "N",
                   "CPU: channels stored together; 0: all (NHWC), -1: as this processor likes it"),
     SS_OPTION_TEXT(
-        struct plan_arguments, roofline, "--roofline", NULL, "GPU|host",
-        "predict a GPU's step task by task, of an h200, gh200, h100 or a100; host: times "
-        "measured here (STARPU_CALIBRATE=1)"),
+        struct plan_arguments, roofline, "--roofline", NULL, "MACHINE",
+        "predict a step task by task, of an h200, gh200, h100 or a100, or of host, this CPU; "
+        "measured: times that STARPU_CALIBRATE=1 took here"),
     SS_OPTION_FLAG(struct plan_arguments, export, "--export",
                    "instead of the plan, print the model as a file for --model (JSON)"),
     SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr: as JSON"),
@@ -55,15 +55,12 @@ static const struct ss_option rows[] = {
 
 static enum ss_status print_measured(const struct ss_train_options *o,
                                      const struct plan_arguments *a, const struct ss_plan *plan,
-                                     FILE *out)
+                                     int threads, FILE *out)
 {
     const struct ss_train_device device = ss_train_choose_device(o);
-    struct ss_placement placement;
     double *seconds;
     enum ss_status status = SS_OK;
-    SS_TRY(ss_environment_prepare());
-    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, 0, 1, &placement));
-    SS_TRY(ss_measured_seconds(plan, ss_train_model_key(o, &device, placement.threads), &seconds));
+    SS_TRY(ss_measured_seconds(plan, ss_train_model_key(o, &device, threads), &seconds));
     if (a->json)
         status = ss_measured_print_json(plan, seconds, out);
     else
@@ -74,11 +71,12 @@ static enum ss_status print_measured(const struct ss_train_options *o,
 
 static enum ss_status print_predicted(const struct ss_train_options *o,
                                       const struct plan_arguments *a, const struct ss_plan *plan,
-                                      FILE *out)
+                                      int threads, FILE *out)
 {
+    struct ss_machine host;
     const struct ss_machine *machine;
     struct ss_roofline r;
-    SS_TRY(ss_machine_find(a->roofline, &machine));
+    SS_TRY(ss_times_machine(a->roofline, threads, &host, &machine));
     SS_TRY(ss_roofline_predict(plan, machine, o->tf32, &r));
     enum ss_status status = SS_OK;
     if (a->json)
@@ -92,9 +90,12 @@ static enum ss_status print_predicted(const struct ss_train_options *o,
 static enum ss_status print_times(const struct ss_train_options *o, const struct plan_arguments *a,
                                   const struct ss_plan *plan, FILE *out)
 {
-    const int measured = ss_times_are_measured(a->roofline);
-    enum ss_status status =
-        measured ? print_measured(o, a, plan, out) : print_predicted(o, a, plan, out);
+    struct ss_placement placement;
+    SS_TRY(ss_environment_prepare());
+    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, 0, 1, &placement));
+    enum ss_status status = ss_times_are_measured(a->roofline)
+                                ? print_measured(o, a, plan, placement.threads, out)
+                                : print_predicted(o, a, plan, placement.threads, out);
     if (status == SS_OK && (fflush(out) || ferror(out)))
         return ss_fail(SS_ERR_IO, "writing the step's times: %s", strerror(errno));
     return status;

@@ -24,6 +24,7 @@ static const struct check {
     {"folders and file systems", ss_doctor_files, 0},
     {"GPUs and their state", ss_doctor_gpu, 0},
     {"cores, GPUs, programs and clocks of ranks", ss_doctor_ranks, 1},
+    {"speed of cores and memory", ss_doctor_speed, 1},
     {"links between ranks", ss_doctor_links, 1},
     {"loading of samples", ss_doctor_loader, 1},
 };

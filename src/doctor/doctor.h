@@ -39,7 +39,7 @@ typedef void ss_doctor_check(const struct ss_doctor_options *o, struct ss_comm *
 ss_doctor_check ss_doctor_machine, ss_doctor_cores, ss_doctor_memory, ss_doctor_gpu, ss_doctor_net,
     ss_doctor_libraries, ss_doctor_variables, ss_doctor_files;
 /* Together: */
-ss_doctor_check ss_doctor_ranks, ss_doctor_links, ss_doctor_loader;
+ss_doctor_check ss_doctor_ranks, ss_doctor_speed, ss_doctor_links, ss_doctor_loader;
 
 /* *out: the worst verdict of all ranks, on rank 0 and where ranks did not meet; elsewhere SS_FINE.
  * Errors, which are no findings: SS_ERR_IO (json, standard output), SS_ERR_MEMORY. */

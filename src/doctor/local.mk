@@ -8,7 +8,7 @@ libstarstep_la_SOURCES += \
 	src/doctor/folders.c src/doctor/folders.h \
 	src/doctor/check_machine.c src/doctor/check_cores.c src/doctor/check_memory.c src/doctor/check_gpu.c \
 	src/doctor/check_net.c src/doctor/check_libraries.c src/doctor/check_variables.c src/doctor/check_files.c \
-	src/doctor/check_ranks.c src/doctor/check_loader.c \
+	src/doctor/check_ranks.c src/doctor/check_speed.c src/doctor/speed.h src/doctor/check_loader.c \
 	src/doctor/check_links.c src/doctor/links.h src/doctor/links_host.c src/doctor/links_measure.c \
 	src/doctor/links_messages.c src/doctor/links_sums.c src/doctor/nvlink.c
 if HAVE_NCCL

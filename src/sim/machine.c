@@ -1,9 +1,28 @@
 /* machine.c: see machine.h. */
 #include "sim/machine.h"
 #include "core/log.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Assumptions, not measurements, but for `best`: 790 TFLOP/s of bf16 were measured on an H200.
+ * Convolutions: 600 and 480 TFLOP/s there. Latency: 37 KB have to be under way in each of an H200's
+ * multiprocessors (Little's law). Found in L2: its two halves may both hold a copy, and half of each
+ * is what a kernel writes. */
+static const struct ss_machine_use gpu_use = {.matrix = 600 / 989.5,
+                                              .wgrad = 480 / 989.5,
+                                              .best = 790 / 989.5,
+                                              .latency = 1.2e-6,
+                                              .launch = 2e-6,
+                                              .chain = 2.5e-6,
+                                              .found_l2 = 0.25};
+
+/* Fitted to traced steps (docs/speed.md). Passes of Winograd convolution transform their operands beside their
+ * products; a task of a few microseconds waits for OpenMP's threads. */
+static const struct ss_machine_use cpu_use = {
+    .matrix = 0.75, .wgrad = 0.65, .best = 1, .launch = 5e-6, .found_l2 = 0.5};
 
 /* Bandwidth and FLOP/s: NVIDIA's datasheets "H200 Tensor Core GPU" (SXM, 2024), "GH200 Grace Hopper
  * Superchip" (2024, with 96 GB of HBM3), "H100 Tensor Core GPU" (SXM5, 2023), "A100 80GB" (SXM,
@@ -15,26 +34,14 @@
  * part is taken to be the same. */
 const struct ss_machine ss_machines[] = {
     {"h200", "NVIDIA H200", "H200 SXM", "datasheet 2024", 4.8e12, 0.85, 989.5e12, 494.5e12, 67e12,
-     132, 50e6},
+     132, 50e6, &gpu_use, 0},
     {"gh200", "NVIDIA GH200 480GB", "GH200 with 96 GB", "datasheet 2024", 4.0e12, 0.85, 989.5e12,
-     494.5e12, 67e12, 132, 50e6},
+     494.5e12, 67e12, 132, 50e6, &gpu_use, 0},
     {"h100", "NVIDIA H100 80GB HBM3", "H100 SXM5", "datasheet 2023", 3.35e12, 0.85, 989.5e12,
-     494.5e12, 67e12, 132, 50e6},
+     494.5e12, 67e12, 132, 50e6, &gpu_use, 0},
     {"a100", "NVIDIA A100-SXM4-80GB", "A100 SXM with 80 GB", "datasheet 2021", 2.039e12, 0.85,
-     312e12, 156e12, 19.5e12, 108, 40e6},
+     312e12, 156e12, 19.5e12, 108, 40e6, &gpu_use, 0},
     {0}};
-
-/* Assumptions, not measurements, but for `best`: 790 TFLOP/s of bf16 were measured on an H200.
- * Convolutions: 600 and 480 TFLOP/s there. Latency: 37 KB have to be under way in each of an H200's
- * multiprocessors (Little's law). Found in L2: its two halves may both hold a copy, and half of each
- * is what a kernel writes. */
-const struct ss_machine_use ss_machine_use = {.matrix = 600 / 989.5,
-                                              .wgrad = 480 / 989.5,
-                                              .best = 790 / 989.5,
-                                              .latency = 1.2e-6,
-                                              .launch = 2e-6,
-                                              .chain = 2.5e-6,
-                                              .found_l2 = 0.25};
 
 enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
 {
@@ -50,6 +57,25 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
     }
     return ss_fail(SS_ERR_INVALID, "no figures of a GPU named %s; there are %s", name,
                    known);
+}
+
+enum ss_status ss_machine_measure(int threads, struct ss_machine *out)
+{
+    struct ss_cpu_speed speed;
+    const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    SS_TRY(ss_cpu_measure(threads, &speed));
+    *out = (struct ss_machine){.name = "host",
+                               .title = "this CPU",
+                               .source = "measured",
+                               .bandwidth = speed.bandwidth,
+                               .achieved = 1,
+                               .half = speed.flops,
+                               .tf32 = speed.flops,
+                               .single = speed.flops,
+                               .l2 = cache > 0 ? (double)cache * threads : 0,
+                               .use = &cpu_use,
+                               .threads = threads};
+    return SS_OK;
 }
 
 const struct ss_machine *ss_machine_of_gpu(const char *gpu)

@@ -52,9 +52,11 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
         return sizeof(double);
     case SS_SPACE_KEYS:
         return (size_t)ss_plan_count_drops(m->plan, m->plan->nblocks) * sizeof(uint64_t);
-    case SS_SPACE_BUFFER:
     case SS_SPACE_IMAGES:
+        return ss_input_layout_of(m->plan).labels;
     case SS_SPACE_LABELS:
+        return ss_input_layout_of(m->plan).bytes - ss_input_layout_of(m->plan).labels;
+    case SS_SPACE_BUFFER:
     case SS_SPACE_LOG:
     case SS_SPACE_TOKEN:
     case SS_SPACE_SYNC:
@@ -100,6 +102,8 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
     const struct ss_device_options options = {.dtype = plan->options.dtype};
     *m = (struct memory){.plan = plan};
     SS_TRY(ss_tally_kernels.open(&options, &m->device));
+    if (!plan->options.device)
+        ss_tally_as_cpu(m->device);
     m->op = calloc((size_t)plan->nblocks, sizeof *m->op);
     m->bucket_bytes =
         calloc((size_t)(plan->nbuckets + plan->nfrozen) + 1, sizeof *m->bucket_bytes);
@@ -259,12 +263,26 @@ static enum ss_status predict(struct ss_roofline *r)
     return status;
 }
 
+static enum ss_status check_machine(const struct ss_plan *plan, const struct ss_machine *m)
+{
+    if (!plan->options.device && m && m->sms)
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--roofline %s predicts steps of a GPU: add --device cuda, or give host for this CPU",
+            m->name);
+    if (plan->options.device && m && !m->sms)
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--roofline %s predicts steps of this CPU: leave out --device cuda, or give a GPU",
+            m->name);
+    return SS_OK;
+}
+
 enum ss_status ss_roofline_predict(const struct ss_plan *plan, const struct ss_machine *machine,
                                    int tf32, struct ss_roofline *out)
 {
     const size_t n = (size_t)plan->train.count;
-    if (!plan->options.device)
-        return ss_fail(SS_ERR_INVALID, "--roofline predicts steps of a GPU; add --device cuda");
+    SS_TRY(check_machine(plan, machine));
     *out = (struct ss_roofline){.plan = plan, .machine = machine, .tf32 = tf32};
     out->task = calloc(n, sizeof *out->task);
     out->part = calloc(n, sizeof *out->part);

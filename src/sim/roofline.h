@@ -1,5 +1,5 @@
-/* How long a GPU's step will take, predicted task by task from what its kernels read, write and
- * compute. The tasks run on a device that only notes that (kernels/tally), so the prediction follows
+/* How long a step will take on a GPU or on this CPU, predicted task by task from what its kernels read,
+ * write and compute. The tasks run on a device that only notes that (kernels/tally), so the prediction follows
  * the operations; machine.h has what is assumed of the GPU.
  *
  *   a launch: max(bytes / bandwidth, operations / rate) + launch
@@ -41,8 +41,8 @@ struct ss_roofline {
     double floor; /* seconds of the convolutions alone, at the best rates measured */
 };
 
-/* The plan outlives *out, which the caller closes. Errors: SS_ERR_INVALID: a plan for a CPU;
- * SS_ERR_MISMATCH: an operation touches what its task has not said. */
+/* The plan and the machine outlive *out, which the caller closes. Errors: SS_ERR_INVALID: a CPU's plan and a
+ * GPU, or the other way; SS_ERR_MISMATCH: an operation touches what its task has not said. */
 enum ss_status ss_roofline_predict(const struct ss_plan *plan, const struct ss_machine *machine,
                                    int tf32, struct ss_roofline *out);
 void ss_roofline_close(struct ss_roofline *r);

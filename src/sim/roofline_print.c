@@ -40,21 +40,40 @@ static void print_head(const char *what, FILE *out)
     fprintf(out, "%-46s %9s %10s %10s %10s %10s\n", "", "", "", "", "", "ms");
 }
 
-static void print_machine(const struct ss_roofline *r, FILE *out)
+static void print_assumed(const struct ss_roofline *r, FILE *out)
 {
     const struct ss_machine *m = r->machine;
-    const struct ss_machine_use *u = &ss_machine_use;
     const double peak = ss_machine_peak(m, r->plan->options.dtype, r->tf32);
-    char micros[48] = "";
-    if (r->plan->options.accumulate > 1)
-        snprintf(micros, sizeof micros, " in each of %d micro-steps", r->plan->options.accumulate);
-    fprintf(out,
-            "Prediction, not a measurement: a training step of %s, batch %d%s, %s, on one %s.\n"
+    if (m->sms)
+        fprintf(
+            out,
             "Assumed: %.2f of %.2f TB/s (%s), %.0f MB of L2, %d multiprocessors; convolutions and "
             "linear layers %.0f, weight gradients %.0f of %.0f TFLOP/s; %.1f us a launch.\n",
-            ss_graph_name(r->plan->graph), r->plan->options.batch, micros, format_of(r), m->title,
             ss_machine_bandwidth(m) / 1e12, m->bandwidth / 1e12, m->source, m->l2 / 1e6, m->sms,
-            peak * u->matrix / 1e12, peak * u->wgrad / 1e12, peak / 1e12, u->launch * 1e6);
+            peak * m->use->matrix / 1e12, peak * m->use->wgrad / 1e12, peak / 1e12,
+            m->use->launch * 1e6);
+    else
+        fprintf(out,
+                "Measured: %.1f GFLOP/s, %.1f GB/s. Assumed: convolutions and linear layers reach "
+                "%.2f, weight "
+                "gradients %.2f of them; %.0f us a launch.\n",
+                peak / 1e9, m->bandwidth / 1e9, m->use->matrix, m->use->wgrad,
+                m->use->launch * 1e6);
+}
+
+static void print_machine(const struct ss_roofline *r, FILE *out)
+{
+    char micros[48] = "", threads[48] = "";
+    if (r->plan->options.accumulate > 1)
+        snprintf(micros, sizeof micros, " in each of %d micro-steps", r->plan->options.accumulate);
+    if (r->machine->threads)
+        snprintf(threads, sizeof threads, " with %d thread%s", r->machine->threads,
+                 r->machine->threads > 1 ? "s" : "");
+    fprintf(out,
+            "Prediction, not a measurement: a training step of %s, batch %d%s, %s, on %s%s%s.\n",
+            ss_graph_name(r->plan->graph), r->plan->options.batch, micros, format_of(r),
+            r->machine->sms ? "one " : "", r->machine->title, threads);
+    print_assumed(r, out);
 }
 
 void ss_roofline_print(const struct ss_roofline *r, FILE *out)
@@ -76,11 +95,11 @@ void ss_roofline_print(const struct ss_roofline *r, FILE *out)
     print_work(&r->step, out);
     fprintf(out,
             "\npredicted: %.2f ms a step, %.0f images/s; floor, the convolutions alone at %.0f "
-            "TFLOP/s: %.2f ms, %.0f images/s\n",
+            "%sFLOP/s: %.2f ms, %.0f images/s\n",
             ms(r->step.seconds), images_per_second(r, r->step.seconds),
-            ss_machine_use.best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32) /
-                1e12,
-            ms(r->floor), images_per_second(r, r->floor));
+            r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32) /
+                (r->machine->sms ? 1e12 : 1e9),
+            r->machine->sms ? "T" : "G", ms(r->floor), images_per_second(r, r->floor));
 }
 
 static void add_work(json_t **out, const struct ss_roofline_work *w)

@@ -68,16 +68,16 @@ static double under_way(const struct ss_tally_launch *launch)
 static double bandwidth(const struct ss_machine *m, const struct ss_tally_launch *launch)
 {
     const double all = ss_machine_bandwidth(m);
-    if (!launch->kernel->blocks)
+    if (!launch->kernel->blocks || !m->sms)
         return all;
-    return smaller(all, under_way(launch) * m->sms / ss_machine_use.latency);
+    return smaller(all, under_way(launch) * m->sms / m->use->latency);
 }
 
 static double rate(const struct ss_roofline *r, const struct ss_tally_kernel *k)
 {
     const struct ss_plan_options *o = &r->plan->options;
     return ss_machine_peak(r->machine, o->dtype, r->tf32) *
-           (k->cls == SS_TALLY_WGRAD ? ss_machine_use.wgrad : ss_machine_use.matrix);
+           (k->cls == SS_TALLY_WGRAD ? r->machine->use->wgrad : r->machine->use->matrix);
 }
 
 void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work *w)
@@ -97,9 +97,9 @@ static void predict(const struct ss_roofline *r, const struct ss_tally_launch *l
 {
     const double memory = bytes / bandwidth(r->machine, launch);
     const double compute = launch->tiled / rate(r, launch->kernel);
-    w->by[SS_BOUND_LAUNCH] = ss_machine_use.launch;
+    w->by[SS_BOUND_LAUNCH] = r->machine->use->launch;
     if (launch->kernel->cls == SS_TALLY_CHAIN)
-        w->by[SS_BOUND_LAUNCH] += ss_machine_use.chain;
+        w->by[SS_BOUND_LAUNCH] += r->machine->use->chain;
     w->by[memory >= compute ? SS_BOUND_MEMORY : SS_BOUND_COMPUTE] = larger(memory, compute);
     w->seconds = w->by[SS_BOUND_LAUNCH] + larger(memory, compute);
 }
@@ -117,7 +117,7 @@ void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
             found += smaller((double)a->bytes, held(l2, a->data));
     }
     if (r->machine) {
-        touch(l2, r->machine->l2 * ss_machine_use.found_l2, launch);
+        touch(l2, r->machine->l2 * r->machine->use->found_l2, launch);
         predict(r, launch, w.read - found + w.written, &w);
     }
     ss_roofline_add(out, &w);
@@ -130,7 +130,8 @@ double ss_roofline_floor(const struct ss_roofline *r, const struct ss_tally_laun
         return 0;
     for (int i = 0; i < launch->naccess; i++)
         bytes += (double)launch->access[i].bytes;
-    return larger(bytes / ss_machine_bandwidth(r->machine),
-                  launch->flop / (ss_machine_use.best *
-                                  ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32)));
+    return larger(
+        bytes / ss_machine_bandwidth(r->machine),
+        smaller(launch->flop, launch->tiled) /
+            (r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32)));
 }

@@ -10,8 +10,9 @@
  *    "model":"resnet50","first_step":11,"last_step":20,"slots":4,"epoch_ns":123456789,
  *    "overlap":true,"backend":"mpi","batch":32}
  *        device: "cpu", or "cuda" with tasks of lanes timed on the GPU. last_step 0: to the end of
- *        the run. batch: images per rank and step; may be missing. "predicted_for":"h200": the GPU
- *        of which tasks have predictions, or "host": measured before; may be missing. "micros":4: micro-steps of a step; missing: 1
+ *        the run. batch: images per rank and step; may be missing. "predicted_for":"h200": the machine
+ *        of which tasks have predictions, "host" being the CPU, or "measured": StarPU had measured them;
+ *        may be missing. "micros":4: micro-steps of a step; missing: 1
  *   {"worker":0,"name":"compute"}
  *        numbered from 0. "compute", "service 1", ...; on a GPU "compute", "comm" and "copy" too.
  *        All but these three are service workers, which load
@@ -24,7 +25,7 @@
  *        unless both read. The spaces images, labels, metrics, staged and fetched are those of the
  *        step's slot, step modulo `slots`; the others are one for all steps. With micro-steps the slot
  *        is that of (step * micros + micro), and metrics are one for all steps. "micro":1: which one of
- *        the step it belongs to; missing: 0. "predicted_ns":1234: how long it should take on the GPU
+ *        the step it belongs to; missing: 0. "predicted_ns":1234: how long it should take there
  *        (sim/roofline.h), or took before (runtime/measured.h); may be missing
  *   {"bucket":0,"bytes":1048576,"wire_bytes":524288}
  *        a collective of every step, numbered from 0. Unpadded: in fp32, and as one rank's numbers

@@ -49,7 +49,7 @@ struct ss_trace_task {
     char name[SS_NAME_BYTES];
     int block, bucket, slice; /* -1: none */
     int micro;                /* below the rank's micros */
-    int64_t predicted;        /* ns on the GPU; 0: not told */
+    int64_t predicted;        /* ns; 0: not told */
     int naccess;
     struct ss_trace_access access[SS_PLAN_MAX_ACCESSES];
 };

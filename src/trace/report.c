@@ -279,7 +279,7 @@ static void print_furthest(const struct ss_rank_times *r, FILE *out)
     }
 }
 
-/* Of the first rank that is shown: their GPUs are of one kind. */
+/* Of the first rank that is shown: their machines are of one kind. */
 static void print_predictions(const struct ss_run_times *run, const struct ss_report_options *o,
                               FILE *out)
 {
@@ -299,17 +299,14 @@ static void print_predictions(const struct ss_run_times *run, const struct ss_re
         all.measured += x.measured;
         all.predicted += x.predicted;
     }
-    if (!strcmp(r->machine, "host"))
-        fprintf(
-            out,
-            "\nTasks on rank %d, in ms: the mean over steps, and what StarPU had measured before\n",
-            r->rank);
+    fprintf(out, "\nTasks on rank %d%s, in ms: the mean over steps, and ", r->rank,
+            r->cuda ? "'s GPU" : "");
+    if (!strcmp(r->machine, "measured"))
+        fprintf(out, "what StarPU had measured before\n");
+    else if (!strcmp(r->machine, "host"))
+        fprintf(out, "the prediction for this CPU, from its speed at the start\n");
     else
-        fprintf(out,
-                "\nTasks on rank %d's GPU, in ms: the mean over steps, and the prediction for one "
-                "%.16s "
-                "(no measurement)\n",
-                r->rank, r->machine);
+        fprintf(out, "the prediction for one %.16s (no measurement)\n", r->machine);
     fprintf(out, "%-12s %-46s %10s %10s %8s\n", "kind", "task", "measured", "predicted", "ratio");
     for (int k = 0; k <= SS_TASK_REPORT; k++)
         if (kind[k].predicted > 0)

@@ -90,8 +90,8 @@ static enum ss_status open_file(struct ss_session *s, struct ss_trace_options *o
     double *predicted = NULL;
     options->machine = predicted_for(s);
     if (options->machine)
-        SS_TRY(ss_times_take(options->machine, s->plan, ss_session_model_key(s), s->options->tf32,
-                             &predicted));
+        SS_TRY(ss_times_take(options->machine, s->plan, ss_session_model_key(s),
+                             s->placement.threads, s->options->tf32, &predicted));
     options->predicted = predicted;
     enum ss_status status = ss_trace_open(options, &s->trace);
     free(predicted);

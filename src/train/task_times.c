@@ -1,4 +1,5 @@
 #include "train/task_times.h"
+#include "codelets/task.h"
 #include "core/rng.h"
 #include "kernels/kernels.h"
 #include "runtime/measured.h"
@@ -20,21 +21,47 @@ uint64_t ss_train_model_key(const struct ss_train_options *o, const struct ss_tr
 
 int ss_times_are_measured(const char *from)
 {
+    return !strcmp(from, "measured");
+}
+
+static int is_host(const char *from)
+{
     return !strcmp(from, "host");
 }
 
 enum ss_status ss_times_check(const char *from)
 {
     const struct ss_machine *machine;
-    return ss_times_are_measured(from) ? SS_OK : ss_machine_find(from, &machine);
+    return ss_times_are_measured(from) || is_host(from) ? SS_OK : ss_machine_find(from, &machine);
 }
 
-enum ss_status ss_times_take(const char *from, const struct ss_plan *plan, uint64_t key, int tf32,
-                             double **out)
+struct measuring {
+    int threads;
+    struct ss_machine *out;
+};
+
+static enum ss_status measure(void *arg)
 {
+    const struct measuring *m = arg;
+    return ss_machine_measure(m->threads, m->out);
+}
+
+enum ss_status ss_times_machine(const char *from, int threads, struct ss_machine *host,
+                                const struct ss_machine **out)
+{
+    if (!is_host(from))
+        return ss_machine_find(from, out);
+    *out = host;
+    return ss_on_compute(measure, &(struct measuring){threads, host});
+}
+
+enum ss_status ss_times_take(const char *from, const struct ss_plan *plan, uint64_t key,
+                             int threads, int tf32, double **out)
+{
+    struct ss_machine host;
     const struct ss_machine *machine;
     if (ss_times_are_measured(from))
         return ss_measured_seconds(plan, key, out);
-    SS_TRY(ss_machine_find(from, &machine));
+    SS_TRY(ss_times_machine(from, threads, &host, &machine));
     return ss_roofline_seconds(plan, machine, tf32, out);
 }

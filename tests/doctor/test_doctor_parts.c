@@ -7,6 +7,7 @@
 #include "doctor/look.h"
 #include "doctor/report.h"
 #include "doctor/rules.h"
+#include "doctor/speed.h"
 #include "tests/data_common.h"
 #include "tests/golden.h"
 
@@ -399,6 +400,26 @@ START_TEST(cores_and_quota)
     look(ss_doctor_cores, &cpu);
     expect("cores.allowed", SS_SLOW, "a rank may use 1 core;");
     is_golden("doctor/cores.golden");
+}
+END_TEST
+
+/* Ranks wait for the slowest of them. */
+START_TEST(speed_of_cores)
+{
+    const struct ss_cpu_speed all[] = {{80e9, 10e9}, {50e9, 8e9}, {82e9, 6e9}, {84e9, 10e9}};
+    memset(&seen, 0, sizeof seen);
+    ck_assert_int_eq(ss_speed_judge(all, 4, 0, &seen), SS_OK);
+    expect("cores.speed", SS_FINE, "a core computes {} GFLOP/s");
+    ck_assert_double_eq(seen.finding[0].value, 80);
+    ck_assert_double_eq(seen.finding[0].expected, 82);
+    ck_assert_int_eq(ss_speed_judge(all, 4, 1, &seen), SS_OK);
+    expect("cores.speed", SS_SLOW, "a core computes {} GFLOP/s, of most ranks 82");
+    ck_assert_int_eq(ss_speed_judge(all, 4, 2, &seen), SS_OK);
+    expect("memory.bandwidth", SS_SLOW, "a core moves {} GB/s, of most ranks 10");
+    memset(&seen, 0, sizeof seen);
+    ck_assert_int_eq(ss_speed_judge(all, 1, 0, &seen), SS_OK);
+    expect("memory.bandwidth", SS_FINE, "a core moves {} GB/s");
+    ck_assert_double_lt(seen.finding[1].expected, 0);
 }
 END_TEST
 
@@ -817,6 +838,7 @@ int main(void)
     add(s, "room", too_many_findings, 0, 0);
     add(s, "json", json_report, 0, 0);
     add(s, "cores", cores_and_quota, 0, 1);
+    add(s, "speed", speed_of_cores, 0, 1);
     add(s, "machine", machine_and_container, 0, 1);
     add(s, "memory", memory_limits, 0, 1);
     add(s, "limits", limits_of_a_process, 0, 1);

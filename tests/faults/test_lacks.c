@@ -140,8 +140,14 @@ static enum ss_status predict(void *plan)
     return SS_OK;
 }
 
+static enum ss_status measure(void *here)
+{
+    return ss_machine_measure(1, here);
+}
+
 START_TEST(predictions)
 {
+    struct ss_machine here;
     const struct ss_model_options model = {
         .dropout = -1, .classes = 10, .channels = 3, .height = 32, .width_px = 32};
     const struct ss_plan_options options = {.batch = 8,
@@ -157,6 +163,7 @@ START_TEST(predictions)
     ck_assert_int_eq(ss_model_build("wideresnet", &model, &g), SS_OK);
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
     lacks_each(predict, plan, 0);
+    lacks_each(measure, &here, 0);
     ss_plan_destroy(plan);
     ss_graph_destroy(g);
 }

@@ -33,7 +33,7 @@ fi
 check "no task is timed" test -z "$(find "$work/models/codelets" -name 'starstep_*' 2>/dev/null)"
 
 for mode in ordered async; do
-    plan=("$STARSTEP" plan "${step[@]}" --gpu-mode "$mode" --classes 100 --roofline host)
+    plan=("$STARSTEP" plan "${step[@]}" --gpu-mode "$mode" --classes 100 --roofline measured)
     refused "$mode: nothing is measured" 'no task of this step has been measured' "${plan[@]}"
     starts "$mode: calibrated" env STARPU_CALIBRATE=1 "${train[@]}" --gpu-mode $mode
     check "$mode: the same bits" test "$(hash_of)" = "$want"
@@ -45,7 +45,7 @@ for mode in ordered async; do
 done
 
 # Beside a run's own, which a busy machine only makes longer.
-starts "a traced run" "${train[@]}" --trace "$work/trace" --roofline host
+starts "a traced run" "${train[@]}" --trace "$work/trace" --roofline measured
 starts "its report" "$STARSTEP" trace report "$work/trace"
 check "measured now and before" eval 'grep -A 4 "what StarPU had measured before" "$work/out" | grep -q "^forward  *all"'
 finish

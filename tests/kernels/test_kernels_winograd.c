@@ -113,6 +113,30 @@ START_TEST(choices)
 }
 END_TEST
 
+/* The work that predictions reckon with: a 4x4 tile takes 36 products of a pixel's 144, and edges are whole tiles. */
+START_TEST(work)
+{
+    struct ss_conv_shape s = {.x = {3, 64, 8, 8, 16},
+                              .y = {3, 128, 8, 8, 16},
+                              .kernel = {3, 3},
+                              .stride = {1, 1},
+                              .padding = {1, 1},
+                              .dilation = {1, 1},
+                              .groups = 1};
+    s.x.block = s.y.block = block_of(1, 64);
+    s.y.block = block_of(1, 128);
+    const double formula = 2.0 * 3 * 64 * 128 * 9 * 64;
+    struct ss_cpu_conv_work w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);
+    ck_assert_double_eq(w.flop, formula / 4);
+    w = ss_cpu_conv_work(&s, SS_CONV_DIRECT);
+    ck_assert_double_eq(w.flop, formula);
+    ck_assert_int_eq(w.sums, 0);
+    s.x.h = s.y.h = 7;
+    w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);
+    ck_assert_double_eq(w.flop, formula / 4);
+}
+END_TEST
+
 /* Which shapes it takes, and where it pays. */
 START_TEST(shapes_taken)
 {
@@ -456,6 +480,7 @@ Suite *winograd_suite(void)
     tcase_add_loop_test(t, makes_x, 0, NISAS * NCASES);
     tcase_add_test(t, choices);
     tcase_add_test(t, shapes_taken);
+    tcase_add_test(t, work);
     tcase_add_test(t, scratch_is_bounded);
     suite_add_tcase(suite, t);
     return suite;

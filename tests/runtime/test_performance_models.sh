@@ -9,7 +9,7 @@ export STARPU_HISTORY_MAX_ERROR=1000000
 step=(--width "2,2,2,2" --batch-size 8 --threads 1)
 train=("$STARSTEP" train "${step[@]}" --epochs 1 --workers 2 --data-dir "$work/data" --overwrite)
 models=(env STARPU_PERF_MODEL_DIR="$work/models" STARPU_HOSTNAME=this_kind)
-plan=("${models[@]}" "$STARSTEP" plan "${step[@]}" --classes 100 --roofline host)
+plan=("${models[@]}" "$STARSTEP" plan "${step[@]}" --classes 100 --roofline measured)
 
 # entries MODEL: lines of its history, in order
 entries() {
@@ -60,7 +60,7 @@ refused "other threads have other times" 'no task of this step has been measured
 refused "another batch" 'no task of this step has been measured' "${plan[@]}" --batch-size 16
 
 # A trace beside them.
-starts "a traced run" "${models[@]}" "${train[@]}" --trace "$work/trace" --roofline host
+starts "a traced run" "${models[@]}" "${train[@]}" --trace "$work/trace" --roofline measured
 starts "its report" "$STARSTEP" trace report "$work/trace"
 check "measured now and before" eval 'grep -A 3 "what StarPU had measured before" "$work/out" | grep -q "^forward  *all"'
 

@@ -42,7 +42,7 @@ for scheduler in dm dmda dmdas; do
 done
 # What the compute worker took is what a plan tells.
 starts "times of a step" "$STARSTEP" plan --width 4,4,8,8 --batch-size 8 --threads 1 --bucket-mb 0.005 --classes 100 \
-    --roofline host "${adamw[@]}"
+    --roofline measured "${adamw[@]}"
 check "updates among them" eval 'grep -q "^update  *[0-9]* " "$work/out" && ! grep -q "have not been measured" "$work/out"'
 
 train lars dmda --optimizer lars

@@ -31,6 +31,26 @@ assert r["floor_ms"] < step["predicted_ms"]
 END
 fi
 
+# This CPU: both figures are measured first.
+narrow=(--width "2,2,2,2" --batch-size 8 --threads 1)
+here=("$STARSTEP" plan "${narrow[@]}" --classes 100 --roofline host)
+starts "a CPU's step" "${here[@]}"
+check "what was measured" grep -q '^Measured: [0-9.]* GFLOP/s, [0-9.]* GB/s' "$work/out"
+check "who is told" grep -q '^Prediction, not a measurement: .* on this CPU with 1 thread\.$' "$work/out"
+starts "the same as JSON" "${here[@]}" --json --out "$work/here.json"
+[ -z "$PYTHON" ] || check "a CPU's tasks add up" "$PYTHON" - "$work/here.json" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["machine"] == "host" and r["prediction"] is True and r["bandwidth"] > 1e8 and r["peak_flops"] > 1e8
+total = sum(t["predicted_ms"] for t in r["tasks"])
+assert total > 0 and abs(total - r["step"]["predicted_ms"]) < 1e-9 * total
+END
+make_data 32 8
+starts "a traced run" "$STARSTEP" train "${narrow[@]}" --epochs 1 --data-dir "$work/data" --trace "$work/trace" --roofline host
+starts "its report" "$STARSTEP" trace report "$work/trace"
+check "measured beside predicted" eval \
+    'grep -A 2 "and the prediction for this CPU" "$work/out" | grep -Eq "^forward  *all  *[0-9.]+  *[0-9.]+  *[0-9.]+$"'
+
 refused() {
     local what=$1 text=$2
     shift 2
@@ -39,7 +59,8 @@ refused() {
     check "$what, and it says why" grep -qF -- "$text" "$work/err"
 }
 refused "an unknown GPU" "no figures of a GPU named v100; there are h200" --device cuda --roofline v100
-refused "a CPU's plan" "add --device cuda" --device cpu --roofline h200
+refused "a CPU's plan" "add --device cuda, or give host" --device cpu --roofline h200
+refused "a GPU's plan" "leave out --device cuda" --device cuda --roofline host
 refused "--json alone" "--json goes with --roofline" --json
 run "$STARSTEP" train --roofline h200
 check "train --roofline without a trace" grep -qF -- "--roofline h200 needs --trace DIR" "$work/err"

@@ -1,9 +1,10 @@
-/* test_roofline.c: the prediction of a GPU's step. Its bytes are checked against the plan's accesses
+/* test_roofline.c: the prediction of a step, on a GPU and on this CPU. Its bytes are checked against the plan's accesses
  * by ss_roofline_predict itself; here: that it does so for every kind of layer, that the figures add
  * up, and where they are for the two models that were predicted by hand. */
+#include "codelets/op.h"
 #include "core/log.h"
 #include "graphs/models.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/cpu.h"
 #include "sim/roofline.h"
 #include "tests/golden.h"
 #include "tests/graph/test_graphs.h"
@@ -198,6 +199,95 @@ START_TEST(unsaid_access)
 }
 END_TEST
 
+static struct ss_plan *lower_for_cpu(const struct ss_graph *g, int batch, int algo)
+{
+    const struct ss_plan_options options = {.batch = batch,
+                                            .channel_block = ss_cpu_preferred_block(),
+                                            .bucket_mb = 10,
+                                            .first_bucket_mb = 1,
+                                            .slices = 2,
+                                            .states = 1,
+                                            .algo = algo,
+                                            .makes_x = ss_op_makes_x};
+    struct ss_plan *plan;
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    return plan;
+}
+
+/* Every layer kind, on this CPU. */
+START_TEST(small_models_here)
+{
+    struct ss_machine here;
+    struct ss_graph *g = make_test_graph(_i);
+    ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
+    ck_assert(here.single > 1e8 && here.bandwidth > 1e8 && !here.sms);
+    for (int algo = SS_CONV_AUTO; algo <= SS_CONV_PRODUCT; algo++) {
+        struct ss_plan *plan = lower_for_cpu(g, 32, algo);
+        struct ss_roofline r;
+        ck_assert_int_eq(ss_roofline_predict(plan, &here, 0, &r), SS_OK);
+        adds_up(&r);
+        for (int i = 0; i < plan->train.count; i++)
+            ck_assert(plan->train.task[i].kind != SS_TASK_FORWARD || r.task[i].launches > 0);
+        ss_roofline_close(&r);
+        ss_plan_destroy(plan);
+    }
+    ss_graph_destroy(g);
+}
+END_TEST
+
+static double seconds_here(const struct ss_graph *g, const struct ss_machine *here, int algo,
+                           double *flop)
+{
+    struct ss_plan *plan = lower_for_cpu(g, 8, algo);
+    struct ss_roofline r;
+    ck_assert_int_eq(ss_roofline_predict(plan, here, 0, &r), SS_OK);
+    const double seconds = r.step.seconds - r.step.by[SS_BOUND_LAUNCH];
+    *flop = r.step.flop;
+    ss_roofline_close(&r);
+    ss_plan_destroy(plan);
+    return seconds;
+}
+
+/* Half the speed is twice the time, and Winograd's convolutions are fewer operations. */
+START_TEST(speed_of_a_cpu)
+{
+    struct ss_machine here, half;
+    struct ss_graph *g = model("wideresnet", 32);
+    double flop, winograd;
+    ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
+    here.single = 1e11;
+    here.bandwidth = 1e10;
+    half = here;
+    half.single /= 2;
+    half.bandwidth /= 2;
+    const double seconds = seconds_here(g, &here, SS_CONV_DIRECT, &flop);
+    ck_assert_msg(fabs(flop / (3.7050e12 * 8 / 256) - 1) < 1e-3, "%.5g FLOP", flop);
+    near(seconds_here(g, &half, SS_CONV_DIRECT, &flop), 2 * seconds);
+    ck_assert(seconds_here(g, &here, SS_CONV_WINOGRAD, &winograd) < seconds / 2);
+    near(winograd, flop);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* Each for its own. */
+START_TEST(other_machine)
+{
+    struct ss_graph *g = make_test_graph(0);
+    struct ss_plan *gpu = lower(g, 8, SS_DTYPE_F16), *cpu = lower_for_cpu(g, 8, SS_CONV_AUTO);
+    struct ss_machine here;
+    struct ss_roofline r;
+    ck_assert_int_eq(ss_machine_measure(0, &here), SS_ERR_INVALID);
+    ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
+    ck_assert_int_eq(ss_roofline_predict(cpu, machine("h200"), 0, &r), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "add --device cuda"));
+    ck_assert_int_eq(ss_roofline_predict(gpu, &here, 0, &r), SS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "leave out --device cuda"));
+    ss_plan_destroy(gpu);
+    ss_plan_destroy(cpu);
+    ss_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(machines)
 {
     const struct ss_machine *m;
@@ -223,6 +313,9 @@ int main(void)
     tcase_add_loop_test(t, built_in_models, 0, 2);
     tcase_add_test(t, unsaid_access);
     tcase_add_test(t, machines);
+    tcase_add_loop_test(t, small_models_here, 0, TEST_GRAPHS);
+    tcase_add_test(t, speed_of_a_cpu);
+    tcase_add_test(t, other_machine);
     suite_add_tcase(suite, t);
     return run_suite(suite);
 }

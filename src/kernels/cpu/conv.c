@@ -57,6 +57,15 @@ int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo alg
     return is_winograd(shape, algo) && ss_winograd_makes_x(shape);
 }
 
+struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_conv_algo algo)
+{
+    const struct ss_act *y = &s->y;
+    if (is_winograd(s, algo))
+        return (struct ss_cpu_conv_work){ss_winograd_flop(s), ss_winograd_has_sums(s)};
+    return (struct ss_cpu_conv_work){
+        2.0 * y->n * y->h * y->w * y->c * ss_conv_taps(s) * ss_conv_inputs(s), 0};
+}
+
 enum ss_status ss_cpu_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
 {
     if (!c->shape.makes_x)

@@ -17,4 +17,20 @@ int ss_cpu_preferred_block(void);
 /* "oneDNN 2.6.3, avx512_core", for `starstep info`. A constant string. */
 const char *ss_cpu_library(void);
 
+/* What so many OpenMP threads reach together: FLOP/s of products of matrices, and bytes/s of memory, read and
+ * written. */
+struct ss_cpu_speed {
+    double flops, bandwidth;
+};
+/* Measures both, in a quarter of a second. Errors: SS_ERR_INVALID, SS_ERR_MEMORY. */
+enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out);
+
+/* How this CPU computes a convolution. flop: operations of a pass, of whole vectors and tiles; with Winograd fewer
+ * than the formula has. sums: forward can store BatchNorm's sums. */
+struct ss_cpu_conv_work {
+    double flop;
+    int sums;
+};
+struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *shape, enum ss_conv_algo algo);
+
 #endif

@@ -171,6 +171,12 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
     return p;
 }
 
+double ss_winograd_flop(const struct ss_conv_shape *s)
+{
+    const struct pass p = begin_pass(&(struct ss_device){.threads = 1}, s, 0);
+    return 2.0 * XI * p.tiles * p.lanes * p.lanes * p.groups * p.in.vectors * p.out.vectors;
+}
+
 /* At least so many tiles, in whole partial sums. */
 static int whole_sums(const struct pass *p, int tiles)
 {

@@ -5,11 +5,11 @@
 #include "kernels/tally/tally.h"
 
 #define KERNEL_OF(type, name, ...) type ss_tally_##name(__VA_ARGS__);
-#define CPU_KERNEL_OF(type, name, ...)
 #include "kernels/list.h"
 
 struct ss_device {
     enum ss_dtype dtype;
+    int cpu;        /* ss_tally_as_cpu */
     size_t element; /* bytes of one in activations */
     struct ss_scaler *scaler; /* watch_gradients */
     int count, capacity, taken;
@@ -95,6 +95,8 @@ void ss_tally_note(struct ss_device *d, enum ss_tally_row row, int n,
     {                                                                                              \
         data, bytes, SS_TALLY_READ | SS_TALLY_WRITE                                                \
     }
+/* The last one computes: launch.flop and launch.tiled. */
+void ss_tally_flop(struct ss_device *d, double flop, double tiled);
 /* The last one was a product (rows, k) x (k, cols) of the formula's `flop`. */
 void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k);
 

@@ -1,5 +1,6 @@
 /* products.c: convolutions, and linear layers (cuda/conv.c, cuda/linear.c). */
 #include "core/log.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/tally/internal.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@ struct ss_conv_kernel {
     struct ss_conv_shape shape;
     size_t x, y, weights; /* bytes of x that are touched; elements of the native weight */
     double flop;
+    struct ss_cpu_conv_work work; /* on a CPU */
 };
 
 struct ss_linear_kernel {
@@ -31,7 +33,6 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
                                     enum ss_conv_algo algo, int training,
                                     struct ss_conv_kernel **out)
 {
-    (void)algo;
     (void)training;
     struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)
@@ -42,6 +43,8 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
     c->y = ss_tally_bytes(d, &s->y);
     c->weights = (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)(s->x.block / s->groups);
     c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * ss_conv_taps(s) * ss_conv_inputs(s);
+    if (d->cpu)
+        c->work = ss_cpu_conv_work(s, algo);
     *out = c;
     return SS_OK;
 }
@@ -49,6 +52,14 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
 void ss_tally_conv_destroy(struct ss_conv_kernel *c)
 {
     free(c);
+}
+
+/* What it is made of is read as x. */
+enum ss_status ss_tally_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
+{
+    (void)c;
+    (void)source;
+    return SS_OK;
 }
 
 size_t ss_tally_conv_weight_bytes(const struct ss_conv_kernel *c)
@@ -59,7 +70,10 @@ size_t ss_tally_conv_weight_bytes(const struct ss_conv_kernel *c)
 /* As one product: which of its sides is how long. */
 static void product(const struct ss_conv_kernel *c, double rows, double cols, double k)
 {
-    ss_tally_product(c->device, c->flop, rows, cols, k);
+    if (c->device->cpu)
+        ss_tally_flop(c->device, c->flop, c->work.flop);
+    else
+        ss_tally_product(c->device, c->flop, rows, cols, k);
 }
 static double pixels(const struct ss_act *a)
 {
@@ -87,7 +101,7 @@ enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, co
 
 int ss_tally_conv_has_sums(const struct ss_conv_kernel *c)
 {
-    return ss_gpu_conv_sums(&c->shape, c->device->dtype);
+    return c->device->cpu ? c->work.sums : ss_gpu_conv_sums(&c->shape, c->device->dtype);
 }
 
 enum ss_status ss_tally_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *w,

@@ -110,6 +110,11 @@ enum ss_status ss_tally_open(const struct ss_device_options *options, struct ss_
     return SS_OK;
 }
 
+void ss_tally_as_cpu(struct ss_device *d)
+{
+    d->cpu = 1;
+}
+
 void ss_tally_close(struct ss_device *d)
 {
     if (d)
@@ -167,12 +172,16 @@ static double up(double n, double tile)
     return ceil(n / tile) * tile;
 }
 
-/* Tiles of 128 by 128: narrower ones feed the tensor cores no better. */
-void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k)
+void ss_tally_flop(struct ss_device *d, double flop, double tiled)
 {
     if (d->status != SS_OK)
         return;
-    struct ss_tally_launch *l = &d->launch[d->count - 1];
-    l->flop = flop;
-    l->tiled = 2 * up(rows, 128) * up(cols, 128) * k;
+    d->launch[d->count - 1].flop = flop;
+    d->launch[d->count - 1].tiled = tiled;
+}
+
+/* Of a GPU, tiles of 128 by 128: narrower ones feed the tensor cores no better. */
+void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k)
+{
+    ss_tally_flop(d, flop, d->cpu ? flop : 2 * up(rows, 128) * up(cols, 128) * k);
 }

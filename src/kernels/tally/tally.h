@@ -62,10 +62,13 @@ struct ss_tally_launch {
     int naccess;
     struct ss_tally_access access[SS_TALLY_ACCESSES];
     double flop;  /* of the formula */
-    double tiled; /* of the tiles that products of matrices are made of, edges included */
+    double tiled; /* of the code: a GPU's whole tiles, a CPU's Winograd */
 };
 
 extern const struct ss_kernels ss_tally_kernels;
+
+/* From now on convolutions are this CPU's: ss_cpu_conv_work. */
+void ss_tally_as_cpu(struct ss_device *device);
 
 /* What has been noted since the last time: count launches, which last until the next kernel. */
 const struct ss_tally_launch *ss_tally_take(struct ss_device *device, int *count);
