@@ -4,6 +4,8 @@
  *   SS_PRODUCT_TILES  rows of a product in registers, with two vectors of columns each; with one there are 12 or more
  *   SS_SPLAT(x)       a vector of W times x
  *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
+ *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
+ *   SS_TWICE          _Pragma that unrolls a loop once, or nothing
  * Each element is one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a
  * matrix is cut into rows. */
 
@@ -33,7 +35,7 @@ typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(
             sum[t][k] = SS_SPLAT(0.0f);                                                            \
         for (int left = f->channels; left > 0; left -= SS_LANES, v += f->v_step) {                 \
             const int count = left < SS_LANES ? left : SS_LANES;                                   \
-            for (int c = 0; c < count; c++) {                                                      \
+            SS_TWICE for (int c = 0; c < count; c++) {                                             \
                 SS_V w[VECTORS];                                                                   \
                 SS_UNROLL for (int k = 0; k < (VECTORS); k++)                                      \
                 {                                                                                  \
@@ -45,8 +47,7 @@ typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(
                 SS_UNROLL for (int t = 0; t < (TILES); t++)                                        \
                 {                                                                                  \
                     const SS_V x = SS_SPLAT(v[t * SS_LANES + c]);                                  \
-                    SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[t][k] =                      \
-                        SS_FUSED(x, w[k], sum[t][k]);                                              \
+                    SS_UNROLL for (int k = 0; k < (VECTORS); k++) SS_SUM(sum[t][k], x, w[k], VECTORS);\
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
@@ -124,15 +125,14 @@ static void SS_NAME(panel_product)(const struct ss_panel_product *f)
         float *p = f->p + first * (VECTORS)*SS_LANES;                                              \
         SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
             SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] = SS_SPLAT(0.0f);              \
-        for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES) {                         \
+        SS_TWICE for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES) {                \
             SS_V y[VECTORS];                                                                       \
             SS_UNROLL for (int k = 0; k < (VECTORS); k++) y[k] =                                   \
                 SS_LOAD(d + (size_t)k * f->d_step);                                                \
             SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                         \
             {                                                                                      \
                 const SS_V x = SS_SPLAT(v[c]);                                                     \
-                SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] =                          \
-                    SS_FUSED(x, y[k], sum[c][k]);                                                  \
+                SS_UNROLL for (int k = 0; k < (VECTORS); k++) SS_SUM(sum[c][k], x, y[k], VECTORS); \
             }                                                                                      \
         }                                                                                          \
         SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
