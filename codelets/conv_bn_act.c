@@ -58,6 +58,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     if (sums)
         SS_TRY(
             head->kernels->conv_forward_sums(op->conv, x, w, bias, z, ss_role(d, SS_ROLE_SAVED)));
+    else if (ss_block_only_adds(head->block))
+        SS_TRY(head->kernels->conv_forward_add(op->conv, x, w, bias, ss_role(d, SS_ROLE_RESIDUAL), z));
     else
         SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias, z));
     if (ss_op_part(d) == SS_PART_SUMS)
@@ -111,13 +113,23 @@ static struct ss_act act_of(const struct ss_plan *plan, ss_value v)
     return (struct ss_act){plan->options.batch, i->c, i->h, i->w, block};
 }
 
-int ss_op_makes_x(const struct ss_plan *plan, int block)
+static int can(const struct ss_plan *plan, int block,
+               int (*can_conv)(const struct ss_conv_shape *, enum ss_conv_algo))
 {
     const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
     const struct ss_act x = act_of(plan, conv->input[0]), y = act_of(plan, conv->output);
     const struct ss_conv_shape shape = shape_of(conv, &x, &y);
-    return ss_cpu_kernels.conv_makes_x &&
-           ss_cpu_kernels.conv_makes_x(&shape, (enum ss_conv_algo)plan->options.algo);
+    return can_conv && can_conv(&shape, (enum ss_conv_algo)plan->options.algo);
+}
+
+int ss_op_makes_x(const struct ss_plan *plan, int block)
+{
+    return can(plan, block, ss_cpu_kernels.conv_makes_x);
+}
+
+int ss_op_adds(const struct ss_plan *plan, int block)
+{
+    return can(plan, block, ss_cpu_kernels.conv_adds);
 }
 
 static enum ss_status init(struct ss_op *head, const struct ss_op_context *context, int block)
@@ -126,7 +138,7 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     const struct ss_plan *plan = context->plan;
     const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
     const int left = head->block->left_to >= 0;
-    op->acts = head->block->last != SS_PLACE_HEAD && !left;
+    op->acts = head->block->last != SS_PLACE_HEAD && !left && !ss_block_only_adds(head->block);
     op->norm = ss_op_norm_act(plan, block);
     op->bias = conv->bias && (!left || op->norm.has_bn);
     /* cuDNN's engine that leaves sums has no note that says so, but adds them in another order each time: two

@@ -48,8 +48,9 @@ struct ss_op {
     size_t offset[SS_PARAM_TRAINED];
 };
 
-/* conv_bn_act.c: the plan option makes_x on a CPU. */
+/* conv_bn_act.c: the plan options makes_x and adds on a CPU. */
 int ss_op_makes_x(const struct ss_plan *plan, int block);
+int ss_op_adds(const struct ss_plan *plan, int block);
 /* op_create.c: which operation runs a block; NULL: there is none. */
 const struct ss_op_class *ss_op_class_of(const struct ss_block *block);
 /* Make the operation of a block. The caller destroys it with ss_op_destroy (NULL is fine). */

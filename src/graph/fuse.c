@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Which places may come right before each. A bare head leaves the addition to the chain on its
- * other side, which has a pass over memory to fuse it into. */
+ * other side, which has a pass over memory to fuse it into, unless it adds while it stores (head_adds). */
 static const unsigned before[SS_PLACES] = {
     [SS_PLACE_ORDER] = SS_AT(HEAD),
     [SS_PLACE_NORM] = SS_AT(HEAD),
@@ -50,6 +50,20 @@ static void claim(struct fuser *f, struct ss_block *b, enum ss_place place, int 
         snprintf(b->name, sizeof b->name, "%s", l->name);
 }
 
+/* Can a bare convolution take in addition i? An activation behind that would need a pass of its own anyway. Its y's
+ * gradient is the residual's too, so no task of its own may read it later. */
+static int head_adds(const struct fuser *f, const struct ss_block *b, int i)
+{
+    const struct ss_plan *plan = f->plan;
+    const struct ss_layer *add = ss_graph_layer(plan->graph, i);
+    const int behind = single_reader(plan->graph, add->output);
+    return plan->options.adds && !plan->options.put_off_weights && b->cls->keeps_z &&
+           (behind < 0 || !(ss_graph_layer(plan->graph, behind)->cls->places & SS_AT(OUT))) &&
+           ss_lower_layout_block(plan, add->input[add->input[0] == b->y]) ==
+               ss_lower_layout_block(plan, add->output) &&
+           plan->options.adds(plan, plan->nblocks - 1);
+}
+
 /* Take in the layer behind the block if there is a place for it. */
 static int extend(struct fuser *f, struct ss_block *b)
 {
@@ -62,7 +76,9 @@ static int extend(struct fuser *f, struct ss_block *b)
     if (!f->plan->options.device || ss_lower_syncs(f->plan, b))
         open &= ~SS_AT(POOL);
     for (int p = (int)b->last + 1; p < SS_PLACES; p++)
-        if (open >> p & 1 && before[p] >> b->last & 1 && (!l->cls->joins || l->cls->joins(l))) {
+        if (open >> p & 1 &&
+            (before[p] >> b->last & 1 ||
+             (p == SS_PLACE_ADD && b->last == SS_PLACE_HEAD && head_adds(f, b, i))) && (!l->cls->joins || l->cls->joins(l))) {
             claim(f, b, (enum ss_place)p, i);
             return 1;
         }

@@ -103,7 +103,7 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
     const int keeper = workspace_place(lo->plan, b);
     if (b->cls->keeps_z && b->made_by >= 0)
         t.z = lo->value_tensor[b->y];
-    else if (b->cls->keeps_z && b->y != first->output && b->left_to < 0)
+    else if (b->cls->keeps_z && b->y != first->output && b->left_to < 0 && !ss_block_only_adds(b))
         t.z = training || b->layer[SS_PLACE_POOL] >= 0 || lo->part[b->y].block >= 0
                   ? ss_lower_add_activation(lo, b->name, "z", first->output)
                   : lo->value_tensor[b->y];

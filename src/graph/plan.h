@@ -75,6 +75,8 @@ struct ss_plan_options {
     int copy_parts; /* whatever is concatenated is copied: for comparison */
     /* Can block b, which begins with a convolution, make its x while it reads it? NULL: none can. */
     int (*makes_x)(const struct ss_plan *plan, int b);
+    /* Can it add a tensor that lies as y does to what it stores? */
+    int (*adds)(const struct ss_plan *plan, int b);
     int algo; /* of such kernels on a CPU, enum ss_conv_algo */
 };
 
@@ -317,6 +319,13 @@ int64_t ss_plan_frozen(const struct ss_plan *plan);
 static inline int ss_plan_states(const struct ss_plan *plan, int i)
 {
     return ss_plan_trains(plan, i) ? plan->options.states : 0;
+}
+
+/* A block that begins with HEAD adds its residual while it stores, and does nothing else: it has no z. */
+static inline int ss_block_only_adds(const struct ss_block *b)
+{
+    return b->last == SS_PLACE_ADD && b->layer[SS_PLACE_NORM] < 0 && b->layer[SS_PLACE_ACT] < 0 &&
+           b->layer[SS_PLACE_DROP] < 0;
 }
 
 /* Can the weight's gradient of block i be a task of its own, is it wanted, and is it put off? */

@@ -71,6 +71,10 @@ KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void
  * else, of a conv whose shape has makes_x: x is z then. source outlives them. */
 CPU_KERNEL_OF(int, conv_makes_x, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
 CPU_KERNEL(conv_source, struct ss_conv_kernel *conv, const struct ss_norm_source *source)
+/* Can forward add another tensor of y's shape and layout, r, to what it stores? forward_add does: y = conv(x) + r. */
+CPU_KERNEL_OF(int, conv_adds, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+CPU_KERNEL(conv_forward_add, struct ss_conv_kernel *conv, const void *x, const void *w,
+           const float *bias, const void *r, void *y)
 /* Which implementation each pass uses, for people; lives as long as conv. */
 KERNEL_OF(const char *, conv_info, const struct ss_conv_kernel *conv)
 

@@ -353,6 +353,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .put_off_weights = (int)o->put_off_weights,
                                       .no_overlap = o->no_overlap,
                                       .makes_x = device->gpu ? NULL : ss_op_makes_x,
+                                      .adds = device->gpu ? NULL : ss_op_adds,
                                       .algo = (int)o->conv_algo,
                                       .sync_stats = o->sync_bn ? device->ranks : 0,
                                       .slices =

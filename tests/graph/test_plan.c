@@ -1682,6 +1682,74 @@ START_TEST(unstored)
 }
 END_TEST
 
+/* Blocks that are a convolution and an addition: no z, and y's gradient is the convolution's and the residual's. */
+static void check_adding(const struct ss_plan *plan, const char *names)
+{
+    char found[256] = "";
+    for (int i = 0; i < plan->nblocks; i++) {
+        const struct ss_block *b = &plan->block[i];
+        if (!b->cls->keeps_z || !ss_block_only_adds(b))
+            continue;
+        snprintf(found + strlen(found), sizeof found - strlen(found), " %s", b->name);
+        const struct ss_task_list *lists[] = {&plan->train, &plan->eval};
+        for (int k = 0; k < 2; k++)
+            for (int j = 0; j < lists[k]->count; j++) {
+                const struct ss_plan_task *t = &lists[k]->task[j];
+                if (t->block != i)
+                    continue;
+                const int forward = t->kind == SS_TASK_FORWARD;
+                ck_assert_int_lt(t->role[SS_ROLE_Z], 0);
+                ck_assert_int_eq(t->role[SS_ROLE_RESIDUAL] >= 0, forward);
+                ck_assert_int_eq(t->role[SS_ROLE_Y] >= 0, forward);
+                ck_assert_int_eq(t->role[SS_ROLE_DS] >= 0, !forward);
+            }
+    }
+    ck_assert_str_eq(found, names);
+}
+
+START_TEST(adds_on_store)
+{
+    static const struct {
+        int put_off;
+        const char *names;
+    } cases[] = {{0, " b h i"}, {1, ""}, {-1, ""}};
+    int tasks[2];
+    size_t bytes[2];
+    for (int adds = 0; adds < 2; adds++) {
+        struct ss_plan_options options = defaults;
+        struct ss_graph *g;
+        options.put_off_weights = cases[_i].put_off;
+        options.adds = adds ? makes_x : NULL;
+        struct ss_plan *plan = lower_named("pre", &options, &g);
+        check_adding(plan, adds ? cases[_i].names : "");
+        tasks[adds] = plan->train.count;
+        bytes[adds] = ss_plan_tensor_bytes(plan);
+        ss_plan_destroy(plan);
+        ss_graph_destroy(g);
+    }
+    ck_assert_int_eq(tasks[0] - tasks[1], *cases[_i].names ? 6 : 0);
+    ck_assert_int_eq(bytes[1] < bytes[0], *cases[_i].names != 0);
+}
+END_TEST
+
+/* An activation behind the addition has a pass over memory: the addition is in it. */
+START_TEST(adds_with_activation)
+{
+    struct ss_plan_options options = defaults;
+    struct ss_plan *plan;
+    struct ss_graph *g = ss_graph_create("activated");
+    ss_value x = ss_conv2d(g, ss_input(g, 3, 8, 8), "a", 16, 3, 1, 1, 0);
+    x = ss_relu(g, ss_add(g, ss_conv2d(g, x, "b", 16, 3, 1, 1, 0), x));
+    ss_softmax_cross_entropy(g, ss_linear(g, ss_global_avgpool2d(g, x), "fc", 4));
+    ck_assert_int_eq(ss_graph_finish(g), SS_OK);
+    options.adds = makes_x;
+    ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
+    check_adding(plan, "");
+    ss_plan_destroy(plan);
+    ss_graph_destroy(g);
+}
+END_TEST
+
 /* One buffer instead of a prefix for each layer. */
 START_TEST(parts_take_less)
 {
@@ -1723,6 +1791,8 @@ int main(void)
     tcase_add_loop_test(t, parts, 0, 9);
     tcase_add_test(t, parts_take_less);
     tcase_add_loop_test(t, unstored, 0, 6);
+    tcase_add_loop_test(t, adds_on_store, 0, 3);
+    tcase_add_test(t, adds_with_activation);
     tcase_add_loop_test(t, micro_steps, 0, 2);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);

@@ -318,6 +318,44 @@ static const struct {
     {0, SS_ACT_RELU, 0, 0.3f, SS_DROP_ELEMENT},      {1, SS_ACT_GELU, 0, 0.5f, SS_DROP_SAMPLE}};
 enum { NMADE = sizeof made / sizeof *made };
 
+/* A residual that is added on store gives the bits of one that is added afterwards. */
+START_TEST(adds)
+{
+    struct reference r;
+    test_open_limited(isas[_i / NCASES]);
+    case_inputs(&r, _i % NCASES);
+    float *plain = to_floats(r.w, r.nw), *b = to_floats(r.b, (size_t)r.s.y.c);
+    for (int side = 0; side < 3; side++) {
+        struct ss_conv_shape s = r.s;
+        struct ss_conv_kernel *conv;
+        s.x.block = block_of(side, s.x.c);
+        s.y.block = block_of(side, s.y.c);
+        OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 0, &conv));
+        const size_t ny = ss_act_elements(&s.y);
+        float *x = act_pack(&s.x, r.x), *residual = act_pack(&s.y, r.dy),
+              *y[2] = {act_pack(&s.y, NULL), act_pack(&s.y, NULL)},
+              *w = ss_aligned_alloc(ss_cpu_conv_weight_bytes(conv));
+        OK(ss_cpu_conv_import(conv, plain, w));
+        OK(ss_cpu_conv_forward(conv, x, w, s.bias ? b : NULL, y[0]));
+        const void *both[] = {y[0], residual};
+        OK(ss_cpu_sum(cpu, both, 2, y[0], ny));
+        OK(ss_cpu_conv_forward_add(conv, x, w, s.bias ? b : NULL, residual, y[1]));
+        ck_assert_mem_eq(y[0], y[1], ny * sizeof(float));
+        ss_cpu_conv_destroy(conv);
+        ck_assert(ss_cpu_conv_adds(&s, SS_CONV_WINOGRAD) && !ss_cpu_conv_adds(&s, SS_CONV_DIRECT));
+        OK(ss_cpu_conv_create(cpu, &s, SS_CONV_PRODUCT, 0, &conv));
+        ss_log_set_quiet(1);
+        ck_assert_int_eq(ss_cpu_conv_forward_add(conv, x, w, NULL, residual, y[1]), SS_ERR_INVALID);
+        ss_log_set_quiet(0);
+        ss_cpu_conv_destroy(conv);
+        free(x), free(residual), free(y[0]), free(y[1]), free(w);
+    }
+    free(plain), free(b);
+    reference_free(&r);
+    test_close();
+}
+END_TEST
+
 /* An x that is made while it is read gives the bits of one that was stored. */
 START_TEST(makes_x)
 {
@@ -478,6 +516,7 @@ Suite *winograd_suite(void)
     tcase_add_loop_test(t, accuracy, 0, NISAS);
     tcase_add_loop_test(t, leaves_sums, 0, NISAS * NCASES);
     tcase_add_loop_test(t, makes_x, 0, NISAS * NCASES);
+    tcase_add_loop_test(t, adds, 0, NISAS * NCASES);
     tcase_add_test(t, choices);
     tcase_add_test(t, shapes_taken);
     tcase_add_test(t, work);

@@ -223,6 +223,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .slices = s->slices,
                                       .copy_parts = s->copy_parts,
                                       .makes_x = s->stores ? NULL : ss_op_makes_x,
+                                      .adds = s->stores ? NULL : ss_op_adds,
                                       .algo = (int)s->algo,
                                       .put_off_weights = s->put_off_weights};
     if (runtime->lanes) {
@@ -473,8 +474,26 @@ static inline void free_params(const struct bound *b, float **all)
     free(all);
 }
 
+/* Of all parameters in the graph's order, whatever the blocks and buckets. */
+static inline uint64_t hash_in_order(const struct bound *b)
+{
+    uint64_t hash = 0;
+    float **params = get_params(b);
+    for (int p = 0; p < ss_graph_params(b->graph); p++)
+        for (int i = 0; i < b->plan->nparams; i++)
+            for (int64_t k = 0;
+                 b->plan->param[i].graph_param == p && params[i] && k < b->plan->param[i].elements;
+                 k++) {
+                uint32_t bits;
+                memcpy(&bits, &params[i][k], sizeof bits);
+                hash = ss_mix64(hash, bits);
+            }
+    free_params(b, params);
+    return hash;
+}
+
 struct in_order {
-    uint64_t hash;      /* of all parameters in the graph's order, whatever the buckets */
+    uint64_t hash;
     int put_off;        /* tasks of weights' gradients alone */
     int shortcuts_left; /* blocks whose residual's end another block does, which rounds otherwise */
 };
@@ -486,21 +505,11 @@ static inline struct in_order train_in_order(const struct setting *s, struct ss_
     struct in_order o = {0};
     bind_plan(&b, s, runtime);
     train(&b, 5);
-    float **params = get_params(&b);
-    for (int p = 0; p < ss_graph_params(b.graph); p++)
-        for (int i = 0; i < b.plan->nparams; i++)
-            for (int64_t k = 0;
-                 b.plan->param[i].graph_param == p && params[i] && k < b.plan->param[i].elements;
-                 k++) {
-                uint32_t bits;
-                memcpy(&bits, &params[i][k], sizeof bits);
-                o.hash = ss_mix64(o.hash, bits);
-            }
+    o.hash = hash_in_order(&b);
     for (int i = 0; i < b.plan->train.count; i++)
         o.put_off += b.plan->train.task[i].part == SS_PART_WEIGHTS;
     for (int i = 0; i < b.plan->nblocks; i++)
         o.shortcuts_left += b.plan->block[i].shortcut >= 0;
-    free_params(&b, params);
     unbind(&b);
     ss_runtime_stop(runtime);
     return o;

@@ -66,6 +66,11 @@ struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_
         2.0 * y->n * y->h * y->w * y->c * ss_conv_taps(s) * ss_conv_inputs(s), 0};
 }
 
+int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+{
+    return is_winograd(shape, algo);
+}
+
 enum ss_status ss_cpu_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
 {
     if (!c->shape.makes_x)
@@ -228,9 +233,9 @@ int ss_cpu_conv_has_sums(const struct ss_conv_kernel *c)
 }
 
 static enum ss_status forward(struct ss_conv_kernel *c, const void *x, const void *weight,
-                              const float *bias, void *y, float *sums)
+                              const float *bias, void *y, struct ss_winograd_ends ends)
 {
-    const struct ss_winograd_ends ends = {c->source, sums};
+    ends.source = c->source;
     SS_TRY(ss_bias_check("convolution", c->shape.bias, bias));
     SS_TRY(check_source(c));
     switch (c->code[SS_CONV_FORWARD]) {
@@ -252,7 +257,15 @@ static enum ss_status forward(struct ss_conv_kernel *c, const void *x, const voi
 enum ss_status ss_cpu_conv_forward(struct ss_conv_kernel *c, const void *x, const void *weight,
                                    const float *bias, void *y)
 {
-    return forward(c, x, weight, bias, y, NULL);
+    return forward(c, x, weight, bias, y, (struct ss_winograd_ends){0});
+}
+
+enum ss_status ss_cpu_conv_forward_add(struct ss_conv_kernel *c, const void *x, const void *weight,
+                                       const float *bias, const void *r, void *y)
+{
+    if (c->code[SS_CONV_FORWARD] != WINOGRAD)
+        return ss_fail(SS_ERR_INVALID, "convolution: it adds nothing to what it stores");
+    return forward(c, x, weight, bias, y, (struct ss_winograd_ends){.residual = r});
 }
 
 enum ss_status ss_cpu_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *weight,
@@ -260,7 +273,7 @@ enum ss_status ss_cpu_conv_forward_sums(struct ss_conv_kernel *c, const void *x,
 {
     if (!ss_cpu_conv_has_sums(c))
         return ss_fail(SS_ERR_INVALID, "convolution: it leaves no sums for BatchNorm");
-    return forward(c, x, weight, bias, y, sums);
+    return forward(c, x, weight, bias, y, (struct ss_winograd_ends){.sums = sums});
 }
 
 static enum ss_status check_training(const struct ss_conv_kernel *c, const char *pass)

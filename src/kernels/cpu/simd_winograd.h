@@ -196,13 +196,27 @@ SS_TARGET static void SS_NAME(winograd_gradient)(const struct ss_winograd_map *m
         SS_NAME(transform_body)(m, dy, first, count, d, xi, 4, 0);
 }
 
+/* To `wide` outputs of a row those at `from`. */
+SS_BODY void SS_NAME(add_residual)(const struct ss_winograd_map *m, const float *from, int wide,
+                                   SS_V *out, const int whole)
+{
+    for (int j = 0; j < wide; j++, from += m->pixel)
+        if (whole)
+            out[j] += SS_LOAD(from);
+        else
+            for (int l = 0; l < m->lanes; l++)
+                out[j][l] += from[(size_t)l * m->lane];
+}
+
 SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *from, size_t xi,
                                   const float *bias, int first, int count, float *y,
                                   const int whole, const int sums)
 {
     const int columns = m->tiles[1], rows = m->tiles[0];
     int column = first % columns, line = first / columns % rows;
-    float *image = y + (size_t)(first / columns / rows) * m->image;
+    const size_t from_image = (size_t)(first / columns / rows) * m->image;
+    float *image = y + from_image;
+    const float *other = m->residual ? m->residual + from_image : NULL;
     const SS_V add = SS_LOAD(bias);
     SS_V shift = SS_SPLAT(0.0f), sum = shift, squares = shift;
     float *part = m->sums;
@@ -218,15 +232,20 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             SS_NAME(apply_a)(p, half + j, 6);
         }
         for (int i = 0; i < high; i++) {
-            float *to = image + (size_t)((top + i) * m->w + left) * m->pixel;
+            const size_t at = (size_t)((top + i) * m->w + left) * m->pixel;
+            float *to = image + at;
             SS_V out[4];
             SS_NAME(apply_a)(half + i * 6, out, 1);
+            for (int j = 0; j < 4; j++)
+                out[j] += add;
+            if (other)
+                SS_NAME(add_residual)(m, other + at, wide, out, whole);
             if (sums && i == 0 && summed == 0) {
-                shift = out[0] + add;
+                shift = out[0];
                 sum = squares = SS_SPLAT(0.0f);
             }
             for (int j = 0; j < wide; j++, to += m->pixel) {
-                const SS_V v = out[j] + add;
+                const SS_V v = out[j];
                 if (sums) {
                     const SS_V d = v - shift;
                     sum += d;
@@ -255,6 +274,7 @@ SS_BODY void SS_NAME(output_body)(const struct ss_winograd_map *m, const float *
             continue;
         line = 0;
         image += m->image;
+        other = other ? other + m->image : NULL;
     }
     if (stream)
         SS_STREAM_END();

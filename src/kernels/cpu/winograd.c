@@ -99,6 +99,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
+    const float *residual; /* added to `out`, or NULL */
     int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
     size_t shared, own; /* floats: of all threads, of each */
 };
@@ -346,6 +347,7 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
 {
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i, p->lanes, &map);
+    map.residual = p->residual ? p->residual + at : NULL;
     map.stream = p->stream && (uintptr_t)y % ((size_t)p->lanes * sizeof *y) == 0;
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
@@ -564,6 +566,7 @@ static void run(struct pass *p, const struct ss_winograd_ends *ends, const float
 {
     ss_cpu_enter(p->cpu);
     begin_source(p, ends->source);
+    p->residual = ends->residual;
     if (p->whole)
         run_whole(p, x, w, bias, y);
     else
@@ -589,7 +592,7 @@ void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv
                                const float *dy, const float *w, float *dx)
 {
     struct pass p = pass_of(cpu, s, 1);
-    run(&p, &(struct ss_winograd_ends){NULL, NULL}, dy, w, NULL, dx);
+    run(&p, &(struct ss_winograd_ends){0}, dy, w, NULL, dx);
 }
 
 /* P of a panel and one xi for channels from c on. */

@@ -33,6 +33,7 @@ size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_sha
 struct ss_winograd_ends {
     const struct ss_norm_source *source; /* x is not stored but made of this, and z given for it */
     float *sums; /* of y, where has_sums: mean and biased variance, (2, Co) */
+    const float *residual; /* added to y; as y in memory */
 };
 /* bias, dbias may be NULL. */
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,

@@ -9,6 +9,7 @@ struct ss_conv_kernel {
     struct ss_device *device;
     struct ss_conv_shape shape;
     size_t x, y, weights; /* bytes of x that are touched; elements of the native weight */
+    int inputs;           /* channels, with padding */
     double flop;
     struct ss_cpu_conv_work work; /* on a CPU */
 };
@@ -41,7 +42,8 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
     c->shape = *s;
     c->x = touched_bytes(d, s);
     c->y = ss_tally_bytes(d, &s->y);
-    c->weights = (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)(s->x.block / s->groups);
+    c->inputs = ss_act_blocks(&s->x) * s->x.block;
+    c->weights = (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)(c->inputs / s->groups);
     c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * ss_conv_taps(s) * ss_conv_inputs(s);
     if (d->cpu)
         c->work = ss_cpu_conv_work(s, algo);
@@ -93,9 +95,20 @@ enum ss_status ss_tally_conv_forward(struct ss_conv_kernel *c, const void *x, co
     const struct ss_conv_shape *s = &c->shape;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y));
-    product(c, pixels(&s->y), s->y.c, summed(c, s->x.block));
+    product(c, pixels(&s->y), s->y.c, summed(c, c->inputs));
     if (bias)
         ss_tally_bias_forward(d, &s->y, y, bias);
+    return SS_OK;
+}
+
+enum ss_status ss_tally_conv_forward_add(struct ss_conv_kernel *c, const void *x, const void *w,
+                                         const float *bias, const void *r, void *y)
+{
+    (void)bias; /* some KB */
+    struct ss_device *d = c->device;
+    SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
+                  SS_TALLY_R(w, c->weights * d->element), SS_TALLY_R(r, c->y), SS_TALLY_W(y, c->y));
+    product(c, pixels(&c->shape.y), c->shape.y.c, summed(c, c->inputs));
     return SS_OK;
 }
 
@@ -113,7 +126,7 @@ enum ss_status ss_tally_conv_forward_sums(struct ss_conv_kernel *c, const void *
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_FORWARD, SS_TALLY_R(x, c->x),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(y, c->y),
                   SS_TALLY_W(sums, 2 * (size_t)s->y.c * sizeof(float)));
-    product(c, pixels(&s->y), s->y.c, summed(c, s->x.block));
+    product(c, pixels(&s->y), s->y.c, summed(c, c->inputs));
     return SS_OK;
 }
 
@@ -125,7 +138,7 @@ enum ss_status ss_tally_conv_backward_data(struct ss_conv_kernel *c, const void 
     const struct ss_conv_shape *s = &c->shape;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_DATA, SS_TALLY_R(dy, c->y),
                   SS_TALLY_R(w, c->weights * d->element), SS_TALLY_W(dx, ss_tally_bytes(d, &s->x)));
-    product(c, pixels(&s->y), s->x.block, summed(c, s->y.c));
+    product(c, pixels(&s->y), c->inputs, summed(c, s->y.c));
     return SS_OK;
 }
 
@@ -139,7 +152,7 @@ enum ss_status ss_tally_conv_backward_weights(struct ss_conv_kernel *c, const vo
     void *made = narrow ? ss_tally_scratch(d) : dweight;
     SS_TALLY_NOTE(d, SS_TALLY_K_CONV_WEIGHTS, SS_TALLY_R(x, c->x), SS_TALLY_R(dy, c->y),
                   SS_TALLY_W(made, c->weights * d->element));
-    product(c, s->y.c, summed(c, s->x.block), pixels(&s->y));
+    product(c, s->y.c, summed(c, c->inputs), pixels(&s->y));
     if (narrow)
         SS_TALLY_NOTE(d, SS_TALLY_K_UNCAST, SS_TALLY_R(made, c->weights * d->element),
                       SS_TALLY_W(dweight, c->weights * sizeof(float)));

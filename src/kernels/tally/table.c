@@ -13,6 +13,7 @@ const struct ss_kernels ss_tally_kernels = {
     .conv_forward = ss_tally_conv_forward,
     .conv_has_sums = ss_tally_conv_has_sums,
     .conv_source = ss_tally_conv_source,
+    .conv_forward_add = ss_tally_conv_forward_add,
     .conv_forward_sums = ss_tally_conv_forward_sums,
     .conv_backward_data = ss_tally_conv_backward_data,
     .conv_backward_weights = ss_tally_conv_backward_weights,
