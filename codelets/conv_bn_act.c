@@ -59,7 +59,8 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
         SS_TRY(
             head->kernels->conv_forward_sums(op->conv, x, w, bias, z, ss_role(d, SS_ROLE_SAVED)));
     else if (ss_block_only_adds(head->block))
-        SS_TRY(head->kernels->conv_forward_add(op->conv, x, w, bias, ss_role(d, SS_ROLE_RESIDUAL), z));
+        SS_TRY(
+            head->kernels->conv_forward_add(op->conv, x, w, bias, ss_role(d, SS_ROLE_RESIDUAL), z));
     else
         SS_TRY(head->kernels->conv_forward(op->conv, x, w, bias, z));
     if (ss_op_part(d) == SS_PART_SUMS)

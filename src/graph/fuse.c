@@ -78,7 +78,8 @@ static int extend(struct fuser *f, struct ss_block *b)
     for (int p = (int)b->last + 1; p < SS_PLACES; p++)
         if (open >> p & 1 &&
             (before[p] >> b->last & 1 ||
-             (p == SS_PLACE_ADD && b->last == SS_PLACE_HEAD && head_adds(f, b, i))) && (!l->cls->joins || l->cls->joins(l))) {
+             (p == SS_PLACE_ADD && b->last == SS_PLACE_HEAD && head_adds(f, b, i))) &&
+            (!l->cls->joins || l->cls->joins(l))) {
             claim(f, b, (enum ss_place)p, i);
             return 1;
         }

@@ -770,8 +770,9 @@ START_TEST(unstored_as_stored)
             s.put_off_weights = how == 3 ? -1 : 0;
             bind_plan(&b, &s, runtime);
             for (int i = 0; i < b.plan->nblocks; i++)
-                unstored += b.plan->block[i].made_by >= 0 ||
-                            (b.plan->block[i].cls->keeps_z && ss_block_only_adds(&b.plan->block[i]));
+                unstored +=
+                    b.plan->block[i].made_by >= 0 ||
+                    (b.plan->block[i].cls->keeps_z && ss_block_only_adds(&b.plan->block[i]));
             if (!unstored) { /* there is nothing to compare */
                 unbind(&b);
                 break;

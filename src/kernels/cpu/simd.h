@@ -130,7 +130,8 @@ struct ss_winograd_map {
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
-    const float *residual; /* output: NULL, or what is added to it, where it lies in its own tensor */
+    const float
+        *residual; /* output: NULL, or what is added to it, where it lies in its own tensor */
     /* Output, whole vectors: NULL, or where to put, for every sum_tiles tiles (3, W), these sums_step apart: the first
      * value stored, and the sums of what all differ from it and of its square. */
     float *sums;
@@ -213,6 +214,7 @@ struct ss_simd_rows {
     void (*winograd_weights)(const float *w, int count, float *u, size_t step, size_t xi);
     void (*winograd_weight_gradient)(const float *p, int count, size_t step, size_t xi, int adds,
                                      float *dw);
+    int product_rows; /* that a panel_product of two vectors keeps in registers */
     void (*panel_product)(const struct ss_panel_product *f);
     void (*outer_product)(const struct ss_outer_product *f);
     void (*pool_max)(const struct ss_rows_pool *f);

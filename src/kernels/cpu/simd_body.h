@@ -484,7 +484,7 @@ static const struct ss_simd_rows SS_NAME(table) = {
     SS_NAME(scale),   SS_NAME(scale_gradients),
     SS_NAME(depthwise), SS_NAME(depthwise_gradient), SS_NAME(depthwise_sum),
     SS_LANES, SS_NAME(winograd_input), SS_NAME(winograd_gradient), SS_NAME(winograd_output),
-    SS_NAME(winograd_weights), SS_NAME(winograd_weight_gradient), SS_NAME(panel_product),
+    SS_NAME(winograd_weights), SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
     SS_NAME(outer_product), SS_NAME(pool_max), SS_NAME(pool_average), SS_NAME(pool_average_gradient),
 };
 

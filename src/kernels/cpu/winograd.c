@@ -37,10 +37,10 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    /* Tiles of a partial sum for BatchNorm, at most half of what a product keeps in registers; and so many partial sums
-     * at least, where there are as many tiles. */
-    MOST_SUM_TILES = 7,
-    LEAST_SUMS = 512,
+    FEW_ROWS =
+        8, /* that a product keeps in registers: a block is then whole products, where there are */
+    MANY_BLOCKS = 8,  /* of each thread */
+    LEAST_SUMS = 512, /* partial sums for BatchNorm, where there are as many tiles */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
@@ -99,7 +99,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
-    const float *residual; /* added to `out`, or NULL */
+    const float *residual;        /* added to `out`, or NULL */
     int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
     size_t shared, own; /* floats: of all threads, of each */
 };
@@ -178,6 +178,26 @@ double ss_winograd_flop(const struct ss_conv_shape *s)
     return 2.0 * XI * p.tiles * p.lanes * p.lanes * p.groups * p.in.vectors * p.out.vectors;
 }
 
+/* Tiles of a partial sum for BatchNorm, by the shape alone: what a product keeps in registers, or half of that. Of few
+ * tiles each thread is to have its share. */
+static int sum_tiles_of(const struct pass *p)
+{
+    const int rows = p->rows->product_rows, few = rows < FEW_ROWS, most = few ? rows : rows / 2;
+    int n = smaller(divide_up(p->tiles, LEAST_SUMS), most);
+    while (few && rows % n)
+        n++;
+    return n;
+}
+
+/* A thread's block, of about `most` tiles: the same number of blocks for each thread. */
+static int block_of(const struct pass *p, int most)
+{
+    const int threads = p->cpu->threads, rows = p->rows->product_rows;
+    const int blocks = divide_up(p->tiles, threads * most),
+              tiles = divide_up(p->tiles, threads * blocks);
+    return rows < FEW_ROWS && blocks >= MANY_BLOCKS ? divide_up(tiles, rows) * rows : tiles;
+}
+
 /* At least so many tiles, in whole partial sums. */
 static int whole_sums(const struct pass *p, int tiles)
 {
@@ -189,18 +209,14 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
 {
     struct pass p = begin_pass(cpu, s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
-    /* By the shape alone; of few tiles each thread is to have its share. */
     if (ss_winograd_has_sums(s) && !backward)
-        p.sum_tiles =
-            p.tiles < LEAST_SUMS * MOST_SUM_TILES ? divide_up(p.tiles, LEAST_SUMS) : MOST_SUM_TILES;
+        p.sum_tiles = sum_tiles_of(&p);
     p.stream =
         p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
     if (p.whole) {
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
-        /* The same number of blocks for each thread. */
-        p.block = whole_sums(
-            &p, divide_up(p.tiles, cpu->threads * divide_up(p.tiles, cpu->threads * most)));
+        p.block = whole_sums(&p, block_of(&p, most));
         choose_strides(&p);
         p.shared = XI * p.u_xi;
         p.own = XI * (p.in_xi + p.out_xi);
