@@ -19,10 +19,9 @@ static const struct ss_machine_use gpu_use = {.matrix = 600 / 989.5,
                                               .chain = 2.5e-6,
                                               .found_l2 = 0.25};
 
-/* Fitted to traced steps (docs/speed.md). Passes of Winograd convolution transform their operands beside their
- * products; a task of a few microseconds waits for OpenMP's threads. */
+/* Fitted to traced steps (docs/speed.md). */
 static const struct ss_machine_use cpu_use = {
-    .matrix = 0.75, .wgrad = 0.65, .best = 1, .launch = 5e-6, .found_l2 = 0.5};
+    .matrix = 0.8, .wgrad = 0.7, .best = 1, .launch = 5e-6, .found_l2 = 0.5};
 
 /* Bandwidth and FLOP/s: NVIDIA's datasheets "H200 Tensor Core GPU" (SXM, 2024), "GH200 Grace Hopper
  * Superchip" (2024, with 96 GB of HBM3), "H100 Tensor Core GPU" (SXM5, 2023), "A100 80GB" (SXM,

@@ -745,10 +745,22 @@ static void backward_tiles(const struct ss_device *cpu, const struct shape *f, c
     }
 }
 
+/* A tile with images for each thread, where one has too many. */
+static void share_images(const struct ss_device *cpu, struct shape *f)
+{
+    const size_t n = (size_t)f->s->x.n;
+    if (f->images == 1 || f->wide != WIDE || f->tiles * f->groups >= (size_t)cpu->threads)
+        return;
+    f->images = divide_up(n, divide_up((size_t)cpu->threads, f->groups));
+    f->rows = f->images * f->plane;
+    f->tiles = divide_up(n, f->images);
+}
+
 void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                               const float *dy, const float *w, float *dx)
 {
-    const struct shape f = shape_of(s);
+    struct shape f = shape_of(s);
+    share_images(cpu, &f);
     const size_t padded = (size_t)ss_act_blocks(&s->x) * (size_t)s->x.block;
     for (int n = 0; n < s->x.n && !f.x_direct; n++)
         clear_channels(&s->x, (size_t)s->x.c, padded, (size_t)n, dx);

@@ -59,11 +59,12 @@ int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo alg
 
 struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_conv_algo algo)
 {
-    const struct ss_act *y = &s->y;
+    const double each = 2.0 * ss_conv_taps(s) * ss_conv_inputs(s),
+                 flop = each * s->y.n * s->y.h * s->y.w * s->y.c;
     if (is_winograd(s, algo))
-        return (struct ss_cpu_conv_work){ss_winograd_flop(s), ss_winograd_has_sums(s)};
-    return (struct ss_cpu_conv_work){
-        2.0 * y->n * y->h * y->w * y->c * ss_conv_taps(s) * ss_conv_inputs(s), 0};
+        return ss_winograd_work(s);
+    /* Depthwise ones load what they multiply. */
+    return (struct ss_cpu_conv_work){flop, ss_depthwise_takes(s) ? 4 * flop : flop, 0};
 }
 
 int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_conv_algo algo)

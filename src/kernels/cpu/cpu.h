@@ -25,11 +25,11 @@ struct ss_cpu_speed {
 /* Measures both, in a quarter of a second. Errors: SS_ERR_INVALID, SS_ERR_MEMORY. */
 enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out);
 
-/* How this CPU computes a convolution. flop: operations of a pass, of whole vectors and tiles; with Winograd fewer
- * than the formula has. sums: forward can store BatchNorm's sums. */
+/* How this CPU computes a convolution. */
 struct ss_cpu_conv_work {
-    double flop;
-    int sums;
+    double flop; /* of a pass, in whole tiles; with Winograd fewer than the formula has */
+    double cost; /* the time that a pass takes, in operations of products of matrices; fitted */
+    int sums;    /* forward can store BatchNorm's sums */
 };
 struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *shape, enum ss_conv_algo algo);
 

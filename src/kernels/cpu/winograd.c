@@ -43,6 +43,7 @@ enum {
     LEAST_SUMS = 512, /* partial sums for BatchNorm, where there are as many tiles */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
+    TRANSFORM = 460,        /* operations that a channel of a tile takes as long as (Zen 1, AVX2) */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
     STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
     BAND_BYTES = 16 << 10,  /* of the rows of an input that is made while it is read */
@@ -172,10 +173,13 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
     return p;
 }
 
-double ss_winograd_flop(const struct ss_conv_shape *s)
+struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s)
 {
     const struct pass p = begin_pass(&(struct ss_device){.threads = 1}, s, 0);
-    return 2.0 * XI * p.tiles * p.lanes * p.lanes * p.groups * p.in.vectors * p.out.vectors;
+    const double in = p.lanes * p.in.vectors, out = p.lanes * p.out.vectors;
+    const double flop = 2.0 * XI * p.tiles * p.groups * in * out;
+    return (struct ss_cpu_conv_work){flop, flop + TRANSFORM * p.tiles * p.groups * (in + out),
+                                     ss_winograd_has_sums(s)};
 }
 
 /* Tiles of a partial sum for BatchNorm, by the shape alone: what a product keeps in registers, or half of that. Of few

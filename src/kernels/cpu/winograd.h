@@ -19,8 +19,7 @@ int ss_winograd_makes_x(const struct ss_conv_shape *s);
 int ss_winograd_has_sums(const struct ss_conv_shape *s);
 /* 1 if it is faster than direct convolution, by a rule of shapes. */
 int ss_winograd_pays(const struct ss_conv_shape *s);
-/* Operations of a pass's products, a product and a sum being two. */
-double ss_winograd_flop(const struct ss_conv_shape *s);
+struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s);
 
 size_t ss_winograd_weight_bytes(const struct ss_conv_shape *s);
 void ss_winograd_import(const struct ss_conv_shape *s, const float *plain, float *w);

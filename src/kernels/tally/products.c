@@ -73,7 +73,7 @@ size_t ss_tally_conv_weight_bytes(const struct ss_conv_kernel *c)
 static void product(const struct ss_conv_kernel *c, double rows, double cols, double k)
 {
     if (c->device->cpu)
-        ss_tally_flop(c->device, c->flop, c->work.flop);
+        ss_tally_flop(c->device, c->flop, c->work.cost);
     else
         ss_tally_product(c->device, c->flop, rows, cols, k);
 }

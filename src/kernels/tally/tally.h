@@ -62,7 +62,7 @@ struct ss_tally_launch {
     int naccess;
     struct ss_tally_access access[SS_TALLY_ACCESSES];
     double flop;  /* of the formula */
-    double tiled; /* of the code: a GPU's whole tiles, a CPU's Winograd */
+    double tiled; /* of the code: a GPU's whole tiles, or what a CPU's takes (ss_cpu_conv_work.cost) */
 };
 
 extern const struct ss_kernels ss_tally_kernels;
