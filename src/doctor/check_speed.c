@@ -20,16 +20,18 @@ static void judge(const char *check, const char *does, const char *unit, double 
     qsort(values, (size_t)n, sizeof *values, by_size);
     const double median = values[n / 2];
     if (own < least * median)
-        ss_find(f, SS_SLOW, check,
-                "look for what else runs there (top) and for a processor that is throttled (cpupower "
-                "frequency-info, sensors): all ranks wait for the slowest",
-                "a core %s {} %s, of most ranks %.3g", does, unit, median);
+        ss_find(
+            f, SS_SLOW, check,
+            "look for what else runs there (top) and for a processor that is throttled (cpupower "
+            "frequency-info, sensors): all ranks wait for the slowest",
+            "a core %s {} %s, of most ranks %.3g", does, unit, median);
     else
         ss_find(f, SS_FINE, check, NULL, "a core %s {} %s", does, unit);
     ss_find_figure(f, own, n > 1 ? median : -1, unit);
 }
 
-enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self, struct ss_findings *f)
+enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self,
+                              struct ss_findings *f)
 {
     double *values = calloc((size_t)n, sizeof *values);
     if (!values)
@@ -49,8 +51,8 @@ void ss_doctor_speed(const struct ss_doctor_options *o, struct ss_comm *comm, st
     (void)o;
     const int n = ss_comm_size(comm), self = ss_comm_rank(comm);
     struct ss_cpu_speed own = {0, 0}, *all = calloc((size_t)n, sizeof *all);
-    enum ss_status status = all ? ss_cpu_measure(1, &own)
-                                : ss_fail_memory("speeds of ranks", (size_t)n * sizeof *all);
+    enum ss_status status =
+        all ? ss_cpu_measure(1, &own) : ss_fail_memory("speeds of ranks", (size_t)n * sizeof *all);
     if (ss_comm_agree(comm, status, "the speed of a core") == SS_OK &&
         ss_comm_gather(comm, &own, sizeof own, self ? NULL : all, "the speed of a core") == SS_OK &&
         ss_comm_bcast(comm, all, (size_t)n * sizeof *all, 0, "the speed of a core") == SS_OK)

@@ -7,6 +7,7 @@
 
 /* Adds two findings about rank `self` of n, cores.speed and memory.bandwidth: slow where it reaches much less than
  * the ranks' median. all: of one thread of each rank. Errors: SS_ERR_MEMORY. */
-enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self, struct ss_findings *f);
+enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self,
+                              struct ss_findings *f);
 
 #endif

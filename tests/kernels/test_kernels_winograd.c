@@ -128,8 +128,10 @@ START_TEST(work)
     const double formula = 2.0 * 3 * 64 * 128 * 9 * 64;
     struct ss_cpu_conv_work w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);
     ck_assert_double_eq(w.flop, formula / 4);
+    ck_assert(w.cost > w.flop && w.cost < formula / 2); /* transforms */
     w = ss_cpu_conv_work(&s, SS_CONV_DIRECT);
     ck_assert_double_eq(w.flop, formula);
+    ck_assert_double_eq(w.cost, formula);
     ck_assert_int_eq(w.sums, 0);
     s.x.h = s.y.h = 7;
     w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);

@@ -125,7 +125,8 @@ static enum ss_status bandwidth(int threads, double *out)
 enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out)
 {
     if (threads < 1)
-        return ss_fail(SS_ERR_INVALID, "measuring the processor: %d threads; at least 1 is needed", threads);
+        return ss_fail(SS_ERR_INVALID, "measuring the processor: %d threads; at least 1 is needed",
+                       threads);
     SS_TRY(flops(threads, &out->flops));
     return bandwidth(threads, &out->bandwidth);
 }
