@@ -1,3 +1,17 @@
+# SS_KNOWN_FLAGS(VARIABLE, FLAGS): append to VARIABLE those of the C compiler's flags that it takes without a word.
+AC_DEFUN([SS_KNOWN_FLAGS], [
+    ss_cflags=$CFLAGS
+    for ss_flag in $2; do
+        CFLAGS="$ss_cflags -Werror $ss_flag"
+        AC_MSG_CHECKING([whether $CC knows $ss_flag])
+        AC_COMPILE_IFELSE([AC_LANG_SOURCE([[extern int known;]])],
+            [AC_MSG_RESULT([yes]); $1="$$1 $ss_flag"],
+            [AC_MSG_RESULT([no])])
+    done
+    CFLAGS=$ss_cflags
+    AC_SUBST([$1])
+])
+
 # SS_WARNINGS: the warnings this project compiles with, as far as the compiler knows them, and
 # --enable-werror. Sets WARN_CFLAGS. Headers of libraries are included with -isystem, see
 # SS_SYSTEM_INCLUDES, so that the warnings are about this project's code.
@@ -6,18 +20,9 @@ AC_DEFUN([SS_WARNINGS], [
         [AS_HELP_STRING([--enable-werror], [a warning of the compiler is an error @<:@no@:>@])],
         [], [enable_werror=no])
     WARN_CFLAGS=
-    ss_cflags=$CFLAGS
-    for ss_flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
-            -Wswitch-enum; do
-        CFLAGS="$ss_cflags -Werror $ss_flag"
-        AC_MSG_CHECKING([whether $CC knows $ss_flag])
-        AC_COMPILE_IFELSE([AC_LANG_SOURCE([[extern int known;]])],
-            [AC_MSG_RESULT([yes]); WARN_CFLAGS="$WARN_CFLAGS $ss_flag"],
-            [AC_MSG_RESULT([no])])
-    done
-    CFLAGS=$ss_cflags
+    SS_KNOWN_FLAGS([WARN_CFLAGS],
+        [-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wswitch-enum])
     AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
-    AC_SUBST([WARN_CFLAGS])
 ])
 
 # SS_SYSTEM_INCLUDES(VARIABLES): turn -IDIR into -isystem DIR in each.

@@ -46,16 +46,27 @@ enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self,
     return SS_OK;
 }
 
+static enum ss_status look(struct ss_comm *comm, struct ss_cpu_speed *all, struct ss_findings *f)
+{
+    static const char what[] = "the speed of a core";
+    const int n = ss_comm_size(comm), self = ss_comm_rank(comm);
+    struct ss_cpu_speed own = {0, 0};
+    SS_TRY(ss_comm_agree(
+        comm, all ? ss_cpu_measure(1, &own) : ss_fail_memory(what, (size_t)n * sizeof *all), what));
+    SS_TRY(ss_comm_gather(comm, &own, sizeof own, self ? NULL : all, what));
+    SS_TRY(ss_comm_bcast(comm, all, (size_t)n * sizeof *all, 0, what));
+    return ss_speed_judge(all, n, self, f);
+}
+
 void ss_doctor_speed(const struct ss_doctor_options *o, struct ss_comm *comm, struct ss_findings *f)
 {
+    struct ss_cpu_speed *all = calloc((size_t)ss_comm_size(comm), sizeof *all);
+    char why[SS_FINDING_TEXT];
     (void)o;
-    const int n = ss_comm_size(comm), self = ss_comm_rank(comm);
-    struct ss_cpu_speed own = {0, 0}, *all = calloc((size_t)n, sizeof *all);
-    enum ss_status status =
-        all ? ss_cpu_measure(1, &own) : ss_fail_memory("speeds of ranks", (size_t)n * sizeof *all);
-    if (ss_comm_agree(comm, status, "the speed of a core") == SS_OK &&
-        ss_comm_gather(comm, &own, sizeof own, self ? NULL : all, "the speed of a core") == SS_OK &&
-        ss_comm_bcast(comm, all, (size_t)n * sizeof *all, 0, "the speed of a core") == SS_OK)
-        (void)ss_speed_judge(all, n, self, f);
+    ss_log_capture(why, sizeof why);
+    const enum ss_status status = look(comm, all, f);
+    ss_log_capture(NULL, 0);
+    if (status != SS_OK && *why)
+        ss_find(f, SS_BROKEN, "cores.speed", "give the ranks more memory", "%s", why);
     free(all);
 }

@@ -7,12 +7,13 @@ libstarstep_la_SOURCES += \
 	src/kernels/tally/table.c src/kernels/tally/products.c src/kernels/tally/passes.c
 
 # Vector loops. Where a comparison of floats may trap, the compiler makes branches of their selections and
-# no vectors; here alone it may fuse products and sums.
+# no vectors; here alone it may fuse products and sums. Where GCC moves loads to the front before it has given out
+# registers, as it does on aarch64, the sums of a product do not fit any more (SIMD_CFLAGS).
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h \
 	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_pool.h src/kernels/cpu/simd_winograd.h
-libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math
+libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math $(SIMD_CFLAGS)
 libstarstep_la_LIBADD += libsimd.la
 
 # CPUs. Over oneDNN, where that is there, are convolutions that are neither Winograd's nor depthwise.

@@ -223,7 +223,9 @@ damaged() {
 }
 # shellcheck disable=SC2317 # called by damaged
 flip() {
-    printf '\377' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 7)) conv=notrunc status=none
+    local at=$(($(stat -c %s "$1") - 7)) was
+    was=$(od -An -tu1 -j "$at" -N 1 "$1")
+    printf "\\$(printf %o $((255 - was)))" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
 }
 damaged training.safetensors truncate -s -5
 no "$work/bad" "training state cut" '/bad/training.safetensors: tensor .* may be truncated' --overwrite
