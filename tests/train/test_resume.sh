@@ -225,7 +225,7 @@ damaged() {
 flip() {
     local at=$(($(stat -c %s "$1") - 7)) was
     was=$(od -An -tu1 -j "$at" -N 1 "$1")
-    printf "\\$(printf %o $((255 - was)))" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
+    printf '%b' "\\0$(printf %o $((255 - was)))" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
 }
 damaged training.safetensors truncate -s -5
 no "$work/bad" "training state cut" '/bad/training.safetensors: tensor .* may be truncated' --overwrite
