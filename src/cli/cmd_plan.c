@@ -76,7 +76,7 @@ static enum ss_status print_predicted(const struct ss_train_options *o,
     struct ss_machine host;
     const struct ss_machine *machine;
     struct ss_roofline r;
-    SS_TRY(ss_times_machine(a->roofline, threads, &host, &machine));
+    SS_TRY(ss_times_machine(a->roofline, plan, threads, &host, &machine));
     SS_TRY(ss_roofline_predict(plan, machine, o->tf32, &r));
     enum ss_status status = SS_OK;
     if (a->json)

@@ -46,13 +46,16 @@ static enum ss_status measure(void *arg)
     return ss_machine_measure(m->threads, m->out);
 }
 
-enum ss_status ss_times_machine(const char *from, int threads, struct ss_machine *host,
-                                const struct ss_machine **out)
+enum ss_status ss_times_machine(const char *from, const struct ss_plan *plan, int threads,
+                                struct ss_machine *host, const struct ss_machine **out)
 {
     if (!is_host(from))
         return ss_machine_find(from, out);
     *out = host;
-    return ss_on_compute(measure, &(struct measuring){threads, host});
+    *host = (struct ss_machine){.name = from};
+    /* A GPU's plan is refused by the prediction. */
+    return plan->options.device ? SS_OK
+                                : ss_on_compute(measure, &(struct measuring){threads, host});
 }
 
 enum ss_status ss_times_take(const char *from, const struct ss_plan *plan, uint64_t key,
@@ -62,6 +65,6 @@ enum ss_status ss_times_take(const char *from, const struct ss_plan *plan, uint6
     const struct ss_machine *machine;
     if (ss_times_are_measured(from))
         return ss_measured_seconds(plan, key, out);
-    SS_TRY(ss_times_machine(from, threads, &host, &machine));
+    SS_TRY(ss_times_machine(from, plan, threads, &host, &machine));
     return ss_roofline_seconds(plan, machine, tf32, out);
 }

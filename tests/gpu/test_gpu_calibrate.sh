@@ -44,6 +44,8 @@ for mode in ordered async; do
     done
 done
 
+refused "a CPU's figures for a GPU" 'leave out --device cuda' "${train[@]}" --trace "$work/none" --roofline host
+
 # Beside a run's own, which a busy machine only makes longer.
 starts "a traced run" "${train[@]}" --trace "$work/trace" --roofline measured
 starts "its report" "$STARSTEP" trace report "$work/trace"

@@ -130,8 +130,7 @@ struct ss_winograd_map {
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
-    const float
-        *residual; /* output: NULL, or what is added to it, where it lies in its own tensor */
+    const float *residual; /* output: what is added to it, or NULL */
     /* Output, whole vectors: NULL, or where to put, for every sum_tiles tiles (3, W), these sums_step apart: the first
      * value stored, and the sums of what all differ from it and of its square. */
     float *sums;

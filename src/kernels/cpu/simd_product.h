@@ -5,7 +5,7 @@
  *   SS_SPLAT(x)       a vector of W times x
  *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
  *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
- *   SS_TWICE          _Pragma that unrolls a loop once, or nothing
+ *   SS_TWICE          unrolls the loop behind it by two, or nothing
  * Each element is one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a
  * matrix is cut into rows. */
 
@@ -47,7 +47,8 @@ typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(
                 SS_UNROLL for (int t = 0; t < (TILES); t++)                                        \
                 {                                                                                  \
                     const SS_V x = SS_SPLAT(v[t * SS_LANES + c]);                                  \
-                    SS_UNROLL for (int k = 0; k < (VECTORS); k++) SS_SUM(sum[t][k], x, w[k], VECTORS);\
+                    SS_UNROLL for (int k = 0; k < (VECTORS); k++)                                  \
+                        SS_SUM(sum[t][k], x, w[k], VECTORS);                                       \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \

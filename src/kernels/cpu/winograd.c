@@ -37,9 +37,9 @@ enum {
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    FEW_ROWS =
-        8, /* that a product keeps in registers: a block is then whole products, where there are */
-    MANY_BLOCKS = 8,  /* of each thread */
+    /* Where a product keeps fewer rows in registers, and each thread has as many blocks, a block is whole products. */
+    FEW_ROWS = 8,
+    MANY_BLOCKS = 8,
     LEAST_SUMS = 512, /* partial sums for BatchNorm, where there are as many tiles */
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
