@@ -53,13 +53,25 @@ static const struct ss_option rows[] = {
                   "with --lr: images of an epoch"),
     {0}};
 
+/* That compute, in a run here. */
+static enum ss_status count_threads(const struct ss_train_options *o, int *out)
+{
+    struct ss_placement placement;
+    SS_TRY(ss_environment_prepare());
+    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, 0, 1, &placement));
+    *out = placement.threads;
+    return SS_OK;
+}
+
 static enum ss_status print_measured(const struct ss_train_options *o,
                                      const struct plan_arguments *a, const struct ss_plan *plan,
-                                     int threads, FILE *out)
+                                     FILE *out)
 {
     const struct ss_train_device device = ss_train_choose_device(o);
+    int threads;
     double *seconds;
     enum ss_status status = SS_OK;
+    SS_TRY(count_threads(o, &threads));
     SS_TRY(ss_measured_seconds(plan, ss_train_model_key(o, &device, threads), &seconds));
     if (a->json)
         status = ss_measured_print_json(plan, seconds, out);
@@ -71,11 +83,14 @@ static enum ss_status print_measured(const struct ss_train_options *o,
 
 static enum ss_status print_predicted(const struct ss_train_options *o,
                                       const struct plan_arguments *a, const struct ss_plan *plan,
-                                      int threads, FILE *out)
+                                      FILE *out)
 {
+    int threads = 0; /* a GPU's prediction asks nothing of this machine */
     struct ss_machine host;
     const struct ss_machine *machine;
     struct ss_roofline r;
+    if (!plan->options.device)
+        SS_TRY(count_threads(o, &threads));
     SS_TRY(ss_times_machine(a->roofline, plan, threads, &host, &machine));
     SS_TRY(ss_roofline_predict(plan, machine, o->tf32, &r));
     enum ss_status status = SS_OK;
@@ -90,12 +105,8 @@ static enum ss_status print_predicted(const struct ss_train_options *o,
 static enum ss_status print_times(const struct ss_train_options *o, const struct plan_arguments *a,
                                   const struct ss_plan *plan, FILE *out)
 {
-    struct ss_placement placement;
-    SS_TRY(ss_environment_prepare());
-    SS_TRY(ss_placement_decide((int)o->threads, (int)o->workers, 0, 1, &placement));
-    enum ss_status status = ss_times_are_measured(a->roofline)
-                                ? print_measured(o, a, plan, placement.threads, out)
-                                : print_predicted(o, a, plan, placement.threads, out);
+    enum ss_status status = ss_times_are_measured(a->roofline) ? print_measured(o, a, plan, out)
+                                                               : print_predicted(o, a, plan, out);
     if (status == SS_OK && (fflush(out) || ferror(out)))
         return ss_fail(SS_ERR_IO, "writing the step's times: %s", strerror(errno));
     return status;

@@ -20,7 +20,7 @@ provoke "an option goes before the site's" 0 fine files.temporary . env STARSTEP
 provoke "the site's fabric" 1 broken net.infiniband "no adapter" env STARSTEP_FABRIC=infiniband "${cpu[@]}"
 
 # Cores and limits
-run "${cpu[@]}" --json "$work/speed.json"
+run "${cpu[@]}"
 found "a core's speed" 0 fine cores.speed "a core computes [0-9.]* GFLOP/s"
 found "its memory's" 0 fine memory.bandwidth "a core moves [0-9.]* GB/s"
 provoke "one core" 0 slow cores.allowed "may use 1 core" taskset -c 0 "${cpu[@]}"

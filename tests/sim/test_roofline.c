@@ -208,7 +208,8 @@ static struct ss_plan *lower_for_cpu(const struct ss_graph *g, int batch, int al
                                             .slices = 2,
                                             .states = 1,
                                             .algo = algo,
-                                            .makes_x = ss_op_makes_x};
+                                            .makes_x = ss_op_makes_x,
+                                            .adds = ss_op_adds};
     struct ss_plan *plan;
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
     return plan;

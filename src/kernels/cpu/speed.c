@@ -46,9 +46,9 @@ static double time_products(const struct operands *of, int threads, long times)
     return ss_seconds() - begin;
 }
 
-static size_t floats_of(const struct operands *o)
+static size_t floats_of(int lanes)
 {
-    return (size_t)(ROWS * CHANNELS + (CHANNELS + ROWS) * PANEL * o->lanes);
+    return (size_t)(ROWS * CHANNELS + (CHANNELS + ROWS) * PANEL * lanes);
 }
 
 /* The best of some rounds: whatever else runs on the processor makes them longer, nothing makes them shorter. */
@@ -68,7 +68,7 @@ static double measure_flops(struct operands *of, int threads)
 static enum ss_status flops(int threads, double *out)
 {
     const int lanes = ss_simd_table()->lanes;
-    const size_t each = floats_of(&(struct operands){.lanes = lanes}) * sizeof(float);
+    const size_t each = floats_of(lanes) * sizeof(float);
     const size_t step = ss_align_up(each), all = step * (size_t)threads;
     char *memory = ss_aligned_alloc(all);
     struct operands *of = calloc((size_t)threads, sizeof *of);
