@@ -10,7 +10,8 @@ libstarstep_la_SOURCES += \
 # no vectors; here alone it may fuse products and sums. Where GCC moves loads to the front before it has given out
 # registers, as it does on aarch64, the sums of a product do not fit any more (SIMD_CFLAGS).
 noinst_LTLIBRARIES += libsimd.la
-libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd.h src/kernels/cpu/simd_body.h \
+libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd_plain.c src/kernels/cpu/simd_avx2.c \
+	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_body.h \
 	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h \
 	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_pool.h src/kernels/cpu/simd_winograd.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math $(SIMD_CFLAGS)

@@ -3,7 +3,7 @@
 # where a compiler that fears traps makes branches, and code ten times slower.
 . "${srcdir:-.}/tests/common.sh"
 
-object=$top_builddir/src/kernels/cpu/.libs/libsimd_la-simd.o
+object=$top_builddir/src/kernels/cpu/.libs/libsimd_la-simd_avx2.o
 if ! objdump -dr --no-show-raw-insn "$object" >"$work/code" || ! grep -q 'x86-64' "$work/code" ||
     grep -q '__\(asan\|ubsan\|tsan\)_' "$work/code"; then
     echo "skipped: no objdump (Debian package binutils), or a build for another processor or with sanitizers"

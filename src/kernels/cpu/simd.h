@@ -221,6 +221,10 @@ struct ss_simd_rows {
     void (*pool_average_gradient)(const struct ss_rows_pool *f);
 };
 
+/* simd_plain.c and, on x86, the files of the others */
+extern const struct ss_simd_rows ss_simd_plain, ss_simd_avx2, ss_simd_avx512;
+
+/* Of this processor */
 const struct ss_simd_rows *ss_simd_table(void);
 
 #endif

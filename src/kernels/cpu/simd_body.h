@@ -1,12 +1,6 @@
-/* The row functions of simd.h, for one instruction set. Included several times by simd.c, which
- * sets
- *   SS_TARGET      the function attribute
- *   SS_NAME(name)  the name with this set's suffix
- *
- * Bodies are inlined with `width` constant for the blocks 16 and 8. `omp simd` vectorises at -O2
- * too, where the compiler's own cost model would leave most of these loops scalar. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
+/* Row functions of normalisations, sums, updates and averages, and the table of all. Bodies are inlined with `width`
+ * constant for the blocks 16 and 8. `omp simd` vectorises at -O2 too, where the compiler's own cost model would leave
+ * most of these loops scalar. */
 
 /* Four pixels at a time: one chain of additions per channel would be bound by its latency. */
 SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width,
@@ -474,7 +468,7 @@ SS_TARGET static void SS_NAME(average)(const float *w, float weight, float *ema,
         ema[i] = ss_average(ema[i], w[i], weight);
 }
 
-static const struct ss_simd_rows SS_NAME(table) = {
+const struct ss_simd_rows SS_NAME(ss_simd) = {
     SS_NAME(stats),   SS_NAME(forward), SS_NAME(backward_sums), SS_NAME(backward_apply),
     SS_NAME(combine), SS_NAME(update),  SS_NAME(direction),     SS_NAME(squares),
     SS_NAME(average), SS_NAME(layer_forward), SS_NAME(layer_backward),
@@ -487,7 +481,3 @@ static const struct ss_simd_rows SS_NAME(table) = {
     SS_NAME(winograd_weights), SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
     SS_NAME(outer_product), SS_NAME(pool_max), SS_NAME(pool_average), SS_NAME(pool_average_gradient),
 };
-
-#undef SS_BODY
-#undef SS_GRADIENT_OF_U
-#undef SS_BACKWARD_LOCALS

@@ -1,5 +1,4 @@
-/* Row functions of depthwise convolutions. Included by simd.c as simd_body.h is. Sums stay in
- * vector registers, which only vector types do reliably. */
+/* Row functions of depthwise convolutions. Sums stay in vector registers, which only vector types do reliably. */
 
 /* `columns` outputs at y, those of x and w at hand. */
 #define SS_DEPTHWISE_TILE(V, f, x, y, columns)                                                     \
@@ -101,9 +100,3 @@ SS_TARGET static void SS_NAME(depthwise_sum)(const float *x, size_t count, int w
     else
         SS_DEPTHWISE_SUM(ss_v8, x, count, sum);
 }
-
-#undef SS_DEPTHWISE_TILE
-#undef SS_DEPTHWISE_ROW
-#undef SS_DEPTHWISE_TAPS
-#undef SS_DEPTHWISE_GRADIENT
-#undef SS_DEPTHWISE_SUM

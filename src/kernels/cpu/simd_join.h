@@ -1,7 +1,4 @@
-/* The row functions of simd.h that move and multiply channels, for one instruction set; included as
- * simd_body.h is, before it. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
+/* The row functions of simd.h that move and multiply channels. */
 
 SS_BODY void SS_NAME(gather_body)(const struct ss_rows_gather *f, const int n, const int len)
 {
@@ -225,5 +222,3 @@ SS_TARGET static void SS_NAME(scale_gradients)(const struct ss_rows_scale *f)
         break;
     }
 }
-
-#undef SS_BODY

@@ -1,11 +1,8 @@
-/* Row functions of transformers: layer normalisation and softmax. Included by simd.c as simd_body.h
- * is.
+/* Row functions of transformers: layer normalisation and softmax.
  *
  * Channels of a place lie far apart where activations are in blocks. So a layer normalisation goes
  * over some neighbouring places at once, which fit in a cache: `width` sums for each while it walks
  * over the chunks of channels, then those of a place are added up. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
 
 /* Chunk k of all places: STATEMENTS for each place p and its channels j, n of them. row: where the
  * place's chunk begins. */
@@ -223,7 +220,3 @@ SS_TARGET static void SS_NAME(softmax_gradient)(float *s, float *dp, int rows, i
             dp[j] = scale * (s[j] * (dp[j] - sum));
     }
 }
-
-#undef SS_BODY
-#undef SS_LAYER_CHUNK
-#undef SS_LAYER_CHUNKS

@@ -1,4 +1,4 @@
-/* Rows of pooled outputs. Included by simd.c as simd_body.h is, behind simd_product.h, whose macros it uses. */
+/* Rows of pooled outputs. */
 
 typedef int32_t SS_NAME(indices) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
 #define SS_I SS_NAME(indices)
@@ -102,6 +102,3 @@ SS_TARGET static void SS_NAME(pool_average_gradient)(const struct ss_rows_pool *
 {
     SS_POOL_ROW(pool_sum_vector, 1)
 }
-
-#undef SS_I
-#undef SS_POOL_ROW

@@ -1,15 +1,6 @@
-/* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Included by
- * simd.c as simd_body.h is, before simd_winograd.h, which uses the same macros. simd.c sets
- *   SS_LANES          W, floats of a vector
- *   SS_PRODUCT_TILES  rows of a product in registers, with two vectors of columns each; with one there are 12 or more
- *   SS_SPLAT(x)       a vector of W times x
- *   SS_FUSED(a, b, c) a b + c, fused where the processor has such an instruction
- *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
- *   SS_TWICE          unrolls the loop behind it by two, or nothing
- * Each element is one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a
- * matrix is cut into rows. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
+/* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Each element is
+ * one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a matrix is cut into
+ * rows. */
 
 typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
 #define SS_V SS_NAME(vector)

@@ -1,27 +1,21 @@
-/* The transforms of winograd.c. Included by simd.c behind simd_product.h, whose macros it uses, and
- *   SS_STREAM(p, v)   a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
- *
- * F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors are half of those
- * with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
+/* The transforms of winograd.c, F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors
+ * are half of those with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
  *   input    B'd B    6x6 to 6x6      rows of B': the polynomial that is zero at all points but the row's
  *   weight   G g G'   3x3 to 6x6      rows of G: (1, p, p^2) over that polynomial's value at the point p
  *   output   A'm A    6x6 to 4x4      columns of A': (1, p, p^2, p^3)
  * Gradients use the transposes: A y A' for an output gradient, G'p G for a weight gradient. */
 
-#ifndef SS_WINOGRAD_POINTS
-#    define SS_WINOGRAD_POINTS
-#    define SS_A1 0.625f
-#    define SS_A2 (SS_A1 * SS_A1)
-#    define SS_A3 (SS_A1 * SS_A2)
-#    define SS_B1 1.5f
-#    define SS_B2 (SS_B1 * SS_B1)
-#    define SS_B3 (SS_B1 * SS_B2)
+#define SS_A1 0.625f
+#define SS_A2 (SS_A1 * SS_A1)
+#define SS_A3 (SS_A1 * SS_A2)
+#define SS_B1 1.5f
+#define SS_B2 (SS_B1 * SS_B1)
+#define SS_B3 (SS_B1 * SS_B2)
 /* Of each polynomial at its point. */
-#    define SS_N0 (SS_A2 * SS_B2)
-#    define SS_NA (2 * SS_A2 * (SS_A2 - SS_B2))
-#    define SS_NB (2 * SS_B2 * (SS_B2 - SS_A2))
+#define SS_N0 (SS_A2 * SS_B2)
+#define SS_NA (2 * SS_A2 * (SS_A2 - SS_B2))
+#define SS_NB (2 * SS_B2 * (SS_B2 - SS_A2))
 static const float ss_zero_pixel[16];
-#endif
 
 /* The numbers of the points 0, +-a, +-b and infinity, `step` apart; of +-a the even and the odd part are given. */
 SS_BODY void SS_NAME(put_points)(SS_V *to, const int step, SS_V zero, SS_V ea, SS_V oa, SS_V eb,
@@ -330,16 +324,3 @@ SS_TARGET static void SS_NAME(winograd_weight_gradient)(const float *p, int coun
         }
     }
 }
-
-#undef SS_V
-#undef SS_LOAD
-#undef SS_STORE
-#undef SS_PUT
-#undef SS_UNROLL
-#undef SS_PRODUCT
-#undef SS_PRODUCTS
-#undef SS_PRODUCT_NAMES
-#undef SS_MORE_PRODUCTS
-#undef SS_MORE_NAMES
-#undef SS_OUTER
-#undef SS_BODY

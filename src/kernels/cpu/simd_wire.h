@@ -1,10 +1,7 @@
-/* The rounding functions of simd.h, for one instruction set. Included by simd.c as simd_body.h is,
- * and before it.
+/* The rounding functions of simd.h.
  *
  * Whole-number arithmetic on the bits, without branches: the same bits with every instruction set
  * and as on a GPU, and AVX-512's own bf16 instructions would take subnormal numbers for zeros. */
-
-#define SS_BODY static inline __attribute__((always_inline)) SS_TARGET
 
 SS_BODY int32_t SS_NAME(bits_of)(float x)
 {
@@ -120,6 +117,3 @@ SS_TARGET static void SS_NAME(sum_16)(const uint16_t *const *src, int n, int bf1
     else
         SS_NAME(sum_16_body)(src, n, 0, dst, count);
 }
-
-#undef SS_BODY
-#undef SS_MASK

@@ -1,0 +1,18 @@
+/* simd_plain.c: the row functions as every processor has them. Four floats are a vector of every processor that matters;
+ * a plain x86 has 16 registers of them and no fused product and sum, one with NEON has 32 and makes both at once. */
+#define SS_SET plain
+#define SS_TARGET
+#define SS_LANES 4
+#define SS_STREAM(p, v) SS_STORE(p, v)
+#define SS_STREAM_END() (void)0
+#define SS_SPLAT(x) ((SS_V){(x), (x), (x), (x)})
+#define SS_SUM(c, a, b, n) ((c) = SS_FUSED(a, b, c))
+#define SS_TWICE
+#if defined(__ARM_NEON) && defined(__aarch64__)
+#    define SS_PRODUCT_TILES 14
+#    define SS_FUSED(a, b, c) ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#else
+#    define SS_PRODUCT_TILES 6
+#    define SS_FUSED(a, b, c) ((a) * (b) + (c))
+#endif
+#include "kernels/cpu/simd_loops.h"
