@@ -18,7 +18,7 @@ if [ -z "$PYTHON" ]; then
     echo "skipped: no Python"
     exit 77
 fi
-make_data 48 24
+make_data 32 8
 all=(c1.weight n1.weight n1.bias c2.weight c2.bias n2.weight n2.bias c3.weight c3.bias c4.weight n4.weight n4.bias
     fc.weight fc.bias)
 frozen() {
