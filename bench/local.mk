@@ -25,6 +25,7 @@ EXTRA_DIST += \
 	bench/comm_speed \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \
+	bench/from_fp64 \
 	bench/gpu_memory.py \
 	bench/gpu_order bench/gpu_host \
 	bench/gpu_report.py \

@@ -298,8 +298,19 @@ static inline void end_test(void)
         ss_runtime_stop(&runtime_of_test);
 }
 
-/* What a test's program does: all that add() adds, in one process, as StarPU does not survive a fork. Returns main()'s. */
-static inline int run_tests(const char *name, void (*add)(TCase *t))
+static inline void add_tagged(Suite *suite, const char *name, void (*add)(TCase *t))
+{
+    TCase *t = tcase_create(name);
+    tcase_add_checked_fixture(t, begin_test, end_test);
+    tcase_set_tags(t, name);
+    add(t);
+    suite_add_tcase(suite, t);
+}
+
+/* What a test's program does: all that add() adds, in one process, as StarPU does not survive a fork. `values`, or NULL,
+ * adds tests of what is computed, from which the thread sanitizer learns nothing more (CK_EXCLUDE_TAGS=values). Returns
+ * main()'s. */
+static inline int run_tests(const char *name, void (*add)(TCase *t), void (*values)(TCase *t))
 {
     struct ss_comm_config config = {"self", 10};
     setenv("OMP_WAIT_POLICY", "passive", 0);
@@ -307,10 +318,9 @@ static inline int run_tests(const char *name, void (*add)(TCase *t))
     if (ss_comm_open(&config, &comm) != SS_OK)
         return 99;
     Suite *suite = suite_create(name);
-    TCase *t = tcase_create(name);
-    tcase_add_checked_fixture(t, begin_test, end_test);
-    add(t);
-    suite_add_tcase(suite, t);
+    add_tagged(suite, name, add);
+    if (values)
+        add_tagged(suite, "values", values);
     const int code = run_suite_here(suite);
     ss_comm_close(comm);
     return code;

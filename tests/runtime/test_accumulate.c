@@ -222,5 +222,5 @@ static void add_tests(TCase *t)
 
 int main(void)
 {
-    return run_tests("accumulate", add_tests);
+    return run_tests("accumulate", add_tests, NULL);
 }

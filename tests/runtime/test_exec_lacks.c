@@ -104,5 +104,5 @@ static void add_tests(TCase *t)
 
 int main(void)
 {
-    return run_tests("exec_lacks", add_tests);
+    return run_tests("exec_lacks", add_tests, NULL);
 }
