@@ -679,12 +679,12 @@ static inline double distance(const float *a, const float *b, int64_t n, double 
     return sqrt(off) / fmax(sqrt(size), small * sqrt((double)n));
 }
 
-/* Losses, those below 0.01 as that (they are differences of logits), and all parameters and running statistics. */
+/* Losses, and all parameters and running statistics. */
 static inline void check_close(const struct outcome *got, const struct outcome *want, double bound)
 {
-    ck_assert_msg(fabs(got->loss - want->loss) <= bound * fmax(want->loss, 0.01),
-                  "loss %.7g, not %.7g", got->loss, want->loss);
-    ck_assert_msg(fabs(got->eval.loss - want->eval.loss) <= bound * fmax(want->eval.loss, 0.01),
+    ck_assert_msg(fabs(got->loss - want->loss) <= bound * want->loss, "loss %.7g, not %.7g",
+                  got->loss, want->loss);
+    ck_assert_msg(fabs(got->eval.loss - want->eval.loss) <= bound * want->eval.loss,
                   "evaluation %.7g, not %.7g", got->eval.loss, want->eval.loss);
     ck_assert(got->eval.count == want->eval.count && got->eval.bad == 0);
     for (int i = 0; i < want->nparams; i++) {
