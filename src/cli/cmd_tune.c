@@ -68,6 +68,7 @@ static enum ss_status run_all(struct ss_tune *t, int *code)
 {
     struct ss_tune_trial trial;
     int interrupted = 0;
+    ss_tune_block_signals(t);
     while (ss_tune_next_trial(t, &trial)) {
         SS_TRY(ss_tune_run_local(t, &trial, &interrupted));
         if (interrupted) {

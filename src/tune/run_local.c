@@ -120,27 +120,38 @@ static int watch(pid_t pid, const sigset_t *set, double deadline_s, int *interru
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static void awaited_signals(sigset_t *set)
+{
+    ss_stop_set(set);
+    sigaddset(set, SIGCHLD);
+}
+
+void ss_tune_block_signals(struct ss_tune *t)
+{
+    sigset_t set;
+    awaited_signals(&set);
+    (void)signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &set, &t->trial_mask);
+}
+
 enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *trial,
                                  int *interrupted)
 {
     char log[SS_TUNE_PATH], out[SS_TUNE_PATH], program[SS_PROGRAM_PATH];
     const struct ss_tune_steps steps = ss_tune_steps(t, trial->stage);
     struct ss_tune_args args;
-    sigset_t set, before;
+    sigset_t set;
     SS_TRY(ss_tune_path(t, SS_TUNE_LOG, log));
     SS_TRY(ss_tune_path(t, SS_TUNE_OUT, out));
     SS_TRY(ss_tune_mark_started(t, trial));
     SS_TRY(ss_tune_train_args(t, trial->label, log, steps.warmup + steps.measured, &args));
     ss_program_path(program, sizeof program);
-    ss_stop_set(&set);
-    sigaddset(&set, SIGCHLD);
-    (void)signal(SIGCHLD, SIG_DFL);
-    sigprocmask(SIG_BLOCK, &set, &before);
+    awaited_signals(&set);
     fflush(NULL);
     const double begin = ss_seconds();
     const pid_t pid = fork();
     if (pid == 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
+        sigprocmask(SIG_SETMASK, &t->trial_mask, NULL);
         (void)setpgid(0, 0);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         redirect(out);
@@ -159,6 +170,5 @@ enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *
         if (!*interrupted)
             status = ss_tune_record(t, trial, code, ss_seconds() - begin);
     }
-    sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }

@@ -12,6 +12,7 @@
 #include "train/options.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -81,6 +82,7 @@ struct ss_tune {
     size_t nsettings;
     struct ss_tune_result *results; /* in the order in which the trials ran */
     size_t nresults;
+    sigset_t trial_mask; /* blocked signals of a trial, as this process was started */
 };
 
 /* settings.c: add the settings of words such as NAME=VALUE,VALUE... or NAME (its default values); without words:
@@ -164,8 +166,11 @@ void ss_tune_select(const struct ss_tune *t, char all[SS_TUNE_LABEL], char best[
 /* Which of these was significantly faster in the combined stage. Returns 0 if neither was. */
 int ss_tune_best(const struct ss_tune *t, char label[SS_TUNE_LABEL]);
 
-/* run_local.c: run a trial on this machine and record it. *interrupted: this process received a signal; the trial
- * was terminated and not recorded. Errors: SS_ERR_IO, those of ss_tune_record. */
+/* run_local.c. Call before the first trial: from now on, a signal that ends a search ends the running trial or, between
+ * two, the next one, and never this process while it records a result. */
+void ss_tune_block_signals(struct ss_tune *t);
+/* Run a trial on this machine and record it. *interrupted: this process received a signal; the trial was terminated
+ * and not recorded. Errors: SS_ERR_IO, those of ss_tune_record. */
 enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *trial,
                                  int *interrupted);
 

@@ -55,6 +55,10 @@ what="resumes after a signal"
 pid=$!
 wait_until 60 eval '[ -e "$work/c/results.json" ] && [ "$(ran "$work/c")" -ge 2 ]'
 refused "a second search in the folder" 'another run writes there' "${tune[@]}" --out "$work/c" slots=1 -- "${given[@]}" --batch-size 16
+# Between two trials, as soon as a result is on disk
+touch "$work/asked"
+SECONDS=0
+until [ "$work/c/results.json" -nt "$work/asked" ] || [ $SECONDS -gt 60 ]; do :; done
 kill -USR1 $pid
 wait $pid
 code=$?
