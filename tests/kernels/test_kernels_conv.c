@@ -134,6 +134,8 @@ static const struct {
     {170, 20, 24, 1, 2, 2, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
     {11, 20, 24, 1, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {3, 16, 24, 1, 5, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 0}, /* a line that no window has */
+    /* A gradient's parts need more scratch than turned weights and windows. */
+    {16, 8, 64, 1, 20, 15, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
 };
 enum { NGROUPED = sizeof grouped / sizeof grouped[0] };
 
