@@ -274,14 +274,15 @@ START_TEST(halves_are_the_whole)
 }
 END_TEST
 
-/* Whole blocks in the middle of others, and at the end one that is not whole. */
+/* Whole blocks in the middle of others, and at the end one that is not whole; of maps so small that 16 images of a
+ * block are worked on together, too. */
 START_TEST(parts)
 {
     const struct halves h = {&ss_cpu_kernels, cpu, 0, put, get, free};
-    static const int blocks[] = {16, 8, 1};
-    const int block = blocks[_i % 3], end = _i / 3;
+    static const int blocks[] = {16, 8, 1}, maps[][3] = {{3, 5, 7}, {19, 2, 2}};
+    const int block = blocks[_i % 3], end = _i / 3 % 2, *map = maps[_i / 6];
     for (int bits = 0; bits < 16; bits++) {
-        const struct ss_norm_act op = {.shape = {3, end ? 20 : 32, 5, 7, block},
+        const struct ss_norm_act op = {.shape = {map[0], end ? 20 : 32, map[1], map[2], block},
                                        .has_bn = bits & 1,
                                        .act = bits & 2 ? SS_ACT_GELU : SS_ACT_RELU,
                                        .residual = bits >> 2 & 1,
@@ -324,7 +325,7 @@ Suite *norm_act_bits_suite(void)
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_test(t, threads_do_not_change_bits);
     tcase_add_loop_test(t, halves_are_the_whole, 0, NBLOCKS);
-    tcase_add_loop_test(t, parts, 0, 6);
+    tcase_add_loop_test(t, parts, 0, 12);
     tcase_add_test(t, parts_refused);
     tcase_add_test(t, large_mean);
     tcase_add_test(t, evaluation);

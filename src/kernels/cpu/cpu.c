@@ -124,17 +124,6 @@ void *ss_cpu_scratch(const struct ss_device *cpu)
     return cpu->scratch;
 }
 
-void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i, size_t pixels,
-                      float *y)
-{
-    const size_t block = (size_t)a->block, blocks = (size_t)ss_act_blocks(a);
-    const size_t first = (size_t)a->c - (blocks - 1) * block;
-    if (ss_act_keeps_zero(act) || i % blocks != blocks - 1 || first == block)
-        return;
-    for (size_t p = 0; p < pixels; p++)
-        memset(y + p * block + first, 0, (block - first) * sizeof *y);
-}
-
 enum ss_status ss_act_check(const struct ss_act *a, const char *what)
 {
     if (a->n < 1 || a->c < 1 || a->h < 1 || a->w < 1)

@@ -8,8 +8,7 @@
  *   dbeta = sum(g)     dgamma = sum(g zc invstd)          of a channel over images
  *   dx = invstd (gamma g - sum(gamma g) / M - zc invstd^2 sum(gamma g zc) / M) */
 #include "core/log.h"
-#include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/norm_act.h"
 
 #include <math.h>
 #include <string.h>
@@ -117,24 +116,27 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
         double *sums = room.sums + i * 2 * block;
         memcpy(shift, slice, block * sizeof *shift);
         memset(sums, 0, 2 * block * sizeof *sums);
-        for (size_t p = 0; p < room.pixels; p += TILE)
-            simd->stats(slice + p * block, room.pixels - p < TILE ? room.pixels - p : TILE,
-                        s->block, shift, sums);
+        for (size_t p = 0; p < room.pixels; p += TILE) {
+            const struct ss_rows_extent e = {
+                .pixels = room.pixels - p < TILE ? room.pixels - p : TILE, .images = 1};
+            simd->stats(&e, slice + p * block, s->block, shift, sums);
+        }
     }
     for (int i = 0; i < s->n * groups; i++)
         group_statistics(op, &room, groups, i / groups, i % groups, saved);
     scale_and_shift(s, &room, groups, gamma, beta, saved);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
-        simd->forward(&(struct ss_rows_forward){.z = (const float *)x + i * room.slice,
+        const struct ss_rows_extent e = {.pixels = room.pixels, .images = 1};
+        simd->forward(&(struct ss_rows_forward){.extent = &e,
+                                                .z = (const float *)x + i * room.slice,
                                                 .y = (float *)y + i * room.slice,
-                                                .pixels = room.pixels,
                                                 .block = s->block,
                                                 .a = room.coefficient[0] + i * block,
                                                 .b = room.coefficient[1] + i * block,
                                                 .act = ss_act_terms_of(op->act, op->slope),
                                                 .low_out = -INFINITY});
-        ss_clear_padding(s, op->act, i, room.pixels, (float *)y + i * room.slice);
+        ss_clear_padding(s, op->act, i, &e, (float *)y + i * room.slice);
     }
     return SS_OK;
 }
@@ -198,10 +200,11 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
         for (size_t i = 0; i < room.slices; i++) {
             double *sums = room.sums + i * 2 * block;
-            struct ss_rows_backward f = {.g = (const float *)dy + i * room.slice,
+            struct ss_rows_extent e = {.pixels = room.pixels, .images = 1};
+            struct ss_rows_backward f = {.extent = &e,
+                                         .g = (const float *)dy + i * room.slice,
                                          .z = (const float *)x + i * room.slice,
                                          .dz = (float *)x + i * room.slice,
-                                         .pixels = room.pixels,
                                          .block = s->block,
                                          .a = k[0] + i * block,
                                          .b = k[1] + i * block,
@@ -217,7 +220,7 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
             memset(sums, 0, 2 * block * sizeof *sums);
             for (size_t p = 0; p < room.pixels;
                  p += TILE, f.g += TILE * block, f.z += TILE * block) {
-                f.pixels = room.pixels - p < TILE ? room.pixels - p : TILE;
+                e.pixels = room.pixels - p < TILE ? room.pixels - p : TILE;
                 simd->backward_sums(&f, sums);
             }
         }

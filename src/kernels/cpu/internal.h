@@ -36,10 +36,6 @@ void ss_cpu_enter(const struct ss_device *cpu);
 /* Errors: SS_ERR_SHAPE; `what` names the tensor in the message. */
 enum ss_status ss_act_check(const struct ss_act *a, const char *what);
 enum ss_status ss_act_check_part(const struct ss_act *a, int pitch, const char *what);
-/* The padding channels of so many pixels of slice i, a (H,W,B) piece, at y, behind an activation that makes
- * something else of zero. */
-void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i, size_t pixels,
-                      float *y);
 
 static inline size_t ss_align_up(size_t bytes)
 {

@@ -1,5 +1,5 @@
-/* norm_act.c: see shapes.h. A slice is the (H,W,B) piece of one image and channel block;
- * the arithmetic inside a slice is in simd_body.h.
+/* norm_act.c: see shapes.h. A slice is the (H,W,B) piece of one image and channel block, a job the slices of one block
+ * and several images where these are small; the arithmetic inside is in simd_body.h.
  *
  * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015,
  * section 3):
@@ -17,14 +17,21 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { COEFFICIENTS = 6, TILE_FLOATS = 16384, TILE_MAX_PIXELS = 1024, TILE_MIN_PIXELS = 16 };
+enum {
+    COEFFICIENTS = 6,
+    TILE_FLOATS = 16384,
+    TILE_MAX_PIXELS = 1024,
+    TILE_MIN_PIXELS = 16,
+    JOB_PIXELS = 64
+};
 
 /* The scratch of a call. */
 struct room {
     int blocks, padded;                 /* CB, CB*B */
-    size_t pixels, slices, slice, tile; /* slice: elements; tile: pixels whose sums are fp32 */
+    size_t pixels, slice, tile;         /* slice: elements; tile: pixels whose sums are fp32 */
+    size_t images, jobs;                /* images of a job: JOB_PIXELS, or one; of the last perhaps fewer */
     size_t z_image, y_image;            /* elements from one image to the next */
-    double *partial;                    /* [slices][2*B] */
+    double *partial;                    /* [jobs][2*B] */
     double *total;                      /* [CB][2*B] */
     float *coefficient[COEFFICIENTS];   /* [CB*B] each */
 };
@@ -35,7 +42,8 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     room->blocks = ss_act_blocks(s);
     room->padded = room->blocks * s->block;
     room->pixels = (size_t)s->h * (size_t)s->w;
-    room->slices = (size_t)s->n * (size_t)room->blocks;
+    room->images = room->pixels < JOB_PIXELS ? JOB_PIXELS / room->pixels : 1;
+    room->jobs = ((size_t)s->n + room->images - 1) / room->images * (size_t)room->blocks;
     room->slice = room->pixels * (size_t)s->block;
     room->z_image = ss_act_image(s, op->z_pitch);
     room->y_image = ss_act_image(s, op->y_pitch);
@@ -51,7 +59,14 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     room->total = base ? (double *)(base + at) : NULL;
     at += 2 * coefficients * (sizeof(double) / sizeof(float));
     room->partial = base ? (double *)(base + at) : NULL;
-    return at + room->slices * 2 * (size_t)s->block * sizeof(double);
+    return at + room->jobs * 2 * (size_t)s->block * sizeof(double);
+}
+
+/* A job's first slice. */
+static size_t slice_of(const struct room *room, size_t job)
+{
+    const size_t blocks = (size_t)room->blocks;
+    return job / blocks * blocks * room->images + job % blocks;
 }
 
 /* Where slice i begins in a tensor whose images are so far apart. */
@@ -121,6 +136,12 @@ static uint32_t dropout_step(const struct ss_norm_act *op)
 {
     return op->drop == SS_DROP_ELEMENT ? (uint32_t)op->shape.c : 0;
 }
+static uint32_t dropout_image(const struct ss_norm_act *op)
+{
+    const struct ss_act *s = &op->shape;
+    return op->drop == SS_DROP_ELEMENT ? (uint32_t)s->h * (uint32_t)s->w * (uint32_t)s->c
+                                       : op->drop == SS_DROP_SAMPLE;
+}
 static uint32_t dropout_each(const struct ss_norm_act *op)
 {
     return op->drop == SS_DROP_ELEMENT ? ~0u : 0;
@@ -135,19 +156,31 @@ static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pix
                       cb * (size_t)s->block);
 }
 
-/* total[cb] = sum over n of partial[n][cb], in that order. */
+/* All pixels of the images of the job whose first slice is i. */
+static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct room *room,
+                                       size_t i)
+{
+    const size_t images = (size_t)op->shape.n - i / (size_t)room->blocks;
+    return (struct ss_rows_extent){.pixels = room->pixels,
+                                   .images = images < room->images ? images : room->images,
+                                   .z_image = room->z_image,
+                                   .y_image = room->y_image,
+                                   .index_image = dropout_image(op)};
+}
+
+/* total[cb] = sum over jobs k of partial[k][cb], in that order. */
 static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
                          const struct room *room)
 {
-    const int width = 2 * op->shape.block, blocks = room->blocks, images = op->shape.n;
+    const size_t blocks = (size_t)room->blocks;
+    const int width = 2 * op->shape.block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (int cb = 0; cb < blocks; cb++) {
-        double *total = room->total + (size_t)cb * (size_t)width;
+    for (size_t cb = 0; cb < blocks; cb++) {
+        double *total = room->total + cb * (size_t)width;
         for (int j = 0; j < width; j++)
             total[j] = 0;
-        for (int n = 0; n < images; n++) {
-            const double *part =
-                room->partial + ((size_t)n * (size_t)blocks + (size_t)cb) * (size_t)width;
+        for (size_t job = cb; job < room->jobs; job += blocks) {
+            const double *part = room->partial + job * (size_t)width;
             for (int j = 0; j < width; j++)
                 total[j] += part[j];
         }
@@ -175,14 +208,16 @@ static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act 
         memcpy(shift + cb * block, z + (size_t)cb * room->slice, (size_t)block * sizeof(float));
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room->slices; i++) {
-        double *sums = room->partial + i * 2 * (size_t)block;
+    for (size_t job = 0; job < room->jobs; job++) {
+        const size_t i = slice_of(room, job);
+        double *sums = room->partial + job * 2 * (size_t)block;
         const float *slice = z + begin_of(room, room->z_image, i),
                     *c = shift + i % (size_t)room->blocks * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, room, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < room->pixels; p += room->tile) {
-            size_t pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
-            simd->stats(slice + p * (size_t)block, pixels, block, c, sums);
+            e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+            simd->stats(&e, slice + p * (size_t)block, block, c, sums);
         }
     }
     add_partials(cpu, op, room);
@@ -299,16 +334,28 @@ struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_norm_source *source, 
     return p;
 }
 
-void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel, size_t pixels,
-                   const float *z, const float *r, float *y)
+void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i,
+                      const struct ss_rows_extent *e, float *y)
+{
+    const size_t block = (size_t)a->block, blocks = (size_t)ss_act_blocks(a);
+    const size_t first = (size_t)a->c - (blocks - 1) * block;
+    if (ss_act_keeps_zero(act) || i % blocks != blocks - 1 || first == block)
+        return;
+    for (size_t image = 0; image < e->images; image++)
+        for (size_t p = 0; p < e->pixels; p++)
+            memset(y + image * e->y_image + p * block + first, 0, (block - first) * sizeof *y);
+}
+
+void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel,
+                   const struct ss_rows_extent *e, const float *z, const float *r, float *y)
 {
     const struct ss_norm_act *op = p->op;
     const size_t channel = i % (size_t)ss_act_blocks(&op->shape) * (size_t)op->shape.block;
     p->rows->forward(&(struct ss_rows_forward){
+        .extent = e,
         .z = z,
         .r = r,
         .y = y,
-        .pixels = pixels,
         .block = op->shape.block,
         .a = p->a + channel,
         .b = p->b + channel,
@@ -319,7 +366,7 @@ void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel, size_
         .step = dropout_step(op),
         .each = dropout_each(op),
     });
-    ss_clear_padding(&op->shape, op->act, i, pixels, y);
+    ss_clear_padding(&op->shape, op->act, i, e, y);
 }
 
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
@@ -344,9 +391,12 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
     const struct ss_norm_pieces pieces = ss_norm_pieces_begin(&source, room.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room.slices; i++)
-        ss_norm_piece(&pieces, i, 0, room.pixels, z + begin_of(&room, room.z_image, i),
+    for (size_t job = 0; job < room.jobs; job++) {
+        const size_t i = slice_of(&room, job);
+        const struct ss_rows_extent e = extent_of(op, &room, i);
+        ss_norm_piece(&pieces, i, 0, &e, z + begin_of(&room, room.z_image, i),
                       r ? r + i * room.slice : NULL, y + begin_of(&room, room.y_image, i));
+    }
     return SS_OK;
 }
 
@@ -425,25 +475,27 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
     if (!combine && !op->has_bn)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room->slices; i++) {
-        const size_t channel = i % (size_t)room->blocks * (size_t)block;
-        double *sums = room->partial + i * 2 * (size_t)block;
+    for (size_t job = 0; job < room->jobs; job++) {
+        const size_t i = slice_of(room, job), channel = i % (size_t)room->blocks * (size_t)block;
+        double *sums = room->partial + job * 2 * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, room, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < room->pixels; p += room->tile) {
-            const size_t at = begin_of(room, room->y_image, i) + p * (size_t)block;
-            const size_t pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
-            if (combine) {
+            const size_t begin = begin_of(room, room->y_image, i) + p * (size_t)block;
+            e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+            for (size_t image = 0; combine && image < e.images; image++) {
+                const size_t at = begin + image * e.y_image;
                 const float *dy[SS_NORM_MAX_DY];
                 for (int k = 0; k < g->ndy; k++)
                     dy[k] = (const float *)g->dy[k] + at;
                 simd->combine(dy, g->ndy, op->relu_out ? y + at : NULL, ds + at,
-                              pixels * (size_t)block);
+                              e.pixels * (size_t)block);
             }
             if (op->has_bn) {
                 struct ss_rows_backward f = w->common;
-                f.g = ds + at;
+                f.extent = &e;
+                f.g = ds + begin;
                 f.z = z + begin_of(room, room->z_image, i) + p * (size_t)block;
-                f.pixels = pixels;
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
@@ -465,17 +517,18 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
     float *dz = w->g.dz;
     const struct ss_simd_rows *simd = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t k = 0; k < room->slices; k++) {
+    for (size_t k = 0; k < room->jobs; k++) {
         /* From the end: what pass 1 read last is still in the cache. */
-        const size_t i = room->slices - 1 - k;
+        const size_t i = slice_of(room, room->jobs - 1 - k);
         const size_t at = begin_of(room, room->z_image, i),
                      channel = i % (size_t)room->blocks * (size_t)op->shape.block;
+        const struct ss_rows_extent e = extent_of(op, room, i);
         struct ss_rows_backward f = w->common;
+        f.extent = &e;
         f.g = ds + begin_of(room, room->y_image, i);
         f.z = z + at;
         f.dz = dz + at;
         f.adds = w->g.adds;
-        f.pixels = room->pixels;
         f.a = w->a + channel;
         f.b = w->b + channel;
         f.mean = w->mean + channel;

@@ -4,7 +4,7 @@
 #define SS_KERNELS_CPU_NORM_ACT_H
 
 #include "kernels/cpu/internal.h"
-#include "kernels/dropout.h"
+#include "kernels/cpu/simd.h"
 
 struct ss_norm_pieces {
     const struct ss_norm_act *op;
@@ -17,9 +17,12 @@ struct ss_norm_pieces {
 size_t ss_norm_pieces_room(const struct ss_act *shape);
 /* source and room outlive the pieces. */
 struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_norm_source *source, float *room);
-/* `pixels` pixels of slice i, the (H,W,B) piece of one image and channel block, from one of them on, at which z, r
- * (NULL without residual) and y point. */
-void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel, size_t pixels,
-                   const float *z, const float *r, float *y);
+/* Of slice i, the (H,W,B) piece of one image and channel block, and perhaps of further images' too, from a pixel on, at
+ * which z, r (NULL without residual) and y point. */
+void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel,
+                   const struct ss_rows_extent *e, const float *z, const float *r, float *y);
+/* The padding channels of such a piece, behind an activation that makes something else of zero. */
+void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i,
+                      const struct ss_rows_extent *e, float *y);
 
 #endif

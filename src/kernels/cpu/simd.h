@@ -21,11 +21,19 @@ enum { SS_SIMD_PIECE = 16384 };
 
 enum { SS_SIMD_SOURCES = 4 }; /* tensors that are added up on the fly */
 
+/* Neighbouring pixels, the same ones of several images. A call for every image of a small map would take longer than what
+ * it does. */
+struct ss_rows_extent {
+    size_t pixels, images;
+    size_t z_image, y_image; /* floats from one image to the next: of z and dz, and of the others */
+    uint32_t index_image;    /* dropout's index, from one image to the next */
+};
+
 /* Per-channel coefficients; arrays of `block`. */
 struct ss_rows_forward {
+    const struct ss_rows_extent *extent;
     const float *z, *r; /* r: NULL without residual */
     float *y;
-    size_t pixels;
     int block;
     const float *a, *b; /* u = a z + b */
     struct ss_act_terms act;
@@ -37,11 +45,11 @@ struct ss_rows_forward {
 };
 
 struct ss_rows_backward {
+    const struct ss_rows_extent *extent;
     const float *g; /* gradient of s */
     const float *z;
     float *dz; /* apply; may be z */
     int adds;  /* to what is there, instead of overwriting it */
-    size_t pixels;
     int block;
     const float *a, *b, *mean;
     struct ss_act_terms act;
@@ -160,9 +168,9 @@ struct ss_outer_product {
 };
 
 struct ss_simd_rows {
-    /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
-     * are fp32 inside and double across calls. */
-    void (*stats)(const float *z, size_t pixels, int block, const float *shift, double *sums);
+    /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call, of all
+     * images: sums are fp32 inside and double across calls. */
+    void (*stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift, double *sums);
     void (*forward)(const struct ss_rows_forward *f);
     /* sums (2*block) += sum of g, sum of g (z - mean), g being the gradient of u. As stats. */
     void (*backward_sums)(const struct ss_rows_backward *f, double *sums);

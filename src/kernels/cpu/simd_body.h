@@ -3,7 +3,7 @@
  * most of these loops scalar. */
 
 /* Four pixels at a time: one chain of additions per channel would be bound by its latency. */
-SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width,
+SS_BODY void SS_NAME(stats_fixed)(const struct ss_rows_extent *e, const float *z, const int width,
                                   const float *shift, double *sums)
 {
     float c[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH], s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH],
@@ -14,30 +14,32 @@ SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width
         c[j] = shift[j];
         s0[j] = s1[j] = s2[j] = s3[j] = q0[j] = q1[j] = q2[j] = q3[j] = 0;
     }
-    size_t p = 0;
-    for (; p + 4 <= pixels; p += 4) {
-        const float *row = z + p * (size_t)width;
+    for (size_t image = 0; image < e->images; image++, z += e->z_image) {
+        size_t p = 0;
+        for (; p + 4 <= e->pixels; p += 4) {
+            const float *row = z + p * (size_t)width;
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float d0 = row[j] - c[j], d1 = row[j + width] - c[j], d2 = row[j + 2 * width] - c[j],
-                  d3 = row[j + 3 * width] - c[j];
-            s0[j] += d0;
-            s1[j] += d1;
-            s2[j] += d2;
-            s3[j] += d3;
-            q0[j] += d0 * d0;
-            q1[j] += d1 * d1;
-            q2[j] += d2 * d2;
-            q3[j] += d3 * d3;
+            for (int j = 0; j < width; j++) {
+                float d0 = row[j] - c[j], d1 = row[j + width] - c[j], d2 = row[j + 2 * width] - c[j],
+                      d3 = row[j + 3 * width] - c[j];
+                s0[j] += d0;
+                s1[j] += d1;
+                s2[j] += d2;
+                s3[j] += d3;
+                q0[j] += d0 * d0;
+                q1[j] += d1 * d1;
+                q2[j] += d2 * d2;
+                q3[j] += d3 * d3;
+            }
         }
-    }
-    for (; p < pixels; p++) {
-        const float *row = z + p * (size_t)width;
+        for (; p < e->pixels; p++) {
+            const float *row = z + p * (size_t)width;
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float d = row[j] - c[j];
-            s0[j] += d;
-            q0[j] += d * d;
+            for (int j = 0; j < width; j++) {
+                float d = row[j] - c[j];
+                s0[j] += d;
+                q0[j] += d * d;
+            }
         }
     }
 #pragma omp simd
@@ -47,15 +49,15 @@ SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width
     }
 }
 
-SS_TARGET static void SS_NAME(stats)(const float *z, size_t pixels, int block, const float *shift,
+SS_TARGET static void SS_NAME(stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift,
                                      double *sums)
 {
     if (block == 16) {
-        SS_NAME(stats_fixed)(z, pixels, 16, shift, sums);
+        SS_NAME(stats_fixed)(e, z, 16, shift, sums);
         return;
     }
     if (block == 8) {
-        SS_NAME(stats_fixed)(z, pixels, 8, shift, sums);
+        SS_NAME(stats_fixed)(e, z, 8, shift, sums);
         return;
     }
     float s[SS_CHUNK], q[SS_CHUNK];
@@ -63,15 +65,16 @@ SS_TARGET static void SS_NAME(stats)(const float *z, size_t pixels, int block, c
         const int width = block - c0 < SS_CHUNK ? block - c0 : SS_CHUNK;
         for (int j = 0; j < width; j++)
             s[j] = q[j] = 0;
-        for (size_t p = 0; p < pixels; p++) {
-            const float *row = z + p * (size_t)block + c0;
+        for (size_t image = 0; image < e->images; image++)
+            for (size_t p = 0; p < e->pixels; p++) {
+                const float *row = z + image * e->z_image + p * (size_t)block + c0;
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float d = row[j] - shift[c0 + j];
-                s[j] += d;
-                q[j] += d * d;
+                for (int j = 0; j < width; j++) {
+                    float d = row[j] - shift[c0 + j];
+                    s[j] += d;
+                    q[j] += d * d;
+                }
             }
-        }
         for (int j = 0; j < width; j++) {
             sums[c0 + j] += (double)s[j];
             sums[block + c0 + j] += (double)q[j];
@@ -89,28 +92,30 @@ SS_BODY void SS_NAME(forward_body)(const struct ss_rows_forward *f, const enum s
     const float low_out = f->low_out, scale = f->dropout.scale;
     const uint32_t key0 = f->dropout.key[0], key1 = f->dropout.key[1],
                    threshold = f->dropout.threshold;
-    const float *z = f->z, *r = f->r;
-    float *y = f->y;
-    uint32_t index = f->index;
     const uint32_t step = f->step, each = f->each;
-    const size_t pixels = f->pixels;
-    for (size_t p = 0; p < pixels; p++) {
+    const struct ss_rows_extent *e = f->extent;
+    for (size_t image = 0; image < e->images; image++) {
+        const float *z = f->z + image * e->z_image, *r = residual ? f->r + image * e->y_image : NULL;
+        float *y = f->y + image * e->y_image;
+        uint32_t index = f->index + (uint32_t)image * e->index_image;
+        for (size_t p = 0; p < e->pixels; p++) {
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float u = ss_act_value(act, &terms, a[j] * z[j] + b[j]);
-            if (drop)
-                u = ss_dropout_hash(index + ((uint32_t)j & each), key0, key1) >= threshold
-                        ? u * scale
-                        : 0;
+            for (int j = 0; j < width; j++) {
+                float u = ss_act_value(act, &terms, a[j] * z[j] + b[j]);
+                if (drop)
+                    u = ss_dropout_hash(index + ((uint32_t)j & each), key0, key1) >= threshold
+                            ? u * scale
+                            : 0;
+                if (residual)
+                    u += r[j];
+                y[j] = u < low_out ? low_out : u;
+            }
+            z += width;
+            y += width;
             if (residual)
-                u += r[j];
-            y[j] = u < low_out ? low_out : u;
+                r += width;
+            index += step;
         }
-        z += width;
-        y += width;
-        if (residual)
-            r += width;
-        index += step;
     }
 }
 
@@ -164,18 +169,20 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
     const float scale = (f)->dropout.scale;                                                        \
     const uint32_t key0 = (f)->dropout.key[0], key1 = (f)->dropout.key[1],                         \
                    threshold = (f)->dropout.threshold;                                             \
-    const float *gp = (f)->g;                                                                      \
-    uint32_t index = (f)->index;                                                                   \
     const uint32_t step = (f)->step, each = (f)->each;                                             \
-    const size_t pixels = (f)->pixels;                                                             \
-    (void)terms, (void)scale, (void)key0, (void)key1, (void)threshold, (void)index, (void)step,                  \
-        (void)each
+    const struct ss_rows_extent *e = (f)->extent;                                                  \
+    (void)terms, (void)scale, (void)key0, (void)key1, (void)threshold, (void)step, (void)each
+
+/* Of an image, where its pixels begin. */
+#define SS_BACKWARD_IMAGE(f, image)                                                                \
+    const float *z = (f)->z + (image) * e->z_image, *gp = (f)->g + (image) * e->y_image;             \
+    uint32_t index = (f)->index + (uint32_t)(image) * e->index_image;                               \
+    (void)index
 
 SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
                                           const int drop, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
-    const float *z = f->z;
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH],
         s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH], q1[SS_FIXED_WIDTH];
 #pragma omp simd
@@ -185,29 +192,32 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
         mean[j] = f->mean[j];
         s0[j] = s1[j] = q0[j] = q1[j] = 0;
     }
-    size_t p = 0;
-    for (; p + 2 <= pixels; p += 2) {
+    for (size_t image = 0; image < e->images; image++) {
+        SS_BACKWARD_IMAGE(f, image);
+        size_t p = 0;
+        for (; p + 2 <= e->pixels; p += 2) {
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
-            SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + ((uint32_t)j & each));
-            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + ((uint32_t)j & each));
-            s0[j] += g0;
-            s1[j] += g1;
-            q0[j] += g0 * (z0 - mean[j]);
-            q1[j] += g1 * (z1 - mean[j]);
+            for (int j = 0; j < width; j++) {
+                float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
+                SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + ((uint32_t)j & each));
+                SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + ((uint32_t)j & each));
+                s0[j] += g0;
+                s1[j] += g1;
+                q0[j] += g0 * (z0 - mean[j]);
+                q1[j] += g1 * (z1 - mean[j]);
+            }
+            z += 2 * width;
+            gp += 2 * width;
+            index += 2 * step;
         }
-        z += 2 * width;
-        gp += 2 * width;
-        index += 2 * step;
-    }
-    if (p < pixels) {
+        if (p < e->pixels) {
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float g = gp[j];
-            SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + ((uint32_t)j & each));
-            s0[j] += g;
-            q0[j] += g * (z[j] - mean[j]);
+            for (int j = 0; j < width; j++) {
+                float g = gp[j];
+                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + ((uint32_t)j & each));
+                s0[j] += g;
+                q0[j] += g * (z[j] - mean[j]);
+            }
         }
     }
 #pragma omp simd
@@ -228,16 +238,19 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
         const float *a = f->a + c0, *b = f->b + c0, *mean = f->mean + c0;
         for (int j = 0; j < width; j++)
             s[j] = q[j] = 0;
-        for (size_t p = 0; p < pixels; p++) {
-            const float *z = f->z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
-            const uint32_t i = index + (uint32_t)p * step + ((uint32_t)c0 & each);
-            (void)i;
+        for (size_t image = 0; image < e->images; image++) {
+            SS_BACKWARD_IMAGE(f, image);
+            index += (uint32_t)c0 & each;
+            for (size_t p = 0; p < e->pixels; p++) {
+                const float *at = z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float g = row[j];
-                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], i + ((uint32_t)j & each));
-                s[j] += g;
-                q[j] += g * (z[j] - mean[j]);
+                for (int j = 0; j < width; j++) {
+                    float g = row[j];
+                    SS_GRADIENT_OF_U(g, a[j] * at[j] + b[j], index + ((uint32_t)j & each));
+                    s[j] += g;
+                    q[j] += g * (at[j] - mean[j]);
+                }
+                index += step;
             }
         }
         for (int j = 0; j < width; j++) {
@@ -275,20 +288,22 @@ SS_BODY void SS_NAME(backward_apply_body)(const struct ss_rows_backward *f, cons
                                           const float *c1)
 {
     SS_BACKWARD_LOCALS(f);
-    const float *z = f->z;
-    float *dz = f->dz;
-    for (size_t p = 0; p < pixels; p++) {
+    for (size_t image = 0; image < e->images; image++) {
+        SS_BACKWARD_IMAGE(f, image);
+        float *dz = f->dz + image * e->z_image;
+        for (size_t p = 0; p < e->pixels; p++) {
 #pragma omp simd
-        for (int j = 0; j < width; j++) {
-            float g = gp[j], zj = z[j];
-            SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + ((uint32_t)j & each));
-            const float out = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
-            dz[j] = adds ? dz[j] + out : out;
+            for (int j = 0; j < width; j++) {
+                float g = gp[j], zj = z[j];
+                SS_GRADIENT_OF_U(g, a[j] * zj + b[j], index + ((uint32_t)j & each));
+                const float out = cg[j] * g + (cz[j] * (zj - mean[j]) + c1[j]);
+                dz[j] = adds ? dz[j] + out : out;
+            }
+            z += width;
+            dz += width;
+            gp += width;
+            index += step;
         }
-        z += width;
-        dz += width;
-        gp += width;
-        index += step;
     }
 }
 

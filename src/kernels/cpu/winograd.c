@@ -312,10 +312,11 @@ static void make_rows(const struct pass *p, const float *image, size_t slice, in
     const int kept = top >= *from && top < *to ? *to - top : 0, made = top + kept;
     if (kept)
         memmove(band, band + (size_t)(top - *from) * row, (size_t)kept * row * sizeof *band);
+    const struct ss_rows_extent e = {.pixels = (size_t)((bottom - made) * p->in.act.w),
+                                     .images = 1};
     if (bottom > made)
-        ss_norm_piece(&p->pieces, slice, (size_t)(made * p->in.act.w),
-                      (size_t)((bottom - made) * p->in.act.w), image + (size_t)made * row, NULL,
-                      band + (size_t)kept * row);
+        ss_norm_piece(&p->pieces, slice, (size_t)(made * p->in.act.w), &e,
+                      image + (size_t)made * row, NULL, band + (size_t)kept * row);
     *from = top;
     *to = bottom > made ? bottom : made;
 }
@@ -670,10 +671,12 @@ static void sum_bias(const struct pass *p, const struct ss_act *a, const float *
     const struct ss_simd_rows *rows = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (int i = 0; i < jobs; i++)
-        for (size_t at = 0; at < pixels; at += 1024)
-            rows->stats(dy + ((size_t)i * pixels + at) * block,
-                        pixels - at < 1024 ? pixels - at : 1024, a->block, zero,
+        for (size_t at = 0; at < pixels; at += 1024) {
+            const struct ss_rows_extent e = {.pixels = pixels - at < 1024 ? pixels - at : 1024,
+                                             .images = 1};
+            rows->stats(&e, dy + ((size_t)i * pixels + at) * block, a->block, zero,
                         sums + (size_t)i * 2 * block);
+        }
     for (int c = 0; c < a->c; c++) {
         double sum = 0;
         for (int n = 0; n < a->n; n++)
