@@ -12,8 +12,9 @@
  * whole vectors, and nothing is packed.
  *
  * If U fits into a cache (WHOLE_BYTES), each thread takes blocks of tiles through all three steps alone, and V and M
- * stay in its cache. Otherwise (512 channels: 38 MB) all threads share a block of tiles; each takes panels, transforms
- * their weights just before use, and U is never stored as a whole. P is handled likewise.
+ * stay in its cache. Otherwise (512 channels: 38 MB), and where few tiles would read a large U, all threads share a
+ * block of tiles; each takes panels, transforms their weights just before use, and U is never stored as a whole. P is
+ * handled likewise, by its size alone.
  *
  * Sums run over at most CHUNK channels, or over a block of tiles, from zero; the partial sums are then added: a single
  * chain of 640 channels has 2 to 4 times the rounding error. */
@@ -44,7 +45,9 @@ enum {
     PART_TILES = 32,
     PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
     TRANSFORM = 460,        /* operations that a channel of a tile takes as long as (Zen 1, AVX2) */
-    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
+    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most; and of a U that FEW_TILES read */
+    FEW_WHOLE_BYTES = 4 << 20,
+    FEW_TILES = 64,
     STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
     BAND_BYTES = 16 << 10,  /* of the rows of an input that is made while it is read */
 };
@@ -213,6 +216,8 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
 {
     struct pass p = begin_pass(cpu, s, backward);
     const int vectors = p.groups * (p.in.vectors + p.out.vectors);
+    if (p.tiles <= FEW_TILES && XI * p.u_xi * sizeof(float) > FEW_WHOLE_BYTES)
+        p.whole = 0;
     if (ss_winograd_has_sums(s) && !backward)
         p.sum_tiles = sum_tiles_of(&p);
     p.stream =
