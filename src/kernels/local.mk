@@ -21,6 +21,7 @@ libstarstep_la_LIBADD += libsimd.la
 libstarstep_la_SOURCES += \
 	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/speed.c src/kernels/cpu/product.c src/kernels/cpu/product.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/conv_dnnl.h src/kernels/cpu/columns.c src/kernels/cpu/columns.h \
+	src/kernels/cpu/small_map.c src/kernels/cpu/small_map.h \
 	src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h \
 	src/kernels/cpu/norm_act.c src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \
 	src/kernels/cpu/loss.c src/kernels/cpu/elementwise.c src/kernels/cpu/update.c

@@ -136,6 +136,15 @@ static const struct {
     {3, 16, 24, 1, 5, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 0}, /* a line that no window has */
     /* A gradient's parts need more scratch than turned weights and windows. */
     {16, 8, 64, 1, 20, 15, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    /* Pairs of pixels: more images than a tile has, several panels and strips, windows larger than the map, outputs of
+     * padding alone. */
+    {8, 16, 40, 1, 2, 2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {33, 150, 40, 1, 2, 2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+    {37, 16, 24, 1, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {9, 24, 16, 1, 3, 3, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 0},
+    {9, 64, 64, 1, 2, 3, {5, 3}, {1, 1}, {4, 2}, {2, 2}, 1},
+    {8, 40, 72, 1, 8, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
+    {70, 16, 300, 1, 2, 1, {3, 2}, {1, 1}, {1, 3}, {1, 1}, 1},
 };
 enum { NGROUPED = sizeof grouped / sizeof grouped[0] };
 
@@ -175,7 +184,8 @@ END_TEST
 static int is_own(const struct ss_conv_kernel *conv, const char *pass)
 {
     const char *at = strstr(ss_cpu_conv_info(conv), pass) + strlen(pass);
-    return !strncmp(at, "depthwise", 9) || !strncmp(at, "columns", 7);
+    return !strncmp(at, "depthwise", 9) || !strncmp(at, "columns", 7) ||
+           !strncmp(at, "small map", 9);
 }
 
 /* Bits of own code do not depend on threads, as those of oneDNN's weight gradient do; of depthwise

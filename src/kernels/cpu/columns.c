@@ -550,7 +550,7 @@ static void turn_weight(const struct ss_device *cpu, const struct shape *f, cons
         const struct piece p = piece_of(f, place % f->pieces);
         if (row < p.k)
             ss_product_turn_panel(p.k, f->out, w + weight_at(f, place / f->pieces, &p), row,
-                                  weights_of(cpu) + place * turned_floats(f));
+                                  weights_of(cpu) + place * turned_floats(f) + row * f->out);
     }
 }
 

@@ -1,11 +1,12 @@
 /* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that is
- * faster, and those of a few outputs with many weights products of matrices (columns.c). Everything else is oneDNN's
- * direct code, except where it has reference code only, or is not there: depthwise convolutions are depthwise.c's,
- * others products of matrices. Choices follow from shapes, never from timing, so that equal runs give equal bits. */
+ * faster, and those of small maps (small_map.c), or of a few outputs with many weights (columns.c), products of matrices.
+ * Everything else is oneDNN's direct code, except where it has reference code only, or is not there: depthwise
+ * convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from timing, so that equal runs give equal bits. */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/conv_dnnl.h"
 #include "kernels/cpu/depthwise.h"
+#include "kernels/cpu/small_map.h"
 #include "kernels/cpu/winograd.h"
 
 #include <stdio.h>
@@ -13,9 +14,11 @@
 #include <string.h>
 
 /* Whose weight layout it is, and whose code runs a pass. */
-enum code { LIBRARY, DEPTHWISE, COLUMNS, WINOGRAD };
-static const char *const code_names[] = {
-    [DEPTHWISE] = "depthwise", [COLUMNS] = "columns", [WINOGRAD] = "winograd"};
+enum code { LIBRARY, DEPTHWISE, SMALL_MAP, COLUMNS, WINOGRAD };
+static const char *const code_names[] = {[DEPTHWISE] = "depthwise",
+                                         [SMALL_MAP] = "small map",
+                                         [COLUMNS] = "columns",
+                                         [WINOGRAD] = "winograd"};
 
 struct ss_conv_kernel {
     struct ss_device *cpu;
@@ -49,7 +52,8 @@ static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
 /* Where there is a choice. */
 static int is_product(const struct ss_conv_shape *s, enum ss_conv_algo algo)
 {
-    return algo == SS_CONV_PRODUCT || (algo == SS_CONV_AUTO && ss_columns_pays(s));
+    return algo == SS_CONV_PRODUCT ||
+           (algo == SS_CONV_AUTO && (ss_small_map_pays(s) || ss_columns_pays(s)));
 }
 
 int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
@@ -63,6 +67,10 @@ struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_
                  flop = each * s->y.n * s->y.h * s->y.w * s->y.c;
     if (is_winograd(s, algo))
         return ss_winograd_work(s);
+    if (is_product(s, algo) && ss_small_map_pays(s)) {
+        const double products = 2 * ss_small_map_products(s);
+        return (struct ss_cpu_conv_work){products, products, 0};
+    }
     /* Depthwise ones load what they multiply. */
     return (struct ss_cpu_conv_work){flop, ss_depthwise_takes(s) ? 4 * flop : flop, 0};
 }
@@ -95,7 +103,10 @@ static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
         if (ss_conv_library && !is_product(s, algo))
             SS_TRY(ss_conv_library->create(c->cpu, s, c->training, &c->library));
         const int keeps = c->library && ss_conv_library->weight_bytes(c->library) > 0;
-        c->layout = keeps ? LIBRARY : ss_depthwise_takes(s) ? DEPTHWISE : COLUMNS;
+        c->layout = keeps                                         ? LIBRARY
+                    : ss_depthwise_takes(s)                       ? DEPTHWISE
+                    : is_product(s, algo) && ss_small_map_pays(s) ? SMALL_MAP
+                                                                  : COLUMNS;
     }
     for (int pass = SS_CONV_FORWARD; pass < SS_CONV_PASSES; pass++)
         c->code[pass] = has(c, pass) ? LIBRARY : c->layout == LIBRARY ? COLUMNS : c->layout;
@@ -123,6 +134,8 @@ static enum ss_status reserve(const struct ss_conv_kernel *c)
         return ss_cpu_reserve(c->cpu, ss_winograd_scratch(c->cpu, &c->shape, c->training));
     case DEPTHWISE:
         return ss_cpu_reserve(c->cpu, ss_depthwise_scratch(c->cpu, &c->shape));
+    case SMALL_MAP:
+        return ss_cpu_reserve(c->cpu, ss_small_map_scratch(c->cpu, &c->shape));
     case COLUMNS:
         return ss_cpu_reserve(c->cpu, ss_columns_scratch(c->cpu, &c->shape));
     case LIBRARY:
@@ -176,6 +189,8 @@ size_t ss_cpu_conv_weight_bytes(const struct ss_conv_kernel *c)
         return ss_winograd_weight_bytes(&c->shape);
     case DEPTHWISE:
         return ss_depthwise_weight_bytes(&c->shape);
+    case SMALL_MAP:
+        return ss_small_map_weight_bytes(&c->shape);
     case COLUMNS:
         return ss_columns_weight_bytes(&c->shape);
     case LIBRARY:
@@ -192,6 +207,9 @@ enum ss_status ss_cpu_conv_import(struct ss_conv_kernel *c, const float *plain, 
         return SS_OK;
     case DEPTHWISE:
         ss_depthwise_import(&c->shape, plain, native);
+        return SS_OK;
+    case SMALL_MAP:
+        ss_small_map_import(&c->shape, plain, native);
         return SS_OK;
     case COLUMNS:
         ss_columns_import(c->cpu, &c->shape, plain, native);
@@ -210,6 +228,9 @@ enum ss_status ss_cpu_conv_export(struct ss_conv_kernel *c, const float *native,
         return SS_OK;
     case DEPTHWISE:
         ss_depthwise_export(&c->shape, native, plain);
+        return SS_OK;
+    case SMALL_MAP:
+        ss_small_map_export(&c->shape, native, plain);
         return SS_OK;
     case COLUMNS:
         ss_columns_export(c->cpu, &c->shape, native, plain);
@@ -245,6 +266,9 @@ static enum ss_status forward(struct ss_conv_kernel *c, const void *x, const voi
         return SS_OK;
     case WINOGRAD:
         ss_winograd_forward(c->cpu, &c->shape, &ends, x, weight, bias, y);
+        return SS_OK;
+    case SMALL_MAP:
+        ss_small_map_forward(c->cpu, &c->shape, x, weight, bias, y);
         return SS_OK;
     case COLUMNS:
         ss_columns_forward(c->cpu, &c->shape, x, weight, bias, y);
@@ -312,6 +336,9 @@ enum ss_status ss_cpu_conv_backward_data(struct ss_conv_kernel *c, const void *d
     case WINOGRAD:
         ss_winograd_backward_data(c->cpu, &c->shape, dy, weight, dx);
         return SS_OK;
+    case SMALL_MAP:
+        ss_small_map_backward_data(c->cpu, &c->shape, dy, weight, dx);
+        return SS_OK;
     case COLUMNS:
         return columns_backward_data(c, dy, weight, dx);
     case LIBRARY:
@@ -332,6 +359,9 @@ enum ss_status ss_cpu_conv_backward_weights(struct ss_conv_kernel *c, const void
         return SS_OK;
     case WINOGRAD:
         ss_winograd_backward_weights(c->cpu, &c->shape, c->source, x, dy, dweight, dbias);
+        return SS_OK;
+    case SMALL_MAP:
+        ss_small_map_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);
         return SS_OK;
     case COLUMNS:
         ss_columns_backward_weights(c->cpu, &c->shape, x, dy, dweight, dbias);

@@ -117,11 +117,10 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     }
 }
 
-void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *turned)
+void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *to)
 {
     const size_t width = 2 * ss_product_lanes(), count = smaller(width, k - r),
                  whole = ss_product_round(count);
-    float *to = turned + r * columns;
     if (count < whole)
         memset(to, 0, columns * whole * sizeof *to);
     for (size_t c = 0; c < columns; c += width) {

@@ -33,7 +33,7 @@ void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, 
                      size_t ld_to);
 
 /* Of a right operand (k, columns) as (columns, k), both of wide 2: the panel of its rows from r on, a multiple of 2 W. */
-void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *turned);
+void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *to);
 
 /* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. */
 struct ss_product {

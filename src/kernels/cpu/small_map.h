@@ -1,0 +1,32 @@
+/* Convolutions of maps so small that many taps of their windows lie on the padding: a product of matrices for each pair
+ * of an output pixel and an input pixel that a tap joins, over images. Of 3x3 windows on 2x2 pixels there are 16 such
+ * pairs, where the windows have 36 numbers; on one pixel 1 and 9.
+ *
+ * A weight is stored as right operands (Ci, Co) of product.h, one for each tap, whose padding is zero, as in its
+ * gradient; plain is (Co,Ci,rows,columns). Bits do not depend on the number of threads. */
+#ifndef SS_KERNELS_CPU_SMALL_MAP_H
+#define SS_KERNELS_CPU_SMALL_MAP_H
+
+#include "kernels/cpu/internal.h"
+
+/* 1 if the shape is supported, and this is faster than columns.c and oneDNN's code. */
+int ss_small_map_pays(const struct ss_conv_shape *s);
+/* Multiplications of a forward pass. */
+double ss_small_map_products(const struct ss_conv_shape *s);
+
+/* Bytes, of all three passes. */
+size_t ss_small_map_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
+
+size_t ss_small_map_weight_bytes(const struct ss_conv_shape *s);
+void ss_small_map_import(const struct ss_conv_shape *s, const float *plain, float *native);
+void ss_small_map_export(const struct ss_conv_shape *s, const float *native, float *plain);
+
+/* bias, dbias may be NULL. */
+void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                          const float *x, const float *w, const float *bias, float *y);
+void ss_small_map_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                const float *dy, const float *w, float *dx);
+void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                                   const float *x, const float *dy, float *dw, float *dbias);
+
+#endif
