@@ -478,21 +478,20 @@ static void run_block(const struct pass *p, const float *x, const float *bias, i
 {
     const float *u = shared_of(p);
     float *v = own_of(p), *m = v + XI * p->in_xi;
-    const int width = PANEL * p->lanes;
     for (int i = 0; i < p->groups * p->in.vectors; i++)
         transform_input(p, x, i, first, count, v + (size_t)i * p->in_vector);
     for (int xi = 0; xi < XI; xi++, u += p->u_xi)
         for (int g = 0; g < p->groups; g++)
-            for (int c = 0; c < p->in.group; c += p->chunk)
-                for (int k = 0; k < p->out.vectors; k += PANEL) {
-                    const int vectors = smaller(PANEL, p->out.vectors - k);
-                    const float *panel = u + panel_of(p, g, k);
-                    const int last = k + PANEL >= p->out.vectors;
+            for (int k = 0; k < p->out.vectors; k += PANEL) {
+                const int vectors = smaller(PANEL, p->out.vectors - k);
+                const float *panel = u + panel_of(p, g, k);
+                for (int c = 0; c < p->in.group;
+                     c += p->chunk, panel += p->chunk * vectors * p->lanes)
                     p->rows->panel_product(&(struct ss_panel_product){
                         .v = v + (size_t)xi * p->in_xi +
                              (size_t)(g * p->in.vectors + c / p->lanes) * p->in_vector,
                         .v_step = p->in_vector,
-                        .u = panel + c * vectors * p->lanes,
+                        .u = panel,
                         .m = m + (size_t)xi * p->out_xi +
                              (size_t)(g * p->out.vectors + k) * p->out_vector,
                         .m_step = p->out_vector,
@@ -501,9 +500,8 @@ static void run_block(const struct pass *p, const float *x, const float *bias, i
                         .channels = smaller(p->chunk, p->in.group - c),
                         .vectors = vectors,
                         .adds = c > 0,
-                        .next = last ? u + panel_of(p, g, 0) + (c + p->chunk) * width
-                                     : u + panel_of(p, g, k + PANEL) + c * width});
-                }
+                        .next = panel + p->chunk * vectors * p->lanes});
+            }
     for (int i = 0; i < p->groups * p->out.vectors; i++)
         transform_output(p, m + (size_t)i * p->out_vector, i, bias, first, count, y);
 }
