@@ -23,6 +23,9 @@ SS_BODY void SS_NAME(pool_store)(float *y, int lanes, SS_V v)
             y[l] = v[l];
 }
 
+/* A row of a map is often a page, and at each page a processor's own prefetching begins anew. */
+#define SS_POOL_AHEAD 1024
+
 /* A NaN is taken, and then only another one. */
 SS_BODY void SS_NAME(pool_max_vector)(const struct ss_rows_pool *f, int q, int c, int lanes,
                                       const int index)
@@ -37,6 +40,7 @@ SS_BODY void SS_NAME(pool_max_vector)(const struct ss_rows_pool *f, int q, int c
     for (int i = f->rows.begin; i < f->rows.end; i++, row += line, tap += f->taps) {
         const float *x = row;
         for (int j = 0; j < w->end - w->begin; j++, x += step) {
+            __builtin_prefetch(x + SS_POOL_AHEAD);
             const SS_V v = SS_NAME(pool_load)(x, lanes);
             const SS_I take = (v > best) | (v != v);
             best = (SS_V)(((SS_I)v & take) | ((SS_I)best & ~take));
