@@ -288,6 +288,37 @@ START_TEST(choices)
 }
 END_TEST
 
+/* Pairs of pixels where enough taps lie on the padding, or it has a stride; what they multiply is what is predicted. */
+START_TEST(small_maps)
+{
+    static const struct {
+        int n, side, stride, kernel, pairs; /* pairs 0: other code */
+    } shapes[] = {{8, 2, 1, 3, 16},  {8, 1, 1, 3, 1}, {7, 2, 1, 3, 0}, {8, 4, 2, 3, 25},
+                  {8, 8, 2, 3, 121}, {8, 9, 2, 3, 0}, {8, 5, 1, 3, 0}, {8, 4, 2, 2, 0}};
+    const int lanes = (int)ss_product_lanes();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int side = shapes[i].side, pad = shapes[i].kernel == 3,
+                  out = (side + 2 * pad - shapes[i].kernel) / shapes[i].stride + 1;
+        const struct ss_conv_shape s = {.x = {shapes[i].n, lanes, side, side, lanes},
+                                        .y = {shapes[i].n, 2 * lanes, out, out, 2 * lanes},
+                                        .kernel = {shapes[i].kernel, shapes[i].kernel},
+                                        .stride = {shapes[i].stride, shapes[i].stride},
+                                        .padding = {pad, pad},
+                                        .dilation = {1, 1},
+                                        .groups = 1};
+        struct ss_conv_kernel *conv;
+        OK(ss_cpu_conv_create(cpu, &s, SS_CONV_PRODUCT, 1, &conv));
+        ck_assert_msg(!strncmp(ss_cpu_conv_info(conv), "fwd small map", 13) ==
+                          (shapes[i].pairs > 0),
+                      "%zu: %s", i, ss_cpu_conv_info(conv));
+        if (shapes[i].pairs)
+            ck_assert_double_eq(ss_cpu_conv_work(&s, SS_CONV_PRODUCT).flop,
+                                4.0 * shapes[i].pairs * shapes[i].n * lanes * lanes);
+        ss_cpu_conv_destroy(conv);
+    }
+}
+END_TEST
+
 START_TEST(winograd_error)
 {
     const int block = ss_cpu_preferred_block() ? ss_cpu_preferred_block() : 64;
@@ -519,6 +550,7 @@ Suite *conv_suite(void)
     tcase_add_loop_test(t, own_bits, 0, NGROUPED);
     tcase_add_loop_test(t, depthwise_itself, 0, NGROUPED);
     tcase_add_test(t, choices);
+    tcase_add_test(t, small_maps);
     tcase_add_test(t, winograd_error);
     tcase_add_loop_test(t, finite_differences, 0, 2);
     tcase_add_test(t, finite_differences_kernel);
