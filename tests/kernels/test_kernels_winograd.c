@@ -38,6 +38,9 @@ static const struct {
     /* Four channels are a vector of a plain processor; rows so long that few fit into a cache. */
     {2, 4, 12, 1, 9, 11, {1, 1}, 0},
     {1, 16, 16, 1, 15, 190, {1, 0}, 1},
+    /* So many tiles that the weight gradient is made of shares of them; of several blocks, the last one shorter. */
+    {27, 16, 24, 1, 24, 25, {1, 1}, 1},
+    {31, 64, 32, 2, 22, 20, {1, 1}, 0},
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 

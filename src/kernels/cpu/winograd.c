@@ -43,7 +43,14 @@ enum {
     MANY_BLOCKS = 8,
     LEAST_SUMS = 512, /* partial sums for BatchNorm, where there are as many tiles */
     PART_TILES = 32,
-    PART_CHANNELS = 64,     /* of a P that is not stored as a whole */
+    PART_CHANNELS = 64, /* of a P that is not stored as a whole */
+    /* Weight gradient of few channels, by shares of the tiles: how many, tiles of one, bytes of all their P, and of a
+     * thread's V and D. */
+    LEAST_SHARES = 8,
+    MOST_SHARES = 16,
+    SHARE_TILES = 128,
+    SHARES_BYTES = 8 << 20,
+    BLOCK_BYTES = 1 << 20,
     TRANSFORM = 460,        /* operations that a channel of a tile takes as long as (Zen 1, AVX2) */
     WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most; and of a U that FEW_TILES read */
     FEW_WHOLE_BYTES = 4 << 20,
@@ -105,6 +112,7 @@ struct pass {
     struct ss_norm_pieces pieces; /* of what */
     const float *residual;        /* added to `out`, or NULL */
     int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
+    int shares; /* of the weight gradient's tiles, each with its P; 1: threads have all in common */
     size_t shared, own; /* floats: of all threads, of each */
 };
 
@@ -240,10 +248,25 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
     return p;
 }
 
-/* Of the weight. Scratch: [V, D, P], or [V, D | each thread's part of P]. */
+/* Of the weight. Scratch: [each share's P | each thread's V, D], [V, D, P], or [V, D | each thread's part of P]. */
 static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     struct pass p = begin_pass(cpu, s, 0);
+    const size_t fit = SHARES_BYTES / (XI * p.u_xi * sizeof(float)),
+                 tile = XI * sizeof(float) *
+                        (size_t)(p.groups * (p.in.vectors + p.out.vectors) * p.lanes);
+    p.shares = smaller(smaller(p.tiles / SHARE_TILES, MOST_SHARES), (int)fit);
+    if (p.shares >= LEAST_SHARES) {
+        const int share = divide_up(p.tiles, p.shares);
+        p.block = divide_up(
+            share,
+            divide_up(share, smaller((int)larger(BLOCK_BYTES / tile, PART_TILES), SHARED_TILES)));
+        choose_strides(&p);
+        p.shared = (size_t)p.shares * XI * p.u_xi;
+        p.own = XI * (p.in_xi + p.out_xi);
+        return p;
+    }
+    p.shares = 1;
     p.block = divide_up(p.tiles, divide_up(p.tiles, SHARED_TILES));
     choose_strides(&p);
     p.shared = XI * (p.in_xi + p.out_xi);
@@ -688,22 +711,46 @@ static void sum_bias(const struct pass *p, const struct ss_act *a, const float *
     }
 }
 
+/* P of a share of the tiles, by one thread: with few channels, what threads transform for each other takes longer to
+ * come from another's cache than to be multiplied. */
+static void run_share(const struct pass *p, const float *x, const float *dy, int share, float *to)
+{
+    const int each = divide_up(p->tiles, p->shares), begin = share * each,
+              end = smaller(begin + each, p->tiles);
+    float *v = own_of(p), *d = v + XI * p->in_xi;
+    for (int first = begin; first < end; first += p->block) {
+        const int count = smaller(p->block, end - first);
+        for (int i = 0; i < p->groups * (p->in.vectors + p->out.vectors); i++)
+            transform_both(p, x, dy, i, first, 0, count, v, d);
+        for (int xi = 0; xi < XI; xi++)
+            for (int g = 0; g < p->groups; g++)
+                for (int k = 0; k < p->out.vectors; k += PANEL)
+                    multiply_gradient(p, v, d, xi, g, k, 0, p->in.group, count, first > begin,
+                                      to + (size_t)xi * p->u_xi + panel_of(p, g, k));
+    }
+}
+
 void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                   const struct ss_norm_source *source, const float *x,
                                   const float *dy, float *dw, float *dbias)
 {
     struct pass all = gradient_pass(cpu, s);
     const struct pass *p = &all;
-    float *v = shared_of(p), *d = v + XI * p->in_xi, *whole = d + XI * p->out_xi;
+    float *v = shared_of(p), *d = v + XI * p->in_xi,
+          *whole = p->shares > 1 ? v : d + XI * p->out_xi;
     const int vectors = p->groups * (p->in.vectors + p->out.vectors), panels = panels_of(p),
-              pieces = divide_up(p->in.group, PART_CHANNELS);
+              pieces = divide_up(p->in.group, PART_CHANNELS),
+              shares = p->shares > 1 ? p->shares : 0;
     ss_cpu_enter(cpu);
     if (dbias)
         sum_bias(p, &s->y, dy, dbias);
     begin_source(&all, source);
 #pragma omp parallel num_threads(cpu->threads)
     {
-        for (int first = 0; first < p->tiles; first += p->block) {
+#pragma omp for schedule(dynamic)
+        for (int i = 0; i < shares; i++)
+            run_share(p, x, dy, i, whole + (size_t)i * XI * p->u_xi);
+        for (int first = 0; first < (shares ? 0 : p->tiles); first += p->block) {
             const int count = smaller(p->block, p->tiles - first),
                       parts = divide_up(count, PART_TILES);
 #pragma omp for schedule(dynamic)
@@ -740,8 +787,10 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
                 const int g = i / pieces / panels, k = i / pieces % panels * PANEL,
                           c = i % pieces * PART_CHANNELS,
                           width = smaller(PANEL, p->out.vectors - k) * p->lanes;
-                transform_gradient(p, whole + panel_of(p, g, k) + c * width, g, k, c,
-                                   smaller(PART_CHANNELS, p->in.group - c), 0, dw);
+                for (int share = 0; share < p->shares; share++)
+                    transform_gradient(
+                        p, whole + (size_t)share * XI * p->u_xi + panel_of(p, g, k) + c * width, g,
+                        k, c, smaller(PART_CHANNELS, p->in.group - c), share > 0, dw);
             }
         }
     }
