@@ -168,8 +168,8 @@ struct ss_outer_product {
 };
 
 struct ss_simd_rows {
-    /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call, of all
-     * images: sums are fp32 inside and double across calls. */
+    /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
+     * are fp32 inside an image, and double across images and calls. */
     void (*stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift, double *sums);
     void (*forward)(const struct ss_rows_forward *f);
     /* sums (2*block) += sum of g, sum of g (z - mean), g being the gradient of u. As stats. */

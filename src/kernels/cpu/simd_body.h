@@ -3,7 +3,7 @@
  * most of these loops scalar. */
 
 /* Four pixels at a time: one chain of additions per channel would be bound by its latency. */
-SS_BODY void SS_NAME(stats_fixed)(const struct ss_rows_extent *e, const float *z, const int width,
+SS_BODY void SS_NAME(stats_fixed)(const float *z, size_t pixels, const int width,
                                   const float *shift, double *sums)
 {
     float c[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH], s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH],
@@ -14,32 +14,30 @@ SS_BODY void SS_NAME(stats_fixed)(const struct ss_rows_extent *e, const float *z
         c[j] = shift[j];
         s0[j] = s1[j] = s2[j] = s3[j] = q0[j] = q1[j] = q2[j] = q3[j] = 0;
     }
-    for (size_t image = 0; image < e->images; image++, z += e->z_image) {
-        size_t p = 0;
-        for (; p + 4 <= e->pixels; p += 4) {
-            const float *row = z + p * (size_t)width;
+    size_t p = 0;
+    for (; p + 4 <= pixels; p += 4) {
+        const float *row = z + p * (size_t)width;
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float d0 = row[j] - c[j], d1 = row[j + width] - c[j], d2 = row[j + 2 * width] - c[j],
-                      d3 = row[j + 3 * width] - c[j];
-                s0[j] += d0;
-                s1[j] += d1;
-                s2[j] += d2;
-                s3[j] += d3;
-                q0[j] += d0 * d0;
-                q1[j] += d1 * d1;
-                q2[j] += d2 * d2;
-                q3[j] += d3 * d3;
-            }
+        for (int j = 0; j < width; j++) {
+            float d0 = row[j] - c[j], d1 = row[j + width] - c[j], d2 = row[j + 2 * width] - c[j],
+                  d3 = row[j + 3 * width] - c[j];
+            s0[j] += d0;
+            s1[j] += d1;
+            s2[j] += d2;
+            s3[j] += d3;
+            q0[j] += d0 * d0;
+            q1[j] += d1 * d1;
+            q2[j] += d2 * d2;
+            q3[j] += d3 * d3;
         }
-        for (; p < e->pixels; p++) {
-            const float *row = z + p * (size_t)width;
+    }
+    for (; p < pixels; p++) {
+        const float *row = z + p * (size_t)width;
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float d = row[j] - c[j];
-                s0[j] += d;
-                q0[j] += d * d;
-            }
+        for (int j = 0; j < width; j++) {
+            float d = row[j] - c[j];
+            s0[j] += d;
+            q0[j] += d * d;
         }
     }
 #pragma omp simd
@@ -49,37 +47,41 @@ SS_BODY void SS_NAME(stats_fixed)(const struct ss_rows_extent *e, const float *z
     }
 }
 
-SS_TARGET static void SS_NAME(stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift,
-                                     double *sums)
+/* Any block. */
+SS_BODY void SS_NAME(stats_any)(const float *z, size_t pixels, int block, const float *shift,
+                                double *sums)
 {
-    if (block == 16) {
-        SS_NAME(stats_fixed)(e, z, 16, shift, sums);
-        return;
-    }
-    if (block == 8) {
-        SS_NAME(stats_fixed)(e, z, 8, shift, sums);
-        return;
-    }
     float s[SS_CHUNK], q[SS_CHUNK];
     for (int c0 = 0; c0 < block; c0 += SS_CHUNK) {
         const int width = block - c0 < SS_CHUNK ? block - c0 : SS_CHUNK;
         for (int j = 0; j < width; j++)
             s[j] = q[j] = 0;
-        for (size_t image = 0; image < e->images; image++)
-            for (size_t p = 0; p < e->pixels; p++) {
-                const float *row = z + image * e->z_image + p * (size_t)block + c0;
+        for (size_t p = 0; p < pixels; p++) {
+            const float *row = z + p * (size_t)block + c0;
 #pragma omp simd
-                for (int j = 0; j < width; j++) {
-                    float d = row[j] - shift[c0 + j];
-                    s[j] += d;
-                    q[j] += d * d;
-                }
+            for (int j = 0; j < width; j++) {
+                float d = row[j] - shift[c0 + j];
+                s[j] += d;
+                q[j] += d * d;
             }
+        }
         for (int j = 0; j < width; j++) {
             sums[c0 + j] += (double)s[j];
             sums[block + c0 + j] += (double)q[j];
         }
     }
+}
+
+SS_TARGET static void SS_NAME(stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift,
+                                     double *sums)
+{
+    for (size_t image = 0; image < e->images; image++, z += e->z_image)
+        if (block == 16)
+            SS_NAME(stats_fixed)(z, e->pixels, 16, shift, sums);
+        else if (block == 8)
+            SS_NAME(stats_fixed)(z, e->pixels, 8, shift, sums);
+        else
+            SS_NAME(stats_any)(z, e->pixels, block, shift, sums);
 }
 
 /* Comparisons are written so that NaN passes through, as it does in PyTorch: a run that diverged
@@ -180,9 +182,10 @@ SS_TARGET static void SS_NAME(forward)(const struct ss_rows_forward *f)
     (void)index
 
 SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                          const int drop, double *sums)
+                                          const int drop, size_t image, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
+    SS_BACKWARD_IMAGE(f, image);
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], s0[SS_FIXED_WIDTH],
         s1[SS_FIXED_WIDTH], q0[SS_FIXED_WIDTH], q1[SS_FIXED_WIDTH];
 #pragma omp simd
@@ -192,32 +195,29 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
         mean[j] = f->mean[j];
         s0[j] = s1[j] = q0[j] = q1[j] = 0;
     }
-    for (size_t image = 0; image < e->images; image++) {
-        SS_BACKWARD_IMAGE(f, image);
-        size_t p = 0;
-        for (; p + 2 <= e->pixels; p += 2) {
+    size_t p = 0;
+    for (; p + 2 <= e->pixels; p += 2) {
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
-                SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + ((uint32_t)j & each));
-                SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + ((uint32_t)j & each));
-                s0[j] += g0;
-                s1[j] += g1;
-                q0[j] += g0 * (z0 - mean[j]);
-                q1[j] += g1 * (z1 - mean[j]);
-            }
-            z += 2 * width;
-            gp += 2 * width;
-            index += 2 * step;
+        for (int j = 0; j < width; j++) {
+            float z0 = z[j], z1 = z[j + width], g0 = gp[j], g1 = gp[j + width];
+            SS_GRADIENT_OF_U(g0, a[j] * z0 + b[j], index + ((uint32_t)j & each));
+            SS_GRADIENT_OF_U(g1, a[j] * z1 + b[j], index + step + ((uint32_t)j & each));
+            s0[j] += g0;
+            s1[j] += g1;
+            q0[j] += g0 * (z0 - mean[j]);
+            q1[j] += g1 * (z1 - mean[j]);
         }
-        if (p < e->pixels) {
+        z += 2 * width;
+        gp += 2 * width;
+        index += 2 * step;
+    }
+    if (p < e->pixels) {
 #pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float g = gp[j];
-                SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + ((uint32_t)j & each));
-                s0[j] += g;
-                q0[j] += g * (z[j] - mean[j]);
-            }
+        for (int j = 0; j < width; j++) {
+            float g = gp[j];
+            SS_GRADIENT_OF_U(g, a[j] * z[j] + b[j], index + ((uint32_t)j & each));
+            s0[j] += g;
+            q0[j] += g * (z[j] - mean[j]);
         }
     }
 #pragma omp simd
@@ -228,9 +228,10 @@ SS_BODY void SS_NAME(backward_sums_fixed)(const struct ss_rows_backward *f, cons
 }
 
 SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const enum ss_act_family act, const int drop,
-                                        double *sums)
+                                        size_t image, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
+    SS_BACKWARD_IMAGE(f, image);
     const int block = f->block;
     float s[SS_CHUNK], q[SS_CHUNK];
     for (int c0 = 0; c0 < block; c0 += SS_CHUNK) {
@@ -238,19 +239,16 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
         const float *a = f->a + c0, *b = f->b + c0, *mean = f->mean + c0;
         for (int j = 0; j < width; j++)
             s[j] = q[j] = 0;
-        for (size_t image = 0; image < e->images; image++) {
-            SS_BACKWARD_IMAGE(f, image);
-            index += (uint32_t)c0 & each;
-            for (size_t p = 0; p < e->pixels; p++) {
-                const float *at = z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
+        for (size_t p = 0; p < e->pixels; p++) {
+            const float *at = z + p * (size_t)block + c0, *row = gp + p * (size_t)block + c0;
+            const uint32_t i = index + (uint32_t)p * step + ((uint32_t)c0 & each);
+            (void)i;
 #pragma omp simd
-                for (int j = 0; j < width; j++) {
-                    float g = row[j];
-                    SS_GRADIENT_OF_U(g, a[j] * at[j] + b[j], index + ((uint32_t)j & each));
-                    s[j] += g;
-                    q[j] += g * (at[j] - mean[j]);
-                }
-                index += step;
+            for (int j = 0; j < width; j++) {
+                float g = row[j];
+                SS_GRADIENT_OF_U(g, a[j] * at[j] + b[j], i + ((uint32_t)j & each));
+                s[j] += g;
+                q[j] += g * (at[j] - mean[j]);
             }
         }
         for (int j = 0; j < width; j++) {
@@ -263,18 +261,19 @@ SS_BODY void SS_NAME(backward_sums_any)(const struct ss_rows_backward *f, const 
 SS_BODY void SS_NAME(backward_sums_act)(const struct ss_rows_backward *f,
                                         const enum ss_act_family act, double *sums)
 {
-    if (f->block == 16 && f->dropout.on)
-        SS_NAME(backward_sums_fixed)(f, act, 16, 1, sums);
-    else if (f->block == 16)
-        SS_NAME(backward_sums_fixed)(f, act, 16, 0, sums);
-    else if (f->block == 8 && f->dropout.on)
-        SS_NAME(backward_sums_fixed)(f, act, 8, 1, sums);
-    else if (f->block == 8)
-        SS_NAME(backward_sums_fixed)(f, act, 8, 0, sums);
-    else if (f->dropout.on)
-        SS_NAME(backward_sums_any)(f, act, 1, sums);
-    else
-        SS_NAME(backward_sums_any)(f, act, 0, sums);
+    for (size_t image = 0; image < f->extent->images; image++)
+        if (f->block == 16 && f->dropout.on)
+            SS_NAME(backward_sums_fixed)(f, act, 16, 1, image, sums);
+        else if (f->block == 16)
+            SS_NAME(backward_sums_fixed)(f, act, 16, 0, image, sums);
+        else if (f->block == 8 && f->dropout.on)
+            SS_NAME(backward_sums_fixed)(f, act, 8, 1, image, sums);
+        else if (f->block == 8)
+            SS_NAME(backward_sums_fixed)(f, act, 8, 0, image, sums);
+        else if (f->dropout.on)
+            SS_NAME(backward_sums_any)(f, act, 1, image, sums);
+        else
+            SS_NAME(backward_sums_any)(f, act, 0, image, sums);
 }
 
 SS_TARGET static void SS_NAME(backward_sums)(const struct ss_rows_backward *f, double *sums)
