@@ -1,7 +1,8 @@
-/* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that is
- * faster, and those of small maps (small_map.c), or of a few outputs with many weights (columns.c), products of matrices.
- * Everything else is oneDNN's direct code, except where it has reference code only, or is not there: depthwise
- * convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from timing, so that equal runs give equal bits. */
+/* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that
+ * is faster, and those of small maps (small_map.c), or of a few outputs with many weights (columns.c), products of
+ * matrices. Everything else is oneDNN's direct code, except where it has reference code only, or is not there:
+ * depthwise convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from
+ * timing, so that equal runs give equal bits. */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/conv_dnnl.h"
