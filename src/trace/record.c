@@ -172,6 +172,7 @@ static void write_marks(struct ss_trace *t)
 static void *write_thread(void *arg)
 {
     struct ss_trace *t = arg;
+    put_memory(t); /* a short run has a sample of its beginning and one of its end */
     pthread_mutex_lock(&t->lock);
     while (!t->ending) {
         struct timespec until;
