@@ -20,8 +20,7 @@ enum {
     MOST_INPUTS = 64,  /* of x */
     LEAST_IMAGES = 8,
     TILE_IMAGES = 32, /* at most */
-    STRIP =
-        128, /* of Ci, of the weight gradient: its part of a panel stays in a first-level cache */
+    STRIP = 128, /* weight gradient, of Ci: its part of a panel stays in a first-level cache */
 };
 
 /* x or y. */

@@ -52,9 +52,9 @@ enum {
     SHARES_BYTES = 8 << 20,
     BLOCK_BYTES = 1 << 20,
     TRANSFORM = 460,        /* operations that a channel of a tile takes as long as (Zen 1, AVX2) */
-    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most; and of a U that FEW_TILES read */
-    FEW_WHOLE_BYTES = 4 << 20,
+    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
     FEW_TILES = 64,
+    FEW_WHOLE_BYTES = 4 << 20, /* of a U that at most FEW_TILES read */
     STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
     BAND_BYTES = 16 << 10,  /* of the rows of an input that is made while it is read */
 };
