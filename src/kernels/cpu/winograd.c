@@ -760,7 +760,8 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
                                smaller(PART_TILES, count - skip), v, d);
             }
             if (p->whole) {
-#pragma omp for schedule(dynamic)
+                /* Each thread adds to the same part of P in every block, and keeps it in its caches. */
+#pragma omp for schedule(static)
                 for (int i = 0; i < XI * p->groups * panels; i++) {
                     const int xi = i / panels / p->groups, g = i / panels % p->groups,
                               k = i % panels * PANEL;
