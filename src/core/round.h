@@ -1,13 +1,29 @@
-/* Sizes rounded up. */
+/* Sizes compared, divided and rounded up. */
 #ifndef SS_CORE_ROUND_H
 #define SS_CORE_ROUND_H
 
 #include <stddef.h>
 
+static inline size_t ss_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t ss_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* a / b rounded up; b is not 0. */
+static inline size_t ss_divide_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
 /* The least multiple of unit, which is not 0, that is not below n. */
 static inline size_t ss_round_up(size_t n, size_t unit)
 {
-    return (n + unit - 1) / unit * unit;
+    return ss_divide_up(n, unit) * unit;
 }
 
 #endif

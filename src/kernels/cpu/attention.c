@@ -8,6 +8,7 @@
  *   dp = dy v^T     ds = scale p (dp - sum over keys of p dp)
  *   dv = p^T dy     dq = ds k     dk = ds^T q */
 #include "core/log.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/simd.h"
@@ -37,11 +38,6 @@ struct head {
     float *scores, *dscores, *operands;
 };
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static size_t place_head(const struct ss_attention_kernel *a, float *base, struct head *h)
 {
     float **const rows[] = {&h->q, &h->k, &h->v, &h->y, &h->dq, &h->dk, &h->dv};
@@ -55,8 +51,8 @@ static size_t place_head(const struct ss_attention_kernel *a, float *base, struc
     h->dscores = base + at;
     at += a->training ? ROWS * a->ld : 0;
     h->operands = base + at;
-    size_t most = larger(ss_product_scratch(ROWS, s, d), ss_product_scratch(ROWS, d, s));
-    most = larger(most, ss_product_scratch(s, d, ROWS));
+    size_t most = ss_larger(ss_product_scratch(ROWS, s, d), ss_product_scratch(ROWS, d, s));
+    most = ss_larger(most, ss_product_scratch(s, d, ROWS));
     return at + (most + VECTOR - 1) / VECTOR * VECTOR;
 }
 

@@ -1,6 +1,7 @@
 /* conv_dnnl.c: chooses oneDNN's code, and the weight's layout, of a convolution. */
 #include "kernels/cpu/conv_dnnl.h"
 
+#include "core/round.h"
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/dnnl_op.h"
 
@@ -49,11 +50,6 @@ static int make_pd(const struct ss_dnnl_conv *c, int which, ss_md_in weight,
     return create_pd(c, which, weight, fwd, pd) == dnnl_success && !ss_dnnl_is_ref(*pd);
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Is the native layout the plain one, which oneDNN's passes get in theirs at each call? */
 static int is_compact(const struct ss_dnnl_conv *c)
 {
@@ -64,7 +60,7 @@ static int is_compact(const struct ss_dnnl_conv *c)
  * weight [wide weight | bias] behind it. */
 static size_t weight_offset(const struct pass *pass)
 {
-    return ss_align_up(larger(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
+    return ss_align_up(ss_larger(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
 }
 static size_t wide_offset(const struct pass *pass)
 {
@@ -73,7 +69,7 @@ static size_t wide_offset(const struct pass *pass)
 /* Of the pass that makes a compact one: [own | gradient | wide gradient | bias]. */
 static size_t gradient_offset(const struct ss_dnnl_conv *c)
 {
-    return ss_align_up(larger(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
+    return ss_align_up(ss_larger(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
 }
 static size_t wide_gradient_offset(const struct ss_dnnl_conv *c)
 {
@@ -266,7 +262,7 @@ static enum ss_status choose_layouts(struct ss_dnnl_conv *c, enum kind *kind)
 /* Scratch of import and export: [the reorder's own | weight as oneDNN's plain one] */
 static size_t plain_offset(const struct ss_dnnl_conv *c)
 {
-    return ss_align_up(larger(c->import.scratch_bytes, c->export.scratch_bytes));
+    return ss_align_up(ss_larger(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
 static enum ss_status make_backward_weights(struct ss_dnnl_conv *c, ss_md_in gradient)

@@ -8,6 +8,7 @@
  *   weight gradient   weight' (Ci, Co) of a tap        = the sum over its pairs (o, i) of x' dy */
 #include "kernels/cpu/small_map.h"
 
+#include "core/round.h"
 #include "kernels/cpu/product.h"
 
 #include <omp.h>
@@ -35,15 +36,6 @@ struct shape {
     size_t w; /* W */
     size_t images, taps;
 };
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-static size_t divide_up(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static struct side side_of(const struct ss_act *a, size_t w)
 {
@@ -104,7 +96,7 @@ double ss_small_map_products(const struct ss_conv_shape *s)
 static int takes_side(const struct shape *f, const struct side *side)
 {
     return (size_t)side->act->block % f->w == 0 &&
-           side->vectors == divide_up((size_t)side->act->c, f->w);
+           side->vectors == ss_divide_up((size_t)side->act->c, f->w);
 }
 
 /* Measured with AVX-512 and AVX2 (Zen 5), 64 to 512 channels, batches of 32 and 128. All three passes, of oneDNN 2.6's
@@ -129,7 +121,7 @@ static size_t weight_at(const struct shape *f, size_t tap, size_t first)
 }
 static size_t panel_width(const struct shape *f, const struct side *side, size_t first)
 {
-    return smaller(WIDE * f->w, side->vectors * f->w - first);
+    return ss_smaller(WIDE * f->w, side->vectors * f->w - first);
 }
 
 size_t ss_small_map_weight_bytes(const struct ss_conv_shape *s)
@@ -211,7 +203,7 @@ struct tile {
 
 static struct tile tile_of(const struct shape *f, size_t images, size_t i)
 {
-    return (struct tile){i * images, smaller(images, f->images - i * images)};
+    return (struct tile){i * images, ss_smaller(images, f->images - i * images)};
 }
 static size_t tile_at(const struct shape *f, const struct side *side, struct tile t)
 {
@@ -242,7 +234,7 @@ static void move_vector(const struct shape *f, const struct side *side, struct t
 static void make_rows(const struct ss_device *cpu, const struct shape *f, const struct side *side,
                       size_t images, const float *tensor, float *rows)
 {
-    const size_t tiles = divide_up(f->images, images);
+    const size_t tiles = ss_divide_up(f->images, images);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < tiles * side->vectors; i++) {
         const struct tile t = tile_of(f, images, i / side->vectors);
@@ -287,7 +279,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
         float bias[MOST_LANES] = {0};
         if (p->bias)
             memcpy(bias, p->bias + channel,
-                   smaller(f->w, (size_t)p->to->act->c - channel) * sizeof *bias);
+                   ss_smaller(f->w, (size_t)p->to->act->c - channel) * sizeof *bias);
         for (size_t i = 0; i < to_block; i += f->w)
             memcpy(out + v * to_block + i, bias, f->w * sizeof *bias);
     }
@@ -300,7 +292,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
                 const size_t read = p->backward ? run[i].output : run[i].input,
                              written = p->backward ? run[i].input : run[i].output;
                 ss_product_run(&(struct ss_product){.rows = run[i].count * t.images,
-                                                    .k = smaller(SS_PRODUCT_CHUNK, k - c),
+                                                    .k = ss_smaller(SS_PRODUCT_CHUNK, k - c),
                                                     .columns = width,
                                                     .wide = WIDE,
                                                     .left = rows + c / f->w * from_block +
@@ -320,13 +312,14 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
 static void run(const struct ss_device *cpu, const struct pass *p, const float *from)
 {
     const struct shape *f = p->f;
-    const size_t panels = divide_up(p->to->vectors, WIDE), threads = (size_t)cpu->threads;
+    const size_t panels = ss_divide_up(p->to->vectors, WIDE), threads = (size_t)cpu->threads;
     /* A job for each thread; sums do not depend on the rows that are worked on together. */
-    const size_t most = smaller(TILE_IMAGES, divide_up(f->images, divide_up(threads, panels))),
-                 images = divide_up(f->images, divide_up(f->images, most));
+    const size_t most = ss_smaller(TILE_IMAGES,
+                                   ss_divide_up(f->images, ss_divide_up(threads, panels))),
+                 images = ss_divide_up(f->images, ss_divide_up(f->images, most));
     make_rows(cpu, f, p->from, images, from, (float *)(uintptr_t)p->rows);
 #pragma omp parallel for schedule(dynamic) num_threads(cpu->threads)
-    for (size_t i = 0; i < divide_up(f->images, images) * panels; i++)
+    for (size_t i = 0; i < ss_divide_up(f->images, images) * panels; i++)
         run_panel(cpu, p, tile_of(f, images, i / panels), i % panels * WIDE * f->w);
 }
 
@@ -363,10 +356,10 @@ static void sum_bias(const struct shape *f, size_t vector, const float *dy, floa
 static void run_strip(const struct shape *f, const struct run *run, size_t runs, size_t first,
                       size_t c, const float *x, const float *dy, float *panel)
 {
-    const size_t width = panel_width(f, &f->y, first), k = smaller(STRIP, (size_t)f->s->x.c - c);
+    const size_t width = panel_width(f, &f->y, first), k = ss_smaller(STRIP, (size_t)f->s->x.c - c);
     if (!runs)
         memset(panel + c * width, 0, k * width * sizeof *panel);
-    for (size_t tile = 0; tile < divide_up(f->images, TILE_IMAGES); tile++) {
+    for (size_t tile = 0; tile < ss_divide_up(f->images, TILE_IMAGES); tile++) {
         const struct tile t = tile_of(f, TILE_IMAGES, tile);
         const size_t x_block = block_of(f, &f->x, t), y_block = block_of(f, &f->y, t);
         for (size_t i = 0; i < runs; i++)
@@ -392,7 +385,8 @@ void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_
                                    const float *x, const float *dy, float *dw, float *dbias)
 {
     const struct shape f = shape_of(s);
-    const size_t panels = divide_up(f.y.vectors, WIDE), strips = divide_up((size_t)s->x.c, STRIP);
+    const size_t panels = ss_divide_up(f.y.vectors, WIDE),
+                 strips = ss_divide_up((size_t)s->x.c, STRIP);
     float *left = x_rows(cpu), *d = y_rows(cpu, &f);
     make_rows(cpu, &f, &f.x, TILE_IMAGES, x, left);
     make_rows(cpu, &f, &f.y, TILE_IMAGES, dy, d);

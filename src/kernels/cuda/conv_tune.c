@@ -10,6 +10,7 @@
  * An idle GPU's clocks are low, and rise within the first tenths of a second: before the first
  * candidate of all is timed, it runs for that long. */
 #include "core/rng.h"
+#include "core/round.h"
 #include "kernels/cuda/conv_internal.h"
 
 #include <stdio.h>
@@ -71,11 +72,6 @@ static enum ss_status make_array(struct ss_conv_bench *b, const void *pattern, s
     return repeat(b->gpu, *out, head, bytes);
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu,
                                   const struct ss_conv_shape *s)
 {
@@ -91,8 +87,9 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu
     if (status == SS_OK)
         status = make_array(b, pattern, y, &b->arrays.y);
     if (status == SS_OK)
-        status = ss_cuda_alloc(gpu, larger(larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
-                               "trying convolution algorithms", &b->result);
+        status =
+            ss_cuda_alloc(gpu, ss_larger(ss_larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
+                          "trying convolution algorithms", &b->result);
     if (status == SS_OK)
         status = ss_cuda_alloc(gpu, 2 * (size_t)s->y.c * sizeof(float),
                                "trying convolution algorithms", (void **)&b->sums);
