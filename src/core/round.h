@@ -1,15 +1,15 @@
-/* Sizes compared, divided and rounded up. */
+/* Arithmetic of sizes: minimum, maximum, rounding up. */
 #ifndef SS_CORE_ROUND_H
 #define SS_CORE_ROUND_H
 
 #include <stddef.h>
 
-static inline size_t ss_smaller(size_t a, size_t b)
+static inline size_t ss_min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static inline size_t ss_larger(size_t a, size_t b)
+static inline size_t ss_max(size_t a, size_t b)
 {
     return a > b ? a : b;
 }

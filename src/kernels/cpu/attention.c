@@ -51,9 +51,9 @@ static size_t place_head(const struct ss_attention_kernel *a, float *base, struc
     h->dscores = base + at;
     at += a->training ? ROWS * a->ld : 0;
     h->operands = base + at;
-    size_t most = ss_larger(ss_product_scratch(ROWS, s, d), ss_product_scratch(ROWS, d, s));
-    most = ss_larger(most, ss_product_scratch(s, d, ROWS));
-    return at + (most + VECTOR - 1) / VECTOR * VECTOR;
+    size_t most = ss_max(ss_product_scratch(ROWS, s, d), ss_product_scratch(ROWS, d, s));
+    most = ss_max(most, ss_product_scratch(s, d, ROWS));
+    return at + ss_round_up(most, VECTOR);
 }
 
 static enum ss_status check(const struct ss_attention_shape *s)
@@ -77,8 +77,8 @@ enum ss_status ss_cpu_attention_create(struct ss_device *cpu,
                                       .training = training,
                                       .s = shape->x.h * shape->x.w,
                                       .d = shape->y.c / shape->heads};
-    a->ld = ((size_t)a->s + VECTOR - 1) / VECTOR * VECTOR;
-    a->row = ((size_t)a->d + VECTOR - 1) / VECTOR * VECTOR;
+    a->ld = ss_round_up((size_t)a->s, VECTOR);
+    a->row = ss_round_up((size_t)a->d, VECTOR);
     a->scale = 1 / sqrtf((float)a->d);
     a->part = place_head(a, NULL, &h);
     enum ss_status status = ss_cpu_reserve(cpu, (size_t)cpu->threads * a->part * sizeof(float));

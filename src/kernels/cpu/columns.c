@@ -62,10 +62,10 @@ static int is_in_vectors(const struct shape *f, const struct ss_act *a, size_t c
 static void choose_pieces(struct shape *f)
 {
     const size_t most = f->wide == WIDE ? PIECE : SS_PRODUCT_CHUNK;
-    f->piece_taps = f->planes ? f->taps : ss_smaller(ss_larger(most / f->in, 1), f->taps);
+    f->piece_taps = f->planes ? f->taps : ss_min(ss_max(most / f->in, 1), f->taps);
     f->piece_channels = f->planes || f->in <= most
                             ? f->in
-                            : ss_divide_up(ss_divide_up(f->in, ss_divide_up(f->in, most)), 16) * 16;
+                            : ss_round_up(ss_divide_up(f->in, ss_divide_up(f->in, most)), 16);
     f->piece_k = f->piece_taps * f->piece_channels;
     f->pieces = ss_divide_up(f->taps, f->piece_taps) * ss_divide_up(f->in, f->piece_channels);
 }
@@ -80,7 +80,7 @@ static size_t gradient_jobs(const struct shape *f)
 static void choose_tiles(struct shape *f)
 {
     const size_t n = (size_t)f->s->y.n,
-                 fit = ss_smaller(ss_larger(TILE / (f->piece_k + f->out), FEW_ROWS), MOST_ROWS);
+                 fit = ss_min(ss_max(TILE / (f->piece_k + f->out), FEW_ROWS), MOST_ROWS);
     f->images = f->cuts = 1;
     if (f->plane > fit)
         f->cuts = ss_divide_up(f->plane, fit);
@@ -90,8 +90,8 @@ static void choose_tiles(struct shape *f)
     f->y_direct &= f->images == 1;
     f->rows = f->images * ss_divide_up(f->plane, f->cuts);
     f->tiles = ss_divide_up(n, f->images) * f->cuts;
-    f->strip = f->x_direct ? ss_smaller(STRIP, f->piece_k) : f->piece_k;
-    f->parts = ss_smaller(ss_divide_up(JOBS, gradient_jobs(f)), f->tiles);
+    f->strip = f->x_direct ? ss_min(STRIP, f->piece_k) : f->piece_k;
+    f->parts = ss_min(ss_divide_up(JOBS, gradient_jobs(f)), f->tiles);
 }
 
 static struct shape shape_of(const struct ss_conv_shape *s)
@@ -129,8 +129,8 @@ static struct tile tile_of(const struct shape *f, size_t i)
 {
     const size_t part = i % f->cuts * f->rows, image = i / f->cuts * f->images;
     return (struct tile){image * f->plane + part,
-                         f->cuts > 1 ? ss_smaller(f->rows, f->plane - part)
-                                     : ss_smaller(f->images, (size_t)f->s->y.n - image) * f->plane};
+                         f->cuts > 1 ? ss_min(f->rows, f->plane - part)
+                                     : ss_min(f->images, (size_t)f->s->y.n - image) * f->plane};
 }
 
 /* These taps of these channels, each up to its end; k of them. The index-th piece. */
@@ -143,8 +143,8 @@ static struct piece piece_of(const struct shape *f, size_t i)
     const size_t each = ss_divide_up(f->in, f->piece_channels);
     struct piece p = {
         .index = i, .tap = i / each * f->piece_taps, .channel = i % each * f->piece_channels};
-    p.last_tap = ss_smaller(p.tap + f->piece_taps, f->taps);
-    p.last_channel = ss_smaller(p.channel + f->piece_channels, f->in);
+    p.last_tap = ss_min(p.tap + f->piece_taps, f->taps);
+    p.last_channel = ss_min(p.channel + f->piece_channels, f->in);
     p.k = (p.last_tap - p.tap) * (p.last_channel - p.channel);
     return p;
 }
@@ -187,8 +187,8 @@ static size_t shared_floats(const struct shape *f)
 {
     if (f->wide == 1)
         return f->groups * (turned_floats(f) + f->pieces * window_floats(f) + output_floats(f));
-    return ss_larger(f->groups * f->pieces * turned_floats(f),
-                     f->parts > 1 ? f->parts * weight_floats(f) : 0);
+    return ss_max(f->groups * f->pieces * turned_floats(f),
+                  f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
 static size_t thread_floats(const struct shape *f)
 {
@@ -257,7 +257,7 @@ struct line {
 /* Of rows from pixel `at` of an image on, `left` of them and `width` in a line of the map. */
 static size_t line_count(const struct shape *f, size_t at, size_t left, size_t width)
 {
-    return f->plane == 1 ? left : ss_smaller(width - at % width, left);
+    return f->plane == 1 ? left : ss_min(width - at % width, left);
 }
 static size_t line_step(const struct shape *f, const struct ss_act *a, size_t pixels)
 {
@@ -312,7 +312,7 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
     size_t at = first % block; /* in its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
         const size_t lane = i & (f->w - 1);
-        n = ss_smaller(ss_smaller(block - at, f->w - lane), left);
+        n = ss_min(ss_min(block - at, f->w - lane), left);
         move_run(way, act + at, l->step, l->rows + (i >> f->shift) * l->vector + lane, f->w,
                  l->count, n);
         at += n;
@@ -473,7 +473,7 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
         const size_t group = i / vectors, first = i % vectors * f->w;
-        move_outputs(f, READ, dy, group * f->out + first, ss_smaller(f->w, f->out - first),
+        move_outputs(f, READ, dy, group * f->out + first, ss_min(f->w, f->out - first),
                      tile_of(f, 0), outputs_of(cpu, f, group, first));
     }
 }
@@ -491,7 +491,7 @@ static size_t row_of(const struct shape *f, const struct piece *p, size_t c, siz
 static void move_panel(const struct shape *f, const struct piece *p, size_t group, size_t first,
                        float *panel, float *plain, int back)
 {
-    const size_t width = ss_smaller(f->wide * f->w, ss_product_round(f->out) - first);
+    const size_t width = ss_min(f->wide * f->w, ss_product_round(f->out) - first);
     for (size_t o = first; o < first + width; o++, panel++)
         for (size_t c = p->channel; c < p->last_channel; c++)
             for (size_t t = p->tap; t < p->last_tap; t++) {
@@ -551,7 +551,7 @@ static void sum_parts(const struct ss_device *cpu, const struct shape *f, float 
     const float *from = weights_of(cpu);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t first = 0; first < count; first += SS_SIMD_PIECE) {
-        const size_t n = ss_smaller(SS_SIMD_PIECE, count - first);
+        const size_t n = ss_min(SS_SIMD_PIECE, count - first);
         memcpy(dw + first, from + first, n * sizeof *dw);
         for (size_t p = 1; p < parts; p++)
 #pragma omp simd
@@ -582,7 +582,7 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
                     : (struct operand){outputs_of(cpu, f, group, first), t.rows * f->w};
     for (size_t o = 0; bias && o < count; o += f->w) {
         float vector[16] = {0};
-        memcpy(vector, bias + channel + o, ss_smaller(f->w, count - o) * sizeof *bias);
+        memcpy(vector, bias + channel + o, ss_min(f->w, count - o) * sizeof *bias);
         for (size_t r = 0; r < t.rows; r++)
             memcpy(to.at + o / f->w * to.block + r * f->w, vector, f->w * sizeof *bias);
     }
@@ -611,14 +611,14 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     const struct shape f = shape_of(s);
     const size_t width = f.wide * f.w, all = f.tiles * f.groups,
                  panels = ss_divide_up(f.out, width);
-    const size_t each = ss_divide_up(panels, ss_smaller(panels, cuts_of(cpu, all))) * width,
+    const size_t each = ss_divide_up(panels, ss_min(panels, cuts_of(cpu, all))) * width,
                  pieces = ss_divide_up(f.out, each);
     move_few_windows(cpu, &f, x);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < all * pieces; i++) {
         const size_t first = i % pieces * each;
-        forward_tile(cpu, &f, x, w, bias, i / pieces / f.tiles, first,
-                     ss_smaller(each, f.out - first), tile_of(&f, i / pieces % f.tiles), y);
+        forward_tile(cpu, &f, x, w, bias, i / pieces / f.tiles, first, ss_min(each, f.out - first),
+                     tile_of(&f, i / pieces % f.tiles), y);
     }
 }
 
@@ -627,7 +627,7 @@ static void clear_channels(const struct ss_act *a, size_t first, size_t end, siz
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     for (size_t c = first; c < end;) {
-        const size_t lane = c % block, run = ss_smaller(block - lane, end - c);
+        const size_t lane = c % block, run = ss_min(block - lane, end - c);
         float *to = image_of(a, dx, n) + c / block * plane * block + lane;
         for (size_t p = 0; p < plane && run < block; p++, to += block)
             memset(to, 0, run * sizeof *to);
@@ -667,10 +667,10 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
 static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy,
                          size_t group, size_t first)
 {
-    const size_t count = ss_smaller(f->w, f->out - first), width = WIDE * f->w;
+    const size_t count = ss_min(f->w, f->out - first), width = WIDE * f->w;
     const struct operand outputs = read_outputs(cpu, f, dy, group, first, count, tile_of(f, 0));
     for (size_t r = 0; r < f->rows; r += width) {
-        const size_t rows = ss_smaller(width, f->rows - r), whole = ss_product_round(rows);
+        const size_t rows = ss_min(width, f->rows - r), whole = ss_product_round(rows);
         float *to = weights_of(cpu) + group * turned_floats(f) + r * f->out + first * whole;
         if (rows < whole)
             memset(to, 0, count * whole * sizeof *to);
@@ -695,7 +695,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                                         .row = f->w});
     for (size_t k = 0; k < p->k; k += f->w)
         for (size_t r = 0; r < rows; r += f->w)
-            ss_product_turn(ss_smaller(f->w, p->k - k), ss_smaller(f->w, rows - r),
+            ss_product_turn(ss_min(f->w, p->k - k), ss_min(f->w, rows - r),
                             turned + r / f->w * vector + k * f->w, f->w,
                             windows + k * rows + r * f->w, f->w);
     move_windows(f, WRITE, dx, group, p, tile_of(f, 0), windows);
@@ -722,13 +722,13 @@ static void backward_tiles(const struct ss_device *cpu, const struct shape *f, c
 {
     const struct ss_act *x = &f->s->x;
     const size_t each = f->apart ? 1 : f->cuts, jobs = f->tiles / each,
-                 cuts = f->apart ? ss_smaller(cuts_of(cpu, jobs * f->groups), f->pieces) : 1;
+                 cuts = f->apart ? ss_min(cuts_of(cpu, jobs * f->groups), f->pieces) : 1;
     turn_weight(cpu, f, w);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < jobs * f->groups * cuts; i++) {
         const size_t cut = i % cuts, group = i / cuts / jobs, first = i / cuts % jobs * each;
         const size_t image = first / f->cuts * f->images,
-                     end = f->apart ? image : ss_smaller(image + f->images, (size_t)x->n);
+                     end = f->apart ? image : ss_min(image + f->images, (size_t)x->n);
         for (size_t n = image; n < end; n++)
             clear_channels(x, group * f->in, (group + 1) * f->in, n, dx);
         for (size_t tile = first; tile < first + each; tile++)
@@ -776,7 +776,7 @@ static struct job job_of(const struct shape *f, size_t i)
                       .piece = i / outputs / strips % f->pieces,
                       .group = i / outputs / strips / f->pieces % f->groups,
                       .part = i / gradient_jobs(f)};
-    job.count = ss_smaller(OUTPUTS, f->out - job.first);
+    job.count = ss_min(OUTPUTS, f->out - job.first);
     return job;
 }
 
@@ -808,7 +808,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
                                  read_outputs(cpu, f, dy, job->group, job->first, job->count, t);
         ss_product_outer(
             &(struct ss_product_outer){.rows = t.rows,
-                                       .k = ss_smaller(f->strip, p.k - job->strip),
+                                       .k = ss_min(f->strip, p.k - job->strip),
                                        .columns = job->count,
                                        .wide = f->wide,
                                        .first = job->strip,

@@ -60,7 +60,7 @@ static int is_compact(const struct ss_dnnl_conv *c)
  * weight [wide weight | bias] behind it. */
 static size_t weight_offset(const struct pass *pass)
 {
-    return ss_align_up(ss_larger(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
+    return ss_align_up(ss_max(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
 }
 static size_t wide_offset(const struct pass *pass)
 {
@@ -69,7 +69,7 @@ static size_t wide_offset(const struct pass *pass)
 /* Of the pass that makes a compact one: [own | gradient | wide gradient | bias]. */
 static size_t gradient_offset(const struct ss_dnnl_conv *c)
 {
-    return ss_align_up(ss_larger(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
+    return ss_align_up(ss_max(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
 }
 static size_t wide_gradient_offset(const struct ss_dnnl_conv *c)
 {
@@ -262,7 +262,7 @@ static enum ss_status choose_layouts(struct ss_dnnl_conv *c, enum kind *kind)
 /* Scratch of import and export: [the reorder's own | weight as oneDNN's plain one] */
 static size_t plain_offset(const struct ss_dnnl_conv *c)
 {
-    return ss_align_up(ss_larger(c->import.scratch_bytes, c->export.scratch_bytes));
+    return ss_align_up(ss_max(c->import.scratch_bytes, c->export.scratch_bytes));
 }
 
 static enum ss_status make_backward_weights(struct ss_dnnl_conv *c, ss_md_in gradient)

@@ -1,5 +1,6 @@
 /* elementwise.c: sums of tensors, in pieces over the threads. */
 #include "core/log.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
@@ -10,7 +11,7 @@ enum ss_status ss_cpu_sum(struct ss_device *cpu, const void *const *src, int n, 
     if (n < 1)
         return ss_fail(SS_ERR_INVALID, "sum of %d tensors; at least 1 is needed", n);
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t pieces = (count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
+    const size_t pieces = ss_divide_up(count, SS_SIMD_PIECE);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * SS_SIMD_PIECE,

@@ -5,6 +5,7 @@
  * pixel, or all of it at once where it fills the block of both, and lies alike in all images. Threads share
  * slices of a few images and, of large maps, pieces of them. */
 #include "core/log.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
@@ -134,8 +135,8 @@ enum ss_status ss_cpu_gather(struct ss_device *cpu, const struct ss_gather *op,
         from[k] = x[k];
     const struct ss_simd_rows *simd = ss_simd_table();
     const size_t slices = (size_t)ss_act_blocks(&op->y), plane = (size_t)op->y.h * (size_t)op->y.w,
-                 pieces = (plane + PIECE - 1) / PIECE, images = images_of_piece(&op->y),
-                 jobs = slices * pieces * (((size_t)op->y.n + images - 1) / images);
+                 pieces = ss_divide_up(plane, PIECE), images = images_of_piece(&op->y),
+                 jobs = slices * pieces * ss_divide_up((size_t)op->y.n, images);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (jobs > 1)
     for (size_t i = 0; i < jobs; i++)
         gather_piece(simd, op, from, n, y, i / pieces / slices * images, i / pieces % slices,

@@ -4,6 +4,7 @@
  * of one slice, fp32 over TILE pixels and double above, and of a parameter then over images in their
  * order: whatever the threads. */
 #include "core/log.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 
@@ -76,7 +77,7 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
     const struct ss_simd_rows *simd = ss_simd_table();
     const size_t count = ss_act_elements(&op->x), slice = room.pixels * room.block;
     const size_t piece = op->kind == SS_MUL_EQUAL ? SS_SIMD_PIECE : slice;
-    const size_t pieces = (count + piece - 1) / piece;
+    const size_t pieces = ss_divide_up(count, piece);
     if (op->kind != SS_MUL_EQUAL)
         fill_factors(op, &room, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
@@ -95,7 +96,7 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
 static void equal_backward(struct ss_device *cpu, const struct ss_rows_product *all)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t pieces = (all->count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
+    const size_t pieces = ss_divide_up(all->count, SS_SIMD_PIECE);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * SS_SIMD_PIECE;

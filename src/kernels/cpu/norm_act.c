@@ -43,7 +43,7 @@ static size_t layout(const struct ss_norm_act *op, struct room *room, char *base
     room->padded = room->blocks * s->block;
     room->pixels = (size_t)s->h * (size_t)s->w;
     room->images = room->pixels < JOB_PIXELS ? JOB_PIXELS / room->pixels : 1;
-    room->jobs = ((size_t)s->n + room->images - 1) / room->images * (size_t)room->blocks;
+    room->jobs = ss_divide_up((size_t)s->n, room->images) * (size_t)room->blocks;
     room->slice = room->pixels * (size_t)s->block;
     room->z_image = ss_act_image(s, op->z_pitch);
     room->y_image = ss_act_image(s, op->y_pitch);

@@ -15,8 +15,7 @@ size_t ss_product_lanes(void)
 
 static size_t vectors_of(size_t n)
 {
-    const size_t w = ss_product_lanes();
-    return (n + w - 1) / w;
+    return ss_divide_up(n, ss_product_lanes());
 }
 
 size_t ss_product_round(size_t n)
@@ -62,15 +61,15 @@ void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, 
 {
     for (size_t r0 = 0; r0 < rows; r0 += SQUARE)
         for (size_t c0 = 0; c0 < columns; c0 += SQUARE) {
-            const size_t r1 = ss_smaller(r0 + SQUARE, rows), c1 = ss_smaller(c0 + SQUARE, columns);
+            const size_t r1 = ss_min(r0 + SQUARE, rows), c1 = ss_min(c0 + SQUARE, columns);
             for (size_t c = c0; c < c1; c += 4)
                 for (size_t r = r0; r < r1; r += 4) {
                     if (c + 4 <= c1 && r + 4 <= r1) {
                         turn_four(from + r * ld + c, ld, to + c * ld_to + r, ld_to);
                         continue;
                     }
-                    for (size_t i = c; i < ss_smaller(c + 4, c1); i++)
-                        for (size_t j = r; j < ss_smaller(r + 4, r1); j++)
+                    for (size_t i = c; i < ss_min(c + 4, c1); i++)
+                        for (size_t j = r; j < ss_min(r + 4, r1); j++)
                             to[i * ld_to + j] = from[j * ld + i];
                 }
         }
@@ -92,9 +91,9 @@ void ss_product_pack_left(int turned, size_t rows, size_t k, const float *a, siz
     const size_t w = ss_product_lanes();
     for (size_t c = 0; c < k; c += w, left += rows * w)
         if (turned)
-            ss_product_turn(ss_smaller(w, k - c), rows, a + c * lda, lda, left, w);
+            ss_product_turn(ss_min(w, k - c), rows, a + c * lda, lda, left, w);
         else
-            copy_rows(rows, ss_smaller(w, k - c), a + c, lda, left, w);
+            copy_rows(rows, ss_min(w, k - c), a + c, lda, left, w);
 }
 
 void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b, size_t ldb,
@@ -102,7 +101,7 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 {
     const size_t width = 2 * ss_product_lanes();
     for (size_t c = 0; c < columns; c += width) {
-        const size_t count = ss_smaller(width, columns - c), whole = ss_product_round(count);
+        const size_t count = ss_min(width, columns - c), whole = ss_product_round(count);
         if (turned)
             ss_product_turn(count, k, b + c * ldb, ldb, right, whole);
         else
@@ -115,13 +114,13 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 
 void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *to)
 {
-    const size_t width = 2 * ss_product_lanes(), count = ss_smaller(width, k - r),
+    const size_t width = 2 * ss_product_lanes(), count = ss_min(width, k - r),
                  whole = ss_product_round(count);
     if (count < whole)
         memset(to, 0, columns * whole * sizeof *to);
     for (size_t c = 0; c < columns; c += width) {
-        const size_t panel = ss_smaller(width, ss_product_round(columns) - c);
-        ss_product_turn(count, ss_smaller(width, columns - c), right + c * k + r * panel, panel,
+        const size_t panel = ss_min(width, ss_product_round(columns) - c);
+        ss_product_turn(count, ss_min(width, columns - c), right + c * k + r * panel, panel,
                         to + c * whole, whole);
     }
 }
@@ -134,10 +133,10 @@ void ss_product_run(const struct ss_product *p)
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
     for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK)
         for (size_t j = 0; j < vectors; j += p->wide) {
-            const size_t terms = ss_smaller(SS_PRODUCT_CHUNK, p->k - c),
-                         width = ss_smaller(p->wide, vectors - j);
+            const size_t terms = ss_min(SS_PRODUCT_CHUNK, p->k - c),
+                         width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
-                         next_width = ss_smaller(p->wide, vectors - next);
+                         next_width = ss_min(p->wide, vectors - next);
             simd->panel_product(&(struct ss_panel_product){
                 .v = p->left + c / w * p->left_block,
                 .u = p->right + (j * p->k + c * width) * w,
@@ -160,14 +159,14 @@ void ss_product_outer(const struct ss_product_outer *p)
     for (size_t r = 0; r < p->rows; r += SS_PRODUCT_CHUNK)
         for (size_t c = 0; c < p->k; c += w)
             for (size_t j = 0; j < vectors; j += p->wide) {
-                const size_t width = ss_smaller(p->wide, vectors - j);
+                const size_t width = ss_min(p->wide, vectors - j);
                 simd->outer_product(&(struct ss_outer_product){
                     .v = p->left + c / w * p->left_block + r * w,
                     .d = p->d + j * p->d_vector + r * w,
                     .p = p->to + (j * p->all + (p->first + c) * width) * w,
                     .d_step = p->d_vector,
-                    .tiles = (int)ss_smaller(SS_PRODUCT_CHUNK, p->rows - r),
-                    .channels = (int)ss_smaller(w, p->k - c),
+                    .tiles = (int)ss_min(SS_PRODUCT_CHUNK, p->rows - r),
+                    .channels = (int)ss_min(w, p->k - c),
                     .vectors = (int)width,
                     .adds = p->adds || r > 0});
             }

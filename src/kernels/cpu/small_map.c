@@ -121,7 +121,7 @@ static size_t weight_at(const struct shape *f, size_t tap, size_t first)
 }
 static size_t panel_width(const struct shape *f, const struct side *side, size_t first)
 {
-    return ss_smaller(WIDE * f->w, side->vectors * f->w - first);
+    return ss_min(WIDE * f->w, side->vectors * f->w - first);
 }
 
 size_t ss_small_map_weight_bytes(const struct ss_conv_shape *s)
@@ -203,7 +203,7 @@ struct tile {
 
 static struct tile tile_of(const struct shape *f, size_t images, size_t i)
 {
-    return (struct tile){i * images, ss_smaller(images, f->images - i * images)};
+    return (struct tile){i * images, ss_min(images, f->images - i * images)};
 }
 static size_t tile_at(const struct shape *f, const struct side *side, struct tile t)
 {
@@ -279,7 +279,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
         float bias[MOST_LANES] = {0};
         if (p->bias)
             memcpy(bias, p->bias + channel,
-                   ss_smaller(f->w, (size_t)p->to->act->c - channel) * sizeof *bias);
+                   ss_min(f->w, (size_t)p->to->act->c - channel) * sizeof *bias);
         for (size_t i = 0; i < to_block; i += f->w)
             memcpy(out + v * to_block + i, bias, f->w * sizeof *bias);
     }
@@ -292,7 +292,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
                 const size_t read = p->backward ? run[i].output : run[i].input,
                              written = p->backward ? run[i].input : run[i].output;
                 ss_product_run(&(struct ss_product){.rows = run[i].count * t.images,
-                                                    .k = ss_smaller(SS_PRODUCT_CHUNK, k - c),
+                                                    .k = ss_min(SS_PRODUCT_CHUNK, k - c),
                                                     .columns = width,
                                                     .wide = WIDE,
                                                     .left = rows + c / f->w * from_block +
@@ -314,8 +314,7 @@ static void run(const struct ss_device *cpu, const struct pass *p, const float *
     const struct shape *f = p->f;
     const size_t panels = ss_divide_up(p->to->vectors, WIDE), threads = (size_t)cpu->threads;
     /* A job for each thread; sums do not depend on the rows that are worked on together. */
-    const size_t most = ss_smaller(TILE_IMAGES,
-                                   ss_divide_up(f->images, ss_divide_up(threads, panels))),
+    const size_t most = ss_min(TILE_IMAGES, ss_divide_up(f->images, ss_divide_up(threads, panels))),
                  images = ss_divide_up(f->images, ss_divide_up(f->images, most));
     make_rows(cpu, f, p->from, images, from, (float *)(uintptr_t)p->rows);
 #pragma omp parallel for schedule(dynamic) num_threads(cpu->threads)
@@ -356,7 +355,7 @@ static void sum_bias(const struct shape *f, size_t vector, const float *dy, floa
 static void run_strip(const struct shape *f, const struct run *run, size_t runs, size_t first,
                       size_t c, const float *x, const float *dy, float *panel)
 {
-    const size_t width = panel_width(f, &f->y, first), k = ss_smaller(STRIP, (size_t)f->s->x.c - c);
+    const size_t width = panel_width(f, &f->y, first), k = ss_min(STRIP, (size_t)f->s->x.c - c);
     if (!runs)
         memset(panel + c * width, 0, k * width * sizeof *panel);
     for (size_t tile = 0; tile < ss_divide_up(f->images, TILE_IMAGES); tile++) {

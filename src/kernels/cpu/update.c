@@ -1,5 +1,6 @@
 /* update.c: an optimizer's update, in pieces over the threads, and sums of squares. */
 #include "core/log.h"
+#include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/wire.h"
@@ -65,7 +66,7 @@ static void update_spans(struct ss_device *cpu, const struct ss_update *u)
 static void update_whole(struct ss_device *cpu, const struct ss_update *u)
 {
     const struct ss_rule_terms terms = ss_rule_begin(u, NULL, u->step);
-    const size_t pieces = (u->count + SS_SIMD_PIECE - 1) / SS_SIMD_PIECE;
+    const size_t pieces = ss_divide_up(u->count, SS_SIMD_PIECE);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * SS_SIMD_PIECE, left = u->count - at;
@@ -96,7 +97,7 @@ enum ss_status ss_cpu_squares(struct ss_device *cpu, size_t count, const float *
                               double *sum)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
-    const size_t chunks = (count + SS_UPDATE_CHUNK - 1) / SS_UPDATE_CHUNK;
+    const size_t chunks = ss_divide_up(count, SS_UPDATE_CHUNK);
     double *sums = ss_cpu_scratch(cpu);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (chunks > 1)
     for (size_t i = 0; i < chunks; i++) {

@@ -254,9 +254,9 @@ static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_co
     p.shares = smaller(smaller(p.tiles / SHARE_TILES, MOST_SHARES), (int)fit);
     if (p.shares >= LEAST_SHARES) {
         const int share = divide_up(p.tiles, p.shares);
-        p.block = divide_up(share,
-                            divide_up(share, smaller((int)ss_larger(BLOCK_BYTES / tile, PART_TILES),
-                                                     SHARED_TILES)));
+        p.block = divide_up(
+            share,
+            divide_up(share, smaller((int)ss_max(BLOCK_BYTES / tile, PART_TILES), SHARED_TILES)));
         choose_strides(&p);
         p.shared = (size_t)p.shares * XI * p.u_xi;
         p.own = XI * (p.in_xi + p.out_xi);
@@ -801,8 +801,8 @@ size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_sha
         ((size_t)(s->y.n * ss_act_blocks(&s->y)) * 4 + 1) * (size_t)s->y.block * sizeof(float);
     if (!training)
         return bytes_of(&forward);
-    return ss_larger(ss_larger(bytes_of(&forward), bytes_of(&data)),
-                     ss_larger(bytes_of(&weights), s->bias ? bias : 0));
+    return ss_max(ss_max(bytes_of(&forward), bytes_of(&data)),
+                  ss_max(bytes_of(&weights), s->bias ? bias : 0));
 }
 
 static int takes_side(const struct ss_act *a, int lanes)

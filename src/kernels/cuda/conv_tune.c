@@ -87,9 +87,8 @@ enum ss_status ss_conv_bench_open(struct ss_conv_bench *b, struct ss_device *gpu
     if (status == SS_OK)
         status = make_array(b, pattern, y, &b->arrays.y);
     if (status == SS_OK)
-        status =
-            ss_cuda_alloc(gpu, ss_larger(ss_larger(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
-                          "trying convolution algorithms", &b->result);
+        status = ss_cuda_alloc(gpu, ss_max(ss_max(x, y), w) * ss_dtype_bytes(gpu->options.dtype),
+                               "trying convolution algorithms", &b->result);
     if (status == SS_OK)
         status = ss_cuda_alloc(gpu, 2 * (size_t)s->y.c * sizeof(float),
                                "trying convolution algorithms", (void **)&b->sums);
