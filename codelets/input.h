@@ -17,7 +17,7 @@
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
-/* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are fp32. */
+/* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are of the plan's dtype. */
 struct ss_input_layout {
     size_t image;  /* bytes of one */
     size_t labels; /* where they begin */

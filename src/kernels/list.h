@@ -228,6 +228,9 @@ KERNEL(loss, struct ss_device *device, int n, int k, const void *logits,
        const struct ss_label *labels, float smoothing, const struct ss_scaler *scaler,
        struct ss_metrics *metrics, int accumulate, void *dlogits)
 
+/* fp32 to the dtype, which is another one, round to nearest even. */
+KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t count)
+
 /* ---- of GPUs ---- */
 
 /* Devices that this process may use; 0 also where there is no driver. Never fails. */
@@ -283,8 +286,6 @@ GPU_KERNEL_OF(void, graph_destroy, struct ss_gpu_graph *graph) /* NULL is fine *
 GPU_KERNEL(put_numbers, struct ss_device *device, const uint64_t *values, size_t count,
            uint64_t *dst)
 
-/* fp32 to the dtype, round to nearest even. */
-GPU_KERNEL(cast, struct ss_device *device, const float *src, void *dst, size_t count)
 /* The network's input: uint8 (N,C,H,W) to the dtype's (N,H,W,B), x = (byte / 255 - mean(c)) /
  * std(c), channels C .. B-1 zero. mean and std: C values each, C <= SS_INPUT_CHANNELS, on the host. As
  * ToTensor and Normalize. */

@@ -11,9 +11,11 @@ libstarstep_la_SOURCES += \
 # registers, as it does on aarch64, the sums of a product do not fit any more (SIMD_CFLAGS).
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd_plain.c src/kernels/cpu/simd_avx2.c \
-	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_body.h \
-	src/kernels/cpu/simd_wire.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_places.h \
-	src/kernels/cpu/simd_depthwise.h src/kernels/cpu/simd_product.h src/kernels/cpu/simd_pool.h src/kernels/cpu/simd_winograd.h
+	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_wire.h \
+	src/kernels/cpu/simd_update.h src/kernels/cpu/simd_softmax.h src/kernels/cpu/simd_depthwise.h \
+	src/kernels/cpu/simd_product.h src/kernels/cpu/simd_winograd.h src/kernels/cpu/simd_act.h \
+	src/kernels/cpu/simd_move.h src/kernels/cpu/simd_norm.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_layer.h \
+	src/kernels/cpu/simd_pool.h src/kernels/cpu/simd_winograd_map.h
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math $(SIMD_CFLAGS)
 libstarstep_la_LIBADD += libsimd.la
 

@@ -269,10 +269,10 @@ void ss_exec_destroy(struct ss_exec *e)
     free(e);
 }
 
-static void *spare_image(const struct ss_exec *e, int slot, int slice)
+static void *spare_images(const struct ss_exec *e, int slot, int slice)
 {
     const size_t number = (size_t)slot * (size_t)e->plan->options.slices + (size_t)slice;
-    return e->spare ? e->spare + number * ss_input_layout_of(e->plan).image : NULL;
+    return e->spare ? e->spare + number * e->spare_bytes : NULL;
 }
 
 static const uint32_t *samples_of(const struct ss_exec *e, const struct ss_exec_step *step,
@@ -319,11 +319,11 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
                                      .bytes = e->plan->options.device};
     args->count = n;
     args->mix = (struct ss_mix_how){0};
-    args->spare = NULL;
+    args->dtype = e->plan->options.dtype;
+    args->spare = spare_images(e, slot, slice);
     if (head->task->training) {
         args->how.erase = e->options.random_erasing;
         args->mix = e->options.mix;
-        args->spare = spare_image(e, slot, slice);
     }
     const uint32_t *sample = samples_of(e, step, head->task->plan->micro);
     memcpy(args->sample, sample + begin, (size_t)n * sizeof *args->sample);

@@ -1,5 +1,6 @@
 /* exec_memory.c: what an executor keeps: one region per buffer, bucket and slot. */
 #include "codelets/lane.h"
+#include "codelets/load.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/round.h"
@@ -129,6 +130,16 @@ static enum ss_status create_parameters(struct ss_exec *e)
     return SS_OK;
 }
 
+/* Beside each slice of a slot, for images as they are loaded. */
+static size_t spare_bytes(const struct ss_exec *e)
+{
+    const struct ss_plan_options *o = &e->plan->options;
+    const size_t image = ss_input_layout_of(e->plan).image;
+    return o->device ? (size_t)ss_load_spare(SS_DTYPE_F32, &e->options.mix) * image
+                     : (size_t)ss_load_spare(o->dtype, &e->options.mix) * image /
+                           ss_dtype_bytes(o->dtype) * sizeof(float);
+}
+
 /* A slot's slices are one batch to the first layer, and to the upload. */
 static enum ss_status create_slots(struct ss_exec *e)
 {
@@ -136,12 +147,13 @@ static enum ss_status create_slots(struct ss_exec *e)
     const struct ss_input_layout in = ss_input_layout_of(plan);
     size_t slots = (size_t)e->options.slots, slices = (size_t)plan->options.slices;
     void *memory;
+    e->spare_bytes = spare_bytes(e);
     SS_TRY(e->kernels->alloc_host(e->device, slots * in.bytes, "input slots", &memory));
     e->slot_memory = memory;
     memset(memory, 0, slots * in.bytes);
-    if (ss_mixes(&e->options.mix)) {
-        SS_TRY(
-            e->kernels->alloc_host(e->device, slots * slices * in.image, "mixed images", &memory));
+    if (e->spare_bytes) {
+        SS_TRY(e->kernels->alloc_host(e->device, slots * slices * e->spare_bytes,
+                                      "images that are being loaded", &memory));
         e->spare = memory;
     }
     for (size_t i = 0; i < slots * slices; i++) {

@@ -98,22 +98,23 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
 
 /* Where a CPU computes, one that shares its cores would only take them from it. A GPU's tasks in stream
  * order wait for each other on the GPU, not here. */
-static enum ss_status open_service_device(struct ss_runtime *rt, const struct ss_runtime_gpu *gpu)
+static enum ss_status open_service_device(struct ss_runtime *rt, enum ss_dtype dtype,
+                                          const struct ss_runtime_gpu *gpu)
 {
     const int of_use = gpu ? !gpu->ordered : rt->placement.dedicated > 0;
-    const struct ss_device_options one = {.threads = 1,
-                                          .dtype = gpu ? gpu->gpu.dtype : SS_DTYPE_F32};
+    const struct ss_device_options one = {.threads = 1, .dtype = dtype};
     if (!of_use || !ss_scheduler_uses_models())
         return SS_OK;
     return ss_cpu_kernels.open(&one, &rt->service_device);
 }
 
-static enum ss_status start_cpu(struct ss_runtime *rt)
+static enum ss_status start_cpu(struct ss_runtime *rt, enum ss_dtype dtype)
 {
     rt->kernels = &ss_cpu_kernels;
     rt->node = STARPU_MAIN_RAM;
-    SS_TRY(rt->kernels->open(&(struct ss_device_options){.threads = rt->placement.threads},
-                             &rt->device));
+    SS_TRY(rt->kernels->open(
+        &(struct ss_device_options){.threads = rt->placement.threads, .dtype = dtype},
+        &rt->device));
     enum ss_status status = start_starpu(1 + rt->placement.workers, NULL);
     if (status != SS_OK) {
         rt->kernels->close(rt->device);
@@ -135,7 +136,7 @@ static enum ss_status start_cpu(struct ss_runtime *rt)
     starpu_execute_on_specific_workers(place_service, rt, n - 1, service, "place_service");
     status = check_team(&team);
     if (status == SS_OK)
-        status = open_service_device(rt, NULL);
+        status = open_service_device(rt, dtype, NULL);
     if (status == SS_OK)
         status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
     if (status != SS_OK)
@@ -210,7 +211,7 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
     unsigned driver = (unsigned)starpu_worker_get_by_type(STARPU_CUDA_WORKER, SS_LANE_COMPUTE);
     starpu_execute_on_specific_workers(place_driver, rt, 1, &driver, "place_driver");
     ss_placement_bind_main(&rt->placement, &rt->main_thread);
-    status = open_service_device(rt, gpu);
+    status = open_service_device(rt, gpu->gpu.dtype, gpu);
     if (status == SS_OK)
         status = ss_idle_start(rt->placement.ranks, rt->placement.machine_cores);
     if (status != SS_OK)
@@ -233,11 +234,11 @@ enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long aske
 }
 
 enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
-                                const struct ss_runtime_gpu *gpu)
+                                enum ss_dtype dtype, const struct ss_runtime_gpu *gpu)
 {
     memset(rt, 0, sizeof *rt);
     rt->placement = *placement;
-    return gpu ? start_gpu(rt, gpu) : start_cpu(rt);
+    return gpu ? start_gpu(rt, gpu) : start_cpu(rt, dtype);
 }
 
 void ss_runtime_stop(struct ss_runtime *rt)

@@ -39,11 +39,11 @@ struct ss_runtime_gpu {
 enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,
                                     struct ss_placement *out);
 
-/* Start StarPU with placement->workers service workers; gpu NULL: and the CPU computes. One runtime
- * per process at a time. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU).
+/* Start StarPU with placement->workers service workers; gpu NULL: and the CPU computes, in dtype, which is fp32 or bf16.
+ * One runtime per process at a time. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU).
  * The caller stops it; it does not move in memory meanwhile. */
 enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
-                                const struct ss_runtime_gpu *gpu);
+                                enum ss_dtype dtype, const struct ss_runtime_gpu *gpu);
 void ss_runtime_stop(struct ss_runtime *rt);
 
 /* "StarPU 1.4.10 (FxT, blocking drivers)". A constant string. */

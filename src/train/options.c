@@ -161,11 +161,10 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
                        "--device cuda: %s; use --device cpu, or configure with CUDA, cuDNN and a "
                        "StarPU built with CUDA",
                        ss_cuda_kernels.missing);
-    if (!d->gpu && d->dtype != SS_DTYPE_F32)
+    if (!d->gpu && d->dtype == SS_DTYPE_F16)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--precision %s: CPUs compute in fp32 only here; use --precision "
-                       "fp32, or --device cuda",
-                       ss_dtype_name(d->dtype));
+                       "--precision fp16: CPUs compute in fp32 and bf16; use --precision bf16, or "
+                       "--device cuda");
     if (o->tf32 && (!d->gpu || d->dtype != SS_DTYPE_F32))
         return ss_fail(SS_ERR_INVALID, "--tf32 is a way of --precision fp32 on --device cuda");
     if (o->nccl_always && !d->gpu)

@@ -10,7 +10,7 @@ static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int worker
     struct ss_placement placement;
     struct ss_runtime_gpu gpu = {.gpu = {.dtype = dtype}, .ordered = ordered};
     OK(ss_placement_decide_gpu(comm, workers, "", &placement));
-    OK(ss_runtime_start(&runtime, &placement, &gpu));
+    OK(ss_runtime_start(&runtime, &placement, gpu.gpu.dtype, &gpu));
     return &runtime;
 }
 

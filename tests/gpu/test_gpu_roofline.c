@@ -47,7 +47,7 @@ static void compare(const struct setting *s)
                              .enqueue_ends = ends};
     memset(launches, 0, sizeof launches);
     OK(ss_placement_decide_gpu(comm, 1, "", &placement));
-    OK(ss_runtime_start(&runtime, &placement, &gpu));
+    OK(ss_runtime_start(&runtime, &placement, gpu.gpu.dtype, &gpu));
     bind_plan(&b, s, &runtime);
     ck_assert_int_le(b.plan->train.count, MOST_TASKS);
     ss_exec_hook(b.exec, &hooks);

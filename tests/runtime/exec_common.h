@@ -159,7 +159,7 @@ static inline struct ss_runtime *start_runtime(int threads, int workers)
     struct ss_runtime *runtime = &runtime_of_test;
     struct ss_placement placement;
     OK(ss_placement_decide(threads, workers, 0, 1, &placement));
-    OK(ss_runtime_start(runtime, &placement, NULL));
+    OK(ss_runtime_start(runtime, &placement, SS_DTYPE_F32, NULL));
     return runtime;
 }
 

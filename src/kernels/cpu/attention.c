@@ -11,7 +11,6 @@
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/product.h"
-#include "kernels/cpu/simd.h"
 
 #include <math.h>
 #include <omp.h>
@@ -96,25 +95,22 @@ void ss_cpu_attention_destroy(struct ss_attention_kernel *a)
 }
 
 /* Channels first .. first + d - 1 of image n: its blocks' pieces, as plain rows or back. */
-static void copy_head(const struct ss_act *a, float *act, int n, int first, int d, float *rows,
-                      size_t pitch, int back)
+static void copy_head(const struct ss_device *cpu, const struct ss_act *a, const void *act, int n,
+                      int first, int d, float *rows, size_t pitch, int back)
 {
     const size_t places = (size_t)a->h * (size_t)a->w, block = (size_t)a->block;
     for (int c = first; c < first + d;) {
         const int lane = c % a->block, rest = first + d - c;
         const int count = a->block - lane < rest ? a->block - lane : rest;
-        float *at =
-            act + ((size_t)n * (size_t)ss_act_blocks(a) + (size_t)(c / a->block)) * places * block +
-            lane;
+        void *at =
+            ss_at(cpu, act,
+                  ((size_t)n * (size_t)ss_act_blocks(a) + (size_t)(c / a->block)) * places * block +
+                      (size_t)lane);
         float *row = rows + (c - first);
-        for (size_t p = 0; p < places; p++, at += block, row += pitch) {
-            float *to = back ? at : row;
-            const float *from = back ? row : at;
-            if (count == VECTOR) /* a constant size is a move */
-                memcpy(to, from, VECTOR * sizeof *to);
-            else
-                memcpy(to, from, (size_t)count * sizeof *to);
-        }
+        if (back)
+            cpu->rows->write(row, pitch, at, block, places, (size_t)count);
+        else
+            cpu->rows->read(at, block, row, pitch, places, (size_t)count);
         c += count;
     }
 }
@@ -124,8 +120,8 @@ static void gather_qkv(const struct ss_attention_kernel *a, const void *x, int n
 {
     float *const rows[] = {h->q, h->k, h->v};
     for (int i = 0; i < 3; i++)
-        copy_head(&a->shape.x, (float *)(uintptr_t)x, n, i * a->shape.y.c + head * a->d, a->d,
-                  rows[i], a->row, 0);
+        copy_head(a->cpu, &a->shape.x, x, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row,
+                  0);
 }
 
 static void forward_head(const struct ss_attention_kernel *a, struct head *h, float *lse)
@@ -168,7 +164,7 @@ static void forward_item(const struct ss_attention_kernel *a, int item, const vo
     const int n = item / a->shape.heads, head = item % a->shape.heads;
     gather_qkv(a, x, n, head, h);
     forward_head(a, h, saved + (size_t)item * (size_t)a->s);
-    copy_head(&a->shape.y, y, n, head * a->d, a->d, h->y, a->row, 1);
+    copy_head(a->cpu, &a->shape.y, y, n, head * a->d, a->d, h->y, a->row, 1);
 }
 
 static void backward_item(const struct ss_attention_kernel *a, int item, const void *x,
@@ -177,21 +173,21 @@ static void backward_item(const struct ss_attention_kernel *a, int item, const v
     const int n = item / a->shape.heads, head = item % a->shape.heads;
     float *const rows[] = {h->dq, h->dk, h->dv};
     gather_qkv(a, x, n, head, h);
-    copy_head(&a->shape.y, (float *)(uintptr_t)dy, n, head * a->d, a->d, h->y, a->row, 0);
+    copy_head(a->cpu, &a->shape.y, dy, n, head * a->d, a->d, h->y, a->row, 0);
     backward_head(a, h, saved + (size_t)item * (size_t)a->s);
     for (int i = 0; i < 3; i++)
-        copy_head(&a->shape.x, dx, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row, 1);
+        copy_head(a->cpu, &a->shape.x, dx, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row, 1);
 }
 
 /* Padding channels, which no head has. */
-static void pad(const struct ss_act *a, float *act)
+static void pad(const struct ss_device *cpu, const struct ss_act *a, void *act)
 {
     const size_t places = (size_t)a->h * (size_t)a->w, block = (size_t)a->block;
     const size_t real = (size_t)a->c % block, blocks = (size_t)ss_act_blocks(a);
     for (size_t n = 0; n < (size_t)a->n && real; n++) {
-        float *last = act + ((n + 1) * blocks - 1) * places * block;
+        const size_t last = ((n + 1) * blocks - 1) * places * block;
         for (size_t p = 0; p < places; p++)
-            memset(last + p * block + real, 0, (block - real) * sizeof *last);
+            memset(ss_at(cpu, act, last + p * block + real), 0, (block - real) * cpu->element);
     }
 }
 
@@ -206,7 +202,7 @@ enum ss_status ss_cpu_attention_forward(struct ss_attention_kernel *a, const voi
                                         void *y)
 {
     ss_cpu_enter(a->cpu);
-    pad(&a->shape.y, y);
+    pad(a->cpu, &a->shape.y, y);
 #pragma omp parallel for schedule(dynamic) num_threads(a->cpu->threads)
     for (int i = 0; i < a->shape.x.n * a->shape.heads; i++) {
         struct head h = head_of_thread(a);
@@ -222,7 +218,7 @@ enum ss_status ss_cpu_attention_backward(struct ss_attention_kernel *a, const vo
         return ss_fail(SS_ERR_INVALID,
                        "attention: backward pass, but it was made without training");
     ss_cpu_enter(a->cpu);
-    pad(&a->shape.x, dx);
+    pad(a->cpu, &a->shape.x, dx);
 #pragma omp parallel for schedule(dynamic) num_threads(a->cpu->threads)
     for (int i = 0; i < a->shape.x.n * a->shape.heads; i++) {
         struct head h = head_of_thread(a);

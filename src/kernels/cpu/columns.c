@@ -38,6 +38,7 @@ enum {
 };
 
 struct shape {
+    const struct ss_device *cpu;
     const struct ss_conv_shape *s;
     size_t w, shift;         /* W, and its logarithm */
     size_t in, out, taps, k; /* of a group: channels; of a window; of a row */
@@ -56,7 +57,8 @@ struct shape {
 
 static int is_in_vectors(const struct shape *f, const struct ss_act *a, size_t channels)
 {
-    return (size_t)a->block == f->w && (f->groups == 1 || channels % f->w == 0);
+    return f->cpu->dtype == SS_DTYPE_F32 && (size_t)a->block == f->w &&
+           (f->groups == 1 || channels % f->w == 0);
 }
 
 static void choose_pieces(struct shape *f)
@@ -94,9 +96,10 @@ static void choose_tiles(struct shape *f)
     f->parts = ss_min(ss_divide_up(JOBS, gradient_jobs(f)), f->tiles);
 }
 
-static struct shape shape_of(const struct ss_conv_shape *s)
+static struct shape shape_of(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    struct shape f = {.s = s,
+    struct shape f = {.cpu = cpu,
+                      .s = s,
                       .w = ss_product_lanes(),
                       .in = (size_t)ss_conv_inputs(s),
                       .out = (size_t)ss_conv_outputs(s),
@@ -158,14 +161,15 @@ static size_t weight_at(const struct shape *f, size_t group, const struct piece 
 {
     return (group * f->k + p->tap * f->in + p->channel) * ss_product_round(f->out);
 }
-size_t ss_columns_weight_bytes(const struct ss_conv_shape *s)
+size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    const struct shape f = shape_of(s);
+    const struct shape f = shape_of(cpu, s);
     return weight_floats(&f) * sizeof(float);
 }
 
-/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs]; of few rows
- * [dy' | windows, of each group's pieces | outputs, of each group | of biases | of each thread: turned windows]. */
+/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs, sums of windows]; of
+ * few rows [dy' | windows, of each group's pieces | outputs, of each group | of biases | of each thread: turned windows,
+ * a chunk of weights]. */
 static size_t turned_floats(const struct shape *f)
 {
     return f->wide == WIDE ? f->out * ss_product_round(f->piece_k)
@@ -190,15 +194,26 @@ static size_t shared_floats(const struct shape *f)
     return ss_max(f->groups * f->pieces * turned_floats(f),
                   f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
+/* The data gradient of a job's images, where windows overlap and elements are not floats: it is rounded once. */
+static size_t sum_floats(const struct shape *f)
+{
+    return f->cpu->dtype == SS_DTYPE_F32 || f->apart ? 0 : f->images * ss_act_image(&f->s->x, 0);
+}
+static size_t turned_windows_floats(const struct shape *f)
+{
+    return ss_product_right_floats(f->piece_k, f->rows);
+}
 static size_t thread_floats(const struct shape *f)
 {
-    return f->wide == WIDE ? window_floats(f) + output_floats(f)
-                           : ss_product_right_floats(f->piece_k, f->rows);
+    if (f->wide == WIDE)
+        return window_floats(f) + output_floats(f) + ss_round_up(sum_floats(f), 16);
+    return turned_windows_floats(f) +
+           (f->cpu->dtype == SS_DTYPE_F32 ? 0 : SS_PRODUCT_CHUNK * f->piece_k);
 }
 
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    const struct shape f = shape_of(s);
+    const struct shape f = shape_of(cpu, s);
     return (shared_floats(&f) + bias_floats(&f) + (size_t)cpu->threads * thread_floats(&f)) *
            sizeof(float);
 }
@@ -243,13 +258,14 @@ static float *outputs_of(const struct ss_device *cpu, const struct shape *f, siz
 
 /* ---- between tensors and rows of operands ---- */
 
-/* A tensor's numbers into rows; rows' added to a tensor's, or over them; zeros into rows. */
+/* A tensor's numbers into rows; rows' added to floats in a tensor's layout, or over a tensor's; zeros into rows. */
 enum way { READ, ADD, WRITE, CLEAR };
 
 /* Neighbouring rows of an operand, and the pixels whose numbers they have: floats from one to the next. Those of an
  * image, or where its windows or outputs are one, that of each image. */
 struct line {
-    float *rows, *image;
+    float *rows;
+    void *image;
     size_t vector; /* from one vector of a row to the next */
     size_t pixel, step, count;
 };
@@ -264,42 +280,43 @@ static size_t line_step(const struct shape *f, const struct ss_act *a, size_t pi
     return f->plane == 1 ? ss_act_image(a, 0) : pixels * (size_t)a->block;
 }
 
-/* n is a constant, or it takes longer. */
-static inline void move_some(enum way way, float *act, size_t act_step, float *row, size_t row_step,
-                             size_t count, const size_t n)
+static inline void add_rows(float *to, size_t step, const float *row, size_t row_step, size_t count,
+                            size_t n)
 {
-    for (size_t q = 0; q < count; q++, act += act_step, row += row_step)
-        switch (way) {
-        case READ:
-            memcpy(row, act, n * sizeof *row);
-            break;
-        case WRITE:
-            memcpy(act, row, n * sizeof *row);
-            break;
-        case CLEAR:
-            memset(row, 0, n * sizeof *row);
-            break;
-        case ADD:
+    for (size_t q = 0; q < count; q++, to += step, row += row_step)
 #pragma omp simd
-            for (size_t l = 0; l < n; l++)
-                act[l] += row[l];
-            break;
-        }
+        for (size_t l = 0; l < n; l++)
+            to[l] += row[l];
 }
 
-static inline void move_run(enum way way, float *act, size_t act_step, float *row, size_t row_step,
-                            size_t count, size_t n)
+static inline void move_run(const struct shape *f, enum way way, void *act, size_t act_step,
+                            float *row, size_t count, size_t n)
 {
-    if (n == 16)
-        move_some(way, act, act_step, row, row_step, count, 16);
-    else if (n == 8)
-        move_some(way, act, act_step, row, row_step, count, 8);
-    else if (n == 4)
-        move_some(way, act, act_step, row, row_step, count, 4);
-    else if (n == 1)
-        move_some(way, act, act_step, row, row_step, count, 1);
-    else
-        move_some(way, act, act_step, row, row_step, count, n);
+    const struct ss_act_rows *rows = f->cpu->rows;
+    switch (way) {
+    case READ:
+        rows->read(act, act_step, row, f->w, count, n);
+        break;
+    case WRITE:
+        rows->write(row, f->w, act, act_step, count, n);
+        break;
+    case CLEAR:
+        for (size_t q = 0; q < count; q++)
+            memset(row + q * f->w, 0, n * sizeof *row);
+        break;
+    case ADD:
+        if (n == 16)
+            add_rows(act, act_step, row, f->w, count, 16);
+        else
+            add_rows(act, act_step, row, f->w, count, n);
+        break;
+    }
+}
+
+/* Where number i of a line's tensor lies. */
+static inline void *place_of(const struct shape *f, enum way way, void *act, size_t i)
+{
+    return way == ADD ? (float *)act + i : ss_at(f->cpu, act, i);
 }
 
 /* `channels` from `first` on. They are the numbers from i on of each row, i_step apart. */
@@ -308,22 +325,17 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
                              size_t i_step)
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
-    float *act = l->image + (first / block * plane + l->pixel) * block;
+    void *act = place_of(f, way, l->image, (first / block * plane + l->pixel) * block);
     size_t at = first % block; /* in its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
         const size_t lane = i & (f->w - 1);
         n = ss_min(ss_min(block - at, f->w - lane), left);
-        move_run(way, act + at, l->step, l->rows + (i >> f->shift) * l->vector + lane, f->w,
-                 l->count, n);
+        move_run(f, way, place_of(f, way, act, at), l->step,
+                 l->rows + (i >> f->shift) * l->vector + lane, l->count, n);
         at += n;
         if (at == block)
-            at = 0, act += plane * block;
+            at = 0, act = place_of(f, way, act, plane * block);
     }
-}
-
-static float *image_of(const struct ss_act *a, const float *act, size_t n)
-{
-    return (float *)(uintptr_t)act + n * ss_act_image(a, 0);
 }
 
 static int clamp(int x, int most)
@@ -367,14 +379,16 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
 }
 
 /* A piece of the windows of a tile. */
-static void move_windows(const struct shape *f, enum way way, const float *x, size_t group,
+static void move_windows(const struct shape *f, enum way way, void *x, size_t group,
                          const struct piece *p, struct tile t, float *rows)
 {
     const size_t width = f->points ? f->plane : (size_t)f->s->y.w;
     for (size_t r = 0; r < t.rows;) {
         const size_t place = (t.first + r) % f->plane;
         const struct line line = {.rows = rows + r * f->w,
-                                  .image = image_of(&f->s->x, x, (t.first + r) / f->plane),
+                                  .image = place_of(f, way, x,
+                                                    (t.first + r) / f->plane *
+                                                        ss_act_image(&f->s->x, 0)),
                                   .vector = t.rows * f->w,
                                   .count = line_count(f, place, t.rows - r, width)};
         for (size_t tap = p->tap; tap < p->last_tap; tap++)
@@ -385,7 +399,7 @@ static void move_windows(const struct shape *f, enum way way, const float *x, si
 
 /* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
  * the padding behind it. */
-static void move_outputs(const struct shape *f, enum way way, const float *y, size_t first,
+static void move_outputs(const struct shape *f, enum way way, void *y, size_t first,
                          size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
@@ -395,16 +409,17 @@ static void move_outputs(const struct shape *f, enum way way, const float *y, si
     for (size_t r = 0; r < t.rows;) {
         const size_t pixel = (t.first + r) % f->plane;
         const struct line line = {.rows = rows + r * f->w,
-                                  .image = image_of(a, y, (t.first + r) / f->plane),
+                                  .image = ss_at(f->cpu, y,
+                                                 (t.first + r) / f->plane * ss_act_image(a, 0)),
                                   .vector = t.rows * f->w,
                                   .pixel = pixel,
                                   .step = line_step(f, a, 1),
                                   .count = line_count(f, pixel, t.rows - r, f->plane)};
         move_line(f, way, a, &line, first, count, 0, 1);
         for (size_t q = 0; q < line.count && padded; q++)
-            memset(line.image + (end / block * f->plane + pixel) * block + end % block +
-                       q * line.step,
-                   0, padded * sizeof *y);
+            memset(ss_at(f->cpu, line.image,
+                         (end / block * f->plane + pixel) * block + end % block + q * line.step),
+                   0, padded * f->cpu->element);
         if (way == READ && count % f->w)
             move_line(f, CLEAR, a, &line, 0, f->w - count % f->w, count, 1);
         r += line.count;
@@ -418,7 +433,7 @@ struct operand {
 };
 
 /* A tile of vectors that lie in the tensor a, from channel `first` on. */
-static struct operand in_place(const struct shape *f, const struct ss_act *a, const float *act,
+static struct operand in_place(const struct shape *f, const struct ss_act *a, const void *act,
                                size_t first, struct tile t)
 {
     const size_t n = t.first / f->plane, pixel = t.first % f->plane;
@@ -428,20 +443,20 @@ static struct operand in_place(const struct shape *f, const struct ss_act *a, co
 }
 
 static struct operand read_windows(const struct ss_device *cpu, const struct shape *f,
-                                   const float *x, size_t group, const struct piece *p,
+                                   const void *x, size_t group, const struct piece *p,
                                    struct tile t)
 {
     if (f->x_direct)
         return in_place(f, &f->s->x, x, group * f->in + p->channel, t);
     float *windows = windows_of(cpu, f, group, p->index);
     if (f->wide == WIDE)
-        move_windows(f, READ, x, group, p, t, windows);
+        move_windows(f, READ, (void *)(uintptr_t)x, group, p, t, windows);
     return (struct operand){windows, t.rows * f->w};
 }
 
 /* Of a group, from the first-th on. */
 static struct operand read_outputs(const struct ss_device *cpu, const struct shape *f,
-                                   const float *dy, size_t group, size_t first, size_t count,
+                                   const void *dy, size_t group, size_t first, size_t count,
                                    struct tile t)
 {
     const size_t channel = group * f->out + first;
@@ -449,12 +464,12 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
         return in_place(f, &f->s->y, dy, channel, t);
     float *outputs = outputs_of(cpu, f, group, first);
     if (f->wide == WIDE)
-        move_outputs(f, READ, dy, channel, count, t, outputs);
+        move_outputs(f, READ, (void *)(uintptr_t)dy, channel, count, t, outputs);
     return (struct operand){outputs, t.rows * f->w};
 }
 
 /* Few rows are moved once: each thread reads what all have moved. */
-static void move_few_windows(const struct ss_device *cpu, const struct shape *f, const float *x)
+static void move_few_windows(const struct ss_device *cpu, const struct shape *f, const void *x)
 {
     if (f->wide == WIDE || f->x_direct)
         return;
@@ -462,10 +477,11 @@ static void move_few_windows(const struct ss_device *cpu, const struct shape *f,
     for (size_t i = 0; i < f->groups * f->pieces; i++) {
         const size_t group = i / f->pieces;
         const struct piece p = piece_of(f, i % f->pieces);
-        move_windows(f, READ, x, group, &p, tile_of(f, 0), windows_of(cpu, f, group, p.index));
+        move_windows(f, READ, (void *)(uintptr_t)x, group, &p, tile_of(f, 0),
+                     windows_of(cpu, f, group, p.index));
     }
 }
-static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy)
+static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy)
 {
     const size_t vectors = ss_divide_up(f->out, f->w);
     if (f->wide == WIDE || f->y_direct)
@@ -473,7 +489,7 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
         const size_t group = i / vectors, first = i % vectors * f->w;
-        move_outputs(f, READ, dy, group * f->out + first, ss_min(f->w, f->out - first),
+        move_outputs(f, READ, (void *)(uintptr_t)dy, group * f->out + first, ss_min(f->w, f->out - first),
                      tile_of(f, 0), outputs_of(cpu, f, group, first));
     }
 }
@@ -507,7 +523,7 @@ static void move_panel(const struct shape *f, const struct piece *p, size_t grou
 static void move_weight(const struct ss_device *cpu, const struct ss_conv_shape *s, float *plain,
                         float *native, int back)
 {
-    const struct shape f = shape_of(s);
+    const struct shape f = shape_of(cpu, s);
     const size_t width = f.wide * f.w;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f.groups * f.pieces; i++) {
@@ -531,7 +547,7 @@ void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *
 }
 
 /* The right operands of the data gradient. */
-static void turn_weight(const struct ss_device *cpu, const struct shape *f, const float *w)
+static void turn_weight(const struct ss_device *cpu, const struct shape *f, const void *w)
 {
     const size_t width = WIDE * f->w, panels = ss_divide_up(f->piece_k, width);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -539,7 +555,8 @@ static void turn_weight(const struct ss_device *cpu, const struct shape *f, cons
         const size_t place = i / panels, row = i % panels * width;
         const struct piece p = piece_of(f, place % f->pieces);
         if (row < p.k)
-            ss_product_turn_panel(p.k, f->out, w + weight_at(f, place / f->pieces, &p), row,
+            ss_product_turn_panel(p.k, f->out, ss_at(cpu, w, weight_at(f, place / f->pieces, &p)),
+                                  cpu->dtype, row,
                                   weights_of(cpu) + place * turned_floats(f) + row * f->out);
     }
 }
@@ -572,9 +589,9 @@ static size_t cuts_of(const struct ss_device *cpu, size_t jobs)
 }
 
 /* Outputs first .. first + count - 1 of a group, whole panels. */
-static void forward_tile(const struct ss_device *cpu, const struct shape *f, const float *x,
-                         const float *weight, const float *bias, size_t group, size_t first,
-                         size_t count, struct tile t, float *y)
+static void forward_tile(const struct ss_device *cpu, const struct shape *f, const void *x,
+                         const void *weight, const float *bias, size_t group, size_t first,
+                         size_t count, struct tile t, void *y)
 {
     const size_t channel = group * f->out + first;
     const struct operand to =
@@ -594,7 +611,9 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
                                             .columns = count,
                                             .wide = f->wide,
                                             .left = windows.at,
-                                            .right = weight + weight_at(f, group, &p) + first * p.k,
+                                            .right = ss_at(cpu, weight,
+                                                           weight_at(f, group, &p) + first * p.k),
+                                            .right_dtype = cpu->dtype,
                                             .left_block = windows.block,
                                             .to = to.at,
                                             .vector = to.block,
@@ -605,10 +624,10 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
         move_outputs(f, WRITE, y, channel, count, t, to.at);
 }
 
-void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
-                        const float *w, const float *bias, float *y)
+void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                        const void *w, const float *bias, void *y)
 {
-    const struct shape f = shape_of(s);
+    const struct shape f = shape_of(cpu, s);
     const size_t width = f.wide * f.w, all = f.tiles * f.groups,
                  panels = ss_divide_up(f.out, width);
     const size_t each = ss_divide_up(panels, ss_min(panels, cuts_of(cpu, all))) * width,
@@ -622,24 +641,46 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     }
 }
 
-/* Channels of image n of dx. */
-static void clear_channels(const struct ss_act *a, size_t first, size_t end, size_t n, float *dx)
+/* Of an image: what its channels from c on, up to *c, have in a block, and where that begins. */
+static size_t run_of(const struct ss_act *a, size_t *c, size_t end, size_t *run)
+{
+    const size_t block = (size_t)a->block, lane = *c % block,
+                 at = *c / block * (size_t)a->h * (size_t)a->w * block + lane;
+    *run = ss_min(block - lane, end - *c);
+    *c += *run;
+    return at;
+}
+
+/* Channels of an image, whose numbers have so many bytes. */
+static void clear_channels(const struct ss_act *a, size_t first, size_t end, size_t element,
+                           void *image)
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
-    for (size_t c = first; c < end;) {
-        const size_t lane = c % block, run = ss_min(block - lane, end - c);
-        float *to = image_of(a, dx, n) + c / block * plane * block + lane;
-        for (size_t p = 0; p < plane && run < block; p++, to += block)
-            memset(to, 0, run * sizeof *to);
+    for (size_t c = first, run; c < end;) {
+        char *to = (char *)image + run_of(a, &c, end, &run) * element;
+        for (size_t p = 0; p < plane && run < block; p++)
+            memset(to + p * block * element, 0, run * element);
         if (run == block)
-            memset(to, 0, plane * block * sizeof *to);
-        c += run;
+            memset(to, 0, plane * block * element);
     }
 }
 
-/* Pieces first .. end - 1 of the windows. */
-static void backward_tile(const struct ss_device *cpu, const struct shape *f, const float *dy,
-                          size_t group, size_t first, size_t end, struct tile t, float *dx)
+/* The same from floats. */
+static void store_channels(const struct ss_device *cpu, const struct ss_act *a, size_t first,
+                           size_t end, const float *from, void *image)
+{
+    const size_t block = (size_t)a->block;
+    for (size_t c = first, run; c < end;) {
+        const size_t at = run_of(a, &c, end, &run);
+        cpu->rows->write(from + at, block, ss_at(cpu, image, at), block,
+                         (size_t)a->h * (size_t)a->w, run);
+    }
+}
+
+/* Pieces first .. end - 1 of the windows. Where these overlap, dx is floats, of images from `image` on. */
+static void backward_tile(const struct ss_device *cpu, const struct shape *f, const void *dy,
+                          size_t group, size_t first, size_t end, struct tile t, size_t image,
+                          void *dx)
 {
     const struct operand outputs = read_outputs(cpu, f, dy, group, 0, f->out, t);
     for (size_t i = first; i < end; i++) {
@@ -659,12 +700,13 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
                                             .vector = to.block,
                                             .row = f->w});
         if (!f->x_direct)
-            move_windows(f, f->apart ? WRITE : ADD, dx, group, &p, t, to.at);
+            move_windows(f, f->apart ? WRITE : ADD, dx, group, &p,
+                         (struct tile){t.first - image * f->plane, t.rows}, to.at);
     }
 }
 
 /* W outputs of few rows, as rows of the right operand dy'. */
-static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const float *dy,
+static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          size_t group, size_t first)
 {
     const size_t count = ss_min(f->w, f->out - first), width = WIDE * f->w;
@@ -678,8 +720,8 @@ static void turn_outputs(const struct ss_device *cpu, const struct shape *f, con
     }
 }
 
-static void few_piece(const struct ss_device *cpu, const struct shape *f, const float *w,
-                      size_t group, const struct piece *p, float *dx)
+static void few_piece(const struct ss_device *cpu, const struct shape *f, const void *w,
+                      size_t group, const struct piece *p, void *dx)
 {
     const size_t vector = p->k * f->w, rows = f->rows;
     float *turned = of_thread(cpu, f), *windows = windows_of(cpu, f, group, p->index);
@@ -687,7 +729,9 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                                         .k = f->out,
                                         .columns = rows,
                                         .wide = WIDE,
-                                        .left = w + weight_at(f, group, p),
+                                        .left = ss_at(cpu, w, weight_at(f, group, p)),
+                                        .left_dtype = cpu->dtype,
+                                        .left_room = turned + turned_windows_floats(f),
                                         .right = weights_of(cpu) + group * turned_floats(f),
                                         .left_block = vector,
                                         .to = turned,
@@ -701,8 +745,8 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
     move_windows(f, WRITE, dx, group, p, tile_of(f, 0), windows);
 }
 
-static void backward_few(const struct ss_device *cpu, const struct shape *f, const float *dy,
-                         const float *w, float *dx)
+static void backward_few(const struct ss_device *cpu, const struct shape *f, const void *dy,
+                         const void *w, void *dx)
 {
     const size_t vectors = ss_divide_up(f->out, f->w);
     move_few_outputs(cpu, f, dy);
@@ -717,10 +761,12 @@ static void backward_few(const struct ss_device *cpu, const struct shape *f, con
 }
 
 /* Where windows overlap, a job has whole images and all pieces. */
-static void backward_tiles(const struct ss_device *cpu, const struct shape *f, const float *dy,
-                           const float *w, float *dx)
+static void backward_tiles(const struct ss_device *cpu, const struct shape *f, const void *dy,
+                           const void *w, void *dx)
 {
     const struct ss_act *x = &f->s->x;
+    const size_t whole = ss_act_image(x, 0);
+    const int rounds = sum_floats(f) > 0;
     const size_t each = f->apart ? 1 : f->cuts, jobs = f->tiles / each,
                  cuts = f->apart ? ss_min(cuts_of(cpu, jobs * f->groups), f->pieces) : 1;
     turn_weight(cpu, f, w);
@@ -729,11 +775,17 @@ static void backward_tiles(const struct ss_device *cpu, const struct shape *f, c
         const size_t cut = i % cuts, group = i / cuts / jobs, first = i / cuts % jobs * each;
         const size_t image = first / f->cuts * f->images,
                      end = f->apart ? image : ss_min(image + f->images, (size_t)x->n);
+        const size_t from = group * f->in, to = from + f->in, begin = rounds ? image : 0;
+        float *sums = of_thread(cpu, f) + window_floats(f) + output_floats(f);
+        void *sum = rounds ? sums : dx;
         for (size_t n = image; n < end; n++)
-            clear_channels(x, group * f->in, (group + 1) * f->in, n, dx);
+            clear_channels(x, from, to, sizeof(float),
+                           (float *)sum + (n - begin) * whole);
         for (size_t tile = first; tile < first + each; tile++)
             backward_tile(cpu, f, dy, group, cut * f->pieces / cuts, (cut + 1) * f->pieces / cuts,
-                          tile_of(f, tile), dx);
+                          tile_of(f, tile), begin, sum);
+        for (size_t n = image; n < end && rounds; n++)
+            store_channels(cpu, x, from, to, sums + (n - image) * whole, ss_at(cpu, dx, n * whole));
     }
 }
 
@@ -749,13 +801,14 @@ static void share_images(const struct ss_device *cpu, struct shape *f)
 }
 
 void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                              const float *dy, const float *w, float *dx)
+                              const void *dy, const void *w, void *dx)
 {
-    struct shape f = shape_of(s);
+    struct shape f = shape_of(cpu, s);
     share_images(cpu, &f);
     const size_t padded = (size_t)ss_act_blocks(&s->x) * (size_t)s->x.block;
     for (int n = 0; n < s->x.n && !f.x_direct; n++)
-        clear_channels(&s->x, (size_t)s->x.c, padded, (size_t)n, dx);
+        clear_channels(&s->x, (size_t)s->x.c, padded, cpu->element,
+                       ss_at(cpu, dx, (size_t)n * ss_act_image(&s->x, 0)));
     if (f.wide == WIDE)
         backward_tiles(cpu, &f, dy, w, dx);
     else
@@ -794,7 +847,7 @@ static void add_bias(const struct shape *f, const struct operand *outputs, size_
 
 /* dbias: of the group's outputs. */
 static void run_job(const struct ss_device *cpu, const struct shape *f, const struct job *job,
-                    const float *x, const float *dy, float *dw, float *dbias)
+                    const void *x, const void *dy, float *dw, float *dbias)
 {
     const size_t begin = job->part * f->tiles / f->parts,
                  end = (job->part + 1) * f->tiles / f->parts;
@@ -827,9 +880,9 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
 }
 
 void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                 const float *x, const float *dy, float *dw, float *dbias)
+                                 const void *x, const void *dy, float *dw, float *dbias)
 {
-    const struct shape f = shape_of(s);
+    const struct shape f = shape_of(cpu, s);
     const size_t outputs = (size_t)s->y.c;
     float *biases = biases_of(cpu, &f), *parts = f.parts > 1 ? weights_of(cpu) : dw;
     move_few_windows(cpu, &f, x);

@@ -15,18 +15,18 @@ size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shap
 /* Is it faster than oneDNN's code? */
 int ss_columns_pays(const struct ss_conv_shape *s);
 
-size_t ss_columns_weight_bytes(const struct ss_conv_shape *s);
+size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv_shape *s);
 void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
                        const float *plain, float *native);
 void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *s,
                        const float *native, float *plain);
 
 /* bias, dbias may be NULL. */
-void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const float *x,
-                        const float *w, const float *bias, float *y);
+void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                        const void *w, const float *bias, void *y);
 void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                              const float *dy, const float *w, float *dx);
+                              const void *dy, const void *w, void *dx);
 void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                 const float *x, const float *dy, float *dw, float *dbias);
+                                 const void *x, const void *dy, float *dw, float *dbias);
 
 #endif

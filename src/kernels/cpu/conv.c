@@ -1,7 +1,7 @@
 /* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that
  * is faster, and those of small maps (small_map.c), or of a few outputs with many weights (columns.c), products of
- * matrices. Everything else is oneDNN's direct code, except where it has reference code only, or is not there:
- * depthwise convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from
+ * matrices. Everything else is oneDNN's direct code, except in bf16, or where it has reference code only, or is not
+ * there: depthwise convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from
  * timing, so that equal runs give equal bits. */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
@@ -101,7 +101,7 @@ static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
     if (is_winograd(s, algo)) {
         c->layout = WINOGRAD;
     } else {
-        if (ss_conv_library && !is_product(s, algo))
+        if (ss_conv_library && c->cpu->dtype == SS_DTYPE_F32 && !is_product(s, algo))
             SS_TRY(ss_conv_library->create(c->cpu, s, c->training, &c->library));
         const int keeps = c->library && ss_conv_library->weight_bytes(c->library) > 0;
         c->layout = keeps                                         ? LIBRARY
@@ -144,7 +144,7 @@ static enum ss_status reserve(const struct ss_conv_kernel *c)
     }
     return !c->training || c->code[SS_CONV_BACKWARD_DATA] == LIBRARY
                ? SS_OK
-               : ss_cpu_reserve(c->cpu, turned_at(c) + ss_columns_weight_bytes(&c->shape));
+               : ss_cpu_reserve(c->cpu, turned_at(c) + ss_columns_weight_bytes(c->cpu, &c->shape));
 }
 
 enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_shape *shape,
@@ -193,7 +193,7 @@ size_t ss_cpu_conv_weight_bytes(const struct ss_conv_kernel *c)
     case SMALL_MAP:
         return ss_small_map_weight_bytes(&c->shape);
     case COLUMNS:
-        return ss_columns_weight_bytes(&c->shape);
+        return ss_columns_weight_bytes(c->cpu, &c->shape);
     case LIBRARY:
         break;
     }

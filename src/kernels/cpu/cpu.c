@@ -26,6 +26,8 @@ enum ss_status ss_cpu_open(const struct ss_device_options *options, struct ss_de
     cpu->threads = options->threads;
     cpu->cache_bytes = cache > 0 ? (size_t)cache : (size_t)1 << 20;
     cpu->dtype = options->dtype;
+    cpu->rows = options->dtype == SS_DTYPE_F16 ? NULL : ss_act_table(options->dtype);
+    cpu->element = ss_dtype_bytes(options->dtype);
     ss_cpu_enter(cpu);
     enum ss_status status = ss_cpu_library_open(cpu);
     if (status != SS_OK) {

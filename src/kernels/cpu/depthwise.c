@@ -6,8 +6,6 @@
  * their order: bits do not depend on the number of threads. */
 #include "kernels/cpu/depthwise.h"
 
-#include "kernels/cpu/simd.h"
-
 #include <omp.h>
 #include <string.h>
 
@@ -79,7 +77,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* Floats of a thread: [what is read | what is written, or the weight gradient's dy]. */
+/* Floats of a thread: [what is read | what is written, or the weight gradient's dy | a chunk's weights]. */
 static size_t first_of(const struct ss_conv_shape *s)
 {
     return (size_t)(larger(s->x.h * x_columns(s), s->y.h * dy_columns(s)) * ss_depthwise_width(s));
@@ -87,7 +85,16 @@ static size_t first_of(const struct ss_conv_shape *s)
 static size_t room_of(const struct ss_conv_shape *s)
 {
     const int second = larger(s->x.h * s->x.w, s->y.h * s->y.w) * ss_depthwise_width(s);
-    return ss_align_up((first_of(s) + (size_t)second) * sizeof(float)) / sizeof(float);
+    return ss_align_up((first_of(s) + (size_t)second + weights_of(s)) * sizeof(float)) /
+           sizeof(float);
+}
+
+/* The weights of chunk k as floats, in a thread's scratch where they are not. */
+static const float *weight_of(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                              const void *weight, int k, float *scratch)
+{
+    const size_t count = weights_of(s);
+    return ss_floats(cpu, weight, (size_t)k * count, count, scratch + room_of(s) - count);
 }
 
 static int parts_of(const struct ss_conv_shape *s)
@@ -128,40 +135,35 @@ static struct plane plane_of(const struct ss_act *a, int width, int n, int k)
 }
 
 /* Rows of `columns` pixels: column c holds from's (c - first) / step, or zeros. */
-static void spread(const struct ss_act *a, const float *from, const struct plane *p, int width,
-                   int columns, int first, int step, float *to)
+static void spread(const struct ss_device *cpu, const struct ss_act *a, const void *from,
+                   const struct plane *p, int width, int columns, int first, int step, float *to)
 {
-    const size_t channels = (size_t)p->channels * sizeof *to;
+    /* The first of the columns that are in the map, and how many of these follow. */
+    const int skip = first < 0 ? (-first + step - 1) / step : 0, begin = first + skip * step;
+    int count = begin < columns ? (columns - begin + step - 1) / step : 0;
+    if (count > a->w - skip)
+        count = a->w - skip;
     memset(to, 0, (size_t)(a->h * columns * width) * sizeof *to);
-    from += p->at;
-    for (int h = 0; h < a->h; h++, to += columns * width) {
-        if (step == 1 && p->pixel == (size_t)width) {
-            const int begin = larger(0, first), skip = larger(0, -first);
-            int count = a->w - skip;
-            if (count > columns - begin)
-                count = columns - begin;
-            if (count > 0)
-                memcpy(to + begin * width, from + (size_t)(h * a->w + skip) * p->pixel,
-                       (size_t)count * channels);
-            continue;
-        }
-        for (int w = 0; w < a->w; w++) {
-            const int c = first + w * step;
-            if (c >= 0 && c < columns)
-                memcpy(to + c * width, from + (size_t)(h * a->w + w) * p->pixel, channels);
-        }
-    }
+    for (int h = 0; h < a->h && count > 0; h++, to += columns * width)
+        cpu->rows->read(ss_at(cpu, from, p->at + (size_t)(h * a->w + skip) * p->pixel), p->pixel,
+                        to + begin * width, (size_t)(step * width), (size_t)count,
+                        (size_t)p->channels);
 }
 
-/* A plane that was made in scratch, where it is not in place already. */
-static void put(const struct ss_act *a, const struct plane *p, int width, const float *from,
-                float *to)
+/* Where a plane is made: in place, or in scratch, from which put takes it then. */
+static float *place_to_make(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                            const struct plane *p, void *to, float *scratch)
 {
-    if (p->pixel == (size_t)width)
-        return;
-    for (int i = 0; i < a->h * a->w; i++)
-        memcpy(to + p->at + (size_t)i * p->pixel, from + i * width,
-               (size_t)p->channels * sizeof *to);
+    return cpu->dtype == SS_DTYPE_F32 && p->pixel == (size_t)ss_depthwise_width(s)
+               ? (float *)to + p->at
+               : scratch + first_of(s);
+}
+static void put(const struct ss_device *cpu, const struct ss_act *a, const struct plane *p,
+                int width, const float *from, void *to)
+{
+    if (cpu->dtype != SS_DTYPE_F32 || p->pixel != (size_t)width)
+        cpu->rows->write(from, (size_t)width, ss_at(cpu, to, p->at), p->pixel,
+                         (size_t)(a->h * a->w), (size_t)p->channels);
 }
 
 /* Kernel rows i, begin <= i < end, of which row p of y has one of x. */
@@ -174,16 +176,17 @@ static void kernel_rows(const struct ss_conv_shape *s, int p, int *begin, int *e
         *end = *begin;
 }
 
-static void forward_plane(const struct ss_conv_shape *s, const float *x, const float *w,
-                          const float *bias, float *y, float *scratch, int n, int k)
+static void forward_plane(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                          const void *weight, const float *bias, void *y, float *scratch, int n, int k)
 {
     const int width = ss_depthwise_width(s), columns = x_columns(s);
     const struct plane from = plane_of(&s->x, width, n, k), to = plane_of(&s->y, width, n, k);
-    float *made = to.pixel == (size_t)width ? y + to.at : scratch + first_of(s), add[16] = {0};
+    float *made = place_to_make(cpu, s, &to, y, scratch), add[16] = {0};
+    const float *w = weight_of(cpu, s, weight, k, scratch);
     const int left = s->x.c - k * width;
     if (bias)
         memcpy(add, bias + k * width, (size_t)(left < width ? left : width) * sizeof *add);
-    spread(&s->x, x, &from, width, columns, s->padding[1], 1, scratch);
+    spread(cpu, &s->x, x, &from, width, columns, s->padding[1], 1, scratch);
     struct ss_rows_depthwise f = {.bias = add,
                                   .x_row = (ptrdiff_t)columns * width,
                                   .w_row = (ptrdiff_t)s->kernel[1] * width,
@@ -192,7 +195,6 @@ static void forward_plane(const struct ss_conv_shape *s, const float *x, const f
                                   .taps = s->kernel[1],
                                   .stride = s->stride[1],
                                   .columns = s->y.w};
-    w += (size_t)k * weights_of(s);
     for (int p = 0; p < s->y.h; p++) {
         int begin, end;
         kernel_rows(s, p, &begin, &end);
@@ -204,28 +206,29 @@ static void forward_plane(const struct ss_conv_shape *s, const float *x, const f
         f.y = made + p * s->y.w * width;
         ss_simd_table()->depthwise(&f);
     }
-    put(&s->y, &to, width, made, y);
+    put(cpu, &s->y, &to, width, made, y);
 }
 
 void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const float *x, const float *w, const float *bias, float *y)
+                          const void *x, const void *w, const float *bias, void *y)
 {
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        forward_plane(s, x, w, bias, y, room(cpu, s), i / chunks, i % chunks);
+        forward_plane(cpu, s, x, w, bias, y, room(cpu, s), i / chunks, i % chunks);
 }
 
 /* A convolution of stride 1 with the window turned around, over dy with zeros between its columns;
  * of the window's rows those that meet one of dy. */
-static void backward_plane(const struct ss_conv_shape *s, const float *dy, const float *w,
-                           float *dx, float *scratch, int n, int k)
+static void backward_plane(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                           const void *dy, const void *weight, void *dx, float *scratch, int n, int k)
 {
     const int width = ss_depthwise_width(s), columns = dy_columns(s), stride = s->stride[0];
     const struct plane from = plane_of(&s->y, width, n, k), to = plane_of(&s->x, width, n, k);
-    float *made = to.pixel == (size_t)width ? dx + to.at : scratch + first_of(s);
+    float *made = place_to_make(cpu, s, &to, dx, scratch);
+    const float *w = weight_of(cpu, s, weight, k, scratch);
     const float none[16] = {0};
-    spread(&s->y, dy, &from, width, columns, s->kernel[1] - 1 - s->padding[1], s->stride[1],
+    spread(cpu, &s->y, dy, &from, width, columns, s->kernel[1] - 1 - s->padding[1], s->stride[1],
            scratch);
     const ptrdiff_t row = (ptrdiff_t)s->kernel[1] * width;
     struct ss_rows_depthwise f = {.bias = none,
@@ -236,7 +239,7 @@ static void backward_plane(const struct ss_conv_shape *s, const float *dy, const
                                   .taps = s->kernel[1],
                                   .stride = 1,
                                   .columns = s->x.w};
-    w += (size_t)k * weights_of(s) + (size_t)(s->kernel[1] - 1) * (size_t)width;
+    w += (size_t)(s->kernel[1] - 1) * (size_t)width;
     for (int h = 0; h < s->x.h; h++) {
         const int at = h + s->padding[0];
         int i = at % stride;
@@ -252,28 +255,28 @@ static void backward_plane(const struct ss_conv_shape *s, const float *dy, const
         f.y = made + h * s->x.w * width;
         ss_simd_table()->depthwise(&f);
     }
-    put(&s->x, &to, width, made, dx);
+    put(cpu, &s->x, &to, width, made, dx);
 }
 
 void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                const float *dy, const float *w, float *dx)
+                                const void *dy, const void *w, void *dx)
 {
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        backward_plane(s, dy, w, dx, room(cpu, s), i / chunks, i % chunks);
+        backward_plane(cpu, s, dy, w, dx, room(cpu, s), i / chunks, i % chunks);
 }
 
 /* Adds an image's to part. */
-static void gradient_plane(const struct ss_conv_shape *s, const float *x, const float *dy,
-                           float *part, float *scratch, int n, int k)
+static void gradient_plane(const struct ss_device *cpu, const struct ss_conv_shape *s,
+                           const void *x, const void *dy, float *part, float *scratch, int n, int k)
 {
     const int width = ss_depthwise_width(s), columns = x_columns(s), stride = s->stride[0];
     const struct plane of_x = plane_of(&s->x, width, n, k), of_y = plane_of(&s->y, width, n, k);
-    const float *y = dy + of_y.at;
-    spread(&s->x, x, &of_x, width, columns, s->padding[1], 1, scratch);
-    if (of_y.pixel != (size_t)width) {
-        spread(&s->y, dy, &of_y, width, s->y.w, 0, 1, scratch + first_of(s));
+    const float *y = (const float *)dy + of_y.at;
+    spread(cpu, &s->x, x, &of_x, width, columns, s->padding[1], 1, scratch);
+    if (cpu->dtype != SS_DTYPE_F32 || of_y.pixel != (size_t)width) {
+        spread(cpu, &s->y, dy, &of_y, width, s->y.w, 0, 1, scratch + first_of(s));
         y = scratch + first_of(s);
     }
     const ptrdiff_t x_row = (ptrdiff_t)columns * width;
@@ -317,7 +320,7 @@ static void sum_parts(const struct ss_conv_shape *s, float *parts, int k, float 
 }
 
 void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                   const float *x, const float *dy, float *dw, float *dbias)
+                                   const void *x, const void *dy, float *dw, float *dbias)
 {
     const int chunks = chunks_of(s), parts = parts_of(s), jobs = chunks * parts;
     const size_t part = part_of(s);
@@ -328,7 +331,7 @@ void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_
         float *mine = sums + (size_t)i * part;
         memset(mine, 0, part * sizeof *mine);
         for (int n = first; n < first + IMAGES && n < s->x.n; n++)
-            gradient_plane(s, x, dy, mine, room(cpu, s), n, i / parts);
+            gradient_plane(cpu, s, x, dy, mine, room(cpu, s), n, i / parts);
     }
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int k = 0; k < chunks; k++)

@@ -17,10 +17,10 @@ size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_sh
 
 /* bias, dbias may be NULL. */
 void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const float *x, const float *w, const float *bias, float *y);
+                          const void *x, const void *w, const float *bias, void *y);
 void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                const float *dy, const float *w, float *dx);
+                                const void *dy, const void *w, void *dx);
 void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                   const float *x, const float *dy, float *dw, float *dbias);
+                                   const void *x, const void *dy, float *dw, float *dbias);
 
 #endif

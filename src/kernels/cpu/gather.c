@@ -7,7 +7,6 @@
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
 
 #include <string.h>
 
@@ -43,43 +42,44 @@ static int min_of(int a, int b)
 }
 
 /* `len` channels from `from` on. f: of y, and of pixels from `first` on. */
-static void copy_run(const struct ss_simd_rows *simd, const struct ss_gather_part *p,
-                     const float *const *x, int n, struct ss_rows_gather f, int from, size_t first)
+static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p,
+                     const void *const *x, int n, struct ss_rows_gather f, int from, size_t first)
 {
     const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w,
                  at = ((size_t)from / block * plane + first) * block + (size_t)from % block;
     f.x_step = block;
     f.n = n;
     for (int k = 0; k < n; k++)
-        f.x[k] = x[k] + at;
+        f.x[k] = ss_at(cpu, x[k], at);
     if ((size_t)f.len == block && f.y_step == block) {
-        for (size_t i = 0; i < f.images; i++, f.y += f.y_image) {
-            simd->combine(f.x, n, NULL, f.y, f.pixels * block);
+        for (size_t i = 0; i < f.images; i++, f.y = ss_at(cpu, f.y, f.y_image)) {
+            cpu->rows->combine(f.x, n, NULL, f.y, f.pixels * block);
             for (int k = 0; k < n; k++)
-                f.x[k] += f.x_image;
+                f.x[k] = ss_at(cpu, f.x[k], f.x_image);
         }
         return;
     }
     if (f.len > 16) {
-        simd->gather(&f);
+        cpu->rows->gather(&f);
         return;
     }
     for (int left = f.len, len = 16; left > 0; len /= 2)
         if (left >= len) {
             f.len = len;
-            simd->gather(&f);
+            cpu->rows->gather(&f);
             for (int k = 0; k < n; k++)
-                f.x[k] += len;
-            f.y += len;
+                f.x[k] = ss_at(cpu, f.x[k], (size_t)len);
+            f.y = ss_at(cpu, f.y, (size_t)len);
             left -= len;
         }
 }
 
-static void zero_run(const struct ss_rows_gather *f)
+static void zero_run(const struct ss_device *cpu, const struct ss_rows_gather *f)
 {
     for (size_t i = 0; i < f->images; i++)
         for (size_t p = 0; p < f->pixels; p++)
-            memset(f->y + i * f->y_image + p * f->y_step, 0, (size_t)f->len * sizeof *f->y);
+            memset(ss_at(cpu, f->y, i * f->y_image + p * f->y_step), 0,
+                   (size_t)f->len * cpu->element);
 }
 
 /* Of small maps: in these a run lies alike. */
@@ -90,8 +90,8 @@ static size_t images_of_piece(const struct ss_act *y)
 }
 
 /* Pixels from `first` on of a channel block of y, of images from `image` on. */
-static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather *op,
-                         const float *const *x, int n, float *y, size_t image, size_t slice,
+static void gather_piece(const struct ss_device *cpu, const struct ss_gather *op,
+                         const void *const *x, int n, void *y, size_t image, size_t slice,
                          size_t first)
 {
     const int block = op->y.block, begin = (int)slice * block;
@@ -101,28 +101,29 @@ static void gather_piece(const struct ss_simd_rows *simd, const struct ss_gather
                                          .pixels = plane - first < PIECE ? plane - first : PIECE,
                                          .images = all - image < each ? all - image : each,
                                          .y_image = ss_act_image(&op->y, op->y_pitch),
-                                         .y = y + image * ss_act_image(&op->y, op->y_pitch) +
-                                              (slice * plane + first) * (size_t)block};
+                                         .y = ss_at(cpu, y,
+                                                    image * ss_act_image(&op->y, op->y_pitch) +
+                                                        (slice * plane + first) * (size_t)block)};
     for (int c = begin, next; c < begin + block; c = next) {
         const int at = c < op->y.c ? ss_shuffled(c, op->y.c, op->groups) : c;
         const struct ss_gather_part *p = part_of(op, at, &next);
         next = at == c && op->groups <= 1 ? min_of(next, begin + block) : c + 1;
         struct ss_rows_gather f = whole;
-        f.y += c - begin;
+        f.y = ss_at(cpu, f.y, (size_t)(c - begin));
         if (!p) {
             f.len = next - c;
-            zero_run(&f);
+            zero_run(cpu, &f);
             continue;
         }
         const int from = ss_shuffled(p->from + at - p->to, p->x.c, p->groups);
         f.len = p->groups > 1 ? 1 : min_of(next - c, p->x.block - from % p->x.block);
         next = c + f.len;
         f.x_image = ss_act_image(&p->x, op->x_pitch);
-        const float *part[SS_GATHER_PARTS];
+        const void *part[SS_GATHER_PARTS];
         const int parts = op->nparts > 1 ? 1 : n;
         for (int k = 0; k < parts; k++)
-            part[k] = x[op->nparts > 1 ? p - op->part : k] + image * f.x_image;
-        copy_run(simd, p, part, parts, f, from, first);
+            part[k] = ss_at(cpu, x[op->nparts > 1 ? p - op->part : k], image * f.x_image);
+        copy_run(cpu, p, part, parts, f, from, first);
     }
 }
 
@@ -130,16 +131,12 @@ enum ss_status ss_cpu_gather(struct ss_device *cpu, const struct ss_gather *op,
                              const void *const *x, int n, void *y)
 {
     SS_TRY(check(op, n));
-    const float *from[SS_GATHER_PARTS];
-    for (int k = 0; k < n; k++)
-        from[k] = x[k];
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t slices = (size_t)ss_act_blocks(&op->y), plane = (size_t)op->y.h * (size_t)op->y.w,
                  pieces = ss_divide_up(plane, PIECE), images = images_of_piece(&op->y),
                  jobs = slices * pieces * ss_divide_up((size_t)op->y.n, images);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (jobs > 1)
     for (size_t i = 0; i < jobs; i++)
-        gather_piece(simd, op, from, n, y, i / pieces / slices * images, i / pieces % slices,
+        gather_piece(cpu, op, x, n, y, i / pieces / slices * images, i / pieces % slices,
                      i % pieces * PIECE);
     return SS_OK;
 }

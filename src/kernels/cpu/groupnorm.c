@@ -63,7 +63,7 @@ static const double *sums_of(const struct ss_act *s, const struct room *room, in
 }
 
 /* Of image n; m numbers a channel. The variance is taken around each channel's first value, which
- * simd->stats used, else it would cancel where the mean is large. */
+ * the row function used, else it would cancel where the mean is large. */
 static void group_statistics(const struct ss_norm_act *op, const struct room *room, int groups,
                              int n, int group, float *saved)
 {
@@ -107,19 +107,17 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
     struct room room;
     SS_TRY(prepare(cpu, op, groups, &room));
     const struct ss_act *s = &op->shape;
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t block = (size_t)s->block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
-        const float *slice = (const float *)x + i * room.slice;
         float *shift = room.coefficient[0] + i * block;
         double *sums = room.sums + i * 2 * block;
-        memcpy(shift, slice, block * sizeof *shift);
+        cpu->rows->read(ss_at(cpu, x, i * room.slice), 0, shift, 0, 1, block);
         memset(sums, 0, 2 * block * sizeof *sums);
         for (size_t p = 0; p < room.pixels; p += TILE) {
             const struct ss_rows_extent e = {
                 .pixels = room.pixels - p < TILE ? room.pixels - p : TILE, .images = 1};
-            simd->stats(&e, slice + p * block, s->block, shift, sums);
+            cpu->rows->stats(&e, ss_at(cpu, x, i * room.slice + p * block), s->block, shift, sums);
         }
     }
     for (int i = 0; i < s->n * groups; i++)
@@ -128,15 +126,15 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
         const struct ss_rows_extent e = {.pixels = room.pixels, .images = 1};
-        simd->forward(&(struct ss_rows_forward){.extent = &e,
-                                                .z = (const float *)x + i * room.slice,
-                                                .y = (float *)y + i * room.slice,
+        cpu->rows->forward(&(struct ss_rows_forward){.extent = &e,
+                                                .z = ss_at(cpu, x, i * room.slice),
+                                                .y = ss_at(cpu, y, i * room.slice),
                                                 .block = s->block,
                                                 .a = room.coefficient[0] + i * block,
                                                 .b = room.coefficient[1] + i * block,
                                                 .act = ss_act_terms_of(op->act, op->slope),
                                                 .low_out = -INFINITY});
-        ss_clear_padding(s, op->act, i, &e, (float *)y + i * room.slice);
+        ss_clear_padding(cpu, s, op->act, i, &e, ss_at(cpu, y, i * room.slice));
     }
     return SS_OK;
 }
@@ -191,7 +189,6 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
     struct room room;
     SS_TRY(prepare(cpu, op, groups, &room));
     const struct ss_act *s = &op->shape;
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t block = (size_t)s->block;
     float *const *k = room.coefficient;
     scale_and_shift(s, &room, groups, gamma, beta, saved);
@@ -202,9 +199,7 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
             double *sums = room.sums + i * 2 * block;
             struct ss_rows_extent e = {.pixels = room.pixels, .images = 1};
             struct ss_rows_backward f = {.extent = &e,
-                                         .g = (const float *)dy + i * room.slice,
-                                         .z = (const float *)x + i * room.slice,
-                                         .dz = (float *)x + i * room.slice,
+                                         .dz = ss_at(cpu, x, i * room.slice),
                                          .block = s->block,
                                          .a = k[0] + i * block,
                                          .b = k[1] + i * block,
@@ -214,14 +209,17 @@ enum ss_status ss_cpu_groupnorm_backward(struct ss_device *cpu, const struct ss_
                                          .cz = k[4] + i * block,
                                          .c1 = k[5] + i * block};
             if (pass) {
-                simd->backward_apply(&f);
+                f.g = ss_at(cpu, dy, i * room.slice);
+                f.z = f.dz;
+                cpu->rows->backward_apply(&f);
                 continue;
             }
             memset(sums, 0, 2 * block * sizeof *sums);
-            for (size_t p = 0; p < room.pixels;
-                 p += TILE, f.g += TILE * block, f.z += TILE * block) {
+            for (size_t p = 0; p < room.pixels; p += TILE) {
+                f.g = ss_at(cpu, dy, i * room.slice + p * block);
+                f.z = ss_at(cpu, x, i * room.slice + p * block);
                 e.pixels = room.pixels - p < TILE ? room.pixels - p : TILE;
-                simd->backward_sums(&f, sums);
+                cpu->rows->backward_sums(&f, sums);
             }
         }
         for (int n = 0; n < s->n && !pass; n++)

@@ -6,10 +6,12 @@
 #    include "config.h"
 #endif
 #include <stddef.h>
+#include <stdint.h>
 #ifdef HAVE_DNNL
 #    include <dnnl.h>
 #endif
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/simd.h"
 
 struct ss_device {
 #ifdef HAVE_DNNL
@@ -19,10 +21,28 @@ struct ss_device {
 #endif
     int threads;
     size_t cache_bytes;  /* of a core's second-level cache */
-    enum ss_dtype dtype; /* of copies of weights */
+    enum ss_dtype dtype; /* of activations, and of weights that compute; F16: of updates' copies alone */
+    const struct ss_act_rows *rows; /* for these; NULL with F16 */
+    size_t element;                 /* bytes of one of their numbers */
     void *scratch;
     size_t scratch_bytes;
 };
+
+/* Where element i of an activation, or of a weight that computes, lies; NULL of NULL. */
+static inline void *ss_at(const struct ss_device *cpu, const void *act, size_t i)
+{
+    return act ? (char *)(uintptr_t)act + i * cpu->element : NULL;
+}
+
+/* `count` elements from `at` on as floats: where they lie, or converted in `room`. */
+static inline const float *ss_floats(const struct ss_device *cpu, const void *act, size_t at,
+                                     size_t count, float *room)
+{
+    if (cpu->dtype == SS_DTYPE_F32)
+        return (const float *)act + at;
+    cpu->rows->read(ss_at(cpu, act, at), 0, room, 0, 1, count);
+    return room;
+}
 
 /* The library's part of opening and closing; close also after a failed open. */
 enum ss_status ss_cpu_library_open(struct ss_device *cpu);

@@ -8,7 +8,6 @@
  *   dx = invstd (g - mean(g) - xhat mean(g xhat))     dgamma = sum(dy xhat)     dbeta = sum(dy) */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
 
 #include <string.h>
 
@@ -75,17 +74,16 @@ enum ss_status ss_cpu_layernorm_forward(struct ss_device *cpu, const struct ss_a
 {
     SS_TRY(ss_act_check(shape, "layer normalisation"));
     const struct layer l = layer_of(shape);
-    const struct ss_simd_rows *simd = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < (size_t)shape->n * l.tiles; i++) {
         size_t at;
         struct ss_rows_layer f = piece(&l, i, saved, &at);
-        f.x = (const float *)x + at;
-        f.out = (float *)y + at;
+        f.x = ss_at(cpu, x, at);
+        f.out = ss_at(cpu, y, at);
         f.gamma = gamma;
         f.beta = beta;
         f.eps = eps;
-        simd->layer_forward(&f);
+        cpu->rows->layer_forward(&f);
     }
     return SS_OK;
 }
@@ -110,7 +108,6 @@ enum ss_status ss_cpu_layernorm_backward(struct ss_device *cpu, const struct ss_
 {
     SS_TRY(ss_act_check(shape, "layer normalisation"));
     const struct layer l = layer_of(shape);
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t c = (size_t)shape->c, pieces = (size_t)shape->n * l.tiles;
     double *partial = ss_cpu_scratch(cpu);
     if (cpu->scratch_bytes < partial_bytes(&l))
@@ -122,13 +119,13 @@ enum ss_status ss_cpu_layernorm_backward(struct ss_device *cpu, const struct ss_
         for (size_t i = k * pieces / l.parts; i < (k + 1) * pieces / l.parts; i++) {
             size_t at;
             struct ss_rows_layer f = piece(&l, i, (float *)(uintptr_t)saved, &at);
-            f.x = (const float *)x + at;
-            f.dy = (const float *)dy + at;
-            f.out = dx ? (float *)dx + at : NULL;
+            f.x = ss_at(cpu, x, at);
+            f.dy = ss_at(cpu, dy, at);
+            f.out = ss_at(cpu, dx, at);
             f.gamma = gamma;
             f.dgamma = sums;
             f.dbeta = sums + c;
-            simd->layer_backward(&f);
+            cpu->rows->layer_backward(&f);
         }
     }
     add_parts(&l, partial, dgamma, dbeta);

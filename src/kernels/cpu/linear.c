@@ -49,7 +49,7 @@ void ss_cpu_linear_destroy(struct ss_linear_kernel *l)
 
 size_t ss_cpu_linear_weight_bytes(const struct ss_linear_kernel *l)
 {
-    return ss_columns_weight_bytes(&l->shape);
+    return ss_columns_weight_bytes(l->cpu, &l->shape);
 }
 
 enum ss_status ss_cpu_linear_import(struct ss_linear_kernel *l, const float *plain, float *native)

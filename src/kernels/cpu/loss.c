@@ -3,6 +3,7 @@
 #include "kernels/cpu/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 struct row {
     double loss;
@@ -78,7 +79,7 @@ enum ss_status ss_cpu_loss_reserve(struct ss_device *cpu, int n, int k)
 {
     if (n < 1 || k < 1)
         return ss_fail(SS_ERR_SHAPE, "loss: logits (%d,%d); every size must be at least 1", n, k);
-    return ss_cpu_reserve(cpu, (size_t)n * sizeof(struct row));
+    return ss_cpu_reserve(cpu, (size_t)n * (sizeof(struct row) + (size_t)k * sizeof(float)));
 }
 
 static enum ss_status check_labels(int n, int k, const struct ss_label *labels)
@@ -93,29 +94,30 @@ static enum ss_status check_labels(int n, int k, const struct ss_label *labels)
     return SS_OK;
 }
 
-enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *input,
+enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *logits,
                            const struct ss_label *labels, float smoothing,
                            const struct ss_scaler *scaler, struct ss_metrics *metrics,
-                           int accumulate, void *gradient)
+                           int accumulate, void *dlogits)
 {
-    const float *logits = input;
-    float *dlogits = gradient;
-    (void)scaler; /* none in fp32 */
+    (void)scaler; /* none on a CPU */
     SS_TRY(ss_cpu_loss_reserve(cpu, n, k));
     SS_TRY(check_labels(n, k, labels));
     struct row *rows = ss_cpu_scratch(cpu);
+    float *floats = (float *)(rows + n); /* logits, and their gradient in place */
     const float inv_n = 1 / (float)n;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if ((size_t)n * k > 10000)
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)i * (size_t)k;
         const struct target t = target_of(&labels[i], k, (double)smoothing);
-        float *dx = dlogits ? dlogits + at : NULL;
+        float *x = floats + at;
+        cpu->rows->read(ss_at(cpu, logits, at), 0, x, 0, 1, (size_t)k);
         if (t.label >= 0)
-            rows[i] = one_row(k, logits + at, &t, dx, inv_n);
-        else if (dx)
-            for (int j = 0; j < k; j++)
-                dx[j] = 0;
+            rows[i] = one_row(k, x, &t, dlogits ? x : NULL, inv_n);
+        else
+            memset(x, 0, (size_t)k * sizeof *x);
+        if (dlogits)
+            cpu->rows->write(x, 0, ss_at(cpu, dlogits, at), 0, 1, (size_t)k);
     }
     if (!accumulate)
         *metrics = (struct ss_metrics){0};

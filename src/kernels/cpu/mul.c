@@ -6,7 +6,6 @@
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
 
 #include <string.h>
 
@@ -51,22 +50,24 @@ enum ss_status ss_cpu_mul_reserve(struct ss_device *cpu, const struct ss_mul *op
     return ss_cpu_reserve(cpu, layout(op, &room, NULL));
 }
 
-/* Where channel c of image n's factor is. */
-static size_t factor_at(const struct ss_mul *op, int n, int c)
+/* Elements of an image's factors, which lie side by side as H and W are 1. */
+static size_t factors_of(const struct ss_mul *op)
 {
-    if (op->kind == SS_MUL_PARAM)
-        return (size_t)c;
-    const struct ss_act *s = &op->s;
-    return ((size_t)n * (size_t)ss_act_blocks(s) + (size_t)(c / s->block)) * (size_t)s->block +
-           (size_t)(c % s->block);
+    return ss_act_image(&op->s, 0);
 }
 
-static void fill_factors(const struct ss_mul *op, const struct room *room, const float *s)
+static void fill_factors(const struct ss_device *cpu, const struct ss_mul *op,
+                         const struct room *room, const void *s)
 {
-    for (int n = 0; n < op->x.n; n++)
-        for (int c = 0; c < (int)room->padded; c++)
-            room->factors[(size_t)n * room->padded + (size_t)c] =
-                c < op->x.c ? s[factor_at(op, n, c)] : 0;
+    const size_t channels = (size_t)op->x.c, padding = room->padded - channels;
+    for (int n = 0; n < op->x.n; n++) {
+        float *to = room->factors + (size_t)n * room->padded;
+        if (op->kind == SS_MUL_PARAM)
+            memcpy(to, s, channels * sizeof *to);
+        else
+            cpu->rows->read(ss_at(cpu, s, (size_t)n * factors_of(op)), 0, to, 0, 1, channels);
+        memset(to + channels, 0, padding * sizeof *to);
+    }
 }
 
 enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op, const void *x,
@@ -74,28 +75,26 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
 {
     struct room room;
     SS_TRY(check(cpu, op, 1, &room));
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t count = ss_act_elements(&op->x), slice = room.pixels * room.block;
     const size_t piece = op->kind == SS_MUL_EQUAL ? SS_SIMD_PIECE : slice;
     const size_t pieces = ss_divide_up(count, piece);
     if (op->kind != SS_MUL_EQUAL)
-        fill_factors(op, &room, s);
+        fill_factors(cpu, op, &room, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * piece, len = count - at < piece ? count - at : piece;
-        const float *from = (const float *)x + at;
+        const void *from = ss_at(cpu, x, at);
+        void *to = ss_at(cpu, y, at);
         if (op->kind == SS_MUL_EQUAL)
-            simd->product(from, (const float *)s + at, (float *)y + at, len);
+            cpu->rows->product(from, ss_at(cpu, s, at), to, len);
         else
-            simd->scale(from, room.factors + i * room.block, (float *)y + at, room.pixels,
-                        op->x.block);
+            cpu->rows->scale(from, room.factors + i * room.block, to, room.pixels, op->x.block);
     }
     return SS_OK;
 }
 
 static void equal_backward(struct ss_device *cpu, const struct ss_rows_product *all)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
     const size_t pieces = ss_divide_up(all->count, SS_SIMD_PIECE);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
@@ -103,28 +102,34 @@ static void equal_backward(struct ss_device *cpu, const struct ss_rows_product *
         struct ss_rows_product f = *all;
         f.count = all->count - at < SS_SIMD_PIECE ? all->count - at : SS_SIMD_PIECE;
         for (int k = 0; k < f.n; k++)
-            f.dy[k] += at;
-        f.a += at;
-        f.b += at;
-        f.da = f.da ? f.da + at : NULL;
-        f.db = f.db ? f.db + at : NULL;
-        simd->product_gradients(&f);
+            f.dy[k] = ss_at(cpu, f.dy[k], at);
+        f.a = ss_at(cpu, f.a, at);
+        f.b = ss_at(cpu, f.b, at);
+        f.da = ss_at(cpu, f.da, at);
+        f.db = ss_at(cpu, f.db, at);
+        cpu->rows->product_gradients(&f);
     }
 }
 
-/* The sums of all slices to ds, padding 0. */
-static void store_sums(const struct ss_mul *op, const struct room *room, float *ds)
+/* The sums of all slices to ds, padding 0. The factors are not needed any more. */
+static void store_sums(const struct ss_device *cpu, const struct ss_mul *op,
+                       const struct room *room, void *ds)
 {
     const int image = op->kind == SS_MUL_IMAGE, rows = image ? op->x.n : 1;
     if (image)
-        memset(ds, 0, ss_act_elements(&op->s) * sizeof *ds);
-    for (int n = 0; n < rows; n++)
+        memset(ds, 0, ss_act_elements(&op->s) * cpu->element);
+    for (int n = 0; n < rows; n++) {
+        float *row = image ? room->factors : ds;
         for (int c = 0; c < op->x.c; c++) {
             double sum = room->sums[(size_t)n * room->padded + (size_t)c];
             for (int m = 1; m < op->x.n && !image; m++)
                 sum += room->sums[(size_t)m * room->padded + (size_t)c];
-            ds[factor_at(op, n, c)] = (float)sum;
+            row[c] = (float)sum;
         }
+        if (image)
+            cpu->rows->write(row, 0, ss_at(cpu, ds, (size_t)n * factors_of(op)), 0, 1,
+                             (size_t)op->x.c);
+    }
 }
 
 enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *op,
@@ -141,27 +146,26 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
         equal_backward(cpu, &f);
         return SS_OK;
     }
-    const struct ss_simd_rows *simd = ss_simd_table();
-    fill_factors(op, &room, s);
+    fill_factors(cpu, op, &room, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < room.slices; i++) {
         double *sums = room.sums + i * room.block;
         memset(sums, 0, room.block * sizeof *sums);
         for (size_t p = 0; p < room.pixels; p += TILE) {
             const size_t at = (i * room.pixels + p) * room.block;
-            struct ss_rows_scale f = {.x = (const float *)x + at,
+            struct ss_rows_scale f = {.x = ss_at(cpu, x, at),
                                       .s = room.factors + i * room.block,
                                       .n = n,
                                       .block = op->x.block,
                                       .pixels = room.pixels - p < TILE ? room.pixels - p : TILE,
-                                      .dx = dx ? (float *)dx + at : NULL,
+                                      .dx = ss_at(cpu, dx, at),
                                       .sums = sums};
             for (int k = 0; k < n; k++)
-                f.dy[k] = (const float *)dy[k] + at;
-            simd->scale_gradients(&f);
+                f.dy[k] = ss_at(cpu, dy[k], at);
+            cpu->rows->scale_gradients(&f);
         }
     }
     if (ds)
-        store_sums(op, &room, ds);
+        store_sums(cpu, op, &room, ds);
     return SS_OK;
 }

@@ -11,7 +11,6 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/round.h"
-#include "kernels/cpu/simd.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -199,25 +198,25 @@ static enum ss_status check_half(const struct ss_norm_act *op, const double *sum
 /* Sums of z - shift and its square, into room->total. The variance is computed around each channel's
  * first value, shift, instead of zero, else it would cancel where the mean is large. */
 static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act *op,
-                                const struct room *room, const float *z)
+                                const struct room *room, const void *z)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
     const int block = op->shape.block;
     float *shift = room->coefficient[0];
     for (int cb = 0; cb < room->blocks; cb++)
-        memcpy(shift + cb * block, z + (size_t)cb * room->slice, (size_t)block * sizeof(float));
+        cpu->rows->read(ss_at(cpu, z, (size_t)cb * room->slice), 0, shift + cb * block, 0, 1,
+                        (size_t)block);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t job = 0; job < room->jobs; job++) {
         const size_t i = slice_of(room, job);
         double *sums = room->partial + job * 2 * (size_t)block;
-        const float *slice = z + begin_of(room, room->z_image, i),
-                    *c = shift + i % (size_t)room->blocks * (size_t)block;
+        const size_t begin = begin_of(room, room->z_image, i);
+        const float *c = shift + i % (size_t)room->blocks * (size_t)block;
         struct ss_rows_extent e = extent_of(op, room, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < room->pixels; p += room->tile) {
             e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
-            simd->stats(&e, slice + p * (size_t)block, block, c, sums);
+            cpu->rows->stats(&e, ss_at(cpu, z, begin + p * (size_t)block), block, c, sums);
         }
     }
     add_partials(cpu, op, room);
@@ -321,11 +320,12 @@ size_t ss_norm_pieces_room(const struct ss_act *shape)
     return 2 * (size_t)(ss_act_blocks(shape) * shape->block);
 }
 
-struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_norm_source *source, float *room)
+struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_device *cpu,
+                                           const struct ss_norm_source *source, float *room)
 {
     const struct ss_norm_act *op = &source->op;
-    struct ss_norm_pieces p = {.op = op,
-                               .rows = ss_simd_table(),
+    struct ss_norm_pieces p = {.cpu = cpu,
+                               .op = op,
                                .a = room,
                                .b = room + ss_norm_pieces_room(&op->shape) / 2,
                                .dropout = draw_of(op, source->dropout_key)};
@@ -334,8 +334,8 @@ struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_norm_source *source, 
     return p;
 }
 
-void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i,
-                      const struct ss_rows_extent *e, float *y)
+void ss_clear_padding(const struct ss_device *cpu, const struct ss_act *a, enum ss_activation act,
+                      size_t i, const struct ss_rows_extent *e, void *y)
 {
     const size_t block = (size_t)a->block, blocks = (size_t)ss_act_blocks(a);
     const size_t first = (size_t)a->c - (blocks - 1) * block;
@@ -343,15 +343,16 @@ void ss_clear_padding(const struct ss_act *a, enum ss_activation act, size_t i,
         return;
     for (size_t image = 0; image < e->images; image++)
         for (size_t p = 0; p < e->pixels; p++)
-            memset(y + image * e->y_image + p * block + first, 0, (block - first) * sizeof *y);
+            memset(ss_at(cpu, y, image * e->y_image + p * block + first), 0,
+                   (block - first) * cpu->element);
 }
 
 void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel,
-                   const struct ss_rows_extent *e, const float *z, const float *r, float *y)
+                   const struct ss_rows_extent *e, const void *z, const void *r, void *y)
 {
     const struct ss_norm_act *op = p->op;
     const size_t channel = i % (size_t)ss_act_blocks(&op->shape) * (size_t)op->shape.block;
-    p->rows->forward(&(struct ss_rows_forward){
+    p->cpu->rows->forward(&(struct ss_rows_forward){
         .extent = e,
         .z = z,
         .r = r,
@@ -366,17 +367,15 @@ void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel,
         .step = dropout_step(op),
         .each = dropout_each(op),
     });
-    ss_clear_padding(&op->shape, op->act, i, e, y);
+    ss_clear_padding(p->cpu, &op->shape, op->act, i, e, y);
 }
 
 enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_norm_act *op,
-                                       const void *input, const float *gamma, const float *beta,
-                                       const float *saved, const void *residual, void *output,
+                                       const void *z, const float *gamma, const float *beta,
+                                       const float *saved, const void *r, void *y,
                                        uint8_t *workspace, int training,
                                        const uint64_t *dropout_key)
 {
-    const float *z = input, *r = residual;
-    float *y = output;
     struct room room;
     (void)workspace; /* nothing is pooled here, and backward reads y */
     SS_TRY(prepare(cpu, op, &room));
@@ -388,14 +387,15 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
-    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(&source, room.coefficient[0]);
+    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, room.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t job = 0; job < room.jobs; job++) {
         const size_t i = slice_of(&room, job);
         const struct ss_rows_extent e = extent_of(op, &room, i);
-        ss_norm_piece(&pieces, i, 0, &e, z + begin_of(&room, room.z_image, i),
-                      r ? r + i * room.slice : NULL, y + begin_of(&room, room.y_image, i));
+        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&room, room.z_image, i)),
+                      ss_at(cpu, r, i * room.slice),
+                      ss_at(cpu, y, begin_of(&room, room.y_image, i)));
     }
     return SS_OK;
 }
@@ -468,9 +468,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
 {
     const struct room *room = &w->room;
     const struct ss_norm_act_grad *g = &w->g;
-    const float *y = g->y, *z = g->z;
-    float *ds = g->ds;
-    const struct ss_simd_rows *simd = ss_simd_table();
+    const struct ss_act_rows *rows = cpu->rows;
     const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
     if (!combine && !op->has_bn)
         return;
@@ -485,22 +483,22 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
             e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
             for (size_t image = 0; combine && image < e.images; image++) {
                 const size_t at = begin + image * e.y_image;
-                const float *dy[SS_NORM_MAX_DY];
+                const void *dy[SS_NORM_MAX_DY];
                 for (int k = 0; k < g->ndy; k++)
-                    dy[k] = (const float *)g->dy[k] + at;
-                simd->combine(dy, g->ndy, op->relu_out ? y + at : NULL, ds + at,
-                              e.pixels * (size_t)block);
+                    dy[k] = ss_at(cpu, g->dy[k], at);
+                rows->combine(dy, g->ndy, op->relu_out ? ss_at(cpu, g->y, at) : NULL,
+                              ss_at(cpu, g->ds, at), e.pixels * (size_t)block);
             }
             if (op->has_bn) {
                 struct ss_rows_backward f = w->common;
                 f.extent = &e;
-                f.g = ds + begin;
-                f.z = z + begin_of(room, room->z_image, i) + p * (size_t)block;
+                f.g = ss_at(cpu, g->ds, begin);
+                f.z = ss_at(cpu, g->z, begin_of(room, room->z_image, i) + p * (size_t)block);
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
                 f.index = dropout_index(op, i, p);
-                simd->backward_sums(&f, sums);
+                rows->backward_sums(&f, sums);
             }
         }
     }
@@ -513,9 +511,6 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
                            const struct backward *w)
 {
     const struct room *room = &w->room;
-    const float *z = w->g.z, *ds = w->g.ds;
-    float *dz = w->g.dz;
-    const struct ss_simd_rows *simd = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t k = 0; k < room->jobs; k++) {
         /* From the end: what pass 1 read last is still in the cache. */
@@ -525,9 +520,9 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
         const struct ss_rows_extent e = extent_of(op, room, i);
         struct ss_rows_backward f = w->common;
         f.extent = &e;
-        f.g = ds + begin_of(room, room->y_image, i);
-        f.z = z + at;
-        f.dz = dz + at;
+        f.g = ss_at(cpu, w->g.ds, begin_of(room, room->y_image, i));
+        f.z = ss_at(cpu, w->g.z, at);
+        f.dz = ss_at(cpu, w->g.dz, at);
         f.adds = w->g.adds;
         f.a = w->a + channel;
         f.b = w->b + channel;
@@ -536,7 +531,7 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
         f.cg = w->cg + channel;
         f.cz = w->cz + channel;
         f.c1 = w->c1 + channel;
-        simd->backward_apply(&f);
+        cpu->rows->backward_apply(&f);
     }
 }
 

@@ -2,8 +2,8 @@
  * a maximum's gradient in the order of its windows: bits do not depend on the number of threads. */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
-#include "kernels/cpu/simd.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,12 +52,27 @@ static void make_spans(const struct ss_pool_kernel *p, int axis)
     }
 }
 
+/* Elements of a slice. */
+static size_t slice_of(const struct ss_act *a)
+{
+    return (size_t)a->h * (size_t)a->w * (size_t)a->block;
+}
+
+/* Where elements are not floats, each thread's slice of dx and of dy that are: windows may overlap, and what is added up
+ * is to be rounded once. */
+static size_t slices_floats(const struct ss_pool_shape *s)
+{
+    return ss_align_up((slice_of(&s->x) + slice_of(&s->y)) * sizeof(float)) / sizeof(float);
+}
+
 enum ss_status ss_cpu_pool_create(struct ss_device *cpu, const struct ss_pool_shape *shape,
                                   int training, struct ss_pool_kernel **out)
 {
     SS_TRY(check_shape(shape));
     const struct ss_act *x = &shape->x, *y = &shape->y;
     const size_t spans = (size_t)x->h + (size_t)x->w + (size_t)y->h + (size_t)y->w;
+    if (training && shape->kind == SS_POOL_MAX && cpu->dtype != SS_DTYPE_F32)
+        SS_TRY(ss_cpu_reserve(cpu, (size_t)cpu->threads * slices_floats(shape) * sizeof(float)));
     struct ss_pool_kernel *p = calloc(1, sizeof *p + spans * sizeof *p->spans);
     if (!p)
         return ss_fail_memory("pooling", sizeof *p + spans * sizeof *p->spans);
@@ -86,11 +101,7 @@ size_t ss_cpu_pool_workspace_bytes(const struct ss_pool_kernel *p)
     return (size_t)p->at_bytes * ss_act_elements(&p->shape.y);
 }
 
-/* Of a slice. */
-static size_t floats_of(const struct ss_act *a)
-{
-    return (size_t)a->h * (size_t)a->w * (size_t)a->block;
-}
+/* Slices of x. */
 static size_t slices_of(const struct ss_pool_kernel *p)
 {
     return (size_t)p->shape.x.n * (size_t)ss_act_blocks(&p->shape.x);
@@ -100,15 +111,15 @@ typedef void (*row_function)(const struct ss_rows_pool *f);
 
 /* Rows of all slices, each from a map of `in` to one of `out`. */
 static void run_rows(const struct ss_pool_kernel *p, row_function function, const struct ss_act *in,
-                     const struct ss_act *out, struct ss_pool_span *const *spans, const float *from,
-                     float *to, char *at)
+                     const struct ss_act *out, struct ss_pool_span *const *spans, const void *from,
+                     void *to, char *at)
 {
     const size_t height = (size_t)out->h, rows = slices_of(p) * height,
                  line = (size_t)out->w * (size_t)out->block;
 #pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (size_t i = 0; i < rows; i++)
-        function(&(struct ss_rows_pool){.x = from + i / height * floats_of(in),
-                                        .y = to + i * line,
+        function(&(struct ss_rows_pool){.x = ss_at(p->cpu, from, i / height * slice_of(in)),
+                                        .y = ss_at(p->cpu, to, i * line),
                                         .at = at ? at + i * line * (size_t)p->at_bytes : NULL,
                                         .at_bytes = p->at_bytes,
                                         .rows = spans[0][i % height],
@@ -124,10 +135,16 @@ enum ss_status ss_cpu_pool_forward(struct ss_pool_kernel *p, const void *x, void
                                    void *workspace)
 {
     const struct ss_pool_shape *s = &p->shape;
-    const struct ss_simd_rows *simd = ss_simd_table();
-    run_rows(p, s->kind == SS_POOL_MAX ? simd->pool_max : simd->pool_average, &s->x, &s->y,
+    const struct ss_act_rows *rows = p->cpu->rows;
+    run_rows(p, s->kind == SS_POOL_MAX ? rows->pool_max : rows->pool_average, &s->x, &s->y,
              p->windows, x, y, p->at_bytes ? workspace : NULL);
     return SS_OK;
+}
+
+static float *slices_of_thread(const struct ss_pool_kernel *p)
+{
+    return (float *)ss_cpu_scratch(p->cpu) +
+           (size_t)omp_get_thread_num() * slices_floats(&p->shape);
 }
 
 /* dy to the places of the maxima. */
@@ -159,21 +176,27 @@ enum ss_status ss_cpu_pool_backward(struct ss_pool_kernel *p, const void *dy, co
                                     void *dx)
 {
     const struct ss_pool_shape *s = &p->shape;
-    const size_t in = floats_of(&s->x), out = floats_of(&s->y);
+    const size_t in = slice_of(&s->x), out = slice_of(&s->y);
     if (!p->training)
         return ss_fail(SS_ERR_INVALID, "pooling: backward pass, but it was made without training");
     if (p->at_bytes && !workspace)
         return ss_fail(SS_ERR_INVALID, "max pooling: backward pass without its workspace");
     if (!p->at_bytes) {
-        run_rows(p, ss_simd_table()->pool_average_gradient, &s->y, &s->x, p->covers, dy, dx, NULL);
+        run_rows(p, p->cpu->rows->pool_average_gradient, &s->y, &s->x, p->covers, dy, dx, NULL);
         return SS_OK;
     }
 #pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (size_t i = 0; i < slices_of(p); i++) {
-        float *to = (float *)dx + i * in;
+        const char *at = (const char *)workspace + i * out * (size_t)p->at_bytes;
+        const int floats = p->cpu->dtype == SS_DTYPE_F32;
+        float *to = floats ? (float *)dx + i * in : slices_of_thread(p);
+        const float *from = floats ? (const float *)dy + i * out : to + in;
+        if (!floats)
+            p->cpu->rows->read(ss_at(p->cpu, dy, i * out), 0, to + in, 0, 1, out);
         memset(to, 0, in * sizeof *to);
-        scatter(p, (const float *)dy + i * out,
-                (const char *)workspace + i * out * (size_t)p->at_bytes, to);
+        scatter(p, from, at, to);
+        if (!floats)
+            p->cpu->rows->write(to, 0, ss_at(p->cpu, dx, i * in), 0, 1, in);
     }
     return SS_OK;
 }

@@ -4,9 +4,10 @@
 #include "core/round.h"
 #include "kernels/cpu/simd.h"
 
+#include <stdint.h>
 #include <string.h>
 
-enum { SQUARE = 16 };
+enum { SQUARE = 16, WIDEST = 32 /* numbers of a row of a panel */ };
 
 size_t ss_product_lanes(void)
 {
@@ -112,17 +113,40 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     }
 }
 
-void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *to)
+/* Numbers from `at` on of an operand as floats, which are put in room where they are none. */
+static const float *floats_of(const void *operand, enum ss_dtype dtype, size_t at, size_t count,
+                              float *room)
 {
+    if (dtype == SS_DTYPE_F32)
+        return (const float *)operand + at;
+    ss_act_table(dtype)->read((const uint16_t *)operand + at, 0, room, 0, 1, count);
+    return room;
+}
+
+void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype, size_t r,
+                           float *to)
+{
+    float room[WIDEST * WIDEST];
     const size_t width = 2 * ss_product_lanes(), count = ss_min(width, k - r),
                  whole = ss_product_round(count);
     if (count < whole)
         memset(to, 0, columns * whole * sizeof *to);
     for (size_t c = 0; c < columns; c += width) {
         const size_t panel = ss_min(width, ss_product_round(columns) - c);
-        ss_product_turn(count, ss_min(width, columns - c), right + c * k + r * panel, panel,
+        ss_product_turn(count, ss_min(width, columns - c),
+                        floats_of(right, dtype, c * k + r * panel, count * panel, room), panel,
                         to + c * whole, whole);
     }
+}
+
+/* Of left the columns from c on, a multiple of W. */
+static const float *left_chunk(const struct ss_product *p, size_t c, size_t terms, size_t w)
+{
+    for (size_t b = 0; b < terms && p->left_dtype != SS_DTYPE_F32; b += w)
+        floats_of(p->left, p->left_dtype, (c + b) / w * p->left_block, p->rows * w,
+                  p->left_room + b * p->rows);
+    return p->left_dtype == SS_DTYPE_F32 ? (const float *)p->left + c / w * p->left_block
+                                         : p->left_room;
 }
 
 /* Panels outside, rows inside: a panel's chunk is read from a second-level cache once, the rows' as often as there are
@@ -131,25 +155,33 @@ void ss_product_run(const struct ss_product *p)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
-    for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK)
+    float room[SS_PRODUCT_CHUNK * WIDEST];
+    for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK) {
+        const size_t terms = ss_min(SS_PRODUCT_CHUNK, p->k - c);
+        const float *left = left_chunk(p, c, terms, w);
         for (size_t j = 0; j < vectors; j += p->wide) {
-            const size_t terms = ss_min(SS_PRODUCT_CHUNK, p->k - c),
-                         width = ss_min(p->wide, vectors - j);
+            const size_t width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
+            const float *right = floats_of(p->right, p->right_dtype, (j * p->k + c * width) * w,
+                                           terms * width * w, room);
             simd->panel_product(&(struct ss_panel_product){
-                .v = p->left + c / w * p->left_block,
-                .u = p->right + (j * p->k + c * width) * w,
+                .v = left,
+                .u = right,
                 .m = p->to + j * p->vector,
-                .v_step = p->left_block,
+                .v_step = p->left_dtype == SS_DTYPE_F32 ? p->left_block : p->rows * w,
                 .m_step = p->vector,
                 .m_row = p->row,
                 .tiles = (int)p->rows,
                 .channels = (int)terms,
                 .vectors = (int)width,
                 .adds = p->adds || c > 0,
-                .next = p->right + (next * p->k + (last ? c + terms : c) * next_width) * w});
+                .next = p->right_dtype != SS_DTYPE_F32
+                            ? room
+                            : (const float *)p->right +
+                                  (next * p->k + (last ? c + terms : c) * next_width) * w});
         }
+    }
 }
 
 void ss_product_outer(const struct ss_product_outer *p)

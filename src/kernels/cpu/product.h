@@ -10,6 +10,8 @@
 #ifndef SS_KERNELS_CPU_PRODUCT_H
 #define SS_KERNELS_CPU_PRODUCT_H
 
+#include "core/dtype.h"
+
 #include <stddef.h>
 
 /* Of 8 and 16 floats a multiple. */
@@ -32,13 +34,18 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, float *to,
                      size_t ld_to);
 
-/* Of a right operand (k, columns) as (columns, k), both of wide 2: the panel of its rows from r on, a multiple of 2 W. */
-void ss_product_turn_panel(size_t k, size_t columns, const float *right, size_t r, float *to);
+/* Of a right operand (k, columns), whose numbers are fp32 or bf16, as (columns, k), both of wide 2: the panel of its rows
+ * from r on, a multiple of 2 W. */
+void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype, size_t r,
+                           float *to);
 
-/* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. */
+/* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. What is bf16 is
+ * converted, a chunk at a time. */
 struct ss_product {
     size_t rows, k, columns, wide;
-    const float *left, *right;
+    const void *left, *right;
+    enum ss_dtype left_dtype, right_dtype; /* fp32 or bf16 */
+    float *left_room; /* where left is bf16: (SS_PRODUCT_CHUNK, rows) */
     size_t left_block;
     float *to;
     size_t vector, row;

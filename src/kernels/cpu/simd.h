@@ -8,6 +8,7 @@
 #ifndef SS_KERNELS_CPU_SIMD_H
 #define SS_KERNELS_CPU_SIMD_H
 
+#include "core/dtype.h"
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
 #include "kernels/update.h"
@@ -25,15 +26,15 @@ enum { SS_SIMD_SOURCES = 4 }; /* tensors that are added up on the fly */
  * it does. */
 struct ss_rows_extent {
     size_t pixels, images;
-    size_t z_image, y_image; /* floats from one image to the next: of z and dz, and of the others */
+    size_t z_image, y_image; /* elements from one image to the next: of z and dz, and of the others */
     uint32_t index_image;    /* dropout's index, from one image to the next */
 };
 
 /* Per-channel coefficients; arrays of `block`. */
 struct ss_rows_forward {
     const struct ss_rows_extent *extent;
-    const float *z, *r; /* r: NULL without residual */
-    float *y;
+    const void *z, *r; /* r: NULL without residual */
+    void *y;
     int block;
     const float *a, *b; /* u = a z + b */
     struct ss_act_terms act;
@@ -46,9 +47,9 @@ struct ss_rows_forward {
 
 struct ss_rows_backward {
     const struct ss_rows_extent *extent;
-    const float *g; /* gradient of s */
-    const float *z;
-    float *dz; /* apply; may be z */
+    const void *g; /* gradient of s */
+    const void *z;
+    void *dz; /* apply; may be z */
     int adds;  /* to what is there, instead of overwriting it */
     int block;
     const float *a, *b, *mean;
@@ -60,26 +61,27 @@ struct ss_rows_backward {
 
 /* Of each image y[p y_step + j] = the sum over x of x[p x_step + j], 0 <= j < len. */
 struct ss_rows_gather {
-    const float *x[SS_SIMD_SOURCES];
+    const void *x[SS_SIMD_SOURCES];
     int n, len; /* lens of 1, 2, 4, 8 and 16 have loops of their own */
     size_t x_step, y_step, pixels, x_image, y_image, images;
-    float *y;
+    void *y;
 };
 
 /* With g the sum of dy: da = g b, db = g a; NULL: not wanted. Any may lie where another does. */
 struct ss_rows_product {
-    const float *dy[SS_SIMD_SOURCES], *a, *b;
+    const void *dy[SS_SIMD_SOURCES], *a, *b;
     int n;
-    float *da, *db;
+    void *da, *db;
     size_t count;
 };
 
 /* dx = g s (NULL: not wanted), sums (block) += the sum of g x. As stats: at most 1024 pixels. */
 struct ss_rows_scale {
-    const float *dy[SS_SIMD_SOURCES], *x, *s;
+    const void *dy[SS_SIMD_SOURCES], *x;
+    const float *s;
     int n, block;
     size_t pixels;
-    float *dx;
+    void *dx;
     double *sums;
 };
 
@@ -87,8 +89,8 @@ struct ss_rows_scale {
  * channel j of chunk k of place p at k * chunk + p * place + j. Forward fills mean and invstd. */
 enum { SS_LAYER_PLACES = 64 };
 struct ss_rows_layer {
-    const float *x, *dy;
-    float *out; /* y or dx; dx NULL: not wanted */
+    const void *x, *dy;
+    void *out; /* y or dx; dx NULL: not wanted */
     size_t place, chunk;
     int places;                /* at most SS_LAYER_PLACES */
     int width, chunks;         /* 16, 8 or 1 channels in a chunk */
@@ -120,8 +122,8 @@ struct ss_pool_span {
 /* A row of pooled outputs, (places, block), of a map of rows (width, block); of averages also a row of the map's gradient,
  * of outputs'. */
 struct ss_rows_pool {
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
     void *at;     /* (places, block): the maximum's index in its window; NULL: not wanted */
     int at_bytes; /* 1: uint8_t, 4: int32_t */
     struct ss_pool_span rows;
@@ -134,11 +136,11 @@ struct ss_rows_pool {
  * 4 i - edge[0] and column 4 j - edge[1]. Channel l of a pixel lies at l * lane. Of the W channels `lanes` exist; the
  * others read as zero and are not written. */
 struct ss_winograd_map {
-    size_t image, pixel, lane; /* floats from one image, pixel, channel to the next */
+    size_t image, pixel, lane; /* elements from one image, pixel, channel to the next */
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
-    const float *residual; /* output: what is added to it, or NULL */
+    const void *residual; /* output: what is added to it, or NULL */
     /* Output, whole vectors: NULL, or where to put, for every sum_tiles tiles (3, W), these sums_step apart: the first
      * value stored, and the sums of what all differ from it and of its square. */
     float *sums;
@@ -167,16 +169,47 @@ struct ss_outer_product {
     int tiles, channels, vectors, adds; /* at most W channels */
 };
 
-struct ss_simd_rows {
+/* Of the numbers of activations, and weights that compute, which are floats or bf16 (elements). What is computed are
+ * floats; steps and counts are of elements. */
+struct ss_act_rows {
+    /* `count` rows of n elements, `step` apart, to floats, and back. */
+    void (*read)(const void *act, size_t act_step, float *to, size_t to_step, size_t count, size_t n);
+    void (*write)(const float *from, size_t from_step, void *act, size_t act_step, size_t count,
+                  size_t n);
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside an image, and double across images and calls. */
-    void (*stats)(const struct ss_rows_extent *e, const float *z, int block, const float *shift, double *sums);
+    void (*stats)(const struct ss_rows_extent *e, const void *z, int block, const float *shift, double *sums);
     void (*forward)(const struct ss_rows_forward *f);
     /* sums (2*block) += sum of g, sum of g (z - mean), g being the gradient of u. As stats. */
     void (*backward_sums)(const struct ss_rows_backward *f, double *sums);
     void (*backward_apply)(const struct ss_rows_backward *f);
     /* dst = sum of src[0..n-1], and zero where y <= 0 (y NULL: nowhere). dst may be src[0]. */
-    void (*combine)(const float *const *src, int n, const float *y, float *dst, size_t count);
+    void (*combine)(const void *const *src, int n, const void *y, void *dst, size_t count);
+    void (*layer_forward)(const struct ss_rows_layer *f);
+    void (*layer_backward)(const struct ss_rows_layer *f);
+    void (*gather)(const struct ss_rows_gather *f);
+    void (*product)(const void *a, const void *b, void *y, size_t count);
+    void (*product_gradients)(const struct ss_rows_product *f);
+    /* y = x s, s (block) */
+    void (*scale)(const void *x, const float *s, void *y, size_t pixels, int block);
+    void (*scale_gradients)(const struct ss_rows_scale *f);
+    /* Winograd convolution F(4x4,3x3), see winograd.c, for `count` tiles from tile `first` of the batch on. The 36
+     * numbers of a tile (W channels each) lie `xi` apart, tiles W apart. */
+    void (*winograd_input)(const struct ss_winograd_map *m, const void *x, int first, int count,
+                           float *v, size_t xi);
+    void (*winograd_gradient)(const struct ss_winograd_map *m, const void *dy, int first,
+                              int count, float *d, size_t xi); /* a tile has 4x4 outputs */
+    void (*winograd_output)(const struct ss_winograd_map *m, const float *from, size_t xi,
+                            const float *bias, int first, int count, void *y); /* bias (W) */
+    /* w (count channels, 3x3, W outputs) to u, channels `step` apart. */
+    void (*winograd_weights)(const void *w, int count, float *u, size_t step, size_t xi);
+    void (*pool_max)(const struct ss_rows_pool *f);
+    void (*pool_average)(const struct ss_rows_pool *f);
+    void (*pool_average_gradient)(const struct ss_rows_pool *f);
+};
+
+/* Of floats */
+struct ss_simd_rows {
     /* count elements from `at` on. */
     void (*update)(const struct ss_update *u, const struct ss_rule_terms *terms, size_t at,
                    size_t count);
@@ -186,8 +219,6 @@ struct ss_simd_rows {
                       size_t count, float *out);
     double (*squares)(const float *x, size_t count);
     void (*average)(const float *w, float weight, float *ema, size_t count);
-    void (*layer_forward)(const struct ss_rows_layer *f);
-    void (*layer_backward)(const struct ss_rows_layer *f);
     /* Rows of cols numbers, ld apart, which is a multiple of 16: s becomes softmax(scale s), lse the
      * log of the sum of exponentials. gradient: of s and lse the probabilities again, in place, and
      * of their gradient dp that of the s before, in place. */
@@ -198,41 +229,26 @@ struct ss_simd_rows {
     void (*pack)(const float *src, float scale, int bf16, uint16_t *dst, size_t count);
     void (*unpack)(const uint16_t *src, float scale, int bf16, float *dst, size_t count);
     void (*sum_16)(const uint16_t *const *src, int n, int bf16, uint16_t *dst, size_t count);
-    void (*gather)(const struct ss_rows_gather *f);
-    void (*product)(const float *a, const float *b, float *y, size_t count);
-    void (*product_gradients)(const struct ss_rows_product *f);
-    /* y = x s, s (block) */
-    void (*scale)(const float *x, const float *s, float *y, size_t pixels, int block);
-    void (*scale_gradients)(const struct ss_rows_scale *f);
     void (*depthwise)(const struct ss_rows_depthwise *f);
     void (*depthwise_gradient)(const struct ss_rows_depthwise *f);
     /* sum (width) += that of so many pixels */
     void (*depthwise_sum)(const float *x, size_t count, int width, float *sum);
-    /* Winograd convolution F(4x4,3x3), see winograd.c, for `count` tiles from tile `first` of the batch on. The 36
-     * numbers of a tile (W channels each) lie `xi` apart, tiles W apart. */
     int lanes; /* W */
-    void (*winograd_input)(const struct ss_winograd_map *m, const float *x, int first, int count,
-                           float *v, size_t xi);
-    void (*winograd_gradient)(const struct ss_winograd_map *m, const float *dy, int first,
-                              int count, float *d, size_t xi); /* a tile has 4x4 outputs */
-    void (*winograd_output)(const struct ss_winograd_map *m, const float *from, size_t xi,
-                            const float *bias, int first, int count, float *y); /* bias (W) */
-    /* w (count channels, 3x3, W outputs) to u, channels `step` apart; the gradient the other way. */
-    void (*winograd_weights)(const float *w, int count, float *u, size_t step, size_t xi);
+    /* As winograd_weights the other way: the gradient. */
     void (*winograd_weight_gradient)(const float *p, int count, size_t step, size_t xi, int adds,
                                      float *dw);
     int product_rows; /* that a panel_product of two vectors keeps in registers */
     void (*panel_product)(const struct ss_panel_product *f);
     void (*outer_product)(const struct ss_outer_product *f);
-    void (*pool_max)(const struct ss_rows_pool *f);
-    void (*pool_average)(const struct ss_rows_pool *f);
-    void (*pool_average_gradient)(const struct ss_rows_pool *f);
 };
 
 /* simd_plain.c and, on x86, the files of the others */
 extern const struct ss_simd_rows ss_simd_plain, ss_simd_avx2, ss_simd_avx512;
+extern const struct ss_act_rows ss_act_rows_f32_plain, ss_act_rows_f32_avx2, ss_act_rows_f32_avx512,
+    ss_act_rows_bf16_plain, ss_act_rows_bf16_avx2, ss_act_rows_bf16_avx512;
 
 /* Of this processor */
 const struct ss_simd_rows *ss_simd_table(void);
+const struct ss_act_rows *ss_act_table(enum ss_dtype dtype);
 
 #endif

@@ -1,5 +1,5 @@
 /* All row functions of simd.h for one instruction set: a file for each set includes this, once. It sets
- *   SS_SET             the set's name; functions and the table have it at their end
+ *   SS_SET             the set's name; functions and tables have it at their end
  *   SS_TARGET          the function attribute, or nothing
  *   SS_LANES           W, floats of a vector
  *   SS_PRODUCT_TILES   rows of a product in registers, with two vectors of columns each; with one there are 12 or more
@@ -7,7 +7,10 @@
  *   SS_FUSED(a, b, c)  a b + c, fused where the processor has such an instruction
  *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
  *   SS_TWICE           unrolls the loop behind it by two, or nothing
- *   SS_STREAM(p, v)    a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last */
+ *   SS_STREAM(p, v)    a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
+ *   SS_EXTEND(p)       SS_U of W uint16_t at p
+ *   SS_SHORTEN(u)      SS_H, the low halves of u, which are all that there is
+ *   SS_STREAM_16(p, h) as SS_STREAM, of SS_H */
 #include "kernels/cpu/simd.h"
 
 #include <string.h>
@@ -33,6 +36,17 @@ enum {
 /* At any address; in registers where the instruction set has them, else in several. */
 typedef float ss_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
+typedef int32_t SS_NAME(indices) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
+typedef uint32_t SS_NAME(words) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
+typedef uint16_t SS_NAME(halves) __attribute__((vector_size(2 * SS_LANES), aligned(2), may_alias));
+#define SS_V SS_NAME(vector)
+#define SS_I SS_NAME(indices)
+#define SS_U SS_NAME(words)
+#define SS_H SS_NAME(halves)
+#define SS_LOAD(p) (*(const SS_V *)(p))
+#define SS_STORE(p, v) (*(SS_V *)(p) = (v))
+#define SS_UNROLL _Pragma("GCC unroll 16")
 
 /* FUNCTION(f, family, ...) with the family a constant. */
 #define SS_ACT_CASE(name, function, f, ...)                                                        \
@@ -47,10 +61,107 @@ typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
     }
 
 #include "kernels/cpu/simd_wire.h"
-#include "kernels/cpu/simd_join.h"
-#include "kernels/cpu/simd_places.h"
+#include "kernels/cpu/simd_update.h"
+#include "kernels/cpu/simd_softmax.h"
 #include "kernels/cpu/simd_depthwise.h"
 #include "kernels/cpu/simd_product.h"
-#include "kernels/cpu/simd_pool.h"
 #include "kernels/cpu/simd_winograd.h"
-#include "kernels/cpu/simd_body.h"
+
+const struct ss_simd_rows SS_NAME(ss_simd) = {
+    SS_NAME(update), SS_NAME(direction), SS_NAME(squares), SS_NAME(average),
+    SS_NAME(softmax), SS_NAME(softmax_gradient),
+    SS_NAME(pack), SS_NAME(unpack), SS_NAME(sum_16),
+    SS_NAME(depthwise), SS_NAME(depthwise_gradient), SS_NAME(depthwise_sum),
+    SS_LANES, SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
+    SS_NAME(outer_product),
+};
+
+/* The functions of activations, which are floats, then bf16. What is computed are floats in both: of an element x, which
+ * has SS_ELEMENT's type,
+ *   SS_FLOAT(x), SS_ROUND(v)      its number; the element of a number
+ *   SS_LOAD_E(p), SS_STORE_E(p, v)       of a vector of elements, SS_STREAM_E(p, v) bypassing the caches
+ *   SS_IN(p)                      in a function with the constants `fixed` and `width`: the elements from p on are about
+ *   SS_AT(p, j)                   to be read, `width` of them, by a loop over j. With `fixed` the width is 8 or 16, and
+ *                                 they are converted at once, by whole vectors, as compilers do by half vectors
+ *   SS_OUT(p), SS_SET(p, j, v)    the same of elements that a loop writes, and SS_DONE(p) after it */
+#define SS_ACT_SET SS_NAMED(f32, SS_SET)
+#define SS_OF(name) SS_NAMED(name, SS_ACT_SET)
+#define SS_ELEMENT float
+#define SS_FLOAT(x) (x)
+#define SS_ROUND(v) (v)
+#define SS_LOAD_E(p) SS_LOAD(p)
+#define SS_STORE_E(p, v) SS_STORE(p, v)
+#define SS_STREAM_E(p, v) SS_STREAM(p, v)
+#define SS_IN(p) (void)fixed
+#define SS_AT(p, j) (p)[j]
+#define SS_OUT(p) (void)fixed
+#define SS_SET_AT(p, j, v) ((p)[j] = (v))
+#define SS_DONE(p) (void)0
+#include "kernels/cpu/simd_act.h"
+
+#undef SS_ACT_SET
+#undef SS_ELEMENT
+#undef SS_FLOAT
+#undef SS_ROUND
+#undef SS_LOAD_E
+#undef SS_STORE_E
+#undef SS_STREAM_E
+#undef SS_IN
+#undef SS_AT
+#undef SS_OUT
+#undef SS_SET_AT
+#undef SS_DONE
+#define SS_ACT_SET SS_NAMED(bf16, SS_SET)
+#define SS_ELEMENT uint16_t
+#define SS_FLOAT(x) SS_NAME(from_16)(x, 1)
+#define SS_ROUND(v) SS_NAME(to_16)(v, 1)
+#define SS_LOAD_E(p) ((SS_V)(SS_EXTEND(p) << 16))
+#define SS_STORE_E(p, v) (*(SS_H *)(p) = SS_NAME(round_vector)(v))
+#define SS_STREAM_E(p, v) SS_STREAM_16(p, SS_NAME(round_vector)(v))
+#define SS_IN(p)                                                                                   \
+    float p##_[SS_FIXED_WIDTH];                                                                    \
+    if (fixed)                                                                                     \
+    SS_NAME(widen)(p, p##_, width)
+#define SS_AT(p, j) (fixed ? p##_[j] : SS_FLOAT((p)[j]))
+#define SS_OUT(p) float p##_[SS_FIXED_WIDTH]
+#define SS_SET_AT(p, j, v)                                                                         \
+    do {                                                                                           \
+        if (fixed)                                                                                 \
+            p##_[j] = (v);                                                                         \
+        else                                                                                       \
+            (p)[j] = SS_ROUND(v);                                                                  \
+    } while (0)
+#define SS_DONE(p)                                                                                 \
+    do {                                                                                           \
+        if (fixed)                                                                                 \
+            SS_NAME(narrow)(p##_, p, width);                                                       \
+    } while (0)
+
+/* As to_16 and from_16. */
+SS_BODY SS_H SS_NAME(round_vector)(SS_V v)
+{
+    const SS_U u = (SS_U)v, nan = (SS_U)(v != v);
+    const SS_U rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return SS_SHORTEN((rounded & ~nan) | (0x7fff & nan));
+}
+
+SS_BODY void SS_NAME(widen)(const uint16_t *from, float *to, const int width)
+{
+    int j = 0;
+    for (; j + SS_LANES <= width; j += SS_LANES)
+        SS_STORE(to + j, SS_LOAD_E(from + j));
+#pragma omp simd
+    for (int k = j; k < width; k++)
+        to[k] = SS_FLOAT(from[k]);
+}
+
+SS_BODY void SS_NAME(narrow)(const float *from, uint16_t *to, const int width)
+{
+    int j = 0;
+    for (; j + SS_LANES <= width; j += SS_LANES)
+        SS_STORE_E(to + j, SS_LOAD(from + j));
+#pragma omp simd
+    for (int k = j; k < width; k++)
+        to[k] = SS_ROUND(from[k]);
+}
+#include "kernels/cpu/simd_act.h"

@@ -4,6 +4,9 @@
 #define SS_TARGET
 #define SS_LANES 4
 #define SS_STREAM(p, v) SS_STORE(p, v)
+#define SS_EXTEND(p) __builtin_convertvector(*(const SS_H *)(p), SS_U)
+#define SS_SHORTEN(u) __builtin_convertvector((u), SS_H)
+#define SS_STREAM_16(p, h) (*(SS_H *)(p) = (h))
 #define SS_STREAM_END() (void)0
 #define SS_SPLAT(x) ((SS_V){(x), (x), (x), (x)})
 #define SS_SUM(c, a, b, n) ((c) = SS_FUSED(a, b, c))

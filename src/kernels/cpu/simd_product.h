@@ -2,10 +2,6 @@
  * one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a matrix is cut into
  * rows. */
 
-typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
-#define SS_V SS_NAME(vector)
-#define SS_LOAD(p) (*(const SS_V *)(p))
-#define SS_STORE(p, v) (*(SS_V *)(p) = (v))
 #define SS_PUT(p, v, adds)                                                                         \
     do {                                                                                           \
         if (adds)                                                                                  \
@@ -13,7 +9,6 @@ typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(
         else                                                                                       \
             SS_STORE(p, v);                                                                        \
     } while (0)
-#define SS_UNROLL _Pragma("GCC unroll 16")
 
 /* TILES rows and VECTORS vectors of columns. */
 #define SS_PRODUCT(TILES, VECTORS)                                                                 \

@@ -172,7 +172,7 @@ static size_t outputs_floats(const struct shape *f)
 }
 static size_t thread_floats(const struct shape *f)
 {
-    return outputs_floats(f) + (size_t)f->s->y.c * WIDE * f->w;
+    return outputs_floats(f) + ss_max((size_t)f->s->x.c, (size_t)f->s->y.c) * WIDE * f->w;
 }
 
 size_t ss_small_map_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
@@ -214,32 +214,36 @@ static size_t block_of(const struct shape *f, const struct side *side, struct ti
     return side->pixels * t.images * f->w;
 }
 
-/* From one vector of the tensor to its rows, or back. */
-static void move_vector(const struct shape *f, const struct side *side, struct tile t,
-                        size_t vector, float *tensor, float *rows, int back)
+/* A vector of an image. */
+static size_t image_at(const struct shape *f, const struct side *side, size_t image, size_t vector)
 {
-    for (size_t image = 0; image < t.images; image++) {
-        float *at = tensor + (t.first + image) * ss_act_image(side->act, 0) +
-                    ss_act_channel(side->act, (int)(vector * f->w));
-        for (size_t pixel = 0; pixel < side->pixels; pixel++, at += side->act->block) {
-            float *row = rows + (pixel * t.images + image) * f->w;
-            if (f->w == 16) /* a constant size is a move */
-                memcpy(back ? at : row, back ? row : at, 16 * sizeof *at);
-            else
-                memcpy(back ? at : row, back ? row : at, f->w * sizeof *at);
-        }
+    return image * ss_act_image(side->act, 0) + ss_act_channel(side->act, (int)(vector * f->w));
+}
+
+/* From one vector of the tensor to its rows, or back. */
+static void move_vector(const struct ss_device *cpu, const struct shape *f,
+                        const struct side *side, struct tile t, size_t vector, const void *tensor,
+                        float *rows, int back)
+{
+    const size_t block = (size_t)side->act->block, step = t.images * f->w;
+    for (size_t image = 0; image < t.images; image++, rows += f->w) {
+        void *at = ss_at(cpu, tensor, image_at(f, side, t.first + image, vector));
+        if (back)
+            cpu->rows->write(rows, step, at, block, side->pixels, f->w);
+        else
+            cpu->rows->read(at, block, rows, step, side->pixels, f->w);
     }
 }
 
 static void make_rows(const struct ss_device *cpu, const struct shape *f, const struct side *side,
-                      size_t images, const float *tensor, float *rows)
+                      size_t images, const void *tensor, float *rows)
 {
     const size_t tiles = ss_divide_up(f->images, images);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < tiles * side->vectors; i++) {
         const struct tile t = tile_of(f, images, i / side->vectors);
         const size_t vector = i % side->vectors;
-        move_vector(f, side, t, vector, (float *)(uintptr_t)tensor,
+        move_vector(cpu, f, side, t, vector, tensor,
                     rows + tile_at(f, side, t) + vector * block_of(f, side, t), 0);
     }
 }
@@ -250,19 +254,24 @@ static void make_rows(const struct ss_device *cpu, const struct shape *f, const 
 struct pass {
     const struct shape *f;
     const struct side *from, *to;
-    const float *rows, *w, *bias; /* bias: NULL for none */
-    float *out;
+    const float *rows;
+    const void *w;
+    const float *bias; /* NULL for none */
+    void *out;
     int backward;
 };
 
 /* The right operand of a tap, for the panel of outputs from `first` on. */
-static const float *panel_of(const struct pass *p, size_t tap, size_t first, float *room)
+static const float *panel_of(const struct ss_device *cpu, const struct pass *p, size_t tap,
+                             size_t first, float *room)
 {
     const struct shape *f = p->f;
+    const size_t inputs = (size_t)f->s->x.c;
     if (!p->backward)
-        return p->w + weight_at(f, tap, first);
-    ss_product_turn_panel((size_t)f->s->x.c, (size_t)f->s->y.c, p->w + weight_at(f, tap, 0), first,
-                          room);
+        return ss_floats(cpu, p->w, weight_at(f, tap, first),
+                         inputs * panel_width(f, &f->y, first), room);
+    ss_product_turn_panel(inputs, (size_t)f->s->y.c, ss_at(cpu, p->w, weight_at(f, tap, 0)),
+                          cpu->dtype, first, room);
     return room;
 }
 
@@ -286,7 +295,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
     for (size_t tap = 0; tap < f->taps; tap++) {
         struct run run[MOST_OUTPUTS];
         const size_t runs = runs_of(f->s, tap, run);
-        const float *panel = runs ? panel_of(p, tap, first, room) : NULL;
+        const float *panel = runs ? panel_of(cpu, p, tap, first, room) : NULL;
         for (size_t c = 0; runs && c < k; c += SS_PRODUCT_CHUNK)
             for (size_t i = 0; i < runs; i++) {
                 const size_t read = p->backward ? run[i].output : run[i].input,
@@ -306,10 +315,10 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
             }
     }
     for (size_t v = 0; v < width / f->w; v++)
-        move_vector(f, p->to, t, first / f->w + v, p->out, out + v * to_block, 1);
+        move_vector(cpu, f, p->to, t, first / f->w + v, p->out, out + v * to_block, 1);
 }
 
-static void run(const struct ss_device *cpu, const struct pass *p, const float *from)
+static void run(const struct ss_device *cpu, const struct pass *p, const void *from)
 {
     const struct shape *f = p->f;
     const size_t panels = ss_divide_up(p->to->vectors, WIDE), threads = (size_t)cpu->threads;
@@ -323,29 +332,31 @@ static void run(const struct ss_device *cpu, const struct pass *p, const float *
 }
 
 void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const float *x, const float *w, const float *bias, float *y)
+                          const void *x, const void *w, const float *bias, void *y)
 {
     const struct shape f = shape_of(s);
     run(cpu, &(struct pass){&f, &f.x, &f.y, x_rows(cpu), w, bias, y, 0}, x);
 }
 
 void ss_small_map_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                const float *dy, const float *w, float *dx)
+                                const void *dy, const void *w, void *dx)
 {
     const struct shape f = shape_of(s);
     run(cpu, &(struct pass){&f, &f.y, &f.x, y_rows(cpu, &f), w, NULL, dx, 1}, dy);
 }
 
 /* Of W outputs. */
-static void sum_bias(const struct shape *f, size_t vector, const float *dy, float *dbias)
+static void sum_bias(const struct ss_device *cpu, const struct shape *f, size_t vector,
+                     const void *dy, float *dbias)
 {
     double sums[MOST_LANES] = {0};
+    float rows[MOST_OUTPUTS * MOST_LANES];
     for (size_t image = 0; image < f->images; image++) {
-        const float *at =
-            dy + image * ss_act_image(f->y.act, 0) + ss_act_channel(f->y.act, (int)(vector * f->w));
-        for (size_t pixel = 0; pixel < f->y.pixels; pixel++, at += f->y.act->block)
+        cpu->rows->read(ss_at(cpu, dy, image_at(f, &f->y, image, vector)),
+                        (size_t)f->y.act->block, rows, f->w, f->y.pixels, f->w);
+        for (size_t pixel = 0; pixel < f->y.pixels; pixel++)
             for (size_t l = 0; l < f->w; l++)
-                sums[l] += (double)at[l];
+                sums[l] += (double)rows[pixel * f->w + l];
     }
     for (size_t l = 0; l < f->w && vector * f->w + l < (size_t)f->s->y.c; l++)
         dbias[vector * f->w + l] = (float)sums[l];
@@ -381,7 +392,7 @@ static void run_strip(const struct shape *f, const struct run *run, size_t runs,
 }
 
 void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                   const float *x, const float *dy, float *dw, float *dbias)
+                                   const void *x, const void *dy, float *dw, float *dbias)
 {
     const struct shape f = shape_of(s);
     const size_t panels = ss_divide_up(f.y.vectors, WIDE),
@@ -401,6 +412,6 @@ void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_
         }
 #pragma omp for schedule(static)
         for (size_t v = 0; v < (dbias ? f.y.vectors : 0); v++)
-            sum_bias(&f, v, dy, dbias);
+            sum_bias(cpu, &f, v, dy, dbias);
     }
 }

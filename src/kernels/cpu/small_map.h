@@ -23,10 +23,10 @@ void ss_small_map_export(const struct ss_conv_shape *s, const float *native, flo
 
 /* bias, dbias may be NULL. */
 void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const float *x, const float *w, const float *bias, float *y);
+                          const void *x, const void *w, const float *bias, void *y);
 void ss_small_map_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                const float *dy, const float *w, float *dx);
+                                const void *dy, const void *w, void *dx);
 void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                   const float *x, const float *dy, float *dw, float *dbias);
+                                   const void *x, const void *dy, float *dw, float *dbias);
 
 #endif

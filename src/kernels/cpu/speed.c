@@ -89,7 +89,7 @@ static enum ss_status flops(int threads, double *out)
 /* y = a b, all threads together. */
 static double time_pass(const float *a, const float *b, float *y, int threads, size_t count)
 {
-    const struct ss_simd_rows *rows = ss_simd_table();
+    const struct ss_act_rows *rows = ss_act_table(SS_DTYPE_F32);
     const int pieces = (int)(count / SS_SIMD_PIECE);
     const double begin = ss_seconds();
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -36,12 +36,22 @@ static struct slice slice_of(const struct ss_tokens_shape *s, int cb)
                           .real = (size_t)(left < s->x.block ? left : s->x.block)};
 }
 
-static void forward_token(const struct slice *s, const float *x, const float *position, float *y)
+/* Of x, or where that is NULL of the class token. */
+static void forward_token(const struct ss_device *cpu, const struct slice *s, const void *x,
+                          const float *class_token, const float *position, void *y)
 {
-    for (size_t j = 0; j < s->real; j++)
-        y[j] = x[j] + (position ? position[j] : 0);
-    for (size_t j = s->real; j < s->block; j++)
-        y[j] = 0;
+    float row[LANES];
+    for (size_t at = 0; at < s->real; at += LANES) {
+        const size_t n = s->real - at < LANES ? s->real - at : LANES;
+        if (x)
+            cpu->rows->read(ss_at(cpu, x, at), 0, row, 0, 1, n);
+        else
+            memcpy(row, class_token + at, n * sizeof *row);
+        for (size_t j = 0; j < n && position; j++)
+            row[j] += position[at + j];
+        cpu->rows->write(row, 0, ss_at(cpu, y, at), 0, 1, n);
+    }
+    memset(ss_at(cpu, y, s->real), 0, (s->block - s->real) * cpu->element);
 }
 
 enum ss_status ss_cpu_tokens_forward(struct ss_device *cpu, const struct ss_tokens_shape *shape,
@@ -54,28 +64,32 @@ enum ss_status ss_cpu_tokens_forward(struct ss_device *cpu, const struct ss_toke
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < shape->x.n * blocks; i++) {
         const struct slice s = slice_of(shape, i % blocks);
-        const float *from = (const float *)x + (size_t)i * s.pixels * s.block;
         const float *position = positions ? positions + s.first : NULL;
-        float *to = (float *)y + (size_t)i * s.tokens * s.block;
+        size_t token = (size_t)i * s.tokens;
         if (shape->class_token) {
-            forward_token(&s, class_token + s.first, position, to);
-            to += s.block;
+            forward_token(cpu, &s, NULL, class_token + s.first, position,
+                          ss_at(cpu, y, token++ * s.block));
             position = position ? position + channels : NULL;
         }
         for (size_t p = 0; p < s.pixels; p++)
-            forward_token(&s, from + p * s.block, position ? position + p * channels : NULL,
-                          to + p * s.block);
+            forward_token(cpu, &s, ss_at(cpu, x, ((size_t)i * s.pixels + p) * s.block), NULL,
+                          position ? position + p * channels : NULL,
+                          ss_at(cpu, y, (token + p) * s.block));
     }
     return SS_OK;
 }
 
 /* Over images, of `count` channels of one token; `image` apart. */
-static void sum_images(const float *dy, int n, size_t image, size_t count, float *a, float *b)
+static void sum_images(const struct ss_device *cpu, const void *dy, int n, size_t image,
+                       size_t count, float *a, float *b)
 {
     double sum[LANES] = {0};
-    for (int i = 0; i < n; i++, dy += image)
+    float row[LANES];
+    for (int i = 0; i < n; i++) {
+        cpu->rows->read(ss_at(cpu, dy, (size_t)i * image), 0, row, 0, 1, count);
         for (size_t j = 0; j < count; j++)
-            sum[j] += (double)dy[j];
+            sum[j] += (double)row[j];
+    }
     for (size_t j = 0; j < count; j++) {
         if (a)
             a[j] = (float)sum[j];
@@ -85,7 +99,7 @@ static void sum_images(const float *dy, int n, size_t image, size_t count, float
 }
 
 static void parameter_gradients(const struct ss_device *cpu, const struct ss_tokens_shape *shape,
-                                const float *dy, float *dclass_token, float *dpositions)
+                                const void *dy, float *dclass_token, float *dpositions)
 {
     const int blocks = ss_act_blocks(&shape->x), channels = shape->x.c;
     const int summed = dpositions ? shape->y.h * shape->y.w : dclass_token != NULL;
@@ -93,9 +107,9 @@ static void parameter_gradients(const struct ss_device *cpu, const struct ss_tok
     for (int i = 0; i < blocks * summed; i++) {
         const struct slice s = slice_of(shape, i / summed);
         const size_t token = (size_t)(i % summed);
-        const float *from = dy + ((size_t)(i / summed) * s.tokens + token) * s.block;
+        const size_t from = ((size_t)(i / summed) * s.tokens + token) * s.block;
         for (size_t j = 0; j < s.real; j += LANES)
-            sum_images(from + j, shape->x.n, (size_t)blocks * s.tokens * s.block,
+            sum_images(cpu, ss_at(cpu, dy, from + j), shape->x.n, (size_t)blocks * s.tokens * s.block,
                        s.real - j < LANES ? s.real - j : LANES,
                        token == 0 && dclass_token ? dclass_token + s.first + j : NULL,
                        dpositions ? dpositions + token * (size_t)channels + s.first + j : NULL);
@@ -112,9 +126,9 @@ enum ss_status ss_cpu_tokens_backward(struct ss_device *cpu, const struct ss_tok
     const size_t front = (size_t)shape->class_token * s.block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < (dx ? slices : 0); i++)
-        memcpy((float *)dx + i * s.pixels * s.block,
-               (const float *)dy + i * s.tokens * s.block + front,
-               s.pixels * s.block * sizeof(float));
+        memcpy(ss_at(cpu, dx, i * s.pixels * s.block),
+               ss_at(cpu, dy, i * s.tokens * s.block + front),
+               s.pixels * s.block * cpu->element);
     parameter_gradients(cpu, shape, dy, dclass_token, dpositions);
     return SS_OK;
 }
@@ -130,12 +144,11 @@ static enum ss_status check_index(const struct ss_act *x, int index)
 enum ss_status ss_cpu_token_forward(struct ss_device *cpu, const struct ss_act *x, int index,
                                     const void *in, void *y)
 {
-    (void)cpu;
     SS_TRY(check_index(x, index));
     const size_t block = (size_t)x->block, slice = (size_t)x->h * (size_t)x->w * block;
     for (size_t i = 0; i < (size_t)x->n * (size_t)ss_act_blocks(x); i++)
-        memcpy((float *)y + i * block, (const float *)in + i * slice + (size_t)index * block,
-               block * sizeof(float));
+        memcpy(ss_at(cpu, y, i * block), ss_at(cpu, in, i * slice + (size_t)index * block),
+               block * cpu->element);
     return SS_OK;
 }
 
@@ -146,9 +159,9 @@ enum ss_status ss_cpu_token_backward(struct ss_device *cpu, const struct ss_act 
     const size_t block = (size_t)x->block, slice = (size_t)x->h * (size_t)x->w * block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < (size_t)x->n * (size_t)ss_act_blocks(x); i++) {
-        float *to = (float *)dx + i * slice;
-        memset(to, 0, slice * sizeof *to);
-        memcpy(to + (size_t)index * block, (const float *)dy + i * block, block * sizeof *to);
+        memset(ss_at(cpu, dx, i * slice), 0, slice * cpu->element);
+        memcpy(ss_at(cpu, dx, i * slice + (size_t)index * block), ss_at(cpu, dy, i * block),
+               block * cpu->element);
     }
     return SS_OK;
 }

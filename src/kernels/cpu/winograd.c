@@ -106,7 +106,7 @@ struct pass {
     size_t u_xi;                                 /* of U and P, whole or in part */
     int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
     struct ss_norm_pieces pieces; /* of what */
-    const float *residual;        /* added to `out`, or NULL */
+    const void *residual;         /* added to `out`, or NULL */
     int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
     int shares; /* of the weight gradient's tiles, each with its P; 1: threads have all in common */
     size_t shared, own; /* floats: of all threads, of each */
@@ -174,7 +174,7 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
     p.u_xi = odd_lines(panel_of(&p, p.groups, 0));
     p.whole = XI * p.u_xi * sizeof(float) <= WHOLE_BYTES;
     if (s->makes_x && !backward) {
-        const int fit = BAND_BYTES / ((int)sizeof(float) * p.lanes * s->x.w);
+        const int fit = BAND_BYTES / ((int)cpu->element * p.lanes * s->x.w);
         p.band = smaller(fit < 6 ? 6 : fit, s->x.h);
     }
     return p;
@@ -182,7 +182,7 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
 
 struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s)
 {
-    const struct pass p = begin_pass(&(struct ss_device){.threads = 1}, s, 0);
+    const struct pass p = begin_pass(&(struct ss_device){.threads = 1, .element = sizeof(float)}, s, 0);
     const double in = p.lanes * p.in.vectors, out = p.lanes * p.out.vectors;
     const double flop = 2.0 * XI * p.tiles * p.groups * in * out;
     return (struct ss_cpu_conv_work){flop, flop + TRANSFORM * p.tiles * p.groups * (in + out),
@@ -225,7 +225,7 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
     if (ss_winograd_has_sums(s) && !backward)
         p.sum_tiles = sum_tiles_of(&p);
     p.stream =
-        p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * sizeof(float) >= STREAM_BYTES;
+        p.out.act.block == p.lanes && ss_act_elements(&p.out.act) * cpu->element >= STREAM_BYTES;
     if (p.whole) {
         int most = (int)(cpu->cache_bytes / 2 / (XI * sizeof(float) * (size_t)(vectors * p.lanes)));
         most = most < LEAST_TILES ? LEAST_TILES : smaller(most, MOST_TILES);
@@ -324,29 +324,31 @@ static float *own_of(const struct pass *p)
 static void begin_source(struct pass *p, const struct ss_norm_source *source)
 {
     if (source)
-        p->pieces = ss_norm_pieces_begin(source, shared_of(p) + coefficients_at(p));
+        p->pieces = ss_norm_pieces_begin(p->cpu, source, shared_of(p) + coefficients_at(p));
 }
 
 /* Rows [top, bottom) of an image of z, in this thread's band, which has rows [*from, *to) of it. */
-static void make_rows(const struct pass *p, const float *image, size_t slice, int *from, int *to,
+static void make_rows(const struct pass *p, const void *image, size_t slice, int *from, int *to,
                       int top, int bottom)
 {
     const size_t row = (size_t)(p->in.act.w * p->lanes);
-    float *band = band_of(p);
+    void *band = band_of(p);
     const int kept = top >= *from && top < *to ? *to - top : 0, made = top + kept;
     if (kept)
-        memmove(band, band + (size_t)(top - *from) * row, (size_t)kept * row * sizeof *band);
+        memmove(band, ss_at(p->cpu, band, (size_t)(top - *from) * row),
+                (size_t)kept * row * p->cpu->element);
     const struct ss_rows_extent e = {.pixels = (size_t)((bottom - made) * p->in.act.w),
                                      .images = 1};
     if (bottom > made)
         ss_norm_piece(&p->pieces, slice, (size_t)(made * p->in.act.w), &e,
-                      image + (size_t)made * row, NULL, band + (size_t)kept * row);
+                      ss_at(p->cpu, image, (size_t)made * row), NULL,
+                      ss_at(p->cpu, band, (size_t)kept * row));
     *from = top;
     *to = bottom > made ? bottom : made;
 }
 
 /* transform_input of z: bands of rows, as many lines of tiles as fit. */
-static void transform_made(const struct pass *p, const float *z, int i, int first, int count,
+static void transform_made(const struct pass *p, const void *z, int i, int first, int count,
                            float *v)
 {
     struct ss_winograd_map map;
@@ -362,20 +364,20 @@ static void transform_made(const struct pass *p, const float *z, int i, int firs
         part = smaller(count, most);
         const int last = line + (column + part - 1) / columns, begin = line * 4 - map.edge[0],
                   top = begin < 0 ? 0 : begin, bottom = smaller(last * 4 - map.edge[0] + 6, map.h);
-        make_rows(p, z + at + (size_t)image * map.image,
+        make_rows(p, ss_at(p->cpu, z, at + (size_t)image * map.image),
                   (size_t)image * (size_t)ss_act_blocks(&p->in.act) + (size_t)i, &from, &to, top,
                   bottom);
         struct ss_winograd_map band = map;
         band.h = bottom - top;
         band.edge[0] = top - begin;
         band.tiles[0] = last - line + 1;
-        p->rows->winograd_input(&band, band_of(p), column, part, v, p->in_xi);
+        p->cpu->rows->winograd_input(&band, band_of(p), column, part, v, p->in_xi);
         v += part * p->lanes;
     }
 }
 
 /* V of vector i of the input. */
-static void transform_input(const struct pass *p, const float *x, int i, int first, int count,
+static void transform_input(const struct pass *p, const void *x, int i, int first, int count,
                             float *v)
 {
     struct ss_winograd_map map;
@@ -384,16 +386,16 @@ static void transform_input(const struct pass *p, const float *x, int i, int fir
         return;
     }
     const size_t at = vector_of(&p->in, i, p->lanes, &map);
-    p->rows->winograd_input(&map, x + at, first, count, v, p->in_xi);
+    p->cpu->rows->winograd_input(&map, ss_at(p->cpu, x, at), first, count, v, p->in_xi);
 }
 
 static void transform_output(const struct pass *p, const float *m, int i, const float *bias,
-                             int first, int count, float *y)
+                             int first, int count, void *y)
 {
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i, p->lanes, &map);
-    map.residual = p->residual ? p->residual + at : NULL;
-    map.stream = p->stream && (uintptr_t)y % ((size_t)p->lanes * sizeof *y) == 0;
+    map.residual = ss_at(p->cpu, p->residual, at);
+    map.stream = p->stream && (uintptr_t)y % ((size_t)p->lanes * p->cpu->element) == 0;
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
@@ -402,15 +404,18 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
         map.sums = shared_of(p) + partial_at(p, first / p->sum_tiles, i);
         map.sums_step = partial_at(p, 1, 0) - partial_at(p, 0, 0);
     }
-    p->rows->winograd_output(&map, m, p->out_xi, padded, first, count, y + at);
+    p->cpu->rows->winograd_output(&map, m, p->out_xi, padded, first, count, ss_at(p->cpu, y, at));
 }
 
 /* Transposes and rotates W x W channels of a weight, from input channel c and output vector k on, to (W outputs, 3x3,
  * W inputs). */
-static void turn(const struct pass *p, const float *w, int g, int k, int c, float *to)
+static void turn(const struct pass *p, const void *w, int g, int k, int c, float *to)
 {
     const int lanes = p->lanes, inputs = p->out.group, there = smaller(lanes, inputs - c);
-    const float *from = w + (size_t)((g * p->in.vectors + k) * inputs + c) * 9 * (size_t)lanes;
+    float floats[MOST_LANES * 9 * MOST_LANES];
+    const float *from =
+        ss_floats(p->cpu, w, (size_t)((g * p->in.vectors + k) * inputs + c) * 9 * (size_t)lanes,
+                  (size_t)(there * 9 * lanes), floats);
     if (there < lanes)
         memset(to, 0, (size_t)(lanes * 9 * lanes) * sizeof *to);
     for (int l = 0; l < there; l++)
@@ -420,25 +425,26 @@ static void turn(const struct pass *p, const float *w, int g, int k, int c, floa
 }
 
 /* U of vector k of the outputs in group g, from input channel c on. */
-static void transform_weights(const struct pass *p, const float *w, int g, int k, int c, int count,
+static void transform_weights(const struct pass *p, const void *w, int g, int k, int c, int count,
                               float *u, size_t step)
 {
     const int lanes = p->lanes;
     if (!p->backward) {
-        w += (size_t)((g * p->out.vectors + k) * p->in.group + c) * 9 * (size_t)lanes;
-        p->rows->winograd_weights(w, count, u, step, p->u_xi);
+        const size_t at = (size_t)((g * p->out.vectors + k) * p->in.group + c) * 9 * (size_t)lanes;
+        p->cpu->rows->winograd_weights(ss_at(p->cpu, w, at), count, u, step, p->u_xi);
         return;
     }
     float turned[MOST_LANES * 9 * MOST_LANES];
     for (int i = 0; i < count; i += lanes) {
         turn(p, w, g, (c + i) / lanes, k * lanes, turned);
-        p->rows->winograd_weights(turned, smaller(lanes, count - i), u + (size_t)i * step, step,
-                                  p->u_xi);
+        ss_act_table(SS_DTYPE_F32)
+            ->winograd_weights(turned, smaller(lanes, count - i), u + (size_t)i * step, step,
+                               p->u_xi);
     }
 }
 
 /* All of U in a panel from channel c on. */
-static void transform_panel(const struct pass *p, const float *w, int g, int k, int c, int count,
+static void transform_panel(const struct pass *p, const void *w, int g, int k, int c, int count,
                             float *u)
 {
     const int vectors = smaller(PANEL, p->out.vectors - k);
@@ -492,8 +498,8 @@ static void add_sums(const struct pass *p, int i, const float *count, float *mea
 }
 
 /* One thread's block of tiles, with all of U. */
-static void run_block(const struct pass *p, const float *x, const float *bias, int first, int count,
-                      float *y)
+static void run_block(const struct pass *p, const void *x, const float *bias, int first, int count,
+                      void *y)
 {
     const float *u = shared_of(p);
     float *v = own_of(p), *m = v + XI * p->in_xi;
@@ -525,8 +531,8 @@ static void run_block(const struct pass *p, const float *x, const float *bias, i
         transform_output(p, m + (size_t)i * p->out_vector, i, bias, first, count, y);
 }
 
-static void run_whole(const struct pass *p, const float *x, const float *w, const float *bias,
-                      float *y)
+static void run_whole(const struct pass *p, const void *x, const void *w, const float *bias,
+                      void *y)
 {
     const int panels = panels_of(p), chunks = divide_up(p->in.group, p->chunk);
     const int blocks = divide_up(p->tiles, p->block);
@@ -549,8 +555,8 @@ static void run_whole(const struct pass *p, const float *x, const float *w, cons
 }
 
 /* One panel of a block of tiles, of which `count` from `skip` on, with its own U. */
-static void run_panel(const struct pass *p, const float *w, const float *bias, int g, int k,
-                      int first, int skip, int count, float *y)
+static void run_panel(const struct pass *p, const void *w, const float *bias, int g, int k,
+                      int first, int skip, int count, void *y)
 {
     const float *v = shared_of(p);
     float *u = own_of(p), *m = u + XI * p->u_xi;
@@ -578,8 +584,8 @@ static void run_panel(const struct pass *p, const float *w, const float *bias, i
                          first + skip, count, y);
 }
 
-static void run_shared(const struct pass *p, const float *x, const float *w, const float *bias,
-                       float *y)
+static void run_shared(const struct pass *p, const void *x, const void *w, const float *bias,
+                       void *y)
 {
     const int in = p->groups * p->in.vectors, panels = p->groups * panels_of(p);
     /* At least one job for each thread; bits do not depend on the split. */
@@ -604,8 +610,8 @@ static void run_shared(const struct pass *p, const float *x, const float *w, con
     }
 }
 
-static void run(struct pass *p, const struct ss_winograd_ends *ends, const float *x, const float *w,
-                const float *bias, float *y)
+static void run(struct pass *p, const struct ss_winograd_ends *ends, const void *x, const void *w,
+                const float *bias, void *y)
 {
     ss_cpu_enter(p->cpu);
     begin_source(p, ends->source);
@@ -624,15 +630,15 @@ static void run(struct pass *p, const struct ss_winograd_ends *ends, const float
 }
 
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                         const struct ss_winograd_ends *ends, const float *x, const float *w,
-                         const float *bias, float *y)
+                         const struct ss_winograd_ends *ends, const void *x, const void *w,
+                         const float *bias, void *y)
 {
     struct pass p = pass_of(cpu, s, 0);
     run(&p, ends, x, w, bias, y);
 }
 
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                               const float *dy, const float *w, float *dx)
+                               const void *dy, const void *w, void *dx)
 {
     struct pass p = pass_of(cpu, s, 1);
     run(&p, &(struct ss_winograd_ends){0}, dy, w, NULL, dx);
@@ -668,7 +674,7 @@ static void transform_gradient(const struct pass *p, const float *from, int g, i
 }
 
 /* V and D of a block of tiles. */
-static void transform_both(const struct pass *p, const float *x, const float *dy, int i, int first,
+static void transform_both(const struct pass *p, const void *x, const void *dy, int i, int first,
                            int skip, int count, float *v, float *d)
 {
     const int in = p->groups * p->in.vectors;
@@ -679,24 +685,23 @@ static void transform_both(const struct pass *p, const float *x, const float *dy
     }
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i - in, p->lanes, &map);
-    p->rows->winograd_gradient(&map, dy + at, first + skip, count,
+    p->cpu->rows->winograd_gradient(&map, ss_at(p->cpu, dy, at), first + skip, count,
                                d + (size_t)(i - in) * p->out_vector + skip * p->lanes, p->out_xi);
 }
 
-static void sum_bias(const struct pass *p, const struct ss_act *a, const float *dy, float *dbias)
+static void sum_bias(const struct pass *p, const struct ss_act *a, const void *dy, float *dbias)
 {
     const int blocks = ss_act_blocks(a), jobs = a->n * blocks;
     const size_t block = (size_t)a->block, pixels = (size_t)(a->h * a->w);
     double *sums = (double *)shared_of(p);
     const float *zero = (const float *)(sums + (size_t)jobs * 2 * block);
     memset(sums, 0, (size_t)jobs * 2 * block * sizeof *sums + block * sizeof *zero);
-    const struct ss_simd_rows *rows = ss_simd_table();
 #pragma omp parallel for schedule(static) num_threads(p->cpu->threads)
     for (int i = 0; i < jobs; i++)
         for (size_t at = 0; at < pixels; at += 1024) {
             const struct ss_rows_extent e = {.pixels = pixels - at < 1024 ? pixels - at : 1024,
                                              .images = 1};
-            rows->stats(&e, dy + ((size_t)i * pixels + at) * block, a->block, zero,
+            p->cpu->rows->stats(&e, ss_at(p->cpu, dy, ((size_t)i * pixels + at) * block), a->block, zero,
                         sums + (size_t)i * 2 * block);
         }
     for (int c = 0; c < a->c; c++) {
@@ -709,7 +714,7 @@ static void sum_bias(const struct pass *p, const struct ss_act *a, const float *
 
 /* P of a share of the tiles, by one thread: with few channels, what threads transform for each other takes longer to
  * come from another's cache than to be multiplied. */
-static void run_share(const struct pass *p, const float *x, const float *dy, int share, float *to)
+static void run_share(const struct pass *p, const void *x, const void *dy, int share, float *to)
 {
     const int each = divide_up(p->tiles, p->shares), begin = share * each,
               end = smaller(begin + each, p->tiles);
@@ -727,8 +732,8 @@ static void run_share(const struct pass *p, const float *x, const float *dy, int
 }
 
 void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                  const struct ss_norm_source *source, const float *x,
-                                  const float *dy, float *dw, float *dbias)
+                                  const struct ss_norm_source *source, const void *x,
+                                  const void *dy, float *dw, float *dbias)
 {
     struct pass all = gradient_pass(cpu, s);
     const struct pass *p = &all;

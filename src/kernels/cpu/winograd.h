@@ -32,16 +32,16 @@ size_t ss_winograd_scratch(const struct ss_device *cpu, const struct ss_conv_sha
 struct ss_winograd_ends {
     const struct ss_norm_source *source; /* x is not stored but made of this, and z given for it */
     float *sums; /* of y, where has_sums: mean and biased variance, (2, Co) */
-    const float *residual; /* added to y; as y in memory */
+    const void *residual; /* added to y; as y in memory */
 };
 /* bias, dbias may be NULL. */
 void ss_winograd_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                         const struct ss_winograd_ends *ends, const float *x, const float *w,
-                         const float *bias, float *y);
+                         const struct ss_winograd_ends *ends, const void *x, const void *w,
+                         const float *bias, void *y);
 void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                               const float *dy, const float *w, float *dx);
+                               const void *dy, const void *w, void *dx);
 void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                                  const struct ss_norm_source *source, const float *x,
-                                  const float *dy, float *dw, float *dbias);
+                                  const struct ss_norm_source *source, const void *x,
+                                  const void *dy, float *dw, float *dbias);
 
 #endif
