@@ -218,6 +218,20 @@ enum ss_status ss_exec_collect_states(struct ss_exec *e)
     return SS_OK;
 }
 
+struct casting {
+    const struct ss_exec *e;
+    const struct region *region;
+    char *data;
+};
+
+static enum ss_status cast(void *arg)
+{
+    const struct casting *c = arg;
+    const struct ss_region *r = &c->region->r;
+    return c->e->kernels->cast(c->e->device, (const float *)c->data, c->data + r->copy_at,
+                               (r->bytes + r->frozen) / sizeof(float));
+}
+
 /* Bring the weights that compute up to date with their masters. */
 static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
 {
@@ -226,8 +240,7 @@ static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
     if (!x || !x->r.copy_at)
         return SS_OK;
     SS_TRY(ss_region_acquire(e, x, STARPU_RW, &data));
-    enum ss_status status = e->kernels->cast(e->device, data, (char *)data + x->r.copy_at,
-                                             (x->r.bytes + x->r.frozen) / sizeof(float));
+    enum ss_status status = ss_on_compute(cast, &(struct casting){e, x, data});
     if (status == SS_OK)
         status = e->kernels->synchronize(e->device);
     ss_region_release(x);
