@@ -1,14 +1,15 @@
 /* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
- * --conv-algo direct has it (oneDNN's code where that is there), winograd and product; and the part of the limit,
- * which is the code's own operations at the peak measured at the start, or its tensors at the bandwidth, whichever
- * takes longer.
+ * --conv-algo direct has it (oneDNN's code where that is there), winograd and product, in fp32, and auto in bf16; and the
+ * part of the limit, which is the code's own operations at the peak measured at the start, or its tensors at the
+ * bandwidth, whichever takes longer.
  *
- *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE]] ...
+ *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]] ...
  *
- * Input and output channels, rows and columns, images; 3x3 windows with stride 1 where none are given, and half a
- * window of padding. Codes in turns; medians of R rounds. */
+ * Input and output channels, rows and columns, images; 3x3 windows with stride 1 and one group where none are given, and
+ * half a window of padding. Codes in turns; medians of R rounds. */
 #include "core/alloc.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,11 @@
 #include <time.h>
 
 enum { PASSES = 3, ROUNDS = 99 };
-enum code { DIRECT, WINOGRAD, PRODUCT, CODES };
-static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD, SS_CONV_PRODUCT};
+enum code { DIRECT, WINOGRAD, PRODUCT, BF16, CODES };
+static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD, SS_CONV_PRODUCT,
+                                               SS_CONV_AUTO};
 static const char *const passes[PASSES] = {"forward", "data gradient", "weight gradient"};
-static const char *const codes[CODES] = {"direct", "Winograd", "product"};
+static const char *const codes[CODES] = {"direct", "Winograd", "product", "bf16"};
 
 static double now(void)
 {
@@ -34,7 +36,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static float *filled(size_t count)
+static void *filled(size_t count)
 {
     float *x = ss_aligned_alloc(count * sizeof *x);
     if (!x)
@@ -44,16 +46,29 @@ static float *filled(size_t count)
     return x;
 }
 
-/* One code's convolution, weight and gradient. */
+/* Rounded to bf16. */
+static void *filled_16(size_t count)
+{
+    float *x = filled(count);
+    uint16_t *h = ss_aligned_alloc(count * sizeof *h);
+    if (!h)
+        exit(1);
+    ss_wire_pack(SS_DTYPE_BF16, x, 1, h, count);
+    free(x);
+    return h;
+}
+
+/* One code's convolution, tensors, weight and gradient. */
 struct run {
     struct ss_conv_kernel *conv;
-    float *w, *dw;
+    void *x, *y, *w;
+    float *dw;
     double times[PASSES][ROUNDS];
 };
 
 static int has_code(const struct ss_conv_shape *s, enum code code)
 {
-    return code != WINOGRAD || (s->kernel[0] == 3 && s->stride[0] == 1);
+    return code != WINOGRAD || (s->kernel[0] == 3 && s->stride[0] == 1 && s->groups == 1);
 }
 
 static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum code code,
@@ -61,16 +76,19 @@ static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum co
 {
     if (ss_cpu_conv_create(cpu, s, algos[code], 1, &run->conv) != SS_OK)
         exit(1);
-    const size_t bytes = ss_cpu_conv_weight_bytes(run->conv);
-    run->w = filled(bytes / sizeof(float));
-    run->dw = filled(bytes / sizeof(float));
+    void *(*const fill)(size_t) = code == BF16 ? filled_16 : filled;
+    const size_t weights = ss_cpu_conv_weight_bytes(run->conv) / sizeof(float);
+    run->x = fill(ss_act_elements(&s->x));
+    run->y = fill(ss_act_elements(&s->y));
+    run->w = fill(weights);
+    run->dw = filled(weights);
 }
 
-static enum ss_status run_pass(const struct run *run, int pass, float *x, float *y)
+static enum ss_status run_pass(const struct run *r, int pass)
 {
-    return pass == 0   ? ss_cpu_conv_forward(run->conv, x, run->w, NULL, y)
-           : pass == 1 ? ss_cpu_conv_backward_data(run->conv, y, run->w, x)
-                       : ss_cpu_conv_backward_weights(run->conv, x, y, run->dw, NULL);
+    return pass == 0   ? ss_cpu_conv_forward(r->conv, r->x, r->w, NULL, r->y)
+           : pass == 1 ? ss_cpu_conv_backward_data(r->conv, r->y, r->w, r->x)
+                       : ss_cpu_conv_backward_weights(r->conv, r->x, r->y, r->dw, NULL);
 }
 
 /* Seconds of a pass at least. */
@@ -80,12 +98,12 @@ static double limit(const struct ss_conv_shape *s, enum code code, const struct 
     const double numbers =
         (double)ss_act_elements(&s->x) + (double)ss_act_elements(&s->y) + weights;
     const double compute = ss_cpu_conv_work(s, algos[code]).flop / speed->flops,
-                 memory = numbers * sizeof(float) / speed->bandwidth;
+                 memory = numbers * (code == BF16 ? 2 : 4) / speed->bandwidth;
     return compute > memory ? compute : memory;
 }
 
-static void measure(struct ss_device *cpu, const struct ss_cpu_speed *speed, int c, int k, int h,
-                    int n, int window, int stride, int rounds)
+static void measure(struct ss_device *const *cpu, const struct ss_cpu_speed *speed, int c, int k,
+                    int h, int n, int window, int stride, int groups, int rounds)
 {
     const int block = ss_cpu_preferred_block(), out = (h + window / 2 * 2 - window) / stride + 1;
     const struct ss_conv_shape s = {.x = {n, c, h, h,
@@ -97,18 +115,17 @@ static void measure(struct ss_device *cpu, const struct ss_cpu_speed *speed, int
                                     .stride = {stride, stride},
                                     .padding = {window / 2, window / 2},
                                     .dilation = {1, 1},
-                                    .groups = 1};
+                                    .groups = groups};
     static struct run runs[CODES];
     memset(runs, 0, sizeof runs);
-    float *x = filled(ss_act_elements(&s.x)), *y = filled(ss_act_elements(&s.y));
     for (int code = 0; code < CODES; code++)
         if (has_code(&s, code))
-            create(cpu, &s, code, &runs[code]);
+            create(cpu[code == BF16], &s, code, &runs[code]);
     for (int r = -1; r < rounds; r++)
         for (int code = 0; code < CODES; code++)
             for (int p = 0; p < PASSES && has_code(&s, code); p++) {
                 const double start = now();
-                if (run_pass(&runs[code], p, x, y) != SS_OK)
+                if (run_pass(&runs[code], p) != SS_OK)
                     exit(1);
                 if (r >= 0)
                     runs[code].times[p][r] = now() - start;
@@ -122,47 +139,51 @@ static void measure(struct ss_device *cpu, const struct ss_cpu_speed *speed, int
             qsort(times, (size_t)rounds, sizeof(double), by_value);
             const double t = times[rounds / 2];
             printf("\t%s %8.3f ms %5.0f %4.2f", codes[code], t * 1e3,
-                   2e-9 * window * window * c * k * out * out * n / t, limit(&s, code, speed) / t);
+                   2e-9 * window * window * (c / groups) * k * out * out * n / t, limit(&s, code, speed) / t);
         }
         printf("\n");
     }
     for (int code = 0; code < CODES; code++) {
         ss_cpu_conv_destroy(runs[code].conv);
+        free(runs[code].x);
+        free(runs[code].y);
         free(runs[code].w);
         free(runs[code].dw);
     }
-    free(x);
-    free(y);
 }
 
 int main(int argc, char **argv)
 {
     int rounds = 7;
     struct ss_device_options options = {.threads = 1};
-    struct ss_device *cpu = NULL;
+    struct ss_device *cpu[2] = {NULL, NULL}; /* fp32, bf16 */
     struct ss_cpu_speed speed;
     for (int i = 1; i < argc; i++) {
-        int c, k, h, n, window = 3, stride = 1;
+        int c, k, h, n, window = 3, stride = 1, groups = 1;
         if (!strcmp(argv[i], "--threads") && i + 1 < argc)
             options.threads = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
             rounds = atoi(argv[++i]);
-        else if (sscanf(argv[i], "%d,%d,%d,%d,%d,%d", &c, &k, &h, &n, &window, &stride) >= 4) {
-            if (!cpu) {
-                if (ss_cpu_open(&options, &cpu) != SS_OK ||
+        else if (sscanf(argv[i], "%d,%d,%d,%d,%d,%d,%d", &c, &k, &h, &n, &window, &stride,
+                        &groups) >= 4) {
+            if (!cpu[0]) {
+                struct ss_device_options half = options;
+                half.dtype = SS_DTYPE_BF16;
+                if (ss_cpu_open(&options, &cpu[0]) != SS_OK ||
+                    ss_cpu_open(&half, &cpu[1]) != SS_OK ||
                     ss_cpu_measure(options.threads, &speed) != SS_OK)
                     return 1;
                 printf("peak of %d threads: %.1f GFLOP/s, %.1f GB/s\n", options.threads,
                        speed.flops / 1e9, speed.bandwidth / 1e9);
             }
-            measure(cpu, &speed, c, k, h, n, window, stride, rounds < ROUNDS ? rounds : ROUNDS);
+            measure(cpu, &speed, c, k, h, n, window, stride, groups, rounds < ROUNDS ? rounds : ROUNDS);
         } else {
-            fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE]]\n",
+            fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]]\n",
                     argv[i]);
             return 1;
         }
     }
-    if (cpu)
-        ss_cpu_close(cpu);
+    ss_cpu_close(cpu[0]);
+    ss_cpu_close(cpu[1]);
     return 0;
 }

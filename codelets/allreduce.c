@@ -3,6 +3,10 @@
 #include "codelets/report.h"
 #include "comm/comm.h"
 #include "comm/nccl.h"
+#include "core/log.h"
+#include "kernels/cpu/wire.h"
+
+#include <stdlib.h>
 
 /* "sync bwd conv1", in messages behind the step. */
 static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_task *task)
@@ -11,6 +15,43 @@ static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_tas
     return ss_comm_allreduce_start_small(
         a->comm, ss_role(d, SS_ROLE_SUMS), (size_t)d->task->plan->sums,
         (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name, ss_task_end, task);
+}
+
+/* A gather of weights whose copies are made of them at its end. */
+struct gathering {
+    struct starpu_task *task;
+    const float *masters;
+    void *copy;
+    size_t count;
+    enum ss_dtype dtype;
+};
+
+/* In the thread of communication. */
+static void end_gather(void *arg)
+{
+    const struct gathering *g = arg;
+    ss_wire_pack(g->dtype, g->masters, 1, g->copy, g->count);
+    ss_task_end(g->task);
+    free(arg);
+}
+
+static enum ss_status start_gather(const struct ss_task_data *d, struct starpu_task *task)
+{
+    const struct ss_allreduce *a = d->task->context;
+    float *masters = ss_role(d, SS_ROLE_PARAMS);
+    void *copy = ss_role_copy(d, SS_ROLE_PARAMS);
+    const size_t count = ss_role_count(d, SS_ROLE_PARAMS);
+    const struct ss_comm_tag tag = {d->args->step, SS_COMM_GATHERED + d->task->plan->bucket};
+    if (!copy)
+        return ss_comm_allgather_start_f32(a->comm, masters, count, tag, ss_task_end, task);
+    struct gathering *g = malloc(sizeof *g);
+    if (!g)
+        return ss_fail_memory("a gather of weights", sizeof *g);
+    *g = (struct gathering){task, masters, copy, count, a->weights};
+    enum ss_status status = ss_comm_allgather_start_f32(a->comm, masters, count, tag, end_gather, g);
+    if (status != SS_OK)
+        free(g);
+    return status;
 }
 
 static enum ss_status start(const struct ss_task_data *d, struct starpu_task *task)
@@ -26,12 +67,8 @@ static enum ss_status start(const struct ss_task_data *d, struct starpu_task *ta
     if (plan->kind == SS_TASK_REDUCE_METRICS)
         return ss_comm_allreduce_start_f64(a->comm, (double *)ss_step_facts_of(d), SS_STEP_FACTS,
                                            tag, ss_task_end, task);
-    if (plan->kind == SS_TASK_GATHER) {
-        tag.bucket += SS_COMM_GATHERED;
-        return ss_comm_allgather_start_f32(a->comm, ss_role(d, SS_ROLE_PARAMS),
-                                           ss_role_count(d, SS_ROLE_PARAMS), tag, ss_task_end,
-                                           task);
-    }
+    if (plan->kind == SS_TASK_GATHER)
+        return start_gather(d, task);
     return (plan->kind == SS_TASK_REDUCE_SCATTER ? ss_comm_reduce_scatter_start_f32
                                                  : ss_comm_allreduce_start_f32)(
         a->comm, ss_role(d, SS_ROLE_GRADS), ss_role_count(d, SS_ROLE_GRADS), a->wire, tag,
@@ -86,16 +123,18 @@ static enum ss_status enqueue_bucket(const struct ss_task_data *d, struct ss_com
                                        ranks, grads + begin, share, stream);
 }
 
-/* The weights that compute. */
 static enum ss_status enqueue_gather(const struct ss_task_data *d, struct ss_comm_tag tag,
                                      ss_stream stream)
 {
     const struct ss_allreduce *a = d->task->context;
     const size_t count = ss_role_count(d, SS_ROLE_PARAMS);
+    const struct ss_lanes *lanes = d->task->lanes;
+    float *masters = ss_role(d, SS_ROLE_PARAMS);
     void *copy = ss_role_copy(d, SS_ROLE_PARAMS);
     tag.bucket += SS_COMM_GATHERED;
-    return ss_nccl_allgather(d->task->lanes->nccl, copy ? copy : ss_role(d, SS_ROLE_PARAMS), count,
-                             copy ? a->weights : SS_DTYPE_F32, tag, NULL, stream);
+    SS_TRY(ss_nccl_allgather(lanes->nccl, masters, count, SS_DTYPE_F32, tag, NULL, stream));
+    return copy ? lanes->kernels->wire_pack(lanes->gpu, a->weights, masters, 1, copy, count, stream)
+                : SS_OK;
 }
 
 static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream)

@@ -1,8 +1,8 @@
 /* codelets/allreduce.c: the sum of a bucket's gradients, of a step's metrics or of a block's
  * statistics over all ranks. With shards each rank gets its share of a bucket's sum, and from the
- * others the weights that they have updated, on a GPU in the format that computes; a loss-scaling
- * rank also hears of the infinities that others have found, and a clipping one of their sums of
- * squares.
+ * others the parameters that they have updated: in fp32, in which biases and such compute; weights are rounded to the
+ * format that computes when they have come. A loss-scaling rank also hears of the infinities that others have found, and
+ * a clipping one of their sums of squares.
  *
  * The codelet only starts the collective and returns; the StarPU task ends when the communication
  * thread says so, and no worker waits meanwhile. The token, written by every collective, gives all
@@ -31,7 +31,7 @@ struct ss_comm;
 struct ss_allreduce {
     struct ss_comm *comm;
     enum ss_dtype wire; /* the format in which gradients travel; on a GPU in the region's copy */
-    enum ss_dtype weights; /* of weights that compute, on a GPU */
+    enum ss_dtype weights; /* of weights that compute */
 };
 
 enum ss_status ss_allreduce_submit(const struct ss_step_args *args);

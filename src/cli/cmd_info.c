@@ -24,10 +24,11 @@ static void print_build(void)
     printf("kernels:      %s\n", ss_cpu_library());
     printf("mpi:          %s\n", ss_comm_library());
     if (ss_cuda_kernels.missing)
-        printf("devices:      cpu (fp32); CUDA: not in this build\n");
+        printf("devices:      cpu (fp32, bf16); CUDA: not in this build\n");
     else
-        printf("devices:      cpu (fp32), cuda (fp32, bf16, fp16); GPUs seen: %d\n",
+        printf("devices:      cpu (fp32, bf16), cuda (fp32, bf16, fp16); GPUs seen: %d\n",
                ss_cuda_kernels.count());
+    printf("bf16 on cpu:  %s\n", ss_cpu_bf16());
     printf("models:       %s\n", ss_model_names());
     printf("layers:       ");
     for (const struct ss_layer_class *const *c = ss_layer_classes; *c; c++)

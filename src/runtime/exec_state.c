@@ -199,19 +199,10 @@ static enum ss_status gather_weights(const struct ss_exec *e)
     return SS_OK;
 }
 
-/* On GPUs a step gathers the weights that compute: make their fp32 masters whole on every rank. */
-static enum ss_status gather_masters(const struct ss_exec *e)
-{
-    if (!ss_exec_shards(e) || e->plan->options.dtype == SS_DTYPE_F32)
-        return SS_OK;
-    return gather_weights(e);
-}
-
 enum ss_status ss_exec_collect_states(struct ss_exec *e)
 {
     if (!ss_exec_shards(e))
         return SS_OK;
-    SS_TRY(gather_masters(e));
     for (int k = 0; k < e->plan->nbuckets; k++)
         for (int s = 0; s < e->plan->options.states; s++)
             SS_TRY(collect_state(e, k, s));
@@ -586,7 +577,6 @@ enum ss_status ss_exec_hash_params(const struct ss_exec *e, uint64_t *out, int *
 {
     uint64_t h = 0;
     int all = 1;
-    SS_TRY(gather_masters(e));
     for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++)
         SS_TRY(survey(e, &e->params[k], ss_ops_place(e->plan, e->op, k).used, &h, &all));
     for (int i = 0; i < e->plan->nblocks; i++)

@@ -81,8 +81,7 @@ static uint64_t payload_of(const struct ss_nvtx *n, const struct ss_step_args *a
         return n->plan->bucket[task->bucket].bytes / sizeof(float) *
                ss_dtype_bytes(n->plan->options.grad_dtype);
     if (task->kind == SS_TASK_GATHER)
-        return n->plan->bucket[task->bucket].bytes / sizeof(float) *
-               ss_dtype_bytes(n->plan->options.dtype);
+        return n->plan->bucket[task->bucket].bytes;
     return task->kind == SS_TASK_REDUCE_METRICS ? sizeof(struct ss_step_facts) : args->step;
 }
 

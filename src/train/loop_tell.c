@@ -3,6 +3,7 @@
 #    include "config.h"
 #endif
 #include "core/standard.h"
+#include "kernels/cpu/cpu.h"
 #include "train/guide_lines.h"
 #include "train/loop.h"
 
@@ -104,7 +105,8 @@ static void print_device(const struct ss_session *s)
     if (rt->lanes)
         printf("%s in %s", rt->kernels->info(rt->device), ss_dtype_name(s->device.dtype));
     else
-        printf("%d compute thread%s", rt->placement.threads, rt->placement.threads == 1 ? "" : "s");
+        printf("%d compute thread%s%s", rt->placement.threads, rt->placement.threads == 1 ? "" : "s",
+               s->device.dtype == SS_DTYPE_BF16 ? " in bf16" : "");
 }
 
 static void print_start(const struct ss_loop *l, int64_t batch)
@@ -120,6 +122,8 @@ static void print_start(const struct ss_loop *l, int64_t batch)
            ranks > 1 ? "s" : "", nodes, nodes > 1 ? "s" : "");
     print_device(s);
     printf(" and %d load worker%s each\n", p->workers, p->workers == 1 ? "" : "s");
+    if (s->device.dtype == SS_DTYPE_BF16 && !s->device.gpu)
+        printf("Activations and weights that compute: stored in bf16, %s\n", ss_cpu_bf16());
     const int64_t frozen = ss_plan_frozen(s->plan);
     if (frozen)
         printf("Frozen: %lld parameters, which the model file says to leave as they are\n",

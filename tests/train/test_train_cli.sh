@@ -165,7 +165,7 @@ if command -v dot >/dev/null; then
     check "graphviz reads it" dot -Tsvg -o "$work/plan.svg" "$work/plan.dot"
 fi
 starts "info" "$STARSTEP" info
-for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu (fp32)' \
+for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu (fp32, bf16)' 'bf16 on cpu: *computed in fp32' \
     'models: *wideresnet' 'rank 0 of 1 on' '  compute: ' '  service: '; do
     check "info: $line" grep -q "^$line" "$work/out"
 done
@@ -209,8 +209,7 @@ unable() {
 }
 if grep -q '^devices:.*CUDA: not in this build' <("$STARSTEP" info); then
     unable "--device cuda" '--device cuda: this build has no CUDA' --device cuda
-    unable "--precision fp16" '--precision fp16: .*fp32' --precision fp16
-    unable "--precision bf16" '--precision bf16: .*fp32' --precision bf16
+    unable "--precision fp16" '--precision fp16: CPUs compute in fp32 and bf16' --precision fp16
 fi
 unable "--model unknown" 'unknown model "resnet"; known: wideresnet' --model resnet
 

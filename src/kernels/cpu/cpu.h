@@ -1,8 +1,9 @@
 /* The CPU's kernels over oneDNN and OpenMP: those of its table, as ss_cpu_open and so on, and what
  * else is asked of this CPU.
  *
- * Activations are fp32 in oneDNN's nChw16c (B = 16) with AVX-512, nChw8c with AVX2, NHWC elsewhere;
- * the graph's input is plain NCHW (B = 1). */
+ * Activations are in oneDNN's nChw16c (B = 16) with AVX-512, nChw8c with AVX2, NHWC elsewhere; the graph's input is
+ * plain NCHW (B = 1). With bf16 they, their gradients and the weights that compute are stored in that, in the same
+ * layouts: numbers are converted to fp32 on load, computed in it, and rounded on store, and no code is oneDNN's. */
 #ifndef SS_KERNELS_CPU_CPU_H
 #define SS_KERNELS_CPU_CPU_H
 
@@ -14,6 +15,8 @@
 
 /* The channel block B this CPU's convolutions like best: 16, 8, or 0 for NHWC. */
 int ss_cpu_preferred_block(void);
+/* "computed in fp32 with AVX-512 (AVX512-BF16 is there, not used yet)": how bf16 is. A constant string. */
+const char *ss_cpu_bf16(void);
 /* "oneDNN 2.6.3, avx512_core", for `starstep info`. A constant string. */
 const char *ss_cpu_library(void);
 
