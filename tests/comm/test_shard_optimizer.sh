@@ -66,6 +66,10 @@ same plain3 serial3
 train 3 plainbf16 13 --grad-dtype bf16
 train 3 shardbf16 13 --grad-dtype bf16 --shard-optimizer
 same plainbf16 shardbf16
+# Biases and the like compute in fp32.
+train 2 plainhalf 13 --precision bf16 --optimizer adamw
+train 2 shardhalf 13 --precision bf16 --optimizer adamw --shard-optimizer
+same plainhalf shardhalf
 
 # A norm of each rank's share, which is summed where statistics are, and an average of which each rank
 # has its share.

@@ -42,5 +42,6 @@ TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test
 	tests/train/test_checkpoint_dir.sh tests/train/test_model_file.sh tests/train/test_diverged.sh tests/train/test_failed_submit.sh \
 	tests/train/test_same_losses.sh tests/train/test_learning_rate.sh tests/train/test_recipes.sh \
 	tests/train/test_optimizers.sh tests/train/test_mixing.sh tests/train/test_accumulate.sh \
+	tests/train/test_cpu_bf16.sh \
 	tests/train/test_best.sh tests/train/test_predict.sh tests/train/test_eval.sh tests/train/test_sync_bn.sh \
 	tests/train/test_frozen.sh tests/train/test_last_batch.sh
