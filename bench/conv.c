@@ -139,7 +139,8 @@ static void measure(struct ss_device *const *cpu, const struct ss_cpu_speed *spe
             qsort(times, (size_t)rounds, sizeof(double), by_value);
             const double t = times[rounds / 2];
             printf("\t%s %8.3f ms %5.0f %4.2f", codes[code], t * 1e3,
-                   2e-9 * window * window * (c / groups) * k * out * out * n / t, limit(&s, code, speed) / t);
+                   2e-9 * window * window * (c / groups) * k * out * out * n / t,
+                   limit(&s, code, speed) / t);
         }
         printf("\n");
     }
@@ -176,10 +177,13 @@ int main(int argc, char **argv)
                 printf("peak of %d threads: %.1f GFLOP/s, %.1f GB/s\n", options.threads,
                        speed.flops / 1e9, speed.bandwidth / 1e9);
             }
-            measure(cpu, &speed, c, k, h, n, window, stride, groups, rounds < ROUNDS ? rounds : ROUNDS);
+            measure(cpu, &speed, c, k, h, n, window, stride, groups,
+                    rounds < ROUNDS ? rounds : ROUNDS);
         } else {
-            fprintf(stderr, "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]]\n",
-                    argv[i]);
+            fprintf(
+                stderr,
+                "conv: %s; give --threads T, --rounds R or C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]]\n",
+                argv[i]);
             return 1;
         }
     }

@@ -48,7 +48,8 @@ static enum ss_status start_gather(const struct ss_task_data *d, struct starpu_t
     if (!g)
         return ss_fail_memory("a gather of weights", sizeof *g);
     *g = (struct gathering){task, masters, copy, count, a->weights};
-    enum ss_status status = ss_comm_allgather_start_f32(a->comm, masters, count, tag, end_gather, g);
+    enum ss_status status =
+        ss_comm_allgather_start_f32(a->comm, masters, count, tag, end_gather, g);
     if (status != SS_OK)
         free(g);
     return status;

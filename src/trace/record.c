@@ -236,9 +236,9 @@ static void print_buckets(FILE *out, const struct ss_plan *plan)
         ss_json_print(out, "}\n");
     }
     for (int k = 0; shards && k < plan->nbuckets; k++)
-        ss_json_print(
-            out, "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu,'collective':'gather','of':%d}\n",
-            plan->nbuckets + k, plan->bucket[k].bytes, plan->bucket[k].bytes, k);
+        ss_json_print(out,
+                      "{'bucket':%d,'bytes':%zu,'wire_bytes':%zu,'collective':'gather','of':%d}\n",
+                      plan->nbuckets + k, plan->bucket[k].bytes, plan->bucket[k].bytes, k);
 }
 
 static void print_head(const struct ss_trace *t, const struct ss_trace_options *o)

@@ -105,7 +105,8 @@ static void print_device(const struct ss_session *s)
     if (rt->lanes)
         printf("%s in %s", rt->kernels->info(rt->device), ss_dtype_name(s->device.dtype));
     else
-        printf("%d compute thread%s%s", rt->placement.threads, rt->placement.threads == 1 ? "" : "s",
+        printf("%d compute thread%s%s", rt->placement.threads,
+               rt->placement.threads == 1 ? "" : "s",
                s->device.dtype == SS_DTYPE_BF16 ? " in bf16" : "");
 }
 

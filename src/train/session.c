@@ -142,8 +142,8 @@ static enum ss_status start_runtime(struct ss_session *s)
     if (ss_comm_rank(s->comm) > 0)
         ss_model_files_only_read();
     SS_TRY(ss_fxt_prepare(o->trace, ss_comm_rank(s->comm)));
-    SS_TRY(ss_runtime_start(&s->runtime, &s->placement, s->device.dtype,
-                            s->device.gpu ? &gpu : NULL));
+    SS_TRY(
+        ss_runtime_start(&s->runtime, &s->placement, s->device.dtype, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
     ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
     return SS_OK;

@@ -9,9 +9,9 @@ if ! objdump -dr --no-show-raw-insn "$object" >"$work/code" || ! grep -q 'x86-64
     echo "skipped: no objdump (Debian package binutils), or a build for another processor or with sanitizers"
     exit 77
 fi
-for function in forward backward_sums backward_apply combine; do
+for function in {forward,backward_sums,backward_apply,combine}_{f32,bf16}; do
     count=$(awk -v name="<${function}_avx2>:" '/^[0-9a-f]+ </ { on = $2 == name } on && /vcmp[a-z]*ps|vm(ax|in)ps/ { n++ }
         END { print n + 0 }' "$work/code")
-    check "${function}_avx2 has $count packed comparisons" [ "$count" -ge "$([ $function = forward ] && echo 48 || echo 4)" ]
+    check "${function}_avx2 has $count packed comparisons" [ "$count" -ge "$([ "${function%%_*}" = forward ] && echo 48 || echo 4)" ]
 done
 finish

@@ -36,7 +36,7 @@ static void *own(void *p)
     return owned[nowned++] = p;
 }
 
-/* fp32 with one thread: bits do not depend on their number. */
+/* fp32 has one thread: bits do not depend on the number of threads. */
 static void open_devices(const char *isa, int threads)
 {
     struct ss_device_options options = {.threads = 1};
@@ -54,13 +54,13 @@ static void close_devices(void)
         ss_cpu_close(device[d]);
 }
 
-/* fp32's becomes what bf16's is. */
+/* Copies bf16's tensor to fp32's. */
 static void widen(const struct tensor *t)
 {
     ss_wire_unpack(SS_DTYPE_BF16, t->at[BF16], 1, t->at[F32], ss_act_elements(&t->a));
 }
 
-/* fp32's is f, rounded. */
+/* Rounds f, which becomes fp32's tensor. */
 static struct tensor tensor_from(const struct ss_act *a, float *f)
 {
     const size_t count = ss_act_elements(a);
@@ -86,7 +86,7 @@ static struct tensor nan_or_random(const struct ss_act *a, int is_random)
     return is_random ? random_of(a, 20) : nan_of(a);
 }
 
-/* Of 0 bytes NULL. */
+/* NULL if there are 0 bytes. */
 static struct tensor bytes_of(size_t bytes, int fill)
 {
     struct tensor t = {.bytes = bytes};
@@ -95,7 +95,7 @@ static struct tensor bytes_of(size_t bytes, int fill)
     return t;
 }
 
-/* fp32 numbers that both read. */
+/* Random fp32 numbers, which both devices read. */
 static float *vector(size_t count, uint32_t stream, double shift)
 {
     double *x = own(random_doubles(count, stream));
@@ -104,13 +104,13 @@ static float *vector(size_t count, uint32_t stream, double shift)
     return own(to_floats(x, count));
 }
 
-/* Its element i on a device. */
+/* Element i on device d. */
 static void *place(const struct tensor *t, int d, size_t i)
 {
     return (char *)t->at[d] + i * (d == F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* bf16's is fp32's, rounded. nan 0: there is none, as outputs begin with. */
+/* bf16's tensor must be fp32's, rounded. Outputs begin as NaN: with nan 0 no NaN may be left. */
 static void check_tensor(const char *what, const struct tensor *t, int nan)
 {
     const struct ss_act *a = &t->a;
@@ -134,7 +134,7 @@ static void check_bytes(const char *what, const struct tensor *t)
     }
 }
 
-/* For check_outputs(). */
+/* Adds a tensor to those that check_outputs() checks. */
 static struct tensor watch(const char *what, struct tensor t)
 {
     ck_assert_uint_lt(nwatched, sizeof watched / sizeof *watched);
@@ -147,7 +147,7 @@ static struct tensor output(const char *what, const struct ss_act *a)
     return watch(what, nan_of(a));
 }
 
-/* fp32 on both; of 0 numbers NULL. */
+/* fp32 on both devices; NULL if there are 0 numbers. */
 static struct tensor output_floats(const char *what, size_t count)
 {
     return watch(what, bytes_of(count * sizeof(float), 0xff));
@@ -165,8 +165,8 @@ static void check_outputs(void)
 
 /* ---- convolutions and linear layers ---- */
 
-/* Of 1x1 windows with stride 1 one image alone: of several fp32, which reads x in place, adds up
- * the weight's gradient by other tiles than bf16. */
+/* 1x1 windows with stride 1 have one image: fp32 reads x in place, and of several images it sums the
+ * weight's gradient over other tiles than bf16. */
 static const struct conv_case {
     const char *code; /* with channels in blocks of 16 */
     int n, ci, h, w, co, kernel, stride, padding, dilation, groups, bias;
@@ -211,7 +211,7 @@ static struct ss_conv_shape conv_shape(const struct conv_case *c, int of_x, int 
                                   0};
 }
 
-/* What forward leaves for BatchNorm is of fp32's outputs, before these are rounded. */
+/* The statistics that forward_sums makes are of the outputs before they are rounded. */
 static void check_sums(const struct ss_conv_shape *s, struct ss_conv_kernel *const *conv,
                        const struct tensor *x, const struct tensor *w, const float *bias)
 {
@@ -292,7 +292,7 @@ static void check_conv(int i, int of_x, int of_y)
         ss_cpu_conv_destroy(conv[d]);
 }
 
-/* The last time x is in planes and y is not. */
+/* In each layout; then x in planes, and y in blocks of 16. */
 START_TEST(convolutions)
 {
     const int block = _i % (NBLOCKS + 1);
@@ -300,7 +300,7 @@ START_TEST(convolutions)
 }
 END_TEST
 
-/* As those of fp32 have one thread, bits do not depend on their number. */
+/* fp32 has one thread: equal bits show that they do not depend on the number of threads. */
 START_TEST(any_threads)
 {
     static const int some[] = {0, 2, 8, 12};
@@ -390,7 +390,7 @@ static const struct {
 };
 enum { NNORMS = sizeof norms / sizeof *norms };
 
-/* Both halves, or in one call. */
+/* In two halves; sums NULL: in one call. */
 static void run_backward(int d, const struct ss_norm_act *op, const struct ss_norm_act_grad *g,
                          double *sums)
 {
@@ -469,7 +469,7 @@ static void check_norm(struct ss_norm_act op, int ndy, int adds, int block)
     }
 }
 
-/* Behind the cases each activation. */
+/* The cases, then each activation. */
 START_TEST(normalisation)
 {
     const int i = _i / NBLOCKS, block = _i % NBLOCKS;
@@ -483,7 +483,7 @@ START_TEST(normalisation)
 }
 END_TEST
 
-/* Of groups of channels, and of places. */
+/* Group and layer normalisation. */
 START_TEST(other_normalisations)
 {
     static const struct ss_act shapes[] = {
@@ -597,7 +597,7 @@ START_TEST(gather)
 }
 END_TEST
 
-/* Into channels of a tensor, whose others stay as they are, and out of them, as a sum. */
+/* Writes some channels of a tensor, whose others must stay, and reads them, as a sum. */
 START_TEST(gather_parts)
 {
     const struct ss_act whole = {2, PITCH, 5, 3, test_block(_i, 1)}, part = ss_act_part(&whole, 32),

@@ -176,7 +176,8 @@ static void backward_item(const struct ss_attention_kernel *a, int item, const v
     copy_head(a->cpu, &a->shape.y, dy, n, head * a->d, a->d, h->y, a->row, 0);
     backward_head(a, h, saved + (size_t)item * (size_t)a->s);
     for (int i = 0; i < 3; i++)
-        copy_head(a->cpu, &a->shape.x, dx, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row, 1);
+        copy_head(a->cpu, &a->shape.x, dx, n, i * a->shape.y.c + head * a->d, a->d, rows[i], a->row,
+                  1);
 }
 
 /* Padding channels, which no head has. */

@@ -385,12 +385,11 @@ static void move_windows(const struct shape *f, enum way way, void *x, size_t gr
     const size_t width = f->points ? f->plane : (size_t)f->s->y.w;
     for (size_t r = 0; r < t.rows;) {
         const size_t place = (t.first + r) % f->plane;
-        const struct line line = {.rows = rows + r * f->w,
-                                  .image = place_of(f, way, x,
-                                                    (t.first + r) / f->plane *
-                                                        ss_act_image(&f->s->x, 0)),
-                                  .vector = t.rows * f->w,
-                                  .count = line_count(f, place, t.rows - r, width)};
+        const struct line line = {
+            .rows = rows + r * f->w,
+            .image = place_of(f, way, x, (t.first + r) / f->plane * ss_act_image(&f->s->x, 0)),
+            .vector = t.rows * f->w,
+            .count = line_count(f, place, t.rows - r, width)};
         for (size_t tap = p->tap; tap < p->last_tap; tap++)
             move_tap(f, way, group, p, tap, (int)(place / width), (int)(place % width), &line);
         r += line.count;
@@ -399,8 +398,8 @@ static void move_windows(const struct shape *f, enum way way, void *x, size_t gr
 
 /* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
  * the padding behind it. */
-static void move_outputs(const struct shape *f, enum way way, void *y, size_t first,
-                         size_t count, struct tile t, float *rows)
+static void move_outputs(const struct shape *f, enum way way, void *y, size_t first, size_t count,
+                         struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
     const size_t block = (size_t)a->block, end = first + count;
@@ -408,13 +407,13 @@ static void move_outputs(const struct shape *f, enum way way, void *y, size_t fi
         way == WRITE && end == (size_t)a->c ? (size_t)ss_act_blocks(a) * block - end : 0;
     for (size_t r = 0; r < t.rows;) {
         const size_t pixel = (t.first + r) % f->plane;
-        const struct line line = {.rows = rows + r * f->w,
-                                  .image = ss_at(f->cpu, y,
-                                                 (t.first + r) / f->plane * ss_act_image(a, 0)),
-                                  .vector = t.rows * f->w,
-                                  .pixel = pixel,
-                                  .step = line_step(f, a, 1),
-                                  .count = line_count(f, pixel, t.rows - r, f->plane)};
+        const struct line line = {
+            .rows = rows + r * f->w,
+            .image = ss_at(f->cpu, y, (t.first + r) / f->plane * ss_act_image(a, 0)),
+            .vector = t.rows * f->w,
+            .pixel = pixel,
+            .step = line_step(f, a, 1),
+            .count = line_count(f, pixel, t.rows - r, f->plane)};
         move_line(f, way, a, &line, first, count, 0, 1);
         for (size_t q = 0; q < line.count && padded; q++)
             memset(ss_at(f->cpu, line.image,
@@ -489,8 +488,8 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
         const size_t group = i / vectors, first = i % vectors * f->w;
-        move_outputs(f, READ, (void *)(uintptr_t)dy, group * f->out + first, ss_min(f->w, f->out - first),
-                     tile_of(f, 0), outputs_of(cpu, f, group, first));
+        move_outputs(f, READ, (void *)(uintptr_t)dy, group * f->out + first,
+                     ss_min(f->w, f->out - first), tile_of(f, 0), outputs_of(cpu, f, group, first));
     }
 }
 
@@ -606,19 +605,19 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
     for (size_t i = 0; i < f->pieces; i++) {
         const struct piece p = piece_of(f, i);
         const struct operand windows = read_windows(cpu, f, x, group, &p, t);
-        ss_product_run(&(struct ss_product){.rows = t.rows,
-                                            .k = p.k,
-                                            .columns = count,
-                                            .wide = f->wide,
-                                            .left = windows.at,
-                                            .right = ss_at(cpu, weight,
-                                                           weight_at(f, group, &p) + first * p.k),
-                                            .right_dtype = cpu->dtype,
-                                            .left_block = windows.block,
-                                            .to = to.at,
-                                            .vector = to.block,
-                                            .row = f->w,
-                                            .adds = bias || i > 0});
+        ss_product_run(
+            &(struct ss_product){.rows = t.rows,
+                                 .k = p.k,
+                                 .columns = count,
+                                 .wide = f->wide,
+                                 .left = windows.at,
+                                 .right = ss_at(cpu, weight, weight_at(f, group, &p) + first * p.k),
+                                 .right_dtype = cpu->dtype,
+                                 .left_block = windows.block,
+                                 .to = to.at,
+                                 .vector = to.block,
+                                 .row = f->w,
+                                 .adds = bias || i > 0});
     }
     if (!f->y_direct)
         move_outputs(f, WRITE, y, channel, count, t, to.at);
@@ -779,8 +778,7 @@ static void backward_tiles(const struct ss_device *cpu, const struct shape *f, c
         float *sums = of_thread(cpu, f) + window_floats(f) + output_floats(f);
         void *sum = rounds ? sums : dx;
         for (size_t n = image; n < end; n++)
-            clear_channels(x, from, to, sizeof(float),
-                           (float *)sum + (n - begin) * whole);
+            clear_channels(x, from, to, sizeof(float), (float *)sum + (n - begin) * whole);
         for (size_t tile = first; tile < first + each; tile++)
             backward_tile(cpu, f, dy, group, cut * f->pieces / cuts, (cut + 1) * f->pieces / cuts,
                           tile_of(f, tile), begin, sum);

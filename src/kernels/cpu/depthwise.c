@@ -177,7 +177,8 @@ static void kernel_rows(const struct ss_conv_shape *s, int p, int *begin, int *e
 }
 
 static void forward_plane(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
-                          const void *weight, const float *bias, void *y, float *scratch, int n, int k)
+                          const void *weight, const float *bias, void *y, float *scratch, int n,
+                          int k)
 {
     const int width = ss_depthwise_width(s), columns = x_columns(s);
     const struct plane from = plane_of(&s->x, width, n, k), to = plane_of(&s->y, width, n, k);
@@ -209,8 +210,8 @@ static void forward_plane(const struct ss_device *cpu, const struct ss_conv_shap
     put(cpu, &s->y, &to, width, made, y);
 }
 
-void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const void *x, const void *w, const float *bias, void *y)
+void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                          const void *w, const float *bias, void *y)
 {
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -221,7 +222,8 @@ void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shap
 /* A convolution of stride 1 with the window turned around, over dy with zeros between its columns;
  * of the window's rows those that meet one of dy. */
 static void backward_plane(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                           const void *dy, const void *weight, void *dx, float *scratch, int n, int k)
+                           const void *dy, const void *weight, void *dx, float *scratch, int n,
+                           int k)
 {
     const int width = ss_depthwise_width(s), columns = dy_columns(s), stride = s->stride[0];
     const struct plane from = plane_of(&s->y, width, n, k), to = plane_of(&s->x, width, n, k);

@@ -16,8 +16,8 @@ void ss_depthwise_export(const struct ss_conv_shape *s, const float *native, flo
 size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
 /* bias, dbias may be NULL. */
-void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const void *x, const void *w, const float *bias, void *y);
+void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                          const void *w, const float *bias, void *y);
 void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                 const void *dy, const void *w, void *dx);
 void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,

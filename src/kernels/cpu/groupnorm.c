@@ -127,13 +127,13 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
     for (size_t i = 0; i < room.slices; i++) {
         const struct ss_rows_extent e = {.pixels = room.pixels, .images = 1};
         cpu->rows->forward(&(struct ss_rows_forward){.extent = &e,
-                                                .z = ss_at(cpu, x, i * room.slice),
-                                                .y = ss_at(cpu, y, i * room.slice),
-                                                .block = s->block,
-                                                .a = room.coefficient[0] + i * block,
-                                                .b = room.coefficient[1] + i * block,
-                                                .act = ss_act_terms_of(op->act, op->slope),
-                                                .low_out = -INFINITY});
+                                                     .z = ss_at(cpu, x, i * room.slice),
+                                                     .y = ss_at(cpu, y, i * room.slice),
+                                                     .block = s->block,
+                                                     .a = room.coefficient[0] + i * block,
+                                                     .b = room.coefficient[1] + i * block,
+                                                     .act = ss_act_terms_of(op->act, op->slope),
+                                                     .low_out = -INFINITY});
         ss_clear_padding(cpu, s, op->act, i, &e, ss_at(cpu, y, i * room.slice));
     }
     return SS_OK;

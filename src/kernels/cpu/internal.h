@@ -21,7 +21,8 @@ struct ss_device {
 #endif
     int threads;
     size_t cache_bytes;  /* of a core's second-level cache */
-    enum ss_dtype dtype; /* of activations, and of weights that compute; F16: of updates' copies alone */
+    enum ss_dtype
+        dtype; /* of activations, and of weights that compute; F16: of updates' copies alone */
     const struct ss_act_rows *rows; /* for these; NULL with F16 */
     size_t element;                 /* bytes of one of their numbers */
     void *scratch;

@@ -123,8 +123,8 @@ static const float *floats_of(const void *operand, enum ss_dtype dtype, size_t a
     return room;
 }
 
-void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype, size_t r,
-                           float *to)
+void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
+                           size_t r, float *to)
 {
     float room[WIDEST * WIDEST];
     const size_t width = 2 * ss_product_lanes(), count = ss_min(width, k - r),

@@ -36,8 +36,8 @@ void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, 
 
 /* Of a right operand (k, columns), whose numbers are fp32 or bf16, as (columns, k), both of wide 2: the panel of its rows
  * from r on, a multiple of 2 W. */
-void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype, size_t r,
-                           float *to);
+void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
+                           size_t r, float *to);
 
 /* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. What is bf16 is
  * converted, a chunk at a time. */
@@ -45,7 +45,7 @@ struct ss_product {
     size_t rows, k, columns, wide;
     const void *left, *right;
     enum ss_dtype left_dtype, right_dtype; /* fp32 or bf16 */
-    float *left_room; /* where left is bf16: (SS_PRODUCT_CHUNK, rows) */
+    float *left_room;                      /* where left is bf16: (SS_PRODUCT_CHUNK, rows) */
     size_t left_block;
     float *to;
     size_t vector, row;

@@ -46,9 +46,8 @@ static char bf16[80];
 
 static void describe_bf16(void)
 {
-    static const char *const names[] = {[SS_SIMD_PLAIN] = "vectors of 4",
-                                        [SS_SIMD_AVX2] = "AVX2",
-                                        [SS_SIMD_AVX512] = "AVX-512"};
+    static const char *const names[] = {
+        [SS_SIMD_PLAIN] = "vectors of 4", [SS_SIMD_AVX2] = "AVX2", [SS_SIMD_AVX512] = "AVX-512"};
     const char *units = bf16_units();
     snprintf(bf16, sizeof bf16, "computed in fp32 with %s%s%s%s", names[ss_cpu_simd()],
              units ? " (" : "", units ? units : "", units ? " is there, not used yet)" : "");

@@ -26,7 +26,8 @@ enum { SS_SIMD_SOURCES = 4 }; /* tensors that are added up on the fly */
  * it does. */
 struct ss_rows_extent {
     size_t pixels, images;
-    size_t z_image, y_image; /* elements from one image to the next: of z and dz, and of the others */
+    size_t z_image,
+        y_image; /* elements from one image to the next: of z and dz, and of the others */
     uint32_t index_image;    /* dropout's index, from one image to the next */
 };
 
@@ -49,7 +50,7 @@ struct ss_rows_backward {
     const struct ss_rows_extent *extent;
     const void *g; /* gradient of s */
     const void *z;
-    void *dz; /* apply; may be z */
+    void *dz;  /* apply; may be z */
     int adds;  /* to what is there, instead of overwriting it */
     int block;
     const float *a, *b, *mean;
@@ -140,7 +141,7 @@ struct ss_winograd_map {
     int lanes, h, w;
     int stream;            /* output stores bypass the caches; whole, aligned vectors only */
     int edge[2], tiles[2]; /* of rows and columns; tiles of one image */
-    const void *residual; /* output: what is added to it, or NULL */
+    const void *residual;  /* output: what is added to it, or NULL */
     /* Output, whole vectors: NULL, or where to put, for every sum_tiles tiles (3, W), these sums_step apart: the first
      * value stored, and the sums of what all differ from it and of its square. */
     float *sums;
@@ -173,12 +174,14 @@ struct ss_outer_product {
  * floats; steps and counts are of elements. */
 struct ss_act_rows {
     /* `count` rows of n elements, `step` apart, to floats, and back. */
-    void (*read)(const void *act, size_t act_step, float *to, size_t to_step, size_t count, size_t n);
+    void (*read)(const void *act, size_t act_step, float *to, size_t to_step, size_t count,
+                 size_t n);
     void (*write)(const float *from, size_t from_step, void *act, size_t act_step, size_t count,
                   size_t n);
     /* sums (2*block) += sum of z - shift, sum of (z - shift)^2. At most 1024 pixels a call: sums
      * are fp32 inside an image, and double across images and calls. */
-    void (*stats)(const struct ss_rows_extent *e, const void *z, int block, const float *shift, double *sums);
+    void (*stats)(const struct ss_rows_extent *e, const void *z, int block, const float *shift,
+                  double *sums);
     void (*forward)(const struct ss_rows_forward *f);
     /* sums (2*block) += sum of g, sum of g (z - mean), g being the gradient of u. As stats. */
     void (*backward_sums)(const struct ss_rows_backward *f, double *sums);
@@ -197,8 +200,8 @@ struct ss_act_rows {
      * numbers of a tile (W channels each) lie `xi` apart, tiles W apart. */
     void (*winograd_input)(const struct ss_winograd_map *m, const void *x, int first, int count,
                            float *v, size_t xi);
-    void (*winograd_gradient)(const struct ss_winograd_map *m, const void *dy, int first,
-                              int count, float *d, size_t xi); /* a tile has 4x4 outputs */
+    void (*winograd_gradient)(const struct ss_winograd_map *m, const void *dy, int first, int count,
+                              float *d, size_t xi); /* a tile has 4x4 outputs */
     void (*winograd_output)(const struct ss_winograd_map *m, const float *from, size_t xi,
                             const float *bias, int first, int count, void *y); /* bias (W) */
     /* w (count channels, 3x3, W outputs) to u, channels `step` apart. */

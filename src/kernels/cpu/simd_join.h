@@ -3,7 +3,7 @@
 SS_BODY void SS_OF(gather_body)(const struct ss_rows_gather *f, const int n, const int len)
 {
     const SS_ELEMENT *x0 = f->x[0], *x1 = n > 1 ? f->x[1] : x0, *x2 = n > 2 ? f->x[2] : x0,
-                *x3 = n > 3 ? f->x[3] : x0;
+                     *x3 = n > 3 ? f->x[3] : x0;
     /* The longer loop inside. */
     const int many = f->images > f->pixels;
     const size_t from = many ? f->x_image : f->x_step, to = many ? f->y_image : f->y_step,
@@ -82,10 +82,10 @@ SS_TARGET static void SS_OF(product)(const void *of_a, const void *of_b, void *t
 
 /* a and b are read before da and db, which may be where they or g are, are written. */
 SS_BODY void SS_OF(product_gradients_body)(const struct ss_rows_product *f, const int n,
-                                             const int wants_a, const int wants_b)
+                                           const int wants_a, const int wants_b)
 {
     const SS_ELEMENT *g0 = f->dy[0], *g1 = n > 1 ? f->dy[1] : g0, *g2 = n > 2 ? f->dy[2] : g0,
-                *g3 = n > 3 ? f->dy[3] : g0, *a = f->a, *b = f->b;
+                     *g3 = n > 3 ? f->dy[3] : g0, *a = f->a, *b = f->b;
     SS_ELEMENT *da = f->da, *db = f->db;
     const size_t count = f->count;
 #pragma omp simd
@@ -146,8 +146,7 @@ SS_BODY void SS_OF(scale_body)(const SS_ELEMENT *x, const float *s, SS_ELEMENT *
     }
 }
 
-SS_TARGET static void SS_OF(scale)(const void *x, const float *s, void *y, size_t pixels,
-                                     int block)
+SS_TARGET static void SS_OF(scale)(const void *x, const float *s, void *y, size_t pixels, int block)
 {
     if (block == 16)
         SS_OF(scale_body)(x, s, y, pixels, 16, 1);
@@ -158,9 +157,9 @@ SS_TARGET static void SS_OF(scale)(const void *x, const float *s, void *y, size_
 }
 
 /* Channels [c0, c0 + width) of a pixel's block. */
-SS_BODY void SS_OF(scale_gradients_body)(const struct ss_rows_scale *f, const int n,
-                                           const int c0, const int width, const int step,
-                                           const int wants_x, float *sum)
+SS_BODY void SS_OF(scale_gradients_body)(const struct ss_rows_scale *f, const int n, const int c0,
+                                         const int width, const int step, const int wants_x,
+                                         float *sum)
 {
     const SS_ELEMENT *g0 = (const SS_ELEMENT *)f->dy[0] + c0,
                      *g1 = n > 1 ? (const SS_ELEMENT *)f->dy[1] + c0 : g0,
@@ -192,8 +191,7 @@ SS_BODY void SS_OF(scale_gradients_body)(const struct ss_rows_scale *f, const in
         f->sums[c0 + j] += (double)sum[j];
 }
 
-SS_BODY void SS_OF(scale_gradients_n)(const struct ss_rows_scale *f, const int n,
-                                        const int wants_x)
+SS_BODY void SS_OF(scale_gradients_n)(const struct ss_rows_scale *f, const int n, const int wants_x)
 {
     float sum[SS_CHUNK];
     if (f->block == 16) {
@@ -202,8 +200,8 @@ SS_BODY void SS_OF(scale_gradients_n)(const struct ss_rows_scale *f, const int n
         return;
     }
     for (int c0 = 0; c0 < f->block; c0 += SS_CHUNK)
-        SS_OF(scale_gradients_body)(f, n, c0, f->block - c0 < SS_CHUNK ? f->block - c0 : SS_CHUNK,
-                                      f->block, wants_x, sum);
+        SS_OF(scale_gradients_body)
+        (f, n, c0, f->block - c0 < SS_CHUNK ? f->block - c0 : SS_CHUNK, f->block, wants_x, sum);
 }
 
 SS_BODY void SS_OF(scale_gradients_of)(const struct ss_rows_scale *f, const int n)

@@ -29,21 +29,21 @@ SS_BODY float SS_OF(layer_total)(const float *s, const int width)
 
 /* n is width, a constant, but for the last chunk. */
 SS_BODY void SS_OF(layer_sum)(const struct ss_rows_layer *f, int k, const int width, const int n,
-                                float *s)
+                              float *s)
 {
     const SS_ELEMENT *x = f->x;
     SS_LAYER_CHUNK(f, k, n, s[p * width + j] += SS_FLOAT(x[row + (size_t)j]) - mean;)
 }
 
-SS_BODY void SS_OF(layer_square)(const struct ss_rows_layer *f, int k, const int width,
-                                   const int n, float *s)
+SS_BODY void SS_OF(layer_square)(const struct ss_rows_layer *f, int k, const int width, const int n,
+                                 float *s)
 {
     const SS_ELEMENT *x = f->x;
-    SS_LAYER_CHUNK(f, k, n, const float d = SS_FLOAT(x[row + (size_t)j]) - mean; s[p * width + j] += d * d;)
+    SS_LAYER_CHUNK(f, k, n, const float d = SS_FLOAT(x[row + (size_t)j]) - mean;
+                   s[p * width + j] += d * d;)
 }
 
-SS_BODY void SS_OF(layer_apply)(const struct ss_rows_layer *f, int k, const int width,
-                                  const int n)
+SS_BODY void SS_OF(layer_apply)(const struct ss_rows_layer *f, int k, const int width, const int n)
 {
     const SS_ELEMENT *x = f->x;
     SS_ELEMENT *y = f->out;
@@ -58,7 +58,7 @@ SS_BODY void SS_OF(layer_apply)(const struct ss_rows_layer *f, int k, const int 
 
 /* s: sums of g = gamma dy; q: of g xhat, xhat being the normalised x. */
 SS_BODY void SS_OF(layer_gradient_sums)(const struct ss_rows_layer *f, int k, const int width,
-                                          const int n, float *s, float *q)
+                                        const int n, float *s, float *q)
 {
     const SS_ELEMENT *x = f->x, *dy = f->dy;
     float a[SS_FIXED_WIDTH], dbeta[SS_FIXED_WIDTH], dgamma[SS_FIXED_WIDTH];
@@ -67,8 +67,9 @@ SS_BODY void SS_OF(layer_gradient_sums)(const struct ss_rows_layer *f, int k, co
         dbeta[j] = dgamma[j] = 0;
     }
     SS_LAYER_CHUNK(f, k, n, const float d = SS_FLOAT(dy[row + (size_t)j]);
-                   const float e = d * ((SS_FLOAT(x[row + (size_t)j]) - mean) * invstd); dbeta[j] += d;
-                   dgamma[j] += e; s[p * width + j] += a[j] * d; q[p * width + j] += a[j] * e;)
+                   const float e = d * ((SS_FLOAT(x[row + (size_t)j]) - mean) * invstd);
+                   dbeta[j] += d; dgamma[j] += e; s[p * width + j] += a[j] * d;
+                   q[p * width + j] += a[j] * e;)
     for (int j = 0; j < n; j++) {
         f->dgamma[k * width + j] += (double)dgamma[j];
         f->dbeta[k * width + j] += (double)dbeta[j];
@@ -77,7 +78,7 @@ SS_BODY void SS_OF(layer_gradient_sums)(const struct ss_rows_layer *f, int k, co
 
 /* s, q: the means over channels, one a place. */
 SS_BODY void SS_OF(layer_gradient)(const struct ss_rows_layer *f, int k, const int width,
-                                     const int n, const float *s, const float *q)
+                                   const int n, const float *s, const float *q)
 {
     const SS_ELEMENT *x = f->x, *dy = f->dy;
     SS_ELEMENT *dx = f->out;
@@ -102,11 +103,11 @@ SS_BODY void SS_OF(layer_pad)(const struct ss_rows_layer *f, const int width)
 #define SS_LAYER_CHUNKS(function, f, width, ...)                                                   \
     do {                                                                                           \
         for (int k = 0; k + 1 < (f)->chunks; k++)                                                  \
-            SS_OF(function)(f, k, width, width, ##__VA_ARGS__);                                  \
+            SS_OF(function)(f, k, width, width, ##__VA_ARGS__);                                    \
         if ((f)->last == (width))                                                                  \
-            SS_OF(function)(f, (f)->chunks - 1, width, width, ##__VA_ARGS__);                    \
+            SS_OF(function)(f, (f)->chunks - 1, width, width, ##__VA_ARGS__);                      \
         else                                                                                       \
-            SS_OF(function)(f, (f)->chunks - 1, width, (f)->last, ##__VA_ARGS__);                \
+            SS_OF(function)(f, (f)->chunks - 1, width, (f)->last, ##__VA_ARGS__);                  \
     } while (0)
 
 /* The first sum is around each place's first value, so that it loses nothing where the mean is

@@ -56,7 +56,7 @@ SS_BODY void SS_OF(stats_fixed)(const SS_ELEMENT *z, size_t pixels, const int wi
 
 /* Any block. */
 SS_BODY void SS_OF(stats_any)(const SS_ELEMENT *z, size_t pixels, int block, const float *shift,
-                                double *sums)
+                              double *sums)
 {
     float s[SS_CHUNK], q[SS_CHUNK];
     for (int c0 = 0; c0 < block; c0 += SS_CHUNK) {
@@ -190,13 +190,14 @@ SS_TARGET static void SS_OF(forward)(const struct ss_rows_forward *f)
 
 /* Of an image, where its pixels begin. */
 #define SS_BACKWARD_IMAGE(f, image)                                                                \
-    const SS_ELEMENT *z = (const SS_ELEMENT *)(f)->z + (image) * e->z_image,                       \
-                     *gp = (const SS_ELEMENT *)(f)->g + (image) * e->y_image;                      \
-    uint32_t index = (f)->index + (uint32_t)(image) * e->index_image;                              \
+    const SS_ELEMENT *z = (const SS_ELEMENT *)(f)->z + (image)*e->z_image,                         \
+                     *gp = (const SS_ELEMENT *)(f)->g + (image)*e->y_image;                        \
+    uint32_t index = (f)->index + (uint32_t)(image)*e->index_image;                                \
     (void)index
 
-SS_BODY void SS_OF(backward_sums_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                          const int drop, size_t image, double *sums)
+SS_BODY void SS_OF(backward_sums_fixed)(const struct ss_rows_backward *f,
+                                        const enum ss_act_family act, const int width,
+                                        const int drop, size_t image, double *sums)
 {
     SS_BACKWARD_LOCALS(f);
     SS_BACKWARD_IMAGE(f, image);
@@ -249,8 +250,9 @@ SS_BODY void SS_OF(backward_sums_fixed)(const struct ss_rows_backward *f, const 
     }
 }
 
-SS_BODY void SS_OF(backward_sums_any)(const struct ss_rows_backward *f, const enum ss_act_family act, const int drop,
-                                        size_t image, double *sums)
+SS_BODY void SS_OF(backward_sums_any)(const struct ss_rows_backward *f,
+                                      const enum ss_act_family act, const int drop, size_t image,
+                                      double *sums)
 {
     SS_BACKWARD_LOCALS(f);
     SS_BACKWARD_IMAGE(f, image);
@@ -281,7 +283,7 @@ SS_BODY void SS_OF(backward_sums_any)(const struct ss_rows_backward *f, const en
 }
 
 SS_BODY void SS_OF(backward_sums_act)(const struct ss_rows_backward *f,
-                                        const enum ss_act_family act, double *sums)
+                                      const enum ss_act_family act, double *sums)
 {
     for (size_t image = 0; image < f->extent->images; image++)
         if (f->block == 16 && f->dropout.on)
@@ -298,15 +300,14 @@ SS_BODY void SS_OF(backward_sums_act)(const struct ss_rows_backward *f,
             SS_OF(backward_sums_any)(f, act, 0, image, sums);
 }
 
-SS_TARGET static void SS_OF(backward_sums)(const struct ss_rows_backward *f, double *sums)
-{
-    SS_PER_ACT(f->act, SS_OF(backward_sums_act), f, sums)
-}
+SS_TARGET static void SS_OF(backward_sums)(const struct ss_rows_backward *f, double *sums){
+    SS_PER_ACT(f->act, SS_OF(backward_sums_act), f, sums)}
 
-SS_BODY void SS_OF(backward_apply_body)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                        const int fixed, const int drop, const int adds, const float *a, const float *b,
-                                          const float *mean, const float *cg, const float *cz,
-                                          const float *c1)
+SS_BODY void SS_OF(backward_apply_body)(const struct ss_rows_backward *f,
+                                        const enum ss_act_family act, const int width,
+                                        const int fixed, const int drop, const int adds,
+                                        const float *a, const float *b, const float *mean,
+                                        const float *cg, const float *cz, const float *c1)
 {
     SS_BACKWARD_LOCALS(f);
     for (size_t image = 0; image < e->images; image++) {
@@ -332,8 +333,9 @@ SS_BODY void SS_OF(backward_apply_body)(const struct ss_rows_backward *f, const 
     }
 }
 
-SS_BODY void SS_OF(backward_apply_fixed)(const struct ss_rows_backward *f, const enum ss_act_family act, const int width,
-                                           const int drop, const int adds)
+SS_BODY void SS_OF(backward_apply_fixed)(const struct ss_rows_backward *f,
+                                         const enum ss_act_family act, const int width,
+                                         const int drop, const int adds)
 {
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH], mean[SS_FIXED_WIDTH], cg[SS_FIXED_WIDTH],
         cz[SS_FIXED_WIDTH], c1[SS_FIXED_WIDTH];
@@ -350,20 +352,20 @@ SS_BODY void SS_OF(backward_apply_fixed)(const struct ss_rows_backward *f, const
 }
 
 SS_BODY void SS_OF(backward_apply_width)(const struct ss_rows_backward *f,
-                                           const enum ss_act_family act, const int drop,
-                                           const int adds)
+                                         const enum ss_act_family act, const int drop,
+                                         const int adds)
 {
     if (f->block == 16)
         SS_OF(backward_apply_fixed)(f, act, 16, drop, adds);
     else if (f->block == 8)
         SS_OF(backward_apply_fixed)(f, act, 8, drop, adds);
     else
-        SS_OF(backward_apply_body)(f, act, f->block, 0, drop, adds, f->a, f->b, f->mean, f->cg, f->cz,
-                                     f->c1);
+        SS_OF(backward_apply_body)
+        (f, act, f->block, 0, drop, adds, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
 }
 
 SS_BODY void SS_OF(backward_apply_act)(const struct ss_rows_backward *f,
-                                         const enum ss_act_family act)
+                                       const enum ss_act_family act)
 {
     if (f->dropout.on && f->adds)
         SS_OF(backward_apply_width)(f, act, 1, 1);
@@ -375,16 +377,14 @@ SS_BODY void SS_OF(backward_apply_act)(const struct ss_rows_backward *f,
         SS_OF(backward_apply_width)(f, act, 0, 0);
 }
 
-SS_TARGET static void SS_OF(backward_apply)(const struct ss_rows_backward *f)
-{
-    SS_PER_ACT(f->act, SS_OF(backward_apply_act), f)
-}
+SS_TARGET static void SS_OF(backward_apply)(const struct ss_rows_backward *f){
+    SS_PER_ACT(f->act, SS_OF(backward_apply_act), f)}
 
 SS_BODY void SS_OF(combine_body)(const void *const *src, const int n, const int mask,
                                  const SS_ELEMENT *y, SS_ELEMENT *dst, size_t count)
 {
     const SS_ELEMENT *s0 = src[0], *s1 = n > 1 ? src[1] : NULL, *s2 = n > 2 ? src[2] : NULL,
-                *s3 = n > 3 ? src[3] : NULL;
+                     *s3 = n > 3 ? src[3] : NULL;
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         float g = SS_FLOAT(s0[i]);

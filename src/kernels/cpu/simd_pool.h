@@ -25,12 +25,13 @@ SS_BODY void SS_OF(pool_store)(SS_ELEMENT *y, int lanes, SS_V v)
 
 /* A NaN is taken, and then only another one. */
 SS_BODY void SS_OF(pool_max_vector)(const struct ss_rows_pool *f, int q, int c, int lanes,
-                                      const int index)
+                                    const int index)
 {
     const struct ss_pool_span *w = f->columns + q;
     const size_t step = (size_t)f->block, line = (size_t)f->width * step,
                  to = (size_t)q * step + (size_t)c;
-    const SS_ELEMENT *row = (const SS_ELEMENT *)f->x + (size_t)f->rows.begin * line + (size_t)w->begin * step + c;
+    const SS_ELEMENT *row =
+        (const SS_ELEMENT *)f->x + (size_t)f->rows.begin * line + (size_t)w->begin * step + c;
     int tap = f->rows.first * f->taps + w->first;
     SS_V best = SS_OF(pool_load)(row, lanes);
     SS_I at = (SS_I){0} + tap;
@@ -53,11 +54,12 @@ SS_BODY void SS_OF(pool_max_vector)(const struct ss_rows_pool *f, int q, int c, 
 }
 
 SS_BODY void SS_OF(pool_sum_vector)(const struct ss_rows_pool *f, int q, int c, int lanes,
-                                      const int back)
+                                    const int back)
 {
     const struct ss_pool_span *w = f->columns + q;
     const size_t step = (size_t)f->block, line = (size_t)f->width * step;
-    const SS_ELEMENT *row = (const SS_ELEMENT *)f->x + (size_t)f->rows.begin * line + (size_t)w->begin * step + c;
+    const SS_ELEMENT *row =
+        (const SS_ELEMENT *)f->x + (size_t)f->rows.begin * line + (size_t)w->begin * step + c;
     SS_V sum = SS_SPLAT(0.0f);
     for (int i = f->rows.begin; i < f->rows.end; i++, row += line) {
         const SS_ELEMENT *x = row;
@@ -79,11 +81,11 @@ SS_BODY void SS_OF(pool_sum_vector)(const struct ss_rows_pool *f, int q, int c, 
     for (int q = 0; q < f->places; q++) {                                                          \
         int c = 0;                                                                                 \
         for (; c + SS_LANES <= f->block; c += SS_LANES)                                            \
-            SS_OF(function)(f, q, c, SS_LANES, option);                                          \
+            SS_OF(function)(f, q, c, SS_LANES, option);                                            \
         if (c < f->block && f->block > SS_LANES)                                                   \
-            SS_OF(function)(f, q, f->block - SS_LANES, SS_LANES, option);                        \
+            SS_OF(function)(f, q, f->block - SS_LANES, SS_LANES, option);                          \
         else if (c < f->block)                                                                     \
-            SS_OF(function)(f, q, c, f->block - c, option);                                      \
+            SS_OF(function)(f, q, c, f->block - c, option);                                        \
     }
 
 SS_TARGET static void SS_OF(pool_max)(const struct ss_rows_pool *f)

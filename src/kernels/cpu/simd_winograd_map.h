@@ -4,8 +4,8 @@
  * row i, from column *begin to *end, which are in the map, at row[i], `step[i]` apart. Channels that are no whole
  * vector are copied to `copy` first. */
 SS_BODY void SS_OF(tile_rows)(const struct ss_winograd_map *m, const SS_ELEMENT *image, int top,
-                                int left, const int size, const int whole, const SS_ELEMENT **row,
-                                size_t *step, int *begin, int *end, SS_ELEMENT *copy)
+                              int left, const int size, const int whole, const SS_ELEMENT **row,
+                              size_t *step, int *begin, int *end, SS_ELEMENT *copy)
 {
     *begin = left < 0 ? -left : 0;
     *end = m->w - left < size ? m->w - left : size;
@@ -38,9 +38,9 @@ SS_BODY void SS_OF(tile_rows)(const struct ss_winograd_map *m, const SS_ELEMENT 
     }
 }
 
-SS_BODY void SS_OF(transform_body)(const struct ss_winograd_map *m, const SS_ELEMENT *image, int first,
-                                     int count, float *to, size_t xi, const int size,
-                                     const int whole)
+SS_BODY void SS_OF(transform_body)(const struct ss_winograd_map *m, const SS_ELEMENT *image,
+                                   int first, int count, float *to, size_t xi, const int size,
+                                   const int whole)
 {
     const int columns = m->tiles[1], rows = m->tiles[0];
     int column = first % columns, line = first / columns % rows;
@@ -91,7 +91,7 @@ SS_BODY void SS_OF(transform_body)(const struct ss_winograd_map *m, const SS_ELE
 }
 
 SS_TARGET static void SS_OF(winograd_input)(const struct ss_winograd_map *m, const void *x,
-                                              int first, int count, float *v, size_t xi)
+                                            int first, int count, float *v, size_t xi)
 {
     if (m->lanes == SS_LANES && m->lane == 1)
         SS_OF(transform_body)(m, x, first, count, v, xi, 6, 1);
@@ -100,7 +100,7 @@ SS_TARGET static void SS_OF(winograd_input)(const struct ss_winograd_map *m, con
 }
 
 SS_TARGET static void SS_OF(winograd_gradient)(const struct ss_winograd_map *m, const void *dy,
-                                                 int first, int count, float *d, size_t xi)
+                                               int first, int count, float *d, size_t xi)
 {
     if (m->lanes == SS_LANES && m->lane == 1)
         SS_OF(transform_body)(m, dy, first, count, d, xi, 4, 1);
@@ -110,7 +110,7 @@ SS_TARGET static void SS_OF(winograd_gradient)(const struct ss_winograd_map *m, 
 
 /* To `wide` outputs of a row those at `from`. */
 SS_BODY void SS_OF(add_residual)(const struct ss_winograd_map *m, const SS_ELEMENT *from, int wide,
-                                   SS_V *out, const int whole)
+                                 SS_V *out, const int whole)
 {
     for (int j = 0; j < wide; j++, from += m->pixel)
         if (whole)
@@ -121,8 +121,8 @@ SS_BODY void SS_OF(add_residual)(const struct ss_winograd_map *m, const SS_ELEME
 }
 
 SS_BODY void SS_OF(output_body)(const struct ss_winograd_map *m, const float *from, size_t xi,
-                                  const float *bias, int first, int count, SS_ELEMENT *y,
-                                  const int whole, const int sums)
+                                const float *bias, int first, int count, SS_ELEMENT *y,
+                                const int whole, const int sums)
 {
     const int columns = m->tiles[1], rows = m->tiles[0];
     int column = first % columns, line = first / columns % rows;
@@ -193,8 +193,8 @@ SS_BODY void SS_OF(output_body)(const struct ss_winograd_map *m, const float *fr
 }
 
 SS_TARGET static void SS_OF(winograd_output)(const struct ss_winograd_map *m, const float *from,
-                                               size_t xi, const float *bias, int first, int count,
-                                               void *y)
+                                             size_t xi, const float *bias, int first, int count,
+                                             void *y)
 {
     if (m->sums)
         SS_OF(output_body)(m, from, xi, bias, first, count, y, 1, 1);
@@ -205,7 +205,7 @@ SS_TARGET static void SS_OF(winograd_output)(const struct ss_winograd_map *m, co
 }
 
 SS_TARGET static void SS_OF(winograd_weights)(const void *weight, int count, float *u, size_t step,
-                                                size_t xi)
+                                              size_t xi)
 {
     const SS_ELEMENT *w = weight;
     for (int c = 0; c < count; c++, w += 9 * SS_LANES, u += step) {

@@ -221,9 +221,8 @@ static size_t image_at(const struct shape *f, const struct side *side, size_t im
 }
 
 /* From one vector of the tensor to its rows, or back. */
-static void move_vector(const struct ss_device *cpu, const struct shape *f,
-                        const struct side *side, struct tile t, size_t vector, const void *tensor,
-                        float *rows, int back)
+static void move_vector(const struct ss_device *cpu, const struct shape *f, const struct side *side,
+                        struct tile t, size_t vector, const void *tensor, float *rows, int back)
 {
     const size_t block = (size_t)side->act->block, step = t.images * f->w;
     for (size_t image = 0; image < t.images; image++, rows += f->w) {
@@ -268,8 +267,8 @@ static const float *panel_of(const struct ss_device *cpu, const struct pass *p, 
     const struct shape *f = p->f;
     const size_t inputs = (size_t)f->s->x.c;
     if (!p->backward)
-        return ss_floats(cpu, p->w, weight_at(f, tap, first),
-                         inputs * panel_width(f, &f->y, first), room);
+        return ss_floats(cpu, p->w, weight_at(f, tap, first), inputs * panel_width(f, &f->y, first),
+                         room);
     ss_product_turn_panel(inputs, (size_t)f->s->y.c, ss_at(cpu, p->w, weight_at(f, tap, 0)),
                           cpu->dtype, first, room);
     return room;
@@ -331,8 +330,8 @@ static void run(const struct ss_device *cpu, const struct pass *p, const void *f
         run_panel(cpu, p, tile_of(f, images, i / panels), i % panels * WIDE * f->w);
 }
 
-void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const void *x, const void *w, const float *bias, void *y)
+void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                          const void *w, const float *bias, void *y)
 {
     const struct shape f = shape_of(s);
     run(cpu, &(struct pass){&f, &f.x, &f.y, x_rows(cpu), w, bias, y, 0}, x);
@@ -352,8 +351,8 @@ static void sum_bias(const struct ss_device *cpu, const struct shape *f, size_t 
     double sums[MOST_LANES] = {0};
     float rows[MOST_OUTPUTS * MOST_LANES];
     for (size_t image = 0; image < f->images; image++) {
-        cpu->rows->read(ss_at(cpu, dy, image_at(f, &f->y, image, vector)),
-                        (size_t)f->y.act->block, rows, f->w, f->y.pixels, f->w);
+        cpu->rows->read(ss_at(cpu, dy, image_at(f, &f->y, image, vector)), (size_t)f->y.act->block,
+                        rows, f->w, f->y.pixels, f->w);
         for (size_t pixel = 0; pixel < f->y.pixels; pixel++)
             for (size_t l = 0; l < f->w; l++)
                 sums[l] += (double)rows[pixel * f->w + l];

@@ -22,8 +22,8 @@ void ss_small_map_import(const struct ss_conv_shape *s, const float *plain, floa
 void ss_small_map_export(const struct ss_conv_shape *s, const float *native, float *plain);
 
 /* bias, dbias may be NULL. */
-void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s,
-                          const void *x, const void *w, const float *bias, void *y);
+void ss_small_map_forward(const struct ss_device *cpu, const struct ss_conv_shape *s, const void *x,
+                          const void *w, const float *bias, void *y);
 void ss_small_map_backward_data(const struct ss_device *cpu, const struct ss_conv_shape *s,
                                 const void *dy, const void *w, void *dx);
 void ss_small_map_backward_weights(const struct ss_device *cpu, const struct ss_conv_shape *s,

@@ -109,8 +109,8 @@ static void parameter_gradients(const struct ss_device *cpu, const struct ss_tok
         const size_t token = (size_t)(i % summed);
         const size_t from = ((size_t)(i / summed) * s.tokens + token) * s.block;
         for (size_t j = 0; j < s.real; j += LANES)
-            sum_images(cpu, ss_at(cpu, dy, from + j), shape->x.n, (size_t)blocks * s.tokens * s.block,
-                       s.real - j < LANES ? s.real - j : LANES,
+            sum_images(cpu, ss_at(cpu, dy, from + j), shape->x.n,
+                       (size_t)blocks * s.tokens * s.block, s.real - j < LANES ? s.real - j : LANES,
                        token == 0 && dclass_token ? dclass_token + s.first + j : NULL,
                        dpositions ? dpositions + token * (size_t)channels + s.first + j : NULL);
     }
@@ -127,8 +127,7 @@ enum ss_status ss_cpu_tokens_backward(struct ss_device *cpu, const struct ss_tok
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < (dx ? slices : 0); i++)
         memcpy(ss_at(cpu, dx, i * s.pixels * s.block),
-               ss_at(cpu, dy, i * s.tokens * s.block + front),
-               s.pixels * s.block * cpu->element);
+               ss_at(cpu, dy, i * s.tokens * s.block + front), s.pixels * s.block * cpu->element);
     parameter_gradients(cpu, shape, dy, dclass_token, dpositions);
     return SS_OK;
 }

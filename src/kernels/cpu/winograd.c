@@ -182,7 +182,8 @@ static struct pass begin_pass(const struct ss_device *cpu, const struct ss_conv_
 
 struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s)
 {
-    const struct pass p = begin_pass(&(struct ss_device){.threads = 1, .element = sizeof(float)}, s, 0);
+    const struct pass p =
+        begin_pass(&(struct ss_device){.threads = 1, .element = sizeof(float)}, s, 0);
     const double in = p.lanes * p.in.vectors, out = p.lanes * p.out.vectors;
     const double flop = 2.0 * XI * p.tiles * p.groups * in * out;
     return (struct ss_cpu_conv_work){flop, flop + TRANSFORM * p.tiles * p.groups * (in + out),
@@ -686,7 +687,8 @@ static void transform_both(const struct pass *p, const void *x, const void *dy, 
     struct ss_winograd_map map;
     const size_t at = vector_of(&p->out, i - in, p->lanes, &map);
     p->cpu->rows->winograd_gradient(&map, ss_at(p->cpu, dy, at), first + skip, count,
-                               d + (size_t)(i - in) * p->out_vector + skip * p->lanes, p->out_xi);
+                                    d + (size_t)(i - in) * p->out_vector + skip * p->lanes,
+                                    p->out_xi);
 }
 
 static void sum_bias(const struct pass *p, const struct ss_act *a, const void *dy, float *dbias)
@@ -701,8 +703,8 @@ static void sum_bias(const struct pass *p, const struct ss_act *a, const void *d
         for (size_t at = 0; at < pixels; at += 1024) {
             const struct ss_rows_extent e = {.pixels = pixels - at < 1024 ? pixels - at : 1024,
                                              .images = 1};
-            p->cpu->rows->stats(&e, ss_at(p->cpu, dy, ((size_t)i * pixels + at) * block), a->block, zero,
-                        sums + (size_t)i * 2 * block);
+            p->cpu->rows->stats(&e, ss_at(p->cpu, dy, ((size_t)i * pixels + at) * block), a->block,
+                                zero, sums + (size_t)i * 2 * block);
         }
     for (int c = 0; c < a->c; c++) {
         double sum = 0;
