@@ -49,6 +49,10 @@ train fp16 6 "${half[@]}"
 check "the loss scale moved" [ "$(awk '/^step/ {print $6}' <(facts "$work/fp16.log") | sort -u | wc -l)" -gt 1 ]
 train fp16shard 6 "${half[@]}" --shard-optimizer
 same fp16 fp16shard
+# What computes in fp32 differs most where nothing is clipped and steps are large.
+train bf16 6 --precision bf16 --base-lr 0.01
+train bf16shard 6 --precision bf16 --base-lr 0.01 --shard-optimizer
+same bf16 bf16shard
 train toshard 6 "${half[@]}" --shard-optimizer --resume "$work/fp16/step-00000003" --gpu-mode async
 same fp16 toshard 4
 train toplain 6 "${half[@]}" --resume "$work/fp16shard/step-00000003"
