@@ -165,8 +165,8 @@ static void check_outputs(void)
 
 /* ---- convolutions and linear layers ---- */
 
-/* 1x1 windows with stride 1 have one image: fp32 reads x in place, and of several images it sums the
- * weight's gradient over other tiles than bf16. */
+/* 1x1 windows with stride 1 have one image: fp32 reads x in place, and of several images it sums
+ * the weight's gradient over other tiles than bf16. */
 static const struct conv_case {
     const char *code; /* with channels in blocks of 16 */
     int n, ci, h, w, co, kernel, stride, padding, dilation, groups, bias;
