@@ -804,7 +804,7 @@ void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_
     struct shape f = shape_of(cpu, s);
     share_images(cpu, &f);
     const size_t padded = (size_t)ss_act_blocks(&s->x) * (size_t)s->x.block;
-    for (int n = 0; n < s->x.n && !f.x_direct; n++)
+    for (int n = 0; n < s->x.n && (!f.x_direct || f.wide != WIDE); n++)
         clear_channels(&s->x, (size_t)s->x.c, padded, cpu->element,
                        ss_at(cpu, dx, (size_t)n * ss_act_image(&s->x, 0)));
     if (f.wide == WIDE)
