@@ -169,6 +169,8 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--format", choices=["contiguous", "channels_last"], default="contiguous")
+    parser.add_argument("--bf16", action="store_true", help="with autocast in bf16")
+    parser.add_argument("--compile", action="store_true", help="with torch.compile")
     parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
     parser.add_argument("--clip-norm", type=float, default=0, help="0: gradients are not clipped")
     parser.add_argument("--ema-decay", type=float, default=0, help="0: weights are not averaged")
@@ -184,6 +186,7 @@ def main():
     widths = [int(w) for w in (args.width or DEFAULT_WIDTH.get(args.model, "")).split(",") if w]
     model = build(args.model, widths, args.image_size).to(memory_format=memory_format)
     recipe = Recipe(args, model)
+    step = torch.compile(model) if args.compile else model
     loss_fn = nn.CrossEntropyLoss()
     batches = iter(Batches(read(args.data_dir, "train", args.image_size), args.batch_size,
                            memory_format))
@@ -192,7 +195,8 @@ def main():
     done, used = [], []
     for _ in range(args.warmup + args.steps):
         images, labels = next(batches)
-        loss = loss_fn(model(images), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+            loss = loss_fn(step(images), labels)
         recipe.optimizer.zero_grad()
         loss.backward()
         recipe.step()
@@ -200,7 +204,8 @@ def main():
         used.append(processor_seconds())
     elapsed = done[-1] - done[args.warmup - 1]
     cpu_ms = (used[-1] - used[args.warmup - 1]) * 1000 / args.steps
-    evaluate(model, read(args.data_dir, "test", args.image_size), args.batch_size, memory_format)
+    with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+        evaluate(step, read(args.data_dir, "test", args.image_size), args.batch_size, memory_format)
     print(json.dumps({"images_per_s": args.steps * args.batch_size / elapsed,
                       "cpu_ms_per_step": cpu_ms, "peak_mb": peak_memory_mb(), "loss": loss.item(),
                       "torch": torch.__version__}))
