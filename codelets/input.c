@@ -9,8 +9,9 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
     const struct ss_value_info *x =
         ss_graph_value(plan->graph, ss_graph_layer(plan->graph, 0)->output);
     size_t n = (size_t)plan->options.batch, pixels = (size_t)x->c * (size_t)x->h * (size_t)x->w;
-    struct ss_input_layout l = {
-        .image = pixels * (plan->options.device ? 1 : ss_dtype_bytes(plan->options.dtype))};
+    struct ss_input_layout l = {.loaded = pixels * (plan->options.device ? 1 : sizeof(float)),
+                                .dtype = plan->options.device ? SS_DTYPE_F32 : plan->options.dtype};
+    l.image = l.dtype == SS_DTYPE_F32 ? l.loaded : pixels * ss_dtype_bytes(l.dtype);
     l.labels = ss_round_up(n * l.image, 256);
     l.bytes = l.labels + ss_round_up(n * sizeof(struct ss_label), 256);
     return l;

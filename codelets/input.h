@@ -19,7 +19,9 @@
 
 /* Offsets and size of a slot in bytes; with a CPU plan in host memory, whose images are of the plan's dtype. */
 struct ss_input_layout {
-    size_t image;  /* bytes of one */
+    size_t loaded;       /* bytes of an image as it is loaded: bytes for a GPU, else fp32 */
+    size_t image;        /* of one in the slot */
+    enum ss_dtype dtype; /* what it is rounded to on its way there; fp32: it is not */
     size_t labels; /* where they begin */
     size_t bytes;  /* of the whole slot */
 };

@@ -62,7 +62,7 @@ static void cpu_load(void *buffers[], void *cl_arg)
     struct slice s = {.args = args,
                       .images = ss_role(&d, SS_ROLE_X),
                       .pixels = (size_t)set->channels * (size_t)set->height * (size_t)set->width,
-                      .rounds = !args->how.bytes && args->dtype != SS_DTYPE_F32};
+                      .rounds = args->dtype != SS_DTYPE_F32};
     s.bytes = s.pixels * (args->how.bytes ? 1 : sizeof(float));
     for (int i = args->count - 1; i >= 0 && ss_run_ok(d.task->run); i--) {
         struct ss_label *other = i ? labels + i - 1 : &before;

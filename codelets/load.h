@@ -19,7 +19,7 @@ struct ss_load_args {
     const struct ss_dataset *dataset;
     struct ss_load_how how;
     struct ss_mix_how mix;
-    enum ss_dtype dtype; /* of normalised images: fp32 or bf16 */
+    enum ss_dtype dtype; /* what images are rounded to when they are loaded; fp32: they are not */
     void *spare; /* room for as many images as ss_load_spare says, as they are loaded; else NULL */
     int count;
     /* Those of the slice, then the one before them in the batch. UINT32_MAX: no sample, and none behind

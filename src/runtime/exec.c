@@ -319,7 +319,7 @@ static enum ss_status submit_load(struct ss_exec *e, const struct ss_step_args *
                                      .bytes = e->plan->options.device};
     args->count = n;
     args->mix = (struct ss_mix_how){0};
-    args->dtype = e->plan->options.dtype;
+    args->dtype = ss_input_layout_of(e->plan).dtype;
     args->spare = spare_images(e, slot, slice);
     if (head->task->training) {
         args->how.erase = e->options.random_erasing;

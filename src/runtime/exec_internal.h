@@ -55,9 +55,8 @@ struct ss_exec {
     double *stop;           /* with several GPUs: 0 and 1, pinned, for a copy */
     int nstaged;
     char *slot_memory; /* images and labels of all slots, in host memory */
-    char *
-        spare; /* where images are loaded that become others: so many bytes for each slot and slice; else NULL */
-    size_t spare_bytes;
+    char *spare;       /* for images that are loaded beside their slot, likewise; else NULL */
+    size_t spare_bytes; /* of it, for each slot and slice */
     struct bound_list train, eval;
     struct ss_replay *replay; /* NULL: never */
     struct ss_updating updating;

@@ -130,16 +130,6 @@ static enum ss_status create_parameters(struct ss_exec *e)
     return SS_OK;
 }
 
-/* Beside each slice of a slot, for images as they are loaded. */
-static size_t spare_bytes(const struct ss_exec *e)
-{
-    const struct ss_plan_options *o = &e->plan->options;
-    const size_t image = ss_input_layout_of(e->plan).image;
-    return o->device ? (size_t)ss_load_spare(SS_DTYPE_F32, &e->options.mix) * image
-                     : (size_t)ss_load_spare(o->dtype, &e->options.mix) * image /
-                           ss_dtype_bytes(o->dtype) * sizeof(float);
-}
-
 /* A slot's slices are one batch to the first layer, and to the upload. */
 static enum ss_status create_slots(struct ss_exec *e)
 {
@@ -147,7 +137,7 @@ static enum ss_status create_slots(struct ss_exec *e)
     const struct ss_input_layout in = ss_input_layout_of(plan);
     size_t slots = (size_t)e->options.slots, slices = (size_t)plan->options.slices;
     void *memory;
-    e->spare_bytes = spare_bytes(e);
+    e->spare_bytes = (size_t)ss_load_spare(in.dtype, &e->options.mix) * in.loaded;
     SS_TRY(e->kernels->alloc_host(e->device, slots * in.bytes, "input slots", &memory));
     e->slot_memory = memory;
     memset(memory, 0, slots * in.bytes);

@@ -211,31 +211,39 @@ enum ss_status ss_exec_collect_states(struct ss_exec *e)
 
 struct casting {
     const struct ss_exec *e;
-    const struct region *region;
-    char *data;
+    const float *from;
+    char *to;
+    size_t count;
 };
 
 static enum ss_status cast(void *arg)
 {
     const struct casting *c = arg;
-    const struct ss_region *r = &c->region->r;
-    return c->e->kernels->cast(c->e->device, (const float *)c->data, c->data + r->copy_at,
-                               (r->bytes + r->frozen) / sizeof(float));
+    return c->e->kernels->cast(c->e->device, c->from, c->to, c->count);
 }
 
-/* Bring the weights that compute up to date with their masters. */
-static enum ss_status refresh_copy(struct ss_exec *e, int bucket)
+/* Bring weights that compute up to date with their masters: `count` from `at` on, the beginning of a parameter. */
+static enum ss_status refresh_copy(struct ss_exec *e, int bucket, size_t at, size_t count)
 {
     const struct region *x = bucket < 0 ? NULL : &e->params[bucket];
     void *data;
     if (!x || !x->r.copy_at)
         return SS_OK;
     SS_TRY(ss_region_acquire(e, x, STARPU_RW, &data));
-    enum ss_status status = ss_on_compute(cast, &(struct casting){e, x, data});
+    const size_t element = ss_dtype_bytes(e->plan->options.dtype);
+    enum ss_status status =
+        ss_on_compute(cast, &(struct casting){e, (const float *)data + at,
+                                              (char *)data + x->r.copy_at + at * element, count});
     if (status == SS_OK)
         status = e->kernels->synchronize(e->device);
     ss_region_release(x);
     return status;
+}
+
+static enum ss_status refresh_bucket(struct ss_exec *e, int bucket)
+{
+    const struct ss_region *r = &e->params[bucket].r;
+    return refresh_copy(e, bucket, 0, (r->bytes + r->frozen) / sizeof(float));
 }
 
 /* Host memory for parameter i in its native layout. */
@@ -305,7 +313,9 @@ static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
 enum ss_status ss_exec_set_param(struct ss_exec *e, int i, const float *plain)
 {
     SS_TRY(put(e, i, PARAM, plain));
-    return refresh_copy(e, e->plan->param[i].bucket);
+    const struct ss_plan_param *p = &e->plan->param[i];
+    return refresh_copy(e, p->bucket, place_of(e, i, PARAM).at,
+                        ss_op_param_bytes(e->plan, e->op, p) / sizeof(float));
 }
 
 enum ss_status ss_exec_get_param(struct ss_exec *e, int i, float *plain)
@@ -398,7 +408,7 @@ enum ss_status ss_exec_swap_ema(struct ss_exec *e)
     if (ss_exec_shards(e) && e->options.optim.ema_decay > 0)
         SS_TRY(gather_weights(e));
     for (int k = 0; k < e->plan->nbuckets && ema_of(e, k); k++)
-        SS_TRY(refresh_copy(e, k));
+        SS_TRY(refresh_bucket(e, k));
     return SS_OK;
 }
 
@@ -449,7 +459,7 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
 {
     for (int k = 0; k < e->plan->nbuckets + e->plan->nfrozen; k++) {
         SS_TRY(broadcast(e, &e->params[k], "broadcast of the initial parameters"));
-        SS_TRY(refresh_copy(e, k));
+        SS_TRY(refresh_bucket(e, k));
     }
     return ss_exec_broadcast_running(e);
 }

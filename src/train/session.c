@@ -31,7 +31,7 @@ static enum ss_status check_device(struct ss_session *s, int ranks)
         return ss_fail(
             SS_ERR_UNSUPPORTED,
             "GPUs on %d ranks: this build has no NCCL; configure it with --with-nccl, use "
-            "one rank, or --device cpu",
+            "one rank, or --device cpu --precision fp32",
             ranks);
     if (ss_comm_rank(s->comm) == 0)
         ss_warn("computing on CPU cores: this build has no NCCL to sum over GPUs");

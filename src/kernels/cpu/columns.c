@@ -314,9 +314,9 @@ static inline void move_run(const struct shape *f, enum way way, void *act, size
 }
 
 /* Where number i of a line's tensor lies. */
-static inline void *place_of(const struct shape *f, enum way way, void *act, size_t i)
+static inline void *place_of(const struct shape *f, enum way way, const void *act, size_t i)
 {
-    return way == ADD ? (float *)act + i : ss_at(f->cpu, act, i);
+    return way == ADD ? (float *)(uintptr_t)act + i : ss_at(f->cpu, act, i);
 }
 
 /* `channels` from `first` on. They are the numbers from i on of each row, i_step apart. */
@@ -379,7 +379,7 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
 }
 
 /* A piece of the windows of a tile. */
-static void move_windows(const struct shape *f, enum way way, void *x, size_t group,
+static void move_windows(const struct shape *f, enum way way, const void *x, size_t group,
                          const struct piece *p, struct tile t, float *rows)
 {
     const size_t width = f->points ? f->plane : (size_t)f->s->y.w;
@@ -398,8 +398,8 @@ static void move_windows(const struct shape *f, enum way way, void *x, size_t gr
 
 /* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
  * the padding behind it. */
-static void move_outputs(const struct shape *f, enum way way, void *y, size_t first, size_t count,
-                         struct tile t, float *rows)
+static void move_outputs(const struct shape *f, enum way way, const void *y, size_t first,
+                         size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
     const size_t block = (size_t)a->block, end = first + count;
@@ -449,7 +449,7 @@ static struct operand read_windows(const struct ss_device *cpu, const struct sha
         return in_place(f, &f->s->x, x, group * f->in + p->channel, t);
     float *windows = windows_of(cpu, f, group, p->index);
     if (f->wide == WIDE)
-        move_windows(f, READ, (void *)(uintptr_t)x, group, p, t, windows);
+        move_windows(f, READ, x, group, p, t, windows);
     return (struct operand){windows, t.rows * f->w};
 }
 
@@ -463,7 +463,7 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
         return in_place(f, &f->s->y, dy, channel, t);
     float *outputs = outputs_of(cpu, f, group, first);
     if (f->wide == WIDE)
-        move_outputs(f, READ, (void *)(uintptr_t)dy, channel, count, t, outputs);
+        move_outputs(f, READ, dy, channel, count, t, outputs);
     return (struct operand){outputs, t.rows * f->w};
 }
 
@@ -476,8 +476,7 @@ static void move_few_windows(const struct ss_device *cpu, const struct shape *f,
     for (size_t i = 0; i < f->groups * f->pieces; i++) {
         const size_t group = i / f->pieces;
         const struct piece p = piece_of(f, i % f->pieces);
-        move_windows(f, READ, (void *)(uintptr_t)x, group, &p, tile_of(f, 0),
-                     windows_of(cpu, f, group, p.index));
+        move_windows(f, READ, x, group, &p, tile_of(f, 0), windows_of(cpu, f, group, p.index));
     }
 }
 static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy)
@@ -488,8 +487,8 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
         const size_t group = i / vectors, first = i % vectors * f->w;
-        move_outputs(f, READ, (void *)(uintptr_t)dy, group * f->out + first,
-                     ss_min(f->w, f->out - first), tile_of(f, 0), outputs_of(cpu, f, group, first));
+        move_outputs(f, READ, dy, group * f->out + first, ss_min(f->w, f->out - first),
+                     tile_of(f, 0), outputs_of(cpu, f, group, first));
     }
 }
 

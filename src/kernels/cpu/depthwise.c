@@ -94,7 +94,7 @@ static const float *weight_of(const struct ss_device *cpu, const struct ss_conv_
                               const void *weight, int k, float *scratch)
 {
     const size_t count = weights_of(s);
-    return ss_floats(cpu, weight, (size_t)k * count, count, scratch + room_of(s) - count);
+    return ss_floats(cpu->dtype, weight, (size_t)k * count, count, scratch + room_of(s) - count);
 }
 
 static int parts_of(const struct ss_conv_shape *s)

@@ -20,11 +20,12 @@ struct ss_device {
     dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
 #endif
     int threads;
-    size_t cache_bytes;  /* of a core's second-level cache */
-    enum ss_dtype
-        dtype; /* of activations, and of weights that compute; F16: of updates' copies alone */
-    const struct ss_act_rows *rows; /* for these; NULL with F16 */
-    size_t element;                 /* bytes of one of their numbers */
+    size_t cache_bytes; /* of a core's second-level cache */
+    /* Of activations, and of weights that compute, the functions for these, and the bytes of an element. F16: of updates'
+     * copies alone, and there are no functions. */
+    enum ss_dtype dtype;
+    const struct ss_act_rows *rows;
+    size_t element;
     void *scratch;
     size_t scratch_bytes;
 };
@@ -33,16 +34,6 @@ struct ss_device {
 static inline void *ss_at(const struct ss_device *cpu, const void *act, size_t i)
 {
     return act ? (char *)(uintptr_t)act + i * cpu->element : NULL;
-}
-
-/* `count` elements from `at` on as floats: where they lie, or converted in `room`. */
-static inline const float *ss_floats(const struct ss_device *cpu, const void *act, size_t at,
-                                     size_t count, float *room)
-{
-    if (cpu->dtype == SS_DTYPE_F32)
-        return (const float *)act + at;
-    cpu->rows->read(ss_at(cpu, act, at), 0, room, 0, 1, count);
-    return room;
 }
 
 /* The library's part of opening and closing; close also after a failed open. */

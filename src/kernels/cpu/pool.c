@@ -190,11 +190,8 @@ enum ss_status ss_cpu_pool_backward(struct ss_pool_kernel *p, const void *dy, co
         const char *at = (const char *)workspace + i * out * (size_t)p->at_bytes;
         const int floats = p->cpu->dtype == SS_DTYPE_F32;
         float *to = floats ? (float *)dx + i * in : slices_of_thread(p);
-        const float *from = floats ? (const float *)dy + i * out : to + in;
-        if (!floats)
-            p->cpu->rows->read(ss_at(p->cpu, dy, i * out), 0, to + in, 0, 1, out);
         memset(to, 0, in * sizeof *to);
-        scatter(p, from, at, to);
+        scatter(p, ss_floats(p->cpu->dtype, dy, i * out, out, to + in), at, to);
         if (!floats)
             p->cpu->rows->write(to, 0, ss_at(p->cpu, dx, i * in), 0, 1, in);
     }

@@ -113,16 +113,6 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
     }
 }
 
-/* Numbers from `at` on of an operand as floats, which are put in room where they are none. */
-static const float *floats_of(const void *operand, enum ss_dtype dtype, size_t at, size_t count,
-                              float *room)
-{
-    if (dtype == SS_DTYPE_F32)
-        return (const float *)operand + at;
-    ss_act_table(dtype)->read((const uint16_t *)operand + at, 0, room, 0, 1, count);
-    return room;
-}
-
 void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
                            size_t r, float *to)
 {
@@ -134,7 +124,7 @@ void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_
     for (size_t c = 0; c < columns; c += width) {
         const size_t panel = ss_min(width, ss_product_round(columns) - c);
         ss_product_turn(count, ss_min(width, columns - c),
-                        floats_of(right, dtype, c * k + r * panel, count * panel, room), panel,
+                        ss_floats(dtype, right, c * k + r * panel, count * panel, room), panel,
                         to + c * whole, whole);
     }
 }
@@ -143,7 +133,7 @@ void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_
 static const float *left_chunk(const struct ss_product *p, size_t c, size_t terms, size_t w)
 {
     for (size_t b = 0; b < terms && p->left_dtype != SS_DTYPE_F32; b += w)
-        floats_of(p->left, p->left_dtype, (c + b) / w * p->left_block, p->rows * w,
+        ss_floats(p->left_dtype, p->left, (c + b) / w * p->left_block, p->rows * w,
                   p->left_room + b * p->rows);
     return p->left_dtype == SS_DTYPE_F32 ? (const float *)p->left + c / w * p->left_block
                                          : p->left_room;
@@ -163,7 +153,7 @@ void ss_product_run(const struct ss_product *p)
             const size_t width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
-            const float *right = floats_of(p->right, p->right_dtype, (j * p->k + c * width) * w,
+            const float *right = ss_floats(p->right_dtype, p->right, (j * p->k + c * width) * w,
                                            terms * width * w, room);
             simd->panel_product(&(struct ss_panel_product){
                 .v = left,

@@ -29,6 +29,15 @@ const struct ss_act_rows *ss_act_table(enum ss_dtype dtype)
     return dtype == SS_DTYPE_BF16 ? sets[ss_cpu_simd()].bf16 : sets[ss_cpu_simd()].f32;
 }
 
+const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, size_t count,
+                       float *room)
+{
+    if (dtype == SS_DTYPE_F32)
+        return (const float *)elements + at;
+    ss_act_table(dtype)->read((const uint16_t *)elements + at, 0, room, 0, 1, count);
+    return room;
+}
+
 /* What multiplies bf16, by the processor's own word. */
 static const char *bf16_units(void)
 {

@@ -26,9 +26,9 @@ enum { SS_SIMD_SOURCES = 4 }; /* tensors that are added up on the fly */
  * it does. */
 struct ss_rows_extent {
     size_t pixels, images;
-    size_t z_image,
-        y_image; /* elements from one image to the next: of z and dz, and of the others */
-    uint32_t index_image;    /* dropout's index, from one image to the next */
+    /* From one image to the next: elements of z and dz, and of the others; dropout's index. */
+    size_t z_image, y_image;
+    uint32_t index_image;
 };
 
 /* Per-channel coefficients; arrays of `block`. */
@@ -253,5 +253,9 @@ extern const struct ss_act_rows ss_act_rows_f32_plain, ss_act_rows_f32_avx2, ss_
 /* Of this processor */
 const struct ss_simd_rows *ss_simd_table(void);
 const struct ss_act_rows *ss_act_table(enum ss_dtype dtype);
+
+/* `count` elements from `at` on as floats: where they lie, or converted in room. */
+const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, size_t count,
+                       float *room);
 
 #endif

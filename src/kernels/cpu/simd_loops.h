@@ -78,12 +78,12 @@ const struct ss_simd_rows SS_NAME(ss_simd) = {
 
 /* The functions of activations, which are floats, then bf16. What is computed are floats in both: of an element x, which
  * has SS_ELEMENT's type,
- *   SS_FLOAT(x), SS_ROUND(v)      its number; the element of a number
- *   SS_LOAD_E(p), SS_STORE_E(p, v)       of a vector of elements, SS_STREAM_E(p, v) bypassing the caches
- *   SS_IN(p)                      in a function with the constants `fixed` and `width`: the elements from p on are about
- *   SS_AT(p, j)                   to be read, `width` of them, by a loop over j. With `fixed` the width is 8 or 16, and
- *                                 they are converted at once, by whole vectors, as compilers do by half vectors
- *   SS_OUT(p), SS_SET(p, j, v)    the same of elements that a loop writes, and SS_DONE(p) after it */
+ *   SS_FLOAT(x), SS_ROUND(v)         its number; the element of a number
+ *   SS_LOAD_E(p), SS_STORE_E(p, v)   the same of a vector of elements; SS_STREAM_E(p, v) bypasses the caches
+ *   SS_IN(p), SS_AT(p, j)            before a loop over j that reads `width` elements from p on, and element j in it.
+ *                                    Where `fixed` is 1, the width is 8 or 16 and all are converted at once, by whole
+ *                                    vectors: compilers would take halves of them
+ *   SS_OUT(p), SS_SET_AT(p, j, v)    the same of elements that a loop writes, and SS_DONE(p) after it */
 #define SS_ACT_SET SS_NAMED(f32, SS_SET)
 #define SS_OF(name) SS_NAMED(name, SS_ACT_SET)
 #define SS_ELEMENT float

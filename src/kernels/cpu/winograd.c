@@ -414,9 +414,9 @@ static void turn(const struct pass *p, const void *w, int g, int k, int c, float
 {
     const int lanes = p->lanes, inputs = p->out.group, there = smaller(lanes, inputs - c);
     float floats[MOST_LANES * 9 * MOST_LANES];
-    const float *from =
-        ss_floats(p->cpu, w, (size_t)((g * p->in.vectors + k) * inputs + c) * 9 * (size_t)lanes,
-                  (size_t)(there * 9 * lanes), floats);
+    const float *from = ss_floats(
+        p->cpu->dtype, w, (size_t)((g * p->in.vectors + k) * inputs + c) * 9 * (size_t)lanes,
+        (size_t)(there * 9 * lanes), floats);
     if (there < lanes)
         memset(to, 0, (size_t)(lanes * 9 * lanes) * sizeof *to);
     for (int l = 0; l < there; l++)
