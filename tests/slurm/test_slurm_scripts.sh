@@ -5,7 +5,7 @@
 # shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
 . "${srcdir:-.}/tests/common.sh"
 
-unset STARPU_PERF_MODEL_DIR # of the tests: scripts hand StarPU's variables on
+unset STARPU_PERF_MODEL_DIR STARPU_DIR # of the tests and of quickstart: scripts hand StarPU's variables on
 slurm=$top_srcdir/slurm
 cp -R "$slurm" "$work/slurm" || exit 99
 chmod -R u+w "$work/slurm"
