@@ -11,7 +11,7 @@ STARSTEP=${STARSTEP:-./starstep}
 MPIEXEC=${MPIEXEC:-mpiexec}
 PYTHON=${PYTHON:-python3}
 command -v "$PYTHON" >/dev/null || PYTHON=
-DEADLINE=120 # seconds for one run: a hang is a failure, not a stuck test
+DEADLINE=400 # seconds for one run: a hang is a failure, not a stuck test; a busy machine's disk may stall for minutes
 
 # Small models: more threads would only wait for each other.
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
@@ -137,9 +137,9 @@ alive() {
     state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) && [ "${state%% *}" != Z ]
 }
 
-# wait_until SECONDS COMMAND...: poll until the command succeeds
+# wait_until SECONDS COMMAND...: poll until the command succeeds; a busy machine has four times as long
 wait_until() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + 4 * $1))
     shift
     until "$@"; do
         [ $SECONDS -lt "$end" ] || return 1

@@ -317,7 +317,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("api");
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, names);
     tcase_add_test(tc, mistaken_models);
     tcase_add_test(tc, wrong_calls);

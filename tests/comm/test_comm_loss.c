@@ -281,7 +281,7 @@ int main(void)
     tcase_add_loop_exit_test(tc, guard, 1, 0, 3);
     if (!getenv("ARCHER")) /* the thread sanitizer's own _exit() flushes standard output */
         tcase_add_loop_test(tc, guard_with_blocked_output, 0, 3);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

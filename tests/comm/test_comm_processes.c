@@ -201,7 +201,7 @@ int main(void)
     set("STARSTEP_SECRET=a-secret-for-this-test");
     Suite *suite = suite_create("comm_processes");
     TCase *t = tcase_create("comm_processes");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     const int mpi = have_mpi();
     for (int i = 0; i < CASES; i++)
         if (!cases[i].mpi || mpi)

@@ -179,7 +179,7 @@ int main(void)
 {
     Suite *suite = suite_create("neighbour");
     TCase *t = tcase_create("neighbour");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, cards);
     tcase_add_test(t, dies);

@@ -611,7 +611,7 @@ int main(void)
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);
     t = tcase_create("rng");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_test(t, philox_vectors);
     tcase_add_test(t, rng_streams);
     tcase_add_test(t, rng_ranges);

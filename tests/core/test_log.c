@@ -54,7 +54,7 @@ int main(void)
     Suite *suite = suite_create("log");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, last_error);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

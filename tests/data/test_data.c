@@ -528,7 +528,7 @@ int main(void)
     tcase_add_test(tc, sampler_steps);
     tcase_add_test(tc, sampler_refuses);
     tcase_add_test(tc, synthetic);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

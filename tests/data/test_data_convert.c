@@ -500,7 +500,7 @@ int main(void)
     tcase_add_test(tc, full_disk_keeps_old_files);
     tcase_add_test(tc, atomic_file);
     tcase_add_test(tc, fetches);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

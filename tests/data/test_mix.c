@@ -281,7 +281,7 @@ int main(void)
     Suite *suite = suite_create("mix");
     TCase *t = tcase_create("mix");
     tcase_add_checked_fixture(t, make_set, NULL);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, beta, 0, 6);
     tcase_add_test(t, beta_uniform);
     tcase_add_test(t, draws);

@@ -543,7 +543,7 @@ int main(void)
 {
     Suite *suite = suite_create("npz");
     TCase *tc = tcase_create("npz");
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 240);
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
     tcase_add_loop_test(tc, both_parts, 0, sizeof good / sizeof *good);
     tcase_add_test(tc, split);

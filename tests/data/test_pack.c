@@ -301,7 +301,7 @@ int main(void)
 {
     Suite *suite = suite_create("pack");
     TCase *tc = tcase_create("pack");
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 240);
     tcase_add_checked_fixture(tc, make_data, remove_folder);
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, same_bytes);

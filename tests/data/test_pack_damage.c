@@ -305,7 +305,7 @@ int main(void)
 {
     Suite *suite = suite_create("pack damage");
     TCase *tc = tcase_create("pack damage");
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 240);
     tcase_add_checked_fixture(tc, make_data, remove_folder);
     tcase_add_test(tc, damaged);
     tcase_add_test(tc, header_of_another);

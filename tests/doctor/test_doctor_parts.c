@@ -817,7 +817,7 @@ END_TEST
 static void add(Suite *suite, const char *name, const TTest *test, int n, int with_root)
 {
     TCase *c = tcase_create(name);
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 240);
     tcase_add_checked_fixture(c, with_root ? make_root : make_folder, remove_folder);
     if (n)
         tcase_add_loop_test(c, test, 0, n);

@@ -499,7 +499,7 @@ int main(void)
     nowhere = fopen("/dev/null", "w");
     if (!nowhere)
         return EXIT_FAILURE;
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, make_folder, remove_folder);
     tcase_add_test(t, ranks);
     tcase_add_loop_test(t, models, 0, 4);

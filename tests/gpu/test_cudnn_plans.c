@@ -142,7 +142,7 @@ int main(void)
         return 77;
     Suite *suite = suite_create("cuDNN plans");
     TCase *t = tcase_create("plans");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, plans, 0, 4);
     tcase_add_test(t, nondeterministic);
     tcase_add_test(t, refusals);

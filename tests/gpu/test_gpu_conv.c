@@ -442,7 +442,7 @@ END_TEST
 TCase *gpu_conv_tests(void)
 {
     TCase *t = tcase_create("convolution");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, passes, 0, GPU_DTYPES);
     tcase_add_loop_test(t, groups_and_dilation, 0, GPU_DTYPES);
     tcase_add_loop_test(t, inference, 0, GPU_DTYPES);

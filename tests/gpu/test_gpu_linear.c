@@ -250,7 +250,7 @@ END_TEST
 TCase *gpu_linear_tests(void)
 {
     TCase *t = tcase_create("linear");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products, 0, GPU_DTYPES);
     tcase_add_loop_test(t, bias_by_a_kernel, 0, GPU_DTYPES);
     tcase_add_test(t, tf32);

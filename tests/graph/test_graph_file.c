@@ -413,7 +413,7 @@ int main(void)
     tcase_add_test(t, strange_names);
     tcase_add_test(t, strange_model_name);
     tcase_add_loop_test(t, damaged, 0, 2);
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     suite_add_tcase(s, t);
     return run_suite(s);
 }

@@ -781,7 +781,7 @@ Suite *bf16_suite(void)
     Suite *suite = suite_create("bf16");
     for (int isa = 0; isa < NISAS; isa++) {
         TCase *t = tcase_create(isas[isa]);
-        tcase_set_timeout(t, 120);
+        tcase_set_timeout(t, 240);
         tcase_add_checked_fixture(t, opens[isa], close_devices);
         tcase_add_loop_test(t, convolutions, 0, NCONVS * (NBLOCKS + 1));
         tcase_add_loop_test(t, any_threads, 0, 4 * 3);

@@ -542,7 +542,7 @@ Suite *conv_suite(void)
 {
     Suite *suite = suite_create("convolution");
     TCase *t = tcase_create("convolution");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, every_layout, 0, NCASES);
     tcase_add_loop_test(t, first_layer, 0, 2);
@@ -561,7 +561,7 @@ Suite *conv_suite(void)
 #endif
     suite_add_tcase(suite, t);
     t = tcase_create("widths"); /* each test opens its own device */
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, products_of_every_width, NGROUPED, NISAS * NGROUPED);
     suite_add_tcase(suite, t);
     return suite;

@@ -169,7 +169,7 @@ Suite *linear_suite(void)
 {
     Suite *suite = suite_create("linear layer");
     TCase *t = tcase_create("linear layer");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, every_layout, 0, 2 * NCASES);
     tcase_add_loop_test(t, finite_differences, 0, 2 * NCASES);

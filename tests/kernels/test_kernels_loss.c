@@ -404,7 +404,7 @@ Suite *loss_suite(void)
 {
     Suite *suite = suite_create("loss, optimizer, sums");
     TCase *t = tcase_create("loss, optimizer, sums");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, loss_and_gradient, 0, NSHAPES * LOSS_KINDS);
     tcase_add_loop_test(t, loss_recorded, 0, RECORDED);

@@ -454,7 +454,7 @@ Suite *norm_act_suite(void)
 {
     Suite *suite = suite_create("normalisation");
     TCase *t = tcase_create("normalisation");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open_one, test_close);
     tcase_add_loop_test(t, every_option, 0, 5 * (SS_ACT_COUNT - 1));
     tcase_add_loop_test(t, long_slices, 0, SS_ACT_COUNT);

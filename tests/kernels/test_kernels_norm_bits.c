@@ -321,7 +321,7 @@ Suite *norm_act_bits_suite(void)
 {
     Suite *suite = suite_create("normalisation, properties");
     TCase *t = tcase_create("properties");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_test(t, threads_do_not_change_bits);
     tcase_add_loop_test(t, halves_are_the_whole, 0, NBLOCKS);

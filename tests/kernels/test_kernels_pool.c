@@ -423,13 +423,13 @@ Suite *pool_suite(void)
 {
     Suite *suite = suite_create("pooling");
     TCase *t = tcase_create("pooling");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, test_open, test_close);
     tcase_add_loop_test(t, finite_differences, 0, NCASES);
     tcase_add_test(t, bad_shapes);
     suite_add_tcase(suite, t);
     t = tcase_create("instruction sets");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, every_layout, 0, NCASES * NISAS);
     tcase_add_loop_test(t, special_values, 0, NCASES * NISAS);
     tcase_add_loop_test(t, as_pytorch, 0, NISAS);

@@ -515,7 +515,7 @@ Suite *winograd_suite(void)
 {
     Suite *suite = suite_create("winograd");
     TCase *t = tcase_create("winograd");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, every_shape, 0, NISAS * NCASES);
     tcase_add_loop_test(t, bits_of_threads, 0, NISAS * NCASES);
     tcase_add_loop_test(t, accuracy, 0, NISAS);

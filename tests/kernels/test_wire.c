@@ -226,7 +226,7 @@ int main(void)
 {
     Suite *suite = suite_create("wire");
     TCase *t = tcase_create("all");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, every_number, 0, CASES);
     tcase_add_loop_test(t, every_boundary, 0, CASES);
     tcase_add_loop_test(t, every_count, 0, CASES);

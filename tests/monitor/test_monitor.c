@@ -496,7 +496,7 @@ int main(void)
     Suite *suite = suite_create("monitor");
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, nvml_values);
     tcase_add_test(tc, nvml_unsupported);
     tcase_add_test(tc, nvml_lost);

@@ -137,7 +137,7 @@ int main(void)
 {
     Suite *suite = suite_create("gpu_times");
     TCase *tc = tcase_create("order");
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, keeps_order, 0, 2);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -655,7 +655,7 @@ int main(void)
 {
     Suite *suite = suite_create("placement");
     TCase *t = tcase_create("placement");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, quiet, NULL);
     tcase_add_loop_test(t, decisions, 0, MACHINES);
     tcase_add_loop_test(t, invariants, 0, MACHINES);

@@ -2,7 +2,6 @@
 # StarPU's variables and places for its files, as a site, a job script or another program may have left them.
 # A run with any of them ends with the same losses, or is refused in one line before StarPU starts.
 . "${srcdir:-.}/tests/common.sh"
-DEADLINE=30
 make_data 16 8
 unset STARPU_SCHED
 train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --workers 2 --data-dir "$work/data" --log-json "$work/log" --overwrite)

@@ -5,7 +5,6 @@
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/runtime/update_workers.sh
 . "${srcdir:-.}/tests/runtime/update_workers.sh"
-DEADLINE=120
 unset STARPU_SCHED STARPU_CALIBRATE STARPU_BUS_CALIBRATE OMP_NUM_THREADS
 export STARPU_PERF_MODEL_DIR=$work/models STARPU_HISTORY_MAX_ERROR=1000000
 if [ "$(nproc)" -lt 2 ]; then

@@ -94,7 +94,7 @@ int main(void)
 {
     Suite *suite = suite_create("variables");
     TCase *t = tcase_create("table");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_test(t, all_are_known);
     tcase_add_test(t, all_are_told);
     tcase_add_test(t, all_do_so);

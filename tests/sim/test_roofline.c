@@ -308,7 +308,7 @@ int main(void)
     ss_log_set_quiet(1);
     Suite *suite = suite_create("roofline");
     TCase *t = tcase_create("roofline");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, small_models, 0, TEST_GRAPHS);
     tcase_add_test(t, tallies);
     tcase_add_loop_test(t, built_in_models, 0, 2);

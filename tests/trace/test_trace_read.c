@@ -349,7 +349,7 @@ int main(void)
     Suite *suite = suite_create("trace_read");
     TCase *tc = tcase_create("trace");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, whole_file);
     tcase_add_test(tc, cut_file);
     tcase_add_test(tc, clocks);

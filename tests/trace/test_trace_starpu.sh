@@ -3,7 +3,6 @@
 # cholesky_implicit, 4 x 4 blocks on 2 workers), and STARPU_FXT_TRACE=1 without --trace: a file of each rank, which
 # StarPU's programs read.
 . "${srcdir:-.}/tests/common.sh"
-DEADLINE=120
 report=("$STARSTEP" trace report)
 
 # What awk finds in the same file

@@ -645,7 +645,7 @@ int main(void)
     Suite *suite = suite_create("trace_times");
     TCase *tc = tcase_create("trace");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, intervals);
     tcase_add_test(tc, edges);
     tcase_add_test(tc, four_steps);

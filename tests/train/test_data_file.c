@@ -182,7 +182,7 @@ int main(void)
 {
     Suite *suite = suite_create("data_file");
     TCase *t = tcase_create("data_file");
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 240);
     tcase_add_checked_fixture(t, make_folder, remove_folder);
     tcase_add_test(t, there_and_back);
     tcase_add_test(t, grey);

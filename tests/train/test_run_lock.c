@@ -291,7 +291,7 @@ int main(void)
 {
     Suite *suite = suite_create("run_lock");
     TCase *t = tcase_create("run_lock");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_test(t, text);
     tcase_add_test(t, somebodys_own);
     tcase_add_test(t, another_run);

@@ -398,7 +398,7 @@ int main(void)
     tcase_add_test(tc, write_refuses);
     tcase_add_test(tc, younger_option);
     tcase_add_test(tc, full_disk_keeps_previous_file);
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -130,7 +130,7 @@ int main(void)
     tcase_add_loop_test(tc, ignored, 0, 2);
     tcase_add_test(tc, terminal_closed);
     tcase_add_test(tc, after_the_run);
-    tcase_set_timeout(tc, 20);
+    tcase_set_timeout(tc, 240);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
