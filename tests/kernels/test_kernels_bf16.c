@@ -361,6 +361,42 @@ START_TEST(any_threads)
 }
 END_TEST
 
+/* Of bf16 alone. */
+START_TEST(same_bits)
+{
+    const struct ss_conv_shape s = conv_shape(&convs[_i], 0, 0);
+    const size_t outputs = s.bias ? (size_t)s.y.c : 0;
+    const float *bias = outputs ? vector(outputs, 5, 0) : NULL;
+    const struct tensor x = random_of(&s.x, 1), dy = random_of(&s.y, 2);
+    struct tensor first[3];
+    for (int threads = 1; threads <= 3; threads++) {
+        struct ss_device *of_threads;
+        struct ss_conv_kernel *conv;
+        OK(ss_cpu_open(&(struct ss_device_options){.threads = threads, .dtype = SS_DTYPE_BF16},
+                       &of_threads));
+        OK(ss_cpu_conv_create(of_threads, &s, SS_CONV_AUTO, 1, &conv));
+        const int count = (int)(ss_cpu_conv_weight_bytes(conv) / sizeof(float));
+        const struct ss_act flat = {1, count, 1, 1, count};
+        const struct tensor w = random_of(&flat, 4),
+                            made[3] = {nan_of(&s.y), nan_of(&s.x),
+                                       bytes_of((size_t)count * sizeof(float), 0, 0xff)};
+        float *db = outputs ? vector(outputs, 6, 0) : NULL;
+        OK(ss_cpu_conv_forward(conv, x.at[BF16], w.at[BF16], bias, made[0].at[BF16]));
+        OK(ss_cpu_conv_backward_data(conv, dy.at[BF16], w.at[BF16], made[1].at[BF16]));
+        OK(ss_cpu_conv_backward_weights(conv, x.at[BF16], dy.at[BF16], made[2].at[BF16], db));
+        for (int i = 0; i < 3; i++) {
+            const size_t bytes =
+                i < 2 ? ss_act_elements(&made[i].a) * sizeof(uint16_t) : made[i].bytes;
+            if (threads == 1)
+                first[i] = made[i];
+            ck_assert_mem_eq(first[i].at[BF16], made[i].at[BF16], bytes);
+        }
+        ss_cpu_conv_destroy(conv);
+        ss_cpu_close(of_threads);
+    }
+}
+END_TEST
+
 START_TEST(linear)
 {
     static const int cases[][5] = {{4, 20, 3, 2, 10}, {150, 40, 1, 1, 24}, {3, 600, 1, 1, 70}};
@@ -769,23 +805,33 @@ END_TEST
 #define OPEN(name, isa)                                                                            \
     static void name(void)                                                                         \
     {                                                                                              \
-        open_devices(isas[isa], 2);                                                                \
+        open_devices(isa, 2);                                                                      \
     }
-OPEN(open_all, 0)
-OPEN(open_avx2, 1)
-OPEN(open_sse41, 2)
+OPEN(open_all, "ALL")
+OPEN(open_avx512, "AVX512_CORE") /* without pairs of bf16 */
+OPEN(open_avx2, "AVX2")
+OPEN(open_sse41, "SSE41")
+
+static TCase *limited(const char *isa, void (*open)(void))
+{
+    TCase *t = tcase_create(isa);
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, open, close_devices);
+    tcase_add_loop_test(t, convolutions, 0, NCONVS * (NBLOCKS + 1));
+    tcase_add_loop_test(t, linear, 0, 3 * NBLOCKS);
+    return t;
+}
 
 Suite *bf16_suite(void)
 {
-    void (*const opens[NISAS])(void) = {open_all, open_avx2, open_sse41};
+    static void (*const opens[NISAS])(void) = {open_all, open_avx2, open_sse41};
     Suite *suite = suite_create("bf16");
+    TCase *avx512 = limited("AVX-512", open_avx512);
+    suite_add_tcase(suite, avx512);
     for (int isa = 0; isa < NISAS; isa++) {
-        TCase *t = tcase_create(isas[isa]);
-        tcase_set_timeout(t, 240);
-        tcase_add_checked_fixture(t, opens[isa], close_devices);
-        tcase_add_loop_test(t, convolutions, 0, NCONVS * (NBLOCKS + 1));
+        TCase *t = limited(isas[isa], opens[isa]);
         tcase_add_loop_test(t, any_threads, 0, 4 * 3);
-        tcase_add_loop_test(t, linear, 0, 3 * NBLOCKS);
+        tcase_add_loop_test(t, same_bits, 0, NCONVS);
         tcase_add_loop_test(t, pooling, 0, NPOOLS * NBLOCKS);
         tcase_add_loop_test(t, normalisation, 0, (NNORMS + SS_ACT_COUNT) * NBLOCKS);
         tcase_add_loop_test(t, other_normalisations, 0, 3 * NBLOCKS);

@@ -11,6 +11,9 @@
  * For the data gradient the weight is turned first, but where there are few rows, as in a linear layer: with panels of one
  * vector it is a left operand, too, windows' (k, rows) = weight' (k, outputs) dy' (outputs, rows), and these are turned.
  *
+ * In bf16, where the processor multiplies pairs of it, operands that are read from tensors are left as they are: a row of a
+ * vector has 2 W numbers, and pairs lie beside each other. For the weight gradient those of two rows are put together.
+ *
  * Where a tensor's own vectors are such an operand (its block is W, the tile in one image, a window one pixel), it is
  * read and written in place. */
 #include "kernels/cpu/columns.h"
@@ -48,6 +51,7 @@ struct shape {
     int apart;               /* windows lie side by side, and cover x */
     size_t wide;             /* WIDE; 1: all rows are few, and one tile */
     int x_direct, y_direct;  /* read and written in place */
+    int pairs;               /* operands are pairs of bf16 */
     /* Of k: what a piece has at most, and how many there are. */
     size_t piece_taps, piece_channels, piece_k, pieces;
     /* Of pixels: images of a tile or tiles of an image, pixels of a tile at most, how many there are. */
@@ -106,7 +110,8 @@ static struct shape shape_of(const struct ss_device *cpu, const struct ss_conv_s
                       .taps = (size_t)ss_conv_taps(s),
                       .groups = (size_t)s->groups,
                       .plane = (size_t)s->y.h * (size_t)s->y.w,
-                      .planes = s->x.block == 1};
+                      .planes = s->x.block == 1,
+                      .pairs = cpu->dtype == SS_DTYPE_BF16 && ss_simd_pairs()};
     while ((size_t)1 << f.shift < f.w)
         f.shift++;
     f.k = f.in * f.taps;
@@ -167,9 +172,9 @@ size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv
     return weight_floats(&f) * sizeof(float);
 }
 
-/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs, sums of windows]; of
- * few rows [dy' | windows, of each group's pieces | outputs, of each group | of biases | of each thread: turned windows,
- * a chunk of weights]. */
+/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs, sums of windows, pairs
+ * of rows]; of few rows [dy' | windows, of each group's pieces | outputs, of each group | of biases | of each thread: turned
+ * windows, a chunk of weights, pairs of rows]. */
 static size_t turned_floats(const struct shape *f)
 {
     return f->wide == WIDE ? f->out * ss_product_round(f->piece_k)
@@ -203,12 +208,22 @@ static size_t turned_windows_floats(const struct shape *f)
 {
     return ss_product_right_floats(f->piece_k, f->rows);
 }
+static size_t pair_floats(const struct shape *f, size_t columns)
+{
+    return f->pairs ? ss_product_left_floats(ss_divide_up(f->rows, 2), columns) : 0;
+}
 static size_t thread_floats(const struct shape *f)
 {
+    const size_t pairs = pair_floats(f, f->piece_k) + pair_floats(f, OUTPUTS);
     if (f->wide == WIDE)
-        return window_floats(f) + output_floats(f) + ss_round_up(sum_floats(f), 16);
+        return window_floats(f) + output_floats(f) + ss_round_up(sum_floats(f), 16) + pairs;
     return turned_windows_floats(f) +
-           (f->cpu->dtype == SS_DTYPE_F32 ? 0 : SS_PRODUCT_CHUNK * f->piece_k);
+           (f->cpu->dtype == SS_DTYPE_F32 ? 0 : SS_PRODUCT_CHUNK * f->piece_k) + pairs;
+}
+/* Numbers of an operand that n of a tensor's are. */
+static size_t terms_of(const struct shape *f, size_t n)
+{
+    return f->pairs ? ss_divide_up(n, 2) : n;
 }
 
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
@@ -247,7 +262,14 @@ static float *windows_of(const struct ss_device *cpu, const struct shape *f, siz
                            : weights_of(cpu) + f->groups * turned_floats(f) +
                                  (group * f->pieces + piece) * window_floats(f);
 }
-/* Of a group's outputs from the first-th on. */
+/* Of a group's outputs from the first-th on, a multiple of what a vector has of dy. */
+static float *gradients_of(const struct ss_device *cpu, const struct shape *f, size_t group,
+                           size_t first)
+{
+    return f->wide == WIDE ? of_thread(cpu, f) + window_floats(f)
+                           : windows_of(cpu, f, f->groups, 0) + group * output_floats(f) +
+                                 terms_of(f, first) * f->rows;
+}
 static float *outputs_of(const struct ss_device *cpu, const struct shape *f, size_t group,
                          size_t first)
 {
@@ -289,20 +311,50 @@ static inline void add_rows(float *to, size_t step, const float *row, size_t row
             to[l] += row[l];
 }
 
+/* n is a constant, or it takes longer. */
+static inline void copy_rows(const uint16_t *act, size_t act_step, uint16_t *row, size_t row_step,
+                             size_t count, const size_t n)
+{
+    for (size_t q = 0; q < count; q++, act += act_step, row += row_step)
+        memcpy(row, act, n * sizeof *row);
+}
+
+static inline void copy_run(const void *act, size_t act_step, void *row, size_t row_step,
+                            size_t count, size_t n)
+{
+    if (n == 16)
+        copy_rows(act, act_step, row, row_step, count, 16);
+    else if (n == 8)
+        copy_rows(act, act_step, row, row_step, count, 8);
+    else if (n == 1)
+        copy_rows(act, act_step, row, row_step, count, 1);
+    else
+        copy_rows(act, act_step, row, row_step, count, n);
+}
+
+/* Does a vector of a row have 2 W numbers, as they are in a tensor? */
+static int has_halves(const struct shape *f, enum way way)
+{
+    return f->pairs && (way == READ || way == CLEAR);
+}
+
 static inline void move_run(const struct shape *f, enum way way, void *act, size_t act_step,
                             float *row, size_t count, size_t n)
 {
     const struct ss_act_rows *rows = f->cpu->rows;
     switch (way) {
     case READ:
-        rows->read(act, act_step, row, f->w, count, n);
+        if (f->pairs)
+            copy_run(act, act_step, row, 2 * f->w, count, n);
+        else
+            rows->read(act, act_step, row, f->w, count, n);
         break;
     case WRITE:
         rows->write(row, f->w, act, act_step, count, n);
         break;
     case CLEAR:
         for (size_t q = 0; q < count; q++)
-            memset(row + q * f->w, 0, n * sizeof *row);
+            memset(row + q * f->w, 0, n * (f->pairs ? sizeof(uint16_t) : sizeof *row));
         break;
     case ADD:
         if (n == 16)
@@ -326,12 +378,15 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     void *act = place_of(f, way, l->image, (first / block * plane + l->pixel) * block);
+    const size_t halves = (size_t)has_halves(f, way), lanes = f->w << halves;
     size_t at = first % block; /* in its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
-        const size_t lane = i & (f->w - 1);
-        n = ss_min(ss_min(block - at, f->w - lane), left);
+        const size_t lane = i & (lanes - 1);
+        float *vector = l->rows + (i >> (f->shift + halves)) * l->vector;
+        n = ss_min(ss_min(block - at, lanes - lane), left);
         move_run(f, way, place_of(f, way, act, at), l->step,
-                 l->rows + (i >> f->shift) * l->vector + lane, l->count, n);
+                 halves ? (float *)(void *)((uint16_t *)(void *)vector + lane) : vector + lane,
+                 l->count, n);
         at += n;
         if (at == block)
             at = 0, act = place_of(f, way, act, plane * block);
@@ -392,6 +447,8 @@ static void move_windows(const struct shape *f, enum way way, const void *x, siz
             .count = line_count(f, place, t.rows - r, width)};
         for (size_t tap = p->tap; tap < p->last_tap; tap++)
             move_tap(f, way, group, p, tap, (int)(place / width), (int)(place % width), &line);
+        if (has_halves(f, way) && p->k % 2)
+            move_line(f, CLEAR, &f->s->x, &line, 0, 1, p->k, 1);
         r += line.count;
     }
 }
@@ -402,7 +459,7 @@ static void move_outputs(const struct shape *f, enum way way, const void *y, siz
                          size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
-    const size_t block = (size_t)a->block, end = first + count;
+    const size_t block = (size_t)a->block, end = first + count, lanes = f->w << has_halves(f, way);
     const size_t padded =
         way == WRITE && end == (size_t)a->c ? (size_t)ss_act_blocks(a) * block - end : 0;
     for (size_t r = 0; r < t.rows;) {
@@ -419,8 +476,8 @@ static void move_outputs(const struct shape *f, enum way way, const void *y, siz
             memset(ss_at(f->cpu, line.image,
                          (end / block * f->plane + pixel) * block + end % block + q * line.step),
                    0, padded * f->cpu->element);
-        if (way == READ && count % f->w)
-            move_line(f, CLEAR, a, &line, 0, f->w - count % f->w, count, 1);
+        if (way == READ && count % lanes)
+            move_line(f, CLEAR, a, &line, 0, lanes - count % lanes, count, 1);
         r += line.count;
     }
 }
@@ -461,7 +518,7 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
     const size_t channel = group * f->out + first;
     if (f->y_direct)
         return in_place(f, &f->s->y, dy, channel, t);
-    float *outputs = outputs_of(cpu, f, group, first);
+    float *outputs = gradients_of(cpu, f, group, first);
     if (f->wide == WIDE)
         move_outputs(f, READ, dy, channel, count, t, outputs);
     return (struct operand){outputs, t.rows * f->w};
@@ -481,14 +538,14 @@ static void move_few_windows(const struct ss_device *cpu, const struct shape *f,
 }
 static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy)
 {
-    const size_t vectors = ss_divide_up(f->out, f->w);
+    const size_t lanes = f->w << has_halves(f, READ), vectors = ss_divide_up(f->out, lanes);
     if (f->wide == WIDE || f->y_direct)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++) {
-        const size_t group = i / vectors, first = i % vectors * f->w;
-        move_outputs(f, READ, dy, group * f->out + first, ss_min(f->w, f->out - first),
-                     tile_of(f, 0), outputs_of(cpu, f, group, first));
+        const size_t group = i / vectors, first = i % vectors * lanes;
+        move_outputs(f, READ, dy, group * f->out + first, ss_min(lanes, f->out - first),
+                     tile_of(f, 0), gradients_of(cpu, f, group, first));
     }
 }
 
@@ -552,10 +609,10 @@ static void turn_weight(const struct ss_device *cpu, const struct shape *f, cons
     for (size_t i = 0; i < f->groups * f->pieces * panels; i++) {
         const size_t place = i / panels, row = i % panels * width;
         const struct piece p = piece_of(f, place % f->pieces);
+        const void *from = ss_at(cpu, w, weight_at(f, place / f->pieces, &p));
+        float *to = weights_of(cpu) + place * turned_floats(f) + row * terms_of(f, f->out);
         if (row < p.k)
-            ss_product_turn_panel(p.k, f->out, ss_at(cpu, w, weight_at(f, place / f->pieces, &p)),
-                                  cpu->dtype, row,
-                                  weights_of(cpu) + place * turned_floats(f) + row * f->out);
+            ss_product_turn_panel(p.k, f->out, from, cpu->dtype, f->pairs, row, to);
     }
 }
 
@@ -606,7 +663,7 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
         const struct operand windows = read_windows(cpu, f, x, group, &p, t);
         ss_product_run(
             &(struct ss_product){.rows = t.rows,
-                                 .k = p.k,
+                                 .k = terms_of(f, p.k),
                                  .columns = count,
                                  .wide = f->wide,
                                  .left = windows.at,
@@ -616,7 +673,9 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
                                  .to = to.at,
                                  .vector = to.block,
                                  .row = f->w,
-                                 .adds = bias || i > 0});
+                                 .adds = bias || i > 0,
+                                 .pairs = f->pairs,
+                                 .right_k = p.k});
     }
     if (!f->y_direct)
         move_outputs(f, WRITE, y, channel, count, t, to.at);
@@ -687,9 +746,10 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
             f->x_direct ? in_place(f, &f->s->x, dx, group * f->in + p.channel, t)
                         : (struct operand){windows_of(cpu, f, group, i), t.rows * f->w};
         ss_product_run(&(struct ss_product){.rows = t.rows,
-                                            .k = f->out,
+                                            .k = terms_of(f, f->out),
                                             .columns = p.k,
                                             .wide = WIDE,
+                                            .pairs = f->pairs,
                                             .left = outputs.at,
                                             .right = weights_of(cpu) +
                                                      (group * f->pieces + i) * turned_floats(f),
@@ -703,15 +763,17 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
     }
 }
 
-/* W outputs of few rows, as rows of the right operand dy'. */
+/* A vector of outputs of few rows, as rows of the right operand dy'. */
 static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          size_t group, size_t first)
 {
-    const size_t count = ss_min(f->w, f->out - first), width = WIDE * f->w;
-    const struct operand outputs = read_outputs(cpu, f, dy, group, first, count, tile_of(f, 0));
+    const size_t outs = ss_min(f->w << f->pairs, f->out - first), width = WIDE * f->w,
+                 count = terms_of(f, outs);
+    const struct operand outputs = read_outputs(cpu, f, dy, group, first, outs, tile_of(f, 0));
     for (size_t r = 0; r < f->rows; r += width) {
         const size_t rows = ss_min(width, f->rows - r), whole = ss_product_round(rows);
-        float *to = weights_of(cpu) + group * turned_floats(f) + r * f->out + first * whole;
+        float *to = weights_of(cpu) + group * turned_floats(f) + r * terms_of(f, f->out) +
+                    terms_of(f, first) * whole;
         if (rows < whole)
             memset(to, 0, count * whole * sizeof *to);
         ss_product_turn(rows, count, outputs.at + r * f->w, f->w, to, whole);
@@ -724,7 +786,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
     const size_t vector = p->k * f->w, rows = f->rows;
     float *turned = of_thread(cpu, f), *windows = windows_of(cpu, f, group, p->index);
     ss_product_run(&(struct ss_product){.rows = p->k,
-                                        .k = f->out,
+                                        .k = terms_of(f, f->out),
                                         .columns = rows,
                                         .wide = WIDE,
                                         .left = ss_at(cpu, w, weight_at(f, group, p)),
@@ -732,6 +794,8 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                                         .left_room = turned + turned_windows_floats(f),
                                         .right = weights_of(cpu) + group * turned_floats(f),
                                         .left_block = vector,
+                                        .pairs = f->pairs,
+                                        .left_vectors = ss_divide_up(f->out, f->w),
                                         .to = turned,
                                         .vector = vector,
                                         .row = f->w});
@@ -746,11 +810,11 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
 static void backward_few(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          const void *w, void *dx)
 {
-    const size_t vectors = ss_divide_up(f->out, f->w);
+    const size_t lanes = f->w << f->pairs, vectors = ss_divide_up(f->out, lanes);
     move_few_outputs(cpu, f, dy);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++)
-        turn_outputs(cpu, f, dy, i / vectors, i % vectors * f->w);
+        turn_outputs(cpu, f, dy, i / vectors, i % vectors * lanes);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * f->pieces; i++) {
         const struct piece p = piece_of(f, i % f->pieces);
@@ -830,16 +894,42 @@ static struct job job_of(const struct shape *f, size_t i)
     return job;
 }
 
+/* dy's rows as floats: of W outputs from the o-th on. */
+static void read_row(const struct shape *f, const struct operand *outputs, size_t o, size_t r,
+                     float row[16])
+{
+    const size_t lanes = f->w << f->pairs;
+    const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
+    if (f->pairs)
+        f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, 0, row, 0, 1, f->w);
+    else
+        memcpy(row, at, f->w * sizeof *row);
+}
+
 static void add_bias(const struct shape *f, const struct operand *outputs, size_t rows,
                      size_t count, double *sums)
 {
     for (size_t o = 0; o < count; o += f->w)
         for (size_t r = 0; r < rows; r++) {
-            const float *row = outputs->at + o / f->w * outputs->block + r * f->w;
+            float row[16];
+            read_row(f, outputs, o, r, row);
 #pragma omp simd
             for (size_t l = 0; l < f->w; l++)
                 sums[o + l] += (double)row[l];
         }
+}
+
+/* An operand whose numbers are pairs of two rows'. */
+static struct operand pair_rows(const struct shape *f, const struct operand *from, size_t rows,
+                                size_t columns, float *to)
+{
+    const size_t block = ss_divide_up(rows, 2) * f->w, width = 2 * f->w;
+    for (size_t c = 0; c < columns; c += f->w) {
+        const float *at = from->at + c / width * from->block;
+        ss_simd_table()->pairs((const uint16_t *)(const void *)at + c % width, width, rows, f->w,
+                               to + c / f->w * block);
+    }
+    return (struct operand){to, block};
 }
 
 /* dbias: of the group's outputs. */
@@ -853,11 +943,17 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
     double sums[OUTPUTS] = {0};
     for (size_t i = begin; i < end && job->strip < p.k; i++) {
         const struct tile t = tile_of(f, i);
-        const struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
-                             outputs =
-                                 read_outputs(cpu, f, dy, job->group, job->first, job->count, t);
+        struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
+                       outputs = read_outputs(cpu, f, dy, job->group, job->first, job->count, t);
+        if (has_bias)
+            add_bias(f, &outputs, t.rows, job->count, sums);
+        if (f->pairs) {
+            float *room = of_thread(cpu, f) + thread_floats(f) - pair_floats(f, OUTPUTS);
+            outputs = pair_rows(f, &outputs, t.rows, job->count, room);
+            windows = pair_rows(f, &windows, t.rows, p.k, room - pair_floats(f, f->piece_k));
+        }
         ss_product_outer(
-            &(struct ss_product_outer){.rows = t.rows,
+            &(struct ss_product_outer){.rows = terms_of(f, t.rows),
                                        .k = ss_min(f->strip, p.k - job->strip),
                                        .columns = job->count,
                                        .wide = f->wide,
@@ -868,9 +964,8 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
                                        .left_block = windows.block,
                                        .d_vector = outputs.block,
                                        .to = dw + weight_at(f, job->group, &p) + job->first * p.k,
-                                       .adds = i > begin});
-        if (has_bias)
-            add_bias(f, &outputs, t.rows, job->count, sums);
+                                       .adds = i > begin,
+                                       .pairs = f->pairs});
     }
     for (size_t o = 0; has_bias && o < job->count; o++)
         dbias[job->first + o] = (float)sums[o];

@@ -15,7 +15,7 @@
 
 /* The channel block B this CPU's convolutions like best: 16, 8, or 0 for NHWC. */
 int ss_cpu_preferred_block(void);
-/* "computed in fp32 with AVX-512 (AVX512-BF16 is there, not used yet)": how bf16 is. A constant string. */
+/* "computed in fp32 with AVX-512, products with AVX512-BF16": how bf16 is. A constant string. */
 const char *ss_cpu_bf16(void);
 /* "oneDNN 2.6.3, avx512_core", for `starstep info`. A constant string. */
 const char *ss_cpu_library(void);

@@ -19,7 +19,7 @@ int ss_depthwise_takes(const struct ss_conv_shape *s)
 
 int ss_depthwise_width(const struct ss_conv_shape *s)
 {
-    return s->x.block == 16 || (s->x.block != 8 && ss_cpu_simd() == SS_SIMD_AVX512) ? 16 : 8;
+    return s->x.block == 16 || (s->x.block != 8 && ss_cpu_simd() >= SS_SIMD_AVX512) ? 16 : 8;
 }
 
 static int chunks_of(const struct ss_conv_shape *s)

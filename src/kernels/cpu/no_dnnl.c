@@ -16,7 +16,7 @@ static enum ss_simd simd_of_cpu(void)
 {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return SS_SIMD_AVX512;
+        return __builtin_cpu_supports("avx512bf16") ? SS_SIMD_AVX512_BF16 : SS_SIMD_AVX512;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? SS_SIMD_AVX2
                                                                            : SS_SIMD_PLAIN;
 }
@@ -38,8 +38,11 @@ static void find(void)
         return;
     if (strncmp(most, "SSE", 3) == 0 || strcmp(most, "AVX") == 0)
         simd = SS_SIMD_PLAIN;
-    else if (strncmp(most, "AVX2", 4) == 0 && simd == SS_SIMD_AVX512)
+    else if (strncmp(most, "AVX2", 4) == 0 && simd > SS_SIMD_AVX2)
         simd = SS_SIMD_AVX2;
+    else if ((strcmp(most, "AVX512_CORE") == 0 || strcmp(most, "AVX512_CORE_VNNI") == 0) &&
+             simd > SS_SIMD_AVX512)
+        simd = SS_SIMD_AVX512;
 }
 
 enum ss_simd ss_cpu_simd(void)
@@ -51,15 +54,14 @@ enum ss_simd ss_cpu_simd(void)
 
 int ss_cpu_preferred_block(void)
 {
-    static const int blocks[] = {[SS_SIMD_PLAIN] = 0, [SS_SIMD_AVX2] = 8, [SS_SIMD_AVX512] = 16};
+    static const int blocks[] = {0, 8, 16, 16};
     return blocks[ss_cpu_simd()];
 }
 
 const char *ss_cpu_library(void)
 {
-    static const char *const names[] = {[SS_SIMD_PLAIN] = "own, plain",
-                                        [SS_SIMD_AVX2] = "own, avx2",
-                                        [SS_SIMD_AVX512] = "own, avx512"};
+    static const char *const names[] = {"own, plain", "own, avx2", "own, avx512",
+                                        "own, avx512_bf16"};
     return names[ss_cpu_simd()];
 }
 

@@ -114,29 +114,64 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 }
 
 void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
-                           size_t r, float *to)
+                           int pairs, size_t r, float *to)
 {
     float room[WIDEST * WIDEST];
-    const size_t width = 2 * ss_product_lanes(), count = ss_min(width, k - r),
-                 whole = ss_product_round(count);
+    const size_t width = 2 * ss_product_lanes(), each = pairs ? 2 : 1, count = ss_min(width, k - r),
+                 whole = ss_product_round(count), terms = ss_divide_up(columns, each);
     if (count < whole)
-        memset(to, 0, columns * whole * sizeof *to);
+        memset(to, 0, terms * whole * sizeof *to);
     for (size_t c = 0; c < columns; c += width) {
-        const size_t panel = ss_min(width, ss_product_round(columns) - c);
-        ss_product_turn(count, ss_min(width, columns - c),
-                        ss_floats(dtype, right, c * k + r * panel, count * panel, room), panel,
-                        to + c * whole, whole);
+        const size_t panel = ss_min(width, ss_product_round(columns) - c), at = c * k + r * panel;
+        ss_product_turn(count, ss_min(width / each, terms - c / each),
+                        pairs ? (const float *)(const void *)((const uint16_t *)right + at)
+                              : ss_floats(dtype, right, at, count * panel, room),
+                        panel / each, to + c / each * whole, whole);
+    }
+}
+
+/* Vectors of bf16 side by side, or one and zeros: rows of pairs. */
+static void join_vectors(const uint16_t *left, const uint16_t *right, size_t rows, size_t w,
+                         float *to)
+{
+    uint16_t *row = (uint16_t *)(void *)to;
+    for (size_t r = 0; r < rows; r++, row += 2 * w) {
+        memcpy(row, left + r * w, w * sizeof *row);
+        if (right)
+            memcpy(row + w, right + r * w, w * sizeof *row);
+        else
+            memset(row + w, 0, w * sizeof *row);
     }
 }
 
 /* Of left the columns from c on, a multiple of W. */
 static const float *left_chunk(const struct ss_product *p, size_t c, size_t terms, size_t w)
 {
-    for (size_t b = 0; b < terms && p->left_dtype != SS_DTYPE_F32; b += w)
-        ss_floats(p->left_dtype, p->left, (c + b) / w * p->left_block, p->rows * w,
-                  p->left_room + b * p->rows);
-    return p->left_dtype == SS_DTYPE_F32 ? (const float *)p->left + c / w * p->left_block
-                                         : p->left_room;
+    if (p->left_dtype == SS_DTYPE_F32)
+        return (const float *)p->left + c / w * p->left_block;
+    for (size_t b = 0; b < terms; b += w) {
+        float *room = p->left_room + b * p->rows;
+        const size_t vector = (c + b) / w * (p->pairs ? 2 : 1);
+        const uint16_t *from = (const uint16_t *)p->left + vector * p->left_block;
+        if (p->pairs)
+            join_vectors(from, vector + 1 < p->left_vectors ? from + p->left_block : NULL, p->rows,
+                         w, room);
+        else
+            ss_floats(p->left_dtype, from, 0, p->rows * w, room);
+    }
+    return p->left_room;
+}
+
+/* Of right the rows from c on, of `width` vectors from the j-th on. */
+static const float *right_chunk(const struct ss_product *p, size_t c, size_t terms, size_t j,
+                                size_t width, size_t w, float *room)
+{
+    if (!p->pairs || p->right_dtype == SS_DTYPE_F32)
+        return ss_floats(p->right_dtype, p->right, (j * p->k + c * width) * w, terms * width * w,
+                         room);
+    ss_simd_table()->pairs((const uint16_t *)p->right + (j * p->right_k + 2 * c * width) * w,
+                           width * w, ss_min(2 * terms, p->right_k - 2 * c), width * w, room);
+    return room;
 }
 
 /* Panels outside, rows inside: a panel's chunk is read from a second-level cache once, the rows' as often as there are
@@ -153,9 +188,8 @@ void ss_product_run(const struct ss_product *p)
             const size_t width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
-            const float *right = ss_floats(p->right_dtype, p->right, (j * p->k + c * width) * w,
-                                           terms * width * w, room);
-            simd->panel_product(&(struct ss_panel_product){
+            const float *right = right_chunk(p, c, terms, j, width, w, room);
+            (p->pairs ? simd->pair_panel_product : simd->panel_product)(&(struct ss_panel_product){
                 .v = left,
                 .u = right,
                 .m = p->to + j * p->vector,
@@ -182,15 +216,15 @@ void ss_product_outer(const struct ss_product_outer *p)
         for (size_t c = 0; c < p->k; c += w)
             for (size_t j = 0; j < vectors; j += p->wide) {
                 const size_t width = ss_min(p->wide, vectors - j);
-                simd->outer_product(&(struct ss_outer_product){
-                    .v = p->left + c / w * p->left_block + r * w,
-                    .d = p->d + j * p->d_vector + r * w,
-                    .p = p->to + (j * p->all + (p->first + c) * width) * w,
-                    .d_step = p->d_vector,
-                    .tiles = (int)ss_min(SS_PRODUCT_CHUNK, p->rows - r),
-                    .channels = (int)ss_min(w, p->k - c),
-                    .vectors = (int)width,
-                    .adds = p->adds || r > 0});
+                (p->pairs ? simd->pair_outer_product : simd->outer_product)(&(
+                    struct ss_outer_product){.v = p->left + c / w * p->left_block + r * w,
+                                             .d = p->d + j * p->d_vector + r * w,
+                                             .p = p->to + (j * p->all + (p->first + c) * width) * w,
+                                             .d_step = p->d_vector,
+                                             .tiles = (int)ss_min(SS_PRODUCT_CHUNK, p->rows - r),
+                                             .channels = (int)ss_min(w, p->k - c),
+                                             .vectors = (int)width,
+                                             .adds = p->adds || r > 0});
             }
 }
 

@@ -13,6 +13,7 @@
 #include "core/dtype.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Of 8 and 16 floats a multiple. */
 enum { SS_PRODUCT_CHUNK = 128 };
@@ -35,12 +36,16 @@ void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, 
                      size_t ld_to);
 
 /* Of a right operand (k, columns), whose numbers are fp32 or bf16, as (columns, k), both of wide 2: the panel of its rows
- * from r on, a multiple of 2 W. */
+ * from r on, a multiple of 2 W. pairs: it is bf16 and pairs of its columns become numbers. */
 void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
-                           size_t r, float *to);
+                           int pairs, size_t r, float *to);
 
 /* Row r of left in block b at b * left_block + r * W. Vector j of row r of `to` at j * vector + r * row. What is bf16 is
- * converted, a chunk at a time. */
+ * converted, a chunk at a time.
+ *
+ * With pairs, k is of pairs of bf16, which are stored as a number of 4 bytes each: those of left lie beside each other in a
+ * row, those of right in neighbouring rows. An operand whose dtype is bf16 is still to be made so: left of left_vectors
+ * vectors of W, right of right_k rows. */
 struct ss_product {
     size_t rows, k, columns, wide;
     const void *left, *right;
@@ -50,6 +55,8 @@ struct ss_product {
     float *to;
     size_t vector, row;
     int adds; /* to what is there, instead of overwriting it */
+    int pairs;
+    size_t right_k, left_vectors;
 };
 void ss_product_run(const struct ss_product *p);
 
@@ -61,6 +68,7 @@ struct ss_product_outer {
     size_t left_block, d_vector;
     float *to;
     int adds;
+    int pairs; /* of rows: two of them are one */
 };
 void ss_product_outer(const struct ss_product_outer *p);
 

@@ -8,14 +8,18 @@
 #    include <cpuid.h>
 #endif
 
+#define ROWS(simd) &ss_simd_##simd, &ss_act_rows_f32_##simd, &ss_act_rows_bf16_##simd
+
 static const struct {
     const struct ss_simd_rows *rows;
     const struct ss_act_rows *f32, *bf16;
+    const char *name;
 } sets[] = {
-    [SS_SIMD_PLAIN] = {&ss_simd_plain, &ss_act_rows_f32_plain, &ss_act_rows_bf16_plain},
+    [SS_SIMD_PLAIN] = {ROWS(plain), "vectors of 4"},
 #if defined(__x86_64__) && defined(__GNUC__)
-    [SS_SIMD_AVX2] = {&ss_simd_avx2, &ss_act_rows_f32_avx2, &ss_act_rows_bf16_avx2},
-    [SS_SIMD_AVX512] = {&ss_simd_avx512, &ss_act_rows_f32_avx512, &ss_act_rows_bf16_avx512},
+    [SS_SIMD_AVX2] = {ROWS(avx2), "AVX2"},
+    [SS_SIMD_AVX512] = {ROWS(avx512), "AVX-512"},
+    [SS_SIMD_AVX512_BF16] = {ROWS(avx512), "AVX-512, products with AVX512-BF16"},
 #endif
 };
 
@@ -38,28 +42,28 @@ const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, siz
     return room;
 }
 
-/* What multiplies bf16, by the processor's own word. */
-static const char *bf16_units(void)
+int ss_simd_pairs(void)
+{
+    return ss_cpu_simd() >= SS_SIMD_AVX512_BF16;
+}
+
+/* By the processor's own word. */
+static int has_amx(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
     unsigned a, b, c, d;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1)
-        return "AMX";
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1)
-        return "AVX512-BF16";
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1;
+#else
+    return 0;
 #endif
-    return NULL;
 }
 
-static char bf16[80];
+static char bf16[100];
 
 static void describe_bf16(void)
 {
-    static const char *const names[] = {
-        [SS_SIMD_PLAIN] = "vectors of 4", [SS_SIMD_AVX2] = "AVX2", [SS_SIMD_AVX512] = "AVX-512"};
-    const char *units = bf16_units();
-    snprintf(bf16, sizeof bf16, "computed in fp32 with %s%s%s%s", names[ss_cpu_simd()],
-             units ? " (" : "", units ? units : "", units ? " is there, not used yet)" : "");
+    snprintf(bf16, sizeof bf16, "computed in fp32 with %s%s", sets[ss_cpu_simd()].name,
+             has_amx() ? " (AMX is there, not used yet)" : "");
 }
 
 const char *ss_cpu_bf16(void)

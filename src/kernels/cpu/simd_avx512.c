@@ -20,5 +20,7 @@
                 (c) = SS_FUSED(a, b, c);                                                           \
         } while (0)
 #    define SS_TWICE
+/* By itself, so that no other function needs a processor with AVX512-BF16. */
+#    define SS_PAIRS(c, a, b) __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
 #    include "kernels/cpu/simd_loops.h"
 #endif

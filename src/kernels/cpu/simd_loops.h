@@ -6,6 +6,7 @@
  *   SS_SPLAT(x)        a vector of W times x
  *   SS_FUSED(a, b, c)  a b + c, fused where the processor has such an instruction
  *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
+ *   SS_PAIRS(c, a, b)  the same of pairs of bf16, the sum of both products; undefined where there is no such instruction
  *   SS_TWICE           unrolls the loop behind it by two, or nothing
  *   SS_STREAM(p, v)    a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
  *   SS_EXTEND(p)       SS_U of W uint16_t at p
@@ -64,7 +65,15 @@ typedef uint16_t SS_NAME(halves) __attribute__((vector_size(2 * SS_LANES), align
 #include "kernels/cpu/simd_update.h"
 #include "kernels/cpu/simd_softmax.h"
 #include "kernels/cpu/simd_depthwise.h"
+#define SS_MUL(name) SS_NAME(name)
 #include "kernels/cpu/simd_product.h"
+#ifdef SS_PAIRS
+#    undef SS_MUL
+#    undef SS_SUM
+#    define SS_MUL(name) SS_NAMED(name##_pairs, SS_SET)
+#    define SS_SUM(c, a, b, n) SS_PAIRS(c, a, b)
+#    include "kernels/cpu/simd_product.h"
+#endif
 #include "kernels/cpu/simd_winograd.h"
 
 const struct ss_simd_rows SS_NAME(ss_simd) = {
@@ -73,7 +82,12 @@ const struct ss_simd_rows SS_NAME(ss_simd) = {
     SS_NAME(pack), SS_NAME(unpack), SS_NAME(sum_16),
     SS_NAME(depthwise), SS_NAME(depthwise_gradient), SS_NAME(depthwise_sum),
     SS_LANES, SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
-    SS_NAME(outer_product),
+    SS_NAME(outer_product), SS_NAME(pairs),
+#ifdef SS_PAIRS
+    SS_MUL(panel_product), SS_MUL(outer_product),
+#else
+    NULL, NULL,
+#endif
 };
 
 /* The functions of activations, which are floats, then bf16. What is computed are floats in both: of an element x, which

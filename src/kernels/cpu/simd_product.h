@@ -1,6 +1,7 @@
 /* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Each element is
  * one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a matrix is cut into
- * rows. */
+ * rows. Of floats, and where SS_PAIRS is defined once more of pairs of bf16, which are as large: SS_MUL(name) is a
+ * function's name. */
 
 #define SS_PUT(p, v, adds)                                                                         \
     do {                                                                                           \
@@ -12,7 +13,7 @@
 
 /* TILES rows and VECTORS vectors of columns. */
 #define SS_PRODUCT(TILES, VECTORS)                                                                 \
-    SS_TARGET static void SS_NAME(product_##TILES##_##VECTORS)(                                    \
+    SS_TARGET static void SS_MUL(product_##TILES##_##VECTORS)(                                     \
         const struct ss_panel_product *f, const float *v, float *m, const float *next)             \
     {                                                                                              \
         SS_V sum[TILES][VECTORS];                                                                  \
@@ -21,7 +22,8 @@
             sum[t][k] = SS_SPLAT(0.0f);                                                            \
         for (int left = f->channels; left > 0; left -= SS_LANES, v += f->v_step) {                 \
             const int count = left < SS_LANES ? left : SS_LANES;                                   \
-            SS_TWICE for (int c = 0; c < count; c++) {                                             \
+            SS_TWICE for (int c = 0; c < count; c++)                                               \
+            {                                                                                      \
                 SS_V w[VECTORS];                                                                   \
                 SS_UNROLL for (int k = 0; k < (VECTORS); k++)                                      \
                 {                                                                                  \
@@ -47,7 +49,7 @@
 #define SS_PRODUCTS(TILES) SS_PRODUCT(TILES, 1) SS_PRODUCT(TILES, 2)
 #define SS_PRODUCT_NAMES(TILES)                                                                    \
     {                                                                                              \
-        SS_NAME(product_##TILES##_1), SS_NAME(product_##TILES##_2)                                 \
+        SS_MUL(product_##TILES##_1), SS_MUL(product_##TILES##_2)                                   \
     }
 
 SS_PRODUCTS(1)
@@ -61,10 +63,10 @@ SS_PRODUCTS(6)
 #define SS_MORE_NAMES(TILES) SS_PRODUCT_NAMES(TILES)
 #else
 #define SS_MORE_PRODUCTS(TILES) SS_PRODUCT(TILES, 1)
-#define SS_MORE_NAMES(TILES)                                                                       \
-    {                                                                                              \
-        SS_NAME(product_##TILES##_1), NULL                                                         \
-    }
+#    define SS_MORE_NAMES(TILES)                                                                   \
+        {                                                                                          \
+            SS_MUL(product_##TILES##_1), NULL                                                      \
+        }
 #endif
 SS_MORE_PRODUCTS(7)
 SS_MORE_PRODUCTS(8)
@@ -77,9 +79,9 @@ SS_PRODUCTS(13)
 SS_PRODUCTS(14)
 #endif
 
-typedef void (*SS_NAME(product_kind))(const struct ss_panel_product *f, const float *v, float *m,
-                                      const float *next);
-static const SS_NAME(product_kind) SS_NAME(product_kinds)[][2] = {
+typedef void (*SS_MUL(product_kind))(const struct ss_panel_product *f, const float *v, float *m,
+                                     const float *next);
+static const SS_MUL(product_kind) SS_MUL(product_kinds)[][2] = {
     SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3), SS_PRODUCT_NAMES(4),
     SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),  SS_MORE_NAMES(7),    SS_MORE_NAMES(8),
     SS_MORE_NAMES(9),     SS_MORE_NAMES(10),    SS_MORE_NAMES(11),   SS_MORE_NAMES(12),
@@ -89,13 +91,13 @@ static const SS_NAME(product_kind) SS_NAME(product_kinds)[][2] = {
 };
 
 /* In as few parts as registers allow, of nearly equal length. */
-static void SS_NAME(panel_product)(const struct ss_panel_product *f)
+static void SS_MUL(panel_product)(const struct ss_panel_product *f)
 {
     const int most = f->vectors == 1 && SS_PRODUCT_TILES < 12 ? 12 : SS_PRODUCT_TILES,
               parts = (f->tiles + most - 1) / most;
     for (int part = 0, at = 0; part < parts; part++) {
         const int count = f->tiles * (part + 1) / parts - at;
-        SS_NAME(product_kinds)
+        SS_MUL(product_kinds)
         [count - 1][f->vectors - 1](f, f->v + at * SS_LANES, f->m + (size_t)at * f->m_row,
                                     part ? f->u : f->next);
         at += count;
@@ -104,15 +106,16 @@ static void SS_NAME(panel_product)(const struct ss_panel_product *f)
 
 /* The sum over tiles for CHANNELS channels and VECTORS vectors of outputs, in registers. */
 #define SS_OUTER(CHANNELS, VECTORS)                                                                \
-    SS_TARGET static void SS_NAME(outer_##CHANNELS##_##VECTORS)(const struct ss_outer_product *f,  \
-                                                                const int first)                   \
+    SS_TARGET static void SS_MUL(outer_##CHANNELS##_##VECTORS)(const struct ss_outer_product *f,   \
+                                                               const int first)                    \
     {                                                                                              \
         SS_V sum[CHANNELS][VECTORS];                                                               \
         const float *v = f->v + first, *d = f->d;                                                  \
         float *p = f->p + first * (VECTORS)*SS_LANES;                                              \
         SS_UNROLL for (int c = 0; c < (CHANNELS); c++)                                             \
             SS_UNROLL for (int k = 0; k < (VECTORS); k++) sum[c][k] = SS_SPLAT(0.0f);              \
-        SS_TWICE for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES) {                \
+        SS_TWICE for (int t = 0; t < f->tiles; t++, v += SS_LANES, d += SS_LANES)                  \
+        {                                                                                          \
             SS_V y[VECTORS];                                                                       \
             SS_UNROLL for (int k = 0; k < (VECTORS); k++) y[k] =                                   \
                 SS_LOAD(d + (size_t)k * f->d_step);                                                \
@@ -134,16 +137,16 @@ SS_OUTER(8, 1)
 SS_OUTER(8, 2)
 SS_OUTER(16, 1)
 
-static void SS_NAME(outer_product)(const struct ss_outer_product *f)
+static void SS_MUL(outer_product)(const struct ss_outer_product *f)
 {
     const int two = f->vectors == 2;
     int c = 0;
     for (; c + 16 <= f->channels && !two && SS_PRODUCT_TILES > 6; c += 16)
-        SS_NAME(outer_16_1)(f, c);
+        SS_MUL(outer_16_1)(f, c);
     for (; c + 8 <= f->channels && (!two || SS_PRODUCT_TILES > 6); c += 8)
-        (two ? SS_NAME(outer_8_2) : SS_NAME(outer_8_1))(f, c);
+        (two ? SS_MUL(outer_8_2) : SS_MUL(outer_8_1))(f, c);
     for (; c + 4 <= f->channels; c += 4)
-        (two ? SS_NAME(outer_4_2) : SS_NAME(outer_4_1))(f, c);
+        (two ? SS_MUL(outer_4_2) : SS_MUL(outer_4_1))(f, c);
     for (; c < f->channels; c++)
-        (two ? SS_NAME(outer_1_2) : SS_NAME(outer_1_1))(f, c);
+        (two ? SS_MUL(outer_1_2) : SS_MUL(outer_1_1))(f, c);
 }

@@ -91,6 +91,20 @@ SS_BODY void SS_NAME(sum_16_body)(const uint16_t *const *src, int n, const int b
     }
 }
 
+/* Whole vectors. */
+SS_TARGET static void SS_NAME(pairs)(const uint16_t *from, size_t step, size_t rows, size_t width,
+                                     void *to)
+{
+    uint32_t *out = to;
+    for (size_t r = 0; r < rows; r += 2, from += 2 * step)
+        for (size_t j = 0; j < width; j += SS_LANES, out += SS_LANES) {
+            SS_U both = (SS_U)SS_EXTEND(from + j);
+            if (r + 1 < rows)
+                both |= (SS_U)SS_EXTEND(from + step + j) << 16;
+            *(SS_U *)out = both;
+        }
+}
+
 SS_TARGET static void SS_NAME(pack)(const float *src, float scale, int bf16, uint16_t *dst,
                                     size_t count)
 {

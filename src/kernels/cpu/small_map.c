@@ -270,7 +270,7 @@ static const float *panel_of(const struct ss_device *cpu, const struct pass *p, 
         return ss_floats(cpu->dtype, p->w, weight_at(f, tap, first),
                          inputs * panel_width(f, &f->y, first), room);
     ss_product_turn_panel(inputs, (size_t)f->s->y.c, ss_at(cpu, p->w, weight_at(f, tap, 0)),
-                          cpu->dtype, first, room);
+                          cpu->dtype, 0, first, room);
     return room;
 }
 
