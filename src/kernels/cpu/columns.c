@@ -311,25 +311,34 @@ static inline void add_rows(float *to, size_t step, const float *row, size_t row
             to[l] += row[l];
 }
 
-/* n is a constant, or it takes longer. */
-static inline void copy_rows(const uint16_t *act, size_t act_step, uint16_t *row, size_t row_step,
-                             size_t count, const size_t n)
+/* `bytes` of each, in two parts of a constant size that may overlap: a call of memcpy would take longer. */
+static inline void copy_parts(const char *from, size_t step, char *to, size_t row_step,
+                              size_t count, size_t bytes, const size_t part)
 {
-    for (size_t q = 0; q < count; q++, act += act_step, row += row_step)
-        memcpy(row, act, n * sizeof *row);
+    for (size_t q = 0; q < count; q++, from += step, to += row_step) {
+        memcpy(to, from, part);
+        memcpy(to + bytes - part, from + bytes - part, part);
+    }
 }
 
-static inline void copy_run(const void *act, size_t act_step, void *row, size_t row_step,
-                            size_t count, size_t n)
+/* n numbers of `element` bytes to each row. */
+static inline void copy_run(const void *from, size_t step, void *to, size_t row_step, size_t count,
+                            size_t n, size_t element)
 {
-    if (n == 16)
-        copy_rows(act, act_step, row, row_step, count, 16);
-    else if (n == 8)
-        copy_rows(act, act_step, row, row_step, count, 8);
-    else if (n == 1)
-        copy_rows(act, act_step, row, row_step, count, 1);
-    else
-        copy_rows(act, act_step, row, row_step, count, n);
+    size_t bytes = n * element;
+    step *= element;
+    for (; bytes > 64; bytes -= 32, from = (const char *)from + 32, to = (char *)to + 32)
+        copy_parts(from, step, to, row_step, count, 32, 32);
+    if (bytes >= 32)
+        copy_parts(from, step, to, row_step, count, bytes, 32);
+    else if (bytes >= 16)
+        copy_parts(from, step, to, row_step, count, bytes, 16);
+    else if (bytes >= 8)
+        copy_parts(from, step, to, row_step, count, bytes, 8);
+    else if (bytes >= 4)
+        copy_parts(from, step, to, row_step, count, bytes, 4);
+    else if (bytes > 0)
+        copy_parts(from, step, to, row_step, count, bytes, 2);
 }
 
 /* Does a vector of a row have 2 W numbers, as they are in a tensor? */
@@ -345,7 +354,7 @@ static inline void move_run(const struct shape *f, enum way way, void *act, size
     switch (way) {
     case READ:
         if (f->pairs)
-            copy_run(act, act_step, row, 2 * f->w, count, n);
+            copy_run(act, act_step, row, f->w * sizeof *row, count, n, sizeof(uint16_t));
         else
             rows->read(act, act_step, row, f->w, count, n);
         break;
@@ -433,6 +442,72 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     move_line(f, way, &s->x, &part, first, channels, at, each);
 }
 
+/* Where number i of row q lies of what is read. */
+static inline void *number_at(const struct shape *f, const struct line *l, size_t q, size_t i)
+{
+    const size_t lane = i & ((f->w << f->pairs) - 1);
+    float *vector = l->rows + (i >> (f->shift + (size_t)f->pairs)) * l->vector + q * f->w;
+    return f->pairs ? (void *)((uint16_t *)(void *)vector + lane) : (void *)(vector + lane);
+}
+
+/* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side in a plane from `at` on, `step` further
+ * for each row. Outside of the map (at: NULL): zeros. */
+static void read_taps(const struct shape *f, const struct line *l, const void *at, size_t step,
+                      size_t q, size_t count, size_t i, size_t n)
+{
+    const size_t lanes = f->w << f->pairs, room = f->w * sizeof(float);
+    for (size_t run; n > 0; n -= run, i += run) {
+        char *to = number_at(f, l, q, i);
+        run = ss_min(n, lanes - (i & (lanes - 1)));
+        if (!at)
+            for (size_t r = 0; r < count; r++)
+                memset(to + r * room, 0, run * room / lanes);
+        else if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
+            copy_run(at, step, to, room, count, run, f->cpu->element);
+        else
+            f->cpu->rows->read(at, step, (float *)(void *)to, f->w, count, run);
+        at = at ? ss_at(f->cpu, at, run) : NULL;
+    }
+}
+
+/* The same as move_tap for all taps of a piece of planes, a line of a window at a time. */
+static void read_plane_windows(const struct shape *f, size_t group, const struct piece *p, int line,
+                               int column, const struct line *all)
+{
+    const struct ss_conv_shape *s = f->s;
+    const int width = s->x.w, taps = s->kernel[1], step = s->stride[1], count = (int)all->count,
+              first = column * step - s->padding[1];
+    /* Windows begin .. end - 1 are as wide as the map or lie in it. */
+    const int begin = first < 0 ? clamp((step - 1 - first) / step, count) : 0,
+              last = width - taps - first, end = last < 0 ? begin : clamp(last / step + 1, count);
+    size_t i = 0;
+    for (size_t c = p->channel; c < p->last_channel; c++)
+        for (int k = 0; k < s->kernel[0]; k++, i += (size_t)taps) {
+            const int h = line * s->stride[0] - s->padding[0] + k * s->dilation[0];
+            if (h < 0 || h >= s->x.h) {
+                read_taps(f, all, NULL, 0, 0, all->count, i, (size_t)taps);
+                continue;
+            }
+            const void *map = ss_at(f->cpu, all->image,
+                                    ((group * f->in + c) * (size_t)s->x.h + (size_t)h) * (size_t)width);
+            for (int q = 0; q < count; q++) {
+                const int w = first + q * step, from = clamp(-w, taps),
+                          to = clamp(width - w, taps);
+                if (q == begin && begin < end) {
+                    read_taps(f, all, ss_at(f->cpu, map, (size_t)w), (size_t)step, (size_t)q,
+                              (size_t)(end - begin), i, (size_t)taps);
+                    q = end - 1;
+                    continue;
+                }
+                read_taps(f, all, NULL, 0, (size_t)q, 1, i, (size_t)from);
+                if (from < to)
+                    read_taps(f, all, ss_at(f->cpu, map, (size_t)(w + from)), 0, (size_t)q, 1,
+                              i + (size_t)from, (size_t)(to - from));
+                read_taps(f, all, NULL, 0, (size_t)q, 1, i + (size_t)to, (size_t)(taps - to));
+            }
+        }
+}
+
 /* A piece of the windows of a tile. */
 static void move_windows(const struct shape *f, enum way way, const void *x, size_t group,
                          const struct piece *p, struct tile t, float *rows)
@@ -445,7 +520,11 @@ static void move_windows(const struct shape *f, enum way way, const void *x, siz
             .image = place_of(f, way, x, (t.first + r) / f->plane * ss_act_image(&f->s->x, 0)),
             .vector = t.rows * f->w,
             .count = line_count(f, place, t.rows - r, width)};
-        for (size_t tap = p->tap; tap < p->last_tap; tap++)
+        const int by_lines = way == READ && f->planes && f->plane > 1 && !f->points &&
+                             f->s->dilation[1] == 1;
+        if (by_lines)
+            read_plane_windows(f, group, p, (int)(place / width), (int)(place % width), &line);
+        for (size_t tap = p->tap; tap < p->last_tap && !by_lines; tap++)
             move_tap(f, way, group, p, tap, (int)(place / width), (int)(place % width), &line);
         if (has_halves(f, way) && p->k % 2)
             move_line(f, CLEAR, &f->s->x, &line, 0, 1, p->k, 1);
