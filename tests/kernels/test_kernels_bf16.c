@@ -238,6 +238,7 @@ static const struct conv_case {
     {"columns", 2, 200, 14, 13, 40, 2, 2, 0, 1, 1, 1}, /* pieces of a window; it covers no edge */
     {"columns", 4, 600, 1, 1, 520, 1, 1, 0, 1, 1, 1},  /* few rows */
     {"columns", 4, 40, 3, 3, 300, 3, 3, 0, 1, 1, 0},
+    {"columns", 1, 3, 5, 700, 8, 5, 1, 7, 1, 1, 1}, /* a line of planes is read in parts */
     {"depthwise", 2, 40, 9, 7, 40, 3, 1, 1, 1, 40, 1},
     {"depthwise", 9, 20, 9, 8, 20, 3, 2, 1, 1, 20, 1},
     {"small map", 32, 64, 2, 2, 64, 3, 1, 1, 1, 1, 1},

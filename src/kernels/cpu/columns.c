@@ -37,7 +37,8 @@ enum {
      * stays in a first-level cache. */
     OUTPUTS = 128,
     STRIP = 64,
-    JOBS = 16, /* at least so many, where tiles and panels suffice */
+    JOBS = 16,  /* at least so many, where tiles and panels suffice */
+    LINE = 512, /* numbers of a map's line that are read at once */
 };
 
 struct shape {
@@ -450,23 +451,19 @@ static inline void *number_at(const struct shape *f, const struct line *l, size_
     return f->pairs ? (void *)((uint16_t *)(void *)vector + lane) : (void *)(vector + lane);
 }
 
-/* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side in a plane from `at` on, `step` further
- * for each row. Outside of the map (at: NULL): zeros. */
+/* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side from `at` on, `step` further for each
+ * row. */
 static void read_taps(const struct shape *f, const struct line *l, const void *at, size_t step,
                       size_t q, size_t count, size_t i, size_t n)
 {
-    const size_t lanes = f->w << f->pairs, room = f->w * sizeof(float);
-    for (size_t run; n > 0; n -= run, i += run) {
-        char *to = number_at(f, l, q, i);
+    const size_t lanes = f->w << f->pairs;
+    for (size_t run; n > 0; n -= run, i += run, at = ss_at(f->cpu, at, run)) {
+        void *to = number_at(f, l, q, i);
         run = ss_min(n, lanes - (i & (lanes - 1)));
-        if (!at)
-            for (size_t r = 0; r < count; r++)
-                memset(to + r * room, 0, run * room / lanes);
-        else if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
-            copy_run(at, step, to, room, count, run, f->cpu->element);
+        if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
+            copy_run(at, step, to, f->w * sizeof(float), count, run, f->cpu->element);
         else
-            f->cpu->rows->read(at, step, (float *)(void *)to, f->w, count, run);
-        at = at ? ss_at(f->cpu, at, run) : NULL;
+            f->cpu->rows->read(at, step, to, f->w, count, run);
     }
 }
 
@@ -474,38 +471,27 @@ static void read_taps(const struct shape *f, const struct line *l, const void *a
 static void read_plane_windows(const struct shape *f, size_t group, const struct piece *p, int line,
                                int column, const struct line *all)
 {
+    char padded[LINE * sizeof(float)]; /* a line of the map, with zeros around it */
     const struct ss_conv_shape *s = f->s;
-    const int width = s->x.w, taps = s->kernel[1], step = s->stride[1], count = (int)all->count,
-              first = column * step - s->padding[1];
-    /* Windows begin .. end - 1 are as wide as the map or lie in it. */
-    const int begin = first < 0 ? clamp((step - 1 - first) / step, count) : 0,
-              last = width - taps - first, end = last < 0 ? begin : clamp(last / step + 1, count);
+    const int width = s->x.w, taps = s->kernel[1], step = s->stride[1],
+              most = 1 + (LINE - taps) / step, all_count = (int)all->count;
+    const size_t element = f->cpu->element, plane = (size_t)s->x.h * (size_t)width;
     size_t i = 0;
-    for (size_t c = p->channel; c < p->last_channel; c++)
-        for (int k = 0; k < s->kernel[0]; k++, i += (size_t)taps) {
-            const int h = line * s->stride[0] - s->padding[0] + k * s->dilation[0];
-            if (h < 0 || h >= s->x.h) {
-                read_taps(f, all, NULL, 0, 0, all->count, i, (size_t)taps);
-                continue;
+    for (size_t c = group * f->in + p->channel; c < group * f->in + p->last_channel; c++)
+        for (int k = 0; k < s->kernel[0]; k++, i += (size_t)taps)
+            for (int q = 0; q < all_count; q += most) {
+                const int h = line * s->stride[0] - s->padding[0] + k * s->dilation[0],
+                          w = (column + q) * step - s->padding[1],
+                          count = all_count - q < most ? all_count - q : most,
+                          all_taps = (count - 1) * step + taps, begin = clamp(-w, all_taps),
+                          end = h < 0 || h >= s->x.h ? begin : clamp(width - w, all_taps);
+                memset(padded, 0, (size_t)all_taps * element);
+                if (begin < end)
+                    memcpy(padded + (size_t)begin * element,
+                           ss_at(f->cpu, all->image, c * plane + (size_t)(h * width + w + begin)),
+                           (size_t)(end - begin) * element);
+                read_taps(f, all, padded, (size_t)step, (size_t)q, (size_t)count, i, (size_t)taps);
             }
-            const void *map = ss_at(f->cpu, all->image,
-                                    ((group * f->in + c) * (size_t)s->x.h + (size_t)h) * (size_t)width);
-            for (int q = 0; q < count; q++) {
-                const int w = first + q * step, from = clamp(-w, taps),
-                          to = clamp(width - w, taps);
-                if (q == begin && begin < end) {
-                    read_taps(f, all, ss_at(f->cpu, map, (size_t)w), (size_t)step, (size_t)q,
-                              (size_t)(end - begin), i, (size_t)taps);
-                    q = end - 1;
-                    continue;
-                }
-                read_taps(f, all, NULL, 0, (size_t)q, 1, i, (size_t)from);
-                if (from < to)
-                    read_taps(f, all, ss_at(f->cpu, map, (size_t)(w + from)), 0, (size_t)q, 1,
-                              i + (size_t)from, (size_t)(to - from));
-                read_taps(f, all, NULL, 0, (size_t)q, 1, i + (size_t)to, (size_t)(taps - to));
-            }
-        }
 }
 
 /* A piece of the windows of a tile. */
@@ -521,7 +507,7 @@ static void move_windows(const struct shape *f, enum way way, const void *x, siz
             .vector = t.rows * f->w,
             .count = line_count(f, place, t.rows - r, width)};
         const int by_lines = way == READ && f->planes && f->plane > 1 && !f->points &&
-                             f->s->dilation[1] == 1;
+                             f->s->dilation[1] == 1 && f->s->kernel[1] <= LINE;
         if (by_lines)
             read_plane_windows(f, group, p, (int)(place / width), (int)(place % width), &line);
         for (size_t tap = p->tap; tap < p->last_tap && !by_lines; tap++)
