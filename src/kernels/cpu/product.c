@@ -189,7 +189,7 @@ void ss_product_run(const struct ss_product *p)
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
             const float *right = right_chunk(p, c, terms, j, width, w, room);
-            (p->pairs ? simd->pair_panel_product : simd->panel_product)(&(struct ss_panel_product){
+            const struct ss_panel_product f = {
                 .v = left,
                 .u = right,
                 .m = p->to + j * p->vector,
@@ -203,7 +203,8 @@ void ss_product_run(const struct ss_product *p)
                 .next = p->right_dtype != SS_DTYPE_F32
                             ? room
                             : (const float *)p->right +
-                                  (next * p->k + (last ? c + terms : c) * next_width) * w});
+                                  (next * p->k + (last ? c + terms : c) * next_width) * w};
+            (p->pairs ? simd->pair_panel_product : simd->panel_product)(&f);
         }
     }
 }
@@ -216,15 +217,16 @@ void ss_product_outer(const struct ss_product_outer *p)
         for (size_t c = 0; c < p->k; c += w)
             for (size_t j = 0; j < vectors; j += p->wide) {
                 const size_t width = ss_min(p->wide, vectors - j);
-                (p->pairs ? simd->pair_outer_product : simd->outer_product)(&(
-                    struct ss_outer_product){.v = p->left + c / w * p->left_block + r * w,
-                                             .d = p->d + j * p->d_vector + r * w,
-                                             .p = p->to + (j * p->all + (p->first + c) * width) * w,
-                                             .d_step = p->d_vector,
-                                             .tiles = (int)ss_min(SS_PRODUCT_CHUNK, p->rows - r),
-                                             .channels = (int)ss_min(w, p->k - c),
-                                             .vectors = (int)width,
-                                             .adds = p->adds || r > 0});
+                const struct ss_outer_product f = {
+                    .v = p->left + c / w * p->left_block + r * w,
+                    .d = p->d + j * p->d_vector + r * w,
+                    .p = p->to + (j * p->all + (p->first + c) * width) * w,
+                    .d_step = p->d_vector,
+                    .tiles = (int)ss_min(SS_PRODUCT_CHUNK, p->rows - r),
+                    .channels = (int)ss_min(w, p->k - c),
+                    .vectors = (int)width,
+                    .adds = p->adds || r > 0};
+                (p->pairs ? simd->pair_outer_product : simd->outer_product)(&f);
             }
 }
 

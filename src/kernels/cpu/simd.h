@@ -246,7 +246,7 @@ struct ss_simd_rows {
     /* Rows of bf16, `step` apart, as half as many rows of pairs, which lie behind each other: two rows' numbers, the first
      * one's in the lower half; of an odd row and 0. width: whole vectors. */
     void (*pairs)(const uint16_t *from, size_t step, size_t rows, size_t width, void *to);
-    /* Products whose numbers are pairs of bf16, along c or t, but for fp32 sums; NULL: ss_cpu_pairs says no. */
+    /* Products whose numbers are pairs of bf16, along c or t, but for fp32 sums; NULL: ss_simd_pairs says no. */
     void (*pair_panel_product)(const struct ss_panel_product *f);
     void (*pair_outer_product)(const struct ss_outer_product *f);
 };
@@ -256,7 +256,7 @@ extern const struct ss_simd_rows ss_simd_plain, ss_simd_avx2, ss_simd_avx512;
 extern const struct ss_act_rows ss_act_rows_f32_plain, ss_act_rows_f32_avx2, ss_act_rows_f32_avx512,
     ss_act_rows_bf16_plain, ss_act_rows_bf16_avx2, ss_act_rows_bf16_avx512;
 
-/* Of this processor. */
+/* Of this processor */
 const struct ss_simd_rows *ss_simd_table(void);
 /* 1 where it multiplies pairs of bf16. */
 int ss_simd_pairs(void);
