@@ -78,6 +78,8 @@ void ss_cpu_library_close(struct ss_device *cpu)
 
 uint64_t ss_cpu_fingerprint(const struct ss_device *cpu)
 {
-    (void)cpu;
-    return ss_mix64(0, (uint64_t)ss_cpu_preferred_block() << 8 | ss_cpu_simd());
+    enum ss_simd used = ss_cpu_simd();
+    if (used == SS_SIMD_AVX512_BF16 && !(cpu && cpu->dtype == SS_DTYPE_BF16))
+        used = SS_SIMD_AVX512; /* pairs of bf16 make other bits, but not fp32's */
+    return ss_mix64(0, (uint64_t)ss_cpu_preferred_block() << 8 | used);
 }
