@@ -46,23 +46,27 @@ way=launch
 touched "two ranks" 0 1 -- tiny_ranks a --slots 1
 check "nothing of StarPU's is left in HOME" test ! -e "$HOME/.starpu"
 
-# queued STEPS: the most that a stream held in a run of so many steps, whose kernels begin late, "N, of" all that it was
-# given. NCCL: without it the updates wait for the metrics anyway.
+# queued STEPS SECONDS: the most that a stream held in a run of so many steps, whose kernels begin so late, "N, of" all that
+# it was given. NCCL: without it the updates wait for the metrics anyway.
 queued() {
     local starter
     rm -f "$SS_HOSTGPU_REPORT"
     touch "$work/stall"
     : >"$work/out"
-    (wait_until 60 grep -q ^Training "$work/out" && sleep 2; rm "$work/stall") &
+    (wait_until 60 grep -q ^Training "$work/out" && sleep "$2"; rm "$work/stall") &
     starter=$!
     SS_HOSTGPU_STALL=$work/stall tiny_alone a --max-steps "$1" --slots 4 --nccl-always || fail "a late GPU"
     wait $starter
     sed 's/.*queued: \([0-9]*, of [0-9]*\).*/\1/' "$SS_HOSTGPU_REPORT"
 }
 # The first step has less to wait for than those behind it.
-two=$(queued 2)
-six=$(queued 6)
-step=$(((${six#*of } - ${two#*of }) / 4))
+two=$(queued 2 2)
+# What a busy machine does not enqueue in the first time it does in the second.
+for seconds in 2 20 60; do
+    six=$(queued 6 $seconds)
+    step=$(((${six#*of } - ${two#*of }) / 4))
+    [ "${six%,*}" -le $step ] || break
+done
 check "at most two steps are enqueued: $six items in six steps, $step in each" [ "${six%,*}" -lt $((2 * step)) ]
 check "more than one is" [ "${six%,*}" -gt $step ]
 unset SS_HOSTGPU_REPORT
