@@ -137,9 +137,9 @@ alive() {
     state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) && [ "${state%% *}" != Z ]
 }
 
-# wait_until SECONDS COMMAND...: poll until the command succeeds; a busy machine has four times as long
+# wait_until SECONDS COMMAND...: poll until the command succeeds
 wait_until() {
-    local end=$((SECONDS + 4 * $1))
+    local end=$((SECONDS + $1))
     shift
     until "$@"; do
         [ $SECONDS -lt "$end" ] || return 1

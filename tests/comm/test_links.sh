@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # What the doctor finds of links between CPU ranks: what it measures over MPI, a link that is slower than it
 # should be, contents that are wrong, a rank that never comes, ranks without MPI. As root also between two
-# hosts, over a link whose rate is known: what is measured at best is no more than it, and not a small part of it, however
-# busy the machine is.
+# hosts, over a link whose rate is known: what is measured at best is that rate, within 20 %.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/two_hosts.sh"
 
@@ -81,23 +80,37 @@ measured() {
         END { exit !(best >= low && best <= high) }' "$work/out"
 }
 
+# too_slow CHECK PATTERN LOW: less than LOW was measured of these at best, or the slowest has less than half of what it should
+too_slow() {
+    measured "$1" "$2" 0 "$3" || grep -q "^slow $1 .*$2" "$work/out"
+}
+
 if ! make_hosts || ! command -v tc >/dev/null || ! rate 200; then
     echo "skipped: two hosts (network namespaces need root, iproute2 and the kernel's tbf)"
     finish
 fi
-# 0.025 GB/s, and a fifth of it is enough
-on_two 2 12 0.04
+# 0.025 GB/s
+# A busy machine is slower than the link: it is measured again then, and only then.
+for _ in {1..5}; do
+    on_two 2 12 0.2
+    [ $code -eq 0 ] || break
+    too_slow links.between 'between nodes' 0.02 || too_slow links.allreduce 'a sum of' 0.02 || break
+done
 check "two hosts: exit code" [ $code -eq 0 ]
 finds "two hosts: messages" fine links.between "between nodes"
-check "they have the link's rate" measured links.between 'between nodes' 0.005 0.03
+check "they have the link's rate" measured links.between 'between nodes' 0.02 0.03
 finds "two hosts: sums of 2 MiB" fine links.allreduce "sum of 2048 KiB"
-check "they have it on the bus" measured links.allreduce 'a sum of' 0.005 0.03
+check "they have it on the bus" measured links.allreduce 'a sum of' 0.02 0.03
 on_two 2 4 2
 finds "it should have ten times that" slow links.between "0.25 GB/s would be the link's; see that MPI uses the fabric"
-on_two 4 10 0.02
+for _ in {1..5}; do
+    on_two 4 10 0.1
+    [ $code -eq 0 ] || break
+    too_slow links.between 'between nodes' 0.006 || too_slow links.node 'inside of a node' 0.1 || break
+done
 finds "two ranks on each host" fine links.between "between nodes"
 # One that begins last has the link alone for a while: the slowest shares it.
-check "they share the rate" awk '$2 == "links.between" { found = $3 >= 0.002 && $3 <= 0.016 } END { exit !found }' "$work/out"
+check "they share the rate" awk '$2 == "links.between" { found = $3 >= 0.006 && $3 <= 0.016 } END { exit !found }' "$work/out"
 finds "and need none of it inside" fine links.node "inside of a node"
-check "it is faster there" measured links.node 'inside of a node' 0.03 100
+check "it is faster there" measured links.node 'inside of a node' 0.1 100
 finish

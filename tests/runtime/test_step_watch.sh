@@ -2,6 +2,7 @@
 # A run of one rank that cannot go on ends by itself: with fewer threads than its kernels were made for, and with a
 # task that never ends, by --timeout or by one signal.
 . "${srcdir:-.}/tests/common.sh"
+DEADLINE=40
 unset OMP_NUM_THREADS
 
 make_data 16 8

@@ -180,6 +180,7 @@ check "its report: none left out" eval "! grep -q 'left out\|ends early\|lost' \
 for rank in {0..7}; do
     write_trace "$work/large" "$rank" 8 50 45
 done
+DEADLINE=20
 starts "a large trace" "${report[@]:0:3}" "$work/large" --json "$work/json"
 check "a large trace: the tables fit" fits
 finish
