@@ -381,6 +381,21 @@ static inline void *place_of(const struct shape *f, enum way way, const void *ac
     return way == ADD ? (float *)(uintptr_t)act + i : ss_at(f->cpu, act, i);
 }
 
+/* Numbers of a vector of a row. */
+static inline size_t lanes_of(const struct shape *f, enum way way)
+{
+    return f->w << has_halves(f, way);
+}
+
+/* Where number i of a line's first row lies. */
+static inline void *number_at(const struct shape *f, enum way way, const struct line *l, size_t i)
+{
+    const size_t lane = i & (lanes_of(f, way) - 1);
+    float *vector = l->rows + (i >> (f->shift + (size_t)has_halves(f, way))) * l->vector;
+    return has_halves(f, way) ? (void *)((uint16_t *)(void *)vector + lane)
+                              : (void *)(vector + lane);
+}
+
 /* `channels` from `first` on. They are the numbers from i on of each row, i_step apart. */
 static inline void move_line(const struct shape *f, enum way way, const struct ss_act *a,
                              const struct line *l, size_t first, size_t channels, size_t i,
@@ -388,15 +403,11 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
 {
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     void *act = place_of(f, way, l->image, (first / block * plane + l->pixel) * block);
-    const size_t halves = (size_t)has_halves(f, way), lanes = f->w << halves;
+    const size_t lanes = lanes_of(f, way);
     size_t at = first % block; /* in its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
-        const size_t lane = i & (lanes - 1);
-        float *vector = l->rows + (i >> (f->shift + halves)) * l->vector;
-        n = ss_min(ss_min(block - at, lanes - lane), left);
-        move_run(f, way, place_of(f, way, act, at), l->step,
-                 halves ? (float *)(void *)((uint16_t *)(void *)vector + lane) : vector + lane,
-                 l->count, n);
+        n = ss_min(ss_min(block - at, lanes - (i & (lanes - 1))), left);
+        move_run(f, way, place_of(f, way, act, at), l->step, number_at(f, way, l, i), l->count, n);
         at += n;
         if (at == block)
             at = 0, act = place_of(f, way, act, plane * block);
@@ -443,22 +454,14 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     move_line(f, way, &s->x, &part, first, channels, at, each);
 }
 
-/* Where number i of row q lies of what is read. */
-static inline void *number_at(const struct shape *f, const struct line *l, size_t q, size_t i)
-{
-    const size_t lane = i & ((f->w << f->pairs) - 1);
-    float *vector = l->rows + (i >> (f->shift + (size_t)f->pairs)) * l->vector + q * f->w;
-    return f->pairs ? (void *)((uint16_t *)(void *)vector + lane) : (void *)(vector + lane);
-}
-
 /* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side from `at` on, `step` further for each
  * row. */
 static void read_taps(const struct shape *f, const struct line *l, const void *at, size_t step,
                       size_t q, size_t count, size_t i, size_t n)
 {
-    const size_t lanes = f->w << f->pairs;
+    const size_t lanes = lanes_of(f, READ);
     for (size_t run; n > 0; n -= run, i += run, at = ss_at(f->cpu, at, run)) {
-        void *to = number_at(f, l, q, i);
+        float *to = (float *)number_at(f, READ, l, i) + q * f->w;
         run = ss_min(n, lanes - (i & (lanes - 1)));
         if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
             copy_run(at, step, to, f->w * sizeof(float), count, run, f->cpu->element);
@@ -524,7 +527,7 @@ static void move_outputs(const struct shape *f, enum way way, const void *y, siz
                          size_t count, struct tile t, float *rows)
 {
     const struct ss_act *a = &f->s->y;
-    const size_t block = (size_t)a->block, end = first + count, lanes = f->w << has_halves(f, way);
+    const size_t block = (size_t)a->block, end = first + count, lanes = lanes_of(f, way);
     const size_t padded =
         way == WRITE && end == (size_t)a->c ? (size_t)ss_act_blocks(a) * block - end : 0;
     for (size_t r = 0; r < t.rows;) {
@@ -603,7 +606,7 @@ static void move_few_windows(const struct ss_device *cpu, const struct shape *f,
 }
 static void move_few_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy)
 {
-    const size_t lanes = f->w << has_halves(f, READ), vectors = ss_divide_up(f->out, lanes);
+    const size_t lanes = lanes_of(f, READ), vectors = ss_divide_up(f->out, lanes);
     if (f->wide == WIDE || f->y_direct)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
@@ -832,7 +835,7 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
 static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          size_t group, size_t first)
 {
-    const size_t outs = ss_min(f->w << f->pairs, f->out - first), width = WIDE * f->w,
+    const size_t outs = ss_min(lanes_of(f, READ), f->out - first), width = WIDE * f->w,
                  count = terms_of(f, outs);
     const struct operand outputs = read_outputs(cpu, f, dy, group, first, outs, tile_of(f, 0));
     for (size_t r = 0; r < f->rows; r += width) {
@@ -875,7 +878,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
 static void backward_few(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          const void *w, void *dx)
 {
-    const size_t lanes = f->w << f->pairs, vectors = ss_divide_up(f->out, lanes);
+    const size_t lanes = lanes_of(f, READ), vectors = ss_divide_up(f->out, lanes);
     move_few_outputs(cpu, f, dy);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t i = 0; i < f->groups * vectors; i++)
@@ -963,7 +966,7 @@ static struct job job_of(const struct shape *f, size_t i)
 static void read_row(const struct shape *f, const struct operand *outputs, size_t o, size_t r,
                      float row[16])
 {
-    const size_t lanes = f->w << f->pairs;
+    const size_t lanes = lanes_of(f, READ);
     const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
     if (f->pairs)
         f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, 0, row, 0, 1, f->w);
