@@ -1,7 +1,7 @@
 /* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
- * --conv-algo direct has it (oneDNN's code where that is there), winograd and product, in fp32, and auto in bf16; and the
- * part of the limit, which is the code's own operations at the peak measured at the start, or its tensors at the
- * bandwidth, whichever takes longer.
+ * --conv-algo direct has it (oneDNN's code where that is there), winograd and product, in fp32, and auto and product in
+ * bf16; and the part of the limit, which is the code's own operations at the peak measured at the start, or its tensors at
+ * the bandwidth, whichever takes longer.
  *
  *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]] ...
  *
@@ -17,11 +17,11 @@
 #include <time.h>
 
 enum { PASSES = 3, ROUNDS = 99 };
-enum code { DIRECT, WINOGRAD, PRODUCT, BF16, CODES };
+enum code { DIRECT, WINOGRAD, PRODUCT, BF16, BF16_PRODUCT, CODES };
 static const enum ss_conv_algo algos[CODES] = {SS_CONV_DIRECT, SS_CONV_WINOGRAD, SS_CONV_PRODUCT,
-                                               SS_CONV_AUTO};
+                                               SS_CONV_AUTO, SS_CONV_PRODUCT};
 static const char *const passes[PASSES] = {"forward", "data gradient", "weight gradient"};
-static const char *const codes[CODES] = {"direct", "Winograd", "product", "bf16"};
+static const char *const codes[CODES] = {"direct", "Winograd", "product", "bf16", "bf16 product"};
 
 static double now(void)
 {
@@ -68,7 +68,8 @@ struct run {
 
 static int has_code(const struct ss_conv_shape *s, enum code code)
 {
-    return code != WINOGRAD || (s->kernel[0] == 3 && s->stride[0] == 1 && s->groups == 1);
+    return (code != WINOGRAD && code != BF16_PRODUCT) ||
+           (s->kernel[0] == 3 && s->stride[0] == 1 && s->groups == 1);
 }
 
 static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum code code,
@@ -76,13 +77,15 @@ static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum co
 {
     if (ss_cpu_conv_create(cpu, s, algos[code], 1, &run->conv) != SS_OK)
         exit(1);
-    void *(*const fill)(size_t) = code == BF16 ? filled_16 : filled;
+    void *(*const fill)(size_t) = code >= BF16 ? filled_16 : filled;
     const size_t weights = ss_cpu_conv_weight_bytes(run->conv) / sizeof(float);
     run->x = fill(ss_act_elements(&s->x));
     run->y = fill(ss_act_elements(&s->y));
     run->w = fill(weights);
     run->dw = filled(weights);
 }
+
+static double peak_16; /* of products of bf16 */
 
 static enum ss_status run_pass(const struct run *r, int pass)
 {
@@ -92,13 +95,16 @@ static enum ss_status run_pass(const struct run *r, int pass)
 }
 
 /* Seconds of a pass at least. */
-static double limit(const struct ss_conv_shape *s, enum code code, const struct ss_cpu_speed *speed)
+static double limit(const struct ss_conv_shape *s, enum code code, const struct run *run,
+                    const struct ss_cpu_speed *speed)
 {
     const double weights = (double)s->y.c * ss_conv_taps(s) * ss_conv_inputs(s);
     const double numbers =
         (double)ss_act_elements(&s->x) + (double)ss_act_elements(&s->y) + weights;
-    const double compute = ss_cpu_conv_work(s, algos[code]).flop / speed->flops,
-                 memory = numbers * (code == BF16 ? 2 : 4) / speed->bandwidth;
+    const int half = code >= BF16, pairs = half && strstr(ss_cpu_conv_info(run->conv), "columns");
+    const double flop = ss_cpu_conv_work(s, half ? SS_DTYPE_BF16 : SS_DTYPE_F32, algos[code]).flop;
+    const double compute = flop / (pairs ? peak_16 : speed->flops),
+                 memory = numbers * (half ? 2 : 4) / speed->bandwidth;
     return compute > memory ? compute : memory;
 }
 
@@ -120,7 +126,7 @@ static void measure(struct ss_device *const *cpu, const struct ss_cpu_speed *spe
     memset(runs, 0, sizeof runs);
     for (int code = 0; code < CODES; code++)
         if (has_code(&s, code))
-            create(cpu[code == BF16], &s, code, &runs[code]);
+            create(cpu[code >= BF16], &s, code, &runs[code]);
     for (int r = -1; r < rounds; r++)
         for (int code = 0; code < CODES; code++)
             for (int p = 0; p < PASSES && has_code(&s, code); p++) {
@@ -140,7 +146,7 @@ static void measure(struct ss_device *const *cpu, const struct ss_cpu_speed *spe
             const double t = times[rounds / 2];
             printf("\t%s %8.3f ms %5.0f %4.2f", codes[code], t * 1e3,
                    2e-9 * window * window * (c / groups) * k * out * out * n / t,
-                   limit(&s, code, speed) / t);
+                   limit(&s, code, &runs[code], speed) / t);
         }
         printf("\n");
     }
@@ -172,10 +178,11 @@ int main(int argc, char **argv)
                 half.dtype = SS_DTYPE_BF16;
                 if (ss_cpu_open(&options, &cpu[0]) != SS_OK ||
                     ss_cpu_open(&half, &cpu[1]) != SS_OK ||
-                    ss_cpu_measure(options.threads, &speed) != SS_OK)
+                    ss_cpu_measure(options.threads, &speed) != SS_OK ||
+                    ss_cpu_measure_bf16(options.threads, &peak_16) != SS_OK)
                     return 1;
-                printf("peak of %d threads: %.1f GFLOP/s, %.1f GB/s\n", options.threads,
-                       speed.flops / 1e9, speed.bandwidth / 1e9);
+                printf("peak of %d threads: %.1f GFLOP/s, products of bf16 %.1f, %.1f GB/s\n",
+                       options.threads, speed.flops / 1e9, peak_16 / 1e9, speed.bandwidth / 1e9);
             }
             measure(cpu, &speed, c, k, h, n, window, stride, groups,
                     rounds < ROUNDS ? rounds : ROUNDS);

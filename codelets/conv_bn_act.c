@@ -115,12 +115,12 @@ static struct ss_act act_of(const struct ss_plan *plan, ss_value v)
 }
 
 static int can(const struct ss_plan *plan, int block,
-               int (*can_conv)(const struct ss_conv_shape *, enum ss_conv_algo))
+               int (*can_conv)(const struct ss_conv_shape *, enum ss_dtype, enum ss_conv_algo))
 {
     const struct ss_layer *conv = ss_block_layer(plan, block, SS_PLACE_HEAD);
     const struct ss_act x = act_of(plan, conv->input[0]), y = act_of(plan, conv->output);
     const struct ss_conv_shape shape = shape_of(conv, &x, &y);
-    return can_conv && can_conv(&shape, (enum ss_conv_algo)plan->options.algo);
+    return can_conv && can_conv(&shape, plan->options.dtype, (enum ss_conv_algo)plan->options.algo);
 }
 
 int ss_op_makes_x(const struct ss_plan *plan, int block)

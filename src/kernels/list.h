@@ -69,10 +69,12 @@ KERNEL(conv_forward_sums, struct ss_conv_kernel *conv, const void *x, const void
        const float *bias, void *y, float *sums)
 /* Can it make its input while it reads it? conv_source says of what, for all passes until it says something
  * else, of a conv whose shape has makes_x: x is z then. source outlives them. */
-CPU_KERNEL_OF(int, conv_makes_x, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+CPU_KERNEL_OF(int, conv_makes_x, const struct ss_conv_shape *shape, enum ss_dtype dtype,
+              enum ss_conv_algo algo)
 CPU_KERNEL(conv_source, struct ss_conv_kernel *conv, const struct ss_norm_source *source)
 /* Can forward add another tensor of y's shape and layout, r, to what it stores? forward_add does: y = conv(x) + r. */
-CPU_KERNEL_OF(int, conv_adds, const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+CPU_KERNEL_OF(int, conv_adds, const struct ss_conv_shape *shape, enum ss_dtype dtype,
+              enum ss_conv_algo algo)
 CPU_KERNEL(conv_forward_add, struct ss_conv_kernel *conv, const void *x, const void *w,
            const float *bias, const void *r, void *y)
 /* Which implementation each pass uses, for people; lives as long as conv. */

@@ -11,7 +11,7 @@ libstarstep_la_SOURCES += \
 # registers, as it does on aarch64, the sums of a product do not fit any more (SIMD_CFLAGS).
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd_plain.c src/kernels/cpu/simd_avx2.c \
-	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_wire.h \
+	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd_amx.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_wire.h \
 	src/kernels/cpu/simd_update.h src/kernels/cpu/simd_softmax.h src/kernels/cpu/simd_depthwise.h \
 	src/kernels/cpu/simd_product.h src/kernels/cpu/simd_winograd.h src/kernels/cpu/simd_act.h \
 	src/kernels/cpu/simd_move.h src/kernels/cpu/simd_norm.h src/kernels/cpu/simd_join.h src/kernels/cpu/simd_layer.h \
@@ -23,6 +23,7 @@ libstarstep_la_LIBADD += libsimd.la
 libstarstep_la_SOURCES += \
 	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/speed.c src/kernels/cpu/product.c src/kernels/cpu/product.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/conv_dnnl.h src/kernels/cpu/columns.c src/kernels/cpu/columns.h \
+	src/kernels/cpu/columns_shape.h src/kernels/cpu/columns_shape.c src/kernels/cpu/columns_move.c src/kernels/cpu/columns_weight.c \
 	src/kernels/cpu/small_map.c src/kernels/cpu/small_map.h \
 	src/kernels/cpu/depthwise.c src/kernels/cpu/depthwise.h src/kernels/cpu/winograd.c src/kernels/cpu/winograd.h \
 	src/kernels/cpu/norm_act.c src/kernels/cpu/norm_act.h src/kernels/cpu/linear.c src/kernels/cpu/pool.c \

@@ -14,6 +14,7 @@ tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/test_kernels_loss.c tests/kernels/test_kernels_groupnorm.c \
 	tests/kernels/test_kernels_transformer.c tests/kernels/transformer_reference.h \
 	tests/kernels/test_kernels_bf16.c \
+	tests/kernels/test_kernels_amx.c tests/kernels/amx_emulator.c tests/kernels/amx_emulator.h \
 	tests/kernels/groupnorm_reference.h tests/kernels/activation_reference.h \
 	tests/kernels/rule_reference.h tests/kernels/norm_halves.h tests/kernels/norm_parts.h tests/kernels/loss_reference.h \
 	tests/reference/loss.h

@@ -188,6 +188,7 @@ int main(int argc, char **argv)
     srunner_add_suite(runner, join_suite());
     srunner_add_suite(runner, transformer_suite());
     srunner_add_suite(runner, bf16_suite());
+    srunner_add_suite(runner, amx_suite());
     srunner_run_all(runner, CK_NORMAL);
     return run_suite_end(runner);
 }

@@ -28,6 +28,7 @@ Suite *groupnorm_suite(void);
 Suite *join_suite(void);
 Suite *transformer_suite(void);
 Suite *bf16_suite(void);
+Suite *amx_suite(void);
 
 /* Opened before and closed after each test that adds test_open and test_close as fixture, with two
  * threads; test_open_one: with one, for tests of very many short calls, since two threads on a core

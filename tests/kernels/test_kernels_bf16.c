@@ -3,8 +3,11 @@
  * A bf16 kernel computes in fp32 and rounds what it stores. With inputs that bf16 represents
  * exactly, its activations are therefore those of the fp32 kernel, rounded once, and its fp32
  * outputs (statistics, gradients of parameters) are the same numbers. */
+#include "kernels/cpu/product.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/cpu/wire.h"
+#include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/join_reference.h"
 #include "tests/kernels/test_kernels.h"
 
@@ -234,6 +237,15 @@ static const struct conv_case {
     {"columns", 2, 48, 5, 6, 36, 3, 1, 1, 1, 4, 1},
     {"columns", 2, 12, 7, 6, 20, 3, 1, 2, 2, 1, 1},
     {"columns", 2, 8, 24, 23, 16, 5, 1, 2, 1, 1, 1}, /* an image is several tiles */
+    {"columns", 2, 60, 7, 9, 57, 5, 1, 2, 1, 1, 1},  /* the data gradient is a forward pass */
+    {"columns", 1, 32, 6, 7, 600, 3, 1, 2, 2, 1, 0},
+    /* With AMX windows are parts of a padded copy: several images, parts of one, pieces, both parities of a tap; but not
+     * with more padding than the window reaches. */
+    {"columns", 5, 64, 9, 8, 40, 5, 1, 2, 1, 2, 1},
+    {"columns", 1, 96, 41, 37, 24, 2, 1, 0, 1, 1, 0},
+    {"columns", 3, 160, 8, 9, 33, 3, 1, 2, 2, 1, 1},
+    {"columns", 2, 32, 7, 31, 72, 5, 1, 1, 1, 1, 1},
+    {"columns", 1, 32, 9, 8, 40, 2, 1, 2, 1, 1, 1},
     {"columns", 2, 3, 48, 40, 40, 4, 4, 0, 1, 1, 1},
     {"columns", 2, 200, 14, 13, 40, 2, 2, 0, 1, 1, 1}, /* pieces of a window; it covers no edge */
     {"columns", 4, 600, 1, 1, 520, 1, 1, 0, 1, 1, 1},  /* few rows */
@@ -307,6 +319,14 @@ static void check_made(struct ss_conv_shape s, struct ss_conv_kernel *stored,
     ss_cpu_conv_destroy(conv[BF16]);
 }
 
+static size_t not_zero(const float *x, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        n += x[i] < 0 || x[i] > 0;
+    return n;
+}
+
 static void check_conv(int i, int of_x, int of_y)
 {
     const struct ss_conv_shape s = conv_shape(&convs[i], of_x, of_y);
@@ -319,25 +339,40 @@ static void check_conv(int i, int of_x, int of_y)
     ck_assert_str_eq(ss_cpu_conv_info(conv[F32]), ss_cpu_conv_info(conv[BF16]));
     ck_assert(of_x || of_y || strstr(ss_cpu_conv_info(conv[BF16]), convs[i].code));
     ck_assert_int_eq(ss_cpu_conv_has_sums(conv[F32]), ss_cpu_conv_has_sums(conv[BF16]));
-    const int count = (int)(ss_cpu_conv_weight_bytes(conv[BF16]) / sizeof(float));
-    const float *plain = vector(weights, 4, 0), *bias = outputs ? vector(outputs, 5, 0) : NULL;
-    const struct tensor master = output_floats("master weight", (size_t)count);
-    BOTH(ss_cpu_conv_import(conv[d], plain, master.at[d]));
-    check_outputs();
+    /* Each has a layout of its own, with zeros between numbers. */
+    const struct ss_act of_plain = {1, (int)weights, 1, 1, (int)weights};
+    const float *plain = tensor_from(&of_plain, vector(weights, 4, 0)).at[F32],
+                *bias = outputs ? vector(outputs, 5, 0) : NULL;
+    const struct tensor again = output_floats("weight", weights), dw = output_floats("dw", weights),
+                        db = output_floats("db", outputs);
+    struct tensor w = {.a = {0}}, native_dw = {.a = {0}};
+    size_t count[DEVICES];
+    for (int d = 0; d < DEVICES; d++) {
+        const size_t bytes = ss_cpu_conv_weight_bytes(conv[d]);
+        count[d] = bytes / sizeof(float);
+        w.a = (struct ss_act){1, (int)count[d], 1, 1, (int)count[d]};
+        const struct tensor native = bytes_of(bytes, sizeof(float), 0xff);
+        OK(ss_cpu_conv_import(conv[d], plain, native.at[F32]));
+        OK(ss_cpu_conv_export(conv[d], native.at[F32], again.at[d]));
+        ck_assert_uint_eq(not_zero(native.at[F32], count[d]), not_zero(plain, weights));
+        w.at[d] = tensor_from(&w.a, native.at[F32]).at[d];
+        native_dw.at[d] = native.at[BF16];
+    }
     const struct tensor x = random_of(&s.x, 1), dy = random_of(&s.y, 2), r = random_of(&s.y, 3),
-                        w = tensor_from(&(struct ss_act){1, count, 1, 1, count}, master.at[F32]),
                         y = output("y", &s.y), dx = output("dx", &s.x),
-                        sum = ss_cpu_conv_adds(&s, algo) ? output("y + r", &s.y) : y,
-                        dw = output_floats("dw", (size_t)count), db = output_floats("db", outputs);
+                        sum = ss_cpu_conv_adds(&s, SS_DTYPE_BF16, algo) ? output("y + r", &s.y) : y;
     BOTH(ss_cpu_conv_forward(conv[d], x.at[d], w.at[d], bias, y.at[d]));
     BOTH(ss_cpu_conv_backward_data(conv[d], dy.at[d], w.at[d], dx.at[d]));
-    BOTH(ss_cpu_conv_backward_weights(conv[d], x.at[d], dy.at[d], dw.at[d], db.at[d]));
-    if (ss_cpu_conv_adds(&s, algo))
+    BOTH(ss_cpu_conv_backward_weights(conv[d], x.at[d], dy.at[d], native_dw.at[d], db.at[d]));
+    BOTH(ss_cpu_conv_export(conv[d], native_dw.at[d], dw.at[d]));
+    for (int d = 0; d < DEVICES; d++)
+        ck_assert_uint_eq(not_zero(native_dw.at[d], count[d]), not_zero(dw.at[d], weights));
+    if (ss_cpu_conv_adds(&s, SS_DTYPE_BF16, algo))
         BOTH(ss_cpu_conv_forward_add(conv[d], x.at[d], w.at[d], bias, r.at[d], sum.at[d]));
     check_outputs();
     if (ss_cpu_conv_has_sums(conv[BF16]))
         check_sums(&s, conv, &x, &w, bias);
-    if (ss_cpu_conv_makes_x(&s, algo))
+    if (ss_cpu_conv_makes_x(&s, SS_DTYPE_BF16, algo))
         check_made(s, conv[F32], &x, &dy, &w, bias);
     for (int d = 0; d < DEVICES; d++)
         ss_cpu_conv_destroy(conv[d]);
@@ -395,6 +430,28 @@ START_TEST(same_bits)
         ss_cpu_conv_destroy(conv);
         ss_cpu_close(of_threads);
     }
+}
+END_TEST
+
+/* What AMX is faster at is no Winograd: what the copy of x and that of dy serve. */
+START_TEST(amx_choices)
+{
+    static const struct {
+        int ci, co, h, amx;
+    } shapes[] = {{64, 96, 8, 1}, {32, 32, 7, 1}, {64, 64, 6, 0}, {16, 64, 8, 0}, {64, 48, 8, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int d = 0; d < DEVICES; d++) {
+            const struct conv_case c = {
+                "", 32, shapes[i].ci, shapes[i].h, shapes[i].h, shapes[i].co, 3, 1, 1, 1, 1, 0};
+            const struct ss_conv_shape s = conv_shape(&c, 0, 0);
+            const int is_amx = ss_simd_pairs() && !ss_simd_pairs()->outer_product;
+            struct ss_conv_kernel *conv;
+            OK(ss_cpu_conv_create(device[d], &s, SS_CONV_AUTO, 1, &conv));
+            const char *code = is_amx && d == BF16 && shapes[i].amx ? "columns" : "winograd";
+            ck_assert_msg(strstr(ss_cpu_conv_info(conv), code) != NULL, "%zu: no %s, but %s", i,
+                          code, ss_cpu_conv_info(conv));
+            ss_cpu_conv_destroy(conv);
+        }
 }
 END_TEST
 
@@ -809,9 +866,22 @@ END_TEST
         open_devices(isa, 2);                                                                      \
     }
 OPEN(open_all, "ALL")
-OPEN(open_avx512, "AVX512_CORE") /* without pairs of bf16 */
+OPEN(open_pairs, "AVX512_CORE_BF16")
+OPEN(open_avx512, "AVX512_CORE")
 OPEN(open_avx2, "AVX2")
 OPEN(open_sse41, "SSE41")
+
+#if defined(__x86_64__) && defined(__linux__)
+/* Emulated, where it is not there. */
+static void open_amx(void)
+{
+    open_devices("ALL", 2);
+    if (ss_product_lanes() != 16)
+        return;
+    amx_emulate();
+    ss_simd_use_pairs(&ss_pairs_amx);
+}
+#endif
 
 static TCase *limited(const char *isa, void (*open)(void))
 {
@@ -827,8 +897,14 @@ Suite *bf16_suite(void)
 {
     static void (*const opens[NISAS])(void) = {open_all, open_avx2, open_sse41};
     Suite *suite = suite_create("bf16");
-    TCase *avx512 = limited("AVX-512", open_avx512);
-    suite_add_tcase(suite, avx512);
+    suite_add_tcase(suite, limited("AVX512_CORE_BF16", open_pairs));
+    suite_add_tcase(suite, limited("AVX512_CORE", open_avx512));
+#if defined(__x86_64__) && defined(__linux__)
+    TCase *amx = limited("AMX", open_amx);
+    tcase_add_loop_test(amx, same_bits, 0, NCONVS);
+    tcase_add_test(amx, amx_choices);
+    suite_add_tcase(suite, amx);
+#endif
     for (int isa = 0; isa < NISAS; isa++) {
         TCase *t = limited(isas[isa], opens[isa]);
         tcase_add_loop_test(t, any_threads, 0, 4 * 3);

@@ -145,6 +145,12 @@ static const struct {
     {9, 64, 64, 1, 2, 3, {5, 3}, {1, 1}, {4, 2}, {2, 2}, 1},
     {8, 40, 72, 1, 8, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
     {70, 16, 300, 1, 2, 1, {3, 2}, {1, 1}, {1, 3}, {1, 1}, 1},
+    /* A data gradient as a forward pass: pieces of outputs, an odd number of them, padding inputs, more padding than the
+     * window reaches. */
+    {1, 96, 57, 3, 5, 6, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 0},
+    {2, 60, 84, 2, 6, 7, {3, 2}, {1, 1}, {1, 0}, {1, 2}, 1},
+    {1, 48, 600, 1, 5, 4, {3, 5}, {1, 1}, {0, 2}, {1, 1}, 0},
+    {1, 46, 20, 1, 4, 5, {2, 3}, {1, 1}, {2, 1}, {1, 1}, 1},
     /* A line of planes is read in parts. */
     {1, 3, 5, 1, 4, 700, {3, 5}, {1, 1}, {1, 7}, {1, 1}, 1},
     {1, 2, 5, 1, 3, 1100, {2, 3}, {1, 2}, {1, 0}, {1, 1}, 0},
@@ -315,7 +321,7 @@ START_TEST(small_maps)
                           (shapes[i].pairs > 0),
                       "%zu: %s", i, ss_cpu_conv_info(conv));
         if (shapes[i].pairs)
-            ck_assert_double_eq(ss_cpu_conv_work(&s, SS_CONV_PRODUCT).flop,
+            ck_assert_double_eq(ss_cpu_conv_work(&s, SS_DTYPE_F32, SS_CONV_PRODUCT).flop,
                                 4.0 * shapes[i].pairs * shapes[i].n * lanes * lanes);
         ss_cpu_conv_destroy(conv);
     }

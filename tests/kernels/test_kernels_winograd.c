@@ -129,15 +129,15 @@ START_TEST(work)
     s.x.block = s.y.block = block_of(1, 64);
     s.y.block = block_of(1, 128);
     const double formula = 2.0 * 3 * 64 * 128 * 9 * 64;
-    struct ss_cpu_conv_work w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);
+    struct ss_cpu_conv_work w = ss_cpu_conv_work(&s, SS_DTYPE_F32, SS_CONV_WINOGRAD);
     ck_assert_double_eq(w.flop, formula / 4);
     ck_assert(w.cost > w.flop && w.cost < formula / 2); /* transforms */
-    w = ss_cpu_conv_work(&s, SS_CONV_DIRECT);
+    w = ss_cpu_conv_work(&s, SS_DTYPE_F32, SS_CONV_DIRECT);
     ck_assert_double_eq(w.flop, formula);
     ck_assert_double_eq(w.cost, formula);
     ck_assert_int_eq(w.sums, 0);
     s.x.h = s.y.h = 7;
-    w = ss_cpu_conv_work(&s, SS_CONV_WINOGRAD);
+    w = ss_cpu_conv_work(&s, SS_DTYPE_F32, SS_CONV_WINOGRAD);
     ck_assert_double_eq(w.flop, formula / 4);
 }
 END_TEST
@@ -347,7 +347,8 @@ START_TEST(adds)
         OK(ss_cpu_conv_forward_add(conv, x, w, s.bias ? b : NULL, residual, y[1]));
         ck_assert_mem_eq(y[0], y[1], ny * sizeof(float));
         ss_cpu_conv_destroy(conv);
-        ck_assert(ss_cpu_conv_adds(&s, SS_CONV_WINOGRAD) && !ss_cpu_conv_adds(&s, SS_CONV_DIRECT));
+        ck_assert(ss_cpu_conv_adds(&s, SS_DTYPE_F32, SS_CONV_WINOGRAD) &&
+                  !ss_cpu_conv_adds(&s, SS_DTYPE_F32, SS_CONV_DIRECT));
         OK(ss_cpu_conv_create(cpu, &s, SS_CONV_PRODUCT, 0, &conv));
         ss_log_set_quiet(1);
         ck_assert_int_eq(ss_cpu_conv_forward_add(conv, x, w, NULL, residual, y[1]), SS_ERR_INVALID);
@@ -373,7 +374,7 @@ START_TEST(makes_x)
     s.x.block = block_of(0, s.x.c);
     s.y.block = block_of(0, s.y.c);
     OK(ss_cpu_conv_create(cpu, &s, SS_CONV_WINOGRAD, 1, &stored));
-    const int can = ss_cpu_conv_makes_x(&s, SS_CONV_WINOGRAD);
+    const int can = ss_cpu_conv_makes_x(&s, SS_DTYPE_F32, SS_CONV_WINOGRAD);
     ck_assert_int_eq(can, s.x.block == ss_simd_table()->lanes);
     s.makes_x = 1;
     ss_log_set_quiet(1);

@@ -15,6 +15,10 @@ size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shap
 /* Is it faster than oneDNN's code? */
 int ss_columns_pays(const struct ss_conv_shape *s);
 
+/* Does a matrix unit compute all passes of it in numbers of dtype, with windows that are read in place? It is then faster
+ * than Winograd. */
+int ss_columns_fit_matrix_unit(const struct ss_conv_shape *s, enum ss_dtype dtype);
+
 size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv_shape *s);
 void ss_columns_import(const struct ss_device *cpu, const struct ss_conv_shape *s,
                        const float *plain, float *native);

@@ -44,9 +44,10 @@ static void describe(struct ss_conv_kernel *c)
     }
 }
 
-static int is_winograd(const struct ss_conv_shape *s, enum ss_conv_algo algo)
+static int is_winograd(const struct ss_conv_shape *s, enum ss_dtype dtype, enum ss_conv_algo algo)
 {
-    return (algo == SS_CONV_WINOGRAD || (algo == SS_CONV_AUTO && ss_winograd_pays(s))) &&
+    return (algo == SS_CONV_WINOGRAD || (algo == SS_CONV_AUTO && ss_winograd_pays(s) &&
+                                         !ss_columns_fit_matrix_unit(s, dtype))) &&
            ss_winograd_takes(s);
 }
 
@@ -57,16 +58,18 @@ static int is_product(const struct ss_conv_shape *s, enum ss_conv_algo algo)
            (algo == SS_CONV_AUTO && (ss_small_map_pays(s) || ss_columns_pays(s)));
 }
 
-int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+int ss_cpu_conv_makes_x(const struct ss_conv_shape *shape, enum ss_dtype dtype,
+                        enum ss_conv_algo algo)
 {
-    return is_winograd(shape, algo) && ss_winograd_makes_x(shape);
+    return is_winograd(shape, dtype, algo) && ss_winograd_makes_x(shape);
 }
 
-struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_conv_algo algo)
+struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_dtype dtype,
+                                         enum ss_conv_algo algo)
 {
     const double each = 2.0 * ss_conv_taps(s) * ss_conv_inputs(s),
                  flop = each * s->y.n * s->y.h * s->y.w * s->y.c;
-    if (is_winograd(s, algo))
+    if (is_winograd(s, dtype, algo))
         return ss_winograd_work(s);
     if (is_product(s, algo) && ss_small_map_pays(s)) {
         const double products = 2 * ss_small_map_products(s);
@@ -76,9 +79,9 @@ struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_
     return (struct ss_cpu_conv_work){flop, ss_depthwise_takes(s) ? 4 * flop : flop, 0};
 }
 
-int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_conv_algo algo)
+int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_dtype dtype, enum ss_conv_algo algo)
 {
-    return is_winograd(shape, algo);
+    return is_winograd(shape, dtype, algo);
 }
 
 enum ss_status ss_cpu_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
@@ -98,7 +101,7 @@ static int has(const struct ss_conv_kernel *c, int pass)
 static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
 {
     const struct ss_conv_shape *s = &c->shape;
-    if (is_winograd(s, algo)) {
+    if (is_winograd(s, c->cpu->dtype, algo)) {
         c->layout = WINOGRAD;
     } else {
         if (ss_conv_library && c->cpu->dtype == SS_DTYPE_F32 && !is_product(s, algo))
@@ -153,7 +156,7 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     SS_TRY(ss_act_check(&shape->x, "convolution input"));
     SS_TRY(ss_act_check(&shape->y, "convolution output"));
     SS_TRY(ss_conv_check(shape));
-    if (shape->makes_x && !ss_cpu_conv_makes_x(shape, algo))
+    if (shape->makes_x && !ss_cpu_conv_makes_x(shape, cpu->dtype, algo))
         return ss_fail(SS_ERR_INVALID, "convolution: it cannot make x while it reads it");
     struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)

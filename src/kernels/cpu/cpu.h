@@ -27,6 +27,8 @@ struct ss_cpu_speed {
 };
 /* Measures both, in a quarter of a second. Errors: SS_ERR_INVALID, SS_ERR_MEMORY. */
 enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out);
+/* Only FLOP/s, of products of bf16. The same errors. */
+enum ss_status ss_cpu_measure_bf16(int threads, double *flops);
 
 /* How this CPU computes a convolution. */
 struct ss_cpu_conv_work {
@@ -34,6 +36,7 @@ struct ss_cpu_conv_work {
     double cost; /* the time that a pass takes, in operations of products of matrices; fitted */
     int sums;    /* forward can store BatchNorm's sums */
 };
-struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *shape, enum ss_conv_algo algo);
+struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *shape, enum ss_dtype dtype,
+                                         enum ss_conv_algo algo);
 
 #endif

@@ -21,7 +21,9 @@ static void find_simd(void)
 {
     simd = SS_SIMD_PLAIN;
 #    if defined(__GNUC__)
-    if (isa_has(dnnl_cpu_isa_avx512_core_bf16))
+    if (isa_has(dnnl_cpu_isa_avx512_core_amx) && ss_amx_permit())
+        simd = SS_SIMD_AMX;
+    else if (isa_has(dnnl_cpu_isa_avx512_core_bf16))
         simd = SS_SIMD_AVX512_BF16;
     else if (isa_has(dnnl_cpu_isa_avx512_core))
         simd = SS_SIMD_AVX512;

@@ -55,7 +55,13 @@ static inline size_t ss_align_up(size_t bytes)
 }
 
 /* How far own loops may use the CPU: what oneDNN uses, so that its DNNL_MAX_CPU_ISA rules both. */
-enum ss_simd { SS_SIMD_PLAIN, SS_SIMD_AVX2, SS_SIMD_AVX512, SS_SIMD_AVX512_BF16 /* pairs, too */ };
+enum ss_simd {
+    SS_SIMD_PLAIN,
+    SS_SIMD_AVX2,
+    SS_SIMD_AVX512,
+    SS_SIMD_AVX512_BF16, /* it multiplies pairs, as the next one */
+    SS_SIMD_AMX
+};
 enum ss_simd ss_cpu_simd(void);
 
 #endif

@@ -16,7 +16,9 @@ static enum ss_simd simd_of_cpu(void)
 {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return __builtin_cpu_supports("avx512bf16") ? SS_SIMD_AVX512_BF16 : SS_SIMD_AVX512;
+        return !__builtin_cpu_supports("avx512bf16") ? SS_SIMD_AVX512
+               : ss_amx_permit()                     ? SS_SIMD_AMX
+                                                     : SS_SIMD_AVX512_BF16;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? SS_SIMD_AVX2
                                                                            : SS_SIMD_PLAIN;
 }
@@ -43,6 +45,8 @@ static void find(void)
     else if ((strcmp(most, "AVX512_CORE") == 0 || strcmp(most, "AVX512_CORE_VNNI") == 0) &&
              simd > SS_SIMD_AVX512)
         simd = SS_SIMD_AVX512;
+    else if (strcmp(most, "AVX512_CORE_BF16") == 0 && simd == SS_SIMD_AMX)
+        simd = SS_SIMD_AVX512_BF16;
 }
 
 enum ss_simd ss_cpu_simd(void)
@@ -54,14 +58,14 @@ enum ss_simd ss_cpu_simd(void)
 
 int ss_cpu_preferred_block(void)
 {
-    static const int blocks[] = {0, 8, 16, 16};
+    static const int blocks[] = {0, 8, 16, 16, 16};
     return blocks[ss_cpu_simd()];
 }
 
 const char *ss_cpu_library(void)
 {
     static const char *const names[] = {"own, plain", "own, avx2", "own, avx512",
-                                        "own, avx512_bf16"};
+                                        "own, avx512_bf16", "own, amx"};
     return names[ss_cpu_simd()];
 }
 
@@ -79,7 +83,7 @@ void ss_cpu_library_close(struct ss_device *cpu)
 uint64_t ss_cpu_fingerprint(const struct ss_device *cpu)
 {
     enum ss_simd used = ss_cpu_simd();
-    if (used == SS_SIMD_AVX512_BF16 && !(cpu && cpu->dtype == SS_DTYPE_BF16))
+    if (used > SS_SIMD_AVX512 && !(cpu && cpu->dtype == SS_DTYPE_BF16))
         used = SS_SIMD_AVX512; /* pairs of bf16 make other bits, but not fp32's */
     return ss_mix64(0, (uint64_t)ss_cpu_preferred_block() << 8 | used);
 }

@@ -148,7 +148,7 @@ static void join_vectors(const uint16_t *left, const uint16_t *right, size_t row
 static const float *left_chunk(const struct ss_product *p, size_t c, size_t terms, size_t w)
 {
     if (p->left_dtype == SS_DTYPE_F32)
-        return (const float *)p->left + c / w * p->left_block;
+        return (const float *)p->left + (p->left_at ? 0 : c / w * p->left_block);
     for (size_t b = 0; b < terms; b += w) {
         float *room = p->left_room + b * p->rows;
         const size_t vector = (c + b) / w * (p->pairs ? 2 : 1);
@@ -189,7 +189,7 @@ void ss_product_run(const struct ss_product *p)
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
             const float *right = right_chunk(p, c, terms, j, width, w, room);
-            const struct ss_panel_product f = {
+            struct ss_panel_product f = {
                 .v = left,
                 .u = right,
                 .m = p->to + j * p->vector,
@@ -203,8 +203,13 @@ void ss_product_run(const struct ss_product *p)
                 .next = p->right_dtype != SS_DTYPE_F32
                             ? room
                             : (const float *)p->right +
-                                  (next * p->k + (last ? c + terms : c) * next_width) * w};
-            (p->pairs ? simd->pair_panel_product : simd->panel_product)(&f);
+                                  (next * p->k + (last ? c + terms : c) * next_width) * w,
+                .v_at = p->left_at ? p->left_at + c / w : NULL};
+            for (size_t g = 0; g < ss_max(p->groups, 1); g++) {
+                (p->pairs ? ss_simd_pairs()->panel_product : simd->panel_product)(&f);
+                f.v += p->group * w;
+                f.m += p->group * p->row;
+            }
         }
     }
 }
@@ -226,7 +231,7 @@ void ss_product_outer(const struct ss_product_outer *p)
                     .channels = (int)ss_min(w, p->k - c),
                     .vectors = (int)width,
                     .adds = p->adds || r > 0};
-                (p->pairs ? simd->pair_outer_product : simd->outer_product)(&f);
+                (p->pairs ? ss_simd_pairs()->outer_product : simd->outer_product)(&f);
             }
 }
 

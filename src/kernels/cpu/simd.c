@@ -4,9 +4,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#if defined(__x86_64__) && defined(__GNUC__)
-#    include <cpuid.h>
-#endif
 
 #define ROWS(simd) &ss_simd_##simd, &ss_act_rows_f32_##simd, &ss_act_rows_bf16_##simd
 
@@ -14,12 +11,14 @@ static const struct {
     const struct ss_simd_rows *rows;
     const struct ss_act_rows *f32, *bf16;
     const char *name;
+    const struct ss_pair_products *pairs;
 } sets[] = {
-    [SS_SIMD_PLAIN] = {ROWS(plain), "vectors of 4"},
+    [SS_SIMD_PLAIN] = {ROWS(plain), "vectors of 4", NULL},
 #if defined(__x86_64__) && defined(__GNUC__)
-    [SS_SIMD_AVX2] = {ROWS(avx2), "AVX2"},
-    [SS_SIMD_AVX512] = {ROWS(avx512), "AVX-512"},
-    [SS_SIMD_AVX512_BF16] = {ROWS(avx512), "AVX-512, products with AVX512-BF16"},
+    [SS_SIMD_AVX2] = {ROWS(avx2), "AVX2", NULL},
+    [SS_SIMD_AVX512] = {ROWS(avx512), "AVX-512", NULL},
+    [SS_SIMD_AVX512_BF16] = {ROWS(avx512), "AVX-512, products with AVX512-BF16", &ss_pairs_avx512},
+    [SS_SIMD_AMX] = {ROWS(avx512), "AVX-512, products with AMX", &ss_pairs_amx},
 #endif
 };
 
@@ -42,28 +41,23 @@ const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, siz
     return room;
 }
 
-int ss_simd_pairs(void)
+static const struct ss_pair_products *told;
+
+void ss_simd_use_pairs(const struct ss_pair_products *products)
 {
-    return ss_cpu_simd() >= SS_SIMD_AVX512_BF16;
+    told = products;
 }
 
-/* By the processor's own word. */
-static int has_amx(void)
+const struct ss_pair_products *ss_simd_pairs(void)
 {
-#if defined(__x86_64__) && defined(__GNUC__)
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1;
-#else
-    return 0;
-#endif
+    return told ? told : sets[ss_cpu_simd()].pairs;
 }
 
 static char bf16[100];
 
 static void describe_bf16(void)
 {
-    snprintf(bf16, sizeof bf16, "computed in fp32 with %s%s", sets[ss_cpu_simd()].name,
-             has_amx() ? " (AMX is there, not used yet)" : "");
+    snprintf(bf16, sizeof bf16, "computed in fp32 with %s", sets[ss_cpu_simd()].name);
 }
 
 const char *ss_cpu_bf16(void)

@@ -159,7 +159,13 @@ struct ss_panel_product {
     int tiles, channels, vectors; /* one or two vectors */
     int adds;                     /* to what is there, instead of overwriting it */
     const float *next;            /* the next call's u, to be prefetched */
+    const size_t *v_at;           /* NULL, or where each block begins, instead of v_step apart */
 };
+
+static inline const float *ss_panel_block(const struct ss_panel_product *f, int block)
+{
+    return f->v + (f->v_at ? f->v_at[block] : (size_t)block * f->v_step);
+}
 
 /* p (+)= v'd: p(c, k) = the sum over rows t of v(t, c) d(t, k). */
 struct ss_outer_product {
@@ -246,20 +252,31 @@ struct ss_simd_rows {
     /* Rows of bf16, `step` apart, as half as many rows of pairs, which lie behind each other: two rows' numbers, the first
      * one's in the lower half; of an odd row and 0. width: whole vectors. */
     void (*pairs)(const uint16_t *from, size_t step, size_t rows, size_t width, void *to);
-    /* Products whose numbers are pairs of bf16, along c or t, but for fp32 sums; NULL: ss_simd_pairs says no. */
-    void (*pair_panel_product)(const struct ss_panel_product *f);
-    void (*pair_outer_product)(const struct ss_outer_product *f);
+};
+
+/* Products of vectors of 16 whose numbers are pairs of bf16, along c or t, but for fp32 sums. outer_product NULL: the
+ * panel product of turned operands is faster. */
+struct ss_pair_products {
+    void (*panel_product)(const struct ss_panel_product *f);
+    void (*outer_product)(const struct ss_outer_product *f);
 };
 
 /* simd_plain.c and, on x86, the files of the others */
 extern const struct ss_simd_rows ss_simd_plain, ss_simd_avx2, ss_simd_avx512;
 extern const struct ss_act_rows ss_act_rows_f32_plain, ss_act_rows_f32_avx2, ss_act_rows_f32_avx512,
     ss_act_rows_bf16_plain, ss_act_rows_bf16_avx2, ss_act_rows_bf16_avx512;
+/* ss_pairs_amx: where ss_amx_permit gives 1, that is where the processor has AMX for bf16, and Linux, which it asks, lets
+ * this process use it. */
+extern const struct ss_pair_products ss_pairs_avx512, ss_pairs_amx;
+int ss_amx_permit(void);
 
 /* Of this processor */
 const struct ss_simd_rows *ss_simd_table(void);
-/* 1 where it multiplies pairs of bf16. */
-int ss_simd_pairs(void);
+/* NULL: it multiplies no pairs. */
+const struct ss_pair_products *ss_simd_pairs(void);
+/* For tests: what these are from now on; NULL: the processor's own again. */
+void ss_simd_use_pairs(const struct ss_pair_products *products);
+
 const struct ss_act_rows *ss_act_table(enum ss_dtype dtype);
 
 /* `count` elements from `at` on as floats: where they lie, or converted in room. */

@@ -83,12 +83,10 @@ const struct ss_simd_rows SS_NAME(ss_simd) = {
     SS_NAME(depthwise), SS_NAME(depthwise_gradient), SS_NAME(depthwise_sum),
     SS_LANES, SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
     SS_NAME(outer_product), SS_NAME(pairs),
-#ifdef SS_PAIRS
-    SS_MUL(panel_product), SS_MUL(outer_product),
-#else
-    NULL, NULL,
-#endif
 };
+#ifdef SS_PAIRS
+const struct ss_pair_products SS_NAME(ss_pairs) = {SS_MUL(panel_product), SS_MUL(outer_product)};
+#endif
 
 /* The functions of activations, which are floats, then bf16. What is computed are floats in both: of an element x, which
  * has SS_ELEMENT's type,

@@ -13,15 +13,17 @@
 
 /* TILES rows and VECTORS vectors of columns. */
 #define SS_PRODUCT(TILES, VECTORS)                                                                 \
-    SS_TARGET static void SS_MUL(product_##TILES##_##VECTORS)(                                     \
-        const struct ss_panel_product *f, const float *v, float *m, const float *next)             \
+    SS_TARGET static void SS_MUL(product_##TILES##_##VECTORS)(const struct ss_panel_product *f,    \
+                                                              const int row, const float *next)    \
     {                                                                                              \
         SS_V sum[TILES][VECTORS];                                                                  \
         const float *u = f->u;                                                                     \
+        float *m = f->m + (size_t)row * f->m_row;                                                  \
         SS_UNROLL for (int t = 0; t < (TILES); t++) SS_UNROLL for (int k = 0; k < (VECTORS); k++)  \
             sum[t][k] = SS_SPLAT(0.0f);                                                            \
-        for (int left = f->channels; left > 0; left -= SS_LANES, v += f->v_step) {                 \
+        for (int left = f->channels, block = 0; left > 0; left -= SS_LANES, block++) {             \
             const int count = left < SS_LANES ? left : SS_LANES;                                   \
+            const float *v = ss_panel_block(f, block) + row * SS_LANES;                            \
             SS_TWICE for (int c = 0; c < count; c++)                                               \
             {                                                                                      \
                 SS_V w[VECTORS];                                                                   \
@@ -79,8 +81,7 @@ SS_PRODUCTS(13)
 SS_PRODUCTS(14)
 #endif
 
-typedef void (*SS_MUL(product_kind))(const struct ss_panel_product *f, const float *v, float *m,
-                                     const float *next);
+typedef void (*SS_MUL(product_kind))(const struct ss_panel_product *f, int row, const float *next);
 static const SS_MUL(product_kind) SS_MUL(product_kinds)[][2] = {
     SS_PRODUCT_NAMES(1),  SS_PRODUCT_NAMES(2),  SS_PRODUCT_NAMES(3), SS_PRODUCT_NAMES(4),
     SS_PRODUCT_NAMES(5),  SS_PRODUCT_NAMES(6),  SS_MORE_NAMES(7),    SS_MORE_NAMES(8),
@@ -98,8 +99,7 @@ static void SS_MUL(panel_product)(const struct ss_panel_product *f)
     for (int part = 0, at = 0; part < parts; part++) {
         const int count = f->tiles * (part + 1) / parts - at;
         SS_MUL(product_kinds)
-        [count - 1][f->vectors - 1](f, f->v + at * SS_LANES, f->m + (size_t)at * f->m_row,
-                                    part ? f->u : f->next);
+        [count - 1][f->vectors - 1](f, at, part ? f->u : f->next);
         at += count;
     }
 }

@@ -8,33 +8,33 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* A product whose operands stay in a first-level cache; ROWS are a multiple of what each instruction set has in
+/* A product whose operands stay in a first-level cache; rows are a multiple of what each instruction set has in
  * registers. */
-enum { ROWS = 42, CHANNELS = 64, PANEL = 2, ROUNDS = 8 };
+enum { ROWS = 42, MATRIX_UNIT_ROWS = 32, CHANNELS = 64, PANEL = 2, ROUNDS = 8 };
 /* Each of three arrays: more than the caches have beside each other. */
 static const size_t ARRAY = (size_t)32 << 20, ARRAY_OF_THREAD = (size_t)4 << 20;
 static const double round_seconds = 8e-3;
 
 struct operands {
     float *v, *u, *m;
-    int lanes;
+    int lanes, rows;
+    void (*product)(const struct ss_panel_product *f);
 };
 
 static void multiply(const struct operands *o, long times)
 {
-    const struct ss_simd_rows *rows = ss_simd_table();
     const struct ss_panel_product product = {.v = o->v,
                                              .u = o->u,
                                              .m = o->m,
-                                             .v_step = (size_t)ROWS * (size_t)o->lanes,
+                                             .v_step = (size_t)o->rows * (size_t)o->lanes,
                                              .m_step = (size_t)o->lanes,
                                              .m_row = (size_t)PANEL * (size_t)o->lanes,
-                                             .tiles = ROWS,
+                                             .tiles = o->rows,
                                              .channels = CHANNELS,
                                              .vectors = PANEL,
                                              .next = o->u};
     for (long i = 0; i < times; i++)
-        rows->panel_product(&product);
+        o->product(&product);
 }
 
 /* Seconds in which each thread multiplies so often. */
@@ -62,12 +62,14 @@ static double measure_flops(struct operands *of, int threads)
         const double rate = (double)times / time_products(of, threads, times);
         best = rate > best ? rate : best;
     }
-    return best * threads * 2.0 * ROWS * CHANNELS * PANEL * of->lanes;
+    return best * threads * 2.0 * of->rows * CHANNELS * PANEL * of->lanes;
 }
 
-static enum ss_status flops(int threads, double *out)
+/* pairs NULL: of floats. */
+static enum ss_status flops(int threads, const struct ss_pair_products *pairs, double *out)
 {
-    const int lanes = ss_simd_table()->lanes;
+    const struct ss_simd_rows *simd = ss_simd_table();
+    const int lanes = simd->lanes;
     const size_t each = floats_of(lanes) * sizeof(float);
     const size_t step = ss_align_up(each), all = step * (size_t)threads;
     char *memory = ss_aligned_alloc(all);
@@ -75,11 +77,16 @@ static enum ss_status flops(int threads, double *out)
     if (memory && of) {
         for (int t = 0; t < threads; t++) {
             float *v = (float *)(void *)(memory + step * (size_t)t), *u = v + ROWS * CHANNELS;
-            of[t] = (struct operands){v, u, u + (size_t)(CHANNELS * PANEL * lanes), lanes};
+            of[t] = (struct operands){v,
+                                      u,
+                                      u + (size_t)(CHANNELS * PANEL * lanes),
+                                      lanes,
+                                      pairs && !pairs->outer_product ? MATRIX_UNIT_ROWS : ROWS,
+                                      pairs ? pairs->panel_product : simd->panel_product};
             for (size_t i = 0; i < each / sizeof *v; i++)
                 v[i] = 0.5f;
         }
-        *out = measure_flops(of, threads);
+        *out = measure_flops(of, threads) * (pairs ? 2 : 1);
     }
     free(of);
     free(memory);
@@ -122,11 +129,23 @@ static enum ss_status bandwidth(int threads, double *out)
     return SS_OK;
 }
 
-enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out)
+static enum ss_status check_threads(int threads)
 {
     if (threads < 1)
         return ss_fail(SS_ERR_INVALID, "measuring the processor: %d threads; at least 1 is needed",
                        threads);
-    SS_TRY(flops(threads, &out->flops));
+    return SS_OK;
+}
+
+enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out)
+{
+    SS_TRY(check_threads(threads));
+    SS_TRY(flops(threads, NULL, &out->flops));
     return bandwidth(threads, &out->bandwidth);
+}
+
+enum ss_status ss_cpu_measure_bf16(int threads, double *out)
+{
+    SS_TRY(check_threads(threads));
+    return flops(threads, ss_simd_pairs(), out);
 }

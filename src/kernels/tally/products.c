@@ -46,7 +46,7 @@ enum ss_status ss_tally_conv_create(struct ss_device *d, const struct ss_conv_sh
     c->weights = (size_t)s->y.c * (size_t)ss_conv_taps(s) * (size_t)(c->inputs / s->groups);
     c->flop = 2.0 * s->y.n * s->y.c * s->y.h * s->y.w * ss_conv_taps(s) * ss_conv_inputs(s);
     if (d->cpu)
-        c->work = ss_cpu_conv_work(s, algo);
+        c->work = ss_cpu_conv_work(s, d->dtype, algo);
     *out = c;
     return SS_OK;
 }
