@@ -232,6 +232,7 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
                                 tile_of(f, 0), gradients_of(cpu, f, group, first));
     }
 }
+
 /* The sum of the gradient's parts, in their order. */
 static void sum_parts(const struct ss_device *cpu, const struct shape *f, float *dw)
 {
