@@ -178,7 +178,8 @@ static const float *right_chunk(const struct ss_product *p, size_t c, size_t ter
  * panels. */
 void ss_product_run(const struct ss_product *p)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
+    void (*const panel_product)(const struct ss_panel_product *f) =
+        p->pairs ? ss_simd_pairs()->panel_product : ss_simd_table()->panel_product;
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
     float room[SS_PRODUCT_CHUNK * WIDEST];
     for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK) {
@@ -206,7 +207,7 @@ void ss_product_run(const struct ss_product *p)
                                   (next * p->k + (last ? c + terms : c) * next_width) * w,
                 .v_at = p->left_at ? p->left_at + c / w : NULL};
             for (size_t g = 0; g < ss_max(p->groups, 1); g++) {
-                (p->pairs ? ss_simd_pairs()->panel_product : simd->panel_product)(&f);
+                panel_product(&f);
                 f.v += p->group * w;
                 f.m += p->group * p->row;
             }
@@ -216,7 +217,8 @@ void ss_product_run(const struct ss_product *p)
 
 void ss_product_outer(const struct ss_product_outer *p)
 {
-    const struct ss_simd_rows *simd = ss_simd_table();
+    void (*const outer_product)(const struct ss_outer_product *f) =
+        p->pairs ? ss_simd_pairs()->outer_product : ss_simd_table()->outer_product;
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
     for (size_t r = 0; r < p->rows; r += SS_PRODUCT_CHUNK)
         for (size_t c = 0; c < p->k; c += w)
@@ -231,7 +233,7 @@ void ss_product_outer(const struct ss_product_outer *p)
                     .channels = (int)ss_min(w, p->k - c),
                     .vectors = (int)width,
                     .adds = p->adds || r > 0};
-                (p->pairs ? ss_simd_pairs()->outer_product : simd->outer_product)(&f);
+                outer_product(&f);
             }
 }
 

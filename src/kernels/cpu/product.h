@@ -57,8 +57,7 @@ struct ss_product {
     int adds; /* to what is there, instead of overwriting it */
     int pairs;
     size_t right_k, left_vectors;
-    const size_t
-        *left_at; /* NULL, or where each block of left begins, instead of left_block apart */
+    const size_t *left_at; /* NULL, or where each block of left begins */
     size_t groups, group; /* 0, or so many times these rows, `group` rows apart in left and in to */
 };
 void ss_product_run(const struct ss_product *p);
