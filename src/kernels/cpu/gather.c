@@ -2,7 +2,8 @@
  *
  * A slice of y is the (H,W,B) piece of one image and channel block. Its channels are cut into runs that
  * are neighbours in one block of one part: a run is a column of len channels that is copied pixel by
- * pixel, or all of it at once where it fills the block of both, and lies alike in all images. Threads share
+ * pixel, or all of it at once where it fills the block of both, and lies alike in all images. A shuffle's
+ * runs are single channels: where several x are added up, this is done first, for whole blocks. Threads share
  * slices of a few images and, of large maps, pieces of them. */
 #include "core/log.h"
 #include "core/round.h"
@@ -10,7 +11,17 @@
 
 #include <string.h>
 
-enum { PIECE = 128 /* pixels, whose rows of a few blocks stay in the first cache */ };
+enum {
+    PIECE = 128, /* pixels, whose rows of a few blocks stay in the first cache */
+    SUMMED = 4,  /* blocks of sums that are kept */
+    WIDEST = 16, /* channels of such a block */
+};
+
+/* The sums of x's channel blocks: of block[i], or of none if it is -1, (images,pixels,block) in sums[i]. */
+struct summed {
+    int block[SUMMED];
+    float sums[SUMMED][PIECE * WIDEST]; /* or as many elements of bf16 */
+};
 
 static enum ss_status check(const struct ss_gather *op, int n)
 {
@@ -41,16 +52,40 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
+/* Takes the place of the n x in f, of whose channel block `of` these are pixels from f->x on. */
+static void sum_block(const struct ss_device *cpu, struct summed *s, int of, size_t block,
+                      struct ss_rows_gather *f)
+{
+    const int at = of % SUMMED;
+    const size_t count = f->pixels * block;
+    if (s->block[at] != of)
+        for (size_t i = 0; i < f->images; i++) {
+            const void *x[SS_SIMD_SOURCES];
+            for (int k = 0; k < f->n; k++)
+                x[k] = ss_at(cpu, f->x[k], i * f->x_image);
+            cpu->rows->combine(x, f->n, NULL, ss_at(cpu, s->sums[at], i * count), count);
+        }
+    s->block[at] = of;
+    f->x[0] = s->sums[at];
+    f->n = 1;
+    f->x_image = count;
+}
+
 /* `len` channels from `from` on. f: of y, and of pixels from `first` on. */
 static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p,
-                     const void *const *x, int n, struct ss_rows_gather f, int from, size_t first)
+                     const void *const *x, int n, struct ss_rows_gather f, int from, size_t first,
+                     struct summed *summed)
 {
     const size_t block = (size_t)p->x.block, plane = (size_t)p->x.h * (size_t)p->x.w,
-                 at = ((size_t)from / block * plane + first) * block + (size_t)from % block;
+                 row = (size_t)from % block, of = (size_t)from / block;
     f.x_step = block;
     f.n = n;
     for (int k = 0; k < n; k++)
-        f.x[k] = ss_at(cpu, x[k], at);
+        f.x[k] = ss_at(cpu, x[k], (of * plane + first) * block);
+    if (n > 1 && f.len == 1 && block <= WIDEST)
+        sum_block(cpu, summed, (int)of, block, &f);
+    for (int k = 0; k < f.n; k++)
+        f.x[k] = ss_at(cpu, f.x[k], row);
     if ((size_t)f.len == block && f.y_step == block) {
         for (size_t i = 0; i < f.images; i++, f.y = ss_at(cpu, f.y, f.y_image)) {
             cpu->rows->combine(f.x, n, NULL, f.y, f.pixels * block);
@@ -67,7 +102,7 @@ static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p
         if (left >= len) {
             f.len = len;
             cpu->rows->gather(&f);
-            for (int k = 0; k < n; k++)
+            for (int k = 0; k < f.n; k++)
                 f.x[k] = ss_at(cpu, f.x[k], (size_t)len);
             f.y = ss_at(cpu, f.y, (size_t)len);
             left -= len;
@@ -104,6 +139,9 @@ static void gather_piece(const struct ss_device *cpu, const struct ss_gather *op
                                          .y = ss_at(cpu, y,
                                                     image * ss_act_image(&op->y, op->y_pitch) +
                                                         (slice * plane + first) * (size_t)block)};
+    struct summed summed;
+    for (int i = 0; i < SUMMED; i++)
+        summed.block[i] = -1;
     for (int c = begin, next; c < begin + block; c = next) {
         const int at = c < op->y.c ? ss_shuffled(c, op->y.c, op->groups) : c;
         const struct ss_gather_part *p = part_of(op, at, &next);
@@ -123,7 +161,7 @@ static void gather_piece(const struct ss_device *cpu, const struct ss_gather *op
         const int parts = op->nparts > 1 ? 1 : n;
         for (int k = 0; k < parts; k++)
             part[k] = ss_at(cpu, x[op->nparts > 1 ? p - op->part : k], image * f.x_image);
-        copy_run(cpu, p, part, parts, f, from, first);
+        copy_run(cpu, p, part, parts, f, from, first, &summed);
     }
 }
 
