@@ -267,6 +267,14 @@ static size_t block_of(const struct shape *f, const struct piece *p, size_t b, s
     return b % each * vector + tap_of(f, b / each) * f->w;
 }
 
+static inline void repeat(const float *vector, size_t rows, const size_t w, float *to)
+{
+    for (size_t r = 0; r < rows; r++, to += w)
+#pragma omp simd
+        for (size_t l = 0; l < w; l++)
+            to[l] = vector[l];
+}
+
 /* Outputs first .. first + count - 1 of a group, whole panels. */
 static void forward_tile(const struct ss_device *cpu, const struct shape *f, const void *x,
                          const void *weight, const float *bias, size_t group, size_t first,
@@ -280,8 +288,10 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
     for (size_t o = 0; bias && o < count; o += f->w) {
         float vector[16] = {0};
         memcpy(vector, bias + channel + o, ss_min(f->w, count - o) * sizeof *bias);
-        for (size_t r = 0; r < span_of(f, t.rows); r++)
-            memcpy(to.at + o / f->w * to.block + r * f->w, vector, f->w * sizeof *bias);
+        if (f->w == 16)
+            repeat(vector, span_of(f, t.rows), 16, to.at + o / f->w * to.block);
+        else
+            repeat(vector, span_of(f, t.rows), f->w, to.at + o / f->w * to.block);
     }
     for (size_t i = 0; i < f->pieces; i++) {
         const struct piece p = piece_of(f, i);
@@ -533,28 +543,34 @@ static struct job job_of(const struct shape *f, size_t i)
     return job;
 }
 
-/* dy's rows as floats: of W outputs from the o-th on. */
-static void read_row(const struct shape *f, const struct operand *outputs, size_t o, size_t r,
-                     float row[16])
+enum { BIAS_ROWS = 16 /* at a time */ };
+
+static inline void add_to_sums(const float *row, size_t rows, const size_t w, double *sums)
 {
-    const size_t lanes = lanes_of(f, READ);
-    const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
-    if (f->pairs)
-        f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, 0, row, 0, 1, f->w);
-    else
-        memcpy(row, at, f->w * sizeof *row);
+    for (size_t r = 0; r < rows; r++, row += w)
+#pragma omp simd
+        for (size_t l = 0; l < w; l++)
+            sums[l] += (double)row[l];
 }
 
 static void add_bias(const struct shape *f, const struct operand *outputs, size_t rows,
                      size_t count, double *sums)
 {
+    const size_t lanes = lanes_of(f, READ);
     for (size_t o = 0; o < count; o += f->w)
-        for (size_t r = 0; r < rows; r++) {
-            float row[16];
-            read_row(f, outputs, o, r, row);
-#pragma omp simd
-            for (size_t l = 0; l < f->w; l++)
-                sums[o + l] += (double)row[l];
+        for (size_t r = 0; r < rows; r += BIAS_ROWS) {
+            float room[BIAS_ROWS * 16];
+            const size_t n = ss_min(BIAS_ROWS, rows - r);
+            const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
+            if (f->pairs) {
+                f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, lanes, room,
+                                   f->w, n, f->w);
+                at = room;
+            }
+            if (f->w == 16)
+                add_to_sums(at, n, 16, sums + o);
+            else
+                add_to_sums(at, n, f->w, sums + o);
         }
 }
 
