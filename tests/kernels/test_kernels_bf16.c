@@ -239,6 +239,10 @@ static const struct conv_case {
     {"columns", 2, 8, 24, 23, 16, 5, 1, 2, 1, 1, 1}, /* an image is several tiles */
     {"columns", 2, 60, 7, 9, 57, 5, 1, 2, 1, 1, 1},  /* the data gradient is a forward pass */
     {"columns", 1, 32, 6, 7, 600, 3, 1, 2, 2, 1, 0},
+    /* Groups of few channels are merged: all outputs of a vector, and some. */
+    {"columns", 2, 64, 6, 7, 64, 3, 1, 1, 1, 16, 1},
+    {"columns", 2, 70, 9, 8, 42, 3, 2, 1, 1, 14, 1},
+    {"columns", 1, 20, 7, 7, 12, 2, 2, 0, 1, 4, 0},
     /* With AMX windows are parts of a padded copy: several images, parts of one, pieces, both parities of a tap; but not
      * with more padding than the window reaches. */
     {"columns", 5, 64, 9, 8, 40, 5, 1, 2, 1, 2, 1},

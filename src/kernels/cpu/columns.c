@@ -10,6 +10,9 @@
  * In bf16, where the processor multiplies pairs of it, operands that are read from tensors are left as they are: a row of a
  * vector has 2 W numbers, and pairs lie beside each other. For the weight gradient those of two rows are put together.
  *
+ * Groups of few channels are merged until they fill a vector: what is between them are zeros, which the weight's gradient
+ * is given back at its end.
+ *
  * With stride 1 the data gradient is a forward pass of dy with a turned weight (ss_columns_mirror). A matrix unit is so
  * fast that copies would take longer than products: windows with stride 1 are then not copied one by one, but read of one
  * copy of the tile with zeros around it, in which tap t of all windows begins tap_of(t) rows further on
@@ -735,6 +738,7 @@ void ss_columns_backward_weights(const struct ss_device *cpu, const struct ss_co
     }
     if (f.parts > 1)
         sum_parts(cpu, &f, dw);
+    ss_columns_clear_between(&f, dw);
     for (size_t o = 0; dbias && o < outputs; o++) {
         double sum = 0;
         for (size_t p = 0; p < f.parts; p++)

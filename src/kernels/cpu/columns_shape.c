@@ -50,19 +50,32 @@ static void choose_tiles(struct shape *f)
     f->parts = ss_min(ss_divide_up(JOBS, gradient_jobs(f)), f->tiles);
 }
 
+/* Groups of few channels would leave most of a vector, or of a matrix unit's rows, empty. */
+static size_t merge_groups(const struct shape *f, const struct ss_conv_shape *s)
+{
+    const size_t groups = (size_t)s->groups, width = f->matrix_unit ? 2 * f->w : f->w,
+                 channels =
+                     ss_max((size_t)ss_conv_inputs(s), (size_t)ss_conv_outputs(s));
+    size_t merged = f->planes ? 1 : ss_min(width / channels, groups);
+    while (merged > 1 && groups % merged)
+        merged--;
+    return ss_max(merged, 1);
+}
+
 struct shape ss_columns_shape(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     struct shape f = {.cpu = cpu,
                       .s = s,
                       .w = ss_product_lanes(),
-                      .in = (size_t)ss_conv_inputs(s),
-                      .out = (size_t)ss_conv_outputs(s),
                       .taps = (size_t)ss_conv_taps(s),
-                      .groups = (size_t)s->groups,
                       .plane = (size_t)s->y.h * (size_t)s->y.w,
                       .planes = s->x.block == 1,
                       .pairs = cpu->dtype == SS_DTYPE_BF16 && ss_simd_pairs() != NULL};
     f.matrix_unit = f.pairs && !ss_simd_pairs()->outer_product;
+    f.merged = merge_groups(&f, s);
+    f.groups = (size_t)s->groups / f.merged;
+    f.in = (size_t)ss_conv_inputs(s) * f.merged;
+    f.out = (size_t)ss_conv_outputs(s) * f.merged;
     f.outputs = f.matrix_unit ? ss_min(TURNED_OUTPUTS, ss_product_round(f.out)) : OUTPUTS;
     while ((size_t)1 << f.shift < f.w)
         f.shift++;

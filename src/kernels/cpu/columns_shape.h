@@ -31,7 +31,8 @@ struct shape {
     const struct ss_device *cpu;
     const struct ss_conv_shape *s;
     size_t w, shift;         /* W, and its logarithm */
-    size_t in, out, taps, k; /* of a group: channels; of a window; of a row */
+    size_t merged;           /* the convolution's groups that are one here: weights between them are zero */
+    size_t in, out, taps, k; /* of a group here: channels; of a window; of a row */
     size_t groups, plane;    /* plane: pixels of an image of y */
     int planes;              /* x is stored as planes */
     int points;              /* a window is one pixel, and each pixel a window */
@@ -191,6 +192,8 @@ void ss_columns_move_outputs(const struct shape *f, enum way way, const void *y,
 
 /* ---- columns_weight.c ---- */
 
+/* The gradient of what lies between merged groups. */
+void ss_columns_clear_between(const struct shape *f, float *dw);
 /* The right operands of the data gradient. */
 void ss_columns_turn_weight(const struct shape *f, const void *w, float *turned);
 /* The weight of f's mirror m. */

@@ -8,15 +8,17 @@
 static void move_panel(const struct shape *f, const struct piece *p, size_t group, size_t first,
                        float *panel, float *plain, int back)
 {
-    const size_t width = ss_min(f->wide * f->w, ss_product_round(f->out) - first);
+    const size_t width = ss_min(f->wide * f->w, ss_product_round(f->out) - first),
+                 in = f->in / f->merged, out = f->out / f->merged;
     for (size_t o = first; o < first + width; o++, panel++)
         for (size_t c = p->channel; c < p->last_channel; c++)
             for (size_t t = p->tap; t < p->last_tap; t++) {
                 float *at = panel + row_of(f, p, c, t) * width;
-                const size_t place = ((group * f->out + o) * f->in + c) * f->taps + t;
+                const size_t place = ((group * f->out + o) * in + c % in) * f->taps + t;
+                const int exists = o < f->out && o / out == c / in;
                 if (!back)
-                    *at = o < f->out ? plain[place] : 0;
-                else if (o < f->out)
+                    *at = exists ? plain[place] : 0;
+                else if (exists)
                     plain[place] = *at;
             }
 }
@@ -45,6 +47,27 @@ void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *
                        const float *native, float *plain)
 {
     move_weight(cpu, s, plain, (float *)(uintptr_t)native, 1);
+}
+
+/* Of a piece of a group's gradient. */
+static void clear_piece(const struct shape *f, const struct piece *p, float *dw)
+{
+    const size_t whole = ss_product_round(f->out), in = f->in / f->merged, out = f->out / f->merged;
+    for (size_t o = 0; o < f->out; o++) {
+        const size_t panel = o / (f->wide * f->w) * (f->wide * f->w),
+                     width = ss_min(f->wide * f->w, whole - panel);
+        for (size_t c = p->channel; c < p->last_channel; c++)
+            for (size_t t = p->tap; t < p->last_tap && o / out != c / in; t++)
+                dw[panel * p->k + row_of(f, p, c, t) * width + o - panel] = 0;
+    }
+}
+
+void ss_columns_clear_between(const struct shape *f, float *dw)
+{
+    for (size_t i = 0; i < f->groups * f->pieces && f->merged > 1; i++) {
+        const struct piece p = piece_of(f, i % f->pieces);
+        clear_piece(f, &p, dw + weight_at(f, i / f->pieces, &p));
+    }
 }
 
 void ss_columns_turn_weight(const struct shape *f, const void *w, float *turned)

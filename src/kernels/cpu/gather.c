@@ -82,7 +82,7 @@ static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p
     f.n = n;
     for (int k = 0; k < n; k++)
         f.x[k] = ss_at(cpu, x[k], (of * plane + first) * block);
-    if (n > 1 && f.len == 1 && block <= WIDEST)
+    if (n > 1 && f.len == 1 && block > 1 && block <= WIDEST)
         sum_block(cpu, summed, (int)of, block, &f);
     for (int k = 0; k < f.n; k++)
         f.x[k] = ss_at(cpu, f.x[k], row);
