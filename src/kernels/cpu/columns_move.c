@@ -7,23 +7,33 @@
 
 enum { LINE = 512, /* numbers of a map's line that are read at once */ };
 
-/* Neighbouring rows of an operand, and the pixels whose numbers they have: floats from one to the next. Those of an
- * image, or where its windows or outputs are one, that of each image. */
+/* Rows of an operand, `row` floats from one to the next, and the pixels whose numbers they have: those of an image's line,
+ * or one of each image. */
 struct line {
     float *rows;
     void *image;
-    size_t vector; /* from one vector of a row to the next */
+    size_t row, vector; /* vector: from one of a row to the next */
     size_t pixel, step, count;
 };
 
-/* Of rows from pixel `at` of an image on, `left` of them and `width` in a line of the map. */
-static size_t line_count(const struct shape *f, size_t at, size_t left, size_t width)
+/* The line of a tile's row r, whose map has lines of `width` pixels; *next: the row to go on with. */
+static struct line line_of(const struct shape *f, const struct ss_act *a, struct tile t, size_t r,
+                           size_t width, int by_images, size_t *next)
 {
-    return f->plane == 1 ? left : ss_min(width - at % width, left);
-}
-static size_t line_step(const struct shape *f, const struct ss_act *a, size_t pixels)
-{
-    return f->plane == 1 ? ss_act_image(a, 0) : pixels * (size_t)a->block;
+    const size_t pixel = (t.first + r) % f->plane;
+    struct line l = {.pixel = pixel};
+    if (by_images) {
+        l.row = f->plane * f->w;
+        l.step = ss_act_image(a, 0);
+        l.count = t.rows / f->plane;
+        *next = r + 1 < f->plane ? r + 1 : t.rows;
+    } else {
+        l.row = f->w;
+        l.step = (size_t)a->block;
+        l.count = ss_min(width - pixel % width, t.rows - r);
+        *next = r + l.count;
+    }
+    return l;
 }
 
 static inline void add_rows(float *to, size_t step, const float *row, size_t row_step, size_t count,
@@ -35,11 +45,13 @@ static inline void add_rows(float *to, size_t step, const float *row, size_t row
             to[l] += row[l];
 }
 
-/* `bytes` of each, in two parts of a constant size that may overlap: a call of memcpy would take longer. */
+/* `bytes` of each, in one part of a constant size, or two that may overlap: a call of memcpy would take longer. */
 static inline void copy_parts(const char *from, size_t step, char *to, size_t row_step,
                               size_t count, size_t bytes, const size_t part)
 {
-    for (size_t q = 0; q < count; q++, from += step, to += row_step) {
+    for (size_t q = 0; q < count && bytes == part; q++, from += step, to += row_step)
+        memcpy(to, from, part);
+    for (size_t q = 0; q < count && bytes != part; q++, from += step, to += row_step) {
         memcpy(to, from, part);
         memcpy(to + bytes - part, from + bytes - part, part);
     }
@@ -66,28 +78,29 @@ static inline void copy_run(const void *from, size_t step, void *to, size_t row_
 }
 
 static inline void move_run(const struct shape *f, enum way way, void *act, size_t act_step,
-                            float *row, size_t count, size_t n)
+                            float *row, size_t row_step, size_t count, size_t n)
 {
+    static const float zeros[16]; /* at most a vector is cleared */
     const struct ss_act_rows *rows = f->cpu->rows;
     switch (way) {
     case READ:
         if (f->pairs)
-            copy_run(act, act_step, row, f->w * sizeof *row, count, n, sizeof(uint16_t));
+            copy_run(act, act_step, row, row_step * sizeof *row, count, n, sizeof(uint16_t));
         else
-            rows->read(act, act_step, row, f->w, count, n);
+            rows->read(act, act_step, row, row_step, count, n);
         break;
     case WRITE:
-        rows->write(row, f->w, act, act_step, count, n);
+        rows->write(row, row_step, act, act_step, count, n);
         break;
     case CLEAR:
-        for (size_t q = 0; q < count; q++)
-            memset(row + q * f->w, 0, n * (f->pairs ? sizeof(uint16_t) : sizeof *row));
+        copy_run(zeros, 0, row, row_step * sizeof *row, count, n,
+                 f->pairs ? sizeof(uint16_t) : sizeof *row);
         break;
     case ADD:
         if (n == 16)
-            add_rows(act, act_step, row, f->w, count, 16);
+            add_rows(act, act_step, row, row_step, count, 16);
         else
-            add_rows(act, act_step, row, f->w, count, n);
+            add_rows(act, act_step, row, row_step, count, n);
         break;
     }
 }
@@ -118,7 +131,8 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
     size_t at = first % block; /* in its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
         n = ss_min(ss_min(block - at, lanes - (i & (lanes - 1))), left);
-        move_run(f, way, place_of(f, way, act, at), l->step, number_at(f, way, l, i), l->count, n);
+        move_run(f, way, place_of(f, way, act, at), l->step, number_at(f, way, l, i), l->row,
+                 l->count, n);
         at += n;
         if (at == block)
             at = 0, act = place_of(f, way, act, plane * block);
@@ -138,7 +152,7 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     const int i = (int)t / s->kernel[1], j = (int)t % s->kernel[1], step = s->stride[1];
     const int h = line * s->stride[0] - s->padding[0] + i * s->dilation[0],
               w = column * step - s->padding[1] + j * s->dilation[1], count = (int)all->count;
-    const int width = f->points ? (int)f->plane : s->x.w, one = f->plane == 1,
+    const int width = f->points ? (int)f->plane : s->x.w, one = f->by_images,
               inside = h >= 0 && h < s->x.h && !(one && (w < 0 || w >= width));
     /* Of these windows, those from `begin` to before `end` have the tap in the map. */
     int begin = inside ? 0 : count, end = count;
@@ -152,17 +166,53 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     if (way == READ) {
         part.count = (size_t)(begin < end ? begin : end);
         move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
-        part.rows = all->rows + (size_t)end * f->w;
+        part.rows = all->rows + (size_t)end * all->row;
         part.count = (size_t)(count - end);
         move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
     }
     if (begin >= end)
         return;
-    part.rows = all->rows + (size_t)begin * f->w;
+    part.rows = all->rows + (size_t)begin * all->row;
     part.pixel = (size_t)(h * s->x.w + w + begin * step);
-    part.step = line_step(f, &s->x, (size_t)step);
+    part.step = one ? all->step : (size_t)(step * s->x.block);
     part.count = (size_t)(end - begin);
     move_line(f, way, &s->x, &part, first, channels, at, each);
+}
+
+/* Rows `first`, first + step, ... of these: zeros. */
+static void clear_rows(const struct shape *f, const struct line *all, int first, int step, int end,
+                       size_t channels, size_t at)
+{
+    struct line part = *all;
+    part.rows = all->rows + (size_t)first * all->row;
+    part.row = (size_t)step * all->row;
+    part.count = first < end ? ss_divide_up((size_t)(end - first), (size_t)step) : 0;
+    move_line(f, CLEAR, &f->s->x, &part, 0, channels, at, 1);
+}
+
+/* The same as move_tap where x and y are alike: a tap of all windows is the image itself, some pixels further on, but for
+ * those windows whose tap is outside. `all`: pixels of an image from the place-th on. */
+static void read_shifted(const struct shape *f, size_t group, const struct piece *p, size_t t,
+                         int place, const struct line *all)
+{
+    const struct ss_conv_shape *s = f->s;
+    const int width = s->x.w, count = (int)all->count,
+              h = (int)t / s->kernel[1] * s->dilation[0] - s->padding[0],
+              w = (int)t % s->kernel[1] * s->dilation[1] - s->padding[1], shift = h * width + w;
+    const size_t channels = p->last_channel - p->channel, at = (t - p->tap) * channels;
+    /* The others' taps are above the map, or below it. */
+    const int end = clamp((s->x.h - h) * width - (w > 0 ? w : 0) - place, count);
+    const int begin = clamp(-h * width - (w < 0 ? w : 0) - place, end);
+    struct line part = *all;
+    part.rows = all->rows + (size_t)begin * all->row;
+    part.pixel = (size_t)(place + shift + begin);
+    part.count = (size_t)(end - begin);
+    if (begin < end)
+        move_line(f, READ, &s->x, &part, group * f->in + p->channel, channels, at, 1);
+    clear_rows(f, all, 0, 1, begin, channels, at);
+    clear_rows(f, all, end, 1, count, channels, at);
+    for (int c = w < 0 ? 0 : clamp(width - w, width); c < (w < 0 ? clamp(-w, width) : width); c++)
+        clear_rows(f, all, (c + width - place % width) % width, width, count, channels, at);
 }
 
 /* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side from `at` on, `step` further for each
@@ -212,22 +262,24 @@ void ss_columns_move_windows(const struct shape *f, enum way way, const void *x,
                              const struct piece *p, struct tile t, float *rows)
 {
     const size_t width = f->points ? f->plane : (size_t)f->s->y.w;
-    for (size_t r = 0; r < t.rows;) {
-        const size_t place = (t.first + r) % f->plane;
-        const struct line line = {
-            .rows = rows + r * f->w,
-            .image = place_of(f, way, x, (t.first + r) / f->plane * ss_act_image(&f->s->x, 0)),
-            .vector = t.rows * f->w,
-            .count = line_count(f, place, t.rows - r, width)};
-        const int by_lines = way == READ && f->planes && f->plane > 1 && !f->points &&
+    const int shifted = way == READ && f->alike && !f->by_images;
+    for (size_t r = 0, next; r < t.rows; r = next) {
+        struct line line =
+            line_of(f, &f->s->x, t, r, shifted ? f->plane : width, f->by_images, &next);
+        const int at[2] = {(int)(line.pixel / width), (int)(line.pixel % width)};
+        line.rows = rows + r * f->w;
+        line.image = place_of(f, way, x, (t.first + r) / f->plane * ss_act_image(&f->s->x, 0));
+        line.vector = t.rows * f->w;
+        const int by_lines = way == READ && f->planes && !f->by_images && !f->points &&
                              f->s->dilation[1] == 1 && f->s->kernel[1] <= LINE;
         if (by_lines)
-            read_plane_windows(f, group, p, (int)(place / width), (int)(place % width), &line);
-        for (size_t tap = p->tap; tap < p->last_tap && !by_lines; tap++)
-            move_tap(f, way, group, p, tap, (int)(place / width), (int)(place % width), &line);
+            read_plane_windows(f, group, p, at[0], at[1], &line);
+        for (size_t tap = p->tap; tap < p->last_tap && shifted; tap++)
+            read_shifted(f, group, p, tap, (int)line.pixel, &line);
+        for (size_t tap = p->tap; tap < p->last_tap && !by_lines && !shifted; tap++)
+            move_tap(f, way, group, p, tap, at[0], at[1], &line);
         if (has_halves(f, way) && p->k % 2)
             move_line(f, CLEAR, &f->s->x, &line, 0, 1, p->k, 1);
-        r += line.count;
     }
 }
 
@@ -243,6 +295,7 @@ void ss_columns_pad_windows(const struct shape *f, const void *x, size_t group,
         const size_t n = q / lines, h = q % lines,
                      inside = n < ss_max(t.rows / f->plane, 1) && h >= padding[0];
         struct line line = {.rows = rows + r * f->w,
+                            .row = f->w,
                             .image =
                                 ss_at(f->cpu, x, (t.first / f->plane + n) * ss_act_image(a, 0)),
                             .vector = all * f->w,
@@ -266,22 +319,20 @@ void ss_columns_move_outputs(const struct shape *f, enum way way, const void *y,
     const size_t vector = span_of(f, t.rows) * f->w;
     if (way == READ && f->padded)
         memset(rows, 0, ss_divide_up(count, lanes) * vector * sizeof *rows);
-    for (size_t r = 0; r < t.rows;) {
-        const size_t pixel = (t.first + r) % f->plane;
-        const struct line line = {
-            .rows = rows + row_of_pixel(f, r) * f->w,
-            .image = ss_at(f->cpu, y, (t.first + r) / f->plane * ss_act_image(a, 0)),
-            .vector = vector,
-            .pixel = pixel,
-            .step = line_step(f, a, 1),
-            .count = line_count(f, pixel, t.rows - r, f->padded ? (size_t)a->w : f->plane)};
+    const size_t width = f->padded ? (size_t)a->w : f->plane;
+    const int by_images = !f->padded && f->images > f->plane;
+    for (size_t r = 0, next; r < t.rows; r = next) {
+        struct line line = line_of(f, a, t, r, width, by_images, &next);
+        line.rows = rows + row_of_pixel(f, r) * f->w;
+        line.image = ss_at(f->cpu, y, (t.first + r) / f->plane * ss_act_image(a, 0));
+        line.vector = vector;
         move_line(f, way, a, &line, first, count, 0, 1);
         for (size_t q = 0; q < line.count && padded; q++)
             memset(ss_at(f->cpu, line.image,
-                         (end / block * f->plane + pixel) * block + end % block + q * line.step),
+                         (end / block * f->plane + line.pixel) * block + end % block +
+                             q * line.step),
                    0, padded * f->cpu->element);
         if (way == READ && count % lanes)
             move_line(f, CLEAR, a, &line, 0, lanes - count % lanes, count, 1);
-        r += line.count;
     }
 }

@@ -86,6 +86,9 @@ struct shape ss_columns_shape(const struct ss_device *cpu, const struct ss_conv_
         f.apart &= s->stride[a] == s->kernel[a] && s->padding[a] == 0 && s->dilation[a] == 1;
     f.apart &= s->x.h == s->y.h * s->stride[0] && s->x.w == s->y.w * s->stride[1];
     f.points = f.apart && f.taps == 1;
+    f.alike = !f.points && !f.planes && s->x.h == s->y.h && s->x.w == s->y.w;
+    for (int a = 0; a < 2; a++)
+        f.alike &= s->stride[a] == 1;
     f.wide = f.apart && (size_t)s->y.n * f.plane <= FEW_ROWS ? 1 : WIDE;
     f.x_direct = f.points && is_in_vectors(&f, &s->x, f.in);
     f.padded = f.matrix_unit && is_sliding(&f) && f.in % (2 * f.w) == 0 && f.taps <= MOST_TAPS &&
@@ -94,6 +97,7 @@ struct shape ss_columns_shape(const struct ss_device *cpu, const struct ss_conv_
     f.image = (size_t)(s->x.h + s->padding[0]) * f.line;
     choose_pieces(&f);
     choose_tiles(&f);
+    f.by_images = f.images > (f.points ? f.plane : (size_t)s->y.w);
     return f;
 }
 

@@ -39,6 +39,8 @@ struct shape {
     int apart;               /* windows lie side by side, and cover x */
     size_t wide;             /* WIDE; 1: all rows are few, and one tile */
     int x_direct, y_direct;  /* read and written in place */
+    int alike;               /* windows with stride 1, as many as pixels, which are no planes */
+    int by_images;           /* windows are moved a pixel of each image at a time: lines are shorter */
     int pairs;               /* operands are pairs of bf16 */
     int matrix_unit;         /* which multiplies the pairs */
     int padded;              /* windows are parts of a copy of x, see ss_columns_pad_windows */
