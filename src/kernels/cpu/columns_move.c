@@ -215,17 +215,29 @@ static void read_shifted(const struct shape *f, size_t group, const struct piece
         clear_rows(f, all, (c + width - place % width) % width, width, count, channels, at);
 }
 
+/* The smallest part that has so many bytes, if copy_parts has one. */
+static size_t part_of(size_t bytes)
+{
+    size_t part = bytes;
+    for (part = 2; part < bytes; part *= 2)
+        ;
+    return part <= 32 ? part : bytes;
+}
+
 /* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side from `at` on, `step` further for each
- * row. */
+ * row. What is behind them in a vector is overwritten: one copy is faster than two. */
 static void read_taps(const struct shape *f, const struct line *l, const void *at, size_t step,
                       size_t q, size_t count, size_t i, size_t n)
 {
     const size_t lanes = lanes_of(f, READ);
     for (size_t run; n > 0; n -= run, i += run, at = ss_at(f->cpu, at, run)) {
         float *to = (float *)number_at(f, READ, l, i) + q * f->w;
-        run = ss_min(n, lanes - (i & (lanes - 1)));
+        const size_t room = lanes - (i & (lanes - 1)),
+                     whole = part_of(n * f->cpu->element) / f->cpu->element;
+        run = ss_min(n, room);
         if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
-            copy_run(at, step, to, f->w * sizeof(float), count, run, f->cpu->element);
+            copy_run(at, step, to, f->w * sizeof(float), count, whole <= room ? whole : run,
+                     f->cpu->element);
         else
             f->cpu->rows->read(at, step, to, f->w, count, run);
     }
@@ -235,7 +247,7 @@ static void read_taps(const struct shape *f, const struct line *l, const void *a
 static void read_plane_windows(const struct shape *f, size_t group, const struct piece *p, int line,
                                int column, const struct line *all)
 {
-    char padded[LINE * sizeof(float)]; /* a line of the map, with zeros around it */
+    char padded[LINE * sizeof(float) + 32]; /* a line of the map, with zeros around it */
     const struct ss_conv_shape *s = f->s;
     const int width = s->x.w, taps = s->kernel[1], step = s->stride[1],
               most = 1 + (LINE - taps) / step, all_count = (int)all->count;
@@ -328,10 +340,10 @@ void ss_columns_move_outputs(const struct shape *f, enum way way, const void *y,
         line.vector = vector;
         move_line(f, way, a, &line, first, count, 0, 1);
         for (size_t q = 0; q < line.count && padded; q++)
-            memset(ss_at(f->cpu, line.image,
-                         (end / block * f->plane + line.pixel) * block + end % block +
-                             q * line.step),
-                   0, padded * f->cpu->element);
+            memset(
+                ss_at(f->cpu, line.image,
+                      (end / block * f->plane + line.pixel) * block + end % block + q * line.step),
+                0, padded * f->cpu->element);
         if (way == READ && count % lanes)
             move_line(f, CLEAR, a, &line, 0, lanes - count % lanes, count, 1);
     }

@@ -54,8 +54,7 @@ static void choose_tiles(struct shape *f)
 static size_t merge_groups(const struct shape *f, const struct ss_conv_shape *s)
 {
     const size_t groups = (size_t)s->groups, width = f->matrix_unit ? 2 * f->w : f->w,
-                 channels =
-                     ss_max((size_t)ss_conv_inputs(s), (size_t)ss_conv_outputs(s));
+                 channels = ss_max((size_t)ss_conv_inputs(s), (size_t)ss_conv_outputs(s));
     size_t merged = f->planes ? 1 : ss_min(width / channels, groups);
     while (merged > 1 && groups % merged)
         merged--;
