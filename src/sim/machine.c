@@ -61,14 +61,16 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
 enum ss_status ss_machine_measure(int threads, struct ss_machine *out)
 {
     struct ss_cpu_speed speed;
+    double pairs;
     const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     SS_TRY(ss_cpu_measure(threads, &speed));
+    SS_TRY(ss_cpu_measure_bf16(threads, &pairs));
     *out = (struct ss_machine){.name = "host",
                                .title = "this CPU",
                                .source = "measured",
                                .bandwidth = speed.bandwidth,
                                .achieved = 1,
-                               .half = speed.flops,
+                               .half = pairs,
                                .tf32 = speed.flops,
                                .single = speed.flops,
                                .l2 = cache > 0 ? (double)cache * threads : 0,

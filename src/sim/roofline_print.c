@@ -1,5 +1,6 @@
 /* roofline_print.c: a prediction for people, and as JSON. */
 #include "core/json_value.h"
+#include "kernels/cpu/cpu.h"
 #include "sim/roofline_internal.h"
 
 static double ms(double seconds)
@@ -40,8 +41,24 @@ static void print_head(const char *what, FILE *out)
     fprintf(out, "%-46s %9s %10s %10s %10s %10s\n", "", "", "", "", "", "ms");
 }
 
+enum { PEAKS = 80 };
+
+/* In bf16 Winograd convolutions compute in fp32, others may multiply bf16. */
+static const char *cpu_peaks(const struct ss_roofline *r, char text[PEAKS])
+{
+    const enum ss_dtype dtype = r->plan->options.dtype;
+    const double single = ss_machine_peak(r->machine, SS_DTYPE_F32, 0),
+                 other = ss_machine_peak(r->machine, dtype, 0);
+    if (ss_cpu_has_pairs(dtype))
+        snprintf(text, PEAKS, "%.1f GFLOP/s, products of bf16 %.1f", single / 1e9, other / 1e9);
+    else
+        snprintf(text, PEAKS, "%.1f GFLOP/s", single / 1e9);
+    return text;
+}
+
 static void print_assumed(const struct ss_roofline *r, FILE *out)
 {
+    char text[PEAKS];
     const struct ss_machine *m = r->machine;
     const double peak = ss_machine_peak(m, r->plan->options.dtype, r->tf32);
     if (m->sms)
@@ -54,10 +71,10 @@ static void print_assumed(const struct ss_roofline *r, FILE *out)
             m->use->launch * 1e6);
     else
         fprintf(out,
-                "Measured: %.1f GFLOP/s, %.1f GB/s. Assumed: convolutions and linear layers reach "
+                "Measured: %s, %.1f GB/s. Assumed: convolutions and linear layers reach "
                 "%.2f, weight "
                 "gradients %.2f of them; %.0f us a launch.\n",
-                peak / 1e9, m->bandwidth / 1e9, m->use->matrix, m->use->wgrad,
+                cpu_peaks(r, text), m->bandwidth / 1e9, m->use->matrix, m->use->wgrad,
                 m->use->launch * 1e6);
 }
 
@@ -93,13 +110,17 @@ void ss_roofline_print(const struct ss_roofline *r, FILE *out)
         }
     fprintf(out, "%-46s ", "step");
     print_work(&r->step, out);
+    char text[PEAKS];
+    const double best =
+        r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32);
+    if (r->machine->sms)
+        snprintf(text, sizeof text, "%.0f TFLOP/s", best / 1e12);
     fprintf(out,
-            "\npredicted: %.2f ms a step, %.0f images/s; floor, the convolutions alone at %.0f "
-            "%sFLOP/s: %.2f ms, %.0f images/s\n",
+            "\npredicted: %.2f ms a step, %.0f images/s; floor, the convolutions alone at %s: %.2f "
+            "ms, %.0f images/s\n",
             ms(r->step.seconds), images_per_second(r, r->step.seconds),
-            r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32) /
-                (r->machine->sms ? 1e12 : 1e9),
-            r->machine->sms ? "T" : "G", ms(r->floor), images_per_second(r, r->floor));
+            r->machine->sms ? text : cpu_peaks(r, text), ms(r->floor),
+            images_per_second(r, r->floor));
 }
 
 static void add_work(json_t **out, const struct ss_roofline_work *w)

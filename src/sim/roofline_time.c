@@ -73,11 +73,17 @@ static double bandwidth(const struct ss_machine *m, const struct ss_tally_launch
     return smaller(all, under_way(launch) * m->sms / m->use->latency);
 }
 
-static double rate(const struct ss_roofline *r, const struct ss_tally_kernel *k)
+/* A CPU's Winograd convolutions, and what else is not a product, compute floats in any format. */
+static double peak(const struct ss_roofline *r, const struct ss_tally_launch *launch)
 {
-    const struct ss_plan_options *o = &r->plan->options;
-    return ss_machine_peak(r->machine, o->dtype, r->tf32) *
-           (k->cls == SS_TALLY_WGRAD ? r->machine->use->wgrad : r->machine->use->matrix);
+    const int in_format = r->machine->sms || launch->pairs;
+    return ss_machine_peak(r->machine, in_format ? r->plan->options.dtype : SS_DTYPE_F32, r->tf32);
+}
+
+static double rate(const struct ss_roofline *r, const struct ss_tally_launch *launch)
+{
+    return peak(r, launch) * (launch->kernel->cls == SS_TALLY_WGRAD ? r->machine->use->wgrad
+                                                                    : r->machine->use->matrix);
 }
 
 void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work *w)
@@ -96,7 +102,7 @@ static void predict(const struct ss_roofline *r, const struct ss_tally_launch *l
                     struct ss_roofline_work *w)
 {
     const double memory = bytes / bandwidth(r->machine, launch);
-    const double compute = launch->tiled / rate(r, launch->kernel);
+    const double compute = launch->tiled / rate(r, launch);
     w->by[SS_BOUND_LAUNCH] = r->machine->use->launch;
     if (launch->kernel->cls == SS_TALLY_CHAIN)
         w->by[SS_BOUND_LAUNCH] += r->machine->use->chain;
@@ -130,8 +136,6 @@ double ss_roofline_floor(const struct ss_roofline *r, const struct ss_tally_laun
         return 0;
     for (int i = 0; i < launch->naccess; i++)
         bytes += (double)launch->access[i].bytes;
-    return larger(
-        bytes / ss_machine_bandwidth(r->machine),
-        smaller(launch->flop, launch->tiled) /
-            (r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32)));
+    return larger(bytes / ss_machine_bandwidth(r->machine),
+                  smaller(launch->flop, launch->tiled) / (r->machine->use->best * peak(r, launch)));
 }

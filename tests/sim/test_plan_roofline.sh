@@ -45,6 +45,11 @@ assert r["machine"] == "host" and r["prediction"] is True and r["bandwidth"] > 1
 total = sum(t["predicted_ms"] for t in r["tasks"])
 assert total > 0 and abs(total - r["step"]["predicted_ms"]) < 1e-9 * total
 END
+starts "a CPU's step in bf16" "${here[@]}" --precision bf16
+pairs=$(sed -n 's|^Measured: [0-9.]* GFLOP/s, products of bf16 \([0-9.]*\), .*|\1|p' "$work/out")
+run "$STARSTEP" info
+has_pairs=$(grep -c '^bf16 on cpu:.*products with' "$work/out")
+check "what products of bf16 reach, where the processor has them" test "${pairs:+1}" = "${has_pairs#0}"
 make_data 32 8
 starts "a traced run" "$STARSTEP" train "${narrow[@]}" --epochs 1 --data-dir "$work/data" --trace "$work/trace" --roofline host
 starts "its report" "$STARSTEP" trace report "$work/trace"

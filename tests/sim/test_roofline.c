@@ -199,9 +199,11 @@ START_TEST(unsaid_access)
 }
 END_TEST
 
-static struct ss_plan *lower_for_cpu(const struct ss_graph *g, int batch, int algo)
+static struct ss_plan *lower_for_cpu(const struct ss_graph *g, int batch, int algo,
+                                     enum ss_dtype dtype)
 {
     const struct ss_plan_options options = {.batch = batch,
+                                            .dtype = dtype,
                                             .channel_block = ss_cpu_preferred_block(),
                                             .bucket_mb = 10,
                                             .first_bucket_mb = 1,
@@ -222,8 +224,8 @@ START_TEST(small_models_here)
     struct ss_graph *g = make_test_graph(_i);
     ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
     ck_assert(here.single > 1e8 && here.bandwidth > 1e8 && !here.sms);
-    for (int algo = SS_CONV_AUTO; algo <= SS_CONV_PRODUCT; algo++) {
-        struct ss_plan *plan = lower_for_cpu(g, 32, algo);
+    for (int k = 0; k < 2 * (SS_CONV_PRODUCT + 1); k++) {
+        struct ss_plan *plan = lower_for_cpu(g, 32, k / 2, k % 2 ? SS_DTYPE_BF16 : SS_DTYPE_F32);
         struct ss_roofline r;
         ck_assert_int_eq(ss_roofline_predict(plan, &here, 0, &r), SS_OK);
         adds_up(&r);
@@ -237,9 +239,9 @@ START_TEST(small_models_here)
 END_TEST
 
 static double seconds_here(const struct ss_graph *g, const struct ss_machine *here, int algo,
-                           double *flop)
+                           enum ss_dtype dtype, double *flop)
 {
-    struct ss_plan *plan = lower_for_cpu(g, 8, algo);
+    struct ss_plan *plan = lower_for_cpu(g, 8, algo, dtype);
     struct ss_roofline r;
     ck_assert_int_eq(ss_roofline_predict(plan, here, 0, &r), SS_OK);
     const double seconds = r.step.seconds - r.step.by[SS_BOUND_LAUNCH];
@@ -261,11 +263,39 @@ START_TEST(speed_of_a_cpu)
     half = here;
     half.single /= 2;
     half.bandwidth /= 2;
-    const double seconds = seconds_here(g, &here, SS_CONV_DIRECT, &flop);
+    const double seconds = seconds_here(g, &here, SS_CONV_DIRECT, SS_DTYPE_F32, &flop);
     ck_assert_msg(fabs(flop / (3.7050e12 * 8 / 256) - 1) < 1e-3, "%.5g FLOP", flop);
-    near(seconds_here(g, &half, SS_CONV_DIRECT, &flop), 2 * seconds);
-    ck_assert(seconds_here(g, &here, SS_CONV_WINOGRAD, &winograd) < seconds / 2);
+    near(seconds_here(g, &half, SS_CONV_DIRECT, SS_DTYPE_F32, &flop), 2 * seconds);
+    ck_assert(seconds_here(g, &here, SS_CONV_WINOGRAD, SS_DTYPE_F32, &winograd) < seconds / 2);
     near(winograd, flop);
+    ss_graph_destroy(g);
+}
+END_TEST
+
+/* Where the processor multiplies pairs of bf16, products gain by that, Winograd's convolutions do not. */
+START_TEST(speed_of_a_cpu_in_bf16)
+{
+    struct ss_machine here;
+    struct ss_graph *g = model("wideresnet", 32);
+    double flop, seconds[2][2];
+    ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
+    ck_assert(here.half > 1e8);
+    here.single = 1e11;
+    here.bandwidth = 1e14; /* operations decide */
+    for (int k = 0; k < 4; k++) {
+        here.half = k / 2 ? 3e11 : 1e11;
+        seconds[k / 2][k % 2] =
+            seconds_here(g, &here, k % 2 ? SS_CONV_WINOGRAD : SS_CONV_DIRECT, SS_DTYPE_BF16, &flop);
+    }
+    if (ss_cpu_has_pairs(SS_DTYPE_BF16)) {
+        ck_assert_double_lt(seconds[1][0], 0.4 * seconds[0][0]);
+        ck_assert_double_lt(seconds[1][1], seconds[0][1]);
+    } else {
+        near(seconds[1][0], seconds[0][0]);
+        near(seconds[1][1], seconds[0][1]);
+    }
+    ck_assert_double_gt(seconds[1][1], 0.5 * seconds[0][1]);
+    ck_assert_int_eq(ss_cpu_has_pairs(SS_DTYPE_F32), 0);
     ss_graph_destroy(g);
 }
 END_TEST
@@ -274,7 +304,8 @@ END_TEST
 START_TEST(other_machine)
 {
     struct ss_graph *g = make_test_graph(0);
-    struct ss_plan *gpu = lower(g, 8, SS_DTYPE_F16), *cpu = lower_for_cpu(g, 8, SS_CONV_AUTO);
+    struct ss_plan *gpu = lower(g, 8, SS_DTYPE_F16),
+                   *cpu = lower_for_cpu(g, 8, SS_CONV_AUTO, SS_DTYPE_F32);
     struct ss_machine here;
     struct ss_roofline r;
     ck_assert_int_eq(ss_machine_measure(0, &here), SS_ERR_INVALID);
@@ -316,6 +347,7 @@ int main(void)
     tcase_add_test(t, machines);
     tcase_add_loop_test(t, small_models_here, 0, TEST_GRAPHS);
     tcase_add_test(t, speed_of_a_cpu);
+    tcase_add_test(t, speed_of_a_cpu_in_bf16);
     tcase_add_test(t, other_machine);
     suite_add_tcase(suite, t);
     return run_suite(suite);

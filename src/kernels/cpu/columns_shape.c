@@ -69,7 +69,7 @@ struct shape ss_columns_shape(const struct ss_device *cpu, const struct ss_conv_
                       .taps = (size_t)ss_conv_taps(s),
                       .plane = (size_t)s->y.h * (size_t)s->y.w,
                       .planes = s->x.block == 1,
-                      .pairs = cpu->dtype == SS_DTYPE_BF16 && ss_simd_pairs() != NULL};
+                      .pairs = ss_cpu_has_pairs(cpu->dtype)};
     f.matrix_unit = f.pairs && !ss_simd_pairs()->outer_product;
     f.merged = merge_groups(&f, s);
     f.groups = (size_t)s->groups / f.merged;

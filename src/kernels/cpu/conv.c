@@ -73,10 +73,13 @@ struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_
         return ss_winograd_work(s);
     if (is_product(s, algo) && ss_small_map_pays(s)) {
         const double products = 2 * ss_small_map_products(s);
-        return (struct ss_cpu_conv_work){products, products, 0};
+        return (struct ss_cpu_conv_work){.flop = products, .cost = products};
     }
     /* Depthwise ones load what they multiply. */
-    return (struct ss_cpu_conv_work){flop, ss_depthwise_takes(s) ? 4 * flop : flop, 0};
+    const int depthwise = ss_depthwise_takes(s);
+    return (struct ss_cpu_conv_work){.flop = flop,
+                                     .cost = depthwise ? 4 * flop : flop,
+                                     .pairs = !depthwise && ss_cpu_has_pairs(dtype)};
 }
 
 int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_dtype dtype, enum ss_conv_algo algo)

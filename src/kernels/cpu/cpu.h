@@ -27,13 +27,16 @@ struct ss_cpu_speed {
 };
 /* Measures both, in a quarter of a second. Errors: SS_ERR_INVALID, SS_ERR_MEMORY. */
 enum ss_status ss_cpu_measure(int threads, struct ss_cpu_speed *out);
-/* Only FLOP/s, of products of bf16. The same errors. */
+/* Only FLOP/s, of products of pairs of bf16; of floats where it has none. The same errors. */
 enum ss_status ss_cpu_measure_bf16(int threads, double *flops);
+/* Do products of this format multiply pairs of it? */
+int ss_cpu_has_pairs(enum ss_dtype dtype);
 
 /* How this CPU computes a convolution. */
 struct ss_cpu_conv_work {
     double flop; /* of a pass, in whole tiles; with Winograd fewer than the formula has */
     double cost; /* the time that a pass takes, in operations of products of matrices; fitted */
+    int pairs;   /* these are products of pairs of bf16, not of floats */
     int sums;    /* forward can store BatchNorm's sums */
 };
 struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *shape, enum ss_dtype dtype,

@@ -149,3 +149,8 @@ enum ss_status ss_cpu_measure_bf16(int threads, double *out)
     SS_TRY(check_threads(threads));
     return flops(threads, ss_simd_pairs(), out);
 }
+
+int ss_cpu_has_pairs(enum ss_dtype dtype)
+{
+    return dtype == SS_DTYPE_BF16 && ss_simd_pairs();
+}

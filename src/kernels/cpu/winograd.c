@@ -186,8 +186,9 @@ struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s)
         begin_pass(&(struct ss_device){.threads = 1, .element = sizeof(float)}, s, 0);
     const double in = p.lanes * p.in.vectors, out = p.lanes * p.out.vectors;
     const double flop = 2.0 * XI * p.tiles * p.groups * in * out;
-    return (struct ss_cpu_conv_work){flop, flop + TRANSFORM * p.tiles * p.groups * (in + out),
-                                     ss_winograd_has_sums(s)};
+    return (struct ss_cpu_conv_work){.flop = flop,
+                                     .cost = flop + TRANSFORM * p.tiles * p.groups * (in + out),
+                                     .sums = ss_winograd_has_sums(s)};
 }
 
 /* Tiles of a partial sum for BatchNorm, by the shape alone: what a product keeps in registers, or half of that. Of few

@@ -95,8 +95,8 @@ void ss_tally_note(struct ss_device *d, enum ss_tally_row row, int n,
     {                                                                                              \
         data, bytes, SS_TALLY_READ | SS_TALLY_WRITE                                                \
     }
-/* The last one computes: launch.flop and launch.tiled. */
-void ss_tally_flop(struct ss_device *d, double flop, double tiled);
+/* The last one computes: launch.flop, launch.tiled and launch.pairs. */
+void ss_tally_flop(struct ss_device *d, double flop, double tiled, int pairs);
 /* The last one was a product (rows, k) x (k, cols) of the formula's `flop`. */
 void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k);
 

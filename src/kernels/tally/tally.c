@@ -172,16 +172,17 @@ static double up(double n, double tile)
     return ceil(n / tile) * tile;
 }
 
-void ss_tally_flop(struct ss_device *d, double flop, double tiled)
+void ss_tally_flop(struct ss_device *d, double flop, double tiled, int pairs)
 {
     if (d->status != SS_OK)
         return;
     d->launch[d->count - 1].flop = flop;
     d->launch[d->count - 1].tiled = tiled;
+    d->launch[d->count - 1].pairs = pairs;
 }
 
 /* Of a GPU, tiles of 128 by 128: narrower ones feed the tensor cores no better. */
 void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k)
 {
-    ss_tally_flop(d, flop, d->cpu ? flop : 2 * up(rows, 128) * up(cols, 128) * k);
+    ss_tally_flop(d, flop, d->cpu ? flop : 2 * up(rows, 128) * up(cols, 128) * k, 0);
 }

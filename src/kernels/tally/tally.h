@@ -63,6 +63,7 @@ struct ss_tally_launch {
     struct ss_tally_access access[SS_TALLY_ACCESSES];
     double flop;  /* of the formula */
     double tiled; /* of the code: a GPU's whole tiles, or what a CPU's takes (ss_cpu_conv_work.cost) */
+    int pairs;    /* on a CPU these are products of pairs of bf16, not of floats */
 };
 
 extern const struct ss_kernels ss_tally_kernels;
