@@ -31,7 +31,7 @@ struct shape {
     const struct ss_device *cpu;
     const struct ss_conv_shape *s;
     size_t w, shift;         /* W, and its logarithm */
-    size_t merged; /* the convolution's groups that are one here: weights between them are zero */
+    size_t merged;           /* groups of the convolution in one of these, with zeros between */
     size_t in, out, taps, k; /* of a group here: channels; of a window; of a row */
     size_t groups, plane;    /* plane: pixels of an image of y */
     int planes;              /* x is stored as planes */
@@ -40,7 +40,7 @@ struct shape {
     size_t wide;             /* WIDE; 1: all rows are few, and one tile */
     int x_direct, y_direct;  /* read and written in place */
     int alike;               /* windows with stride 1, as many as pixels, which are no planes */
-    int by_images; /* windows are moved a pixel of each image at a time: lines are shorter */
+    int by_images;           /* windows are moved a pixel of each image at a time */
     int pairs;               /* operands are pairs of bf16 */
     int matrix_unit;         /* which multiplies the pairs */
     int padded;              /* windows are parts of a copy of x, see ss_columns_pad_windows */
