@@ -61,10 +61,11 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
 enum ss_status ss_machine_measure(int threads, struct ss_machine *out)
 {
     struct ss_cpu_speed speed;
-    double pairs;
     const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     SS_TRY(ss_cpu_measure(threads, &speed));
-    SS_TRY(ss_cpu_measure_bf16(threads, &pairs));
+    double pairs = speed.flops;
+    if (ss_cpu_has_pairs(SS_DTYPE_BF16))
+        SS_TRY(ss_cpu_measure_bf16(threads, &pairs));
     *out = (struct ss_machine){.name = "host",
                                .title = "this CPU",
                                .source = "measured",

@@ -43,14 +43,17 @@ static void print_head(const char *what, FILE *out)
 
 enum { PEAKS = 80 };
 
-/* In bf16 Winograd convolutions compute in fp32, others may multiply bf16. */
-static const char *cpu_peaks(const struct ss_roofline *r, char text[PEAKS])
+/* The best that products reach. On a CPU in bf16 Winograd convolutions compute in fp32, others may multiply bf16. */
+static const char *best_speed(const struct ss_roofline *r, char text[PEAKS])
 {
     const enum ss_dtype dtype = r->plan->options.dtype;
-    const double single = ss_machine_peak(r->machine, SS_DTYPE_F32, 0),
-                 other = ss_machine_peak(r->machine, dtype, 0);
-    if (ss_cpu_has_pairs(dtype))
-        snprintf(text, PEAKS, "%.1f GFLOP/s, products of bf16 %.1f", single / 1e9, other / 1e9);
+    const double best = r->machine->use->best,
+                 in_format = best * ss_machine_peak(r->machine, dtype, r->tf32),
+                 single = best * ss_machine_peak(r->machine, SS_DTYPE_F32, 0);
+    if (r->machine->sms)
+        snprintf(text, PEAKS, "%.0f TFLOP/s", in_format / 1e12);
+    else if (ss_cpu_has_pairs(dtype))
+        snprintf(text, PEAKS, "%.1f GFLOP/s, products of bf16 %.1f", single / 1e9, in_format / 1e9);
     else
         snprintf(text, PEAKS, "%.1f GFLOP/s", single / 1e9);
     return text;
@@ -74,7 +77,7 @@ static void print_assumed(const struct ss_roofline *r, FILE *out)
                 "Measured: %s, %.1f GB/s. Assumed: convolutions and linear layers reach "
                 "%.2f, weight "
                 "gradients %.2f of them; %.0f us a launch.\n",
-                cpu_peaks(r, text), m->bandwidth / 1e9, m->use->matrix, m->use->wgrad,
+                best_speed(r, text), m->bandwidth / 1e9, m->use->matrix, m->use->wgrad,
                 m->use->launch * 1e6);
 }
 
@@ -111,16 +114,11 @@ void ss_roofline_print(const struct ss_roofline *r, FILE *out)
     fprintf(out, "%-46s ", "step");
     print_work(&r->step, out);
     char text[PEAKS];
-    const double best =
-        r->machine->use->best * ss_machine_peak(r->machine, r->plan->options.dtype, r->tf32);
-    if (r->machine->sms)
-        snprintf(text, sizeof text, "%.0f TFLOP/s", best / 1e12);
     fprintf(out,
             "\npredicted: %.2f ms a step, %.0f images/s; floor, the convolutions alone at %s: %.2f "
             "ms, %.0f images/s\n",
-            ms(r->step.seconds), images_per_second(r, r->step.seconds),
-            r->machine->sms ? text : cpu_peaks(r, text), ms(r->floor),
-            images_per_second(r, r->floor));
+            ms(r->step.seconds), images_per_second(r, r->step.seconds), best_speed(r, text),
+            ms(r->floor), images_per_second(r, r->floor));
 }
 
 static void add_work(json_t **out, const struct ss_roofline_work *w)

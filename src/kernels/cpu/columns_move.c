@@ -144,6 +144,17 @@ static int clamp(int x, int most)
     return x < 0 ? 0 : x < most ? x : most;
 }
 
+/* Rows `first`, first + step, ... of these: zeros. */
+static void clear_rows(const struct shape *f, const struct line *all, int first, int step, int end,
+                       size_t channels, size_t i, size_t i_step)
+{
+    struct line part = *all;
+    part.rows = all->rows + (size_t)first * all->row;
+    part.row = (size_t)step * all->row;
+    part.count = first < end ? ss_divide_up((size_t)(end - first), (size_t)step) : 0;
+    move_line(f, CLEAR, &f->s->x, &part, 0, channels, i, i_step);
+}
+
 /* Tap t of the windows of `all`, outputs from column `column` of line `line` on. */
 static void move_tap(const struct shape *f, enum way way, size_t group, const struct piece *p,
                      size_t t, int line, int column, const struct line *all)
@@ -164,11 +175,8 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
                  at = f->planes ? t : (t - p->tap) * channels, each = f->planes ? f->taps : 1;
     struct line part = *all;
     if (way == READ) {
-        part.count = (size_t)(begin < end ? begin : end);
-        move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
-        part.rows = all->rows + (size_t)end * all->row;
-        part.count = (size_t)(count - end);
-        move_line(f, CLEAR, &s->x, &part, first, channels, at, each);
+        clear_rows(f, all, 0, 1, begin < end ? begin : end, channels, at, each);
+        clear_rows(f, all, end, 1, count, channels, at, each);
     }
     if (begin >= end)
         return;
@@ -177,17 +185,6 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     part.step = one ? all->step : (size_t)(step * s->x.block);
     part.count = (size_t)(end - begin);
     move_line(f, way, &s->x, &part, first, channels, at, each);
-}
-
-/* Rows `first`, first + step, ... of these: zeros. */
-static void clear_rows(const struct shape *f, const struct line *all, int first, int step, int end,
-                       size_t channels, size_t at)
-{
-    struct line part = *all;
-    part.rows = all->rows + (size_t)first * all->row;
-    part.row = (size_t)step * all->row;
-    part.count = first < end ? ss_divide_up((size_t)(end - first), (size_t)step) : 0;
-    move_line(f, CLEAR, &f->s->x, &part, 0, channels, at, 1);
 }
 
 /* The same as move_tap where x and y are alike: a tap of all windows is the image itself, some pixels further on, but for
@@ -209,18 +206,20 @@ static void read_shifted(const struct shape *f, size_t group, const struct piece
     part.count = (size_t)(end - begin);
     if (begin < end)
         move_line(f, READ, &s->x, &part, group * f->in + p->channel, channels, at, 1);
-    clear_rows(f, all, 0, 1, begin, channels, at);
-    clear_rows(f, all, end, 1, count, channels, at);
-    for (int c = w < 0 ? 0 : clamp(width - w, width); c < (w < 0 ? clamp(-w, width) : width); c++)
-        clear_rows(f, all, (c + width - place % width) % width, width, count, channels, at);
+    clear_rows(f, all, 0, 1, begin, channels, at, 1);
+    clear_rows(f, all, end, 1, count, channels, at, 1);
+    /* And in these columns they are beside it. */
+    const int first = w < 0 ? 0 : clamp(width - w, width), last = w < 0 ? clamp(-w, width) : width;
+    for (int c = first; c < last; c++)
+        clear_rows(f, all, (c + width - place % width) % width, width, count, channels, at, 1);
 }
 
 /* The smallest part that has so many bytes, if copy_parts has one. */
 static size_t part_of(size_t bytes)
 {
-    size_t part = bytes;
-    for (part = 2; part < bytes; part *= 2)
-        ;
+    size_t part = 2;
+    while (part < bytes)
+        part *= 2;
     return part <= 32 ? part : bytes;
 }
 

@@ -88,8 +88,8 @@ static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p
         f.x[k] = ss_at(cpu, f.x[k], row);
     if ((size_t)f.len == block && f.y_step == block) {
         for (size_t i = 0; i < f.images; i++, f.y = ss_at(cpu, f.y, f.y_image)) {
-            cpu->rows->combine(f.x, n, NULL, f.y, f.pixels * block);
-            for (int k = 0; k < n; k++)
+            cpu->rows->combine(f.x, f.n, NULL, f.y, f.pixels * block);
+            for (int k = 0; k < f.n; k++)
                 f.x[k] = ss_at(cpu, f.x[k], f.x_image);
         }
         return;

@@ -97,8 +97,9 @@ void ss_tally_note(struct ss_device *d, enum ss_tally_row row, int n,
     }
 /* The last one computes: launch.flop, launch.tiled and launch.pairs. */
 void ss_tally_flop(struct ss_device *d, double flop, double tiled, int pairs);
-/* The last one was a product (rows, k) x (k, cols) of the formula's `flop`. */
-void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k);
+/* The last one was a product (rows, k) x (k, cols) of the formula's `flop`. pairs: on a CPU, launch.pairs. */
+void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k,
+                      int pairs);
 
 /* Kernels that others are made of. */
 void ss_tally_bias_forward(struct ss_device *d, const struct ss_act *y, void *data,

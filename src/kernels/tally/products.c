@@ -75,7 +75,7 @@ static void product(const struct ss_conv_kernel *c, double rows, double cols, do
     if (c->device->cpu)
         ss_tally_flop(c->device, c->flop, c->work.cost, c->work.pairs);
     else
-        ss_tally_product(c->device, c->flop, rows, cols, k);
+        ss_tally_product(c->device, c->flop, rows, cols, k, 0);
 }
 static double pixels(const struct ss_act *a)
 {
@@ -194,10 +194,7 @@ static void linear(struct ss_linear_kernel *l, struct ss_tally_access a, struct 
     const double n = l->x.n, k = l->y.c, f = (double)l->weights / k;
     SS_TALLY_NOTE(l->device, SS_TALLY_K_LINEAR, a, b, made,
                   SS_TALLY_R(bias, (size_t)l->y.c * l->device->element));
-    if (l->device->cpu)
-        ss_tally_flop(l->device, 2 * n * k * f, 2 * n * k * f, ss_cpu_has_pairs(l->device->dtype));
-    else
-        ss_tally_product(l->device, 2 * n * k * f, n, k, f);
+    ss_tally_product(l->device, 2 * n * k * f, n, k, f, ss_cpu_has_pairs(l->device->dtype));
 }
 
 /* The bias is in the product's epilogue, in y's format. */

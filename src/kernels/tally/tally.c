@@ -182,7 +182,8 @@ void ss_tally_flop(struct ss_device *d, double flop, double tiled, int pairs)
 }
 
 /* Of a GPU, tiles of 128 by 128: narrower ones feed the tensor cores no better. */
-void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k)
+void ss_tally_product(struct ss_device *d, double flop, double rows, double cols, double k,
+                      int pairs)
 {
-    ss_tally_flop(d, flop, d->cpu ? flop : 2 * up(rows, 128) * up(cols, 128) * k, 0);
+    ss_tally_flop(d, flop, d->cpu ? flop : 2 * up(rows, 128) * up(cols, 128) * k, d->cpu && pairs);
 }

@@ -147,7 +147,7 @@ static void product(struct ss_attention_kernel *a, const void *from, const void 
                                            makes_scores ? SS_TALLY_WRITE : SS_TALLY_READ};
     SS_TALLY_NOTE(d, SS_TALLY_K_ATTENTION, SS_TALLY_R(from, a->head), SS_TALLY_R(other, a->head),
                   SS_TALLY_W(made, a->head), scores);
-    ss_tally_product(d, 2 * a->batch * a->s * a->s * a->d, a->batch * a->s, a->s, a->d);
+    ss_tally_product(d, 2 * a->batch * a->s * a->s * a->d, a->batch * a->s, a->s, a->d, 0);
 }
 
 enum ss_status ss_tally_attention_forward(struct ss_attention_kernel *a, const void *x,
